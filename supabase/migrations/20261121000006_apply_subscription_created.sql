@@ -1,0 +1,76 @@
+/*
+ * customer.subscription.created: the record comes into being, active.
+ *
+ * A second creation of the same subscription is ordered like any other event:
+ * field by field, the newer one wins. One without an event time finds the
+ * record there already and changes nothing.
+ */
+create function public.apply_subscription_created(
+  p_provider text,
+  p_created timestamptz,
+  p_subscription_id text,
+  p_account_id text,
+  p_plan_id text,
+  p_current_period_end timestamptz
+)
+returns text
+language plpgsql
+volatile
+set search_path = ''
+as $$
+declare
+  subscription public.subscriptions;
+  owns_account boolean;
+  owns_plan boolean;
+  owns_status boolean;
+begin
+  insert into public.subscriptions (
+    id, provider, account_id, status, plan_id, current_period_end,
+    account_as_of, changed_as_of, reported_status
+  )
+  values (
+    p_subscription_id, p_provider, p_account_id, 'active', p_plan_id, p_current_period_end,
+    p_created, p_created, 'active'
+  )
+  on conflict (id) do nothing;
+  if found then
+    return 'applied';
+  end if;
+
+  subscription := public.find_subscription(p_provider, p_subscription_id);
+  if p_created is null then
+    return 'stale';
+  end if;
+
+  owns_account := subscription.account_as_of is null or p_created >= subscription.account_as_of;
+  owns_plan := subscription.changed_as_of is null
+    or p_created > subscription.changed_as_of
+    or (p_created = subscription.changed_as_of and not subscription.changed_by_update);
+  owns_status := owns_plan
+    and (subscription.canceled_as_of is null or p_created > subscription.canceled_as_of);
+  if not (owns_account or owns_plan) then
+    return 'stale';
+  end if;
+
+  update public.subscriptions s set
+    account_id = case when owns_account then p_account_id else s.account_id end,
+    account_as_of = case when owns_account then p_created else s.account_as_of end,
+    status = case when owns_status then 'active' else s.status end,
+    plan_id = case when owns_plan then p_plan_id else s.plan_id end,
+    current_period_end = case when owns_plan then p_current_period_end else s.current_period_end end,
+    changed_as_of = case when owns_plan then p_created else s.changed_as_of end,
+    changed_by_update = s.changed_by_update and not owns_plan,
+    changed_from = case when owns_plan then '{}' else s.changed_from end,
+    reported_status = case when owns_plan then 'active' else s.reported_status end
+  where s.id = p_subscription_id;
+  return 'applied';
+end;
+$$;
+
+revoke all on function public.apply_subscription_created(text, timestamptz, text, text, text, timestamptz)
+  from public, anon, authenticated, service_role;
+grant execute on function public.apply_subscription_created(text, timestamptz, text, text, text, timestamptz)
+  to service_role;
+
+comment on function public.apply_subscription_created(text, timestamptz, text, text, text, timestamptz) is
+  'Applies customer.subscription.created; answers applied or stale. Called by apply_billing_events, which holds the claim and the lock.';

@@ -1,0 +1,81 @@
+/*
+ * Files a verified event that could not be processed. A call of its own,
+ * because what applied the event was rolled back.
+ *
+ * The body comes as text, or as base64 where it is not text, and becomes jsonb
+ * here: a copy parsed and written again on the way would turn 1e400 into null
+ * and round large integers. What jsonb refuses (\u0000, a lone surrogate,
+ * nesting beyond the stack) is kept as a JSON string of the text.
+ *
+ * The caller may have lost the answer to a call that did commit, or a twin may
+ * be applying the event right now. So this takes the event's place in the
+ * ledger while it writes: an event that is applied already is not filed, and
+ * one that is applied later finds the row and resolves it.
+ */
+create function public.record_failed_event(
+  p_provider text,
+  p_event_id text,
+  p_type text,
+  p_body text,
+  p_body_encoding text,
+  p_error_code text,
+  p_error text
+)
+returns boolean
+language plpgsql
+volatile
+set search_path = ''
+set lock_timeout = '1s'
+as $$
+declare
+  body_payload jsonb;
+  body_encoding text := 'json';
+begin
+  insert into public.processed_events (provider, event_id, type)
+  values (p_provider, p_event_id, coalesce(p_type, ''))
+  on conflict do nothing;
+  if not found then
+    return false;
+  end if;
+
+  if p_body_encoding = 'base64' then
+    body_payload := to_jsonb(p_body);
+    body_encoding := 'base64';
+  else
+    begin
+      body_payload := p_body::jsonb;
+    exception when others then
+      body_payload := to_jsonb(p_body);
+      body_encoding := 'text';
+    end;
+  end if;
+
+  insert into public.failed_events as f (
+    provider, event_id, type, payload, payload_encoding, error_code, error
+  )
+  values (
+    p_provider, p_event_id, p_type, body_payload, body_encoding, p_error_code, p_error
+  )
+  on conflict (provider, event_id) do update set
+    type = excluded.type,
+    payload = excluded.payload,
+    payload_encoding = excluded.payload_encoding,
+    error_code = excluded.error_code,
+    error = excluded.error,
+    attempts = f.attempts + 1,
+    last_failed_at = now(),
+    resolved_at = null;
+
+  delete from public.processed_events p
+  where p.provider = p_provider and p.event_id = p_event_id;
+  return true;
+end;
+$$;
+
+revoke all on function public.record_failed_event(text, text, text, text, text, text, text)
+  from public, anon, authenticated, service_role;
+grant execute on function public.record_failed_event(text, text, text, text, text, text, text)
+  to service_role;
+
+comment on function public.record_failed_event(text, text, text, text, text, text, text) is
+  'Files a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Answers false, and files nothing, where the event has been applied meanwhile.';
