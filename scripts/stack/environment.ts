@@ -37,23 +37,21 @@ export async function readEnvFile(
 }
 
 /**
- * The functions' environment. The command's own environment wins over the
- * file, and both over the local secrets, which stand in only for what is not
- * set at all: a secret that is set to nothing stays so, because that is a
- * mistake the receiver must be seen to refuse. Names that begin with SUPABASE_
- * belong to the platform, which skips the user's, and so does this.
+ * The user's settings for the functions. The command's own environment wins
+ * over the file, and both over the local secrets, which stand in only for what
+ * is not set at all: a secret that is set to nothing stays so, because that is
+ * a mistake the receiver must be seen to refuse. Names that begin with
+ * SUPABASE_ belong to the platform, which skips the user's, and so does this.
  *
  * @param command the environment of the command that was typed
- * @param options.file what `readEnvFile()` found
- * @param options.platform the SUPABASE_ names and values of the local stack
+ * @param file what `readEnvFile()` found
  */
 export function functionEnvironment(
   command: Environment,
-  options: { file?: Environment; platform?: Environment } = {},
+  file: Environment = {},
 ): Environment {
-  const user = { ...LOCAL_SIGNING_SECRETS, ...options.file, ...command };
-  const own = Object.entries(user).filter(([name]) =>
-    !name.startsWith("SUPABASE_")
+  const user = { ...LOCAL_SIGNING_SECRETS, ...file, ...command };
+  return Object.fromEntries(
+    Object.entries(user).filter(([name]) => !name.startsWith("SUPABASE_")),
   );
-  return { ...Object.fromEntries(own), ...options.platform };
 }
