@@ -15,11 +15,11 @@
 create function public.record_failed_event(
   p_provider text,
   p_event_id text,
-  p_type text,
   p_body text,
   p_body_encoding text,
   p_error_code text,
-  p_error text
+  p_error text,
+  p_type text default null
 )
 returns boolean
 language plpgsql

@@ -1,0 +1,72 @@
+import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import type { Database } from "./database.types.ts";
+import type { Config } from "./config.ts";
+import { databaseErrorCode } from "./database_errors.ts";
+import { DeliveryError } from "./errors.ts";
+
+/** A client of the project's database, typed by its schema. */
+export type DatabaseClient = SupabaseClient<Database>;
+
+/** What a call through supabase-js resolves with. */
+interface CallResult<T> {
+  readonly data: T | null;
+  readonly error: { readonly code?: string; readonly message: string } | null;
+  readonly status: number;
+}
+
+/**
+ * A client that speaks to the project as `service_role`. It keeps no session:
+ * there is no user here.
+ *
+ * @param options.fetch The fetch to use; tests hand in one that fails.
+ */
+export function createDatabase(
+  { supabaseUrl, secretKey }: Config,
+  { fetch }: { fetch: typeof globalThis.fetch },
+): DatabaseClient {
+  return createClient<Database>(supabaseUrl, secretKey, {
+    auth: {
+      persistSession: false,
+      autoRefreshToken: false,
+      detectSessionInUrl: false,
+    },
+    global: { fetch },
+  });
+}
+
+/**
+ * Makes one call with a time limit. A connection that broke is tried once more
+ * at once, which the ledger makes safe; a call that ran out of time is not.
+ *
+ * @param call Starts the call; it must pass the signal on.
+ * @param options.timeLimit For both tries together, in milliseconds.
+ * @throws {DeliveryError} With the code that the fault stands for.
+ */
+export async function callDatabase<T>(
+  call: (signal: AbortSignal) => PromiseLike<CallResult<T>>,
+  { timeLimit }: { timeLimit: number },
+): Promise<T> {
+  const signal = AbortSignal.timeout(timeLimit);
+  let result = await call(signal);
+  if (result.status === 0 && !signal.aborted) result = await call(signal);
+
+  const { data, error, status } = result;
+  if (error !== null) {
+    const message = error.code
+      ? `${error.code}: ${error.message}`
+      : signal.aborted
+      ? `no answer within ${timeLimit} ms`
+      : `no usable answer (HTTP status ${status})`;
+    throw new DeliveryError(
+      databaseErrorCode(error.code),
+      `Database call failed: ${message}`,
+    );
+  }
+  if (data === null) {
+    throw new DeliveryError(
+      "database_unavailable",
+      `Database call failed: empty answer (HTTP status ${status})`,
+    );
+  }
+  return data;
+}

@@ -1,0 +1,400 @@
+export type Json = string | number | boolean | null | {
+  [key: string]: Json | undefined;
+} | Json[];
+
+export type Database = {
+  "public": {
+    Tables: {
+      "failed_events": {
+        Row: {
+          "attempts": number;
+          "error": string;
+          "error_code": string;
+          "event_id": string;
+          "first_failed_at": string;
+          "last_failed_at": string;
+          "payload": NonNullable<Json>;
+          "payload_encoding": string;
+          "provider": string;
+          "resolved_at": string | null;
+          "type": string | null;
+        };
+        ComputedFields: never;
+        Insert: {
+          "attempts"?: number;
+          "error": string;
+          "error_code": string;
+          "event_id": string;
+          "first_failed_at"?: string;
+          "last_failed_at"?: string;
+          "payload": NonNullable<Json>;
+          "payload_encoding": string;
+          "provider": string;
+          "resolved_at"?: string | null;
+          "type"?: string | null;
+        };
+        Update: {
+          "attempts"?: number;
+          "error"?: string;
+          "error_code"?: string;
+          "event_id"?: string;
+          "first_failed_at"?: string;
+          "last_failed_at"?: string;
+          "payload"?: NonNullable<Json>;
+          "payload_encoding"?: string;
+          "provider"?: string;
+          "resolved_at"?: string | null;
+          "type"?: string | null;
+        };
+        Relationships: [];
+      };
+      "notifications": {
+        Row: {
+          "account_id": string;
+          "attempts": number;
+          "created_at": string;
+          "event_id": string;
+          "id": string;
+          "invoice_id": string | null;
+          "last_error": string | null;
+          "provider": string;
+          "status": string;
+          "subscription_id": string;
+        };
+        ComputedFields: never;
+        Insert: {
+          "account_id": string;
+          "attempts"?: number;
+          "created_at"?: string;
+          "event_id": string;
+          "id"?: string;
+          "invoice_id"?: string | null;
+          "last_error"?: string | null;
+          "provider": string;
+          "status"?: string;
+          "subscription_id": string;
+        };
+        Update: {
+          "account_id"?: string;
+          "attempts"?: number;
+          "created_at"?: string;
+          "event_id"?: string;
+          "id"?: string;
+          "invoice_id"?: string | null;
+          "last_error"?: string | null;
+          "provider"?: string;
+          "status"?: string;
+          "subscription_id"?: string;
+        };
+        Relationships: [];
+      };
+      "processed_events": {
+        Row: {
+          "event_id": string;
+          "outcome": string;
+          "processed_at": string;
+          "provider": string;
+          "type": string;
+        };
+        ComputedFields: never;
+        Insert: {
+          "event_id": string;
+          "outcome"?: string;
+          "processed_at"?: string;
+          "provider": string;
+          "type": string;
+        };
+        Update: {
+          "event_id"?: string;
+          "outcome"?: string;
+          "processed_at"?: string;
+          "provider"?: string;
+          "type"?: string;
+        };
+        Relationships: [];
+      };
+      "subscriptions": {
+        Row: {
+          "account_as_of": string | null;
+          "account_id": string;
+          "canceled_as_of": string | null;
+          "canceled_at": string | null;
+          "changed_as_of": string | null;
+          "changed_by_update": boolean;
+          "changed_from": NonNullable<Json>;
+          "current_period_end": string;
+          "id": string;
+          "plan_id": string;
+          "provider": string;
+          "reported_status": string;
+          "status": string;
+        };
+        ComputedFields: never;
+        Insert: {
+          "account_as_of"?: string | null;
+          "account_id": string;
+          "canceled_as_of"?: string | null;
+          "canceled_at"?: string | null;
+          "changed_as_of"?: string | null;
+          "changed_by_update"?: boolean;
+          "changed_from"?: NonNullable<Json>;
+          "current_period_end": string;
+          "id": string;
+          "plan_id": string;
+          "provider": string;
+          "reported_status": string;
+          "status": string;
+        };
+        Update: {
+          "account_as_of"?: string | null;
+          "account_id"?: string;
+          "canceled_as_of"?: string | null;
+          "canceled_at"?: string | null;
+          "changed_as_of"?: string | null;
+          "changed_by_update"?: boolean;
+          "changed_from"?: NonNullable<Json>;
+          "current_period_end"?: string;
+          "id"?: string;
+          "plan_id"?: string;
+          "provider"?: string;
+          "reported_status"?: string;
+          "status"?: string;
+        };
+        Relationships: [];
+      };
+    };
+    Views: {
+      [_ in never]: never;
+    };
+    Functions: {
+      "apply_billing_events": {
+        Args: { "events": Json };
+        Returns: {
+          "error": string;
+          "error_code": string;
+          "outcome": string;
+          "place": number;
+        }[];
+      };
+      "apply_invoice_payment_failed": {
+        Args: {
+          "p_event_id": string;
+          "p_invoice_id": string;
+          "p_provider": string;
+          "p_subscription_id": string;
+        };
+        Returns: string;
+      };
+      "apply_subscription_created": {
+        Args: {
+          "p_account_id": string;
+          "p_created": string;
+          "p_current_period_end": string;
+          "p_plan_id": string;
+          "p_provider": string;
+          "p_subscription_id": string;
+        };
+        Returns: string;
+      };
+      "apply_subscription_deleted": {
+        Args: {
+          "p_created": string;
+          "p_provider": string;
+          "p_subscription_id": string;
+        };
+        Returns: string;
+      };
+      "apply_subscription_updated": {
+        Args: {
+          "p_created": string;
+          "p_current_period_end": string;
+          "p_plan_id": string;
+          "p_previous": Json;
+          "p_provider": string;
+          "p_status": string;
+          "p_subscription_id": string;
+        };
+        Returns: string;
+      };
+      "find_subscription": {
+        Args: { "p_provider": string; "p_subscription_id": string };
+        Returns: {
+          "account_as_of": string | null;
+          "account_id": string;
+          "canceled_as_of": string | null;
+          "canceled_at": string | null;
+          "changed_as_of": string | null;
+          "changed_by_update": boolean;
+          "changed_from": NonNullable<Json>;
+          "current_period_end": string;
+          "id": string;
+          "plan_id": string;
+          "provider": string;
+          "reported_status": string;
+          "status": string;
+        };
+        SetofOptions: {
+          from: "*";
+          to: "subscriptions";
+          isOneToOne: true;
+          isSetofReturn: false;
+        };
+      };
+      "record_failed_event": {
+        Args: {
+          "p_body": string;
+          "p_body_encoding": string;
+          "p_error": string;
+          "p_error_code": string;
+          "p_event_id": string;
+          "p_provider": string;
+          "p_type"?: string;
+        };
+        Returns: boolean;
+      };
+    };
+    Enums: {
+      [_ in never]: never;
+    };
+    CompositeTypes: {
+      [_ in never]: never;
+    };
+  };
+};
+
+type DatabaseWithoutInternals = Omit<Database, "__InternalSupabase">;
+
+type DefaultSchema =
+  DatabaseWithoutInternals[Extract<keyof Database, "public">];
+
+export type Tables<
+  DefaultSchemaTableNameOrOptions extends
+    | keyof (DefaultSchema["Tables"] & DefaultSchema["Views"])
+    | { schema: keyof DatabaseWithoutInternals },
+  TableName extends DefaultSchemaTableNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals;
+  } ? keyof (
+      & DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]][
+        "Tables"
+      ]
+      & DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]][
+        "Views"
+      ]
+    )
+    : never = never,
+> = DefaultSchemaTableNameOrOptions extends
+  { schema: keyof DatabaseWithoutInternals } ? (
+    & DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]][
+      "Tables"
+    ]
+    & DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]][
+      "Views"
+    ]
+  )[TableName] extends {
+    Row: infer R;
+  } ? R
+  : never
+  : DefaultSchemaTableNameOrOptions extends
+    keyof (DefaultSchema["Tables"] & DefaultSchema["Views"])
+    ? (DefaultSchema["Tables"] & DefaultSchema["Views"])[
+      DefaultSchemaTableNameOrOptions
+    ] extends {
+      Row: infer R;
+    } ? R
+    : never
+  : never;
+
+export type TablesInsert<
+  DefaultSchemaTableNameOrOptions extends
+    | keyof DefaultSchema["Tables"]
+    | { schema: keyof DatabaseWithoutInternals },
+  TableName extends DefaultSchemaTableNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals;
+  } ? keyof DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]][
+      "Tables"
+    ]
+    : never = never,
+> = DefaultSchemaTableNameOrOptions extends
+  { schema: keyof DatabaseWithoutInternals }
+  ? DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]][
+    "Tables"
+  ][TableName] extends {
+    Insert: infer I;
+  } ? I
+  : never
+  : DefaultSchemaTableNameOrOptions extends keyof DefaultSchema["Tables"]
+    ? DefaultSchema["Tables"][DefaultSchemaTableNameOrOptions] extends {
+      Insert: infer I;
+    } ? I
+    : never
+  : never;
+
+export type TablesUpdate<
+  DefaultSchemaTableNameOrOptions extends
+    | keyof DefaultSchema["Tables"]
+    | { schema: keyof DatabaseWithoutInternals },
+  TableName extends DefaultSchemaTableNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals;
+  } ? keyof DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]][
+      "Tables"
+    ]
+    : never = never,
+> = DefaultSchemaTableNameOrOptions extends
+  { schema: keyof DatabaseWithoutInternals }
+  ? DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]][
+    "Tables"
+  ][TableName] extends {
+    Update: infer U;
+  } ? U
+  : never
+  : DefaultSchemaTableNameOrOptions extends keyof DefaultSchema["Tables"]
+    ? DefaultSchema["Tables"][DefaultSchemaTableNameOrOptions] extends {
+      Update: infer U;
+    } ? U
+    : never
+  : never;
+
+export type Enums<
+  DefaultSchemaEnumNameOrOptions extends
+    | keyof DefaultSchema["Enums"]
+    | { schema: keyof DatabaseWithoutInternals },
+  EnumName extends DefaultSchemaEnumNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals;
+  } ? keyof DatabaseWithoutInternals[DefaultSchemaEnumNameOrOptions["schema"]][
+      "Enums"
+    ]
+    : never = never,
+> = DefaultSchemaEnumNameOrOptions extends
+  { schema: keyof DatabaseWithoutInternals }
+  ? DatabaseWithoutInternals[DefaultSchemaEnumNameOrOptions["schema"]]["Enums"][
+    EnumName
+  ]
+  : DefaultSchemaEnumNameOrOptions extends keyof DefaultSchema["Enums"]
+    ? DefaultSchema["Enums"][DefaultSchemaEnumNameOrOptions]
+  : never;
+
+export type CompositeTypes<
+  PublicCompositeTypeNameOrOptions extends
+    | keyof DefaultSchema["CompositeTypes"]
+    | { schema: keyof DatabaseWithoutInternals },
+  CompositeTypeName extends PublicCompositeTypeNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals;
+  } ? keyof DatabaseWithoutInternals[
+      PublicCompositeTypeNameOrOptions["schema"]
+    ]["CompositeTypes"]
+    : never = never,
+> = PublicCompositeTypeNameOrOptions extends
+  { schema: keyof DatabaseWithoutInternals }
+  ? DatabaseWithoutInternals[PublicCompositeTypeNameOrOptions["schema"]][
+    "CompositeTypes"
+  ][CompositeTypeName]
+  : PublicCompositeTypeNameOrOptions extends
+    keyof DefaultSchema["CompositeTypes"]
+    ? DefaultSchema["CompositeTypes"][PublicCompositeTypeNameOrOptions]
+  : never;
+
+export const Constants = {
+  "public": {
+    Enums: {},
+  },
+} as const;

@@ -1,0 +1,35 @@
+import type { ErrorCode } from "./errors.ts";
+
+/** This service's own SQLSTATEs, raised in `supabase/migrations`. */
+const OWN: Readonly<Record<string, ErrorCode>> = {
+  BW001: "subscription_unknown",
+  BW002: "subscription_of_other_provider",
+  BW003: "deployment_fault",
+};
+
+/**
+ * The deployment is wrong, and stays so until somebody mends it: a function or
+ * a column that the schema (cache) does not have, a missing grant, a key that
+ * the API refuses.
+ */
+const DEPLOYMENT =
+  /^(?:PGRST20[0-9]|PGRST106|PGRST30[0-9]|42501|42883|42P01|42703)$/;
+
+/**
+ * It passes by itself: the API cannot reach the database or waited too long
+ * for a connection, connections lost, deadlocks, resources, lock time-outs,
+ * cancellations and shutdowns, system errors.
+ */
+const TRANSIENT = /^(?:PGRST00[0-3]|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
+
+/**
+ * What a fault of the database or of its API stands for.
+ *
+ * @param code SQLSTATE or PostgREST code; undefined or empty where the answer
+ * carried none, because none came or something in between spoke.
+ */
+export function databaseErrorCode(code: string | undefined): ErrorCode {
+  if (!code || TRANSIENT.test(code)) return "database_unavailable";
+  if (DEPLOYMENT.test(code)) return "deployment_fault";
+  return OWN[code] ?? "apply_failed";
+}

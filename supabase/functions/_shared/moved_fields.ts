@@ -1,0 +1,79 @@
+/**
+ * Fields that providers moved between API versions: read where the
+ * specification puts them, else where current Stripe versions put them. Only
+ * the place that is used has to hold something good.
+ *
+ * @module
+ */
+import type { z } from "zod";
+import { identifier, unixSeconds } from "./fields.ts";
+
+const OBJECT = ["data", "object"] as const;
+
+/**
+ * The end of the current period in Unix seconds: the subscription's own, else
+ * its first item's (Stripe since 2025-03-31.basil). Faults go to `context`.
+ */
+export function currentPeriodEnd(
+  object: {
+    current_period_end?: unknown;
+    items: { data: [{ current_period_end?: unknown }, ...unknown[]] };
+  },
+  context: z.RefinementCtx,
+): number {
+  const inItem = object.items.data[0].current_period_end;
+  const seconds = isAbsent(object.current_period_end) && !isAbsent(inItem)
+    ? valueAt(inItem, unixSeconds, {
+      context,
+      path: [...OBJECT, "items", "data", 0, "current_period_end"],
+    })
+    : valueAt(object.current_period_end, unixSeconds, {
+      context,
+      path: [...OBJECT, "current_period_end"],
+    });
+  return seconds ?? NaN;
+}
+
+/**
+ * The subscription that an invoice belongs to: `subscription`, else the one
+ * below `parent` (Stripe since 2025-03-31.basil); an id, or the whole object
+ * where the provider was told to expand it. Null for a one-off invoice, which
+ * has none. Faults go to `context`.
+ */
+export function invoiceSubscription(
+  object: { subscription?: unknown; parent?: unknown },
+  context: z.RefinementCtx,
+): string | null {
+  const below = ["parent", "subscription_details", "subscription"];
+  const moved = isAbsent(object.subscription);
+  const found = moved
+    ? below.reduce<unknown>(member, object)
+    : object.subscription;
+  if (isAbsent(found)) return null;
+  const id = typeof found === "object" ? member(found, "id") : found;
+  const path = [...OBJECT, ...(moved ? below : ["subscription"])];
+  return valueAt(id, identifier, { context, path }) ?? null;
+}
+
+function isAbsent(value: unknown): value is undefined | null {
+  return value === undefined || value === null;
+}
+
+function member(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null &&
+      Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
+}
+
+function valueAt<T>(
+  value: unknown,
+  schema: z.ZodType<T>,
+  { context, path }: { context: z.RefinementCtx; path: (string | number)[] },
+): T | undefined {
+  const result = schema.safeParse(value);
+  for (const { message } of result.error?.issues ?? []) {
+    context.addIssue({ code: "custom", message, path });
+  }
+  return result.data;
+}

@@ -1,0 +1,80 @@
+import type { z } from "zod";
+import { DeliveryError } from "./errors.ts";
+import { type HandledEvent, handledEvent, isHandledType } from "./events.ts";
+
+const A_DAY_IN_SECONDS = 86_400;
+const MAX_REPORTED_FAULTS = 5;
+
+/** An event of a handled type, or the news that it has no effect here. */
+export type ParsedEvent =
+  | { readonly handled: true; readonly event: HandledEvent }
+  | { readonly handled: false; readonly type: string; readonly id: unknown };
+
+/**
+ * Parses and validates the text of an authentic event.
+ *
+ * Types that are not handled pass with any data at all, and so does a failed
+ * invoice that belongs to no subscription: a provider that got errors for them
+ * would disable the endpoint in the long run.
+ *
+ * @param now The receiver's clock in Unix seconds: an event dated more than a
+ * day ahead of it would freeze its subscription, and is refused.
+ * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`; the
+ * message names the path of each bad field, never its value.
+ */
+export function parseEvent(
+  text: string,
+  { now }: { now: number },
+): ParsedEvent {
+  const json = parseJson(text);
+  const type = member(json, "type");
+  const id = member(json, "id");
+  if (typeof type !== "string") {
+    throw new DeliveryError("event_invalid", "type: must be a string");
+  }
+  if (!isHandledType(type)) return { handled: false, type, id };
+
+  const result = handledEvent.safeParse(json);
+  if (!result.success) {
+    throw new DeliveryError("event_invalid", describe(result.error));
+  }
+  const event = result.data;
+  const created = Date.parse(event.created ?? "") / 1000;
+  if (created > now + A_DAY_IN_SECONDS) {
+    throw new DeliveryError(
+      "event_invalid",
+      "created: must not be more than a day ahead of the receiver's clock",
+    );
+  }
+  return event.subscription_id === null
+    ? { handled: false, type, id }
+    : { handled: true, event };
+}
+
+function parseJson(text: string): unknown {
+  if (text === "") throw new DeliveryError("body_empty", "The body is empty");
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new DeliveryError("body_not_json", "The body is not valid JSON");
+  }
+}
+
+function member(json: unknown, name: string): unknown {
+  return typeof json === "object" && json !== null
+    ? (json as Record<string, unknown>)[name]
+    : undefined;
+}
+
+function describe(error: z.ZodError): string {
+  return error.issues
+    .slice(0, MAX_REPORTED_FAULTS)
+    .map(({ path, message }) => `${formatPath(path)}: ${message}`)
+    .join("; ");
+}
+
+function formatPath(path: readonly PropertyKey[]): string {
+  return path.map((part) =>
+    typeof part === "number" ? `[${part}]` : `.${String(part)}`
+  ).join("").slice(1);
+}

@@ -1,0 +1,37 @@
+/**
+ * The receiver of billing events, wired to its environment.
+ *
+ * @module
+ */
+import { readConfig } from "../_shared/config.ts";
+import { createDatabase } from "../_shared/database.ts";
+import { logJson } from "../_shared/log.ts";
+import { handleWebhook, type Receiver } from "./handle_webhook.ts";
+import { readProviders } from "./providers.ts";
+
+/** A body that takes longer is an attack, or a connection that is lost. */
+const BODY_TIME_LIMIT = 10_000;
+
+const env = Deno.env.toObject();
+const config = readConfig(env);
+const receiver: Receiver = {
+  providers: await readProviders(env),
+  toleranceSeconds: config.toleranceSeconds,
+  body: { maxBytes: config.maxBodyBytes, timeLimit: BODY_TIME_LIMIT },
+  database: createDatabase(config, { fetch }),
+  log: logJson,
+  now: Date.now,
+};
+
+for (const { name, fault } of receiver.providers) {
+  if (fault !== undefined) {
+    logJson("warn", "provider refused until it is configured", {
+      provider: name,
+      error: fault,
+    });
+  }
+}
+
+export default {
+  fetch: (request: Request) => handleWebhook(request, receiver),
+};

@@ -1,0 +1,69 @@
+import { applyEvent } from "../_shared/apply_event.ts";
+import type { DatabaseClient } from "../_shared/database.ts";
+import { decodeBody } from "../_shared/decode_body.ts";
+import { DeliveryError, toDeliveryError } from "../_shared/errors.ts";
+import { isIdentifier } from "../_shared/fields.ts";
+import type { Log, LogFields } from "../_shared/log.ts";
+import { parseEvent } from "../_shared/parse_event.ts";
+import {
+  describeFailedBody,
+  recordFailure,
+} from "../_shared/record_failure.ts";
+import type { VerifiedDelivery } from "./verify_delivery.ts";
+
+interface Options {
+  readonly database: DatabaseClient;
+  readonly log: Log;
+  /** The clock, in milliseconds since the epoch. */
+  readonly now: () => number;
+  /** Collects what is known of the event, for the line about a failure. */
+  readonly known: LogFields;
+}
+
+/**
+ * Parses the event of a verified delivery and applies it.
+ *
+ * @throws {DeliveryError} After the failure is stored in `failed_events`; with
+ * `failure_not_recorded` where that failed as well.
+ */
+export async function processEvent(
+  { provider, body }: VerifiedDelivery,
+  options: Options,
+): Promise<void> {
+  const { database, log, now, known } = options;
+  known.provider = provider;
+  try {
+    const parsed = parseEvent(decodeBody(body), { now: now() / 1000 });
+    if (parsed.handled) {
+      await applyEvent({ ...parsed.event, provider }, { database, log, now });
+    } else {
+      log("info", "event ignored", { provider, ...loggable(parsed) });
+    }
+  } catch (thrown) {
+    const error = toDeliveryError(thrown);
+    const failed = await describeFailedBody(body);
+    known.event_id = failed.eventId;
+    known.type = failed.type;
+    known.body_sha256 = failed.bodyHash;
+    await recordFailure(error, { provider, failed, database })
+      .catch((fault: unknown) => {
+        throw notRecorded(error, toDeliveryError(fault));
+      });
+    throw error;
+  }
+}
+
+function notRecorded(error: DeliveryError, fault: DeliveryError) {
+  return new DeliveryError(
+    "failure_not_recorded",
+    `${error.code}, and failed_events has no row of it: ${fault.message}`,
+  );
+}
+
+/** Nothing checked the id and the type of an event that has no effect. */
+function loggable({ id, type }: { id: unknown; type: string }): LogFields {
+  return {
+    event_id: isIdentifier(id) ? id : undefined,
+    type: isIdentifier(type) ? type : undefined,
+  };
+}

@@ -1,0 +1,131 @@
+import type { Environment } from "../_shared/config.ts";
+import { hmacSha256Hex } from "./schemes/hmac_sha256_hex.ts";
+import type { SignatureScheme } from "./schemes/scheme.ts";
+import { standardWebhooks } from "./schemes/standard_webhooks.ts";
+import { stripe } from "./schemes/stripe.ts";
+
+const SCHEMES: Readonly<Record<string, SignatureScheme>> = {
+  "stripe": stripe,
+  "hmac-sha256-hex": hmacSha256Hex,
+  "standard-webhooks": standardWebhooks,
+};
+
+/** The table of providers: the name in the database, and the defaults. */
+const PROVIDERS = [
+  { name: "a", header: "provider-a-signature", scheme: "stripe" },
+  { name: "b", header: "provider-b-signature", scheme: "hmac-sha256-hex" },
+] as const;
+
+/** A provider as configured. Without keys it refuses every delivery. */
+export interface Provider {
+  readonly name: string;
+  readonly header: string;
+  readonly scheme: SignatureScheme;
+  /** One for each secret, not extractable, usable to verify only. */
+  readonly keys: readonly CryptoKey[];
+  /** What is wrong with its configuration, for operators. */
+  readonly fault?: string;
+}
+
+/**
+ * Reads each provider's configuration and imports its keys once. A fault of
+ * one provider is kept beside it, so that the others go on working.
+ */
+export async function readProviders(
+  env: Environment,
+): Promise<readonly Provider[]> {
+  const providers = await Promise.all(
+    PROVIDERS.map((defaults) => readProvider(env, defaults)),
+  );
+  return providers.map((provider) =>
+    providers.some((other) =>
+        other !== provider && other.header === provider.header
+      )
+      ? {
+        ...provider,
+        keys: [],
+        fault:
+          `its signature header ${provider.header} is another provider's too: give each its own`,
+      }
+      : provider
+  );
+}
+
+async function readProvider(
+  env: Environment,
+  defaults: typeof PROVIDERS[number],
+): Promise<Provider> {
+  const variable = `PROVIDER_${defaults.name.toUpperCase()}_`;
+  const schemeName = env[`${variable}SIGNATURE_SCHEME`] || defaults.scheme;
+  const scheme = SCHEMES[schemeName];
+  const header = (env[`${variable}SIGNATURE_HEADER`] ||
+    scheme?.defaultHeader || defaults.header).toLowerCase();
+  const provider = { name: defaults.name, header, scheme: scheme ?? stripe };
+
+  try {
+    if (scheme === undefined) {
+      throw new Error(
+        `${variable}SIGNATURE_SCHEME must be one of ${
+          Object.keys(SCHEMES).join(", ")
+        }`,
+      );
+    }
+    checkHeader(header, { variable, scheme });
+    const name = `${variable}SIGNING_SECRET`;
+    const keys = splitSecrets(env[name], name)
+      .map((secret) => importKey(secret, { name, scheme }));
+    return { ...provider, keys: await Promise.all(keys) };
+  } catch (error) {
+    return { ...provider, keys: [], fault: (error as Error).message };
+  }
+}
+
+function checkHeader(
+  header: string,
+  { variable, scheme }: { variable: string; scheme: SignatureScheme },
+): void {
+  const name = `${variable}SIGNATURE_HEADER`;
+  if (!/^[a-z0-9!#$%&'*+.^_`|~-]+$/.test(header)) {
+    throw new Error(`${name} is not the name of an HTTP header`);
+  }
+  if (scheme === standardWebhooks && !header.endsWith("-signature")) {
+    throw new Error(
+      `${name} must end with -signature: the id and time headers share what stands before it`,
+    );
+  }
+}
+
+/** Several secrets are separated by commas while one is being rotated. */
+function splitSecrets(value: string | undefined, name: string): string[] {
+  if (value === undefined || value.trim() === "") {
+    throw new Error(
+      `${name} is not set: copy it from the provider's dashboard`,
+    );
+  }
+  const secrets = value.split(",");
+  for (const secret of secrets) {
+    if (secret === "" || secret === "whsec_") {
+      throw new Error(`${name} holds an empty secret`);
+    }
+    if (secret !== secret.trim()) {
+      throw new Error(`${name} has white space at the ends of a secret`);
+    }
+  }
+  return secrets;
+}
+
+async function importKey(
+  secret: string,
+  { name, scheme }: { name: string; scheme: SignatureScheme },
+): Promise<CryptoKey> {
+  let bytes: Uint8Array<ArrayBuffer>;
+  try {
+    bytes = scheme.keyBytes(secret);
+  } catch (error) {
+    throw new Error(`${name} does not fit: ${(error as Error).message}`);
+  }
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  return await crypto.subtle.importKey("raw", bytes, algorithm, false, [
+    "verify",
+  ]);
+}

@@ -1,0 +1,56 @@
+import { fromSeconds, MAX_SIGNATURES, type SignatureScheme } from "./scheme.ts";
+
+const SECRET =
+  /^whsec_(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+/** 32 bytes in base64 have one form: 43 characters, the last of 4 bits, and `=`. */
+const SIGNATURE = /^v1,[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
+
+/** A signature of any version, such as the asymmetric `v1a`. */
+const VERSIONED = /^v\d+[a-z]*,[A-Za-z0-9+/=_-]+$/;
+
+/** Visible ASCII but for the dot, which would make the signed text ambiguous, and the comma of joined headers. */
+const ID = /^[!-+\-/-~]{1,255}$/;
+
+/**
+ * `<prefix>-id`, `<prefix>-timestamp` and `<prefix>-signature`, the latter
+ * `v1,<base64> v1,<base64> ...` separated by single spaces: HMAC-SHA256 of
+ * `<id>.<timestamp>.<body>`, keyed with the bytes of `whsec_<base64>`.
+ *
+ * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ */
+export const standardWebhooks: SignatureScheme = {
+  defaultHeader: "webhook-signature",
+
+  keyBytes(secret) {
+    if (!SECRET.test(secret)) {
+      throw new Error("it must be whsec_ followed by base64");
+    }
+    return fromBase64(secret.slice("whsec_".length));
+  },
+
+  readClaim(headers, header) {
+    const prefix = header.slice(0, -"signature".length);
+    const id = headers.get(`${prefix}id`) ?? "";
+    const seconds = headers.get(`${prefix}timestamp`) ?? "";
+    const timestamp = fromSeconds(seconds);
+    const entries = (headers.get(header) ?? "").split(" ");
+    if (
+      !ID.test(id) || timestamp === undefined ||
+      !entries.every((entry) => VERSIONED.test(entry))
+    ) {
+      return undefined;
+    }
+
+    const signatures = entries
+      .filter((entry) => entry.startsWith("v1,"))
+      .slice(0, MAX_SIGNATURES)
+      .filter((entry) => SIGNATURE.test(entry))
+      .map((entry) => fromBase64(entry.slice("v1,".length)));
+    return { prefix: `${id}.${seconds}.`, timestamp, signatures };
+  },
+};
+
+function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}

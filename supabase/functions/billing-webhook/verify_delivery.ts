@@ -1,0 +1,141 @@
+import { DeliveryError } from "../_shared/errors.ts";
+import type { Provider } from "./providers.ts";
+import type { Delivery } from "./read_delivery.ts";
+import type { SignatureClaim } from "./schemes/scheme.ts";
+
+declare const verified: unique symbol;
+
+/** A delivery that its provider signed. Only {@linkcode verifyDelivery} makes one. */
+export interface VerifiedDelivery {
+  readonly [verified]: true;
+  readonly provider: string;
+  /** The exact bytes that were signed. */
+  readonly body: Uint8Array<ArrayBuffer>;
+}
+
+/** Longer headers are refused before anything is parsed. */
+const MAX_HEADER_LENGTH = 4_096;
+
+/**
+ * Verifies who sent a delivery: one configured provider's signature, in that
+ * provider's scheme, over the exact bytes of the body, made within the
+ * tolerance of now.
+ *
+ * Any signature that the header carries may match any of the provider's keys,
+ * so that a secret can be rotated. Comparing is left to `crypto.subtle.verify`,
+ * which takes the same time whatever differs.
+ *
+ * @param options.now The receiver's clock, in Unix seconds.
+ * @param options.toleranceSeconds On both sides of now.
+ * @throws {DeliveryError} A code of status 401, or `provider_misconfigured`.
+ */
+export async function verifyDelivery(
+  { headers, body }: Delivery,
+  options: {
+    providers: readonly Provider[];
+    now: number;
+    toleranceSeconds: number;
+  },
+): Promise<VerifiedDelivery> {
+  const provider = signingProvider(headers, options.providers);
+  const claim = readClaim(headers, provider);
+  checkTime(claim, options);
+  if (!await isSigned(body, { claim, provider })) {
+    throw new DeliveryError(
+      "signature_mismatch",
+      `No signature matches: check the signing secret of provider ${provider.name}, and that nothing changes the body on its way`,
+    );
+  }
+  return { provider: provider.name, body } as VerifiedDelivery;
+}
+
+/** The one provider whose header the delivery carries. */
+function signingProvider(
+  headers: Headers,
+  providers: readonly Provider[],
+): Provider {
+  const [provider, ...others] = providers.filter(({ header }) =>
+    headers.has(header)
+  );
+  if (provider === undefined) {
+    throw new DeliveryError(
+      "signature_missing",
+      `No signature header: expected ${
+        providers.map(({ header }) => header).join(" or ")
+      }`,
+    );
+  }
+  if (others.length > 0) {
+    throw new DeliveryError(
+      "signature_ambiguous",
+      "Signature headers of more than one provider",
+    );
+  }
+  if (provider.fault !== undefined) {
+    throw new DeliveryError(
+      "provider_misconfigured",
+      `Cannot verify deliveries of provider ${provider.name}: ${provider.fault}`,
+    );
+  }
+  return provider;
+}
+
+function readClaim(headers: Headers, provider: Provider): SignatureClaim {
+  const value = headers.get(provider.header) ?? "";
+  const claim = value.length > MAX_HEADER_LENGTH
+    ? undefined
+    : provider.scheme.readClaim(headers, provider.header);
+  if (claim === undefined || claim.signatures.length === 0) {
+    throw new DeliveryError(
+      "signature_malformed",
+      `The header ${provider.header} is not in the provider's scheme`,
+    );
+  }
+  return claim;
+}
+
+function checkTime(
+  { timestamp }: SignatureClaim,
+  { now, toleranceSeconds }: { now: number; toleranceSeconds: number },
+): void {
+  if (timestamp === undefined) return;
+  const age = Math.floor(now) - timestamp;
+  if (age > toleranceSeconds) {
+    throw new DeliveryError(
+      "signature_too_old",
+      `Signed ${age} s ago: check this machine's clock, or raise SIGNATURE_TOLERANCE_SECONDS`,
+    );
+  }
+  if (age < -toleranceSeconds) {
+    throw new DeliveryError(
+      "signature_too_far_ahead",
+      `Signed ${-age} s ahead of now: check this machine's clock`,
+    );
+  }
+}
+
+async function isSigned(
+  body: Uint8Array,
+  { claim, provider }: { claim: SignatureClaim; provider: Provider },
+): Promise<boolean> {
+  const signed = signedBytes(claim.prefix, body);
+  for (const key of provider.keys) {
+    for (const signature of claim.signatures) {
+      if (await crypto.subtle.verify("HMAC", key, signature, signed)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+function signedBytes(
+  prefix: string,
+  body: Uint8Array,
+): Uint8Array<ArrayBuffer> {
+  const head = new TextEncoder().encode(prefix);
+  const signed = new Uint8Array(head.byteLength + body.byteLength);
+  signed.set(head);
+  signed.set(body, head.byteLength);
+  return signed;
+}
