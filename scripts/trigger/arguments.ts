@@ -1,0 +1,164 @@
+import { parseArgs } from "node:util";
+import {
+  API_VERSIONS,
+  type ApiVersion,
+  EVENT_TYPES,
+  type EventType,
+} from "../../tests/fixtures/templates.ts";
+import { type ProviderName, PROVIDERS } from "./provider_settings.ts";
+import { DEFAULT_URL } from "./usage.ts";
+
+/** The command was typed wrong; the message says how to type it. */
+export class UsageError extends Error {
+  override name = "UsageError";
+}
+
+/** What to send, and to whom. */
+export interface TriggerArguments {
+  provider: ProviderName;
+  url: string;
+  /** An event to build, or the file that holds the body to send as it is. */
+  what: EventArguments | { payload: string };
+}
+
+/** An event to build. What is not there is up to the builder. */
+export interface EventArguments {
+  type: EventType;
+  subscription?: string;
+  account?: string;
+  event?: string;
+  status?: string;
+  plan?: string;
+  /** Unix time in seconds. */
+  created?: number;
+  apiVersion?: ApiVersion;
+}
+
+const EVENT_OPTIONS = {
+  subscription: { type: "string" },
+  account: { type: "string" },
+  event: { type: "string" },
+  status: { type: "string" },
+  plan: { type: "string" },
+  created: { type: "string" },
+  "api-version": { type: "string" },
+} as const;
+
+const OPTIONS = {
+  ...EVENT_OPTIONS,
+  provider: { type: "string", default: "a" },
+  url: { type: "string", default: DEFAULT_URL },
+  payload: { type: "string" },
+  help: { type: "boolean", short: "h", default: false },
+} as const;
+
+/**
+ * Parses the command line of `deno task trigger`.
+ *
+ * @returns null where help was asked for
+ * @throws {UsageError}
+ */
+export function parseArguments(args: string[]): TriggerArguments | null {
+  const { values, positionals } = parse(args);
+  if (values.help) return null;
+  return {
+    provider: oneOf(PROVIDERS, { value: values.provider, what: "provider" }),
+    url: checkedUrl(values.url),
+    what: values.payload === undefined
+      ? eventArguments(positionals, values)
+      : { payload: onlyPayload(values.payload, { values, positionals }) },
+  };
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({ args, options: OPTIONS, allowPositionals: true });
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+type Values = ReturnType<typeof parse>["values"];
+
+function eventArguments(positionals: string[], values: Values): EventArguments {
+  if (positionals.length !== 1) {
+    throw new UsageError(
+      positionals.length === 0
+        ? `An event type is missing: one of ${EVENT_TYPES.join(", ")}.`
+        : `One event type, please, not ${positionals.length}: ${
+          positionals.join(" ")
+        }.`,
+    );
+  }
+  const { created, "api-version": version } = values;
+  return {
+    type: oneOf(EVENT_TYPES, { value: positionals[0], what: "event type" }),
+    ...given("subscription", values.subscription),
+    ...given("account", values.account),
+    ...given("event", values.event),
+    ...given("status", values.status),
+    ...given("plan", values.plan),
+    ...given("created", created === undefined ? created : seconds(created)),
+    ...given(
+      "apiVersion",
+      version === undefined
+        ? version
+        : oneOf(API_VERSIONS, { value: version, what: "API version" }),
+    ),
+  };
+}
+
+/** The field where there is a value for it, else no field. */
+function given<Name extends string, T>(
+  name: Name,
+  value: T | undefined,
+): { [name in Name]?: T } {
+  return value === undefined ? {} : { [name]: value } as { [n in Name]: T };
+}
+
+function onlyPayload(
+  payload: string,
+  { values, positionals }: { values: Values; positionals: string[] },
+): string {
+  const others = (Object.keys(EVENT_OPTIONS) as (keyof typeof EVENT_OPTIONS)[])
+    .filter((name) => values[name] !== undefined)
+    .map((name) => `--${name}`);
+  const refused = [...positionals, ...others];
+  if (refused.length > 0) {
+    throw new UsageError(
+      `--payload sends the file as it is, so leave out: ${refused.join(", ")}.`,
+    );
+  }
+  return payload;
+}
+
+function oneOf<T extends string>(
+  choices: readonly T[],
+  { value, what }: { value: string | undefined; what: string },
+): T {
+  const choice = choices.find((choice) => choice === value);
+  if (choice === undefined) {
+    throw new UsageError(
+      `Unknown ${what} "${value}": one of ${choices.join(", ")}.`,
+    );
+  }
+  return choice;
+}
+
+function seconds(text: string): number {
+  if (!/^\d{1,12}$/.test(text)) {
+    throw new UsageError(
+      `--created takes Unix time in whole seconds, not "${text}".`,
+    );
+  }
+  return Number(text);
+}
+
+function checkedUrl(text: string): string {
+  if (!/^https?:$/.test(URL.parse(text)?.protocol ?? "")) {
+    throw new UsageError(
+      `--url takes an http or https address, not "${text}".`,
+    );
+  }
+  return text;
+}

@@ -1,0 +1,38 @@
+import { API_VERSIONS, EVENT_TYPES } from "../../tests/fixtures/templates.ts";
+
+/** Where `deno task start` and `supabase functions serve` have the receiver. */
+export const DEFAULT_URL =
+  "http://127.0.0.1:54321/functions/v1/billing-webhook";
+
+/** What `--help` and a wrong command line print. */
+export const USAGE =
+  `Signs a realistic event as the provider does, and sends it.
+
+Usage: deno task trigger <event type> [options]
+
+Event types:
+${EVENT_TYPES.map((type) => `  ${type}`).join("\n")}
+
+Options:
+  --provider a|b       who sends it (default: a)
+  --subscription ID    default: sub_local_a or sub_local_b, by provider
+  --account ID         default: acc_local
+  --event ID           default: a new id; the same id again is a duplicate
+  --url URL            default: ${DEFAULT_URL}
+  --status STATUS      of the subscription (default: active, past_due or
+                       canceled, by type)
+  --plan ID            of the subscription
+  --created SECONDS    when it occurred, in Unix time (default: now)
+  --api-version VERSION
+                       ${API_VERSIONS.join(" or ")} (default: ${
+    API_VERSIONS[0]
+  })
+  --payload FILE       sign and send a file as it is, instead of an event type
+  --help               this text
+
+Prints the status and the body of the answer on standard output. The exit status
+is 0 for 2xx, 1 for anything else, 2 for a wrong command line.
+
+The secrets are the functions': from the environment, supabase/functions/.env,
+or else those of the local stack.
+`;
