@@ -6,11 +6,11 @@ import {
   type EventArguments,
   parseArguments,
   type TriggerArguments,
-  UsageError,
 } from "./trigger/arguments.ts";
 import { advice } from "./trigger/advice.ts";
 import { buildEvent, defaultSubscription } from "./trigger/build_event.ts";
 import { millisecondsToWait } from "./trigger/occurred_at.ts";
+import { UsageError } from "./trigger/checked.ts";
 import { providerSettings } from "./trigger/provider_settings.ts";
 import { send } from "./trigger/send.ts";
 import { signatureHeaders } from "./trigger/sign.ts";

@@ -5,13 +5,9 @@ import {
   EVENT_TYPES,
   type EventType,
 } from "../../tests/fixtures/templates.ts";
+import { checkedSeconds, checkedUrl, oneOf, UsageError } from "./checked.ts";
 import { type ProviderName, PROVIDERS } from "./provider_settings.ts";
 import { DEFAULT_URL } from "./usage.ts";
-
-/** The command was typed wrong; the message says how to type it. */
-export class UsageError extends Error {
-  override name = "UsageError";
-}
 
 /** What to send, and to whom. */
 export interface TriggerArguments {
@@ -98,7 +94,10 @@ function eventArguments(positionals: string[], values: Values): EventArguments {
     ...given("event", values.event),
     ...given("status", values.status),
     ...given("plan", values.plan),
-    ...given("created", created === undefined ? created : seconds(created)),
+    ...given(
+      "created",
+      created === undefined ? created : checkedSeconds(created),
+    ),
     ...given(
       "apiVersion",
       version === undefined
@@ -130,35 +129,4 @@ function onlyPayload(
     );
   }
   return payload;
-}
-
-function oneOf<T extends string>(
-  choices: readonly T[],
-  { value, what }: { value: string | undefined; what: string },
-): T {
-  const choice = choices.find((choice) => choice === value);
-  if (choice === undefined) {
-    throw new UsageError(
-      `Unknown ${what} "${value}": one of ${choices.join(", ")}.`,
-    );
-  }
-  return choice;
-}
-
-function seconds(text: string): number {
-  if (!/^\d{1,12}$/.test(text)) {
-    throw new UsageError(
-      `--created takes Unix time in whole seconds, not "${text}".`,
-    );
-  }
-  return Number(text);
-}
-
-function checkedUrl(text: string): string {
-  if (!/^https?:$/.test(URL.parse(text)?.protocol ?? "")) {
-    throw new UsageError(
-      `--url takes an http or https address, not "${text}".`,
-    );
-  }
-  return text;
 }
