@@ -14,6 +14,9 @@
  * claim back, so that a retry is not mistaken for a duplicate, and leaves the
  * others alone. A failure that concerns the whole call (a lock or statement
  * timeout, a deadlock, no more memory or connections) is raised instead.
+ *
+ * Every statement below finds its rows by their keys: a plan that was cached
+ * while a table was empty must not scan it when it has grown.
  */
 create function public.apply_billing_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text)
@@ -25,7 +28,7 @@ as $$
 #variable_conflict use_column
 declare
   claimed text[];
-  failed text[] := '{}';
+  failures jsonb := '{}';
   event record;
 begin
   with claims as (
@@ -86,9 +89,11 @@ begin
     error_code := null;
     error := null;
 
-    -- A twin within the array repeats what failed, and is a duplicate otherwise.
-    if event.claim = any (claimed) and (not event.is_twin or event.claim = any (failed)) then
-      failed := array_remove(failed, event.claim);
+    if event.is_twin and failures ? event.claim then
+      outcome := 'failed';
+      error_code := failures -> event.claim ->> 'code';
+      error := failures -> event.claim ->> 'message';
+    elsif event.claim = any (claimed) and not event.is_twin then
       begin
         outcome := case event.type
           when 'customer.subscription.created' then public.apply_subscription_created(
@@ -121,27 +126,19 @@ begin
         outcome := 'failed';
         error_code := sqlstate;
         error := sqlerrm;
-        failed := failed || event.claim;
+        failures := failures
+          || jsonb_build_object(event.claim, jsonb_build_object('code', sqlstate, 'message', sqlerrm));
+        delete from public.processed_events p
+        where p.provider = event.provider and p.event_id = event.event_id;
       end;
+    end if;
+
+    if outcome <> 'failed' then
+      update public.failed_events f set resolved_at = now()
+      where f.provider = event.provider and f.event_id = event.event_id and f.resolved_at is null;
     end if;
     return next;
   end loop;
-
-  delete from public.processed_events p
-  using jsonb_to_recordset(events) as e (provider text, event_id text)
-  where p.provider = e.provider and p.event_id = e.event_id
-    and e.provider || '/' || e.event_id = any (failed);
-
-  update public.failed_events f set resolved_at = now()
-  from (
-    select o.provider, o.event_id
-    from jsonb_to_recordset(events) as e (provider text, event_id text)
-    join public.failed_events o on o.provider = e.provider and o.event_id = e.event_id
-    where o.resolved_at is null and e.provider || '/' || e.event_id <> all (failed)
-    order by o.provider, o.event_id
-    for update of o
-  ) as settled
-  where f.provider = settled.provider and f.event_id = settled.event_id;
 end;
 $$;
 

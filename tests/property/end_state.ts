@@ -1,0 +1,58 @@
+import { assertEquals } from "@std/assert";
+import type { Sql } from "postgres";
+import type { History } from "./history.ts";
+import { modelState } from "./model.ts";
+
+/**
+ * Compares what the tables hold with what the model says, after all deliveries
+ * of a history: records field by field, one notification for each failed
+ * invoice event, one row in the ledger an event, and no open failure.
+ */
+export async function assertEndState(
+  { events }: Pick<History, "events">,
+  sql: Sql,
+): Promise<void> {
+  const expected = modelState(events);
+  const [actual] = await sql<{ state: unknown }[]>`
+    with ids as (
+      select 'a' as provider, unnest(${
+    events.map((event) => event.id)
+  }::text[]) as event_id
+    )
+    select jsonb_build_object(
+      'records', (
+        select coalesce(jsonb_agg(jsonb_build_object(
+          'id', s.id,
+          'account_id', s.account_id,
+          'status', s.status,
+          'plan_id', s.plan_id,
+          'current_period_end', extract(epoch from s.current_period_end)::bigint,
+          'canceled', s.canceled_at is not null
+        ) order by s.id), '[]')
+        from public.subscriptions s
+        where s.id = any(${[...expected.records.keys()]})
+      ),
+      'notifications', (
+        select coalesce(jsonb_agg(jsonb_build_array(n.event_id, n.account_id) order by n.event_id), '[]')
+        from public.notifications n join ids using (provider, event_id)
+      ),
+      'ledger', (
+        select count(*) from public.processed_events p join ids using (provider, event_id)
+      ),
+      'open_failures', (
+        select count(*) from public.failed_events f join ids using (provider, event_id)
+        where f.resolved_at is null
+      )
+    ) as state`;
+
+  assertEquals<unknown>(actual?.state, {
+    records: [...expected.records.values()].sort(byId),
+    notifications: [...expected.notifications].sort(),
+    ledger: events.length,
+    open_failures: 0,
+  });
+}
+
+function byId(one: { id: string }, other: { id: string }): number {
+  return one.id < other.id ? -1 : 1;
+}

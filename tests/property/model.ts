@@ -1,0 +1,61 @@
+/**
+ * The specification's table of transitions, taken literally: events go in one
+ * by one, in the order in which they occurred, each exactly once.
+ *
+ * @module
+ */
+import type { HistoryEvent } from "./history.ts";
+
+/** What the specification says of a subscription record. */
+export interface ModelRecord {
+  id: string;
+  account_id: string;
+  status: string;
+  plan_id: string;
+  /** Unix seconds. */
+  current_period_end: number;
+  canceled: boolean;
+}
+
+/** The records by id, and the account notified for each failed invoice event. */
+export interface ModelState {
+  records: Map<string, ModelRecord>;
+  notifications: Map<string, string>;
+}
+
+/** The state that a history ends in. */
+export function modelState(events: readonly HistoryEvent[]): ModelState {
+  const state: ModelState = { records: new Map(), notifications: new Map() };
+  for (const event of events) happen(event, state);
+  return state;
+}
+
+function happen(event: HistoryEvent, { records, notifications }: ModelState) {
+  if (event.type === "customer.subscription.created") {
+    records.set(event.subscription, {
+      id: event.subscription,
+      account_id: event.account,
+      status: "active",
+      plan_id: event.values.plan,
+      current_period_end: event.values.periodEnd,
+      canceled: records.get(event.subscription)?.canceled ?? false,
+    });
+    return;
+  }
+  const record = records.get(event.subscription);
+  if (record === undefined) throw new Error("A history begins with a creation");
+  switch (event.type) {
+    case "customer.subscription.updated":
+      record.status = event.values.status;
+      record.plan_id = event.values.plan;
+      record.current_period_end = event.values.periodEnd;
+      break;
+    case "customer.subscription.deleted":
+      record.status = "canceled";
+      record.canceled = true;
+      break;
+    case "invoice.payment_failed":
+      notifications.set(event.id, record.account_id);
+      break;
+  }
+}
