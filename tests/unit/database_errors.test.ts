@@ -1,0 +1,97 @@
+import { assert, assertEquals } from "@std/assert";
+import fc from "fast-check";
+import { databaseErrorCode } from "../../supabase/functions/_shared/database_errors.ts";
+import {
+  ANSWERS,
+  type ErrorCode,
+} from "../../supabase/functions/_shared/errors.ts";
+
+const CODES: Partial<Record<ErrorCode, string[]>> = {
+  database_unavailable: [
+    "08000", // connection_exception
+    "08003",
+    "08006",
+    "08P01",
+    "40001", // serialization_failure
+    "40P01", // deadlock_detected
+    "53000", // insufficient_resources
+    "53100", // disk_full
+    "53200", // out_of_memory
+    "53300", // too_many_connections
+    "55P03", // lock_not_available
+    "57014", // query_canceled, as by statement_timeout
+    "57P01", // admin_shutdown
+    "57P02",
+    "57P03", // cannot_connect_now
+    "58030", // io_error
+    "PGRST000",
+    "PGRST001",
+    "PGRST002",
+    "PGRST003", // timed out waiting for a connection of the pool
+  ],
+  deployment_fault: [
+    "42501", // insufficient_privilege
+    "42883", // undefined_function
+    "42P01", // undefined_table
+    "42703", // undefined_column
+    "PGRST106", // schema not exposed
+    "PGRST202", // function not in the schema cache
+    "PGRST203",
+    "PGRST204",
+    "PGRST205",
+    "PGRST300", // key that the API refuses
+    "PGRST301",
+    "PGRST302",
+    "BW003",
+  ],
+  subscription_unknown: ["BW001"],
+  subscription_of_other_provider: ["BW002"],
+  apply_failed: [
+    "22P05", // untranslatable_character
+    "22003",
+    "22007",
+    "22023",
+    "23502",
+    "23505",
+    "23514",
+    "25006", // read_only_sql_transaction
+    "42601",
+    "54000",
+    "54001", // statement_too_complex
+    "P0001",
+    "P0002",
+    "XX000",
+    "BW000",
+    "BW0011",
+    "xBW001",
+    "PGRST004",
+    "PGRST100",
+    "PGRST116",
+    "x42501",
+    "425010",
+    "5701",
+    "570145",
+  ],
+};
+
+for (const [expected, codes] of Object.entries(CODES)) {
+  Deno.test(`databaseErrorCode() gives ${expected}`, () => {
+    for (const code of codes) {
+      assertEquals<string>(databaseErrorCode(code), expected, code);
+    }
+  });
+}
+
+Deno.test("databaseErrorCode() takes an answer without a code for a passing fault", () => {
+  assertEquals(databaseErrorCode(undefined), "database_unavailable");
+  assertEquals(databaseErrorCode(""), "database_unavailable");
+});
+
+Deno.test("databaseErrorCode() stays within the closed set", () => {
+  fc.assert(
+    fc.property(fc.string(), (code) => {
+      assert(Object.hasOwn(ANSWERS, databaseErrorCode(code)), code);
+    }),
+    { examples: [["constructor"], ["valueOf"], ["__proto__"]] },
+  );
+});
