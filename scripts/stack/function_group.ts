@@ -1,0 +1,54 @@
+import type { StackPorts } from "./ports.ts";
+import { functionService, type ServeOptions } from "./serve_functions.ts";
+import {
+  createService,
+  type Service,
+  type ServiceObserver,
+} from "./service.ts";
+
+/** The functions of a stack, which are served and changed together. */
+export type FunctionGroup = {
+  start: (signal?: AbortSignal) => Promise<void>;
+  stop: () => Promise<void>;
+  /** Stops them and serves them anew, with what is given changed. */
+  restart: (changes?: Partial<ServeOptions>) => Promise<void>;
+};
+
+/** Makes the group of the webhook and, where there is one, the worker. */
+export function createFunctionGroup(
+  first: ServeOptions,
+  options: {
+    ports: Pick<StackPorts, "webhook" | "worker">;
+    observer: ServiceObserver;
+  },
+): FunctionGroup {
+  const { ports, observer } = options;
+  let settings = first;
+  let services: Service[] = [];
+
+  async function start(signal?: AbortSignal) {
+    const specs = await Promise.all([
+      functionService("billing-webhook", { ...settings, port: ports.webhook }),
+      functionService("billing-worker", { ...settings, port: ports.worker }),
+    ]);
+    services = specs
+      .filter((spec) => spec !== undefined)
+      .map((spec) => createService(spec, observer));
+    await Promise.all(services.map((service) => service.start(signal)));
+  }
+
+  async function stop() {
+    await Promise.all(services.map((service) => service.stop()));
+  }
+
+  async function restart(changes: Partial<ServeOptions> = {}) {
+    await stop();
+    settings = {
+      denoPath: changes.denoPath ?? settings.denoPath,
+      env: { ...settings.env, ...changes.env },
+    };
+    await start();
+  }
+
+  return { start, stop, restart };
+}

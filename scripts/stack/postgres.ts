@@ -1,0 +1,95 @@
+import { join } from "node:path";
+import type { SystemUser } from "./database_user.ts";
+import { endProcess } from "./leftovers.ts";
+import { lookUpProcess } from "./process_table.ts";
+import type { ServiceSpec } from "./service.ts";
+
+/** Where a server's programs and data are, and who runs it. */
+export type PostgresPlace = {
+  /** The folder that holds `bin`, `lib` and `share`. */
+  binaries: string;
+  /** The data folder; its parent must exist. */
+  data: string;
+  user: SystemUser | undefined;
+};
+
+/** The server's environment: nothing of the user's. */
+export const POSTGRES_ENV = { LC_ALL: "C", TZ: "UTC" };
+
+/**
+ * How to run the server: on 127.0.0.1 only, without a socket file.
+ *
+ * @param options.fsync false for tests, which need not survive a power cut
+ */
+export function postgresService(
+  place: PostgresPlace,
+  options: { port: number; fsync: boolean },
+): ServiceSpec {
+  const settings = {
+    listen_addresses: "127.0.0.1",
+    port: options.port,
+    unix_socket_directories: "",
+    max_connections: 100,
+    timezone: "UTC",
+    log_timezone: "UTC",
+    // Errors of statements reach the client; here they would repeat payloads.
+    log_min_messages: "fatal",
+    fsync: options.fsync,
+    synchronous_commit: options.fsync,
+    full_page_writes: options.fsync,
+  };
+  return {
+    name: "Postgres",
+    command: join(place.binaries, "bin", "postgres"),
+    args: [
+      "-D",
+      place.data,
+      ...Object.entries(settings).flatMap(([k, v]) => ["-c", `${k}=${v}`]),
+    ],
+    env: POSTGRES_ENV,
+    cwd: place.binaries,
+    user: place.user,
+    isReady: async (id) => {
+      const file = await readPostmasterFile(place.data);
+      return file?.processId === id && file.status === "ready";
+    },
+    stopSignal: "SIGINT", // the fast shutdown: it waits for no client
+  };
+}
+
+/**
+ * Ends a server that an earlier stack, killed, has left running on the data
+ * folder. Where the file that names it names another process by now, it would
+ * only keep the server from starting, and is removed.
+ */
+export async function endLeftoverPostgres(
+  place: PostgresPlace,
+  options: { onProgress?: ((text: string) => void) | undefined } = {},
+): Promise<void> {
+  const file = await readPostmasterFile(place.data);
+  const entry = file && await lookUpProcess(file.processId);
+  if (!entry) return;
+  if (entry.command.includes(`/bin/postgres -D ${place.data} `)) {
+    options.onProgress?.(
+      `Ending Postgres of an earlier stack (process ${file.processId})`,
+    );
+    await endProcess(file.processId, { signal: "SIGINT" });
+  } else {
+    await Deno.remove(join(place.data, "postmaster.pid"));
+  }
+}
+
+// Postgres's documentation, "Database File Layout": line 1 is the process,
+// and pg_ctl takes line 8 for the server's state.
+async function readPostmasterFile(
+  data: string,
+): Promise<{ processId: number; status: string | undefined } | undefined> {
+  try {
+    const text = await Deno.readTextFile(join(data, "postmaster.pid"));
+    const lines = text.split("\n");
+    return { processId: Number(lines[0]), status: lines[7]?.trim() };
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * What Supabase's Postgres has and a bare one has not, as far as this project
+ * can tell the difference. The superuser is `supabase_admin`; `postgres`, whom
+ * migrations run as, is not one.
+ */
+
+/** The password of every role that can log in: the server is local. */
+export const LOCAL_PASSWORD = "postgres";
+
+/** The server's roles, with the time limits that Supabase sets. */
+export const ROLES_SQL = `
+  create role postgres login createdb createrole replication bypassrls
+    password '${LOCAL_PASSWORD}';
+  create role anon nologin noinherit;
+  create role authenticated nologin noinherit;
+  create role service_role nologin noinherit bypassrls;
+  create role authenticator login noinherit password '${LOCAL_PASSWORD}';
+
+  grant anon, authenticated, service_role to postgres, authenticator;
+  grant pg_monitor, pg_read_all_data, pg_signal_backend to postgres;
+
+  alter role authenticator set statement_timeout = '8s';
+  alter role authenticator set lock_timeout = '8s';
+  alter role anon set statement_timeout = '3s';
+  alter role authenticated set statement_timeout = '8s';
+  alter role postgres set search_path = "$user", public, extensions;
+
+  alter database postgres owner to postgres;
+`;
+
+/** What each database has of its own. Its owner is `postgres`. */
+export const DATABASE_SQL = `
+  create schema extensions authorization postgres;
+  grant usage on schema extensions to anon, authenticated, service_role;
+  grant usage on schema public to anon, authenticated, service_role;
+`;
+
+/**
+ * Supabase's default privileges before 30 October 2026, for tests: all that
+ * `postgres` makes in schema public is granted to the API's roles. Run it as
+ * `postgres`, before the migrations. Since that day nothing is granted, which
+ * is how the local stack starts.
+ */
+export const LEGACY_DEFAULT_PRIVILEGES_SQL = `
+  alter default privileges for role postgres in schema public
+    grant all on tables to anon, authenticated, service_role;
+  alter default privileges for role postgres in schema public
+    grant all on sequences to anon, authenticated, service_role;
+  alter default privileges for role postgres in schema public
+    grant all on functions to anon, authenticated, service_role;
+`;

@@ -1,0 +1,70 @@
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Environment } from "./environment.ts";
+import { isThere } from "./is_there.ts";
+import type { ServiceSpec } from "./service.ts";
+import { toolEnvironment } from "./tool_environment.ts";
+
+const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
+
+/** What functions are served with. */
+export type ServeOptions = {
+  /** The Deno that serves them. */
+  denoPath: string;
+  /** Their settings, those of the platform among them. */
+  env: Environment;
+};
+
+/**
+ * How to serve a function: in a process of its own that may use the network
+ * and read its environment, and nothing else, as on the platform.
+ *
+ * Another Deno than the one that runs this gets neither the configuration nor
+ * the lock file, whose forms change: only the import map, like the platform.
+ *
+ * @param name the function's folder; without `billing-` it is what its log
+ *   lines are marked with
+ * @returns nothing where there is no such function
+ */
+export async function functionService(
+  name: string,
+  options: ServeOptions & { port: number },
+): Promise<ServiceSpec | undefined> {
+  const entry = join("supabase", "functions", name, "index.ts");
+  if (!await isThere(join(REPOSITORY, entry))) return undefined;
+  const { denoPath, env, port } = options;
+  const isOwn = denoPath === Deno.execPath();
+  return {
+    name: name.replace("billing-", ""),
+    command: denoPath,
+    args: [
+      "serve",
+      "--quiet",
+      "--no-prompt",
+      "--allow-net",
+      "--allow-env",
+      ...(isOwn
+        ? ["--frozen"]
+        : ["--no-config", "--no-lock", "--import-map", "import_map.json"]),
+      "--host",
+      "127.0.0.1",
+      "--port",
+      `${port}`,
+      entry,
+    ],
+    env: { ...toolEnvironment(), ...env },
+    cwd: REPOSITORY,
+    isReady: () => isListening(port),
+    stopSignal: "SIGTERM",
+  };
+}
+
+// `deno serve` listens once the module is loaded.
+async function isListening(port: number): Promise<boolean> {
+  try {
+    using _connection = await Deno.connect({ hostname: "127.0.0.1", port });
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,80 @@
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
+
+/** The places in a state folder. Nothing else in it is ours. */
+export type StateFolder = {
+  path: string;
+  binaries: string;
+  database: string;
+  processes: string;
+  /** The Supabase CLI's own notes, kept out of the user's home. */
+  cli: string;
+  /** Gives the folder up for others to use. */
+  close: () => void;
+};
+
+/**
+ * Where the data is kept unless the user says otherwise: in the repository,
+ * or, for root, below /var/tmp, since Postgres then runs as another account,
+ * which the repository's folder may shut out.
+ */
+export async function defaultStateFolder(): Promise<string> {
+  if (Deno.uid() !== 0) return join(REPOSITORY, ".stack");
+  const path = new TextEncoder().encode(await Deno.realPath(REPOSITORY));
+  const digest = await crypto.subtle.digest("SHA-256", path);
+  const name = new Uint8Array(digest).toHex().slice(0, 8);
+  return `/var/tmp/billing-webhook-${name}`;
+}
+
+/**
+ * Opens a state folder for this process alone, making it where it is missing.
+ * The lock goes with the process, however that ends.
+ *
+ * @throws where another stack uses it, or another account owns it
+ */
+export async function openStateFolder(path: string): Promise<StateFolder> {
+  await Deno.mkdir(path, { recursive: true });
+  const { uid } = await Deno.lstat(path);
+  if (uid !== Deno.uid()) {
+    throw new Error(
+      `Cannot use ${path}: another account owns it. Choose another folder: --data DIR`,
+    );
+  }
+  if (uid === 0) await Deno.chmod(path, 0o755); // Postgres passes through it
+  const lock = await Deno.open(join(path, "lock"), {
+    read: true,
+    write: true,
+    create: true,
+  });
+  if (!await lock.tryLock(true)) {
+    const owner = await new Response(lock.readable).text();
+    throw new Error(
+      `Cannot use ${path}: a stack runs on it already (process ${owner}). Stop that one or choose another folder: --data DIR`,
+    );
+  }
+  await lock.truncate();
+  await lock.write(new TextEncoder().encode(`${Deno.pid}`));
+  return {
+    path,
+    binaries: join(path, "binaries"),
+    database: join(path, "database"),
+    processes: join(path, "processes.json"),
+    cli: join(path, "cli"),
+    close: () => lock.close(),
+  };
+}
+
+/** Removes what a stack has put in its folder, then the folder if that is all. */
+export async function emptyStateFolder(folder: StateFolder): Promise<void> {
+  const { path, binaries, database, processes, cli } = folder;
+  for (const own of [binaries, database, processes, cli, join(path, "lock")]) {
+    await Deno.remove(own, { recursive: true }).catch(ignoreMissing);
+  }
+  if ([...Deno.readDirSync(path)].length === 0) await Deno.remove(path);
+}
+
+function ignoreMissing(error: unknown) {
+  if (!(error instanceof Deno.errors.NotFound)) throw error;
+}

@@ -1,0 +1,71 @@
+import { assertEquals } from "@std/assert";
+import { createByteReader } from "../../scripts/stack/byte_reader.ts";
+import { copyBody } from "../../scripts/stack/copy_body.ts";
+import { decodeLatin1, encodeLatin1 } from "../../scripts/stack/latin1.ts";
+
+/** A connection that gives its bytes in pieces of one size. */
+function sourceOf(text: string, piece: number) {
+  let rest = encodeLatin1(text);
+  function read(into: Uint8Array): Promise<number | null> {
+    const some = rest.subarray(0, Math.min(piece, into.length));
+    rest = rest.subarray(some.length);
+    into.set(some);
+    return Promise.resolve(some.length || null);
+  }
+  return { read };
+}
+
+async function copied(
+  body: number | "chunked",
+  options: { text: string; piece: number },
+): Promise<{ body: string; rest: string }> {
+  const reader = createByteReader(sourceOf(options.text, options.piece));
+  let text = "";
+  await copyBody(body, reader, (bytes) => {
+    text += decodeLatin1(bytes);
+    return Promise.resolve();
+  });
+  let rest = "";
+  for (let some; (some = await reader.readSome(100));) {
+    rest += decodeLatin1(some);
+  }
+  return { body: text, rest };
+}
+
+const BODIES = [
+  [0, ""],
+  [5, "a\r\n\0\xff"],
+  ["chunked", "0\r\n\r\n"],
+  ["chunked", "3\r\nabc\r\n0\r\n\r\n"],
+  ["chunked", "0A;name=value\r\n0\r\n\r\n0\r\n\r\n\r\n0\r\nT: 1\r\n\r\n"],
+] as const;
+
+Deno.test("copyBody() ends where the body does, however it arrives", async () => {
+  for (const [length, body] of BODIES) {
+    for (const piece of [1, 2, 3, 1_000]) {
+      const text = `${body}GET / HTTP/1.1`;
+      assertEquals(await copied(length, { text, piece }), {
+        body,
+        rest: "GET / HTTP/1.1",
+      });
+    }
+  }
+});
+
+Deno.test("copyBody() refuses a body that is cut short or malformed", async () => {
+  for (
+    const [length, text] of [
+      [3, "ab"],
+      ["chunked", "3\r\nabc\r\n"],
+      ["chunked", "3\r\nab"],
+      ["chunked", "xyz\r\n"],
+      ["chunked", "-1\r\n"],
+      ["chunked", "\r\n"],
+    ] as const
+  ) {
+    const result = await copied(length, { text, piece: 10 }).catch(() =>
+      "refused"
+    );
+    assertEquals(result, "refused", text);
+  }
+});
