@@ -6,7 +6,7 @@
  */
 import fc from "fast-check";
 import postgres from "postgres";
-import { databaseUrl } from "../support/test_environment.ts";
+import { setting } from "../support/test_environment.ts";
 import { assertEndState } from "./end_state.ts";
 import { type History, history, renamed } from "./history.ts";
 import { freshSeed } from "./seed.ts";
@@ -37,7 +37,7 @@ async function checkHistories(
   );
   const prefix = crypto.randomUUID().slice(0, 8);
   await Promise.all(Array.from({ length: LANES }, async (_, lane) => {
-    const sql = postgres(databaseUrl(), {
+    const sql = postgres(setting("TEST_DATABASE_URL"), {
       max: connections,
       connection: { synchronous_commit: "off" },
     });

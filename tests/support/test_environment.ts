@@ -1,5 +1,5 @@
 /** A setting that scripts/test.ts gives to the tests. */
-function setting(name: string): string {
+export function setting(name: TestSetting): string {
   const value = Deno.env.get(name);
   if (value === undefined) {
     throw new Error(
@@ -9,7 +9,15 @@ function setting(name: string): string {
   return value;
 }
 
-/** The database of the stack under test, as role `postgres`. */
-export function databaseUrl(): string {
-  return setting("TEST_DATABASE_URL");
-}
+/** What the tests need to know of the stack that they run against. */
+export type TestSetting =
+  /** The database, as role `postgres`. */
+  | "TEST_DATABASE_URL"
+  /** Another one, migrated under the default privileges of older projects. */
+  | "TEST_LEGACY_DATABASE_URL"
+  /** The server's own share folder, which takes extensions. */
+  | "TEST_PG_SHARE_DIR"
+  /** The local gateway, which stands for the project's URL. */
+  | "TEST_API_URL"
+  /** The Deno that serves the functions. */
+  | "TEST_FUNCTIONS_DENO";

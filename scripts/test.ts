@@ -1,0 +1,89 @@
+/**
+ * `deno task test`: the whole gate, on the real parts.
+ *
+ * Formatting, lint and types; unit tests; then a stack of its own on free
+ * ports, with the tests that need it; then the integration tests once more,
+ * with the function served by the Deno that Supabase's runtime is built on.
+ * With arguments, only the named test files or folders run.
+ *
+ * @module
+ */
+import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "./stack/roles.ts";
+import { startStack } from "./stack/start_stack.ts";
+import { EDGE_DENO_VERSION, edgeDenoPath } from "./test/edge_deno.ts";
+import { runStep, type StepResult } from "./test/run_step.ts";
+
+const STACK_TESTS = [
+  "tests/pgtap.test.ts",
+  "tests/integration",
+  "tests/property",
+];
+
+if (import.meta.main) {
+  const results = Deno.args.length > 0
+    ? await testOnStack([{ name: "tests", files: Deno.args }])
+    : await testAll();
+  const passed = results.reduce((sum, result) => sum + result.passed, 0);
+  const failed = results.reduce((sum, result) => sum + result.failed, 0);
+  console.log(`\n${passed} passed, ${failed} failed`);
+  Deno.exit(failed === 0 ? 0 : 1);
+}
+
+async function testAll(): Promise<StepResult[]> {
+  return [
+    await runStep("formatting", { args: ["fmt", "--check"] }),
+    await runStep("lint", { args: ["lint"] }),
+    await runStep("types", { args: ["check"] }),
+    await runStep("unit tests", { args: testArguments(["tests/unit"]) }),
+    ...await testOnStack([
+      { name: "tests on the stack", files: STACK_TESTS },
+      {
+        name: `integration tests, served by Deno ${EDGE_DENO_VERSION}`,
+        files: ["tests/integration"],
+        denoPath: await edgeDenoPath(),
+      },
+    ]),
+  ];
+}
+
+/** Runs test files against a stack that is started for them. */
+async function testOnStack(
+  runs: { name: string; files: string[]; denoPath?: string }[],
+): Promise<StepResult[]> {
+  console.log("\n== stack");
+  const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
+  const stack = await startStack({
+    dataDir,
+    functions: false,
+    fsync: false,
+    onProgress: console.log,
+  });
+  try {
+    const legacy = await stack.createDatabase("legacy_default_privileges", {
+      sqlBefore: LEGACY_DEFAULT_PRIVILEGES_SQL,
+    });
+    const results: StepResult[] = [];
+    for (const { name, files, denoPath } of runs) {
+      results.push(
+        await runStep(name, {
+          args: testArguments(files),
+          env: {
+            TEST_DATABASE_URL: stack.dbUrl,
+            TEST_LEGACY_DATABASE_URL: legacy.url,
+            TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
+            TEST_API_URL: stack.urls.api,
+            TEST_FUNCTIONS_DENO: denoPath ?? Deno.execPath(),
+          },
+        }),
+      );
+    }
+    return results;
+  } finally {
+    await stack.stop();
+    await Deno.remove(dataDir, { recursive: true });
+  }
+}
+
+function testArguments(files: string[]): string[] {
+  return ["test", "--allow-all", "--no-check", ...files];
+}

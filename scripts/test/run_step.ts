@@ -1,0 +1,53 @@
+/** How many checks of a step passed and failed. */
+export interface StepResult {
+  readonly passed: number;
+  readonly failed: number;
+}
+
+/** The last line that `deno test` prints, with or without steps and filters. */
+const SUMMARY =
+  /^(?:ok|FAILED) \| (\d+) passed(?: \([^)]*\))? \| (\d+) failed/m;
+
+// deno-lint-ignore no-control-regex -- the escapes that colour a terminal
+const COLOURS = /\x1b\[[0-9;]*m/g;
+
+/**
+ * Runs `deno` with the arguments and shows what it prints. A step that prints
+ * no count of tests is one check, which passes when it exits with 0.
+ *
+ * @param name Shown above the step's output.
+ * @param options.env On top of the environment.
+ */
+export async function runStep(
+  name: string,
+  { args, env = {} }: { args: string[]; env?: Record<string, string> },
+): Promise<StepResult> {
+  const started = performance.now();
+  console.log(`\n== ${name}`);
+  const child = new Deno.Command(Deno.execPath(), {
+    args,
+    env: { ...(Deno.stdout.isTerminal() ? { FORCE_COLOR: "1" } : {}), ...env },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+
+  let output = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of child.stdout) {
+    await Deno.stdout.write(chunk);
+    output += decoder.decode(chunk, { stream: true });
+  }
+  const { success } = await child.status;
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  console.log(`== ${name}: ${success ? "ok" : "FAILED"} (${seconds} s)`);
+
+  const summary = output.replaceAll(COLOURS, "").match(SUMMARY);
+  if (summary === null) return { passed: +success, failed: +!success };
+  const failed = Number(summary[2]);
+  return {
+    passed: Number(summary[1]),
+    // A run may fail without a failed test: a leak, or an error outside of one.
+    failed: failed === 0 && !success ? 1 : failed,
+  };
+}

@@ -1,0 +1,112 @@
+/**
+ * The specification's errors: a verified event that fails is logged, stored and
+ * passed back, so that the provider retries; and the retry settles it.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { edited } from "../fixtures/edited.ts";
+import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
+import { uniqueId } from "../fixtures/unique_id.ts";
+import { startReceiver } from "../support/receiver.ts";
+import { deliver } from "../support/send.ts";
+import { connect, storedEvent, subscriptionRecord } from "../support/tables.ts";
+
+const sql = connect();
+const receiver = await startReceiver();
+Deno.test.afterAll(async () => {
+  await receiver[Symbol.asyncDispose]();
+  await sql.end();
+});
+
+const send = (event: object) => deliver(receiver.url, event);
+
+Deno.test("a failure is visible in the answer, the log and failed_events, and settled by a later retry", async () => {
+  const subscription = uniqueId("sub");
+  const update = subscriptionEvent("customer.subscription.updated", {
+    subscription,
+    status: "past_due",
+  });
+
+  for (const attempt of [1, 2]) {
+    const answer = await send(update);
+    assertEquals(answer.status, 500);
+    assert(!answer.body.includes(subscription));
+    const { failures, ledger } = await storedEvent(sql, update.id);
+    assertEquals(ledger, []);
+    assertEquals(failures.length, 1);
+    const { event_id, type, payload, error, attempts, resolved_at } =
+      failures[0] ?? {};
+    assertEquals({ event_id, type, payload, attempts, resolved_at }, {
+      event_id: update.id,
+      type: "customer.subscription.updated",
+      payload: JSON.parse(JSON.stringify(update)),
+      attempts: attempt,
+      resolved_at: null,
+    });
+    assert(String(error).includes(subscription), `${error}`);
+  }
+
+  const line = await receiver.logged((line) => line.event_id === update.id);
+  assertEquals(
+    [line.level, line.code, line.status, line.provider, line.type],
+    [
+      "error",
+      "subscription_unknown",
+      500,
+      "a",
+      "customer.subscription.updated",
+    ],
+  );
+  assert(typeof line.duration_ms === "number");
+
+  const creation = subscriptionEvent("customer.subscription.created", {
+    subscription,
+    created: (update.created ?? 0) - 1,
+  });
+  assertEquals((await send(creation)).status, 200);
+  assertEquals((await send(update)).status, 200);
+  assertEquals(
+    (await subscriptionRecord(sql, subscription))?.status,
+    "past_due",
+  );
+  const { failures, ledger } = await storedEvent(sql, update.id);
+  assert(failures[0]?.resolved_at instanceof Date);
+  assertEquals(failures[0]?.attempts, 2);
+  assertEquals(ledger.length, 1);
+});
+
+Deno.test("a deletion and a failed invoice of an unknown subscription fail, and notify nobody", async () => {
+  const subscription = uniqueId("sub");
+  const events = [
+    subscriptionEvent("customer.subscription.deleted", { subscription }),
+    invoiceEvent({ subscription }),
+  ];
+  for (const event of events) {
+    assertEquals((await send(event)).status, 500);
+    const { failures, ledger, notifications } = await storedEvent(
+      sql,
+      event.id,
+    );
+    assertEquals(failures[0]?.error_code, "subscription_unknown");
+    assertEquals([ledger, notifications], [[], []]);
+  }
+  assertEquals(await subscriptionRecord(sql, subscription), undefined);
+});
+
+Deno.test("an event that lacks a required field is stored whole, with the field's path", async () => {
+  const event = edited(
+    subscriptionEvent("customer.subscription.created", { account: "acc_8" }),
+    { "data.object.metadata": {} },
+  );
+  const answer = await send(event);
+  assertEquals(answer.status, 422);
+  const { failures, ledger } = await storedEvent(sql, event.id);
+  assertEquals(failures[0]?.error_code, "event_invalid");
+  assert(
+    String(failures[0]?.error).includes("data.object.metadata.accountId"),
+    `${failures[0]?.error}`,
+  );
+  assertEquals(failures[0]?.payload, JSON.parse(JSON.stringify(event)));
+  assertEquals(ledger, []);
+});

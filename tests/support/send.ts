@@ -1,0 +1,53 @@
+import { signatureHeaders } from "../../scripts/trigger/sign.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
+
+/** A provider as the stack configures it where nothing else is set. */
+export type ProviderName = "a" | "b";
+
+const DEFAULTS = {
+  a: {
+    scheme: "stripe",
+    header: "provider-a-signature",
+    secret: LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET,
+  },
+  b: {
+    scheme: "hmac-sha256-hex",
+    header: "provider-b-signature",
+    secret: LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET,
+  },
+} as const;
+
+/** What a provider sees of an answer. */
+export interface Answer {
+  readonly status: number;
+  readonly body: string;
+  readonly headers: Headers;
+}
+
+/**
+ * Signs a body as a provider with the default configuration does, and delivers
+ * it.
+ *
+ * @param body An event, or any text or bytes.
+ */
+export async function deliver(
+  url: string,
+  body: object | string | Uint8Array<ArrayBuffer>,
+  { provider = "a" }: { provider?: ProviderName } = {},
+): Promise<Answer> {
+  const bytes = typeof body === "string" || body instanceof Uint8Array
+    ? body
+    : JSON.stringify(body);
+  const headers = await signatureHeaders({
+    ...DEFAULTS[provider],
+    body: bytes,
+  });
+  return await post(url, { headers, body: bytes });
+}
+
+/** Sends a request and reads its answer to the end. */
+export async function post(url: string, init: RequestInit): Promise<Answer> {
+  const response = await fetch(url, { method: "POST", ...init });
+  const { status, headers } = response;
+  return { status, headers, body: await response.text() };
+}

@@ -1,0 +1,57 @@
+import postgres from "postgres";
+import { setting } from "./test_environment.ts";
+
+/** A connection to the database under test. */
+export function connect(): postgres.Sql {
+  return postgres(setting("TEST_DATABASE_URL"), { max: 4, onnotice() {} });
+}
+
+/** What the tables hold about an event. */
+export interface StoredEvent {
+  readonly ledger: readonly Record<string, unknown>[];
+  readonly failures: readonly Record<string, unknown>[];
+  readonly notifications: readonly Record<string, unknown>[];
+}
+
+/** Everything that is stored about an event id, of any provider. */
+export async function storedEvent(
+  sql: postgres.Sql,
+  eventId: string,
+): Promise<StoredEvent> {
+  const [ledger, failures, notifications] = await Promise.all([
+    sql`
+      select provider, type, outcome from public.processed_events
+      where event_id = ${eventId}`,
+    sql`select * from public.failed_events where event_id = ${eventId}`,
+    sql`select * from public.notifications where event_id = ${eventId}`,
+  ]);
+  return {
+    ledger: [...ledger],
+    failures: [...failures],
+    notifications: [...notifications],
+  };
+}
+
+/** A subscription as the specification names its fields, or undefined. */
+export async function subscriptionRecord(
+  sql: postgres.Sql,
+  id: string,
+): Promise<Record<string, unknown> | undefined> {
+  const [row] = await sql`
+    select id, provider, account_id, status, plan_id, current_period_end, canceled_at
+    from public.subscriptions where id = ${id}`;
+  return row && { ...row };
+}
+
+/** How many rows each table holds, to show that nothing was stored. */
+export async function rowCounts(
+  sql: postgres.Sql,
+): Promise<Record<string, number>> {
+  const [row] = await sql`
+    select
+      (select count(*)::int from public.subscriptions) as subscriptions,
+      (select count(*)::int from public.processed_events) as processed_events,
+      (select count(*)::int from public.failed_events) as failed_events,
+      (select count(*)::int from public.notifications) as notifications`;
+  return { ...row };
+}
