@@ -5,24 +5,7 @@
  */
 import type { Sql } from "postgres";
 import type { HistoryEvent } from "./history.ts";
-
-/** An event as `apply_billing_events` takes it. */
-export function wireEvent(event: HistoryEvent): Record<string, unknown> {
-  const { status, plan, periodEnd } = event.previous;
-  return {
-    provider: "a",
-    event_id: event.id,
-    type: event.type,
-    created: dateTime(event.created),
-    subscription_id: event.subscription,
-    account_id: event.account,
-    status: event.values.status,
-    plan_id: event.values.plan,
-    current_period_end: dateTime(event.values.periodEnd),
-    previous: { status, plan_id: plan, current_period_end: periodEnd },
-    invoice_id: null,
-  };
-}
+import { wireEvent } from "./wire_event.ts";
 
 /**
  * Delivers once; a failure is filed, as the receiver does.
@@ -43,8 +26,4 @@ export async function deliver(
       ${row.error_code}, 'test', ${event.type}
     )`;
   return false;
-}
-
-function dateTime(seconds: number): string {
-  return new Date(seconds * 1000).toISOString();
 }
