@@ -34,7 +34,8 @@ export async function choosePorts(
   try {
     // The fixed ones first, and all held until the last is found, so that no
     // port is given out twice.
-    for (const name of NAMES.toSorted((a) => wanted[a] ? -1 : 1)) {
+    const fixed = NAMES.filter((name) => wanted[name]);
+    for (const name of new Set([...fixed, ...NAMES])) {
       const listener = await takePort(name, wanted[name] ?? 0);
       held.push(listener);
       chosen[name] = listener.addr.port;

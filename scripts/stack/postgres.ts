@@ -63,19 +63,19 @@ export function postgresService(
  * only keep the server from starting, and is removed.
  */
 export async function endLeftoverPostgres(
-  place: PostgresPlace,
+  data: string,
   options: { onProgress?: ((text: string) => void) | undefined } = {},
 ): Promise<void> {
-  const file = await readPostmasterFile(place.data);
+  const file = await readPostmasterFile(data);
   const entry = file && await lookUpProcess(file.processId);
   if (!entry) return;
-  if (entry.command.includes(`/bin/postgres -D ${place.data} `)) {
+  if (entry.command.includes(`/bin/postgres -D ${data} `)) {
     options.onProgress?.(
       `Ending Postgres of an earlier stack (process ${file.processId})`,
     );
     await endProcess(file.processId, { signal: "SIGINT" });
   } else {
-    await Deno.remove(join(place.data, "postmaster.pid"));
+    await Deno.remove(join(data, "postmaster.pid"));
   }
 }
 

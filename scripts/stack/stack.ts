@@ -28,7 +28,7 @@ export type StackOptions = {
 };
 
 /** A stack that runs. */
-export type Stack = {
+export type Stack = AsyncDisposable & {
   ports: StackPorts;
   urls: {
     /** The gateway. */
@@ -58,6 +58,6 @@ export type Stack = {
   ) => Promise<DatabaseUrls>;
   /** Settled with the reason, when a part ends that nobody has stopped. */
   failed: Promise<string>;
-  /** Stops all, last started first. */
+  /** Stops all, last started first. So does `await using`. */
   stop: () => Promise<void>;
 };

@@ -44,7 +44,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     data: folder.database,
     user: await databaseUser(),
   };
-  await endLeftoverPostgres(place, { onProgress });
+  await endLeftoverPostgres(folder.database, { onProgress });
   const ports = await choosePorts(options.ports ?? {});
   const postgrestCommand = await findPostgrest(toolEnvironment()["PATH"] ?? "");
 
@@ -106,6 +106,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   const owned = running.move();
   let stopped: Promise<void> | undefined;
+  function stop() {
+    return stopped ??= owned.disposeAsync();
+  }
   return {
     ports,
     urls: {
@@ -128,6 +131,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       return urls;
     },
     failed: failed.promise,
-    stop: () => stopped ??= owned.disposeAsync(),
+    stop,
+    [Symbol.asyncDispose]: stop,
   };
 }

@@ -66,12 +66,16 @@ export async function openStateFolder(path: string): Promise<StateFolder> {
   };
 }
 
-/** Removes what a stack has put in its folder, then the folder if that is all. */
+/**
+ * Removes what a stack has put in its folder, then the folder if that is all,
+ * and gives it up.
+ */
 export async function emptyStateFolder(folder: StateFolder): Promise<void> {
-  const { path, binaries, database, processes, cli } = folder;
-  for (const own of [binaries, database, processes, cli, join(path, "lock")]) {
+  const { path, close: _close, ...places } = folder;
+  for (const own of [...Object.values(places), join(path, "lock")]) {
     await Deno.remove(own, { recursive: true }).catch(ignoreMissing);
   }
+  folder.close();
   if ([...Deno.readDirSync(path)].length === 0) await Deno.remove(path);
 }
 

@@ -1,0 +1,37 @@
+/**
+ * `deno task reset`: empties the local data. It takes the `--data` and
+ * `BILLING_STACK_DATA` of `deno task start`.
+ *
+ * @module
+ */
+import { endLeftoverPostgres } from "./stack/postgres.ts";
+import { endLeftovers } from "./stack/leftovers.ts";
+import { isThere } from "./stack/is_there.ts";
+import { parseStartArguments, START_USAGE } from "./stack/start_arguments.ts";
+import {
+  defaultStateFolder,
+  emptyStateFolder,
+  openStateFolder,
+} from "./stack/state_folder.ts";
+
+if (import.meta.main) {
+  try {
+    await reset();
+  } catch (error) {
+    console.error((error as Error).message);
+    Deno.exit(1);
+  }
+}
+
+async function reset(): Promise<void> {
+  const wanted = parseStartArguments(Deno.args, Deno.env.toObject());
+  if (wanted.help) return console.log(START_USAGE);
+  const path = wanted.dataDir ?? await defaultStateFolder();
+  if (!await isThere(path)) return console.log(`Nothing is kept in ${path}`);
+  const folder = await openStateFolder(path);
+  const onProgress = console.log;
+  await endLeftovers(folder.processes, { onProgress });
+  await endLeftoverPostgres(folder.database, { onProgress });
+  await emptyStateFolder(folder);
+  console.log(`Emptied ${path}`);
+}
