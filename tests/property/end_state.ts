@@ -13,11 +13,11 @@ export async function assertEndState(
   sql: Sql,
 ): Promise<void> {
   const expected = modelState(events);
+  const eventIds = sql.json(events.map((event) => event.id));
+  const recordIds = sql.json([...expected.records.keys()]);
   const [actual] = await sql<{ state: unknown }[]>`
     with ids as (
-      select 'a' as provider, unnest(${
-    events.map((event) => event.id)
-  }::text[]) as event_id
+      select 'a' as provider, jsonb_array_elements_text(${eventIds}) as event_id
     )
     select jsonb_build_object(
       'records', (
@@ -30,7 +30,7 @@ export async function assertEndState(
           'canceled', s.canceled_at is not null
         ) order by s.id), '[]')
         from public.subscriptions s
-        where s.id = any(${[...expected.records.keys()]})
+        where s.id in (select jsonb_array_elements_text(${recordIds}))
       ),
       'notifications', (
         select coalesce(jsonb_agg(jsonb_build_array(n.event_id, n.account_id) order by n.event_id), '[]')

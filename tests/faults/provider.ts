@@ -1,0 +1,101 @@
+/**
+ * A provider: it delivers a history's events to a receiver, and each of them
+ * again until the answer is 200.
+ *
+ * @module
+ */
+import {
+  handleWebhook,
+  type Receiver,
+} from "../../supabase/functions/billing-webhook/handle_webhook.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
+import { signatureHeaders } from "../../scripts/trigger/sign.ts";
+import type { HistoryEvent } from "../property/history.ts";
+import { eventBody } from "../property/event_body.ts";
+
+/** How deliveries went. */
+export interface DeliveryFigures {
+  deliveries: number;
+  /** Answers other than 200, each of which was followed by another delivery. */
+  retries: number;
+}
+
+const CONNECTIONS = 16;
+const MAX_ATTEMPTS = 200;
+/** Between rounds, in milliseconds; a real provider waits far longer. */
+const PAUSE = 20;
+
+/**
+ * Delivers over 16 connections at once. What fails goes to the end of the
+ * queue, as a provider's retry comes after other events.
+ *
+ * @param post Makes one delivery and answers with its status.
+ * @param options.onDelivery Called before each delivery with its number.
+ * @throws {Error} For an event that does not get through.
+ */
+export async function deliverAll(
+  deliveries: readonly HistoryEvent[],
+  post: (event: HistoryEvent) => Promise<number>,
+  { onDelivery = () => {} }: { onDelivery?: (number: number) => void } = {},
+): Promise<DeliveryFigures> {
+  const queue = deliveries.map((event) => ({ event, attempts: 0 }));
+  const figures: DeliveryFigures = { deliveries: 0, retries: 0 };
+  await Promise.all(Array.from({ length: CONNECTIONS }, async () => {
+    for (let next; (next = queue.shift()) !== undefined;) {
+      onDelivery(++figures.deliveries);
+      const status = await post(next.event);
+      if (status === 200) continue;
+      figures.retries++;
+      if (++next.attempts === MAX_ATTEMPTS) {
+        throw new Error(`${next.event.id} does not get through: ${status}`);
+      }
+      queue.push(next);
+      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    }
+  }));
+  return figures;
+}
+
+/** Deliveries, signed, to a receiver in this process. */
+export function postTo(
+  receiver: Receiver,
+): (event: HistoryEvent) => Promise<number> {
+  return async (event) => {
+    const request = new Request("http://localhost/billing-webhook", {
+      method: "POST",
+      ...await signedBody(event),
+    });
+    const response = await handleWebhook(request, receiver);
+    await response.body?.cancel();
+    return response.status;
+  };
+}
+
+/** Deliveries, signed, over HTTP; 0 where there is no answer. */
+export function postOver(
+  url: string,
+): (event: HistoryEvent) => Promise<number> {
+  return async (event) => {
+    try {
+      const response = await fetch(url, {
+        method: "POST",
+        ...await signedBody(event),
+      });
+      await response.body?.cancel();
+      return response.status;
+    } catch {
+      return 0;
+    }
+  };
+}
+
+async function signedBody(event: HistoryEvent) {
+  const body = JSON.stringify(eventBody(event));
+  const headers = await signatureHeaders({
+    scheme: "stripe",
+    header: "provider-a-signature",
+    secret: LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET,
+    body,
+  });
+  return { headers, body };
+}

@@ -1,0 +1,18 @@
+import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
+import type { HistoryEvent } from "./history.ts";
+
+/** The full-size body that a provider sends for an event of a history. */
+export function eventBody(event: HistoryEvent): object {
+  const { id, created, subscription, account, values, previous } = event;
+  if (event.type === "invoice.payment_failed") {
+    return invoiceEvent({ id, created, subscription, account });
+  }
+  return subscriptionEvent(event.type, {
+    id,
+    created,
+    subscription,
+    account,
+    ...values,
+    previous,
+  });
+}

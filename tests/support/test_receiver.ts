@@ -1,0 +1,29 @@
+import { createDatabase } from "../../supabase/functions/_shared/database.ts";
+import type { Receiver } from "../../supabase/functions/billing-webhook/handle_webhook.ts";
+import { readProviders } from "../../supabase/functions/billing-webhook/providers.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
+import { localKeys } from "../../scripts/stack/keys.ts";
+import { setting } from "./test_environment.ts";
+
+/** A receiver in this process, with the local secrets and no log. */
+export async function testReceiver(
+  { fetch = globalThis.fetch, supabaseUrl = setting("TEST_API_URL") }: {
+    fetch?: typeof globalThis.fetch;
+    supabaseUrl?: string;
+  } = {},
+): Promise<Receiver> {
+  const config = {
+    supabaseUrl,
+    secretKey: (await localKeys()).secret,
+    toleranceSeconds: 300,
+    maxBodyBytes: 1_048_576,
+  };
+  return {
+    providers: await readProviders(LOCAL_SIGNING_SECRETS),
+    toleranceSeconds: config.toleranceSeconds,
+    body: { maxBytes: config.maxBodyBytes, timeLimit: 10_000 },
+    database: createDatabase(config, { fetch }),
+    log: () => {},
+    now: Date.now,
+  };
+}
