@@ -20,7 +20,6 @@ set search_path = ''
 as $$
 declare
   subscription public.subscriptions;
-  owns_account boolean;
   owns_plan boolean;
   owns_status boolean;
 begin
@@ -42,19 +41,19 @@ begin
     return 'stale';
   end if;
 
-  owns_account := subscription.account_as_of is null or p_created >= subscription.account_as_of;
+  -- Plan, period and status have had a newer event wherever the account has.
+  if p_created < subscription.account_as_of then
+    return 'stale';
+  end if;
   owns_plan := subscription.changed_as_of is null
     or p_created > subscription.changed_as_of
     or (p_created = subscription.changed_as_of and not subscription.changed_by_update);
   owns_status := owns_plan
     and (subscription.canceled_as_of is null or p_created > subscription.canceled_as_of);
-  if not (owns_account or owns_plan) then
-    return 'stale';
-  end if;
 
   update public.subscriptions s set
-    account_id = case when owns_account then p_account_id else s.account_id end,
-    account_as_of = case when owns_account then p_created else s.account_as_of end,
+    account_id = p_account_id,
+    account_as_of = p_created,
     status = case when owns_status then 'active' else s.status end,
     plan_id = case when owns_plan then p_plan_id else s.plan_id end,
     current_period_end = case when owns_plan then p_current_period_end else s.current_period_end end,

@@ -7,7 +7,8 @@
  *   2. the subscriptions, by the hash of their ids; advisory locks, because
  *      a subscription that is about to be created has no row to lock yet
  *   3. rows of subscriptions, notifications and failed_events, each of which
- *      belongs to a lock that is held by then
+ *      belongs to a lock that is held by then; a duplicate holds none, and has
+ *      no open row in failed_events (record_failed_event sees to that)
  * Claiming and locking event by event instead deadlocks against a twin array.
  *
  * Each event is applied in its own subtransaction: one that fails takes its
@@ -75,6 +76,8 @@ begin
     order by
       is_twin,
       e.subscription_id,
+      -- Nothing can be applied before the creation; else what has no time is last.
+      e.created is null and e.type = 'customer.subscription.created' desc,
       e.created nulls last,
       case
         when e.created is null then 0

@@ -182,15 +182,18 @@ select is_empty(
 );
 select is(
   pg_temp.apply(
-    pg_temp.updated('tap_9', 'tap_late', '{"plan_id": "plan_2"}'),
-    pg_temp.created('tap_10', 'tap_late'),
-    pg_temp.updated('tap_9', 'tap_late', '{"plan_id": "plan_2"}')
+    pg_temp.event('tap_9', 'customer.subscription.deleted', 'tap_late', '{"created": "2027-01-15T08:00:10Z"}'),
+    pg_temp.created('tap_10', 'tap_late', '{"created": "2027-01-15T08:00:20Z"}'),
+    pg_temp.event('tap_9', 'customer.subscription.deleted', 'tap_late', '{"created": "2027-01-15T08:00:10Z"}')
   ),
   'failed BW001, applied, failed BW001',
   'one event has one outcome in an array, even where its twin could be applied by then'
 );
 select is(
-  pg_temp.apply(pg_temp.updated('tap_9', 'tap_late')), 'applied',
+  pg_temp.apply(
+    pg_temp.event('tap_9', 'customer.subscription.deleted', 'tap_late', '{"created": "2027-01-15T08:00:10Z"}')
+  ),
+  'applied',
   'twins that failed are applied by a later retry'
 );
 
