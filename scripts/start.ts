@@ -24,9 +24,16 @@ if (import.meta.main) Deno.exit(await main(Deno.args, Deno.env.toObject()));
 async function main(args: string[], env: Environment): Promise<number> {
   try {
     const wanted = parseStartArguments(args, env);
-    if (!wanted.help) return await run(wanted, env);
-    console.log(START_USAGE);
-    return 0;
+    if (wanted.help) {
+      console.log(START_USAGE);
+      return 0;
+    }
+    if (Deno.build.os === "windows") {
+      throw new Error(
+        'Cannot start on Windows: use WSL, or Docker and "supabase start".',
+      );
+    }
+    return await run(wanted, env);
   } catch (error) {
     console.error((error as Error).message);
     return 1;

@@ -59,8 +59,8 @@ export function postgresService(
 
 /**
  * Ends a server that an earlier stack, killed, has left running on the data
- * folder. Where the file that names it names another process by now, it would
- * only keep the server from starting, and is removed.
+ * folder. Where its id has gone to some other program since, the file that
+ * names it would only keep the next one from starting, and is removed.
  */
 export async function endLeftoverPostgres(
   data: string,
@@ -74,7 +74,7 @@ export async function endLeftoverPostgres(
       `Ending Postgres of an earlier stack (process ${file.processId})`,
     );
     await endProcess(file.processId, { signal: "SIGINT" });
-  } else {
+  } else if (!/\bpostgres\b/.test(entry.command)) {
     await Deno.remove(join(data, "postmaster.pid"));
   }
 }

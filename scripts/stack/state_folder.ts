@@ -3,6 +3,8 @@ import { fileURLToPath } from "node:url";
 
 const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 
+const OWN_NAMES = /^(binaries|cli|database|lock|processes)(\.|$)/;
+
 /** The places in a state folder. Nothing else in it is ours. */
 export type StateFolder = {
   path: string;
@@ -34,8 +36,10 @@ export async function defaultStateFolder(): Promise<string> {
  *
  * @throws where another stack uses it, or another account owns it
  */
-export async function openStateFolder(path: string): Promise<StateFolder> {
-  await Deno.mkdir(path, { recursive: true });
+export async function openStateFolder(given: string): Promise<StateFolder> {
+  await Deno.mkdir(given, { recursive: true });
+  // One name for one folder: leftovers are known by it.
+  const path = await Deno.realPath(given);
   const { uid } = await Deno.lstat(path);
   if (uid !== Deno.uid()) {
     throw new Error(
@@ -67,18 +71,15 @@ export async function openStateFolder(path: string): Promise<StateFolder> {
 }
 
 /**
- * Removes what a stack has put in its folder, then the folder if that is all,
- * and gives it up.
+ * Removes what a stack has put in its folder, unfinished parts too, then the
+ * folder if that is all, and gives it up.
  */
 export async function emptyStateFolder(folder: StateFolder): Promise<void> {
-  const { path, close: _close, ...places } = folder;
-  for (const own of [...Object.values(places), join(path, "lock")]) {
-    await Deno.remove(own, { recursive: true }).catch(ignoreMissing);
+  for (const { name } of Array.from(Deno.readDirSync(folder.path))) {
+    if (!OWN_NAMES.test(name)) continue;
+    await Deno.remove(join(folder.path, name), { recursive: true });
   }
   folder.close();
-  if ([...Deno.readDirSync(path)].length === 0) await Deno.remove(path);
-}
-
-function ignoreMissing(error: unknown) {
-  if (!(error instanceof Deno.errors.NotFound)) throw error;
+  const isEmpty = Array.from(Deno.readDirSync(folder.path)).length === 0;
+  if (isEmpty) await Deno.remove(folder.path);
 }

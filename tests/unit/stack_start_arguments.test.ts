@@ -1,0 +1,48 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { parseStartArguments } from "../../scripts/stack/start_arguments.ts";
+
+Deno.test("parseStartArguments() has the ports of supabase start", () => {
+  assertEquals(parseStartArguments([], {}), {
+    help: false,
+    ports: {
+      api: 54321,
+      db: 54322,
+      webhook: 54331,
+      worker: 54332,
+      postgrest: 54333,
+    },
+    dataDir: undefined,
+  });
+});
+
+Deno.test("parseStartArguments() lets the command line win over the environment", () => {
+  const { ports, dataDir } = parseStartArguments(
+    ["--api-port", "1001", "--data", "/tmp/one"],
+    {
+      BILLING_API_PORT: "2001",
+      BILLING_DB_PORT: "2002",
+      BILLING_WORKER_PORT: "",
+      BILLING_STACK_DATA: "/tmp/two",
+    },
+  );
+  assertEquals(ports.api, 1001);
+  assertEquals(ports.db, 2002);
+  assertEquals(ports.worker, 54332);
+  assertEquals(dataDir, "/tmp/one");
+});
+
+Deno.test("parseStartArguments() refuses what is no port, taken twice or unknown", () => {
+  for (const port of ["0", "65536", "-1", "1e3", "x", "80 "]) {
+    assertThrows(
+      () => parseStartArguments([], { BILLING_DB_PORT: port }),
+      Error,
+      "BILLING_DB_PORT",
+    );
+  }
+  assertThrows(
+    () => parseStartArguments(["--db-port", "54321"], {}),
+    Error,
+    "--db-port",
+  );
+  assertThrows(() => parseStartArguments(["--other"], {}), Error, "--other");
+});
