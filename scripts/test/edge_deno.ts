@@ -8,9 +8,16 @@ export const EDGE_DENO_VERSION = "2.1.4";
  * @throws {Error} Where npm is not there, or cannot fetch it.
  */
 export async function edgeDenoPath(): Promise<string> {
-  const args = ["-y", `deno@${EDGE_DENO_VERSION}`, "eval"];
   const command = new Deno.Command("npx", {
-    args: [...args, "console.log(Deno.execPath())"],
+    args: [
+      "-y",
+      `deno@${EDGE_DENO_VERSION}`,
+      "eval",
+      // Its lock file has another form.
+      "--no-config",
+      "--no-lock",
+      "console.log(Deno.execPath())",
+    ],
     stdin: "null",
     stderr: "piped",
   });

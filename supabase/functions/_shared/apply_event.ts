@@ -1,5 +1,5 @@
 import { callDatabase, type DatabaseClient } from "./database.ts";
-import { databaseErrorCode } from "./database_errors.ts";
+import { databaseError } from "./database_errors.ts";
 import { DeliveryError } from "./errors.ts";
 import type { HandledEvent } from "./events.ts";
 import type { Log } from "./log.ts";
@@ -48,7 +48,7 @@ export async function applyEvent(
       });
       return row.outcome;
     case "failed":
-      throw new DeliveryError(databaseErrorCode(row.error_code), row.error);
+      throw databaseError(row.error_code, row.error);
     default:
       throw new DeliveryError(
         "database_unavailable",

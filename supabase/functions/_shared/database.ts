@@ -1,7 +1,7 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import type { Database } from "./database.types.ts";
 import type { Config } from "./config.ts";
-import { databaseErrorCode } from "./database_errors.ts";
+import { databaseError } from "./database_errors.ts";
 import { DeliveryError } from "./errors.ts";
 
 /** A client of the project's database, typed by its schema. */
@@ -52,15 +52,14 @@ export async function callDatabase<T>(
 
   const { data, error, status } = result;
   if (error !== null) {
-    const message = error.code
+    const what = error.code
       ? `${error.code}: ${error.message}`
       : signal.aborted
       ? `no answer within ${timeLimit} ms`
+      : status === 0
+      ? error.message
       : `no usable answer (HTTP status ${status})`;
-    throw new DeliveryError(
-      databaseErrorCode(error.code),
-      `Database call failed: ${message}`,
-    );
+    throw databaseError(error.code, `Database call failed: ${what}`);
   }
   if (data === null) {
     throw new DeliveryError(

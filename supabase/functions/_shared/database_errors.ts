@@ -1,11 +1,11 @@
-import type { ErrorCode } from "./errors.ts";
+import { DeliveryError, type ErrorCode } from "./errors.ts";
 
 /** This service's own SQLSTATEs, raised in `supabase/migrations`. */
-const OWN: Readonly<Record<string, ErrorCode>> = {
-  BW001: "subscription_unknown",
-  BW002: "subscription_of_other_provider",
-  BW003: "deployment_fault",
-};
+const OWN: ReadonlyMap<string, ErrorCode> = new Map([
+  ["BW001", "subscription_unknown"],
+  ["BW002", "subscription_of_other_provider"],
+  ["BW003", "deployment_fault"],
+]);
 
 /**
  * The deployment is wrong, and stays so until somebody mends it: a function or
@@ -31,5 +31,25 @@ const TRANSIENT = /^(?:PGRST00[0-3]|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
 export function databaseErrorCode(code: string | undefined): ErrorCode {
   if (!code || TRANSIENT.test(code)) return "database_unavailable";
   if (DEPLOYMENT.test(code)) return "deployment_fault";
-  return OWN[code] ?? "apply_failed";
+  return OWN.get(code) ?? "apply_failed";
+}
+
+/**
+ * A fault of the database as a {@linkcode DeliveryError}. Where the database
+ * refuses data, its message may repeat them, so the log gets the code alone.
+ *
+ * @param message What the database says.
+ */
+export function databaseError(
+  code: string | undefined,
+  message: string,
+): DeliveryError {
+  const meaning = databaseErrorCode(code);
+  return new DeliveryError(
+    meaning,
+    message,
+    meaning === "apply_failed"
+      ? { logMessage: `${code} from the database: see failed_events` }
+      : {},
+  );
 }

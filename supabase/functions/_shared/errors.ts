@@ -48,16 +48,21 @@ export const ANSWERS = {
 /** One of the closed set of codes. */
 export type ErrorCode = keyof typeof ANSWERS;
 
-/** A failure with its code. The message is for operators, never for a reply. */
+/** A failure with its code. Its texts are for operators, never for a reply. */
 export class DeliveryError extends Error {
   override name = "DeliveryError";
+  /** What may stand in the log: the message, unless that may repeat the event. */
+  readonly logMessage: string;
 
   constructor(
     readonly code: ErrorCode,
     message: string,
-    options?: ErrorOptions,
+    { logMessage = message, ...options }: ErrorOptions & {
+      logMessage?: string;
+    } = {},
   ) {
     super(message, options);
+    this.logMessage = logMessage;
   }
 }
 

@@ -60,9 +60,6 @@ function logFailure(
     ...known,
     code: error.code,
     status,
-    // What the database says of data it refuses may repeat the data.
-    error: error.code === "apply_failed"
-      ? "see the row in failed_events"
-      : error.message,
+    error: error.logMessage,
   });
 }

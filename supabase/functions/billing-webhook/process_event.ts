@@ -56,7 +56,7 @@ export async function processEvent(
 function notRecorded(error: DeliveryError, fault: DeliveryError) {
   return new DeliveryError(
     "failure_not_recorded",
-    `${error.code}, and failed_events has no row of it: ${fault.message}`,
+    `${error.code}, and failed_events has no row of it: ${fault.logMessage}`,
   );
 }
 

@@ -16,6 +16,9 @@ const PROVIDERS = [
   { name: "b", header: "provider-b-signature", scheme: "hmac-sha256-hex" },
 ] as const;
 
+/** RFC 9110, section 5.6.2, in lower case. */
+const HEADER_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
+
 /** A provider as configured. Without keys it refuses every delivery. */
 export interface Provider {
   readonly name: string;
@@ -58,8 +61,9 @@ async function readProvider(
   const variable = `PROVIDER_${defaults.name.toUpperCase()}_`;
   const schemeName = env[`${variable}SIGNATURE_SCHEME`] || defaults.scheme;
   const scheme = SCHEMES[schemeName];
-  const header = (env[`${variable}SIGNATURE_HEADER`] ||
-    scheme?.defaultHeader || defaults.header).toLowerCase();
+  const standardHeader = scheme?.defaultHeader ?? defaults.header;
+  const header = (env[`${variable}SIGNATURE_HEADER`] || standardHeader)
+    .toLowerCase();
   const provider = { name: defaults.name, header, scheme: scheme ?? stripe };
 
   try {
@@ -76,7 +80,12 @@ async function readProvider(
       .map((secret) => importKey(secret, { name, scheme }));
     return { ...provider, keys: await Promise.all(keys) };
   } catch (error) {
-    return { ...provider, keys: [], fault: (error as Error).message };
+    return {
+      ...provider,
+      header: HEADER_NAME.test(header) ? header : standardHeader,
+      keys: [],
+      fault: (error as Error).message,
+    };
   }
 }
 
@@ -85,7 +94,7 @@ function checkHeader(
   { variable, scheme }: { variable: string; scheme: SignatureScheme },
 ): void {
   const name = `${variable}SIGNATURE_HEADER`;
-  if (!/^[a-z0-9!#$%&'*+.^_`|~-]+$/.test(header)) {
+  if (!HEADER_NAME.test(header)) {
     throw new Error(`${name} is not the name of an HTTP header`);
   }
   if (scheme === standardWebhooks && !header.endsWith("-signature")) {

@@ -19,12 +19,14 @@ export const stripe: SignatureScheme = {
 
   readClaim(headers, header) {
     const value = headers.get(header) ?? "";
-    const entries = value.split(",").map((entry) => entry.split("=", 2));
-    const malformed = /\s/.test(value) ||
-      entries.some((entry) => entry.length < 2);
+    const entries = value.split(",").map(splitEntry);
     const times = entries.filter(([key]) => key === "t");
-    const timestamp = fromSeconds(times[0]?.[1] ?? "");
-    if (malformed || times.length !== 1 || timestamp === undefined) {
+    const seconds = times[0]?.[1] ?? "";
+    const timestamp = fromSeconds(seconds);
+    if (
+      /\s/.test(value) || times.length !== 1 || timestamp === undefined ||
+      entries.some(([, entry]) => entry === undefined)
+    ) {
       return undefined;
     }
 
@@ -32,6 +34,14 @@ export const stripe: SignatureScheme = {
       .filter(([key]) => key === "v1")
       .slice(0, MAX_SIGNATURES)
       .flatMap(([, hex]) => fromHex(hex ?? "") ?? []);
-    return { prefix: `${times[0]?.[1]}.`, timestamp, signatures };
+    return { prefix: `${seconds}.`, timestamp, signatures };
   },
 };
+
+/** What stands before the first `=` and what stands behind it, if there is one. */
+function splitEntry(entry: string): [key: string, value: string | undefined] {
+  const at = entry.indexOf("=");
+  return at < 0
+    ? [entry, undefined]
+    : [entry.slice(0, at), entry.slice(at + 1)];
+}
