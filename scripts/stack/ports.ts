@@ -20,6 +20,9 @@ const NAMES = [
   "postgrestAdmin",
 ] as const;
 
+const FREE_FROM = 15_000;
+const FREE_COUNT = 15_000;
+
 /**
  * Settles the ports before anything is started.
  *
@@ -36,7 +39,8 @@ export async function choosePorts(
     // port is given out twice.
     const fixed = NAMES.filter((name) => wanted[name]);
     for (const name of new Set([...fixed, ...NAMES])) {
-      const listener = await takePort(name, wanted[name] ?? 0);
+      const port = wanted[name];
+      const listener = port ? await takePort(name, port) : takeAnyPort();
       held.push(listener);
       chosen[name] = listener.addr.port;
     }
@@ -51,18 +55,32 @@ async function takePort(
   port: number,
 ): Promise<Deno.TcpListener> {
   const address = { hostname: "127.0.0.1", port };
+  // Some systems let one listen beside a listener on all addresses.
+  const listener = await isAnswered(address) ? undefined : tryToListen(address);
+  if (listener) return listener;
+  throw new Error(
+    `Cannot start: port ${port} is already in use. Stop what uses it or choose another: --${name}-port N`,
+  );
+}
+
+// Not one that the system chooses: those are also given to outgoing
+// connections, and one might be before the part that it is for listens.
+function takeAnyPort(): Deno.TcpListener {
+  for (;;) {
+    const port = FREE_FROM + Math.floor(Math.random() * FREE_COUNT);
+    const listener = tryToListen({ hostname: "127.0.0.1", port });
+    if (listener) return listener;
+  }
+}
+
+function tryToListen(
+  address: Deno.TcpListenOptions,
+): Deno.TcpListener | undefined {
   try {
-    // Some systems let one listen beside a listener on all addresses.
-    if (port !== 0 && await isAnswered(address)) {
-      throw new Deno.errors.AddrInUse();
-    }
     return Deno.listen(address);
-  } catch (cause) {
-    if (!(cause instanceof Deno.errors.AddrInUse)) throw cause;
-    throw new Error(
-      `Cannot start: port ${port} is already in use. Stop what uses it or choose another: --${name}-port N`,
-      { cause },
-    );
+  } catch (error) {
+    if (error instanceof Deno.errors.AddrInUse) return undefined;
+    throw error;
   }
 }
 
