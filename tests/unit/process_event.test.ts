@@ -199,6 +199,15 @@ for (const [name, [body, code, isText]] of Object.entries(BAD)) {
   });
 }
 
+Deno.test("processEvent() judges the event's time by its clock, in seconds", async () => {
+  const dated = (created: number) => DELETION.replace(`${NOW}`, `${created}`);
+  await (await process(dated(NOW + 86_400))).result;
+  const { result, calls } = await process(dated(NOW + 86_401));
+  const error = await assertRejects(() => result, DeliveryError, "created: ");
+  assertEquals(error.code, "event_invalid");
+  assertEquals(calls.map(({ name }) => name), ["record_failed_event"]);
+});
+
 Deno.test("processEvent() verifies a byte order mark as sent, and reads on behind it", async () => {
   const { result, calls } = await process(`\ufeff${DELETION}`);
   await result;

@@ -509,6 +509,25 @@ Deno.test("verifyDelivery() looks at 8 signatures and no more", async () => {
   }
 });
 
+Deno.test("verifyDelivery() does not count signatures of other versions", async () => {
+  const others = `v0=${OTHER_MAC},`.repeat(20);
+  const header = `t=${NOW},${others}v1=${MAC_A}`;
+  await verify({ headers: { "provider-a-signature": header } });
+
+  const valid = standardHeaders(BODY, {
+    secret: SECRET_STANDARD,
+    timestamp: NOW,
+  });
+  const list = `v1a,${hexToBase64(OTHER_MAC)} `.repeat(20);
+  await verify({
+    headers: {
+      ...valid,
+      "webhook-signature": `${list}${valid["webhook-signature"]}`,
+    },
+    env: STANDARD,
+  });
+});
+
 Deno.test("verifyDelivery() rejects a signature header over 4 kB", async () => {
   const padded = (length: number) => `${VALID_A},v0=`.padEnd(length, "0");
   await verify({ headers: { "provider-a-signature": padded(4096) } });
