@@ -125,6 +125,7 @@ Deno.test("callDatabase() tries once more where the answer breaks off", async ()
 Deno.test("callDatabase() gives up after the second broken connection", async () => {
   await assertFails([broken, broken], {
     code: "database_unavailable",
+    says: "connection reset by peer",
     tries: 2,
   });
 });

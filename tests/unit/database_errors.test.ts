@@ -1,6 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { databaseErrorCode } from "../../supabase/functions/_shared/database_errors.ts";
+import {
+  databaseError,
+  databaseErrorCode,
+} from "../../supabase/functions/_shared/database_errors.ts";
 import {
   ANSWERS,
   type ErrorCode,
@@ -94,4 +97,16 @@ Deno.test("databaseErrorCode() stays within the closed set", () => {
     }),
     { examples: [["constructor"], ["valueOf"], ["__proto__"]] },
   );
+});
+
+Deno.test("databaseError() keeps out of the log what may repeat the data", () => {
+  const says = 'invalid input syntax: "of the payload"';
+  const refused = databaseError("22P02", says);
+  assertEquals([refused.code, refused.message], ["apply_failed", says]);
+  assert(!refused.logMessage.includes("payload"), refused.logMessage);
+  assert(refused.logMessage.includes("22P02"), refused.logMessage);
+
+  for (const code of ["BW001", "42501", "57014", undefined]) {
+    assertEquals(databaseError(code, says).logMessage, says);
+  }
 });

@@ -62,6 +62,18 @@ Deno.test("toDeliveryError() hands on what has a code", () => {
   assertEquals(error instanceof Error, true);
 });
 
+Deno.test("DeliveryError has its message for the log unless it is given another", () => {
+  const plain = new DeliveryError("body_empty", "The body is empty");
+  assertEquals(plain.logMessage, "The body is empty");
+  const cause = new Error("the cause");
+  const other = new DeliveryError("apply_failed", "with data", {
+    logMessage: "without",
+    cause,
+  });
+  assertEquals([other.message, other.logMessage], ["with data", "without"]);
+  assertEquals(other.cause, cause);
+});
+
 Deno.test("toDeliveryError() makes anything else an internal error, with its cause", () => {
   const thrown = [
     new TypeError("x is not a function"),
