@@ -17,6 +17,7 @@ const STACK_TESTS = [
   "tests/pgtap.test.ts",
   "tests/integration",
   "tests/property",
+  "tests/faults",
 ];
 
 if (import.meta.main) {
@@ -58,6 +59,9 @@ async function testOnStack(
     fsync: false,
     onProgress: console.log,
   });
+  const interrupted = () => stack.stop().finally(() => Deno.exit(130));
+  Deno.addSignalListener("SIGINT", interrupted);
+  Deno.addSignalListener("SIGTERM", interrupted);
   try {
     const legacy = await stack.createDatabase("legacy_default_privileges", {
       sqlBefore: LEGACY_DEFAULT_PRIVILEGES_SQL,

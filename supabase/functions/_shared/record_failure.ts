@@ -1,6 +1,6 @@
 import { callDatabase, type DatabaseClient } from "./database.ts";
 import { decodeBody } from "./decode_body.ts";
-import type { DeliveryError } from "./errors.ts";
+import { DeliveryError } from "./errors.ts";
 import { isIdentifier } from "./fields.ts";
 
 /** How an authentic body is filed when it fails. */
@@ -50,7 +50,7 @@ export async function recordFailure(
     database: DatabaseClient;
   },
 ): Promise<void> {
-  await callDatabase(
+  const answer: unknown = await callDatabase(
     (signal) =>
       database.rpc("record_failed_event", {
         p_provider: provider,
@@ -63,6 +63,12 @@ export async function recordFailure(
       }).abortSignal(signal),
     { timeLimit: TIME_LIMIT },
   );
+  if (typeof answer !== "boolean") {
+    throw new DeliveryError(
+      "database_unavailable",
+      "Database call failed: the answer is not true or false",
+    );
+  }
 }
 
 /** Undefined for bytes that are not UTF-8, or that Postgres' text cannot hold. */

@@ -4,11 +4,11 @@ import type { SignatureScheme } from "./schemes/scheme.ts";
 import { standardWebhooks } from "./schemes/standard_webhooks.ts";
 import { stripe } from "./schemes/stripe.ts";
 
-const SCHEMES: Readonly<Record<string, SignatureScheme>> = {
-  "stripe": stripe,
-  "hmac-sha256-hex": hmacSha256Hex,
-  "standard-webhooks": standardWebhooks,
-};
+const SCHEMES: ReadonlyMap<string, SignatureScheme> = new Map([
+  ["stripe", stripe],
+  ["hmac-sha256-hex", hmacSha256Hex],
+  ["standard-webhooks", standardWebhooks],
+]);
 
 /** The table of providers: the name in the database, and the defaults. */
 const PROVIDERS = [
@@ -60,7 +60,7 @@ async function readProvider(
 ): Promise<Provider> {
   const variable = `PROVIDER_${defaults.name.toUpperCase()}_`;
   const schemeName = env[`${variable}SIGNATURE_SCHEME`] || defaults.scheme;
-  const scheme = SCHEMES[schemeName];
+  const scheme = SCHEMES.get(schemeName);
   const standardHeader = scheme?.defaultHeader ?? defaults.header;
   const header = (env[`${variable}SIGNATURE_HEADER`] || standardHeader)
     .toLowerCase();
@@ -70,7 +70,7 @@ async function readProvider(
     if (scheme === undefined) {
       throw new Error(
         `${variable}SIGNATURE_SCHEME must be one of ${
-          Object.keys(SCHEMES).join(", ")
+          [...SCHEMES.keys()].join(", ")
         }`,
       );
     }

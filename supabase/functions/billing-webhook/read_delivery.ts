@@ -46,7 +46,7 @@ function refuse(request: Request): DeliveryError | undefined {
   if (request.method !== "POST") {
     return new DeliveryError("method_not_allowed", "Only POST is served");
   }
-  const encoding = request.headers.get("content-encoding") ?? "identity";
+  const encoding = request.headers.get("content-encoding") || "identity";
   if (encoding.toLowerCase() !== "identity") {
     return new DeliveryError(
       "encoding_unsupported",

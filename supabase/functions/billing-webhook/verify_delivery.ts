@@ -65,7 +65,7 @@ function signingProvider(
       }`,
     );
   }
-  if (others.length > 0) {
+  if (others.some(({ header }) => header !== provider.header)) {
     throw new DeliveryError(
       "signature_ambiguous",
       "Signature headers of more than one provider",
