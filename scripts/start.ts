@@ -11,6 +11,10 @@ import {
   readEnvFile,
 } from "./stack/environment.ts";
 import {
+  hasChannel,
+  startNotificationReceiver,
+} from "./stack/notification_receiver.ts";
+import {
   parseStartArguments,
   START_USAGE,
   type StartArguments,
@@ -18,6 +22,7 @@ import {
 import { startStack } from "./stack/start_stack.ts";
 import { defaultStateFolder } from "./stack/state_folder.ts";
 import { watchLauncher } from "./stack/watch_launcher.ts";
+import { startWorkerTimer } from "./stack/worker_timer.ts";
 
 if (import.meta.main) Deno.exit(await main(Deno.args, Deno.env.toObject()));
 
@@ -59,15 +64,21 @@ async function run(wanted: StartArguments, env: Environment): Promise<number> {
   let log: (line: string) => void = (line) => early.push(line);
   console.log("Starting the local stack");
   try {
+    await using receiver = hasChannel(settings)
+      ? undefined
+      : startNotificationReceiver((line) => log(`[notification] ${line}`));
     await using stack = await startStack({
       dataDir,
       ports: wanted.ports,
-      env: settings,
+      env: { ...settings, ...receiver?.env },
       signal: ending.signal,
       onProgress: (text) => console.log(`  ${text}`),
       onLog: ({ source, text }) => {
         if (/^(webhook|worker)$/.test(source)) log(`[${source}] ${text}`);
       },
+    });
+    using _timer = startWorkerTimer(stack.urls.worker, {
+      secretKey: stack.keys.secret,
     });
     const seconds = ((performance.now() - begin) / 1000).toFixed(1);
     console.log(`Ready after ${seconds} s\n`);

@@ -38,6 +38,7 @@ export function announcement(
     ["Secret key", keys.secret],
     ["Publishable key", keys.publishable],
     ...PROVIDERS.map((name) => [`Provider ${name}`, describe(name, env)]),
+    ["Notifications", describeChannel(env)],
     ["Data", dataDir],
   ] as const;
   return [
@@ -61,4 +62,10 @@ function describe(name: typeof PROVIDERS[number], env: Environment): string {
   } catch (error) {
     return (error as Error).message;
   }
+}
+
+function describeChannel(env: Environment): string {
+  if (env["NOTIFICATION_URL"]) return `sent to ${env["NOTIFICATION_URL"]}`;
+  if (env["RESEND_API_KEY"]) return "sent by e-mail";
+  return "verified and printed here";
 }

@@ -36,6 +36,8 @@ export type Stack = AsyncDisposable & {
     rest: string;
     /** The webhook as the platform shows it. */
     webhook: string;
+    /** The worker likewise. */
+    worker: string;
     /** The functions' own processes, beside the gateway. */
     webhookProcess: string;
     workerProcess: string;

@@ -115,6 +115,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       api,
       rest: `${api}/rest/v1`,
       webhook: `${api}/functions/v1/billing-webhook`,
+      worker: `${api}/functions/v1/billing-worker`,
       webhookProcess: `http://127.0.0.1:${webhook}`,
       workerProcess: `http://127.0.0.1:${worker}`,
     },

@@ -24,6 +24,7 @@ export async function testReceiver(
     body: { maxBytes: config.maxBodyBytes, timeLimit: 10_000 },
     database: createDatabase(config, { fetch }),
     log: () => {},
+    wakeWorker: () => {},
     now: Date.now,
   };
 }

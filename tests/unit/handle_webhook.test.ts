@@ -57,6 +57,7 @@ async function handle(request: Request, setting: Setting = {}) {
         return await (setting.answer ?? agree)(name);
       },
     }),
+    wakeWorker: () => {},
     log: (level, message, fields = {}) =>
       lines.push({ level, message, fields }),
     // A clock that shows the time between two looks.

@@ -73,14 +73,16 @@ async function process(
       return Promise.resolve(answer());
     },
   });
+  let wakes = 0;
   const result = processEvent(await verified(body), {
     database,
     log: (...line) => lines.push(line),
+    wakeWorker: () => wakes++,
     now: () => NOW * 1000,
     known,
   });
   await result.catch(() => {});
-  return { result, calls, lines, known };
+  return { result, calls, lines, known, wakes };
 }
 
 function applied(row: Record<string, unknown>): () => Response {

@@ -24,24 +24,43 @@ export function readConfig(env: Environment): Config {
   };
 }
 
-/** The project's secret key: the map of new keys first, the legacy name second. */
+/** The project's default secret key, or its first where none is so named. */
 function secretKey(env: Environment): string {
-  const keys = env.SUPABASE_SECRET_KEYS;
-  if (keys) {
-    const key: unknown = parseKeyMap(keys).default;
-    if (typeof key === "string" && key !== "") return key;
-  }
-  return required(env, "SUPABASE_SERVICE_ROLE_KEY");
+  const keys = readKeyMap(env, {
+    map: "SUPABASE_SECRET_KEYS",
+    legacy: "SUPABASE_SERVICE_ROLE_KEY",
+  });
+  return keys.default ?? Object.values(keys)[0] ?? "";
 }
 
-function parseKeyMap(json: string): Record<string, unknown> {
+/**
+ * The project's keys of a kind by their names: the map of new keys first, the
+ * one of the legacy kind, as `default`, second.
+ *
+ * @throws {Error} Where neither is set, or the map is none.
+ */
+export function readKeyMap(
+  env: Environment,
+  { map, legacy }: { map: string; legacy: string },
+): Record<string, string> {
+  const keys = env[map] ? parseKeyMap(env[map], map) : {};
+  return Object.keys(keys).length > 0
+    ? keys
+    : { default: required(env, legacy) };
+}
+
+function parseKeyMap(json: string, name: string): Record<string, string> {
   try {
     const map: unknown = JSON.parse(json);
-    if (typeof map === "object" && map !== null) return { ...map };
+    if (typeof map === "object" && map !== null) {
+      return Object.fromEntries(
+        Object.entries(map).filter(([, key]) => key && typeof key === "string"),
+      );
+    }
   } catch {
     // Said below, without the text of the error: it would repeat a part of a key.
   }
-  throw new Error("Cannot start: SUPABASE_SECRET_KEYS is not a JSON object.");
+  throw new Error(`Cannot start: ${name} is not a JSON object.`);
 }
 
 function required(env: Environment, name: string): string {

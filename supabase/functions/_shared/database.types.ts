@@ -57,7 +57,10 @@ export type Database = {
           "id": string;
           "invoice_id": string | null;
           "last_error": string | null;
+          "lease_id": string | null;
+          "next_attempt_at": string;
           "provider": string;
+          "sent_at": string | null;
           "status": string;
           "subscription_id": string;
         };
@@ -70,7 +73,10 @@ export type Database = {
           "id"?: string;
           "invoice_id"?: string | null;
           "last_error"?: string | null;
+          "lease_id"?: string | null;
+          "next_attempt_at"?: string;
           "provider": string;
+          "sent_at"?: string | null;
           "status"?: string;
           "subscription_id": string;
         };
@@ -82,7 +88,10 @@ export type Database = {
           "id"?: string;
           "invoice_id"?: string | null;
           "last_error"?: string | null;
+          "lease_id"?: string | null;
+          "next_attempt_at"?: string;
           "provider"?: string;
+          "sent_at"?: string | null;
           "status"?: string;
           "subscription_id"?: string;
         };
@@ -167,6 +176,7 @@ export type Database = {
       [_ in never]: never;
     };
     Functions: {
+      "account_email": { Args: { "account_id": string }; Returns: string };
       "apply_billing_events": {
         Args: { "events": Json };
         Returns: {
@@ -216,6 +226,20 @@ export type Database = {
         };
         Returns: string;
       };
+      "claim_notifications": {
+        Args: { "p_lease_seconds": number; "p_limit": number };
+        Returns: {
+          "account_id": string;
+          "attempt": number;
+          "created_at": string;
+          "event_id": string;
+          "id": string;
+          "invoice_id": string;
+          "lease_id": string;
+          "provider": string;
+          "subscription_id": string;
+        }[];
+      };
       "find_subscription": {
         Args: { "p_provider": string; "p_subscription_id": string };
         Returns: {
@@ -240,6 +264,10 @@ export type Database = {
           isSetofReturn: false;
         };
       };
+      "notification_waits": {
+        Args: Record<PropertyKey, never>;
+        Returns: (string)[];
+      };
       "record_failed_event": {
         Args: {
           "p_body": string;
@@ -252,6 +280,7 @@ export type Database = {
         };
         Returns: boolean;
       };
+      "settle_notifications": { Args: { "results": Json }; Returns: number };
     };
     Enums: {
       [_ in never]: never;

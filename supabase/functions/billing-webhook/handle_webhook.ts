@@ -20,6 +20,8 @@ export interface Receiver {
   readonly body: BodyLimits;
   readonly database: DatabaseClient;
   readonly log: Log;
+  /** Called when an event has made something due; it does not wait. */
+  readonly wakeWorker: () => void;
   /** The clock, in milliseconds since the epoch. */
   readonly now: () => number;
 }

@@ -8,6 +8,7 @@ import { createDatabase } from "../_shared/database.ts";
 import { logJson } from "../_shared/log.ts";
 import { handleWebhook, type Receiver } from "./handle_webhook.ts";
 import { readProviders } from "./providers.ts";
+import { workerWaker } from "./wake_worker.ts";
 
 /** A body that takes longer is an attack, or a connection that is lost. */
 const BODY_TIME_LIMIT = 10_000;
@@ -20,6 +21,7 @@ const receiver: Receiver = {
   body: { maxBytes: config.maxBodyBytes, timeLimit: BODY_TIME_LIMIT },
   database: createDatabase(config, { fetch }),
   log: logJson,
+  wakeWorker: workerWaker(config, { fetch, log: logJson }),
   now: Date.now,
 };
 

@@ -14,6 +14,8 @@ import type { VerifiedDelivery } from "./verify_delivery.ts";
 interface Options {
   readonly database: DatabaseClient;
   readonly log: Log;
+  /** Called when an event has made something due; it does not wait. */
+  readonly wakeWorker: () => void;
   /** The clock, in milliseconds since the epoch. */
   readonly now: () => number;
   /** Collects what is known of the event, for the line about a failure. */
@@ -30,12 +32,16 @@ export async function processEvent(
   { provider, body }: VerifiedDelivery,
   options: Options,
 ): Promise<void> {
-  const { database, log, now, known } = options;
+  const { database, log, now, known, wakeWorker } = options;
   known.provider = provider;
   try {
     const parsed = parseEvent(decodeBody(body), { now: now() / 1000 });
     if (parsed.handled) {
-      await applyEvent({ ...parsed.event, provider }, { database, log, now });
+      const event = { ...parsed.event, provider };
+      const outcome = await applyEvent(event, { database, log, now });
+      if (outcome === "applied" && event.type === "invoice.payment_failed") {
+        wakeWorker();
+      }
     } else {
       log("info", "event ignored", { provider, ...loggable(parsed) });
     }

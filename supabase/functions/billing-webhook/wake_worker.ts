@@ -1,0 +1,61 @@
+import type { Config } from "../_shared/config.ts";
+import type { Log } from "../_shared/log.ts";
+
+/** Supabase's runtime; not there elsewhere, where a process simply lives on. */
+declare const EdgeRuntime:
+  | { waitUntil(promise: Promise<unknown>): void }
+  | undefined;
+
+/** Longer than a turn of the worker: 10 s of sending, and its calls. */
+const TIME_LIMIT = 30_000;
+
+/**
+ * Makes the function that wakes the worker, so that what an event owes is
+ * delivered at once and not at the worker's next turn. It returns at once; the
+ * call goes on beside the answer to the provider.
+ *
+ * While a call is under way, any number of wakes become one more call after
+ * it. A wake that fails is logged and forgotten: the schedule takes over.
+ */
+export function workerWaker(
+  { supabaseUrl, secretKey }: Pick<Config, "supabaseUrl" | "secretKey">,
+  { fetch, log }: { fetch: typeof globalThis.fetch; log: Log },
+): () => void {
+  let underWay = false;
+  let wanted = false;
+
+  async function callWhileWanted(): Promise<void> {
+    underWay = true;
+    while (wanted) {
+      wanted = false;
+      await call();
+    }
+    underWay = false;
+  }
+
+  async function call(): Promise<void> {
+    try {
+      const response = await fetch(
+        `${supabaseUrl}/functions/v1/billing-worker`,
+        {
+          method: "POST",
+          headers: { apikey: secretKey },
+          signal: AbortSignal.timeout(TIME_LIMIT),
+        },
+      );
+      await response.body?.cancel();
+      if (!response.ok) throw new Error(`it answered ${response.status}`);
+    } catch (error) {
+      log("warn", "worker not woken: its schedule will deliver", {
+        error: (error as Error).message,
+      });
+    }
+  }
+
+  return function wakeWorker() {
+    wanted = true;
+    if (underWay) return;
+    const calls = callWhileWanted();
+    if (typeof EdgeRuntime !== "undefined") EdgeRuntime.waitUntil(calls);
+  };
+}

@@ -1,0 +1,27 @@
+import type { Notification } from "../outbox.ts";
+
+/** What became of an attempt to deliver a notification. */
+export type Attempt =
+  | { readonly result: "sent" }
+  | {
+    /** It is tried again, unless that was the last attempt. */
+    readonly result: "failed";
+    readonly error: string;
+    /** What the receiver asks for, in seconds. */
+    readonly retryAfter?: number | undefined;
+  }
+  | {
+    /** It is not tried again: given up, or there is nowhere to send it. */
+    readonly result: "dead" | "undeliverable";
+    readonly error: string;
+  };
+
+/** A way to reach an account. */
+export interface Channel {
+  readonly name: "webhook" | "email";
+  /** Makes one attempt, within the time limit. It does not throw. */
+  send(notification: Notification): Promise<Attempt>;
+}
+
+/** For one attempt, in milliseconds. */
+export const ATTEMPT_TIME_LIMIT = 10_000;

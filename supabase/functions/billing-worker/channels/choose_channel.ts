@@ -1,0 +1,72 @@
+import type { Environment } from "../../_shared/config.ts";
+import type { Log } from "../../_shared/log.ts";
+import type { Channel } from "./channel.ts";
+import { type AddressOf, emailChannel } from "./email_channel.ts";
+import { webhookChannel } from "./webhook_channel.ts";
+
+/**
+ * The channel that the environment configures: `NOTIFICATION_URL` before
+ * `RESEND_API_KEY`; undefined where neither is set. What was chosen is logged.
+ *
+ * @throws {Error} Naming the variable that is wrong, never its value.
+ */
+export function chooseChannel(
+  env: Environment,
+  { fetch, addressOf, now, log }: {
+    fetch: typeof globalThis.fetch;
+    addressOf: AddressOf;
+    now: () => number;
+    log: Log;
+  },
+): Channel | undefined {
+  const { NOTIFICATION_URL: url, RESEND_API_KEY: apiKey } = env;
+  if (url) {
+    if (apiKey) {
+      log(
+        "warn",
+        "RESEND_API_KEY is not used: NOTIFICATION_URL is set as well",
+      );
+    }
+    checkUrl(url);
+    const secret = required(env, "NOTIFICATION_SIGNING_SECRET");
+    if (!/^whsec_[A-Za-z0-9+/]{16,}={0,2}$/.test(secret)) {
+      throw new Error(
+        "Cannot start: NOTIFICATION_SIGNING_SECRET must be whsec_ and base64 of at least 12 bytes. Make one with: echo whsec_$(openssl rand -base64 32)",
+      );
+    }
+    return webhookChannel(url, { secret, fetch, now });
+  }
+  if (apiKey) {
+    const from = required(env, "NOTIFICATION_FROM");
+    return emailChannel({ apiKey, from, addressOf, now });
+  }
+  log(
+    "warn",
+    "no notification channel is configured: notifications stay pending; set NOTIFICATION_URL or RESEND_API_KEY",
+  );
+  return undefined;
+}
+
+function checkUrl(text: string): void {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isLoopback = url !== undefined &&
+    /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
+  if (
+    url?.protocol !== "https:" && !(url?.protocol === "http:" && isLoopback)
+  ) {
+    throw new Error(
+      "Cannot start: NOTIFICATION_URL must be an https URL (http only for this machine itself).",
+    );
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw new Error(
+      "Cannot start: NOTIFICATION_URL must not hold a user name or a password; the receiver verifies the signature instead.",
+    );
+  }
+}
+
+function required(env: Environment, name: string): string {
+  const value = env[name];
+  if (!value) throw new Error(`Cannot start: ${name} is not set.`);
+  return value;
+}

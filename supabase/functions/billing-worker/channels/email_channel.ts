@@ -1,0 +1,64 @@
+import type { Notification } from "../outbox.ts";
+import { type Attempt, ATTEMPT_TIME_LIMIT, type Channel } from "./channel.ts";
+import { retryAfterSeconds } from "./retry_after.ts";
+
+/** Where an account's e-mail goes; null where it has no address. */
+export type AddressOf = (accountId: string) => Promise<string | null>;
+
+/**
+ * Notifications as e-mail, through Resend. The notification's id is the
+ * idempotency key, so that a repeated attempt sends no second mail.
+ *
+ * @param options.from The sender, such as `Billing <billing@example.com>`.
+ */
+export function emailChannel(
+  { apiKey, from, addressOf, now }: {
+    apiKey: string;
+    from: string;
+    addressOf: AddressOf;
+    now: () => number;
+  },
+): Channel {
+  async function send(notification: Notification): Promise<Attempt> {
+    try {
+      const to = await addressOf(notification.account_id);
+      if (to === null) {
+        return {
+          result: "undeliverable",
+          error:
+            "public.account_email gives no address for the account: change that function, or add the address",
+        };
+      }
+      // Loaded when it is needed: a cold start of the other channel never is.
+      const { Resend } = await import("resend");
+      const { error, headers } = await new Resend(apiKey).emails.send(
+        { from, to, ...text(notification) },
+        {
+          idempotencyKey: notification.id,
+          signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT),
+        },
+      );
+      return error === null ? { result: "sent" } : {
+        result: "failed",
+        error: `Resend: ${error.name}: ${error.message}`,
+        retryAfter: retryAfterSeconds(headers?.["retry-after"] ?? null, now()),
+      };
+    } catch (error) {
+      return { result: "failed", error: (error as Error).message };
+    }
+  }
+
+  return { name: "email", send };
+}
+
+function text({ subscription_id, invoice_id }: Notification) {
+  const invoice = invoice_id === null ? "" : ` (invoice ${invoice_id})`;
+  return {
+    subject: "Your payment failed",
+    text: [
+      `We could not collect the payment for your subscription${invoice}.`,
+      "Please check your payment method. We will try again in the next days.",
+      `Subscription: ${subscription_id}`,
+    ].join("\n\n"),
+  };
+}

@@ -1,0 +1,91 @@
+import { Webhook } from "standardwebhooks";
+import type { Notification } from "../outbox.ts";
+import { type Attempt, ATTEMPT_TIME_LIMIT, type Channel } from "./channel.ts";
+import { retryAfterSeconds } from "./retry_after.ts";
+
+/**
+ * Notifications as a webhook of our own, signed by the Standard Webhooks
+ * specification. The id is the notification's, the same for every attempt, so
+ * that the receiver can dedupe.
+ *
+ * @param url Where they go; redirects are not followed.
+ * @param options.secret `whsec_` and base64.
+ * @throws {Error} Where the secret is not of that form.
+ * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ */
+export function webhookChannel(
+  url: string,
+  { secret, fetch, now, timeLimit = ATTEMPT_TIME_LIMIT }: {
+    secret: string;
+    fetch: typeof globalThis.fetch;
+    now: () => number;
+    timeLimit?: number;
+  },
+): Channel {
+  const webhook = new Webhook(secret);
+
+  async function send(notification: Notification): Promise<Attempt> {
+    const body = JSON.stringify(message(notification));
+    const signedAt = new Date(now());
+    const headers = {
+      "content-type": "application/json",
+      "webhook-id": notification.id,
+      "webhook-timestamp": String(Math.floor(signedAt.getTime() / 1000)),
+      "webhook-signature": webhook.sign(notification.id, signedAt, body),
+    };
+    const signal = AbortSignal.timeout(timeLimit);
+    try {
+      const response = await fetch(url, {
+        method: "POST",
+        headers,
+        body,
+        redirect: "manual",
+        signal,
+      });
+      await response.body?.cancel();
+      return judge(response, now());
+    } catch (error) {
+      return {
+        result: "failed",
+        error: signal.aborted
+          ? `no answer within ${timeLimit} ms`
+          // The URL may hold a secret.
+          : (error as Error).message.replaceAll(url, "NOTIFICATION_URL"),
+      };
+    }
+  }
+
+  return { name: "webhook", send };
+}
+
+function message(
+  { account_id, subscription_id, provider, event_id, invoice_id, created_at }:
+    Notification,
+) {
+  return {
+    type: "billing.payment_failed",
+    timestamp: new Date(created_at).toISOString(),
+    data: {
+      account_id,
+      subscription_id,
+      provider,
+      event_id,
+      ...(invoice_id === null ? {} : { invoice_id }),
+    },
+  };
+}
+
+/** 410 means that the receiver wants no more; anything else may pass. */
+function judge({ ok, status, headers }: Response, now: number): Attempt {
+  if (ok) return { result: "sent" };
+  if (status === 410) {
+    return { result: "dead", error: "the receiver answered 410 Gone" };
+  }
+  const redirected = status >= 300 && status < 400;
+  return {
+    result: "failed",
+    error: `the receiver answered ${status}` +
+      (redirected ? ", and redirects are not followed" : ""),
+    retryAfter: retryAfterSeconds(headers.get("retry-after"), now),
+  };
+}

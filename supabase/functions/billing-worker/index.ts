@@ -1,0 +1,44 @@
+/**
+ * The worker, wired to its environment: it delivers what the database owes to
+ * accounts. Only callers with the project's secret key get in.
+ *
+ * @module
+ */
+import { withSupabase } from "@supabase/server";
+import { readConfig, readKeyMap } from "../_shared/config.ts";
+import { createDatabase } from "../_shared/database.ts";
+import { logJson } from "../_shared/log.ts";
+import { chooseChannel } from "./channels/choose_channel.ts";
+import { handleWake, type Worker } from "./handle_wake.ts";
+import { accountEmail } from "./outbox.ts";
+
+const env = Deno.env.toObject();
+const config = readConfig(env);
+const database = createDatabase(config, { fetch });
+const worker: Worker = {
+  database,
+  channel: chooseChannel(env, {
+    fetch,
+    addressOf: (accountId) => accountEmail(database, accountId),
+    now: Date.now,
+    log: logJson,
+  }),
+  log: logJson,
+};
+
+export default {
+  fetch: withSupabase({
+    auth: "secret:*",
+    env: {
+      url: config.supabaseUrl,
+      secretKeys: readKeyMap(env, {
+        map: "SUPABASE_SECRET_KEYS",
+        legacy: "SUPABASE_SERVICE_ROLE_KEY",
+      }),
+      publishableKeys: readKeyMap(env, {
+        map: "SUPABASE_PUBLISHABLE_KEYS",
+        legacy: "SUPABASE_ANON_KEY",
+      }),
+    },
+  }, (request) => handleWake(request, worker)),
+};
