@@ -29,6 +29,7 @@ const worker: Worker = {
 export default {
   fetch: withSupabase({
     auth: "secret:*",
+    errors: { detailed: false },
     env: {
       url: config.supabaseUrl,
       secretKeys: readKeyMap(env, {
