@@ -137,7 +137,10 @@ begin
     end if;
 
     if outcome <> 'failed' then
-      update public.failed_events f set resolved_at = now()
+      update public.failed_events f set
+        resolved_at = now(),
+        resolution = outcome,
+        retry_requested_at = null
       where f.provider = event.provider and f.event_id = event.event_id and f.resolved_at is null;
     end if;
     return next;

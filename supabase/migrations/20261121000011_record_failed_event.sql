@@ -58,13 +58,19 @@ begin
   )
   on conflict (provider, event_id) do update set
     type = excluded.type,
-    payload = excluded.payload,
-    payload_encoding = excluded.payload_encoding,
+    -- What somebody has repaired stays; the provider sends the old body again.
+    payload = case when f.original_payload is null then excluded.payload else f.payload end,
+    payload_encoding = case
+      when f.original_payload is null then excluded.payload_encoding else f.payload_encoding
+    end,
     error_code = excluded.error_code,
     error = excluded.error,
     attempts = f.attempts + 1,
     last_failed_at = now(),
-    resolved_at = null;
+    resolved_at = null,
+    resolution = null,
+    resolution_note = null,
+    resolved_by = null;
 
   delete from public.processed_events p
   where p.provider = p_provider and p.event_id = p_event_id;

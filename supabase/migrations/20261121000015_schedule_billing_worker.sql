@@ -88,9 +88,11 @@ begin
   end loop;
 
   execute $sql$
-    select cron.schedule('billing-worker', '* * * * *', 'select public.wake_billing_worker()')
+    select
+      cron.schedule('billing-worker', '* * * * *', 'select public.wake_billing_worker()'),
+      cron.schedule('billing-prune', '*/5 * * * *', 'select public.prune_billing_tables()')
   $sql$;
-  return 'The worker is woken every minute. Undo it with: select public.unschedule_billing_worker();';
+  return 'The worker is woken every minute, and old rows are pruned. Undo it with: select public.unschedule_billing_worker();';
 end;
 $$;
 
@@ -98,7 +100,7 @@ revoke all on function public.schedule_billing_worker(text, text)
   from public, anon, authenticated, service_role;
 
 comment on function public.schedule_billing_worker(text, text) is
-  'Run once in the SQL editor: wakes the worker every minute. Again, it replaces URL and key.';
+  'Run once in the SQL editor: wakes the worker every minute, and prunes the tables. Again, it replaces URL and key.';
 
 create function public.unschedule_billing_worker()
 returns text
@@ -109,7 +111,8 @@ as $$
 begin
   if to_regclass('cron.job') is not null then
     execute $sql$
-      select cron.unschedule(j.jobname) from cron.job j where j.jobname = 'billing-worker'
+      select cron.unschedule(j.jobname) from cron.job j
+      where j.jobname in ('billing-worker', 'billing-prune')
     $sql$;
   end if;
   if to_regclass('vault.secrets') is not null then
@@ -117,7 +120,7 @@ begin
       delete from vault.secrets s where s.name in ('billing_worker_url', 'billing_worker_key')
     $sql$;
   end if;
-  return 'The worker is not woken any more. Payment failures still wake it when they arrive.';
+  return 'The worker is not woken any more, and nothing is pruned. Payment failures still wake it when they arrive.';
 end;
 $$;
 

@@ -7,43 +7,73 @@ export type Database = {
     Tables: {
       "failed_events": {
         Row: {
+          "account_id": string | null;
           "attempts": number;
           "error": string;
           "error_code": string;
+          "event_created": number | null;
           "event_id": string;
           "first_failed_at": string;
           "last_failed_at": string;
-          "payload": NonNullable<Json>;
+          "original_payload": Json | null;
+          "payload": Json | null;
           "payload_encoding": string;
           "provider": string;
+          "resolution": string | null;
+          "resolution_note": string | null;
           "resolved_at": string | null;
+          "resolved_by": string | null;
+          "retry_lease_id": string | null;
+          "retry_leased_until": string | null;
+          "retry_requested_at": string | null;
+          "subscription_id": string | null;
           "type": string | null;
         };
         ComputedFields: never;
         Insert: {
+          "account_id"?: never;
           "attempts"?: number;
           "error": string;
           "error_code": string;
+          "event_created"?: never;
           "event_id": string;
           "first_failed_at"?: string;
           "last_failed_at"?: string;
-          "payload": NonNullable<Json>;
+          "original_payload"?: Json | null;
+          "payload"?: Json | null;
           "payload_encoding": string;
           "provider": string;
+          "resolution"?: string | null;
+          "resolution_note"?: string | null;
           "resolved_at"?: string | null;
+          "resolved_by"?: string | null;
+          "retry_lease_id"?: string | null;
+          "retry_leased_until"?: string | null;
+          "retry_requested_at"?: string | null;
+          "subscription_id"?: never;
           "type"?: string | null;
         };
         Update: {
+          "account_id"?: never;
           "attempts"?: number;
           "error"?: string;
           "error_code"?: string;
+          "event_created"?: never;
           "event_id"?: string;
           "first_failed_at"?: string;
           "last_failed_at"?: string;
-          "payload"?: NonNullable<Json>;
+          "original_payload"?: Json | null;
+          "payload"?: Json | null;
           "payload_encoding"?: string;
           "provider"?: string;
+          "resolution"?: string | null;
+          "resolution_note"?: string | null;
           "resolved_at"?: string | null;
+          "resolved_by"?: string | null;
+          "retry_lease_id"?: string | null;
+          "retry_leased_until"?: string | null;
+          "retry_requested_at"?: string | null;
+          "subscription_id"?: never;
           "type"?: string | null;
         };
         Relationships: [];
@@ -173,7 +203,49 @@ export type Database = {
       };
     };
     Views: {
-      [_ in never]: never;
+      "billing_events_per_hour": {
+        Row: {
+          "events": number | null;
+          "hour": string | null;
+          "outcome": string | null;
+          "type": string | null;
+        };
+        ComputedFields: never;
+        Relationships: [];
+      };
+      "billing_health": {
+        Row: {
+          "last_event_at": string | null;
+          "ledger_rows_estimate": number | null;
+          "notifications_given_up": number | null;
+          "notifications_pending": number | null;
+          "oldest_open_failure": string | null;
+          "oldest_pending_notification": string | null;
+          "open_failures": number | null;
+          "retries_requested": number | null;
+        };
+        ComputedFields: never;
+        Relationships: [];
+      };
+      "open_failures": {
+        Row: {
+          "account_id": string | null;
+          "alike": number | null;
+          "attempts": number;
+          "error": string;
+          "error_code": string;
+          "event_id": string;
+          "first_failed_at": string;
+          "last_failed_at": string;
+          "provider": string;
+          "repaired": boolean | null;
+          "retry_requested": boolean | null;
+          "subscription_id": string | null;
+          "type": string | null;
+        };
+        ComputedFields: never;
+        Relationships: [];
+      };
     };
     Functions: {
       "account_email": { Args: { "account_id": string }; Returns: string };
@@ -226,6 +298,16 @@ export type Database = {
         };
         Returns: string;
       };
+      "claim_failed_events": {
+        Args: { "p_lease_seconds": number; "p_limit": number };
+        Returns: {
+          "body": string;
+          "body_encoding": string;
+          "event_id": string;
+          "lease_id": string;
+          "provider": string;
+        }[];
+      };
       "claim_notifications": {
         Args: { "p_lease_seconds": number; "p_limit": number };
         Returns: {
@@ -268,6 +350,20 @@ export type Database = {
         Args: Record<PropertyKey, never>;
         Returns: (string)[];
       };
+      "prune_billing_tables": {
+        Args: {
+          "batch_size"?: number;
+          "ledger_keeps"?: string;
+          "payloads_keep"?: string;
+          "settled_rows_keep"?: string;
+        };
+        Returns: {
+          "failures": number;
+          "ledger_rows": number;
+          "notifications": number;
+          "payloads": number;
+        }[];
+      };
       "record_failed_event": {
         Args: {
           "p_body": string;
@@ -280,7 +376,35 @@ export type Database = {
         };
         Returns: boolean;
       };
+      "resolve_failed_event": {
+        Args: { "event_id": string; "reason": string; "who"?: string };
+        Returns: string;
+      };
+      "retry_failed_event": { Args: { "event_id": string }; Returns: string };
+      "retry_failed_events": {
+        Args: {
+          "failed_since"?: string;
+          "failed_until"?: string;
+          "of_error_code"?: string;
+          "of_type"?: string;
+        };
+        Returns: string;
+      };
+      "retry_request_answer": { Args: { "asked": number }; Returns: string };
+      "schedule_billing_worker": {
+        Args: { "project_url": string; "secret_key": string };
+        Returns: string;
+      };
+      "settle_failed_events": { Args: { "results": Json }; Returns: number };
       "settle_notifications": { Args: { "results": Json }; Returns: number };
+      "unschedule_billing_worker": {
+        Args: Record<PropertyKey, never>;
+        Returns: string;
+      };
+      "wake_billing_worker": {
+        Args: Record<PropertyKey, never>;
+        Returns: boolean;
+      };
     };
     Enums: {
       [_ in never]: never;

@@ -1,4 +1,4 @@
-import { applyEvent } from "../_shared/apply_event.ts";
+import { applyEvents } from "../_shared/apply_events.ts";
 import type { DatabaseClient } from "../_shared/database.ts";
 import { decodeBody } from "../_shared/decode_body.ts";
 import { DeliveryError, toDeliveryError } from "../_shared/errors.ts";
@@ -38,8 +38,9 @@ export async function processEvent(
     const parsed = parseEvent(decodeBody(body), { now: now() / 1000 });
     if (parsed.handled) {
       const event = { ...parsed.event, provider };
-      const outcome = await applyEvent(event, { database, log, now });
-      if (outcome === "applied" && event.type === "invoice.payment_failed") {
+      const [result] = await applyEvents([event], { database, log, now });
+      if (typeof result !== "string") throw result;
+      if (result === "applied" && event.type === "invoice.payment_failed") {
         wakeWorker();
       }
     } else {

@@ -3,6 +3,7 @@ import { ANSWERS, toDeliveryError } from "../_shared/errors.ts";
 import type { Log } from "../_shared/log.ts";
 import type { Channel } from "./channels/channel.ts";
 import { deliverNotifications } from "./deliver_notifications.ts";
+import { retryFailures } from "./retry_failures.ts";
 
 /** What a turn of the worker needs of the outside. */
 export interface Worker {
@@ -10,10 +11,13 @@ export interface Worker {
   /** Undefined while none is configured. */
   readonly channel: Channel | undefined;
   readonly log: Log;
+  /** The clock, in milliseconds since the epoch. */
+  readonly now: () => number;
 }
 
 /**
- * One turn of the worker: a batch of what is due. It answers with counts, so
+ * One turn of the worker: the retries that somebody asked for, and a batch of
+ * the notifications that are due. It answers with counts, so
  * that whoever woke it knows whether there was anything to do.
  */
 export async function handleWake(
@@ -24,11 +28,16 @@ export async function handleWake(
     return new Response("", { status: 405, headers: { allow: "POST" } });
   }
   try {
+    // First, because what is applied may owe a notification.
+    const retries = await retryFailures(worker);
+    if (retries.claimed > 0) {
+      worker.log("info", "failures retried", { counts: retries });
+    }
     const notifications = await deliverNotifications(worker);
     if (notifications.claimed > 0) {
       worker.log("info", "notifications delivered", { counts: notifications });
     }
-    return Response.json({ notifications });
+    return Response.json({ retries, notifications });
   } catch (thrown) {
     const { code, logMessage } = toDeliveryError(thrown);
     worker.log("error", "turn failed", { code, error: logMessage });

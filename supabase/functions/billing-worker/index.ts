@@ -1,6 +1,6 @@
 /**
  * The worker, wired to its environment: it delivers what the database owes to
- * accounts. Only callers with the project's secret key get in.
+ * accounts, and retries failed events on request. Only callers with the project's secret key get in.
  *
  * @module
  */
@@ -24,6 +24,7 @@ const worker: Worker = {
     log: logJson,
   }),
   log: logJson,
+  now: Date.now,
 };
 
 export default {

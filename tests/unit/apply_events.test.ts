@@ -1,9 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import {
-  applyEvent,
+  applyEvents,
   type BillingEvent,
   type Outcome,
-} from "../../supabase/functions/_shared/apply_event.ts";
+} from "../../supabase/functions/_shared/apply_events.ts";
 import { createDatabase } from "../../supabase/functions/_shared/database.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/errors.ts";
 
@@ -37,10 +37,13 @@ async function applyTo(answer: () => Response): Promise<{
       return Promise.resolve(answer());
     },
   });
-  const result = applyEvent(EVENT, {
+  const result = applyEvents([EVENT], {
     database,
     log: (...line) => lines.push(line),
     now: () => ticks.shift() ?? NaN,
+  }).then(([first]) => {
+    if (typeof first !== "string") throw first;
+    return first;
   });
   await result.catch(() => {});
   return { result, requests, lines };
@@ -52,7 +55,7 @@ function outcome(row: Record<string, unknown>): () => Response {
 }
 
 for (const became of ["applied", "duplicate", "stale"]) {
-  Deno.test(`applyEvent() reports an event that is ${became}, in one call`, async () => {
+  Deno.test(`applyEvents() reports an event that is ${became}, in one call`, async () => {
     const { result, requests, lines } = await applyTo(
       outcome({ outcome: became }),
     );
@@ -88,7 +91,7 @@ const FAILURES: [code: string, expected: DeliveryError["code"]][] = [
   ["57014", "database_unavailable"],
 ];
 for (const [code, expected] of FAILURES) {
-  Deno.test(`applyEvent() throws ${expected} for an event that fails with ${code}`, async () => {
+  Deno.test(`applyEvents() throws ${expected} for an event that fails with ${code}`, async () => {
     const { result, requests, lines } = await applyTo(
       outcome({ outcome: "failed", error_code: code, error: "Says why." }),
     );
@@ -99,7 +102,39 @@ for (const [code, expected] of FAILURES) {
   });
 }
 
-Deno.test("applyEvent() throws the fault of the call", async () => {
+Deno.test("applyEvents() gives each event its own outcome, by place and not by order", async () => {
+  const database = createDatabase({
+    supabaseUrl: "http://database.test",
+    secretKey: "sb_secret_unit",
+    toleranceSeconds: 300,
+    maxBodyBytes: 1_024,
+  }, {
+    fetch: () =>
+      Promise.resolve(Response.json([
+        { place: 3, outcome: "stale", error_code: null, error: null },
+        { place: 1, outcome: "applied", error_code: null, error: null },
+        { place: 2, outcome: "failed", error_code: "BW001", error: "No." },
+      ])),
+  });
+  const lines: unknown[][] = [];
+  const results = await applyEvents([EVENT, EVENT, EVENT], {
+    database,
+    log: (...line) => lines.push(line),
+    now: () => 0,
+  });
+  assertEquals(
+    results.map((result) => typeof result === "string" ? result : result.code),
+    ["applied", "subscription_unknown", "stale"],
+  );
+  assertEquals(lines, [
+    ["info", "events applied", {
+      outcomes: { stale: 1, applied: 1 },
+      duration_ms: 0,
+    }],
+  ]);
+});
+
+Deno.test("applyEvents() throws the fault of the call", async () => {
   const { result } = await applyTo(() =>
     Response.json({ code: "PGRST202", message: "no function" }, { status: 404 })
   );
@@ -107,7 +142,7 @@ Deno.test("applyEvent() throws the fault of the call", async () => {
   assertEquals(error.code, "deployment_fault");
 });
 
-Deno.test("applyEvent() never takes garbage for success", async () => {
+Deno.test("applyEvents() never takes garbage for success", async () => {
   const answers = [
     [],
     [null],

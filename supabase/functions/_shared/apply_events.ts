@@ -1,0 +1,81 @@
+import { z } from "zod";
+import { callDatabase, type DatabaseClient } from "./database.ts";
+import { databaseError } from "./database_errors.ts";
+import { DeliveryError } from "./errors.ts";
+import type { HandledEvent } from "./events.ts";
+import type { Log } from "./log.ts";
+
+/** A handled event together with the provider that sent it. */
+export type BillingEvent = HandledEvent & { readonly provider: string };
+
+/** What became of an event that did not fail. */
+export type Outcome = "applied" | "duplicate" | "stale";
+
+/** What `apply_billing_events` answers; something in between may garble it. */
+const eventOutcomes = z.array(z.object({
+  place: z.number(),
+  outcome: z.enum(["applied", "duplicate", "stale", "failed"]),
+  error_code: z.string().nullable(),
+  error: z.string().nullable(),
+}));
+
+/**
+ * Well under the 5 s within which a provider expects its answer, and above the
+ * lock timeout in the database (2 s), so that the database is the one to speak.
+ */
+const TIME_LIMIT = 3_000;
+
+/**
+ * Applies events exactly once each, in one call, and logs one line with the
+ * counts of those that did not fail.
+ *
+ * @returns for each event, in the same order, its outcome or its own failure.
+ * @throws {DeliveryError} Where the call as a whole fails:
+ * `database_unavailable` or `deployment_fault`.
+ */
+export async function applyEvents(
+  events: readonly BillingEvent[],
+  { database, log, now }: {
+    database: DatabaseClient;
+    log: Log;
+    now: () => number;
+  },
+): Promise<(Outcome | DeliveryError)[]> {
+  const started = now();
+  const rows = await callDatabase(
+    (signal) =>
+      database.rpc("apply_billing_events", { events: [...events] })
+        .abortSignal(signal),
+    { timeLimit: TIME_LIMIT },
+  );
+  const answer = eventOutcomes.safeParse(rows);
+  if (!answer.success) throw unreadable();
+  const results = new Map(
+    answer.data.map((row) => [row.place, readOutcome(row)]),
+  );
+
+  const outcomes: Record<string, number> = {};
+  for (const result of results.values()) {
+    if (typeof result !== "string") continue;
+    outcomes[result] = (outcomes[result] ?? 0) + 1;
+  }
+  if (Object.keys(outcomes).length > 0) {
+    log("info", "events applied", { outcomes, duration_ms: now() - started });
+  }
+  return events.map((_, index) => results.get(index + 1) ?? unreadable());
+}
+
+function readOutcome(
+  { outcome, error_code, error }: z.output<typeof eventOutcomes>[number],
+): Outcome | DeliveryError {
+  return outcome === "failed"
+    ? databaseError(error_code ?? undefined, error ?? "no message")
+    : outcome;
+}
+
+function unreadable(): DeliveryError {
+  return new DeliveryError(
+    "database_unavailable",
+    "Database call failed: the answer is not one of outcomes",
+  );
+}

@@ -1,0 +1,108 @@
+import { applyEvents } from "../_shared/apply_events.ts";
+import type { DatabaseClient } from "../_shared/database.ts";
+import { decodeBody } from "../_shared/decode_body.ts";
+import { DeliveryError, toDeliveryError } from "../_shared/errors.ts";
+import type { HandledEvent } from "../_shared/events.ts";
+import type { Log } from "../_shared/log.ts";
+import { parseEvent } from "../_shared/parse_event.ts";
+import {
+  type ClaimedFailure,
+  claimFailures,
+  type RetryOutcome,
+  settleFailures,
+} from "./retry_queue.ts";
+
+/** What became of the retries of one turn. */
+export type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
+
+interface Options {
+  readonly database: DatabaseClient;
+  readonly log: Log;
+  /** The clock, in milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+type Retry = { failure: ClaimedFailure; result: RetryOutcome | DeliveryError };
+
+const BATCH_SIZE = 100;
+
+/** For a turn, in milliseconds; what is left by then waits for the next. */
+const TURN_TIME = 20_000;
+
+/**
+ * Retries the failures that somebody asked for, through the code that handles
+ * deliveries, until none is left or the turn's time is over. The database
+ * decides whether an event was applied meanwhile, so nothing is applied twice.
+ *
+ * @throws {DeliveryError} Where the database fails; the claimed ones are tried
+ * again when their lease ends.
+ */
+export async function retryFailures(options: Options): Promise<RetryCounts> {
+  const counts = {
+    claimed: 0,
+    failed: 0,
+    applied: 0,
+    duplicate: 0,
+    stale: 0,
+    ignored: 0,
+  };
+  const end = options.now() + TURN_TIME;
+  do {
+    const claimed = await claimFailures(options.database, {
+      limit: BATCH_SIZE,
+    });
+    if (claimed.length === 0) break;
+    const retries = await applyAll(claimed, options);
+    await settleFailures(options.database, retries);
+    counts.claimed += retries.length;
+    for (const { result } of retries) {
+      counts[typeof result === "string" ? result : "failed"]++;
+    }
+  } while (options.now() < end);
+  return counts;
+}
+
+async function applyAll(
+  claimed: readonly ClaimedFailure[],
+  options: Options,
+): Promise<Retry[]> {
+  const now = options.now() / 1000;
+  const parsed = claimed.map((failure) => ({
+    failure,
+    result: parse(failure, now),
+  }));
+  const events = parsed.flatMap(({ failure: { provider }, result }) =>
+    isEvent(result) ? [{ ...result, provider }] : []
+  );
+  const applied = events.length > 0 ? await applyEvents(events, options) : [];
+  const outcomes = applied.values();
+  return parsed.map(({ failure, result }) => ({
+    failure,
+    result: isEvent(result) ? outcomes.next().value as Retry["result"] : result,
+  }));
+}
+
+type Parsed = HandledEvent | "ignored" | DeliveryError;
+
+function isEvent(parsed: Parsed): parsed is HandledEvent {
+  return parsed !== "ignored" && !(parsed instanceof DeliveryError);
+}
+
+function parse(
+  { body, body_encoding }: ClaimedFailure,
+  now: number,
+): Parsed {
+  try {
+    const text = body_encoding === "base64"
+      ? decodeBody(fromBase64(body))
+      : body;
+    const parsed = parseEvent(text, { now });
+    return parsed.handled ? parsed.event : "ignored";
+  } catch (thrown) {
+    return toDeliveryError(thrown);
+  }
+}
+
+function fromBase64(text: string): Uint8Array {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}

@@ -1,0 +1,38 @@
+/*
+ * Settles an open failure by hand, for one that needs no applying any more. It
+ * opens again by itself when the event fails again.
+ */
+create function public.resolve_failed_event(event_id text, reason text, who text default current_user)
+returns text
+language plpgsql
+volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  resolved integer;
+begin
+  if coalesce(btrim(reason), '') = '' or coalesce(btrim(who), '') = '' then
+    raise exception 'Say why, and who you are: select public.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
+  end if;
+  update public.failed_events f set
+    resolved_at = now(),
+    resolution = 'by hand',
+    resolution_note = reason,
+    resolved_by = who,
+    retry_requested_at = null
+  where f.event_id = resolve_failed_event.event_id and f.resolved_at is null;
+  get diagnostics resolved = row_count;
+  if resolved = 0 then
+    raise exception 'No open failure has the id %.', resolve_failed_event.event_id
+      using hint = 'select event_id, error from public.open_failures;';
+  end if;
+  return 'Resolved by hand. It opens again if the event fails again.';
+end;
+$$;
+
+revoke all on function public.resolve_failed_event(text, text, text)
+  from public, anon, authenticated, service_role;
+
+comment on function public.resolve_failed_event(text, text, text) is
+  'Run in the SQL editor: settles an open failure without applying it, with a reason and who says so.';

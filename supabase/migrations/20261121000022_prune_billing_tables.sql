@@ -1,0 +1,79 @@
+/*
+ * Keeps the tables small, a batch of each at a time, so that no call holds
+ * locks for long. Run it often; schedule_billing_worker does.
+ *
+ * The defaults: a provider retries for three days, and lets a person send an
+ * event again for 30. The ledger keeps 90 days, so nothing that still can come
+ * is forgotten. Payloads hold personal data and go first, 30 days after the
+ * failure was settled. Open failures and pending notifications always stay.
+ */
+create function public.prune_billing_tables(
+  ledger_keeps interval default '90 days',
+  settled_rows_keep interval default '90 days',
+  payloads_keep interval default '30 days',
+  batch_size integer default 20000
+)
+returns table (ledger_rows bigint, payloads bigint, failures bigint, notifications bigint)
+language plpgsql
+volatile
+set search_path = ''
+as $$
+begin
+  delete from public.processed_events p
+  using (
+    select o.provider, o.event_id
+    from public.processed_events o
+    where o.processed_at < now() - ledger_keeps
+    order by o.processed_at
+    limit batch_size
+    for update skip locked
+  ) as old
+  where p.provider = old.provider and p.event_id = old.event_id;
+  get diagnostics ledger_rows = row_count;
+
+  update public.failed_events f set payload = null, original_payload = null
+  from (
+    select o.provider, o.event_id
+    from public.failed_events o
+    where o.resolved_at < now() - payloads_keep
+      and (o.payload is not null or o.original_payload is not null)
+    limit batch_size
+    for update skip locked
+  ) as old
+  where f.provider = old.provider and f.event_id = old.event_id;
+  get diagnostics payloads = row_count;
+
+  delete from public.failed_events f
+  using (
+    select o.provider, o.event_id
+    from public.failed_events o
+    where o.resolved_at < now() - settled_rows_keep
+    limit batch_size
+    for update skip locked
+  ) as old
+  where f.provider = old.provider and f.event_id = old.event_id;
+  get diagnostics failures = row_count;
+
+  delete from public.notifications n
+  using (
+    select o.id
+    from public.notifications o
+    where o.status <> 'pending' and o.created_at < now() - settled_rows_keep
+    limit batch_size
+    for update skip locked
+  ) as old
+  where n.id = old.id;
+  get diagnostics notifications = row_count;
+  return next;
+end;
+$$;
+
+revoke all on function public.prune_billing_tables(interval, interval, interval, integer)
+  from public, anon, authenticated, service_role;
+
+-- What is settled, by age.
+create index failed_events_resolved on public.failed_events (resolved_at)
+where resolved_at is not null;
+
+comment on function public.prune_billing_tables(interval, interval, interval, integer) is
+  'Deletes up to batch_size rows of each table that are older than they are kept, payloads of settled failures first. Answers how many.';
