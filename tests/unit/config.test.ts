@@ -27,12 +27,11 @@ Deno.test("readConfig() reads the limits that are set", () => {
   assertEquals([config.toleranceSeconds, config.maxBodyBytes], [60, 65_536]);
 });
 
-Deno.test("readConfig() takes the legacy key where the map has no default", () => {
+Deno.test("readConfig() takes the legacy key where the map has none", () => {
   const maps = [
     undefined,
     "",
     "{}",
-    '{"other":"sb_secret_other"}',
     '{"default":""}',
     '{"default":null}',
     '{"default":1}',
@@ -42,6 +41,14 @@ Deno.test("readConfig() takes the legacy key where the map has no default", () =
     const { secretKey } = readConfig({ ...ENV, SUPABASE_SECRET_KEYS });
     assertEquals(secretKey, "legacy");
   }
+});
+
+Deno.test("readConfig() takes another key of the map where none is the default", () => {
+  const { secretKey } = readConfig({
+    ...ENV,
+    SUPABASE_SECRET_KEYS: '{"other":"sb_secret_other"}',
+  });
+  assertEquals(secretKey, "sb_secret_other");
 });
 
 Deno.test("readConfig() refuses a map of keys that is no JSON object, without a part of it", () => {

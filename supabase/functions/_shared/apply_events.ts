@@ -15,8 +15,8 @@ export type Outcome = "applied" | "duplicate" | "stale";
 const eventOutcomes = z.array(z.object({
   place: z.number(),
   outcome: z.enum(["applied", "duplicate", "stale", "failed"]),
-  error_code: z.string().nullable(),
-  error: z.string().nullable(),
+  error_code: z.string().nullish(),
+  error: z.string().nullish(),
 }));
 
 /**
