@@ -323,9 +323,12 @@ for (const [error_code, code, status] of FAILED_ROWS) {
   Deno.test(`handleWebhook() answers ${status} where the event fails with ${error_code}, and files it`, async () => {
     const answer = await handle(signed(DELETION), {
       answer: (name) =>
-        name === "record_failed_event"
-          ? agree(name)
-          : Response.json([{ outcome: "failed", error_code, error: "Why." }]),
+        name === "record_failed_event" ? agree(name) : Response.json([{
+          place: 1,
+          outcome: "failed",
+          error_code,
+          error: "Why.",
+        }]),
     });
     assertEquals(answer.status, status);
     assertEquals(answer.calls, ["apply_billing_events", "record_failed_event"]);
@@ -341,7 +344,7 @@ Deno.test("handleWebhook() never logs what the database says of the data it refu
   const inRow = await handle(signed(DELETION), {
     answer: (name) =>
       name === "record_failed_event" ? agree(name) : Response.json([
-        { outcome: "failed", error_code: "22P02", error: says },
+        { place: 1, outcome: "failed", error_code: "22P02", error: says },
       ]),
   });
   assertOneLine(inRow.lines, { code: "apply_failed", status: 500 });
