@@ -1,0 +1,14 @@
+-- Why: open failures by error, with one event of each to look at.
+-- docs/runbook.md says what to do about each code.
+select
+  error_code,
+  type,
+  error,
+  count(*) as events,
+  min(first_failed_at) as since,
+  max(last_failed_at) as last,
+  min(event_id) as for_example
+from public.failed_events
+where resolved_at is null
+group by error_code, type, error
+order by events desc;
