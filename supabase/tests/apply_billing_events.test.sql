@@ -135,7 +135,8 @@ select results_eq(
   $$select to_jsonb(n) - 'id' from public.notifications n where n.event_id = 'tap_4'$$,
   $$select jsonb_build_object(
     'provider', 'a', 'event_id', 'tap_4', 'account_id', 'acc_1', 'subscription_id', 'tap_sub',
-    'invoice_id', 'in_1', 'status', 'pending', 'attempts', 0, 'last_error', null, 'created_at', now()
+    'invoice_id', 'in_1', 'status', 'pending', 'attempts', 0, 'last_error', null,
+    'next_attempt_at', now(), 'lease_id', null, 'created_at', now(), 'sent_at', null
   )$$,
   'a failed invoice owes the account of the subscription one notification'
 );
