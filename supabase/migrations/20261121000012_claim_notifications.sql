@@ -58,19 +58,22 @@ begin
   ) as spent
   where n.id = spent.id;
 
+  -- Not a subquery: a plan may run that once for every row of the table, and
+  -- each run would lock as many rows as the limit allows. This runs once.
   return query
+  with due as materialized (
+    select d.id
+    from public.notifications d
+    where d.status = 'pending' and d.next_attempt_at <= now() and d.attempts < max_attempts
+    order by d.next_attempt_at
+    limit p_limit
+    for update skip locked
+  )
   update public.notifications n set
     attempts = n.attempts + 1,
     lease_id = gen_random_uuid(),
     next_attempt_at = now() + make_interval(secs => p_lease_seconds)
-  from (
-    select d.id
-    from public.notifications d
-    where d.status = 'pending' and d.next_attempt_at <= now()
-    order by d.next_attempt_at
-    limit p_limit
-    for update skip locked
-  ) as due
+  from due
   where n.id = due.id
   returning
     n.id, n.lease_id, n.attempts, n.provider, n.event_id,

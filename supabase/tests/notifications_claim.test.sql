@@ -1,0 +1,168 @@
+/*
+ * claim_notifications: who gets what, for how long, and when it is given up.
+ * That two workers at once never get the same row is shown by the integration
+ * tests, which have more than one connection.
+ */
+begin;
+select plan(19);
+set local timezone = 'UTC';
+
+-- The outbox is this file's alone until the rollback.
+truncate public.notifications;
+
+create function pg_temp.owe(p_event_id text, p_fields jsonb default '{}')
+returns void
+language sql
+as $$
+  insert into public.notifications
+  select * from jsonb_populate_record(null::public.notifications, jsonb_build_object(
+    'id', gen_random_uuid(), 'provider', 'a', 'event_id', p_event_id, 'account_id', 'acc_1',
+    'subscription_id', 'tap_sub', 'status', 'pending', 'attempts', 0,
+    'next_attempt_at', now(), 'created_at', now()
+  ) || p_fields)
+$$;
+
+create function pg_temp.row_of(p_event_id text)
+returns public.notifications
+language sql
+as $$
+  select * from public.notifications where event_id = p_event_id
+$$;
+
+-- The events whose notifications are claimed, such as 'tap_1 tap_2'.
+create function pg_temp.claim(p_limit integer default 100)
+returns text
+language sql
+as $$
+  select coalesce(string_agg(c.event_id, ' ' order by c.event_id), '')
+  from public.claim_notifications(p_limit, 60) as c
+$$;
+
+select is(
+  public.notification_waits(),
+  array[
+    '5 seconds', '5 minutes', '30 minutes', '2 hours', '5 hours',
+    '10 hours', '14 hours', '20 hours', '24 hours'
+  ]::interval[],
+  'the waits are those of the Standard Webhooks specification'
+);
+
+-- The limit, on a connection without cached plans, where the planner believes
+-- that the table has one row.
+
+select pg_temp.owe('tap_quiet', '{"status": "sent"}');
+analyze public.notifications;
+select pg_temp.owe('tap_' || n, jsonb_build_object('next_attempt_at', now() - interval '1 hour' + n * interval '1 second'))
+from generate_series(11, 70) as n;
+set local role service_role;
+select is(
+  pg_temp.claim(2), 'tap_11 tap_12',
+  'the limit holds, and what has been due for longest comes first'
+);
+select is(
+  (select count(*)::int from public.notifications where attempts > 0), 2,
+  'no attempt is counted beyond the limit'
+);
+select is(pg_temp.claim(3), 'tap_13 tap_14 tap_15', 'the next claim goes on from there');
+select is(
+  (select count(*)::int from public.claim_notifications(100, 60)), 55,
+  'a limit beyond what is due takes all of it'
+);
+
+-- A claim.
+
+reset role;
+truncate public.notifications;
+set local role service_role;
+select is(pg_temp.claim(), '', 'of an empty outbox nothing is claimed');
+
+reset role;
+select pg_temp.owe('tap_1', '{"invoice_id": "in_1"}');
+set local role service_role;
+
+create temporary table claimed as
+select to_jsonb(c) as fields from public.claim_notifications(1, 90) as c;
+
+select is(
+  (select fields from claimed),
+  (
+    select jsonb_build_object(
+      'id', n.id, 'lease_id', n.lease_id, 'attempt', 1, 'provider', 'a', 'event_id', 'tap_1',
+      'account_id', 'acc_1', 'subscription_id', 'tap_sub', 'invoice_id', 'in_1', 'created_at', now()
+    )
+    from pg_temp.row_of('tap_1') as n
+  ),
+  'a claim hands out what the notification says, with its lease and the number of the attempt'
+);
+select is(
+  (
+    select jsonb_build_array(n.status, n.attempts, n.next_attempt_at, n.last_error, n.sent_at)
+    from pg_temp.row_of('tap_1') as n
+  ),
+  jsonb_build_array('pending', 1, now() + interval '90 seconds', null, null),
+  'a claim counts the attempt and holds the row until the lease ends'
+);
+select isnt(
+  (select n.lease_id from pg_temp.row_of('tap_1') as n), null, 'a claim has a lease'
+);
+select is(pg_temp.claim(), '', 'what is leased is claimed by nobody else');
+
+-- A lease that ends.
+
+update public.notifications set next_attempt_at = now();
+select is(pg_temp.claim(), 'tap_1', 'when the lease has ended, the row is due again');
+select is(
+  (select n.attempts from pg_temp.row_of('tap_1') as n), 2,
+  'the second claim is the second attempt'
+);
+select isnt(
+  (select n.lease_id::text from pg_temp.row_of('tap_1') as n),
+  (select fields ->> 'lease_id' from claimed),
+  'the second claim has a lease of its own'
+);
+
+-- What is not due.
+
+reset role;
+truncate public.notifications;
+select pg_temp.owe('tap_later', jsonb_build_object('next_attempt_at', now() + interval '1 millisecond'));
+select pg_temp.owe('tap_sent', '{"status": "sent"}');
+select pg_temp.owe('tap_dead', '{"status": "dead"}');
+select pg_temp.owe('tap_undeliverable', '{"status": "undeliverable"}');
+set local role service_role;
+select is(pg_temp.claim(), '', 'what is not due yet, or settled, is not claimed');
+
+-- The last attempt.
+
+reset role;
+truncate public.notifications;
+select pg_temp.owe('tap_ninth', '{"attempts": 9}');
+select pg_temp.owe('tap_tenth', '{"attempts": 10}');
+select pg_temp.owe('tap_tenth_before', '{"attempts": 10, "last_error": "the receiver answered 500"}');
+select pg_temp.owe('tap_tenth_leased', jsonb_build_object(
+  'attempts', 10, 'next_attempt_at', now() + interval '1 second'
+));
+set local role service_role;
+select is(pg_temp.claim(), 'tap_ninth', 'there are ten attempts, and no eleventh');
+select is(
+  (select jsonb_build_array(n.status, n.attempts, n.last_error) from pg_temp.row_of('tap_tenth') as n),
+  '["dead", 10, "the worker of the last attempt did not come back"]',
+  'when the lease of the last attempt has ended, the notification is dead'
+);
+select is(
+  (select n.last_error from pg_temp.row_of('tap_tenth_before') as n),
+  'the receiver answered 500; the worker of the last attempt did not come back',
+  'what the attempts before it met with is kept'
+);
+select is(
+  (select n.status from pg_temp.row_of('tap_tenth_leased') as n), 'pending',
+  'while the lease of the last attempt runs, the notification is not given up'
+);
+select is(
+  (select jsonb_build_array(n.status, n.attempts) from pg_temp.row_of('tap_ninth') as n),
+  '["pending", 10]',
+  'the tenth attempt is under way'
+);
+
+select * from finish();
+rollback;
