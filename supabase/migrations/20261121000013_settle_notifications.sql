@@ -23,7 +23,7 @@ begin
     sent_at = case when r.result = 'sent' then now() end,
     next_attempt_at = now() + greatest(
       waits[least(n.attempts, cardinality(waits))] * (1 + random() * 0.1),
-      make_interval(secs => least(r.retry_after_seconds, 86400))
+      make_interval(secs => least(coalesce(r.retry_after_seconds, 0), 86400))
     ),
     lease_id = null
   from jsonb_to_recordset(results) as r (
@@ -31,7 +31,8 @@ begin
     lease_id uuid,
     result text,
     error text,
-    retry_after_seconds integer
+    -- A date may be thousands of years away.
+    retry_after_seconds numeric
   )
   where n.id = r.id and n.lease_id = r.lease_id and n.status = 'pending';
   get diagnostics settled = row_count;
