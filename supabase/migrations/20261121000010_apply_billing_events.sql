@@ -13,8 +13,9 @@
  *
  * Each event is applied in its own subtransaction: one that fails takes its
  * claim back, so that a retry is not mistaken for a duplicate, and leaves the
- * others alone. A failure that concerns the whole call (a lock or statement
- * timeout, a deadlock, no more memory or connections) is raised instead.
+ * others alone; so does one whose subscription somebody else has locked for
+ * longer than the lock timeout. A failure that concerns the whole call (a
+ * statement timeout, a deadlock, no more memory) is raised instead.
  *
  * Every statement below finds its rows by their keys: a plan that was cached
  * while a table was empty must not scan it when it has grown.
@@ -24,7 +25,7 @@ returns table (place integer, outcome text, error_code text, error text)
 language plpgsql
 volatile
 set search_path = ''
-set lock_timeout = '2s'
+set lock_timeout = '1s'
 as $$
 #variable_conflict use_column
 declare
@@ -123,7 +124,7 @@ begin
           where p.provider = event.provider and p.event_id = event.event_id;
         end if;
       exception when others then
-        if left(sqlstate, 2) in ('08', '40', '53', '55', '57', '58') then
+        if left(sqlstate, 2) in ('08', '40', '53', '57', '58') then
           raise;
         end if;
         outcome := 'failed';

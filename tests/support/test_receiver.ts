@@ -1,4 +1,6 @@
+import { applyEvents } from "../../supabase/functions/_shared/apply_events.ts";
 import { createDatabase } from "../../supabase/functions/_shared/database.ts";
+import { gather } from "../../supabase/functions/billing-webhook/gather.ts";
 import type { Receiver } from "../../supabase/functions/billing-webhook/handle_webhook.ts";
 import { readProviders } from "../../supabase/functions/billing-webhook/providers.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
@@ -18,12 +20,18 @@ export async function testReceiver(
     toleranceSeconds: 300,
     maxBodyBytes: 1_048_576,
   };
+  const database = createDatabase(config, { fetch });
+  const log = () => {};
   return {
     providers: await readProviders(LOCAL_SIGNING_SECRETS),
     toleranceSeconds: config.toleranceSeconds,
     body: { maxBytes: config.maxBodyBytes, timeLimit: 10_000 },
-    database: createDatabase(config, { fetch }),
-    log: () => {},
+    apply: gather(
+      (events) => applyEvents(events, { database, log, now: Date.now }),
+      { maxTogether: 50, maxWaiting: 1_000 },
+    ),
+    database,
+    log,
     wakeWorker: () => {},
     now: Date.now,
   };

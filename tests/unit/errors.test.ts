@@ -30,6 +30,7 @@ const STATUSES: Record<ErrorCode, number> = {
   apply_failed: 500,
   deployment_fault: 500,
   internal_error: 500,
+  overloaded: 503,
   database_unavailable: 503,
   failure_not_recorded: 503,
 };

@@ -1,6 +1,9 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import fc from "fast-check";
+import { applyEvents } from "../../supabase/functions/_shared/apply_events.ts";
 import { createDatabase } from "../../supabase/functions/_shared/database.ts";
+import type { Log } from "../../supabase/functions/_shared/log.ts";
+import { gather } from "../../supabase/functions/billing-webhook/gather.ts";
 import { handleWebhook } from "../../supabase/functions/billing-webhook/handle_webhook.ts";
 import { readProviders } from "../../supabase/functions/billing-webhook/providers.ts";
 import { hmacHex, stripeHeader } from "../support/sign.ts";
@@ -35,6 +38,20 @@ async function handle(request: Request, setting: Setting = {}) {
   const calls: string[] = [];
   const lines: Line[] = [];
   let ticks = 0;
+  const database = createDatabase({
+    supabaseUrl: "http://database.test",
+    secretKey: "sb_secret_unit",
+    toleranceSeconds: 300,
+    maxBodyBytes: 4_096,
+  }, {
+    fetch: async (input) => {
+      const name = String(input).split("/").pop()!;
+      calls.push(name);
+      return await (setting.answer ?? agree)(name);
+    },
+  });
+  const log: Log = (level, message, fields = {}) =>
+    lines.push({ level, message, fields });
   const response = await handleWebhook(request, {
     providers: await readProviders(
       setting.env ??
@@ -45,21 +62,13 @@ async function handle(request: Request, setting: Setting = {}) {
     ),
     toleranceSeconds: 300,
     body: { maxBytes: 4_096, timeLimit: setting.timeLimit ?? 5_000 },
-    database: createDatabase({
-      supabaseUrl: "http://database.test",
-      secretKey: "sb_secret_unit",
-      toleranceSeconds: 300,
-      maxBodyBytes: 4_096,
-    }, {
-      fetch: async (input) => {
-        const name = String(input).split("/").pop()!;
-        calls.push(name);
-        return await (setting.answer ?? agree)(name);
-      },
-    }),
+    apply: gather(
+      (events) => applyEvents(events, { database, log, now: () => 0 }),
+      { maxTogether: 1, maxWaiting: 1 },
+    ),
+    database,
     wakeWorker: () => {},
-    log: (level, message, fields = {}) =>
-      lines.push({ level, message, fields }),
+    log,
     // A clock that shows the time between two looks.
     now: () => NOW * 1000 + 7 * ticks++,
   });

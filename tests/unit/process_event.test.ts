@@ -1,8 +1,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { createHash } from "node:crypto";
+import { applyEvents } from "../../supabase/functions/_shared/apply_events.ts";
 import { createDatabase } from "../../supabase/functions/_shared/database.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/errors.ts";
-import type { LogFields } from "../../supabase/functions/_shared/log.ts";
+import type { Log, LogFields } from "../../supabase/functions/_shared/log.ts";
+import { gather } from "../../supabase/functions/billing-webhook/gather.ts";
 import { processEvent } from "../../supabase/functions/billing-webhook/process_event.ts";
 import { readProviders } from "../../supabase/functions/billing-webhook/providers.ts";
 import {
@@ -74,11 +76,17 @@ async function process(
     },
   });
   let wakes = 0;
+  const log: Log = (...line) => lines.push(line);
+  const now = () => NOW * 1000;
   const result = processEvent(await verified(body), {
+    apply: gather((events) => applyEvents(events, { database, log, now }), {
+      maxTogether: 1,
+      maxWaiting: 1,
+    }),
     database,
-    log: (...line) => lines.push(line),
+    log,
     wakeWorker: () => wakes++,
-    now: () => NOW * 1000,
+    now,
     known,
   });
   await result.catch(() => {});

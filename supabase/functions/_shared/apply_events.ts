@@ -21,7 +21,7 @@ const eventOutcomes = z.array(z.object({
 
 /**
  * Well under the 5 s within which a provider expects its answer, and above the
- * lock timeout in the database (2 s), so that the database is the one to speak.
+ * lock timeout in the database (1 s), so that the database is the one to speak.
  */
 const TIME_LIMIT = 3_000;
 

@@ -41,6 +41,7 @@ export const ANSWERS = {
   deployment_fault: NOT_APPLIED,
   internal_error: NOT_APPLIED,
 
+  overloaded: TRY_AGAIN,
   database_unavailable: TRY_AGAIN,
   failure_not_recorded: TRY_AGAIN,
 } as const satisfies Record<string, { status: number; body: string }>;

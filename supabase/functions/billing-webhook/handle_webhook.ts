@@ -1,3 +1,4 @@
+import type { BillingEvent, Outcome } from "../_shared/apply_events.ts";
 import type { DatabaseClient } from "../_shared/database.ts";
 import {
   ANSWERS,
@@ -18,6 +19,9 @@ export interface Receiver {
   /** How far a signature's time may be from now, on both sides, in seconds. */
   readonly toleranceSeconds: number;
   readonly body: BodyLimits;
+  /** Applies one event exactly once, maybe together with others. */
+  readonly apply: (event: BillingEvent) => Promise<Outcome>;
+  /** Where failures are recorded. */
   readonly database: DatabaseClient;
   readonly log: Log;
   /** Called when an event has made something due; it does not wait. */

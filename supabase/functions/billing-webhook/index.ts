@@ -3,9 +3,11 @@
  *
  * @module
  */
+import { applyEvents } from "../_shared/apply_events.ts";
 import { readConfig } from "../_shared/config.ts";
 import { createDatabase } from "../_shared/database.ts";
 import { logJson } from "../_shared/log.ts";
+import { gather } from "./gather.ts";
 import { handleWebhook, type Receiver } from "./handle_webhook.ts";
 import { readProviders } from "./providers.ts";
 import { workerWaker } from "./wake_worker.ts";
@@ -13,13 +15,24 @@ import { workerWaker } from "./wake_worker.ts";
 /** A body that takes longer is an attack, or a connection that is lost. */
 const BODY_TIME_LIMIT = 10_000;
 
+/**
+ * Fifty events a call is where the round trip stops being what costs; twenty
+ * calls of that size are done well within the provider's patience.
+ */
+const GATHER_LIMITS = { maxTogether: 50, maxWaiting: 1_000 };
+
 const env = Deno.env.toObject();
 const config = readConfig(env);
+const database = createDatabase(config, { fetch });
 const receiver: Receiver = {
   providers: await readProviders(env),
   toleranceSeconds: config.toleranceSeconds,
   body: { maxBytes: config.maxBodyBytes, timeLimit: BODY_TIME_LIMIT },
-  database: createDatabase(config, { fetch }),
+  apply: gather(
+    (events) => applyEvents(events, { database, log: logJson, now: Date.now }),
+    GATHER_LIMITS,
+  ),
+  database,
   log: logJson,
   wakeWorker: workerWaker(config, { fetch, log: logJson }),
   now: Date.now,

@@ -1,4 +1,4 @@
-import { applyEvents } from "../_shared/apply_events.ts";
+import type { BillingEvent, Outcome } from "../_shared/apply_events.ts";
 import type { DatabaseClient } from "../_shared/database.ts";
 import { decodeBody } from "../_shared/decode_body.ts";
 import { DeliveryError, toDeliveryError } from "../_shared/errors.ts";
@@ -12,6 +12,8 @@ import {
 import type { VerifiedDelivery } from "./verify_delivery.ts";
 
 interface Options {
+  /** Applies one event exactly once, maybe together with others. */
+  readonly apply: (event: BillingEvent) => Promise<Outcome>;
   readonly database: DatabaseClient;
   readonly log: Log;
   /** Called when an event has made something due; it does not wait. */
@@ -32,15 +34,14 @@ export async function processEvent(
   { provider, body }: VerifiedDelivery,
   options: Options,
 ): Promise<void> {
-  const { database, log, now, known, wakeWorker } = options;
+  const { apply, database, log, now, known, wakeWorker } = options;
   known.provider = provider;
   try {
     const parsed = parseEvent(decodeBody(body), { now: now() / 1000 });
     if (parsed.handled) {
       const event = { ...parsed.event, provider };
-      const [result] = await applyEvents([event], { database, log, now });
-      if (typeof result !== "string") throw result;
-      if (result === "applied" && event.type === "invoice.payment_failed") {
+      const outcome = await apply(event);
+      if (outcome === "applied" && event.type === "invoice.payment_failed") {
         wakeWorker();
       }
     } else {
