@@ -81,9 +81,9 @@ select set_eq(
 -- How long a call waits for a lock before it gives up, below the time limits
 -- of the callers.
 select ok(
-  (select proconfig @> array['lock_timeout=2s'] from our_functions
+  (select proconfig @> array['lock_timeout=1s'] from our_functions
     where proname = 'apply_billing_events'),
-  'apply_billing_events waits two seconds for a lock'
+  'apply_billing_events waits one second for a lock'
 );
 select ok(
   (select proconfig @> array['lock_timeout=1s'] from our_functions
