@@ -1,0 +1,71 @@
+/**
+ * What is measured end to end, and how each wants its requests.
+ *
+ * @module
+ */
+import { LOCAL_SIGNING_SECRETS } from "../scripts/stack/environment.ts";
+import type { Stack } from "../scripts/stack/stack.ts";
+import { handledEvent } from "../supabase/functions/_shared/events.ts";
+import { type RequestShape, stripeHeaders } from "./requests.ts";
+
+/** One thing to send load to. */
+export interface Target {
+  readonly name: string;
+  readonly port: number;
+  readonly shape: RequestShape;
+}
+
+/** The secret that provider A and the peer sign with. */
+export const SECRET = LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET;
+
+/** This receiver, at its own port. */
+export function receiverTarget(stack: Stack): Target {
+  return {
+    name: "this receiver",
+    port: stack.ports.webhook,
+    shape: {
+      path: "/billing-webhook",
+      headers: stripeHeaders({
+        header: "provider-a-signature",
+        secret: SECRET,
+      }),
+      body: (event) => JSON.stringify(event),
+    },
+  };
+}
+
+/** The same events, as bare calls of the same SQL function, one a call. */
+export function postgrestTarget(stack: Stack): Target {
+  return {
+    name: "bare PostgREST call",
+    port: stack.ports.postgrest,
+    shape: {
+      path: "/rpc/apply_billing_events",
+      headers: () => ({ authorization: `Bearer ${stack.keys.serviceRole}` }),
+      body: (event) => JSON.stringify({ events: [wireEvent(event)] }),
+    },
+  };
+}
+
+/** `@supabase/stripe-sync-engine`, served on Deno by its own example. */
+export function peerTarget(port: number): Target {
+  return {
+    name: "@supabase/stripe-sync-engine",
+    port,
+    shape: {
+      path: "/",
+      headers: stripeHeaders({ header: "stripe-signature", secret: SECRET }),
+      body: (event) => JSON.stringify(event),
+    },
+  };
+}
+
+/** A server that answers at once: what the generator itself can do. */
+export function bareTarget(port: number): Target {
+  return { ...peerTarget(port), name: "bare server" };
+}
+
+/** What the receiver makes of an event on its way to the database. */
+export function wireEvent(event: object): object {
+  return { ...handledEvent.parse(event), provider: "a" };
+}
