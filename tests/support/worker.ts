@@ -1,0 +1,104 @@
+/**
+ * A worker in a process of its own, and what it works on: the outbox.
+ *
+ * @module
+ */
+import type postgres from "postgres";
+import type { Environment } from "../../scripts/stack/environment.ts";
+import { localKeys } from "../../scripts/stack/keys.ts";
+import { uniqueId } from "../fixtures/unique_id.ts";
+import { type Answer, post } from "./send.ts";
+import { type ServedFunction, serveFunction } from "./serve_function.ts";
+
+/** A running worker. */
+export interface TestWorker extends ServedFunction {
+  /** One turn, with the stack's secret key; what became of the batch. */
+  wake(): Promise<Record<string, number>>;
+  /** A call as anybody may make it. */
+  call(init: RequestInit): Promise<Answer>;
+}
+
+/**
+ * Starts a worker on a free port.
+ *
+ * @param env On top of what the platform gives; it names the channel.
+ */
+export async function startWorker(env: Environment): Promise<TestWorker> {
+  const served = await serveFunction("billing-worker", { env });
+  const { secret } = await localKeys();
+
+  function call(init: RequestInit) {
+    return post(served.url, init);
+  }
+
+  async function wake() {
+    const { status, body } = await call({ headers: { apikey: secret } });
+    if (status !== 200) {
+      throw new Error(`The worker answered ${status}\n${served.output()}`);
+    }
+    return JSON.parse(body).notifications;
+  }
+
+  return { ...served, call, wake };
+}
+
+/** A row of the outbox, as far as tests look at it. */
+export interface OutboxRow {
+  readonly id: string;
+  readonly event_id: string;
+  readonly status: string;
+  readonly attempts: number;
+  readonly last_error: string | null;
+  readonly next_attempt_at: Date;
+  readonly lease_id: string | null;
+  readonly sent_at: Date | null;
+}
+
+/** Puts off what other tests have left, so that nothing is due. */
+export async function putOffAll(sql: postgres.Sql): Promise<void> {
+  await sql`
+    update public.notifications set next_attempt_at = 'infinity'
+    where status = 'pending'`;
+}
+
+/**
+ * Owes notifications; nothing else is due then.
+ *
+ * @returns the ids of the events that they are owed for
+ */
+export async function oweNotifications(
+  sql: postgres.Sql,
+  { count = 1, account = "acc_7" }: { count?: number; account?: string } = {},
+): Promise<[string, ...string[]]> {
+  await putOffAll(sql);
+  const rows = Array.from({ length: count }, () => ({
+    provider: "a",
+    event_id: uniqueId("evt"),
+    account_id: account,
+    subscription_id: "sub_7",
+  }));
+  await sql`insert into public.notifications ${sql(rows)}`;
+  return rows.map((row) => row.event_id) as [string, ...string[]];
+}
+
+/** The row that is owed for an event. */
+export async function outboxRow(
+  sql: postgres.Sql,
+  eventId: string,
+): Promise<OutboxRow> {
+  const [row] = await sql<[OutboxRow?]>`
+    select id, event_id, status, attempts, last_error, next_attempt_at, lease_id, sent_at
+    from public.notifications where event_id = ${eventId}`;
+  if (!row) throw new Error(`Nothing is owed for ${eventId}`);
+  return row;
+}
+
+/** Ends a lease or a wait at once. */
+export async function makeDue(
+  sql: postgres.Sql,
+  eventId: string,
+): Promise<void> {
+  await sql`
+    update public.notifications set next_attempt_at = now()
+    where event_id = ${eventId}`;
+}
