@@ -49,8 +49,7 @@ export function webhookChannel(
         result: "failed",
         error: signal.aborted
           ? `no answer within ${timeLimit} ms`
-          // The URL may hold a secret.
-          : (error as Error).message.replaceAll(url, "NOTIFICATION_URL"),
+          : reason(error),
       };
     }
   }
@@ -88,4 +87,14 @@ function judge({ ok, status, headers }: Response, now: number): Attempt {
       (redirected ? ", and redirects are not followed" : ""),
     retryAfter: retryAfterSeconds(headers.get("retry-after"), now),
   };
+}
+
+/**
+ * Why no answer came. Some runtimes put that into the cause; all of them name
+ * the URL in its normal form, and it may hold a secret.
+ */
+function reason(error: unknown): string {
+  const { message, cause } = error as Error;
+  return (cause instanceof Error ? `${message}: ${cause.message}` : message)
+    .replaceAll(/https?:\/\/\S+?(?=\)?:?(?:\s|$))/g, "NOTIFICATION_URL");
 }
