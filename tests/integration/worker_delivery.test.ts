@@ -1,0 +1,351 @@
+/**
+ * From a failed payment to the account: what is sent, how often, and what
+ * follows from each answer, with the worker in a process of its own.
+ *
+ * @module
+ */
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
+import { edited } from "../fixtures/edited.ts";
+import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
+import { uniqueId } from "../fixtures/unique_id.ts";
+import { freePort } from "../support/free_port.ts";
+import {
+  NOTIFICATION_SECRET,
+  notifiedEnvironment,
+  startNotifiedEndpoint,
+  URL_SECRET,
+} from "../support/notified_endpoint.ts";
+import { localKeys } from "../../scripts/stack/keys.ts";
+import { startReceiver } from "../support/receiver.ts";
+import { deliver } from "../support/send.ts";
+import { connect, storedEvent } from "../support/tables.ts";
+import {
+  makeDue,
+  type OutboxRow,
+  outboxRow,
+  oweNotifications,
+  putOffAll,
+  startWorker,
+} from "../support/worker.ts";
+
+const NOTHING = { claimed: 0, sent: 0, failed: 0, dead: 0, undeliverable: 0 };
+const SECOND = 1000;
+const DAY = 86_400 * SECOND;
+
+const sql = connect();
+const endpoint = startNotifiedEndpoint();
+const worker = await startWorker(endpoint.env);
+Deno.test.afterAll(async () => {
+  await worker[Symbol.asyncDispose]();
+  await endpoint[Symbol.asyncDispose]();
+  await sql.end();
+});
+
+/** One attempt that is answered so; the row afterwards, and its wait in ms. */
+async function attemptAt(
+  answer: () => Response,
+): Promise<{ row: OutboxRow; counts: Record<string, number>; wait: Wait }> {
+  const [event] = await oweNotifications(sql);
+  endpoint.answerWith(answer);
+  const begin = Date.now();
+  const counts = await worker.wake();
+  const end = Date.now();
+  const row = await outboxRow(sql, event);
+  assertEquals(endpoint.about(event).length, 1);
+  const due = row.next_attempt_at.getTime();
+  return { row, counts, wait: { most: due - begin, least: due - end } };
+}
+
+/** The database's clock was read in between. */
+interface Wait {
+  readonly most: number;
+  readonly least: number;
+}
+
+/** Passes when the wait can have been one of these, in milliseconds. */
+function assertWait({ most, least }: Wait, from: number, to: number): void {
+  assert(
+    most >= from - 1 && least <= to + 1,
+    `It is due after ${least} to ${most} ms, not ${from} to ${to}`,
+  );
+}
+
+Deno.test("a failed payment is told once, however often its event is delivered", async () => {
+  await putOffAll(sql);
+  await using receiver = await startReceiver();
+  const subscription = uniqueId("sub");
+  const account = uniqueId("acc");
+  const creation = subscriptionEvent("customer.subscription.created", {
+    subscription,
+    account,
+  });
+  assertEquals((await deliver(receiver.url, creation)).status, 200);
+  const event = invoiceEvent({ subscription, invoice: "in_7" });
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, () => deliver(receiver.url, event)),
+  );
+  assertEquals(answers.map(({ status }) => status), Array(10).fill(200));
+
+  endpoint.answerWith(() => new Response("OK"));
+  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  assertEquals((await deliver(receiver.url, event)).status, 200);
+  assertEquals(await worker.wake(), NOTHING);
+
+  const { notifications } = await storedEvent(sql, event.id);
+  assertEquals(notifications.length, 1);
+  const [row] = notifications;
+  const arrivals = endpoint.about(event.id);
+  assertEquals(arrivals.length, 1);
+  assertEquals(arrivals[0]?.id, row?.id);
+  assertEquals(arrivals[0]?.headers.get("content-type"), "application/json");
+  assertEquals(arrivals[0]?.message, {
+    type: "billing.payment_failed",
+    timestamp: (row?.created_at as Date).toISOString(),
+    data: {
+      account_id: account,
+      subscription_id: subscription,
+      provider: "a",
+      event_id: event.id,
+      invoice_id: "in_7",
+    },
+  });
+  const { status, attempts, last_error, sent_at } = await outboxRow(
+    sql,
+    event.id,
+  );
+  assertEquals([status, attempts, last_error], ["sent", 1, null]);
+  assert(sent_at instanceof Date);
+});
+
+Deno.test("an event that names no invoice is told without one", async () => {
+  await putOffAll(sql);
+  await using receiver = await startReceiver();
+  const subscription = uniqueId("sub");
+  const creation = subscriptionEvent("customer.subscription.created", {
+    subscription,
+    account: "acc_8",
+  });
+  const event = edited(invoiceEvent({ subscription }), {
+    "data.object.id": undefined,
+  });
+  for (const sent of [creation, event]) {
+    const answer = await deliver(receiver.url, sent, { provider: "b" });
+    assertEquals(answer.status, 200);
+  }
+  endpoint.answerWith(() => new Response(null, { status: 204 }));
+  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  assertEquals(endpoint.about(event.id)[0]?.message.data, {
+    account_id: "acc_8",
+    subscription_id: subscription,
+    provider: "b",
+    event_id: event.id,
+  });
+});
+
+Deno.test("one turn takes one batch, and the next goes on", async () => {
+  const events = await oweNotifications(sql, { count: 25 });
+  endpoint.answerWith(() => new Response("OK"));
+  const claimed = [await worker.wake(), await worker.wake()]
+    .map((counts) => counts.claimed);
+  assertEquals(claimed, [20, 5]);
+  assertEquals(events.map((event) => endpoint.about(event).length), [
+    ...Array(25).fill(1),
+  ]);
+  assertEquals(await worker.wake(), NOTHING);
+});
+
+for (const status of [400, 401, 404, 429, 500, 502, 503, 504]) {
+  Deno.test(`${status} is a failed attempt, and tried again by the schedule`, async () => {
+    const { row, counts, wait } = await attemptAt(() =>
+      new Response("<html>no</html>", { status })
+    );
+    assertEquals(counts, { ...NOTHING, claimed: 1, failed: 1 });
+    assertEquals(
+      [row.status, row.attempts, row.last_error, row.lease_id],
+      ["pending", 1, `the receiver answered ${status}`, null],
+    );
+    assertWait(wait, 5 * SECOND, 5.5 * SECOND);
+    const line = await worker.logged((line) => line.event_id === row.event_id);
+    assertEquals(
+      [line.level, line.notification_id, line.result, line.error],
+      ["warn", row.id, "failed", row.last_error],
+    );
+  });
+}
+
+Deno.test("410 ends it", async () => {
+  const { row, counts } = await attemptAt(() =>
+    new Response(null, { status: 410 })
+  );
+  assertEquals(counts, { ...NOTHING, claimed: 1, dead: 1 });
+  assertEquals(
+    [row.status, row.attempts, row.last_error],
+    ["dead", 1, "the receiver answered 410 Gone"],
+  );
+  await makeDue(sql, row.event_id);
+  assertEquals(await worker.wake(), NOTHING);
+  assertEquals(endpoint.about(row.event_id).length, 1);
+});
+
+for (const status of [429, 503]) {
+  Deno.test(`${status} with Retry-After in seconds is tried again then`, async () => {
+    const { row, wait } = await attemptAt(() =>
+      new Response(null, { status, headers: { "retry-after": "120" } })
+    );
+    assertEquals(row.status, "pending");
+    assertWait(wait, 120 * SECOND, 120 * SECOND);
+  });
+
+  Deno.test(`${status} with Retry-After as a date is tried again then`, async () => {
+    // The form has whole seconds only.
+    const date = new Date(Math.ceil(Date.now() / 1000 + 600) * 1000);
+    const { row } = await attemptAt(() =>
+      new Response(null, {
+        status,
+        headers: { "retry-after": date.toUTCString() },
+      })
+    );
+    assertEquals(row.status, "pending");
+    const late = row.next_attempt_at.getTime() - date.getTime();
+    assert(late >= -1 && late < 2 * SECOND, `${late} ms after the date`);
+  });
+}
+
+for (
+  const retryAfter of ["1", "0", "-5", "soon", "Thu, 01 Jan 1970 00:00:00 GMT"]
+) {
+  Deno.test(`Retry-After: ${retryAfter} does not shorten the wait`, async () => {
+    const { wait } = await attemptAt(() =>
+      new Response(null, {
+        status: 503,
+        headers: { "retry-after": retryAfter },
+      })
+    );
+    assertWait(wait, 5 * SECOND, 5.5 * SECOND);
+  });
+}
+
+for (const retryAfter of ["999999999", "Fri, 31 Dec 9999 23:59:59 GMT"]) {
+  Deno.test(`Retry-After: ${retryAfter} makes it wait a day at most`, async () => {
+    const { row, counts, wait } = await attemptAt(() =>
+      new Response(null, {
+        status: 503,
+        headers: { "retry-after": retryAfter },
+      })
+    );
+    assertEquals(counts, { ...NOTHING, claimed: 1, failed: 1 });
+    assertEquals(row.lease_id, null);
+    assertWait(wait, DAY, DAY);
+  });
+}
+
+for (const status of [301, 302, 303, 307, 308]) {
+  Deno.test(`a redirect by ${status} is a failed attempt, and its target gets nothing`, async () => {
+    let requests = 0;
+    const target = Deno.serve(
+      { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+      () => {
+        requests++;
+        return new Response("OK");
+      },
+    );
+    try {
+      const location = `http://127.0.0.1:${target.addr.port}/`;
+      const { row, wait } = await attemptAt(() =>
+        new Response(null, { status, headers: { location } })
+      );
+      assertEquals(
+        [row.status, row.last_error],
+        [
+          "pending",
+          `the receiver answered ${status}, and redirects are not followed`,
+        ],
+      );
+      assertWait(wait, 5 * SECOND, 5.5 * SECOND);
+      assertEquals(requests, 0);
+    } finally {
+      await target.shutdown();
+    }
+  });
+}
+
+Deno.test("the tenth failed attempt is the last", async () => {
+  const [event] = await oweNotifications(sql);
+  await sql`
+    update public.notifications set attempts = 9 where event_id = ${event}`;
+  endpoint.answerWith(() => new Response(null, { status: 500 }));
+  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, failed: 1 });
+  const { status, attempts, last_error } = await outboxRow(sql, event);
+  assertEquals(
+    [status, attempts, last_error],
+    ["dead", 10, "the receiver answered 500"],
+  );
+  await makeDue(sql, event);
+  assertEquals(await worker.wake(), NOTHING);
+});
+
+Deno.test("a receiver that is down gets it when it is up", async () => {
+  const port = freePort();
+  await using worker = await startWorker(notifiedEnvironment(port));
+  const [event] = await oweNotifications(sql);
+
+  for (const attempt of [1, 2]) {
+    assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, failed: 1 });
+    const row = await outboxRow(sql, event);
+    assertEquals([row.status, row.attempts], ["pending", attempt]);
+    assertMatch(`${row.last_error}`, /refused/);
+    assert(!row.last_error?.includes(URL_SECRET), `${row.last_error}`);
+    assertEquals(await worker.wake(), NOTHING);
+    await makeDue(sql, event);
+  }
+
+  await using endpoint = startNotifiedEndpoint({ port });
+  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  const { id, status, attempts, last_error } = await outboxRow(sql, event);
+  assertEquals([status, attempts], ["sent", 3]);
+  assertMatch(`${last_error}`, /refused/);
+  assertEquals(endpoint.arrivals.map((arrival) => arrival.id), [id]);
+  assert(!worker.output().includes(URL_SECRET), worker.output());
+});
+
+Deno.test("garbage instead of HTTP is a failed attempt", async () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const answering = answerWithGarbage(listener);
+  await using worker = await startWorker(
+    notifiedEnvironment(listener.addr.port),
+  );
+  const [event] = await oweNotifications(sql);
+  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, failed: 1 });
+  listener.close();
+  await answering;
+
+  const row = await outboxRow(sql, event);
+  assertEquals([row.status, row.attempts], ["pending", 1]);
+  assert((row.last_error ?? "").length > 0);
+  assert(!row.last_error?.includes(URL_SECRET), `${row.last_error}`);
+  assert(!worker.output().includes(URL_SECRET), worker.output());
+});
+
+/** Until the listener is closed. */
+async function answerWithGarbage(listener: Deno.TcpListener): Promise<void> {
+  for await (const connection of listener) {
+    await connection.read(new Uint8Array(1024));
+    await connection.write(new TextEncoder().encode("no HTTP at all\r\n\r\n"));
+    connection.close();
+  }
+}
+
+Deno.test("everything that was sent verified, and no secret is in the log", async () => {
+  assertEquals(endpoint.refused, []);
+  const output = worker.output();
+  assertStringIncludes(output, "notification not delivered");
+  const { secret, serviceRole } = await localKeys();
+  for (const text of [NOTIFICATION_SECRET, URL_SECRET, secret, serviceRole]) {
+    assert(!output.includes(text), `${text} is in the log`);
+  }
+});
