@@ -31,16 +31,19 @@ export function emailChannel(
       }
       // Loaded when it is needed: a cold start of the other channel never is.
       const { Resend } = await import("resend");
-      const { error, headers } = await new Resend(apiKey).emails.send(
+      const { data, error, headers } = await new Resend(apiKey).emails.send(
         { from, to, ...text(notification) },
         {
           idempotencyKey: notification.id,
           signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT),
         },
       );
-      return error === null ? { result: "sent" } : {
+      // Both are null where a proxy on the way answers 502 with `null`.
+      return data ? { result: "sent" } : {
         result: "failed",
-        error: `Resend: ${error.name}: ${error.message}`,
+        error: `Resend: ${error?.name ?? "unknown"}: ${
+          error?.message ?? "no reason given"
+        }`,
         retryAfter: retryAfterSeconds(headers?.["retry-after"] ?? null, now()),
       };
     } catch (error) {
