@@ -1,4 +1,5 @@
 import { callDatabase, type DatabaseClient } from "../_shared/database.ts";
+import { databaseError } from "../_shared/database_errors.ts";
 import type { Attempt } from "./channels/channel.ts";
 
 /** A claimed notification. */
@@ -18,6 +19,9 @@ const TIME_LIMIT = 5_000;
 
 /** An attempt takes 10 s at most; the rest is for two slow calls around it. */
 const LEASE_SECONDS = 60;
+
+/** Of an error that is kept, in UTF-16 units: enough to tell what it was. */
+const ERROR_LENGTH = 1_000;
 
 /**
  * Claims due notifications, oldest first. Nobody else gets them for a minute.
@@ -55,7 +59,7 @@ export async function settleNotifications(
     id,
     lease_id,
     result: attempt.result,
-    error: "error" in attempt ? attempt.error : null,
+    error: "error" in attempt ? storable(attempt.error) : null,
     retry_after_seconds: "retryAfter" in attempt
       ? attempt.retryAfter ?? null
       : null,
@@ -65,6 +69,14 @@ export async function settleNotifications(
       database.rpc("settle_notifications", { results }).abortSignal(signal),
     { timeLimit: TIME_LIMIT },
   );
+}
+
+/**
+ * Some of the text is others', and one that Postgres cannot hold would keep the
+ * whole batch from being settled.
+ */
+function storable(error: string): string {
+  return error.slice(0, ERROR_LENGTH).replaceAll("\0", "").toWellFormed();
 }
 
 /**
@@ -79,6 +91,8 @@ export async function accountEmail(
   const signal = AbortSignal.timeout(TIME_LIMIT);
   const { data, error } = await database
     .rpc("account_email", { account_id: accountId }).abortSignal(signal);
-  if (error !== null) throw new Error(`account_email failed: ${error.message}`);
+  if (error !== null) {
+    throw databaseError(error.code, `account_email failed: ${error.message}`);
+  }
   return data;
 }
