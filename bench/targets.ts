@@ -47,6 +47,20 @@ export function postgrestTarget(stack: Stack): Target {
   };
 }
 
+/** The same through the local gateway, which every call of a function passes. */
+export function gatewayTarget(stack: Stack): Target {
+  const { shape } = postgrestTarget(stack);
+  return {
+    name: "the same through the gateway",
+    port: stack.ports.api,
+    shape: {
+      ...shape,
+      path: `/rest/v1${shape.path}`,
+      headers: () => ({ apikey: stack.keys.secret }),
+    },
+  };
+}
+
 /** `@supabase/stripe-sync-engine`, served on Deno by its own example. */
 export function peerTarget(port: number): Target {
   return {

@@ -1,0 +1,46 @@
+import { freePort } from "../tests/support/free_port.ts";
+import { waitUntil } from "../scripts/stack/wait_until.ts";
+import { SECRET } from "./targets.ts";
+
+/** A server beside this receiver, in a process of its own. */
+export interface Peer extends AsyncDisposable {
+  readonly port: number;
+}
+
+const READY_WITHIN = 60_000;
+
+/** Serves an entry point with the packages of `bench/peers` alone. */
+export async function servePeer(
+  entry: string,
+  databaseUrl: string,
+): Promise<Peer> {
+  const port = freePort();
+  const child = new Deno.Command(Deno.execPath(), {
+    args: [
+      ...["serve", "--quiet", "-A", "--no-check", "--no-config", "--no-lock"],
+      ...["--import-map", "bench/peers/import_map.json"],
+      ...["--host", "127.0.0.1", "--port", String(port), entry],
+    ],
+    env: { DATABASE_URL: databaseUrl, STRIPE_WEBHOOK_SECRET: SECRET },
+    stdout: "null",
+    stderr: "inherit",
+  }).spawn();
+  const isUp = await waitUntil(() => listens(port), { timeout: READY_WITHIN });
+  if (!isUp) throw new Error(`Cannot measure: ${entry} does not start`);
+  return {
+    port,
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGTERM");
+      await child.status;
+    },
+  };
+}
+
+async function listens(port: number): Promise<boolean> {
+  try {
+    using _connection = await Deno.connect({ hostname: "127.0.0.1", port });
+    return true;
+  } catch {
+    return false;
+  }
+}
