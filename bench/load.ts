@@ -20,6 +20,8 @@ export interface LoadPlan {
   /** Where in the file to begin, in bytes. */
   readonly offset: number;
   readonly seconds: number;
+  /** At most so many; as many as can be unless given. */
+  readonly perSecond?: number;
 }
 
 /** What came of it. Times in milliseconds. */
@@ -66,7 +68,14 @@ async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
     });
     connection.setNoDelay();
     const space = new Uint8Array(65_536);
+    const pause = plan.perSecond === undefined
+      ? 0
+      : plan.connections * 1000 / plan.perSecond;
+    let due = performance.now() + Math.random() * pause;
     while (performance.now() < end) {
+      const early = due - performance.now();
+      if (early > 1) await new Promise((go) => setTimeout(go, early));
+      due = Math.max(due + pause, performance.now());
       const sent = performance.now();
       await writeAll(connection, next());
       const status = await readAnswer(connection, space);
