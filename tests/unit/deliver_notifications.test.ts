@@ -1,0 +1,170 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { createDatabase } from "../../supabase/functions/_shared/database.ts";
+import { DeliveryError } from "../../supabase/functions/_shared/errors.ts";
+import type {
+  Attempt,
+  Channel,
+} from "../../supabase/functions/billing-worker/channels/channel.ts";
+import { deliverNotifications } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
+import type { Notification } from "../../supabase/functions/billing-worker/outbox.ts";
+
+function notification(number: number): Notification {
+  return {
+    id: `id_${number}`,
+    lease_id: `lease_${number}`,
+    provider: "a",
+    event_id: `evt_${number}`,
+    account_id: "acc_1",
+    subscription_id: "sub_1",
+    invoice_id: null,
+    created_at: "2026-11-21T06:24:03.113987+00:00",
+  };
+}
+
+interface Setting {
+  readonly due?: readonly Notification[];
+  readonly channel?: Channel | undefined;
+  readonly settle?: () => Response;
+}
+
+/** One turn, and what happened in it, in order. */
+async function turn({ due = [], channel, settle }: Setting) {
+  const happened: unknown[] = [];
+  const lines: unknown[] = [];
+  const database = createDatabase({
+    supabaseUrl: "http://database.test",
+    secretKey: "sb_secret_unit",
+    toleranceSeconds: 300,
+    maxBodyBytes: 1_024,
+  }, {
+    fetch: (input, init) => {
+      const name = String(input).split("/").pop();
+      const body = JSON.parse(String(init?.body));
+      happened.push([name, body]);
+      const answer = name === "claim_notifications"
+        ? Response.json(due)
+        : settle?.() ?? Response.json(body.results.length);
+      return Promise.resolve(answer);
+    },
+  });
+  const counts = deliverNotifications({
+    database,
+    channel: channel && {
+      name: channel.name,
+      send: (sent) => {
+        happened.push(["send", sent.id]);
+        return channel.send(sent);
+      },
+    },
+    log: (...line) => lines.push(line),
+  });
+  await counts.catch(() => {});
+  return { counts, happened, lines };
+}
+
+/** A channel that makes of the nth what the nth attempt says. */
+function channelOf(attempts: Record<string, Attempt>): Channel {
+  return {
+    name: "webhook",
+    send: ({ id }) => Promise.resolve(attempts[id] ?? { result: "sent" }),
+  };
+}
+
+Deno.test("deliverNotifications() claims, sends and settles a batch", async () => {
+  const due = [1, 2, 3, 4].map(notification);
+  const { counts, happened, lines } = await turn({
+    due,
+    channel: channelOf({
+      id_2: { result: "failed", error: "busy", retryAfter: 7 },
+      id_3: { result: "dead", error: "gone" },
+      id_4: { result: "undeliverable", error: "nowhere" },
+    }),
+  });
+  assertEquals(await counts, {
+    claimed: 4,
+    sent: 1,
+    failed: 1,
+    dead: 1,
+    undeliverable: 1,
+  });
+  assertEquals(happened, [
+    ["claim_notifications", { p_limit: 20, p_lease_seconds: 60 }],
+    ["send", "id_1"],
+    ["send", "id_2"],
+    ["send", "id_3"],
+    ["send", "id_4"],
+    ["settle_notifications", {
+      results: [
+        settled(1, "sent", null, null),
+        settled(2, "failed", "busy", 7),
+        settled(3, "dead", "gone", null),
+        settled(4, "undeliverable", "nowhere", null),
+      ],
+    }],
+  ]);
+  assertEquals(lines, [
+    logged(2, "failed", "busy"),
+    logged(3, "dead", "gone"),
+    logged(4, "undeliverable", "nowhere"),
+  ]);
+});
+
+function settled(
+  number: number,
+  ...[result, error, retry_after_seconds]: (string | number | null)[]
+) {
+  const { id, lease_id } = notification(number);
+  return { id, lease_id, result, error, retry_after_seconds };
+}
+
+function logged(number: number, result: string, error: string) {
+  return ["warn", "notification not delivered", {
+    notification_id: `id_${number}`,
+    event_id: `evt_${number}`,
+    result,
+    error,
+  }];
+}
+
+Deno.test("deliverNotifications() sends a batch at once, and settles after the last", async () => {
+  const due = Array.from({ length: 20 }, (_, i) => notification(i));
+  const all = Promise.withResolvers<void>();
+  let underWay = 0;
+  const { counts, happened } = await turn({
+    due,
+    channel: {
+      name: "webhook",
+      send: async () => {
+        // None returns before all have begun.
+        if (++underWay === due.length) all.resolve();
+        await all.promise;
+        return { result: "sent" };
+      },
+    },
+  });
+  assertEquals((await counts).sent, 20);
+  assertEquals(happened.length, 22);
+});
+
+Deno.test("deliverNotifications() settles nothing where nothing is due", async () => {
+  const { counts, happened } = await turn({ channel: channelOf({}) });
+  assertEquals((await counts).claimed, 0);
+  assertEquals(happened.length, 1);
+});
+
+Deno.test("deliverNotifications() claims nothing without a channel", async () => {
+  const { counts, happened, lines } = await turn({ due: [notification(1)] });
+  assertEquals((await counts).claimed, 0);
+  assertEquals([happened, lines], [[], []]);
+});
+
+Deno.test("deliverNotifications() fails where the batch cannot be settled", async () => {
+  const { counts, happened } = await turn({
+    due: [notification(1)],
+    channel: channelOf({}),
+    settle: () => Response.json({ code: "57014", message: "" }, { status: 500 }),
+  });
+  const error = await assertRejects(() => counts, DeliveryError);
+  assertEquals(error.code, "database_unavailable");
+  assert(happened.length === 3);
+});
