@@ -218,6 +218,7 @@ from (
     ('23505', 'a key that is there already'),
     ('42501', 'a missing grant'),
     ('54000', 'a limit of the server'),
+    ('55P03', 'a subscription that somebody else has locked'),
     ('P0001', 'an exception of somebody''s trigger'),
     ('XX000', 'an internal error')
 ) as s (code, meaning);
@@ -240,14 +241,13 @@ from (
     ('40P01', 'a deadlock'),
     ('53200', 'no more memory'),
     ('53300', 'too many connections'),
-    ('55P03', 'a lock that is not to be had in time'),
     ('57014', 'a statement that took too long'),
     ('57P01', 'a server that shuts down'),
     ('58030', 'a failing disk')
 ) as s (code, meaning);
 select is_empty(
   $$select t from pg_temp.traces('tap_t') as t
-    where t ~ '(08006|40001|40P01|53200|53300|55P03|57014|57P01|58030)$'$$,
+    where t ~ '(08006|40001|40P01|53200|53300|57014|57P01|58030)$'$$,
   'a call that fails as a whole leaves nothing of the good events either'
 );
 
@@ -286,7 +286,8 @@ select is(
   '2027-01-01T00:00:00Z'::timestamptz,
   'a row that is resolved keeps its time'
 );
-update public.failed_events set resolved_at = null where provider = 'a' and event_id = 'tap_20';
+update public.failed_events set resolved_at = null, resolution = null
+where provider = 'a' and event_id = 'tap_20';
 select is(
   pg_temp.apply(pg_temp.event('tap_20', 'customer.subscription.deleted', 'tap_sub')), 'duplicate',
   'the event comes again while its row is open, although it was applied'

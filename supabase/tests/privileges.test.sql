@@ -141,8 +141,11 @@ select set_eq(
     where a.grantee = 'service_role'::regrole
     group by r.relname$$,
   $$values
+    ('billing_events_per_hour', 'select'),
+    ('billing_health', 'select'),
     ('failed_events', 'insert, select, update'),
     ('notifications', 'insert, select, update'),
+    ('open_failures', 'select'),
     ('processed_events', 'delete, insert, select, update'),
     ('subscriptions', 'insert, select, update')$$,
   'service_role has the table privileges that the migrations grant, and no other'
@@ -186,7 +189,11 @@ select is_empty(
       and not has_function_privilege('service_role', oid, 'execute')
       -- Exceptions: the owner runs these, in the SQL editor and from pg_cron.
       and signature not in (
-        'schedule_billing_worker(text,text)', 'unschedule_billing_worker()', 'wake_billing_worker()'
+        'schedule_billing_worker(text,text)', 'unschedule_billing_worker()', 'wake_billing_worker()',
+        'retry_failed_event(text)', 'retry_request_answer(integer)',
+        'retry_failed_events(text,text,timestamp with time zone,timestamp with time zone)',
+        'resolve_failed_event(text,text,text)',
+        'prune_billing_tables(interval,interval,interval,integer)'
       )$$,
   'service_role may execute every function that the receiver or the worker calls'
 );
@@ -240,8 +247,12 @@ select is_empty(
   $$select id from public.subscriptions
     union all select event_id from public.processed_events
     union all select event_id from public.failed_events
-    union all select event_id from public.notifications$$,
-  'even with a grant, authenticated sees no row of any table'
+    union all select event_id from public.notifications
+    union all select event_id from public.open_failures
+    union all select type from public.billing_events_per_hour
+    union all select 'counted' from public.billing_health
+      where open_failures + notifications_pending > 0 or last_event_at is not null$$,
+  'even with a grant, authenticated sees no row of any table, nor one through a view'
 );
 select throws_ok(
   $$insert into public.processed_events (provider, event_id, type) values ('a', 'tap_4', 'x')$$,

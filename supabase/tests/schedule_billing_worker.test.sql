@@ -63,8 +63,10 @@ select matches(
 );
 select results_eq(
   'select jobname, schedule, command from cron.job',
-  $$values ('billing-worker', '* * * * *', 'select public.wake_billing_worker()')$$,
-  'it schedules one job, which holds no key'
+  $$values
+    ('billing-worker', '* * * * *', 'select public.wake_billing_worker()'),
+    ('billing-prune', '*/5 * * * *', 'select public.prune_billing_tables()')$$,
+  'it schedules the worker and the pruning, and neither job holds a key'
 );
 select ok(public.wake_billing_worker(), 'the job wakes the worker');
 select results_eq(
@@ -78,7 +80,7 @@ select results_eq(
   $$select decrypted_secret from vault.decrypted_secrets where name = 'billing_worker_key'$$,
   $$values ('sb_secret_2')$$, 'run again, it replaces the key'
 );
-select is((select count(*)::int from cron.job), 1, 'and schedules no second job');
+select is((select count(*)::int from cron.job), 2, 'and schedules no job a second time');
 
 select public.unschedule_billing_worker();
 select is_empty('select 1 from cron.job', 'undone, there is no job');

@@ -2,7 +2,7 @@
  * What the tables refuse by themselves, whoever writes to them.
  */
 begin;
-select plan(34);
+select plan(38);
 set local timezone = 'UTC';
 
 -- Keys and types that other code relies on.
@@ -60,7 +60,13 @@ create function pg_temp.failed(p_change jsonb)
 returns text
 language sql
 as $$
-  select format('insert into public.failed_events select * from jsonb_populate_record(null::public.failed_events, %L)',
+  -- The other columns are generated.
+  select format(
+    'insert into public.failed_events (provider, event_id, payload, payload_encoding, error_code, error, attempts, '
+    'first_failed_at, last_failed_at, resolved_at, resolution) '
+    'select provider, event_id, payload, payload_encoding, error_code, error, attempts, '
+    'first_failed_at, last_failed_at, resolved_at, resolution '
+    'from jsonb_populate_record(null::public.failed_events, %L)',
     '{
       "provider": "a", "event_id": "tap_1", "payload": {}, "payload_encoding": "json",
       "error_code": "x", "error": "x", "attempts": 1,
@@ -148,6 +154,22 @@ select throws_ok(
 select throws_ok(
   pg_temp.failed('{"attempts": 0}'), '23514', null,
   'failed_events refuses a row of an event that never failed'
+);
+select throws_ok(
+  pg_temp.failed('{"resolved_at": "2027-01-02T00:00:00Z"}'), '23514', null,
+  'failed_events refuses a row that was resolved nobody knows how'
+);
+select throws_ok(
+  pg_temp.failed('{"resolution": "applied"}'), '23514', null,
+  'failed_events refuses a row that has a resolution and is open'
+);
+select throws_ok(
+  pg_temp.failed('{"resolved_at": "2027-01-02T00:00:00Z", "resolution": "failed"}'), '23514', null,
+  'failed_events refuses an unknown resolution'
+);
+select lives_ok(
+  pg_temp.failed('{"resolved_at": "2027-01-02T00:00:00Z", "resolution": "by hand"}'),
+  'failed_events takes a row that was resolved by hand'
 );
 
 select throws_ok(
