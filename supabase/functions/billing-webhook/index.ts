@@ -7,6 +7,7 @@ import { applyEvents } from "../_shared/apply_events.ts";
 import { readConfig } from "../_shared/config.ts";
 import { createDatabase } from "../_shared/database.ts";
 import { logJson } from "../_shared/log.ts";
+import { throttleInfo } from "../_shared/throttle_info.ts";
 import { gather } from "./gather.ts";
 import { handleWebhook, type Receiver } from "./handle_webhook.ts";
 import { readProviders } from "./providers.ts";
@@ -21,6 +22,10 @@ const BODY_TIME_LIMIT = 10_000;
  */
 const GATHER_LIMITS = { maxTogether: 50, maxWaiting: 1_000 };
 
+/** Ten lines of a kind in ten seconds, of the hundred that Supabase keeps. */
+const LOG_INTERVAL = 1_000;
+
+const log = throttleInfo(logJson, { interval: LOG_INTERVAL });
 const env = Deno.env.toObject();
 const config = readConfig(env);
 const database = createDatabase(config, { fetch });
@@ -29,18 +34,18 @@ const receiver: Receiver = {
   toleranceSeconds: config.toleranceSeconds,
   body: { maxBytes: config.maxBodyBytes, timeLimit: BODY_TIME_LIMIT },
   apply: gather(
-    (events) => applyEvents(events, { database, log: logJson, now: Date.now }),
+    (events) => applyEvents(events, { database, log, now: Date.now }),
     GATHER_LIMITS,
   ),
   database,
-  log: logJson,
-  wakeWorker: workerWaker(config, { fetch, log: logJson }),
+  log,
+  wakeWorker: workerWaker(config, { fetch, log }),
   now: Date.now,
 };
 
 for (const { name, fault } of receiver.providers) {
   if (fault !== undefined) {
-    logJson("warn", "provider refused until it is configured", {
+    log("warn", "provider refused until it is configured", {
       provider: name,
       error: fault,
     });
