@@ -1,0 +1,153 @@
+/**
+ * Several workers at one outbox, and workers that die or come back too late.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertNotEquals } from "@std/assert";
+import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
+import { connect } from "../support/tables.ts";
+import {
+  makeDue,
+  outboxRow,
+  oweNotifications,
+  startWorker,
+  type TestWorker,
+} from "../support/worker.ts";
+
+const NOTHING = { claimed: 0, sent: 0, failed: 0, dead: 0, undeliverable: 0 };
+const WORKERS = 5;
+const OWED = 60;
+
+const sql = connect();
+Deno.test.afterAll(() => sql.end());
+
+Deno.test(`${WORKERS} workers at once send each of ${OWED} notifications once`, async () => {
+  await using stack = new AsyncDisposableStack();
+  const endpoint = stack.use(startNotifiedEndpoint());
+  const workers = await Promise.all(
+    Array.from({ length: WORKERS }, async () =>
+      stack.use(await startWorker(endpoint.env))),
+  );
+  const events = await oweNotifications(sql, { count: OWED });
+  // Nothing is answered before two of them have sent, so that they overlap.
+  const overlap = Promise.withResolvers<void>();
+  endpoint.answerWith(async () => {
+    if (endpoint.arrivals.length > 20) overlap.resolve();
+    await overlap.promise;
+    return new Response("OK");
+  });
+
+  const sent = await Promise.all(workers.map(sendAll));
+
+  assertEquals(sent.reduce((sum, count) => sum + count), OWED);
+  assert(sent.filter((count) => count > 0).length > 1, `${sent}`);
+  assertEquals(events.map((event) => endpoint.about(event).length), [
+    ...Array(OWED).fill(1),
+  ]);
+  assertEquals(new Set(endpoint.arrivals.map(({ id }) => id)).size, OWED);
+  const rows = await Promise.all(events.map((event) => outboxRow(sql, event)));
+  assertEquals(
+    rows.filter(({ status, attempts }) => status !== "sent" || attempts !== 1),
+    [],
+  );
+  assertEquals(endpoint.refused, []);
+});
+
+/** Turn after turn, until there is nothing to do. */
+async function sendAll(worker: TestWorker): Promise<number> {
+  let sent = 0;
+  for (;;) {
+    const counts = await worker.wake();
+    if (counts.claimed === 0) return sent;
+    sent += counts.sent ?? 0;
+  }
+}
+
+Deno.test("a worker that is killed between sending and settling leads to one more attempt with the same id", async () => {
+  await using endpoint = startNotifiedEndpoint();
+  const killed = await startWorker(endpoint.env);
+  await using next = await startWorker(endpoint.env);
+  const [event] = await oweNotifications(sql);
+  const held = Promise.withResolvers<void>();
+  endpoint.answerWith(async () => {
+    await held.promise;
+    return new Response("OK");
+  });
+
+  const call = killed.wake().catch(() => "cut off");
+  await endpoint.arrived(event);
+  await killed.kill();
+  assertEquals(await call, "cut off");
+  held.resolve();
+  endpoint.answerWith(() => new Response("OK"));
+
+  const left = await outboxRow(sql, event);
+  assertEquals([left.status, left.attempts], ["pending", 1]);
+  assertNotEquals(left.lease_id, null);
+  assert(left.next_attempt_at.getTime() > Date.now());
+  // The lease holds until its end.
+  assertEquals(await next.wake(), NOTHING);
+
+  await makeDue(sql, event);
+  assertEquals(await next.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  assertEquals(endpoint.about(event).map(({ id }) => id), [left.id, left.id]);
+  const row = await outboxRow(sql, event);
+  assertEquals([row.status, row.attempts, row.lease_id], ["sent", 2, null]);
+
+  await makeDue(sql, event);
+  assertEquals(await next.wake(), NOTHING);
+  assertEquals(endpoint.about(event).length, 2);
+});
+
+Deno.test("a worker that is killed at the last attempt leaves a notification that is dead", async () => {
+  await using endpoint = startNotifiedEndpoint();
+  const killed = await startWorker(endpoint.env);
+  await using next = await startWorker(endpoint.env);
+  const [event] = await oweNotifications(sql);
+  await sql`
+    update public.notifications set attempts = 9 where event_id = ${event}`;
+  const held = Promise.withResolvers<void>();
+  endpoint.answerWith(async () => {
+    await held.promise;
+    return new Response("OK");
+  });
+
+  const call = killed.wake().catch(() => "cut off");
+  await endpoint.arrived(event);
+  await killed.kill();
+  assertEquals(await call, "cut off");
+  held.resolve();
+
+  await makeDue(sql, event);
+  assertEquals(await next.wake(), NOTHING);
+  const row = await outboxRow(sql, event);
+  assertEquals(
+    [row.status, row.attempts, row.last_error],
+    ["dead", 10, "the worker of the last attempt did not come back"],
+  );
+  assertEquals(endpoint.about(event).length, 1);
+});
+
+Deno.test("a worker that comes back after its lease was taken over changes nothing", async () => {
+  await using endpoint = startNotifiedEndpoint();
+  await using slow = await startWorker(endpoint.env);
+  await using next = await startWorker(endpoint.env);
+  const [event] = await oweNotifications(sql);
+  const held = Promise.withResolvers<void>();
+  endpoint.answerWith(async () => {
+    await held.promise;
+    return new Response(null, { status: 410 });
+  });
+
+  const call = slow.wake();
+  await endpoint.arrived(event);
+  await makeDue(sql, event);
+  endpoint.answerWith(() => new Response("OK"));
+  assertEquals(await next.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  const settled = await outboxRow(sql, event);
+  assertEquals([settled.status, settled.attempts], ["sent", 2]);
+
+  held.resolve();
+  assertEquals(await call, { ...NOTHING, claimed: 1, dead: 1 });
+  assertEquals(await outboxRow(sql, event), settled);
+});
