@@ -1,25 +1,133 @@
 /**
- * Promises a body, sends a byte of it every second, and waits for the answer:
- * what no HTTP client would do.
+ * Requests that no HTTP client would send, written over TCP byte by byte.
+ *
+ * @module
+ */
+import { encodeLatin1 } from "../../scripts/stack/latin1.ts";
+
+/** A request as it stands on the wire. */
+export interface RawRequest {
+  /** The request line's first two words, such as `POST /billing-webhook`. */
+  readonly line: string;
+  /** Header lines, in their order; two may have the same name. */
+  readonly headers?: readonly string[];
+  /** Sent as it is: what it has to do with Content-Length is the caller's. */
+  readonly body?: string | Uint8Array;
+}
+
+/** The answer to it. */
+export interface RawAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: string;
+}
+
+const ANSWERED_WITHIN = 15_000;
+
+/**
+ * Sends a request over a connection of its own and reads until the server
+ * closes it.
+ *
+ * @returns undefined where it was closed without an answer.
+ */
+export async function rawRequest(
+  url: string,
+  request: RawRequest,
+): Promise<RawAnswer | undefined> {
+  using connection = await connectTo(url);
+  const sent = send(connection, request);
+  const answer = await readAnswer(connection);
+  await sent;
+  return answer;
+}
+
+/** Sends a request, or the beginning of one, and goes away. */
+export async function abandonedRequest(
+  url: string,
+  request: RawRequest,
+): Promise<void> {
+  using connection = await connectTo(url);
+  await send(connection, request);
+}
+
+/**
+ * Promises a body, sends a byte of it every second, and waits for the answer.
  *
  * @returns the status of the answer.
  */
 export async function slowRequest(url: string): Promise<number> {
-  const { hostname, port, pathname } = new URL(url);
-  using connection = await Deno.connect({ hostname, port: Number(port) });
-  const encoder = new TextEncoder();
-  await connection.write(encoder.encode(
-    `POST ${pathname} HTTP/1.1\r\nHost: ${hostname}\r\nContent-Length: 1000\r\n\r\n`,
-  ));
+  using connection = await connectTo(url);
+  await send(connection, {
+    line: `POST ${new URL(url).pathname}`,
+    headers: ["Content-Length: 1000"],
+  });
   const trickle = setInterval(() => {
-    connection.write(encoder.encode("x")).catch(() => {});
+    connection.write(encodeLatin1("x")).catch(() => {});
   }, 1000);
   try {
-    const buffer = new Uint8Array(1024);
-    const length = await connection.read(buffer) ?? 0;
-    const head = new TextDecoder().decode(buffer.subarray(0, length));
-    return Number(/^HTTP\/1\.1 (\d{3})/.exec(head)?.[1]);
+    return (await readAnswer(connection))?.status ?? 0;
   } finally {
     clearInterval(trickle);
   }
+}
+
+async function connectTo(url: string): Promise<Deno.TcpConn> {
+  const { hostname, port } = new URL(url);
+  return await Deno.connect({ hostname, port: Number(port) });
+}
+
+async function send(
+  connection: Deno.TcpConn,
+  { line, headers = [], body = "" }: RawRequest,
+): Promise<void> {
+  const head = [`${line} HTTP/1.1`, "Host: localhost", ...headers];
+  const text = `${head.join("\r\n")}\r\nConnection: close\r\n\r\n`;
+  try {
+    for (const part of [text, body]) {
+      const bytes = typeof part === "string" ? encodeLatin1(part) : part;
+      for (let at = 0; at < bytes.length;) {
+        at += await connection.write(bytes.subarray(at));
+      }
+    }
+  } catch {
+    // The server has answered and closed already: the answer tells.
+  }
+}
+
+async function readAnswer(
+  connection: Deno.TcpConn,
+): Promise<RawAnswer | undefined> {
+  let expired = false;
+  const timer = setTimeout(() => {
+    expired = true;
+    connection.close();
+  }, ANSWERED_WITHIN);
+  let text = "";
+  const space = new Uint8Array(16_384);
+  const decoder = new TextDecoder();
+  try {
+    for (;;) {
+      const length = await connection.read(space);
+      if (length === null) break;
+      text += decoder.decode(space.subarray(0, length), { stream: true });
+    }
+  } catch {
+    // Closed with bytes unread; what came before that counts.
+  } finally {
+    clearTimeout(timer);
+  }
+  if (expired) throw new Error(`No answer within ${ANSWERED_WITHIN} ms`);
+  return parseAnswer(text.replace(/^HTTP\/1\.1 100 [^\r]*\r\n\r\n/, ""));
+}
+
+function parseAnswer(text: string): RawAnswer | undefined {
+  const [head = "", ...rest] = text.split("\r\n\r\n");
+  const [line = "", ...fields] = head.split("\r\n");
+  const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(line)?.[1]);
+  if (!status) return undefined;
+  const headers = new Headers(fields.map((field) => {
+    const at = field.indexOf(":");
+    return [field.slice(0, at), field.slice(at + 1).trim()];
+  }));
+  return { status, headers, body: rest.join("\r\n\r\n") };
 }

@@ -5,9 +5,13 @@ import { type ServedFunction, serveFunction } from "./serve_function.ts";
  * Starts a receiver on a free port, in a process of its own.
  *
  * @param options.env On top of what the platform gives and the local secrets.
+ * @param options.unset Names that it is to find nothing under.
  */
 export function startReceiver(
-  { env = {} }: { env?: Environment } = {},
+  { env = {}, unset = [] }: {
+    env?: Environment;
+    unset?: readonly string[];
+  } = {},
 ): Promise<ServedFunction> {
-  return serveFunction("billing-webhook", { env });
+  return serveFunction("billing-webhook", { env, unset });
 }

@@ -38,26 +38,30 @@ const LOGGED_WITHIN = 5_000;
  *
  * @param name The function's folder.
  * @param options.env On top of what the platform gives and the local secrets.
+ * @param options.unset Names that it is to find nothing under.
  * @throws Where it does not start, with what it wrote.
  */
 export async function serveFunction(
   name: string,
-  { env }: { env: Environment },
+  { env, unset = [] }: { env: Environment; unset?: readonly string[] },
 ): Promise<ServedFunction> {
   const lines: string[] = [];
   const port = freePort();
+  const settings = Object.entries({
+    ...platformEnvironment({
+      apiUrl: setting("TEST_API_URL"),
+      dbUrl: setting("TEST_DATABASE_URL"),
+      keys: await localKeys(),
+    }),
+    ...functionEnvironment(env),
+    ...env,
+  });
   const spec = await functionService(name, {
     denoPath: setting("TEST_FUNCTIONS_DENO"),
     port,
-    env: {
-      ...platformEnvironment({
-        apiUrl: setting("TEST_API_URL"),
-        dbUrl: setting("TEST_DATABASE_URL"),
-        keys: await localKeys(),
-      }),
-      ...functionEnvironment(env),
-      ...env,
-    },
+    env: Object.fromEntries(
+      settings.filter(([setting]) => !unset.includes(setting)),
+    ),
   });
   if (spec === undefined) throw new Error(`There is no function ${name}`);
   const service = createService(spec, {
