@@ -57,8 +57,8 @@ begin
     p_provider, p_event_id, p_type, body_payload, body_encoding, p_error_code, p_error
   )
   on conflict (provider, event_id) do update set
-    type = excluded.type,
     -- What somebody has repaired stays; the provider sends the old body again.
+    type = case when f.original_payload is null then excluded.type else f.type end,
     payload = case when f.original_payload is null then excluded.payload else f.payload end,
     payload_encoding = case
       when f.original_payload is null then excluded.payload_encoding else f.payload_encoding
