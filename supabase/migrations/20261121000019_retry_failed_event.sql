@@ -24,6 +24,11 @@ begin
     if found then
       return 'It is resolved already: nothing to retry.';
     end if;
+    perform 1 from public.failed_events f where f.event_id = retry_failed_event.event_id;
+    if found then
+      raise exception 'The payload of % is gone: nothing to retry.', retry_failed_event.event_id
+        using hint = 'Have the provider send the event again.';
+    end if;
     raise exception 'No failed event has the id %.', retry_failed_event.event_id
       using hint = 'select event_id, error from public.open_failures;';
   end if;
@@ -89,7 +94,7 @@ revoke all on function public.retry_request_answer(integer)
   from public, anon, authenticated, service_role;
 
 comment on function public.retry_failed_event(text) is
-  'Run in the SQL editor: has the worker try an open failure again. Raises an error for an id that never failed.';
+  'Run in the SQL editor: has the worker try an open failure again. Raises an error for an id that never failed, and where the payload is gone.';
 comment on function public.retry_failed_events(text, text, timestamptz, timestamptz) is
   'Run in the SQL editor: has the worker try all open failures again, or those of a type, an error code or a time, in order of occurrence.';
 comment on function public.retry_request_answer(integer) is
