@@ -1,8 +1,8 @@
 /*
  * Hands requested retries to one worker, in the order in which the events
- * occurred. Claims go one after the other, and none goes past an earlier event
- * of the same subscription that another worker has: else an update could be
- * tried before the creation that it waits for.
+ * occurred; of one second, creations first. Claims go one after the other, and
+ * what another worker has of a subscription keeps the rest of it back: else an
+ * update could be tried before the creation that it waits for.
  */
 create function public.claim_failed_events(p_limit integer, p_lease_seconds integer)
 returns table (
@@ -20,22 +20,30 @@ as $$
 begin
   perform pg_advisory_xact_lock(hashtextextended('public.claim_failed_events', 0));
   return query
-  with due as (
+  with held as (
+    select h.subscription_id
+    from public.failed_events h
+    where h.retry_requested_at is not null
+      and h.resolved_at is null
+      and h.retry_leased_until > now()
+      and h.subscription_id is not null
+  ),
+  due as (
     select d.provider, d.event_id
     from public.failed_events d
     where d.retry_requested_at is not null
       and d.resolved_at is null
       and (d.retry_leased_until is null or d.retry_leased_until <= now())
-      and not exists (
-        select 1
-        from public.failed_events earlier
-        where earlier.retry_requested_at is not null
-          and earlier.resolved_at is null
-          and earlier.retry_leased_until > now()
-          and earlier.subscription_id = d.subscription_id
-          and earlier.event_created <= d.event_created
+      and (
+        d.subscription_id is null
+        -- `not in`, not `not exists`: one look-up each, however many are held.
+        or d.subscription_id not in (select h.subscription_id from held h)
       )
-    order by d.event_created nulls last, d.first_failed_at, d.event_id
+    order by
+      d.event_created nulls last,
+      d.type is distinct from 'customer.subscription.created',
+      d.first_failed_at,
+      d.event_id
     limit p_limit
     for update skip locked
   ),
@@ -54,7 +62,11 @@ begin
     case when c.payload_encoding = 'json' then c.payload::text else c.payload #>> '{}' end,
     case when c.payload_encoding = 'base64' then 'base64' else 'text' end
   from claimed c
-  order by c.event_created nulls last, c.first_failed_at, c.event_id;
+  order by
+    c.event_created nulls last,
+    c.type is distinct from 'customer.subscription.created',
+    c.first_failed_at,
+    c.event_id;
 end;
 $$;
 
@@ -68,6 +80,10 @@ comment on function public.claim_failed_events(integer, integer) is
 /*
  * Takes the outcomes of retries. What the ledger has settled meanwhile stays
  * settled. A failure counts as an attempt and ends the request.
+ *
+ * A repaired payload may have another id than the one that the event is filed
+ * under, such as the hash of its body. That takes its place in the ledger too,
+ * so that the old body, delivered again, opens nothing that was applied.
  */
 create function public.settle_failed_events(results jsonb)
 returns integer
@@ -78,6 +94,15 @@ as $$
 declare
   settled integer;
 begin
+  -- First, as everywhere: ledger, then failed_events.
+  insert into public.processed_events (provider, event_id, type)
+  select f.provider, f.event_id, coalesce(f.type, '')
+  from jsonb_to_recordset(results) as r (provider text, event_id text, outcome text)
+  join public.failed_events f on f.provider = r.provider and f.event_id = r.event_id
+  where r.outcome in ('applied', 'duplicate', 'stale')
+  order by f.provider, f.event_id
+  on conflict do nothing;
+
   update public.failed_events f set
     resolved_at = case when r.outcome <> 'failed' then now() end,
     resolution = case when r.outcome <> 'failed' then r.outcome end,
