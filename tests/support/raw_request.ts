@@ -41,6 +41,20 @@ export async function rawRequest(
   return answer;
 }
 
+/**
+ * The same for a request that has to be answered.
+ *
+ * @throws Where the connection was closed without an answer.
+ */
+export async function answered(
+  url: string,
+  request: RawRequest,
+): Promise<RawAnswer> {
+  const answer = await rawRequest(url, request);
+  if (answer === undefined) throw new Error("The server closed without a word");
+  return answer;
+}
+
 /** Sends a request, or the beginning of one, and goes away. */
 export async function abandonedRequest(
   url: string,

@@ -1,0 +1,48 @@
+/** Events with a mark in them, by which a payload that leaks is found. */
+import { createHash } from "node:crypto";
+import { edited } from "../fixtures/edited.ts";
+import {
+  invoiceEvent,
+  type InvoiceEventOptions,
+  paymentIntentEvent,
+  subscriptionEvent,
+  type SubscriptionEventOptions,
+} from "../fixtures/event.ts";
+import { PAYLOAD_MARK } from "./stage.ts";
+
+const MARKED = { "data.object.note": PAYLOAD_MARK };
+
+export function creation(options: SubscriptionEventOptions = {}) {
+  return edited(
+    subscriptionEvent("customer.subscription.created", options),
+    MARKED,
+  );
+}
+
+export function update(options: SubscriptionEventOptions = {}) {
+  return edited(
+    subscriptionEvent("customer.subscription.updated", options),
+    MARKED,
+  );
+}
+
+export function deletion(options: SubscriptionEventOptions = {}) {
+  return edited(
+    subscriptionEvent("customer.subscription.deleted", options),
+    MARKED,
+  );
+}
+
+export function failedInvoice(options: InvoiceEventOptions = {}) {
+  return edited(invoiceEvent(options), MARKED);
+}
+
+/** An event of a type that is not handled. */
+export function ignoredEvent() {
+  return edited(paymentIntentEvent(), MARKED);
+}
+
+/** What a body without a usable id is filed under. */
+export function hashId(body: string | Uint8Array): string {
+  return `sha256:${createHash("sha256").update(body).digest("hex")}`;
+}

@@ -1,0 +1,174 @@
+/**
+ * What must come of a delivery: the answer, the rows that are kept, and the
+ * line in the log. Whatever it is, neither answer nor log may hold a secret, a
+ * signature, a payload or a trace of the code.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { waitUntil } from "../../scripts/stack/wait_until.ts";
+import type { ServedFunction } from "../support/serve_function.ts";
+import { rowCounts, type StoredEvent, storedEvent } from "../support/tables.ts";
+import { PAYLOAD_MARK, SECRETS, type Stage } from "./stage.ts";
+
+/** An answer, as far as rows look at it. */
+export interface SeenAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: string;
+}
+
+/** Makes one request. */
+export type Send = () => Promise<SeenAnswer>;
+
+/** How a refused or filed delivery is answered, and what the log says. */
+export interface Refusal {
+  readonly status: number;
+  /** In the line about the failure. */
+  readonly code: string;
+}
+
+/** Says nothing beyond a status: short words, a capital first. */
+const SHORT_TEXT = /^[A-Z][A-Za-z0-9 -]{1,40}$/;
+const BODIES: Readonly<Record<number, string>> = {
+  200: "OK",
+  401: "Invalid signature",
+  404: "",
+  405: "",
+  408: "",
+  413: "",
+  415: "",
+};
+const LOGGED_WITHIN = 5_000;
+
+/** The delivery is refused, and nothing is stored anywhere. */
+export async function expectRefused(
+  { sql }: Stage,
+  { receiver, send, status, code }: Refusal & {
+    receiver: ServedFunction;
+    send: Send;
+  },
+): Promise<SeenAnswer> {
+  const before = await rowCounts(sql);
+  const answer = await expectFailure(receiver, { send, status, code });
+  assertEquals(await rowCounts(sql), before, "Something was stored");
+  return answer;
+}
+
+/**
+ * The delivery is filed in `failed_events`, once, and nowhere else.
+ *
+ * @param filed.as The event's id, or `sha256:` and the body's hash.
+ * @returns the row
+ */
+export async function expectFiled(
+  { sql }: Stage,
+  { receiver, send, status, code, as }: Refusal & {
+    receiver: ServedFunction;
+    send: Send;
+    as: string;
+  },
+): Promise<Record<string, unknown>> {
+  const before = await rowCounts(sql);
+  await expectFailure(receiver, { send, status, code });
+  const { ledger, failures, notifications } = await storedEvent(sql, as);
+  assertEquals([ledger, notifications], [[], []]);
+  assertEquals(failures.map(({ error_code }) => error_code), [code]);
+  assertEquals(await rowCounts(sql), {
+    ...before,
+    failed_events: before["failed_events"]! + 1,
+  }, "Something else was stored");
+  return failures[0]!;
+}
+
+/** The delivery is acknowledged, and its event is in the ledger, once. */
+export async function expectApplied(
+  { sql }: Stage,
+  { receiver, send, event, outcome = "applied" }: {
+    receiver: ServedFunction;
+    send: Send;
+    event: { id: string };
+    outcome?: string;
+  },
+): Promise<StoredEvent> {
+  assertAnswer(await send(), 200);
+  const stored = await storedEvent(sql, event.id);
+  assertEquals(stored.ledger.map((row) => row.outcome), [outcome]);
+  assertEquals(stored.failures.filter((row) => !row.resolved_at), []);
+  assertDiscreet(receiver.output());
+  return stored;
+}
+
+/** The delivery is acknowledged, and nothing is stored anywhere. */
+export async function expectIgnored(
+  { sql }: Stage,
+  { receiver, send }: { receiver: ServedFunction; send: Send },
+): Promise<void> {
+  const before = await rowCounts(sql);
+  assertAnswer(await send(), 200);
+  assertEquals(await rowCounts(sql), before, "Something was stored");
+  assertDiscreet(receiver.output());
+}
+
+/** It fails with the status, and the log has one line about it. */
+export async function expectFailure(
+  receiver: ServedFunction,
+  { send, status, code }: Refusal & { send: Send },
+): Promise<SeenAnswer> {
+  const before = failureLines(receiver).length;
+  const answer = await send();
+  assertAnswer(answer, status);
+  await waitUntil(() => failureLines(receiver).length > before, {
+    timeout: LOGGED_WITHIN,
+    every: 2,
+  });
+  const lines = failureLines(receiver).slice(before);
+  assertEquals(
+    lines.map((line) => [line.code, line.status]),
+    [[code, status]],
+    receiver.output(),
+  );
+  assertDiscreet(receiver.output());
+  return answer;
+}
+
+/** The answer is the status, and the few words that go with it. */
+export function assertAnswer(answer: SeenAnswer, status: number): void {
+  assertEquals(answer.status, status, answer.body);
+  const body = BODIES[status];
+  if (body === undefined) assertMatch(answer.body, SHORT_TEXT);
+  else assertEquals(answer.body, body);
+  if (status === 405) assertEquals(answer.headers.get("allow"), "POST");
+  if (status === 503) {
+    assertMatch(answer.headers.get("retry-after") ?? "none", /^[1-9]\d*$/);
+  }
+}
+
+/** Nothing that was sent is in what a function has written. */
+export function assertDiscreet(output: string): void {
+  const secrets = Object.values(SECRETS);
+  const parts = secrets.map((secret) => secret.replace("whsec_", ""));
+  for (const secret of [PAYLOAD_MARK, ...secrets, ...parts, "sb_secret"]) {
+    assert(!output.includes(secret), `${secret} is in the log:\n${output}`);
+  }
+  // The hash of a body is no signature.
+  const rest = output.replaceAll(/sha256"?:"?[0-9a-f]{64}/g, "");
+  for (
+    const pattern of [
+      /[0-9a-f]{32}/i, // a MAC in hex, or half of one
+      /[A-Za-z0-9+/]{43}=/, // one in base64
+      /\bv1[=,]/,
+      /^\s*at .+:\d+:\d+/m, // a trace
+      /^error:|Uncaught/m, // what ends a process
+    ]
+  ) {
+    const found = pattern.exec(rest);
+    assert(found === null, `${found?.[0]} is in the log:\n${output}`);
+  }
+}
+
+function failureLines(receiver: ServedFunction): Record<string, unknown>[] {
+  return receiver.output().split("\n")
+    .filter((line) => line.includes('"delivery failed"'))
+    .map((line) => JSON.parse(line));
+}

@@ -1,0 +1,108 @@
+/**
+ * What the rows of the catalogue are tried on: a database, and receivers with
+ * an endpoint for each of the three signature schemes.
+ *
+ * @module
+ */
+import type postgres from "postgres";
+import type { SignatureScheme } from "../../scripts/trigger/sign.ts";
+import { startReceiver } from "../support/receiver.ts";
+import type { ServedFunction } from "../support/serve_function.ts";
+import { connect } from "../support/tables.ts";
+
+/** Secrets that are easy to find where they must not be. */
+export const SECRETS = {
+  "stripe": "whsec_CATALOGUEsecretOfA",
+  "hmac-sha256-hex": "CATALOGUEsecretOfB",
+  "standard-webhooks": "whsec_Q0FUQUxPR1VFc2VjcmV0U3RhbmRhcmQ=",
+} as const;
+
+/** In every body, so that a payload is found where it must not be. */
+export const PAYLOAD_MARK = "CATALOGUEpayload";
+
+/** Where a provider with a scheme delivers, and what it signs with. */
+export interface Endpoint {
+  readonly scheme: SignatureScheme;
+  readonly receiver: ServedFunction;
+  readonly provider: "a" | "b";
+  readonly header: string;
+  readonly secret: string;
+}
+
+/** What a row is tried on. */
+export interface Stage extends AsyncDisposable {
+  readonly sql: postgres.Sql;
+  readonly stripe: Endpoint;
+  readonly hex: Endpoint;
+  readonly standard: Endpoint;
+}
+
+/** A row of the catalogue: its number, what comes in, and the test of it. */
+export interface Row {
+  readonly row: number;
+  readonly input: string;
+  readonly check: (stage: Stage) => Promise<void>;
+}
+
+/** All endpoints, for rows that hold in every scheme. */
+export function endpoints({ stripe, hex, standard }: Stage): Endpoint[] {
+  return [stripe, hex, standard];
+}
+
+/** Starts two receivers: there are three schemes, and two providers in each. */
+export async function openStage(): Promise<Stage> {
+  const [first, second] = await Promise.all([
+    startReceiver({
+      env: {
+        PROVIDER_A_SIGNING_SECRET: SECRETS.stripe,
+        PROVIDER_B_SIGNING_SECRET: SECRETS["hmac-sha256-hex"],
+      },
+    }),
+    startReceiver({
+      env: {
+        PROVIDER_A_SIGNING_SECRET: SECRETS["standard-webhooks"],
+        PROVIDER_A_SIGNATURE_SCHEME: "standard-webhooks",
+      },
+    }),
+  ]);
+  const sql = connect();
+  return {
+    sql,
+    stripe: stripeEndpoint(first),
+    hex: hexEndpoint(first),
+    standard: {
+      scheme: "standard-webhooks",
+      receiver: second,
+      provider: "a",
+      header: "webhook-signature",
+      secret: SECRETS["standard-webhooks"],
+    },
+    [Symbol.asyncDispose]: async () => {
+      await first[Symbol.asyncDispose]();
+      await second[Symbol.asyncDispose]();
+      await sql.end();
+    },
+  };
+}
+
+/** Provider A's endpoint, of any receiver with the stage's secret. */
+export function stripeEndpoint(receiver: ServedFunction): Endpoint {
+  return {
+    scheme: "stripe",
+    receiver,
+    provider: "a",
+    header: "provider-a-signature",
+    secret: SECRETS.stripe,
+  };
+}
+
+/** Provider B's endpoint, likewise. */
+export function hexEndpoint(receiver: ServedFunction): Endpoint {
+  return {
+    scheme: "hmac-sha256-hex",
+    receiver,
+    provider: "b",
+    header: "provider-b-signature",
+    secret: SECRETS["hmac-sha256-hex"],
+  };
+}
