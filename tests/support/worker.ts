@@ -6,9 +6,12 @@
 import type postgres from "postgres";
 import type { Environment } from "../../scripts/stack/environment.ts";
 import { localKeys } from "../../scripts/stack/keys.ts";
+import { waitUntil } from "../../scripts/stack/wait_until.ts";
 import { uniqueId } from "../fixtures/unique_id.ts";
 import { type Answer, post } from "./send.ts";
 import { type ServedFunction, serveFunction } from "./serve_function.ts";
+
+const SETTLED_WITHIN = 10_000;
 
 /** A running worker. */
 export interface TestWorker extends ServedFunction {
@@ -91,6 +94,24 @@ export async function outboxRow(
     from public.notifications where event_id = ${eventId}`;
   if (!row) throw new Error(`Nothing is owed for ${eventId}`);
   return row;
+}
+
+/**
+ * The row, once no worker has it under way: when the webhook woke the worker,
+ * nobody else waits for it.
+ */
+export async function settledRow(
+  sql: postgres.Sql,
+  eventId: string,
+): Promise<OutboxRow> {
+  await waitUntil(
+    async () => {
+      const { attempts, lease_id } = await outboxRow(sql, eventId);
+      return attempts > 0 && lease_id === null;
+    },
+    { timeout: SETTLED_WITHIN },
+  );
+  return await outboxRow(sql, eventId);
 }
 
 /** Ends a lease or a wait at once. */

@@ -1,0 +1,139 @@
+/**
+ * What the worker makes of its settings when it starts, in a process of its
+ * own: a channel, none, or no start.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { localKeys } from "../../scripts/stack/keys.ts";
+import { freePort } from "../support/free_port.ts";
+import {
+  NOTIFICATION_SECRET,
+  notifiedEnvironment,
+  startNotifiedEndpoint,
+} from "../support/notified_endpoint.ts";
+import { connect } from "../support/tables.ts";
+import {
+  outboxRow,
+  oweNotifications,
+  startWorker,
+} from "../support/worker.ts";
+
+const NOTHING = { claimed: 0, sent: 0, failed: 0, dead: 0, undeliverable: 0 };
+const SECRET_ENV = { NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET };
+const API_KEY = "re_key_of_the_tests";
+
+const sql = connect();
+Deno.test.afterAll(() => sql.end());
+
+const REFUSED: Record<string, { env: Record<string, string>; names: string }> =
+  {
+    "http to another machine": {
+      env: { ...SECRET_ENV, NOTIFICATION_URL: "http://hooks.test/billing" },
+      names: "NOTIFICATION_URL",
+    },
+    "a user name and a password": {
+      env: {
+        ...SECRET_ENV,
+        NOTIFICATION_URL: "https://user:pass@hooks.test/billing",
+      },
+      names: "NOTIFICATION_URL",
+    },
+    "what is no URL": {
+      env: { ...SECRET_ENV, NOTIFICATION_URL: "hooks.test/billing" },
+      names: "NOTIFICATION_URL",
+    },
+    "no signing secret": {
+      env: { NOTIFICATION_URL: "https://hooks.test/billing" },
+      names: "NOTIFICATION_SIGNING_SECRET",
+    },
+    "a malformed signing secret": {
+      env: {
+        NOTIFICATION_URL: "https://hooks.test/billing",
+        NOTIFICATION_SIGNING_SECRET: "whsec_of-the-tests-and-no-base64",
+      },
+      names: "NOTIFICATION_SIGNING_SECRET",
+    },
+    "e-mail without a sender": {
+      env: { RESEND_API_KEY: API_KEY },
+      names: "NOTIFICATION_FROM",
+    },
+    "a map of keys that is none": {
+      env: { SUPABASE_SECRET_KEYS: '{"default":"sb_secret_of_the_tests"' },
+      names: "SUPABASE_SECRET_KEYS",
+    },
+    "no key at all": {
+      env: { SUPABASE_SECRET_KEYS: "", SUPABASE_SERVICE_ROLE_KEY: "" },
+      names: "SUPABASE_SERVICE_ROLE_KEY",
+    },
+  };
+
+for (const [what, { env, names }] of Object.entries(REFUSED)) {
+  Deno.test(`the worker does not start with ${what}, and names ${names}`, async () => {
+    const { message } = await assertRejects(
+      () => startWorker(env),
+      Error,
+      `Cannot start: ${names}`,
+    );
+    for (const value of Object.values(env)) {
+      assert(value === "" || !message.includes(value), message);
+    }
+  });
+}
+
+Deno.test("without a channel notifications stay pending, and the log says so once", async () => {
+  const [event] = await oweNotifications(sql);
+  {
+    await using worker = await startWorker({});
+    assertEquals(await worker.wake(), NOTHING);
+    assertEquals(await worker.wake(), NOTHING);
+    const warnings = worker.output().split("\n")
+      .filter((line) => line.includes("no notification channel is configured"));
+    assertEquals(warnings.length, 1, worker.output());
+    assertEquals(JSON.parse(`${warnings}`).level, "warn");
+  }
+  const { status, attempts, lease_id } = await outboxRow(sql, event);
+  assertEquals([status, attempts, lease_id], ["pending", 0, null]);
+
+  // They are delivered once there is one.
+  await using endpoint = startNotifiedEndpoint();
+  await using worker = await startWorker(endpoint.env);
+  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  assertEquals(endpoint.about(event).length, 1);
+});
+
+Deno.test("with both channels the URL is used, and the log says so", async () => {
+  await using endpoint = startNotifiedEndpoint();
+  await using worker = await startWorker({
+    ...endpoint.env,
+    RESEND_API_KEY: API_KEY,
+    NOTIFICATION_FROM: "Billing <billing@example.com>",
+    // Nothing listens there: a mail would be a failed attempt.
+    RESEND_BASE_URL: `http://127.0.0.1:${freePort()}`,
+  });
+  const line = await worker.logged(({ message }) =>
+    message === "RESEND_API_KEY is not used: NOTIFICATION_URL is set as well"
+  );
+  assertEquals(line.level, "warn");
+  const [event] = await oweNotifications(sql);
+  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  assertEquals(endpoint.about(event).length, 1);
+  assert(!worker.output().includes(API_KEY), worker.output());
+});
+
+Deno.test("a worker that cannot reach its database says so, and claims nothing", async () => {
+  const url = `http://127.0.0.1:${freePort()}`;
+  await using worker = await startWorker({
+    ...notifiedEnvironment(freePort()),
+    SUPABASE_URL: url,
+  });
+  const [event] = await oweNotifications(sql);
+  const answer = await worker.call({
+    headers: { apikey: (await localKeys()).secret },
+  });
+  assertEquals(answer.status, 503);
+  assert(!answer.body.includes(url), answer.body);
+  const line = await worker.logged(({ message }) => message === "turn failed");
+  assertEquals([line.level, line.code], ["error", "database_unavailable"]);
+  assertEquals((await outboxRow(sql, event)).attempts, 0);
+});
