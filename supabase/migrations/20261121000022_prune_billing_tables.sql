@@ -19,50 +19,51 @@ volatile
 set search_path = ''
 as $$
 begin
-  delete from public.processed_events p
-  using (
-    select o.provider, o.event_id
+  -- By ctid, which the lock holds still: joined by key, a plan reads the whole
+  -- table to find a few rows of it, or picks the batch anew for every row.
+  delete from public.processed_events t
+  where t.ctid = any (array(
+    select o.ctid
     from public.processed_events o
     where o.processed_at < now() - ledger_keeps
     order by o.processed_at
     limit batch_size
     for update skip locked
-  ) as old
-  where p.provider = old.provider and p.event_id = old.event_id;
+  ));
   get diagnostics ledger_rows = row_count;
 
-  update public.failed_events f set payload = null, original_payload = null
-  from (
-    select o.provider, o.event_id
+  update public.failed_events t set payload = null, original_payload = null
+  where t.ctid = any (array(
+    select o.ctid
     from public.failed_events o
     where o.resolved_at < now() - payloads_keep
       and (o.payload is not null or o.original_payload is not null)
+    order by o.resolved_at
     limit batch_size
     for update skip locked
-  ) as old
-  where f.provider = old.provider and f.event_id = old.event_id;
+  ));
   get diagnostics payloads = row_count;
 
-  delete from public.failed_events f
-  using (
-    select o.provider, o.event_id
+  delete from public.failed_events t
+  where t.ctid = any (array(
+    select o.ctid
     from public.failed_events o
     where o.resolved_at < now() - settled_rows_keep
+    order by o.resolved_at
     limit batch_size
     for update skip locked
-  ) as old
-  where f.provider = old.provider and f.event_id = old.event_id;
+  ));
   get diagnostics failures = row_count;
 
-  delete from public.notifications n
-  using (
-    select o.id
+  delete from public.notifications t
+  where t.ctid = any (array(
+    select o.ctid
     from public.notifications o
     where o.status <> 'pending' and o.created_at < now() - settled_rows_keep
+    order by o.created_at
     limit batch_size
     for update skip locked
-  ) as old
-  where n.id = old.id;
+  ));
   get diagnostics notifications = row_count;
   return next;
 end;
@@ -74,6 +75,8 @@ revoke all on function public.prune_billing_tables(interval, interval, interval,
 -- What is settled, by age.
 create index failed_events_resolved on public.failed_events (resolved_at)
 where resolved_at is not null;
+create index notifications_settled on public.notifications (created_at)
+where status <> 'pending';
 
 comment on function public.prune_billing_tables(interval, interval, interval, integer) is
   'Deletes up to batch_size rows of each table that are older than they are kept, payloads of settled failures first. Answers how many.';
