@@ -12,7 +12,7 @@ as $$
 declare
   resolved integer;
 begin
-  if coalesce(btrim(reason), '') = '' or coalesce(btrim(who), '') = '' then
+  if coalesce(reason, '') !~ '\S' or coalesce(who, '') !~ '\S' then
     raise exception 'Say why, and who you are: select public.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
   end if;
   update public.failed_events f set
