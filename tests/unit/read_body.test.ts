@@ -88,14 +88,15 @@ Deno.test("readBody() reads up to the limit and not a byte more", async () => {
   }
 });
 
-Deno.test("readBody() stops an endless body at the limit", async () => {
+Deno.test("readBody() stops an endless body some way past the limit", async () => {
   const endless = sender(() => new Uint8Array(10));
   assertEquals(
     await codeOf(readBody(post(endless.stream), LIMITS)),
     "body_too_large",
   );
   assert(endless.isCanceled, "The sender is not told to stop");
-  assertEquals(endless.sentBytes, 20);
+  // Twice it counts, then it throws eight times the limit away.
+  assertEquals(endless.sentBytes, 20 + 130);
 });
 
 Deno.test("readBody() counts, whatever the header says", async () => {
@@ -107,12 +108,32 @@ Deno.test("readBody() counts, whatever the header says", async () => {
   }
 });
 
-Deno.test("readBody() goes by the header, and reads up to the limit before it answers", async () => {
+Deno.test("readBody() reads a body that is too large to its end before it answers", async () => {
+  for (const headers of [{}, { "content-length": "60" }]) {
+    const large = sendAll([15, 15, 15, 15].map((n) => new Uint8Array(n)));
+    const reading = readBody(post(large.stream, headers), LIMITS);
+    assertEquals(await codeOf(reading), "body_too_large");
+    assertEquals(large.sentBytes, 60);
+  }
+});
+
+Deno.test("readBody() does not wait for the rest of a body that is too large", async () => {
+  let sent = false;
+  const hanging = sender(() => {
+    if (sent) return new Promise(() => {});
+    sent = true;
+    return new Uint8Array(17);
+  });
+  const reading = readBody(post(hanging.stream), LIMITS);
+  assertEquals(await codeOf(reading), "body_too_large");
+  assert(hanging.isCanceled, "The sender is not told to stop");
+});
+
+Deno.test("readBody() goes by the header where there is one", async () => {
   const honest = sendAll([1, 2, 3, 4, 5].map(() => new Uint8Array(4)));
   const request = post(honest.stream, { "content-length": "17" });
   assertEquals(await codeOf(readBody(request, LIMITS)), "body_too_large");
-  assertEquals(honest.sentBytes, 16);
-  assert(honest.isCanceled);
+  assertEquals(honest.sentBytes, 20);
 
   const exact = post(sendAll([new Uint8Array(16)]).stream, {
     "content-length": "16",
@@ -175,10 +196,10 @@ Deno.test("readBody() is silent about a sender that goes away under a header ove
   assertEquals(await codeOf(readBody(request, LIMITS)), "body_too_large");
 });
 
-Deno.test("drainBody() reads up to the limit and stops", async () => {
+Deno.test("drainBody() reads many times the limit and stops", async () => {
   const endless = sender(() => new Uint8Array(4));
   await drainBody(post(endless.stream), { maxBytes: 16 });
-  assertEquals(endless.sentBytes, 16);
+  assertEquals(endless.sentBytes, 8 * 16);
   assert(endless.isCanceled);
 });
 

@@ -7,8 +7,13 @@ export interface BodyLimits {
   readonly timeLimit: number;
 }
 
-/** For a body that is refused anyway; its answer should not wait long. */
-const DRAIN_TIME_LIMIT = 1_000;
+/**
+ * How much of a body that is refused anyway is read and thrown away: many
+ * times the limit, but not for long. Many clients never see an answer that
+ * comes while they are still sending, only a broken connection.
+ */
+const DISCARDED_LIMITS = 8;
+const DISCARD_TIME_LIMIT = 1_000;
 
 /**
  * Reads a request's body as it was sent, counting while it streams.
@@ -40,7 +45,10 @@ export async function readBody(
       if (expired) throw new Error("out of time");
       if (done) return concatenate(chunks, length);
       length += value.byteLength;
-      if (length > maxBytes) throw tooLarge(maxBytes);
+      if (length > maxBytes) {
+        await discard(reader, { maxBytes });
+        throw tooLarge(maxBytes);
+      }
       chunks.push(value);
     }
   } catch (error) {
@@ -62,19 +70,25 @@ export async function readBody(
 }
 
 /**
- * Reads a body up to the limit and throws it away. Many clients never see an
- * answer that comes while they are still sending, only a broken connection.
+ * Reads the body of a request that is refused and throws it away, as far as
+ * that does not take long.
  */
 export async function drainBody(
   request: Request,
   { maxBytes }: { maxBytes: number },
 ): Promise<void> {
   const reader = request.body?.getReader();
-  if (reader === undefined) return;
+  if (reader !== undefined) await discard(reader, { maxBytes });
+}
+
+async function discard(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  { maxBytes }: { maxBytes: number },
+): Promise<void> {
   const cancel = () => reader.cancel().catch(() => {});
-  const timer = setTimeout(cancel, DRAIN_TIME_LIMIT);
+  const timer = setTimeout(cancel, DISCARD_TIME_LIMIT);
   try {
-    let left = maxBytes;
+    let left = DISCARDED_LIMITS * maxBytes;
     while (left > 0) {
       const { done, value } = await reader.read();
       if (done) break;
