@@ -192,6 +192,12 @@ export const ROWS_01_TO_20: readonly Row[] = [
         ({ time, mac }) => `t=${time},v1=${mac.toUpperCase()}`,
       );
       await appliedHeader(stage, stage.hex, ({ mac }) => mac.toUpperCase());
+      await appliedHeader(
+        stage,
+        stage.hex,
+        ({ mac }) => mac.toUpperCase(),
+        stage.gatewayUrl,
+      );
     },
   },
   {
@@ -287,7 +293,13 @@ export const ROWS_01_TO_20: readonly Row[] = [
         const headers = signedHeaders(endpoint, body);
         for (const name of Object.keys(headers)) {
           for (const other of [headers[name]!, "", OTHER_HEX]) {
-            await refusedTwice(stage, endpoint, { body, headers, name, other });
+            const twice = { body, headers, name, other };
+            await refusedTwice(stage, endpoint, twice);
+            if (endpoint === stage.standard) continue;
+            await refusedTwice(stage, endpoint, {
+              ...twice,
+              url: stage.gatewayUrl,
+            });
           }
         }
       }

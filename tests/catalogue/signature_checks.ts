@@ -66,6 +66,7 @@ export async function appliedHeader(
   stage: Stage,
   endpoint: Endpoint,
   value: (parts: SignatureParts) => string,
+  url = endpoint.receiver.url,
 ): Promise<void> {
   const { receiver } = endpoint;
   const event = creation();
@@ -75,7 +76,7 @@ export async function appliedHeader(
   await expectApplied(stage, {
     receiver,
     event,
-    send: () => post(receiver.url, { headers, body }),
+    send: () => post(url, { headers, body }),
   });
 }
 

@@ -9,6 +9,8 @@ import type { SignatureScheme } from "../../scripts/trigger/sign.ts";
 import { startReceiver } from "../support/receiver.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { connect } from "../support/tables.ts";
+import { gatewayTo } from "./gateway.ts";
+import { startTrickle, type Trickle } from "./trickle.ts";
 
 /** Secrets that are easy to find where they must not be. */
 export const SECRETS = {
@@ -35,6 +37,9 @@ export interface Stage extends AsyncDisposable {
   readonly stripe: Endpoint;
   readonly hex: Endpoint;
   readonly standard: Endpoint;
+  /** The first receiver's URL, through the gateway. */
+  readonly gatewayUrl: string;
+  readonly trickle: Trickle;
 }
 
 /** A row of the catalogue: its number, what comes in, and the test of it. */
@@ -66,6 +71,8 @@ export async function openStage(): Promise<Stage> {
     }),
   ]);
   const sql = connect();
+  const gateway = await gatewayTo(first);
+  const trickle = await startTrickle();
   return {
     sql,
     stripe: stripeEndpoint(first),
@@ -77,7 +84,11 @@ export async function openStage(): Promise<Stage> {
       header: "webhook-signature",
       secret: SECRETS["standard-webhooks"],
     },
+    gatewayUrl: gateway.url,
+    trickle,
     [Symbol.asyncDispose]: async () => {
+      await trickle[Symbol.asyncDispose]();
+      await gateway[Symbol.asyncDispose]();
       await first[Symbol.asyncDispose]();
       await second[Symbol.asyncDispose]();
       await sql.end();

@@ -25,8 +25,7 @@ export interface RawAnswer {
 const ANSWERED_WITHIN = 15_000;
 
 /**
- * Sends a request over a connection of its own and reads until the server
- * closes it.
+ * Sends a request over a connection of its own and reads its answer.
  *
  * @returns undefined where it was closed without an answer.
  */
@@ -65,11 +64,15 @@ export async function abandonedRequest(
 }
 
 /**
- * Promises a body, sends a byte of it every second, and waits for the answer.
+ * Promises a body, sends a byte of it now and then, and waits for the answer.
  *
+ * @param options.every Milliseconds between two bytes.
  * @returns the status of the answer.
  */
-export async function slowRequest(url: string): Promise<number> {
+export async function slowRequest(
+  url: string,
+  { every = 1_000 }: { every?: number } = {},
+): Promise<number> {
   using connection = await connectTo(url);
   await send(connection, {
     line: `POST ${new URL(url).pathname}`,
@@ -77,7 +80,7 @@ export async function slowRequest(url: string): Promise<number> {
   });
   const trickle = setInterval(() => {
     connection.write(encodeLatin1("x")).catch(() => {});
-  }, 1000);
+  }, every);
   try {
     return (await readAnswer(connection))?.status ?? 0;
   } finally {
@@ -124,6 +127,8 @@ async function readAnswer(
       const length = await connection.read(space);
       if (length === null) break;
       text += decoder.decode(space.subarray(0, length), { stream: true });
+      // A server that still waits for the body leaves the connection open.
+      if (isComplete(text)) break;
     }
   } catch {
     // Closed with bytes unread; what came before that counts.
@@ -131,7 +136,13 @@ async function readAnswer(
     clearTimeout(timer);
   }
   if (expired) throw new Error(`No answer within ${ANSWERED_WITHIN} ms`);
-  return parseAnswer(text.replace(/^HTTP\/1\.1 100 [^\r]*\r\n\r\n/, ""));
+  return parseAnswer(text);
+}
+
+function isComplete(text: string): boolean {
+  const answer = parseAnswer(text);
+  const length = answer?.headers.get("content-length") ?? "";
+  return length !== "" && answer!.body.length >= Number(length);
 }
 
 function parseAnswer(text: string): RawAnswer | undefined {

@@ -1,0 +1,23 @@
+import { localKeys } from "../../scripts/stack/keys.ts";
+import { startGateway } from "../../scripts/stack/gateway.ts";
+import type { ServedFunction } from "../support/serve_function.ts";
+
+/** A gateway in front of a receiver. */
+export interface ReceiverGateway extends AsyncDisposable {
+  /** The receiver's address at the project's URL. */
+  readonly url: string;
+}
+
+/** Puts the local stack's gateway in front of a receiver. */
+export async function gatewayTo(
+  receiver: ServedFunction,
+): Promise<ReceiverGateway> {
+  const gateway = startGateway(0, {
+    targets: { webhook: Number(new URL(receiver.url).port) },
+    keys: await localKeys(),
+  });
+  return {
+    url: `http://127.0.0.1:${gateway.port}/functions/v1/billing-webhook`,
+    [Symbol.asyncDispose]: gateway.close,
+  };
+}

@@ -1,0 +1,53 @@
+import { assert, assertEquals } from "@std/assert";
+import { startReceiver } from "../support/receiver.ts";
+import { slowRequest } from "../support/raw_request.ts";
+import { assertDiscreet } from "./outcome.ts";
+import { gatewayTo } from "./gateway.ts";
+
+/** A request whose body trickles, and how it was answered. */
+export interface Trickled {
+  readonly status: number;
+  /** In milliseconds. */
+  readonly took: number;
+}
+
+/** Requests that are under way beside other tests: each takes ten seconds. */
+export interface Trickle {
+  /** Straight to the receiver, to it with no byte at all, and by the gateway. */
+  readonly answers: Promise<Trickled[]>;
+  /** Passes when the receiver said in its log why it refused them. */
+  assertLogged(): Promise<void>;
+}
+
+/** Sends bodies that trickle to a receiver of their own. */
+export async function startTrickle(): Promise<Trickle & AsyncDisposable> {
+  const receiver = await startReceiver();
+  const gateway = await gatewayTo(receiver);
+  const started = Date.now();
+  const timed = async (status: Promise<number>) => ({
+    status: await status,
+    took: Date.now() - started,
+  });
+  const answers = Promise.all([
+    timed(slowRequest(receiver.url)),
+    timed(slowRequest(receiver.url, { every: 60_000 })),
+    timed(slowRequest(gateway.url)),
+  ]);
+  // What goes wrong is told by the test that awaits it.
+  answers.catch(() => {});
+  return {
+    answers,
+    assertLogged: async () => {
+      await receiver.logged(({ code }) => code === "body_too_slow");
+      const lines = receiver.output().split("\n")
+        .filter((line) => line.includes("body_too_slow"));
+      assertEquals(lines.length, 3);
+      assert(lines.every((line) => line.includes('"status":408')));
+      assertDiscreet(receiver.output());
+    },
+    [Symbol.asyncDispose]: async () => {
+      await gateway[Symbol.asyncDispose]();
+      await receiver[Symbol.asyncDispose]();
+    },
+  };
+}
