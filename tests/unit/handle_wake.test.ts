@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { createDatabase } from "../../supabase/functions/_shared/database.ts";
 import { handleWake } from "../../supabase/functions/billing-worker/handle_wake.ts";
+import { invoiceEvent } from "../fixtures/event.ts";
 
 const NOTHING = { claimed: 0, sent: 0, failed: 0, dead: 0, undeliverable: 0 };
 const MARK = "TEXT-OF-THE-DATABASE";
@@ -123,3 +124,33 @@ Deno.test("handleWake() answers 503 where the batch cannot be settled", async ()
   assertEquals(response.status, 503);
   assertEquals(lines.length, 1);
 });
+
+for (const failing of ["claim_failed_events", "apply_billing_events"]) {
+  Deno.test(`handleWake() delivers notifications although ${failing} fails`, async () => {
+    const { response, calls, lines } = await wake({
+      answers: {
+        claim_failed_events: () =>
+          Response.json([{
+            provider: "a",
+            event_id: "evt_2",
+            lease_id: NOTIFICATION.lease_id,
+            body: JSON.stringify(invoiceEvent()),
+            body_encoding: "text",
+          }]),
+        claim_notifications: () => Response.json([NOTIFICATION]),
+        settle_notifications: () => Response.json(1),
+        [failing]: refusal("PGRST202"),
+      },
+    });
+    assertEquals(response.status, 500);
+    assertEquals(calls.slice(-3), [
+      failing,
+      "claim_notifications",
+      "settle_notifications",
+    ]);
+    assertEquals(lines.map(([level, message]) => [level, message]), [
+      ["error", "turn failed"],
+      ["info", "notifications delivered"],
+    ]);
+  });
+}

@@ -1,5 +1,5 @@
 import type { DatabaseClient } from "../_shared/database.ts";
-import { ANSWERS, toDeliveryError } from "../_shared/errors.ts";
+import { ANSWERS, DeliveryError, toDeliveryError } from "../_shared/errors.ts";
 import type { Log } from "../_shared/log.ts";
 import type { Channel } from "./channels/channel.ts";
 import { deliverNotifications } from "./deliver_notifications.ts";
@@ -27,20 +27,36 @@ export async function handleWake(
   if (request.method !== "POST") {
     return new Response("", { status: 405, headers: { allow: "POST" } });
   }
+  // Retries first, because what is applied may owe a notification. Where they
+  // fail, what is owed already goes out all the same.
+  const retries = await doPart(retryFailures, {
+    done: "failures retried",
+    worker,
+  });
+  const notifications = await doPart(deliverNotifications, {
+    done: "notifications delivered",
+    worker,
+  });
+  const parts = [retries, notifications];
+  const fault = parts.find((part) => part instanceof DeliveryError);
+  if (fault === undefined) return Response.json({ retries, notifications });
+  const { status, body } = ANSWERS[fault.code];
+  return new Response(body, { status });
+}
+
+/** One part of a turn: its counts, or its failure. Either is logged. */
+async function doPart<Counts extends { claimed: number }>(
+  work: (worker: Worker) => Promise<Counts>,
+  { done, worker }: { done: string; worker: Worker },
+): Promise<Counts | DeliveryError> {
   try {
-    // First, because what is applied may owe a notification.
-    const retries = await retryFailures(worker);
-    if (retries.claimed > 0) {
-      worker.log("info", "failures retried", { counts: retries });
-    }
-    const notifications = await deliverNotifications(worker);
-    if (notifications.claimed > 0) {
-      worker.log("info", "notifications delivered", { counts: notifications });
-    }
-    return Response.json({ retries, notifications });
+    const counts = await work(worker);
+    if (counts.claimed > 0) worker.log("info", done, { counts });
+    return counts;
   } catch (thrown) {
-    const { code, logMessage } = toDeliveryError(thrown);
+    const error = toDeliveryError(thrown);
+    const { code, logMessage } = error;
     worker.log("error", "turn failed", { code, error: logMessage });
-    return new Response(ANSWERS[code].body, { status: ANSWERS[code].status });
+    return error;
   }
 }
