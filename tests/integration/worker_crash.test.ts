@@ -142,10 +142,10 @@ Deno.test("a worker that comes back after its lease was taken over changes nothi
   const call = slow.wake();
   await endpoint.arrived(event);
   await makeDue(sql, event);
-  endpoint.answerWith(() => new Response("OK"));
-  assertEquals(await next.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  endpoint.answerWith(() => new Response(null, { status: 500 }));
+  assertEquals(await next.wake(), { ...NOTHING, claimed: 1, failed: 1 });
   const settled = await outboxRow(sql, event);
-  assertEquals([settled.status, settled.attempts], ["sent", 2]);
+  assertEquals([settled.status, settled.attempts], ["pending", 2]);
 
   held.resolve();
   assertEquals(await call, { ...NOTHING, claimed: 1, dead: 1 });
