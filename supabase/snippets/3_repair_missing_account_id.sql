@@ -5,7 +5,7 @@ update public.failed_events
 set payload = jsonb_set(
   payload,
   '{data,object,metadata}',
-  coalesce(payload #> '{data,object,metadata}', '{}') || '{"accountId": "<account id>"}'
+  coalesce(nullif(payload #> '{data,object,metadata}', 'null'), '{}') || '{"accountId": "<account id>"}'
 )
 where event_id = '<event id>' and resolved_at is null
 returning event_id, subscription_id, account_id;

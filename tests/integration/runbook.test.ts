@@ -1,0 +1,219 @@
+/**
+ * What the runbook, the other pages and the saved queries tell people to paste
+ * runs, as the role that the SQL editor has; and the runbook knows every error.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import type postgres from "postgres";
+import { ANSWERS } from "../../supabase/functions/_shared/errors.ts";
+import { edited } from "../fixtures/edited.ts";
+import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
+import { uniqueId } from "../fixtures/unique_id.ts";
+import {
+  everySqlBlock,
+  fillIn,
+  readDoc,
+  sqlBlocks,
+} from "../support/sql_blocks.ts";
+import { connect } from "../support/tables.ts";
+
+const sql = connect();
+Deno.test.afterAll(() => sql.end());
+
+const EVENT = uniqueId("evt");
+const VALUES = {
+  "event id": EVENT,
+  "account id": "acc_9",
+  "your name": "somebody",
+  "reason": "a test of ours",
+  "project-ref": "abcdefghijklmnopqrst",
+};
+
+const blocks = await everySqlBlock();
+const runbook = await readDoc("runbook.md");
+
+const subscription = uniqueId("sub");
+const creation = subscriptionEvent("customer.subscription.created", {
+  id: EVENT,
+  subscription,
+});
+
+/** Files an event as one that failed. */
+async function file(
+  event: { id?: string; type: string },
+  { code, tx }: { code: string; tx: postgres.TransactionSql },
+): Promise<void> {
+  await tx`
+    select public.record_failed_event(
+      p_provider => 'a', p_event_id => ${event.id ?? ""},
+      p_body => ${JSON.stringify(event)}, p_body_encoding => 'text',
+      p_error_code => ${code}, p_error => 'Failed', p_type => ${event.type}
+    )`;
+}
+
+/** Something of everything that the blocks ask about or change. */
+async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
+  const broken = edited(creation, { "data.object.metadata": {} });
+  await file(broken, { code: "event_invalid", tx });
+  await file(invoiceEvent({ subscription }), {
+    code: "subscription_unknown",
+    tx,
+  });
+  await file(invoiceEvent(), { code: "deployment_fault", tx });
+  await tx`
+    insert into public.notifications (provider, event_id, account_id, subscription_id, status)
+    values ('a', 'evt_dead', 'acc_9', ${subscription}, 'dead')`;
+  // The page's example of where accounts may be kept.
+  await tx`create table public.teams (id uuid, billing_email text)`;
+}
+
+/** Runs it in a transaction of its own, which comes to nothing. */
+async function tryOut<T>(
+  work: (tx: postgres.TransactionSql) => Promise<T>,
+): Promise<T> {
+  const nothing = new Error("nothing of it stays");
+  let result: { value: T } | undefined;
+  await sql.begin(async (tx) => {
+    await makeFixtures(tx);
+    result = { value: await work(tx) };
+    throw nothing;
+  }).catch((error) => {
+    if (error !== nothing) throw error;
+  });
+  return result!.value;
+}
+
+for (const { place, sql: block } of blocks) {
+  const schedules = /\bschedule_billing_worker\(/.test(block) &&
+    !block.includes("unschedule");
+  if (schedules) {
+    Deno.test(`${place} asks for the extensions that a plain Postgres lacks, and for nothing else`, async () => {
+      const error = await assertRejects(
+        () => tryOut((tx) => tx.unsafe(fillIn(block, VALUES)).simple()),
+        Error,
+      );
+      assertEquals(
+        error.message,
+        'extension "pg_cron" is not available',
+      );
+    });
+  } else {
+    Deno.test(`${place} runs`, async () => {
+      await tryOut((tx) => tx.unsafe(fillIn(block, VALUES)).simple());
+    });
+  }
+}
+
+Deno.test("the pages and the snippets have SQL to run", () => {
+  const places = blocks.map(({ place }) => place.replace(/:.*/, ""));
+  for (const page of ["runbook.md", "notifications.md"]) {
+    assert(places.filter((place) => place === page).length > 2, page);
+  }
+  assert(places.filter((place) => place.endsWith(".sql")).length >= 6);
+});
+
+for (
+  const [what, metadata] of [
+    ["no metadata", undefined],
+    ["empty metadata", {}],
+    ["metadata that is null", null],
+    ["other metadata", { team: "red" }],
+    ["an account id that is empty", { accountId: "" }],
+  ] as const
+) {
+  for (const repair of repairs()) {
+    Deno.test(`${repair.place} mends a creation with ${what}`, async () => {
+      const row = await tryOut(async (tx) => {
+        const broken = edited(creation, { "data.object.metadata": metadata });
+        await file(broken, { code: "event_invalid", tx });
+        await tx.unsafe(fillIn(repair.sql, VALUES)).simple();
+        const [row] = await tx`
+          select
+            account_id, payload #> '{data,object,metadata}' as metadata,
+            original_payload #> '{data,object,metadata}' as original
+          from public.failed_events where event_id = ${EVENT}`;
+        return row;
+      });
+      assertEquals({ ...row }, {
+        account_id: "acc_9",
+        metadata: { ...metadata, accountId: "acc_9" },
+        original: metadata ?? null,
+      });
+    });
+  }
+}
+
+function repairs() {
+  const found = blocks.filter(({ sql }) =>
+    sql.includes("jsonb_set(payload") || sql.includes("jsonb_set(\n")
+  );
+  assert(found.length >= 2, "the runbook and a snippet repair account ids");
+  return found;
+}
+
+/** Codes and statuses as the runbook's tables have them. */
+function codesInRunbook(): Map<string, number> {
+  const rows = runbook.matchAll(
+    /^\|\s*(`[a-z_]+`(?:, `[a-z_]+`)*)\s*\|\s*(\d+(?:, \d+)*)\s*\|/gm,
+  );
+  return new Map(
+    Array.from(rows, (row) => {
+      const codes = row[1]!.replaceAll("`", "").split(", ");
+      const statuses = row[2]!.split(", ").map(Number);
+      // One status stands for all codes of its row.
+      return codes.map((code, i): [string, number] => [
+        code,
+        statuses[i] ?? statuses[0]!,
+      ]);
+    }).flat(),
+  );
+}
+
+Deno.test("the runbook has every error code with its status, and no other", () => {
+  const byName = ([a]: [string, number], [b]: [string, number]) =>
+    a < b ? -1 : 1;
+  assertEquals(
+    [...codesInRunbook()].sort(byName),
+    Object.entries(ANSWERS)
+      .map(([code, { status }]): [string, number] => [code, status])
+      .sort(byName),
+  );
+});
+
+Deno.test("the SQL that is to be pasted asks for error codes that exist", () => {
+  const asked = blocks.flatMap(({ sql }) =>
+    Array.from(
+      sql.matchAll(/error_code\s*(?:=>?|in)\s*\(?((?:'\w+'(?:,\s*)?)+)/g),
+      (match) => match[1]!.match(/\w+/g) ?? [],
+    )
+  ).flat();
+  assert(asked.length >= 4);
+  assertEquals(asked.filter((code) => !(code in ANSWERS)), []);
+});
+
+Deno.test("sqlBlocks() finds indented blocks and statements in a line, and leaves other code alone", () => {
+  const page = [
+    "```sql",
+    "select 1;",
+    "```",
+    "1. A step with `select 2;` in it:",
+    "",
+    "   ```sql",
+    "   select 3;",
+    "   ```",
+    "",
+    "```ts",
+    "select(4);",
+    "```",
+    "`select` alone",
+  ].join("\n");
+  assertEquals(
+    sqlBlocks(page, "page.md").map(({ place, sql }) => [place, sql.trim()]),
+    [
+      ["page.md:1", "select 1;"],
+      ["page.md:4", "select 2;"],
+      ["page.md:6", "select 3;"],
+    ],
+  );
+});

@@ -1,0 +1,78 @@
+/**
+ * The SQL that people are told to paste, out of the files that tell them.
+ *
+ * @module
+ */
+import { basename } from "node:path";
+
+const ROOT = new URL("../../", import.meta.url);
+const SNIPPETS = new URL("supabase/snippets/", ROOT);
+const DOCS = new URL("docs/", ROOT);
+
+/** Statements that belong together, and where they stand. */
+export interface SqlBlock {
+  /** `runbook.md:42`, or the name of a snippet's file. */
+  readonly place: string;
+  readonly sql: string;
+}
+
+/** The text of a page in `docs`. */
+export function readDoc(name: string): Promise<string> {
+  return Deno.readTextFile(new URL(name, DOCS));
+}
+
+/** Every block of the README and of all pages in `docs`, and every snippet. */
+export async function everySqlBlock(): Promise<SqlBlock[]> {
+  const pages = [new URL("README.md", ROOT), ...filesIn(DOCS, ".md")];
+  const snippets = filesIn(SNIPPETS, ".sql");
+  const blocks = await Promise.all([
+    ...pages.map(async (page) =>
+      sqlBlocks(await Deno.readTextFile(page), basename(page.pathname))
+    ),
+    ...snippets.map(async (snippet) => [{
+      place: basename(snippet.pathname),
+      sql: await Deno.readTextFile(snippet),
+    }]),
+  ]);
+  return blocks.flat();
+}
+
+/**
+ * The fenced blocks marked `sql` in a page, indented ones among them, and the
+ * statements that stand in a line of text as `select ...;`.
+ */
+export function sqlBlocks(markdown: string, page: string): SqlBlock[] {
+  const found = markdown.matchAll(
+    /^ *```sql\n([^]*?)^ *```$|`((?:select|notify)\s[^`]*;)`/gm,
+  );
+  return Array.from(found, ({ 1: fenced, 2: inline, index }) => ({
+    place: `${page}:${markdown.slice(0, index).split("\n").length}`,
+    sql: fenced ?? inline ?? "",
+  }));
+}
+
+/**
+ * Puts values into a block's placeholders, which look like `<event id>`.
+ *
+ * @throws where a placeholder is left over
+ */
+export function fillIn(
+  sql: string,
+  values: Readonly<Record<string, string>>,
+): string {
+  const filled = sql.replaceAll(
+    /<([a-z][a-z -]*)>/g,
+    (placeholder, name) => values[name] ?? placeholder,
+  );
+  const left = /<[a-z][a-z -]*>/.exec(filled)?.[0];
+  if (left) throw new Error(`Cannot run: nothing stands for ${left} in ${sql}`);
+  return filled;
+}
+
+function filesIn(folder: URL, extension: string): URL[] {
+  return [...Deno.readDirSync(folder)]
+    .map(({ name }) => name)
+    .filter((name) => name.endsWith(extension))
+    .sort()
+    .map((name) => new URL(name, folder));
+}
