@@ -137,6 +137,8 @@ Deno.test("parseEvent() refuses what is no event", () => {
     { id: "evt_1", type: 1 },
     { id: "evt_1", type: [CREATED] },
     { id: "evt_1", type: { type: CREATED } },
+    { id: "evt_1", type: "" },
+    { id: "evt_1", type: " \t\n" },
   ];
   for (const value of values) assertInvalid(JSON.stringify(value), "type");
 });
@@ -145,7 +147,7 @@ Deno.test("parseEvent() ignores a type that is not handled, with any data at all
   const handled = new Set(HANDLED);
   const json = fc.jsonValue();
   fc.assert(fc.property(fc.string(), json, json, (type, data, id) => {
-    fc.pre(!handled.has(type));
+    fc.pre(!handled.has(type) && type.trim() !== "");
     const text = JSON.stringify({ type, id, data });
     const parsed = parseText(text);
     assert(!parsed.handled);
@@ -163,7 +165,6 @@ Deno.test("parseEvent() ignores a type that is not handled, with any data at all
     "INVOICE.PAYMENT_FAILED",
     "constructor",
     "__proto__",
-    "",
   ];
   for (const type of others) {
     assertEquals(parse({ type }).handled, false, type);

@@ -29,8 +29,11 @@ export function parseEvent(
   const json = parseJson(text);
   const type = member(json, "type");
   const id = member(json, "id");
-  if (typeof type !== "string") {
-    throw new DeliveryError("event_invalid", "type: must be a string");
+  if (typeof type !== "string" || type.trim() === "") {
+    throw new DeliveryError(
+      "event_invalid",
+      "type: must be a string that is not blank",
+    );
   }
   if (!isHandledType(type)) return { handled: false, type, id };
 
