@@ -18,6 +18,7 @@ const STACK_TESTS = [
   "tests/integration",
   "tests/property",
   "tests/faults",
+  "tests/deploy",
 ];
 
 if (import.meta.main) {

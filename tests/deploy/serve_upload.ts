@@ -1,0 +1,87 @@
+import { localKeys } from "../../scripts/stack/keys.ts";
+import { functionEnvironment } from "../../scripts/stack/environment.ts";
+import { platformEnvironment } from "../../scripts/stack/platform_environment.ts";
+import { createService } from "../../scripts/stack/service.ts";
+import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
+import { freePort } from "../support/free_port.ts";
+import { setting } from "../support/test_environment.ts";
+import { unpack, type Upload } from "./upload.ts";
+
+/** An uploaded function that is served. */
+export interface ServedUpload extends AsyncDisposable {
+  readonly url: string;
+}
+
+/**
+ * Serves an upload from a folder that holds nothing else, by its own entry
+ * point and import map, against the stack under test.
+ *
+ * @param options.denoPath The Deno that serves it.
+ * @throws {Error} Where it does not start, with what Deno says.
+ */
+export async function serveUpload(
+  upload: Upload,
+  { denoPath }: { denoPath: string },
+): Promise<ServedUpload> {
+  const { name, import_map_path, entrypoint_path } = upload.metadata;
+  await using opened = new AsyncDisposableStack();
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-bundle-" });
+  opened.defer(() => Deno.remove(folder, { recursive: true }));
+  await unpack(upload, folder);
+
+  const port = freePort();
+  const service = createService({
+    name,
+    command: denoPath,
+    args: [
+      "serve",
+      "--quiet",
+      "--no-prompt",
+      "--allow-net",
+      "--allow-env",
+      "--no-config",
+      "--no-lock",
+      "--import-map",
+      import_map_path,
+      "--host",
+      "127.0.0.1",
+      "--port",
+      `${port}`,
+      entrypoint_path,
+    ],
+    env: {
+      ...toolEnvironment(),
+      ...platformEnvironment({
+        apiUrl: setting("TEST_API_URL"),
+        dbUrl: setting("TEST_DATABASE_URL"),
+        keys: await localKeys(),
+      }),
+      ...functionEnvironment({}),
+    },
+    cwd: folder,
+    isReady: () => isListening(port),
+    stopSignal: "SIGTERM",
+  }, {
+    onLog: () => {},
+    onProcess: () => Promise.resolve(),
+    onUnexpectedEnd: () => {},
+  });
+  await service.start();
+  opened.defer(service.stop);
+
+  const owned = opened.move();
+  return {
+    url: `http://127.0.0.1:${port}/${name}`,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+// `deno serve` listens once the module is loaded.
+async function isListening(port: number): Promise<boolean> {
+  try {
+    using _connection = await Deno.connect({ hostname: "127.0.0.1", port });
+    return true;
+  } catch {
+    return false;
+  }
+}

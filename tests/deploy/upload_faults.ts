@@ -1,0 +1,76 @@
+import { unpack, type Upload } from "./upload.ts";
+
+/** The part of `deno info --json` that is looked at. */
+interface ModuleGraph {
+  readonly modules: readonly {
+    readonly specifier: string;
+    readonly error?: string;
+    readonly dependencies?: readonly {
+      readonly specifier: string;
+      readonly code?: { readonly error?: string };
+      readonly type?: { readonly error?: string };
+    }[];
+  }[];
+}
+
+/**
+ * What is wrong with an upload, by the module graph that Deno makes of it
+ * where nothing else is there: what the functions import and is not uploaded,
+ * and what is uploaded and not imported.
+ *
+ * @param options.denoPath The Deno of the platform.
+ * @returns nothing where the upload is whole, and no more than that
+ */
+export async function uploadFaults(
+  upload: Upload,
+  { denoPath }: { denoPath: string },
+): Promise<string[]> {
+  const made = await Deno.makeTempDir({ prefix: "billing-webhook-bundle-" });
+  const folder = await Deno.realPath(made);
+  try {
+    await unpack(upload, folder);
+    const { modules } = await moduleGraph(upload, { denoPath, folder });
+    const root = `file://${folder}/`;
+    const imported = new Set(
+      modules.map(({ specifier }) => specifier.replace(root, "")),
+    );
+    imported.add(upload.metadata.import_map_path);
+    return [
+      ...modules.flatMap((module) => faultsOf(module)),
+      ...[...upload.files.keys()].filter((path) => !imported.has(path))
+        .map((path) => `Nothing imports ${path}`),
+    ].map((fault) => fault.replaceAll(root, ""));
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+function faultsOf(module: ModuleGraph["modules"][number]): string[] {
+  const { specifier, error, dependencies = [] } = module;
+  return [
+    ...(error === undefined ? [] : [`Cannot load ${specifier}`]),
+    ...dependencies.filter(({ code, type }) => code?.error ?? type?.error)
+      .map((one) => `${specifier} cannot import ${one.specifier}`),
+  ];
+}
+
+async function moduleGraph(
+  { metadata }: Upload,
+  { denoPath, folder }: { denoPath: string; folder: string },
+): Promise<ModuleGraph> {
+  const { success, stdout, stderr } = await new Deno.Command(denoPath, {
+    args: [
+      "info",
+      "--json",
+      "--no-config",
+      "--no-lock",
+      "--import-map",
+      metadata.import_map_path,
+      metadata.entrypoint_path,
+    ],
+    cwd: folder,
+  }).output();
+  const decoder = new TextDecoder();
+  if (success) return JSON.parse(decoder.decode(stdout));
+  throw new Error(`Cannot read the upload: ${decoder.decode(stderr)}`);
+}
