@@ -1,0 +1,88 @@
+/**
+ * What a person who triages sees and does, and the worker's turn after it.
+ *
+ * @module
+ */
+import type postgres from "postgres";
+import { localKeys } from "../../scripts/stack/keys.ts";
+import { post } from "./send.ts";
+import type { ServedFunction } from "./serve_function.ts";
+
+/** A row of `failed_events`, as far as tests look at it. */
+export interface Failure {
+  readonly payload: unknown;
+  readonly payload_encoding: string;
+  readonly original_payload: unknown;
+  readonly error_code: string;
+  readonly error: string;
+  readonly attempts: number;
+  readonly retry_requested_at: Date | null;
+  readonly retry_leased_until: Date | null;
+  readonly resolved_at: Date | null;
+  readonly resolution: string | null;
+}
+
+/** The row of an event, of one provider. */
+export async function failureOf(
+  sql: postgres.Sql,
+  eventId: string,
+  { provider = "a" } = {},
+): Promise<Failure> {
+  const [row] = await sql<[Failure?]>`
+    select * from public.failed_events
+    where event_id = ${eventId} and provider = ${provider}`;
+  if (!row) throw new Error(`Nothing failed under the id ${eventId}`);
+  return row;
+}
+
+/** Settles what other tests have left open, so that no retry takes it along. */
+export async function settleLeftovers(sql: postgres.Sql): Promise<void> {
+  await sql`
+    update public.failed_events
+    set resolved_at = now(), resolution = 'by hand', retry_requested_at = null
+    where resolved_at is null`;
+}
+
+/** What became of retries, and of notifications, in a turn. */
+export type Turn = Record<
+  "retries" | "notifications",
+  Record<string, number>
+>;
+
+/** One turn of a worker, with the stack's secret key. */
+export async function takeTurn(worker: ServedFunction): Promise<Turn> {
+  const { status, body } = await wake(worker);
+  if (status !== 200) {
+    throw new Error(`The worker answered ${status}\n${worker.output()}`);
+  }
+  return JSON.parse(body);
+}
+
+/** Wakes a worker, whatever comes of it. */
+export async function wake(worker: ServedFunction) {
+  const { secret } = await localKeys();
+  return await post(worker.url, { headers: { apikey: secret } });
+}
+
+/** Asks for the retry of an event, as one does in the SQL editor. */
+export async function requestRetry(
+  sql: postgres.Sql,
+  eventId: string,
+): Promise<string> {
+  const [row] = await sql`
+    select public.retry_failed_event(${eventId}) as answer`;
+  return row?.["answer"];
+}
+
+/** Repairs a payload, as one does in the SQL editor. */
+export async function repair(
+  sql: postgres.Sql,
+  eventId: string,
+  payload: object,
+): Promise<void> {
+  await sql`
+    update public.failed_events set payload = ${
+    JSON.stringify(payload)
+  }::text::jsonb
+    where event_id = ${eventId}`;
+}
