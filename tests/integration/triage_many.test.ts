@@ -1,0 +1,169 @@
+/**
+ * Many retries at once, with two workers that are called together.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { edited } from "../fixtures/edited.ts";
+import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
+import { uniqueId } from "../fixtures/unique_id.ts";
+import { startReceiver } from "../support/receiver.ts";
+import { deliver } from "../support/send.ts";
+import { connect } from "../support/tables.ts";
+import { settleLeftovers, takeTurn } from "../support/triage.ts";
+import { startWorker } from "../support/worker.ts";
+
+/** Deliveries that a provider has under way at a time. */
+const TOGETHER = 25;
+
+const sql = connect();
+const receiver = await startReceiver();
+const workers = await Promise.all([startWorker({}), startWorker({})]);
+Deno.test.beforeEach(() => settleLeftovers(sql));
+Deno.test.afterAll(async () => {
+  for (const worker of workers) await worker[Symbol.asyncDispose]();
+  await receiver[Symbol.asyncDispose]();
+  await sql.end();
+});
+
+/** Delivers all of them, and has them come to one answer. */
+async function sendAll(
+  events: readonly object[],
+  expected: number,
+): Promise<void> {
+  const left = events.values();
+  const statuses = new Set<number>();
+  await Promise.all(Array.from({ length: TOGETHER }, async () => {
+    for (const event of left) {
+      statuses.add((await deliver(receiver.url, event)).status);
+    }
+  }));
+  assertEquals([...statuses], [expected]);
+}
+
+/** The ids, which are all that Postgres is asked by. */
+function idsOf(events: readonly { id: string }[]): string[] {
+  return events.map(({ id }) => id);
+}
+
+/** How many rows there are of these events, by what they say. */
+async function tally(events: readonly { id: string }[]) {
+  const ids = idsOf(events);
+  const [row] = await sql`
+    select
+      (select count(*)::int from public.processed_events where event_id = any(${ids})) as ledger,
+      (select count(*)::int from public.notifications where event_id = any(${ids})) as notifications,
+      (select count(*)::int from public.failed_events
+        where event_id = any(${ids}) and resolution = 'applied') as resolved,
+      (select count(*)::int from public.failed_events
+        where event_id = any(${ids}) and attempts = 1) as failed_once`;
+  return { ...row };
+}
+
+Deno.test("1,000 failures retried at once by two workers are applied once each", async () => {
+  const COUNT = 1_000;
+  const invoices = Array.from({ length: COUNT }, () => {
+    const subscription = uniqueId("sub");
+    return { subscription, event: invoiceEvent({ subscription }) };
+  });
+  const events = invoices.map(({ event }) => event);
+  await sendAll(events, 500);
+  await sendAll(
+    invoices.map(({ subscription }) =>
+      subscriptionEvent("customer.subscription.created", { subscription })
+    ),
+    200,
+  );
+
+  const start = performance.now();
+  const [asked] = await sql`select public.retry_failed_events() as answer`;
+  assert(asked?.["answer"].startsWith(`Retry requested: ${COUNT}.`));
+  const turns = await Promise.all(workers.map((worker) => takeTurn(worker)));
+  const seconds = (performance.now() - start) / 1000;
+
+  const applied = turns.map(({ retries }) => retries["applied"] ?? 0);
+  console.log(
+    `${COUNT} retries by two workers: ${seconds.toFixed(2)} s, ${
+      applied.join(" and ")
+    } applied`,
+  );
+  assertEquals(applied[0]! + applied[1]!, COUNT);
+  assert(applied[0]! > 0 && applied[1]! > 0, "both workers have applied some");
+  assertEquals(
+    turns.map(({ retries }) => [retries["failed"], retries["duplicate"]]),
+    [[0, 0], [0, 0]],
+  );
+  assertEquals(await tally(events), {
+    ledger: COUNT,
+    notifications: COUNT,
+    resolved: COUNT,
+    failed_once: COUNT,
+  });
+});
+
+Deno.test("retried by two workers, no event overtakes the creation that it waits for", async () => {
+  const COUNT = 120;
+  const second = Math.floor(Date.now() / 1000) - 600;
+  const histories = Array.from({ length: COUNT }, (_, number) => {
+    const subscription = uniqueId("sub");
+    // Of one second, as providers date what comes of one act; and the ids sort
+    // the wrong way round.
+    const created = second + number % 7;
+    const creation = edited(
+      subscriptionEvent("customer.subscription.created", {
+        id: uniqueId("evt_z"),
+        subscription,
+        created,
+      }),
+      { "data.object.metadata": {} },
+    );
+    const update = subscriptionEvent("customer.subscription.updated", {
+      id: uniqueId("evt_m"),
+      subscription,
+      created,
+      status: "past_due",
+    });
+    const invoice = invoiceEvent({
+      id: uniqueId("evt_a"),
+      subscription,
+      created,
+    });
+    return { subscription, creation, update, invoice };
+  });
+  const invoices = histories.map(({ invoice }) => invoice);
+  const updates = histories.map(({ update }) => update);
+  const creations = histories.map(({ creation }) => creation);
+  await sendAll([...invoices, ...updates], 500);
+  await sendAll(creations, 422);
+  await sql`
+    update public.failed_events
+    set payload = jsonb_set(payload, '{data,object,metadata,accountId}', '"acc_6"')
+    where event_id = any(${idsOf(creations)})`;
+
+  await sql`select public.retry_failed_events()`;
+  const totals = { applied: 0, failed: 0 };
+  // A worker that finds all that is left in the other's hands ends its turn.
+  for (let turn = 1; totals.applied < 3 * COUNT && turn <= 10; turn++) {
+    const turns = await Promise.all(workers.map((worker) => takeTurn(worker)));
+    for (const { retries } of turns) {
+      totals.applied += retries["applied"] ?? 0;
+      totals.failed += retries["failed"] ?? 0;
+    }
+  }
+  assertEquals(totals, { applied: 3 * COUNT, failed: 0 });
+  for (const events of [creations, updates, invoices]) {
+    assertEquals(await tally(events), {
+      ledger: COUNT,
+      notifications: events === invoices ? COUNT : 0,
+      resolved: COUNT,
+      failed_once: COUNT,
+    });
+  }
+  const [records] = await sql`
+    select count(*)::int as all, count(*) filter (
+      where status = 'past_due' and account_id = 'acc_6'
+    )::int as right
+    from public.subscriptions
+    where id = any(${histories.map(({ subscription }) => subscription)})`;
+  assertEquals({ ...records }, { all: COUNT, right: COUNT });
+});
