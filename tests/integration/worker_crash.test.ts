@@ -25,8 +25,10 @@ Deno.test(`${WORKERS} workers at once send each of ${OWED} notifications once`, 
   await using stack = new AsyncDisposableStack();
   const endpoint = stack.use(startNotifiedEndpoint());
   const workers = await Promise.all(
-    Array.from({ length: WORKERS }, async () =>
-      stack.use(await startWorker(endpoint.env))),
+    Array.from(
+      { length: WORKERS },
+      async () => stack.use(await startWorker(endpoint.env)),
+    ),
   );
   const events = await oweNotifications(sql, { count: OWED });
   // Nothing is answered before two of them have sent, so that they overlap.

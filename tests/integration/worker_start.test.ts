@@ -13,11 +13,7 @@ import {
   startNotifiedEndpoint,
 } from "../support/notified_endpoint.ts";
 import { connect } from "../support/tables.ts";
-import {
-  outboxRow,
-  oweNotifications,
-  startWorker,
-} from "../support/worker.ts";
+import { outboxRow, oweNotifications, startWorker } from "../support/worker.ts";
 
 const NOTHING = { claimed: 0, sent: 0, failed: 0, dead: 0, undeliverable: 0 };
 const SECRET_ENV = { NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET };

@@ -71,8 +71,10 @@ Deno.test("a failed payment is delivered without any other call", async (test) =
       await send(first);
       await endpoint.arrived(first.id);
       // The call to the worker is under way, and the next wakes wait for it.
-      const more = Array.from({ length: 5 }, () =>
-        invoiceEvent({ subscription }));
+      const more = Array.from(
+        { length: 5 },
+        () => invoiceEvent({ subscription }),
+      );
       for (const event of more) await send(event);
       assertEquals(endpoint.about(more[0]?.id ?? "").length, 0);
 
@@ -88,9 +90,14 @@ Deno.test("a failed payment is delivered without any other call", async (test) =
       const text = log.join("\n");
       assert(text.includes("notifications delivered"), text);
       const { secret, serviceRole } = stack.keys;
-      for (const hidden of [
-        NOTIFICATION_SECRET, URL_SECRET, secret, serviceRole,
-      ]) {
+      for (
+        const hidden of [
+          NOTIFICATION_SECRET,
+          URL_SECRET,
+          secret,
+          serviceRole,
+        ]
+      ) {
         assert(!text.includes(hidden), `${hidden} is in the log`);
       }
     });

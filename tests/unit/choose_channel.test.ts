@@ -124,7 +124,10 @@ for (
     ["has a line break at its end", `${SECRET}\n`],
     ["is cut off", SECRET.slice(0, -3)],
     ["has padding that does not fit", `${SECRET}=`],
-    ["has padding in the middle", `whsec_${btoa("1234567890")}${btoa("12345678")}`],
+    [
+      "has padding in the middle",
+      `whsec_${btoa("1234567890")}${btoa("12345678")}`,
+    ],
     ["is of 11 bytes", `whsec_${btoa("12345678901")}`],
   ] as const
 ) {

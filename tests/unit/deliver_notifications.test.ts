@@ -162,7 +162,8 @@ Deno.test("deliverNotifications() fails where the batch cannot be settled", asyn
   const { counts, happened } = await turn({
     due: [notification(1)],
     channel: channelOf({}),
-    settle: () => Response.json({ code: "57014", message: "" }, { status: 500 }),
+    settle: () =>
+      Response.json({ code: "57014", message: "" }, { status: 500 }),
   });
   const error = await assertRejects(() => counts, DeliveryError);
   assertEquals(error.code, "database_unavailable");

@@ -61,9 +61,7 @@ async function written(attempt: Attempt): Promise<unknown> {
 }
 
 Deno.test("claimNotifications() asks for a batch, leased for a minute", async () => {
-  const { database, calls } = fakeDatabase(() =>
-    Response.json([NOTIFICATION])
-  );
+  const { database, calls } = fakeDatabase(() => Response.json([NOTIFICATION]));
   assertEquals(await claimNotifications(database, { limit: 7 }), [
     NOTIFICATION,
   ]);
@@ -103,7 +101,11 @@ for (
   const [what, error, kept] of [
     ["a zero byte", "a\0b", "ab"],
     ["a lone surrogate", "a\ud83db", "a\ufffdb"],
-    ["a pair that the limit divides", `${"x".repeat(999)}😀`, `${"x".repeat(999)}\ufffd`],
+    [
+      "a pair that the limit divides",
+      `${"x".repeat(999)}😀`,
+      `${"x".repeat(999)}\ufffd`,
+    ],
     ["no end", "x".repeat(100_000), "x".repeat(1_000)],
   ] as const
 ) {

@@ -192,10 +192,19 @@ Deno.test("webhookChannel() says why no answer came", async () => {
 for (
   const [url, normal] of [
     [URL_TEXT, URL_TEXT],
-    ["https://hooks.test?token=URL-SECRET", "https://hooks.test/?token=URL-SECRET"],
+    [
+      "https://hooks.test?token=URL-SECRET",
+      "https://hooks.test/?token=URL-SECRET",
+    ],
     ["HTTPS://Hooks.Test:443/URL-SECRET", "https://hooks.test/URL-SECRET"],
-    ["https://hooks.test/a b?URL-SECRET", "https://hooks.test/a%20b?URL-SECRET"],
-    ["https://hooks.test/(a):b?(URL-SECRET)", "https://hooks.test/(a):b?(URL-SECRET)"],
+    [
+      "https://hooks.test/a b?URL-SECRET",
+      "https://hooks.test/a%20b?URL-SECRET",
+    ],
+    [
+      "https://hooks.test/(a):b?(URL-SECRET)",
+      "https://hooks.test/(a):b?(URL-SECRET)",
+    ],
     ["https://hooks.test/URL-SECRET#part", "https://hooks.test/URL-SECRET"],
   ] as const
 ) {
