@@ -1,0 +1,47 @@
+import { REPOSITORY, runSupabaseCli } from "./supabase_cli.ts";
+
+const MIGRATIONS = `${REPOSITORY}/supabase/migrations`;
+
+/** A migration's version: the number that its file's name begins with. */
+export function migrationVersions(): string[] {
+  return [...Deno.readDirSync(MIGRATIONS)]
+    .map(({ name }) => name.split("_")[0] ?? "")
+    .sort();
+}
+
+/**
+ * Applies the migrations to a database with the Supabase CLI: all of them, or
+ * those before a version, as an earlier state of the project had them.
+ */
+export async function migrate(
+  databaseUrl: string,
+  { before }: { before?: string } = {},
+): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-migrate-" });
+  try {
+    await Deno.mkdir(`${folder}/supabase/migrations`, { recursive: true });
+    await Deno.copyFile(
+      `${REPOSITORY}/supabase/config.toml`,
+      `${folder}/supabase/config.toml`,
+    );
+    for (const { name } of Deno.readDirSync(MIGRATIONS)) {
+      if (before !== undefined && name >= before) continue;
+      await Deno.copyFile(
+        `${MIGRATIONS}/${name}`,
+        `${folder}/supabase/migrations/${name}`,
+      );
+    }
+    await runSupabaseCli([
+      "migration",
+      "up",
+      "--workdir",
+      folder,
+      "--db-url",
+      `${databaseUrl}?sslmode=disable`,
+      "--agent",
+      "no",
+    ], { home: folder });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}

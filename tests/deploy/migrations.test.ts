@@ -1,0 +1,184 @@
+/**
+ * The migrations on the databases that they meet: an empty one, one that has
+ * them already, and one with the data of an earlier state.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import postgres from "postgres";
+import { generateTypes, TYPES_FILE } from "../../scripts/generate_types.ts";
+import { createDatabase } from "../../scripts/stack/databases.ts";
+import { setting } from "../support/test_environment.ts";
+import { migrate, migrationVersions } from "./migrate_part.ts";
+
+/**
+ * The state before it has the four tables and what fills them. With a release,
+ * this becomes the first migration after that release.
+ */
+const NEXT_VERSION = "20261121000016";
+
+const TABLES = [
+  "subscriptions",
+  "processed_events",
+  "failed_events",
+  "notifications",
+] as const;
+
+const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
+
+/** A database beside the others, without any migration. */
+async function emptyDatabase(name: string) {
+  const { url } = await createDatabase(port, { name });
+  const sql = postgres(url, { max: 1, onnotice() {} });
+  return { url, sql, [Symbol.asyncDispose]: () => sql.end() };
+}
+
+Deno.test("on an empty database the migrations apply, and a second time change nothing", async () => {
+  await using database = await emptyDatabase("migrated_twice");
+  const { url, sql } = database;
+  await migrate(url);
+  assertEquals(await appliedVersions(sql), migrationVersions());
+  const once = await writtenObjects(sql);
+  assert(once.length > 50, `${once.length} objects`);
+  await migrate(url);
+  assertEquals(await appliedVersions(sql), migrationVersions());
+  assertEquals(await writtenObjects(sql), once);
+
+  const committed = await Deno.readTextFile(TYPES_FILE);
+  assertEquals(
+    await generateTypes(url),
+    committed,
+    "database.types.ts is not what the migrations make: deno task types",
+  );
+});
+
+Deno.test("on a database with data the newer migrations leave it as it was, and work on it", async () => {
+  await using database = await emptyDatabase("migrated_with_data");
+  const { url, sql } = database;
+  await migrate(url, { before: NEXT_VERSION });
+  const older = migrationVersions().filter((it) => it < NEXT_VERSION);
+  assertEquals(await appliedVersions(sql), older);
+  await putData(sql);
+  const before = await allRows(sql);
+  assertEquals(TABLES.filter((table) => before[table].length === 0), []);
+
+  await migrate(url);
+  assertEquals(await appliedVersions(sql), migrationVersions());
+  const after = await allRows(sql);
+  assertEquals(
+    Object.fromEntries(
+      TABLES.map((table) => [table, inColumnsOf(before, { after, table })]),
+    ),
+    before,
+  );
+
+  const again = await writtenObjects(sql);
+  await migrate(url);
+  assertEquals(await allRows(sql), after);
+  assertEquals(await writtenObjects(sql), again);
+
+  // What came later takes the older rows.
+  const [health] = await sql`select open_failures from public.billing_health`;
+  assertEquals(health?.open_failures, "1");
+  await sql`
+    update public.failed_events
+    set payload = payload || '{"repaired": true}' where event_id = 'evt_failed'`;
+  await sql`select public.retry_failed_event('evt_failed')`;
+  const [failure] = await sql`
+    select original_payload, retry_requested_at from public.failed_events`;
+  assertEquals(failure?.original_payload, { id: "evt_failed" });
+  assert(failure?.retry_requested_at);
+});
+
+/** Rows in every table, put there by the functions of the time. */
+async function putData(sql: postgres.Sql): Promise<void> {
+  const created = {
+    provider: "a",
+    event_id: "evt_created",
+    type: "customer.subscription.created",
+    created: "2026-02-02T02:40:00Z",
+    subscription_id: "sub_1",
+    account_id: "acc_1",
+    plan_id: "price_1",
+    current_period_end: "2026-03-04T02:40:00Z",
+  };
+  const unpaid = {
+    provider: "a",
+    event_id: "evt_unpaid",
+    type: "invoice.payment_failed",
+    created: "2026-02-02T02:40:01Z",
+    subscription_id: "sub_1",
+    invoice_id: "in_1",
+  };
+  for (const event of [created, unpaid]) {
+    const [outcome] = await sql`
+      select * from public.apply_billing_events(${sql.json([event])})`;
+    assertEquals(outcome?.outcome, "applied", JSON.stringify(outcome));
+  }
+  await sql`
+    select public.record_failed_event(
+      'a', 'evt_failed', '{"id": "evt_failed"}', 'utf-8', 'event_invalid', 'No type')`;
+}
+
+type Rows = Record<typeof TABLES[number], Record<string, unknown>[]>;
+
+async function allRows(sql: postgres.Sql): Promise<Rows> {
+  const rows: Partial<Rows> = {};
+  for (const table of TABLES) {
+    rows[table] = [
+      ...await sql`
+      select * from ${sql(`public.${table}`)} order by 1, 2`,
+    ]
+      .map((row) => ({ ...row }));
+  }
+  return rows as Rows;
+}
+
+/** A table's rows after a change, without the columns that came with it. */
+function inColumnsOf(
+  before: Rows,
+  { after, table }: { after: Rows; table: typeof TABLES[number] },
+): Record<string, unknown>[] {
+  const columns = Object.keys(before[table][0] ?? {});
+  return after[table].map((row) =>
+    Object.fromEntries(columns.map((column) => [column, row[column]]))
+  );
+}
+
+async function appliedVersions(sql: postgres.Sql): Promise<string[]> {
+  const rows = await sql`
+    select version from supabase_migrations.schema_migrations order by version`;
+  return rows.map(({ version }) => version);
+}
+
+/**
+ * Every object of schema public with the transaction that wrote it last, by
+ * which even one that was replaced by itself is told.
+ */
+async function writtenObjects(sql: postgres.Sql): Promise<string[]> {
+  const rows = await sql`
+    select o.what || ' ' || o.name || ' ' || o.written as text
+    from (
+      select 'relation', c.relname::text, c.xmin::text from pg_class c
+      where c.relnamespace = 'public'::regnamespace
+      union all
+      select 'function', p.oid::regprocedure::text, p.xmin::text from pg_proc p
+      where p.pronamespace = 'public'::regnamespace
+      union all
+      select 'constraint', k.conname::text, k.xmin::text from pg_constraint k
+      where k.connamespace = 'public'::regnamespace
+      union all
+      select 'comment', d.objoid || '.' || d.objsubid, d.xmin::text
+      from pg_description d
+      where d.objoid in (
+        select oid from pg_class where relnamespace = 'public'::regnamespace
+        union all
+        select oid from pg_proc where pronamespace = 'public'::regnamespace
+      )
+      union all
+      select 'migration', m.version, m.xmin::text
+      from supabase_migrations.schema_migrations m
+    ) as o(what, name, written)
+    order by 1`;
+  return rows.map(({ text }) => text);
+}
