@@ -9,7 +9,12 @@ import type { SignatureScheme } from "../../scripts/trigger/sign.ts";
 import { startReceiver } from "../support/receiver.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { connect } from "../support/tables.ts";
+import { type FaultyApi, startFaultyApi } from "./faulty_api.ts";
 import { gatewayTo } from "./gateway.ts";
+import {
+  type HostileEndpoint,
+  startHostileEndpoint,
+} from "./hostile_endpoint.ts";
 import { startTrickle, type Trickle } from "./trickle.ts";
 
 /** Secrets that are easy to find where they must not be. */
@@ -37,9 +42,13 @@ export interface Stage extends AsyncDisposable {
   readonly stripe: Endpoint;
   readonly hex: Endpoint;
   readonly standard: Endpoint;
+  /** Provider A's, on a receiver that reaches the database by the faulty API. */
+  readonly behindFaults: Endpoint;
+  readonly faultyApi: FaultyApi;
   /** The first receiver's URL, through the gateway. */
   readonly gatewayUrl: string;
   readonly trickle: Trickle;
+  readonly hostileEndpoint: HostileEndpoint;
 }
 
 /** A row of the catalogue: its number, what comes in, and the test of it. */
@@ -54,9 +63,10 @@ export function endpoints({ stripe, hex, standard }: Stage): Endpoint[] {
   return [stripe, hex, standard];
 }
 
-/** Starts two receivers: there are three schemes, and two providers in each. */
+/** Starts all of it. There are three schemes and two providers in a receiver. */
 export async function openStage(): Promise<Stage> {
-  const [first, second] = await Promise.all([
+  const faultyApi = await startFaultyApi();
+  const [first, second, behindFaults] = await Promise.all([
     startReceiver({
       env: {
         PROVIDER_A_SIGNING_SECRET: SECRETS.stripe,
@@ -69,10 +79,17 @@ export async function openStage(): Promise<Stage> {
         PROVIDER_A_SIGNATURE_SCHEME: "standard-webhooks",
       },
     }),
+    startReceiver({
+      env: {
+        PROVIDER_A_SIGNING_SECRET: SECRETS.stripe,
+        SUPABASE_URL: faultyApi.url,
+      },
+    }),
   ]);
   const sql = connect();
   const gateway = await gatewayTo(first);
   const trickle = await startTrickle();
+  const hostileEndpoint = await startHostileEndpoint();
   return {
     sql,
     stripe: stripeEndpoint(first),
@@ -84,13 +101,19 @@ export async function openStage(): Promise<Stage> {
       header: "webhook-signature",
       secret: SECRETS["standard-webhooks"],
     },
+    behindFaults: stripeEndpoint(behindFaults),
+    faultyApi,
     gatewayUrl: gateway.url,
     trickle,
+    hostileEndpoint,
     [Symbol.asyncDispose]: async () => {
+      await hostileEndpoint[Symbol.asyncDispose]();
       await trickle[Symbol.asyncDispose]();
       await gateway[Symbol.asyncDispose]();
-      await first[Symbol.asyncDispose]();
-      await second[Symbol.asyncDispose]();
+      await Promise.all(
+        [first, second, behindFaults].map((one) => one[Symbol.asyncDispose]()),
+      );
+      await faultyApi[Symbol.asyncDispose]();
       await sql.end();
     },
   };

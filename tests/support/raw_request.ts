@@ -54,13 +54,19 @@ export async function answered(
   return answer;
 }
 
-/** Sends a request, or the beginning of one, and goes away. */
+/**
+ * Sends a request, or the beginning of one, and goes away.
+ *
+ * @param options.after Awaited before it goes.
+ */
 export async function abandonedRequest(
   url: string,
   request: RawRequest,
+  { after = () => Promise.resolve() }: { after?: () => Promise<void> } = {},
 ): Promise<void> {
   using connection = await connectTo(url);
   await send(connection, request);
+  await after();
 }
 
 /**

@@ -1,0 +1,99 @@
+import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
+import { connect } from "../support/tables.ts";
+import {
+  type OutboxRow,
+  outboxRow,
+  oweNotifications,
+  startWorker,
+} from "../support/worker.ts";
+
+/** What became of a notification that was answered so. */
+export interface SeenAnswer {
+  readonly answer: string;
+  readonly row: OutboxRow;
+  readonly arrivals: number;
+  /** Seconds to the next attempt, from the end of the turn. */
+  readonly waits: number;
+}
+
+/** A turn of a worker whose notifications are all answered badly. */
+export interface HostileEndpoint {
+  readonly seen: Promise<SeenAnswer[]>;
+  readonly figures: Promise<{ took: number; redirected: number; log: string }>;
+}
+
+/** The time limit of an attempt, and some more. */
+const HANGS_FOR = 11_000;
+
+const ANSWERS: Readonly<Record<string, () => Response | Promise<Response>>> = {
+  "302": () => redirect(302),
+  "307": () => redirect(307),
+  "400": () => new Response("", { status: 400 }),
+  "401": () => new Response("", { status: 401 }),
+  "404": () => new Response("", { status: 404 }),
+  "410": () => new Response("", { status: 410 }),
+  "429": () => new Response("", { status: 429, headers: retryAfter("3600") }),
+  "500": () => new Response("", { status: 500 }),
+  "503": () => new Response("", { status: 503, headers: retryAfter("x") }),
+  "hangs": () => late(),
+};
+
+let elsewhere = "";
+
+/** Starts a worker and lets it take a turn, which lasts as long as it may. */
+export async function startHostileEndpoint(): Promise<
+  HostileEndpoint & AsyncDisposable
+> {
+  const sql = connect();
+  const endpoint = startNotifiedEndpoint();
+  const other = startNotifiedEndpoint();
+  elsewhere = other.env.NOTIFICATION_URL ?? "";
+  const worker = await startWorker(endpoint.env);
+  const names = Object.keys(ANSWERS);
+  const events = await oweNotifications(sql, { count: names.length });
+  endpoint.answerWith(({ eventId }) =>
+    ANSWERS[names[events.indexOf(eventId)] ?? ""]?.() ?? new Response("OK")
+  );
+
+  const started = Date.now();
+  const turn = worker.wake().then(() => Date.now());
+  const seen = turn.then((ended) =>
+    Promise.all(names.map(async (answer, place) => {
+      const event = events[place] ?? "";
+      const row = await outboxRow(sql, event);
+      const waits = (row.next_attempt_at.getTime() - ended) / 1_000;
+      return { answer, row, arrivals: endpoint.about(event).length, waits };
+    }))
+  );
+  const figures = turn.then((ended) => ({
+    took: ended - started,
+    redirected: other.arrivals.length + other.refused.length,
+    log: worker.output(),
+  }));
+  // What goes wrong is told by the test that awaits them.
+  seen.catch(() => {});
+  figures.catch(() => {});
+  return {
+    seen,
+    figures,
+    [Symbol.asyncDispose]: async () => {
+      await worker[Symbol.asyncDispose]();
+      await endpoint[Symbol.asyncDispose]();
+      await other[Symbol.asyncDispose]();
+      await sql.end();
+    },
+  };
+}
+
+function redirect(status: number): Response {
+  return new Response("", { status, headers: { location: elsewhere } });
+}
+
+function retryAfter(value: string): HeadersInit {
+  return { "retry-after": value };
+}
+
+async function late(): Promise<Response> {
+  await new Promise((resolve) => setTimeout(resolve, HANGS_FOR));
+  return new Response("OK");
+}

@@ -1,0 +1,99 @@
+/** Rows 61 to 63: the other side, where notifications go. */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { serveFunction } from "../support/serve_function.ts";
+import {
+  NOTIFICATION_SECRET,
+  startNotifiedEndpoint,
+} from "../support/notified_endpoint.ts";
+import {
+  makeDue,
+  outboxRow,
+  oweNotifications,
+  startWorker,
+} from "../support/worker.ts";
+import type { Row } from "./stage.ts";
+
+const REFUSED_URLS = [
+  "http://example.com/hook",
+  "http://169.254.169.254/latest",
+  "http://localhost.example.com/hook",
+  "ftp://127.0.0.1/hook",
+  "https://user:CATALOGUEpassword@example.com/hook",
+  "https://CATALOGUEuser@example.com/hook",
+  "CATALOGUE no url",
+];
+
+export const ROWS_61_TO_63: readonly Row[] = [
+  {
+    row: 61,
+    input: "NOTIFICATION_URL not https and not loopback, or with credentials",
+    check: async () => {
+      await Promise.all(REFUSED_URLS.map(async (url) => {
+        const starting = () =>
+          serveFunction("billing-worker", {
+            env: {
+              NOTIFICATION_URL: url,
+              NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET,
+            },
+          });
+        const { message } = await assertRejects(
+          starting,
+          Error,
+          "Cannot start",
+        );
+        assert(message.includes("NOTIFICATION_URL must"), message);
+        assert(!message.includes("CATALOGUE"), message);
+        assert(!message.includes(NOTIFICATION_SECRET), message);
+      }));
+    },
+  },
+  {
+    row: 62,
+    input: "the notified endpoint redirects, hangs, answers 4xx/5xx/429, 410",
+    check: async ({ hostileEndpoint }) => {
+      for (
+        const { answer, row, arrivals, waits } of await hostileEndpoint.seen
+      ) {
+        assertEquals([answer, arrivals, row.attempts], [answer, 1, 1]);
+        assertEquals(row.status, answer === "410" ? "dead" : "pending", answer);
+        assertEquals(row.sent_at, null);
+        assert(row.last_error, answer);
+        const [least, most] = answer === "429" ? [3_500, 3_605] : [4, 6];
+        if (row.status !== "pending") continue;
+        assert(waits > least && waits < most, `${answer}: again in ${waits} s`);
+      }
+      const { took, redirected, log } = await hostileEndpoint.figures;
+      assert(took > 9_500 && took < 13_000, `The turn took ${took} ms`);
+      assertEquals(redirected, 0, "A redirect was followed");
+      assert(!log.includes(NOTIFICATION_SECRET.slice("whsec_".length)), log);
+    },
+  },
+  {
+    row: 63,
+    input: "crash after sending, before marking",
+    check: async ({ sql }) => {
+      await using endpoint = startNotifiedEndpoint();
+      const killed = await startWorker(endpoint.env);
+      await using next = await startWorker(endpoint.env);
+      const [event] = await oweNotifications(sql);
+      const held = Promise.withResolvers<Response>();
+      endpoint.answerWith(() => held.promise);
+      const call = killed.wake().catch(() => "cut off");
+      await endpoint.arrived(event);
+      await killed.kill();
+      assertEquals(await call, "cut off");
+      held.resolve(new Response("OK"));
+      assertEquals((await outboxRow(sql, event)).status, "pending");
+
+      endpoint.answerWith(() => new Response("OK"));
+      await makeDue(sql, event);
+      await next.wake();
+      const { id, status, attempts } = await outboxRow(sql, event);
+      assertEquals([status, attempts], ["sent", 2]);
+      assertEquals(endpoint.about(event).map((arrival) => arrival.id), [
+        id,
+        id,
+      ]);
+    },
+  },
+];
