@@ -10,12 +10,14 @@
  */
 import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "./stack/roles.ts";
 import { startStack } from "./stack/start_stack.ts";
+import { reportCatalogue } from "./test/catalogue_coverage.ts";
 import { EDGE_DENO_VERSION, edgeDenoPath } from "./test/edge_deno.ts";
 import { runStep, type StepResult } from "./test/run_step.ts";
 
 const STACK_TESTS = [
   "tests/pgtap.test.ts",
   "tests/integration",
+  "tests/catalogue",
   "tests/property",
   "tests/faults",
   "tests/deploy",
@@ -32,7 +34,7 @@ if (import.meta.main) {
 }
 
 async function testAll(): Promise<StepResult[]> {
-  return [
+  const results = [
     await runStep("formatting", { args: ["fmt", "--check"] }),
     await runStep("lint", { args: ["lint"] }),
     await runStep("types", { args: ["check"] }),
@@ -41,11 +43,13 @@ async function testAll(): Promise<StepResult[]> {
       { name: "tests on the stack", files: STACK_TESTS },
       {
         name: `integration tests, served by Deno ${EDGE_DENO_VERSION}`,
-        files: ["tests/integration"],
+        files: ["tests/integration", "tests/catalogue"],
         denoPath: await edgeDenoPath(),
       },
     ]),
   ];
+  const passed = results.flatMap(({ passedTests }) => passedTests);
+  return [...results, reportCatalogue(passed)];
 }
 
 /** Runs test files against a stack that is started for them. */

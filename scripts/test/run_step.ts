@@ -2,11 +2,16 @@
 export interface StepResult {
   readonly passed: number;
   readonly failed: number;
+  /** The names of the tests that passed, where the step ran tests. */
+  readonly passedTests: readonly string[];
 }
 
 /** The last line that `deno test` prints, with or without steps and filters. */
 const SUMMARY =
   /^(?:ok|FAILED) \| (\d+) passed(?: \([^)]*\))? \| (\d+) failed/m;
+
+/** The last line of a test that passed, whatever it printed before. */
+const PASSED_TEST = /^(.+) \.\.\. ok \(/gm;
 
 // deno-lint-ignore no-control-regex -- the escapes that colour a terminal
 const COLOURS = /\x1b\[[0-9;]*m/g;
@@ -42,12 +47,16 @@ export async function runStep(
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(`== ${name}: ${success ? "ok" : "FAILED"} (${seconds} s)`);
 
-  const summary = output.replaceAll(COLOURS, "").match(SUMMARY);
-  if (summary === null) return { passed: +success, failed: +!success };
+  const plain = output.replaceAll(COLOURS, "");
+  const summary = plain.match(SUMMARY);
+  if (summary === null) {
+    return { passed: +success, failed: +!success, passedTests: [] };
+  }
   const failed = Number(summary[2]);
   return {
     passed: Number(summary[1]),
     // A run may fail without a failed test: a leak, or an error outside of one.
     failed: failed === 0 && !success ? 1 : failed,
+    passedTests: [...plain.matchAll(PASSED_TEST)].map(([, name = ""]) => name),
   };
 }
