@@ -1,0 +1,52 @@
+import { type Finding, ok, red, skipped } from "./finding.ts";
+import { probe, type Tools } from "./probe.ts";
+
+/** Whether events have failed that nobody has settled yet. */
+export async function checkFailures(
+  projectUrl: string,
+  { secretKey, tools }: { secretKey: string | undefined; tools: Tools },
+): Promise<Finding> {
+  if (secretKey === undefined) return skipped("needs --secret-key");
+  const answer = await probe(`${projectUrl}/rest/v1/billing_health`, {
+    init: {
+      headers: secretKey.startsWith("sb_")
+        ? { apikey: secretKey }
+        : { apikey: secretKey, authorization: `Bearer ${secretKey}` },
+    },
+    tools,
+  });
+  if ("fault" in answer) {
+    return red(
+      `the REST API cannot be reached: ${answer.fault}`,
+      "Is --project-url the project's address?",
+    );
+  }
+  if (answer.status !== 200) return red(...refusal(answer.status));
+  const [health] = JSON.parse(answer.body) as [
+    { open_failures: number; oldest_open_failure: string | null },
+  ];
+  return health.open_failures === 0 ? ok("none is open") : red(
+    `${health.open_failures} open, the oldest since ${health.oldest_open_failure}`,
+    "select * from public.open_failures; docs/runbook.md says what to do by error code",
+  );
+}
+
+function refusal(status: number): [text: string, todo: string] {
+  switch (status) {
+    case 401:
+      return [
+        "the REST API refuses the secret key",
+        "Take one that begins with sb_secret_ (dashboard, Project Settings, API Keys)",
+      ];
+    case 404:
+      return [
+        "there is no view billing_health",
+        "supabase db push, then in the SQL editor: notify pgrst, 'reload schema';",
+      ];
+    default:
+      return [
+        `the REST API answered ${status}`,
+        "Is the schema public among the exposed ones (dashboard, Project Settings, Data API)?",
+      ];
+  }
+}

@@ -1,0 +1,71 @@
+import type { Environment } from "../stack/environment.ts";
+import {
+  type ProviderName,
+  providerSettings,
+} from "../trigger/provider_settings.ts";
+import { signatureHeaders } from "../trigger/sign.ts";
+import { type Finding, ok, red } from "./finding.ts";
+import { probe, type Tools } from "./probe.ts";
+
+/**
+ * Whether an event that is signed as the provider does is acknowledged. Its
+ * type is one that the receiver does not handle, so nothing is stored.
+ */
+export async function checkSigned(
+  { url, provider, env }: {
+    url: string;
+    provider: ProviderName;
+    env: Environment;
+  },
+  tools: Tools,
+): Promise<Finding> {
+  const timestamp = Math.floor(tools.now() / 1000);
+  const body = JSON.stringify(pingEvent(timestamp));
+  let headers: Record<string, string>;
+  try {
+    const settings = providerSettings(env, provider);
+    headers = await signatureHeaders({ ...settings, body, timestamp });
+  } catch (error) {
+    return red("not sent", (error as Error).message.replace(/\.$/, ""));
+  }
+  const answer = await probe(url, {
+    init: {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body,
+    },
+    tools,
+  });
+  if ("fault" in answer) {
+    return red(
+      `no answer: ${answer.fault}`,
+      "Run this again; if it stays so, look at the function's log",
+    );
+  }
+  if (answer.status === 200 && answer.body === "OK") {
+    return ok(`acknowledged with 200, for provider ${provider}`);
+  }
+  return red(`answered ${answer.status}`, todoFor(answer.status, provider));
+}
+
+function pingEvent(created: number) {
+  return {
+    id: `evt_doctor_${crypto.randomUUID()}`,
+    object: "event",
+    type: "doctor.ping",
+    created,
+    data: { object: {} },
+  };
+}
+
+function todoFor(status: number, provider: ProviderName): string {
+  const name = `PROVIDER_${provider.toUpperCase()}`;
+  switch (status) {
+    case 401:
+      return `Give this command the deployment's secret, header and scheme: ${name}_SIGNING_SECRET=... ${name}_SIGNATURE_HEADER=... deno task doctor ...; if they are the same, look at the clock above, and set them anew with supabase secrets set`;
+    case 500:
+      return `supabase secrets set ${name}_SIGNING_SECRET=...: it is missing or malformed there`;
+    default:
+      return "The function's log says why (dashboard, Edge Functions, billing-webhook, Logs)";
+  }
+}

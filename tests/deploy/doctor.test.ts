@@ -1,0 +1,241 @@
+/**
+ * The doctor on a deployment that works, and on one that is broken on purpose,
+ * part by part.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import postgres from "postgres";
+import type { Finding } from "../../scripts/doctor/finding.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
+import { createDatabase } from "../../scripts/stack/databases.ts";
+import { uniqueId } from "../fixtures/unique_id.ts";
+import { freePort } from "../support/free_port.ts";
+import { connect, rowCounts } from "../support/tables.ts";
+import { setting } from "../support/test_environment.ts";
+import { startDoctorStage } from "./doctor_stage.ts";
+
+const migrationFiles = [
+  ...Deno.readDirSync(new URL("../../supabase/migrations", import.meta.url)),
+].map(({ name }) => name).sort();
+
+const ALL = [
+  "endpoint",
+  "unsigned event",
+  "clock",
+  "signed event",
+  "worker",
+  "worker's key",
+  "failures",
+  "database",
+  "migrations",
+  "schedule",
+];
+
+const sql = connect();
+const stage = await startDoctorStage({ migrationFiles });
+const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
+const other = await createDatabase(port, { name: "doctor" });
+const otherSql = postgres(other.url, { max: 1, onnotice() {} });
+
+Deno.test.beforeEach(async () => {
+  // Other tests have left failures open.
+  await sql`
+    select public.resolve_failed_event(f.event_id, 'Left by a test', 'doctor')
+    from public.failed_events f where f.resolved_at is null`;
+});
+Deno.test.afterAll(async () => {
+  await stage[Symbol.asyncDispose]();
+  await otherSql.end();
+  await sql.end();
+});
+
+/** The names of what is red; each says what to do. */
+function redOnes(findings: Record<string, Finding>): string[] {
+  return Object.entries(findings).filter(([, finding]) => {
+    if (finding.state !== "red") return false;
+    assert(finding.todo.length > 10, JSON.stringify(finding));
+    return true;
+  }).map(([name]) => name);
+}
+
+Deno.test("a deployment that works is green, and nothing is stored", async () => {
+  const before = await rowCounts(sql);
+  const findings = await stage.look();
+  assertEquals(Object.keys(findings), ALL);
+  assertEquals(
+    Object.entries(findings).filter(([name, { state }]) =>
+      state !== (name === "schedule" ? "skipped" : "ok")
+    ),
+    [],
+  );
+  assert(findings.schedule?.text.includes("the local stack wakes the worker"));
+  assertEquals(await rowCounts(sql), before);
+});
+
+Deno.test("a closed port is red, and what hangs on it is not looked at", async () => {
+  const url = `http://127.0.0.1:${freePort()}/functions/v1/billing-webhook`;
+  const findings = await stage.look({ target: { url } });
+  assertEquals(redOnes(findings), ["endpoint"]);
+  assertEquals(findings["signed event"]?.state, "skipped");
+});
+
+Deno.test("a wrong path is red", async () => {
+  const url = `${stage.projectUrl}/functions/v1/billing-webhooks`;
+  assertEquals(redOnes(await stage.look({ target: { url } })), ["endpoint"]);
+});
+
+Deno.test("a receiver behind verify_jwt is red", async () => {
+  const findings = await stage.look({
+    instead: (path) =>
+      path.startsWith("/functions/")
+        ? Response.json({ message: "Missing authorization header" }, {
+          status: 401,
+        })
+        : undefined,
+  });
+  assertEquals(redOnes(findings), ["unsigned event", "signed event", "worker"]);
+});
+
+Deno.test("another secret than the deployment's is red", async () => {
+  const env = { PROVIDER_A_SIGNING_SECRET: "whsec_of_somebody_else" };
+  const findings = await stage.look({ here: { env } });
+  assertEquals(redOnes(findings), ["signed event"]);
+  assert(findings["signed event"]?.text.includes("401"));
+});
+
+Deno.test("no secret at all is red", async () => {
+  const findings = await stage.look({ here: { env: {} } });
+  assertEquals(redOnes(findings), ["signed event"]);
+});
+
+for (
+  const [way, shift] of [["ahead", 400_000], ["behind", -400_000]] as const
+) {
+  Deno.test(`a clock that is ${way} is red, and so is what it signs`, async () => {
+    const findings = await stage.look({
+      tools: { now: () => Date.now() + shift },
+    });
+    assertEquals(redOnes(findings), ["clock", "signed event"]);
+    assert(findings.clock?.text.includes(way), findings.clock?.text);
+  });
+}
+
+Deno.test("a project without the worker is red", async () => {
+  const findings = await stage.look({
+    instead: (path) =>
+      path.endsWith("/billing-worker")
+        ? new Response("Not Found", { status: 404 })
+        : undefined,
+  });
+  assertEquals(redOnes(findings), ["worker"]);
+});
+
+Deno.test("a worker that lets strangers in is red", async () => {
+  const findings = await stage.look({
+    instead: (path) =>
+      path.endsWith("/billing-worker") ? new Response("OK") : undefined,
+  });
+  assertEquals(redOnes(findings), ["worker"]);
+});
+
+Deno.test("a wrong secret key is red", async () => {
+  const findings = await stage.look({ target: { secretKey: "sb_secret_x" } });
+  assertEquals(redOnes(findings), ["worker's key", "failures"]);
+});
+
+Deno.test("an open failure is red, with its count", async () => {
+  await sql`
+    select public.record_failed_event(
+      'a', ${uniqueId("evt")}, '{}', 'utf-8', 'event_invalid', 'No id')`;
+  const findings = await stage.look();
+  assertEquals(redOnes(findings), ["failures"]);
+  assert(findings.failures?.text.startsWith("1 open, the oldest since 20"));
+});
+
+Deno.test("a database that does not answer is red", async () => {
+  const dbUrl = `postgresql://postgres:postgres@127.0.0.1:${freePort()}/x`;
+  const findings = await stage.look({ target: { dbUrl } });
+  assertEquals(redOnes(findings), ["database"]);
+  assertEquals(findings.migrations?.state, "skipped");
+});
+
+Deno.test("a migration that was not applied is red, by its version", async () => {
+  const files = [...migrationFiles, "20991231000000_next.sql"];
+  const findings = await stage.look({ here: { migrationFiles: files } });
+  assertEquals(redOnes(findings), ["migrations"]);
+  assert(findings.migrations?.text.includes("1 of"));
+  assert(findings.migrations?.text.includes("20991231000000"));
+});
+
+Deno.test("a database without migrations is red", async () => {
+  const findings = await stage.look({ target: { dbUrl: other.url } });
+  assertEquals(redOnes(findings), ["migrations"]);
+});
+
+Deno.test("the schedule is red until it wakes this project's worker", async () => {
+  const project = "https://abcdefghijklmnopqrst.supabase.co";
+  async function look() {
+    const findings = await stage.look({
+      target: { dbUrl: other.url, projectUrl: project, secretKey: undefined },
+      tools: {
+        // The project is not there, the endpoint is.
+        fetch: (input, init) =>
+          String(input).startsWith(project)
+            ? Promise.resolve(new Response("", { status: 404 }))
+            : fetch(input, init),
+      },
+    });
+    return findings.schedule;
+  }
+  assertEquals((await look())?.text, "pg_cron is not there");
+
+  // Stand-ins with the columns of pg_cron and Vault.
+  await otherSql`create schema cron`;
+  await otherSql`create table cron.job (jobname text, active boolean)`;
+  await otherSql`create schema vault`;
+  await otherSql`
+    create table vault.decrypted_secrets (name text, decrypted_secret text)`;
+  assertEquals(
+    (await look())?.text,
+    "no active job billing-worker and billing-prune",
+  );
+
+  await otherSql`
+    insert into cron.job values ('billing-worker', false), ('billing-prune', true)`;
+  assertEquals((await look())?.text, "no active job billing-worker");
+
+  await otherSql`update cron.job set active = true`;
+  assertEquals(
+    (await look())?.text,
+    "it wakes nobody, not this project's worker",
+  );
+
+  await otherSql`
+    insert into vault.decrypted_secrets
+    values ('billing_worker_url', ${`${project}/functions/v1/billing-worker`})`;
+  assertEquals((await look())?.state, "ok");
+});
+
+Deno.test("the command prints a line for each, and its exit status tells", async () => {
+  const url = `${stage.projectUrl}/functions/v1/billing-webhook`;
+  await stage.look(); // nothing is answered by something else any more
+  const green = await command(["--url", url]);
+  assertEquals(green.code, 0, green.text);
+  assert(green.text.endsWith("5 ok, 0 red, 4 skipped\n"), green.text);
+
+  const red = await command(["--url", `${url}s`]);
+  assertEquals(red.code, 1, red.text);
+  assert(/^red +endpoint .* answered 404\. /.test(red.text), red.text);
+
+  assertEquals((await command(["--url", "nowhere"])).code, 2);
+});
+
+async function command(args: string[]) {
+  const script = new URL("../../scripts/doctor.ts", import.meta.url).pathname;
+  const { code, stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", script, ...args],
+    env: LOCAL_SIGNING_SECRETS,
+  }).output();
+  return { code, text: new TextDecoder().decode(stdout) };
+}

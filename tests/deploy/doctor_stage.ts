@@ -1,0 +1,85 @@
+import type { DoctorArguments } from "../../scripts/doctor/arguments.ts";
+import { examine, type Surroundings } from "../../scripts/doctor/examine.ts";
+import type { Finding } from "../../scripts/doctor/finding.ts";
+import type { Tools } from "../../scripts/doctor/probe.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
+import { localKeys } from "../../scripts/stack/keys.ts";
+import { serveFunction } from "../support/serve_function.ts";
+import { setting } from "../support/test_environment.ts";
+
+/** What answers instead of the deployment, for a path; or nothing. */
+export type Instead = (path: string) => Response | undefined;
+
+/** A deployment to look at, with both functions behind one address. */
+export interface DoctorStage extends AsyncDisposable {
+  readonly projectUrl: string;
+  /** Looks at it, with what is given changed; findings by name. */
+  look(changes?: {
+    target?: Partial<DoctorArguments>;
+    here?: Partial<Surroundings>;
+    tools?: Partial<Tools>;
+    instead?: Instead;
+  }): Promise<Record<string, Finding>>;
+}
+
+/** Serves both functions, and the REST API of the stack under test. */
+export async function startDoctorStage(
+  { migrationFiles }: { migrationFiles: readonly string[] },
+): Promise<DoctorStage> {
+  await using opened = new AsyncDisposableStack();
+  const webhook = opened.use(
+    await serveFunction("billing-webhook", { env: {} }),
+  );
+  const worker = opened.use(await serveFunction("billing-worker", { env: {} }));
+  let instead: Instead = () => undefined;
+
+  function targetOf(path: string): string | undefined {
+    if (path === "/functions/v1/billing-webhook") return webhook.url;
+    if (path === "/functions/v1/billing-worker") return worker.url;
+    if (path.startsWith("/rest/v1/")) return setting("TEST_API_URL") + path;
+    return undefined;
+  }
+
+  const server = opened.use(
+    Deno.serve(
+      { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+      async (request) => {
+        const path = new URL(request.url).pathname;
+        const target = targetOf(path);
+        return instead(path) ??
+          (target === undefined
+            ? new Response("Not Found", { status: 404 })
+            : await forward(request, target));
+      },
+    ),
+  );
+  const projectUrl = `http://127.0.0.1:${server.addr.port}`;
+  const { secret } = await localKeys();
+  const owned = opened.move();
+
+  return {
+    projectUrl,
+    async look(changes = {}) {
+      instead = changes.instead ?? (() => undefined);
+      const findings = examine({
+        url: `${projectUrl}/functions/v1/billing-webhook`,
+        projectUrl,
+        secretKey: secret,
+        dbUrl: setting("TEST_DATABASE_URL"),
+        provider: "a",
+        ...changes.target,
+      }, {
+        here: { env: LOCAL_SIGNING_SECRETS, migrationFiles, ...changes.here },
+        tools: { fetch, now: Date.now, ...changes.tools },
+      });
+      return Object.fromEntries(await Array.fromAsync(findings));
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+async function forward(request: Request, target: string): Promise<Response> {
+  const { method, headers } = request;
+  const body = method === "POST" ? await request.bytes() : null;
+  return await fetch(target, { method, headers, body });
+}
