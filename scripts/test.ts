@@ -1,10 +1,12 @@
 /**
  * `deno task test`: the whole gate, on the real parts.
  *
- * Formatting, lint and types; unit tests; then a stack of its own on free
- * ports, with the tests that need it; then the integration tests once more,
- * with the function served by the Deno that Supabase's runtime is built on.
- * With arguments, only the named test files or folders run.
+ * Formatting, lint and types; unit tests; then the tests that need a stack, in
+ * two lanes side by side, each on a stack of its own on free ports: what keeps
+ * the processor busy in one, what waits for processes and time limits in the
+ * other. The integration tests run twice, the second time with the functions
+ * served by the Deno that Supabase's runtime is built on. With arguments, only
+ * the named test files or folders run.
  *
  * @module
  */
@@ -14,18 +16,12 @@ import { reportCatalogue } from "./test/catalogue_coverage.ts";
 import { EDGE_DENO_VERSION, edgeDenoPath } from "./test/edge_deno.ts";
 import { runStep, type StepResult } from "./test/run_step.ts";
 
-const STACK_TESTS = [
-  "tests/pgtap.test.ts",
-  "tests/integration",
-  "tests/catalogue",
-  "tests/property",
-  "tests/faults",
-  "tests/deploy",
-];
+const BUSY_TESTS = ["tests/pgtap.test.ts", "tests/property", "tests/faults"];
+const WAITING_TESTS = ["tests/integration", "tests/catalogue"];
 
 if (import.meta.main) {
   const results = Deno.args.length > 0
-    ? await testOnStack([{ name: "tests", files: Deno.args }])
+    ? await testOnStack([{ name: "tests", files: Deno.args }], {})
     : await testAll();
   const passed = results.reduce((sum, result) => sum + result.passed, 0);
   const failed = results.reduce((sum, result) => sum + result.failed, 0);
@@ -39,30 +35,46 @@ async function testAll(): Promise<StepResult[]> {
     await runStep("lint", { args: ["lint"] }),
     await runStep("types", { args: ["check"] }),
     await runStep("unit tests", { args: testArguments(["tests/unit"]) }),
-    ...await testOnStack([
-      { name: "tests on the stack", files: STACK_TESTS },
-      {
-        name: `integration tests, served by Deno ${EDGE_DENO_VERSION}`,
-        files: ["tests/integration", "tests/catalogue"],
-        denoPath: await edgeDenoPath(),
-      },
-    ]),
+    ...await testInLanes(await edgeDenoPath()),
   ];
   const passed = results.flatMap(({ passedTests }) => passedTests);
   return [...results, reportCatalogue(passed)];
 }
 
+async function testInLanes(edgeDeno: string): Promise<StepResult[]> {
+  const lanes: Run[][] = [
+    [
+      { name: "SQL, properties and faults", files: BUSY_TESTS },
+      { name: "deployment", files: ["tests/deploy"] },
+    ],
+    [
+      { name: "integration and catalogue", files: WAITING_TESTS },
+      {
+        name: `the same, served by Deno ${EDGE_DENO_VERSION}`,
+        files: WAITING_TESTS,
+        denoPath: edgeDeno,
+      },
+    ],
+  ];
+  const results = await Promise.all(
+    lanes.map((runs) => testOnStack(runs, { isBeside: true })),
+  );
+  return results.flat();
+}
+
+type Run = { name: string; files: string[]; denoPath?: string };
+
 /** Runs test files against a stack that is started for them. */
 async function testOnStack(
-  runs: { name: string; files: string[]; denoPath?: string }[],
+  runs: readonly Run[],
+  { isBeside = false }: { isBeside?: boolean },
 ): Promise<StepResult[]> {
-  console.log("\n== stack");
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
   const stack = await startStack({
     dataDir,
     functions: false,
     fsync: false,
-    onProgress: console.log,
+    onProgress: (text) => console.log(`stack: ${text}`),
   });
   const interrupted = () => stack.stop().finally(() => Deno.exit(130));
   Deno.addSignalListener("SIGINT", interrupted);
@@ -75,6 +87,7 @@ async function testOnStack(
     for (const { name, files, denoPath } of runs) {
       results.push(
         await runStep(name, {
+          isBeside,
           args: testArguments(files),
           env: {
             TEST_DATABASE_URL: stack.dbUrl,

@@ -22,13 +22,19 @@ const COLOURS = /\x1b\[[0-9;]*m/g;
  *
  * @param name Shown above the step's output.
  * @param options.env On top of the environment.
+ * @param options.isBeside Another step runs at the same time: what this one
+ * prints comes in one piece, when it is done.
  */
 export async function runStep(
   name: string,
-  { args, env = {} }: { args: string[]; env?: Record<string, string> },
+  { args, env = {}, isBeside = false }: {
+    args: string[];
+    env?: Record<string, string>;
+    isBeside?: boolean;
+  },
 ): Promise<StepResult> {
   const started = performance.now();
-  console.log(`\n== ${name}`);
+  console.log(`\n== ${name}${isBeside ? ": started" : ""}`);
   const child = new Deno.Command(Deno.execPath(), {
     args,
     env: { ...(Deno.stdout.isTerminal() ? { FORCE_COLOR: "1" } : {}), ...env },
@@ -40,10 +46,11 @@ export async function runStep(
   let output = "";
   const decoder = new TextDecoder();
   for await (const chunk of child.stdout) {
-    await Deno.stdout.write(chunk);
+    if (!isBeside) await Deno.stdout.write(chunk);
     output += decoder.decode(chunk, { stream: true });
   }
   const { success } = await child.status;
+  if (isBeside) console.log(output.trimEnd());
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(`== ${name}: ${success ? "ok" : "FAILED"} (${seconds} s)`);
 
