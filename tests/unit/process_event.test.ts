@@ -53,6 +53,7 @@ interface Answers {
 async function process(
   body: string | Uint8Array<ArrayBuffer>,
   answers: Answers = {},
+  instead: Partial<Parameters<typeof processEvent>[1]> = {},
 ) {
   const calls: Call[] = [];
   const lines: unknown[][] = [];
@@ -88,6 +89,7 @@ async function process(
     wakeWorker: () => wakes++,
     now,
     known,
+    ...instead,
   });
   await result.catch(() => {});
   return { result, calls, lines, known, wakes };
@@ -309,4 +311,15 @@ Deno.test("processEvent() tries a broken connection once more before it files", 
     "apply_billing_events",
     "apply_billing_events",
   ]);
+});
+
+Deno.test("processEvent() files nothing while the receiver is overloaded, and knows the event", async () => {
+  const { result, calls, known } = await process(DELETION, {}, {
+    apply: () =>
+      Promise.reject(new DeliveryError("overloaded", "Too many wait")),
+  });
+  const error = await assertRejects(() => result, DeliveryError);
+  assertEquals(error.code, "overloaded");
+  assertEquals(calls, []);
+  assertEquals(known.event_id, "evt_1");
 });

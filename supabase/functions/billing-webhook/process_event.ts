@@ -28,7 +28,8 @@ interface Options {
  * Parses the event of a verified delivery and applies it.
  *
  * @throws {DeliveryError} After the failure is stored in `failed_events`; with
- * `failure_not_recorded` where that failed as well.
+ * `failure_not_recorded` where that failed as well. `overloaded` is not stored:
+ * nothing is wrong with the event.
  */
 export async function processEvent(
   { provider, body }: VerifiedDelivery,
@@ -53,6 +54,8 @@ export async function processEvent(
     known.event_id = failed.eventId;
     known.type = failed.type;
     known.body_sha256 = failed.bodyHash;
+    // One more call is what a receiver that holds too many cannot afford.
+    if (error.code === "overloaded") throw error;
     await recordFailure(error, { provider, failed, database })
       .catch((fault: unknown) => {
         throw notRecorded(error, toDeliveryError(fault));
