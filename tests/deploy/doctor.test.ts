@@ -73,6 +73,15 @@ Deno.test("a deployment that works is green, and nothing is stored", async () =>
   assertEquals(await rowCounts(sql), before);
 });
 
+Deno.test("docs/deploy.md explains each line", async () => {
+  const text = await Deno.readTextFile(
+    new URL("../../docs/deploy.md", import.meta.url),
+  );
+  const table = text.slice(text.indexOf("| Line "), text.indexOf("## 8."));
+  const names = [...table.matchAll(/^\| `([^`]+)`/gm)].map(([, name]) => name);
+  assertEquals(names, ALL);
+});
+
 Deno.test("a closed port is red, and what hangs on it is not looked at", async () => {
   const url = `http://127.0.0.1:${freePort()}/functions/v1/billing-webhook`;
   const findings = await stage.look({ target: { url } });

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import postgres from "postgres";
 import { generateTypes, TYPES_FILE } from "../../scripts/generate_types.ts";
 import { createDatabase } from "../../scripts/stack/databases.ts";
@@ -88,6 +88,17 @@ Deno.test("on a database with data the newer migrations leave it as it was, and 
     select original_payload, retry_requested_at from public.failed_events`;
   assertEquals(failure?.original_payload, { id: "evt_failed" });
   assert(failure?.retry_requested_at);
+});
+
+Deno.test("migrations that stopped half way go on there", async () => {
+  await using database = await emptyDatabase("migrated_half_way");
+  const { url, sql } = database;
+  await sql`create table public.failed_events (id text)`;
+  await assertRejects(() => migrate(url), Error, "already exists");
+  assertEquals(await appliedVersions(sql), migrationVersions().slice(0, 2));
+  await sql`drop table public.failed_events`;
+  await migrate(url);
+  assertEquals(await appliedVersions(sql), migrationVersions());
 });
 
 /** Rows in every table, put there by the functions of the time. */
