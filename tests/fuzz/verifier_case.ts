@@ -1,0 +1,264 @@
+/**
+ * Deliveries for a verifier: signed as a provider does, then changed.
+ *
+ * @module
+ */
+import { Buffer } from "node:buffer";
+import { createHmac } from "node:crypto";
+import type { SignatureScheme } from "../../scripts/trigger/sign.ts";
+import type { Dice } from "./dice.ts";
+import { mutateText } from "./mutate_text.ts";
+
+/** The receiver's clock, in Unix seconds. */
+export const NOW = 1_800_000_000;
+
+/** A delivery, and the configuration that it meets. */
+export interface VerifierCase {
+  readonly scheme: SignatureScheme;
+  /** Of the provider under test. */
+  readonly secrets: readonly string[];
+  readonly headers: Headers;
+  readonly body: Uint8Array<ArrayBuffer>;
+}
+
+/** The header that carries the signature, by scheme. */
+export const HEADERS = {
+  "stripe": "provider-a-signature",
+  "hmac-sha256-hex": "provider-b-signature",
+  "standard-webhooks": "webhook-signature",
+} as const;
+
+const PLAIN = [
+  "whsec_one_1234567890",
+  "two-1234567890",
+  "whsec_three",
+] as const;
+const STANDARD = [
+  "whsec_b25lIHNlY3JldCBvZiB0aGUgZnV6emVy",
+  "whsec_dHdvIHNlY3JldCBvZiB0aGUgZnV6emVy",
+  "whsec_dGhyZWUgc2VjcmV0cyBhbmQgbW9yZSE=",
+] as const;
+
+/** Places in the lists of secrets: one, or several while one is rotated. */
+const CONFIGURED: [number[], ...number[][]] = [
+  [0],
+  [0],
+  [1],
+  [0, 1],
+  [1, 0],
+  [2, 0, 1],
+];
+
+const TEXTS: [string, ...string[]] = [
+  '{"id":"evt_1","type":"customer.subscription.deleted"}',
+  '{ "id": "evt_2",\r\n "note": "\u00e9\u{1f600}" }\n',
+  "\ufeff{}",
+  "0",
+  "\0",
+  "",
+];
+
+type Parts = { time: string; id: string; macs: string[] };
+
+/** Makes a case: most deliveries are signed well, and then changed or not. */
+export function makeCase(
+  scheme: SignatureScheme,
+  dice: Dice,
+): VerifierCase {
+  const all = scheme === "standard-webhooks" ? STANDARD : PLAIN;
+  const secrets = dice.pick(CONFIGURED).map((place) => all[place] ?? "");
+  const body = makeBody(dice);
+  const time = String(NOW + makeAge(dice));
+  const id = dice.once(8) ? makeId(dice) : "msg_2Lh9KRb0pzN4LePd3XiA4v12Axj";
+
+  const signing = dice.once(12) ? all[dice.roll(3)] : dice.pick(
+    secrets as [string, ...string[]],
+  );
+  const mac = macOf(scheme, body, { secret: signing ?? "", time, id });
+  const parts = { time, id, macs: makeMacs(mac, { scheme, dice }) };
+  const headers = makeHeaders(scheme, parts, dice);
+  // A bit of the body, after it was signed.
+  if (body.length > 0 && dice.once(16)) {
+    const at = dice.roll(body.length);
+    body[at] = body[at]! ^ (1 << dice.roll(8));
+  }
+  return { scheme, secrets, headers, body };
+}
+
+/** The MAC of a body, as its scheme writes it. */
+export function macOf(
+  scheme: SignatureScheme,
+  body: Uint8Array | string,
+  { secret, time, id }: { secret: string; time: string; id: string },
+): string {
+  switch (scheme) {
+    case "stripe":
+      return hmac(secret, `${time}.`, body).toString("hex");
+    case "hmac-sha256-hex":
+      return hmac(secret, "", body).toString("hex");
+    case "standard-webhooks": {
+      const key = Buffer.from(secret.slice("whsec_".length), "base64");
+      return hmac(key, `${id}.${time}.`, body).toString("base64");
+    }
+  }
+}
+
+function hmac(
+  key: string | Uint8Array,
+  head: string,
+  body: Uint8Array | string,
+) {
+  return createHmac("sha256", key).update(head).update(body).digest();
+}
+
+function makeBody(dice: Dice): Uint8Array<ArrayBuffer> {
+  if (dice.once(6)) {
+    const length = dice.roll(40);
+    return Uint8Array.from({ length }, () => dice.roll(256));
+  }
+  return new TextEncoder().encode(dice.pick(TEXTS));
+}
+
+/** Seconds from now: near, at the limits, or far. */
+function makeAge(dice: Dice): number {
+  if (dice.once(4)) return dice.pick([299, 300, 301, -299, -300, -301]);
+  if (dice.once(12)) return dice.pick([-NOW, -86_400, 3_600, 315_360_000]);
+  return dice.roll(598) - 299;
+}
+
+function makeId(dice: Dice): string {
+  return dice.pick([
+    "msg.1",
+    `msg_1.${NOW}`,
+    "a b",
+    "a,b",
+    "caf\u00e9",
+    "i".repeat(255),
+    "i".repeat(256),
+    "1",
+    "",
+  ]);
+}
+
+/** One MAC, or several: other ones before and behind it, or it alone. */
+function makeMacs(
+  mac: string,
+  { scheme, dice }: { scheme: SignatureScheme; dice: Dice },
+): string[] {
+  const other = scheme === "standard-webhooks"
+    ? `${"A".repeat(43)}=`
+    : "0".repeat(64);
+  switch (dice.roll(10)) {
+    case 0:
+      return [other, mac];
+    case 1:
+      return [mac, other];
+    case 2:
+      return [...Array<string>(dice.roll(12)).fill(other), mac];
+    case 3:
+      // The first characters are right, or the last.
+      return [mac.slice(0, 32) + other.slice(32)];
+    case 4:
+      return [other.slice(0, 32) + mac.slice(32)];
+    case 5:
+      return dice.once(4) ? [] : [mutateText(mac, dice)];
+    default:
+      return [mac];
+  }
+}
+
+function makeHeaders(
+  scheme: SignatureScheme,
+  parts: Parts,
+  dice: Dice,
+): Headers {
+  const header = HEADERS[scheme];
+  const values = new Map([[header as string, makeValue(scheme, parts, dice)]]);
+  if (scheme === "standard-webhooks") {
+    values.set("webhook-id", parts.id);
+    values.set(
+      "webhook-timestamp",
+      dice.once(8) ? makeTime(parts.time, dice) : parts.time,
+    );
+  }
+  for (const [name, value] of values) {
+    if (dice.once(8)) values.set(name, mutateText(value, dice));
+  }
+  if (dice.once(25)) values.delete(header);
+  if (dice.once(40)) values.delete("webhook-id");
+  if (dice.once(40)) {
+    const others = Object.values(HEADERS).filter((name) => name !== header);
+    values.set(others[dice.roll(others.length)] ?? header, "0".repeat(64));
+  }
+  return new Headers([...values]);
+}
+
+function makeValue(
+  scheme: SignatureScheme,
+  { time, macs }: Parts,
+  dice: Dice,
+): string {
+  if (scheme === "hmac-sha256-hex") {
+    const [mac = ""] = macs;
+    return dice.once(6) ? mac.toUpperCase() : mac;
+  }
+  const isStripe = scheme === "stripe";
+  const version = dice.once(12) ? dice.pick(["v0", "v2", "V1", "v1a"]) : "v1";
+  const between = isStripe ? "=" : ",";
+  const entries = macs.map((mac) =>
+    version + between + (dice.once(10) ? changedMac(mac, dice) : mac)
+  );
+  if (isStripe) {
+    const at = dice.once(10) ? entries.length : 0;
+    const shown = dice.once(8) ? makeTime(time, dice) : time;
+    entries.splice(at, 0, `t=${shown}`);
+    if (dice.once(12)) {
+      const second = `t=${dice.pick([time, String(NOW), "1", ""])}`;
+      entries.splice(dice.roll(entries.length + 1), 0, second);
+    }
+  }
+  if (dice.once(15)) {
+    const strange = dice.pick(["", "v1", "x", "=", "v0=", "t", " ", "v1,"]);
+    entries.splice(dice.roll(entries.length + 1), 0, strange);
+  }
+  const separator = dice.once(20)
+    ? dice.pick([", ", " ,", "  ", ";", "\t"])
+    : isStripe
+    ? ","
+    : " ";
+  const value = entries.join(separator);
+  return dice.once(25)
+    ? `${value}${isStripe ? ",v0=" : " v0,"}`.padEnd(
+      dice.pick([4_096, 4_097, 6_000]),
+      "0",
+    )
+    : value;
+}
+
+function changedMac(mac: string, dice: Dice): string {
+  return dice.pick([
+    mac.toUpperCase(),
+    `${mac}=`,
+    `${mac}=00`,
+    `${mac},00`,
+    `${mac}0`,
+    mac.replace(/=$/, ""),
+    ` ${mac}`,
+  ]);
+}
+
+function makeTime(time: string, dice: Dice): string {
+  return dice.pick([
+    `${time}abc`,
+    `${time}.9`,
+    `${time}e3`,
+    `${time}=1`,
+    `+${time}`,
+    `0${time}`,
+    `${time}000`,
+    `-${time}`,
+    `0x${Number(time).toString(16)}`,
+    "",
+    String(Number(time) + 1),
+  ]);
+}
