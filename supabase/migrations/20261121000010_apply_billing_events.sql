@@ -30,7 +30,7 @@ as $$
 #variable_conflict use_column
 declare
   claimed text[];
-  failures jsonb := '{}';
+  failures jsonb := '{}'::jsonb;
   event record;
 begin
   with claims as (

@@ -131,7 +131,9 @@ Deno.test("400 for a verified body that is empty, no JSON or no UTF-8, and it is
     const answer = await deliver(receiver.url, body);
     assertEquals([code, answer.status], [code, 400]);
     const { failures } = await storedEvent(sql, `sha256:${hashOf(body)}`);
-    assertEquals(failures.map((row) => row.error_code), [code]);
+    // Elsewhere the other provider sends the same bytes.
+    const own = failures.filter(({ provider }) => provider === "a");
+    assertEquals(own.map((row) => row.error_code), [code]);
   }
 });
 

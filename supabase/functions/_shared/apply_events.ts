@@ -68,9 +68,11 @@ export async function applyEvents(
 function readOutcome(
   { outcome, error_code, error }: z.output<typeof eventOutcomes>[number],
 ): Outcome | DeliveryError {
-  return outcome === "failed"
-    ? databaseError(error_code ?? undefined, error ?? "no message")
-    : outcome;
+  if (outcome !== "failed") return outcome;
+  const code = error_code ?? "";
+  // Our own messages say it all; Postgres' are looked up by their code.
+  const message = code.startsWith("BW") ? `${error}` : `${code}: ${error}`;
+  return databaseError(code, message);
 }
 
 function unreadable(): DeliveryError {
