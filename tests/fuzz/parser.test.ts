@@ -1,0 +1,64 @@
+/**
+ * The parser on random bodies near the real shapes, beside an oracle that
+ * knows the rules and not the code.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { decodeBody } from "../../supabase/functions/_shared/decode_body.ts";
+import {
+  ANSWERS,
+  DeliveryError,
+} from "../../supabase/functions/_shared/errors.ts";
+import { parseEvent } from "../../supabase/functions/_shared/parse_event.ts";
+import { freshSeed } from "../property/seed.ts";
+import { caseCount, diceOf } from "./dice.ts";
+import { makeEventBody, makeRandomBody, VALUE_MARK } from "./event_case.ts";
+import { judge, type Verdict } from "./oracle.ts";
+
+const CASES = caseCount(20_000);
+const NOW = 1_793_700_000;
+
+Deno.test("parseEvent() takes and refuses what the oracle does, whatever comes", () => {
+  const seed = freshSeed();
+  const counts: Record<Verdict, number> = {
+    handled: 0,
+    ignored: 0,
+    invalid: 0,
+    unreadable: 0,
+  };
+  for (let number = 0; number < CASES; number++) {
+    const dice = diceOf(seed + number);
+    const body = dice.once(10) ? makeRandomBody(dice) : makeEventBody({
+      id: "evt_1",
+      subscription: "sub_1",
+      created: NOW,
+    }, dice);
+    const expected = judge(body, NOW);
+    const text = new TextDecoder().decode(body);
+    assertEquals(
+      outcomeOf(body),
+      expected,
+      `Case ${number} of seed ${seed}: ${text}`,
+    );
+    counts[expected]++;
+  }
+  console.log(
+    `${CASES} bodies, seed ${seed}: ${
+      Object.entries(counts).map(([verdict, n]) => `${n} ${verdict}`)
+        .join(", ")
+    }`,
+  );
+  for (const count of Object.values(counts)) assert(count > CASES / 100);
+});
+
+function outcomeOf(body: Uint8Array): Verdict {
+  try {
+    const { handled } = parseEvent(decodeBody(body), { now: NOW });
+    return handled ? "handled" : "ignored";
+  } catch (error) {
+    if (!(error instanceof DeliveryError)) throw error;
+    assert(!error.message.includes(VALUE_MARK), "It repeats a value");
+    return ANSWERS[error.code].status === 422 ? "invalid" : "unreadable";
+  }
+}
