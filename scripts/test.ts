@@ -16,7 +16,12 @@ import { reportCatalogue } from "./test/catalogue_coverage.ts";
 import { EDGE_DENO_VERSION, edgeDenoPath } from "./test/edge_deno.ts";
 import { runStep, type StepResult } from "./test/run_step.ts";
 
-const BUSY_TESTS = ["tests/pgtap.test.ts", "tests/property", "tests/faults"];
+const BUSY_TESTS = [
+  "tests/pgtap.test.ts",
+  "tests/fuzz",
+  "tests/property",
+  "tests/faults",
+];
 const WAITING_TESTS = ["tests/integration", "tests/catalogue"];
 
 if (import.meta.main) {
