@@ -72,17 +72,19 @@ export const ROWS_61_TO_63: readonly Row[] = [
     row: 63,
     input: "crash after sending, before marking",
     check: async ({ sql }) => {
-      await using endpoint = startNotifiedEndpoint();
-      const killed = await startWorker(endpoint.env);
-      await using next = await startWorker(endpoint.env);
+      await using running = new AsyncDisposableStack();
+      const endpoint = running.use(startNotifiedEndpoint());
+      const killed = running.use(await startWorker(endpoint.env));
+      const next = running.use(await startWorker(endpoint.env));
+      const held = Promise.withResolvers<void>();
+      running.defer(held.resolve);
       const [event] = await oweNotifications(sql);
-      const held = Promise.withResolvers<Response>();
-      endpoint.answerWith(() => held.promise);
+      endpoint.answerWith(() => held.promise.then(() => new Response("OK")));
       const call = killed.wake().catch(() => "cut off");
       await endpoint.arrived(event);
       await killed.kill();
       assertEquals(await call, "cut off");
-      held.resolve(new Response("OK"));
+      held.resolve();
       assertEquals((await outboxRow(sql, event)).status, "pending");
 
       endpoint.answerWith(() => new Response("OK"));
