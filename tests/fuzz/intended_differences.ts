@@ -4,7 +4,13 @@
  *
  * @module
  */
-import { HEADERS, macOf, NOW, type VerifierCase } from "./verifier_case.ts";
+import {
+  HEADERS,
+  isFaulty,
+  macOf,
+  NOW,
+  type VerifierCase,
+} from "./verifier_case.ts";
 
 /** Something that the packages let pass and the receiver refuses. */
 export interface Strictness {
@@ -17,12 +23,13 @@ const TOLERANCE = 300;
 const MAX_SIGNATURES = 8;
 const MAX_HEADER_LENGTH = 4_096;
 
-/** By scheme; none of the plain one, whose header is a MAC and nothing more. */
+/** By scheme; the plain one's header is a MAC and nothing more. */
 export const STRICTER: Readonly<
   Record<VerifierCase["scheme"], readonly Strictness[]>
 > = {
-  "hmac-sha256-hex": [ofBothProviders()],
+  "hmac-sha256-hex": [faultySecret(), ofBothProviders()],
   "stripe": [
+    faultySecret(),
     ofBothProviders(),
     {
       name: "dated ahead",
@@ -66,6 +73,7 @@ export const STRICTER: Readonly<
     overLong(),
   ],
   "standard-webhooks": [
+    faultySecret(),
     ofBothProviders(),
     {
       name: "an id with a dot",
@@ -114,6 +122,14 @@ export const STRICTER: Readonly<
  *   - a body that is not UTF-8, which the packages decode before they verify:
  *     the exact bytes are verified here, and answered with 400
  */
+
+function faultySecret(): Strictness {
+  return {
+    name: "a secret that is empty or has white space at its ends",
+    reason: "anybody can sign with an empty one; white space is a bad copy",
+    refuses: ({ secrets }) => secrets.some(isFaulty),
+  };
+}
 
 function ofBothProviders(): Strictness {
   return {

@@ -39,6 +39,18 @@ const STANDARD = [
   "whsec_dGhyZWUgc2VjcmV0cyBhbmQgbW9yZSE=",
 ] as const;
 
+/**
+ * What stands in the place of a secret by mistake, or with white space beside
+ * it. A provider that has one of these is refused, whatever else it has.
+ */
+const FAULTY: [string, ...string[]] = [
+  "",
+  "whsec_",
+  ` ${PLAIN[0]}`,
+  `${PLAIN[0]}\n`,
+  ` ${STANDARD[0]}`,
+];
+
 /** Places in the lists of secrets: one, or several while one is rotated. */
 const CONFIGURED: [number[], ...number[][]] = [
   [0],
@@ -66,15 +78,18 @@ export function makeCase(
   dice: Dice,
 ): VerifierCase {
   const all = scheme === "standard-webhooks" ? STANDARD : PLAIN;
-  const secrets = dice.pick(CONFIGURED).map((place) => all[place] ?? "");
+  const secrets = makeSecrets(all, dice);
   const body = makeBody(dice);
-  const time = String(NOW + makeAge(dice));
+  const seconds = String(NOW + makeAge(dice));
+  // What is no time, and signed all the same.
+  const time = dice.once(16) ? makeTime(seconds, dice) : seconds;
   const id = dice.once(8) ? makeId(dice) : "msg_2Lh9KRb0pzN4LePd3XiA4v12Axj";
 
   const signing = dice.once(12) ? all[dice.roll(3)] : dice.pick(
     secrets as [string, ...string[]],
   );
-  const mac = macOf(scheme, body, { secret: signing ?? "", time, id });
+  const secret = dice.once(2) ? signing : signing?.trim();
+  const mac = macOf(scheme, body, { secret: secret ?? "", time, id });
   const parts = { time, id, macs: makeMacs(mac, { scheme, dice }) };
   const headers = makeHeaders(scheme, parts, dice);
   // A bit of the body, after it was signed.
@@ -83,6 +98,11 @@ export function makeCase(
     body[at] = body[at]! ^ (1 << dice.roll(8));
   }
   return { scheme, secrets, headers, body };
+}
+
+/** Whether it stands in the place of a secret by mistake. */
+export function isFaulty(secret: string): boolean {
+  return FAULTY.includes(secret);
 }
 
 /** The MAC of a body, as its scheme writes it. */
@@ -109,6 +129,16 @@ function hmac(
   body: Uint8Array | string,
 ) {
   return createHmac("sha256", key).update(head).update(body).digest();
+}
+
+function makeSecrets(all: readonly string[], dice: Dice): string[] {
+  const secrets = dice.pick(CONFIGURED).map((place) => all[place] ?? "");
+  if (!dice.once(16)) return secrets;
+  const faulty = dice.pick(FAULTY);
+  return dice.once(2) ? [faulty] : dice.pick([
+    [faulty, ...secrets],
+    [...secrets, faulty],
+  ]);
 }
 
 function makeBody(dice: Dice): Uint8Array<ArrayBuffer> {
@@ -200,7 +230,7 @@ function makeValue(
 ): string {
   if (scheme === "hmac-sha256-hex") {
     const [mac = ""] = macs;
-    return dice.once(6) ? mac.toUpperCase() : mac;
+    return dice.once(10) ? changedMac(mac, dice) : mac;
   }
   const isStripe = scheme === "stripe";
   const version = dice.once(12) ? dice.pick(["v0", "v2", "V1", "v1a"]) : "v1";
@@ -238,6 +268,7 @@ function makeValue(
 function changedMac(mac: string, dice: Dice): string {
   return dice.pick([
     mac.toUpperCase(),
+    `${mac}\u00a0`,
     `${mac}=`,
     `${mac}=00`,
     `${mac},00`,
