@@ -31,7 +31,6 @@ const REPOSITORY = new URL("..", import.meta.url);
 
 /** What Supabase's Postgres has and functions name: nothing runs, so it does nothing. */
 const STAND_INS_SQL = `
-  create schema auth;
   create table auth.users (id uuid, email text);
 
   create schema vault;

@@ -30,6 +30,8 @@ export function postgresService(
     port: options.port,
     unix_socket_directories: "",
     max_connections: 100,
+    // As Supabase has it, for Realtime.
+    wal_level: "logical",
     timezone: "UTC",
     log_timezone: "UTC",
     // Errors of statements reach the client; here they would repeat payloads.

@@ -28,11 +28,26 @@ export const ROLES_SQL = `
   alter database postgres owner to postgres;
 `;
 
-/** What each database has of its own. Its owner is `postgres`. */
+/**
+ * What each database has of its own. Its owner is `postgres`.
+ *
+ * Of Supabase Auth there is what policies ask for, who calls, and not the users;
+ * of Realtime the list of tables, and nothing that reads it.
+ */
 export const DATABASE_SQL = `
   create schema extensions authorization postgres;
   grant usage on schema extensions to anon, authenticated, service_role;
   grant usage on schema public to anon, authenticated, service_role;
+
+  create schema auth authorization postgres;
+  grant usage on schema auth to anon, authenticated, service_role;
+  create function auth.jwt() returns jsonb language sql stable
+    return nullif(current_setting('request.jwt.claims', true), '')::jsonb;
+  create function auth.uid() returns uuid language sql stable
+    return (nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub')::uuid;
+
+  create publication supabase_realtime;
+  alter publication supabase_realtime owner to postgres;
 `;
 
 /**

@@ -64,8 +64,9 @@ async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
   await tx`
     insert into public.notifications (provider, event_id, account_id, subscription_id, status)
     values ('a', 'evt_dead', 'acc_9', ${subscription}, 'dead')`;
-  // The page's example of where accounts may be kept.
+  // The pages' examples of where accounts may be kept.
   await tx`create table public.teams (id uuid, billing_email text)`;
+  await tx`create table public.team_members (team_id uuid, user_id uuid)`;
 }
 
 /** Runs it in a transaction of its own, which comes to nothing. */

@@ -81,7 +81,8 @@ Deno.test("without Supabase Auth nobody has an address, and the row says so", as
   }
 });
 
-// A stack of its own: it gets a schema auth, which the others' must not have.
+// A stack of its own: it gets users of Supabase Auth, which the others' must
+// not have.
 Deno.test("with Supabase Auth the account's user gets the mail, once", async (test) => {
   await using api = startMailApi();
   const dataDir = await Deno.makeTempDir();
@@ -103,7 +104,6 @@ Deno.test("with Supabase Auth the account's user gets the mail, once", async (te
   };
   const account = crypto.randomUUID();
   try {
-    await sql`create schema auth`;
     await sql`create table auth.users (id uuid primary key, email text)`;
     await sql`insert into auth.users values (${account}, 'owner@example.com')`;
 

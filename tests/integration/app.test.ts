@@ -1,0 +1,253 @@
+/**
+ * What docs/app.md says: its SQL, applied as one does in the SQL editor, lets
+ * an app's users read what is theirs, with its TypeScript, by supabase-js and
+ * PostgREST; and nothing else.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import { localKeys, signToken } from "../../scripts/stack/keys.ts";
+import type { Database } from "../../supabase/functions/_shared/database.types.ts";
+import { subscriptionEvent } from "../fixtures/event.ts";
+import { uniqueId } from "../fixtures/unique_id.ts";
+import { writeDocCode } from "../support/doc_code.ts";
+import { startReceiver } from "../support/receiver.ts";
+import { deliver } from "../support/send.ts";
+import { readDoc, sqlBlocks } from "../support/sql_blocks.ts";
+import { connect } from "../support/tables.ts";
+import { setting } from "../support/test_environment.ts";
+
+type Client = SupabaseClient<Database>;
+
+const DENIED = "42501"; // insufficient_privilege
+const UNDO = `
+  drop policy if exists "Users read their own subscriptions" on public.subscriptions;
+  drop policy if exists "Members read their teams' subscriptions" on public.subscriptions;
+  drop policy if exists "The account in the token reads its subscriptions" on public.subscriptions;
+  revoke all on table public.subscriptions from authenticated;
+  drop index if exists public.subscriptions_account_id_idx;
+  drop table if exists public.team_members;
+`;
+
+const sql = connect();
+const receiver = await startReceiver();
+const page = await readDoc("app.md");
+const code = await writeDocCode("app.md");
+const { readSubscription } = await import(code.files[0]!) as {
+  readSubscription(supabase: Client): Promise<Record<string, unknown> | null>;
+};
+const { publishable } = await localKeys();
+
+Deno.test.afterAll(async () => {
+  await code[Symbol.asyncDispose]();
+  await receiver[Symbol.asyncDispose]();
+  await sql.end();
+});
+
+/** The page's block that holds a text. */
+function block(text: string): string {
+  const found = sqlBlocks(page, "app.md").filter(({ sql }) =>
+    sql.includes(text)
+  );
+  assertEquals(found.length, 1, text);
+  return found[0]!.sql;
+}
+
+const GRANT = block("grant select");
+
+/** Applies the page's SQL for as long as it is in use. */
+async function applied(...statements: string[]): Promise<AsyncDisposable> {
+  for (const statement of statements) await sql.unsafe(statement).simple();
+  return {
+    [Symbol.asyncDispose]: async () => {
+      await sql.unsafe(UNDO).simple();
+    },
+  };
+}
+
+/** An app in which somebody is signed in whose token has these claims. */
+function appOf(claims?: Record<string, unknown>): Client {
+  return createClient<Database>(setting("TEST_API_URL"), publishable, {
+    ...(claims && {
+      accessToken: () =>
+        signToken({
+          role: "authenticated",
+          exp: Math.floor(Date.now() / 1000) + 60,
+          ...claims,
+        }),
+    }),
+  });
+}
+
+/** A new subscription of an account, as the provider tells of it. */
+async function subscribe(account: string): Promise<string> {
+  const subscription = uniqueId("sub");
+  const event = subscriptionEvent("customer.subscription.created", {
+    subscription,
+    account,
+    plan: "price_pro",
+  });
+  assertEquals((await deliver(receiver.url, event)).status, 200);
+  return subscription;
+}
+
+/** All that somebody sees, beside the code of the refusal. */
+async function seenBy(app: Client) {
+  const { data, error } = await app.from("subscriptions").select("id");
+  return { ids: data?.map(({ id }) => id), code: error?.code };
+}
+
+Deno.test("a user reads their own subscription, and no other", async () => {
+  const [ann, ben, eve] = [1, 2, 3].map(() => crypto.randomUUID());
+  const subscription = await subscribe(ann!);
+  const other = await subscribe(ben!);
+  await using _ = await applied(GRANT, block('"Users read'));
+
+  const { current_period_end, ...row } =
+    await readSubscription(appOf({ sub: ann })) ?? {};
+  assertEquals(row, {
+    id: subscription,
+    status: "active",
+    plan_id: "price_pro",
+    canceled_at: null,
+  });
+  assert(typeof current_period_end === "string");
+  assertEquals((await readSubscription(appOf({ sub: ben })))?.["id"], other);
+  assertEquals(await readSubscription(appOf({ sub: eve })), null);
+
+  const code = undefined;
+  assertEquals(await seenBy(appOf({ sub: ann })), {
+    ids: [subscription],
+    code,
+  });
+  assertEquals(await seenBy(appOf({ sub: ben })), { ids: [other], code });
+  assertEquals(await seenBy(appOf({})), { ids: [], code });
+});
+
+Deno.test("who is not signed in reads nothing", async () => {
+  await using _ = await applied(GRANT, block('"Users read'));
+  assertEquals(await seenBy(appOf()), { ids: undefined, code: DENIED });
+});
+
+Deno.test("without the page's SQL nobody reads anything", async () => {
+  const app = appOf({ sub: crypto.randomUUID() });
+  assertEquals(await seenBy(app), { ids: undefined, code: DENIED });
+});
+
+Deno.test("a user writes nothing, and reads no other column, table or function", async () => {
+  const ann = crypto.randomUUID();
+  const id = await subscribe(ann);
+  await using _ = await applied(GRANT, block('"Users read'));
+  const app = appOf({ sub: ann });
+  const subscriptions = app.from("subscriptions");
+  const answers = await Promise.all([
+    subscriptions.update({ status: "active" }).eq("id", id),
+    subscriptions.update({ account_id: ann }).neq("id", id),
+    subscriptions.delete().eq("id", id),
+    subscriptions.insert({
+      id: uniqueId("sub"),
+      provider: "a",
+      account_id: ann,
+      status: "active",
+      plan_id: "price_pro",
+      current_period_end: "2030-01-01T00:00:00Z",
+      reported_status: "active",
+    }),
+    subscriptions.select("*"),
+    subscriptions.select("reported_status"),
+    app.from("failed_events").select("event_id"),
+    app.from("processed_events").select("event_id"),
+    app.from("notifications").select("id"),
+    app.from("open_failures").select("event_id"),
+    app.from("billing_health").select("open_failures"),
+    app.rpc("apply_billing_events", { events: [] }),
+    app.rpc("retry_failed_events"),
+    app.rpc("account_email", { account_id: ann }),
+  ]);
+  assertEquals(
+    answers.map(({ error }) => error?.code),
+    answers.map(() => DENIED),
+  );
+});
+
+Deno.test("members of a team read its subscription", async () => {
+  const [ann, ben] = [crypto.randomUUID(), crypto.randomUUID()];
+  const [red, blue] = [crypto.randomUUID(), crypto.randomUUID()];
+  const subscription = await subscribe(red);
+  const other = await subscribe(blue);
+  await using _ = await applied(
+    "create table public.team_members (team_id uuid, user_id uuid)",
+    GRANT,
+    block('"Members read'),
+  );
+  await sql`
+    insert into public.team_members values (${red}, ${ann}), (${blue}, ${ben})`;
+  const app = appOf({ sub: ann });
+  // As the page says: their rights count, and they have none on it yet.
+  assertEquals((await seenBy(app)).code, DENIED);
+
+  await sql.unsafe(`
+    alter table public.team_members enable row level security;
+    grant select on public.team_members to authenticated;
+    create policy "All rows" on public.team_members for select to authenticated
+      using (true);
+  `).simple();
+  assertEquals((await readSubscription(app))?.["id"], subscription);
+  assertEquals((await seenBy(app)).ids, [subscription]);
+  assertEquals((await seenBy(appOf({ sub: ben }))).ids, [other]);
+  assertEquals((await seenBy(appOf({ sub: crypto.randomUUID() }))).ids, []);
+});
+
+Deno.test("the account in the token reads its subscription", async () => {
+  const account = uniqueId("acc");
+  const subscription = await subscribe(account);
+  await using _ = await applied(GRANT, block('"The account'));
+  const sub = crypto.randomUUID();
+  const own = { account_id: account };
+  const seen = async (claims: Record<string, unknown>) =>
+    (await seenBy(appOf({ sub, ...claims }))).ids;
+  assertEquals(await seen({ app_metadata: own }), [subscription]);
+  assertEquals(await seen({ app_metadata: { account_id: "acc_0" } }), []);
+  // Which users write themselves.
+  assertEquals(await seen({ user_metadata: own }), []);
+  assertEquals(await seen({ account_id: account }), []);
+});
+
+Deno.test("Postgres hands Realtime each change of a subscription, and of no other table", async () => {
+  await sql.unsafe(block("alter publication")).simple();
+  const slot = uniqueId("slot").toLowerCase();
+  await sql`select pg_create_logical_replication_slot(${slot}, 'pgoutput')`;
+  try {
+    const id = await subscribe(crypto.randomUUID());
+    const update = subscriptionEvent("customer.subscription.updated", {
+      subscription: id,
+      status: "past_due",
+    });
+    assertEquals((await deliver(receiver.url, update)).status, 200);
+
+    // The test's server commits before it writes; this makes it write.
+    await sql`select pg_logical_emit_message(false, 'test', '', flush => true)`;
+    const rows = await sql<{ data: Uint8Array }[]>`
+      select data from pg_logical_slot_get_binary_changes(
+        ${slot}, null, null, 'proto_version', '1', 'publication_names', 'supabase_realtime')`;
+    // Postgres' documentation, "Logical Replication Message Formats": the first
+    // byte is the message's type; of one row's change the values follow as text.
+    const messages = rows.map(({ data }) =>
+      new TextDecoder("latin1").decode(data)
+    );
+    const described = messages.filter((message) => message.startsWith("R"));
+    assertEquals(described.length, 1);
+    // The default replica identity, then a flag before each column: id is the key.
+    const [, columns = ""] = described[0]!.split("public\0subscriptions\0d");
+    assertEquals(columns.split("\x01").length, 2);
+    assert(columns.includes("\x01id\0"));
+    const changes = messages.filter((message) => /^[IUD]/.test(message));
+    assertEquals(changes.map((message) => message[0]), ["I", "U"]);
+    assert(changes.every((message) => message.includes(id)));
+    assert(changes[1]!.includes("past_due"));
+  } finally {
+    await sql`select pg_drop_replication_slot(${slot})`;
+    await sql`alter publication supabase_realtime drop table public.subscriptions`;
+  }
+});
