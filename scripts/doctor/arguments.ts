@@ -1,6 +1,9 @@
 import { parseArgs } from "node:util";
 import { oneOf, UsageError } from "../trigger/checked.ts";
-import { type ProviderName, PROVIDERS } from "../trigger/provider_settings.ts";
+import {
+  PROVIDER_NAMES,
+  type ProviderName,
+} from "../trigger/provider_settings.ts";
 import { DEFAULT_URL } from "../trigger/usage.ts";
 
 /** What to look at, and with which rights. */
@@ -23,7 +26,9 @@ Usage: deno task doctor [options]
 Options:
   --url URL            the endpoint, as it is registered at the provider
                        (default: ${DEFAULT_URL})
-  --provider a|b       whose signature the test event carries (default: a)
+  --provider NAME      whose signature the test event carries: ${
+    PROVIDER_NAMES.join(" or ")
+  } (default: a)
   --project-url URL    the project, where --url is an address of your own:
                        https://<project-ref>.supabase.co
   --secret-key KEY     sb_secret_...: also checks that the worker takes it, and
@@ -59,7 +64,10 @@ export function parseDoctorArguments(args: string[]): DoctorArguments | null {
       text: values["db-url"],
       schemes: /^postgres(ql)?:$/,
     }),
-    provider: oneOf(PROVIDERS, { value: values.provider, what: "provider" }),
+    provider: oneOf(PROVIDER_NAMES, {
+      value: values.provider,
+      what: "provider",
+    }),
   };
 }
 

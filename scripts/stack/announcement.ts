@@ -1,4 +1,8 @@
-import { PROVIDERS, providerSettings } from "../trigger/provider_settings.ts";
+import {
+  PROVIDER_NAMES,
+  type ProviderName,
+  providerSettings,
+} from "../trigger/provider_settings.ts";
 import type { Environment } from "./environment.ts";
 import type { Stack } from "./stack.ts";
 
@@ -37,7 +41,7 @@ export function announcement(
     ["Database", dbUrl],
     ["Secret key", keys.secret],
     ["Publishable key", keys.publishable],
-    ...PROVIDERS.map((name) => [`Provider ${name}`, describe(name, env)]),
+    ...PROVIDER_NAMES.map((name) => [`Provider ${name}`, describe(name, env)]),
     ["Notifications", describeChannel(env)],
     ["Data", dataDir],
   ] as const;
@@ -54,7 +58,7 @@ export function announcement(
   ].join("\n");
 }
 
-function describe(name: typeof PROVIDERS[number], env: Environment): string {
+function describe(name: ProviderName, env: Environment): string {
   try {
     const { header, scheme } = providerSettings(env, name);
     const secret = env[`PROVIDER_${name.toUpperCase()}_SIGNING_SECRET`];

@@ -6,7 +6,7 @@ import {
   type EventType,
 } from "../../tests/fixtures/templates.ts";
 import { checkedSeconds, checkedUrl, oneOf, UsageError } from "./checked.ts";
-import { type ProviderName, PROVIDERS } from "./provider_settings.ts";
+import { PROVIDER_NAMES, type ProviderName } from "./provider_settings.ts";
 import { DEFAULT_URL } from "./usage.ts";
 
 /** What to send, and to whom. */
@@ -58,7 +58,10 @@ export function parseArguments(args: string[]): TriggerArguments | null {
   const { values, positionals } = parse(args);
   if (values.help) return null;
   return {
-    provider: oneOf(PROVIDERS, { value: values.provider, what: "provider" }),
+    provider: oneOf(PROVIDER_NAMES, {
+      value: values.provider,
+      what: "provider",
+    }),
     url: checkedUrl(values.url),
     what: values.payload === undefined
       ? eventArguments(positionals, values)

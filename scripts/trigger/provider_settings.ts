@@ -1,16 +1,12 @@
 import type { Environment } from "../stack/environment.ts";
+import { PROVIDERS } from "../../supabase/functions/billing-webhook/providers.ts";
 import { SIGNATURE_SCHEMES, type SignatureScheme } from "./sign.ts";
 
-/** The two providers, by their names on the command line. */
-export const PROVIDERS = ["a", "b"] as const;
+/** A provider's name in the receiver's table. */
+export type ProviderName = typeof PROVIDERS[number]["name"];
 
-/** One of `PROVIDERS`. */
-export type ProviderName = typeof PROVIDERS[number];
-
-const DEFAULTS = {
-  a: { header: "provider-a-signature", scheme: "stripe" },
-  b: { header: "provider-b-signature", scheme: "hmac-sha256-hex" },
-} as const;
+/** The providers, by their names on the command line. */
+export const PROVIDER_NAMES = PROVIDERS.map(({ name }) => name);
 
 /** How a provider signs. */
 export interface ProviderSettings {
@@ -31,7 +27,7 @@ export function providerSettings(
   provider: ProviderName,
 ): ProviderSettings {
   const prefix = `PROVIDER_${provider.toUpperCase()}`;
-  const defaults = DEFAULTS[provider];
+  const defaults = PROVIDERS.find(({ name }) => name === provider)!;
   const scheme = env[`${prefix}_SIGNATURE_SCHEME`] || defaults.scheme;
   if (!isScheme(scheme)) {
     throw new Error(

@@ -1,4 +1,5 @@
 import { API_VERSIONS, EVENT_TYPES } from "../../tests/fixtures/templates.ts";
+import { PROVIDER_NAMES } from "./provider_settings.ts";
 
 /** Where `deno task start` and `supabase functions serve` have the receiver. */
 export const DEFAULT_URL =
@@ -14,8 +15,8 @@ Event types:
 ${EVENT_TYPES.map((type) => `  ${type}`).join("\n")}
 
 Options:
-  --provider a|b       who sends it (default: a)
-  --subscription ID    default: sub_local_a or sub_local_b, by provider
+  --provider NAME      who sends it: ${PROVIDER_NAMES.join(" or ")} (default: a)
+  --subscription ID    default: sub_local_a and so on, by provider
   --account ID         default: acc_local
   --event ID           default: a new id; the same id again is a duplicate
   --url URL            default: ${DEFAULT_URL}

@@ -35,7 +35,7 @@ comment on table public.subscriptions is
   'One row a subscription, kept in step with its provider by apply_billing_events.';
 comment on column public.subscriptions.id is 'The provider''s subscription identifier.';
 comment on column public.subscriptions.provider is
-  'The provider that created it, a or b. Events of another provider for it are refused.';
+  'The provider that created it. Events of another provider for it are refused.';
 comment on column public.subscriptions.account_id is
   'The owning account, from metadata.accountId of the newest creation.';
 comment on column public.subscriptions.status is

@@ -99,7 +99,7 @@ const invoicePaymentFailed = envelope.extend({
   invoice_id: event.data.object.id,
 }));
 
-/** The four handled events, as the fields that `apply_billing_events` takes. */
+/** The handled events, as the fields that `apply_billing_events` takes. */
 export const handledEvent = z.discriminatedUnion("type", [
   subscriptionCreated,
   subscriptionUpdated,
@@ -110,12 +110,9 @@ export const handledEvent = z.discriminatedUnion("type", [
 /** A validated event of a handled type. */
 export type HandledEvent = z.output<typeof handledEvent>;
 
-const HANDLED_TYPES: ReadonlySet<unknown> = new Set<HandledEvent["type"]>([
-  "customer.subscription.created",
-  "customer.subscription.updated",
-  "customer.subscription.deleted",
-  "invoice.payment_failed",
-]);
+const HANDLED_TYPES: ReadonlySet<unknown> = new Set(
+  handledEvent.options.map((option) => option.in.shape.type.value),
+);
 
 /** Whether events of this type have any effect here. */
 export function isHandledType(type: unknown): type is HandledEvent["type"] {

@@ -11,7 +11,7 @@ const SCHEMES: ReadonlyMap<string, SignatureScheme> = new Map([
 ]);
 
 /** The table of providers: the name in the database, and the defaults. */
-const PROVIDERS = [
+export const PROVIDERS = [
   { name: "a", header: "provider-a-signature", scheme: "stripe" },
   { name: "b", header: "provider-b-signature", scheme: "hmac-sha256-hex" },
 ] as const;
