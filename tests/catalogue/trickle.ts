@@ -13,7 +13,7 @@ export interface Trickled {
 
 /** Requests that are under way beside other tests: each takes ten seconds. */
 export interface Trickle {
-  /** Straight to the receiver, to it with no byte at all, and by the gateway. */
+  /** To the receiver, to it in chunks, to it with no byte at all, and by the gateway. */
   readonly answers: Promise<Trickled[]>;
   /** Passes when the receiver said in its log why it refused them. */
   assertLogged(): Promise<void>;
@@ -30,6 +30,7 @@ export async function startTrickle(): Promise<Trickle & AsyncDisposable> {
   });
   const answers = Promise.all([
     timed(slowRequest(receiver.url)),
+    timed(slowRequest(receiver.url, { isChunked: true })),
     timed(slowRequest(receiver.url, { every: 60_000 })),
     timed(slowRequest(gateway.url)),
   ]);
@@ -41,7 +42,7 @@ export async function startTrickle(): Promise<Trickle & AsyncDisposable> {
       await receiver.logged(({ code }) => code === "body_too_slow");
       const lines = receiver.output().split("\n")
         .filter((line) => line.includes("body_too_slow"));
-      assertEquals(lines.length, 3);
+      assertEquals(lines.length, 4);
       assert(lines.every((line) => line.includes('"status":408')));
       assertDiscreet(receiver.output());
     },

@@ -73,19 +73,26 @@ export async function abandonedRequest(
  * Promises a body, sends a byte of it now and then, and waits for the answer.
  *
  * @param options.every Milliseconds between two bytes.
+ * @param options.isChunked Sends chunks instead of promising a length.
  * @returns the status of the answer.
  */
 export async function slowRequest(
   url: string,
-  { every = 1_000 }: { every?: number } = {},
+  { every = 1_000, isChunked = false }: {
+    every?: number;
+    isChunked?: boolean;
+  } = {},
 ): Promise<number> {
   using connection = await connectTo(url);
   await send(connection, {
     line: `POST ${new URL(url).pathname}`,
-    headers: ["Content-Length: 1000"],
+    headers: [
+      isChunked ? "Transfer-Encoding: chunked" : "Content-Length: 1000",
+    ],
   });
+  const byte = encodeLatin1(isChunked ? "1\r\nx\r\n" : "x");
   const trickle = setInterval(() => {
-    connection.write(encodeLatin1("x")).catch(() => {});
+    connection.write(byte).catch(() => {});
   }, every);
   try {
     return (await readAnswer(connection))?.status ?? 0;

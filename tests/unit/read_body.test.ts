@@ -62,11 +62,12 @@ async function codeOf(reading: Promise<unknown>): Promise<string> {
 Deno.test("readBody() gives the exact bytes, however they are cut", async () => {
   const chunks = fc.array(fc.uint8Array({ maxLength: 9 }), { maxLength: 9 });
   await fc.assert(fc.asyncProperty(chunks, async (parts) => {
-    const body = await readBody(post(sendAll(parts).stream), {
-      ...LIMITS,
-      maxBytes: 81,
-    });
-    assertEquals([...body], parts.flatMap((part) => [...part]));
+    const bytes = parts.flatMap((part) => [...part]);
+    for (const headers of [{}, { "content-length": `${bytes.length}` }]) {
+      const request = post(sendAll(parts).stream, headers);
+      const body = await readBody(request, { ...LIMITS, maxBytes: 81 });
+      assertEquals([...body], bytes);
+    }
   }));
 });
 
@@ -151,6 +152,13 @@ Deno.test("readBody() refuses a body that never comes", async () => {
   assert(silent.isCanceled, "The sender is not told to stop");
 });
 
+Deno.test("readBody() refuses a body of a told length that never comes", async () => {
+  const silent = sender(() => new Promise(() => {}));
+  const request = post(silent.stream, { "content-length": "8" });
+  const reading = readBody(request, { ...LIMITS, timeLimit: 20 });
+  assertEquals(await codeOf(reading), "body_too_slow");
+});
+
 Deno.test("readBody() limits the whole body, not each chunk", async () => {
   const trickle = sender(async () => {
     await new Promise((resolve) => setTimeout(resolve, 2));
@@ -177,18 +185,21 @@ Deno.test({
   },
 });
 
-Deno.test("readBody() reports a sender that goes away", async () => {
-  let sent = false;
-  const broken = sender(() => {
-    if (sent) throw new TypeError("connection reset by peer");
-    sent = true;
-    return new Uint8Array(4);
+for (const headers of [{}, { "content-length": "8" }]) {
+  const kind = "content-length" in headers ? "told" : "unknown";
+  Deno.test(`readBody() reports a sender that goes away (${kind} length)`, async () => {
+    let sent = false;
+    const broken = sender(() => {
+      if (sent) throw new TypeError("connection reset by peer");
+      sent = true;
+      return new Uint8Array(4);
+    });
+    assertEquals(
+      await codeOf(readBody(post(broken.stream, headers), LIMITS)),
+      "body_incomplete",
+    );
   });
-  assertEquals(
-    await codeOf(readBody(post(broken.stream), LIMITS)),
-    "body_incomplete",
-  );
-});
+}
 
 Deno.test("readBody() is silent about a sender that goes away under a header over the limit", async () => {
   const broken = sender(() => Promise.reject(new Error("reset")));

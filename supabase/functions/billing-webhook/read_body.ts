@@ -16,7 +16,10 @@ const DISCARDED_LIMITS = 8;
 const DISCARD_TIME_LIMIT = 1_000;
 
 /**
- * Reads a request's body as it was sent, counting while it streams.
+ * Reads a request's body as it was sent. Where its length is told in advance,
+ * HTTP holds the sender to it and the body is read in one piece, which costs a
+ * fifth of a stream's reads (docs/decisions.md); else it is counted while it
+ * streams.
  *
  * @throws {DeliveryError} `body_too_large`, `body_too_slow`, or
  * `body_incomplete` where the sender went away.
@@ -25,24 +28,64 @@ export async function readBody(
   request: Request,
   { maxBytes, timeLimit }: BodyLimits,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  if (Number(request.headers.get("content-length")) > maxBytes) {
+  const told = request.headers.get("content-length") ?? "";
+  if (Number(told) > maxBytes) {
     await drainBody(request, { maxBytes });
     throw tooLarge(maxBytes);
   }
+  const deadline = startDeadline(timeLimit);
+  try {
+    return /^\d+$/.test(told)
+      ? await readWhole(request, { maxBytes, deadline })
+      : await readCounted(request, { maxBytes, deadline });
+  } catch (error) {
+    throw error instanceof DeliveryError ? error : new DeliveryError(
+      "body_incomplete",
+      "The sender went away in the middle of the body",
+    );
+  } finally {
+    deadline.clear();
+  }
+}
+
+interface Deadline {
+  /** Rejects with `body_too_slow` once the time is up. */
+  readonly passed: Promise<never>;
+  clear(): void;
+}
+
+function startDeadline(timeLimit: number): Deadline {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    const message = `The body did not arrive within ${timeLimit} ms`;
+    reject(new DeliveryError("body_too_slow", message));
+  }, timeLimit);
+  return { passed: promise, clear: () => clearTimeout(timer) };
+}
+
+async function readWhole(
+  request: Request,
+  { maxBytes, deadline }: { maxBytes: number; deadline: Deadline },
+): Promise<Uint8Array<ArrayBuffer>> {
+  const body = await Promise.race([request.arrayBuffer(), deadline.passed]);
+  if (body.byteLength > maxBytes) throw tooLarge(maxBytes);
+  return new Uint8Array(body);
+}
+
+async function readCounted(
+  request: Request,
+  { maxBytes, deadline }: { maxBytes: number; deadline: Deadline },
+): Promise<Uint8Array<ArrayBuffer>> {
   const reader = request.body?.getReader();
   if (reader === undefined) return new Uint8Array();
-
-  let expired = false;
-  const timer = setTimeout(() => {
-    expired = true;
-    reader.cancel().catch(() => {});
-  }, timeLimit);
   try {
     const chunks: Uint8Array[] = [];
     let length = 0;
     for (;;) {
-      const { done, value } = await reader.read();
-      if (expired) throw new Error("out of time");
+      const { done, value } = await Promise.race([
+        reader.read(),
+        deadline.passed,
+      ]);
       if (done) return concatenate(chunks, length);
       length += value.byteLength;
       if (length > maxBytes) {
@@ -51,19 +94,7 @@ export async function readBody(
       }
       chunks.push(value);
     }
-  } catch (error) {
-    if (error instanceof DeliveryError) throw error;
-    throw expired
-      ? new DeliveryError(
-        "body_too_slow",
-        `The body did not arrive within ${timeLimit} ms`,
-      )
-      : new DeliveryError(
-        "body_incomplete",
-        "The sender went away in the middle of the body",
-      );
   } finally {
-    clearTimeout(timer);
     // Resolves at once for a body that was read to its end.
     reader.cancel().catch(() => {});
   }
