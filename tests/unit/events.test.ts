@@ -52,7 +52,7 @@ Deno.test("isHandledType() knows the four handled types", () => {
   for (
     const type of [
       "payment_intent.payment_failed",
-      "customer.subscription.paused",
+      "customer.subscription.trial_will_end",
       "Customer.Subscription.Created",
       "customer.subscription.created ",
       "toString",
