@@ -8,7 +8,7 @@ import { createHmac } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import Stripe from "stripe";
 
-/** The receiver's three schemes, by their names in its configuration. */
+/** The receiver's schemes, by their names in its configuration. */
 export const SIGNATURE_SCHEMES = [
   "stripe",
   "hmac-sha256-hex",

@@ -159,7 +159,6 @@ Deno.test("parseEvent() ignores a type that is not handled, with any data at all
   const others = [
     "payment_intent.payment_failed",
     "customer.subscription.trial_will_end",
-    "customer.subscription.trial_will_end",
     "invoice.paid",
     "invoice.payment_failed ",
     "INVOICE.PAYMENT_FAILED",
