@@ -44,7 +44,7 @@ for (
     ["--url", "ref.supabase.co"],
     ["--project-url", "ref"],
     ["--db-url", "https://u:hunter2@example.com"],
-    ["--provider", "c"],
+    ["--provider", "z"],
     ["--what"],
   ]
 ) {

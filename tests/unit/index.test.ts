@@ -40,15 +40,16 @@ Deno.test("index.ts names a provider's fault at the start, and serves", async ()
       ENV,
       () => import("../../supabase/functions/billing-webhook/index.ts"),
     );
-    assertEquals(lines.length, 1);
-    assertMatch(lines[0]!, /PROVIDER_A_SIGNING_SECRET has white space/);
-    assert(!lines[0]!.includes("copied-badly"));
+    const faults = lines.splice(0);
+    assertMatch(faults[0] ?? "", /PROVIDER_A_SIGNING_SECRET has white space/);
+    assert(!faults.join().includes("copied-badly"));
+    assert(!faults.join().includes("PROVIDER_B"));
 
     const url = "http://localhost/billing-webhook";
     assertEquals((await served.fetch(new Request(url))).status, 405);
     const unsigned = new Request(url, { method: "POST", body: "{}" });
     assertEquals((await served.fetch(unsigned)).status, 401);
-    assertEquals(lines.length, 3);
+    assertEquals(lines.length, 2);
   } finally {
     console.warn = warn;
   }

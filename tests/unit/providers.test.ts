@@ -21,8 +21,10 @@ const GOOD = {
 async function readBoth(
   env: Record<string, string>,
 ): Promise<[a: Provider, b: Provider]> {
-  const [a, b, ...others] = await readProviders(env);
-  assertEquals(others.length, 0);
+  const providers = await readProviders(env);
+  const [a, b] = ["a", "b"].map((name) =>
+    providers.find((provider) => provider.name === name)
+  );
   assert(a !== undefined && b !== undefined);
   return [a, b];
 }
@@ -40,14 +42,16 @@ async function assertServesB(providers: readonly Provider[]): Promise<void> {
 }
 
 Deno.test("readProviders() has the documented defaults", async () => {
-  const [a, b] = await readBoth(GOOD);
+  const providers = await readProviders(GOOD);
   assertEquals(
-    [a, b].map(({ name, header, fault }) => ({ name, header, fault })),
+    providers.map(({ name, header }) => ({ name, header })),
     [
-      { name: "a", header: "provider-a-signature", fault: undefined },
-      { name: "b", header: "provider-b-signature", fault: undefined },
+      { name: "a", header: "provider-a-signature" },
+      { name: "b", header: "provider-b-signature" },
     ],
   );
+  const [a, b] = await readBoth(GOOD);
+  assertEquals([a.fault, b.fault], [undefined, undefined]);
   assertEquals(a.scheme.readClaim(new Headers(), a.header), undefined);
   const plain = new Headers({ [b.header]: "0".repeat(64) });
   assertEquals(b.scheme.readClaim(plain, b.header)?.prefix, "");
@@ -151,7 +155,7 @@ const FAULTS: Record<string, [env: Record<string, string>, says: string]> = {
   ],
   "an unknown scheme": [
     { PROVIDER_A_SIGNATURE_SCHEME: "rsa" },
-    "PROVIDER_A_SIGNATURE_SCHEME must be one of stripe, hmac-sha256-hex, standard-webhooks",
+    "PROVIDER_A_SIGNATURE_SCHEME must be one of stripe, hmac-sha256-hex",
   ],
   "a scheme in upper case": [
     { PROVIDER_A_SIGNATURE_SCHEME: "Stripe" },

@@ -76,7 +76,7 @@ Deno.test("parseArguments() lists the types for one that it does not know", () =
 
 for (
   const [args, message] of [
-    [["invoice.payment_failed", "--provider", "c"], 'Unknown provider "c"'],
+    [["invoice.payment_failed", "--provider", "z"], 'Unknown provider "z"'],
     [["invoice.payment_failed", "--url", "localhost:1"], "--url takes"],
     [["invoice.payment_failed", "--url", "file:///x"], "--url takes"],
     [["invoice.payment_failed", "--created", "now"], "--created takes"],

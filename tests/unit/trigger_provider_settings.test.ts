@@ -62,6 +62,6 @@ Deno.test("providerSettings() names the setting that is wrong", () => {
   assertThrows(
     () => providerSettings({ PROVIDER_B_SIGNATURE_SCHEME: "md5" }, "b"),
     Error,
-    "PROVIDER_B_SIGNATURE_SCHEME must be one of stripe, hmac-sha256-hex, standard-webhooks",
+    "PROVIDER_B_SIGNATURE_SCHEME must be one of stripe, hmac-sha256-hex",
   );
 });
