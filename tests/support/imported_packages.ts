@@ -1,0 +1,59 @@
+import { fileURLToPath } from "node:url";
+
+const ROOT = new URL("../../", import.meta.url);
+const FUNCTIONS = ["billing-webhook", "billing-worker"];
+
+/** The part of `deno info --json` that is looked at. */
+interface Graph {
+  readonly modules: readonly { readonly npmPackage?: string }[];
+  readonly npmPackages: Readonly<
+    Record<string, { name: string; dependencies: readonly string[] }>
+  >;
+}
+
+/** Names of the packages that the functions import, and that these import. */
+export async function deployedPackages(): Promise<Set<string>> {
+  const graphs = await Promise.all(FUNCTIONS.map(graphOf));
+  return new Set(graphs.flatMap(packagesOf));
+}
+
+/** Names that the modules of a folder import. */
+export async function importedPackages(folder: string): Promise<Set<string>> {
+  const names = new Set<string>();
+  for await (const text of modulesIn(new URL(`${folder}/`, ROOT))) {
+    for (
+      const [, name = ""] of text.matchAll(
+        /(?:\bfrom |\bimport\()"((?:@[\w-]+\/)?[\w-]+)"/g,
+      )
+    ) names.add(name);
+  }
+  return names;
+}
+
+async function* modulesIn(folder: URL): AsyncGenerator<string> {
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    if (isDirectory) yield* modulesIn(new URL(`${name}/`, folder));
+    else if (name.endsWith(".ts")) {
+      yield await Deno.readTextFile(new URL(name, folder));
+    }
+  }
+}
+
+async function graphOf(name: string): Promise<Graph> {
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["info", "--json", `supabase/functions/${name}/index.ts`],
+    cwd: fileURLToPath(ROOT),
+  }).output();
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
+
+function packagesOf({ modules, npmPackages }: Graph): string[] {
+  const reached = new Set<string>();
+  function reach(id: string): void {
+    if (reached.has(id)) return;
+    reached.add(id);
+    npmPackages[id]?.dependencies.forEach(reach);
+  }
+  for (const { npmPackage } of modules) if (npmPackage) reach(npmPackage);
+  return [...reached].flatMap((id) => npmPackages[id]?.name ?? []);
+}
