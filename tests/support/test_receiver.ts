@@ -31,6 +31,7 @@ export async function testReceiver(
       { maxTogether: 50, maxWaiting: 1_000 },
     ),
     database,
+    unmappedSubscriptions: "fail",
     log,
     wakeWorker: () => {},
     now: Date.now,

@@ -28,8 +28,6 @@ async function applyTo(answer: () => Response): Promise<{
   const database = createDatabase({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
-    toleranceSeconds: 300,
-    maxBodyBytes: 1_024,
   }, {
     fetch: (input, init) => {
       const body = JSON.parse(String(init?.body));
@@ -106,8 +104,6 @@ Deno.test("applyEvents() gives each event its own outcome, by place and not by o
   const database = createDatabase({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
-    toleranceSeconds: 300,
-    maxBodyBytes: 1_024,
   }, {
     fetch: () =>
       Promise.resolve(Response.json([

@@ -13,8 +13,13 @@ Deno.test("readConfig() has the documented defaults", () => {
     secretKey: "sb_secret_new",
     toleranceSeconds: 300,
     maxBodyBytes: 1_048_576,
+    unmappedSubscriptions: "fail",
   });
-  const empty = { SIGNATURE_TOLERANCE_SECONDS: "", MAX_BODY_BYTES: "" };
+  const empty = {
+    SIGNATURE_TOLERANCE_SECONDS: "",
+    MAX_BODY_BYTES: "",
+    UNMAPPED_SUBSCRIPTIONS: "",
+  };
   assertEquals(readConfig({ ...ENV, ...empty }), readConfig(ENV));
 });
 
@@ -108,5 +113,19 @@ Deno.test("readConfig() refuses a limit that is no whole number above 0", () => 
         `Cannot start: ${name}`,
       );
     }
+  }
+});
+
+Deno.test("readConfig() takes fail or ignore for unmapped subscriptions, and refuses the rest", () => {
+  for (const choice of ["fail", "ignore"]) {
+    const env = { ...ENV, UNMAPPED_SUBSCRIPTIONS: choice };
+    assertEquals<string>(readConfig(env).unmappedSubscriptions, choice);
+  }
+  for (const text of ["Ignore", "ignore ", "true", "1", "no"]) {
+    assertThrows(
+      () => readConfig({ ...ENV, UNMAPPED_SUBSCRIPTIONS: text }),
+      Error,
+      "Cannot start: UNMAPPED_SUBSCRIPTIONS must be fail or ignore",
+    );
   }
 });

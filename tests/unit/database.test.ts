@@ -8,8 +8,6 @@ import { DeliveryError } from "../../supabase/functions/_shared/errors.ts";
 const CONFIG = {
   supabaseUrl: "http://database.test",
   secretKey: "sb_secret_unit",
-  toleranceSeconds: 300,
-  maxBodyBytes: 1_024,
 };
 
 type Answer = (signal: AbortSignal) => Response | Promise<Response>;

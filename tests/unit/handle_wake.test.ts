@@ -32,8 +32,6 @@ async function wake(
       database: createDatabase({
         supabaseUrl: "http://database.test",
         secretKey: "sb_secret_unit",
-        toleranceSeconds: 300,
-        maxBodyBytes: 1_024,
       }, {
         fetch: (input) => {
           const name = String(input).split("/").pop() ?? "";
@@ -45,6 +43,7 @@ async function wake(
         name: "webhook",
         send: () => Promise.resolve({ result: "sent" }),
       },
+      unmappedSubscriptions: "fail",
       log: (...line) => lines.push(line),
       now: Date.now,
     },

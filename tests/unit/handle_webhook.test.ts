@@ -41,8 +41,6 @@ async function handle(request: Request, setting: Setting = {}) {
   const database = createDatabase({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
-    toleranceSeconds: 300,
-    maxBodyBytes: 4_096,
   }, {
     fetch: async (input) => {
       const name = String(input).split("/").pop()!;
@@ -67,6 +65,7 @@ async function handle(request: Request, setting: Setting = {}) {
       { maxTogether: 1, maxWaiting: 1 },
     ),
     database,
+    unmappedSubscriptions: "fail",
     wakeWorker: () => {},
     log,
     // A clock that shows the time between two looks.

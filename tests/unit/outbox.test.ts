@@ -26,8 +26,6 @@ function fakeDatabase(answer: () => Response) {
   const database = createDatabase({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
-    toleranceSeconds: 300,
-    maxBodyBytes: 1_024,
   }, {
     fetch: (input, init) => {
       const name = String(input).split("/").pop();

@@ -65,8 +65,6 @@ async function process(
   const database = createDatabase({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
-    toleranceSeconds: 300,
-    maxBodyBytes: 1_024,
   }, {
     fetch: (input, init) => {
       const name = String(input).split("/").pop();
@@ -85,6 +83,7 @@ async function process(
       maxWaiting: 1,
     }),
     database,
+    unmappedSubscriptions: "fail",
     log,
     wakeWorker: () => wakes++,
     now,
@@ -151,6 +150,38 @@ Deno.test("processEvent() ignores a one-off invoice without touching the databas
   );
   await result;
   assertEquals([calls.length, lines.length], [0, 1]);
+});
+
+Deno.test("processEvent() ignores a creation of nobody's subscription where that is wanted, else files it", async () => {
+  const creation = JSON.stringify({
+    id: "evt_1",
+    type: "customer.subscription.created",
+    data: { object: { id: "sub_1", metadata: {} } },
+  });
+  const ignored = await process(creation, {}, {
+    unmappedSubscriptions: "ignore",
+  });
+  await ignored.result;
+  assertEquals([ignored.calls, ignored.known], [[], { provider: "b" }]);
+  assertEquals(ignored.lines, [["info", "unmapped event ignored", {
+    provider: "b",
+    event_id: "evt_1",
+    type: "customer.subscription.created",
+    code: "event_invalid",
+    outcomes: { ignored: 1 },
+  }]]);
+
+  const filed = await process(creation);
+  await assertRejects(() => filed.result, DeliveryError);
+  assertEquals(filed.calls.map(({ name }) => name), ["record_failed_event"]);
+});
+
+Deno.test("processEvent() ignores no event of nobody's where the database is down", async () => {
+  const { result, calls } = await process(DELETION, {
+    apply_billing_events: refusal("57014"),
+  }, { unmappedSubscriptions: "ignore" });
+  await assertRejects(() => result, DeliveryError);
+  assertEquals(calls.length, 2);
 });
 
 Deno.test("processEvent() logs nothing unchecked of an ignored event", async () => {

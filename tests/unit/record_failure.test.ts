@@ -157,8 +157,6 @@ async function recordWith(
   const database = createDatabase({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
-    toleranceSeconds: 300,
-    maxBodyBytes: 1_024,
   }, {
     fetch: (input, init) => {
       const path = new URL(String(input)).pathname;

@@ -2,6 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { createDatabase } from "../../supabase/functions/_shared/database.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/errors.ts";
 import { retryFailures } from "../../supabase/functions/billing-worker/retry_failures.ts";
+import type { UnmappedChoice } from "../../supabase/functions/_shared/unmapped.ts";
 import type { ClaimedFailure } from "../../supabase/functions/billing-worker/retry_queue.ts";
 import { edited } from "../fixtures/edited.ts";
 import {
@@ -47,10 +48,16 @@ type Answer = { outcome: string; error_code?: string; error?: string };
  */
 function retry(
   batches: ClaimedFailure[][],
-  { outcomeOf = () => ({ outcome: "applied" }), answers = {}, now }: {
+  {
+    outcomeOf = () => ({ outcome: "applied" }),
+    answers = {},
+    now,
+    unmappedSubscriptions = "fail",
+  }: {
     outcomeOf?: (event: Applied) => Answer;
     answers?: Record<string, () => Response>;
     now?: () => number;
+    unmappedSubscriptions?: UnmappedChoice;
   } = {},
 ) {
   const calls: string[] = [];
@@ -86,8 +93,6 @@ function retry(
     database: createDatabase({
       supabaseUrl: "http://database.test",
       secretKey: "sb_secret_unit",
-      toleranceSeconds: 300,
-      maxBodyBytes: 1_024,
     }, {
       fetch: (input, init) => {
         const name = String(input).split("/").pop() ?? "";
@@ -96,6 +101,7 @@ function retry(
         return Promise.resolve(answer(name, body));
       },
     }),
+    unmappedSubscriptions,
     log: () => {},
     now: now ?? (() => NOW),
   });

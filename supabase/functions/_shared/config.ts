@@ -1,13 +1,21 @@
+import { UNMAPPED_CHOICES, type UnmappedChoice } from "./unmapped.ts";
+
 /** The environment, as `Deno.env.toObject()` gives it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where the database is reached, and the limits of a delivery. */
-export interface Config {
+/** Where the database is reached, and with which right. */
+export interface DatabaseAccess {
   readonly supabaseUrl: string;
   readonly secretKey: string;
+}
+
+/** What all providers share: the database, and how deliveries are treated. */
+export interface Config extends DatabaseAccess {
   /** How far a signature's time may be from now, on both sides, in seconds. */
   readonly toleranceSeconds: number;
   readonly maxBodyBytes: number;
+  /** Whether events of subscriptions that belong to no account fail. */
+  readonly unmappedSubscriptions: UnmappedChoice;
 }
 
 /**
@@ -21,7 +29,26 @@ export function readConfig(env: Environment): Config {
     secretKey: secretKey(env),
     toleranceSeconds: wholeNumber(env, "SIGNATURE_TOLERANCE_SECONDS", 300),
     maxBodyBytes: wholeNumber(env, "MAX_BODY_BYTES", 1_048_576),
+    unmappedSubscriptions: readUnmapped(env),
   };
+}
+
+/**
+ * Reads what is done with subscriptions that belong to no account.
+ *
+ * @throws {Error} naming the variable and what it has to be.
+ */
+export function readUnmapped(env: Environment): UnmappedChoice {
+  const text = env["UNMAPPED_SUBSCRIPTIONS"] || "fail";
+  const choice = UNMAPPED_CHOICES.find((choice) => choice === text);
+  if (choice === undefined) {
+    throw new Error(
+      `Cannot start: UNMAPPED_SUBSCRIPTIONS must be ${
+        UNMAPPED_CHOICES.join(" or ")
+      }, not "${text}".`,
+    );
+  }
+  return choice;
 }
 
 /** The project's default secret key, or its first where none is so named. */

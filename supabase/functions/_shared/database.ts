@@ -1,6 +1,6 @@
 import { PostgrestClient } from "@supabase/postgrest-js";
 import type { Database } from "./database.types.ts";
-import type { Config } from "./config.ts";
+import type { DatabaseAccess } from "./config.ts";
 import { databaseError } from "./database_errors.ts";
 import { DeliveryError } from "./errors.ts";
 
@@ -22,7 +22,7 @@ interface CallResult<T> {
  * @param options.fetch The fetch to use; tests hand in one that fails.
  */
 export function createDatabase(
-  { supabaseUrl, secretKey }: Config,
+  { supabaseUrl, secretKey }: DatabaseAccess,
   { fetch }: { fetch: typeof globalThis.fetch },
 ): DatabaseClient {
   return new PostgrestClient<Database>(`${supabaseUrl}/rest/v1`, {

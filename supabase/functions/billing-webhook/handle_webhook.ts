@@ -6,6 +6,7 @@ import {
   toDeliveryError,
 } from "../_shared/errors.ts";
 import type { Log, LogFields } from "../_shared/log.ts";
+import type { UnmappedChoice } from "../_shared/unmapped.ts";
 import { processEvent } from "./process_event.ts";
 import type { Provider } from "./providers.ts";
 import type { BodyLimits } from "./read_body.ts";
@@ -19,6 +20,8 @@ export interface Receiver {
   /** How far a signature's time may be from now, on both sides, in seconds. */
   readonly toleranceSeconds: number;
   readonly body: BodyLimits;
+  /** Whether events of subscriptions that belong to no account fail. */
+  readonly unmappedSubscriptions: UnmappedChoice;
   /** Applies one event exactly once, maybe together with others. */
   readonly apply: (event: BillingEvent) => Promise<Outcome>;
   /** Where failures are recorded. */

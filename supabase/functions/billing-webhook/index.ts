@@ -33,6 +33,7 @@ const receiver: Receiver = {
   providers: await readProviders(env),
   toleranceSeconds: config.toleranceSeconds,
   body: { maxBytes: config.maxBodyBytes, timeLimit: BODY_TIME_LIMIT },
+  unmappedSubscriptions: config.unmappedSubscriptions,
   apply: gather(
     (events) => applyEvents(events, { database, log, now: Date.now }),
     GATHER_LIMITS,

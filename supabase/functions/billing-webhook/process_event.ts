@@ -9,12 +9,15 @@ import {
   describeFailedBody,
   recordFailure,
 } from "../_shared/record_failure.ts";
+import { isUnmapped, type UnmappedChoice } from "../_shared/unmapped.ts";
 import type { VerifiedDelivery } from "./verify_delivery.ts";
 
 interface Options {
   /** Applies one event exactly once, maybe together with others. */
   readonly apply: (event: BillingEvent) => Promise<Outcome>;
   readonly database: DatabaseClient;
+  /** Whether events of subscriptions that belong to no account fail. */
+  readonly unmappedSubscriptions: UnmappedChoice;
   readonly log: Log;
   /** Called when an event has made something due; it does not wait. */
   readonly wakeWorker: () => void;
@@ -29,16 +32,20 @@ interface Options {
  *
  * @throws {DeliveryError} After the failure is stored in `failed_events`; with
  * `failure_not_recorded` where that failed as well. `overloaded` is not stored:
- * nothing is wrong with the event.
+ * nothing is wrong with the event. Where events of unmapped subscriptions are
+ * ignored, they do not fail.
  */
 export async function processEvent(
   { provider, body }: VerifiedDelivery,
   options: Options,
 ): Promise<void> {
   const { apply, database, log, now, known, wakeWorker } = options;
+  const { unmappedSubscriptions } = options;
   known.provider = provider;
+  let text = "";
   try {
-    const parsed = parseEvent(decodeBody(body), { now: now() / 1000 });
+    text = decodeBody(body);
+    const parsed = parseEvent(text, { now: now() / 1000 });
     if (parsed.handled) {
       const event = { ...parsed.event, provider };
       const outcome = await apply(event);
@@ -51,6 +58,16 @@ export async function processEvent(
   } catch (thrown) {
     const error = toDeliveryError(thrown);
     const failed = await describeFailedBody(body);
+    if (unmappedSubscriptions === "ignore" && isUnmapped(error, () => text)) {
+      log("info", "unmapped event ignored", {
+        provider,
+        event_id: failed.eventId,
+        type: failed.type,
+        code: error.code,
+        outcomes: { ignored: 1 },
+      });
+      return;
+    }
     known.event_id = failed.eventId;
     known.type = failed.type;
     known.body_sha256 = failed.bodyHash;

@@ -1,6 +1,7 @@
 import type { DatabaseClient } from "../_shared/database.ts";
 import { ANSWERS, DeliveryError, toDeliveryError } from "../_shared/errors.ts";
 import type { Log } from "../_shared/log.ts";
+import type { UnmappedChoice } from "../_shared/unmapped.ts";
 import type { Channel } from "./channels/channel.ts";
 import { deliverNotifications } from "./deliver_notifications.ts";
 import { retryFailures } from "./retry_failures.ts";
@@ -10,6 +11,8 @@ export interface Worker {
   readonly database: DatabaseClient;
   /** Undefined while none is configured. */
   readonly channel: Channel | undefined;
+  /** Whether events of subscriptions that belong to no account fail. */
+  readonly unmappedSubscriptions: UnmappedChoice;
   readonly log: Log;
   /** The clock, in milliseconds since the epoch. */
   readonly now: () => number;

@@ -23,6 +23,7 @@ const worker: Worker = {
     now: Date.now,
     log: logJson,
   }),
+  unmappedSubscriptions: config.unmappedSubscriptions,
   log: logJson,
   now: Date.now,
 };

@@ -5,6 +5,7 @@ import { DeliveryError, toDeliveryError } from "../_shared/errors.ts";
 import type { HandledEvent } from "../_shared/events.ts";
 import type { Log } from "../_shared/log.ts";
 import { parseEvent } from "../_shared/parse_event.ts";
+import { isUnmapped, type UnmappedChoice } from "../_shared/unmapped.ts";
 import {
   type ClaimedFailure,
   claimFailures,
@@ -17,6 +18,8 @@ export type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
 
 interface Options {
   readonly database: DatabaseClient;
+  /** Whether events of subscriptions that belong to no account fail. */
+  readonly unmappedSubscriptions: UnmappedChoice;
   readonly log: Log;
   /** The clock, in milliseconds since the epoch. */
   readonly now: () => number;
@@ -79,7 +82,17 @@ async function applyAll(
   return parsed.map(({ failure, result }) => ({
     failure,
     result: isEvent(result) ? outcomes.next().value as Retry["result"] : result,
-  }));
+  })).map((retry) => ignoreUnmapped(retry, options));
+}
+
+function ignoreUnmapped(
+  { failure, result }: Retry,
+  { unmappedSubscriptions }: Options,
+): Retry {
+  const isIgnored = unmappedSubscriptions === "ignore" &&
+    result instanceof DeliveryError &&
+    isUnmapped(result, () => textOf(failure));
+  return { failure, result: isIgnored ? "ignored" : result };
 }
 
 type Parsed = HandledEvent | "ignored" | DeliveryError;
@@ -88,19 +101,17 @@ function isEvent(parsed: Parsed): parsed is HandledEvent {
   return parsed !== "ignored" && !(parsed instanceof DeliveryError);
 }
 
-function parse(
-  { body, body_encoding }: ClaimedFailure,
-  now: number,
-): Parsed {
+function parse(failure: ClaimedFailure, now: number): Parsed {
   try {
-    const text = body_encoding === "base64"
-      ? decodeBody(fromBase64(body))
-      : body;
-    const parsed = parseEvent(text, { now });
+    const parsed = parseEvent(textOf(failure), { now });
     return parsed.handled ? parsed.event : "ignored";
   } catch (thrown) {
     return toDeliveryError(thrown);
   }
+}
+
+function textOf({ body, body_encoding }: ClaimedFailure): string {
+  return body_encoding === "base64" ? decodeBody(fromBase64(body)) : body;
 }
 
 function fromBase64(text: string): Uint8Array {
