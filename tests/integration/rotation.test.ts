@@ -16,8 +16,16 @@ import { connect } from "../support/tables.ts";
 const A = { old: "whsec_a_old_0123456789", new: "whsec_a_new_0123456789" };
 const B = { old: "b_old_0123456789", new: "b_new_0123456789" };
 const OLD = secretsOf([A.old], [B.old]);
-const BOTH = secretsOf([A.old, A.new], [B.old, B.new]);
+const BOTH = secretsOf([A.new, A.old], [B.new, B.old]);
 const NEW = secretsOf([A.new], [B.new]);
+
+const PAGE = new URL("../../SECURITY.md", import.meta.url);
+const STEPS = [
+  "1. Make the new secret",
+  "2. Configure both",
+  "3. Let the provider change over",
+  "4. Configure the new one alone",
+] as const;
 
 const sql = connect();
 Deno.test.afterAll(() => sql.end());
@@ -67,28 +75,34 @@ function configure(
   return platform.change(secrets, { overlap: traffic.goesOn });
 }
 
+Deno.test("the steps are those of SECURITY.md", async () => {
+  const page = await Deno.readTextFile(PAGE);
+  const headings = [...page.matchAll(/^### (\d.*)$/gm)].map(([, text]) => text);
+  assertEquals(headings, [...STEPS]);
+});
+
 Deno.test("a secret is rotated step by step and no delivery is refused", async () => {
   await using platform = await startPlatform(OLD);
   const { deliveries } = await (async () => {
     await using traffic = startTraffic(platform, { a: [A.old], b: [B.old] });
     await step("Before", traffic, () => {});
-    await step("1. Make the new secret", traffic, () => {
+    await step(STEPS[0], traffic, () => {
       // Stripe signs with both from here on; others show the secret only.
       traffic.signWith("a", [A.old, A.new]);
     });
     await step(
-      "2. Configure both",
+      STEPS[1],
       traffic,
       () => configure(platform, { secrets: BOTH, traffic }),
     );
-    await step("3. Let the provider change over", traffic, async () => {
+    await step(STEPS[2], traffic, async () => {
       traffic.signWith("b", [B.old, B.new]);
       await traffic.goesOn();
       traffic.signWith("a", [A.new]);
       traffic.signWith("b", [B.new]);
     });
     await step(
-      "4. Configure the new one alone",
+      STEPS[3],
       traffic,
       () => configure(platform, { secrets: NEW, traffic }),
     );
