@@ -23,7 +23,7 @@ begin
   then
     return null;
   end if;
-  execute 'select u.email from auth.users u where u.id = $1::uuid'
+  execute 'select nullif(u.email, '''') from auth.users u where u.id = $1::uuid'
     into address using account_id;
   return address;
 end;

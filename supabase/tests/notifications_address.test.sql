@@ -4,7 +4,7 @@
  * reads, and takes it back.
  */
 begin;
-select plan(10);
+select plan(11);
 
 create temporary view accounts as
 select 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11' as known, 'b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11' as unknown;
@@ -22,7 +22,9 @@ create table auth.users (id uuid primary key, email text);
 insert into auth.users
 select known::uuid, 'owner@example.com' from accounts
 union all
-values ('c0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid, null);
+values
+  ('c0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid, null),
+  ('d0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid, '');
 
 set local role service_role;
 select throws_ok(
@@ -44,6 +46,10 @@ select is(
 select is(
   public.account_email('c0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'), null,
   'a user without an address has none'
+);
+select is(
+  public.account_email('d0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'), null,
+  'nor has one whose address is empty'
 );
 select is_empty(
   $$select account

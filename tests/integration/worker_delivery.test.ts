@@ -147,16 +147,21 @@ Deno.test("an event that names no invoice is told without one", async () => {
   });
 });
 
-Deno.test("one turn takes one batch, and the next goes on", async () => {
-  const events = await oweNotifications(sql, { count: 25 });
+Deno.test("one turn takes all that is due, while the endpoint takes it", async () => {
+  const events = await oweNotifications(sql, { count: 45 });
   endpoint.answerWith(() => new Response("OK"));
-  const claimed = [await worker.wake(), await worker.wake()]
-    .map((counts) => counts.claimed);
-  assertEquals(claimed, [20, 5]);
+  assertEquals(await worker.wake(), { ...NOTHING, claimed: 45, sent: 45 });
   assertEquals(events.map((event) => endpoint.about(event).length), [
-    ...Array(25).fill(1),
+    ...Array(45).fill(1),
   ]);
   assertEquals(await worker.wake(), NOTHING);
+});
+
+Deno.test("an endpoint that fails gets no more than a batch a turn", async () => {
+  await oweNotifications(sql, { count: 25 });
+  endpoint.answerWith(() => new Response(null, { status: 503 }));
+  assertEquals(await worker.wake(), { ...NOTHING, claimed: 20, failed: 20 });
+  await putOffAll(sql);
 });
 
 for (const status of [400, 401, 404, 429, 500, 502, 503, 504]) {

@@ -22,27 +22,31 @@ function notification(number: number): Notification {
 }
 
 interface Setting {
+  /** By batch; each after the last is empty. */
+  readonly batches?: readonly (readonly Notification[])[];
   readonly due?: readonly Notification[];
+  readonly now?: () => number;
   readonly channel?: Channel | undefined;
   readonly settle?: () => Response;
 }
 
 /** One turn, and what happened in it, in order. */
-async function turn({ due = [], channel, settle }: Setting) {
+async function turn(
+  { due = [], batches = [due], channel, settle, now = Date.now }: Setting,
+) {
+  const queue = [...batches];
   const happened: unknown[] = [];
   const lines: unknown[] = [];
   const database = createDatabase({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
-    toleranceSeconds: 300,
-    maxBodyBytes: 1_024,
   }, {
     fetch: (input, init) => {
       const name = String(input).split("/").pop();
       const body = JSON.parse(String(init?.body));
       happened.push([name, body]);
       const answer = name === "claim_notifications"
-        ? Response.json(due)
+        ? Response.json(queue.shift() ?? [])
         : settle?.() ?? Response.json(body.results.length);
       return Promise.resolve(answer);
     },
@@ -57,6 +61,7 @@ async function turn({ due = [], channel, settle }: Setting) {
       },
     },
     log: (...line) => lines.push(line),
+    now,
   });
   await counts.catch(() => {});
   return { counts, happened, lines };
@@ -109,6 +114,41 @@ Deno.test("deliverNotifications() claims, sends and settles a batch", async () =
   ]);
 });
 
+function batch(first: number): Notification[] {
+  return Array.from({ length: 20 }, (_, i) => notification(first + i));
+}
+
+Deno.test("deliverNotifications() goes on while batches are full and nothing fails", async () => {
+  const { counts } = await turn({
+    batches: [batch(0), batch(20), [notification(40)], [notification(41)]],
+    channel: channelOf({
+      id_3: { result: "undeliverable", error: "nowhere" },
+    }),
+  });
+  const { claimed, sent, undeliverable } = await counts;
+  assertEquals([claimed, sent, undeliverable], [41, 40, 1]);
+});
+
+for (const result of ["failed", "dead"] as const) {
+  Deno.test(`deliverNotifications() leaves the rest to the next turn after one that is ${result}`, async () => {
+    const { counts } = await turn({
+      batches: [batch(0), batch(20)],
+      channel: channelOf({ id_7: { result, error: "no" } }),
+    });
+    assertEquals((await counts).claimed, 20);
+  });
+}
+
+Deno.test("deliverNotifications() stops when the turn's time is over", async () => {
+  let clock = 0;
+  const { counts } = await turn({
+    batches: [batch(0), batch(20), batch(40)],
+    channel: channelOf({}),
+    now: () => (clock += 10_000),
+  });
+  assertEquals((await counts).claimed, 40);
+});
+
 function settled(
   number: number,
   ...[result, error, retry_after_seconds]: (string | number | null)[]
@@ -127,7 +167,7 @@ function logged(number: number, result: string, error: string) {
 }
 
 Deno.test("deliverNotifications() sends a batch at once, and settles after the last", async () => {
-  const due = Array.from({ length: 20 }, (_, i) => notification(i));
+  const due = batch(0);
   const all = Promise.withResolvers<void>();
   let underWay = 0;
   const { counts, happened } = await turn({
@@ -143,7 +183,14 @@ Deno.test("deliverNotifications() sends a batch at once, and settles after the l
     },
   });
   assertEquals((await counts).sent, 20);
-  assertEquals(happened.length, 22);
+  // After it the turn finds nothing more.
+  assertEquals(happened.slice(1, -2).map((step) => (step as string[])[0]), [
+    ...Array(20).fill("send"),
+  ]);
+  assertEquals(happened.slice(-2).map((step) => (step as string[])[0]), [
+    "settle_notifications",
+    "claim_notifications",
+  ]);
 });
 
 Deno.test("deliverNotifications() settles nothing where nothing is due", async () => {

@@ -27,7 +27,8 @@ interface Options {
 
 type Retry = { failure: ClaimedFailure; result: RetryOutcome | DeliveryError };
 
-const BATCH_SIZE = 100;
+/** Bodies of a mebibyte, all of them in memory at once, leave room for more. */
+const BATCH_SIZE = 25;
 
 /** For a turn, in milliseconds; what is left by then waits for the next. */
 const TURN_TIME = 20_000;
