@@ -20,6 +20,8 @@ export interface LoadPlan {
   /** Where in the file to begin, in bytes. */
   readonly offset: number;
   readonly seconds: number;
+  /** Begins again where the requests run out, for who does not tell them apart. */
+  readonly repeats?: boolean;
   /** At most so many; as many as can be unless given. */
   readonly perSecond?: number;
 }
@@ -47,6 +49,7 @@ async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
   const view = new DataView(bytes.buffer);
   let offset = plan.offset;
   const next = () => {
+    if (offset >= bytes.length && plan.repeats) offset = 0;
     if (offset >= bytes.length) {
       throw new Error("Cannot go on: the requests ran out; build more");
     }

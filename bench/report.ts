@@ -47,12 +47,9 @@ export function report(results: Results): string {
           String(target.errors),
           target.generatorCpu.toFixed(2),
         ]),
-        [
-          "the SQL function alone, 50 a call",
-          "2",
-          show(throughput.sqlCeiling, 0),
-          ...["", "", "", ""],
-        ],
+        ...Object.entries(throughput.sqlCeilings).map((
+          [name, perSecond],
+        ) => [name, "", show(perSecond, 0), "", "", "", ""]),
       ],
     ),
     "",
@@ -116,7 +113,7 @@ export function report(results: Results): string {
 }
 
 function ratios(results: Results): string[][] {
-  const { targets, sqlCeiling } = results.throughput;
+  const { targets, sqlCeilings } = results.throughput;
   const find = (name: string, connections: number): TargetResult => {
     const found = targets.find((target) =>
       target.name === name && target.connections === connections
@@ -138,10 +135,10 @@ function ratios(results: Results): string[][] {
       "p99, to @supabase/stripe-sync-engine",
       times(ours.p99.median, peer.p99.median),
     ],
-    [
-      "events a second, to the SQL function alone",
-      times(ours.perSecond.median, sqlCeiling.median),
-    ],
+    ...Object.entries(sqlCeilings).map(([name, perSecond]) => [
+      `events a second, to ${name}`,
+      times(ours.perSecond.median, perSecond.median),
+    ]),
     [
       "p50 at one connection, to a bare PostgREST call",
       times(single.p50.median, find("bare PostgREST call", 1).p50.median),

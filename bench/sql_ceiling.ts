@@ -2,18 +2,19 @@ import postgres from "postgres";
 import { subscriptionEvent } from "../tests/fixtures/event.ts";
 import { wireEvent } from "./targets.ts";
 
-const TOGETHER = 50;
-
 /**
- * Events a second through `apply_billing_events` straight in Postgres, fifty a
- * call over two connections: as many as there are cores, and nothing between.
+ * Events a second through `apply_billing_events` straight in Postgres, with
+ * nothing between but the driver: what any receiver could reach at most.
+ *
+ * @param options.together How many events a call.
  */
 export async function measureSqlCeiling(
   databaseUrl: string,
-  { seconds, subscriptions, connections = 2 }: {
+  { seconds, subscriptions, connections, together }: {
     seconds: number;
     subscriptions: readonly string[];
-    connections?: number;
+    connections: number;
+    together: number;
   },
 ): Promise<number> {
   const run = crypto.randomUUID().slice(0, 8);
@@ -25,7 +26,7 @@ export async function measureSqlCeiling(
   const start = Math.floor(Date.now() / 1000) - 3600;
   let sent = 0;
   const batch = () =>
-    Array.from({ length: TOGETHER }, () => {
+    Array.from({ length: together }, () => {
       const i = sent++;
       const created = start + Math.floor(i / subscriptions.length);
       return {

@@ -13,6 +13,8 @@ export interface Target {
   readonly name: string;
   readonly port: number;
   readonly shape: RequestShape;
+  /** Whether it may get a request twice. */
+  readonly repeats?: boolean;
 }
 
 /** The secret that provider A and the peer sign with. */
@@ -76,7 +78,7 @@ export function peerTarget(port: number): Target {
 
 /** A server that answers at once: what the generator itself can do. */
 export function bareTarget(port: number): Target {
-  return { ...peerTarget(port), name: "bare server" };
+  return { ...peerTarget(port), name: "bare server", repeats: true };
 }
 
 /** What the receiver makes of an event on its way to the database. */

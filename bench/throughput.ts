@@ -29,6 +29,12 @@ const SECONDS = 6;
 /** More than any of them can answer in a round. */
 const REQUESTS = { 64: 70_000, 1: 9_000 } as const;
 
+/** As many connections as get the most out of two cores. */
+const CEILINGS = {
+  "the SQL function, 1 a call": { together: 1, connections: 8 },
+  "the SQL function, 50 a call": { together: 50, connections: 2 },
+};
+
 /** What one target came to at a number of connections. */
 export interface TargetResult {
   readonly name: string;
@@ -44,7 +50,8 @@ export interface TargetResult {
 /** Everything end to end. */
 export interface Throughput {
   readonly targets: readonly TargetResult[];
-  readonly sqlCeiling: Spread;
+  /** The SQL function alone, by how it is called. */
+  readonly sqlCeilings: Readonly<Record<string, Spread>>;
 }
 
 /** Runs the rounds. It takes a few minutes. */
@@ -70,7 +77,7 @@ export async function measureThroughput(
   ];
 
   const results = contests.map(() => [] as LoadResult[]);
-  const ceilings: number[] = [];
+  const ceilings = new Map<string, number[]>();
   for (let round = 0; round < ROUNDS; round++) {
     for (const [i, [target, connections]] of contests.entries()) {
       const file = `${folder}/requests`;
@@ -80,22 +87,26 @@ export async function measureThroughput(
         run: crypto.randomUUID().slice(0, 8),
         subscriptions,
       });
-      const plan = { port: target.port, connections, requests: file };
-      const result = await runLoad({ ...plan, offset: 0, seconds: SECONDS });
+      const { name, port, repeats = false } = target;
+      const plan = { port, repeats, connections, requests: file, offset: 0 };
+      const result = await runLoad({ ...plan, seconds: SECONDS });
       results[i]?.push(result);
       console.log(
-        `  ${target.name}, ${connections} connection(s): ` +
+        `  ${name}, ${connections} connection(s): ` +
           `${Math.round(result.perSecond)} a second, p50 ${
             result.p50.toFixed(2)
           } ms, p99 ${result.p99.toFixed(2)} ms`,
       );
     }
-    const ceiling = await measureSqlCeiling(stack.dbUrl, {
-      seconds: SECONDS,
-      subscriptions,
-    });
-    ceilings.push(ceiling);
-    console.log(`  the SQL function alone: ${Math.round(ceiling)} a second`);
+    for (const [name, calls] of Object.entries(CEILINGS)) {
+      const ceiling = await measureSqlCeiling(stack.dbUrl, {
+        ...calls,
+        seconds: SECONDS,
+        subscriptions,
+      });
+      ceilings.set(name, [...ceilings.get(name) ?? [], ceiling]);
+      console.log(`  ${name}: ${Math.round(ceiling)} a second`);
+    }
   }
 
   return {
@@ -111,7 +122,9 @@ export async function measureThroughput(
         generatorCpu: spread(rounds.map((round) => round.cpu / SECONDS)).median,
       };
     }),
-    sqlCeiling: spread(ceilings),
+    sqlCeilings: Object.fromEntries(
+      [...ceilings].map(([name, rounds]) => [name, spread(rounds)]),
+    ),
   };
 }
 

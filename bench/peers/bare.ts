@@ -1,1 +1,6 @@
-export default { fetch: () => new Response("OK") };
+export default {
+  async fetch(request: Request): Promise<Response> {
+    await request.arrayBuffer(); // unread, it would cost the connection
+    return new Response("OK");
+  },
+};
