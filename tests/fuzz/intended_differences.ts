@@ -4,13 +4,8 @@
  *
  * @module
  */
-import {
-  HEADERS,
-  isFaulty,
-  macOf,
-  NOW,
-  type VerifierCase,
-} from "./verifier_case.ts";
+import { isFaulty } from "./secrets.ts";
+import { HEADERS, macOf, NOW, type VerifierCase } from "./verifier_case.ts";
 
 /** Something that the packages let pass and the receiver refuses. */
 export interface Strictness {

@@ -5,13 +5,8 @@
  */
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import Stripe from "stripe";
-import {
-  HEADERS,
-  isFaulty,
-  macOf,
-  NOW,
-  type VerifierCase,
-} from "./verifier_case.ts";
+import { isFaulty } from "./secrets.ts";
+import { HEADERS, macOf, NOW, type VerifierCase } from "./verifier_case.ts";
 
 const TOLERANCE = 300;
 /** Any text that the packages take. */

@@ -20,7 +20,8 @@ import { freshSeed } from "../property/seed.ts";
 import { caseCount, diceOf } from "./dice.ts";
 import { STRICTER } from "./intended_differences.ts";
 import { isAcceptedByReference } from "./reference.ts";
-import { isFaulty, makeCase, NOW, type VerifierCase } from "./verifier_case.ts";
+import { isFaulty } from "./secrets.ts";
+import { makeCase, NOW, type VerifierCase } from "./verifier_case.ts";
 
 const CASES = caseCount(30_000);
 const SCHEMES = ["stripe", "hmac-sha256-hex", "standard-webhooks"] as const;

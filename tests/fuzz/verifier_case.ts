@@ -8,6 +8,7 @@ import { createHmac } from "node:crypto";
 import type { SignatureScheme } from "../../scripts/trigger/sign.ts";
 import type { Dice } from "./dice.ts";
 import { mutateText } from "./mutate_text.ts";
+import { makeSecrets, signingSecret } from "./secrets.ts";
 
 /** The receiver's clock, in Unix seconds. */
 export const NOW = 1_800_000_000;
@@ -28,39 +29,6 @@ export const HEADERS = {
   "standard-webhooks": "webhook-signature",
 } as const;
 
-const PLAIN = [
-  "whsec_one_1234567890",
-  "two-1234567890",
-  "whsec_three",
-] as const;
-const STANDARD = [
-  "whsec_b25lIHNlY3JldCBvZiB0aGUgZnV6emVy",
-  "whsec_dHdvIHNlY3JldCBvZiB0aGUgZnV6emVy",
-  "whsec_dGhyZWUgc2VjcmV0cyBhbmQgbW9yZSE=",
-] as const;
-
-/**
- * What stands in the place of a secret by mistake, or with white space beside
- * it. A provider that has one of these is refused, whatever else it has.
- */
-const FAULTY: [string, ...string[]] = [
-  "",
-  "whsec_",
-  ` ${PLAIN[0]}`,
-  `${PLAIN[0]}\n`,
-  ` ${STANDARD[0]}`,
-];
-
-/** Places in the lists of secrets: one, or several while one is rotated. */
-const CONFIGURED: [number[], ...number[][]] = [
-  [0],
-  [0],
-  [1],
-  [0, 1],
-  [1, 0],
-  [2, 0, 1],
-];
-
 const TEXTS: [string, ...string[]] = [
   '{"id":"evt_1","type":"customer.subscription.deleted"}',
   '{ "id": "evt_2",\r\n "note": "\u00e9\u{1f600}" }\n',
@@ -77,19 +45,15 @@ export function makeCase(
   scheme: SignatureScheme,
   dice: Dice,
 ): VerifierCase {
-  const all = scheme === "standard-webhooks" ? STANDARD : PLAIN;
-  const secrets = makeSecrets(all, dice);
+  const secrets = makeSecrets(scheme, dice);
   const body = makeBody(dice);
   const seconds = String(NOW + makeAge(dice));
   // What is no time, and signed all the same.
   const time = dice.once(16) ? makeTime(seconds, dice) : seconds;
   const id = dice.once(8) ? makeId(dice) : "msg_2Lh9KRb0pzN4LePd3XiA4v12Axj";
 
-  const signing = dice.once(12) ? all[dice.roll(3)] : dice.pick(
-    secrets as [string, ...string[]],
-  );
-  const secret = dice.once(2) ? signing : signing?.trim();
-  const mac = macOf(scheme, body, { secret: secret ?? "", time, id });
+  const secret = signingSecret(secrets, { scheme, dice });
+  const mac = macOf(scheme, body, { secret, time, id });
   const parts = { time, id, macs: makeMacs(mac, { scheme, dice }) };
   const headers = makeHeaders(scheme, parts, dice);
   // A bit of the body, after it was signed.
@@ -98,11 +62,6 @@ export function makeCase(
     body[at] = body[at]! ^ (1 << dice.roll(8));
   }
   return { scheme, secrets, headers, body };
-}
-
-/** Whether it stands in the place of a secret by mistake. */
-export function isFaulty(secret: string): boolean {
-  return FAULTY.includes(secret);
 }
 
 /** The MAC of a body, as its scheme writes it. */
@@ -129,16 +88,6 @@ function hmac(
   body: Uint8Array | string,
 ) {
   return createHmac("sha256", key).update(head).update(body).digest();
-}
-
-function makeSecrets(all: readonly string[], dice: Dice): string[] {
-  const secrets = dice.pick(CONFIGURED).map((place) => all[place] ?? "");
-  if (!dice.once(16)) return secrets;
-  const faulty = dice.pick(FAULTY);
-  return dice.once(2) ? [faulty] : dice.pick([
-    [faulty, ...secrets],
-    [...secrets, faulty],
-  ]);
 }
 
 function makeBody(dice: Dice): Uint8Array<ArrayBuffer> {

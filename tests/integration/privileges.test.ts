@@ -9,6 +9,7 @@ import { assert, assertEquals } from "@std/assert";
 import postgres from "postgres";
 import { localKeys, signToken } from "../../scripts/stack/keys.ts";
 import { waitUntil } from "../../scripts/stack/wait_until.ts";
+import { apiFaults, type Callers } from "../support/api_faults.ts";
 import {
   type ApiRequest,
   functionRequests,
@@ -23,8 +24,6 @@ const user = await signToken({
   sub: crypto.randomUUID(),
   exp: Math.floor(Date.now() / 1000) + 600,
 });
-
-type Callers = Readonly<Record<string, Record<string, string>>>;
 
 const AT_THE_GATEWAY: Callers = {
   "the publishable key": { apikey: keys.publishable },
@@ -64,43 +63,6 @@ async function allRequests(database: postgres.Sql): Promise<ApiRequest[]> {
   ];
 }
 
-/** Whatever is answered in another way than by a refusal for lack of a right. */
-async function faultsOf(
-  url: string,
-  { requests, callers }: {
-    requests: readonly ApiRequest[];
-    callers: Callers;
-  },
-): Promise<string[]> {
-  const faults: string[] = [];
-  for (const [caller, headers] of Object.entries(callers)) {
-    for (const { method, path, body = null, refusedWith } of requests) {
-      const response = await fetch(url + path, {
-        method,
-        headers: { ...headers, "content-type": "application/json" },
-        body,
-      });
-      const text = await response.text();
-      if (isRefusal(response.status, { text, refusedWith })) continue;
-      faults.push(
-        `${method} ${path} with ${caller}: ${response.status} ${text}`,
-      );
-    }
-  }
-  return faults;
-}
-
-function isRefusal(
-  status: number,
-  { text, refusedWith }: { text: string; refusedWith: string },
-): boolean {
-  if (status < 400 || !text.includes(`"code":"${refusedWith}"`)) return false;
-  // Row level security fails with the same code, behind a right that is there.
-  return refusedWith !== "42501" ||
-    [401, 403].includes(status) &&
-      text.includes('"message":"permission denied for ');
-}
-
 /** What all tables hold, to show that nothing changed. */
 async function contents(database: postgres.Sql): Promise<unknown[]> {
   const tables = await database<{ name: string }[]>`
@@ -120,7 +82,7 @@ async function assertShutOut(
 ): Promise<void> {
   const requests = await allRequests(database);
   const before = await contents(database);
-  assertEquals(await faultsOf(url, { requests, callers }), []);
+  assertEquals(await apiFaults(url, { requests, callers }), []);
   assertEquals(await contents(database), before);
   console.log(
     `${requests.length} requests, each with ${Object.keys(callers).join(", ")}`,
@@ -191,7 +153,7 @@ Deno.test("the sweep finds a table, a view and a function that were left open", 
     `);
     assert(await isKnown(true));
     const requests = await allRequests(legacy);
-    const faults = await faultsOf(postgrest.url, {
+    const faults = await apiFaults(postgrest.url, {
       requests,
       callers: AT_POSTGREST,
     });

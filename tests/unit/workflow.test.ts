@@ -47,7 +47,9 @@ Deno.test("the workflow runs the gate, and the audit with the gate's Deno", () =
 Deno.test("a workflow may read the repository, and no more", () => {
   for (const [name, text] of workflows()) {
     assertEquals(
-      [...text.matchAll(/permissions:\n((?: {2}.+\n)+)/g)].map(([, all]) => all),
+      [...text.matchAll(/permissions:\n((?: {2}.+\n)+)/g)].map(([, all]) =>
+        all
+      ),
       ["  contents: read\n"],
       name,
     );
