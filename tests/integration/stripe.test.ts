@@ -1,0 +1,119 @@
+/**
+ * What docs/stripe.md says about Stripe's ways, tried with complete events.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { edited } from "../fixtures/edited.ts";
+import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
+import { API_VERSIONS } from "../fixtures/templates.ts";
+import { uniqueId } from "../fixtures/unique_id.ts";
+import { startReceiver } from "../support/receiver.ts";
+import { post } from "../support/send.ts";
+import { stripeHeader } from "../support/sign.ts";
+import { readDoc } from "../support/sql_blocks.ts";
+import {
+  connect,
+  rowCounts,
+  storedEvent,
+  subscriptionRecord,
+} from "../support/tables.ts";
+
+const OLD_ENDPOINT = "whsec_of_the_old_endpoint";
+const NEW_ENDPOINT = "whsec_of_the_new_endpoint";
+
+const sql = connect();
+const receiver = await startReceiver({
+  env: {
+    PROVIDER_A_SIGNATURE_HEADER: "stripe-signature",
+    PROVIDER_A_SIGNING_SECRET: `${OLD_ENDPOINT},${NEW_ENDPOINT}`,
+  },
+});
+Deno.test.afterAll(async () => {
+  await receiver[Symbol.asyncDispose]();
+  await sql.end();
+});
+
+async function send(event: object, secret = OLD_ENDPOINT): Promise<number> {
+  const body = JSON.stringify(event, null, 2);
+  const timestamp = Math.floor(Date.now() / 1000);
+  const signature = await stripeHeader(body, { secret, timestamp });
+  const headers = { "stripe-signature": signature };
+  return (await post(receiver.url, { headers, body })).status;
+}
+
+Deno.test("stripe.md names the API versions that are tested", async () => {
+  const page = await readDoc("stripe.md");
+  assertEquals(API_VERSIONS.length, 2);
+  for (const version of API_VERSIONS) assert(page.includes(version), version);
+});
+
+Deno.test("one event from two endpoints, in the shapes of two API versions, is applied once", async () => {
+  const subscription = uniqueId("sub");
+  const created = subscriptionEvent("customer.subscription.created", {
+    subscription,
+  });
+  assertEquals(await send(created), 200);
+  const [before, since] = API_VERSIONS.map((apiVersion) =>
+    invoiceEvent({
+      id: "evt_" + subscription,
+      subscription,
+      invoice: "in_1",
+      apiVersion,
+    })
+  );
+  assertEquals(await send(before!, OLD_ENDPOINT), 200);
+  assertEquals(await send(since!, NEW_ENDPOINT), 200);
+  const { ledger, notifications } = await storedEvent(sql, before!.id);
+  assertEquals([ledger.length, notifications.length], [1, 1]);
+});
+
+Deno.test("each failed attempt at one invoice is notified by itself", async () => {
+  const subscription = uniqueId("sub");
+  const invoice = uniqueId("in");
+  await send(subscriptionEvent("customer.subscription.created", {
+    subscription,
+  }));
+  const attempts = [1, 2, 3].map(() => invoiceEvent({ subscription, invoice }));
+  for (const attempt of attempts) assertEquals(await send(attempt), 200);
+  const rows = await sql`
+    select event_id from public.notifications where invoice_id = ${invoice}`;
+  assertEquals(
+    rows.map((row) => row["event_id"]).sort(),
+    attempts.map(({ id }) => id).sort(),
+  );
+});
+
+Deno.test("a thin event is acknowledged, and nothing comes of it", async () => {
+  const before = await rowCounts(sql);
+  const status = await send({
+    id: uniqueId("evt"),
+    object: "v2.core.event",
+    type: "v1.customer.subscription.created",
+    created: new Date().toISOString(),
+    related_object: { id: uniqueId("sub"), type: "subscription" },
+  });
+  assertEquals(status, 200);
+  assertEquals(await rowCounts(sql), before);
+});
+
+Deno.test("a subscription that begins as incomplete is active until its update", async () => {
+  const subscription = uniqueId("sub");
+  const created = Math.floor(Date.now() / 1000) - 60;
+  await send(edited(
+    subscriptionEvent("customer.subscription.created", {
+      subscription,
+      created,
+    }),
+    { "data.object.status": "incomplete" },
+  ));
+  const status = async () =>
+    (await subscriptionRecord(sql, subscription))?.["status"];
+  assertEquals(await status(), "active");
+  await send(subscriptionEvent("customer.subscription.updated", {
+    subscription,
+    created: created + 30,
+    status: "incomplete_expired",
+  }));
+  assertEquals(await status(), "incomplete_expired");
+});
