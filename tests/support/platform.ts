@@ -16,7 +16,7 @@ export interface Platform extends AsyncDisposable {
   ): Promise<T>;
   /**
    * Starts a process with other settings beside the one that serves; both serve
-   * then, until `overlap` is over; at last the old one ends what it has begun.
+   * then, until `overlap` is over; the old one ends what it has begun, and goes.
    */
   change(
     env: Environment,
@@ -32,6 +32,7 @@ interface Deployment {
 /** Starts the receiver with its first settings. */
 export async function startPlatform(env: Environment): Promise<Platform> {
   let serving = [await deploy(env)];
+  const retiring: Promise<void>[] = [];
 
   return {
     pass: async (deliver, { number }) => {
@@ -49,9 +50,11 @@ export async function startPlatform(env: Environment): Promise<Platform> {
       serving = [...old, await deploy(changed)];
       await overlap();
       serving = serving.slice(old.length);
-      await retire(old);
+      retiring.push(retire(old));
     },
-    [Symbol.asyncDispose]: () => retire(serving),
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([...retiring, retire(serving)]);
+    },
   };
 }
 

@@ -34,7 +34,7 @@ const PROVIDERS = ["a", "b"] as const;
 const PAUSE = 10;
 /** A run needs a few hundred. */
 const MOST = 4_000;
-const GOES_ON = 15;
+const GOES_ON = 20;
 const GOES_ON_WITHIN = 30_000;
 
 /**
