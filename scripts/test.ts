@@ -23,7 +23,7 @@ const BUSY_TESTS = [
   "tests/faults",
 ];
 const WAITING_TESTS = ["tests/integration", "tests/catalogue"];
-const DEPLOYMENT_TESTS = ["tests/deploy", "tests/recipes"];
+const DEPLOYMENT_TESTS = ["tests/deploy", "tests/recipes", "tests/docs"];
 
 if (import.meta.main) {
   const results = Deno.args.length > 0
@@ -51,7 +51,7 @@ async function testInLanes(edgeDeno: string): Promise<StepResult[]> {
   const lanes: Run[][] = [
     [
       { name: "SQL, properties and faults", files: BUSY_TESTS },
-      { name: "deployment and recipes", files: DEPLOYMENT_TESTS },
+      { name: "deployment, recipes and pages", files: DEPLOYMENT_TESTS },
     ],
     [
       { name: "integration and catalogue", files: WAITING_TESTS },

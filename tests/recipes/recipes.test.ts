@@ -10,7 +10,7 @@
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { copyRepository } from "./copy_repository.ts";
+import { copyRepository } from "../support/copy_repository.ts";
 
 const CONTRIBUTING = await Deno.readTextFile(
   new URL("../../CONTRIBUTING.md", import.meta.url),

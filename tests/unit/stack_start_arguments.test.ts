@@ -46,3 +46,18 @@ Deno.test("parseStartArguments() refuses what is no port, taken twice or unknown
   );
   assertThrows(() => parseStartArguments(["--other"], {}), Error, "--other");
 });
+
+Deno.test("the ports are those that config.toml gives supabase start", async () => {
+  const config = await Deno.readTextFile(
+    new URL("../../supabase/config.toml", import.meta.url),
+  );
+  const port = (table: string) =>
+    Number(
+      new RegExp(`^\\[${table}\\]\nport = (\\d+)$`, "m").exec(config)?.[1],
+    );
+  const { ports } = parseStartArguments([], {});
+  assertEquals(
+    { api: port("api"), db: port("db") },
+    { api: ports.api, db: ports.db },
+  );
+});

@@ -1,0 +1,184 @@
+/**
+ * Every command in the pages is typed here, in a clone, as somebody new to it
+ * would; but for those that need what no test has, which are listed with the
+ * reason.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { commandsOf, docCommands, pages, readPage } from "./doc_commands.ts";
+import { newcomer, type Typed } from "./newcomer.ts";
+
+const SUPABASE = "a project of Supabase's, and its account";
+const STRIPE = "an account of Stripe's, and its CLI";
+const DOCKER = "Docker";
+const DEPLOYED = "tests/deploy/bundle.test.ts, to a stand-in for Supabase";
+
+/** What is not typed here, and what it needs, or where it is run instead. */
+const ELSEWHERE: Record<string, string> = {
+  "supabase login": SUPABASE,
+  "supabase link --project-ref <project-ref>": SUPABASE,
+  "supabase db push": SUPABASE,
+  "supabase secrets set PROVIDER_A_SIGNATURE_HEADER=stripe-signature PROVIDER_A_SIGNING_SECRET=whsec_...":
+    SUPABASE,
+  "supabase secrets set PROVIDER_A_SIGNING_SECRET=whsec_<live>,whsec_<test>":
+    SUPABASE,
+  "supabase secrets set PROVIDER_A_SIGNING_SECRET=<new>,<old>": SUPABASE,
+  "supabase secrets set PROVIDER_A_SIGNING_SECRET=<new>": SUPABASE,
+  "supabase functions deploy billing-webhook --use-api": DEPLOYED,
+  "supabase functions deploy billing-worker --use-api": DEPLOYED,
+  "supabase start": DOCKER,
+  "supabase functions serve": DOCKER,
+  "stripe login": STRIPE,
+  "stripe listen --forward-to http://127.0.0.1:54321/functions/v1/billing-webhook":
+    STRIPE,
+  "stripe trigger customer.subscription.created --add subscription:metadata.accountId=acc_1":
+    STRIPE,
+  "deno task test tests/unit tests/integration/statuses.test.ts":
+    "the gate, which runs this",
+  "npx -y deno@2.9.6 audit": "the registry's list of advisories",
+};
+
+const commands = docCommands();
+const typed = new Set<string>();
+
+/** The commands of a page, or of one block in it. */
+function commandOf(page: string, start: string): string {
+  const found = commands.filter(({ place, text }) =>
+    place.startsWith(`${page}:`) && text.startsWith(start)
+  );
+  assert(found.length > 0, `${page} has no command ${start}`);
+  typed.add(found[0]!.text);
+  return found[0]!.text;
+}
+
+function assertWorks({ code, said }: Typed, says: string): void {
+  assertStringIncludes(said, says);
+  assertEquals(code, 0, said);
+}
+
+Deno.test("the commands of the pages work, as somebody types them who is new to it", async (test) => {
+  await using person = await newcomer();
+  const { type } = person;
+  const tell = (page: string, start: string) => type(commandOf(page, start));
+
+  await test.step("README: two commands, and a look at the table", async () => {
+    await using _stack = await person.start(
+      commandOf("README.md", "npx -y deno@2.9.6 task start"),
+    );
+    assertWorks(
+      await tell("README.md", "npx -y deno@2.9.6 task trigger"),
+      "200 OK",
+    );
+    assertWorks(await tell("README.md", "psql"), '"status":"active"');
+    for (
+      const event of [
+        "customer.subscription.updated",
+        "invoice.payment_failed",
+        "customer.subscription.deleted",
+      ]
+    ) {
+      assertStringIncludes(readPage("README.md"), `\`${event}\``);
+      assertWorks(await type(`deno task trigger ${event}`), "200 OK");
+    }
+    assertWorks(await tell("README.md", "psql"), '"status":"canceled"');
+  });
+
+  await test.step("deploy.md: the file that Docker's stack and this one read", async () => {
+    assertWorks(await tell("docs/deploy.md", "cp "), "");
+    assertWorks(await tell("docs/deploy.md", "echo "), "");
+    const file = await Deno.readTextFile(
+      `${person.path}/supabase/functions/.env`,
+    );
+    // The secret that is in use without any file would prove nothing.
+    const secret = "whsec_only_in_the_file";
+    await Deno.writeTextFile(
+      `${person.path}/supabase/functions/.env`,
+      file.replace(/^(PROVIDER_A_SIGNING_SECRET=).+$/m, `$1${secret}`),
+    );
+    await using _stack = await person.start("deno task start");
+    assertWorks(await tell("docs/deploy.md", "deno task trigger"), "200 OK");
+    assertWorks(await tell("docs/deploy.md", "deno task doctor"), "0 red");
+    const other = `PROVIDER_A_SIGNING_SECRET=whsec_another`;
+    assertStringIncludes(
+      (await type(`${other} deno task trigger invoice.payment_failed`)).said,
+      "401 Invalid signature",
+    );
+    await Deno.remove(`${person.path}/supabase/functions/.env`);
+  });
+
+  await test.step("stripe.md and the doctor: with Stripe's header", async () => {
+    await using _stack = await person.start(
+      commandOf("docs/stripe.md", "PROVIDER_A_SIGNATURE_HEADER"),
+    );
+    const doctor = "PROVIDER_A_SIGNATURE_HEADER=stripe-signature";
+    assertWorks(await tell("docs/deploy.md", doctor), "0 red");
+    assertWorks(await tell("docs/rewrites.md", doctor), "0 red");
+    const rotated = commandOf("SECURITY.md", "PROVIDER_A_SIGNING_SECRET=<new>");
+    assertWorks(await type(`${doctor} ${rotated}`), "0 red");
+  });
+
+  await test.step("README: reset", async () => {
+    assertWorks(await type("deno task reset"), "Emptied");
+  });
+});
+
+Deno.test("every command of the pages is typed, or it is said why not", () => {
+  const missing = commands.filter(({ text }) =>
+    !typed.has(text) && !(text in ELSEWHERE)
+  );
+  assertEquals(missing, []);
+  const texts = commands.map(({ text }) => text);
+  const gone = Object.keys(ELSEWHERE).filter((text) => !texts.includes(text));
+  assertEquals(gone, [], "no page has these any more");
+});
+
+Deno.test("every task that the pages name is there, and every task is named", () => {
+  const { tasks } = JSON.parse(readPage("deno.json"));
+  const named = new Set(
+    pages().flatMap((page) =>
+      Array.from(
+        readPage(page).matchAll(/(?:deno|deno@[\d.]+) task ([a-z][a-z:]*)/g),
+        ([, name = ""]) => name,
+      )
+    ),
+  );
+  assertEquals([...named].sort(), Object.keys(tasks).sort());
+});
+
+Deno.test("the pages link to what is there", async () => {
+  const broken: string[] = [];
+  for (const page of pages()) {
+    const links = readPage(page).matchAll(
+      /\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g,
+    );
+    for (const [link, path = "", anchor] of links) {
+      const target = path === "" ? page : new URL(path, `file:///${page}`)
+        .pathname.slice(1);
+      const isThere = await Deno.stat(
+        new URL(`../../${target}`, import.meta.url),
+      )
+        .then(() => true, () => false);
+      const isHeading = anchor === undefined ||
+        (isThere && headings(target).includes(anchor));
+      if (!isThere || !isHeading) broken.push(`${page}: ${link}`);
+    }
+  }
+  assertEquals(broken, []);
+});
+
+/** A page's headings as the links to them are spelled. */
+function headings(page: string): string[] {
+  return Array.from(
+    readPage(page).matchAll(/^#+ (.+)$/gm),
+    ([, text = ""]) =>
+      text.toLowerCase().replaceAll(/[^a-z0-9 _-]/g, "").replaceAll(" ", "-"),
+  );
+}
+
+Deno.test("commandsOf() joins lines that go on, and leaves comments out", () => {
+  assertEquals(
+    commandsOf("# a comment\nA=1 \\\n  run \\\n  --all\n\nstop\n"),
+    ["A=1 run --all", "stop"],
+  );
+});

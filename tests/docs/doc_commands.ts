@@ -1,0 +1,43 @@
+import { fencedBlocks } from "../support/fenced_blocks.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+
+/** A command that a page tells people to type. */
+export interface DocCommand {
+  /** `deploy.md:42`, where its block begins. */
+  readonly place: string;
+  /** In one line, without comments. */
+  readonly text: string;
+}
+
+/** Every page: those at the root, and those in `docs`. */
+export function pages(): string[] {
+  return [".", "docs"].flatMap((folder) =>
+    [...Deno.readDirSync(new URL(folder, ROOT))]
+      .filter(({ name }) => name.endsWith(".md"))
+      .map(({ name }) => folder === "." ? name : `${folder}/${name}`)
+  ).sort();
+}
+
+/** The text of a page, by its path from the root. */
+export function readPage(path: string): string {
+  return Deno.readTextFileSync(new URL(path, ROOT));
+}
+
+/** The commands of the blocks marked `sh`, of all pages. */
+export function docCommands(): DocCommand[] {
+  return pages().flatMap((page) =>
+    fencedBlocks(readPage(page), { page, language: "sh" })
+      .flatMap(({ place, text }) =>
+        commandsOf(text).map((command) => ({ place, text: command }))
+      )
+  );
+}
+
+/** A block's commands, each in one line. */
+export function commandsOf(block: string): string[] {
+  return block.replaceAll(/ *\\\n */g, " ")
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "" && !line.startsWith("#"));
+}

@@ -1,0 +1,151 @@
+/**
+ * Somebody who has just cloned the repository, and types what the pages say.
+ *
+ * @module
+ */
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
+import { localKeys } from "../../scripts/stack/keys.ts";
+import { choosePorts } from "../../scripts/stack/ports.ts";
+import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
+import { waitUntil } from "../../scripts/stack/wait_until.ts";
+import { copyRepository } from "../support/copy_repository.ts";
+
+const READY = "Stop with Ctrl-C";
+const READY_WITHIN = 60_000;
+
+/** What a command came to. */
+export interface Typed {
+  readonly code: number;
+  /** What it printed, without colours. */
+  readonly said: string;
+}
+
+/** A clone, and a terminal in it. */
+export interface Newcomer extends AsyncDisposable {
+  /** The clone's folder. */
+  readonly path: string;
+  readonly dbUrl: string;
+  /** Types a command and waits for its end. */
+  type(command: string): Promise<Typed>;
+  /** Types the command that starts the stack, and waits until it says so. */
+  start(command: string): Promise<AsyncDisposable>;
+}
+
+/**
+ * The commands are typed as they stand but for names that stand for something
+ * (`<project-ref>`, `whsec_...`), and for the ports, which others may use.
+ */
+export async function newcomer(): Promise<Newcomer> {
+  await using opened = new AsyncDisposableStack();
+  const clone = opened.use(await copyRepository());
+  const tools = await Deno.makeTempDir({ prefix: "billing-webhook-tools-" });
+  opened.defer(() => Deno.remove(tools, { recursive: true }));
+  const data = await Deno.makeTempDir({ prefix: "billing-webhook-data-" });
+  // Where `reset` was typed, it is gone already.
+  opened.defer(() => Deno.remove(data, { recursive: true }).catch(() => {}));
+  await makeTools(tools);
+
+  const ports = await choosePorts({});
+  const api = `http://127.0.0.1:${ports.api}`;
+  const dbUrl = `postgresql://postgres:postgres@127.0.0.1:${ports.db}/postgres`;
+  const { secret } = await localKeys();
+  const env = {
+    ...toolEnvironment(),
+    PATH: `${tools}:${toolEnvironment()["PATH"]}`,
+    NO_COLOR: "1",
+    BILLING_API_PORT: `${ports.api}`,
+    BILLING_DB_PORT: `${ports.db}`,
+    BILLING_WEBHOOK_PORT: `${ports.webhook}`,
+    BILLING_WORKER_PORT: `${ports.worker}`,
+    BILLING_POSTGREST_PORT: `${ports.postgrest}`,
+    BILLING_STACK_DATA: data,
+  };
+  const stands: [text: string, value: string][] = [
+    ["https://<project-ref>.supabase.co", api],
+    ["https://<your domain>", api],
+    ["<function URL>", `${api}/functions/v1/billing-webhook`],
+    ["<region>", "eu-central-1"],
+    ["postgresql://...", dbUrl],
+    ["sb_secret_...", secret],
+    ["whsec_...", LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET],
+    ["<new>", LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET],
+    ["127.0.0.1:54322", `127.0.0.1:${ports.db}`],
+  ];
+
+  function shell(command: string) {
+    let text = command;
+    for (const [name, value] of stands) text = text.replaceAll(name, value);
+    if (/task (trigger|doctor)\b/.test(text) && !text.includes("--url")) {
+      text += ` --url ${api}/functions/v1/billing-webhook`;
+    }
+    return new Deno.Command("bash", {
+      args: ["-ec", text],
+      cwd: clone.path,
+      env,
+      clearEnv: true,
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+    });
+  }
+
+  async function type(command: string) {
+    const { code, stdout, stderr } = await shell(command).output();
+    const decoder = new TextDecoder();
+    return { code, said: decoder.decode(stdout) + decoder.decode(stderr) };
+  }
+
+  async function start(command: string) {
+    const child = shell(command).spawn();
+    let said = "";
+    const read = [child.stdout, child.stderr].map(async (stream) => {
+      for await (const text of stream.pipeThrough(new TextDecoderStream())) {
+        said += text;
+      }
+    });
+    let ended = false;
+    const end = child.status.then(() => ended = true);
+    await waitUntil(() => ended || said.includes(READY), {
+      timeout: READY_WITHIN,
+    });
+    const stop = async () => {
+      if (!ended) child.kill("SIGINT");
+      await Promise.all([end, ...read]);
+    };
+    if (!said.includes(READY)) {
+      await stop();
+      throw new Error(`Cannot start:\n${said}`);
+    }
+    return { [Symbol.asyncDispose]: stop };
+  }
+
+  const owned = opened.move();
+  return {
+    path: clone.path,
+    dbUrl,
+    type,
+    start,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/**
+ * Tools as they are on somebody's machine: Deno is this one, also where npx is
+ * to fetch it, and psql what queries with the same address and SQL.
+ */
+async function makeTools(folder: string): Promise<void> {
+  const deno = Deno.execPath();
+  const psql = new URL("psql.ts", import.meta.url).pathname;
+  const tools = {
+    deno: `exec '${deno}' "$@"`,
+    npx: `[ "$1 $2" = "-y deno@${Deno.version.deno}" ] || exit 64
+shift 2
+exec '${deno}' "$@"`,
+    psql: `exec '${deno}' run -A '${psql}' "$@"`,
+  };
+  for (const [name, script] of Object.entries(tools)) {
+    await Deno.writeTextFile(`${folder}/${name}`, `#!/bin/sh\n${script}\n`, {
+      mode: 0o755,
+    });
+  }
+}
