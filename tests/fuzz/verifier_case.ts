@@ -223,6 +223,11 @@ function changedMac(mac: string, dice: Dice): string {
     `${mac},00`,
     `${mac}0`,
     mac.replace(/=$/, ""),
+    // The same bytes in base64: the last bits before the padding do not count.
+    mac.replace(
+      /.(?==$)/,
+      (character) => String.fromCharCode(character.charCodeAt(0) + 1),
+    ),
     ` ${mac}`,
   ]);
 }

@@ -110,11 +110,13 @@ const SIGN: Record<
 
 async function signLikeStripe(
   body: string,
-  { secrets }: { secrets: readonly string[] },
+  { secrets, number }: { secrets: readonly string[]; number: number },
 ): Promise<Record<string, string>> {
   const timestamp = Math.floor(Date.now() / 1000);
   const [first = "", ...others] = await Promise.all(
-    secrets.map((secret) => stripeHeader(body, { secret, timestamp })),
+    // Stripe does not say which comes first.
+    (number % 2 === 0 ? secrets : secrets.toReversed())
+      .map((secret) => stripeHeader(body, { secret, timestamp })),
   );
   const macs = others.map((header) => header.replace(/^t=\d+/, ""));
   return { "provider-a-signature": first + macs.join("") };

@@ -379,6 +379,8 @@ Deno.test("verifyDelivery() rejects everything but 64 hex digits for the plain s
     MAC_B.slice(2),
     `${MAC_B}0`,
     `${MAC_B}00`,
+    // Which Headers leaves where it is, and trim() does not.
+    `${MAC_B}\u00a0`,
     `0x${MAC_B}`,
     `0x${MAC_B.slice(2)}`,
     "z".repeat(64),
@@ -705,6 +707,10 @@ Deno.test("verifyDelivery() rejects what Standard Webhooks does not allow", asyn
     "upper case": signature.replace("v1", "V1"),
     "= for the comma": signature.replace(",", "="),
     "no padding": signature.slice(0, -1),
+    "the same bytes, written in another way": signature.replace(
+      /.(?==$)/,
+      nextCharacter,
+    ),
     "a truncated MAC": `v1,${btoa("short")}`,
     "an extra byte": `v1,${btoa(atob(signature.slice(3)) + "x")}`,
     "no base64": `v1,${"!".repeat(43)}=`,
@@ -872,4 +878,9 @@ function assertForgeryImpossible(delivery: Case): () => never {
   return () => {
     throw new TypeError(`Accepted: ${JSON.stringify(delivery)}`);
   };
+}
+
+/** Of base64, where the last bits before the padding do not count. */
+function nextCharacter(character: string): string {
+  return String.fromCharCode(character.charCodeAt(0) + 1);
 }
