@@ -9,6 +9,7 @@ import { choosePorts } from "../../scripts/stack/ports.ts";
 import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
 import { waitUntil } from "../../scripts/stack/wait_until.ts";
 import { copyRepository } from "../support/copy_repository.ts";
+import { makeTools } from "./make_tools.ts";
 
 const READY = "Stop with Ctrl-C";
 const READY_WITHIN = 60_000;
@@ -127,25 +128,4 @@ export async function newcomer(): Promise<Newcomer> {
     start,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
-}
-
-/**
- * Tools as they are on somebody's machine: Deno is this one, also where npx is
- * to fetch it, and psql what queries with the same address and SQL.
- */
-async function makeTools(folder: string): Promise<void> {
-  const deno = Deno.execPath();
-  const psql = new URL("psql.ts", import.meta.url).pathname;
-  const tools = {
-    deno: `exec '${deno}' "$@"`,
-    npx: `[ "$1 $2" = "-y deno@${Deno.version.deno}" ] || exit 64
-shift 2
-exec '${deno}' "$@"`,
-    psql: `exec '${deno}' run -A '${psql}' "$@"`,
-  };
-  for (const [name, script] of Object.entries(tools)) {
-    await Deno.writeTextFile(`${folder}/${name}`, `#!/bin/sh\n${script}\n`, {
-      mode: 0o755,
-    });
-  }
 }

@@ -5,10 +5,11 @@
  * @module
  */
 import { createService } from "../../scripts/stack/service.ts";
-import { runTool } from "../../scripts/stack/run_tool.ts";
 import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
 import { waitUntil } from "../../scripts/stack/wait_until.ts";
 import { freePort } from "../support/free_port.ts";
+import { configuration } from "./configuration.ts";
+import { makeCertificate } from "./make_certificate.ts";
 import { type NameServer, startNameServer } from "./name_server.ts";
 
 const SHIPPED = new URL("../../docs/rewrites/nginx.conf", import.meta.url);
@@ -64,7 +65,7 @@ export async function startNginx(
   await Deno.writeTextFile(arrivals, "");
   await Deno.writeTextFile(
     `${folder}/nginx.conf`,
-    configuration({ folder, ports, projectPort, server }),
+    configuration({ folder, ports, projectPort, server, project: PROJECT }),
   );
 
   const lines: string[] = [];
@@ -104,93 +105,6 @@ export async function startNginx(
     output: () => lines.join("\n"),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
-}
-
-function configuration(
-  { folder, ports, projectPort, server }: {
-    folder: string;
-    ports: { own: number; project: number };
-    projectPort: number;
-    server: string;
-  },
-): string {
-  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-    .map((kind) => `${kind}_temp_path ${folder}/${kind};`).join("\n  ");
-  return `
-daemon off;
-pid ${folder}/nginx.pid;
-error_log stderr warn;
-worker_processes 1;
-${Deno.uid() === 0 ? "user root;" : ""}
-events {
-  worker_connections 64;
-}
-http {
-  ${temporary}
-  access_log off;
-  log_format arrival escape=json '{"name":"$ssl_server_name","host":"$host",'
-    '"request":"$request","length":"$http_content_length",'
-    '"coding":"$http_transfer_encoding","forwarded":"$http_x_forwarded_for"}';
-
-  server {
-    listen 127.0.0.1:${ports.own};
-    server_name billing.example.com;
-    ${server}
-    include ${folder}/snippet.conf;
-    location / {
-      return 418 "the app's own page";
-    }
-  }
-
-  server {
-    listen 127.0.0.1:${ports.project} ssl default_server;
-    ssl_reject_handshake on;
-  }
-  server {
-    listen 127.0.0.1:${ports.project} ssl;
-    server_name ${PROJECT};
-    ssl_certificate ${folder}/project.crt;
-    ssl_certificate_key ${folder}/project.key;
-    access_log ${folder}/arrivals.log arrival;
-    underscores_in_headers on;
-    client_max_body_size 0;
-    client_body_buffer_size 4m;
-    location / {
-      proxy_http_version 1.1;
-      proxy_pass http://127.0.0.1:${projectPort};
-    }
-  }
-}
-`;
-}
-
-/** A key and a certificate that is its own authority. */
-async function makeCertificate(path: string, name: string): Promise<void> {
-  await runTool({
-    purpose: "make a certificate",
-    command: "openssl",
-    args: [
-      "req",
-      "-x509",
-      "-newkey",
-      "ec",
-      "-pkeyopt",
-      "ec_paramgen_curve:prime256v1",
-      "-nodes",
-      "-days",
-      "1",
-      "-subj",
-      `/CN=${name}`,
-      "-addext",
-      `subjectAltName=DNS:${name}`,
-      "-keyout",
-      `${path}.key`,
-      "-out",
-      `${path}.crt`,
-    ],
-    env: toolEnvironment(),
-    cwd: "/",
-  });
 }
 
 function replaced(text: string, values: Record<string, string>): string {
