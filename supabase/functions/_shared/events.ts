@@ -110,13 +110,13 @@ export const handledEvent = z.discriminatedUnion("type", [
 /** A validated event of a handled type. */
 export type HandledEvent = z.output<typeof handledEvent>;
 
-const HANDLED_TYPES: ReadonlySet<unknown> = new Set(
-  handledEvent.options.map((option) => option.in.shape.type.value),
-);
+/** The types of events that have any effect here. */
+export const HANDLED_TYPES: readonly HandledEvent["type"][] = handledEvent
+  .options.map((option) => option.in.shape.type.value);
 
 /** Whether events of this type have any effect here. */
 export function isHandledType(type: unknown): type is HandledEvent["type"] {
-  return HANDLED_TYPES.has(type);
+  return HANDLED_TYPES.some((handled) => handled === type);
 }
 
 function common(event: { id: string; created?: number | undefined }) {

@@ -1,0 +1,62 @@
+/**
+ * `deno task import`: records the subscriptions that the provider already has.
+ * Standard output has the result, standard error how far it has come.
+ *
+ * @module
+ */
+import {
+  IMPORT_USAGE,
+  type ImportArguments,
+  parseImportArguments,
+} from "./import/arguments.ts";
+import { importAll, noProgress } from "./import/import_all.ts";
+import { leftOver, progressLine } from "./import/report.ts";
+import { runCommand, type Workplace } from "./provider/run_command.ts";
+
+/** Between two lines on how far it has come, in milliseconds. */
+const PROGRESS_INTERVAL = 1_000;
+
+if (import.meta.main) {
+  Deno.exit(
+    await runCommand(Deno.args, {
+      usage: IMPORT_USAGE,
+      parse: parseImportArguments,
+      work: importSubscriptions,
+    }),
+  );
+}
+
+async function importSubscriptions(
+  target: ImportArguments,
+  place: Workplace,
+): Promise<number> {
+  const { accountFrom, unmappedSubscriptions } = target;
+  const progress = noProgress(target.after);
+  let shownAt = performance.now();
+  function onPage() {
+    if (performance.now() - shownAt < PROGRESS_INTERVAL) return;
+    shownAt = performance.now();
+    console.error(progressLine(progress));
+  }
+
+  console.error(
+    `Importing the subscriptions of Stripe's ${target.mode} mode as provider ${target.provider}'s into ${target.projectUrl}`,
+  );
+  let isComplete = false;
+  try {
+    await importAll(progress, { ...place, accountFrom, onPage });
+    isComplete = true;
+  } finally {
+    console.log(progressLine(progress));
+    const left = leftOver(progress);
+    if (left !== "") console.log(left);
+    if (!isComplete && progress.after !== undefined) {
+      console.log(
+        `To go on from here: deno task import --after ${progress.after}, with the same options. To begin again does no harm.`,
+      );
+    }
+  }
+  const { unmapped, failed } = progress;
+  const isUnmapped = unmapped.length > 0 && unmappedSubscriptions === "fail";
+  return isUnmapped || failed.length > 0 ? 1 : 0;
+}

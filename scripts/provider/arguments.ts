@@ -1,0 +1,169 @@
+/**
+ * What `deno task import` and `deno task reconcile` have in common on their
+ * command lines.
+ *
+ * @module
+ */
+import { readUnmapped } from "../../supabase/functions/_shared/config.ts";
+import type { UnmappedChoice } from "../../supabase/functions/_shared/unmapped.ts";
+import { isLocal } from "../doctor/is_local.ts";
+import type { Environment } from "../stack/environment.ts";
+import { oneOf, UsageError } from "../trigger/checked.ts";
+import {
+  PROVIDER_NAMES,
+  type ProviderName,
+} from "../trigger/provider_settings.ts";
+
+const MODES = ["test", "live"] as const;
+
+/** Whether money is real. */
+export type Mode = typeof MODES[number];
+
+/** Which provider's account, and which project. */
+export interface Target {
+  readonly apiKey: string;
+  readonly mode: Mode;
+  /** Another address than Stripe's. */
+  readonly stripeUrl: string | undefined;
+  /** Without a slash at its end. */
+  readonly projectUrl: string;
+  readonly secretKey: string;
+  /** Whose subscriptions they are in the tables. */
+  readonly provider: ProviderName;
+  /** Where the account id is where `metadata.accountId` is not set. */
+  readonly accountFrom: string | undefined;
+  readonly unmappedSubscriptions: UnmappedChoice;
+}
+
+/** For `parseArgs()`. */
+export const TARGET_OPTIONS = {
+  mode: { type: "string" },
+  provider: { type: "string", default: "a" },
+  "project-url": { type: "string" },
+  "secret-key": { type: "string" },
+  "account-from": { type: "string" },
+  "stripe-url": { type: "string" },
+  help: { type: "boolean", short: "h", default: false },
+} as const;
+
+const LOCAL_PROJECT = "http://127.0.0.1:54321";
+
+/** For `--help`. */
+export const TARGET_USAGE =
+  `  --mode test|live     must be said for a live key, and for a project that is not
+                       on this machine; must agree with the key
+  --provider NAME      whose subscriptions they are in the tables:
+                       ${PROVIDER_NAMES.join(" or ")} (default: a)
+  --account-from KEY   where metadata.accountId is not set: another key of the
+                       subscription's metadata, or "customer" for its customer
+  --project-url URL    https://<project-ref>.supabase.co, also SUPABASE_URL
+                       (default: the local stack's, ${LOCAL_PROJECT})
+  --secret-key KEY     sb_secret_..., also SUPABASE_SECRET_KEY
+                       (default: the local stack's, for a project on this machine)
+  --stripe-url URL     a stand-in on this machine instead of Stripe, for tests
+  --help               this text
+
+Environment:
+  STRIPE_API_KEY       sk_test_..., rk_test_..., sk_live_... or rk_live_...; a
+                       restricted key (rk_) needs to read subscriptions and events
+  UNMAPPED_SUBSCRIPTIONS
+                       as the receiver has it: with "ignore", a subscription
+                       without an account id is nothing to complain of`;
+
+/** The options as `parseArgs()` gives them. */
+export type TargetValues = {
+  readonly [Name in Exclude<keyof typeof TARGET_OPTIONS, "help">]?:
+    | string
+    | undefined;
+};
+
+/**
+ * Reads which provider's account and which project are meant. What is not
+ * plain is not guessed: data of one mode in the tables of the other is a mess
+ * that nobody notices at once.
+ *
+ * @param env The command's environment.
+ * @param local The local stack's secret key.
+ * @throws {UsageError}
+ */
+export function readTarget(
+  values: TargetValues,
+  { env, localSecretKey }: { env: Environment; localSecretKey: string },
+): Target {
+  const projectUrl = checkedAddress("project-url", {
+    text: values["project-url"] ?? (env["SUPABASE_URL"] || LOCAL_PROJECT),
+  }).replace(/\/+$/, "");
+  const isHere = isLocal(projectUrl);
+  const secretKey = values["secret-key"] ?? (env["SUPABASE_SECRET_KEY"] ||
+    (isHere ? localSecretKey : ""));
+  if (secretKey === "") {
+    throw new UsageError(
+      `${projectUrl} needs --secret-key or SUPABASE_SECRET_KEY: sb_secret_... (dashboard, Project Settings, API Keys).`,
+    );
+  }
+  const apiKey = env["STRIPE_API_KEY"] ?? "";
+  return {
+    apiKey,
+    mode: readMode(apiKey, { said: values.mode, isHere }),
+    stripeUrl: values["stripe-url"] === undefined
+      ? undefined
+      : loopbackAddress(values["stripe-url"]),
+    projectUrl,
+    secretKey,
+    provider: oneOf(PROVIDER_NAMES, {
+      value: values.provider,
+      what: "provider",
+    }),
+    accountFrom: values["account-from"],
+    unmappedSubscriptions: unmappedChoice(env),
+  };
+}
+
+function readMode(
+  apiKey: string,
+  { said, isHere }: { said: string | undefined; isHere: boolean },
+): Mode {
+  const ofKey = /^[sr]k_(test|live)_\S+$/.exec(apiKey)?.[1];
+  if (ofKey === undefined) {
+    throw new UsageError(
+      apiKey === ""
+        ? "STRIPE_API_KEY is not set: take one from Stripe's dashboard (Developers, API keys)."
+        : "STRIPE_API_KEY tells no mode: it has to begin with sk_test_, rk_test_, sk_live_ or rk_live_.",
+    );
+  }
+  if (said === undefined) {
+    if (ofKey === "test" && isHere) return "test";
+    throw new UsageError(
+      `Is it meant? STRIPE_API_KEY is of ${ofKey} mode, and the project ${
+        isHere ? "is on this machine" : "is not on this machine"
+      }. If it is, say so: --mode ${ofKey}`,
+    );
+  }
+  const mode = oneOf(MODES, { value: said, what: "mode" });
+  if (mode === ofKey) return mode;
+  throw new UsageError(
+    `--mode ${mode} was said, but STRIPE_API_KEY is of ${ofKey} mode.`,
+  );
+}
+
+function unmappedChoice(env: Environment): UnmappedChoice {
+  try {
+    return readUnmapped(env);
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+function checkedAddress(option: string, { text }: { text: string }): string {
+  if (/^https?:$/.test(URL.parse(text)?.protocol ?? "")) return text;
+  throw new UsageError(`--${option} takes an http or https address.`);
+}
+
+/** The key goes there: nowhere but to this machine. */
+function loopbackAddress(text: string): string {
+  const url = checkedAddress("stripe-url", { text });
+  if (isLocal(url) && new URL(url).port !== "") return url;
+  throw new UsageError(
+    "--stripe-url takes an address on this machine, with its port.",
+  );
+}

@@ -1,0 +1,162 @@
+/**
+ * A subscription as the provider has it, beside the record of it here, and the
+ * events that would bring the record there.
+ *
+ * @module
+ */
+import { createHash } from "node:crypto";
+import type Stripe from "stripe";
+import type { BillingEvent } from "../../supabase/functions/_shared/apply_events.ts";
+import { DeliveryError } from "../../supabase/functions/_shared/errors.ts";
+import type { HandledEvent } from "../../supabase/functions/_shared/events.ts";
+import { parseEvent } from "../../supabase/functions/_shared/parse_event.ts";
+import { accountOf } from "./account_of.ts";
+import type { SubscriptionRecord } from "./records.ts";
+
+/** A field that is not the same. */
+export interface Difference {
+  readonly field: string;
+  readonly here: string | null;
+  readonly there: string | null;
+}
+
+/** What became of the comparison of one subscription. */
+export type Comparison =
+  | { readonly result: "same" }
+  /** Not recorded, and belongs to no account. */
+  | { readonly result: "unmapped"; readonly customer: string | undefined }
+  /** The provider's lacks a field that is needed. */
+  | { readonly result: "unreadable"; readonly error: string }
+  | {
+    readonly result: "missing";
+    readonly account: string;
+    readonly corrections: readonly BillingEvent[];
+  }
+  | {
+    readonly result: "differs";
+    readonly fields: readonly Difference[];
+    readonly corrections: readonly BillingEvent[];
+  };
+
+/**
+ * How far a correction stays behind the moment at which the provider was asked,
+ * in seconds. An event may become visible a little later than it is dated, and
+ * the clocks of the provider's machines may differ a little.
+ */
+const MARGIN_SECONDS = 5;
+
+/**
+ * Compares a subscription with its record.
+ *
+ * A correction is dated between two seconds, before the provider was asked. So
+ * it never meets an event of its own second, wins against all that the answer
+ * is certain to contain, and loses against all that may be newer
+ * (docs/decisions.md).
+ *
+ * @param options.askedAt See `Answer`.
+ */
+export function compare(
+  subscription: Stripe.Subscription,
+  { record, provider, accountFrom, askedAt }: {
+    record: SubscriptionRecord | undefined;
+    provider: string;
+    accountFrom: string | undefined;
+    askedAt: number;
+  },
+): Comparison {
+  const account = accountOf(subscription, accountFrom);
+  if (record === undefined && account === undefined) {
+    const { customer } = subscription;
+    return {
+      result: "unmapped",
+      customer: typeof customer === "string" ? customer : customer?.id,
+    };
+  }
+  const date = new Date((askedAt - MARGIN_SECONDS) * 1000 - 500);
+  const object = {
+    ...subscription,
+    metadata: {
+      ...subscription.metadata,
+      accountId: account ?? record?.account_id,
+    },
+  };
+
+  function correction(type: HandledEvent["type"]): BillingEvent {
+    // The same correction is the same event.
+    const what = JSON.stringify([provider, date, type, object]);
+    const id = createHash("sha256").update(what).digest("hex");
+    const text = JSON.stringify({
+      id: `import_${id}`,
+      type,
+      created: askedAt,
+      data: { object },
+    });
+    const parsed = parseEvent(text, { now: askedAt });
+    if (!parsed.handled) throw new Error(`Nobody handles ${type}`);
+    return { ...parsed.event, created: date.toISOString(), provider };
+  }
+
+  try {
+    const creation = correction("customer.subscription.created");
+    const update = correction("customer.subscription.updated");
+    const deletion = correction("customer.subscription.deleted");
+    const isCanceled = subscription.status === "canceled";
+    if (record === undefined) {
+      return {
+        result: "missing",
+        account: account as string,
+        corrections: [creation, update, ...(isCanceled ? [deletion] : [])],
+      };
+    }
+    const there = { ...creation, ...update, provider } as Partial<
+      Record<string, string>
+    >;
+    const fields = differences(record, { there, isCanceled });
+    if (fields.length === 0) return { result: "same" };
+    const differs = (name: string) =>
+      fields.some(({ field }) => field === name);
+    return {
+      result: "differs",
+      fields,
+      corrections: [
+        ...(differs("account_id") ? [creation] : []),
+        update,
+        ...(differs("canceled_at") ? [deletion] : []),
+      ],
+    };
+  } catch (error) {
+    if (!(error instanceof DeliveryError)) throw error;
+    return { result: "unreadable", error: error.message };
+  }
+}
+
+function differences(
+  record: SubscriptionRecord,
+  { there, isCanceled }: {
+    there: Partial<Record<string, string>>;
+    isCanceled: boolean;
+  },
+): Difference[] {
+  const periodEnd = new Date(record.current_period_end).toISOString();
+  const fields = ["provider", "account_id", "status", "plan_id"] as const;
+  return [
+    ...fields.map((field) => ({
+      field,
+      here: record[field],
+      there: there[field] ?? null,
+    })),
+    {
+      field: "current_period_end",
+      here: periodEnd,
+      there: there["current_period_end"] ?? null,
+    },
+    // The time of handling here: all that can be compared is that there is one.
+    ...(isCanceled
+      ? [{
+        field: "canceled_at",
+        here: record.canceled_at === null ? null : "set",
+        there: "set",
+      }]
+      : []),
+  ].filter(({ here, there }) => here !== there);
+}

@@ -1,0 +1,120 @@
+import { createDatabase } from "../../supabase/functions/_shared/database.ts";
+import { DeliveryError } from "../../supabase/functions/_shared/errors.ts";
+import {
+  type Environment,
+  functionEnvironment,
+  readEnvFile,
+} from "../stack/environment.ts";
+import { localKeys } from "../stack/keys.ts";
+import { UsageError } from "../trigger/checked.ts";
+import type { Target } from "./arguments.ts";
+import { openProvider, type Provider } from "./open_provider.ts";
+import type { Tables } from "./records.ts";
+
+/** What a command works with. */
+export interface Workplace {
+  readonly provider: Provider;
+  readonly tables: Tables;
+  /** Aborted by Ctrl-C. */
+  readonly signal: AbortSignal;
+  readonly sleep: (milliseconds: number) => Promise<void>;
+}
+
+const PROJECT_ADVICE =
+  "Is it the project's address, the key one of its secret keys, and its database up to date (supabase db push)?";
+
+/** As shells count: 128 and the number of SIGINT. */
+const INTERRUPTED = 130;
+
+/**
+ * Runs a command that compares or corrects: parses its arguments, opens the
+ * provider and the project, and turns what is thrown into words and an exit
+ * status. The first Ctrl-C lets it finish what it is at; the second does not.
+ *
+ * @returns the exit status
+ */
+export async function runCommand<Arguments extends Target>(
+  args: string[],
+  { usage, parse, work }: {
+    usage: string;
+    parse: (
+      args: string[],
+      here: { env: Environment; localSecretKey: string },
+    ) => Arguments | null;
+    work: (target: Arguments, place: Workplace) => Promise<number>;
+  },
+): Promise<number> {
+  const { signal, close } = interruption();
+  try {
+    const target = parse(args, {
+      env: await commandEnvironment(),
+      localSecretKey: (await localKeys()).secret,
+    });
+    if (target === null) {
+      console.log(usage);
+      return 0;
+    }
+    return await work(target, openWorkplace(target, signal));
+  } catch (error) {
+    if (signal.aborted) {
+      console.error("Interrupted.");
+      return INTERRUPTED;
+    }
+    const wrongUsage = error instanceof UsageError;
+    const { message } = error as Error;
+    console.error(wrongUsage ? `${message}\n\n${usage}` : message);
+    if (error instanceof DeliveryError) console.error(PROJECT_ADVICE);
+    return wrongUsage ? 2 : 1;
+  } finally {
+    close();
+  }
+}
+
+/** The command's own; the receiver's settings come from its file as well. */
+async function commandEnvironment(): Promise<Environment> {
+  const own = Deno.env.toObject();
+  return { ...functionEnvironment(own, await readEnvFile()), ...own };
+}
+
+function openWorkplace(target: Target, signal: AbortSignal): Workplace {
+  function sleep(milliseconds: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      signal.throwIfAborted();
+      const timer = setTimeout(done, milliseconds);
+      signal.addEventListener("abort", done, { once: true });
+      function done() {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", done);
+        if (signal.aborted) reject(signal.reason);
+        else resolve();
+      }
+    });
+  }
+
+  const tools = { sleep, onWait: (text: string) => console.error(text) };
+  const database = createDatabase({
+    supabaseUrl: target.projectUrl,
+    secretKey: target.secretKey,
+  }, { fetch });
+  return {
+    provider: openProvider(target, tools),
+    tables: { database, provider: target.provider, tools },
+    signal,
+    sleep,
+  };
+}
+
+function interruption(): { signal: AbortSignal; close: () => void } {
+  const controller = new AbortController();
+  function interrupt() {
+    close();
+    controller.abort();
+  }
+  function close() {
+    Deno.removeSignalListener("SIGINT", interrupt);
+    Deno.removeSignalListener("SIGTERM", interrupt);
+  }
+  Deno.addSignalListener("SIGINT", interrupt);
+  Deno.addSignalListener("SIGTERM", interrupt);
+  return { signal: controller.signal, close };
+}
