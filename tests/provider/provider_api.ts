@@ -65,18 +65,18 @@ export async function serveProviderApi(
       : isAllowed
       ? lookUp(url, { account, maxPage })
       : refusal(401, "Invalid API Key provided");
-    const text = JSON.stringify(body);
+    const bytes = new TextEncoder().encode(JSON.stringify(body));
     const date = new Date(account.now * 1000).toUTCString();
     await beforeAnswer?.(path);
     response.sendDate = false;
     response.writeHead(status, {
       "content-type": "application/json",
-      "content-length": text.length,
+      "content-length": bytes.length,
       date,
       ...(wrong === "busy" ? { "retry-after": "1" } : {}),
     });
-    if (wrong !== "cut off") return void response.end(text);
-    response.write(text.slice(0, text.length / 2));
+    if (wrong !== "cut off") return void response.end(bytes);
+    response.write(bytes.subarray(0, bytes.length / 2));
     setTimeout(() => request.socket.destroy(), 20);
   }
 

@@ -1,0 +1,63 @@
+/**
+ * `deno task reconcile`: compares the provider with the tables, and mends what
+ * differs where that is wanted. Standard output has the result alone.
+ *
+ * @module
+ */
+import { runCommand, type Workplace } from "./provider/run_command.ts";
+import {
+  parseReconcileArguments,
+  RECONCILE_USAGE,
+  type ReconcileArguments,
+} from "./reconcile/arguments.ts";
+import { examine } from "./reconcile/examine.ts";
+import { findingsText } from "./reconcile/finding.ts";
+import { heal } from "./reconcile/heal.ts";
+
+if (import.meta.main) {
+  Deno.exit(
+    await runCommand(Deno.args, {
+      usage: RECONCILE_USAGE,
+      parse: parseReconcileArguments,
+      work: reconcile,
+    }),
+  );
+}
+
+async function reconcile(
+  target: ReconcileArguments,
+  place: Workplace,
+): Promise<number> {
+  const { mode, provider, projectUrl, apply, json } = target;
+  const { accountFrom, unmappedSubscriptions } = target;
+  const scope = { ...place, accountFrom, unmappedSubscriptions };
+  console.error(
+    `Comparing Stripe's ${mode} mode with provider ${provider}'s records in ${projectUrl}`,
+  );
+  const found = await examine(scope);
+  const isMended = apply && found.findings.length > 0;
+  if (isMended && !json) console.log(findingsText(found.findings));
+  const errors = isMended
+    ? await heal(found, scope)
+    : new Map<string, string>();
+  const left = isMended ? await examine(scope) : found;
+
+  if (json) {
+    console.log(JSON.stringify({
+      mode,
+      provider,
+      project_url: projectUrl,
+      applied: apply,
+      found: found.findings,
+      errors: Object.fromEntries(errors),
+      differences: left.findings,
+    }));
+  } else {
+    if (isMended) console.log("\nAfter mending:");
+    for (const [id, error] of errors) {
+      console.log(`not mended     ${id}: ${error}`);
+    }
+    console.log(findingsText(left.findings));
+  }
+  return left.findings.length === 0 ? 0 : 1;
+}

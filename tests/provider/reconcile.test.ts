@@ -1,0 +1,269 @@
+/**
+ * `deno task reconcile` after some events never arrived.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { examine, type Scope } from "../../scripts/reconcile/examine.ts";
+import { heal } from "../../scripts/reconcile/heal.ts";
+import { withoutAccount } from "../support/without_account.ts";
+import { uniqueId } from "../fixtures/unique_id.ts";
+import { eventBody } from "../property/event_body.ts";
+import { freshSeed } from "../property/seed.ts";
+import { startReceiver } from "../support/receiver.ts";
+import { deliver } from "../support/send.ts";
+import { connect } from "../support/tables.ts";
+import { assertRecords } from "./end_state.ts";
+import { randomEvents } from "./live_through.ts";
+import {
+  createProviderAccount,
+  type ProviderAccount,
+  shownSubscription,
+} from "./provider_account.ts";
+import { serveProviderApi } from "./provider_api.ts";
+import { runScript } from "./run_script.ts";
+import { workplace } from "./workplace.ts";
+
+const EVENTS = 400;
+
+const sql = connect();
+const receiver = await startReceiver();
+Deno.test.beforeEach(async () => {
+  // It looks at all records, whoever made them.
+  await sql`
+    truncate public.subscriptions, public.processed_events, public.failed_events, public.notifications`;
+});
+Deno.test.afterAll(async () => {
+  await receiver[Symbol.asyncDispose]();
+  await sql.end();
+});
+
+type Finding = { readonly kind: string };
+
+/** Runs it with `--json`. */
+async function reconcile(url: string, ...args: string[]) {
+  const { code, out, err } = await runScript("reconcile", {
+    args: ["--stripe-url", url, "--json", ...args],
+  });
+  assert(out !== "", err);
+  const document = JSON.parse(out) as Record<
+    "found" | "differences",
+    Finding[]
+  >;
+  return { code, ...document };
+}
+
+/** The same in this process, without waiting between two looks. */
+async function scopeOf(
+  url: string,
+  changes: Partial<Pick<Scope, "accountFrom" | "unmappedSubscriptions">> = {},
+): Promise<Scope> {
+  return {
+    ...await workplace(url),
+    accountFrom: undefined,
+    unmappedSubscriptions: "fail",
+    ...changes,
+  };
+}
+
+/** Mends what is found; what differs then. */
+async function mend(scope: Scope): Promise<readonly Finding[]> {
+  await heal(await examine(scope), scope);
+  return (await examine(scope)).findings;
+}
+
+function named(findings: Finding[], name: "event" | "subscription"): string[] {
+  return findings.map((finding) =>
+    String((finding as Record<string, unknown>)[name])
+  ).sort();
+}
+
+Deno.test("reconcile names each event that was withheld, heals all, and finds nothing then", async () => {
+  const seed = freshSeed();
+  const events = randomEvents(EVENTS, { seed, prefix: uniqueId("reconcile") });
+  const account = createProviderAccount();
+  events.forEach(account.happen);
+  const withheld = events.filter((_, i) => i % 10 === 9);
+  const bodies = new Map(events.map((event) => [event.id, eventBody(event)]));
+  async function send(id: string) {
+    const { status } = await deliver(receiver.url, bodies.get(id) ?? {});
+    if (status === 200) account.delivered.add(id);
+  }
+  const sent = events.filter((event) => !withheld.includes(event));
+  for (const { id } of sent) await send(id);
+  const failed = sent.filter(({ id }) => !account.delivered.has(id));
+  account.now += 60;
+  await using api = await serveProviderApi(account);
+
+  const dry = await reconcile(api.url);
+  console.log(
+    `${withheld.length} withheld, ${failed.length} failed, ${dry.differences.length} differences, seed ${seed}`,
+  );
+  assertEquals(dry.code, 1);
+  const undelivered = dry.differences.filter(({ kind }) =>
+    kind === "undelivered"
+  );
+  assertEquals(
+    named(undelivered, "event"),
+    withheld.map(({ id }) => id).sort(),
+  );
+  const open = dry.differences.filter(({ kind }) => kind === "failed");
+  assertEquals(named(open, "event"), failed.map(({ id }) => id).sort());
+  const [before] = await sql`select count(*)::int from public.processed_events`;
+  assertEquals(
+    before?.["count"],
+    account.delivered.size,
+    "Nothing was applied",
+  );
+
+  const healed = await reconcile(api.url, "--apply");
+  assertEquals([healed.code, healed.differences], [0, []]);
+  assertEquals(named(healed.found, "event"), named(dry.differences, "event"));
+  await assertRecords(events, sql);
+  const [notified] = await sql`select count(*)::int from public.notifications`;
+  assertEquals(
+    notified?.["count"],
+    events.filter(({ type }) => type === "invoice.payment_failed").length,
+  );
+
+  const again = await runScript("reconcile", {
+    args: ["--stripe-url", api.url],
+  });
+  assertEquals([again.code, again.out], [0, "Nothing differs.\n"]);
+});
+
+/** Two subscriptions that are recorded, as they stand at the provider. */
+async function twoRecorded(
+  account: ProviderAccount,
+): Promise<[string, string]> {
+  const ids = [uniqueId("sub"), uniqueId("sub")] as const;
+  for (const [i, subscription] of ids.entries()) {
+    account.subscriptions.set(
+      subscription,
+      shownSubscription({
+        type: "customer.subscription.updated",
+        subscription,
+        account: `acc_${i}`,
+        values: { status: "active", plan: "price_1", periodEnd: 1_800_000_000 },
+      }, 1_700_000_000 + i),
+    );
+  }
+  await using api = await serveProviderApi(account);
+  const { code, err } = await runScript("import", {
+    args: ["--stripe-url", api.url],
+  });
+  assertEquals(code, 0, err);
+  return [...ids];
+}
+
+function changed(account: ProviderAccount, id: string, values: object) {
+  const shown = account.subscriptions.get(id);
+  assert(shown !== undefined);
+  account.subscriptions.set(id, { ...shown, ...values });
+}
+
+Deno.test("reconcile tells each kind of difference, and deletes nothing", async () => {
+  const account = createProviderAccount();
+  account.now = 1_795_000_000;
+  const [one, other] = await twoRecorded(account);
+  account.now += 3_600;
+  changed(account, one, { status: "canceled" });
+  account.subscriptions.delete(other);
+  const template = account.subscriptions.get(one);
+  assert(template !== undefined);
+  const nobodys = { ...withoutAccount(template), id: "sub_nobodys" };
+  account.subscriptions.set("sub_nobodys", nobodys);
+  account.subscriptions.set("sub_new", { ...template, id: "sub_new" });
+  account.subscriptions.set("sub_odd", {
+    ...template,
+    id: "sub_odd",
+    items: { data: [] as never },
+  });
+  await sql`
+    insert into public.failed_events (provider, event_id, type, payload_encoding, error_code, error)
+    values ('a', 'evt_old', 'customer.subscription.updated', 'json', 'apply_failed', 'x')`;
+  await using api = await serveProviderApi(account);
+
+  const dry = await runScript("reconcile", {
+    args: ["--stripe-url", api.url],
+  });
+  assertEquals(dry.code, 1);
+  for (
+    const line of [
+      `missing here   sub_new, of account acc_0`,
+      `no account     sub_nobodys, of customer ${template.customer}`,
+      `unreadable     sub_odd: data.object.items.data`,
+      `missing there  ${other}`,
+      `differs        ${one}: status is active here, canceled there; canceled_at is null here, set there`,
+      `failed         evt_old, customer.subscription.updated of null: apply_failed`,
+      "6 differences.",
+    ]
+  ) assertStringIncludes(dry.out, line);
+
+  const left = await mend(await scopeOf(api.url));
+  assertEquals(
+    left.map(({ kind }) => kind).sort(),
+    ["failed", "missing_there", "unmapped", "unreadable"],
+  );
+  const rows = await sql`
+    select id, status, canceled_at is not null as canceled
+    from public.subscriptions order by id collate "C"`;
+  assertEquals(
+    rows.map((row) => ({ ...row })),
+    [
+      { id: one, status: "canceled", canceled: true },
+      { id: other, status: "active", canceled: false },
+      { id: "sub_new", status: "canceled", canceled: true },
+    ].sort((a, b) => a.id < b.id ? -1 : 1),
+  );
+
+  await mend(await scopeOf(api.url, { accountFrom: "customer" }));
+  const [row] = await sql`
+    select account_id from public.subscriptions where id = 'sub_nobodys'`;
+  assertEquals(row?.["account_id"], template.customer);
+});
+
+Deno.test("reconcile asks twice before it speaks: what an event on its way explains is no difference", async () => {
+  const account = createProviderAccount();
+  account.now = 1_795_000_000;
+  const [one] = await twoRecorded(account);
+  account.now += 3_600;
+  changed(account, one, { status: "past_due" });
+  await using api = await serveProviderApi(account, {
+    beforeAnswer: async (path) => {
+      // The event arrives while the provider's events are being asked for.
+      if (!path.startsWith("/v1/events")) return;
+      await sql`
+        update public.subscriptions set status = 'past_due' where id = ${one}`;
+    },
+  });
+  const { code, differences } = await reconcile(api.url);
+  assertEquals([code, differences], [0, []]);
+});
+
+Deno.test("reconcile heals an undelivered creation without an account from its record, and leaves it alone where it is ignored", async () => {
+  const account = createProviderAccount();
+  const [creation] = randomEvents(1, { seed: 1, prefix: uniqueId("nobody") });
+  assert(creation !== undefined);
+  account.happen(creation);
+  account.now += 60;
+  const event = account.events.get(creation.id);
+  assert(event !== undefined);
+  account.events.set(creation.id, withoutAccount(event));
+  const shown = account.subscriptions.get(creation.subscription);
+  assert(shown !== undefined);
+  account.subscriptions.set(creation.subscription, withoutAccount(shown));
+  await using api = await serveProviderApi(account);
+
+  const ignored = await scopeOf(api.url, { unmappedSubscriptions: "ignore" });
+  assertEquals((await examine(ignored)).findings, []);
+
+  const failing = await scopeOf(api.url);
+  assertEquals((await mend(failing)).map(({ kind }) => kind), [
+    "unmapped",
+    "undelivered",
+  ]);
+
+  account.subscriptions.set(creation.subscription, shown);
+  assertEquals(await mend(failing), []);
+});
