@@ -23,7 +23,12 @@ const BUSY_TESTS = [
   "tests/faults",
 ];
 const WAITING_TESTS = ["tests/integration", "tests/catalogue"];
-const DEPLOYMENT_TESTS = ["tests/deploy", "tests/recipes", "tests/docs"];
+const DEPLOYMENT_TESTS = [
+  "tests/deploy",
+  "tests/provider",
+  "tests/recipes",
+  "tests/docs",
+];
 
 if (import.meta.main) {
   const results = Deno.args.length > 0
@@ -51,7 +56,10 @@ async function testInLanes(edgeDeno: string): Promise<StepResult[]> {
   const lanes: Run[][] = [
     [
       { name: "SQL, properties and faults", files: BUSY_TESTS },
-      { name: "deployment, recipes and pages", files: DEPLOYMENT_TESTS },
+      {
+        name: "deployment, import, recipes and pages",
+        files: DEPLOYMENT_TESTS,
+      },
     ],
     [
       { name: "integration and catalogue", files: WAITING_TESTS },

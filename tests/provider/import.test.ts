@@ -7,6 +7,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { uniqueId } from "../fixtures/unique_id.ts";
 import { connect } from "../support/tables.ts";
+import { withoutAccount } from "../support/without_account.ts";
 import {
   createProviderAccount,
   type ProviderAccount,
@@ -154,3 +155,65 @@ for (const [signal, code] of [["SIGINT", 130], ["SIGKILL", 137]] as const) {
     }
   });
 }
+
+Deno.test("import lists what belongs to no account, and takes the account from elsewhere where told", async () => {
+  const account = accountWith(3);
+  const [first, second] = [...account.subscriptions.values()];
+  assert(first !== undefined && second !== undefined);
+  account.subscriptions.set(first.id, withoutAccount(first));
+  await using api = await serveProviderApi(account);
+  const args = ["--stripe-url", api.url];
+
+  const left = await runScript("import", { args });
+  assertEquals(left.code, 1);
+  assertStringIncludes(left.out, "3 read, 2 imported, 0 corrected, 1 without");
+  assertStringIncludes(left.out, `  ${first.id} (customer ${first.customer})`);
+  assertStringIncludes(left.out, "--account-from");
+  assert(!left.out.includes(`  ${second.id}`));
+
+  const ignored = await runScript("import", {
+    args,
+    env: { UNMAPPED_SUBSCRIPTIONS: "ignore" },
+  });
+  assertEquals(ignored.code, 0);
+
+  const mapped = await runScript("import", {
+    args: [...args, "--account-from", "customer"],
+  });
+  assertEquals(mapped.code, 0, mapped.err);
+  const rows = await rowsOf(account);
+  assertEquals(
+    rows.find(({ id }) => id === first.id)?.["account_id"],
+    first.customer,
+  );
+  assertEquals(
+    rows.find(({ id }) => id === second.id)?.["account_id"],
+    "acc_1",
+  );
+});
+
+Deno.test("import refuses objects of the other mode, and ends where the key is refused or tells no mode that was said", async () => {
+  const account = accountWith(1);
+  const key = "sk_live_stand_in";
+  await using api = await serveProviderApi(account, { key });
+  const live = await runScript("import", {
+    args: ["--stripe-url", api.url, "--mode", "live"],
+    env: { STRIPE_API_KEY: key },
+  });
+  assertEquals(live.code, 1);
+  assertStringIncludes(live.err, "is not of live mode");
+  assertEquals(await rowsOf(account), []);
+
+  const wrongKey = await runScript("import", {
+    args: ["--stripe-url", api.url],
+  });
+  assertEquals(wrongKey.code, 1);
+  assertStringIncludes(wrongKey.err, "Invalid API Key");
+
+  const noMode = await runScript("import", {
+    args: [],
+    env: { STRIPE_API_KEY: key },
+  });
+  assertEquals(noMode.code, 2);
+  assertStringIncludes(noMode.err, "--mode live");
+});
