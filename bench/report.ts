@@ -150,13 +150,13 @@ function ratios(results: Results): string[][] {
         find("the same through the gateway", 1).p50.median,
       ),
     ],
-    [
-      "time of a verification, to stripe",
+    ...["one by one", "16 at once"].map((how) => [
+      `time of a verification, ${how}, to stripe`,
       times(
-        verification["this receiver, stripe scheme"]?.median ?? NaN,
-        verification["stripe, constructEventAsync"]?.median ?? NaN,
+        verification[`this receiver, stripe scheme, ${how}`]?.median ?? NaN,
+        verification[`stripe, constructEventAsync, ${how}`]?.median ?? NaN,
       ),
-    ],
+    ]),
     ...Object.entries(coldStart).map(([version, started]) => [
       `cold start with Deno ${version}, to a bare server`,
       times(

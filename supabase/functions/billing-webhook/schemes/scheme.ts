@@ -33,9 +33,15 @@ export function fromHex(text: string): Uint8Array<ArrayBuffer> | undefined {
   if (!/^[0-9a-f]{64}$/i.test(text)) return undefined;
   const bytes = new Uint8Array(32);
   for (let i = 0; i < 32; i++) {
-    bytes[i] = parseInt(text.slice(2 * i, 2 * i + 2), 16);
+    bytes[i] = digit(text, 2 * i) << 4 | digit(text, 2 * i + 1);
   }
   return bytes;
+}
+
+/** The value of a hex digit; letters of either case are 9 more than their low bits. */
+function digit(text: string, at: number): number {
+  const code = text.charCodeAt(at);
+  return (code & 15) + (code >> 6) * 9;
 }
 
 /** Unix seconds in plain decimal digits; undefined for anything else. */
