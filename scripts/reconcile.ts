@@ -14,6 +14,9 @@ import { examine } from "./reconcile/examine.ts";
 import { findingsText } from "./reconcile/finding.ts";
 import { heal } from "./reconcile/heal.ts";
 
+/** Between two lines on how far it has come, in milliseconds. */
+const PROGRESS_INTERVAL = 1_000;
+
 if (import.meta.main) {
   Deno.exit(
     await runCommand(Deno.args, {
@@ -30,7 +33,13 @@ async function reconcile(
 ): Promise<number> {
   const { mode, provider, projectUrl, apply, json } = target;
   const { accountFrom, unmappedSubscriptions } = target;
-  const scope = { ...place, accountFrom, unmappedSubscriptions };
+  let shownAt = performance.now();
+  function onPage(compared: number) {
+    if (performance.now() - shownAt < PROGRESS_INTERVAL) return;
+    shownAt = performance.now();
+    console.error(`${compared} compared`);
+  }
+  const scope = { ...place, accountFrom, unmappedSubscriptions, onPage };
   console.error(
     `Comparing Stripe's ${mode} mode with provider ${provider}'s records in ${projectUrl}`,
   );

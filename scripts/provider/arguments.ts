@@ -13,11 +13,7 @@ import {
   PROVIDER_NAMES,
   type ProviderName,
 } from "../trigger/provider_settings.ts";
-
-const MODES = ["test", "live"] as const;
-
-/** Whether money is real. */
-export type Mode = typeof MODES[number];
+import { type Mode, readMode } from "./read_mode.ts";
 
 /** Which provider's account, and which project. */
 export interface Target {
@@ -46,29 +42,8 @@ export const TARGET_OPTIONS = {
   help: { type: "boolean", short: "h", default: false },
 } as const;
 
-const LOCAL_PROJECT = "http://127.0.0.1:54321";
-
-/** For `--help`. */
-export const TARGET_USAGE =
-  `  --mode test|live     must be said for a live key, and for a project that is not
-                       on this machine; must agree with the key
-  --provider NAME      whose subscriptions they are in the tables:
-                       ${PROVIDER_NAMES.join(" or ")} (default: a)
-  --account-from KEY   where metadata.accountId is not set: another key of the
-                       subscription's metadata, or "customer" for its customer
-  --project-url URL    https://<project-ref>.supabase.co, also SUPABASE_URL
-                       (default: the local stack's, ${LOCAL_PROJECT})
-  --secret-key KEY     sb_secret_..., also SUPABASE_SECRET_KEY
-                       (default: the local stack's, for a project on this machine)
-  --stripe-url URL     a stand-in on this machine instead of Stripe, for tests
-  --help               this text
-
-Environment:
-  STRIPE_API_KEY       sk_test_..., rk_test_..., sk_live_... or rk_live_...; a
-                       restricted key (rk_) needs to read subscriptions and events
-  UNMAPPED_SUBSCRIPTIONS
-                       as the receiver has it: with "ignore", a subscription
-                       without an account id is nothing to complain of`;
+/** Where `deno task start` and `supabase start` have the project. */
+export const LOCAL_PROJECT = "http://127.0.0.1:54321";
 
 /** The options as `parseArgs()` gives them. */
 export type TargetValues = {
@@ -78,9 +53,7 @@ export type TargetValues = {
 };
 
 /**
- * Reads which provider's account and which project are meant. What is not
- * plain is not guessed: data of one mode in the tables of the other is a mess
- * that nobody notices at once.
+ * Reads which provider's account and which project are meant.
  *
  * @param env The command's environment.
  * @param local The local stack's secret key.
@@ -117,33 +90,6 @@ export function readTarget(
     accountFrom: values["account-from"],
     unmappedSubscriptions: unmappedChoice(env),
   };
-}
-
-function readMode(
-  apiKey: string,
-  { said, isHere }: { said: string | undefined; isHere: boolean },
-): Mode {
-  const ofKey = /^[sr]k_(test|live)_\S+$/.exec(apiKey)?.[1];
-  if (ofKey === undefined) {
-    throw new UsageError(
-      apiKey === ""
-        ? "STRIPE_API_KEY is not set: take one from Stripe's dashboard (Developers, API keys)."
-        : "STRIPE_API_KEY tells no mode: it has to begin with sk_test_, rk_test_, sk_live_ or rk_live_.",
-    );
-  }
-  if (said === undefined) {
-    if (ofKey === "test" && isHere) return "test";
-    throw new UsageError(
-      `Is it meant? STRIPE_API_KEY is of ${ofKey} mode, and the project ${
-        isHere ? "is on this machine" : "is not on this machine"
-      }. If it is, say so: --mode ${ofKey}`,
-    );
-  }
-  const mode = oneOf(MODES, { value: said, what: "mode" });
-  if (mode === ofKey) return mode;
-  throw new UsageError(
-    `--mode ${mode} was said, but STRIPE_API_KEY is of ${ofKey} mode.`,
-  );
 }
 
 function unmappedChoice(env: Environment): UnmappedChoice {

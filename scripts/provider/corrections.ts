@@ -11,14 +11,8 @@ import { DeliveryError } from "../../supabase/functions/_shared/errors.ts";
 import type { HandledEvent } from "../../supabase/functions/_shared/events.ts";
 import { parseEvent } from "../../supabase/functions/_shared/parse_event.ts";
 import { accountOf } from "./account_of.ts";
+import { type Difference, differences } from "./differences.ts";
 import type { SubscriptionRecord } from "./records.ts";
-
-/** A field that is not the same. */
-export interface Difference {
-  readonly field: string;
-  readonly here: string | null;
-  readonly there: string | null;
-}
 
 /** What became of the comparison of one subscription. */
 export type Comparison =
@@ -128,35 +122,4 @@ export function compare(
     if (!(error instanceof DeliveryError)) throw error;
     return { result: "unreadable", error: error.message };
   }
-}
-
-function differences(
-  record: SubscriptionRecord,
-  { there, isCanceled }: {
-    there: Partial<Record<string, string>>;
-    isCanceled: boolean;
-  },
-): Difference[] {
-  const periodEnd = new Date(record.current_period_end).toISOString();
-  const fields = ["provider", "account_id", "status", "plan_id"] as const;
-  return [
-    ...fields.map((field) => ({
-      field,
-      here: record[field],
-      there: there[field] ?? null,
-    })),
-    {
-      field: "current_period_end",
-      here: periodEnd,
-      there: there["current_period_end"] ?? null,
-    },
-    // The time of handling here: all that can be compared is that there is one.
-    ...(isCanceled
-      ? [{
-        field: "canceled_at",
-        here: record.canceled_at === null ? null : "set",
-        there: "set",
-      }]
-      : []),
-  ].filter(({ here, there }) => here !== there);
 }

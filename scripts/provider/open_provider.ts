@@ -1,6 +1,6 @@
 import Stripe from "stripe";
-import type { Mode } from "./arguments.ts";
 import { type Answer, ask, type AskTools } from "./ask.ts";
+import type { Mode } from "./read_mode.ts";
 
 /** The largest page that Stripe gives. */
 const PAGE = 100;

@@ -3,8 +3,8 @@ import {
   readTarget,
   type Target,
   TARGET_OPTIONS,
-  TARGET_USAGE,
 } from "../provider/arguments.ts";
+import { TARGET_USAGE } from "../provider/usage.ts";
 import type { Environment } from "../stack/environment.ts";
 import { UsageError } from "../trigger/checked.ts";
 

@@ -1,4 +1,4 @@
-import type { Difference } from "../provider/corrections.ts";
+import type { Difference } from "../provider/differences.ts";
 
 /** Something that is not the same here and at the provider. */
 export type Finding =

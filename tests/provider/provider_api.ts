@@ -37,18 +37,25 @@ export const TEST_API_KEY = "sk_test_stand_in";
  * Serves an account.
  *
  * @param options.fault What goes wrong with a request, by its number from 0.
+ * @param options.unlisted Ids that its list leaves out, as that of a test clock.
  * @param options.maxPage Smaller pages than asked for, as an API may give.
  * @param options.beforeAnswer Awaited after the account was looked at.
  */
 export async function serveProviderApi(
   account: ProviderAccount,
-  { fault = () => undefined, maxPage = 100, beforeAnswer, key = TEST_API_KEY }:
-    {
-      fault?: (request: number) => Fault | undefined;
-      maxPage?: number;
-      beforeAnswer?: (path: string) => Promise<void> | void;
-      key?: string;
-    } = {},
+  {
+    fault = () => undefined,
+    unlisted = new Set(),
+    maxPage = 100,
+    beforeAnswer,
+    key = TEST_API_KEY,
+  }: {
+    fault?: (request: number) => Fault | undefined;
+    unlisted?: ReadonlySet<string>;
+    maxPage?: number;
+    beforeAnswer?: (path: string) => Promise<void> | void;
+    key?: string;
+  } = {},
 ): Promise<ProviderApi> {
   const requests: { path: string; fault?: Fault }[] = [];
 
@@ -63,7 +70,7 @@ export async function serveProviderApi(
     const { status, body } = wrong !== undefined && wrong !== "cut off"
       ? faultAnswer(wrong)
       : isAllowed
-      ? lookUp(url, { account, maxPage })
+      ? lookUp(url, { account, maxPage, unlisted })
       : refusal(401, "Invalid API Key provided");
     const bytes = new TextEncoder().encode(JSON.stringify(body));
     const date = new Date(account.now * 1000).toUTCString();
@@ -117,7 +124,11 @@ function refusal(status: number, message: string, code?: string): Answered {
 
 function lookUp(
   url: URL,
-  { account, maxPage }: { account: ProviderAccount; maxPage: number },
+  { account, maxPage, unlisted }: {
+    account: ProviderAccount;
+    maxPage: number;
+    unlisted: ReadonlySet<string>;
+  },
 ): Answered {
   const { pathname, searchParams: query } = url;
   const [, , what, id] = pathname.split("/");
@@ -137,8 +148,9 @@ function lookUp(
   if (what !== "subscriptions") return refusal(404, `No ${pathname} here.`);
   if (id === undefined) {
     const subscriptions = [...account.subscriptions.values()]
-      .filter(({ status }) =>
-        query.get("status") === "all" || status !== "canceled"
+      .filter(({ id, status }) =>
+        !unlisted.has(id) &&
+        (query.get("status") === "all" || status !== "canceled")
       );
     return pageOf(subscriptions, { query, maxPage });
   }

@@ -62,6 +62,7 @@ async function scopeOf(
     ...await workplace(url),
     accountFrom: undefined,
     unmappedSubscriptions: "fail",
+    onPage: () => {},
     ...changes,
   };
 }
@@ -266,4 +267,46 @@ Deno.test("reconcile heals an undelivered creation without an account from its r
 
   account.subscriptions.set(creation.subscription, shown);
   assertEquals(await mend(failing), []);
+});
+
+Deno.test("reconcile heals the records where the provider no longer has the events", async () => {
+  const events = randomEvents(200, {
+    seed: freshSeed(),
+    prefix: uniqueId("gone"),
+  });
+  const account = createProviderAccount();
+  events.forEach(account.happen);
+  for (const [i, event] of events.entries()) {
+    if (i % 10 !== 9) await deliver(receiver.url, eventBody(event));
+  }
+  account.events.clear();
+  account.now += 60;
+  await using api = await serveProviderApi(account);
+  const left = await mend(await scopeOf(api.url));
+  assertEquals(left.filter(({ kind }) => kind !== "failed"), []);
+  await assertRecords(events, sql);
+});
+
+Deno.test("reconcile asks for what the provider's list leaves out", async () => {
+  const account = createProviderAccount();
+  account.now = 1_795_000_000;
+  const [one, other] = await twoRecorded(account);
+  account.now += 3_600;
+  changed(account, one, { status: "past_due" });
+  changed(account, other, { status: "past_due" });
+  await using api = await serveProviderApi(account, {
+    unlisted: new Set([one, other]),
+  });
+  const scope = await scopeOf(api.url);
+  const { findings } = await examine(scope);
+  const fields = [{ field: "status", here: "active", there: "past_due" }];
+  assertEquals(
+    findings,
+    [one, other].sort().map((subscription) => ({
+      kind: "differs",
+      subscription,
+      fields,
+    })),
+  );
+  assertEquals(await mend(scope), []);
 });
