@@ -5,6 +5,7 @@
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { examine, type Scope } from "../../scripts/reconcile/examine.ts";
+import { findingLine } from "../../scripts/reconcile/finding.ts";
 import { heal } from "../../scripts/reconcile/heal.ts";
 import { withoutAccount } from "../support/without_account.ts";
 import { uniqueId } from "../fixtures/unique_id.ts";
@@ -292,21 +293,26 @@ Deno.test("reconcile asks for what the provider's list leaves out", async () => 
   account.now = 1_795_000_000;
   const [one, other] = await twoRecorded(account);
   account.now += 3_600;
-  changed(account, one, { status: "past_due" });
-  changed(account, other, { status: "past_due" });
+  const metadata = { accountId: "acc_moved" };
+  for (const id of [one, other]) {
+    changed(account, id, { status: "past_due", metadata });
+  }
   await using api = await serveProviderApi(account, {
     unlisted: new Set([one, other]),
   });
   const scope = await scopeOf(api.url);
   const { findings } = await examine(scope);
-  const fields = [{ field: "status", here: "active", there: "past_due" }];
+  const expected = [one, other].map((subscription, i) => ({
+    kind: "differs" as const,
+    subscription,
+    fields: [
+      { field: "account_id", here: `acc_${i}`, there: "acc_moved" },
+      { field: "status", here: "active", there: "past_due" },
+    ],
+  }));
   assertEquals(
-    findings,
-    [one, other].sort().map((subscription) => ({
-      kind: "differs",
-      subscription,
-      fields,
-    })),
+    findings.map(findingLine).sort(),
+    expected.map(findingLine).sort(),
   );
   assertEquals(await mend(scope), []);
 });
