@@ -12,6 +12,7 @@ import { newcomer, type Typed } from "./newcomer.ts";
 const SUPABASE = "a project of Supabase's, and its account";
 const STRIPE = "an account of Stripe's, and its CLI";
 const DOCKER = "Docker";
+const STAND_IN = "tests/provider, with a stand-in for Stripe";
 const DEPLOYED = "tests/deploy/bundle.test.ts, to a stand-in for Supabase";
 
 /** What is not typed here, and what it needs, or where it is run instead. */
@@ -34,6 +35,13 @@ const ELSEWHERE: Record<string, string> = {
     STRIPE,
   "stripe trigger customer.subscription.created --add subscription:metadata.accountId=acc_1":
     STRIPE,
+  "supabase secrets set UNMAPPED_SUBSCRIPTIONS=ignore": SUPABASE,
+  "export STRIPE_API_KEY=rk_live_... SUPABASE_URL=https://<project-ref>.supabase.co SUPABASE_SECRET_KEY=sb_secret_...":
+    STAND_IN,
+  "deno task import --mode live": STAND_IN,
+  "deno task reconcile --mode live": STAND_IN,
+  "deno task reconcile --mode live --apply": STAND_IN,
+  "deno task reconcile --mode live --json": STAND_IN,
   "deno task test tests/unit tests/integration/statuses.test.ts":
     "the gate, which runs this",
   "FUZZ_CASES=1000000 deno task test tests/fuzz/verifier.test.ts":
