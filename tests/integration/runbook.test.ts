@@ -22,8 +22,10 @@ const sql = connect();
 Deno.test.afterAll(() => sql.end());
 
 const EVENT = uniqueId("evt");
+const subscription = uniqueId("sub");
 const VALUES = {
   "event id": EVENT,
+  "subscription id": subscription,
   "account id": "acc_9",
   "your name": "somebody",
   "reason": "a test of ours",
@@ -33,7 +35,6 @@ const VALUES = {
 const blocks = await everySqlBlock();
 const runbook = await readDoc("runbook.md");
 
-const subscription = uniqueId("sub");
 const creation = subscriptionEvent("customer.subscription.created", {
   id: EVENT,
   subscription,
