@@ -31,7 +31,8 @@ export async function checkFailures(
   );
 }
 
-function refusal(status: number): [text: string, todo: string] {
+/** What it means that the REST API refuses, and what to do. */
+export function refusal(status: number): [text: string, todo: string] {
   switch (status) {
     case 401:
       return [

@@ -8,6 +8,8 @@ import {
 import { localKeys } from "../stack/keys.ts";
 import { UsageError } from "../trigger/checked.ts";
 import type { Target } from "./arguments.ts";
+import { checkProject } from "./check_project.ts";
+import { interruption } from "./interruption.ts";
 import { openProvider, type Provider } from "./open_provider.ts";
 import type { Tables } from "./records.ts";
 
@@ -54,7 +56,7 @@ export async function runCommand<Arguments extends Target>(
       console.log(usage);
       return 0;
     }
-    return await work(target, openWorkplace(target, signal));
+    return await work(target, await openWorkplace(target, signal));
   } catch (error) {
     if (signal.aborted) {
       console.error("Interrupted.");
@@ -76,7 +78,10 @@ async function commandEnvironment(): Promise<Environment> {
   return { ...functionEnvironment(own, await readEnvFile()), ...own };
 }
 
-function openWorkplace(target: Target, signal: AbortSignal): Workplace {
+async function openWorkplace(
+  target: Target,
+  signal: AbortSignal,
+): Promise<Workplace> {
   function sleep(milliseconds: number): Promise<void> {
     return new Promise((resolve, reject) => {
       signal.throwIfAborted();
@@ -96,25 +101,11 @@ function openWorkplace(target: Target, signal: AbortSignal): Workplace {
     supabaseUrl: target.projectUrl,
     secretKey: target.secretKey,
   }, { fetch });
+  await checkProject(database, target);
   return {
     provider: openProvider(target, tools),
     tables: { database, provider: target.provider, tools },
     signal,
     sleep,
   };
-}
-
-function interruption(): { signal: AbortSignal; close: () => void } {
-  const controller = new AbortController();
-  function interrupt() {
-    close();
-    controller.abort();
-  }
-  function close() {
-    Deno.removeSignalListener("SIGINT", interrupt);
-    Deno.removeSignalListener("SIGTERM", interrupt);
-  }
-  Deno.addSignalListener("SIGINT", interrupt);
-  Deno.addSignalListener("SIGTERM", interrupt);
-  return { signal: controller.signal, close };
 }

@@ -192,7 +192,7 @@ Deno.test("import lists what belongs to no account, and takes the account from e
   );
 });
 
-Deno.test("import refuses objects of the other mode, and ends where the key is refused or tells no mode that was said", async () => {
+Deno.test("import refuses objects of the other mode, and ends where a key is refused or tells no mode that was said", async () => {
   const account = accountWith(1);
   const key = "sk_live_stand_in";
   await using api = await serveProviderApi(account, { key });
@@ -209,6 +209,12 @@ Deno.test("import refuses objects of the other mode, and ends where the key is r
   });
   assertEquals(wrongKey.code, 1);
   assertStringIncludes(wrongKey.err, "Invalid API Key");
+
+  const noProject = await runScript("import", {
+    args: ["--stripe-url", api.url, "--secret-key", "sb_secret_wrong"],
+  });
+  assertEquals(noProject.code, 1);
+  assertStringIncludes(noProject.err, "refuses the secret key");
 
   const noMode = await runScript("import", {
     args: [],
