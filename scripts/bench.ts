@@ -78,6 +78,6 @@ function chartOf({ throughput: { targets, sqlCeilings } }: Results): string {
     ) => ({ name, value: median, min, max })),
   ], {
     title: "Subscription updates over 64 connections",
-    unit: "events a second, end to end over HTTP",
+    unit: "events a second, over HTTP but for the SQL function",
   });
 }
