@@ -2,10 +2,11 @@
  * `deno task test`: the whole gate, on the real parts.
  *
  * Formatting, lint and types; unit tests; then the tests that need a stack, in
- * two lanes side by side, each on a stack of its own on free ports: what keeps
- * the processor busy in one, what waits for processes and time limits in the
- * other. The integration tests run twice, the second time with the functions
- * served by the Deno that Supabase's runtime is built on. With arguments, only
+ * two lanes side by side, each on a stack of its own on free ports. What keeps
+ * the processor busy begins beside what waits for processes and time limits;
+ * whichever lane is done takes the next. The integration tests run twice, the
+ * second time with the functions served by the Deno that Supabase's runtime is
+ * built on. With arguments, only
  * the named test files or folders run.
  *
  * @module
@@ -23,12 +24,8 @@ const BUSY_TESTS = [
   "tests/faults",
 ];
 const WAITING_TESTS = ["tests/integration", "tests/catalogue"];
-const DEPLOYMENT_TESTS = [
-  "tests/deploy",
-  "tests/provider",
-  "tests/recipes",
-  "tests/docs",
-];
+const DEPLOYMENT_TESTS = ["tests/deploy", "tests/recipes", "tests/docs"];
+const PROVIDER_TESTS = ["tests/provider"];
 
 if (import.meta.main) {
   const results = Deno.args.length > 0
@@ -53,34 +50,26 @@ async function testAll(): Promise<StepResult[]> {
 }
 
 async function testInLanes(edgeDeno: string): Promise<StepResult[]> {
-  const lanes: Run[][] = [
-    [
-      { name: "SQL, properties and faults", files: BUSY_TESTS },
-      {
-        name: "deployment, import, recipes and pages",
-        files: DEPLOYMENT_TESTS,
-      },
-    ],
-    [
-      { name: "integration and catalogue", files: WAITING_TESTS },
-      {
-        name: `the same, served by Deno ${EDGE_DENO_VERSION}`,
-        files: WAITING_TESTS,
-        denoPath: edgeDeno,
-      },
-    ],
+  const queue: Run[] = [
+    { name: "SQL, properties and faults", files: BUSY_TESTS },
+    { name: "integration and catalogue", files: WAITING_TESTS },
+    {
+      name: `integration and catalogue, served by Deno ${EDGE_DENO_VERSION}`,
+      files: WAITING_TESTS,
+      denoPath: edgeDeno,
+    },
+    { name: "deployment, recipes and pages", files: DEPLOYMENT_TESTS },
+    { name: "import and reconcile", files: PROVIDER_TESTS },
   ];
-  const results = await Promise.all(
-    lanes.map((runs) => testOnStack(runs, { isBeside: true })),
-  );
-  return results.flat();
+  const lanes = [1, 2].map(() => testOnStack(queue, { isBeside: true }));
+  return (await Promise.all(lanes)).flat();
 }
 
 type Run = { name: string; files: string[]; denoPath?: string };
 
-/** Runs test files against a stack that is started for them. */
+/** Takes what is to run out of a queue, and runs it against a stack of its own. */
 async function testOnStack(
-  runs: readonly Run[],
+  queue: Run[],
   { isBeside = false }: { isBeside?: boolean },
 ): Promise<StepResult[]> {
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
@@ -98,7 +87,8 @@ async function testOnStack(
       sqlBefore: LEGACY_DEFAULT_PRIVILEGES_SQL,
     });
     const results: StepResult[] = [];
-    for (const { name, files, denoPath } of runs) {
+    for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
+      const { name, files, denoPath } = run;
       results.push(
         await runStep(name, {
           isBeside,
