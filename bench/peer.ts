@@ -1,4 +1,5 @@
 import { freePort } from "../tests/support/free_port.ts";
+import { isListening } from "../scripts/stack/is_listening.ts";
 import { waitUntil } from "../scripts/stack/wait_until.ts";
 import { SECRET } from "./targets.ts";
 
@@ -25,7 +26,9 @@ export async function servePeer(
     stdout: "null",
     stderr: "inherit",
   }).spawn();
-  const isUp = await waitUntil(() => listens(port), { timeout: READY_WITHIN });
+  const isUp = await waitUntil(() => isListening(port), {
+    timeout: READY_WITHIN,
+  });
   if (!isUp) throw new Error(`Cannot measure: ${entry} does not start`);
   return {
     port,
@@ -34,13 +37,4 @@ export async function servePeer(
       await child.status;
     },
   };
-}
-
-async function listens(port: number): Promise<boolean> {
-  try {
-    using _connection = await Deno.connect({ hostname: "127.0.0.1", port });
-    return true;
-  } catch {
-    return false;
-  }
 }

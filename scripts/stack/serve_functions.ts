@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Environment } from "./environment.ts";
+import { isListening } from "./is_listening.ts";
 import { isThere } from "./is_there.ts";
 import type { ServiceSpec } from "./service.ts";
 import { toolEnvironment } from "./tool_environment.ts";
@@ -54,17 +55,8 @@ export async function functionService(
     ],
     env: { ...toolEnvironment(), ...env },
     cwd: REPOSITORY,
+    // `deno serve` listens once the module is loaded.
     isReady: () => isListening(port),
     stopSignal: "SIGTERM",
   };
-}
-
-// `deno serve` listens once the module is loaded.
-async function isListening(port: number): Promise<boolean> {
-  try {
-    using _connection = await Deno.connect({ hostname: "127.0.0.1", port });
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -1,3 +1,4 @@
+import { isListening } from "../../scripts/stack/is_listening.ts";
 import { localKeys } from "../../scripts/stack/keys.ts";
 import { functionEnvironment } from "../../scripts/stack/environment.ts";
 import { platformEnvironment } from "../../scripts/stack/platform_environment.ts";
@@ -74,14 +75,4 @@ export async function serveUpload(
     url: `http://127.0.0.1:${port}/${name}`,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
-}
-
-// `deno serve` listens once the module is loaded.
-async function isListening(port: number): Promise<boolean> {
-  try {
-    using _connection = await Deno.connect({ hostname: "127.0.0.1", port });
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { isListening } from "../../scripts/stack/is_listening.ts";
 import { createService } from "../../scripts/stack/service.ts";
 import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
 import { waitUntil } from "../../scripts/stack/wait_until.ts";
@@ -113,13 +114,4 @@ function replaced(text: string, values: Record<string, string>): string {
     text = text.replaceAll(name, value);
   }
   return text;
-}
-
-async function isListening(port: number): Promise<boolean> {
-  try {
-    using _connection = await Deno.connect({ hostname: "127.0.0.1", port });
-    return true;
-  } catch {
-    return false;
-  }
 }
