@@ -115,6 +115,20 @@ Deno.test("the pages and the snippets have SQL to run", () => {
   assert(places.filter((place) => place.endsWith(".sql")).length >= 6);
 });
 
+Deno.test("what was resolved by mistake is open again", async () => {
+  const find = (text: string) =>
+    fillIn(blocks.find(({ sql }) => sql.includes(text))?.sql ?? "", VALUES);
+  const open = await tryOut(async (tx) => {
+    const opened = () =>
+      tx`select error_code from public.open_failures where event_id = ${EVENT}`;
+    await tx.unsafe(find("resolve_failed_event(")).simple();
+    assertEquals((await opened()).length, 0);
+    await tx.unsafe(find("resolution = 'by hand'")).simple();
+    return await opened();
+  });
+  assertEquals(open.map((row) => row["error_code"]), ["event_invalid"]);
+});
+
 for (
   const [what, metadata] of [
     ["no metadata", undefined],
