@@ -100,6 +100,24 @@ Deno.test("readBody() stops an endless body some way past the limit", async () =
   assertEquals(endless.sentBytes, 20 + 130);
 });
 
+Deno.test("readBody() counts chunks that come beside a length", async () => {
+  const endless = sender(() => new Uint8Array(10));
+  const request = post(endless.stream, {
+    "content-length": "5",
+    "transfer-encoding": "chunked",
+  });
+  assertEquals(await codeOf(readBody(request, LIMITS)), "body_too_large");
+  assertEquals(endless.sentBytes, 20 + 130);
+});
+
+Deno.test("readBody() lets go of a larger body when the time is up", async () => {
+  const silent = sender(() => new Promise(() => {}));
+  const request = post(silent.stream, { "content-length": "65537" });
+  const limits = { maxBytes: 1_000_000, timeLimit: 20 };
+  assertEquals(await codeOf(readBody(request, limits)), "body_too_slow");
+  assert(silent.isCanceled, "The sender is not told to stop");
+});
+
 Deno.test("readBody() counts, whatever the header says", async () => {
   for (const length of ["1", "0", "-1", "rubbish", ""]) {
     const request = post(sendAll([new Uint8Array(17)]).stream, {
