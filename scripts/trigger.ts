@@ -51,7 +51,7 @@ async function trigger(
   const answer = await send(url, { headers, body });
   console.log(`${answer.status} ${answer.body}`.trimEnd());
 
-  const next = advice(answer.status, { provider, url, what });
+  const next = advice(answer, { provider, url, what });
   if (next !== null) console.error(next);
   return answer.status >= 200 && answer.status < 300 ? 0 : 1;
 }
