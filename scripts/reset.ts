@@ -7,7 +7,7 @@
 import { endLeftoverPostgres } from "./stack/postgres.ts";
 import { endLeftovers } from "./stack/leftovers.ts";
 import { isThere } from "./stack/is_there.ts";
-import { parseStartArguments, START_USAGE } from "./stack/start_arguments.ts";
+import { parseStartArguments, RESET_USAGE } from "./stack/start_arguments.ts";
 import {
   defaultStateFolder,
   emptyStateFolder,
@@ -25,7 +25,7 @@ if (import.meta.main) {
 
 async function reset(): Promise<void> {
   const wanted = parseStartArguments(Deno.args, Deno.env.toObject());
-  if (wanted.help) return console.log(START_USAGE);
+  if (wanted.help) return console.log(RESET_USAGE);
   const path = wanted.dataDir ?? await defaultStateFolder();
   if (!await isThere(path)) return console.log(`Nothing is kept in ${path}`);
   const folder = await openStateFolder(path);

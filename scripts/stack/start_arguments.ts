@@ -23,7 +23,13 @@ export type StartArguments = {
   dataDir: string | undefined;
 };
 
-/** What `--help` prints. */
+const DATA_AND_HELP = `  ${"--data DIR".padEnd(20)}${
+  "BILLING_STACK_DATA".padEnd(24)
+}where the data is kept (.stack; for root,
+${" ".repeat(46)}a folder below /var/tmp)
+  --help              this text`;
+
+/** What `start --help` prints. */
 export const START_USAGE = `Runs the receiver on this machine, without Docker.
 
 Usage: deno task start [options]
@@ -36,14 +42,21 @@ ${
     } (${PORTS[name].standard})`
   ).join("\n")
 }
-  ${"--data DIR".padEnd(20)}${
-  "BILLING_STACK_DATA".padEnd(24)
-}where the data is kept (.stack; for root,
-${" ".repeat(46)}a folder below /var/tmp)
-  --help              this text
+${DATA_AND_HELP}
 
 The functions get supabase/functions/.env and, before it, the environment of
 this command.
+`;
+
+/** What `reset --help` prints: it takes the ports of `start`, and ignores them. */
+export const RESET_USAGE =
+  `Deletes the local data: every record, event and notification of the local
+stack. Ends what is left of a stack that crashed.
+
+Usage: deno task reset [options]
+
+Options, which can be set in the environment instead:
+${DATA_AND_HELP}
 `;
 
 /**

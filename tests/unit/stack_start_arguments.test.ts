@@ -1,5 +1,9 @@
-import { assertEquals, assertThrows } from "@std/assert";
-import { parseStartArguments } from "../../scripts/stack/start_arguments.ts";
+import { assertEquals, assertMatch, assertThrows } from "@std/assert";
+import {
+  parseStartArguments,
+  RESET_USAGE,
+  START_USAGE,
+} from "../../scripts/stack/start_arguments.ts";
 
 Deno.test("parseStartArguments() has the ports of supabase start", () => {
   assertEquals(parseStartArguments([], {}), {
@@ -45,6 +49,21 @@ Deno.test("parseStartArguments() refuses what is no port, taken twice or unknown
     "--db-port",
   );
   assertThrows(() => parseStartArguments(["--other"], {}), Error, "--other");
+});
+
+Deno.test("RESET_USAGE says that data is deleted, and has the options that reset heeds", () => {
+  const options = (usage: string) => usage.match(/--[a-z-]+/g);
+  assertMatch(RESET_USAGE, /^Deletes the local data/);
+  assertEquals(options(RESET_USAGE), ["--data", "--help"]);
+  assertEquals(options(START_USAGE), [
+    "--api-port",
+    "--db-port",
+    "--webhook-port",
+    "--worker-port",
+    "--postgrest-port",
+    "--data",
+    "--help",
+  ]);
 });
 
 Deno.test("the ports are those that config.toml gives supabase start", async () => {
