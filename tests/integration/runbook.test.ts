@@ -4,7 +4,12 @@
  *
  * @module
  */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import type postgres from "postgres";
 import { ANSWERS } from "../../supabase/functions/_shared/errors.ts";
 import { edited } from "../fixtures/edited.ts";
@@ -70,6 +75,15 @@ async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
   await tx`create table public.team_members (team_id uuid, user_id uuid)`;
 }
 
+/** pg_cron as far as a job can be put down. */
+async function makeCron(tx: postgres.TransactionSql): Promise<void> {
+  await tx`create schema cron`;
+  await tx`create table cron.job (name text, schedule text, command text)`;
+  await tx`
+    create function cron.schedule(text, text, text) returns void language sql
+    as 'insert into cron.job values ($1, $2, $3)'`;
+}
+
 /** Runs it in a transaction of its own, which comes to nothing. */
 async function tryOut<T>(
   work: (tx: postgres.TransactionSql) => Promise<T>,
@@ -99,6 +113,20 @@ for (const { place, sql: block } of blocks) {
         error.message,
         'extension "pg_cron" is not available',
       );
+    });
+  } else if (block.includes("cron.schedule(")) {
+    Deno.test(`${place} replaces a job of schedule_billing_worker by one that runs`, async () => {
+      await tryOut(async (tx) => {
+        await makeCron(tx);
+        await tx.unsafe(fillIn(block, VALUES)).simple();
+        const jobs = await tx`select name, schedule, command from cron.job`;
+        assertEquals(jobs.length, 1);
+        const { name, schedule, command } = jobs[0]!;
+        const [made] = await tx`
+          select pg_get_functiondef('public.schedule_billing_worker'::regproc) as by`;
+        assertStringIncludes(made!["by"], `('${name}', '${schedule}', `);
+        await tx.unsafe(command).simple();
+      });
     });
   } else {
     Deno.test(`${place} runs`, async () => {
