@@ -28,7 +28,8 @@ Options:
 ${TARGET_USAGE}
 
 The exit status is 0 where every subscription is recorded, 1 where one is not,
-2 for a wrong command line, 130 where it was interrupted.
+2 for a wrong command line, 3 where it could not go on, 130 where it was
+interrupted. After --after it tells of the rest alone.
 `;
 
 /**
@@ -43,6 +44,9 @@ export function parseImportArguments(
 ): ImportArguments | null {
   const values = parse(args);
   if (values.help) return null;
+  if (values.after?.trim() === "") {
+    throw new UsageError("--after takes the id of a subscription");
+  }
   return { ...readTarget(values, here), after: values.after };
 }
 

@@ -19,6 +19,6 @@ export function accountOf(
   if (accountFrom === undefined) return undefined;
   const other = accountFrom === "customer"
     ? typeof customer === "object" ? customer?.id : customer
-    : metadata?.[accountFrom];
+    : Object.entries(metadata ?? {}).find(([key]) => key === accountFrom)?.[1];
   return other?.trim() ? other : undefined;
 }

@@ -58,8 +58,10 @@ export function compare(
     askedAt: number;
   },
 ): Comparison {
-  const account = accountOf(subscription, accountFrom);
-  if (record === undefined && account === undefined) {
+  // What is recorded was decided before: only the provider's word overrules it.
+  const account = accountOf(subscription, undefined) ?? record?.account_id ??
+    accountOf(subscription, accountFrom);
+  if (account === undefined) {
     const { customer } = subscription;
     return {
       result: "unmapped",
@@ -69,10 +71,7 @@ export function compare(
   const date = new Date((askedAt - MARGIN_SECONDS) * 1000 - 500);
   const object = {
     ...subscription,
-    metadata: {
-      ...subscription.metadata,
-      accountId: account ?? record?.account_id,
-    },
+    metadata: { ...subscription.metadata, accountId: account },
   };
 
   function correction(type: HandledEvent["type"]): BillingEvent {
@@ -98,7 +97,7 @@ export function compare(
     if (record === undefined) {
       return {
         result: "missing",
-        account: account as string,
+        account,
         corrections: [creation, update, ...(isCanceled ? [deletion] : [])],
       };
     }

@@ -116,6 +116,26 @@ export async function appliedEvents(
   return new Set(rows.map(({ event_id }) => event_id));
 }
 
+/** Which of some events failed and were settled by a person. */
+export async function resolvedByHand(
+  ids: readonly string[],
+  { database, provider, tools }: Tables,
+): Promise<Set<string>> {
+  const rows = await inParts(
+    ids,
+    (part) =>
+      patiently(() =>
+        callDatabase((signal) =>
+          database.from("failed_events")
+            .select("event_id")
+            .eq("provider", provider)
+            .eq("resolution", "by hand")
+            .in("event_id", part)
+            .abortSignal(signal), { timeLimit: TIME_LIMIT }), tools),
+  );
+  return new Set(rows.map(({ event_id }) => event_id));
+}
+
 async function inParts<Row>(
   ids: readonly string[],
   read: (part: string[]) => Promise<Row[]>,

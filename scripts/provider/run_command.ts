@@ -25,6 +25,9 @@ export interface Workplace {
 const PROJECT_ADVICE =
   "Is it the project's address, the key one of its secret keys, and its database up to date (supabase db push)?";
 
+/** Not 1: what could not be looked at is no difference. */
+const FAILED = 3;
+
 /** As shells count: 128 and the number of SIGINT. */
 const INTERRUPTED = 130;
 
@@ -66,7 +69,7 @@ export async function runCommand<Arguments extends Target>(
     const { message } = error as Error;
     console.error(wrongUsage ? `${message}\n\n${usage}` : message);
     if (error instanceof DeliveryError) console.error(PROJECT_ADVICE);
-    return wrongUsage ? 2 : 1;
+    return wrongUsage ? 2 : FAILED;
   } finally {
     close();
   }
@@ -101,7 +104,7 @@ async function openWorkplace(
     supabaseUrl: target.projectUrl,
     secretKey: target.secretKey,
   }, { fetch });
-  await checkProject(database, target);
+  await checkProject(database, { ...target, signal });
   return {
     provider: openProvider(target, tools),
     tables: { database, provider: target.provider, tools },

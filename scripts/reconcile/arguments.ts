@@ -32,7 +32,8 @@ Options:
 ${TARGET_USAGE}
 
 The exit status is 0 where nothing differs (with --apply: any more), 1 where
-something does, 2 for a wrong command line, 130 where it was interrupted.
+something does, 2 for a wrong command line, 3 where it could not look, 130
+where it was interrupted.
 `;
 
 /**

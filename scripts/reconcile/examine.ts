@@ -27,8 +27,8 @@ export interface Examination {
  */
 const SECOND_LOOK_AFTER = 2_000;
 
-/** More than a few are no exceptions: the key is of another account. */
-const MOST_ASKED_FOR = 100;
+/** Where none of so many is there, the key is of another account. */
+const ASKED_FOR = 100;
 
 /** Compares the provider's subscriptions and events with the tables. */
 export async function examine(scope: Scope): Promise<Examination> {
@@ -38,10 +38,7 @@ export async function examine(scope: Scope): Promise<Examination> {
   const listed = await comparePages(provider.subscriptions(), { scope });
   const unlisted = idsHere.filter((id) => !listed.ids.has(id));
   // Stripe's list leaves out the subscriptions of test clocks.
-  const asked = await comparePages(
-    provider.someSubscriptions(unlisted.slice(0, MOST_ASKED_FOR)),
-    { scope },
-  );
+  const asked = await compareUnlisted(unlisted, scope);
   const missed = await missedEvents(provider, scope);
   const differing = listed.different.length + asked.different.length;
   if (differing + missed.length > 0) await sleep(SECOND_LOOK_AFTER);
@@ -68,6 +65,25 @@ export async function examine(scope: Scope): Promise<Examination> {
       ...failures.map(failedFinding),
     ],
   };
+}
+
+/** Asks for them one by one, for as long as any is there. */
+async function compareUnlisted(
+  ids: readonly string[],
+  scope: Scope,
+): Promise<{ ids: ReadonlySet<string>; different: readonly Compared[] }> {
+  const found = new Set<string>();
+  const different: Compared[] = [];
+  for (let i = 0; i < ids.length; i += ASKED_FOR) {
+    const part = await comparePages(
+      scope.provider.someSubscriptions(ids.slice(i, i + ASKED_FOR)),
+      { scope },
+    );
+    if (part.ids.size === 0) break;
+    part.ids.forEach((id) => found.add(id));
+    different.push(...part.different);
+  }
+  return { ids: found, different };
 }
 
 /** One by one, or all of them once more, whichever asks less. */

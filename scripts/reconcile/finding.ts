@@ -47,7 +47,7 @@ const TODO: Partial<Record<Finding["kind"], string>> = {
     "no account: set metadata.accountId at Stripe, or --account-from; if they are not yours to record, see UNMAPPED_SUBSCRIPTIONS",
   unreadable: "unreadable: nothing is changed here; look at it at Stripe",
   missing_there:
-    "missing there: nothing is deleted here; is STRIPE_API_KEY of the right account? docs/runbook.md says more",
+    "missing there: nothing is deleted here; is STRIPE_API_KEY of the right account? docs/reconcile.md says more",
   failed:
     "failed: what Stripe still has is tried again by --apply; for the rest see docs/runbook.md",
 };

@@ -6,7 +6,12 @@ import {
   type UnmappedChoice,
 } from "../../supabase/functions/_shared/unmapped.ts";
 import type { Provider } from "../provider/open_provider.ts";
-import { appliedEvents, recordsOf, type Tables } from "../provider/records.ts";
+import {
+  appliedEvents,
+  recordsOf,
+  resolvedByHand,
+  type Tables,
+} from "../provider/records.ts";
 
 /** An event that the provider could not deliver, to any of its endpoints. */
 export interface MissedEvent {
@@ -29,8 +34,8 @@ export async function missedEvents(
 }
 
 /**
- * Those of them that are still not in the ledger. What the receiver has
- * acknowledged without an effect is not missed; it is in the provider's list
+ * Those of them that are still not in the ledger, and that nobody has settled
+ * by hand. What the receiver has acknowledged without an effect is not missed; it is in the provider's list
  * where another endpoint of the account fails.
  */
 export async function stillMissed(
@@ -40,11 +45,10 @@ export async function stillMissed(
     unmappedSubscriptions: UnmappedChoice;
   },
 ): Promise<MissedEvent[]> {
-  const applied = await appliedEvents(
-    events.map(({ event }) => event.id),
-    tables,
-  );
-  const missed = events.filter(({ event }) => !applied.has(event.id));
+  const ids = events.map(({ event }) => event.id);
+  const settled = (await appliedEvents(ids, tables))
+    .union(await resolvedByHand(ids, tables));
+  const missed = events.filter(({ event }) => !settled.has(event.id));
   if (unmappedSubscriptions === "fail") return missed;
   const withoutAccount = missed.filter(({ event }) => lacksAccountId(event));
   const records = await recordsOf(

@@ -113,6 +113,17 @@ Deno.test("a user reads their own subscription, and no other", async () => {
     canceled_at: null,
   });
   assert(typeof current_period_end === "string");
+  const ended = await subscribe(ann!);
+  await sql`
+    update public.subscriptions set
+      status = 'canceled', canceled_at = now(), current_period_end = '2030-01-01'
+    where id = ${ended}`;
+  assertEquals(
+    (await readSubscription(appOf({ sub: ann })))?.["id"],
+    subscription,
+    "One that has ended hides the one that counts",
+  );
+  await sql`delete from public.subscriptions where id = ${ended}`;
   assertEquals((await readSubscription(appOf({ sub: ben })))?.["id"], other);
   assertEquals(await readSubscription(appOf({ sub: eve })), null);
 

@@ -200,21 +200,27 @@ Deno.test("import refuses objects of the other mode, and ends where a key is ref
     args: ["--stripe-url", api.url, "--mode", "live"],
     env: { STRIPE_API_KEY: key },
   });
-  assertEquals(live.code, 1);
+  assertEquals(live.code, 3);
   assertStringIncludes(live.err, "is not of live mode");
   assertEquals(await rowsOf(account), []);
 
   const wrongKey = await runScript("import", {
     args: ["--stripe-url", api.url],
   });
-  assertEquals(wrongKey.code, 1);
+  assertEquals(wrongKey.code, 3);
   assertStringIncludes(wrongKey.err, "Invalid API Key");
 
   const noProject = await runScript("import", {
     args: ["--stripe-url", api.url, "--secret-key", "sb_secret_wrong"],
   });
-  assertEquals(noProject.code, 1);
+  assertEquals(noProject.code, 3);
   assertStringIncludes(noProject.err, "refuses the secret key");
+
+  const nobodyThere = await runScript("import", {
+    args: ["--stripe-url", api.url, "--project-url", "http://127.0.0.1:1"],
+  });
+  assertEquals(nobodyThere.code, 3);
+  assertStringIncludes(nobodyThere.err, "Is the local stack running?");
 
   const noMode = await runScript("import", {
     args: [],

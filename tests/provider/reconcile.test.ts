@@ -8,6 +8,8 @@ import { examine, type Scope } from "../../scripts/reconcile/examine.ts";
 import { findingLine } from "../../scripts/reconcile/finding.ts";
 import { heal } from "../../scripts/reconcile/heal.ts";
 import { withoutAccount } from "../support/without_account.ts";
+import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
+import type { StripeEvent } from "../fixtures/event_types.ts";
 import { uniqueId } from "../fixtures/unique_id.ts";
 import { eventBody } from "../property/event_body.ts";
 import { freshSeed } from "../property/seed.ts";
@@ -72,6 +74,11 @@ async function scopeOf(
 async function mend(scope: Scope): Promise<readonly Finding[]> {
   await heal(await examine(scope), scope);
   return (await examine(scope)).findings;
+}
+
+/** An event as the provider's list has it. */
+function asListed(event: object): StripeEvent {
+  return JSON.parse(JSON.stringify(event));
 }
 
 function named(findings: Finding[], name: "event" | "subscription"): string[] {
@@ -225,6 +232,61 @@ Deno.test("reconcile tells each kind of difference, and deletes nothing", async 
   assertEquals(row?.["account_id"], template.customer);
 });
 
+Deno.test("reconcile leaves alone what a person has settled", async () => {
+  const account = createProviderAccount();
+  const [creation] = randomEvents(1, { seed: 1, prefix: uniqueId("hand") });
+  assert(creation !== undefined);
+  account.happen(creation);
+  await deliver(receiver.url, eventBody(creation));
+  account.delivered.add(creation.id);
+  const { id, subscription } = creation;
+  const invoice = invoiceEvent({ subscription, created: creation.created });
+  account.events.set(invoice.id, asListed(invoice));
+  account.now += 60;
+  await sql`
+    select public.record_failed_event(
+      p_provider => 'a', p_event_id => ${invoice.id},
+      p_body => ${JSON.stringify(invoice)}, p_body_encoding => 'text',
+      p_error_code => 'apply_failed', p_error => 'Failed', p_type => ${invoice.type}
+    )`;
+  await sql`select public.resolve_failed_event(${invoice.id}, 'called', 'me')`;
+  await using api = await serveProviderApi(account);
+  assertEquals(await mend(await scopeOf(api.url)), []);
+  const applied = await sql`select event_id from public.processed_events`;
+  assertEquals(applied.map(({ event_id }) => event_id), [id]);
+});
+
+Deno.test("reconcile refuses an event of the future, as the receiver does, and mends its record", async () => {
+  const account = createProviderAccount();
+  account.now = 1_795_000_000;
+  const [one] = await twoRecorded(account);
+  account.now += 3_600;
+  changed(account, one, { status: "past_due" });
+  const event = subscriptionEvent("customer.subscription.updated", {
+    subscription: one,
+    status: "unpaid",
+    created: Math.floor(Date.now() / 1000) + 60 * 86_400,
+  });
+  account.events.set(event.id, asListed(event));
+  await using api = await serveProviderApi(account);
+  const left = await mend(await scopeOf(api.url));
+  assertEquals(left.map(({ kind }) => kind), ["undelivered"]);
+  const [row] = await sql`
+    select status from public.subscriptions where id = ${one}`;
+  assertEquals(row?.["status"], "past_due");
+});
+
+Deno.test("reconcile moves no record to another account on the word of --account-from", async () => {
+  const account = createProviderAccount();
+  account.now = 1_795_000_000;
+  const [one] = await twoRecorded(account);
+  account.now += 3_600;
+  changed(account, one, { metadata: {} });
+  await using api = await serveProviderApi(account);
+  const scope = await scopeOf(api.url, { accountFrom: "customer" });
+  assertEquals((await examine(scope)).findings, []);
+});
+
 Deno.test("reconcile asks twice before it speaks: what an event on its way explains is no difference", async () => {
   const account = createProviderAccount();
   account.now = 1_795_000_000;
@@ -286,6 +348,33 @@ Deno.test("reconcile heals the records where the provider no longer has the even
   const left = await mend(await scopeOf(api.url));
   assertEquals(left.filter(({ kind }) => kind !== "failed"), []);
   await assertRecords(events, sql);
+});
+
+Deno.test("reconcile asks for all that the provider's list leaves out, however many", async () => {
+  const account = createProviderAccount();
+  account.now = 1_795_000_000;
+  const ids = Array.from({ length: 130 }, (_, i) => uniqueId(`sub_${i}`));
+  for (const subscription of ids) {
+    const values = {
+      status: "active",
+      plan: "price_1",
+      periodEnd: 1_800_000_000,
+    };
+    const type = "customer.subscription.updated";
+    account.subscriptions.set(
+      subscription,
+      shownSubscription(
+        { type, subscription, account: "acc_1", values },
+        1_700_000_000,
+      ),
+    );
+  }
+  await using api = await serveProviderApi(account);
+  assertEquals(await mend(await scopeOf(api.url)), []);
+  await using clocks = await serveProviderApi(account, {
+    unlisted: new Set(ids),
+  });
+  assertEquals((await examine(await scopeOf(clocks.url))).findings, []);
 });
 
 Deno.test("reconcile asks for what the provider's list leaves out", async () => {

@@ -19,9 +19,9 @@ export interface Worker {
 }
 
 /**
- * One turn of the worker: the retries that somebody asked for, and a batch of
- * the notifications that are due. It answers with counts, so
- * that whoever woke it knows whether there was anything to do.
+ * One turn of the worker: the retries that somebody asked for, and the
+ * notifications that are due. It answers with counts, so that whoever woke it
+ * knows whether there was anything to do.
  */
 export async function handleWake(
   request: Request,
