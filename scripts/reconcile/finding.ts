@@ -42,7 +42,7 @@ export type Finding =
   };
 
 /** What is to be done where `--apply` does not do it. */
-const TODO: Partial<Record<Finding["kind"], string>> = {
+const ADVICE: Partial<Record<Finding["kind"], string>> = {
   unmapped:
     "no account: set metadata.accountId at Stripe, or --account-from; if they are not yours to record, see UNMAPPED_SUBSCRIPTIONS",
   unreadable: "unreadable: nothing is changed here; look at it at Stripe",
@@ -83,8 +83,8 @@ export function findingsText(findings: readonly Finding[]): string {
   return [
     ...findings.map(findingLine),
     findings.length === 1 ? "1 difference." : `${findings.length} differences.`,
-    ...Object.entries(TODO)
+    ...Object.entries(ADVICE)
       .filter(([kind]) => kinds.has(kind as Finding["kind"]))
-      .map(([, todo]) => todo),
+      .map(([, advice]) => advice),
   ].join("\n");
 }

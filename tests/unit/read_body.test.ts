@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { DeliveryError } from "../../supabase/functions/_shared/errors.ts";
+import { drainBody } from "../../supabase/functions/billing-webhook/drain_body.ts";
 import {
   type BodyLimits,
-  drainBody,
   readBody,
 } from "../../supabase/functions/billing-webhook/read_body.ts";
 

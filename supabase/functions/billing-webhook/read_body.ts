@@ -1,4 +1,5 @@
 import { DeliveryError } from "../_shared/errors.ts";
+import { discard, drainBody } from "./drain_body.ts";
 
 /** How much of a body is read, and for how long. */
 export interface BodyLimits {
@@ -6,14 +7,6 @@ export interface BodyLimits {
   /** In milliseconds, for the whole body. */
   readonly timeLimit: number;
 }
-
-/**
- * How much of a body that is refused anyway is read and thrown away: many
- * times the limit, but not for long. Many clients never see an answer that
- * comes while they are still sending, only a broken connection.
- */
-const DISCARDED_LIMITS = 8;
-const DISCARD_TIME_LIMIT = 1_000;
 
 /**
  * Nearly every event is smaller. What is read in one piece stays in memory for
@@ -112,39 +105,6 @@ async function readCounted(
   } finally {
     // Resolves at once for a body that was read to its end.
     reader.cancel().catch(() => {});
-  }
-}
-
-/**
- * Reads the body of a request that is refused and throws it away, as far as
- * that does not take long.
- */
-export async function drainBody(
-  request: Request,
-  { maxBytes }: { maxBytes: number },
-): Promise<void> {
-  const reader = request.body?.getReader();
-  if (reader !== undefined) await discard(reader, { maxBytes });
-}
-
-async function discard(
-  reader: ReadableStreamDefaultReader<Uint8Array>,
-  { maxBytes }: { maxBytes: number },
-): Promise<void> {
-  const cancel = () => reader.cancel().catch(() => {});
-  const timer = setTimeout(cancel, DISCARD_TIME_LIMIT);
-  try {
-    let left = DISCARDED_LIMITS * maxBytes;
-    while (left > 0) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      left -= value.byteLength;
-    }
-  } catch {
-    // The sender went away: there is nobody left to spare.
-  } finally {
-    clearTimeout(timer);
-    await cancel();
   }
 }
 

@@ -1,5 +1,6 @@
 import { DeliveryError } from "../_shared/errors.ts";
-import { type BodyLimits, drainBody, readBody } from "./read_body.ts";
+import { drainBody } from "./drain_body.ts";
+import { type BodyLimits, readBody } from "./read_body.ts";
 
 /** A request that was made to this endpoint. Nothing about it is proved yet. */
 export interface Delivery {
