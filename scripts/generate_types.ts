@@ -5,6 +5,7 @@
  * @module
  */
 import { parseArgs } from "node:util";
+import { isLoopback } from "./common/loopback.ts";
 import { databaseUrls } from "./stack/databases.ts";
 import { toolEnvironment } from "./stack/tool_environment.ts";
 
@@ -77,8 +78,7 @@ async function formatted(text: string): Promise<string> {
 
 function withoutLocalTls(databaseUrl: string): string {
   const url = new URL(databaseUrl);
-  const isLocal = /^(localhost|127\.|\[::1\])/.test(url.hostname);
-  if (isLocal) url.searchParams.set("sslmode", "disable");
+  if (isLoopback(databaseUrl)) url.searchParams.set("sslmode", "disable");
   return url.href;
 }
 

@@ -1,5 +1,5 @@
 import { type Finding, ok, red } from "./finding.ts";
-import { isLocal } from "./is_local.ts";
+import { isLoopback } from "../common/loopback.ts";
 import type { Answer, NoAnswer } from "./probe.ts";
 
 /** Whether anything answers that could be the receiver. */
@@ -10,7 +10,7 @@ export function checkEndpoint(
   if ("fault" in answer) {
     return red(
       `${url} cannot be reached: ${answer.fault}`,
-      isLocal(url)
+      isLoopback(url)
         ? "Start the local stack: deno task start"
         : "Compare the project ref in it with the dashboard's; is the project paused?",
     );

@@ -1,6 +1,6 @@
 import type postgres from "postgres";
 import { type Finding, ok, red, skipped } from "./finding.ts";
-import { isLocal } from "./is_local.ts";
+import { isLoopback } from "../common/loopback.ts";
 
 const JOBS = ["billing-worker", "billing-prune"];
 
@@ -14,7 +14,7 @@ export async function checkSchedule(
   const [cron] = await sql`
     select to_regclass('cron.job') is not null as is_there`;
   if (!cron?.is_there) {
-    return isLocal(projectUrl)
+    return isLoopback(projectUrl)
       ? skipped("the local stack wakes the worker itself (deno task start)")
       : red("pg_cron is not there", todo);
   }

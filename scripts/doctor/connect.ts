@@ -1,5 +1,5 @@
 import postgres from "postgres";
-import { isLocal } from "./is_local.ts";
+import { isLoopback } from "../common/loopback.ts";
 
 /**
  * Connects to a project's database, through its pooler as well.
@@ -12,7 +12,7 @@ export async function connectTo(databaseUrl: string): Promise<postgres.Sql> {
     connect_timeout: 10,
     // A pooler in transaction mode keeps no prepared statement.
     prepare: false,
-    ...(isLocal(databaseUrl) ? {} : { ssl: "require" }),
+    ...(isLoopback(databaseUrl) ? {} : { ssl: "require" }),
     onnotice() {},
   });
   try {

@@ -6,7 +6,7 @@
  */
 import { readUnmapped } from "../../supabase/functions/_shared/config.ts";
 import type { UnmappedChoice } from "../../supabase/functions/_shared/unmapped.ts";
-import { isLocal } from "../doctor/is_local.ts";
+import { isLoopback } from "../common/loopback.ts";
 import type { Environment } from "../stack/environment.ts";
 import { oneOf, UsageError } from "../trigger/checked.ts";
 import {
@@ -66,7 +66,7 @@ export function readTarget(
   const projectUrl = checkedAddress("project-url", {
     text: values["project-url"] ?? (env["SUPABASE_URL"] || LOCAL_PROJECT),
   }).replace(/\/+$/, "");
-  const isHere = isLocal(projectUrl);
+  const isHere = isLoopback(projectUrl);
   const secretKey = values["secret-key"] ?? (env["SUPABASE_SECRET_KEY"] ||
     (isHere ? localSecretKey : ""));
   if (secretKey === "") {
@@ -108,7 +108,7 @@ function checkedAddress(option: string, { text }: { text: string }): string {
 /** The key goes there: nowhere but to this machine. */
 function loopbackAddress(text: string): string {
   const url = checkedAddress("stripe-url", { text });
-  if (isLocal(url) && new URL(url).port !== "") return url;
+  if (isLoopback(url) && new URL(url).port !== "") return url;
   throw new UsageError(
     "--stripe-url takes an address on this machine, with its port.",
   );

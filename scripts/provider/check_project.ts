@@ -1,6 +1,6 @@
 import type { DatabaseClient } from "../../supabase/functions/_shared/database.ts";
 import { refusal } from "../doctor/check_failures.ts";
-import { isLocal } from "../doctor/is_local.ts";
+import { isLoopback } from "../common/loopback.ts";
 
 /** Longer than a project that is there takes, in milliseconds. */
 const TIME_LIMIT = 10_000;
@@ -20,7 +20,7 @@ export async function checkProject(
     .abortSignal(AbortSignal.any([signal, AbortSignal.timeout(TIME_LIMIT)]));
   signal.throwIfAborted();
   if (status === 0) {
-    const todo = isLocal(projectUrl)
+    const todo = isLoopback(projectUrl)
       ? "Is the local stack running? Start it with: deno task start"
       : "Is it the project's address, https://<project-ref>.supabase.co?";
     throw new Error(`Cannot reach ${projectUrl}. ${todo}`);

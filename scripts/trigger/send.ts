@@ -1,3 +1,5 @@
+import { isLoopback } from "../common/loopback.ts";
+
 /** As long as patient providers wait; a cold local function takes seconds. */
 const TIMEOUT_MS = 30_000;
 
@@ -43,8 +45,7 @@ function reason(url: string, error: unknown): string {
   }
   // fetch() itself says no more than "fetch failed".
   const { message } = error.cause instanceof Error ? error.cause : error;
-  const local = /^(localhost|127\.|\[::1\])/.test(new URL(url).hostname);
-  return local && /refused/i.test(message)
+  return isLoopback(url) && /refused/i.test(message)
     ? "is the local stack running? Start it with: deno task start"
     : message;
 }
