@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { print, printError } from "./common/print.ts";
 import { DOCTOR_USAGE, parseDoctorArguments } from "./doctor/arguments.ts";
 import { examine } from "./doctor/examine.ts";
 import { findingLine } from "./doctor/finding.ts";
@@ -16,7 +17,10 @@ if (import.meta.main) Deno.exit(await main(Deno.args));
 
 async function main(args: string[]): Promise<number> {
   try {
-    const target = parseDoctorArguments(args);
+    const target = parseDoctorArguments(args, {
+      env: Deno.env.toObject(),
+      warn: printError,
+    });
     if (target === null) {
       console.log(DOCTOR_USAGE);
       return 0;
@@ -27,19 +31,21 @@ async function main(args: string[]): Promise<number> {
         .map(({ name }) => name).sort(),
     };
     const tools = { fetch, now: Date.now };
+    printError(
+      `Checking ${target.url}, project ${target.projectUrl ?? "not named"}`,
+    );
     const counts = { ok: 0, red: 0, skipped: 0 };
     for await (const [name, finding] of examine(target, { here, tools })) {
-      console.log(findingLine(name, finding));
+      print(findingLine(name, finding));
       counts[finding.state] += 1;
     }
-    console.log(
-      `${counts.ok} ok, ${counts.red} red, ${counts.skipped} skipped`,
-    );
+    print(`${counts.ok} ok, ${counts.red} red, ${counts.skipped} skipped`);
     return counts.red === 0 ? 0 : 1;
   } catch (error) {
     const { message } = error as Error;
     const wrongUsage = error instanceof UsageError;
-    console.error(wrongUsage ? `${message}\n\n${DOCTOR_USAGE}` : message);
+    printError(message);
+    if (wrongUsage) console.error(`\n${DOCTOR_USAGE}`);
     return wrongUsage ? 2 : 1;
   }
 }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { print, printError } from "./common/print.ts";
 import {
   IMPORT_USAGE,
   type ImportArguments,
@@ -36,10 +37,10 @@ async function importSubscriptions(
   function onPage() {
     if (performance.now() - shownAt < PROGRESS_INTERVAL) return;
     shownAt = performance.now();
-    console.error(progressLine(progress));
+    printError(progressLine(progress));
   }
 
-  console.error(
+  printError(
     `Importing the subscriptions of Stripe's ${target.mode} mode as provider ${target.provider}'s into ${target.projectUrl}`,
   );
   let isComplete = false;
@@ -47,11 +48,9 @@ async function importSubscriptions(
     await importAll(progress, { ...place, accountFrom, onPage });
     isComplete = true;
   } finally {
-    console.log(progressLine(progress));
-    const left = leftOver(progress);
-    if (left !== "") console.log(left);
+    print(progressLine(progress), ...leftOver(progress));
     if (!isComplete && progress.after !== undefined) {
-      console.log(
+      print(
         `To go on from here: deno task import --after ${progress.after}, with the same options. To begin again does no harm.`,
       );
     }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { print, printError } from "./common/print.ts";
 import { runCommand, type Workplace } from "./provider/run_command.ts";
 import {
   parseReconcileArguments,
@@ -11,7 +12,7 @@ import {
   type ReconcileArguments,
 } from "./reconcile/arguments.ts";
 import { examine } from "./reconcile/examine.ts";
-import { findingsText } from "./reconcile/finding.ts";
+import { findingLines } from "./reconcile/finding.ts";
 import { heal } from "./reconcile/heal.ts";
 
 /** Between two lines on how far it has come, in milliseconds. */
@@ -37,22 +38,22 @@ async function reconcile(
   function onPage(compared: number) {
     if (performance.now() - shownAt < PROGRESS_INTERVAL) return;
     shownAt = performance.now();
-    console.error(`${compared} compared`);
+    printError(`${compared} compared`);
   }
   const scope = { ...place, accountFrom, unmappedSubscriptions, onPage };
-  console.error(
+  printError(
     `Comparing Stripe's ${mode} mode with provider ${provider}'s records in ${projectUrl}`,
   );
   const found = await examine(scope);
   const isMended = apply && found.findings.length > 0;
-  if (isMended && !json) console.log(findingsText(found.findings));
+  if (isMended && !json) print(...findingLines(found.findings));
   const errors = isMended
     ? await heal(found, scope)
     : new Map<string, string>();
   const left = isMended ? await examine(scope) : found;
 
   if (json) {
-    console.log(JSON.stringify({
+    print(JSON.stringify({
       mode,
       provider,
       project_url: projectUrl,
@@ -62,11 +63,11 @@ async function reconcile(
       differences: left.findings,
     }));
   } else {
-    if (isMended) console.log("\nAfter mending:");
+    if (isMended) print("", "After mending:");
     for (const [id, error] of errors) {
-      console.log(`not mended     ${id}: ${error}`);
+      print(`not mended     ${id}: ${error}`);
     }
-    console.log(findingsText(left.findings));
+    print(...findingLines(left.findings));
   }
   return left.findings.length === 0 ? 0 : 1;
 }

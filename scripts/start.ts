@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { print } from "./common/print.ts";
 import { announcement } from "./stack/announcement.ts";
 import {
   type Environment,
@@ -88,8 +89,8 @@ async function run(wanted: StartArguments, env: Environment): Promise<number> {
       isUsual: wanted.dataDir === undefined,
       run: runnerOf(env),
     }));
-    for (const line of early) console.log(line);
-    log = console.log;
+    for (const line of early) print(line);
+    log = print;
 
     const reason = await Promise.race([stack.failed, aborted(ending.signal)]);
     console.log(reason ? `Cannot go on: ${reason}` : "Stopping");

@@ -2,6 +2,7 @@
  * `deno task trigger`: the provider's stand-in. Standard output has the answer
  * and nothing else.
  */
+import { print, printError } from "./common/print.ts";
 import {
   type EventArguments,
   parseArguments,
@@ -30,7 +31,8 @@ async function main(args: string[]): Promise<number> {
   } catch (error) {
     const { message } = error as Error;
     const wrongUsage = error instanceof UsageError;
-    console.error(wrongUsage ? `${message}\n\n${USAGE}` : message);
+    printError(message);
+    if (wrongUsage) console.error(`\n${USAGE}`);
     return wrongUsage ? 2 : 1;
   }
 }
@@ -45,14 +47,14 @@ async function trigger(
     : await eventBody(what, provider);
   const headers = await signatureHeaders({ ...settings, body });
 
-  console.error(
+  printError(
     `Sending ${title}, signed by provider ${provider} (${settings.scheme}), to ${url}`,
   );
   const answer = await send(url, { headers, body });
-  console.log(`${answer.status} ${answer.body}`.trimEnd());
+  print(...`${answer.status} ${answer.body}`.trimEnd().split(/\r?\n/));
 
   const next = advice(answer, { provider, url, what });
-  if (next !== null) console.error(next);
+  if (next !== null) printError(next);
   return answer.status >= 200 && answer.status < 300 ? 0 : 1;
 }
 

@@ -1,4 +1,8 @@
 import { parseArgs } from "node:util";
+import { isLoopback } from "../common/loopback.ts";
+import { checkedProjectUrl } from "../common/project_url.ts";
+import { readSecret } from "../common/secret_option.ts";
+import type { Environment } from "../stack/environment.ts";
 import { oneOf, UsageError } from "../trigger/checked.ts";
 import {
   PROVIDER_NAMES,
@@ -17,6 +21,9 @@ export interface DoctorArguments {
   readonly provider: ProviderName;
 }
 
+const FUNCTIONS_PATH = "/functions/v1/";
+const WEBHOOK_PATH = `${FUNCTIONS_PATH}billing-webhook`;
+
 /** What `--help` and a wrong command line print. */
 export const DOCTOR_USAGE =
   `Checks a deployment, and says what to do where something is red.
@@ -25,45 +32,68 @@ Usage: deno task doctor [options]
 
 Options:
   --url URL            the endpoint, as it is registered at the provider
-                       (default: ${DEFAULT_URL})
+                       (default: that of the project, else
+                       ${DEFAULT_URL})
   --provider NAME      whose signature the test event carries: ${
     PROVIDER_NAMES.join(" or ")
   } (default: a)
-  --project-url URL    the project, where --url is an address of your own:
-                       https://<project-ref>.supabase.co
-  --secret-key KEY     sb_secret_...: also checks that the worker takes it, and
-                       for failures that are open
-  --db-url URL         postgresql://...: also checks migrations and schedule
+  --project-url URL    https://<project-ref>.supabase.co, also SUPABASE_URL
+                       (default: the project of --url)
   --help               this text
 
-The provider's secret is taken from the environment, supabase/functions/.env, or
-else it is that of the local stack. The exit status is 0 where nothing is red, 1
-where something is, 2 for a wrong command line.
+Environment:
+  SUPABASE_SECRET_KEY  sb_secret_...: also checks that the worker accepts it, and
+                       lists failures that are open
+  SUPABASE_DB_URL      postgresql://...: also checks migrations and schedule
+  PGSSLROOTCERT        the file with Supabase's root certificate, which proves
+                       that the database is Supabase's
+  PROVIDER_A_SIGNING_SECRET, PROVIDER_A_SIGNATURE_HEADER, ...
+                       as the deployment has them; also from
+                       supabase/functions/.env (default: the local stack's)
+
+--secret-key and --db-url still work, but other users of this machine can read
+them. The exit status is 0 if nothing is red, 1 if something is, 2 for a wrong
+command line.
 `;
 
 /**
  * Parses the command line of `deno task doctor`.
  *
- * @returns null where help was asked for
+ * @param here.env The command's environment.
+ * @param here.warn Receives warnings.
+ * @returns null if help was asked for
  * @throws {UsageError}
  */
-export function parseDoctorArguments(args: string[]): DoctorArguments | null {
+export function parseDoctorArguments(
+  args: string[],
+  here: { env: Environment; warn: (text: string) => void },
+): DoctorArguments | null {
   const values = parse(args);
   if (values.help) return null;
-  const url = checked("url", { text: values.url, schemes: /^https?:$/ });
+  const { env } = here;
+  const said = values["project-url"] ?? (env["SUPABASE_URL"] || undefined);
+  const saidBy = values["project-url"] === undefined
+    ? "SUPABASE_URL"
+    : "--project-url";
+  const project = said === undefined
+    ? undefined
+    : checkedProjectUrl(saidBy, said);
+  const url = values.url === undefined
+    ? project === undefined ? DEFAULT_URL : project + WEBHOOK_PATH
+    : checkedEndpoint(values.url);
   return {
     url,
-    projectUrl: values["project-url"] === undefined
-      ? projectOf(url)
-      : checked("project-url", {
-        text: values["project-url"].replace(/\/+$/, ""),
-        schemes: /^https?:$/,
-      }),
-    secretKey: values["secret-key"],
-    dbUrl: values["db-url"] === undefined ? undefined : checked("db-url", {
-      text: values["db-url"],
-      schemes: /^postgres(ql)?:$/,
-    }),
+    projectUrl: project ?? projectOf(url),
+    secretKey: readSecret({
+      option: "secret-key",
+      value: values["secret-key"],
+      variable: "SUPABASE_SECRET_KEY",
+    }, here),
+    dbUrl: checkedDatabase(readSecret({
+      option: "db-url",
+      value: values["db-url"],
+      variable: "SUPABASE_DB_URL",
+    }, here)),
     provider: oneOf(PROVIDER_NAMES, {
       value: values.provider,
       what: "provider",
@@ -76,7 +106,7 @@ function parse(args: string[]) {
     return parseArgs({
       args,
       options: {
-        url: { type: "string", default: DEFAULT_URL },
+        url: { type: "string" },
         provider: { type: "string", default: "a" },
         "project-url": { type: "string" },
         "secret-key": { type: "string" },
@@ -89,16 +119,28 @@ function parse(args: string[]) {
   }
 }
 
-function checked(
-  option: string,
-  { text, schemes }: { text: string; schemes: RegExp },
-): string {
-  if (schemes.test(URL.parse(text)?.protocol ?? "")) return text;
+/** The project's secret key may go there too: see {@linkcode projectOf}. */
+function checkedEndpoint(text: string): string {
+  const url = URL.parse(text);
+  if (
+    url?.protocol === "https:" ||
+    (url?.protocol === "http:" && isLoopback(text))
+  ) return text;
+  throw new UsageError(
+    "--url takes an https URL, or an http URL on this machine.",
+  );
+}
+
+function checkedDatabase(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  if (/^postgres(ql)?:$/.test(URL.parse(text)?.protocol ?? "")) return text;
   // Not the text: it may hold a password.
-  throw new UsageError(`--${option} takes an address of another form.`);
+  throw new UsageError(
+    "SUPABASE_DB_URL (or --db-url) takes a URL such as postgresql://postgres.abc:<password>@aws-0-eu-central-1.pooler.supabase.com:5432/postgres, with special characters of the password percent-encoded.",
+  );
 }
 
 function projectOf(url: string): string | undefined {
   const { origin, pathname } = new URL(url);
-  return pathname.startsWith("/functions/v1/") ? origin : undefined;
+  return pathname.startsWith(FUNCTIONS_PATH) ? origin : undefined;
 }

@@ -6,7 +6,7 @@ export async function checkFailures(
   projectUrl: string,
   { secretKey, tools }: { secretKey: string | undefined; tools: Tools },
 ): Promise<Finding> {
-  if (secretKey === undefined) return skipped("needs --secret-key");
+  if (secretKey === undefined) return skipped("needs SUPABASE_SECRET_KEY");
   const answer = await probe(`${projectUrl}/rest/v1/billing_health`, {
     init: {
       headers: secretKey.startsWith("sb_")

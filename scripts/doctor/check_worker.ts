@@ -41,7 +41,7 @@ export async function checkWorkerAccepts(
   workerUrl: string,
   { secretKey, tools }: { secretKey: string | undefined; tools: Tools },
 ): Promise<Finding> {
-  if (secretKey === undefined) return skipped("needs --secret-key");
+  if (secretKey === undefined) return skipped("needs SUPABASE_SECRET_KEY");
   const answer = await probe(workerUrl, {
     init: { method: "POST", headers: { apikey: secretKey } },
     tools,

@@ -62,7 +62,7 @@ async function* examineProject(
 ): Findings {
   if (projectUrl === undefined) {
     for (const name of ["worker", "worker's key", "failures"]) {
-      yield [name, skipped("needs --project-url")];
+      yield [name, skipped("needs SUPABASE_URL")];
     }
     return;
   }
@@ -84,7 +84,7 @@ async function* examineDatabase(
 ): Findings {
   const others = ["migrations", "schedule"];
   if (dbUrl === undefined) {
-    for (const name of others) yield [name, skipped("needs --db-url")];
+    for (const name of others) yield [name, skipped("needs SUPABASE_DB_URL")];
     return;
   }
   let sql;
@@ -107,7 +107,7 @@ async function* examineDatabase(
     yield [
       "schedule",
       projectUrl === undefined
-        ? skipped("needs --project-url")
+        ? skipped("needs SUPABASE_URL")
         : await checkSchedule(sql, { projectUrl }),
     ];
   } finally {

@@ -1,11 +1,11 @@
 import { parseArgs } from "node:util";
 import {
+  type CommandSurroundings,
   readTarget,
   type Target,
   TARGET_OPTIONS,
 } from "../provider/arguments.ts";
 import { TARGET_USAGE } from "../provider/usage.ts";
-import type { Environment } from "../stack/environment.ts";
 import { UsageError } from "../trigger/checked.ts";
 
 /** What to import, and from where on. */
@@ -40,7 +40,7 @@ interrupted. After --after it tells of the rest alone.
  */
 export function parseImportArguments(
   args: string[],
-  here: { env: Environment; localSecretKey: string },
+  here: CommandSurroundings,
 ): ImportArguments | null {
   const values = parse(args);
   if (values.help) return null;

@@ -17,8 +17,8 @@ export function progressLine(
   return after === undefined ? counts : `${counts}, up to ${after}`;
 }
 
-/** What could not be recorded, and what to do about it. */
-export function leftOver({ unmapped, failed }: ImportProgress): string {
+/** What could not be recorded, and what to do about it, in lines. */
+export function leftOver({ unmapped, failed }: ImportProgress): string[] {
   const parts: string[] = [];
   if (unmapped.length > 0) {
     parts.push(
@@ -35,7 +35,7 @@ export function leftOver({ unmapped, failed }: ImportProgress): string {
       ...named(failed, ({ id, error }) => `${id}: ${error}`),
     );
   }
-  return parts.join("\n");
+  return parts;
 }
 
 function named<Item>(

@@ -7,6 +7,8 @@
 import { readUnmapped } from "../../supabase/functions/_shared/config.ts";
 import type { UnmappedChoice } from "../../supabase/functions/_shared/unmapped.ts";
 import { isLoopback } from "../common/loopback.ts";
+import { checkedProjectUrl } from "../common/project_url.ts";
+import { readSecret } from "../common/secret_option.ts";
 import type { Environment } from "../stack/environment.ts";
 import { oneOf, UsageError } from "../trigger/checked.ts";
 import {
@@ -52,26 +54,38 @@ export type TargetValues = {
     | undefined;
 };
 
+/** What is around a command, apart from its command line. */
+export interface CommandSurroundings {
+  /** The command's environment. */
+  readonly env: Environment;
+  /** The local stack's. */
+  readonly localSecretKey: string;
+  /** Receives warnings, for standard error. */
+  readonly warn: (text: string) => void;
+}
+
 /**
  * Reads which provider's account and which project are meant.
  *
- * @param env The command's environment.
- * @param local The local stack's secret key.
  * @throws {UsageError}
  */
 export function readTarget(
   values: TargetValues,
-  { env, localSecretKey }: { env: Environment; localSecretKey: string },
+  { env, localSecretKey, warn }: CommandSurroundings,
 ): Target {
-  const projectUrl = checkedAddress("project-url", {
-    text: values["project-url"] ?? (env["SUPABASE_URL"] || LOCAL_PROJECT),
-  }).replace(/\/+$/, "");
+  const option = values["project-url"];
+  const projectUrl = option === undefined
+    ? checkedProjectUrl("SUPABASE_URL", env["SUPABASE_URL"] || LOCAL_PROJECT)
+    : checkedProjectUrl("--project-url", option);
   const isHere = isLoopback(projectUrl);
-  const secretKey = values["secret-key"] ?? (env["SUPABASE_SECRET_KEY"] ||
-    (isHere ? localSecretKey : ""));
+  const secretKey = readSecret({
+    option: "secret-key",
+    value: values["secret-key"],
+    variable: "SUPABASE_SECRET_KEY",
+  }, { env, warn }) || (isHere ? localSecretKey : "");
   if (secretKey === "") {
     throw new UsageError(
-      `${projectUrl} needs --secret-key or SUPABASE_SECRET_KEY: sb_secret_... (dashboard, Project Settings, API Keys).`,
+      `${projectUrl} needs SUPABASE_SECRET_KEY: sb_secret_... (dashboard, Project Settings, API Keys).`,
     );
   }
   const apiKey = env["STRIPE_API_KEY"] ?? "";
@@ -100,15 +114,11 @@ function unmappedChoice(env: Environment): UnmappedChoice {
   }
 }
 
-function checkedAddress(option: string, { text }: { text: string }): string {
-  if (/^https?:$/.test(URL.parse(text)?.protocol ?? "")) return text;
-  throw new UsageError(`--${option} takes an http or https address.`);
-}
-
 /** The key goes there: nowhere but to this machine. */
 function loopbackAddress(text: string): string {
-  const url = checkedAddress("stripe-url", { text });
-  if (isLoopback(url) && new URL(url).port !== "") return url;
+  const url = URL.parse(text);
+  const isHttp = /^https?:$/.test(url?.protocol ?? "");
+  if (isHttp && isLoopback(text) && url?.port !== "") return text;
   throw new UsageError(
     "--stripe-url takes an address on this machine, with its port.",
   );

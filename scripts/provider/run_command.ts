@@ -5,9 +5,10 @@ import {
   functionEnvironment,
   readEnvFile,
 } from "../stack/environment.ts";
+import { printError } from "../common/print.ts";
 import { localKeys } from "../stack/keys.ts";
 import { UsageError } from "../trigger/checked.ts";
-import type { Target } from "./arguments.ts";
+import type { CommandSurroundings, Target } from "./arguments.ts";
 import { checkProject } from "./check_project.ts";
 import { interruption } from "./interruption.ts";
 import { openProvider, type Provider } from "./open_provider.ts";
@@ -44,7 +45,7 @@ export async function runCommand<Arguments extends Target>(
     usage: string;
     parse: (
       args: string[],
-      here: { env: Environment; localSecretKey: string },
+      here: CommandSurroundings,
     ) => Arguments | null;
     work: (target: Arguments, place: Workplace) => Promise<number>;
   },
@@ -54,6 +55,7 @@ export async function runCommand<Arguments extends Target>(
     const target = parse(args, {
       env: await commandEnvironment(),
       localSecretKey: (await localKeys()).secret,
+      warn: printError,
     });
     if (target === null) {
       console.log(usage);
@@ -67,8 +69,9 @@ export async function runCommand<Arguments extends Target>(
     }
     const wrongUsage = error instanceof UsageError;
     const { message } = error as Error;
-    console.error(wrongUsage ? `${message}\n\n${usage}` : message);
-    if (error instanceof DeliveryError) console.error(PROJECT_ADVICE);
+    printError(message);
+    if (wrongUsage) console.error(`\n${usage}`);
+    if (error instanceof DeliveryError) printError(PROJECT_ADVICE);
     return wrongUsage ? 2 : FAILED;
   } finally {
     close();
@@ -99,7 +102,7 @@ async function openWorkplace(
     });
   }
 
-  const tools = { sleep, onWait: (text: string) => console.error(text) };
+  const tools = { sleep, onWait: (text: string) => printError(text) };
   const database = createDatabase({
     supabaseUrl: target.projectUrl,
     secretKey: target.secretKey,

@@ -11,12 +11,13 @@ export const TARGET_USAGE =
                        subscription's metadata, or "customer" for its customer
   --project-url URL    https://<project-ref>.supabase.co, also SUPABASE_URL
                        (default: the local stack's, ${LOCAL_PROJECT})
-  --secret-key KEY     sb_secret_..., also SUPABASE_SECRET_KEY
-                       (default: the local stack's, for a project on this machine)
   --stripe-url URL     a stand-in on this machine instead of Stripe, for tests
   --help               this text
 
 Environment:
+  SUPABASE_SECRET_KEY  sb_secret_... (default: the local stack's, for a project on
+                       this machine); --secret-key still works, but other users of
+                       this machine can read it
   STRIPE_API_KEY       sk_test_..., rk_test_..., sk_live_... or rk_live_...; a
                        restricted key (rk_) needs to read subscriptions and events
   UNMAPPED_SUBSCRIPTIONS

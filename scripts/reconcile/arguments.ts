@@ -1,11 +1,11 @@
 import { parseArgs } from "node:util";
 import {
+  type CommandSurroundings,
   readTarget,
   type Target,
   TARGET_OPTIONS,
 } from "../provider/arguments.ts";
 import { TARGET_USAGE } from "../provider/usage.ts";
-import type { Environment } from "../stack/environment.ts";
 import { UsageError } from "../trigger/checked.ts";
 
 /** What to compare, and what to do about it. */
@@ -44,7 +44,7 @@ where it was interrupted.
  */
 export function parseReconcileArguments(
   args: string[],
-  here: { env: Environment; localSecretKey: string },
+  here: CommandSurroundings,
 ): ReconcileArguments | null {
   const values = parse(args);
   if (values.help) return null;

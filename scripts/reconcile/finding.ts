@@ -76,9 +76,9 @@ export function findingLine(finding: Finding): string {
   }
 }
 
-/** All findings in lines, with what is to be done. */
-export function findingsText(findings: readonly Finding[]): string {
-  if (findings.length === 0) return "Nothing differs.";
+/** All findings, a line each, with what is to be done. */
+export function findingLines(findings: readonly Finding[]): string[] {
+  if (findings.length === 0) return ["Nothing differs."];
   const kinds = new Set(findings.map(({ kind }) => kind));
   return [
     ...findings.map(findingLine),
@@ -86,5 +86,5 @@ export function findingsText(findings: readonly Finding[]): string {
     ...Object.entries(ADVICE)
       .filter(([kind]) => kinds.has(kind as Finding["kind"]))
       .map(([, advice]) => advice),
-  ].join("\n");
+  ];
 }

@@ -3,7 +3,7 @@ import {
   type ProviderName,
   providerSettings,
 } from "../trigger/provider_settings.ts";
-import type { Environment } from "./environment.ts";
+import { type Environment, LOCAL_SIGNING_SECRETS } from "./environment.ts";
 import type { Stack } from "./stack.ts";
 
 const EVENT = "customer.subscription.created";
@@ -61,15 +61,24 @@ export function announcement(
 function describe(name: ProviderName, env: Environment): string {
   try {
     const { header, scheme } = providerSettings(env, name);
-    const secret = env[`PROVIDER_${name.toUpperCase()}_SIGNING_SECRET`];
-    return `${header} (${scheme}), signing secret ${secret}`;
+    const variable = `PROVIDER_${name.toUpperCase()}_SIGNING_SECRET`;
+    return `${header} (${scheme}), signing secret ${
+      isPublic(env[variable]) ? env[variable] : `of ${variable}`
+    }`;
   } catch (error) {
     return (error as Error).message;
   }
 }
 
+/** The local stack's own secrets are in its source; no other is printed. */
+function isPublic(secret: string | undefined): boolean {
+  return Object.values<unknown>(LOCAL_SIGNING_SECRETS).includes(secret);
+}
+
 function describeChannel(env: Environment): string {
-  if (env["NOTIFICATION_URL"]) return `sent to ${env["NOTIFICATION_URL"]}`;
+  const url = env["NOTIFICATION_URL"];
+  // Of some services' URLs, path and query are the secret.
+  if (url) return `sent to ${URL.parse(url)?.host || "NOTIFICATION_URL"}`;
   if (env["RESEND_API_KEY"]) return "sent by e-mail";
   return "verified and printed here";
 }

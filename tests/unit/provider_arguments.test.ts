@@ -14,8 +14,12 @@ const REMOTE = ["--project-url", "https://abc.supabase.co/"];
 const TEST_KEY = { STRIPE_API_KEY: "sk_test_1" };
 const LIVE_KEY = { STRIPE_API_KEY: "rk_live_1" };
 
-function target(args: string[], env: Record<string, string>) {
-  return parseImportArguments(args, { env, localSecretKey: LOCAL });
+function target(
+  args: string[],
+  env: Record<string, string>,
+  warn: (text: string) => void = () => {},
+) {
+  return parseImportArguments(args, { env, localSecretKey: LOCAL, warn });
 }
 
 function refused(args: string[], env: Record<string, string>, says: string) {
@@ -70,16 +74,53 @@ Deno.test("the local key goes nowhere but to this machine", () => {
   for (
     const url of [
       "https://abc.supabase.co",
-      "http://localhost.example.com",
-      "http://127.example.com",
+      "https://localhost.example.com",
+      "https://127.example.com",
     ]
   ) {
-    refused(["--project-url", url, "--mode", "test"], TEST_KEY, "--secret-key");
+    refused(
+      ["--project-url", url, "--mode", "test"],
+      TEST_KEY,
+      "SUPABASE_SECRET_KEY",
+    );
   }
   const env = { ...TEST_KEY, SUPABASE_URL: "https://abc.supabase.co" };
   refused(["--mode", "test"], env, "SUPABASE_SECRET_KEY");
   const secret = { ...env, SUPABASE_SECRET_KEY: "sb_secret_1" };
   assertEquals(target(["--mode", "test"], secret)?.secretKey, "sb_secret_1");
+});
+
+Deno.test("a key crosses the network over https alone", () => {
+  const secret = { SUPABASE_SECRET_KEY: "sb_secret_1" };
+  for (
+    const url of [
+      "http://abc.supabase.co",
+      "http://127.evil.example",
+      "https://user:hunter2@abc.supabase.co",
+      "abc.supabase.co",
+    ]
+  ) {
+    const env = { ...TEST_KEY, ...secret };
+    refused(["--project-url", url, "--mode", "test"], env, "--project-url");
+    const all = { ...env, SUPABASE_URL: url };
+    refused(["--mode", "test"], all, "SUPABASE_URL takes");
+  }
+  const here = { ...TEST_KEY, SUPABASE_URL: "http://127.0.0.1:1/" };
+  assertEquals(target([], here)?.projectUrl, "http://127.0.0.1:1");
+});
+
+Deno.test("a secret key as an option works, with a warning", () => {
+  const warnings: string[] = [];
+  const warn = (text: string) => void warnings.push(text);
+  assertEquals(target([], TEST_KEY, warn)?.secretKey, LOCAL);
+  const env = { ...TEST_KEY, SUPABASE_SECRET_KEY: "sb_secret_1" };
+  assertEquals(target([], env, warn)?.secretKey, "sb_secret_1");
+  assertEquals(warnings, []);
+  const args = ["--secret-key", "sb_secret_2"];
+  assertEquals(target(args, env, warn)?.secretKey, "sb_secret_2");
+  assertEquals(warnings.length, 1);
+  assertEquals(warnings[0]?.includes("Set SUPABASE_SECRET_KEY instead"), true);
+  assertEquals(warnings[0]?.includes("sb_secret_2"), false);
 });
 
 Deno.test("the key goes nowhere but to Stripe or this machine", () => {
@@ -109,7 +150,7 @@ Deno.test("unknown options and providers are refused, help is given", () => {
 });
 
 Deno.test("reconcile only looks unless --apply is said", () => {
-  const here = { env: TEST_KEY, localSecretKey: LOCAL };
+  const here = { env: TEST_KEY, localSecretKey: LOCAL, warn: () => {} };
   const { apply, json } = parseReconcileArguments([], here) ?? {};
   assertEquals([apply, json], [false, false]);
   assertEquals(parseReconcileArguments(["--dry-run"], here)?.apply, false);

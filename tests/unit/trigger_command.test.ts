@@ -88,6 +88,17 @@ Deno.test("trigger sends a file as it is", async () => {
   assertEquals(received, [bytes]);
 });
 
+Deno.test("trigger prints no control characters of an answer", async () => {
+  const body = "\x1b[2J\x1b]0;x\x07\u009b31m\u202e\r\nnext";
+  await withReceiver(() => new Response(body), async (url) => {
+    const { out } = await trigger("invoice.payment_failed", "--url", url);
+    assertEquals(
+      out,
+      "200 \\u001b[2J\\u001b]0;x\\u0007\\u009b31m\\u202e\nnext\n",
+    );
+  });
+});
+
 Deno.test("trigger follows no redirect", async () => {
   const requested: string[] = [];
   await withReceiver((request) => {
