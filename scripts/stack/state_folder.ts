@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 
 const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 
+const LOCK = "lock";
 const OWN_NAMES = /^(binaries|cli|database|lock|processes)(\.|$)/;
 
 /** The places in a state folder. Nothing else in it is ours. */
@@ -31,23 +32,18 @@ export async function defaultStateFolder(): Promise<string> {
 }
 
 /**
- * Opens a state folder for this process alone, making it where it is missing.
- * The lock goes with the process, however that ends.
+ * Opens a state folder for this process alone, making it if it is missing. The
+ * lock goes with the process, however that ends.
  *
- * @throws where another stack uses it, or another account owns it
+ * @throws if another stack uses it, or it is not a state folder of this account
  */
 export async function openStateFolder(given: string): Promise<StateFolder> {
   await Deno.mkdir(given, { recursive: true });
+  await checkOwn(given);
   // One name for one folder: leftovers are known by it.
   const path = await Deno.realPath(given);
-  const { uid } = await Deno.lstat(path);
-  if (uid !== Deno.uid()) {
-    throw new Error(
-      `Cannot use ${path}: another account owns it. Choose another folder: --data DIR`,
-    );
-  }
-  if (uid === 0) await Deno.chmod(path, 0o755); // Postgres passes through it
-  const lock = await Deno.open(join(path, "lock"), {
+  if (Deno.uid() === 0) await Deno.chmod(path, 0o755); // Postgres passes through it
+  const lock = await Deno.open(join(path, LOCK), {
     read: true,
     write: true,
     create: true,
@@ -68,6 +64,28 @@ export async function openStateFolder(given: string): Promise<StateFolder> {
     cli: join(path, "cli"),
     close: () => lock.close(),
   };
+}
+
+/**
+ * Makes sure that a folder is a state folder of this account, before anything
+ * in it is changed. The usual one of root has a name that everybody knows, in
+ * a folder where everybody may make one first, or a link to another place.
+ */
+async function checkOwn(given: string): Promise<void> {
+  function refuse(reason: string): never {
+    throw new Error(
+      `Cannot use ${given}: ${reason}. Choose another folder: --data DIR`,
+    );
+  }
+  const { isSymlink, uid } = await Deno.lstat(given);
+  if (isSymlink) refuse("it is a symbolic link");
+  if (uid !== Deno.uid()) refuse("another account owns it");
+  const names = Array.from(Deno.readDirSync(given), ({ name }) => name);
+  if (names.length === 0) return;
+  // Every stack makes the lock first.
+  if (!names.includes(LOCK)) refuse("it holds something else");
+  const lock = await Deno.lstat(join(given, LOCK));
+  if (!lock.isFile || lock.uid !== Deno.uid()) refuse("its lock is not ours");
 }
 
 /**
