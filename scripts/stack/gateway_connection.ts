@@ -65,7 +65,16 @@ export function serveConnection(
       if (!service) return await refuse(502);
       waiting = true;
       await writeAll(service, encodeLatin1(plan.head));
-      await copyBody(request.body, reader, (bytes) => writeAll(service, bytes));
+      try {
+        await copyBody(
+          request.body,
+          reader,
+          (bytes) => writeAll(service, bytes),
+        );
+      } catch (error) {
+        if (!(error instanceof SyntaxError)) throw error;
+        return await refuseBody();
+      }
     }
   }
 
@@ -99,6 +108,15 @@ export function serveConnection(
     if (waiting) await writeAll(client, gatewayAnswer(502)).catch(() => {});
     waiting = false;
     await endAnswers();
+  }
+
+  // The service has a part of the body: without its connection it drops that.
+  async function refuseBody() {
+    const isAnswered = !waiting;
+    leaveUpstream();
+    waiting = false;
+    if (isAnswered) return;
+    await refuse(400);
   }
 
   async function refuse(status: GatewayStatus) {

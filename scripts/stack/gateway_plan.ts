@@ -1,8 +1,9 @@
+import { isLoopbackHost } from "../common/loopback.ts";
 import type { GatewayStatus } from "./gateway_answers.ts";
 import { authorize } from "./authorize.ts";
 import { type Route, routeOf } from "./gateway_route.ts";
 import type { LocalKeys } from "./keys.ts";
-import { headerOf, type RequestHead } from "./request_head.ts";
+import { hasHost, headerOf, type RequestHead } from "./request_head.ts";
 
 /** What is behind the gateway: a port each, and the keys that open it. */
 export type GatewayOptions = {
@@ -28,6 +29,12 @@ export async function planRequest(
   const port = route && targets[route.to];
   if (!port) return { status: 404 };
   let { lines } = request;
+  // What the well-known keys open is for this machine: not for a tunnel to the
+  // webhook, nor for a page in a browser whose name leads here (DNS rebinding).
+  // The webhook has its signature, and takes any name.
+  if (route.to !== "webhook" && !hasHost(lines, isLoopbackHost)) {
+    return { status: 403 };
+  }
   if (route.to === "rest") {
     const granted = await authorize({
       apikey: headerOf(lines, "apikey"),

@@ -9,8 +9,10 @@ export type RequestHead = {
   body: number | "chunked";
 };
 
-const REQUEST_LINE = /^([!#$%&'*+.^_`|~\w-]+) ([^ ]+) (HTTP\/1\.[01])$/;
-const HEADER_LINE = /^[!#$%&'*+.^_`|~\w-]+:[^\r\n\0]*$/;
+const REQUEST_LINE =
+  /^([!#$%&'*+.^_`|~\w-]+) ([^\0-\x20\x7f]+) (HTTP\/1\.[01])$/;
+/** A header line, or a trailer's, without its end (RFC 9112, section 5). */
+export const HEADER_LINE = /^[!#$%&'*+.^_`|~\w-]+:[^\r\n\0]*$/;
 
 /**
  * Reads a request's head, as strictly as it takes to be sure where the body
@@ -29,6 +31,15 @@ export function parseRequestHead(text: string): RequestHead | undefined {
   return body === undefined
     ? undefined
     : { method, target, version, lines, body };
+}
+
+/** Whether each `Host` header, and there is one, satisfies a test. */
+export function hasHost(
+  lines: string[],
+  test: (host: string) => boolean,
+): boolean {
+  const hosts = valuesOf(lines, "host");
+  return hosts.length > 0 && hosts.every(test);
 }
 
 /** A header's value: the first one, where it is repeated. */

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { createByteReader } from "../../scripts/stack/byte_reader.ts";
 import { copyBody } from "../../scripts/stack/copy_body.ts";
 import { decodeLatin1, encodeLatin1 } from "../../scripts/stack/latin1.ts";
@@ -37,6 +37,7 @@ const BODIES = [
   [5, "a\r\n\0\xff"],
   ["chunked", "0\r\n\r\n"],
   ["chunked", "3\r\nabc\r\n0\r\n\r\n"],
+  ["chunked", "3  \r\nabc\r\n0 ; a = b\r\nA: b\r\nC:\r\n\r\n"],
   ["chunked", "0A;name=value\r\n0\r\n\r\n0\r\n\r\n\r\n0\r\nT: 1\r\n\r\n"],
 ] as const;
 
@@ -67,5 +68,42 @@ Deno.test("copyBody() refuses a body that is cut short or malformed", async () =
       "refused"
     );
     assertEquals(result, "refused", text);
+  }
+});
+
+/** Malformed, and what of it may be passed on: all before the fault. */
+const SMUGGLED = [
+  ["", "0;\n\r\n"],
+  ["", "0;x=y\n\r\n"],
+  ["", "0\n\r\n"],
+  ["", "0;\r0\r\n"],
+  ["", "0\0\r\n"],
+  ["", "3\nabc\r\n"],
+  ["", "0x3\r\nabc\r\n"],
+  ["3\r\nabc", "\n0\r\n\r\n"],
+  ["3\r\nabc", "de\r\n0\r\n\r\n"],
+  ["3\r\nabc", "\r0\r\n\r\n"],
+  ["0\r\n", "A: b\n\nGET / HTTP/1.1\r\n\r\n"],
+  ["0\r\n", "\nGET / HTTP/1.1\r\n\r\n"],
+  ["0\r\n", "GET / HTTP/1.1\r\n\r\n"],
+] as const;
+
+Deno.test("copyBody() passes nothing on that ends elsewhere for a more lenient reader", async () => {
+  for (const [good, bad] of SMUGGLED) {
+    for (const piece of [1, 3, 1_000]) {
+      let passed = "";
+      const text = `${good}${bad}GET /second HTTP/1.1\r\n\r\n`;
+      const reader = createByteReader(sourceOf(text, piece));
+      await assertRejects(
+        () =>
+          copyBody("chunked", reader, (bytes) => {
+            passed += decodeLatin1(bytes);
+            return Promise.resolve();
+          }),
+        SyntaxError,
+        "malformed",
+      );
+      assertEquals(passed, good);
+    }
   }
 });

@@ -286,6 +286,67 @@ Deno.test("gateway answers 404 on other paths and 405 to TRACE and CONNECT", asy
   );
 });
 
+Deno.test("gateway answers 400 to a malformed chunk, and passes no second request on", async () => {
+  const seen: string[] = [];
+  await withGateway(
+    async (request) => {
+      seen.push(`${request.method} ${new URL(request.url).pathname}`);
+      await request.text().catch(() => "");
+      return new Response("read to its end");
+    },
+    async ({ port }) => {
+      for (const line of ["0;\n\r\n", "3\r\nabc\n0\r\n\r\n", "0\n\r\n"]) {
+        const answer = await exchangeBytes(
+          port,
+          `POST ${WEBHOOK} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${line}GET /rest/v1/subscriptions HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`,
+        );
+        assert(answer.startsWith("HTTP/1.1 400 "), answer);
+        assertEquals(answer.split("HTTP/1.1 ").length, 2, answer);
+      }
+    },
+  );
+  assertEquals(seen.filter((request) => request.startsWith("GET")), []);
+});
+
+Deno.test("gateway serves what the keys open under this machine's names alone", async () => {
+  await withGateway(
+    () => new Response("reached"),
+    async ({ port }) => {
+      const here = ["127.0.0.1", "localhost", `127.0.0.1:${port}`, "[::1]:1"];
+      const elsewhere = [
+        "127.evil.example",
+        `localhost.evil.example:${port}`,
+        "abc.ngrok.app",
+        "",
+      ];
+      async function statusOf(path: string, headers: string): Promise<string> {
+        const answer = await exchangeBytes(
+          port,
+          `POST ${path} HTTP/1.1\r\n${headers}apikey: ${keys.secret}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`,
+        );
+        return answer.split(" ")[1] ?? "";
+      }
+      for (
+        const path of ["/rest/v1/subscriptions", "/functions/v1/billing-worker"]
+      ) {
+        for (const host of here) {
+          assertEquals(await statusOf(path, `Host: ${host}\r\n`), "200", host);
+        }
+        for (const host of elsewhere) {
+          assertEquals(await statusOf(path, `Host: ${host}\r\n`), "403", host);
+        }
+        assertEquals(await statusOf(path, ""), "403");
+        const two = "Host: localhost\r\nHost: evil.example\r\n";
+        assertEquals(await statusOf(path, two), "403");
+      }
+      // A tunnel leads to the webhook, which verifies the signature itself.
+      for (const path of [WEBHOOK, "/functions/v1/billing-webhook"]) {
+        assertEquals(await statusOf(path, "Host: abc.ngrok.app\r\n"), "200");
+      }
+    },
+  );
+});
+
 Deno.test("gateway answers 502 where nothing listens", async () => {
   const probe = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = probe.addr;
