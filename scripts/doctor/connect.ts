@@ -1,18 +1,20 @@
 import postgres from "postgres";
-import { isLoopback } from "../common/loopback.ts";
+import type { DatabaseTls } from "./database_tls.ts";
 
 /**
  * Connects to a project's database, through its pooler as well.
  *
  * @throws {Error} What kept it from connecting.
  */
-export async function connectTo(databaseUrl: string): Promise<postgres.Sql> {
-  const sql = postgres(databaseUrl, {
+export async function connectTo(
+  { url, ssl }: DatabaseTls,
+): Promise<postgres.Sql> {
+  const sql = postgres(url, {
     max: 1,
     connect_timeout: 10,
     // A pooler in transaction mode keeps no prepared statement.
     prepare: false,
-    ...(isLoopback(databaseUrl) ? {} : { ssl: "require" }),
+    ssl,
     onnotice() {},
   });
   try {

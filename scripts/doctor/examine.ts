@@ -9,6 +9,7 @@ import { checkSigned } from "./check_signed.ts";
 import { checkUnsigned } from "./check_unsigned.ts";
 import { checkWorkerAccepts, checkWorkerRefuses } from "./check_worker.ts";
 import { connectTo } from "./connect.ts";
+import { type DatabaseTls, databaseTls, isUnproven } from "./database_tls.ts";
 import { type Finding, ok, red, skipped } from "./finding.ts";
 import { probe, type Tools } from "./probe.ts";
 
@@ -80,7 +81,7 @@ async function* examineProject(
 
 async function* examineDatabase(
   { projectUrl, dbUrl }: DoctorArguments,
-  { migrationFiles: files }: Surroundings,
+  { migrationFiles: files, env }: Surroundings,
 ): Findings {
   const others = ["migrations", "schedule"];
   if (dbUrl === undefined) {
@@ -89,16 +90,11 @@ async function* examineDatabase(
   }
   let sql;
   try {
-    sql = await connectTo(dbUrl);
-    yield ["database", ok("answers")];
+    const tls = await databaseTls(dbUrl, env);
+    sql = await connectTo(tls);
+    yield ["database", answers(tls)];
   } catch (error) {
-    yield [
-      "database",
-      red(
-        `cannot be reached: ${(error as Error).message}`,
-        "Take the address under Connect in the dashboard, with the database's password",
-      ),
-    ];
+    yield ["database", notConnected(error)];
     for (const name of others) yield [name, skipped("mend the database first")];
     return;
   }
@@ -113,4 +109,25 @@ async function* examineDatabase(
   } finally {
     await sql.end();
   }
+}
+
+function answers({ ssl }: DatabaseTls): Finding {
+  return ok(
+    ssl !== false && !ssl.rejectUnauthorized
+      ? "answers; whether it is the project's was not verified (sslmode=require)"
+      : "answers",
+  );
+}
+
+function notConnected(error: unknown): Finding {
+  const { message } = error as Error;
+  return isUnproven(error)
+    ? red(
+      `its certificate cannot be verified, so the password was not sent: ${message}`,
+      "Download the root certificate (dashboard, Database, Settings, SSL Configuration), and name the file in PGSSLROOTCERT",
+    )
+    : red(
+      `cannot be reached: ${message}`,
+      "Take the address under Connect in the dashboard, with the database's password",
+    );
 }

@@ -10,9 +10,11 @@ import type { Finding } from "../../scripts/doctor/finding.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
 import { createDatabase } from "../../scripts/stack/databases.ts";
 import { uniqueId } from "../fixtures/unique_id.ts";
+import { makeCertificates } from "../support/certificates.ts";
 import { freePort } from "../support/free_port.ts";
 import { connect, rowCounts } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
+import { startTlsDatabase } from "../support/tls_database.ts";
 import { startDoctorStage } from "./doctor_stage.ts";
 
 const migrationFiles = [
@@ -172,6 +174,48 @@ Deno.test("a database that does not answer is red", async () => {
   assertEquals(findings.migrations?.state, "skipped");
 });
 
+Deno.test("a database's password goes to a server that proves its name, and to no other", async () => {
+  const certificates = await makeCertificates("localhost");
+  const folder = await Deno.makeTempDir();
+  const rootFile = `${folder}/root.pem`;
+  await Deno.writeTextFile(rootFile, certificates.authority);
+  await using server = startTlsDatabase(certificates, { databasePort: port });
+  async function look(host: string, query: string, env = {}) {
+    const dbUrl =
+      `postgresql://postgres:postgres@${host}:${server.port}/postgres?${query}`;
+    const findings = await stage.look({
+      target: { dbUrl },
+      here: { env: { ...LOCAL_SIGNING_SECRETS, ...env } },
+    });
+    return findings.database!;
+  }
+  try {
+    const verified = "sslmode=verify-full";
+    const unknown = await look("localhost", verified);
+    const renamed = await look("127.0.0.1", verified, {
+      PGSSLROOTCERT: rootFile,
+    });
+    for (const finding of [unknown, renamed]) {
+      assertEquals(finding.state, "red");
+      assert(finding.text.includes("password was not sent"), finding.text);
+    }
+    assertEquals(server.heard, []);
+
+    const known = await look("localhost", verified, {
+      PGSSLROOTCERT: rootFile,
+    });
+    assertEquals(known, { state: "ok", text: "answers" });
+    const inUrl = await look("localhost", `${verified}&sslrootcert=${rootFile}`);
+    assertEquals(inUrl, { state: "ok", text: "answers" });
+    const asked = await look("localhost", "sslmode=require");
+    assertEquals(asked.state, "ok");
+    assert(asked.text.includes("was not verified"), asked.text);
+    assertEquals(server.heard.length, 3);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("a migration that was not applied is red, by its version", async () => {
   const files = [...migrationFiles, "20991231000000_next.sql"];
   const findings = await stage.look({ here: { migrationFiles: files } });
@@ -247,7 +291,12 @@ async function command(args: string[]) {
   const script = new URL("../../scripts/doctor.ts", import.meta.url).pathname;
   const { code, stdout } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", script, ...args],
-    env: LOCAL_SIGNING_SECRETS,
+    env: {
+      ...LOCAL_SIGNING_SECRETS,
+      SUPABASE_URL: "",
+      SUPABASE_SECRET_KEY: "",
+      SUPABASE_DB_URL: "",
+    },
   }).output();
   return { code, text: new TextDecoder().decode(stdout) };
 }
