@@ -205,7 +205,10 @@ Deno.test("a database's password goes to a server that proves its name, and to n
       PGSSLROOTCERT: rootFile,
     });
     assertEquals(known, { state: "ok", text: "answers" });
-    const inUrl = await look("localhost", `${verified}&sslrootcert=${rootFile}`);
+    const inUrl = await look(
+      "localhost",
+      `${verified}&sslrootcert=${rootFile}`,
+    );
     assertEquals(inUrl, { state: "ok", text: "answers" });
     const asked = await look("localhost", "sslmode=require");
     assertEquals(asked.state, "ok");

@@ -26,8 +26,8 @@ export interface Newcomer extends AsyncDisposable {
   /** The clone's folder. */
   readonly path: string;
   readonly dbUrl: string;
-  /** Types a command and waits for its end. */
-  type(command: string): Promise<Typed>;
+  /** Types a command, and what it asks for, and waits for its end. */
+  type(command: string, input?: string): Promise<Typed>;
   /** Types the command that starts the stack, and waits until it says so. */
   start(command: string): Promise<AsyncDisposable>;
 }
@@ -84,20 +84,23 @@ export async function newcomer(): Promise<Newcomer> {
       cwd: clone.path,
       env,
       clearEnv: true,
-      stdin: "null",
+      stdin: "piped",
       stdout: "piped",
       stderr: "piped",
     });
   }
 
-  async function type(command: string) {
-    const { code, stdout, stderr } = await shell(command).output();
+  async function type(command: string, input = "") {
+    const child = shell(command).spawn();
+    await new Blob([input]).stream().pipeTo(child.stdin).catch(() => {});
+    const { code, stdout, stderr } = await child.output();
     const decoder = new TextDecoder();
     return { code, said: decoder.decode(stdout) + decoder.decode(stderr) };
   }
 
   async function start(command: string) {
     const child = shell(command).spawn();
+    await child.stdin.close();
     let said = "";
     const read = [child.stdout, child.stderr].map(async (stream) => {
       for await (const text of stream.pipeThrough(new TextDecoderStream())) {

@@ -35,9 +35,13 @@ export function startTlsDatabase(
     await client.handshake();
     const index = heard.push("") - 1;
     const port = databasePort;
-    join(client, await Deno.connect({ hostname: "127.0.0.1", port }), (text) => {
-      heard[index] += text;
-    });
+    join(
+      client,
+      await Deno.connect({ hostname: "127.0.0.1", port }),
+      (text) => {
+        heard[index] += text;
+      },
+    );
   }
 
   accept(outside, greet);
@@ -80,6 +84,8 @@ function join(
       controller.enqueue(chunk);
     },
   });
-  client.readable.pipeThrough(listening).pipeTo(server.writable).catch(() => {});
+  client.readable.pipeThrough(listening).pipeTo(server.writable).catch(
+    () => {},
+  );
   server.readable.pipeTo(client.writable).catch(() => {});
 }

@@ -9,7 +9,10 @@ Deno.test("databaseTls() verifies a database that is not on this machine", async
   const ssl = { host: HOST, rejectUnauthorized: true };
   assertEquals(await databaseTls(REMOTE, {}), { url: REMOTE, ssl });
   for (
-    const query of ["sslmode=verify-full", "sslmode=verify-ca&sslrootcert=system"]
+    const query of [
+      "sslmode=verify-full",
+      "sslmode=verify-ca&sslrootcert=system",
+    ]
   ) {
     const tls = await databaseTls(`${REMOTE}?${query}`, {});
     assertEquals(tls, { url: REMOTE, ssl }, query);
