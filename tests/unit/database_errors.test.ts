@@ -31,6 +31,7 @@ const CODES: Partial<Record<ErrorCode, string[]>> = {
     "PGRST001",
     "PGRST002",
     "PGRST003", // timed out waiting for a connection of the pool
+    "PGRST303", // the times in the token, which the platform makes for each call
   ],
   deployment_fault: [
     "42501", // insufficient_privilege
@@ -38,12 +39,13 @@ const CODES: Partial<Record<ErrorCode, string[]>> = {
     "42P01", // undefined_table
     "42703", // undefined_column
     "PGRST106", // schema not exposed
+    "PGRST125", // path that the API does not have: a wrong SUPABASE_URL
     "PGRST202", // function not in the schema cache
     "PGRST203",
     "PGRST204",
-    "PGRST205",
+    "PGRST205", // table not in the schema cache
     "PGRST300", // key that the API refuses
-    "PGRST301",
+    "PGRST301", // token that cannot be decoded; before 13, one that has expired
     "PGRST302",
     "BW003",
   ],
@@ -69,7 +71,10 @@ const CODES: Partial<Record<ErrorCode, string[]>> = {
     "xBW001",
     "PGRST004",
     "PGRST100",
+    "PGRST102", // body that is not JSON
     "PGRST116",
+    "PGRST127",
+    "PGRSTX00", // a fault of PostgREST's own
     "x42501",
     "425010",
     "5701",

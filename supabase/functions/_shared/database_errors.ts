@@ -8,19 +8,22 @@ const OWN: ReadonlyMap<string, ErrorCode> = new Map([
 ]);
 
 /**
- * The deployment is wrong, and stays so until somebody mends it: a function or
- * a column that the schema (cache) does not have, a missing grant, a key that
- * the API refuses.
+ * The deployment is wrong, and stays so until somebody mends it: a function, a
+ * table or a column that the schema (cache) does not have, a schema or a path
+ * that the API does not serve, a missing grant, a key that the API refuses.
  */
 const DEPLOYMENT =
-  /^(?:PGRST20[0-9]|PGRST106|PGRST30[0-9]|42501|42883|42P01|42703)$/;
+  /^(?:PGRST20[0-9]|PGRST106|PGRST125|PGRST30[0-2]|42501|42883|42P01|42703)$/;
 
 /**
  * It passes by itself: the API cannot reach the database or waited too long
  * for a connection, connections lost, deadlocks, resources, lock time-outs,
- * cancellations and shutdowns, system errors.
+ * cancellations and shutdowns, system errors. PGRST303 (since PostgREST 13) is
+ * about the times in a token; the platform makes one for each call, and
+ * versions before 14.18 and 16.3 now and then took it for one of the future.
  */
-const TRANSIENT = /^(?:PGRST00[0-3]|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
+const TRANSIENT =
+  /^(?:PGRST00[0-3]|PGRST303|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
 
 /**
  * What a fault of the database or of its API stands for.
