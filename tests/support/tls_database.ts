@@ -61,14 +61,9 @@ async function accept<Connection extends Deno.Conn>(
   listener: AsyncIterable<Connection>,
   serve: (client: Connection) => Promise<void>,
 ): Promise<void> {
-  try {
-    for await (const client of listener) {
-      // What does not trust the certificate goes away.
-      serve(client).catch(() => client.close());
-    }
-  } catch {
-    // A handshake failed, or the listener was closed.
-    if ((listener as Deno.Listener).addr) return;
+  for await (const client of listener) {
+    // A client that does not trust the certificate goes away.
+    serve(client).catch(() => client.close());
   }
 }
 
