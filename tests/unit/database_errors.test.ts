@@ -15,6 +15,7 @@ const CODES: Partial<Record<ErrorCode, string[]>> = {
     "08003",
     "08006",
     "08P01",
+    "25006", // read_only_sql_transaction: Supabase, while the disk is full
     "40001", // serialization_failure
     "40P01", // deadlock_detected
     "53000", // insufficient_resources
@@ -59,7 +60,6 @@ const CODES: Partial<Record<ErrorCode, string[]>> = {
     "23502",
     "23505",
     "23514",
-    "25006", // read_only_sql_transaction
     "42601",
     "54000",
     "54001", // statement_too_complex

@@ -18,12 +18,13 @@ const DEPLOYMENT =
 /**
  * It passes by itself: the API cannot reach the database or waited too long
  * for a connection, connections lost, deadlocks, resources, lock time-outs,
- * cancellations and shutdowns, system errors. PGRST303 (since PostgREST 13) is
+ * cancellations and shutdowns, system errors, a database that is read-only
+ * (25006: Supabase makes it so while the disk is full). PGRST303 (since PostgREST 13) is
  * about the times in a token; the platform makes one for each call, and
  * versions before 14.18 and 16.3 now and then took it for one of the future.
  */
 const TRANSIENT =
-  /^(?:PGRST00[0-3]|PGRST303|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
+  /^(?:PGRST00[0-3]|PGRST303|25006|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
 
 /**
  * What a fault of the database or of its API stands for.
