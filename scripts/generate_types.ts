@@ -4,9 +4,12 @@
  *
  * @module
  */
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { isLoopback } from "./common/loopback.ts";
 import { databaseUrls } from "./stack/databases.ts";
+import { runTool } from "./stack/run_tool.ts";
+import { runSupabaseCli } from "./stack/supabase_cli.ts";
 import { toolEnvironment } from "./stack/tool_environment.ts";
 
 /** The file that is written. */
@@ -14,9 +17,6 @@ export const TYPES_FILE = new URL(
   "../supabase/functions/_shared/database.types.ts",
   import.meta.url,
 );
-
-/** One that makes types without Docker, unlike the one that migrates. */
-const CLI = "supabase@3.1.0";
 
 const STANDARD_DB_PORT = 54322;
 
@@ -36,43 +36,36 @@ if (import.meta.main) {
 }
 
 /**
- * Makes the types of a database's schema public with the Supabase CLI, from
- * npm, and formats them.
+ * Makes the types of a database's schema public with the Supabase CLI, and
+ * formats them.
  *
  * @param databaseUrl With user and password. On this machine it is reached
  * without TLS, which the local Postgres has not.
- * @throws {Error} Where Node is missing or the database does not answer.
+ * @throws {Error} If the database does not answer.
  */
 export async function generateTypes(databaseUrl: string): Promise<string> {
-  const made = await output({
-    command: "npx",
-    args: [
-      "-y",
-      CLI,
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-types-" });
+  try {
+    const text = await runSupabaseCli([
       "gen",
       "types",
-      "typescript",
       "--schema",
       "public",
-      "--db-url",
-      withoutLocalTls(databaseUrl),
-    ],
-  });
-  return await formatted(made);
-}
-
-// In a file: text on standard input is formatted once, a file until it stays.
-async function formatted(text: string): Promise<string> {
-  const file = await Deno.makeTempFile({ suffix: ".ts" });
-  try {
+      `--remote=${withoutLocalTls(databaseUrl)}`,
+    ], { purpose: "make the types of the database", home: folder });
+    // In a file: text on standard input is formatted once, a file until it stays.
+    const file = join(folder, "database.types.ts");
     await Deno.writeTextFile(file, text);
-    await output({
+    await runTool({
+      purpose: "format the types of the database",
       command: Deno.execPath(),
       args: ["fmt", "--no-config", "--quiet", file],
+      env: toolEnvironment(),
+      cwd: folder,
     });
     return await Deno.readTextFile(file);
   } finally {
-    await Deno.remove(file);
+    await Deno.remove(folder, { recursive: true });
   }
 }
 
@@ -80,32 +73,4 @@ function withoutLocalTls(databaseUrl: string): string {
   const url = new URL(databaseUrl);
   if (isLoopback(databaseUrl)) url.searchParams.set("sslmode", "disable");
   return url.href;
-}
-
-async function output(
-  { command, args }: { command: string; args: string[] },
-): Promise<string> {
-  try {
-    const { success, stdout, stderr } = await new Deno.Command(command, {
-      args,
-      env: {
-        ...toolEnvironment(),
-        SUPABASE_TELEMETRY_DISABLED: "1",
-        SUPABASE_NO_UPDATE_NOTIFIER: "1",
-        DO_NOT_TRACK: "1",
-      },
-      clearEnv: true,
-      stdin: "null",
-    }).output();
-    const decoder = new TextDecoder();
-    if (success) return decoder.decode(stdout);
-    throw new Error(decoder.decode(stderr).trim());
-  } catch (cause) {
-    throw new Error(
-      `Cannot make the types of the database: ${
-        (cause as Error).message
-      }\nThis needs Node.js with npm, and a database that runs: deno task start`,
-      { cause },
-    );
-  }
 }

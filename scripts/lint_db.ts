@@ -9,7 +9,6 @@
  * @module
  */
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import postgres from "postgres";
 import { databaseUser } from "./stack/database_user.ts";
 import { databaseUrls, setUpServer } from "./stack/databases.ts";
@@ -24,10 +23,9 @@ import {
 import { LOCAL_PASSWORD } from "./stack/roles.ts";
 import { runTool } from "./stack/run_tool.ts";
 import { createService } from "./stack/service.ts";
-import { toolEnvironment } from "./stack/tool_environment.ts";
+import { runSupabaseCli } from "./stack/supabase_cli.ts";
 
 const DEBIAN_POSTGRES = "/usr/lib/postgresql/15";
-const REPOSITORY = new URL("..", import.meta.url);
 
 /** What Supabase's Postgres has and functions name: nothing runs, so it does nothing. */
 const STAND_INS_SQL = `
@@ -135,28 +133,15 @@ async function run(databaseUrl: string, text: string): Promise<void> {
 }
 
 async function lint(url: string, { home }: { home: string }): Promise<void> {
-  await runTool({
-    purpose: "call the functions in Postgres clean",
-    command: fileURLToPath(new URL("node_modules/.bin/supabase", REPOSITORY)),
-    args: [
-      "db",
-      "lint",
-      "--db-url",
-      `${url}?sslmode=disable`,
-      "--schema",
-      "public",
-      "--level",
-      "warning",
-      "--fail-on",
-      "warning",
-    ],
-    env: {
-      ...toolEnvironment(),
-      SUPABASE_HOME: home,
-      SUPABASE_TELEMETRY_DISABLED: "1",
-      SUPABASE_NO_UPDATE_NOTIFIER: "1",
-      DO_NOT_TRACK: "1",
-    },
-    cwd: fileURLToPath(REPOSITORY),
-  });
+  await runSupabaseCli([
+    "db",
+    "lint",
+    `--remote=${url}?sslmode=disable`,
+    "--schema",
+    "public",
+    "--level",
+    "warning",
+    "--fail-on",
+    "warning",
+  ], { purpose: "call the functions in Postgres clean", home });
 }

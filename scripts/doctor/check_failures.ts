@@ -42,7 +42,7 @@ export function refusal(status: number): [text: string, todo: string] {
     case 404:
       return [
         "there is no view billing_health",
-        "supabase db push, then in the SQL editor: notify pgrst, 'reload schema';",
+        "supabase db push --remote, then in the SQL editor: notify pgrst, 'reload schema';",
       ];
     default:
       return [

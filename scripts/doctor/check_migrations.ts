@@ -16,7 +16,7 @@ export async function checkMigrations(
   if (missing.length > 0) {
     return red(
       `${missing.length} of ${wanted.length} are missing, ${missing[0]} first`,
-      "supabase db push",
+      "supabase db push --remote",
     );
   }
   const unknown = applied.filter((version) => !wanted.includes(version));

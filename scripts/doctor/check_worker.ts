@@ -60,6 +60,6 @@ export async function checkWorkerAccepts(
     )
     : red(
       `answered ${answer.status}`,
-      "Its log says why (dashboard, Edge Functions, billing-worker, Logs); supabase db push, if a function is missing",
+      "Its log says why (dashboard, Edge Functions, billing-worker, Logs); supabase db push --remote, if a function is missing",
     );
 }

@@ -24,7 +24,7 @@ export interface Workplace {
 }
 
 const PROJECT_ADVICE =
-  "Is it the project's address, the key one of its secret keys, and its database up to date (supabase db push)?";
+  "Is it the project's address, the key one of its secret keys, and its database up to date (supabase db push --remote)?";
 
 /** Not 1: what could not be looked at is no difference. */
 const FAILED = 3;

@@ -14,10 +14,14 @@ export type Tool = {
 /**
  * Runs a command to its end.
  *
+ * @returns what it printed on standard output
  * @throws `Cannot <purpose>: ...` with what it printed, where it fails; the
  *   signal's reason where that ended it
  */
-export async function runTool(tool: Tool, signal?: AbortSignal): Promise<void> {
+export async function runTool(
+  tool: Tool,
+  signal?: AbortSignal,
+): Promise<string> {
   signal?.throwIfAborted();
   const child = new Deno.Command(tool.command, {
     args: tool.args,
@@ -38,8 +42,8 @@ export async function runTool(tool: Tool, signal?: AbortSignal): Promise<void> {
   const { success, code, stdout, stderr } = await child.output();
   signal?.removeEventListener("abort", end);
   signal?.throwIfAborted();
-  if (success) return;
   const decoder = new TextDecoder();
+  if (success) return decoder.decode(stdout);
   const said = `${decoder.decode(stdout)}\n${decoder.decode(stderr)}`.trim();
   throw new Error(
     `Cannot ${tool.purpose}: the command ended with code ${code}.\n${said}`,

@@ -1,4 +1,7 @@
-import { REPOSITORY, runSupabaseCli } from "./supabase_cli.ts";
+import {
+  REPOSITORY,
+  runSupabaseCli,
+} from "../../scripts/stack/supabase_cli.ts";
 
 const MIGRATIONS = `${REPOSITORY}/supabase/migrations`;
 
@@ -34,13 +37,9 @@ export async function migrate(
     await runSupabaseCli([
       "migration",
       "up",
-      "--workdir",
-      folder,
-      "--db-url",
-      `${databaseUrl}?sslmode=disable`,
-      "--agent",
-      "no",
-    ], { home: folder });
+      `--remote=${databaseUrl}?sslmode=disable`,
+      "--yes",
+    ], { purpose: "apply the migrations", home: folder, cwd: folder });
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

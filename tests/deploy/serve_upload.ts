@@ -1,28 +1,26 @@
 import { isListening } from "../../scripts/stack/is_listening.ts";
-import { localKeys } from "../../scripts/stack/keys.ts";
-import { functionEnvironment } from "../../scripts/stack/environment.ts";
-import { platformEnvironment } from "../../scripts/stack/platform_environment.ts";
+import type { Environment } from "../../scripts/stack/environment.ts";
 import { createService } from "../../scripts/stack/service.ts";
 import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
 import { freePort } from "../support/free_port.ts";
-import { setting } from "../support/test_environment.ts";
 import { unpack, type Upload } from "./upload.ts";
 
 /** An uploaded function that is served. */
 export interface ServedUpload extends AsyncDisposable {
-  readonly url: string;
+  readonly port: number;
 }
 
 /**
  * Serves an upload from a folder that holds nothing else, by its own entry
- * point and import map, against the stack under test.
+ * point and `deno.json`.
  *
  * @param options.denoPath The Deno that serves it.
- * @throws {Error} Where it does not start, with what Deno says.
+ * @param options.env The function's whole environment.
+ * @throws {Error} If it does not start, with what Deno says.
  */
 export async function serveUpload(
   upload: Upload,
-  { denoPath }: { denoPath: string },
+  { denoPath, env }: { denoPath: string; env: Environment },
 ): Promise<ServedUpload> {
   const { name, import_map_path, entrypoint_path } = upload.metadata;
   await using opened = new AsyncDisposableStack();
@@ -50,15 +48,7 @@ export async function serveUpload(
       `${port}`,
       entrypoint_path,
     ],
-    env: {
-      ...toolEnvironment(),
-      ...platformEnvironment({
-        apiUrl: setting("TEST_API_URL"),
-        dbUrl: setting("TEST_DATABASE_URL"),
-        keys: await localKeys(),
-      }),
-      ...functionEnvironment({}),
-    },
+    env: { ...toolEnvironment(), ...env },
     cwd: folder,
     isReady: () => isListening(port),
     stopSignal: "SIGTERM",
@@ -72,7 +62,7 @@ export async function serveUpload(
 
   const owned = opened.move();
   return {
-    url: `http://127.0.0.1:${port}/${name}`,
+    port,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

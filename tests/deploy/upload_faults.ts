@@ -11,12 +11,16 @@ interface ModuleGraph {
       readonly type?: { readonly error?: string };
     }[];
   }[];
+  readonly npmPackages: Readonly<
+    Record<string, { readonly name: string; readonly version: string }>
+  >;
 }
 
 /**
  * What is wrong with an upload, by the module graph that Deno makes of it
  * where nothing else is there: what the functions import and is not uploaded,
- * and what is uploaded and not imported.
+ * what is uploaded and not imported, and packages of another version than
+ * pinned.
  *
  * @param options.denoPath The Deno of the platform.
  * @returns nothing where the upload is whole, and no more than that
@@ -29,7 +33,10 @@ export async function uploadFaults(
   const folder = await Deno.realPath(made);
   try {
     await unpack(upload, folder);
-    const { modules } = await moduleGraph(upload, { denoPath, folder });
+    const { modules, npmPackages } = await moduleGraph(upload, {
+      denoPath,
+      folder,
+    });
     const root = `file://${folder}/`;
     const imported = new Set(
       modules.map(({ specifier }) => specifier.replace(root, "")),
@@ -39,6 +46,7 @@ export async function uploadFaults(
       ...modules.flatMap((module) => faultsOf(module)),
       ...[...upload.files.keys()].filter((path) => !imported.has(path))
         .map((path) => `Nothing imports ${path}`),
+      ...Object.values(npmPackages).flatMap((one) => versionFault(one, upload)),
     ].map((fault) => fault.replaceAll(root, ""));
   } finally {
     await Deno.remove(folder, { recursive: true });
@@ -52,6 +60,17 @@ function faultsOf(module: ModuleGraph["modules"][number]): string[] {
     ...dependencies.filter(({ code, type }) => code?.error ?? type?.error)
       .map((one) => `${specifier} cannot import ${one.specifier}`),
   ];
+}
+
+function versionFault(
+  { name, version }: { name: string; version: string },
+  { files, metadata }: Upload,
+): string[] {
+  const text = new TextDecoder().decode(files.get(metadata.import_map_path));
+  const pinned = JSON.parse(text).imports[name];
+  return pinned === undefined || pinned === `npm:${name}@${version}`
+    ? []
+    : [`${name} is ${version}, not ${pinned}`];
 }
 
 async function moduleGraph(

@@ -11,23 +11,28 @@ import { localKeys } from "../../scripts/stack/keys.ts";
 import { commandsOf, docCommands, pages, readPage } from "./doc_commands.ts";
 import { newcomer, type Typed } from "./newcomer.ts";
 
-const SUPABASE = "a project of Supabase's, and its account";
+const LIKE_DEPLOYED =
+  "tests/deploy/deploy_page.test.ts, with other names and values";
 const STRIPE = "an account of Stripe's, and its CLI";
 const DOCKER = "Docker";
 const STAND_IN = "tests/provider, with a stand-in for Stripe";
-const DEPLOYED = "tests/deploy/bundle.test.ts, to a stand-in for Supabase";
+const DEPLOYED =
+  "tests/deploy/deploy_page.test.ts, with a stand-in for Supabase";
 
 /** What is not typed here, and what it needs, or where it is run instead. */
 const ELSEWHERE: Record<string, string> = {
-  "supabase login": SUPABASE,
-  "supabase link --project-ref <project-ref>": SUPABASE,
-  "supabase db push": SUPABASE,
+  "supabase login": DEPLOYED,
+  "supabase link --project-ref <project-ref>": DEPLOYED,
+  "supabase db push --remote": DEPLOYED,
+  "supabase db push --remote --yes": DEPLOYED,
+  "supabase functions deploy billing-webhook --use-api --yes": DEPLOYED,
+  "supabase functions deploy billing-worker --use-api --yes": DEPLOYED,
   "supabase secrets set PROVIDER_A_SIGNATURE_HEADER=stripe-signature PROVIDER_A_SIGNING_SECRET=whsec_...":
-    SUPABASE,
+    DEPLOYED,
   "supabase secrets set PROVIDER_A_SIGNING_SECRET=whsec_<live>,whsec_<test>":
-    SUPABASE,
-  "supabase secrets set PROVIDER_A_SIGNING_SECRET=<new>,<old>": SUPABASE,
-  "supabase secrets set PROVIDER_A_SIGNING_SECRET=<new>": SUPABASE,
+    DEPLOYED,
+  "supabase secrets set PROVIDER_A_SIGNING_SECRET=<new>,<old>": LIKE_DEPLOYED,
+  "supabase secrets set PROVIDER_A_SIGNING_SECRET=<new>": LIKE_DEPLOYED,
   "supabase functions deploy billing-webhook --use-api": DEPLOYED,
   "supabase functions deploy billing-worker --use-api": DEPLOYED,
   "supabase start": DOCKER,
@@ -37,7 +42,7 @@ const ELSEWHERE: Record<string, string> = {
     STRIPE,
   "stripe trigger customer.subscription.created --add subscription:metadata.accountId=acc_1":
     STRIPE,
-  "supabase secrets set UNMAPPED_SUBSCRIPTIONS=ignore": SUPABASE,
+  "supabase secrets set UNMAPPED_SUBSCRIPTIONS=ignore": LIKE_DEPLOYED,
   "read -rs STRIPE_API_KEY && export STRIPE_API_KEY": STAND_IN,
   "deno task import --mode live": STAND_IN,
   "deno task reconcile --mode live": STAND_IN,

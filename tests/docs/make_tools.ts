@@ -1,15 +1,21 @@
+import { supabaseCli } from "../../scripts/stack/supabase_cli.ts";
+
 /**
  * Tools as they are on somebody's machine: Deno is this one, also where npx is
- * to fetch it, and psql what queries with the same address and SQL.
+ * to fetch it, psql what queries with the same address and SQL, and supabase
+ * the CLI that the project names.
  */
 export async function makeTools(folder: string): Promise<void> {
   const deno = Deno.execPath();
   const psql = new URL("psql.ts", import.meta.url).pathname;
+  const cli = supabaseCli();
+  const supabase = [cli.command, ...cli.args].map((part) => `'${part}'`);
   const tools = {
     deno: `exec '${deno}' "$@"`,
     npx: `[ "$1 $2" = "-y deno@${Deno.version.deno}" ] || exit 64
 shift 2
 exec '${deno}' "$@"`,
+    supabase: `exec ${supabase.join(" ")} "$@"`,
     psql: `exec '${deno}' run -A '${psql}' "$@"`,
   };
   for (const [name, script] of Object.entries(tools)) {

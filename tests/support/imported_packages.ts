@@ -1,11 +1,16 @@
 import { fileURLToPath } from "node:url";
 
 const ROOT = new URL("../../", import.meta.url);
-const FUNCTIONS = ["billing-webhook", "billing-worker"];
+
+/** The functions that are deployed. */
+export const FUNCTIONS = ["billing-webhook", "billing-worker"] as const;
 
 /** The part of `deno info --json` that is looked at. */
 interface Graph {
-  readonly modules: readonly { readonly npmPackage?: string }[];
+  readonly modules: readonly {
+    readonly npmPackage?: string;
+    readonly dependencies?: readonly { readonly specifier: string }[];
+  }[];
   readonly npmPackages: Readonly<
     Record<string, { name: string; dependencies: readonly string[] }>
   >;
@@ -15,6 +20,16 @@ interface Graph {
 export async function deployedPackages(): Promise<Set<string>> {
   const graphs = await Promise.all(FUNCTIONS.map(graphOf));
   return new Set(graphs.flatMap(packagesOf));
+}
+
+/** What a function's own modules and the shared ones that it imports import. */
+export async function importsOf(name: string): Promise<string[]> {
+  const { modules } = await graphOf(name);
+  const specifiers = modules
+    .flatMap(({ dependencies = [] }) => dependencies)
+    .map(({ specifier }) => specifier)
+    .filter((specifier) => !specifier.startsWith("."));
+  return [...new Set(specifiers)].sort();
 }
 
 /** Names that the modules of a folder import. */

@@ -116,7 +116,7 @@ Deno.test("checkWorkerAccepts() tells a fault of the worker from a wrong key", a
   const wrongKey = await checkWorkerAccepts(URL, { secretKey, tools: refused });
   const fault = await checkWorkerAccepts(URL, { secretKey, tools: failing });
   assert(todoOf(wrongKey).includes("sb_secret_"));
-  assert(todoOf(fault).includes("supabase db push"));
+  assert(todoOf(fault).includes("supabase db push --remote"));
 });
 
 Deno.test("checkFailures() says what to do where the view is not there", async () => {
@@ -125,7 +125,7 @@ Deno.test("checkFailures() says what to do where the view is not there", async (
     secretKey: "sb_secret_1",
     tools,
   });
-  assert(todoOf(finding).includes("supabase db push"));
+  assert(todoOf(finding).includes("supabase db push --remote"));
 });
 
 Deno.test("probe() gives the reason where there is no answer", async () => {

@@ -5,6 +5,9 @@
  * @module
  */
 import { withSupabase } from "@supabase/server";
+// Pins the version that @supabase/server works with: without an import of our
+// own, Supabase's bundler takes the newest that fits.
+import "@supabase/supabase-js";
 import { readConfig, readKeyMap } from "../_shared/config.ts";
 import { createDatabase } from "../_shared/database.ts";
 import { logJson } from "../_shared/log.ts";

@@ -1,0 +1,112 @@
+/**
+ * Somebody who deploys: a clone, a terminal in it, and a CLI that has never
+ * been used.
+ *
+ * @module
+ */
+import type { Environment } from "../../scripts/stack/environment.ts";
+import { localKeys } from "../../scripts/stack/keys.ts";
+import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
+import { makeTools } from "../docs/make_tools.ts";
+import { copyRepository } from "../support/copy_repository.ts";
+import type { HostedProject } from "./hosted_project.ts";
+import { PROJECT_REF } from "./management_answers.ts";
+import { profileOf } from "./management_api.ts";
+
+/** The endpoint's signing secret at the provider. */
+export const SIGNING_SECRET = "whsec_deployed_0123456789";
+
+/** What a command came to. */
+export interface Typed {
+  readonly code: number;
+  readonly said: string;
+}
+
+/** A clone, and a terminal in it. */
+export interface Deployer extends AsyncDisposable {
+  /**
+   * Types a block of commands, as it stands but for what the reader has to
+   * fill in.
+   *
+   * @param options.env On top of the terminal's own.
+   * @param options.input What is piped into it.
+   */
+  type(
+    block: string,
+    options?: { env?: Environment; input?: string },
+  ): Promise<Typed>;
+}
+
+/**
+ * Opens a terminal in a clone whose commands reach the stand-ins.
+ *
+ * @param options.localPort Where the clone's config.toml has the local
+ * database.
+ */
+export async function startDeployer(
+  project: HostedProject,
+  { localPort }: { localPort: number },
+): Promise<Deployer> {
+  await using opened = new AsyncDisposableStack();
+  const clone = opened.use(await copyRepository());
+  const home = await Deno.makeTempDir({ prefix: "billing-webhook-home-" });
+  opened.defer(() => Deno.remove(home, { recursive: true }));
+  await makeTools(home);
+  const profile = `${home}/loopback.yaml`;
+  await Deno.writeTextFile(profile, profileOf(project.api));
+  const config = `${clone.path}/supabase/config.toml`;
+  const text = await Deno.readTextFile(config);
+  await Deno.writeTextFile(
+    config,
+    text.replace("port = 54322", `port = ${localPort}`),
+  );
+
+  const terminal = {
+    ...toolEnvironment(),
+    PATH: `${home}:${toolEnvironment()["PATH"]}`,
+    NO_COLOR: "1",
+    SUPABASE_HOME: `${home}/.supabase`,
+    SUPABASE_PROFILE: profile,
+    SUPABASE_NO_KEYRING: "1",
+    SUPABASE_TELEMETRY_DISABLED: "1",
+    SUPABASE_NO_UPDATE_NOTIFIER: "1",
+  };
+  const { secret } = await localKeys();
+  const filledIn = [
+    ["https://<project-ref>.supabase.co", project.url],
+    ["<project-ref>", PROJECT_REF],
+    ["<region>", "eu-central-1"],
+    ["postgresql://...", project.databaseUrl],
+    ["sb_secret_...", secret],
+    ["whsec_...", SIGNING_SECRET],
+    ["whsec_<live>", "whsec_live_0123456789"],
+    ["whsec_<test>", SIGNING_SECRET],
+  ] as const;
+
+  const owned = opened.move();
+  return {
+    type: async (block, { env = {}, input = "" } = {}) => {
+      let command = block;
+      for (const [name, value] of filledIn) {
+        command = command.replaceAll(name, value);
+      }
+      const child = new Deno.Command("bash", {
+        args: ["-ec", command],
+        cwd: clone.path,
+        env: { ...terminal, ...env },
+        clearEnv: true,
+        stdin: "piped",
+        stdout: "piped",
+        stderr: "piped",
+      }).spawn();
+      const writer = child.stdin.getWriter();
+      // A command that reads nothing may have ended by now.
+      await writer.write(new TextEncoder().encode(input)).catch(() => {});
+      await writer.close().catch(() => {});
+      const { code, stdout, stderr } = await child.output();
+      const decoder = new TextDecoder();
+      return { code, said: decoder.decode(stdout) + decoder.decode(stderr) };
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}

@@ -1,0 +1,102 @@
+/**
+ * A project as Supabase hosts it, on this machine: its database, the
+ * management API that the CLI deploys to, and, once functions were deployed,
+ * the project's own API in front of them.
+ *
+ * @module
+ */
+import postgres from "postgres";
+import { createDatabase } from "../../scripts/stack/databases.ts";
+import { startGateway } from "../../scripts/stack/gateway.ts";
+import { localKeys } from "../../scripts/stack/keys.ts";
+import { platformEnvironment } from "../../scripts/stack/platform_environment.ts";
+import { LOCAL_PASSWORD } from "../../scripts/stack/roles.ts";
+import { freePort } from "../support/free_port.ts";
+import { startPostgrest } from "../support/start_postgrest.ts";
+import {
+  type ManagementApi,
+  type ProjectDatabase,
+  startManagementApi,
+} from "./management_api.ts";
+import { serveUpload } from "./serve_upload.ts";
+
+/** A hosted project, before anything was deployed to it. */
+export interface HostedProject extends AsyncDisposable {
+  readonly api: ManagementApi;
+  readonly databaseUrl: string;
+  readonly databasePassword: string;
+  /** Where its own API is, which answers after `run()`. */
+  readonly url: string;
+  /** Serves what was deployed by then, with the secrets that were set. */
+  run(options: { denoPath: string }): Promise<AsyncDisposable>;
+}
+
+/** Makes a project whose database, `hosted`, is on a server of this machine. */
+export async function createHostedProject(
+  { port }: { port: number },
+): Promise<HostedProject> {
+  const { url: databaseUrl, adminUrl } = await createDatabase(port, {
+    name: "hosted",
+  });
+  const api = startManagementApi({ database: connectionsTo(adminUrl) });
+  const apiPort = freePort();
+  const url = `http://127.0.0.1:${apiPort}`;
+
+  async function run({ denoPath }: { denoPath: string }) {
+    await using opened = new AsyncDisposableStack();
+    const rest = opened.use(await startPostgrest(databaseUrl));
+    const keys = await localKeys();
+    const env = {
+      ...platformEnvironment({ apiUrl: url, dbUrl: databaseUrl, keys }),
+      ...Object.fromEntries(api.secrets),
+    };
+    async function serve(name: string): Promise<number> {
+      const upload = api.uploads.get(name);
+      if (upload === undefined) throw new Error(`${name} is not deployed`);
+      return opened.use(await serveUpload(upload, { denoPath, env })).port;
+    }
+    const targets = {
+      webhook: await serve("billing-webhook"),
+      worker: await serve("billing-worker"),
+      rest: Number(new URL(rest.url).port),
+    };
+    opened.defer(startGateway(apiPort, { targets, keys }).close);
+    return opened.move();
+  }
+
+  return {
+    api,
+    databaseUrl,
+    databasePassword: LOCAL_PASSWORD,
+    url,
+    run,
+    [Symbol.asyncDispose]: () => api[Symbol.asyncDispose](),
+  };
+}
+
+/**
+ * The CLI takes a project's database from the project's name, or from the
+ * pooler's connection string if that name does not resolve; it insists on a
+ * pooler with a domain and on its usual port. Of several hosts it takes the
+ * first that answers, so the second one can be this machine.
+ */
+function connectionsTo(adminUrl: string): ProjectDatabase {
+  const { port, pathname } = new URL(adminUrl);
+  return {
+    connectionString:
+      `postgresql://postgres:[YOUR-PASSWORD]@pooler.loopback.invalid:6543,127.0.0.1:${port}${pathname}?sslmode=disable`,
+    createLoginRole: async () => {
+      const login = {
+        role: "cli_login_postgres",
+        password: crypto.randomUUID(),
+      };
+      const sql = postgres(adminUrl, { max: 1, onnotice() {} });
+      await sql.unsafe(`
+        drop role if exists ${login.role};
+        create role ${login.role} login noinherit in role postgres
+          password '${login.password}'`);
+      await sql.end();
+      return login;
+    },
+  };
+}
