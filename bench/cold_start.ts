@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { createCommand } from "../scripts/stack/create_command.ts";
 import { signatureHeaders } from "../scripts/trigger/sign.ts";
 import { freePort } from "../tests/support/free_port.ts";
 import { SECRET } from "./targets.ts";
@@ -46,7 +47,7 @@ async function startOnce(denoPath: string, entry: string): Promise<number> {
     body,
   });
   const began = performance.now();
-  const child = new Deno.Command(denoPath, {
+  const child = createCommand(denoPath, {
     args: [
       ...["serve", "--quiet", "--no-prompt", "--allow-net", "--allow-env"],
       ...["--no-config", "--no-lock", "--import-map", "import_map.json"],

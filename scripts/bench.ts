@@ -13,6 +13,7 @@ import { measureSoak } from "../bench/soak.ts";
 import { withStack } from "../bench/stack.ts";
 import { measureThroughput } from "../bench/throughput.ts";
 import { measureVerification } from "../bench/verification.ts";
+import { createCommand } from "./stack/create_command.ts";
 import { EDGE_DENO_VERSION, edgeDenoPath } from "./test/edge_deno.ts";
 
 const RESULTS = "bench/results";
@@ -26,7 +27,7 @@ if (import.meta.main) {
   );
   await Deno.writeTextFile(`${RESULTS}/README.md`, report(results));
   await Deno.writeTextFile(`${RESULTS}/throughput.svg`, chartOf(results));
-  await new Deno.Command(Deno.execPath(), {
+  await createCommand(Deno.execPath(), {
     args: ["fmt", "--quiet", RESULTS],
   }).output();
   console.log(`\n${report(results)}\nWritten to ${RESULTS}.`);

@@ -5,6 +5,7 @@
  * @module
  */
 import { parseArgs } from "node:util";
+import { createCommand } from "./stack/create_command.ts";
 import { databaseUrls } from "./stack/databases.ts";
 import { toolEnvironment } from "./stack/tool_environment.ts";
 
@@ -86,7 +87,7 @@ async function output(
   { command, args }: { command: string; args: string[] },
 ): Promise<string> {
   try {
-    const { success, stdout, stderr } = await new Deno.Command(command, {
+    const { success, stdout, stderr } = await createCommand(command, {
       args,
       env: {
         ...toolEnvironment(),

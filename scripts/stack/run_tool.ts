@@ -1,3 +1,4 @@
+import { createCommand } from "./create_command.ts";
 import type { Environment } from "./environment.ts";
 
 /** A command that does its work and ends. */
@@ -19,7 +20,7 @@ export type Tool = {
  */
 export async function runTool(tool: Tool, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted();
-  const child = new Deno.Command(tool.command, {
+  const child = createCommand(tool.command, {
     args: tool.args,
     env: tool.env,
     clearEnv: true,

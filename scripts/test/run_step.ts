@@ -1,3 +1,5 @@
+import { createCommand } from "../stack/create_command.ts";
+
 /** How many checks of a step passed and failed. */
 export interface StepResult {
   readonly passed: number;
@@ -35,7 +37,7 @@ export async function runStep(
 ): Promise<StepResult> {
   const started = performance.now();
   console.log(`\n== ${name}${isBeside ? ": started" : ""}`);
-  const child = new Deno.Command(Deno.execPath(), {
+  const child = createCommand(Deno.execPath(), {
     args,
     env: { ...(Deno.stdout.isTerminal() ? { FORCE_COLOR: "1" } : {}), ...env },
     stdin: "null",
