@@ -14,7 +14,8 @@ import { withStack } from "../bench/stack.ts";
 import { measureThroughput } from "../bench/throughput.ts";
 import { measureVerification } from "../bench/verification.ts";
 import { createCommand } from "./stack/create_command.ts";
-import { EDGE_DENO_VERSION, edgeDenoPath } from "./test/edge_deno.ts";
+import { downloadEdgeDeno } from "./test/downloads.ts";
+import { EDGE_DENO_VERSION } from "./test/edge_deno.ts";
 
 const RESULTS = "bench/results";
 
@@ -39,7 +40,7 @@ async function measureAll(): Promise<Results> {
   console.log("Cold start");
   const coldStart = {
     [Deno.version.deno]: await measureColdStart(Deno.execPath()),
-    [EDGE_DENO_VERSION]: await measureColdStart(await edgeDenoPath()),
+    [EDGE_DENO_VERSION]: await measureColdStart(await downloadEdgeDeno()),
   };
   return await withStack(async (stack, folder) => {
     console.log("Throughput");

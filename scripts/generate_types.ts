@@ -16,7 +16,7 @@ export const TYPES_FILE = new URL(
 );
 
 /** One that makes types without Docker, unlike the one that migrates. */
-const CLI = "supabase@3.1.0";
+export const TYPES_CLI = "supabase@3.1.0";
 
 const STANDARD_DB_PORT = 54322;
 
@@ -48,7 +48,7 @@ export async function generateTypes(databaseUrl: string): Promise<string> {
     command: "npx",
     args: [
       "-y",
-      CLI,
+      TYPES_CLI,
       "gen",
       "types",
       "typescript",
