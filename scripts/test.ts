@@ -148,7 +148,7 @@ function runTests(
     isBeside,
     testsOf: files,
     args: [
-      ...["test", "--allow-all", "--no-check"],
+      ...["test", "--allow-all", "--no-check", "--cached-only"],
       ...(filter === undefined ? [] : ["--filter", filter]),
       ...files,
     ],
