@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { createCommand } from "../scripts/stack/create_command.ts";
+import { PLATFORM_OPTIONS } from "../scripts/stack/serve_functions.ts";
 import { signatureHeaders } from "../scripts/trigger/sign.ts";
 import { freePort } from "../tests/support/free_port.ts";
 import { SECRET } from "./targets.ts";
@@ -46,10 +48,10 @@ async function startOnce(denoPath: string, entry: string): Promise<number> {
     body,
   });
   const began = performance.now();
-  const child = new Deno.Command(denoPath, {
+  const child = createCommand(denoPath, {
     args: [
       ...["serve", "--quiet", "--no-prompt", "--allow-net", "--allow-env"],
-      ...["--no-config", "--no-lock", "--import-map", "import_map.json"],
+      ...PLATFORM_OPTIONS,
       ...["--host", "127.0.0.1", "--port", String(port), entry],
     ],
     env: {

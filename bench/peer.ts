@@ -1,3 +1,4 @@
+import { createCommand } from "../scripts/stack/create_command.ts";
 import { freePort } from "../tests/support/free_port.ts";
 import { isListening } from "../scripts/stack/is_listening.ts";
 import { waitUntil } from "../scripts/stack/wait_until.ts";
@@ -16,7 +17,7 @@ export async function servePeer(
   databaseUrl: string,
 ): Promise<Peer> {
   const port = freePort();
-  const child = new Deno.Command(Deno.execPath(), {
+  const child = createCommand(Deno.execPath(), {
     args: [
       ...["serve", "--quiet", "-A", "--no-check", "--no-config", "--no-lock"],
       ...["--import-map", "bench/peers/import_map.json"],

@@ -1,8 +1,9 @@
+import { createCommand } from "../scripts/stack/create_command.ts";
 import type { LoadPlan, LoadResult } from "./load.ts";
 
 /** Runs the load generator in a process of its own. */
 export async function runLoad(plan: LoadPlan): Promise<LoadResult> {
-  const { success, stdout } = await new Deno.Command(Deno.execPath(), {
+  const { success, stdout } = await createCommand(Deno.execPath(), {
     args: ["run", "-A", "--no-check", "bench/load.ts", JSON.stringify(plan)],
     stderr: "inherit",
   }).output();

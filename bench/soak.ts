@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { createCommand } from "../scripts/stack/create_command.ts";
 import type { Stack } from "../scripts/stack/stack.ts";
 import { subscriptionIds, writeRequests } from "./requests.ts";
 import { runLoad } from "./run_load.ts";
@@ -61,7 +62,7 @@ export async function measureSoak(
 
 /** Of the process that listens on a port of this machine. */
 async function residentMemory(port: number): Promise<number> {
-  const { stdout } = await new Deno.Command("ps", {
+  const { stdout } = await createCommand("ps", {
     args: ["-eo", "rss=,args="],
   }).output();
   const line = new TextDecoder().decode(stdout).split("\n")

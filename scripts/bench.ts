@@ -13,7 +13,9 @@ import { measureSoak } from "../bench/soak.ts";
 import { withStack } from "../bench/stack.ts";
 import { measureThroughput } from "../bench/throughput.ts";
 import { measureVerification } from "../bench/verification.ts";
-import { EDGE_DENO_VERSION, edgeDenoPath } from "./test/edge_deno.ts";
+import { createCommand } from "./stack/create_command.ts";
+import { downloadEdgeDeno } from "./test/downloads.ts";
+import { EDGE_DENO_VERSION } from "./test/edge_deno.ts";
 
 const RESULTS = "bench/results";
 
@@ -26,7 +28,7 @@ if (import.meta.main) {
   );
   await Deno.writeTextFile(`${RESULTS}/README.md`, report(results));
   await Deno.writeTextFile(`${RESULTS}/throughput.svg`, chartOf(results));
-  await new Deno.Command(Deno.execPath(), {
+  await createCommand(Deno.execPath(), {
     args: ["fmt", "--quiet", RESULTS],
   }).output();
   console.log(`\n${report(results)}\nWritten to ${RESULTS}.`);
@@ -38,7 +40,7 @@ async function measureAll(): Promise<Results> {
   console.log("Cold start");
   const coldStart = {
     [Deno.version.deno]: await measureColdStart(Deno.execPath()),
-    [EDGE_DENO_VERSION]: await measureColdStart(await edgeDenoPath()),
+    [EDGE_DENO_VERSION]: await measureColdStart(await downloadEdgeDeno()),
   };
   return await withStack(async (stack, folder) => {
     console.log("Throughput");

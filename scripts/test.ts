@@ -6,16 +6,26 @@
  * the processor busy begins beside what waits for processes and time limits;
  * whichever lane is done takes the next. The integration tests run twice, the
  * second time with the functions served by the Deno that Supabase's runtime is
- * built on. With arguments, only
- * the named test files or folders run.
+ * built on. With arguments, only the named test files or folders run.
  *
  * @module
  */
+import { fileURLToPath } from "node:url";
 import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "./stack/roles.ts";
 import { startStack } from "./stack/start_stack.ts";
 import { reportCatalogue } from "./test/catalogue_coverage.ts";
-import { EDGE_DENO_VERSION, edgeDenoPath } from "./test/edge_deno.ts";
+import {
+  parseTestArguments,
+  TEST_USAGE,
+  type TestArguments,
+} from "./test/arguments.ts";
+import { downloadForTests, NO_DOWNLOADS } from "./test/downloads.ts";
+import { EDGE_DENO_VERSION } from "./test/edge_deno.ts";
+import { namedRuns, type Run } from "./test/named_runs.ts";
 import { runStep, type StepResult } from "./test/run_step.ts";
+import { UsageError } from "./trigger/checked.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 const BUSY_TESTS = [
   "tests/pgtap.test.ts",
@@ -28,13 +38,34 @@ const DEPLOYMENT_TESTS = ["tests/deploy", "tests/recipes", "tests/docs"];
 const PROVIDER_TESTS = ["tests/provider"];
 
 if (import.meta.main) {
-  const results = Deno.args.length > 0
-    ? await testOnStack([{ name: "tests", files: Deno.args }], {})
-    : await testAll();
-  const passed = results.reduce((sum, result) => sum + result.passed, 0);
-  const failed = results.reduce((sum, result) => sum + result.failed, 0);
-  console.log(`\n${passed} passed, ${failed} failed`);
-  Deno.exit(failed === 0 ? 0 : 1);
+  try {
+    const args = parseTestArguments(Deno.args, { root: ROOT });
+    if (args === null) {
+      console.log(TEST_USAGE.trimEnd());
+      Deno.exit(0);
+    }
+    const results = args.paths.length > 0
+      ? await testNamed(args)
+      : await testAll();
+    const passed = results.reduce((sum, result) => sum + result.passed, 0);
+    const failed = results.reduce((sum, result) => sum + result.failed, 0);
+    console.log(`\n${passed} passed, ${failed} failed`);
+    Deno.exit(failed === 0 && passed > 0 ? 0 : 1);
+  } catch (error) {
+    console.error((error as Error).message);
+    if (error instanceof UsageError) console.error("See --help.");
+    Deno.exit(error instanceof UsageError ? 2 : 1);
+  }
+}
+
+async function testNamed(args: TestArguments): Promise<StepResult[]> {
+  const { withoutStack, onStack, needsDownloads } = namedRuns(args);
+  if (needsDownloads) await downloadForTests();
+  const results: StepResult[] = [];
+  for (const run of withoutStack) results.push(await runTests(run));
+  return onStack.length === 0
+    ? results
+    : [...results, ...await testOnStack([...onStack])];
 }
 
 async function testAll(): Promise<StepResult[]> {
@@ -42,8 +73,8 @@ async function testAll(): Promise<StepResult[]> {
     await runStep("formatting", { args: ["fmt", "--check"] }),
     await runStep("lint", { args: ["lint"] }),
     await runStep("types", { args: ["check"] }),
-    await runStep("unit tests", { args: testArguments(["tests/unit"]) }),
-    ...await testInLanes(await edgeDenoPath()),
+    await runTests({ name: "unit tests", files: ["tests/unit"] }),
+    ...await testInLanes(await downloadForTests()),
   ];
   const passed = results.flatMap(({ passedTests }) => passedTests);
   return [...results, reportCatalogue(passed)];
@@ -65,12 +96,10 @@ async function testInLanes(edgeDeno: string): Promise<StepResult[]> {
   return (await Promise.all(lanes)).flat();
 }
 
-type Run = { name: string; files: string[]; denoPath?: string };
-
 /** Takes what is to run out of a queue, and runs it against a stack of its own. */
 async function testOnStack(
   queue: Run[],
-  { isBeside = false }: { isBeside?: boolean },
+  { isBeside = false }: { isBeside?: boolean } = {},
 ): Promise<StepResult[]> {
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
   const stack = await startStack({
@@ -88,17 +117,15 @@ async function testOnStack(
     });
     const results: StepResult[] = [];
     for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
-      const { name, files, denoPath } = run;
       results.push(
-        await runStep(name, {
+        await runTests(run, {
           isBeside,
-          args: testArguments(files),
           env: {
             TEST_DATABASE_URL: stack.dbUrl,
             TEST_LEGACY_DATABASE_URL: legacy.url,
             TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
             TEST_API_URL: stack.urls.api,
-            TEST_FUNCTIONS_DENO: denoPath ?? Deno.execPath(),
+            TEST_FUNCTIONS_DENO: run.denoPath ?? Deno.execPath(),
           },
         }),
       );
@@ -110,6 +137,21 @@ async function testOnStack(
   }
 }
 
-function testArguments(files: string[]): string[] {
-  return ["test", "--allow-all", "--no-check", ...files];
+function runTests(
+  { name, files, filter }: Run,
+  { env = {}, isBeside = false }: {
+    env?: Record<string, string>;
+    isBeside?: boolean;
+  } = {},
+): Promise<StepResult> {
+  return runStep(name, {
+    isBeside,
+    testsOf: files,
+    args: [
+      ...["test", "--allow-all", "--no-check", "--cached-only"],
+      ...(filter === undefined ? [] : ["--filter", filter]),
+      ...files,
+    ],
+    env: { ...NO_DOWNLOADS, ...env },
+  });
 }

@@ -1,3 +1,5 @@
+import { createCommand } from "./create_command.ts";
+
 /** What the operating system knows of a process. */
 export type ProcessEntry = {
   parent: number;
@@ -67,7 +69,7 @@ async function processIds(): Promise<number[]> {
 }
 
 async function ps(args: string[]): Promise<string> {
-  const { stdout } = await new Deno.Command("ps", {
+  const { stdout } = await createCommand("ps", {
     args,
     env: { LC_ALL: "C" },
     stderr: "null",

@@ -1,3 +1,4 @@
+import { createCommand } from "./create_command.ts";
 import type { Environment } from "./environment.ts";
 
 /** A command that does its work and ends. */
@@ -23,7 +24,7 @@ export async function runTool(
   signal?: AbortSignal,
 ): Promise<string> {
   signal?.throwIfAborted();
-  const child = new Deno.Command(tool.command, {
+  const child = createCommand(tool.command, {
     args: tool.args,
     env: tool.env,
     clearEnv: true,

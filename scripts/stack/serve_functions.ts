@@ -8,6 +8,18 @@ import { toolEnvironment } from "./tool_environment.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 
+/**
+ * How another Deno than this one reads the functions: with the import map
+ * alone, like the platform, because the forms of the configuration and of the
+ * lock file change.
+ */
+export const PLATFORM_OPTIONS = [
+  "--no-config",
+  "--no-lock",
+  "--import-map",
+  "import_map.json",
+];
+
 /** What functions are served with. */
 export type ServeOptions = {
   /** The Deno that serves them. */
@@ -20,8 +32,8 @@ export type ServeOptions = {
  * How to serve a function: in a process of its own that may use the network
  * and read its environment, and nothing else, as on the platform.
  *
- * Another Deno than the one that runs this gets neither the configuration nor
- * the lock file, whose forms change: only the import map, like the platform.
+ * Another Deno than the one that runs this takes what was downloaded for it
+ * before, and downloads nothing.
  *
  * @param name the function's folder; without `billing-` it is what its log
  *   lines are marked with
@@ -44,9 +56,7 @@ export async function functionService(
       "--no-prompt",
       "--allow-net",
       "--allow-env",
-      ...(isOwn
-        ? ["--frozen"]
-        : ["--no-config", "--no-lock", "--import-map", "import_map.json"]),
+      ...(isOwn ? ["--frozen"] : ["--cached-only", ...PLATFORM_OPTIONS]),
       "--host",
       "127.0.0.1",
       "--port",

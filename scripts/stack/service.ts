@@ -1,3 +1,4 @@
+import { createCommand } from "./create_command.ts";
 import type { Environment } from "./environment.ts";
 import { childrenOf, lookUpProcess } from "./process_table.ts";
 import { readLines } from "./read_lines.ts";
@@ -79,7 +80,7 @@ export function createService(
   async function start(signal?: AbortSignal) {
     signal?.throwIfAborted();
     lastLines = [];
-    const child = new Deno.Command(spec.command, {
+    const child = createCommand(spec.command, {
       args: spec.args,
       env: spec.env,
       clearEnv: true,

@@ -1,3 +1,5 @@
+import { createCommand } from "../stack/create_command.ts";
+
 /** The version that Supabase's edge runtime is built on. */
 export const EDGE_DENO_VERSION = "2.1.4";
 
@@ -8,7 +10,7 @@ export const EDGE_DENO_VERSION = "2.1.4";
  * @throws {Error} Where npm is not there, or cannot fetch it.
  */
 export async function edgeDenoPath(): Promise<string> {
-  const command = new Deno.Command("npx", {
+  const command = createCommand("npx", {
     args: [
       "-y",
       `deno@${EDGE_DENO_VERSION}`,

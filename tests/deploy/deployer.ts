@@ -5,6 +5,7 @@
  * @module
  */
 import type { Environment } from "../../scripts/stack/environment.ts";
+import { createCommand } from "../../scripts/stack/create_command.ts";
 import { localKeys } from "../../scripts/stack/keys.ts";
 import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
 import { makeTools } from "../docs/make_tools.ts";
@@ -90,7 +91,7 @@ export async function startDeployer(
       for (const [name, value] of filledIn) {
         command = command.replaceAll(name, value);
       }
-      const child = new Deno.Command("bash", {
+      const child = createCommand("bash", {
         args: ["-ec", command],
         cwd: clone.path,
         env: { ...terminal, ...env },

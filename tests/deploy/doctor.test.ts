@@ -7,6 +7,7 @@
 import { assert, assertEquals } from "@std/assert";
 import postgres from "postgres";
 import type { Finding } from "../../scripts/doctor/finding.ts";
+import { createCommand } from "../../scripts/stack/create_command.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
 import { createDatabase } from "../../scripts/stack/databases.ts";
 import { uniqueId } from "../fixtures/unique_id.ts";
@@ -292,7 +293,7 @@ Deno.test("the command prints a line for each, and its exit status tells", async
 
 async function command(args: string[]) {
   const script = new URL("../../scripts/doctor.ts", import.meta.url).pathname;
-  const { code, stdout } = await new Deno.Command(Deno.execPath(), {
+  const { code, stdout } = await createCommand(Deno.execPath(), {
     args: ["run", "-A", script, ...args],
     env: {
       ...LOCAL_SIGNING_SECRETS,

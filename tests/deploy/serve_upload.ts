@@ -38,6 +38,7 @@ export async function serveUpload(
       "--no-prompt",
       "--allow-net",
       "--allow-env",
+      "--cached-only",
       "--no-config",
       "--no-lock",
       "--import-map",

@@ -1,3 +1,4 @@
+import { createCommand } from "../../scripts/stack/create_command.ts";
 import { unpack, type Upload } from "./upload.ts";
 
 /** The part of `deno info --json` that is looked at. */
@@ -77,7 +78,7 @@ async function moduleGraph(
   { metadata }: Upload,
   { denoPath, folder }: { denoPath: string; folder: string },
 ): Promise<ModuleGraph> {
-  const { success, stdout, stderr } = await new Deno.Command(denoPath, {
+  const { success, stdout, stderr } = await createCommand(denoPath, {
     args: [
       "info",
       "--json",

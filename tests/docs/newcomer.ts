@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { createCommand } from "../../scripts/stack/create_command.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
 import { localKeys } from "../../scripts/stack/keys.ts";
 import { choosePorts } from "../../scripts/stack/ports.ts";
@@ -79,7 +80,7 @@ export async function newcomer(): Promise<Newcomer> {
     if (/task (trigger|doctor)\b/.test(text) && !text.includes("--url")) {
       text += ` --url ${api}/functions/v1/billing-webhook`;
     }
-    return new Deno.Command("bash", {
+    return createCommand("bash", {
       args: ["-ec", text],
       cwd: clone.path,
       env,

@@ -6,6 +6,7 @@
  * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { createCommand } from "../../scripts/stack/create_command.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
 import { signatureHeaders } from "../../scripts/trigger/sign.ts";
 import { gatewayTo } from "../catalogue/gateway.ts";
@@ -49,7 +50,7 @@ async function checkInstalled(): Promise<void> {
     const [command, argument] of [["nginx", "-v"], ["openssl", "version"]]
   ) {
     try {
-      await new Deno.Command(command!, { args: [argument!] }).output();
+      await createCommand(command!, { args: [argument!] }).output();
     } catch {
       throw new Error(
         `Cannot test the rewrite: ${command} is not in PATH. On Debian: apt-get install nginx-light openssl (with root's PATH, which has /usr/sbin)`,

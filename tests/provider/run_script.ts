@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { createCommand } from "../../scripts/stack/create_command.ts";
 import { setting } from "../support/test_environment.ts";
 import { TEST_API_KEY } from "./provider_api.ts";
 
@@ -25,7 +26,7 @@ export function startScript(
   { args, env = {} }: { args: string[]; env?: Record<string, string> },
 ): RunningScript {
   const script = new URL(`../../scripts/${name}.ts`, import.meta.url).href;
-  const process = new Deno.Command(Deno.execPath(), {
+  const process = createCommand(Deno.execPath(), {
     args: ["run", "-A", "--no-check", script, ...args],
     stdout: "piped",
     stderr: "piped",

@@ -1,4 +1,5 @@
 import { fileURLToPath } from "node:url";
+import { createCommand } from "../../scripts/stack/create_command.ts";
 
 const REPOSITORY = new URL("../../", import.meta.url);
 const PARTS = [
@@ -56,7 +57,7 @@ async function run(
   command: string,
   { args, cwd }: { args: string[]; cwd: string },
 ): Promise<string> {
-  const { success, stdout, stderr } = await new Deno.Command(command, {
+  const { success, stdout, stderr } = await createCommand(command, {
     args,
     cwd,
     env: { NO_COLOR: "1", FORCE_COLOR: "" },

@@ -1,4 +1,5 @@
 import { fileURLToPath } from "node:url";
+import { createCommand } from "../../scripts/stack/create_command.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 
@@ -55,7 +56,7 @@ async function* modulesIn(folder: URL): AsyncGenerator<string> {
 }
 
 async function graphOf(name: string): Promise<Graph> {
-  const { stdout } = await new Deno.Command(Deno.execPath(), {
+  const { stdout } = await createCommand(Deno.execPath(), {
     args: ["info", "--json", `supabase/functions/${name}/index.ts`],
     cwd: fileURLToPath(ROOT),
   }).output();

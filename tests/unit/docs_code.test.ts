@@ -5,6 +5,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { fileURLToPath } from "node:url";
+import { createCommand } from "../../scripts/stack/create_command.ts";
 import { writeDocCode } from "../support/doc_code.ts";
 import { fencedBlocks } from "../support/fenced_blocks.ts";
 
@@ -21,7 +22,7 @@ Deno.test("the TypeScript in the pages type-checks", async () => {
     files.push(...opened.use(await writeDocCode(page)).files);
   }
   assert(files.length >= 3, `${files.length} blocks`);
-  const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+  const { success, stderr } = await createCommand(Deno.execPath(), {
     args: ["check", "--quiet", "--config", CONFIG, "--no-lock", ...files],
     env: { NO_COLOR: "1" },
   }).output();

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { createCommand } from "../../scripts/stack/create_command.ts";
 import {
   createProcessRecord,
   endLeftovers,
@@ -10,7 +11,7 @@ async function withRecorded(
   use: (file: string, id: number) => Promise<void>,
 ): Promise<void> {
   const file = await Deno.makeTempFile();
-  const child = new Deno.Command("sleep", { args: ["60"] }).spawn();
+  const child = createCommand("sleep", { args: ["60"] }).spawn();
   try {
     await createProcessRecord(file).set("sleeper", child.pid);
     await use(file, child.pid);

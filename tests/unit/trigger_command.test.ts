@@ -5,12 +5,13 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import Stripe from "stripe";
+import { createCommand } from "../../scripts/stack/create_command.ts";
 
 const SCRIPT = new URL("../../scripts/trigger.ts", import.meta.url).href;
 const SECRET = "whsec_of_this_test";
 
 async function trigger(...args: string[]) {
-  const output = await new Deno.Command(Deno.execPath(), {
+  const output = await createCommand(Deno.execPath(), {
     args: ["run", "-A", SCRIPT, ...args],
     // Set, so that supabase/functions/.env does not matter.
     env: {
