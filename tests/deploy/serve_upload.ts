@@ -64,7 +64,6 @@ export async function serveUpload(
     stopSignal: "SIGTERM",
   }, {
     onLog: () => {},
-    onProcess: () => Promise.resolve(),
     onUnexpectedEnd: () => {},
   });
   await service.start();
