@@ -11,6 +11,7 @@
  *
  * @module
  */
+import { abortOnEnd } from "./stack/abort_on_end.ts";
 import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "./stack/roles.ts";
 import { startStack } from "./stack/start_stack.ts";
 import { reportCatalogue } from "./test/catalogue_coverage.ts";
@@ -27,29 +28,53 @@ const WAITING_TESTS = ["tests/integration", "tests/catalogue"];
 const DEPLOYMENT_TESTS = ["tests/deploy", "tests/recipes", "tests/docs"];
 const PROVIDER_TESTS = ["tests/provider"];
 
+const INTERRUPTED = 130;
+
 if (import.meta.main) {
-  const results = Deno.args.length > 0
-    ? await testOnStack([{ name: "tests", files: Deno.args }], {})
-    : await testAll();
+  const ending = new AbortController();
+  await abortOnEnd(ending);
+  try {
+    Deno.exit(report(await test(Deno.args, ending.signal)));
+  } catch (error) {
+    if (!ending.signal.aborted) throw error;
+    console.log("\nInterrupted");
+    Deno.exit(INTERRUPTED);
+  }
+}
+
+function test(files: string[], signal: AbortSignal): Promise<StepResult[]> {
+  return files.length > 0
+    ? testOnStack([{ name: "tests", files }], { signal })
+    : testAll(signal);
+}
+
+/** Prints the sum, and returns the exit code. */
+function report(results: StepResult[]): number {
   const passed = results.reduce((sum, result) => sum + result.passed, 0);
   const failed = results.reduce((sum, result) => sum + result.failed, 0);
   console.log(`\n${passed} passed, ${failed} failed`);
-  Deno.exit(failed === 0 ? 0 : 1);
+  return failed === 0 ? 0 : 1;
 }
 
-async function testAll(): Promise<StepResult[]> {
+async function testAll(signal: AbortSignal): Promise<StepResult[]> {
   const results = [
-    await runStep("formatting", { args: ["fmt", "--check"] }),
-    await runStep("lint", { args: ["lint"] }),
-    await runStep("types", { args: ["check"] }),
-    await runStep("unit tests", { args: testArguments(["tests/unit"]) }),
-    ...await testInLanes(await edgeDenoPath()),
+    await runStep("formatting", { args: ["fmt", "--check"], signal }),
+    await runStep("lint", { args: ["lint"], signal }),
+    await runStep("types", { args: ["check"], signal }),
+    await runStep("unit tests", {
+      args: testArguments(["tests/unit"]),
+      signal,
+    }),
+    ...await testInLanes(await edgeDenoPath(), signal),
   ];
   const passed = results.flatMap(({ passedTests }) => passedTests);
   return [...results, reportCatalogue(passed)];
 }
 
-async function testInLanes(edgeDeno: string): Promise<StepResult[]> {
+async function testInLanes(
+  edgeDeno: string,
+  signal: AbortSignal,
+): Promise<StepResult[]> {
   const queue: Run[] = [
     { name: "SQL, properties and faults", files: BUSY_TESTS },
     { name: "integration and catalogue", files: WAITING_TESTS },
@@ -61,7 +86,11 @@ async function testInLanes(edgeDeno: string): Promise<StepResult[]> {
     { name: "deployment, recipes and pages", files: DEPLOYMENT_TESTS },
     { name: "import and reconcile", files: PROVIDER_TESTS },
   ];
-  const lanes = [1, 2].map(() => testOnStack(queue, { isBeside: true }));
+  const lanes = [1, 2].map(() =>
+    testOnStack(queue, { signal, isBeside: true })
+  );
+  // Each has to end, and to clean up, also where the other fails.
+  await Promise.allSettled(lanes);
   return (await Promise.all(lanes)).flat();
 }
 
@@ -70,44 +99,42 @@ type Run = { name: string; files: string[]; denoPath?: string };
 /** Takes what is to run out of a queue, and runs it against a stack of its own. */
 async function testOnStack(
   queue: Run[],
-  { isBeside = false }: { isBeside?: boolean },
+  { signal, isBeside = false }: { signal: AbortSignal; isBeside?: boolean },
 ): Promise<StepResult[]> {
+  await using opened = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
-  const stack = await startStack({
-    dataDir,
-    functions: false,
-    fsync: false,
-    onProgress: (text) => console.log(`stack: ${text}`),
+  opened.defer(() => Deno.remove(dataDir, { recursive: true }));
+  const stack = opened.use(
+    await startStack({
+      dataDir,
+      functions: false,
+      fsync: false,
+      signal,
+      onProgress: (text) => console.log(`stack: ${text}`),
+    }),
+  );
+  const legacy = await stack.createDatabase("legacy_default_privileges", {
+    sqlBefore: LEGACY_DEFAULT_PRIVILEGES_SQL,
   });
-  const interrupted = () => stack.stop().finally(() => Deno.exit(130));
-  Deno.addSignalListener("SIGINT", interrupted);
-  Deno.addSignalListener("SIGTERM", interrupted);
-  try {
-    const legacy = await stack.createDatabase("legacy_default_privileges", {
-      sqlBefore: LEGACY_DEFAULT_PRIVILEGES_SQL,
-    });
-    const results: StepResult[] = [];
-    for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
-      const { name, files, denoPath } = run;
-      results.push(
-        await runStep(name, {
-          isBeside,
-          args: testArguments(files),
-          env: {
-            TEST_DATABASE_URL: stack.dbUrl,
-            TEST_LEGACY_DATABASE_URL: legacy.url,
-            TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
-            TEST_API_URL: stack.urls.api,
-            TEST_FUNCTIONS_DENO: denoPath ?? Deno.execPath(),
-          },
-        }),
-      );
-    }
-    return results;
-  } finally {
-    await stack.stop();
-    await Deno.remove(dataDir, { recursive: true });
+  const results: StepResult[] = [];
+  for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
+    const { name, files, denoPath } = run;
+    results.push(
+      await runStep(name, {
+        isBeside,
+        signal,
+        args: testArguments(files),
+        env: {
+          TEST_DATABASE_URL: stack.dbUrl,
+          TEST_LEGACY_DATABASE_URL: legacy.url,
+          TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
+          TEST_API_URL: stack.urls.api,
+          TEST_FUNCTIONS_DENO: denoPath ?? Deno.execPath(),
+        },
+      }),
+    );
   }
+  return results;
 }
 
 function testArguments(files: string[]): string[] {

@@ -1,3 +1,5 @@
+import { spawnGuarded } from "../stack/spawn_guarded.ts";
+
 /** How many checks of a step passed and failed. */
 export interface StepResult {
   readonly passed: number;
@@ -22,26 +24,39 @@ const COLOURS = /\x1b\[[0-9;]*m/g;
  *
  * @param name Shown above the step's output.
  * @param options.env On top of the environment.
+ * @param options.signal Once aborted, it is ended.
  * @param options.isBeside Another step runs at the same time: what this one
  * prints comes in one piece, when it is done.
  */
 export async function runStep(
   name: string,
-  { args, env = {}, isBeside = false }: {
+  { args, signal, env = {}, isBeside = false }: {
     args: string[];
+    signal: AbortSignal;
     env?: Record<string, string>;
     isBeside?: boolean;
   },
 ): Promise<StepResult> {
+  signal.throwIfAborted();
   const started = performance.now();
   console.log(`\n== ${name}${isBeside ? ": started" : ""}`);
-  const child = new Deno.Command(Deno.execPath(), {
+  const { child, ended } = spawnGuarded({
+    command: Deno.execPath(),
     args,
-    env: { ...(Deno.stdout.isTerminal() ? { FORCE_COLOR: "1" } : {}), ...env },
-    stdin: "null",
-    stdout: "piped",
-    stderr: "inherit",
-  }).spawn();
+    stopSignal: "SIGTERM",
+    options: {
+      env: {
+        ...(Deno.stdout.isTerminal() ? { FORCE_COLOR: "1" } : {}),
+        ...env,
+      },
+      stdout: "piped",
+      stderr: "inherit",
+    },
+  });
+  function end() {
+    child.kill("SIGTERM");
+  }
+  signal.addEventListener("abort", end);
 
   let output = "";
   const decoder = new TextDecoder();
@@ -49,7 +64,9 @@ export async function runStep(
     if (!isBeside) await Deno.stdout.write(chunk);
     output += decoder.decode(chunk, { stream: true });
   }
-  const { success } = await child.status;
+  const { success } = await ended;
+  signal.removeEventListener("abort", end);
+  signal.throwIfAborted();
   if (isBeside) console.log(output.trimEnd());
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(`== ${name}: ${success ? "ok" : "FAILED"} (${seconds} s)`);

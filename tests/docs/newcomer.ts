@@ -6,6 +6,7 @@
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
 import { localKeys } from "../../scripts/stack/keys.ts";
 import { choosePorts } from "../../scripts/stack/ports.ts";
+import { spawnGuarded } from "../../scripts/stack/spawn_guarded.ts";
 import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
 import { waitUntil } from "../../scripts/stack/wait_until.ts";
 import { copyRepository } from "../support/copy_repository.ts";
@@ -79,38 +80,45 @@ export async function newcomer(): Promise<Newcomer> {
     if (/task (trigger|doctor)\b/.test(text) && !text.includes("--url")) {
       text += ` --url ${api}/functions/v1/billing-webhook`;
     }
-    return new Deno.Command("bash", {
+    return spawnGuarded({
+      command: "bash",
       args: ["-ec", text],
-      cwd: clone.path,
-      env,
-      clearEnv: true,
-      stdin: "null",
-      stdout: "piped",
-      stderr: "piped",
+      stopSignal: "SIGTERM",
+      options: {
+        cwd: clone.path,
+        env,
+        clearEnv: true,
+        stdout: "piped",
+        stderr: "piped",
+      },
     });
   }
 
   async function type(command: string) {
-    const { code, stdout, stderr } = await shell(command).output();
-    const decoder = new TextDecoder();
-    return { code, said: decoder.decode(stdout) + decoder.decode(stderr) };
+    const { child, ended } = shell(command);
+    const [{ code }, ...said] = await Promise.all([
+      ended,
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+    ]);
+    return { code, said: said.join("") };
   }
 
   async function start(command: string) {
-    const child = shell(command).spawn();
+    const { child, ended } = shell(command);
     let said = "";
     const read = [child.stdout, child.stderr].map(async (stream) => {
       for await (const text of stream.pipeThrough(new TextDecoderStream())) {
         said += text;
       }
     });
-    let ended = false;
-    const end = child.status.then(() => ended = true);
-    await waitUntil(() => ended || said.includes(READY), {
+    let isEnded = false;
+    const end = ended.then(() => isEnded = true);
+    await waitUntil(() => isEnded || said.includes(READY), {
       timeout: READY_WITHIN,
     });
     const stop = async () => {
-      if (!ended) child.kill("SIGINT");
+      if (!isEnded) child.kill("SIGINT");
       await Promise.all([end, ...read]);
     };
     if (!said.includes(READY)) {
