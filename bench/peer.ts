@@ -1,6 +1,6 @@
-import { createCommand } from "../scripts/stack/create_command.ts";
 import { freePort } from "../tests/support/free_port.ts";
 import { isListening } from "../scripts/stack/is_listening.ts";
+import { spawnGuarded } from "../scripts/stack/spawn_guarded.ts";
 import { waitUntil } from "../scripts/stack/wait_until.ts";
 import { SECRET } from "./targets.ts";
 
@@ -17,16 +17,20 @@ export async function servePeer(
   databaseUrl: string,
 ): Promise<Peer> {
   const port = freePort();
-  const child = createCommand(Deno.execPath(), {
+  const { child, ended } = spawnGuarded({
+    command: Deno.execPath(),
     args: [
       ...["serve", "--quiet", "-A", "--no-check", "--no-config", "--no-lock"],
       ...["--import-map", "bench/peers/import_map.json"],
       ...["--host", "127.0.0.1", "--port", String(port), entry],
     ],
-    env: { DATABASE_URL: databaseUrl, STRIPE_WEBHOOK_SECRET: SECRET },
-    stdout: "null",
-    stderr: "inherit",
-  }).spawn();
+    stopSignal: "SIGTERM",
+    options: {
+      env: { DATABASE_URL: databaseUrl, STRIPE_WEBHOOK_SECRET: SECRET },
+      stdout: "null",
+      stderr: "inherit",
+    },
+  });
   const isUp = await waitUntil(() => isListening(port), {
     timeout: READY_WITHIN,
   });
@@ -35,7 +39,7 @@ export async function servePeer(
     port,
     async [Symbol.asyncDispose]() {
       child.kill("SIGTERM");
-      await child.status;
+      await ended;
     },
   };
 }

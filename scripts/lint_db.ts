@@ -82,7 +82,6 @@ async function lintDatabase(): Promise<void> {
   const { db: port } = await choosePorts({});
   const server = createService(postgresService(place, { port, fsync: false }), {
     onLog: () => {},
-    onProcess: () => Promise.resolve(),
     onUnexpectedEnd: console.error,
   });
   opened.defer(server.stop);

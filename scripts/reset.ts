@@ -5,7 +5,6 @@
  * @module
  */
 import { endLeftoverPostgres } from "./stack/postgres.ts";
-import { endLeftovers } from "./stack/leftovers.ts";
 import { isThere } from "./stack/is_there.ts";
 import { parseStartArguments, RESET_USAGE } from "./stack/start_arguments.ts";
 import {
@@ -29,9 +28,7 @@ async function reset(): Promise<void> {
   const path = wanted.dataDir ?? await defaultStateFolder();
   if (!await isThere(path)) return console.log(`Nothing is kept in ${path}`);
   const folder = await openStateFolder(path);
-  const onProgress = console.log;
-  await endLeftovers(folder.processes, { onProgress });
-  await endLeftoverPostgres(folder.database, { onProgress });
+  await endLeftoverPostgres(folder.database, { onProgress: console.log });
   await emptyStateFolder(folder);
   console.log(`Emptied ${path}`);
 }

@@ -4,13 +4,15 @@
  *
  * @module
  */
-import { print } from "./common/print.ts";
+import { printable } from "./common/print.ts";
+import { abortOnEnd } from "./stack/abort_on_end.ts";
 import { announcement } from "./stack/announcement.ts";
 import {
   type Environment,
   functionEnvironment,
   readEnvFile,
 } from "./stack/environment.ts";
+import { createLineWriter } from "./stack/line_writer.ts";
 import {
   hasChannel,
   startNotificationReceiver,
@@ -22,16 +24,23 @@ import {
 } from "./stack/start_arguments.ts";
 import { startStack } from "./stack/start_stack.ts";
 import { defaultStateFolder } from "./stack/state_folder.ts";
-import { watchLauncher } from "./stack/watch_launcher.ts";
 import { startWorkerTimer } from "./stack/worker_timer.ts";
+
+/** For the last lines, at the end. */
+const FLUSH_WITHIN_MS = 1_000;
 
 if (import.meta.main) Deno.exit(await main(Deno.args, Deno.env.toObject()));
 
 async function main(args: string[], env: Environment): Promise<number> {
+  const ending = new AbortController();
+  // A terminal or pipe that nobody reads must not hold the gateway up, which
+  // is in this process.
+  const output = createLineWriter(Deno.stdout, () => ending.abort());
+  const errors = createLineWriter(Deno.stderr, () => ending.abort());
   try {
     const wanted = parseStartArguments(args, env);
     if (wanted.help) {
-      console.log(START_USAGE);
+      output.print(START_USAGE);
       return 0;
     }
     if (Deno.build.os === "windows") {
@@ -39,31 +48,32 @@ async function main(args: string[], env: Environment): Promise<number> {
         'Cannot start on Windows: use WSL, or Docker and "supabase start".',
       );
     }
-    return await run(wanted, env);
+    await abortOnEnd(ending);
+    return await run(wanted, { env, ending, print: output.print });
   } catch (error) {
-    console.error((error as Error).message);
+    errors.print((error as Error).message);
     return 1;
+  } finally {
+    await Promise.all(
+      [output, errors].map((one) => one.flush({ withinMs: FLUSH_WITHIN_MS })),
+    );
   }
 }
 
-async function run(wanted: StartArguments, env: Environment): Promise<number> {
-  const ending = new AbortController();
-  function end() {
-    ending.abort();
-  }
-
-  // One Ctrl-C arrives twice: from the terminal, and from `deno task`.
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-    Deno.addSignalListener(signal, end);
-  }
-  await watchLauncher(env, end);
-
+async function run(
+  wanted: StartArguments,
+  { env, ending, print }: {
+    env: Environment;
+    ending: AbortController;
+    print: (line: string) => void;
+  },
+): Promise<number> {
   const settings = functionEnvironment(env, await readEnvFile());
   const dataDir = wanted.dataDir ?? await defaultStateFolder();
   const begin = performance.now();
   const early: string[] = []; // log lines, kept until all is up
   let log: (line: string) => void = (line) => early.push(line);
-  console.log("Starting the local stack");
+  print("Starting the local stack");
   try {
     await using receiver = hasChannel(settings)
       ? undefined
@@ -73,7 +83,7 @@ async function run(wanted: StartArguments, env: Environment): Promise<number> {
       ports: wanted.ports,
       env: { ...settings, ...receiver?.env },
       signal: ending.signal,
-      onProgress: (text) => console.log(`  ${text}`),
+      onProgress: (text) => print(`  ${text}`),
       onLog: ({ source, text }) => {
         if (/^(webhook|worker)$/.test(source)) log(`[${source}] ${text}`);
       },
@@ -82,22 +92,22 @@ async function run(wanted: StartArguments, env: Environment): Promise<number> {
       secretKey: stack.keys.secret,
     });
     const seconds = ((performance.now() - begin) / 1000).toFixed(1);
-    console.log(`Ready after ${seconds} s\n`);
-    console.log(announcement(stack, {
+    print(`Ready after ${seconds} s\n`);
+    print(announcement(stack, {
       env: settings,
       dataDir,
       isUsual: wanted.dataDir === undefined,
       run: runnerOf(env),
     }));
-    for (const line of early) print(line);
-    log = print;
+    log = (line) => print(printable(line));
+    for (const line of early) log(line);
 
     const reason = await Promise.race([stack.failed, aborted(ending.signal)]);
-    console.log(reason ? `Cannot go on: ${reason}` : "Stopping");
+    print(reason ? `Cannot go on: ${reason}` : "Stopping");
     return reason ? 1 : 0;
   } catch (error) {
     if (!ending.signal.aborted) throw error;
-    console.log("Stopped before it was ready");
+    print("Stopped before it was ready");
     return 0;
   }
 }

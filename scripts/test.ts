@@ -11,6 +11,7 @@
  * @module
  */
 import { fileURLToPath } from "node:url";
+import { abortOnEnd } from "./stack/abort_on_end.ts";
 import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "./stack/roles.ts";
 import { startStack } from "./stack/start_stack.ts";
 import { reportCatalogue } from "./test/catalogue_coverage.ts";
@@ -37,7 +38,11 @@ const WAITING_TESTS = ["tests/integration", "tests/catalogue"];
 const DEPLOYMENT_TESTS = ["tests/deploy", "tests/recipes", "tests/docs"];
 const PROVIDER_TESTS = ["tests/provider"];
 
+const INTERRUPTED = 130;
+
 if (import.meta.main) {
+  const ending = new AbortController();
+  await abortOnEnd(ending);
   try {
     const args = parseTestArguments(Deno.args, { root: ROOT });
     if (args === null) {
@@ -45,42 +50,57 @@ if (import.meta.main) {
       Deno.exit(0);
     }
     const results = args.paths.length > 0
-      ? await testNamed(args)
-      : await testAll();
-    const passed = results.reduce((sum, result) => sum + result.passed, 0);
-    const failed = results.reduce((sum, result) => sum + result.failed, 0);
-    console.log(`\n${passed} passed, ${failed} failed`);
-    Deno.exit(failed === 0 && passed > 0 ? 0 : 1);
+      ? await testNamed(args, ending.signal)
+      : await testAll(ending.signal);
+    Deno.exit(report(results));
   } catch (error) {
+    if (ending.signal.aborted) {
+      console.log("\nInterrupted");
+      Deno.exit(INTERRUPTED);
+    }
     console.error((error as Error).message);
     if (error instanceof UsageError) console.error("See --help.");
     Deno.exit(error instanceof UsageError ? 2 : 1);
   }
 }
 
-async function testNamed(args: TestArguments): Promise<StepResult[]> {
+/** Prints the sum, and returns the exit code. */
+function report(results: StepResult[]): number {
+  const passed = results.reduce((sum, result) => sum + result.passed, 0);
+  const failed = results.reduce((sum, result) => sum + result.failed, 0);
+  console.log(`\n${passed} passed, ${failed} failed`);
+  return failed === 0 && passed > 0 ? 0 : 1;
+}
+
+async function testNamed(
+  args: TestArguments,
+  signal: AbortSignal,
+): Promise<StepResult[]> {
   const { withoutStack, onStack, needsDownloads } = namedRuns(args);
   if (needsDownloads) await downloadForTests();
   const results: StepResult[] = [];
-  for (const run of withoutStack) results.push(await runTests(run));
+  for (const run of withoutStack) results.push(await runTests(run, { signal }));
   return onStack.length === 0
     ? results
-    : [...results, ...await testOnStack([...onStack])];
+    : [...results, ...await testOnStack([...onStack], { signal })];
 }
 
-async function testAll(): Promise<StepResult[]> {
+async function testAll(signal: AbortSignal): Promise<StepResult[]> {
   const results = [
-    await runStep("formatting", { args: ["fmt", "--check"] }),
-    await runStep("lint", { args: ["lint"] }),
-    await runStep("types", { args: ["check"] }),
-    await runTests({ name: "unit tests", files: ["tests/unit"] }),
-    ...await testInLanes(await downloadForTests()),
+    await runStep("formatting", { args: ["fmt", "--check"], signal }),
+    await runStep("lint", { args: ["lint"], signal }),
+    await runStep("types", { args: ["check"], signal }),
+    await runTests({ name: "unit tests", files: ["tests/unit"] }, { signal }),
+    ...await testInLanes(await downloadForTests(), signal),
   ];
   const passed = results.flatMap(({ passedTests }) => passedTests);
   return [...results, reportCatalogue(passed)];
 }
 
-async function testInLanes(edgeDeno: string): Promise<StepResult[]> {
+async function testInLanes(
+  edgeDeno: string,
+  signal: AbortSignal,
+): Promise<StepResult[]> {
   const queue: Run[] = [
     { name: "SQL, properties and faults", files: BUSY_TESTS },
     { name: "integration and catalogue", files: WAITING_TESTS },
@@ -92,60 +112,64 @@ async function testInLanes(edgeDeno: string): Promise<StepResult[]> {
     { name: "deployment, recipes and pages", files: DEPLOYMENT_TESTS },
     { name: "import and reconcile", files: PROVIDER_TESTS },
   ];
-  const lanes = [1, 2].map(() => testOnStack(queue, { isBeside: true }));
+  const lanes = [1, 2].map(() =>
+    testOnStack(queue, { signal, isBeside: true })
+  );
+  // Each has to end, and to clean up, also where the other fails.
+  await Promise.allSettled(lanes);
   return (await Promise.all(lanes)).flat();
 }
 
 /** Takes what is to run out of a queue, and runs it against a stack of its own. */
 async function testOnStack(
   queue: Run[],
-  { isBeside = false }: { isBeside?: boolean } = {},
+  { signal, isBeside = false }: { signal: AbortSignal; isBeside?: boolean },
 ): Promise<StepResult[]> {
+  await using opened = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
-  const stack = await startStack({
-    dataDir,
-    functions: false,
-    fsync: false,
-    onProgress: (text) => console.log(`stack: ${text}`),
+  opened.defer(() => Deno.remove(dataDir, { recursive: true }));
+  const stack = opened.use(
+    await startStack({
+      dataDir,
+      functions: false,
+      fsync: false,
+      signal,
+      onProgress: (text) => console.log(`stack: ${text}`),
+    }),
+  );
+  const legacy = await stack.createDatabase("legacy_default_privileges", {
+    sqlBefore: LEGACY_DEFAULT_PRIVILEGES_SQL,
   });
-  const interrupted = () => stack.stop().finally(() => Deno.exit(130));
-  Deno.addSignalListener("SIGINT", interrupted);
-  Deno.addSignalListener("SIGTERM", interrupted);
-  try {
-    const legacy = await stack.createDatabase("legacy_default_privileges", {
-      sqlBefore: LEGACY_DEFAULT_PRIVILEGES_SQL,
-    });
-    const results: StepResult[] = [];
-    for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
-      results.push(
-        await runTests(run, {
-          isBeside,
-          env: {
-            TEST_DATABASE_URL: stack.dbUrl,
-            TEST_LEGACY_DATABASE_URL: legacy.url,
-            TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
-            TEST_API_URL: stack.urls.api,
-            TEST_FUNCTIONS_DENO: run.denoPath ?? Deno.execPath(),
-          },
-        }),
-      );
-    }
-    return results;
-  } finally {
-    await stack.stop();
-    await Deno.remove(dataDir, { recursive: true });
+  const results: StepResult[] = [];
+  for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
+    results.push(
+      await runTests(run, {
+        isBeside,
+        signal,
+        env: {
+          TEST_DATABASE_URL: stack.dbUrl,
+          TEST_LEGACY_DATABASE_URL: legacy.url,
+          TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
+          TEST_API_URL: stack.urls.api,
+          TEST_FUNCTIONS_DENO: run.denoPath ?? Deno.execPath(),
+        },
+      }),
+    );
   }
+  return results;
 }
 
 function runTests(
   { name, files, filter }: Run,
-  { env = {}, isBeside = false }: {
+  { signal, env = {}, isBeside = false }: {
+    signal: AbortSignal;
     env?: Record<string, string>;
     isBeside?: boolean;
-  } = {},
+  },
 ): Promise<StepResult> {
   return runStep(name, {
     isBeside,
+    signal,
     testsOf: files,
     args: [
       ...["test", "--allow-all", "--no-check", "--cached-only"],

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { SystemUser } from "./database_user.ts";
-import { endProcess } from "./leftovers.ts";
+import { endProcess } from "./end_process.ts";
 import { lookUpProcess } from "./process_table.ts";
 import type { ServiceSpec } from "./service.ts";
 

@@ -1,5 +1,5 @@
-import { createCommand } from "./create_command.ts";
 import type { Environment } from "./environment.ts";
+import { spawnGuarded } from "./spawn_guarded.ts";
 
 /** A command that does its work and ends. */
 export type Tool = {
@@ -24,28 +24,32 @@ export async function runTool(
   signal?: AbortSignal,
 ): Promise<string> {
   signal?.throwIfAborted();
-  const child = createCommand(tool.command, {
+  const { child, ended } = spawnGuarded({
+    command: tool.command,
     args: tool.args,
-    env: tool.env,
-    clearEnv: true,
-    cwd: tool.cwd,
-    ...tool.user,
-    // Ctrl-C at the terminal is for this process alone, which then ends it.
-    detached: true,
-    stdin: "null",
-    stdout: "piped",
-    stderr: "piped",
-  }).spawn();
+    stopSignal: "SIGTERM",
+    options: {
+      env: tool.env,
+      clearEnv: true,
+      cwd: tool.cwd,
+      ...tool.user,
+      stdout: "piped",
+      stderr: "piped",
+    },
+  });
   function end() {
     child.kill("SIGTERM");
   }
   signal?.addEventListener("abort", end);
-  const { success, code, stdout, stderr } = await child.output();
+  const [{ success, code }, stdout, stderr] = await Promise.all([
+    ended,
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
   signal?.removeEventListener("abort", end);
   signal?.throwIfAborted();
-  const decoder = new TextDecoder();
-  if (success) return decoder.decode(stdout);
-  const said = `${decoder.decode(stdout)}\n${decoder.decode(stderr)}`.trim();
+  if (success) return stdout;
+  const said = `${stdout}\n${stderr}`.trim();
   throw new Error(
     `Cannot ${tool.purpose}: the command ended with code ${code}.\n${said}`,
   );

@@ -1,7 +1,7 @@
-import { createCommand } from "./create_command.ts";
 import type { Environment } from "./environment.ts";
 import { childrenOf, lookUpProcess } from "./process_table.ts";
 import { readLines } from "./read_lines.ts";
+import { type GuardedProcess, spawnGuarded } from "./spawn_guarded.ts";
 import { waitUntil } from "./wait_until.ts";
 
 /** How to run one part of the stack. */
@@ -21,8 +21,6 @@ export type ServiceSpec = {
 /** What a service tells the stack. */
 export type ServiceObserver = {
   onLog: (line: { source: string; text: string }) => void;
-  /** It runs, under this id; or it runs no more. */
-  onProcess: (name: string, processId: number | undefined) => Promise<void>;
   /** It ended and nobody had asked it to: the text says how. */
   onUnexpectedEnd: (text: string) => void;
 };
@@ -55,18 +53,17 @@ export function createService(
     observer.onLog({ source: spec.name, text });
   }
 
-  async function watch(child: Deno.ChildProcess) {
+  async function watch({ child, ended }: GuardedProcess) {
     const output = Promise.all([
       readLines(child.stdout, onLine),
       readLines(child.stderr, onLine),
     ]);
     let isRead = false;
     output.then(() => isRead = true);
-    const { code, signal } = await child.status;
+    const { code, signal } = await ended;
     running = undefined;
     // Children that outlive it, such as a busy backend, hold the pipes open.
     await waitUntil(() => isRead, { timeout: 500 });
-    await observer.onProcess(spec.name, undefined);
     if (!wanted) return;
     wanted = false;
     observer.onUnexpectedEnd(
@@ -80,22 +77,22 @@ export function createService(
   async function start(signal?: AbortSignal) {
     signal?.throwIfAborted();
     lastLines = [];
-    const child = createCommand(spec.command, {
+    const process = spawnGuarded({
+      command: spec.command,
       args: spec.args,
-      env: spec.env,
-      clearEnv: true,
-      cwd: spec.cwd,
-      ...spec.user,
-      // Ctrl-C at the terminal must not reach it: the stack stops its parts
-      // in order.
-      detached: true,
-      stdin: "null",
-      stdout: "piped",
-      stderr: "piped",
-    }).spawn();
-    const ended = watch(child);
+      stopSignal: spec.stopSignal,
+      options: {
+        env: spec.env,
+        clearEnv: true,
+        cwd: spec.cwd,
+        ...spec.user,
+        stdout: "piped",
+        stderr: "piped",
+      },
+    });
+    const { child } = process;
+    const ended = watch(process);
     running = { child, ended };
-    await observer.onProcess(spec.name, child.pid);
     const isUp = await waitUntil(
       async () => running === undefined || await spec.isReady(child.pid),
       { timeout: READY_WITHIN, ...(signal && { signal }) },

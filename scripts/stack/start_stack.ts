@@ -4,7 +4,6 @@ import { createFunctionGroup } from "./function_group.ts";
 import { startGateway } from "./gateway.ts";
 import { initializeDatabase } from "./initialize_database.ts";
 import { localKeys } from "./keys.ts";
-import { createProcessRecord, endLeftovers } from "./leftovers.ts";
 import { applyMigrations } from "./migrate.ts";
 import { platformEnvironment } from "./platform_environment.ts";
 import { choosePorts } from "./ports.ts";
@@ -38,7 +37,6 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   const folder = await openStateFolder(options.dataDir);
   running.defer(folder.close);
-  await endLeftovers(folder.processes, { onProgress });
   const place = {
     binaries: await copyPostgresBinaries(folder.binaries),
     data: folder.database,
@@ -48,17 +46,11 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const ports = await choosePorts(options.ports ?? {});
   const postgrestCommand = await findPostgrest(toolEnvironment()["PATH"] ?? "");
 
-  const record = createProcessRecord(folder.processes);
-  const observer: ServiceObserver = {
-    onLog,
-    onProcess: record.set,
-    onUnexpectedEnd: failed.resolve,
-  };
+  const observer: ServiceObserver = { onLog, onUnexpectedEnd: failed.resolve };
 
   const postgres = createService(
     postgresService(place, { port: ports.db, fsync: options.fsync ?? true }),
-    // Its own postmaster.pid is the record.
-    { ...observer, onProcess: () => Promise.resolve() },
+    observer,
   );
   await step("Postgres 17 runs", async () => {
     await initializeDatabase(place, signal);

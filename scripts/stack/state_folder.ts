@@ -4,14 +4,13 @@ import { fileURLToPath } from "node:url";
 const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 
 const LOCK = "lock";
-const OWN_NAMES = /^(binaries|cli|database|lock|processes)(\.|$)/;
+const OWN_NAMES = /^(binaries|cli|database|lock)(\.|$)/;
 
 /** The places in a state folder. Nothing else in it is ours. */
 export type StateFolder = {
   path: string;
   binaries: string;
   database: string;
-  processes: string;
   /** The Supabase CLI's own notes, kept out of the user's home. */
   cli: string;
   /** Gives the folder up for others to use. */
@@ -60,7 +59,6 @@ export async function openStateFolder(given: string): Promise<StateFolder> {
     path,
     binaries: join(path, "binaries"),
     database: join(path, "database"),
-    processes: join(path, "processes.json"),
     cli: join(path, "cli"),
     close: () => lock.close(),
   };

@@ -1,4 +1,4 @@
-import { createCommand } from "../stack/create_command.ts";
+import { spawnGuarded } from "../stack/spawn_guarded.ts";
 import { withoutTests } from "./without_tests.ts";
 
 /** How many checks of a step passed and failed. */
@@ -31,27 +31,40 @@ const COLOURS = /\x1b\[[0-9;]*m/g;
  * @param name Shown above the step's output.
  * @param options.testsOf The files and folders whose tests have to run.
  * @param options.env On top of the environment.
+ * @param options.signal Once aborted, it is ended.
  * @param options.isBeside Another step runs at the same time: what this one
  * prints comes in one piece, when it is done.
  */
 export async function runStep(
   name: string,
-  { args, testsOf = [], env = {}, isBeside = false }: {
+  { args, signal, testsOf = [], env = {}, isBeside = false }: {
     args: string[];
+    signal: AbortSignal;
     testsOf?: readonly string[];
     env?: Record<string, string>;
     isBeside?: boolean;
   },
 ): Promise<StepResult> {
+  signal.throwIfAborted();
   const started = performance.now();
   console.log(`\n== ${name}${isBeside ? ": started" : ""}`);
-  const child = createCommand(Deno.execPath(), {
+  const { child, ended } = spawnGuarded({
+    command: Deno.execPath(),
     args,
-    env: { ...(Deno.stdout.isTerminal() ? { FORCE_COLOR: "1" } : {}), ...env },
-    stdin: "null",
-    stdout: "piped",
-    stderr: "inherit",
-  }).spawn();
+    stopSignal: "SIGTERM",
+    options: {
+      env: {
+        ...(Deno.stdout.isTerminal() ? { FORCE_COLOR: "1" } : {}),
+        ...env,
+      },
+      stdout: "piped",
+      stderr: "inherit",
+    },
+  });
+  function end() {
+    child.kill("SIGTERM");
+  }
+  signal.addEventListener("abort", end);
 
   let output = "";
   const decoder = new TextDecoder();
@@ -59,7 +72,9 @@ export async function runStep(
     if (!isBeside) await Deno.stdout.write(chunk);
     output += decoder.decode(chunk, { stream: true });
   }
-  const { success } = await child.status;
+  const { success } = await ended;
+  signal.removeEventListener("abort", end);
+  signal.throwIfAborted();
   if (isBeside) console.log(output.trimEnd());
   const plain = output.replaceAll(COLOURS, "")
     .replaceAll(OUTPUT_OF_TEST, "");

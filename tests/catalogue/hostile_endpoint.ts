@@ -44,11 +44,13 @@ let elsewhere = "";
 export async function startHostileEndpoint(): Promise<
   HostileEndpoint & AsyncDisposable
 > {
+  await using opened = new AsyncDisposableStack();
   const sql = connect();
-  const endpoint = startNotifiedEndpoint();
-  const other = startNotifiedEndpoint();
+  opened.defer(() => sql.end());
+  const endpoint = opened.use(startNotifiedEndpoint());
+  const other = opened.use(startNotifiedEndpoint());
   elsewhere = other.env.NOTIFICATION_URL ?? "";
-  const worker = await startWorker(endpoint.env);
+  const worker = opened.use(await startWorker(endpoint.env));
   const names = Object.keys(ANSWERS);
   const events = await oweNotifications(sql, { count: names.length });
   endpoint.answerWith(({ eventId }) =>
@@ -73,16 +75,8 @@ export async function startHostileEndpoint(): Promise<
   // What goes wrong is told by the test that awaits them.
   seen.catch(() => {});
   figures.catch(() => {});
-  return {
-    seen,
-    figures,
-    [Symbol.asyncDispose]: async () => {
-      await worker[Symbol.asyncDispose]();
-      await endpoint[Symbol.asyncDispose]();
-      await other[Symbol.asyncDispose]();
-      await sql.end();
-    },
-  };
+  const owned = opened.move();
+  return { seen, figures, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
 function redirect(status: number): Response {

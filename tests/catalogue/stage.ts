@@ -65,7 +65,10 @@ export function endpoints({ stripe, hex, standard }: Stage): Endpoint[] {
 
 /** Starts all of it. There are three schemes and two providers in a receiver. */
 export async function openStage(): Promise<Stage> {
-  const faultyApi = await startFaultyApi();
+  await using opened = new AsyncDisposableStack();
+  const sql = connect();
+  opened.defer(() => sql.end());
+  const faultyApi = opened.use(await startFaultyApi());
   const [first, second, behindFaults] = await Promise.all([
     startReceiver({
       env: {
@@ -86,10 +89,11 @@ export async function openStage(): Promise<Stage> {
       },
     }),
   ]);
-  const sql = connect();
-  const gateway = await gatewayTo(first);
-  const trickle = await startTrickle();
-  const hostileEndpoint = await startHostileEndpoint();
+  for (const receiver of [first, second, behindFaults]) opened.use(receiver);
+  const gateway = opened.use(await gatewayTo(first));
+  const trickle = opened.use(await startTrickle());
+  const hostileEndpoint = opened.use(await startHostileEndpoint());
+  const owned = opened.move();
   return {
     sql,
     stripe: stripeEndpoint(first),
@@ -106,16 +110,7 @@ export async function openStage(): Promise<Stage> {
     gatewayUrl: gateway.url,
     trickle,
     hostileEndpoint,
-    [Symbol.asyncDispose]: async () => {
-      await hostileEndpoint[Symbol.asyncDispose]();
-      await trickle[Symbol.asyncDispose]();
-      await gateway[Symbol.asyncDispose]();
-      await Promise.all(
-        [first, second, behindFaults].map((one) => one[Symbol.asyncDispose]()),
-      );
-      await faultyApi[Symbol.asyncDispose]();
-      await sql.end();
-    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
 

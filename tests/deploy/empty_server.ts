@@ -26,7 +26,6 @@ export async function startEmptyServer(): Promise<EmptyServer> {
   const port = freePort();
   const server = createService(postgresService(place, { port, fsync: false }), {
     onLog: () => {},
-    onProcess: () => Promise.resolve(),
     onUnexpectedEnd: console.error,
   });
   opened.defer(server.stop);

@@ -55,7 +55,6 @@ export async function serveUpload(
     stopSignal: "SIGTERM",
   }, {
     onLog: () => {},
-    onProcess: () => Promise.resolve(),
     onUnexpectedEnd: () => {},
   });
   await service.start();

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { createCommand } from "../../scripts/stack/create_command.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
 import { localKeys } from "../../scripts/stack/keys.ts";
 import { choosePorts } from "../../scripts/stack/ports.ts";
+import { spawnGuarded } from "../../scripts/stack/spawn_guarded.ts";
 import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
 import { waitUntil } from "../../scripts/stack/wait_until.ts";
 import { copyRepository } from "../support/copy_repository.ts";
@@ -46,6 +46,7 @@ export async function newcomer(): Promise<Newcomer> {
   // Where `reset` was typed, it is gone already.
   opened.defer(() => Deno.remove(data, { recursive: true }).catch(() => {}));
   await makeTools(tools);
+  const typedInput = `${tools}/typed`;
 
   const ports = await choosePorts({});
   const api = `http://127.0.0.1:${ports.api}`;
@@ -80,41 +81,47 @@ export async function newcomer(): Promise<Newcomer> {
     if (/task (trigger|doctor)\b/.test(text) && !text.includes("--url")) {
       text += ` --url ${api}/functions/v1/billing-webhook`;
     }
-    return createCommand("bash", {
-      args: ["-ec", text],
-      cwd: clone.path,
-      env,
-      clearEnv: true,
-      stdin: "piped",
-      stdout: "piped",
-      stderr: "piped",
+    return spawnGuarded({
+      command: "bash",
+      args: ["-ec", `exec < '${typedInput}'\n${text}`],
+      stopSignal: "SIGTERM",
+      options: {
+        cwd: clone.path,
+        env,
+        clearEnv: true,
+        stdout: "piped",
+        stderr: "piped",
+      },
     });
   }
 
   async function type(command: string, input = "") {
-    const child = shell(command).spawn();
-    await new Blob([input]).stream().pipeTo(child.stdin).catch(() => {});
-    const { code, stdout, stderr } = await child.output();
-    const decoder = new TextDecoder();
-    return { code, said: decoder.decode(stdout) + decoder.decode(stderr) };
+    await Deno.writeTextFile(typedInput, input);
+    const { child, ended } = shell(command);
+    const [{ code }, ...said] = await Promise.all([
+      ended,
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+    ]);
+    return { code, said: said.join("") };
   }
 
   async function start(command: string) {
-    const child = shell(command).spawn();
-    await child.stdin.close();
+    await Deno.writeTextFile(typedInput, "");
+    const { child, ended } = shell(command);
     let said = "";
     const read = [child.stdout, child.stderr].map(async (stream) => {
       for await (const text of stream.pipeThrough(new TextDecoderStream())) {
         said += text;
       }
     });
-    let ended = false;
-    const end = child.status.then(() => ended = true);
-    await waitUntil(() => ended || said.includes(READY), {
+    let isEnded = false;
+    const end = ended.then(() => isEnded = true);
+    await waitUntil(() => isEnded || said.includes(READY), {
       timeout: READY_WITHIN,
     });
     const stop = async () => {
-      if (!ended) child.kill("SIGINT");
+      if (!isEnded) child.kill("SIGINT");
       await Promise.all([end, ...read]);
     };
     if (!said.includes(READY)) {

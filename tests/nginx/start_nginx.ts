@@ -80,7 +80,6 @@ export async function startNginx(
     stopSignal: "SIGTERM",
   }, {
     onLog: ({ text }) => lines.push(text),
-    onProcess: () => Promise.resolve(),
     onUnexpectedEnd: (text) => lines.push(text),
   });
   opened.defer(service.stop);

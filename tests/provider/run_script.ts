@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { createCommand } from "../../scripts/stack/create_command.ts";
+import { spawnGuarded } from "../../scripts/stack/spawn_guarded.ts";
 import { setting } from "../support/test_environment.ts";
 import { TEST_API_KEY } from "./provider_api.ts";
 
@@ -26,28 +26,32 @@ export function startScript(
   { args, env = {} }: { args: string[]; env?: Record<string, string> },
 ): RunningScript {
   const script = new URL(`../../scripts/${name}.ts`, import.meta.url).href;
-  const process = createCommand(Deno.execPath(), {
+  const { child, ended } = spawnGuarded({
+    command: Deno.execPath(),
     args: ["run", "-A", "--no-check", script, ...args],
-    stdout: "piped",
-    stderr: "piped",
-    env: {
-      STRIPE_API_KEY: TEST_API_KEY,
-      SUPABASE_URL: setting("TEST_API_URL"),
-      SUPABASE_SECRET_KEY: "",
-      // Set, so that supabase/functions/.env does not matter.
-      UNMAPPED_SUBSCRIPTIONS: "fail",
-      ...env,
+    stopSignal: "SIGTERM",
+    options: {
+      stdout: "piped",
+      stderr: "piped",
+      env: {
+        STRIPE_API_KEY: TEST_API_KEY,
+        SUPABASE_URL: setting("TEST_API_URL"),
+        SUPABASE_SECRET_KEY: "",
+        // Set, so that supabase/functions/.env does not matter.
+        UNMAPPED_SUBSCRIPTIONS: "fail",
+        ...env,
+      },
     },
-  }).spawn();
-  const decoder = new TextDecoder();
-  return {
-    result: process.output().then(({ code, stdout, stderr }) => ({
-      code,
-      out: decoder.decode(stdout),
-      err: decoder.decode(stderr),
-    })),
-    kill: (signal) => process.kill(signal),
-  };
+  });
+  async function finish() {
+    const [{ code }, out, err] = await Promise.all([
+      ended,
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+    ]);
+    return { code, out, err };
+  }
+  return { result: finish(), kill: (signal) => child.kill(signal) };
 }
 
 /** Runs one to its end. */

@@ -33,7 +33,10 @@ export interface Answer {
 export async function deliver(
   url: string,
   body: object | string | Uint8Array<ArrayBuffer>,
-  { provider = "a" }: { provider?: ProviderName } = {},
+  { provider = "a", signal = null }: {
+    provider?: ProviderName;
+    signal?: AbortSignal | null;
+  } = {},
 ): Promise<Answer> {
   const bytes = typeof body === "string" || body instanceof Uint8Array
     ? body
@@ -42,7 +45,7 @@ export async function deliver(
     ...DEFAULTS[provider],
     body: bytes,
   });
-  return await post(url, { headers, body: bytes });
+  return await post(url, { headers, body: bytes, signal });
 }
 
 /** Sends a request and reads its answer to the end. */

@@ -66,7 +66,6 @@ export async function serveFunction(
   if (spec === undefined) throw new Error(`There is no function ${name}`);
   const service = createService(spec, {
     onLog: ({ text }) => lines.push(text),
-    onProcess: () => Promise.resolve(),
     onUnexpectedEnd: (text) => lines.push(text),
   });
   await service.start();

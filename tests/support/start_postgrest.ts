@@ -32,7 +32,6 @@ export async function startPostgrest(databaseUrl: string): Promise<Postgrest> {
     env: { ...spec.env, PGRST_DB_URI: login.href },
   }, {
     onLog() {},
-    onProcess: () => Promise.resolve(),
     onUnexpectedEnd: console.error,
   });
   await service.start();

@@ -5,7 +5,7 @@ import { lookUpProcess } from "../../scripts/stack/process_table.ts";
 /** A service that runs a script, with what it tells. */
 function scriptService(script: string) {
   const lines: string[] = [];
-  const processes: (number | undefined)[] = [];
+  let id = NaN;
   const ended = Promise.withResolvers<string>();
   const service = createService({
     name: "script",
@@ -13,27 +13,27 @@ function scriptService(script: string) {
     args: ["eval", script],
     env: { NO_COLOR: "1" },
     cwd: Deno.cwd(),
-    isReady: () => lines.includes("ready"),
+    isReady: (processId) => {
+      id = processId;
+      return lines.includes("ready");
+    },
     stopSignal: "SIGTERM",
   }, {
     onLog: ({ text }) => lines.push(text),
-    onProcess: (_name, id) => Promise.resolve(void processes.push(id)),
     onUnexpectedEnd: ended.resolve,
   });
-  return { service, lines, processes, ended: ended.promise };
+  return { service, id: () => id, ended: ended.promise };
 }
 
 const STAYS = "console.log('ready'); setInterval(() => {}, 1000);";
 
 Deno.test("service starts, stops, and starts again", async () => {
-  const { service, processes } = scriptService(STAYS);
+  const { service, id } = scriptService(STAYS);
   for (const end of [service.stop, service.kill]) {
     await service.start();
-    const id = processes.at(-1);
-    assert(id !== undefined && await lookUpProcess(id));
+    assert(await lookUpProcess(id()));
     await end();
-    assertEquals(await lookUpProcess(id), undefined);
-    assertEquals(processes.at(-1), undefined);
+    assertEquals(await lookUpProcess(id()), undefined);
   }
 });
 

@@ -14,6 +14,8 @@ const TALKING = `Deno.test("four", () => console.log(
   "running 9 tests from ./empty.test.ts\\nfive ... FAILED (1ms)\\n" +
   "FAILED | 9 passed | 9 failed (1ms)"));\n`;
 
+const { signal } = new AbortController();
+
 /** Runs the named files, of those that are given, as a step. */
 async function step(
   files: Record<string, string>,
@@ -31,6 +33,7 @@ async function step(
       args: ["test", "--no-config", "--no-check", ...paths],
       testsOf: paths,
       isBeside: true,
+      signal,
     });
   } finally {
     console.log = log;
@@ -82,7 +85,7 @@ Deno.test("runStep() takes a command without tests for one check", async () => {
   const results: StepResult[] = [];
   for (const code of ["", "Deno.exit(3)"]) {
     results.push(
-      await runStep("check", { args: ["eval", code], isBeside: true }),
+      await runStep("check", { args: ["eval", code], isBeside: true, signal }),
     );
   }
   assertEquals(

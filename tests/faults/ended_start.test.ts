@@ -1,0 +1,57 @@
+/**
+ * However `deno task start` ends, nothing that it has started is left; and a
+ * reader that stops reading does not hold the deliveries up.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { subscriptionEvent } from "../fixtures/event.ts";
+import { uniqueId } from "../fixtures/unique_id.ts";
+import { leftOf, processTree } from "../support/process_tree.ts";
+import { deliver } from "../support/send.ts";
+import { startedStack } from "../support/started_stack.ts";
+
+/** Their log lines are twice what a pipe holds. */
+const FAILING_DELIVERIES = 400;
+
+/** `deno task`, `start`, Postgres with its own, PostgREST, two functions. */
+const AT_LEAST = 10;
+
+const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-ended-" });
+Deno.test.afterAll(() => Deno.remove(dataDir, { recursive: true }));
+
+Deno.test("start goes on while nobody reads its output, and ends when the reader does", async () => {
+  await using stack = await startedStack(dataDir);
+  const tree = await processTree(stack.id);
+  for (let i = 0; i < FAILING_DELIVERIES; i++) {
+    const { status } = await deliver(
+      stack.webhookUrl,
+      subscriptionEvent("customer.subscription.deleted", {
+        subscription: uniqueId("sub"),
+      }),
+      { signal: AbortSignal.timeout(5_000) },
+    );
+    assertEquals([i, status], [i, 500]);
+  }
+  await stack.hangUp();
+  assertEquals([await leftOf(tree), tree.size > AT_LEAST], [[], true]);
+});
+
+for (const signal of ["SIGHUP", "SIGKILL"] as const) {
+  Deno.test(`start leaves nothing when deno task is ended by ${signal}`, async () => {
+    await using stack = await startedStack(dataDir);
+    const tree = await processTree(stack.id);
+    stack.kill(signal);
+    assertEquals([await leftOf(tree), tree.size > AT_LEAST], [[], true]);
+  });
+}
+
+Deno.test("start leaves nothing when it is killed itself", async () => {
+  await using stack = await startedStack(dataDir);
+  const tree = await processTree(stack.id);
+  const [start] = [...tree].find(([, { command }]) =>
+    / scripts\/start\.ts$/.test(command)
+  )!;
+  Deno.kill(start, "SIGKILL");
+  assertEquals([await leftOf(tree), tree.size > AT_LEAST], [[], true]);
+});

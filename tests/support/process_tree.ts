@@ -1,0 +1,37 @@
+import {
+  childrenOf,
+  lookUpProcess,
+  type ProcessEntry,
+} from "../../scripts/stack/process_table.ts";
+import { waitUntil } from "../../scripts/stack/wait_until.ts";
+
+/** A process and all below it, as they were at one moment. */
+export type ProcessTree = ReadonlyMap<number, ProcessEntry>;
+
+const GONE_WITHIN = 15_000;
+
+/** The tree below a process, itself included. */
+export async function processTree(root: number): Promise<ProcessTree> {
+  const tree = new Map<number, ProcessEntry>();
+  const waiting = [root];
+  for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) {
+    const entry = await lookUpProcess(id);
+    if (!entry) continue;
+    tree.set(id, entry);
+    waiting.push(...await childrenOf(id));
+  }
+  return tree;
+}
+
+/** The commands of those that are still there after a while; mostly none. */
+export async function leftOf(tree: ProcessTree): Promise<string[]> {
+  let left: string[] = [];
+  await waitUntil(async () => {
+    left = [];
+    for (const [id, { started, command }] of tree) {
+      if ((await lookUpProcess(id))?.started === started) left.push(command);
+    }
+    return left.length === 0;
+  }, { timeout: GONE_WITHIN });
+  return left;
+}

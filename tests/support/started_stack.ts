@@ -1,0 +1,68 @@
+/**
+ * `deno task start` as a process of its own, whose output can be left unread.
+ *
+ * @module
+ */
+import { choosePorts } from "../../scripts/stack/ports.ts";
+import { spawnGuarded } from "../../scripts/stack/spawn_guarded.ts";
+import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
+
+/** A stack that runs, and that nobody reads from any more. */
+export interface StartedStack extends AsyncDisposable {
+  /** The process of the command: `deno task`. */
+  readonly id: number;
+  /** The webhook, behind the gateway. */
+  readonly webhookUrl: string;
+  kill(signal: Deno.Signal): void;
+  /** Closes the reader's end of the pipe. */
+  hangUp(): Promise<void>;
+}
+
+const READY = "Stop with Ctrl-C";
+
+/** Starts it on free ports and reads until it is ready, and not a byte more. */
+export async function startedStack(dataDir: string): Promise<StartedStack> {
+  const ports = await choosePorts({});
+  const { child, ended } = spawnGuarded({
+    command: Deno.execPath(),
+    args: ["task", "start"],
+    stopSignal: "SIGTERM",
+    options: {
+      clearEnv: true,
+      env: {
+        ...toolEnvironment(),
+        NO_COLOR: "1",
+        BILLING_API_PORT: `${ports.api}`,
+        BILLING_DB_PORT: `${ports.db}`,
+        BILLING_WEBHOOK_PORT: `${ports.webhook}`,
+        BILLING_WORKER_PORT: `${ports.worker}`,
+        BILLING_POSTGREST_PORT: `${ports.postgrest}`,
+        BILLING_STACK_DATA: dataDir,
+      },
+      stdout: "piped",
+      stderr: "null",
+    },
+  });
+  let isEnded = false;
+  ended.then(() => isEnded = true);
+  const reader = child.stdout.getReader();
+  const decoder = new TextDecoder();
+  let said = "";
+  while (!said.includes(READY)) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error(`Cannot start:\n${said}`);
+    said += decoder.decode(value, { stream: true });
+  }
+  return {
+    id: child.pid,
+    webhookUrl: `http://127.0.0.1:${ports.api}/functions/v1/billing-webhook`,
+    kill: (signal) => child.kill(signal),
+    hangUp: () => reader.cancel(),
+    [Symbol.asyncDispose]: async () => {
+      await reader.cancel();
+      // The whole group, `start` below `deno task` too: a test has failed.
+      if (!isEnded) Deno.kill(-child.pid, "SIGKILL");
+      await ended;
+    },
+  };
+}
