@@ -2,8 +2,9 @@
  * customer.subscription.created: the record comes into being, active.
  *
  * A second creation of the same subscription is ordered like any other event:
- * field by field, the newer one wins. One without an event time finds the
- * record there already and changes nothing.
+ * field by field, the newer one wins. Of two creations of one second the later
+ * arrival wins: nothing tells which came first. One without an event time finds
+ * the record there already and changes nothing.
  */
 create function public.apply_subscription_created(
   p_provider text,
@@ -59,7 +60,7 @@ begin
     current_period_end = case when owns_plan then p_current_period_end else s.current_period_end end,
     changed_as_of = case when owns_plan then p_created else s.changed_as_of end,
     changed_by_update = s.changed_by_update and not owns_plan,
-    changed_from = case when owns_plan then '{}' else s.changed_from end,
+    changed_in_second = case when owns_plan then '{}' else s.changed_in_second end,
     reported_status = case when owns_plan then 'active' else s.reported_status end
   where s.id = p_subscription_id;
   return 'applied';

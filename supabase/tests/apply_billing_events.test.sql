@@ -69,7 +69,7 @@ select is(
     "account_as_of": "2027-01-15T08:00:10+00:00",
     "changed_as_of": "2027-01-15T08:00:10+00:00",
     "changed_by_update": false,
-    "changed_from": {},
+    "changed_in_second": {},
     "reported_status": "active",
     "canceled_as_of": null
   }',
@@ -109,7 +109,11 @@ select is(
     "account_as_of": "2027-01-15T08:00:10+00:00",
     "changed_as_of": "2027-01-15T08:00:20+00:00",
     "changed_by_update": true,
-    "changed_from": {"status": "active", "plan_id": "plan_1", "current_period_end": 1801440000},
+    "changed_in_second": {
+      "status": {"replaced": ["active"]},
+      "plan_id": {"replaced": ["plan_1"]},
+      "current_period_end": {"replaced": [1801440000]}
+    },
     "reported_status": "past_due",
     "canceled_as_of": null
   }',
@@ -183,7 +187,11 @@ select is(
     "account_as_of": "2027-01-15T08:00:10+00:00",
     "changed_as_of": "2027-01-15T08:00:20+00:00",
     "changed_by_update": true,
-    "changed_from": {"status": "active", "plan_id": "plan_1", "current_period_end": 1801440000},
+    "changed_in_second": {
+      "status": {"replaced": ["active"]},
+      "plan_id": {"replaced": ["plan_1"]},
+      "current_period_end": {"replaced": [1801440000]}
+    },
     "reported_status": "past_due",
     "canceled_as_of": "2027-01-15T08:00:40+00:00"
   }'::jsonb || jsonb_build_object('canceled_at', now()),
@@ -208,7 +216,7 @@ select is(
     "canceled_at": null,
     "changed_as_of": "2027-01-15T08:00:10+00:00",
     "changed_by_update": false,
-    "changed_from": {},
+    "changed_in_second": {},
     "reported_status": "active",
     "canceled_as_of": null
   }',
@@ -264,7 +272,7 @@ select is(
     "account_as_of": "2027-01-15T08:01:00+00:00",
     "changed_as_of": "2027-01-15T08:01:00+00:00",
     "changed_by_update": false,
-    "changed_from": {},
+    "changed_in_second": {},
     "reported_status": "active",
     "canceled_as_of": "2027-01-15T08:00:40+00:00"
   }'::jsonb || jsonb_build_object('canceled_at', now()),

@@ -160,7 +160,7 @@ export type Database = {
           "canceled_at": string | null;
           "changed_as_of": string | null;
           "changed_by_update": boolean;
-          "changed_from": NonNullable<Json>;
+          "changed_in_second": NonNullable<Json>;
           "current_period_end": string;
           "id": string;
           "plan_id": string;
@@ -176,7 +176,7 @@ export type Database = {
           "canceled_at"?: string | null;
           "changed_as_of"?: string | null;
           "changed_by_update"?: boolean;
-          "changed_from"?: NonNullable<Json>;
+          "changed_in_second"?: NonNullable<Json>;
           "current_period_end": string;
           "id": string;
           "plan_id": string;
@@ -191,7 +191,7 @@ export type Database = {
           "canceled_at"?: string | null;
           "changed_as_of"?: string | null;
           "changed_by_update"?: boolean;
-          "changed_from"?: NonNullable<Json>;
+          "changed_in_second"?: NonNullable<Json>;
           "current_period_end"?: string;
           "id"?: string;
           "plan_id"?: string;
@@ -331,7 +331,7 @@ export type Database = {
           "canceled_at": string | null;
           "changed_as_of": string | null;
           "changed_by_update": boolean;
-          "changed_from": NonNullable<Json>;
+          "changed_in_second": NonNullable<Json>;
           "current_period_end": string;
           "id": string;
           "plan_id": string;
@@ -345,6 +345,15 @@ export type Database = {
           isOneToOne: true;
           isSetofReturn: false;
         };
+      };
+      "merge_update": {
+        Args: {
+          "p_held": Json;
+          "p_previous": Json;
+          "p_second": Json;
+          "p_stated": Json;
+        };
+        Returns: Record<string, unknown>;
       };
       "notification_waits": {
         Args: Record<PropertyKey, never>;
