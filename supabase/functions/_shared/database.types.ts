@@ -346,6 +346,10 @@ export type Database = {
           isSetofReturn: false;
         };
       };
+      "forget_marks_ahead": {
+        Args: { "p_provider": string; "p_subscription_id": string };
+        Returns: boolean;
+      };
       "merge_update": {
         Args: {
           "p_held": Json;
