@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { assertRejects } from "@std/assert";
+import { assert, assertRejects } from "@std/assert";
 import postgres from "postgres";
 import { setting } from "../support/test_environment.ts";
 import { checkHistories } from "./check_histories.ts";
@@ -46,11 +46,12 @@ for (const [name, rule] of Object.entries(FORMER_RULES)) {
       // Never committed: nobody else sees the function.
       await sql.unsafe("begin").simple();
       await sql.unsafe(updateFunction(rule)).simple();
-      await assertRejects(
+      const { cause } = await assertRejects(
         () => checkHistories(sql, { seed, runs: RUNS }),
         Error,
         "Property failed",
       );
+      assert(cause instanceof Error && cause.name === "AssertionError");
     } finally {
       await sql.end();
     }
