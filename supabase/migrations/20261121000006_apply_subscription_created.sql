@@ -26,11 +26,11 @@ declare
 begin
   insert into public.subscriptions (
     id, provider, account_id, status, plan_id, current_period_end,
-    account_as_of, changed_as_of, reported_status
+    account_as_of, changed_as_of
   )
   values (
     p_subscription_id, p_provider, p_account_id, 'active', p_plan_id, p_current_period_end,
-    p_created, p_created, 'active'
+    p_created, p_created
   )
   on conflict (id) do nothing;
   if found then
@@ -60,8 +60,7 @@ begin
     current_period_end = case when owns_plan then p_current_period_end else s.current_period_end end,
     changed_as_of = case when owns_plan then p_created else s.changed_as_of end,
     changed_by_update = s.changed_by_update and not owns_plan,
-    changed_in_second = case when owns_plan then '{}' else s.changed_in_second end,
-    reported_status = case when owns_plan then 'active' else s.reported_status end
+    changed_in_second = case when owns_plan then '{}' else s.changed_in_second end
   where s.id = p_subscription_id;
   return 'applied';
 end;

@@ -38,7 +38,7 @@ begin
   end if;
   if p_created = subscription.changed_as_of and subscription.changed_by_update then
     held := jsonb_build_object(
-      'status', subscription.reported_status,
+      'status', subscription.status,
       'plan_id', subscription.plan_id,
       'current_period_end', extract(epoch from subscription.current_period_end)::bigint
     );
@@ -64,8 +64,7 @@ begin
     current_period_end = p_current_period_end,
     changed_as_of = coalesce(p_created, s.changed_as_of),
     changed_by_update = true,
-    changed_in_second = second,
-    reported_status = p_status
+    changed_in_second = second
   where s.id = p_subscription_id;
   -- It is older if it brought nothing, and others of its second have replaced
   -- something that it states.

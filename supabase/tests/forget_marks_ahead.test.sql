@@ -9,11 +9,11 @@ returns void
 language sql
 as $$
   insert into public.subscriptions (
-    id, provider, account_id, status, plan_id, current_period_end, reported_status,
+    id, provider, account_id, status, plan_id, current_period_end,
     account_as_of, changed_as_of, canceled_as_of
   )
   values (
-    p_id, 'a', 'acc_1', 'active', 'plan_1', '2027-02-01T00:00:00Z', 'active',
+    p_id, 'a', 'acc_1', 'active', 'plan_1', '2027-02-01T00:00:00Z',
     now() + p_account, now() + p_changed, now() + p_canceled
   )
 $$;

@@ -8,7 +8,7 @@
  * state reads: account, status, plan, period end, and whether canceled_at is set.
  */
 begin;
-select plan(89);
+select plan(91);
 
 create function pg_temp.created(p_at integer, p_account text, p_plan text)
 returns jsonb
@@ -499,6 +499,27 @@ select is(
   'an update without a time is applied in between, and forgets nothing'
 );
 select is(
+  pg_temp.in_turn(
+    pg_temp.created(10, 'acc_1', 'plan_1'),
+    pg_temp.updated(20, 'unpaid', 'plan_1', '{"status": "past_due"}'),
+    pg_temp.deleted(null),
+    pg_temp.updated(20, 'past_due', 'plan_1', '{"status": "active"}')
+  ),
+  'applied, applied, applied, stale: acc_1 canceled plan_1 1020 canceled_at',
+  'a stale update does not bring back the status that a deletion without a time has taken away'
+);
+select is(
+  pg_temp.in_turn(
+    pg_temp.created(10, 'acc_1', 'plan_1'),
+    pg_temp.updated(20, 'unpaid', 'plan_2', '{"status": "past_due", "plan_id": "plan_1"}'),
+    pg_temp.deleted(20),
+    pg_temp.updated(20, 'past_due', 'plan_1', '{"status": "active"}'),
+    pg_temp.updated(21, 'active', 'plan_2', '{"status": "unpaid"}')
+  ),
+  'applied, applied, applied, stale, applied: acc_1 active plan_2 1021 canceled_at',
+  'a deletion keeps the status of its second, and no longer'
+);
+select is(
   pg_temp.many_plans(30), 'applied: acc_1 active plan_30 1020',
   'thirty plans in one second, in order, end with the last one'
 );
@@ -624,7 +645,7 @@ select is(
     pg_temp.updated(20, 'active', 'plan_3', '{"status": "past_due"}')
   ),
   'applied, applied, applied, applied: acc_1 canceled plan_3 1020 canceled_at',
-  'updates are compared by the status that they reported, which a deletion may have hidden'
+  'a deletion of their second keeps the status, and the later arrival brings the plan'
 );
 
 -- More than one creation.

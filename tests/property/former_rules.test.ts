@@ -18,7 +18,7 @@ const FORMER_RULES = {
   "the later arrival wins": "null;",
   "the one whose new values are the other's previous ones came first": `
     held := jsonb_build_object(
-      'status', subscription.reported_status,
+      'status', subscription.status,
       'plan_id', subscription.plan_id,
       'current_period_end', extract(epoch from subscription.current_period_end)::bigint
     );
@@ -92,8 +92,7 @@ function updateFunction(rule: string): string {
         current_period_end = p_current_period_end,
         changed_as_of = coalesce(p_created, s.changed_as_of),
         changed_by_update = true,
-        changed_in_second = p_previous,
-        reported_status = p_status
+        changed_in_second = p_previous
       where s.id = p_subscription_id;
       return 'applied';
     end;

@@ -165,7 +165,6 @@ export type Database = {
           "id": string;
           "plan_id": string;
           "provider": string;
-          "reported_status": string;
           "status": string;
         };
         ComputedFields: never;
@@ -181,7 +180,6 @@ export type Database = {
           "id": string;
           "plan_id": string;
           "provider": string;
-          "reported_status": string;
           "status": string;
         };
         Update: {
@@ -196,7 +194,6 @@ export type Database = {
           "id"?: string;
           "plan_id"?: string;
           "provider"?: string;
-          "reported_status"?: string;
           "status"?: string;
         };
         Relationships: [];
@@ -336,7 +333,6 @@ export type Database = {
           "id": string;
           "plan_id": string;
           "provider": string;
-          "reported_status": string;
           "status": string;
         };
         SetofOptions: {
