@@ -11,7 +11,7 @@ import { DeliveryError } from "../../supabase/functions/_shared/errors.ts";
 import type { HandledEvent } from "../../supabase/functions/_shared/events.ts";
 import { parseEvent } from "../../supabase/functions/_shared/parse_event.ts";
 import { accountOf } from "./account_of.ts";
-import { type Difference, differences } from "./differences.ts";
+import { type Difference, differences, isFrozen } from "./differences.ts";
 import type { SubscriptionRecord } from "./records.ts";
 
 /** What became of the comparison of one subscription. */
@@ -29,6 +29,8 @@ export type Comparison =
   | {
     readonly result: "differs";
     readonly fields: readonly Difference[];
+    /** Whether the record is marked ahead of the provider's clock. */
+    readonly isFrozen: boolean;
     readonly corrections: readonly BillingEvent[];
   };
 
@@ -38,6 +40,13 @@ export type Comparison =
  * the clocks of the provider's machines may differ a little.
  */
 const MARGIN_SECONDS = 5;
+
+/**
+ * How far ahead of the provider's clock a record's mark may be: what happened
+ * after the provider was asked is recorded by now, but not for as long as this.
+ * It is what `forget_marks_ahead` leaves alone.
+ */
+const LONGEST_AHEAD_SECONDS = 300;
 
 /**
  * Compares a subscription with its record.
@@ -84,7 +93,7 @@ export function compare(
       created: askedAt,
       data: { object },
     });
-    const parsed = parseEvent(text, { now: askedAt });
+    const parsed = parseEvent(text, { now: askedAt, toleranceSeconds: 0 });
     if (!parsed.handled) throw new Error(`Nobody handles ${type}`);
     return { ...parsed.event, created: date.toISOString(), provider };
   }
@@ -104,17 +113,22 @@ export function compare(
     const there = { ...creation, ...update, provider } as Partial<
       Record<string, string>
     >;
-    const fields = differences(record, { there, isCanceled });
+    const latest = askedAt + LONGEST_AHEAD_SECONDS;
+    const fields = differences(record, { there, isCanceled, latest });
     if (fields.length === 0) return { result: "same" };
-    const differs = (name: string) =>
-      fields.some(({ field }) => field === name);
+    const differs = (...names: string[]) =>
+      fields.some(({ field }) => names.includes(field));
     return {
       result: "differs",
       fields,
+      isFrozen: isFrozen(fields),
+      // Each also sets a mark anew.
       corrections: [
-        ...(differs("account_id") ? [creation] : []),
+        ...(differs("account_id", "account_as_of") ? [creation] : []),
         update,
-        ...(differs("canceled_at") ? [deletion] : []),
+        ...(isCanceled && differs("canceled_at", "canceled_as_of")
+          ? [deletion]
+          : []),
       ],
     };
   } catch (error) {

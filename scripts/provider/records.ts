@@ -11,6 +11,9 @@ export interface SubscriptionRecord {
   readonly plan_id: string;
   readonly current_period_end: string;
   readonly canceled_at: string | null;
+  readonly account_as_of: string | null;
+  readonly changed_as_of: string | null;
+  readonly canceled_as_of: string | null;
 }
 
 /** An open failure, as far as it is reported. */
@@ -39,7 +42,7 @@ export async function recordsOf(
       readRows((signal) =>
         database.from("subscriptions")
           .select(
-            "id, provider, account_id, status, plan_id, current_period_end, canceled_at",
+            "id, provider, account_id, status, plan_id, current_period_end, canceled_at, account_as_of, changed_as_of, canceled_as_of",
           )
           .in("id", part)
           .abortSignal(signal), tools),

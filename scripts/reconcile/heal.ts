@@ -1,4 +1,5 @@
 import type Stripe from "stripe";
+import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/config.ts";
 import {
   DeliveryError,
   toDeliveryError,
@@ -51,7 +52,10 @@ function byOccurrence(one: Stripe.Event, other: Stripe.Event): number {
 
 async function parsed(event: Stripe.Event, tables: Tables) {
   const text = JSON.stringify(await withAccount(event, tables));
-  const result = parseEvent(text, { now: Date.now() / 1000 });
+  const result = parseEvent(text, {
+    now: Date.now() / 1000,
+    toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
+  });
   if (!result.handled) {
     throw new DeliveryError("internal_error", `Nobody handles ${event.type}`);
   }

@@ -67,7 +67,10 @@ export async function stillMissed(
 /** Undefined where the event has no effect: an invoice without a subscription. */
 function subscriptionOf(event: Stripe.Event): string | null | undefined {
   try {
-    const parsed = parseEvent(JSON.stringify(event), { now: event.created });
+    const parsed = parseEvent(JSON.stringify(event), {
+      now: event.created,
+      toleranceSeconds: 0,
+    });
     return parsed.handled ? parsed.event.subscription_id : undefined;
   } catch {
     const { object } = event.data;

@@ -18,8 +18,7 @@ create table public.subscriptions (
   account_as_of timestamptz,
   changed_as_of timestamptz,
   changed_by_update boolean not null default false,
-  changed_from jsonb not null default '{}',
-  reported_status text not null,
+  changed_in_second jsonb not null default '{}',
   canceled_as_of timestamptz
 )
 -- Room on each page for the next version of a row: updates stay on the page
@@ -49,9 +48,7 @@ comment on column public.subscriptions.changed_as_of is
   'Ordering: event time of the newest creation or update; plan_id and current_period_end came from it.';
 comment on column public.subscriptions.changed_by_update is
   'Ordering: true where that newest event was an update; within one second it outranks a creation.';
-comment on column public.subscriptions.changed_from is
-  'Ordering: status, plan_id and current_period_end (Unix seconds) before that update, as far as it told; orders two updates of one second.';
-comment on column public.subscriptions.reported_status is
-  'Ordering: the status which that newest event reported, even where a deletion outranks it.';
+comment on column public.subscriptions.changed_in_second is
+  'Ordering: of the updates dated changed_as_of, per field, the values that they replaced and the other values that they state and none of them replaced; at most 20 each.';
 comment on column public.subscriptions.canceled_as_of is
   'Ordering: event time of the newest deletion; null where there was none or it carried none.';

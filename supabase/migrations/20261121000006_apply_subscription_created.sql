@@ -2,8 +2,9 @@
  * customer.subscription.created: the record comes into being, active.
  *
  * A second creation of the same subscription is ordered like any other event:
- * field by field, the newer one wins. One without an event time finds the
- * record there already and changes nothing.
+ * field by field, the newer one wins. Of two creations of one second the later
+ * arrival wins: nothing tells which came first. One without an event time finds
+ * the record there already and changes nothing.
  */
 create function public.apply_subscription_created(
   p_provider text,
@@ -25,11 +26,11 @@ declare
 begin
   insert into public.subscriptions (
     id, provider, account_id, status, plan_id, current_period_end,
-    account_as_of, changed_as_of, reported_status
+    account_as_of, changed_as_of
   )
   values (
     p_subscription_id, p_provider, p_account_id, 'active', p_plan_id, p_current_period_end,
-    p_created, p_created, 'active'
+    p_created, p_created
   )
   on conflict (id) do nothing;
   if found then
@@ -59,8 +60,7 @@ begin
     current_period_end = case when owns_plan then p_current_period_end else s.current_period_end end,
     changed_as_of = case when owns_plan then p_created else s.changed_as_of end,
     changed_by_update = s.changed_by_update and not owns_plan,
-    changed_from = case when owns_plan then '{}' else s.changed_from end,
-    reported_status = case when owns_plan then 'active' else s.reported_status end
+    changed_in_second = case when owns_plan then '{}' else s.changed_in_second end
   where s.id = p_subscription_id;
   return 'applied';
 end;

@@ -2,11 +2,9 @@
  * customer.subscription.updated: status, plan and period as the provider
  * reports them, unless a newer event has told already.
  *
- * Providers date events in whole seconds, so two updates may carry the same
- * time. Each tells the values that it replaced (previous_attributes): the one
- * whose new values are the other's previous ones came first. Where that tells
- * nothing, or both (a value that changed and changed back within the second),
- * the later arrival wins.
+ * Updates of one second are merged field by field, in any order of arrival
+ * (merge_update). Another field under this rule needs a line in `stated`, in
+ * `held`, behind merge_update and in the update of the record.
  */
 create function public.apply_subscription_updated(
   p_provider text,
@@ -24,9 +22,14 @@ set search_path = ''
 as $$
 declare
   subscription public.subscriptions;
-  previous jsonb := coalesce(p_previous, '{}');
+  stated jsonb := jsonb_build_object(
+    'status', p_status,
+    'plan_id', p_plan_id,
+    'current_period_end', extract(epoch from p_current_period_end)::bigint
+  );
   held jsonb;
-  brought jsonb;
+  settled jsonb;
+  second jsonb;
 begin
   subscription := public.find_subscription(p_provider, p_subscription_id);
 
@@ -35,20 +38,23 @@ begin
   end if;
   if p_created = subscription.changed_as_of and subscription.changed_by_update then
     held := jsonb_build_object(
-      'status', subscription.reported_status,
+      'status', subscription.status,
       'plan_id', subscription.plan_id,
       'current_period_end', extract(epoch from subscription.current_period_end)::bigint
     );
-    brought := jsonb_build_object(
-      'status', p_status,
-      'plan_id', p_plan_id,
-      'current_period_end', extract(epoch from p_current_period_end)::bigint
-    );
-    if subscription.changed_from <> '{}' and brought @> subscription.changed_from
-      and not (previous <> '{}' and held @> previous)
-    then
-      return 'stale';
-    end if;
+    select m.settled, m.second into settled, second
+    from public.merge_update(subscription.changed_in_second, held, stated, p_previous) as m;
+    p_status := settled ->> 'status';
+    p_plan_id := settled ->> 'plan_id';
+    p_current_period_end := to_timestamp((settled ->> 'current_period_end')::bigint);
+  elsif p_created is null then
+    second := subscription.changed_in_second;
+  else
+    select coalesce(
+      jsonb_object_agg(e.key, jsonb_build_object('replaced', jsonb_build_array(e.value))), '{}'
+    ) into second
+    from jsonb_each(p_previous) as e
+    where e.value <> stated -> e.key;
   end if;
 
   update public.subscriptions s set
@@ -58,10 +64,11 @@ begin
     current_period_end = p_current_period_end,
     changed_as_of = coalesce(p_created, s.changed_as_of),
     changed_by_update = true,
-    changed_from = previous,
-    reported_status = p_status
+    changed_in_second = second
   where s.id = p_subscription_id;
-  return 'applied';
+  -- It is older if it brought nothing, and others of its second have replaced
+  -- something that it states.
+  return case when settled = held and settled <> stated then 'stale' else 'applied' end;
 end;
 $$;
 

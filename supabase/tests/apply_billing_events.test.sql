@@ -69,8 +69,7 @@ select is(
     "account_as_of": "2027-01-15T08:00:10+00:00",
     "changed_as_of": "2027-01-15T08:00:10+00:00",
     "changed_by_update": false,
-    "changed_from": {},
-    "reported_status": "active",
+    "changed_in_second": {},
     "canceled_as_of": null
   }',
   'a creation makes a record that is active, with account, plan and period of the event'
@@ -109,8 +108,11 @@ select is(
     "account_as_of": "2027-01-15T08:00:10+00:00",
     "changed_as_of": "2027-01-15T08:00:20+00:00",
     "changed_by_update": true,
-    "changed_from": {"status": "active", "plan_id": "plan_1", "current_period_end": 1801440000},
-    "reported_status": "past_due",
+    "changed_in_second": {
+      "status": {"replaced": ["active"]},
+      "plan_id": {"replaced": ["plan_1"]},
+      "current_period_end": {"replaced": [1801440000]}
+    },
     "canceled_as_of": null
   }',
   'an update copies status, plan and period, and leaves account and cancellation alone'
@@ -183,8 +185,11 @@ select is(
     "account_as_of": "2027-01-15T08:00:10+00:00",
     "changed_as_of": "2027-01-15T08:00:20+00:00",
     "changed_by_update": true,
-    "changed_from": {"status": "active", "plan_id": "plan_1", "current_period_end": 1801440000},
-    "reported_status": "past_due",
+    "changed_in_second": {
+      "status": {"replaced": ["active"]},
+      "plan_id": {"replaced": ["plan_1"]},
+      "current_period_end": {"replaced": [1801440000]}
+    },
     "canceled_as_of": "2027-01-15T08:00:40+00:00"
   }'::jsonb || jsonb_build_object('canceled_at', now()),
   'a deletion sets canceled and the time of handling, and keeps account, plan and period'
@@ -208,8 +213,7 @@ select is(
     "canceled_at": null,
     "changed_as_of": "2027-01-15T08:00:10+00:00",
     "changed_by_update": false,
-    "changed_from": {},
-    "reported_status": "active",
+    "changed_in_second": {},
     "canceled_as_of": null
   }',
   'another subscription is as its creation left it after all of these'
@@ -264,8 +268,7 @@ select is(
     "account_as_of": "2027-01-15T08:01:00+00:00",
     "changed_as_of": "2027-01-15T08:01:00+00:00",
     "changed_by_update": false,
-    "changed_from": {},
-    "reported_status": "active",
+    "changed_in_second": {},
     "canceled_as_of": "2027-01-15T08:00:40+00:00"
   }'::jsonb || jsonb_build_object('canceled_at', now()),
   'it replaces everything but the traces of the deletion'

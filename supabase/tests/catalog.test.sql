@@ -76,7 +76,9 @@ select set_eq(
     -- It reads auth.users, and nothing else.
     ('account_email(text)', 's'),
     -- A list that is written out.
-    ('notification_waits()', 'i')$$,
+    ('notification_waits()', 'i'),
+    -- It computes, and touches no table.
+    ('merge_update(jsonb,jsonb,jsonb,jsonb)', 'i')$$,
   'every function is volatile, since it writes or locks, except those that only read'
 );
 

@@ -8,7 +8,7 @@
  * state reads: account, status, plan, period end, and whether canceled_at is set.
  */
 begin;
-select plan(74);
+select plan(91);
 
 create function pg_temp.created(p_at integer, p_account text, p_plan text)
 returns jsonb
@@ -97,6 +97,25 @@ declare
   subscription_id text := 'tap_' || gen_random_uuid();
 begin
   return pg_temp.apply(subscription_id, p_events) || ': ' || pg_temp.state(subscription_id);
+end;
+$$;
+
+-- So many updates of the plan in one second, each of the one before.
+create function pg_temp.many_plans(p_count integer, p_id text default 'tap_plans', p_told boolean default true)
+returns text
+language plpgsql
+as $$
+declare
+  outcome text;
+begin
+  perform pg_temp.apply(p_id, array[pg_temp.created(10, 'acc_1', 'plan_0')]);
+  for i in 1..p_count loop
+    outcome := pg_temp.apply(p_id, array[pg_temp.updated(
+      20, 'active', 'plan_' || i,
+      case when p_told then jsonb_build_object('plan_id', 'plan_' || i - 1) else '{}' end
+    )]);
+  end loop;
+  return outcome || ': ' || pg_temp.state(p_id);
 end;
 $$;
 
@@ -285,7 +304,7 @@ select is(
   'two deletions of one second are both applied'
 );
 
--- Two updates of one second, ordered by what they replaced.
+-- Updates of one second: what they state, less what they replaced.
 
 select is(
   pg_temp.in_turn(
@@ -382,20 +401,20 @@ select is(
 select is(
   pg_temp.in_turn(
     pg_temp.created(10, 'acc_1', 'plan_1'),
-    pg_temp.updated(20, 'unpaid', 'plan_3', '{"status": "past_due", "plan_id": "plan_2"}'),
+    pg_temp.updated(20, 'unpaid', 'plan_3', '{"status": "past_due"}'),
     pg_temp.updated(20, 'past_due', 'plan_9', '{"status": "active"}')
   ),
-  'applied, applied, applied: acc_1 past_due plan_9 1020',
-  'a later arrival that matches only a part of what was replaced is not taken to be older'
+  'applied, applied, applied: acc_1 unpaid plan_9 1020',
+  'each field is decided by itself: what is known of the status says nothing of the plan'
 );
 select is(
   pg_temp.in_turn(
     pg_temp.created(10, 'acc_1', 'plan_1'),
     pg_temp.deleted(20),
-    pg_temp.updated(20, 'unpaid', 'plan_3', '{"status": "past_due"}'),
+    pg_temp.updated(20, 'unpaid', 'plan_2', '{"status": "past_due"}'),
     pg_temp.updated(20, 'past_due', 'plan_2', '{"status": "active"}')
   ),
-  'applied, applied, applied, stale: acc_1 canceled plan_3 1020 canceled_at',
+  'applied, applied, applied, stale: acc_1 canceled plan_2 1020 canceled_at',
   'a deletion of the same second does not disturb the order of two updates'
 );
 select is(
@@ -408,7 +427,142 @@ select is(
   'what was replaced counts within one second only'
 );
 
--- Where what they replaced tells nothing, or both, the later arrival wins.
+-- More of them, some of which change nothing that is kept, or send more than they changed.
+
+select is(
+  pg_temp.in_turn(
+    pg_temp.created(10, 'acc_1', 'plan_1'),
+    pg_temp.updated(10, 'active', 'plan_1', '{"status": "incomplete"}'),
+    pg_temp.updated(10, 'active', 'plan_1'),
+    pg_temp.updated(10, 'incomplete', 'plan_1')
+  ),
+  'applied, applied, applied, stale: acc_1 active plan_1 1010',
+  'a first payment that arrives as created, 2, 3, 1 ends active'
+);
+select is(
+  pg_temp.in_turn(
+    pg_temp.created(10, 'acc_1', 'plan_1'),
+    pg_temp.updated(10, 'incomplete', 'plan_1'),
+    pg_temp.updated(10, 'active', 'plan_1'),
+    pg_temp.updated(10, 'active', 'plan_1', '{"status": "incomplete"}')
+  ),
+  'applied, applied, applied, applied: acc_1 active plan_1 1010',
+  'an update that changes nothing, and one that does, are applied where they state what the second ends with'
+);
+select is(
+  pg_temp.in_turn(
+    pg_temp.created(10, 'acc_1', 'plan_1'),
+    pg_temp.updated(20, 'past_due', 'plan_1', '{"status": "active"}'),
+    pg_temp.updated(20, 'active', 'plan_1', '{"plan_id": "plan_1", "current_period_end": 1800001020}')
+  ),
+  'applied, applied, stale: acc_1 past_due plan_1 1020',
+  'seats up, then past_due, backwards: what is unchanged in an old item that is sent whole was not replaced'
+);
+select is(
+  pg_temp.in_turn(
+    pg_temp.created(10, 'acc_1', 'plan_1'),
+    pg_temp.updated(20, 'active', 'plan_1', '{"plan_id": "plan_1", "current_period_end": 1800001020}'),
+    pg_temp.updated(20, 'past_due', 'plan_1', '{"status": "active"}')
+  ),
+  'applied, applied, applied: acc_1 past_due plan_1 1020',
+  'seats up, then past_due, in order'
+);
+select is(
+  pg_temp.in_turn(
+    pg_temp.created(10, 'acc_1', 'plan_1'),
+    pg_temp.updated(20, 'unpaid', 'plan_2', '{"status": "past_due"}'),
+    pg_temp.updated(20, 'active', 'plan_1'),
+    pg_temp.updated(20, 'past_due', 'plan_1', '{"status": "active"}'),
+    pg_temp.updated(20, 'past_due', 'plan_2', '{"plan_id": "plan_1"}')
+  ),
+  'applied, applied, applied, applied, applied: acc_1 unpaid plan_2 1020',
+  'four updates of one second: what one of them replaced is remembered beyond the next'
+);
+select is(
+  pg_temp.in_turn(
+    pg_temp.created(10, 'acc_1', 'plan_1'),
+    pg_temp.updated(20, 'unpaid', 'plan_1', '{"status": "past_due"}'),
+    pg_temp.updated(20, 'active', 'plan_1', '{"status": "trialing"}'),
+    pg_temp.updated(20, 'past_due', 'plan_1', '{"status": "active"}')
+  ),
+  'applied, applied, applied, applied: acc_1 unpaid plan_1 1020',
+  'a value that was stated and not replaced comes back when the ones after it are'
+);
+select is(
+  pg_temp.in_turn(
+    pg_temp.created(10, 'acc_1', 'plan_1'),
+    pg_temp.updated(20, 'unpaid', 'plan_1', '{"status": "past_due"}'),
+    pg_temp.updated(null, 'trialing', 'plan_1', '{"status": "unpaid"}'),
+    pg_temp.updated(20, 'past_due', 'plan_1', '{"status": "active"}')
+  ),
+  'applied, applied, applied, applied: acc_1 trialing plan_1 1020',
+  'an update without a time is applied in between, and forgets nothing'
+);
+select is(
+  pg_temp.in_turn(
+    pg_temp.created(10, 'acc_1', 'plan_1'),
+    pg_temp.updated(20, 'unpaid', 'plan_1', '{"status": "past_due"}'),
+    pg_temp.deleted(null),
+    pg_temp.updated(20, 'past_due', 'plan_1', '{"status": "active"}')
+  ),
+  'applied, applied, applied, stale: acc_1 canceled plan_1 1020 canceled_at',
+  'a stale update does not bring back the status that a deletion without a time has taken away'
+);
+select is(
+  pg_temp.in_turn(
+    pg_temp.created(10, 'acc_1', 'plan_1'),
+    pg_temp.updated(20, 'unpaid', 'plan_2', '{"status": "past_due", "plan_id": "plan_1"}'),
+    pg_temp.deleted(20),
+    pg_temp.updated(20, 'past_due', 'plan_1', '{"status": "active"}'),
+    pg_temp.updated(21, 'active', 'plan_2', '{"status": "unpaid"}')
+  ),
+  'applied, applied, applied, stale, applied: acc_1 active plan_2 1021 canceled_at',
+  'a deletion keeps the status of its second, and no longer'
+);
+select is(
+  pg_temp.many_plans(30), 'applied: acc_1 active plan_30 1020',
+  'thirty plans in one second, in order, end with the last one'
+);
+select results_eq(
+  $$
+    select jsonb_array_length(s.changed_in_second #> '{plan_id,replaced}')
+    from public.subscriptions s where s.id = 'tap_plans'
+  $$,
+  'values (20)',
+  'twenty values are remembered of a field'
+);
+select is(
+  pg_temp.apply('tap_plans', array[pg_temp.updated(20, 'active', 'plan_29', '{"plan_id": "plan_28"}')]),
+  'stale',
+  'of more than twenty, the latest'
+);
+select is(
+  pg_temp.apply('tap_plans', array[pg_temp.updated(20, 'active', 'plan_9')]) || ': ' || pg_temp.state('tap_plans'),
+  'applied: acc_1 active plan_9 1020',
+  'beyond twenty, the later arrival wins'
+);
+select is(
+  pg_temp.many_plans(30, 'tap_untold', false), 'applied: acc_1 active plan_30 1020',
+  'of thirty that do not tell the last one wins'
+);
+select results_eq(
+  $$
+    select jsonb_array_length(s.changed_in_second #> '{plan_id,stated}')
+    from public.subscriptions s where s.id = 'tap_untold'
+  $$,
+  'values (20)',
+  'of stated values, too, twenty are remembered'
+);
+select is(
+  pg_temp.apply('tap_plans', array[pg_temp.updated(21, 'active', 'plan_1')]), 'applied',
+  'an update of the next second follows'
+);
+select is(
+  (select changed_in_second from public.subscriptions where id = 'tap_plans'), '{}',
+  'it forgets them'
+);
+
+-- Where what they replaced tells nothing, or a value changed back, the later arrival wins.
 
 select is(
   pg_temp.in_turn(
@@ -491,7 +645,7 @@ select is(
     pg_temp.updated(20, 'active', 'plan_3', '{"status": "past_due"}')
   ),
   'applied, applied, applied, applied: acc_1 canceled plan_3 1020 canceled_at',
-  'updates are compared by the status that they reported, which a deletion may have hidden'
+  'a deletion of their second keeps the status, and the later arrival brings the plan'
 );
 
 -- More than one creation.
@@ -593,11 +747,11 @@ select is(
 select is(
   pg_temp.in_turn(
     pg_temp.created(10, 'acc_1', 'plan_1'),
-    pg_temp.updated(20, 'unpaid', 'plan_3', '{"status": "past_due"}'),
+    pg_temp.updated(20, 'unpaid', 'plan_2', '{"status": "past_due"}'),
     pg_temp.created(15, 'acc_2', 'plan_9'),
     pg_temp.updated(20, 'past_due', 'plan_2', '{"status": "active"}')
   ),
-  'applied, applied, applied, stale: acc_2 unpaid plan_3 1020',
+  'applied, applied, applied, stale: acc_2 unpaid plan_2 1020',
   'an older creation does not disturb the order of two updates of one second'
 );
 select is(

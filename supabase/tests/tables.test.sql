@@ -41,7 +41,7 @@ as $$
     '{
       "id": "tap_sub", "provider": "a", "account_id": "acc_1", "status": "active",
       "plan_id": "plan_1", "current_period_end": "2027-02-01T00:00:00Z",
-      "changed_by_update": false, "changed_from": {}, "reported_status": "active"
+      "changed_by_update": false, "changed_in_second": {}
     }'::jsonb || p_change)
 $$;
 

@@ -15,6 +15,7 @@ import { ROWS_49_TO_56 } from "./rows_49_to_56.ts";
 import { ROWS_57_TO_60 } from "./rows_57_to_60.ts";
 import { ROWS_61_TO_63 } from "./rows_61_to_63.ts";
 import { ROWS_72_TO_73 } from "./rows_72_to_73.ts";
+import { ROW_64 } from "./row_64.ts";
 
 const stage = await openStage();
 Deno.test.afterAll(async () => await stage[Symbol.asyncDispose]());
@@ -30,6 +31,7 @@ const rows = [
   ...ROWS_57_TO_60,
   ...ROWS_61_TO_63,
   ...ROWS_72_TO_73,
+  ROW_64,
 ];
 const inOrder = [
   ...rows.filter(({ row }) => !SLOW.includes(row)),

@@ -19,7 +19,8 @@ export type Verdict =
 
 type Json = Record<string, unknown>;
 
-const DAY = 86_400;
+/** The default of SIGNATURE_TOLERANCE_SECONDS. */
+const TOLERANCE_SECONDS = 300;
 
 /**
  * @param now In Unix seconds.
@@ -105,7 +106,7 @@ function isId(value: unknown): value is string {
 
 function isMoment(value: unknown, now: number): boolean {
   return value === undefined ||
-    (isSeconds(value) && (value as number) <= now + DAY);
+    (isSeconds(value) && (value as number) <= now + TOLERANCE_SECONDS);
 }
 
 /** From 2000 to 2200. */

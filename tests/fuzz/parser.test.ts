@@ -18,6 +18,8 @@ import { judge, type Verdict } from "./oracle.ts";
 
 const CASES = caseCount(20_000);
 const NOW = 1_793_700_000;
+/** The default of SIGNATURE_TOLERANCE_SECONDS. */
+const TOLERANCE_SECONDS = 300;
 
 Deno.test("parseEvent() takes and refuses what the oracle does, whatever comes", () => {
   const seed = freshSeed();
@@ -54,7 +56,10 @@ Deno.test("parseEvent() takes and refuses what the oracle does, whatever comes",
 
 function outcomeOf(body: Uint8Array): Verdict {
   try {
-    const { handled } = parseEvent(decodeBody(body), { now: NOW });
+    const { handled } = parseEvent(decodeBody(body), {
+      now: NOW,
+      toleranceSeconds: TOLERANCE_SECONDS,
+    });
     return handled ? "handled" : "ignored";
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw error;

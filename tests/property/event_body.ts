@@ -3,13 +3,15 @@ import type { HistoryEvent } from "./history.ts";
 
 /** The full-size body that a provider sends for an event of a history. */
 export function eventBody(event: HistoryEvent): object {
-  const { id, created, subscription, account, values, previous } = event;
+  const { id, created, apiVersion, subscription, account, values, previous } =
+    event;
   if (event.type === "invoice.payment_failed") {
-    return invoiceEvent({ id, created, subscription, account });
+    return invoiceEvent({ id, created, apiVersion, subscription, account });
   }
   return subscriptionEvent(event.type, {
     id,
     created,
+    apiVersion,
     subscription,
     account,
     ...values,

@@ -1,112 +1,161 @@
 /**
- * Every order in which the five events of a subscription's life can arrive,
- * with up to two of the deliveries repeated, ends as the order of occurrence.
+ * Every order in which five events of one second can arrive, with up to one of
+ * the deliveries repeated, ends as the order of occurrence. The bursts are
+ * those that Stripe makes, in both shapes of its API.
  *
  * @module
  */
 import { assertEquals } from "@std/assert";
 import postgres from "postgres";
+import { API_VERSIONS } from "../fixtures/templates.ts";
 import { setting } from "../support/test_environment.ts";
 import { assertEndState } from "./end_state.ts";
-import { type HistoryEvent, renamed, type Values } from "./history.ts";
+import { renamed } from "./history.ts";
 import { arrivals } from "./permutations.ts";
-import { wireEvent } from "./wire_event.ts";
+import { deliverTogether } from "./sql_delivery.ts";
+import {
+  type Happening,
+  type Life,
+  liveThrough,
+  type Moment,
+} from "./subscription_life.ts";
 
-const START = 1_770_000_000;
-const ARRIVALS = 18_720;
+/** 5! and, for each event that comes twice, 6! / 2. */
+const ARRIVALS = 1_920;
 /** Arrivals of different subscriptions go together; they have nothing in common. */
 const TOGETHER = 60;
 
-const FIRST: Values = {
-  status: "active",
-  plan: "price_basic",
-  periodEnd: START + 1000,
-};
-const SECOND: Values = { ...FIRST, status: "past_due" };
-const THIRD: Values = {
-  status: "unpaid",
-  plan: "price_team",
-  periodEnd: START + 2000,
+const NEUTRAL: Happening = {};
+const ITEM: Happening = { item: true };
+const INVOICE: Happening = { invoice: true };
+
+/** In the second of the creation, after it. */
+const AT_CREATION: Record<string, Partial<Life>> = {
+  "the first payment": {
+    creation: {
+      status: "incomplete",
+      happenings: [NEUTRAL, { status: "active" }, NEUTRAL, ITEM],
+    },
+  },
+  "a whole life": {
+    creation: {
+      status: "active",
+      happenings: [
+        { status: "past_due" },
+        { status: "unpaid", plan: "price_team", period: 2 },
+        INVOICE,
+      ],
+    },
+    deletion: 0,
+  },
 };
 
-/** `created, updated, updated, payment_failed, deleted`, so many seconds apart. */
-function life(seconds: number): HistoryEvent[] {
-  const events = [
-    { type: "customer.subscription.created", values: FIRST, previous: {} },
-    {
-      type: "customer.subscription.updated",
-      values: SECOND,
-      previous: { status: FIRST.status },
-    },
-    { type: "customer.subscription.updated", values: THIRD, previous: SECOND },
-    { type: "invoice.payment_failed", values: THIRD, previous: {} },
-    { type: "customer.subscription.deleted", values: THIRD, previous: {} },
-  ] as const;
-  return events.map((event, i) => ({
-    ...event,
-    id: String(i),
-    created: START + i * seconds,
-    subscription: "0",
-    account: "acc_0",
-  }));
+/** A day later. */
+const LATER: Record<string, readonly Happening[]> = {
+  "the end of a trial": [
+    ITEM,
+    { status: "active", period: 2 },
+    NEUTRAL,
+    ITEM,
+    NEUTRAL,
+  ],
+  "a renewal that is not paid": [
+    { period: 2 },
+    NEUTRAL,
+    { status: "past_due" },
+    INVOICE,
+    { status: "unpaid" },
+  ],
+  "an upgrade that is not paid": [
+    { plan: "price_team", period: 2 },
+    ITEM,
+    { status: "past_due" },
+    INVOICE,
+    NEUTRAL,
+  ],
+  "seats, then past_due": [
+    ITEM,
+    { status: "past_due" },
+    ITEM,
+    { plan: "price_team" },
+    { status: "unpaid", item: true },
+  ],
+  "five changes of everything": [
+    { status: "active", plan: "price_2", period: 2 },
+    { status: "past_due", plan: "price_3", period: 3 },
+    { status: "unpaid", plan: "price_4", period: 4 },
+    { status: "paused", plan: "price_5", period: 5 },
+    { status: "incomplete", plan: "price_6", period: 6 },
+  ],
+};
+
+function life(changes: Partial<Life>): Life {
+  return {
+    apiVersion: "2024-06-20",
+    start: 0,
+    creation: { status: "trialing", happenings: [] },
+    moments: [],
+    deletion: undefined,
+    afterlife: [],
+    ...changes,
+  };
 }
 
-for (
-  const [name, seconds] of [["all in one second", 0], [
-    "a minute apart",
-    60,
-  ]] as const
-) {
-  Deno.test(`every arrival of five events ${name} ends as in order of occurrence`, async () => {
+function later(happenings: readonly Happening[]): Moment[] {
+  return [{ gap: 86_400, happenings }];
+}
+
+for (const apiVersion of API_VERSIONS) {
+  for (const [name, changes] of Object.entries(AT_CREATION)) {
+    checkArrivals(name, life({ apiVersion, ...changes }));
+  }
+  for (const [name, happenings] of Object.entries(LATER)) {
+    checkArrivals(name, life({ apiVersion, moments: later(happenings) }));
+  }
+}
+checkArrivals(
+  "a life with a minute between its events",
+  life({
+    moments: [
+      { gap: 60, happenings: [{ status: "past_due" }] },
+      { gap: 60, happenings: [{ status: "unpaid", plan: "price_2" }] },
+      { gap: 60, happenings: [INVOICE] },
+    ],
+    deletion: 60,
+  }),
+);
+
+function checkArrivals(name: string, lived: Life): void {
+  Deno.test(`every arrival of ${name} (${lived.apiVersion}) ends as in order of occurrence`, async () => {
+    const events = liveThrough(lived, 0);
+    const prefix = crypto.randomUUID().slice(0, 8);
+    // The others are there already when the burst arrives.
+    const before = events.length - 5;
+    const queues = [...arrivals(events.slice(-5), 1)]
+      .map((deliveries) => ({ events, deliveries }))
+      .map((arrival, i) => renamed(arrival, `${prefix}_${i}`));
+    assertEquals(queues.length, ARRIVALS);
     const sql = postgres(setting("TEST_DATABASE_URL"), {
       max: 1,
       connection: { synchronous_commit: "off" },
     });
-    const prefix = crypto.randomUUID().slice(0, 8);
-    const events = life(seconds);
-    let checked = 0;
     try {
-      let group: { events: HistoryEvent[]; waiting: HistoryEvent[] }[] = [];
-      for (const deliveries of arrivals(events, 2)) {
-        const own = renamed({ events, deliveries }, `${prefix}_${checked++}`);
-        group.push({ events: [...own.events], waiting: [...own.deliveries] });
-        if (group.length === TOGETHER || checked === ARRIVALS) {
-          await deliverTogether(group.map(({ waiting }) => waiting), sql);
-          await assertEndState(
-            { events: group.flatMap((own) => own.events) },
-            sql,
-          );
-          group = [];
-        }
+      for (let i = 0; i < ARRIVALS; i += TOGETHER) {
+        const group = queues.slice(i, i + TOGETHER);
+        await deliverTogether(
+          group.map(({ events, deliveries }) => [
+            ...events.slice(0, before),
+            ...deliveries,
+          ]),
+          sql,
+        );
+        await assertEndState(
+          { events: group.flatMap(({ events }) => events) },
+          sql,
+        );
       }
     } finally {
       await sql.end();
     }
-    assertEquals([checked, ARRIVALS % TOGETHER], [ARRIVALS, 0]);
-    console.log(`${checked} arrivals`);
   });
-}
-
-/**
- * Delivers the first of every queue in one array, then the second, and so on.
- * What fails goes to the end of its queue.
- */
-async function deliverTogether(
-  queues: HistoryEvent[][],
-  sql: postgres.Sql,
-): Promise<void> {
-  while (queues.length > 0) {
-    const batch = queues.map((queue) => queue.shift() as HistoryEvent);
-    const rows = await sql<{ place: number; outcome: string }[]>`
-      select place, outcome
-      from public.apply_billing_events(${
-      sql.json(batch.map(wireEvent) as never)
-    })`;
-    for (const { place, outcome } of rows) {
-      if (outcome === "failed") {
-        queues[place - 1]?.push(batch[place - 1] as HistoryEvent);
-      }
-    }
-    queues = queues.filter((queue) => queue.length > 0);
-  }
 }

@@ -192,6 +192,23 @@ Deno.test("import lists what belongs to no account, and takes the account from e
   );
 });
 
+Deno.test("import corrects a record that is marked ahead of the clock", async () => {
+  const account = accountWith(2);
+  await using api = await serveProviderApi(account);
+  const args = ["--stripe-url", api.url];
+  assertEquals((await runScript("import", { args })).code, 0);
+  const [first] = [...account.subscriptions.values()];
+  assert(first !== undefined);
+  await sql`
+    update public.subscriptions set
+      status = 'ahead', changed_as_of = now() + interval '1 day'
+    where id = ${first.id}`;
+  account.now += 10;
+  const again = await runScript("import", { args });
+  assertStringIncludes(again.out, "2 read, 0 imported, 1 corrected");
+  assertEquals(await rowsOf(account), expectedRows(account));
+});
+
 Deno.test("import refuses objects of the other mode, and ends where a key is refused or tells no mode that was said", async () => {
   const account = accountWith(1);
   const key = "sk_live_stand_in";

@@ -12,6 +12,7 @@ import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
 import type { StripeEvent } from "../fixtures/event_types.ts";
 import { uniqueId } from "../fixtures/unique_id.ts";
 import { eventBody } from "../property/event_body.ts";
+import type { HistoryEvent } from "../property/history.ts";
 import { freshSeed } from "../property/seed.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
@@ -74,6 +75,17 @@ async function scopeOf(
 async function mend(scope: Scope): Promise<readonly Finding[]> {
   await heal(await examine(scope), scope);
   return (await examine(scope)).findings;
+}
+
+function unixNow(): number {
+  return Math.floor(Date.now() / 1000);
+}
+
+/** A creation after which the record says what the provider shows: active. */
+function creationOf(prefix: string): HistoryEvent {
+  const [creation] = randomEvents(1, { seed: 1, prefix: uniqueId(prefix) });
+  assert(creation !== undefined);
+  return { ...creation, values: { ...creation.values, status: "active" } };
 }
 
 /** An event as the provider's list has it. */
@@ -234,8 +246,7 @@ Deno.test("reconcile tells each kind of difference, and deletes nothing", async 
 
 Deno.test("reconcile leaves alone what a person has settled", async () => {
   const account = createProviderAccount();
-  const [creation] = randomEvents(1, { seed: 1, prefix: uniqueId("hand") });
-  assert(creation !== undefined);
+  const creation = creationOf("hand");
   account.happen(creation);
   await deliver(receiver.url, eventBody(creation));
   account.delivered.add(creation.id);
@@ -276,6 +287,110 @@ Deno.test("reconcile refuses an event of the future, as the receiver does, and m
   assertEquals(row?.["status"], "past_due");
 });
 
+const MONTH = 30 * 86_400;
+
+/** An event of a subscription that is dated a month ahead gets in. */
+async function letInAhead(
+  type: "created" | "updated" | "deleted",
+  subscription: string,
+): Promise<void> {
+  const created = new Date((unixNow() + MONTH) * 1000).toISOString();
+  await sql`
+    select public.apply_billing_events(${
+    sql.json([{
+      provider: "a",
+      event_id: uniqueId("evt"),
+      type: `customer.subscription.${type}`,
+      created,
+      subscription_id: subscription,
+      account_id: "acc_ahead",
+      status: "unpaid",
+      plan_id: "price_ahead",
+      current_period_end: created,
+      previous: {},
+    }])
+  })`;
+}
+
+async function statusOf(subscription: string): Promise<unknown> {
+  const [row] = await sql`
+    select status from public.subscriptions where id = ${subscription}`;
+  return row?.["status"];
+}
+
+for (const type of ["created", "updated", "deleted"] as const) {
+  Deno.test(`reconcile heals a record that an event ${type} in the future has frozen`, async () => {
+    const account = createProviderAccount();
+    account.now = unixNow() - 60;
+    const [one, other] = await twoRecorded(account);
+    await letInAhead(type, one);
+    await letInAhead(type, other);
+    account.now = unixNow();
+    changed(account, one, { status: "canceled" });
+    const deletion = subscriptionEvent("customer.subscription.deleted", {
+      subscription: one,
+      created: account.now - 30,
+    });
+    const { status } = await deliver(receiver.url, deletion);
+    assertEquals(status, 200);
+    await using api = await serveProviderApi(account);
+
+    const scope = await scopeOf(api.url);
+    const { findings } = await examine(scope);
+    assertEquals(findings.map(({ kind }) => kind), ["differs", "differs"]);
+    assertEquals(await mend(scope), []);
+    assertEquals(
+      [await statusOf(one), await statusOf(other)],
+      ["canceled", "active"],
+    );
+
+    // Events count again.
+    for (const subscription of [one, other]) {
+      const update = subscriptionEvent("customer.subscription.updated", {
+        subscription,
+        status: "past_due",
+        created: unixNow(),
+      });
+      await deliver(receiver.url, update);
+      assertEquals(await statusOf(subscription), "past_due");
+    }
+  });
+}
+
+Deno.test("reconcile finds and heals a record that is frozen although it says what the provider does", async () => {
+  const account = createProviderAccount();
+  account.now = unixNow() - 60;
+  const [one] = await twoRecorded(account);
+  await sql`
+    update public.subscriptions set
+      account_as_of = now() + interval '1 day',
+      changed_as_of = now() + interval '2 days',
+      canceled_as_of = now() + interval '3 days'
+    where id = ${one}`;
+  const [before] = await sql`
+    select * from public.subscriptions where id = ${one}`;
+  account.now = unixNow();
+  await using api = await serveProviderApi(account);
+  const scope = await scopeOf(api.url);
+  const [finding] = (await examine(scope)).findings;
+  assertEquals(
+    finding?.kind === "differs" && finding.fields.map(({ field }) => field),
+    ["account_as_of", "changed_as_of", "canceled_as_of"],
+  );
+  assertEquals(await mend(scope), []);
+  const [after] = await sql`
+    select * from public.subscriptions where id = ${one}`;
+  const corrected = after?.["changed_as_of"];
+  assertEquals({ ...after }, {
+    ...before,
+    account_as_of: corrected,
+    changed_as_of: corrected,
+    changed_by_update: true,
+    canceled_as_of: null,
+  });
+  assert(corrected.getTime() < account.now * 1000);
+});
+
 Deno.test("reconcile moves no record to another account on the word of --account-from", async () => {
   const account = createProviderAccount();
   account.now = 1_795_000_000;
@@ -307,8 +422,7 @@ Deno.test("reconcile asks twice before it speaks: what an event on its way expla
 
 Deno.test("reconcile heals an undelivered creation without an account from its record, and leaves it alone where it is ignored", async () => {
   const account = createProviderAccount();
-  const [creation] = randomEvents(1, { seed: 1, prefix: uniqueId("nobody") });
-  assert(creation !== undefined);
+  const creation = creationOf("nobody");
   account.happen(creation);
   account.now += 60;
   const event = account.events.get(creation.id);

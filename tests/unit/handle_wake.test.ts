@@ -44,6 +44,7 @@ async function wake(
         send: () => Promise.resolve({ result: "sent" }),
       },
       unmappedSubscriptions: "fail",
+      toleranceSeconds: 300,
       log: (...line) => lines.push(line),
       now: Date.now,
     },

@@ -14,6 +14,9 @@ const RECORD: SubscriptionRecord = {
   plan_id: "price_1",
   current_period_end: "2027-01-15T08:00:00+00:00",
   canceled_at: null,
+  account_as_of: "2026-11-01T10:00:00+00:00",
+  changed_as_of: "2026-11-21T10:05:00+00:00",
+  canceled_as_of: null,
 };
 const OPTIONS = { provider: "a", accountFrom: undefined, askedAt: ASKED_AT };
 
@@ -110,6 +113,32 @@ Deno.test("compare() corrects with the events that the change takes, no more", (
   assertEquals(types(shown({ status: "canceled" }), canceled), ["updated"]);
   const moved = { ...RECORD, account_id: "acc_2" };
   assertEquals(types(shown(), moved), ["created", "updated"]);
+});
+
+Deno.test("compare() finds a record frozen whose mark is over five minutes ahead, and sets the mark anew", () => {
+  const ahead = "2026-11-21T10:05:01+00:00";
+  const field = {
+    here: "2026-11-21T10:05:01.000Z",
+    there: "at most 2026-11-21T10:05:00.000Z",
+  };
+  const cases = [
+    ["account_as_of", "active", ["created", "updated"]],
+    ["changed_as_of", "active", ["updated"]],
+    ["canceled_as_of", "active", ["updated"]],
+    ["canceled_as_of", "canceled", ["updated", "deleted"]],
+  ] as const;
+  for (const [mark, status, expected] of cases) {
+    const canceled_at = status === "canceled" ? "2026-11-21" : null;
+    const record = { ...RECORD, status, canceled_at, [mark]: ahead };
+    const comparison = compare(shown({ status }), { ...OPTIONS, record });
+    assert(comparison.result === "differs");
+    assertEquals(comparison.fields, [{ field: mark, ...field }]);
+    assert(comparison.isFrozen);
+    assertEquals(types(shown({ status }), record), [...expected]);
+  }
+  const record = { ...RECORD, status: "past_due" };
+  const comparison = compare(shown(), { ...OPTIONS, record });
+  assert(comparison.result === "differs" && !comparison.isFrozen);
 });
 
 Deno.test("compare() dates corrections between two seconds, before the provider was asked", () => {

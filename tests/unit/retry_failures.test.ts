@@ -102,6 +102,7 @@ function retry(
       },
     }),
     unmappedSubscriptions,
+    toleranceSeconds: 60,
     log: () => {},
     now: now ?? (() => NOW),
   });
@@ -248,11 +249,20 @@ Deno.test("retryFailures() decodes what is kept as base64", async () => {
 
 Deno.test("retryFailures() holds an event's time against the clock, as a delivery does", async () => {
   const { counts, settled } = retry([[
-    claimed(invoiceEvent({ created: NOW / 1000 + 86_401 })),
-    claimed(invoiceEvent({ created: NOW / 1000 + 86_399 })),
+    claimed(invoiceEvent({ created: NOW / 1000 + 61 })),
+    claimed(invoiceEvent({ created: NOW / 1000 + 60 })),
   ]]);
   assertEquals((await counts).applied, 1);
   assertEquals(settled[0]?.["error_code"], "event_invalid");
+});
+
+Deno.test("retryFailures() applies what was dated ahead once its time has come", async () => {
+  const event = () => [claimed(invoiceEvent({ created: NOW / 1000 + 3_600 }))];
+  const early = retry([event()]);
+  assertEquals((await early.counts).failed, 1);
+  assertEquals(early.applied, []);
+  const later = retry([event()], { now: () => NOW + 3_600_000 });
+  assertEquals((await later.counts).applied, 1);
 });
 
 Deno.test("retryFailures() goes on until nothing is left", async () => {

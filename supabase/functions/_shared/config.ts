@@ -11,12 +11,18 @@ export interface DatabaseAccess {
 
 /** What all providers share: the database, and how deliveries are treated. */
 export interface Config extends DatabaseAccess {
-  /** How far a signature's time may be from now, on both sides, in seconds. */
+  /**
+   * How far a signature's time may be from now, on both sides, and an event's
+   * ahead of now, in seconds.
+   */
   readonly toleranceSeconds: number;
   readonly maxBodyBytes: number;
   /** Whether events of subscriptions that belong to no account fail. */
   readonly unmappedSubscriptions: UnmappedChoice;
 }
+
+/** Stripe's own. */
+export const DEFAULT_TOLERANCE_SECONDS = 300;
 
 /**
  * Reads the configuration that all providers share.
@@ -27,7 +33,11 @@ export function readConfig(env: Environment): Config {
   return {
     supabaseUrl: required(env, "SUPABASE_URL"),
     secretKey: secretKey(env),
-    toleranceSeconds: wholeNumber(env, "SIGNATURE_TOLERANCE_SECONDS", 300),
+    toleranceSeconds: wholeNumber(
+      env,
+      "SIGNATURE_TOLERANCE_SECONDS",
+      DEFAULT_TOLERANCE_SECONDS,
+    ),
     maxBodyBytes: wholeNumber(env, "MAX_BODY_BYTES", 1_048_576),
     unmappedSubscriptions: readUnmapped(env),
   };

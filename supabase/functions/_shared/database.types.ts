@@ -160,12 +160,11 @@ export type Database = {
           "canceled_at": string | null;
           "changed_as_of": string | null;
           "changed_by_update": boolean;
-          "changed_from": NonNullable<Json>;
+          "changed_in_second": NonNullable<Json>;
           "current_period_end": string;
           "id": string;
           "plan_id": string;
           "provider": string;
-          "reported_status": string;
           "status": string;
         };
         ComputedFields: never;
@@ -176,12 +175,11 @@ export type Database = {
           "canceled_at"?: string | null;
           "changed_as_of"?: string | null;
           "changed_by_update"?: boolean;
-          "changed_from"?: NonNullable<Json>;
+          "changed_in_second"?: NonNullable<Json>;
           "current_period_end": string;
           "id": string;
           "plan_id": string;
           "provider": string;
-          "reported_status": string;
           "status": string;
         };
         Update: {
@@ -191,12 +189,11 @@ export type Database = {
           "canceled_at"?: string | null;
           "changed_as_of"?: string | null;
           "changed_by_update"?: boolean;
-          "changed_from"?: NonNullable<Json>;
+          "changed_in_second"?: NonNullable<Json>;
           "current_period_end"?: string;
           "id"?: string;
           "plan_id"?: string;
           "provider"?: string;
-          "reported_status"?: string;
           "status"?: string;
         };
         Relationships: [];
@@ -331,12 +328,11 @@ export type Database = {
           "canceled_at": string | null;
           "changed_as_of": string | null;
           "changed_by_update": boolean;
-          "changed_from": NonNullable<Json>;
+          "changed_in_second": NonNullable<Json>;
           "current_period_end": string;
           "id": string;
           "plan_id": string;
           "provider": string;
-          "reported_status": string;
           "status": string;
         };
         SetofOptions: {
@@ -345,6 +341,19 @@ export type Database = {
           isOneToOne: true;
           isSetofReturn: false;
         };
+      };
+      "forget_marks_ahead": {
+        Args: { "p_provider": string; "p_subscription_id": string };
+        Returns: boolean;
+      };
+      "merge_update": {
+        Args: {
+          "p_held": Json;
+          "p_previous": Json;
+          "p_second": Json;
+          "p_stated": Json;
+        };
+        Returns: Record<string, unknown>;
       };
       "notification_waits": {
         Args: Record<PropertyKey, never>;

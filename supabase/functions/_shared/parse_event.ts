@@ -2,7 +2,6 @@ import type { z } from "zod";
 import { DeliveryError } from "./errors.ts";
 import { type HandledEvent, handledEvent, isHandledType } from "./events.ts";
 
-const A_DAY_IN_SECONDS = 86_400;
 const MAX_REPORTED_FAULTS = 5;
 
 /** An event of a handled type, or the news that it has no effect here. */
@@ -17,14 +16,16 @@ export type ParsedEvent =
  * invoice that belongs to no subscription: a provider that got errors for them
  * would disable the endpoint in the long run.
  *
- * @param now The receiver's clock in Unix seconds: an event dated more than a
- * day ahead of it would freeze its subscription, and is refused.
+ * @param now The receiver's clock in Unix seconds. An event that is dated ahead
+ * of it freezes its subscription until that time, and is refused.
+ * @param toleranceSeconds How far ahead an event may be dated all the same: as
+ * far as a signature may.
  * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`; the
  * message names the path of each bad field, never its value.
  */
 export function parseEvent(
   text: string,
-  { now }: { now: number },
+  { now, toleranceSeconds }: { now: number; toleranceSeconds: number },
 ): ParsedEvent {
   const json = parseJson(text);
   const type = member(json, "type");
@@ -43,10 +44,10 @@ export function parseEvent(
   }
   const event = result.data;
   const created = Date.parse(event.created ?? "") / 1000;
-  if (created > now + A_DAY_IN_SECONDS) {
+  if (created > now + toleranceSeconds) {
     throw new DeliveryError(
       "event_invalid",
-      "created: must not be more than a day ahead of the receiver's clock",
+      `created: must not be more than ${toleranceSeconds} s ahead of the receiver's clock`,
     );
   }
   return event.subscription_id === null

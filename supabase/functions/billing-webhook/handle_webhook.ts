@@ -17,7 +17,10 @@ import { verifyDelivery } from "./verify_delivery.ts";
 /** What handling a delivery needs of the outside. */
 export interface Receiver {
   readonly providers: readonly Provider[];
-  /** How far a signature's time may be from now, on both sides, in seconds. */
+  /**
+   * How far a signature's time may be from now, on both sides, and an event's
+   * ahead of now, in seconds.
+   */
   readonly toleranceSeconds: number;
   readonly body: BodyLimits;
   /** Whether events of subscriptions that belong to no account fail. */

@@ -18,6 +18,8 @@ interface Options {
   readonly database: DatabaseClient;
   /** Whether events of subscriptions that belong to no account fail. */
   readonly unmappedSubscriptions: UnmappedChoice;
+  /** How far ahead of now an event may be dated, in seconds. */
+  readonly toleranceSeconds: number;
   readonly log: Log;
   /** Called when an event has made something due; it does not wait. */
   readonly wakeWorker: () => void;
@@ -40,12 +42,12 @@ export async function processEvent(
   options: Options,
 ): Promise<void> {
   const { apply, database, log, now, known, wakeWorker } = options;
-  const { unmappedSubscriptions } = options;
+  const { unmappedSubscriptions, toleranceSeconds } = options;
   known.provider = provider;
   let text = "";
   try {
     text = decodeBody(body);
-    const parsed = parseEvent(text, { now: now() / 1000 });
+    const parsed = parseEvent(text, { now: now() / 1000, toleranceSeconds });
     if (parsed.handled) {
       const event = { ...parsed.event, provider };
       const outcome = await apply(event);

@@ -13,6 +13,8 @@ export interface Worker {
   readonly channel: Channel | undefined;
   /** Whether events of subscriptions that belong to no account fail. */
   readonly unmappedSubscriptions: UnmappedChoice;
+  /** How far ahead of now an event may be dated, in seconds. */
+  readonly toleranceSeconds: number;
   readonly log: Log;
   /** The clock, in milliseconds since the epoch. */
   readonly now: () => number;

@@ -27,6 +27,7 @@ const worker: Worker = {
     log: logJson,
   }),
   unmappedSubscriptions: config.unmappedSubscriptions,
+  toleranceSeconds: config.toleranceSeconds,
   log: logJson,
   now: Date.now,
 };

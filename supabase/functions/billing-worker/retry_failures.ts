@@ -20,6 +20,8 @@ interface Options {
   readonly database: DatabaseClient;
   /** Whether events of subscriptions that belong to no account fail. */
   readonly unmappedSubscriptions: UnmappedChoice;
+  /** How far ahead of now an event may be dated, in seconds. */
+  readonly toleranceSeconds: number;
   readonly log: Log;
   /** The clock, in milliseconds since the epoch. */
   readonly now: () => number;
@@ -70,10 +72,11 @@ async function applyAll(
   claimed: readonly ClaimedFailure[],
   options: Options,
 ): Promise<Retry[]> {
-  const now = options.now() / 1000;
+  const { toleranceSeconds } = options;
+  const clock = { now: options.now() / 1000, toleranceSeconds };
   const parsed = claimed.map((failure) => ({
     failure,
-    result: parse(failure, now),
+    result: parse(failure, clock),
   }));
   const events = parsed.flatMap(({ failure: { provider }, result }) =>
     isEvent(result) ? [{ ...result, provider }] : []
@@ -102,9 +105,12 @@ function isEvent(parsed: Parsed): parsed is HandledEvent {
   return parsed !== "ignored" && !(parsed instanceof DeliveryError);
 }
 
-function parse(failure: ClaimedFailure, now: number): Parsed {
+function parse(
+  failure: ClaimedFailure,
+  clock: { now: number; toleranceSeconds: number },
+): Parsed {
   try {
-    const parsed = parseEvent(textOf(failure), { now });
+    const parsed = parseEvent(textOf(failure), clock);
     return parsed.handled ? parsed.event : "ignored";
   } catch (thrown) {
     return toDeliveryError(thrown);

@@ -1,0 +1,82 @@
+/*
+ * Which values a second's updates leave, whatever the order in which they
+ * arrive.
+ *
+ * Providers date events in whole seconds, and one thing that happens to a
+ * subscription makes several events in one second. An update states all of its
+ * values, and names the ones that it replaced (previous_attributes). So for
+ * each field, the second ends with the value that an update of it states and
+ * none of them replaced. A previous value that equals the update's own value
+ * replaced nothing: Stripe sends the old items whole if any part of them
+ * changed.
+ *
+ * That leaves exactly one value of a field, unless the field changed back
+ * within the second, or an update that changed it does not say what it
+ * replaced. Then the later arrival wins.
+ *
+ * The memory of a second is a jsonb object with an entry per field that needs
+ * one: replaced, the values that were replaced, and stated, the values other
+ * than the one in the record that were stated and not replaced. Beyond 20
+ * values in one of these lists, the ones that arrived first are forgotten.
+ */
+create function public.merge_update(
+  p_second jsonb,
+  p_held jsonb,
+  p_stated jsonb,
+  p_previous jsonb,
+  out settled jsonb,
+  out second jsonb
+)
+language plpgsql
+immutable
+set search_path = ''
+as $$
+declare
+  most constant integer := 20;
+  field text;
+  own jsonb;
+  previous jsonb;
+  replaced jsonb;
+  stated jsonb;
+begin
+  settled := p_stated;
+  second := '{}';
+  for field, own in select e.key, e.value from jsonb_each(p_stated) as e loop
+    previous := p_previous -> field;
+    replaced := coalesce(p_second -> field -> 'replaced', '[]');
+    if previous <> own and not replaced @> previous then
+      replaced := replaced || previous;
+      if jsonb_array_length(replaced) > most then
+        replaced := replaced - 0;
+      end if;
+    end if;
+
+    -- One value of a field that nothing has changed needs no weighing.
+    continue when own = p_held -> field and replaced = '[]' and p_second -> field is null;
+
+    select coalesce(jsonb_agg(s.value order by s.arrival), '[]') into stated
+    from (
+      select e.value, max(e.arrival) as arrival
+      from jsonb_array_elements(
+        coalesce(p_second -> field -> 'stated', '[]') || jsonb_build_array(p_held -> field, own)
+      ) with ordinality as e (value, arrival)
+      where not replaced @> e.value
+      group by e.value
+      order by arrival desc
+      limit most + 1
+    ) as s;
+    settled := settled || jsonb_build_object(field, coalesce(stated -> -1, own));
+    stated := stated - -1;
+    second := second || jsonb_build_object(field, jsonb_strip_nulls(
+      jsonb_build_object('replaced', nullif(replaced, '[]'), 'stated', nullif(stated, '[]'))
+    ));
+  end loop;
+end;
+$$;
+
+revoke all on function public.merge_update(jsonb, jsonb, jsonb, jsonb)
+  from public, anon, authenticated, service_role;
+grant execute on function public.merge_update(jsonb, jsonb, jsonb, jsonb) to service_role;
+
+comment on function public.merge_update(jsonb, jsonb, jsonb, jsonb) is
+  'The values that the updates of one second leave, and the second''s new memory. p_second: its memory so far. p_held: the values in the record, from the other updates. p_stated, p_previous: the values that this update states, and those that it replaced. Called by apply_subscription_updated.';

@@ -1,0 +1,36 @@
+/*
+ * For import and reconcile. An event that is dated ahead of the clock is
+ * refused, but a record may hold the mark of one that got in, with a wide
+ * tolerance or before there was a limit. Until that time has come, such a
+ * record takes no event: all that happens is older. A correction is older, too,
+ * so these commands take the mark back before they correct the record.
+ *
+ * Five minutes ahead is the default tolerance. A mark that is less far ahead
+ * is in the past before anybody has looked at it.
+ */
+create function public.forget_marks_ahead(p_provider text, p_subscription_id text)
+returns boolean
+language plpgsql
+volatile
+set search_path = ''
+as $$
+declare
+  latest constant timestamptz := now() + interval '5 minutes';
+begin
+  update public.subscriptions s set
+    account_as_of = case when s.account_as_of <= latest then s.account_as_of end,
+    changed_as_of = case when s.changed_as_of <= latest then s.changed_as_of end,
+    canceled_as_of = case when s.canceled_as_of <= latest then s.canceled_as_of end
+  where s.id = p_subscription_id
+    and s.provider = p_provider
+    and greatest(s.account_as_of, s.changed_as_of, s.canceled_as_of) > latest;
+  return found;
+end;
+$$;
+
+revoke all on function public.forget_marks_ahead(text, text)
+  from public, anon, authenticated, service_role;
+grant execute on function public.forget_marks_ahead(text, text) to service_role;
+
+comment on function public.forget_marks_ahead(text, text) is
+  'Takes back the ordering marks of a record that are more than five minutes ahead of the clock, so that corrections and events count again; answers whether there were any. Called by import and reconcile.';

@@ -1,0 +1,40 @@
+/**
+ * What the properties give to the database is what the receiver reads out of
+ * the bodies that Stripe would send.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import fc from "fast-check";
+import { parseEvent } from "../../supabase/functions/_shared/parse_event.ts";
+import { eventBody } from "./event_body.ts";
+import { history } from "./history.ts";
+import { freshSeed } from "./seed.ts";
+import { wireEvent } from "./wire_event.ts";
+
+Deno.test("wireEvent() makes what parseEvent() reads out of eventBody()", () => {
+  const seed = freshSeed();
+  console.log(`seed ${seed}`);
+  fc.assert(
+    fc.property(history, ({ events }) => {
+      for (const event of events) {
+        const text = JSON.stringify(eventBody(event));
+        const parsed = parseEvent(text, {
+          now: event.created,
+          toleranceSeconds: 0,
+        });
+        const { invoice_id: _, ...read } = JSON.parse(
+          JSON.stringify(parsed.handled && parsed.event),
+        );
+        const wire = JSON.parse(JSON.stringify(wireEvent(event)));
+        assertEquals(
+          read,
+          Object.fromEntries(
+            Object.keys(read).map((name) => [name, wire[name]]),
+          ),
+        );
+      }
+    }),
+    { seed, numRuns: 300 },
+  );
+});
