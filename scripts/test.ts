@@ -32,7 +32,7 @@ const INTERRUPTED = 130;
 
 if (import.meta.main) {
   const ending = new AbortController();
-  await abortOnEnd(ending);
+  await abortOnEnd(ending, Deno.env.toObject());
   try {
     Deno.exit(report(await test(Deno.args, ending.signal)));
   } catch (error) {
