@@ -104,6 +104,9 @@ async function testOnStack(
   await using opened = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
   opened.defer(() => Deno.remove(dataDir, { recursive: true }));
+  // Goes with it, whatever tests that are interrupted leave there.
+  const temporary = `${dataDir}/tmp`;
+  await Deno.mkdir(temporary);
   const stack = opened.use(
     await startStack({
       dataDir,
@@ -125,6 +128,7 @@ async function testOnStack(
         signal,
         args: testArguments(files),
         env: {
+          TMPDIR: temporary,
           TEST_DATABASE_URL: stack.dbUrl,
           TEST_LEGACY_DATABASE_URL: legacy.url,
           TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
