@@ -48,7 +48,7 @@ async function main(args: string[], env: Environment): Promise<number> {
         'Cannot start on Windows: use WSL, or Docker and "supabase start".',
       );
     }
-    await abortOnEnd(ending);
+    await abortOnEnd(ending, env);
     return await run(wanted, { env, ending, print: output.print });
   } catch (error) {
     errors.print((error as Error).message);

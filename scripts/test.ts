@@ -42,7 +42,7 @@ const INTERRUPTED = 130;
 
 if (import.meta.main) {
   const ending = new AbortController();
-  await abortOnEnd(ending);
+  await abortOnEnd(ending, Deno.env.toObject());
   try {
     const args = parseTestArguments(Deno.args, { root: ROOT });
     if (args === null) {
@@ -128,6 +128,9 @@ async function testOnStack(
   await using opened = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
   opened.defer(() => Deno.remove(dataDir, { recursive: true }));
+  // Goes with it, whatever tests that are interrupted leave there.
+  const temporary = `${dataDir}/tmp`;
+  await Deno.mkdir(temporary);
   const stack = opened.use(
     await startStack({
       dataDir,
@@ -147,6 +150,7 @@ async function testOnStack(
         isBeside,
         signal,
         env: {
+          TMPDIR: temporary,
           TEST_DATABASE_URL: stack.dbUrl,
           TEST_LEGACY_DATABASE_URL: legacy.url,
           TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,

@@ -1,40 +1,54 @@
+import type { Environment } from "./environment.ts";
 import { lookUpProcess } from "./process_table.ts";
 
 const EVERY = 1_000;
 
-// "npm exec ...", as it calls itself; "node /usr/bin/npx ..."; "deno task ..."
-const LAUNCHER = /(^|\/)np[mx](-cli\.js)?( |$)|(^|[ /])deno( -\S+)* task /;
+// "npm exec ...", as it calls itself; "node /usr/bin/npx ..."
+const NPM = /(^|\/)np[mx](-cli\.js)?( |$)/;
 
-// deno task, the script that npm makes of a program, a shell, and npm.
-const MAX_STEPS = 5;
+// "deno task ..."
+const TASK = /(^|[ /])deno( -\S+)* task /;
+
+// deno task, the script that npm makes of a program, a shell and npm; and the
+// same once more for a gate that a test runs.
+const MAX_STEPS = 10;
 
 /**
  * Calls back when `deno task`, or npm that started it, is gone. A signal that
  * ends `npx` ends npm and its shell, but not `deno task` below them; SIGKILL
  * to `deno task` does not reach this process either. Nobody could then stop it
  * but by its id.
+ *
+ * @param env the command's environment, which tells whether npx started it
  */
-export async function watchLauncher(onGone: () => void): Promise<void> {
-  const before = await launchers();
-  if (before.length === 0) return;
+export async function watchLauncher(
+  env: Environment,
+  onGone: () => void,
+): Promise<void> {
+  const ids = await parents(MAX_STEPS);
+  const commands = (await Promise.all(ids.map(lookUpProcess)))
+    .map((entry) => entry?.command ?? "");
+  if (isByNpx(env) && !commands.some((command) => NPM.test(command))) {
+    return onGone(); // it ended before this process began
+  }
+  const last = commands.findLastIndex((command) =>
+    NPM.test(command) || TASK.test(command)
+  );
+  const before = ids.slice(0, last + 1).join();
+  if (before === "") return;
   const timer = setInterval(async () => {
-    const now = await parents(before.length);
-    if (now.join() === before.join()) return;
+    if ((await parents(last + 1)).join() === before) return;
     clearInterval(timer);
     onGone();
   }, EVERY);
 }
 
-// The parents up to the last that launches, this process's own first.
-async function launchers(): Promise<number[]> {
-  const ids = await parents(MAX_STEPS);
-  const entries = await Promise.all(ids.map(lookUpProcess));
-  const last = entries.findLastIndex((entry) =>
-    entry !== undefined && LAUNCHER.test(entry.command)
-  );
-  return ids.slice(0, last + 1);
+function isByNpx(env: Environment): boolean {
+  return env["npm_lifecycle_event"] === "npx" &&
+    /\bdeno\b/.test(env["npm_lifecycle_script"] ?? "");
 }
 
+/** The ids of the parents, this process's own first. */
 async function parents(steps: number): Promise<number[]> {
   const ids: number[] = [];
   let entry = await lookUpProcess(Deno.pid);
