@@ -1,12 +1,13 @@
 /**
  * `deno task test`: the whole gate, on the real parts.
  *
- * Formatting, lint and types; unit tests; then the tests that need a stack, in
- * two lanes side by side, each on a stack of its own on free ports. What keeps
- * the processor busy begins beside what waits for processes and time limits;
- * whichever lane is done takes the next. The integration tests run twice, the
- * second time with the functions served by the Deno that Supabase's runtime is
- * built on. With arguments, only the named test files or folders run.
+ * Formatting, lint and types; unit tests; what has to be downloaded; then the
+ * tests that need a stack, in lanes side by side, each on a stack of its own on
+ * free ports. What keeps the processor busy begins beside what waits for
+ * processes and time limits; whichever lane is done takes the next. The
+ * integration tests run twice, the second time with the functions served by the
+ * Deno that Supabase's runtime is built on. With arguments, only the named test
+ * files or folders run.
  *
  * @module
  */
@@ -36,6 +37,9 @@ const BUSY_TESTS = [
 const WAITING_TESTS = ["tests/integration", "tests/catalogue"];
 const DEPLOYMENT_TESTS = ["tests/deploy", "tests/recipes", "tests/docs"];
 const PROVIDER_TESTS = ["tests/provider"];
+
+/** For two cores: one lane keeps a core busy, two others mostly wait. */
+const LANES = 3;
 
 if (import.meta.main) {
   try {
@@ -92,7 +96,10 @@ async function testInLanes(edgeDeno: string): Promise<StepResult[]> {
     { name: "deployment, recipes and pages", files: DEPLOYMENT_TESTS },
     { name: "import and reconcile", files: PROVIDER_TESTS },
   ];
-  const lanes = [1, 2].map(() => testOnStack(queue, { isBeside: true }));
+  const lanes = Array.from(
+    { length: LANES },
+    () => testOnStack(queue, { isBeside: true }),
+  );
   return (await Promise.all(lanes)).flat();
 }
 
