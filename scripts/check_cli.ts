@@ -5,13 +5,13 @@
  *
  * @module
  */
-import imports from "../import_map.json" with { type: "json" };
+import importMap from "../import_map.json" with { type: "json" };
 import { createCommand } from "./stack/create_command.ts";
 
 if (import.meta.main) {
   try {
     const { text, isBehind } = compareVersions({
-      pinned: pinnedVersion(imports.imports.supabase),
+      pinned: pinnedVersion(importMap.imports),
       latest: await latestVersion(),
     });
     console.log(text);
@@ -22,9 +22,16 @@ if (import.meta.main) {
   }
 }
 
-/** Returns the version in a specifier such as `npm:supabase@3.1.0`. */
-export function pinnedVersion(specifier: string): string {
-  return specifier.slice(specifier.lastIndexOf("@") + 1);
+/**
+ * Returns the version of the Supabase CLI in an import map, under the name of
+ * its package or of its program for one platform.
+ */
+export function pinnedVersion(imports: Record<string, string>): string {
+  for (const [name, specifier] of Object.entries(imports)) {
+    if (!/^(supabase|@supabase\/cli-.+)$/.test(name)) continue;
+    return specifier.slice(specifier.lastIndexOf("@") + 1);
+  }
+  throw new Error("Cannot find the Supabase CLI in import_map.json.");
 }
 
 /** Returns what to print, and whether the pinned major version is not the latest. */
