@@ -9,21 +9,19 @@ import type { Environment } from "./environment.ts";
  * @param env The environment of this process.
  */
 export function trustedCertificates(env: Environment): Environment {
+  const { NODE_EXTRA_CA_CERTS: extra, SSL_CERT_FILE: system } = env;
   const {
-    NODE_EXTRA_CA_CERTS: extra,
-    SSL_CERT_FILE: system,
-    DENO_CERT = extra,
+    DENO_CERT = [extra, system].find(isFile),
     DENO_TLS_CA_STORE = "mozilla,system",
   } = env;
-  // Deno ends at once if DENO_CERT is not there, and Deno 2.1.4 crashes if the
-  // system's store is not.
   return {
-    ...(isFile(DENO_CERT) && { DENO_CERT }),
+    ...(DENO_CERT !== undefined && { DENO_CERT }),
+    // Without the file that is named, Deno 2.1.4 crashes.
     ...((system === undefined || isFile(system)) && { DENO_TLS_CA_STORE }),
   };
 }
 
-function isFile(path: string | undefined): path is string {
+function isFile(path: string | undefined): boolean {
   if (!path) return false;
   try {
     return Deno.statSync(path).isFile;

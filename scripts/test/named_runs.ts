@@ -24,25 +24,30 @@ const SQL_TESTS = "supabase/tests";
 /** They serve functions with the platform's Deno, or make types. */
 const NEED_DOWNLOADS = ["tests/deploy", "tests/recipes"];
 
-/** Returns what to run for the named files and folders, each SQL file by itself. */
+/**
+ * Returns what to run for the named files and folders. SQL comes first, each
+ * file by itself: its tests leave nothing behind, and count on empty tables.
+ */
 export function namedRuns({ paths, filter }: TestArguments): NamedRuns {
-  const sql = paths.filter((path) => isPgtap(path));
+  const sql = paths.filter((path) => isPgtap(path) || path === SQL_TESTS);
   const unit = paths.filter((path) => isWithin(path, UNIT_TESTS));
-  const other = paths
-    .filter((path) => !sql.includes(path) && !unit.includes(path))
-    .map((path) => path === SQL_TESTS ? PGTAP : path);
+  const other = paths.filter((path) =>
+    !sql.includes(path) && !unit.includes(path)
+  );
   return {
     withoutStack: unit.length > 0
       ? [{ name: "unit tests", files: unit, filter }]
       : [],
     onStack: [
-      ...(other.length > 0 ? [{ name: "tests", files: other, filter }] : []),
       ...sql.map((path) => ({
-        name: basename(path),
+        name: path,
         files: [PGTAP],
         // Of the tests in it, those of this file.
-        filter: `/^${basename(path).replaceAll(".", "\\.")} passes /`,
+        filter: path === SQL_TESTS
+          ? filter
+          : `/^${basename(path).replaceAll(".", "\\.")} passes /`,
       })),
+      ...(other.length > 0 ? [{ name: "tests", files: other, filter }] : []),
     ],
     needsDownloads: other.some((path) =>
       NEED_DOWNLOADS.some((folder) =>

@@ -23,7 +23,7 @@ Deno.test("the TypeScript in the pages type-checks", async () => {
   }
   assert(files.length >= 3, `${files.length} blocks`);
   const { success, stderr } = await createCommand(Deno.execPath(), {
-    args: ["check", "--quiet", "--config", CONFIG, "--no-lock", ...files],
+    args: ["check", "--quiet", "--config", CONFIG, "--frozen", ...files],
     env: { NO_COLOR: "1" },
   }).output();
   assertEquals(

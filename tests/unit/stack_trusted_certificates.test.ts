@@ -20,19 +20,22 @@ Deno.test("trustedCertificates() takes the system's store where nothing is named
   });
 });
 
-Deno.test("trustedCertificates() adds the file that Node is given", async () => {
+Deno.test("trustedCertificates() adds the file that is named for Node, or else the system's", async () => {
+  const store = "mozilla,system";
   await withFiles((extra, system) => {
-    assertEquals(
-      trustedCertificates({ NODE_EXTRA_CA_CERTS: extra }),
-      { DENO_CERT: extra, DENO_TLS_CA_STORE: "mozilla,system" },
-    );
-    assertEquals(
-      trustedCertificates({
-        NODE_EXTRA_CA_CERTS: extra,
-        SSL_CERT_FILE: system,
-      }),
-      { DENO_CERT: extra, DENO_TLS_CA_STORE: "mozilla,system" },
-    );
+    for (
+      const [env, added] of [
+        [{ NODE_EXTRA_CA_CERTS: extra }, extra],
+        [{ NODE_EXTRA_CA_CERTS: extra, SSL_CERT_FILE: system }, extra],
+        [{ NODE_EXTRA_CA_CERTS: "", SSL_CERT_FILE: system }, system],
+        [{ SSL_CERT_FILE: system }, system],
+      ] as const
+    ) {
+      assertEquals(
+        trustedCertificates(env),
+        { DENO_CERT: added, DENO_TLS_CA_STORE: store },
+      );
+    }
   });
 });
 

@@ -19,17 +19,18 @@ Deno.test("namedRuns() needs one for all others", () => {
   }
 });
 
-Deno.test("namedRuns() runs each SQL file by itself, and the folder as pgTAP", () => {
+Deno.test("namedRuns() runs SQL first, each file by itself", () => {
   const { onStack } = runs(
+    "tests/fuzz",
     "supabase/tests/a.test.sql",
     "supabase/tests/b.test.sql",
+    "supabase/tests",
   );
   assertEquals(onStack.map(({ files, filter }) => [files, filter]), [
     [["tests/pgtap.test.ts"], "/^a\\.test\\.sql passes /"],
     [["tests/pgtap.test.ts"], "/^b\\.test\\.sql passes /"],
-  ]);
-  assertEquals(runs("supabase/tests").onStack, [
-    { name: "tests", files: ["tests/pgtap.test.ts"], filter: undefined },
+    [["tests/pgtap.test.ts"], undefined],
+    [["tests/fuzz"], undefined],
   ]);
 });
 
