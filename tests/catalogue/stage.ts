@@ -15,6 +15,7 @@ import {
   type HostileEndpoint,
   startHostileEndpoint,
 } from "./hostile_endpoint.ts";
+import { type HungDeliveries, startHungDeliveries } from "./hung_api.ts";
 import { startTrickle, type Trickle } from "./trickle.ts";
 
 /** Secrets that are easy to find where they must not be. */
@@ -48,6 +49,7 @@ export interface Stage extends AsyncDisposable {
   /** The first receiver's URL, through the gateway. */
   readonly gatewayUrl: string;
   readonly trickle: Trickle;
+  readonly hungDeliveries: HungDeliveries;
   readonly hostileEndpoint: HostileEndpoint;
 }
 
@@ -89,6 +91,7 @@ export async function openStage(): Promise<Stage> {
   const sql = connect();
   const gateway = await gatewayTo(first);
   const trickle = await startTrickle();
+  const hungDeliveries = await startHungDeliveries();
   const hostileEndpoint = await startHostileEndpoint();
   return {
     sql,
@@ -105,9 +108,11 @@ export async function openStage(): Promise<Stage> {
     faultyApi,
     gatewayUrl: gateway.url,
     trickle,
+    hungDeliveries,
     hostileEndpoint,
     [Symbol.asyncDispose]: async () => {
       await hostileEndpoint[Symbol.asyncDispose]();
+      await hungDeliveries[Symbol.asyncDispose]();
       await trickle[Symbol.asyncDispose]();
       await gateway[Symbol.asyncDispose]();
       await Promise.all(

@@ -62,7 +62,7 @@ async function handle(request: Request, setting: Setting = {}) {
     body: { maxBytes: 4_096, timeLimit: setting.timeLimit ?? 5_000 },
     apply: gather(
       (events) => applyEvents(events, { database, log, now: () => 0 }),
-      { maxTogether: 1, maxWaiting: 1 },
+      { maxTogether: 1, maxWaiting: 1, maxWaitMs: 1_000 },
     ),
     database,
     unmappedSubscriptions: "fail",

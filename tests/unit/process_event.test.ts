@@ -81,6 +81,7 @@ async function process(
     apply: gather((events) => applyEvents(events, { database, log, now }), {
       maxTogether: 1,
       maxWaiting: 1,
+      maxWaitMs: 1_000,
     }),
     database,
     unmappedSubscriptions: "fail",
