@@ -1,8 +1,10 @@
 /** Rows 68 to 74: what waits, weak secrets, and events of the other mode. */
 import { assert, assertEquals } from "@std/assert";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
 import { storedEvent } from "../support/tables.ts";
+import { misconfigured } from "./misconfigured.ts";
 import { assertDiscreet } from "./outcome.ts";
-import type { Row } from "./stage.ts";
+import { type Row, SECRETS } from "./stage.ts";
 
 export const ROWS_68_TO_74: readonly Row[] = [
   {
@@ -28,6 +30,39 @@ export const ROWS_68_TO_74: readonly Row[] = [
         assertEquals([ledger, failures], [[], []]);
       }
       assertDiscreet(receiver.output());
+    },
+  },
+  {
+    row: 70,
+    input:
+      "a short secret, a part of a list, a placeholder, the local stack's, one for two",
+    check: async (stage) => {
+      const { PROVIDER_A_SIGNING_SECRET, PROVIDER_B_SIGNING_SECRET } =
+        LOCAL_SIGNING_SECRETS;
+      const short = "fewer than 16 characters";
+      await Promise.all([
+        misconfigured(stage, ["whsec_123456789abcdef", "123456789abcdef"], {
+          says: short,
+        }),
+        misconfigured(stage, [
+          `x,${SECRETS.stripe}`,
+          `${SECRETS["hmac-sha256-hex"]},Zq81`,
+        ], { says: short }),
+      ]);
+      await Promise.all([
+        misconfigured(stage, ["whsec_...", "..."], { says: "placeholder" }),
+        misconfigured(stage, [
+          SECRETS.stripe,
+          `${SECRETS["hmac-sha256-hex"]},${SECRETS.stripe}`,
+        ], { says: "in common" }),
+      ]);
+      await misconfigured(stage, [
+        PROVIDER_A_SIGNING_SECRET,
+        PROVIDER_B_SIGNING_SECRET,
+      ], {
+        says: "the local stack's secret",
+        env: { SUPABASE_SECRET_KEYS: '{"default":"sb_secret_of_a_project"}' },
+      });
     },
   },
 ];

@@ -239,6 +239,6 @@ Deno.test("no reply and no log line repeats a secret, a signature or a payload",
   const output = receiver.output();
   assert(output.includes("event_invalid"));
   assert(!output.includes(marker));
-  assert(!output.includes("local_provider"));
+  assert(!output.includes("localProvider"));
   assert(!/v1=|t=\d{10}/.test(output));
 });

@@ -23,7 +23,10 @@ export async function testReceiver(
   const database = createDatabase(config, { fetch });
   const log = () => {};
   return {
-    providers: await readProviders(LOCAL_SIGNING_SECRETS),
+    providers: await readProviders({
+      ...LOCAL_SIGNING_SECRETS,
+      SUPABASE_SECRET_KEYS: JSON.stringify({ default: config.secretKey }),
+    }),
     toleranceSeconds: config.toleranceSeconds,
     body: { maxBytes: config.maxBodyBytes, timeLimit: 10_000 },
     apply: gather(

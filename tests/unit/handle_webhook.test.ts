@@ -9,8 +9,8 @@ import { readProviders } from "../../supabase/functions/billing-webhook/provider
 import { hmacHex, stripeHeader } from "../support/sign.ts";
 
 const NOW = 1_793_700_000;
-const SECRET_A = "whsec_SECRETunitA";
-const SECRET_B = "SECRETunitB";
+const SECRET_A = "whsec_SECRETunit-of-provider-A";
+const SECRET_B = "SECRETunit-of-provider-B";
 /** Stands in every body, so that a payload in the log is found. */
 const MARK = "PAYLOAD-MARK";
 const DELETION = JSON.stringify({

@@ -3,6 +3,7 @@ import { hmacSha256Hex } from "./schemes/hmac_sha256_hex.ts";
 import type { SignatureScheme } from "./schemes/scheme.ts";
 import { standardWebhooks } from "./schemes/standard_webhooks.ts";
 import { stripe } from "./schemes/stripe.ts";
+import { readSigningSecrets, shareSecret } from "./signing_secrets.ts";
 
 const SCHEMES: ReadonlyMap<string, SignatureScheme> = new Map([
   ["stripe", stripe],
@@ -40,18 +41,39 @@ export async function readProviders(
   const providers = await Promise.all(
     PROVIDERS.map((defaults) => readProvider(env, defaults)),
   );
-  return providers.map((provider) =>
-    providers.some((other) =>
-        other !== provider && other.header === provider.header
-      )
-      ? {
-        ...provider,
-        keys: [],
-        fault:
-          `its signature header ${provider.header} is another provider's too: give each its own`,
-      }
-      : provider
-  );
+  return providers.map((provider) => {
+    const fault = sharedHeader(provider, providers) ?? provider.fault ??
+      sharedSecret(provider, env);
+    return fault === undefined ? provider : { ...provider, keys: [], fault };
+  });
+}
+
+function sharedHeader(
+  provider: Provider,
+  providers: readonly Provider[],
+): string | undefined {
+  return providers.some((other) =>
+      other !== provider && other.header === provider.header
+    )
+    ? `its signature header ${provider.header} is another provider's too: give each its own`
+    : undefined;
+}
+
+/** With a secret in common, each provider could speak for the other. */
+function sharedSecret(
+  { name }: Provider,
+  env: Environment,
+): string | undefined {
+  const own = secretVariable(name);
+  const other = PROVIDERS.filter((other) => other.name !== name)
+    .map((other) => secretVariable(other.name))
+    .find((other) => shareSecret(env, [own, other]));
+  return other &&
+    `${own} and ${other} have a secret in common: give each provider its own`;
+}
+
+function secretVariable(provider: string): string {
+  return `PROVIDER_${provider.toUpperCase()}_SIGNING_SECRET`;
 }
 
 async function readProvider(
@@ -75,8 +97,8 @@ async function readProvider(
       );
     }
     checkHeader(header, { variable, scheme });
-    const name = `${variable}SIGNING_SECRET`;
-    const keys = splitSecrets(env[name], name)
+    const name = secretVariable(defaults.name);
+    const keys = readSigningSecrets(env, name)
       .map((secret) => importKey(secret, { name, scheme }));
     return { ...provider, keys: await Promise.all(keys) };
   } catch (error) {
@@ -102,25 +124,6 @@ function checkHeader(
       `${name} must end with -signature: the id and time headers share what stands before it`,
     );
   }
-}
-
-/** Several secrets are separated by commas while one is being rotated. */
-function splitSecrets(value: string | undefined, name: string): string[] {
-  if (value === undefined || value.trim() === "") {
-    throw new Error(
-      `${name} is not set: copy it from the provider's dashboard`,
-    );
-  }
-  const secrets = value.split(",");
-  for (const secret of secrets) {
-    if (secret === "" || secret === "whsec_") {
-      throw new Error(`${name} holds an empty secret`);
-    }
-    if (secret !== secret.trim()) {
-      throw new Error(`${name} has white space at the ends of a secret`);
-    }
-  }
-  return secrets;
 }
 
 async function importKey(
