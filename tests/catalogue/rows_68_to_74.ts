@@ -1,10 +1,19 @@
 /** Rows 68 to 74: what waits, weak secrets, and events of the other mode. */
 import { assert, assertEquals } from "@std/assert";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
+import { edited } from "../fixtures/edited.ts";
+import { startReceiver } from "../support/receiver.ts";
 import { storedEvent } from "../support/tables.ts";
+import { signed } from "./body_checks.ts";
+import { creation } from "./events.ts";
 import { misconfigured } from "./misconfigured.ts";
-import { assertDiscreet } from "./outcome.ts";
-import { type Row, SECRETS } from "./stage.ts";
+import {
+  assertDiscreet,
+  expectApplied,
+  expectIgnored,
+  expectRefused,
+} from "./outcome.ts";
+import { hexEndpoint, type Row, SECRETS, stripeEndpoint } from "./stage.ts";
 
 export const ROWS_68_TO_74: readonly Row[] = [
   {
@@ -63,6 +72,57 @@ export const ROWS_68_TO_74: readonly Row[] = [
         says: "the local stack's secret",
         env: { SUPABASE_SECRET_KEYS: '{"default":"sb_secret_of_a_project"}' },
       });
+    },
+  },
+  {
+    row: 74,
+    input: "an event of the other mode, where PROVIDER_A_MODE says which",
+    check: async (stage) => {
+      await using receiver = await startReceiver({
+        env: {
+          PROVIDER_A_SIGNING_SECRET: SECRETS.stripe,
+          PROVIDER_A_MODE: "live",
+          PROVIDER_B_SIGNING_SECRET: SECRETS["hmac-sha256-hex"],
+          PROVIDER_B_MODE: "test",
+        },
+      });
+      const live = stripeEndpoint(receiver);
+      const test = hexEndpoint(receiver);
+      for (const [endpoint, livemode] of [[live, false], [test, true]] as const) {
+        const event = edited(creation(), { livemode });
+        const broken = edited(creation(), { livemode, "data.object": null });
+        for (const one of [event, broken]) {
+          const send = signed(endpoint, one);
+          await expectIgnored(stage, { receiver, send });
+        }
+        // Lines of a kind are summed up, so not each names its event.
+        const line = await receiver.logged(({ message, provider }) =>
+          message === "event of the other mode ignored" &&
+          provider === endpoint.provider
+        );
+        assertEquals(line.level, "info");
+      }
+      for (const [endpoint, livemode] of [[live, true], [test, false]] as const) {
+        for (const says of [livemode, undefined]) {
+          const event = edited(creation(), { livemode: says });
+          const send = signed(endpoint, event);
+          await expectApplied(stage, { receiver, send, event });
+        }
+      }
+      await using faulty = await startReceiver({
+        env: {
+          PROVIDER_A_SIGNING_SECRET: SECRETS.stripe,
+          PROVIDER_A_MODE: "production",
+        },
+      });
+      await expectRefused(stage, {
+        status: 500,
+        code: "provider_misconfigured",
+        receiver: faulty,
+        send: signed(stripeEndpoint(faulty), creation()),
+      });
+      const atStart = await faulty.logged(({ provider }) => provider === "a");
+      assert(String(atStart.error).includes("PROVIDER_A_MODE must be one of"));
     },
   },
 ];

@@ -24,6 +24,8 @@ const ELSEWHERE: Record<string, string> = {
     SUPABASE,
   "supabase secrets set PROVIDER_A_SIGNING_SECRET=whsec_<live>,whsec_<test>":
     SUPABASE,
+  "supabase secrets set PROVIDER_A_SIGNING_SECRET=whsec_<live> PROVIDER_A_MODE=live":
+    SUPABASE,
   "supabase secrets set PROVIDER_A_SIGNING_SECRET=<new>,<old>": SUPABASE,
   "supabase secrets set PROVIDER_A_SIGNING_SECRET=<new>": SUPABASE,
   "supabase functions deploy billing-webhook --use-api": DEPLOYED,

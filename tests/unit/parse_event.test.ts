@@ -332,6 +332,7 @@ Deno.test("parseEvent() ignores a failed invoice without a subscription", () => 
     });
     assertEquals(parse(oneOff), {
       handled: false,
+      reason: "not_handled",
       type: PAYMENT_FAILED,
       id: "evt_1",
     });
@@ -518,4 +519,61 @@ Deno.test("parseEvent() throws nothing but its own errors, whatever the JSON", (
       }
     },
   ));
+});
+
+const OTHER_MODES = [["live", false], ["test", true]] as const;
+
+Deno.test("parseEvent() leaves out events of the mode that is not wanted", () => {
+  for (const [mode, livemode] of OTHER_MODES) {
+    for (const type of [...HANDLED, "payment_intent.payment_failed"]) {
+      // Not validated: nobody here has to mend an event of the other mode.
+      for (const one of [event(type), { id: "evt_1", type }]) {
+        assertEquals(
+          parseEvent(JSON.stringify({ ...one, livemode }), { now: NOW, mode }),
+          { handled: false, reason: "other_mode", type, id: "evt_1" },
+        );
+      }
+    }
+  }
+});
+
+Deno.test("parseEvent() takes events of the wanted mode, and those that do not say", () => {
+  const modes = [["live", true], ["test", false], ["any", true], [
+    "any",
+    false,
+  ]] as const;
+  for (const [mode, livemode] of modes) {
+    const text = JSON.stringify({ ...event(DELETED), livemode });
+    assert(parseEvent(text, { now: NOW, mode }).handled);
+  }
+  for (const [mode] of OTHER_MODES) {
+    for (const livemode of [undefined, null, "false", 0, {}]) {
+      const text = JSON.stringify({ ...event(DELETED), livemode });
+      assert(parseEvent(text, { now: NOW, mode }).handled);
+    }
+  }
+});
+
+Deno.test("parseEvent() tells thin events from others that are not handled", () => {
+  const thin = [
+    { type: "v1.customer.subscription.created", object: "v2.core.event" },
+    { type: "v1.customer.subscription.deleted" },
+    { type: "v2.core.account.updated" },
+    { type: "some.future.type", object: "v2.core.event" },
+  ];
+  for (const { type, object } of thin) {
+    assertEquals(parse({ id: "evt_1", type, object }), {
+      handled: false,
+      reason: "thin",
+      type,
+      id: "evt_1",
+    });
+  }
+  for (const type of ["ping", "v1", "v10.x", "customer.v1.created"]) {
+    const parsed = parse({ id: "evt_1", type, object: "event" });
+    assertEquals([type, !parsed.handled && parsed.reason], [
+      type,
+      "not_handled",
+    ]);
+  }
 });

@@ -75,6 +75,19 @@ Deno.test("readProviders() takes an empty setting for none", async () => {
   assertEquals([a.fault, b.fault], [undefined, undefined]);
 });
 
+Deno.test("readProviders() reads each provider's mode", async () => {
+  const cases = [
+    [{}, "any", "any"],
+    [{ PROVIDER_A_MODE: "", PROVIDER_B_MODE: "test" }, "any", "test"],
+    [{ PROVIDER_A_MODE: "live", PROVIDER_B_MODE: "any" }, "live", "any"],
+  ] as const;
+  for (const [env, ...modes] of cases) {
+    const providers = await readBoth({ ...GOOD, ...env });
+    assertEquals(providers.map(({ mode }) => mode), [...modes]);
+    assertEquals(providers.map(({ fault }) => fault), [undefined, undefined]);
+  }
+});
+
 Deno.test("readProviders() lets the scheme choose the header unless one is set", async () => {
   const [a] = await readBoth({
     ...GOOD,
@@ -211,6 +224,15 @@ const FAULTS: Record<string, [env: Record<string, string>, says: string]> = {
     },
     "PROVIDER_A_SIGNING_SECRET holds the local stack's secret",
   ],
+  ...Object.fromEntries(
+    ["Live", "production", " live", "true", "live,test"].map((mode) => [
+      `the mode "${mode}"`,
+      [
+        { PROVIDER_A_MODE: mode },
+        "PROVIDER_A_MODE must be one of live, test, any",
+      ],
+    ]),
+  ),
   "an unknown scheme": [
     { PROVIDER_A_SIGNATURE_SCHEME: "rsa" },
     "PROVIDER_A_SIGNATURE_SCHEME must be one of stripe, hmac-sha256-hex",

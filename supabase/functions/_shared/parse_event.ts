@@ -1,14 +1,20 @@
 import type { z } from "zod";
 import { DeliveryError } from "./errors.ts";
+import { type EventMode, isOfOtherMode } from "./event_mode.ts";
 import { type HandledEvent, handledEvent, isHandledType } from "./events.ts";
 
 const A_DAY_IN_SECONDS = 86_400;
 const MAX_REPORTED_FAULTS = 5;
 
-/** An event of a handled type, or the news that it has no effect here. */
+/** An event of a handled type, or why the event has no effect here. */
 export type ParsedEvent =
   | { readonly handled: true; readonly event: HandledEvent }
-  | { readonly handled: false; readonly type: string; readonly id: unknown };
+  | {
+    readonly handled: false;
+    readonly reason: "not_handled" | "other_mode" | "thin";
+    readonly type: string;
+    readonly id: unknown;
+  };
 
 /**
  * Parses and validates the text of an authentic event.
@@ -19,12 +25,13 @@ export type ParsedEvent =
  *
  * @param now The receiver's clock in Unix seconds: an event dated more than a
  * day ahead of it would freeze its subscription, and is refused.
+ * @param mode Which events the endpoint is for; all, unless given.
  * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`; the
  * message names the path of each bad field, never its value.
  */
 export function parseEvent(
   text: string,
-  { now }: { now: number },
+  { now, mode = "any" }: { now: number; mode?: EventMode },
 ): ParsedEvent {
   const json = parseJson(text);
   const type = member(json, "type");
@@ -35,7 +42,13 @@ export function parseEvent(
       "type: must be a string that is not blank",
     );
   }
-  if (!isHandledType(type)) return { handled: false, type, id };
+  if (isOfOtherMode(member(json, "livemode"), mode)) {
+    return { handled: false, reason: "other_mode", type, id };
+  }
+  if (!isHandledType(type)) {
+    const reason = isThin(json, type) ? "thin" : "not_handled";
+    return { handled: false, reason, type, id };
+  }
 
   const result = handledEvent.safeParse(json);
   if (!result.success) {
@@ -50,8 +63,18 @@ export function parseEvent(
     );
   }
   return event.subscription_id === null
-    ? { handled: false, type, id }
+    ? { handled: false, reason: "not_handled", type, id }
     : { handled: true, event };
+}
+
+/**
+ * Whether an event names an object and leaves out what it holds.
+ *
+ * @see https://docs.stripe.com/event-destinations
+ */
+function isThin(json: unknown, type: string): boolean {
+  return type.startsWith("v1.") || type.startsWith("v2.") ||
+    member(json, "object") === "v2.core.event";
 }
 
 function parseJson(text: string): unknown {

@@ -1,4 +1,5 @@
 import type { Environment } from "../_shared/config.ts";
+import { EVENT_MODES, type EventMode } from "../_shared/event_mode.ts";
 import { hmacSha256Hex } from "./schemes/hmac_sha256_hex.ts";
 import type { SignatureScheme } from "./schemes/scheme.ts";
 import { standardWebhooks } from "./schemes/standard_webhooks.ts";
@@ -25,6 +26,8 @@ export interface Provider {
   readonly name: string;
   readonly header: string;
   readonly scheme: SignatureScheme;
+  /** Which events its endpoint is for. */
+  readonly mode: EventMode;
   /** One for each secret, not extractable, usable to verify only. */
   readonly keys: readonly CryptoKey[];
   /** What is wrong with its configuration, for operators. */
@@ -86,7 +89,12 @@ async function readProvider(
   const standardHeader = scheme?.defaultHeader ?? defaults.header;
   const header = (env[`${variable}SIGNATURE_HEADER`] || standardHeader)
     .toLowerCase();
-  const provider = { name: defaults.name, header, scheme: scheme ?? stripe };
+  const provider = {
+    name: defaults.name,
+    header,
+    scheme: scheme ?? stripe,
+    mode: "any",
+  } as const;
 
   try {
     if (scheme === undefined) {
@@ -97,10 +105,11 @@ async function readProvider(
       );
     }
     checkHeader(header, { variable, scheme });
+    const mode = readMode(env, `${variable}MODE`);
     const name = secretVariable(defaults.name);
     const keys = readSigningSecrets(env, name)
       .map((secret) => importKey(secret, { name, scheme }));
-    return { ...provider, keys: await Promise.all(keys) };
+    return { ...provider, mode, keys: await Promise.all(keys) };
   } catch (error) {
     return {
       ...provider,
@@ -124,6 +133,15 @@ function checkHeader(
       `${name} must end with -signature: the id and time headers share what stands before it`,
     );
   }
+}
+
+function readMode(env: Environment, name: string): EventMode {
+  const text = env[name] || "any";
+  const mode = EVENT_MODES.find((mode) => mode === text);
+  if (mode === undefined) {
+    throw new Error(`${name} must be one of ${EVENT_MODES.join(", ")}`);
+  }
+  return mode;
 }
 
 async function importKey(
