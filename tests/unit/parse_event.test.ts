@@ -67,11 +67,49 @@ function assertRefused(text: string, code: DeliveryError["code"]): string {
 function assertInvalid(value: unknown, path: string): void {
   const text = typeof value === "string" ? value : JSON.stringify(value);
   const message = assertRefused(text, "event_invalid");
+  const [first = ""] = message.split("; ");
   assert(
-    message.startsWith(`${path}: `),
+    first === `${path} is missing` || first.startsWith(`${path}: must `),
     `"${message}" does not begin with ${path}`,
   );
 }
+
+Deno.test("parseEvent() says what is wrong with a field in plain words", () => {
+  const cases: [edits: Record<string, unknown>, says: string][] = [
+    [{ id: undefined }, "id is missing"],
+    [{ type: undefined }, "type is missing"],
+    [{ data: undefined }, "data is missing"],
+    [{ "data.object.id": null }, "data.object.id: must be a string"],
+    [
+      { "data.object.metadata": {} },
+      "data.object.metadata.accountId is missing",
+    ],
+    [
+      { "data.object.items": { data: [] } },
+      "data.object.items.data[0] is missing",
+    ],
+    [
+      { "data.object.current_period_end": undefined },
+      "data.object.current_period_end is missing",
+    ],
+    [
+      { "data.object.current_period_end": 2 ** 60 },
+      "data.object.current_period_end: must be a whole number under 2^53",
+    ],
+    [{ "data.object.items.data": {} }, "data.object.items.data: must be a list"],
+    [{ created: "now" }, "created: must be a number"],
+    [{ created: 1 }, "created: must not be before 2000, in Unix seconds"],
+    [
+      { id: "x".repeat(256) },
+      "id: must not be longer than 255 characters",
+    ],
+  ];
+  for (const [edits, says] of cases) {
+    const text = JSON.stringify(event(CREATED, edits));
+    const [first] = assertRefused(text, "event_invalid").split("; ");
+    assertEquals(first, says);
+  }
+});
 
 for (const type of HANDLED) {
   Deno.test(`parseEvent() reads ${type}`, () => {
@@ -341,9 +379,10 @@ Deno.test("parseEvent() ignores a failed invoice without a subscription", () => 
 
 Deno.test("parseEvent() refuses a failed invoice whose subscription is rubbish", () => {
   for (const rubbish of ["", " ", 1, true, [], {}, { id: null }, "a\nb"]) {
+    const end = typeof rubbish === "object" ? ".id" : "";
     assertInvalid(
       event(PAYMENT_FAILED, { "data.object.subscription": rubbish }),
-      "data.object.subscription",
+      `data.object.subscription${end}`,
     );
     assertInvalid(
       event(PAYMENT_FAILED, {
@@ -351,7 +390,7 @@ Deno.test("parseEvent() refuses a failed invoice whose subscription is rubbish",
           parent: { subscription_details: { subscription: rubbish } },
         },
       }),
-      "data.object.parent.subscription_details.subscription",
+      `data.object.parent.subscription_details.subscription${end}`,
     );
   }
 });
@@ -458,7 +497,7 @@ Deno.test("parseEvent() names every bad field, up to five", () => {
     "data.object": { items: { data: [{}] } },
   });
   const message = assertRefused(JSON.stringify(empty), "event_invalid");
-  assertEquals(message.split("; ").map((fault) => fault.split(": ")[0]), [
+  assertEquals(message.split("; ").map((fault) => fault.split(/:? /)[0]), [
     "id",
     "data.object.id",
     "data.object.items.data[0].price",

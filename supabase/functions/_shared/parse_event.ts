@@ -2,6 +2,7 @@ import type { z } from "zod";
 import { DeliveryError } from "./errors.ts";
 import { type EventMode, isOfOtherMode } from "./event_mode.ts";
 import { type HandledEvent, handledEvent, isHandledType } from "./events.ts";
+import { describeFault, MISSING } from "./fields.ts";
 
 const A_DAY_IN_SECONDS = 86_400;
 const MAX_REPORTED_FAULTS = 5;
@@ -39,7 +40,9 @@ export function parseEvent(
   if (typeof type !== "string" || type.trim() === "") {
     throw new DeliveryError(
       "event_invalid",
-      "type: must be a string that is not blank",
+      type === undefined
+        ? "type is missing"
+        : "type: must be a string that is not blank",
     );
   }
   if (isOfOtherMode(member(json, "livemode"), mode)) {
@@ -50,7 +53,7 @@ export function parseEvent(
     return { handled: false, reason, type, id };
   }
 
-  const result = handledEvent.safeParse(json);
+  const result = handledEvent.safeParse(json, { error: describeFault });
   if (!result.success) {
     throw new DeliveryError("event_invalid", describe(result.error));
   }
@@ -95,7 +98,9 @@ function member(json: unknown, name: string): unknown {
 function describe(error: z.ZodError): string {
   return error.issues
     .slice(0, MAX_REPORTED_FAULTS)
-    .map(({ path, message }) => `${formatPath(path)}: ${message}`)
+    .map(({ path, message }) =>
+      `${formatPath(path)}${message === MISSING ? "" : ":"} ${message}`
+    )
     .join("; ");
 }
 
