@@ -27,7 +27,8 @@ export const ROWS_68_TO_74: readonly Row[] = [
       const longest = Math.max(...deliveries.map(({ took }) => took));
       assert(longest < 10_000, `somebody waited for ${longest} ms`);
       const ids = new Set(deliveries.map(({ eventId }) => eventId));
-      for (const line of receiver.output().split("\n")) {
+      const lines = receiver.output().split("\n");
+      for (const line of lines.filter((line) => line.startsWith("{"))) {
         const { message, event_id, status } = JSON.parse(line);
         if (message === "delivery failed" && status === 503) {
           ids.delete(event_id);
