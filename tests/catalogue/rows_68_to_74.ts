@@ -89,7 +89,9 @@ export const ROWS_68_TO_74: readonly Row[] = [
       });
       const live = stripeEndpoint(receiver);
       const test = hexEndpoint(receiver);
-      for (const [endpoint, livemode] of [[live, false], [test, true]] as const) {
+      for (
+        const [endpoint, livemode] of [[live, false], [test, true]] as const
+      ) {
         const event = edited(creation(), { livemode });
         const broken = edited(creation(), { livemode, "data.object": null });
         for (const one of [event, broken]) {
@@ -103,7 +105,9 @@ export const ROWS_68_TO_74: readonly Row[] = [
         );
         assertEquals(line.level, "info");
       }
-      for (const [endpoint, livemode] of [[live, true], [test, false]] as const) {
+      for (
+        const [endpoint, livemode] of [[live, true], [test, false]] as const
+      ) {
         for (const says of [livemode, undefined]) {
           const event = edited(creation(), { livemode: says });
           const send = signed(endpoint, event);

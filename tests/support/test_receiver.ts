@@ -31,7 +31,7 @@ export async function testReceiver(
     body: { maxBytes: config.maxBodyBytes, timeLimit: 10_000 },
     apply: gather(
       (events) => applyEvents(events, { database, log, now: Date.now }),
-      { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 4_000 },
+      { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 },
     ),
     database,
     unmappedSubscriptions: "fail",

@@ -96,7 +96,10 @@ Deno.test("parseEvent() says what is wrong with a field in plain words", () => {
       { "data.object.current_period_end": 2 ** 60 },
       "data.object.current_period_end: must be a whole number under 2^53",
     ],
-    [{ "data.object.items.data": {} }, "data.object.items.data: must be a list"],
+    [
+      { "data.object.items.data": {} },
+      "data.object.items.data: must be a list",
+    ],
     [{ created: "now" }, "created: must be a number"],
     [{ created: 1 }, "created: must not be before 2000, in Unix seconds"],
     [

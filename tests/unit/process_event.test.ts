@@ -33,7 +33,10 @@ async function verified(
     headers: new Headers({ "provider-b-signature": hmacHex(SECRET, bytes) }),
     body: bytes,
   }, {
-    providers: await readProviders({ PROVIDER_B_SIGNING_SECRET: SECRET, ...env }),
+    providers: await readProviders({
+      PROVIDER_B_SIGNING_SECRET: SECRET,
+      ...env,
+    }),
     now: NOW,
     toleranceSeconds: 300,
   });

@@ -18,14 +18,14 @@ const BODY_TIME_LIMIT = 10_000;
 
 /**
  * With fifty events per call, the round trip no longer matters. Twenty calls of
- * that size take about a second. After 4 s of waiting there is still time for a
+ * that size take about a second. After 3 s of waiting there is still time for a
  * call that hangs (3 s) and for one that records the failure (1.5 s): every
  * delivery is answered within 10 s.
  */
 const GATHER_LIMITS = {
   maxTogether: 50,
   maxWaiting: 1_000,
-  maxWaitMs: 4_000,
+  maxWaitMs: 3_000,
 };
 
 /** Ten lines of a kind in ten seconds, of the hundred that Supabase keeps. */
