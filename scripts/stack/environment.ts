@@ -3,15 +3,12 @@
  * serves with them, `trigger` signs with the same secrets.
  */
 import { parseEnv } from "node:util";
+import { LOCAL_SIGNING_SECRETS } from "../../supabase/functions/billing-webhook/local_stack.ts";
+
+export { LOCAL_SIGNING_SECRETS };
 
 /** Names and values, as in a process's environment. */
 export type Environment = Record<string, string>;
-
-/** The secrets in use where nothing else is set, so that a fresh clone works. */
-export const LOCAL_SIGNING_SECRETS = {
-  PROVIDER_A_SIGNING_SECRET: "whsec_local_provider_a_0123456789",
-  PROVIDER_B_SIGNING_SECRET: "local_provider_b_0123456789",
-} as const;
 
 const ENV_FILE = new URL("../../supabase/functions/.env", import.meta.url);
 

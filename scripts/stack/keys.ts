@@ -1,3 +1,5 @@
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
+
 /** The keys of the local stack's gateway. */
 export type LocalKeys = {
   publishable: string;
@@ -14,7 +16,6 @@ export const LOCAL_JWT_SECRET =
 // `supabase start` gives these to everybody, with tokens that are good until
 // 2032-11-18.
 const PUBLISHABLE = "sb_publishable_ACJWlzQHlZjBrEguHvfOxg_3BJgxAaH";
-const SECRET = "sb_secret_N7UND0UgjKTVK-Uodkm0Hg_xSvEMPvz";
 const DEMO = { iss: "supabase-demo", exp: 1983812996 };
 
 /** Makes the keys that everybody's local stack has. */
@@ -22,7 +23,7 @@ export async function localKeys(): Promise<LocalKeys> {
   const { iss, exp } = DEMO;
   return {
     publishable: PUBLISHABLE,
-    secret: SECRET,
+    secret: LOCAL_SECRET_KEY,
     anon: await signToken({ iss, role: "anon", exp }),
     serviceRole: await signToken({ iss, role: "service_role", exp }),
   };

@@ -12,16 +12,17 @@ import { hexEndpoint, type Stage, stripeEndpoint } from "./stage.ts";
  *
  * @param secrets Of provider A and of provider B; undefined for one not set.
  * @param options.says In what it logs.
+ * @param options.env What is set besides.
  */
 export async function misconfigured(
   stage: Stage,
   [a, b]: [a: string | undefined, b: string | undefined],
-  { says }: { says: string },
+  { says, env = {} }: { says: string; env?: Readonly<Record<string, string>> },
 ): Promise<void> {
   const A = "PROVIDER_A_SIGNING_SECRET";
   const B = "PROVIDER_B_SIGNING_SECRET";
   await using receiver = await startReceiver({
-    env: { [A]: a ?? "", [B]: b ?? "" },
+    env: { ...env, [A]: a ?? "", [B]: b ?? "" },
     unset: [...(a === undefined ? [A] : []), ...(b === undefined ? [B] : [])],
   });
   for (
@@ -36,11 +37,15 @@ export async function misconfigured(
     for (const text of [name, says]) {
       assert(String(atStart.error).includes(text), `${atStart.error}`);
     }
-    for (const secret of new Set([configured, configured.trim(), ""])) {
+    const parts = configured.split(",");
+    const secrets = [configured, configured.trim(), ...parts, ""];
+    for (const secret of new Set(secrets)) {
       await refused(stage, { ...endpoint, secret }, {
         headers: (parts) => headersOf(endpoint, parts),
         is: { status: 500, code: "provider_misconfigured" },
       });
+      const isTelling = secret.trim().length > 6;
+      assert(!isTelling || !receiver.output().includes(secret), "repeated");
     }
   }
   assertDiscreet(receiver.output());

@@ -82,7 +82,7 @@ export const ROWS_01_TO_20: readonly Row[] = [
       await misconfigured(stage, [` ${stripe}`, `${hex}\n`], {
         says: "white space",
       });
-      await misconfigured(stage, [`${stripe}\t`, `old, ${hex}`], {
+      await misconfigured(stage, [`${stripe}\t`, `${hex}old, ${hex}`], {
         says: "white space",
       });
     },

@@ -20,6 +20,7 @@ import {
 } from "./outcome.ts";
 import { signedHeaders } from "./signature.ts";
 import type { Row, Stage } from "./stage.ts";
+import { SILENT } from "./trickle.ts";
 
 const CAP = 1_048_576;
 const TOO_LARGE = { status: 413, code: "body_too_large" };
@@ -245,6 +246,9 @@ export const ROWS_21_TO_27: readonly Row[] = [
     check: async ({ trickle }) => {
       const answers = await trickle.answers;
       assertEquals(answers.map(({ status }) => status), [408, 408, 408, 408]);
+      // Nothing in Deno closes the connection of a sender that is silent.
+      const sending = answers.filter((_, index) => index !== SILENT);
+      assertEquals(sending.map(({ isClosed }) => isClosed), [true, true, true]);
       for (const { took } of answers) {
         assert(took > 9_500 && took < 14_000, `answered after ${took} ms`);
       }

@@ -110,7 +110,7 @@ export const ROWS_39_TO_48: readonly Row[] = [
         for (const value of NO_ID) {
           const event = edited(make(), { type: value });
           const row = await filed(stage, event, { as: event.id });
-          assert(String(row.error).startsWith("type:"), `${row.error}`);
+          assert(String(row.error).startsWith("type"), `${row.error}`);
         }
         await filedWith(stage, make, {
           path: "data",

@@ -15,13 +15,14 @@ import {
   type HostileEndpoint,
   startHostileEndpoint,
 } from "./hostile_endpoint.ts";
+import { type HungDeliveries, startHungDeliveries } from "./hung_api.ts";
 import { startTrickle, type Trickle } from "./trickle.ts";
 
 /** Secrets that are easy to find where they must not be. */
 export const SECRETS = {
   "stripe": "whsec_CATALOGUEsecretOfA",
   "hmac-sha256-hex": "CATALOGUEsecretOfB",
-  "standard-webhooks": "whsec_Q0FUQUxPR1VFc2VjcmV0U3RhbmRhcmQ=",
+  "standard-webhooks": "whsec_Q0FUQUxPR1VFc2VjcmV0T2ZTdGFuZGFyZA==",
 } as const;
 
 /** In every body, so that a payload is found where it must not be. */
@@ -48,6 +49,7 @@ export interface Stage extends AsyncDisposable {
   /** The first receiver's URL, through the gateway. */
   readonly gatewayUrl: string;
   readonly trickle: Trickle;
+  readonly hungDeliveries: HungDeliveries;
   readonly hostileEndpoint: HostileEndpoint;
 }
 
@@ -92,6 +94,7 @@ export async function openStage(): Promise<Stage> {
   for (const receiver of [first, second, behindFaults]) opened.use(receiver);
   const gateway = opened.use(await gatewayTo(first));
   const trickle = opened.use(await startTrickle());
+  const hungDeliveries = opened.use(await startHungDeliveries());
   const hostileEndpoint = opened.use(await startHostileEndpoint());
   const owned = opened.move();
   return {
@@ -109,6 +112,7 @@ export async function openStage(): Promise<Stage> {
     faultyApi,
     gatewayUrl: gateway.url,
     trickle,
+    hungDeliveries,
     hostileEndpoint,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

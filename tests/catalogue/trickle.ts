@@ -7,9 +7,14 @@ import { gatewayTo } from "./gateway.ts";
 /** A request whose body trickles, and how it was answered. */
 export interface Trickled {
   readonly status: number;
+  /** Whether the server closed the connection after its answer. */
+  readonly isClosed: boolean;
   /** In milliseconds. */
   readonly took: number;
 }
+
+/** The answer to the request that sends no byte of its body. */
+export const SILENT = 2;
 
 /** Requests that are under way beside other tests: each takes ten seconds. */
 export interface Trickle {
@@ -24,8 +29,8 @@ export async function startTrickle(): Promise<Trickle & AsyncDisposable> {
   const receiver = await startReceiver();
   const gateway = await gatewayTo(receiver);
   const started = Date.now();
-  const timed = async (status: Promise<number>) => ({
-    status: await status,
+  const timed = async (request: ReturnType<typeof slowRequest>) => ({
+    ...await request,
     took: Date.now() - started,
   });
   const answers = Promise.all([

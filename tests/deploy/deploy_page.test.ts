@@ -155,6 +155,15 @@ Deno.test("docs/deploy.md: its commands bring the receiver to the hosted project
     );
   });
 
+  await test.step("8. The live secret alone, and the mode", async () => {
+    assertWorks(await person.type(blockBelow("## 8.", 3), { env }));
+    assertEquals(
+      api.secrets.get("PROVIDER_A_SIGNING_SECRET"),
+      "whsec_live_0123456789",
+    );
+    assertEquals(api.secrets.get("PROVIDER_A_MODE"), "live");
+  });
+
   await test.step("In CI: by token and password, without a terminal", async () => {
     const before = api.requests.length;
     await using machine = await startDeployer(project, {

@@ -31,6 +31,8 @@ const ELSEWHERE: Record<string, string> = {
     DEPLOYED,
   "supabase secrets set PROVIDER_A_SIGNING_SECRET=whsec_<live>,whsec_<test>":
     DEPLOYED,
+  "supabase secrets set PROVIDER_A_SIGNING_SECRET=whsec_<live> PROVIDER_A_MODE=live":
+    DEPLOYED,
   "supabase secrets set PROVIDER_A_SIGNING_SECRET=<new>,<old>": LIKE_DEPLOYED,
   "supabase secrets set PROVIDER_A_SIGNING_SECRET=<new>": LIKE_DEPLOYED,
   "supabase functions deploy billing-webhook --use-api": DEPLOYED,

@@ -7,14 +7,14 @@ import type { SignatureScheme } from "../../scripts/trigger/sign.ts";
 import type { Dice } from "./dice.ts";
 
 const PLAIN = [
-  "whsec_one_1234567890",
-  "two-1234567890",
-  "whsec_three",
+  "whsec_one_1234567890_of_a",
+  "two-1234567890-of-a",
+  "whsec_three_1234567890",
 ] as const;
 const STANDARD = [
   "whsec_b25lIHNlY3JldCBvZiB0aGUgZnV6emVy",
   "whsec_dHdvIHNlY3JldCBvZiB0aGUgZnV6emVy",
-  "whsec_dGhyZWUgc2VjcmV0cyBhbmQgbW9yZSE=",
+  "whsec_dGhyZWUgc2VjcmV0cyBhbmQgbW9yZSEh",
 ] as const;
 
 /**
@@ -27,6 +27,8 @@ const FAULTY: [string, ...string[]] = [
   ` ${PLAIN[0]}`,
   `${PLAIN[0]}\n`,
   ` ${STANDARD[0]}`,
+  "x",
+  "whsec_...",
 ];
 
 /** Places in the lists of secrets: one, or several while one is rotated. */

@@ -107,13 +107,13 @@ async function providersOf(
 ): Promise<readonly Provider[]> {
   const env = scheme === "hmac-sha256-hex"
     ? {
-      PROVIDER_A_SIGNING_SECRET: "whsec_another",
+      PROVIDER_A_SIGNING_SECRET: "whsec_another-secret-of-a",
       PROVIDER_B_SIGNING_SECRET: secrets.join(),
     }
     : {
       PROVIDER_A_SIGNING_SECRET: secrets.join(),
       PROVIDER_A_SIGNATURE_SCHEME: scheme,
-      PROVIDER_B_SIGNING_SECRET: "another",
+      PROVIDER_B_SIGNING_SECRET: "another-secret-of-b",
     };
   const key = JSON.stringify(env);
   const providers = configured.get(key) ?? await readProviders(env);

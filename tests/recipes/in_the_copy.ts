@@ -17,7 +17,7 @@ import { connect, storedEvent, subscriptionRecord } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
 
 const SQL_TESTS = new URL("../../supabase/tests/", import.meta.url);
-const SECRET_OF_C = "secret-of-c";
+const SECRET_OF_C = "secret-of-provider-c";
 
 const sql = connect();
 Deno.test.afterAll(() => sql.end());

@@ -23,6 +23,7 @@ export interface RawAnswer {
 }
 
 const ANSWERED_WITHIN = 15_000;
+const CLOSED_WITHIN = 3_000;
 
 /**
  * Sends a request over a connection of its own and reads its answer.
@@ -70,11 +71,13 @@ export async function abandonedRequest(
 }
 
 /**
- * Promises a body, sends a byte of it now and then, and waits for the answer.
+ * Promises a body, sends a byte of it now and then, waits for the answer, and
+ * goes on sending.
  *
  * @param options.every Milliseconds between two bytes.
  * @param options.isChunked Sends chunks instead of promising a length.
- * @returns the status of the answer.
+ * @returns the status of the answer, and whether the server closed the
+ * connection after it.
  */
 export async function slowRequest(
   url: string,
@@ -82,7 +85,7 @@ export async function slowRequest(
     every?: number;
     isChunked?: boolean;
   } = {},
-): Promise<number> {
+): Promise<{ status: number; isClosed: boolean }> {
   using connection = await connectTo(url);
   await send(connection, {
     line: `POST ${new URL(url).pathname}`,
@@ -95,7 +98,8 @@ export async function slowRequest(
     connection.write(byte).catch(() => {});
   }, every);
   try {
-    return (await readAnswer(connection))?.status ?? 0;
+    const status = (await readAnswer(connection))?.status ?? 0;
+    return { status, isClosed: await isClosedByServer(connection) };
   } finally {
     clearInterval(trickle);
   }
@@ -150,6 +154,16 @@ async function readAnswer(
   }
   if (expired) throw new Error(`No answer within ${ANSWERED_WITHIN} ms`);
   return parseAnswer(text);
+}
+
+async function isClosedByServer(connection: Deno.TcpConn): Promise<boolean> {
+  const { promise: timeIsUp, resolve } = Promise.withResolvers<false>();
+  const timer = setTimeout(() => resolve(false), CLOSED_WITHIN);
+  const ended = connection.read(new Uint8Array(16))
+    .then((length) => length === null, () => true);
+  const isClosed = await Promise.race([ended, timeIsUp]);
+  clearTimeout(timer);
+  return isClosed;
 }
 
 function isComplete(text: string): boolean {

@@ -23,12 +23,15 @@ export async function testReceiver(
   const database = createDatabase(config, { fetch });
   const log = () => {};
   return {
-    providers: await readProviders(LOCAL_SIGNING_SECRETS),
+    providers: await readProviders({
+      ...LOCAL_SIGNING_SECRETS,
+      SUPABASE_SECRET_KEYS: JSON.stringify({ default: config.secretKey }),
+    }),
     toleranceSeconds: config.toleranceSeconds,
     body: { maxBytes: config.maxBodyBytes, timeLimit: 10_000 },
     apply: gather(
       (events) => applyEvents(events, { database, log, now: Date.now }),
-      { maxTogether: 50, maxWaiting: 1_000 },
+      { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 },
     ),
     database,
     unmappedSubscriptions: "fail",

@@ -1,8 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { DeliveryError } from "../../supabase/functions/_shared/errors.ts";
 import { gather } from "../../supabase/functions/billing-webhook/gather.ts";
+import { settle, useFakeTimers } from "../support/fake_timers.ts";
 
-const LIMITS = { maxTogether: 3, maxWaiting: 5 };
+const LIMITS = { maxTogether: 3, maxWaiting: 5, maxWaitMs: 4_000 };
 
 type Call = {
   items: number[];
@@ -19,11 +20,6 @@ function gathered() {
     LIMITS,
   );
   return { calls, handIn };
-}
-
-/** Lets everything run that does not wait for a call. */
-async function settle() {
-  for (let i = 0; i < 20; i++) await Promise.resolve();
 }
 
 Deno.test("gather() sends at once while no call is under way", () => {
@@ -94,4 +90,66 @@ Deno.test("gather() refuses what is more than may wait, and takes more when ther
   calls[1]?.answer(["1", "2", "3"]);
   await settle();
   assertEquals(calls[2]?.items, [4, 5, 7]);
+});
+
+Deno.test("gather() gives up what waits too long, and never sends it", async () => {
+  using timers = useFakeTimers();
+  const { calls, handIn } = gathered();
+  const sent = handIn(1);
+  const early = handIn(2);
+  await timers.pass(LIMITS.maxWaitMs / 2);
+  const late = handIn(3);
+  await timers.pass(LIMITS.maxWaitMs / 2 - 1);
+  assertEquals(timers.pending(), 2);
+  await timers.pass(1);
+  const { code } = await assertRejects(() => early, DeliveryError);
+  assertEquals(code, "overloaded");
+  calls[0]?.answer(["a"]);
+  assertEquals(await sent, "a");
+  await settle();
+  assertEquals(calls.map(({ items }) => items), [[1], [3]]);
+  assertEquals(timers.pending(), 0, "what is sent waits no longer");
+  await timers.pass(LIMITS.maxWaitMs);
+  calls[1]?.answer(["c"]);
+  assertEquals(await late, "c", "a call may take its time");
+});
+
+Deno.test("gather() lets nobody wait for calls that hang, one after another", async () => {
+  const CALL_MS = 3_000;
+  using timers = useFakeTimers();
+  const fault = new DeliveryError("database_unavailable", "No answer.");
+  let calls = 0;
+  const handIn = gather<number, string>(
+    () =>
+      new Promise((_, reject) => {
+        calls++;
+        setTimeout(() => reject(fault), CALL_MS);
+      }),
+    { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 4_000 },
+  );
+  const open = new Set(Array(1_000).keys());
+  const codes: Record<string, number> = {};
+  for (const number of [...open]) {
+    handIn(number).catch(({ code }: DeliveryError) => {
+      open.delete(number);
+      codes[code] = (codes[code] ?? 0) + 1;
+    });
+  }
+  await timers.pass(4_000 + CALL_MS);
+  assertEquals(open.size, 0, "somebody waits still");
+  assertEquals(codes, { database_unavailable: 51, overloaded: 949 });
+  assertEquals(calls, 2);
+});
+
+Deno.test("gather() has room again for as many as gave up", async () => {
+  using timers = useFakeTimers();
+  const { calls, handIn } = gathered();
+  handIn(0);
+  const given = [1, 2, 3, 4, 5].map((n) => assertRejects(() => handIn(n)));
+  await timers.pass(LIMITS.maxWaitMs);
+  await Promise.all(given);
+  handIn(6);
+  calls[0]?.answer(["0"]);
+  await settle();
+  assertEquals(calls[1]?.items, [6]);
 });

@@ -9,8 +9,8 @@ import { readProviders } from "../../supabase/functions/billing-webhook/provider
 import { hmacHex, stripeHeader } from "../support/sign.ts";
 
 const NOW = 1_793_700_000;
-const SECRET_A = "whsec_SECRETunitA";
-const SECRET_B = "SECRETunitB";
+const SECRET_A = "whsec_SECRETunit-of-provider-A";
+const SECRET_B = "SECRETunit-of-provider-B";
 /** Stands in every body, so that a payload in the log is found. */
 const MARK = "PAYLOAD-MARK";
 const DELETION = JSON.stringify({
@@ -62,7 +62,7 @@ async function handle(request: Request, setting: Setting = {}) {
     body: { maxBytes: 4_096, timeLimit: setting.timeLimit ?? 5_000 },
     apply: gather(
       (events) => applyEvents(events, { database, log, now: () => 0 }),
-      { maxTogether: 1, maxWaiting: 1 },
+      { maxTogether: 1, maxWaiting: 1, maxWaitMs: 1_000 },
     ),
     database,
     unmappedSubscriptions: "fail",

@@ -9,7 +9,7 @@ const ENV: Record<string, string> = {
   PROVIDER_A_SIGNING_SECRET: " whsec_copied-badly",
   PROVIDER_A_SIGNATURE_HEADER: "",
   PROVIDER_A_SIGNATURE_SCHEME: "",
-  PROVIDER_B_SIGNING_SECRET: "good-secret",
+  PROVIDER_B_SIGNING_SECRET: "a-good-secret-of-b",
   PROVIDER_B_SIGNATURE_HEADER: "",
   PROVIDER_B_SIGNATURE_SCHEME: "",
 };

@@ -68,11 +68,52 @@ function assertRefused(text: string, code: DeliveryError["code"]): string {
 function assertInvalid(value: unknown, path: string): void {
   const text = typeof value === "string" ? value : JSON.stringify(value);
   const message = assertRefused(text, "event_invalid");
+  const [first = ""] = message.split("; ");
   assert(
-    message.startsWith(`${path}: `),
+    first === `${path} is missing` || first.startsWith(`${path}: must `),
     `"${message}" does not begin with ${path}`,
   );
 }
+
+Deno.test("parseEvent() says what is wrong with a field in plain words", () => {
+  const cases: [edits: Record<string, unknown>, says: string][] = [
+    [{ id: undefined }, "id is missing"],
+    [{ type: undefined }, "type is missing"],
+    [{ data: undefined }, "data is missing"],
+    [{ "data.object.id": null }, "data.object.id: must be a string"],
+    [
+      { "data.object.metadata": {} },
+      "data.object.metadata.accountId is missing",
+    ],
+    [
+      { "data.object.items": { data: [] } },
+      "data.object.items.data[0] is missing",
+    ],
+    [
+      { "data.object.current_period_end": undefined },
+      "data.object.current_period_end is missing",
+    ],
+    [
+      { "data.object.current_period_end": 2 ** 60 },
+      "data.object.current_period_end: must be a whole number under 2^53",
+    ],
+    [
+      { "data.object.items.data": {} },
+      "data.object.items.data: must be a list",
+    ],
+    [{ created: "now" }, "created: must be a number"],
+    [{ created: 1 }, "created: must not be before 2000, in Unix seconds"],
+    [
+      { id: "x".repeat(256) },
+      "id: must not be longer than 255 characters",
+    ],
+  ];
+  for (const [edits, says] of cases) {
+    const text = JSON.stringify(event(CREATED, edits));
+    const [first] = assertRefused(text, "event_invalid").split("; ");
+    assertEquals(first, says);
+  }
+});
 
 for (const type of HANDLED) {
   Deno.test(`parseEvent() reads ${type}`, () => {
@@ -333,6 +374,7 @@ Deno.test("parseEvent() ignores a failed invoice without a subscription", () => 
     });
     assertEquals(parse(oneOff), {
       handled: false,
+      reason: "not_handled",
       type: PAYMENT_FAILED,
       id: "evt_1",
     });
@@ -341,9 +383,10 @@ Deno.test("parseEvent() ignores a failed invoice without a subscription", () => 
 
 Deno.test("parseEvent() refuses a failed invoice whose subscription is rubbish", () => {
   for (const rubbish of ["", " ", 1, true, [], {}, { id: null }, "a\nb"]) {
+    const end = typeof rubbish === "object" ? ".id" : "";
     assertInvalid(
       event(PAYMENT_FAILED, { "data.object.subscription": rubbish }),
-      "data.object.subscription",
+      `data.object.subscription${end}`,
     );
     assertInvalid(
       event(PAYMENT_FAILED, {
@@ -351,7 +394,7 @@ Deno.test("parseEvent() refuses a failed invoice whose subscription is rubbish",
           parent: { subscription_details: { subscription: rubbish } },
         },
       }),
-      "data.object.parent.subscription_details.subscription",
+      `data.object.parent.subscription_details.subscription${end}`,
     );
   }
 });
@@ -458,7 +501,7 @@ Deno.test("parseEvent() names every bad field, up to five", () => {
     "data.object": { items: { data: [{}] } },
   });
   const message = assertRefused(JSON.stringify(empty), "event_invalid");
-  assertEquals(message.split("; ").map((fault) => fault.split(": ")[0]), [
+  assertEquals(message.split("; ").map((fault) => fault.split(/:? /)[0]), [
     "id",
     "data.object.id",
     "data.object.items.data[0].price",
@@ -519,4 +562,70 @@ Deno.test("parseEvent() throws nothing but its own errors, whatever the JSON", (
       }
     },
   ));
+});
+
+const OTHER_MODES = [["live", false], ["test", true]] as const;
+
+Deno.test("parseEvent() leaves out events of the mode that is not wanted", () => {
+  for (const [mode, livemode] of OTHER_MODES) {
+    for (const type of [...HANDLED, "payment_intent.payment_failed"]) {
+      // Not validated: nobody here has to mend an event of the other mode.
+      for (const one of [event(type), { id: "evt_1", type }]) {
+        assertEquals(
+          parseEvent(JSON.stringify({ ...one, livemode }), {
+            now: NOW,
+            toleranceSeconds: TOLERANCE,
+            mode,
+          }),
+          { handled: false, reason: "other_mode", type, id: "evt_1" },
+        );
+      }
+    }
+  }
+});
+
+Deno.test("parseEvent() takes events of the wanted mode, and those that do not say", () => {
+  const modes = [["live", true], ["test", false], ["any", true], [
+    "any",
+    false,
+  ]] as const;
+  for (const [mode, livemode] of modes) {
+    const text = JSON.stringify({ ...event(DELETED), livemode });
+    assert(
+      parseEvent(text, { now: NOW, toleranceSeconds: TOLERANCE, mode }).handled,
+    );
+  }
+  for (const [mode] of OTHER_MODES) {
+    for (const livemode of [undefined, null, "false", 0, {}]) {
+      const text = JSON.stringify({ ...event(DELETED), livemode });
+      assert(
+        parseEvent(text, { now: NOW, toleranceSeconds: TOLERANCE, mode })
+          .handled,
+      );
+    }
+  }
+});
+
+Deno.test("parseEvent() tells thin events from others that are not handled", () => {
+  const thin = [
+    { type: "v1.customer.subscription.created", object: "v2.core.event" },
+    { type: "v1.customer.subscription.deleted" },
+    { type: "v2.core.account.updated" },
+    { type: "some.future.type", object: "v2.core.event" },
+  ];
+  for (const { type, object } of thin) {
+    assertEquals(parse({ id: "evt_1", type, object }), {
+      handled: false,
+      reason: "thin",
+      type,
+      id: "evt_1",
+    });
+  }
+  for (const type of ["ping", "v1", "v10.x", "customer.v1.created"]) {
+    const parsed = parse({ id: "evt_1", type, object: "event" });
+    assertEquals([type, !parsed.handled && parsed.reason], [
+      type,
+      "not_handled",
+    ]);
+  }
 });

@@ -24,6 +24,7 @@ const DELETION = JSON.stringify({
 
 async function verified(
   body: string | Uint8Array<ArrayBuffer>,
+  env: Record<string, string> = {},
 ): Promise<VerifiedDelivery> {
   const bytes = typeof body === "string"
     ? new TextEncoder().encode(body)
@@ -32,7 +33,10 @@ async function verified(
     headers: new Headers({ "provider-b-signature": hmacHex(SECRET, bytes) }),
     body: bytes,
   }, {
-    providers: await readProviders({ PROVIDER_B_SIGNING_SECRET: SECRET }),
+    providers: await readProviders({
+      PROVIDER_B_SIGNING_SECRET: SECRET,
+      ...env,
+    }),
     now: NOW,
     toleranceSeconds: 300,
   });
@@ -54,6 +58,7 @@ async function process(
   body: string | Uint8Array<ArrayBuffer>,
   answers: Answers = {},
   instead: Partial<Parameters<typeof processEvent>[1]> = {},
+  env: Record<string, string> = {},
 ) {
   const calls: Call[] = [];
   const lines: unknown[][] = [];
@@ -77,10 +82,11 @@ async function process(
   let wakes = 0;
   const log: Log = (...line) => lines.push(line);
   const now = () => NOW * 1000;
-  const result = processEvent(await verified(body), {
+  const result = processEvent(await verified(body, env), {
     apply: gather((events) => applyEvents(events, { database, log, now }), {
       maxTogether: 1,
       maxWaiting: 1,
+      maxWaitMs: 1_000,
     }),
     database,
     unmappedSubscriptions: "fail",
@@ -143,6 +149,40 @@ Deno.test("processEvent() ignores other types without touching the database", as
     event_id: "evt_1",
     type: "payment_intent.payment_failed",
   }]]);
+});
+
+Deno.test("processEvent() ignores events of the other mode, and says so", async () => {
+  const body = JSON.stringify({ ...JSON.parse(DELETION), livemode: false });
+  const { result, calls, lines } = await process(body, {}, {}, {
+    PROVIDER_A_MODE: "test",
+    PROVIDER_B_MODE: "live",
+  });
+  await result;
+  assertEquals(calls, []);
+  assertEquals(lines, [["info", "event of the other mode ignored", {
+    provider: "b",
+    event_id: "evt_1",
+    type: "customer.subscription.deleted",
+  }]]);
+  const wanted = await process(body, {}, {}, { PROVIDER_B_MODE: "test" });
+  await wanted.result;
+  assertEquals(wanted.calls.length, 1);
+});
+
+Deno.test("processEvent() warns of thin events: their destination loses everything", async () => {
+  const { result, calls, lines } = await process(
+    '{"id":"evt_1","object":"v2.core.event","type":"v1.customer.subscription.created"}',
+  );
+  await result;
+  assertEquals(calls, []);
+  const [[level, message, fields] = []] = lines;
+  assertEquals([lines.length, level], [1, "warn"]);
+  assert(String(message).includes("snapshot"), String(message));
+  assertEquals(fields, {
+    provider: "b",
+    event_id: "evt_1",
+    type: "v1.customer.subscription.created",
+  });
 });
 
 Deno.test("processEvent() ignores a one-off invoice without touching the database", async () => {

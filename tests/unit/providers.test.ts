@@ -10,12 +10,15 @@ import {
   readProviders,
 } from "../../supabase/functions/billing-webhook/providers.ts";
 import { verifyDelivery } from "../../supabase/functions/billing-webhook/verify_delivery.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
+import { localKeys } from "../../scripts/stack/keys.ts";
 import { hmacHex } from "../support/sign.ts";
 
-const SECRET = "c2VjcmV0LW9mLWE";
+const SECRET = "dGhlLXNlY3JldC1vZi1wcm92aWRlci1hLTE";
+const SECRET_OF_B = "the-secret-of-provider-b";
 const GOOD = {
   PROVIDER_A_SIGNING_SECRET: `whsec_${SECRET}=`,
-  PROVIDER_B_SIGNING_SECRET: "secret-of-b",
+  PROVIDER_B_SIGNING_SECRET: SECRET_OF_B,
 };
 
 async function readBoth(
@@ -34,7 +37,7 @@ async function assertServesB(providers: readonly Provider[]): Promise<void> {
   const body = new TextEncoder().encode("{}");
   const { provider } = await verifyDelivery({
     headers: new Headers({
-      "provider-b-signature": hmacHex("secret-of-b", body),
+      "provider-b-signature": hmacHex(SECRET_OF_B, body),
     }),
     body,
   }, { providers, now: 0, toleranceSeconds: 300 });
@@ -72,6 +75,19 @@ Deno.test("readProviders() takes an empty setting for none", async () => {
   assertEquals([a.fault, b.fault], [undefined, undefined]);
 });
 
+Deno.test("readProviders() reads each provider's mode", async () => {
+  const cases = [
+    [{}, "any", "any"],
+    [{ PROVIDER_A_MODE: "", PROVIDER_B_MODE: "test" }, "any", "test"],
+    [{ PROVIDER_A_MODE: "live", PROVIDER_B_MODE: "any" }, "live", "any"],
+  ] as const;
+  for (const [env, ...modes] of cases) {
+    const providers = await readBoth({ ...GOOD, ...env });
+    assertEquals(providers.map(({ mode }) => mode), [...modes]);
+    assertEquals(providers.map(({ fault }) => fault), [undefined, undefined]);
+  }
+});
+
 Deno.test("readProviders() lets the scheme choose the header unless one is set", async () => {
   const [a] = await readBoth({
     ...GOOD,
@@ -90,7 +106,8 @@ Deno.test("readProviders() lets the scheme choose the header unless one is set",
 Deno.test("readProviders() imports a key for each secret, to verify only", async () => {
   const [a, b] = await readBoth({
     ...GOOD,
-    PROVIDER_A_SIGNING_SECRET: "whsec_one,whsec_two,whsec_three",
+    PROVIDER_A_SIGNING_SECRET: ["one", "two", "three"]
+      .map((name) => `whsec_secret_number_${name}`).join(),
   });
   assertEquals([a.keys.length, b.keys.length], [3, 1]);
   for (const key of [...a.keys, ...b.keys]) {
@@ -146,13 +163,76 @@ const FAULTS: Record<string, [env: Record<string, string>, says: string]> = {
     "PROVIDER_A_SIGNING_SECRET has white space",
   ],
   "white space after the comma": [
-    { PROVIDER_A_SIGNING_SECRET: `whsec_old, ${SECRET}` },
+    { PROVIDER_A_SIGNING_SECRET: `whsec_${SECRET}, ${SECRET}` },
     "PROVIDER_A_SIGNING_SECRET has white space",
   ],
   "a blank secret among others": [
     { PROVIDER_A_SIGNING_SECRET: `${SECRET}, ` },
     "PROVIDER_A_SIGNING_SECRET",
   ],
+  "15 characters": [
+    { PROVIDER_A_SIGNING_SECRET: "123456789abcdef" },
+    "PROVIDER_A_SIGNING_SECRET holds a secret of fewer than 16 characters",
+  ],
+  "15 characters behind the prefix": [
+    { PROVIDER_A_SIGNING_SECRET: "whsec_123456789abcdef" },
+    "PROVIDER_A_SIGNING_SECRET holds a secret of fewer than 16 characters",
+  ],
+  "a part of a list in front of it": [
+    { PROVIDER_A_SIGNING_SECRET: `x,${SECRET}` },
+    "PROVIDER_A_SIGNING_SECRET holds a secret of fewer than 16 characters",
+  ],
+  "a part of a list behind it": [
+    { PROVIDER_A_SIGNING_SECRET: `${SECRET},${SECRET.slice(0, 5)}` },
+    "PROVIDER_A_SIGNING_SECRET holds a secret of fewer than 16 characters",
+  ],
+  ...Object.fromEntries(
+    [
+      "whsec_...",
+      "...",
+      "…",
+      "whsec_<live>",
+      "<the provider's secret>",
+      "<new>,<old>",
+      "changeme",
+      "CHANGE_ME_IN_PRODUCTION",
+      "replace-me-with-the-secret",
+      "your_webhook_signing_secret",
+      "whsec_your-endpoint-secret",
+      "placeholder_0123456789",
+      "xxxxxxxxxxxxxxxxxxxxxxxx",
+      "whsec_00000000000000000000000000000000",
+    ].map((placeholder) => [
+      `the placeholder ${placeholder}`,
+      [
+        { PROVIDER_A_SIGNING_SECRET: placeholder },
+        "PROVIDER_A_SIGNING_SECRET holds a placeholder",
+      ],
+    ]),
+  ),
+  "the local stack's secret": [
+    {
+      PROVIDER_A_SIGNING_SECRET:
+        LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET,
+    },
+    "PROVIDER_A_SIGNING_SECRET holds the local stack's secret",
+  ],
+  "the local stack's secret of the other provider, among others": [
+    {
+      PROVIDER_A_SIGNING_SECRET:
+        `${SECRET},${LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET}`,
+    },
+    "PROVIDER_A_SIGNING_SECRET holds the local stack's secret",
+  ],
+  ...Object.fromEntries(
+    ["Live", "production", " live", "true", "live,test"].map((mode) => [
+      `the mode "${mode}"`,
+      [
+        { PROVIDER_A_MODE: mode },
+        "PROVIDER_A_MODE must be one of live, test, any",
+      ],
+    ]),
+  ),
   "an unknown scheme": [
     { PROVIDER_A_SIGNATURE_SCHEME: "rsa" },
     "PROVIDER_A_SIGNATURE_SCHEME must be one of stripe, hmac-sha256-hex",
@@ -216,6 +296,13 @@ const FAULTS: Record<string, [env: Record<string, string>, says: string]> = {
     },
     "PROVIDER_A_SIGNING_SECRET does not fit",
   ],
+  "a standard-webhooks secret of 23 bytes": [
+    {
+      PROVIDER_A_SIGNATURE_SCHEME: "standard-webhooks",
+      PROVIDER_A_SIGNING_SECRET: `whsec_${btoa("23-bytes-of-a-secret-xx")}`,
+    },
+    "PROVIDER_A_SIGNING_SECRET does not fit",
+  ],
   "one bad secret of several": [
     {
       PROVIDER_A_SIGNATURE_SCHEME: "standard-webhooks",
@@ -253,6 +340,74 @@ Deno.test("readProviders() refuses both providers without an environment", async
   for (const { keys, fault } of await readBoth({})) {
     assertEquals(keys.length, 0);
     assertStringIncludes(fault ?? "no fault", "is not set");
+  }
+});
+
+Deno.test("readProviders() refuses both providers for one secret", async () => {
+  const shared = "one-secret-for-both-of-them";
+  for (
+    const [a, b] of [
+      [shared, shared],
+      [`${SECRET},${shared}`, shared],
+      [shared, `${SECRET_OF_B},${shared},${SECRET}`],
+    ] as const
+  ) {
+    const providers = await readBoth({
+      PROVIDER_A_SIGNING_SECRET: a,
+      PROVIDER_B_SIGNING_SECRET: b,
+    });
+    for (const { keys, fault = "none" } of providers) {
+      assertEquals(keys.length, 0);
+      assertStringIncludes(fault, "PROVIDER_A_SIGNING_SECRET");
+      assertStringIncludes(fault, "PROVIDER_B_SIGNING_SECRET");
+      assertStringIncludes(fault, "a secret in common");
+      assert(!fault.includes(shared), "The secret is repeated");
+    }
+  }
+});
+
+Deno.test("readProviders() takes 16 characters, and what only resembles a placeholder", async () => {
+  for (
+    const secret of [
+      "123456789abcdefg",
+      "whsec_123456789abcdefg",
+      "aaaaaaaaaaaaaaab",
+      "Zq81.Lm7..Tt0aWd3",
+      "youryouryouryour",
+    ]
+  ) {
+    const [a] = await readBoth({ ...GOOD, PROVIDER_A_SIGNING_SECRET: secret });
+    assertEquals([secret, a.fault, a.keys.length], [secret, undefined, 1]);
+  }
+});
+
+Deno.test("readProviders() takes the local stack's secrets with the local stack's key alone", async () => {
+  const { secret } = await localKeys();
+  const keysOf = (...keys: string[]) => ({
+    ...LOCAL_SIGNING_SECRETS,
+    SUPABASE_URL: "http://kong:8000",
+    SUPABASE_SECRET_KEYS: JSON.stringify(
+      Object.fromEntries(keys.map((key, index) => [`key${index}`, key])),
+    ),
+  });
+  for (const env of [keysOf(secret), keysOf("sb_secret_other", secret)]) {
+    const faults = (await readBoth(env)).map(({ fault }) => fault);
+    assertEquals(faults, [undefined, undefined]);
+  }
+  for (
+    const env of [
+      LOCAL_SIGNING_SECRETS,
+      keysOf(),
+      keysOf("sb_secret_other"),
+      keysOf(`${secret}x`),
+      keysOf(`x${secret}`),
+      { ...LOCAL_SIGNING_SECRETS, SUPABASE_URL: "http://127.0.0.1:54321" },
+    ]
+  ) {
+    for (const { fault, keys } of await readBoth(env)) {
+      assertStringIncludes(fault ?? "no fault", "the local stack's secret");
+      assertEquals(keys.length, 0);
+    }
   }
 });
 

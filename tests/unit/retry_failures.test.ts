@@ -197,7 +197,7 @@ Deno.test("retryFailures() gives each row the outcome of its own event", async (
         "evt_5",
         "failed",
         "event_invalid",
-        "id: Invalid input: expected string, received undefined",
+        "id is missing",
       ],
       ["evt_6", "stale", undefined, undefined],
       ["evt_7", "applied", undefined, undefined],

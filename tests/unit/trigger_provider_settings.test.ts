@@ -1,5 +1,10 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
+import { localKeys } from "../../scripts/stack/keys.ts";
+import { signatureHeaders } from "../../scripts/trigger/sign.ts";
+import { verifyDelivery } from "../../supabase/functions/billing-webhook/verify_delivery.ts";
+import { readProviders } from "../../supabase/functions/billing-webhook/providers.ts";
+import { functionEnvironment } from "../../scripts/stack/environment.ts";
 import { providerSettings } from "../../scripts/trigger/provider_settings.ts";
 
 Deno.test("providerSettings() has each provider's defaults", () => {
@@ -65,3 +70,32 @@ Deno.test("providerSettings() names the setting that is wrong", () => {
     "PROVIDER_B_SIGNATURE_SCHEME must be one of stripe, hmac-sha256-hex",
   );
 });
+
+for (const provider of ["a", "b"] as const) {
+  for (
+    const scheme of ["stripe", "hmac-sha256-hex", "standard-webhooks"] as const
+  ) {
+    Deno.test(`with ${scheme} for provider ${provider} and nothing else set, the local receiver takes what trigger signs`, async () => {
+      const env = functionEnvironment({
+        [`PROVIDER_${provider.toUpperCase()}_SIGNATURE_SCHEME`]: scheme,
+      });
+      const headers = await signatureHeaders({
+        ...providerSettings(env, provider),
+        body: "{}",
+      });
+      const { secret } = await localKeys();
+      const verified = await verifyDelivery({
+        headers: new Headers(headers),
+        body: new TextEncoder().encode("{}"),
+      }, {
+        providers: await readProviders({
+          ...env,
+          SUPABASE_SECRET_KEYS: JSON.stringify({ default: secret }),
+        }),
+        now: Date.now() / 1000,
+        toleranceSeconds: 300,
+      });
+      assertEquals(verified.provider, provider);
+    });
+  }
+}

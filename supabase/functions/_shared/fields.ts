@@ -9,7 +9,10 @@ const YEAR_2200 = 7_258_118_400;
  * no control characters, line separators or lone surrogates.
  */
 export const identifier = z.string()
-  .max(MAX_IDENTIFIER_LENGTH)
+  .max(
+    MAX_IDENTIFIER_LENGTH,
+    `must not be longer than ${MAX_IDENTIFIER_LENGTH} characters`,
+  )
   .regex(/\S/u, "must not be blank")
   .regex(
     /^[^\p{Cc}\p{Cs}\u2028\u2029]*$/u,
@@ -17,7 +20,33 @@ export const identifier = z.string()
   );
 
 /** Unix time in seconds. The range refuses milliseconds. */
-export const unixSeconds = z.number().int().min(YEAR_2000).max(YEAR_2200);
+export const unixSeconds = z.number()
+  .int("must be a whole number under 2^53")
+  .min(YEAR_2000, "must not be before 2000, in Unix seconds")
+  .max(YEAR_2200, "must not be after 2200, in Unix seconds");
+
+/** What is said of a field that is not there, without a colon before it. */
+export const MISSING = "is missing";
+
+const TYPES: Readonly<Record<string, string>> = {
+  string: "a string",
+  number: "a number",
+  object: "an object",
+  array: "a list",
+  tuple: "a list",
+};
+
+/**
+ * What is wrong with a field, for operators; for zod's option `error`, whose
+ * own messages call a missing field an undefined one.
+ */
+export function describeFault(
+  issue: z.core.$ZodRawIssue,
+): string | undefined {
+  if (issue.code !== "invalid_type") return undefined;
+  if (issue.input === undefined) return MISSING;
+  return `must be ${TYPES[issue.expected] ?? issue.expected}`;
+}
 
 /** Whether it can stand as an event's id in the database and in a log line. */
 export function isIdentifier(value: unknown): value is string {

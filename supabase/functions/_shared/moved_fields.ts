@@ -6,7 +6,7 @@
  * @module
  */
 import type { z } from "zod";
-import { identifier, unixSeconds } from "./fields.ts";
+import { describeFault, identifier, unixSeconds } from "./fields.ts";
 
 const OBJECT = ["data", "object"] as const;
 
@@ -50,8 +50,10 @@ export function invoiceSubscription(
     ? below.reduce<unknown>(member, object)
     : object.subscription;
   if (isAbsent(found)) return null;
-  const id = typeof found === "object" ? member(found, "id") : found;
   const path = [...OBJECT, ...(moved ? below : ["subscription"])];
+  const isExpanded = typeof found === "object";
+  const id = isExpanded ? member(found, "id") : found;
+  if (isExpanded) path.push("id");
   return valueAt(id, identifier, { context, path }) ?? null;
 }
 
@@ -71,7 +73,7 @@ function valueAt<T>(
   schema: z.ZodType<T>,
   { context, path }: { context: z.RefinementCtx; path: (string | number)[] },
 ): T | undefined {
-  const result = schema.safeParse(value);
+  const result = schema.safeParse(value, { error: describeFault });
   for (const { message } of result.error?.issues ?? []) {
     context.addIssue({ code: "custom", message, path });
   }

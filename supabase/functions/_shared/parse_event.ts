@@ -1,13 +1,20 @@
 import type { z } from "zod";
 import { DeliveryError } from "./errors.ts";
+import { type EventMode, isOfOtherMode } from "./event_mode.ts";
 import { type HandledEvent, handledEvent, isHandledType } from "./events.ts";
+import { describeFault, MISSING } from "./fields.ts";
 
 const MAX_REPORTED_FAULTS = 5;
 
-/** An event of a handled type, or the news that it has no effect here. */
+/** An event of a handled type, or why the event has no effect here. */
 export type ParsedEvent =
   | { readonly handled: true; readonly event: HandledEvent }
-  | { readonly handled: false; readonly type: string; readonly id: unknown };
+  | {
+    readonly handled: false;
+    readonly reason: "not_handled" | "other_mode" | "thin";
+    readonly type: string;
+    readonly id: unknown;
+  };
 
 /**
  * Parses and validates the text of an authentic event.
@@ -20,12 +27,17 @@ export type ParsedEvent =
  * of it freezes its subscription until that time, and is refused.
  * @param toleranceSeconds How far ahead an event may be dated all the same: as
  * far as a signature may.
+ * @param mode Which events the endpoint is for; all, unless given.
  * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`; the
  * message names the path of each bad field, never its value.
  */
 export function parseEvent(
   text: string,
-  { now, toleranceSeconds }: { now: number; toleranceSeconds: number },
+  { now, toleranceSeconds, mode = "any" }: {
+    now: number;
+    toleranceSeconds: number;
+    mode?: EventMode;
+  },
 ): ParsedEvent {
   const json = parseJson(text);
   const type = member(json, "type");
@@ -33,12 +45,20 @@ export function parseEvent(
   if (typeof type !== "string" || type.trim() === "") {
     throw new DeliveryError(
       "event_invalid",
-      "type: must be a string that is not blank",
+      type === undefined
+        ? "type is missing"
+        : "type: must be a string that is not blank",
     );
   }
-  if (!isHandledType(type)) return { handled: false, type, id };
+  if (isOfOtherMode(member(json, "livemode"), mode)) {
+    return { handled: false, reason: "other_mode", type, id };
+  }
+  if (!isHandledType(type)) {
+    const reason = isThin(json, type) ? "thin" : "not_handled";
+    return { handled: false, reason, type, id };
+  }
 
-  const result = handledEvent.safeParse(json);
+  const result = handledEvent.safeParse(json, { error: describeFault });
   if (!result.success) {
     throw new DeliveryError("event_invalid", describe(result.error));
   }
@@ -51,8 +71,18 @@ export function parseEvent(
     );
   }
   return event.subscription_id === null
-    ? { handled: false, type, id }
+    ? { handled: false, reason: "not_handled", type, id }
     : { handled: true, event };
+}
+
+/**
+ * Whether an event names an object and leaves out what it holds.
+ *
+ * @see https://docs.stripe.com/event-destinations
+ */
+function isThin(json: unknown, type: string): boolean {
+  return type.startsWith("v1.") || type.startsWith("v2.") ||
+    member(json, "object") === "v2.core.event";
 }
 
 function parseJson(text: string): unknown {
@@ -73,7 +103,9 @@ function member(json: unknown, name: string): unknown {
 function describe(error: z.ZodError): string {
   return error.issues
     .slice(0, MAX_REPORTED_FAULTS)
-    .map(({ path, message }) => `${formatPath(path)}: ${message}`)
+    .map(({ path, message }) =>
+      `${formatPath(path)}${message === MISSING ? "" : ":"} ${message}`
+    )
     .join("; ");
 }
 

@@ -6,6 +6,9 @@
 const DISCARDED_LIMITS = 8;
 const DISCARD_TIME_LIMIT = 1_000;
 
+/** Time for the answer to be written before the connection is closed. */
+const LET_GO_AFTER_MS = 100;
+
 /**
  * Reads the body of a request that is refused and throws it away, as far as
  * that does not take long.
@@ -23,19 +26,31 @@ export async function discard(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   { maxBytes }: { maxBytes: number },
 ): Promise<void> {
-  const cancel = () => reader.cancel().catch(() => {});
-  const timer = setTimeout(cancel, DISCARD_TIME_LIMIT);
+  const { promise: timeIsUp, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, DISCARD_TIME_LIMIT);
   try {
     let left = DISCARDED_LIMITS * maxBytes;
     while (left > 0) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      left -= value.byteLength;
+      const read = await Promise.race([reader.read(), timeIsUp]);
+      if (read?.done) return;
+      if (read === undefined) break;
+      left -= read.value.byteLength;
     }
+    letGo(reader);
   } catch {
     // The sender went away: there is nobody left to spare.
   } finally {
     clearTimeout(timer);
-    await cancel();
   }
+}
+
+/**
+ * Drops the rest of a body and closes its connection, once the answer has been
+ * written. Deno 2.9.6 closes it only if the body is canceled after the answer;
+ * if it is canceled before, or never, the connection and what was sent stay for
+ * as long as the sender likes. Neither version closes the connection of a
+ * sender that has fallen silent, but nothing of what it sent is kept.
+ */
+export function letGo(reader: ReadableStreamDefaultReader<Uint8Array>): void {
+  setTimeout(() => reader.cancel().catch(() => {}), LET_GO_AFTER_MS);
 }

@@ -29,6 +29,16 @@ interface Options {
   readonly known: LogFields;
 }
 
+/** What the log says of events that have no effect here. */
+const IGNORED = {
+  not_handled: ["info", "event ignored"],
+  other_mode: ["info", "event of the other mode ignored"],
+  thin: [
+    "warn",
+    "thin event ignored, and its change is lost: at the provider, replace this destination by one with snapshot payloads",
+  ],
+} as const;
+
 /**
  * Parses the event of a verified delivery and applies it.
  *
@@ -38,7 +48,7 @@ interface Options {
  * ignored, they do not fail.
  */
 export async function processEvent(
-  { provider, body }: VerifiedDelivery,
+  { provider, mode, body }: VerifiedDelivery,
   options: Options,
 ): Promise<void> {
   const { apply, database, log, now, known, wakeWorker } = options;
@@ -47,7 +57,11 @@ export async function processEvent(
   let text = "";
   try {
     text = decodeBody(body);
-    const parsed = parseEvent(text, { now: now() / 1000, toleranceSeconds });
+    const parsed = parseEvent(text, {
+      now: now() / 1000,
+      toleranceSeconds,
+      mode,
+    });
     if (parsed.handled) {
       const event = { ...parsed.event, provider };
       const outcome = await apply(event);
@@ -55,7 +69,8 @@ export async function processEvent(
         wakeWorker();
       }
     } else {
-      log("info", "event ignored", { provider, ...loggable(parsed) });
+      const [level, message] = IGNORED[parsed.reason];
+      log(level, message, { provider, ...loggable(parsed) });
     }
   } catch (thrown) {
     const error = toDeliveryError(thrown);

@@ -1,8 +1,10 @@
 import type { Environment } from "../_shared/config.ts";
+import { EVENT_MODES, type EventMode } from "../_shared/event_mode.ts";
 import { hmacSha256Hex } from "./schemes/hmac_sha256_hex.ts";
 import type { SignatureScheme } from "./schemes/scheme.ts";
 import { standardWebhooks } from "./schemes/standard_webhooks.ts";
 import { stripe } from "./schemes/stripe.ts";
+import { readSigningSecrets, shareSecret } from "./signing_secrets.ts";
 
 const SCHEMES: ReadonlyMap<string, SignatureScheme> = new Map([
   ["stripe", stripe],
@@ -24,6 +26,8 @@ export interface Provider {
   readonly name: string;
   readonly header: string;
   readonly scheme: SignatureScheme;
+  /** Which events its endpoint is for. */
+  readonly mode: EventMode;
   /** One for each secret, not extractable, usable to verify only. */
   readonly keys: readonly CryptoKey[];
   /** What is wrong with its configuration, for operators. */
@@ -40,18 +44,39 @@ export async function readProviders(
   const providers = await Promise.all(
     PROVIDERS.map((defaults) => readProvider(env, defaults)),
   );
-  return providers.map((provider) =>
-    providers.some((other) =>
-        other !== provider && other.header === provider.header
-      )
-      ? {
-        ...provider,
-        keys: [],
-        fault:
-          `its signature header ${provider.header} is another provider's too: give each its own`,
-      }
-      : provider
-  );
+  return providers.map((provider) => {
+    const fault = sharedHeader(provider, providers) ?? provider.fault ??
+      sharedSecret(provider, env);
+    return fault === undefined ? provider : { ...provider, keys: [], fault };
+  });
+}
+
+function sharedHeader(
+  provider: Provider,
+  providers: readonly Provider[],
+): string | undefined {
+  return providers.some((other) =>
+      other !== provider && other.header === provider.header
+    )
+    ? `its signature header ${provider.header} is another provider's too: give each its own`
+    : undefined;
+}
+
+/** With a secret in common, each provider could speak for the other. */
+function sharedSecret(
+  { name }: Provider,
+  env: Environment,
+): string | undefined {
+  const own = secretVariable(name);
+  const other = PROVIDERS.filter((other) => other.name !== name)
+    .map((other) => secretVariable(other.name))
+    .find((other) => shareSecret(env, [own, other]));
+  return other &&
+    `${own} and ${other} have a secret in common: give each provider its own`;
+}
+
+function secretVariable(provider: string): string {
+  return `PROVIDER_${provider.toUpperCase()}_SIGNING_SECRET`;
 }
 
 async function readProvider(
@@ -64,7 +89,12 @@ async function readProvider(
   const standardHeader = scheme?.defaultHeader ?? defaults.header;
   const header = (env[`${variable}SIGNATURE_HEADER`] || standardHeader)
     .toLowerCase();
-  const provider = { name: defaults.name, header, scheme: scheme ?? stripe };
+  const provider = {
+    name: defaults.name,
+    header,
+    scheme: scheme ?? stripe,
+    mode: "any",
+  } as const;
 
   try {
     if (scheme === undefined) {
@@ -75,10 +105,11 @@ async function readProvider(
       );
     }
     checkHeader(header, { variable, scheme });
-    const name = `${variable}SIGNING_SECRET`;
-    const keys = splitSecrets(env[name], name)
+    const mode = readMode(env, `${variable}MODE`);
+    const name = secretVariable(defaults.name);
+    const keys = readSigningSecrets(env, name)
       .map((secret) => importKey(secret, { name, scheme }));
-    return { ...provider, keys: await Promise.all(keys) };
+    return { ...provider, mode, keys: await Promise.all(keys) };
   } catch (error) {
     return {
       ...provider,
@@ -104,23 +135,13 @@ function checkHeader(
   }
 }
 
-/** Several secrets are separated by commas while one is being rotated. */
-function splitSecrets(value: string | undefined, name: string): string[] {
-  if (value === undefined || value.trim() === "") {
-    throw new Error(
-      `${name} is not set: copy it from the provider's dashboard`,
-    );
+function readMode(env: Environment, name: string): EventMode {
+  const text = env[name] || "any";
+  const mode = EVENT_MODES.find((mode) => mode === text);
+  if (mode === undefined) {
+    throw new Error(`${name} must be one of ${EVENT_MODES.join(", ")}`);
   }
-  const secrets = value.split(",");
-  for (const secret of secrets) {
-    if (secret === "" || secret === "whsec_") {
-      throw new Error(`${name} holds an empty secret`);
-    }
-    if (secret !== secret.trim()) {
-      throw new Error(`${name} has white space at the ends of a secret`);
-    }
-  }
-  return secrets;
+  return mode;
 }
 
 async function importKey(

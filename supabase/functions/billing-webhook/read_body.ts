@@ -1,5 +1,5 @@
 import { DeliveryError } from "../_shared/errors.ts";
-import { discard, drainBody } from "./drain_body.ts";
+import { discard, drainBody, letGo } from "./drain_body.ts";
 
 /** How much of a body is read, and for how long. */
 export interface BodyLimits {
@@ -9,51 +9,33 @@ export interface BodyLimits {
 }
 
 /**
- * Nearly every event is smaller. What is read in one piece stays in memory for
- * as long as its sender holds the connection, also after the time limit.
- */
-const SMALL = 65_536;
-
-/**
- * Reads a request's body as it was sent. Where it says in advance that it is
- * small, HTTP holds the sender to it and the body is read in one piece, which
- * costs a fifth of a stream's reads (docs/decisions.md); else it is counted
- * while it streams.
+ * Reads a request's body as it was sent, and counts it while it streams. It is
+ * never read in one piece: only a stream can be let go of when the time is up
+ * (docs/decisions.md).
  *
  * @throws {DeliveryError} `body_too_large`, `body_too_slow`, or
- * `body_incomplete` where the sender went away.
+ * `body_incomplete` if the sender went away.
  */
 export async function readBody(
   request: Request,
   { maxBytes, timeLimit }: BodyLimits,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const told = request.headers.get("content-length") ?? "";
-  if (Number(told) > maxBytes) {
+  if (Number(request.headers.get("content-length")) > maxBytes) {
     await drainBody(request, { maxBytes });
     throw tooLarge(maxBytes);
   }
+  const reader = request.body?.getReader();
+  if (reader === undefined) return new Uint8Array();
   const deadline = startDeadline(timeLimit);
   try {
-    return isSmall(request, told)
-      ? await readWhole(request, { maxBytes, deadline })
-      : await readCounted(request, { maxBytes, deadline });
+    return await readCounted(reader, { maxBytes, deadline });
   } catch (error) {
-    throw error instanceof DeliveryError ? error : new DeliveryError(
-      "body_incomplete",
-      "The sender went away in the middle of the body",
-    );
+    if (!(error instanceof DeliveryError)) throw incomplete();
+    if (error.code === "body_too_slow") letGo(reader);
+    throw error;
   } finally {
     deadline.clear();
   }
-}
-
-/**
- * Chunks beside a length make the length void (RFC 9112, section 6.3), and
- * Deno 2.1.4 leaves it among the headers.
- */
-function isSmall({ headers }: Request, told: string): boolean {
-  return /^\d+$/.test(told) && Number(told) <= SMALL &&
-    !headers.has("transfer-encoding");
 }
 
 interface Deadline {
@@ -71,41 +53,32 @@ function startDeadline(timeLimit: number): Deadline {
   return { passed: promise, clear: () => clearTimeout(timer) };
 }
 
-async function readWhole(
-  request: Request,
+async function readCounted(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
   { maxBytes, deadline }: { maxBytes: number; deadline: Deadline },
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const body = await Promise.race([request.arrayBuffer(), deadline.passed]);
-  if (body.byteLength > maxBytes) throw tooLarge(maxBytes);
-  return new Uint8Array(body);
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for (;;) {
+    const { done, value } = await Promise.race([
+      reader.read(),
+      deadline.passed,
+    ]);
+    if (done) return concatenate(chunks, length);
+    length += value.byteLength;
+    if (length > maxBytes) {
+      await discard(reader, { maxBytes });
+      throw tooLarge(maxBytes);
+    }
+    chunks.push(value);
+  }
 }
 
-async function readCounted(
-  request: Request,
-  { maxBytes, deadline }: { maxBytes: number; deadline: Deadline },
-): Promise<Uint8Array<ArrayBuffer>> {
-  const reader = request.body?.getReader();
-  if (reader === undefined) return new Uint8Array();
-  try {
-    const chunks: Uint8Array[] = [];
-    let length = 0;
-    for (;;) {
-      const { done, value } = await Promise.race([
-        reader.read(),
-        deadline.passed,
-      ]);
-      if (done) return concatenate(chunks, length);
-      length += value.byteLength;
-      if (length > maxBytes) {
-        await discard(reader, { maxBytes });
-        throw tooLarge(maxBytes);
-      }
-      chunks.push(value);
-    }
-  } finally {
-    // Resolves at once for a body that was read to its end.
-    reader.cancel().catch(() => {});
-  }
+function incomplete(): DeliveryError {
+  return new DeliveryError(
+    "body_incomplete",
+    "The sender went away in the middle of the body",
+  );
 }
 
 function tooLarge(maxBytes: number): DeliveryError {

@@ -1,4 +1,5 @@
 import { DeliveryError } from "../_shared/errors.ts";
+import type { EventMode } from "../_shared/event_mode.ts";
 import type { Provider } from "./providers.ts";
 import type { Delivery } from "./read_delivery.ts";
 import type { SignatureClaim } from "./schemes/scheme.ts";
@@ -9,6 +10,8 @@ declare const verified: unique symbol;
 export interface VerifiedDelivery {
   readonly [verified]: true;
   readonly provider: string;
+  /** Which events the provider's endpoint is for. */
+  readonly mode: EventMode;
   /** The exact bytes that were signed. */
   readonly body: Uint8Array<ArrayBuffer>;
 }
@@ -46,7 +49,8 @@ export async function verifyDelivery(
       `No signature matches: check the signing secret of provider ${provider.name}, and that nothing changes the body on its way`,
     );
   }
-  return { provider: provider.name, body } as VerifiedDelivery;
+  const { name, mode } = provider;
+  return { provider: name, mode, body } as VerifiedDelivery;
 }
 
 /** The one provider whose header the delivery carries. */

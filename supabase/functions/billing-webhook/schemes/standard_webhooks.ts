@@ -1,5 +1,8 @@
 import { fromSeconds, MAX_SIGNATURES, type SignatureScheme } from "./scheme.ts";
 
+/** The specification asks for 24 to 64 random bytes. */
+const MIN_SECRET_BYTES = 24;
+
 const SECRET =
   /^whsec_(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
@@ -29,7 +32,13 @@ export const standardWebhooks: SignatureScheme = {
     if (!SECRET.test(secret)) {
       throw new Error("it must be whsec_ followed by base64");
     }
-    return fromBase64(secret.slice("whsec_".length));
+    const bytes = fromBase64(secret.slice("whsec_".length));
+    if (bytes.byteLength < MIN_SECRET_BYTES) {
+      throw new Error(
+        `its base64 must hold at least ${MIN_SECRET_BYTES} bytes`,
+      );
+    }
+    return bytes;
   },
 
   readClaim(headers, header) {
