@@ -298,6 +298,10 @@ export type Database = {
         };
         Returns: string;
       };
+      "claim_billing_events": {
+        Args: { "events": Json };
+        Returns: Record<string, unknown>;
+      };
       "claim_failed_events": {
         Args: { "p_lease_seconds": number; "p_limit": number };
         Returns: {
@@ -346,9 +350,18 @@ export type Database = {
           isSetofReturn: false;
         };
       };
+      "has_long_number": { Args: { "payload": Json }; Returns: boolean };
+      "lock_failed_event": {
+        Args: { "p_event_id": string; "p_provider": string; "p_retry": Json };
+        Returns: boolean;
+      };
       "notification_waits": {
         Args: Record<PropertyKey, never>;
         Returns: (string)[];
+      };
+      "provider_of_failed_event": {
+        Args: { "event_id": string; "of_provider": string };
+        Returns: string;
       };
       "prune_billing_tables": {
         Args: {
@@ -377,10 +390,18 @@ export type Database = {
         Returns: boolean;
       };
       "resolve_failed_event": {
-        Args: { "event_id": string; "reason": string; "who"?: string };
+        Args: {
+          "event_id": string;
+          "of_provider"?: string;
+          "reason": string;
+          "who"?: string;
+        };
         Returns: string;
       };
-      "retry_failed_event": { Args: { "event_id": string }; Returns: string };
+      "retry_failed_event": {
+        Args: { "event_id": string; "of_provider"?: string };
+        Returns: string;
+      };
       "retry_failed_events": {
         Args: {
           "failed_since"?: string;

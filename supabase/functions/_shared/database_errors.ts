@@ -5,7 +5,11 @@ const OWN: ReadonlyMap<string, ErrorCode> = new Map([
   ["BW001", "subscription_unknown"],
   ["BW002", "subscription_of_other_provider"],
   ["BW003", "deployment_fault"],
+  ["BW004", "repair_pending"],
 ]);
+
+/** Somebody else has locked what the event needs. */
+const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
  * The deployment is wrong, and stays so until somebody mends it: a function or
@@ -17,8 +21,7 @@ const DEPLOYMENT =
 
 /**
  * It passes by itself: the API cannot reach the database or waited too long
- * for a connection, connections lost, deadlocks, resources, lock time-outs,
- * cancellations and shutdowns, system errors.
+ * for a connection, connections lost, deadlocks, resources, cancellations and shutdowns, system errors.
  */
 const TRANSIENT = /^(?:PGRST00[0-3]|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
 
@@ -29,6 +32,7 @@ const TRANSIENT = /^(?:PGRST00[0-3]|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
  * carried none, because none came or something in between spoke.
  */
 export function databaseErrorCode(code: string | undefined): ErrorCode {
+  if (code === LOCK_NOT_AVAILABLE) return "record_locked";
   if (!code || TRANSIENT.test(code)) return "database_unavailable";
   if (DEPLOYMENT.test(code)) return "deployment_fault";
   return OWN.get(code) ?? "apply_failed";
