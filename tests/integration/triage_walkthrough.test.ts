@@ -153,7 +153,7 @@ for (const provider of ["a", "b"] as const) {
       }
       assertEquals(
         (await failureOf(sql, creation.id, { provider })).attempts,
-        1,
+        2,
       );
       const again = await takeTurn(worker);
       assertEquals(
