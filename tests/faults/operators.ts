@@ -34,7 +34,8 @@ export function actions(
   { subscriptions, repairs, resolvable }: Disturbed,
   random: () => number,
 ): Record<string, { readonly action: Action; readonly pauseMs: number }> {
-  const hold = () => pause(20 + random() * 300);
+  // Mostly shorter than the receiver tries, and now and then longer.
+  const hold = () => pause(random() < 0.1 ? 2_000 : 20 + random() * 300);
 
   return {
     "retries of all": {

@@ -5,20 +5,24 @@ import {
 } from "../../supabase/functions/_shared/errors.ts";
 import { awaitLocks } from "../../supabase/functions/billing-webhook/await_locks.ts";
 
-/** Applies one item, which meets these failures first. */
-function apply(failures: ErrorCode[]) {
+/** Applies one item, which meets these failures first; each call takes a while. */
+function apply(failures: ErrorCode[], { callMs = 0 } = {}) {
   let calls = 0;
+  let clock = 0;
   const pauses: number[] = [];
   const result = awaitLocks((item: string) => {
     const code = failures[calls++];
+    clock += callMs;
     return code === undefined
       ? Promise.resolve(`${item} applied`)
       : Promise.reject(new DeliveryError(code, "Failed."));
   }, {
     sleep: (ms) => {
       pauses.push(ms);
+      clock += ms;
       return Promise.resolve();
     },
+    now: () => clock,
   })("evt_1");
   return { result, pauses, calls: () => calls };
 }
@@ -52,5 +56,14 @@ Deno.test("awaitLocks() hands on any other failure at once", async () => {
     const { result, calls } = apply([code]);
     const error = await assertRejects(() => result, DeliveryError);
     assertEquals([error.code, calls()], [code, 1]);
+  }
+});
+
+Deno.test("awaitLocks() does not make a call again that waited for a second itself", async () => {
+  for (const [callMs, expected] of [[1_000, 1], [400, 3]] as const) {
+    const failures = Array(20).fill("record_locked");
+    const { result, calls } = apply(failures, { callMs });
+    await assertRejects(() => result, DeliveryError);
+    assertEquals(calls(), expected);
   }
 });

@@ -40,7 +40,7 @@ const receiver: Receiver = {
       (events) => applyEvents(events, { database, log, now: Date.now }),
       GATHER_LIMITS,
     ),
-    { sleep },
+    { sleep, now: Date.now },
   ),
   database,
   log,
