@@ -5,12 +5,19 @@
  * @module
  */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import type { Sql, TransactionSql } from "postgres";
+import postgres, { type Sql, type TransactionSql } from "postgres";
 import { uniqueId } from "../fixtures/unique_id.ts";
-import { connect } from "../support/tables.ts";
+import { setting } from "../support/test_environment.ts";
 import { failureOf, settleLeftovers } from "../support/triage.ts";
 
-const sql = connect();
+/** What waits for a lock after all is to fail, not to hang. */
+const LOCK_TIMEOUT_MS = 5_000;
+
+const sql = postgres(setting("TEST_DATABASE_URL"), {
+  max: 4,
+  onnotice() {},
+  connection: { lock_timeout: LOCK_TIMEOUT_MS },
+});
 Deno.test.beforeEach(() => settleLeftovers(sql));
 Deno.test.afterAll(() => sql.end());
 
