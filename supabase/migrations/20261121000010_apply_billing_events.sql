@@ -19,9 +19,9 @@
  * others alone. A failure that concerns the whole call (a statement timeout, a
  * deadlock, no more memory) is raised instead.
  *
- * A trigger of the app's own may wait for locks of its own, for up to
- * lock_timeout. After the first time the other events of that subscription fail
- * at once, and once the call is late, so does every event.
+ * A trigger of the app's own may wait for locks of its own. All waits of a call
+ * together get a second, so that it ends before its client gives up (3 s). After
+ * the first that runs out, the other events of that subscription fail at once.
  *
  * Every statement below finds its rows by their keys: a plan that was cached
  * while a table was empty must not scan it when it has grown.
@@ -38,7 +38,7 @@ declare
   claimed text[];
   failures jsonb;
   locked text[] := '{}';
-  late timestamptz;
+  started timestamptz;
   is_filed boolean;
   event record;
 begin
@@ -53,8 +53,7 @@ begin
     order by key
   ) as locks;
 
-  -- With one more wait after it, still before the client gives up (3 s).
-  late := clock_timestamp() + interval '1 second';
+  started := clock_timestamp();
   for event in
     select
       e.*,
@@ -105,8 +104,8 @@ begin
     elsif event.claim = any (claimed) and not event.is_twin then
       begin
         is_filed := null;
-        if event.subscription_id = any (locked) or clock_timestamp() > late then
-          raise exception 'Subscription % is locked, or other locks took too long.', event.subscription_id
+        if event.subscription_id = any (locked) then
+          raise exception 'Subscription % is locked.', event.subscription_id
             using errcode = '55P03';
         end if;
         is_filed := public.lock_failed_event(event.provider, event.event_id, event.retry);
@@ -150,6 +149,11 @@ begin
         -- Its own row in failed_events says nothing about the subscription.
         if sqlstate = '55P03' and is_filed is not null then
           locked := locked || event.subscription_id;
+          perform set_config(
+            'lock_timeout',
+            greatest(20, 1000 - 1000 * extract(epoch from clock_timestamp() - started))::integer::text,
+            true
+          );
         end if;
         outcome := 'failed';
         error_code := sqlstate;

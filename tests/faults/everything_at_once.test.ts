@@ -25,6 +25,7 @@ import {
 import { freshSeed } from "../property/seed.ts";
 import { startReceiver } from "../support/receiver.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
+import { emptyTables } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
 import { settleLeftovers, wake } from "../support/triage.ts";
 import { startWorker } from "../support/worker.ts";
@@ -163,6 +164,7 @@ Deno.test(`everything at once, for ${SECONDS} s, loses nothing, doubles nothing 
     await assertAppliedOnce(others, sql);
     await assertNoneOpen(sql);
   } finally {
+    await emptyTables(sql);
     await sql.end();
   }
 });

@@ -7,6 +7,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import postgres, { type Sql, type TransactionSql } from "postgres";
 import { uniqueId } from "../fixtures/unique_id.ts";
+import { emptyTables } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
 import { failureOf, settleLeftovers } from "../support/triage.ts";
 
@@ -19,7 +20,10 @@ const sql = postgres(setting("TEST_DATABASE_URL"), {
   connection: { lock_timeout: LOCK_TIMEOUT_MS },
 });
 Deno.test.beforeEach(() => settleLeftovers(sql));
-Deno.test.afterAll(() => sql.end());
+Deno.test.afterAll(async () => {
+  await emptyTables(sql);
+  await sql.end();
+});
 
 /** While a statement's locks are held by somebody else. */
 async function whileHeld<T>(
@@ -112,7 +116,9 @@ Deno.test("a duplicate whose failure is locked is a duplicate", async () => {
 });
 
 Deno.test("a locked subscription fails its own events, and rows that refer to one lock nobody out", async () => {
-  const [locked, referred] = [creation(), creation()];
+  // Applied in the order of their ids: what is locked comes first.
+  const locked = creation({ subscription_id: uniqueId("sub_0") });
+  const referred = creation({ subscription_id: uniqueId("sub_1") });
   await apply(locked, referred);
   const outcomes = await whileHeld(
     async (holder) => {
@@ -163,13 +169,16 @@ Deno.test("a locked place in the ledger fails its own event, and is not taken", 
   ]);
 });
 
-Deno.test("a trigger of the app's that waits does so once a subscription", async () => {
-  const [waiting, other] = [creation(), creation()];
-  await apply(waiting, other);
+Deno.test("a trigger of the app's that waits does so once a subscription, and keeps no others from being applied", async () => {
+  // Applied in the order of their ids: what waits comes first.
+  const waiting = ["sub_0", "sub_1", "sub_2"].map((prefix) =>
+    creation({ subscription_id: uniqueId(prefix) })
+  );
+  const other = creation({ subscription_id: uniqueId("sub_3") });
+  await apply(...waiting, other);
   const name = `wait_${crypto.randomUUID().replaceAll("-", "")}`;
   await sql.unsafe(`
     create table ${name} (id text primary key);
-    insert into ${name} values ('${waiting.subscription_id}');
     create sequence ${name}_calls;
     create function ${name}() returns trigger language plpgsql as $$
     begin
@@ -182,17 +191,17 @@ Deno.test("a trigger of the app's that waits does so once a subscription", async
     create trigger ${name} after update on public.subscriptions
     for each row execute function ${name}();`);
   try {
-    const updates = Array.from(
-      { length: 6 },
-      () => update(waiting.subscription_id),
-    );
+    for (const { subscription_id } of waiting) {
+      await sql`insert into ${sql(name)} values (${subscription_id})`;
+    }
+    const ids = waiting.map((event) => event.subscription_id);
     const outcomes = await whileHeld(
       (holder) => holder.unsafe(`select from ${name} for update`),
-      () => apply(...updates, update(other.subscription_id)),
+      () => apply(...[...ids, ...ids, other.subscription_id].map(update)),
     );
     assertEquals(outcomes, [...Array(6).fill("failed 55P03"), "applied"]);
     const [calls] = await sql.unsafe(`select last_value from ${name}_calls`);
-    assertEquals(Number(calls?.["last_value"]), 1);
+    assertEquals(Number(calls?.["last_value"]), ids.length);
   } finally {
     await sql.unsafe(`
       drop trigger ${name} on public.subscriptions;
