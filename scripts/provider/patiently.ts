@@ -33,5 +33,5 @@ export async function patiently<T>(
 /** Whether a failure passes by itself. */
 export function isPassing(error: unknown): error is DeliveryError {
   return error instanceof DeliveryError &&
-    error.code === "database_unavailable";
+    (error.code === "database_unavailable" || error.code === "record_locked");
 }

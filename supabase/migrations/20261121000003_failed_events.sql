@@ -64,7 +64,7 @@ comment on column public.failed_events.type is 'The event''s type; null where it
 comment on column public.failed_events.payload is
   'The whole event as it was received, or as it was repaired; read it together with payload_encoding. Null once pruned.';
 comment on column public.failed_events.payload_encoding is
-  'json: the event itself. text: a JSON string of the body, which jsonb cannot hold as JSON. base64: a JSON string of the body''s bytes, which are not text.';
+  'json: the event itself. text: a JSON string of the body, which jsonb cannot hold as JSON, or only with numbers of more than 40 digits. base64: a JSON string of the body''s bytes, which are not text.';
 comment on column public.failed_events.original_payload is
   'What was received, where somebody has repaired payload since.';
 comment on column public.failed_events.error_code is

@@ -1,5 +1,8 @@
 /*
  * The record that an event is about, locked, or the reason why there is none.
+ * It does not wait for whoever else has the row, because other events would
+ * wait with it. Keys never change, so rows of the app may refer to it meanwhile.
+ *
  * Its errors are this service's own SQLSTATEs, class BW:
  *   BW001  no such subscription (yet): a later retry may find it
  *   BW002  the subscription belongs to the other provider
@@ -16,7 +19,7 @@ begin
   select * into subscription
   from public.subscriptions s
   where s.id = p_subscription_id
-  for update;
+  for no key update nowait;
 
   if not found then
     raise exception 'No subscription % is recorded.', p_subscription_id
@@ -37,4 +40,4 @@ revoke all on function public.find_subscription(text, text)
 grant execute on function public.find_subscription(text, text) to service_role;
 
 comment on function public.find_subscription(text, text) is
-  'The subscription of a provider, locked for update; raises BW001 where there is none and BW002 where it is another provider''s.';
+  'The subscription of a provider, locked; raises 55P03 while somebody else has it, BW001 where there is none and BW002 where it is another provider''s.';

@@ -24,17 +24,22 @@ declare
   owns_plan boolean;
   owns_status boolean;
 begin
-  insert into public.subscriptions (
-    id, provider, account_id, status, plan_id, current_period_end,
-    account_as_of, changed_as_of
-  )
-  values (
-    p_subscription_id, p_provider, p_account_id, 'active', p_plan_id, p_current_period_end,
-    p_created, p_created
-  )
-  on conflict (id) do nothing;
-  if found then
-    return 'applied';
+  -- One that is there is looked at first: `on conflict` would wait for somebody
+  -- who is changing it.
+  perform from public.subscriptions s where s.id = p_subscription_id;
+  if not found then
+    insert into public.subscriptions (
+      id, provider, account_id, status, plan_id, current_period_end,
+      account_as_of, changed_as_of
+    )
+    values (
+      p_subscription_id, p_provider, p_account_id, 'active', p_plan_id, p_current_period_end,
+      p_created, p_created
+    )
+    on conflict (id) do nothing;
+    if found then
+      return 'applied';
+    end if;
   end if;
 
   subscription := public.find_subscription(p_provider, p_subscription_id);

@@ -6,16 +6,22 @@
  *   1. the ledger, by (provider, event id): a concurrent twin waits here
  *   2. the subscriptions, by the hash of their ids; advisory locks, because
  *      a subscription that is about to be created has no row to lock yet
- *   3. rows of subscriptions, notifications and failed_events, each of which
- *      belongs to a lock that is held by then; a duplicate holds none, and has
- *      no open row in failed_events (record_failed_event sees to that)
+ *   3. rows of failed_events and subscriptions, without waiting
  * Claiming and locking event by event instead deadlocks against a twin array.
+ *
+ * Only the functions of this schema take the locks of 1 and 2, and none of them
+ * holds them for long. A row may be locked by anybody, such as a person with an
+ * open transaction, so nothing waits for one: the event fails with 55P03, and
+ * its caller tries it again. The other events never wait for it.
  *
  * Each event is applied in its own subtransaction: one that fails takes its
  * claim back, so that a retry is not mistaken for a duplicate, and leaves the
- * others alone; so does one whose subscription somebody else has locked for
- * longer than the lock timeout. A failure that concerns the whole call (a
- * statement timeout, a deadlock, no more memory) is raised instead.
+ * others alone. A failure that concerns the whole call (a statement timeout, a
+ * deadlock, no more memory) is raised instead.
+ *
+ * A trigger of the app's own may wait for locks of its own. All waits of a call
+ * together get a second, so that it ends before its client gives up (3 s). After
+ * the first that runs out, the other events of that subscription fail at once.
  *
  * Every statement below finds its rows by their keys: a plan that was cached
  * while a table was empty must not scan it when it has grown.
@@ -30,18 +36,14 @@ as $$
 #variable_conflict use_column
 declare
   claimed text[];
-  failures jsonb := '{}'::jsonb;
+  failures jsonb;
+  locked text[] := '{}';
+  started timestamptz;
+  is_filed boolean;
   event record;
 begin
-  with claims as (
-    insert into public.processed_events (provider, event_id, type)
-    select distinct on (e.provider, e.event_id) e.provider, e.event_id, e.type
-    from jsonb_to_recordset(events) as e (provider text, event_id text, type text)
-    order by e.provider, e.event_id
-    on conflict do nothing
-    returning provider || '/' || event_id as claim
-  )
-  select coalesce(array_agg(claim), '{}') into claimed from claims;
+  select c.claimed, c.failures into claimed, failures
+  from public.claim_billing_events(events) as c;
 
   perform pg_advisory_xact_lock(locks.key)
   from (
@@ -51,6 +53,7 @@ begin
     order by key
   ) as locks;
 
+  started := clock_timestamp();
   for event in
     select
       e.*,
@@ -68,11 +71,12 @@ begin
         plan_id text,
         current_period_end timestamptz,
         previous jsonb,
-        invoice_id text
+        invoice_id text,
+        retry jsonb
       )
     ) with ordinality as e (
       provider, event_id, type, created, subscription_id, account_id, status,
-      plan_id, current_period_end, previous, invoice_id, place
+      plan_id, current_period_end, previous, invoice_id, retry, place
     )
     order by
       is_twin,
@@ -93,12 +97,18 @@ begin
     error_code := null;
     error := null;
 
-    if event.is_twin and failures ? event.claim then
+    if failures ? event.claim then
       outcome := 'failed';
       error_code := failures -> event.claim ->> 'code';
       error := failures -> event.claim ->> 'message';
     elsif event.claim = any (claimed) and not event.is_twin then
       begin
+        is_filed := null;
+        if event.subscription_id = any (locked) then
+          raise exception 'Subscription % is locked.', event.subscription_id
+            using errcode = '55P03';
+        end if;
+        is_filed := public.lock_failed_event(event.provider, event.event_id, event.retry);
         outcome := case event.type
           when 'customer.subscription.created' then public.apply_subscription_created(
             event.provider, event.created, event.subscription_id,
@@ -123,9 +133,27 @@ begin
           update public.processed_events p set outcome = 'stale'
           where p.provider = event.provider and p.event_id = event.event_id;
         end if;
+        if is_filed then
+          update public.failed_events f set
+            resolved_at = now(),
+            resolution = outcome,
+            retry_requested_at = null
+          where f.provider = event.provider
+            and f.event_id in (event.event_id, event.retry ->> 'event_id')
+            and f.resolved_at is null;
+        end if;
       exception when others then
         if left(sqlstate, 2) in ('08', '40', '53', '57', '58') then
           raise;
+        end if;
+        -- Its own row in failed_events says nothing about the subscription.
+        if sqlstate = '55P03' and is_filed is not null then
+          locked := locked || event.subscription_id;
+          perform set_config(
+            'lock_timeout',
+            greatest(20, 1000 - 1000 * extract(epoch from clock_timestamp() - started))::integer::text,
+            true
+          );
         end if;
         outcome := 'failed';
         error_code := sqlstate;
@@ -135,14 +163,17 @@ begin
         delete from public.processed_events p
         where p.provider = event.provider and p.event_id = event.event_id;
       end;
-    end if;
-
-    if outcome <> 'failed' then
+    elsif not event.is_twin then
       update public.failed_events f set
         resolved_at = now(),
         resolution = outcome,
         retry_requested_at = null
-      where f.provider = event.provider and f.event_id = event.event_id and f.resolved_at is null;
+      where f.ctid = (
+        select o.ctid
+        from public.failed_events o
+        where o.provider = event.provider and o.event_id = event.event_id and o.resolved_at is null
+        for update skip locked
+      );
     end if;
     return next;
   end loop;
@@ -154,4 +185,4 @@ revoke all on function public.apply_billing_events(jsonb)
 grant execute on function public.apply_billing_events(jsonb) to service_role;
 
 comment on function public.apply_billing_events(jsonb) is
-  'Applies an array of events exactly once each. A row out for each event in: its place (from 1), outcome applied, duplicate, stale or failed, and for failed the SQLSTATE and message.';
+  'Applies an array of events exactly once each. A row out for each event in: its place (from 1), outcome applied, duplicate, stale or failed, and for failed the SQLSTATE and message. retry is {event_id, lease_id} of the failed_events row that the event was claimed from.';

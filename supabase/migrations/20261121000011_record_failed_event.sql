@@ -5,12 +5,18 @@
  * The body comes as text, or as base64 where it is not text, and becomes jsonb
  * here: a copy parsed and written again on the way would turn 1e400 into null
  * and round large integers. What jsonb refuses (\u0000, a lone surrogate,
- * nesting beyond the stack) is kept as a JSON string of the text.
+ * nesting beyond the stack) is kept as a JSON string of the text; so is an event
+ * with a number that jsonb would write out with thousands of digits.
  *
  * The caller may have lost the answer to a call that did commit, or a twin may
  * be applying the event right now. So this takes the event's place in the
  * ledger while it writes: an event that is applied already is not filed, and
- * one that is applied later finds the row and resolves it.
+ * one that is applied later finds the row and resolves it. The answer false lets
+ * the caller acknowledge the delivery as a duplicate: the event was applied, if
+ * perhaps in the shape of another API version that could be read.
+ *
+ * While it has that place, deliveries of the event wait, and others with them.
+ * So it does not wait for long for a row that somebody has locked.
  */
 create function public.record_failed_event(
   p_provider text,
@@ -25,7 +31,7 @@ returns boolean
 language plpgsql
 volatile
 set search_path = ''
-set lock_timeout = '1s'
+set lock_timeout = '500ms'
 as $$
 declare
   body_payload jsonb;
@@ -44,6 +50,10 @@ begin
   else
     begin
       body_payload := p_body::jsonb;
+      if public.has_long_number(body_payload) then
+        body_payload := to_jsonb(p_body);
+        body_encoding := 'text';
+      end if;
     exception when others then
       body_payload := to_jsonb(p_body);
       body_encoding := 'text';

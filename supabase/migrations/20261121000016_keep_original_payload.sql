@@ -6,6 +6,10 @@
  * The type is read anew: subscription_id, and so the order of retries, hangs on
  * it. A worker that has the row tries what it read before the repair, so it
  * loses the row: a retry that was asked for is one of the repaired payload.
+ * lock_failed_event refuses to apply what it read.
+ *
+ * A row that was resolved meanwhile would claim that the repaired payload was
+ * applied, so it takes no repair.
  */
 create function public.keep_original_payload()
 returns trigger
@@ -14,6 +18,14 @@ volatile
 set search_path = ''
 as $$
 begin
+  if new.resolved_at is not null then
+    raise exception 'Cannot repair %: it is resolved already (%).', new.event_id, new.resolution
+      using hint = 'Nothing was changed. To retry one that was resolved by hand, open it again first: docs/runbook.md.';
+  end if;
+  if public.has_long_number(new.payload) then
+    raise exception 'Cannot repair %: the payload has a number of more than 40 digits.', new.event_id
+      using hint = 'Nothing was changed. Remove the number, or write it as a string.';
+  end if;
   new.original_payload := coalesce(old.original_payload, old.payload);
   if jsonb_typeof(new.payload) = 'object' then
     new.payload_encoding := 'json';
@@ -39,4 +51,4 @@ when (
 execute function public.keep_original_payload();
 
 comment on function public.keep_original_payload() is
-  'Trigger of failed_events: keeps the received payload in original_payload when somebody repairs it.';
+  'Trigger of failed_events: keeps the received payload in original_payload when somebody repairs it. Refuses the repair of a resolved row.';

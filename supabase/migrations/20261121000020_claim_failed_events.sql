@@ -3,6 +3,11 @@
  * occurred; of one second, creations first. Claims go one after the other, and
  * what another worker has of a subscription keeps the rest of it back: else an
  * update could be tried before the creation that it waits for.
+ *
+ * A worker has 256 MB, so what it gets at a time is limited in bytes of JSON
+ * text, in which a control character counts six. One payload that is larger than
+ * a batch goes alone. One that no worker can hold fails here, or it would come
+ * first in every claim and keep the others waiting.
  */
 create function public.claim_failed_events(p_limit integer, p_lease_seconds integer)
 returns table (
@@ -17,6 +22,9 @@ volatile
 set search_path = ''
 as $$
 #variable_conflict use_column
+declare
+  batch_bytes constant integer := 4 * 1024 * 1024;
+  worker_bytes constant integer := 16 * 1024 * 1024;
 begin
   perform pg_advisory_xact_lock(hashtextextended('public.claim_failed_events', 0));
   return query
@@ -29,7 +37,7 @@ begin
       and h.subscription_id is not null
   ),
   due as (
-    select d.provider, d.event_id
+    select d.provider, d.event_id, d.payload, d.event_created, d.type, d.first_failed_at
     from public.failed_events d
     where d.retry_requested_at is not null
       and d.resolved_at is null
@@ -47,13 +55,45 @@ begin
     limit p_limit
     for update skip locked
   ),
+  measured as (
+    select
+      d.provider,
+      d.event_id,
+      octet_length(d.payload::text) as bytes,
+      row_number() over (
+        order by
+          d.event_created nulls last,
+          d.type is distinct from 'customer.subscription.created',
+          d.first_failed_at,
+          d.event_id
+      ) as position
+    from due d
+  ),
+  too_large as (
+    update public.failed_events f set
+      retry_requested_at = null,
+      attempts = f.attempts + 1,
+      last_failed_at = now(),
+      error_code = 'body_too_large',
+      error = format(
+        'The payload has %s bytes as JSON text; the worker takes %s.', m.bytes, worker_bytes
+      )
+    from measured m
+    where f.provider = m.provider and f.event_id = m.event_id and m.bytes > worker_bytes
+  ),
+  batch as (
+    select m.*, sum(m.bytes) over (order by m.position) as bytes_so_far
+    from measured m
+    where m.bytes <= worker_bytes
+  ),
   claimed as (
     update public.failed_events f set
       retry_lease_id = gen_random_uuid(),
       retry_leased_until = now() + make_interval(secs => p_lease_seconds)
-    from due
-    where f.provider = due.provider and f.event_id = due.event_id
-    returning f.*
+    from batch b
+    where f.provider = b.provider and f.event_id = b.event_id
+      and (b.bytes_so_far <= batch_bytes or b.bytes_so_far = b.bytes)
+    returning f.*, b.position
   )
   select
     c.provider,
@@ -62,11 +102,7 @@ begin
     case when c.payload_encoding = 'json' then c.payload::text else c.payload #>> '{}' end,
     case when c.payload_encoding = 'base64' then 'base64' else 'text' end
   from claimed c
-  order by
-    c.event_created nulls last,
-    c.type is distinct from 'customer.subscription.created',
-    c.first_failed_at,
-    c.event_id;
+  order by c.position;
 end;
 $$;
 
@@ -75,7 +111,7 @@ revoke all on function public.claim_failed_events(integer, integer)
 grant execute on function public.claim_failed_events(integer, integer) to service_role;
 
 comment on function public.claim_failed_events(integer, integer) is
-  'Leases up to p_limit requested retries to the caller for p_lease_seconds, in order of occurrence. body_encoding: text or base64.';
+  'Leases up to p_limit requested retries to the caller for p_lease_seconds, in order of occurrence, and no more than 4 MiB unless one alone is larger. body_encoding: text or base64. A payload of more than 16 MiB of JSON text fails with body_too_large.';
 
 /*
  * Takes the outcomes of retries. What the ledger has settled meanwhile stays
@@ -84,6 +120,9 @@ comment on function public.claim_failed_events(integer, integer) is
  * A repaired payload may have another id than the one that the event is filed
  * under, such as the hash of its body. That takes its place in the ledger too,
  * so that the old body, delivered again, opens nothing that was applied.
+ *
+ * It has places in the ledger, for which deliveries wait, so it waits for no
+ * row: one that somebody has locked keeps its lease, and is retried after it.
  */
 create function public.settle_failed_events(results jsonb)
 returns integer
@@ -97,8 +136,11 @@ begin
   -- First, as everywhere: ledger, then failed_events.
   insert into public.processed_events (provider, event_id, type)
   select f.provider, f.event_id, coalesce(f.type, '')
-  from jsonb_to_recordset(results) as r (provider text, event_id text, outcome text)
-  join public.failed_events f on f.provider = r.provider and f.event_id = r.event_id
+  from jsonb_to_recordset(results) as r (
+    provider text, event_id text, lease_id uuid, outcome text
+  )
+  join public.failed_events f
+    on f.provider = r.provider and f.event_id = r.event_id and f.retry_lease_id = r.lease_id
   where r.outcome in ('applied', 'duplicate', 'stale')
   order by f.provider, f.event_id
   on conflict do nothing;
@@ -122,7 +164,14 @@ begin
     error text
   )
   where f.provider = r.provider and f.event_id = r.event_id
-    and f.retry_lease_id = r.lease_id and f.resolved_at is null;
+    and f.ctid = any (array(
+      select o.ctid
+      from jsonb_to_recordset(results) as c (provider text, event_id text, lease_id uuid)
+      join public.failed_events o
+        on o.provider = c.provider and o.event_id = c.event_id and o.retry_lease_id = c.lease_id
+      where o.resolved_at is null
+      for update of o skip locked
+    ));
   get diagnostics settled = row_count;
   return settled;
 end;

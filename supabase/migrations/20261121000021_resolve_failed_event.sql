@@ -2,7 +2,12 @@
  * Settles an open failure by hand, for one that needs no applying any more. It
  * opens again by itself when the event fails again.
  */
-create function public.resolve_failed_event(event_id text, reason text, who text default current_user)
+create function public.resolve_failed_event(
+  event_id text,
+  reason text,
+  who text default current_user,
+  of_provider text default null
+)
 returns text
 language plpgsql
 volatile
@@ -10,18 +15,21 @@ set search_path = ''
 as $$
 #variable_conflict use_column
 declare
+  named_provider text;
   resolved integer;
 begin
   if coalesce(reason, '') !~ '\S' or coalesce(who, '') !~ '\S' then
     raise exception 'Say why, and who you are: select public.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
   end if;
+  named_provider := public.provider_of_failed_event(event_id => resolve_failed_event.event_id, of_provider => of_provider);
   update public.failed_events f set
     resolved_at = now(),
     resolution = 'by hand',
     resolution_note = reason,
     resolved_by = who,
     retry_requested_at = null
-  where f.event_id = resolve_failed_event.event_id and f.resolved_at is null;
+  where f.provider = named_provider
+    and f.event_id = resolve_failed_event.event_id and f.resolved_at is null;
   get diagnostics resolved = row_count;
   if resolved = 0 then
     raise exception 'No open failure has the id %.', resolve_failed_event.event_id
@@ -31,8 +39,8 @@ begin
 end;
 $$;
 
-revoke all on function public.resolve_failed_event(text, text, text)
+revoke all on function public.resolve_failed_event(text, text, text, text)
   from public, anon, authenticated, service_role;
 
-comment on function public.resolve_failed_event(text, text, text) is
-  'Run in the SQL editor: settles an open failure without applying it, with a reason and who says so.';
+comment on function public.resolve_failed_event(text, text, text, text) is
+  'Run in the SQL editor: settles an open failure without applying it, with a reason and who says so. Raises an error for an id that both providers have unless of_provider is given.';

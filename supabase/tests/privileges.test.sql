@@ -190,9 +190,10 @@ select is_empty(
       -- Exceptions: the owner runs these, in the SQL editor and from pg_cron.
       and signature not in (
         'schedule_billing_worker(text,text)', 'unschedule_billing_worker()', 'wake_billing_worker()',
-        'retry_failed_event(text)', 'retry_request_answer(integer)',
+        'retry_failed_event(text,text)', 'retry_request_answer(integer)',
+        'provider_of_failed_event(text,text)',
         'retry_failed_events(text,text,timestamp with time zone,timestamp with time zone)',
-        'resolve_failed_event(text,text,text)',
+        'resolve_failed_event(text,text,text,text)',
         'prune_billing_tables(interval,interval,interval,integer)'
       )$$,
   'service_role may execute every function that the receiver or the worker calls'

@@ -3,7 +3,7 @@
  * once, for as long as it is not applied.
  */
 begin;
-select plan(51);
+select plan(59);
 set local timezone = 'UTC';
 
 create function pg_temp.file(p_event_id text, p_body text, p_body_encoding text default 'text', p_error text default 'Unreadable')
@@ -75,7 +75,7 @@ select is(
 -- The body as it was received.
 
 select is(
-  pg_temp.file('tap_3', '{"big": 12345678901234567890, "fine": 0.1234567890123456789, "huge": 1e400, "money": 1.10}'),
+  pg_temp.file('tap_3', '{"big": 12345678901234567890, "fine": 0.1234567890123456789, "huge": -1e39, "money": 1.10}'),
   true,
   'a body with numbers that JavaScript cannot hold is filed'
 );
@@ -89,8 +89,8 @@ select is(
   'a fraction of nineteen digits is kept to the last one'
 );
 select is(
-  (pg_temp.failed('tap_3')).payload ->> 'huge', '1' || repeat('0', 400),
-  '1e400 is kept in full, not as null'
+  (pg_temp.failed('tap_3')).payload ->> 'huge', '-1' || repeat('0', 39),
+  'a number of forty digits is kept in full'
 );
 select is((pg_temp.failed('tap_3')).payload ->> 'money', '1.10', 'a trailing zero is kept');
 
@@ -103,7 +103,10 @@ from (
     ('tap_7', '{"n": 1e200000}', 'a number beyond the largest numeric'),
     ('tap_8', '{"id": "tap_8",', 'JSON that is cut short'),
     ('tap_9', '', 'nothing in it'),
-    ('tap_10', E' "ü\t\n" ü ', 'text that is no JSON')
+    ('tap_10', E' "ü\t\n" ü ', 'text that is no JSON'),
+    ('tap_14', '{"n": [{"n": 1e40}]}', 'a number of 41 digits'),
+    ('tap_15', '{"n": -1e131071}', 'a number of 131,072 digits'),
+    ('tap_16', '{"n": 0e-16383}', 'a nought with 16,383 noughts behind the point')
 ) as b (id, body, meaning);
 select is(
   (pg_temp.failed(b.id)).payload_encoding, 'text', format('a body with %s is kept as text', b.meaning)
@@ -116,7 +119,10 @@ from (
     ('tap_7', 'a number beyond the largest numeric'),
     ('tap_8', 'JSON that is cut short'),
     ('tap_9', 'nothing in it'),
-    ('tap_10', 'text that is no JSON')
+    ('tap_10', 'text that is no JSON'),
+    ('tap_14', 'a number of 41 digits'),
+    ('tap_15', 'a number of 131,072 digits'),
+    ('tap_16', 'a nought with 16,383 noughts behind the point')
 ) as b (id, meaning);
 select results_eq(
   $$select (pg_temp.failed(b.id)).payload #>> '{}' = b.body
@@ -128,9 +134,12 @@ select results_eq(
         ('tap_7', '{"n": 1e200000}'),
         ('tap_8', '{"id": "tap_8",'),
         ('tap_9', ''),
-        ('tap_10', E' "ü\t\n" ü ')
+        ('tap_10', E' "ü\t\n" ü '),
+        ('tap_14', '{"n": [{"n": 1e40}]}'),
+        ('tap_15', '{"n": -1e131071}'),
+        ('tap_16', '{"n": 0e-16383}')
     ) as b (id, body)$$,
-  $$select true from generate_series(1, 7)$$,
+  $$select true from generate_series(1, 10)$$,
   'the text is the body to the letter'
 );
 select is(pg_temp.file('tap_11', '"text"'), true, 'a body that is a JSON string is filed');
@@ -145,6 +154,11 @@ select is(
   '["1234", "base64"]',
   'base64 is kept as a string, even where it reads as JSON'
 );
+select is(
+  pg_temp.file('tap_17', '{"id": "sub_1e131071", "1e131071": "1e131071"}'), true,
+  'a body is filed with such letters in a string'
+);
+select is((pg_temp.failed('tap_17')).payload_encoding, 'json', 'which are no number: it is kept as JSON');
 
 -- The same event fails again.
 

@@ -3,7 +3,7 @@
  * event fails again.
  */
 begin;
-select plan(26);
+select plan(28);
 
 create function pg_temp.fail(p_provider text, p_event_id text)
 returns boolean
@@ -33,7 +33,7 @@ from (
 ) as c (statement, meaning);
 select throws_ok(
   $$select public.resolve_failed_event('tap_none', 'a test', 'somebody')$$, 'P0001',
-  'No open failure has the id tap_none.', 'an id that never failed raises an error'
+  'No failed event has the id tap_none.', 'an id that never failed raises an error'
 );
 select throws_ok(
   $$select public.resolve_failed_event('<event id>', '<reason>', '<your name>')$$, 'P0001', null,
@@ -79,13 +79,23 @@ select is(
 );
 select is((pg_temp.failed('tap_3')).resolved_by, 'postgres', 'which is the SQL editor''s');
 
-select is(
-  public.resolve_failed_event('tap_2', 'a test of ours', 'somebody') like 'Resolved by hand.%', true,
-  'one id of both providers is resolved'
+select throws_ok(
+  $$select public.resolve_failed_event('tap_2', 'a test of ours', 'somebody')$$, 'P0001',
+  'Providers a and b both have a failed event with the id tap_2: name one.',
+  'one id of both providers is not resolved until one is named'
 );
 select is(
-  (select count(*)::int from public.failed_events where event_id = 'tap_2' and resolved_at is not null), 2,
-  'for both'
+  public.resolve_failed_event('tap_2', 'a test of ours', 'somebody', of_provider => 'b') like 'Resolved by hand.%', true,
+  'the one that is named is resolved'
+);
+select results_eq(
+  $$select provider from public.failed_events where event_id = 'tap_2' and resolved_at is not null$$,
+  $$values ('b')$$,
+  'and no other'
+);
+select is(
+  public.resolve_failed_event('tap_2', 'a test of ours', 'somebody') like 'Resolved by hand.%', true,
+  'once one is left, it needs no name'
 );
 
 -- Again.
@@ -102,11 +112,11 @@ select matches(public.retry_failed_event('tap_1'), '^Retry requested: 1\.', 'and
 
 select is(
   (select count(*)::int from unnest(array['anon', 'authenticated', 'service_role']) as r (name)
-    where has_function_privilege(r.name, 'public.resolve_failed_event(text, text, text)', 'execute')),
+    where has_function_privilege(r.name, 'public.resolve_failed_event(text, text, text, text)', 'execute')),
   0, 'nobody resolves through the API'
 );
 select function_privs_are(
-  'public', 'resolve_failed_event', array['text', 'text', 'text'], 'postgres', array['EXECUTE'],
+  'public', 'resolve_failed_event', array['text', 'text', 'text', 'text'], 'postgres', array['EXECUTE'],
   'the SQL editor''s role may'
 );
 

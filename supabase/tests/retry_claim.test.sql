@@ -3,7 +3,7 @@
  * worker at a time, in order of occurrence, and come back with an outcome.
  */
 begin;
-select plan(47);
+select plan(54);
 
 create function pg_temp.file(
   p_event_id text, p_type text, p_subscription_id text, p_created integer, p_provider text default 'a'
@@ -93,6 +93,7 @@ select is(pg_temp.claim(), null, 'what was resolved meanwhile is not claimed');
 -- The body, as it was kept.
 
 select public.record_failed_event('a', 'tap_2', '{"big": 12345678901234567890, "huge": 1e400}', 'text', 'x', 'x');
+select public.record_failed_event('a', 'tap_2b', '{"n": 1e39}', 'text', 'x', 'x');
 select public.record_failed_event('a', 'tap_3', '{"id": "\u0000"', 'text', 'x', 'x');
 select public.record_failed_event('a', 'tap_4', 'gID/', 'base64', 'x', 'x');
 select public.record_failed_event('a', 'tap_5', '', 'text', 'x', 'x');
@@ -103,13 +104,14 @@ select results_eq(
   'select event_id, body, body_encoding from public.claim_failed_events(10, 60)',
   format(
     $$values
-      ('tap_2', '{"big": 12345678901234567890, "huge": %s}', 'text'),
+      ('tap_2', '{"big": 12345678901234567890, "huge": 1e400}', 'text'),
+      ('tap_2b', '{"n": %s}', 'text'),
       ('tap_3', '{"id": "\u0000"', 'text'),
       ('tap_4', 'gID/', 'base64'),
       ('tap_5', '', 'text'),
       ('tap_6', '"text"', 'text'),
       ('tap_7', 'null', 'text')$$,
-    '1' || repeat('0', 400)
+    '1' || repeat('0', 39)
   ),
   'JSON comes as JSON with every digit, text as it was, bytes as base64'
 );
@@ -177,6 +179,42 @@ select is(
   'and leases no more'
 );
 delete from public.failed_events where event_id like 'tap\_many\_%';
+
+-- The limit in bytes.
+
+-- JSON text of so many bytes.
+create function pg_temp.file_bytes(p_event_id text, p_bytes integer)
+returns void
+language sql
+as $$
+  select public.record_failed_event('a', p_event_id, repeat('x', p_bytes - 2), 'text', 'x', 'x');
+$$;
+
+select pg_temp.file_bytes('tap_b1', 1024 * 1024), pg_temp.file_bytes('tap_b2', 3 * 1024 * 1024), pg_temp.file_bytes('tap_b3', 3),
+  pg_temp.file_bytes('tap_b4', 4 * 1024 * 1024 + 1), pg_temp.file_bytes('tap_b5', 3);
+select public.retry_failed_events();
+select is(pg_temp.claim(), 'tap_b1, tap_b2', 'a claim has no more than 4 MiB');
+select is(pg_temp.claim(), 'tap_b3', 'the next goes on where it ended, and takes nothing out of turn');
+select is(pg_temp.claim(), 'tap_b4', 'a payload larger than that goes alone');
+select is(pg_temp.claim(), 'tap_b5', 'what is behind it comes after it');
+delete from public.failed_events where event_id like 'tap\_b%';
+
+-- A control character is six bytes of JSON text.
+select public.record_failed_event('a', 'tap_b6', repeat(chr(1), 700 * 1024), 'text', 'x', 'x');
+select pg_temp.file_bytes('tap_b7', 3);
+select public.retry_failed_events();
+select is(pg_temp.claim(), 'tap_b6', 'bytes are counted as they leave');
+delete from public.failed_events where event_id like 'tap\_b%';
+
+select pg_temp.file_bytes('tap_b8', 16 * 1024 * 1024 + 1), pg_temp.file_bytes('tap_b9', 3);
+select public.retry_failed_events();
+select is(pg_temp.claim(), 'tap_b9', 'a payload that no worker can hold is passed over');
+select is(
+  (select jsonb_build_array(error_code, error, attempts, retry_requested_at, retry_lease_id) from pg_temp.failed('tap_b8')),
+  '["body_too_large", "The payload has 16777217 bytes as JSON text; the worker takes 16777216.", 2, null, null]',
+  'and its retry has failed'
+);
+delete from public.failed_events where event_id like 'tap\_b%';
 
 -- Outcomes.
 

@@ -3,7 +3,7 @@
  * SQL editor, and what the answer says.
  */
 begin;
-select plan(35);
+select plan(38);
 
 create function pg_temp.file(p_provider text, p_event_id text, p_type text, p_error_code text, p_last_failed_at timestamptz)
 returns void
@@ -85,11 +85,20 @@ select is(
   'and stays one request, as old as the first'
 );
 select pg_temp.forget();
-select matches(
-  public.retry_failed_event('tap_5'), '^Retry requested: 2\.',
-  'events of both providers under one id are asked for together'
+select throws_ok(
+  $$select public.retry_failed_event('tap_5')$$, 'P0001',
+  'Providers a and b both have a failed event with the id tap_5: name one.',
+  'where both providers have an open failure of one id, one has to be named'
 );
-select is(pg_temp.requested(), 'a tap_5, b tap_5', 'both rows have the request');
+select is(pg_temp.requested(), null, 'neither is asked for');
+select matches(
+  public.retry_failed_event('tap_5', of_provider => 'b'), '^Retry requested: 1\.', 'the one that is named is asked for'
+);
+select is(pg_temp.requested(), 'b tap_5', 'and no other');
+select throws_ok(
+  $$select public.retry_failed_event('tap_1', of_provider => 'b')$$, 'P0001', 'No failed event has the id tap_1 (provider b).',
+  'a provider that has none of that id raises an error'
+);
 select pg_temp.forget();
 select is(
   public.retry_failed_event('tap_6'), 'It is resolved already: nothing to retry.',
@@ -181,12 +190,12 @@ select is(pg_temp.requested(), 'a tap_3', 'a delivery that fails meanwhile leave
 
 select is(
   (select count(*)::int from unnest(array['anon', 'authenticated', 'service_role']) as r (name)
-    where has_function_privilege(r.name, 'public.retry_failed_event(text)', 'execute')
+    where has_function_privilege(r.name, 'public.retry_failed_event(text, text)', 'execute')
       or has_function_privilege(r.name, 'public.retry_failed_events(text, text, timestamptz, timestamptz)', 'execute')),
   0, 'nobody asks through the API'
 );
 select function_privs_are(
-  'public', 'retry_failed_event', array['text'], 'postgres', array['EXECUTE'], 'the SQL editor''s role may ask'
+  'public', 'retry_failed_event', array['text', 'text'], 'postgres', array['EXECUTE'], 'the SQL editor''s role may ask'
 );
 
 select * from finish();

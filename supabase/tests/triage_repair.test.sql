@@ -3,7 +3,7 @@
  * provider sends again does not undo the repair.
  */
 begin;
-select plan(26);
+select plan(32);
 
 create function pg_temp.file(p_event_id text, p_body text, p_type text default null, p_encoding text default 'text')
 returns boolean
@@ -112,7 +112,7 @@ select is(
 select is(pg_temp.file(b.id, b.body, 'invoice.payment_failed'), true, format('an invoice with %s is filed', b.meaning))
 from (
   values
-    ('tap_7', '{"data": {"object": {"subscription": "sub_7"}}, "created": 1e400}', 'a huge time'),
+    ('tap_7', '{"data": {"object": {"subscription": "sub_7"}}, "created": 1e39}', 'a huge time'),
     ('tap_8', '{"data": {"object": {"subscription": {"id": "sub_8"}}}, "created": "soon"}', 'a time in words'),
     ('tap_9', '{"data": {"object": {"parent": {"subscription_details": {"subscription": "sub_9"}}}}}', 'no time'),
     ('tap_10', '{"data": [], "created": null}', 'nothing that is read')
@@ -120,7 +120,7 @@ from (
 select results_eq(
   $$select subscription_id, length(event_created::text) from public.failed_events
     where event_id in ('tap_7', 'tap_8', 'tap_9', 'tap_10') order by length(event_id), event_id$$,
-  $$values ('sub_7', 401), ('sub_8', null), ('sub_9', null), (null, null)$$,
+  $$values ('sub_7', 40), ('sub_8', null), ('sub_9', null), (null, null)$$,
   'an invoice tells its subscription wherever the provider puts it'
 );
 
@@ -146,6 +146,26 @@ select results_eq(
   'select event_id, body from public.claim_failed_events(10, 60)', $$values ('tap_11', '{"n": 2}')$$,
   'and the next worker tries the repaired payload at once'
 );
+
+-- What is refused.
+
+select pg_temp.file('tap_12', '{"n": 1}');
+select throws_ok(
+  $$select pg_temp.repair('tap_12', '{"n": [1e40]}')$$, 'P0001',
+  'Cannot repair tap_12: the payload has a number of more than 40 digits.', 'a payload that could not be looked at is refused'
+);
+update public.failed_events set resolved_at = now(), resolution = 'applied' where event_id = 'tap_12';
+select throws_ok(
+  $$select pg_temp.repair('tap_12', '{"n": 2}')$$, 'P0001',
+  'Cannot repair tap_12: it is resolved already (applied).', 'a resolved row takes no repair: it would say that it was applied'
+);
+select is((pg_temp.failed('tap_12')).payload, '{"n": 1}', 'its payload stays');
+update public.failed_events set payload = '{"n": 2}', resolved_at = null, resolution = null where event_id = 'tap_12';
+select is((pg_temp.failed('tap_12')).original_payload, '{"n": 1}', 'one that is opened again takes one');
+update public.failed_events set resolved_at = now(), resolution = 'applied' where event_id = 'tap_12';
+update public.failed_events set payload = null, original_payload = null where event_id = 'tap_12';
+select is((pg_temp.failed('tap_12')).payload, null, 'pruning removes the payload of a resolved row');
+select is((pg_temp.failed('tap_12')).original_payload, null, 'and what was received');
 
 set local role service_role;
 select lives_ok(

@@ -17,6 +17,7 @@ import { ROWS_61_TO_63 } from "./rows_61_to_63.ts";
 import { ROWS_72_TO_73 } from "./rows_72_to_73.ts";
 import { ROW_64 } from "./row_64.ts";
 import { ROWS_68_TO_74 } from "./rows_68_to_74.ts";
+import { ROWS_65_TO_69 } from "./rows_65_to_69.ts";
 
 const stage = await openStage();
 Deno.test.afterAll(async () => await stage[Symbol.asyncDispose]());
@@ -34,6 +35,7 @@ const rows = [
   ...ROWS_72_TO_73,
   ROW_64,
   ...ROWS_68_TO_74,
+  ...ROWS_65_TO_69,
 ];
 const inOrder = [
   ...rows.filter(({ row }) => !SLOW.includes(row)),

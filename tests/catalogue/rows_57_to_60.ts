@@ -17,6 +17,7 @@ import {
 import { type Row, SECRETS, type Stage, stripeEndpoint } from "./stage.ts";
 
 const UNAVAILABLE = { status: 503, code: "database_unavailable" };
+const LOCKED = { status: 503, code: "record_locked" };
 const NOT_RECORDED = { status: 503, code: "failure_not_recorded" };
 const FAULT = { status: 500, code: "deployment_fault" };
 
@@ -130,13 +131,15 @@ export const ROWS_57_TO_60: readonly Row[] = [
     check: async (stage) => {
       await filedByEach(stage, [
         refusal(500, "57014", "canceling statement due to statement timeout"),
-        refusal(500, "55P03", "canceling statement due to lock timeout"),
         refusal(500, "40P01", "deadlock detected"),
         refusal(503, "53300", "too many connections"),
         refusal(504, "PGRST003", "Timed out acquiring connection"),
         refusal(503, "57P01", "terminating connection"),
         refusal(503, "08006", "connection failure"),
       ], UNAVAILABLE);
+      await filedByEach(stage, [
+        refusal(500, "55P03", "canceling statement due to lock timeout"),
+      ], LOCKED);
       await Promise.all([lockedOut(stage), unanswered(stage)]);
     },
   },
@@ -180,11 +183,11 @@ async function lockedOut(stage: Stage): Promise<void> {
   const send = signed(stripe, late);
   await sql.begin(async (holder) => {
     await holder`select from public.subscriptions where id = ${id} for update`;
-    await expectFailure(receiver, { ...UNAVAILABLE, send });
+    await expectFailure(receiver, { ...LOCKED, send });
   });
   const { ledger, failures } = await storedEvent(sql, late.id);
   assertEquals(ledger, []);
-  assertEquals(failures.map((row) => row.error_code), [UNAVAILABLE.code]);
+  assertEquals(failures.map((row) => row.error_code), [LOCKED.code]);
   assert(String(failures[0]?.error).includes("55P03"), `${failures[0]?.error}`);
   await expectApplied(stage, { receiver, event: late, send });
 }

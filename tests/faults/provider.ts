@@ -20,27 +20,31 @@ export interface DeliveryFigures {
   retries: number;
 }
 
+/** At once, unless a test says otherwise. */
 const CONNECTIONS = 16;
 const MAX_ATTEMPTS = 200;
 /** Between rounds, in milliseconds; a real provider waits far longer. */
 const PAUSE = 20;
 
 /**
- * Delivers over 16 connections at once. What fails goes to the end of the
+ * Delivers over several connections at once. What fails goes to the end of the
  * queue, as a provider's retry comes after other events.
  *
  * @param post Makes one delivery and answers with its status.
  * @param options.onDelivery Called before each delivery with its number.
  * @throws {Error} For an event that does not get through.
  */
-export async function deliverAll(
-  deliveries: readonly HistoryEvent[],
-  post: (event: HistoryEvent) => Promise<number>,
-  { onDelivery = () => {} }: { onDelivery?: (number: number) => void } = {},
+export async function deliverAll<Event extends { readonly id: string }>(
+  deliveries: readonly Event[],
+  post: (event: Event) => Promise<number>,
+  { onDelivery = () => {}, connections = CONNECTIONS }: {
+    onDelivery?: (number: number) => void;
+    connections?: number;
+  } = {},
 ): Promise<DeliveryFigures> {
   const queue = deliveries.map((event) => ({ event, attempts: 0 }));
   const figures: DeliveryFigures = { deliveries: 0, retries: 0 };
-  await Promise.all(Array.from({ length: CONNECTIONS }, async () => {
+  await Promise.all(Array.from({ length: connections }, async () => {
     for (let next; (next = queue.shift()) !== undefined;) {
       onDelivery(++figures.deliveries);
       const status = await post(next.event);
@@ -63,7 +67,7 @@ export function postTo(
   return async (event) => {
     const request = new Request("http://localhost/billing-webhook", {
       method: "POST",
-      ...await signedBody(event),
+      ...await signed(eventBody(event)),
     });
     const response = await handleWebhook(request, receiver);
     await response.body?.cancel();
@@ -75,22 +79,25 @@ export function postTo(
 export function postOver(
   url: string,
 ): (event: HistoryEvent) => Promise<number> {
-  return async (event) => {
-    try {
-      const response = await fetch(url, {
-        method: "POST",
-        ...await signedBody(event),
-      });
-      await response.body?.cancel();
-      return response.status;
-    } catch {
-      return 0;
-    }
-  };
+  return (event) => postSigned(url, eventBody(event));
 }
 
-async function signedBody(event: HistoryEvent) {
-  const body = JSON.stringify(eventBody(event));
+/** Delivers an event, signed, over HTTP; 0 where there is no answer. */
+export async function postSigned(url: string, event: object): Promise<number> {
+  try {
+    const response = await fetch(url, {
+      method: "POST",
+      ...await signed(event),
+    });
+    await response.body?.cancel();
+    return response.status;
+  } catch {
+    return 0;
+  }
+}
+
+async function signed(event: object) {
+  const body = JSON.stringify(event);
   const headers = await signatureHeaders({
     scheme: "stripe",
     header: "provider-a-signature",

@@ -76,6 +76,21 @@ Deno.test("a failure is visible in the answer, the log and failed_events, and se
   assertEquals(ledger.length, 1);
 });
 
+Deno.test("an event that was applied is acknowledged in a shape that cannot be read, too", async () => {
+  const event = subscriptionEvent("customer.subscription.created");
+  assertEquals((await send(event)).status, 200);
+  // As another endpoint of the provider, of another API version, sends it.
+  const other = edited(event, { "data.object.items": { plan: "price_1" } });
+  assertEquals((await send(other)).status, 200);
+  const { failures, ledger } = await storedEvent(sql, event.id);
+  assertEquals([failures, ledger.length], [[], 1]);
+  const line = await receiver.logged(({ message, event_id }) =>
+    message === "duplicate of an applied event" && event_id === event.id
+  );
+  assertEquals(line["code"], "event_invalid");
+  assertEquals((await send({ ...other, id: uniqueId("evt") })).status, 422);
+});
+
 Deno.test("a deletion and a failed invoice of an unknown subscription fail, and notify nobody", async () => {
   const subscription = uniqueId("sub");
   const events = [

@@ -191,7 +191,7 @@ Deno.test("503 with Retry-After while the subscription is locked for longer than
   });
 
   const { failures } = await storedEvent(sql, update.id);
-  assertEquals(failures[0]?.error_code, "database_unavailable");
+  assertEquals(failures[0]?.error_code, "record_locked");
   assertEquals((await deliver(receiver.url, update)).status, 200);
   assert((await storedEvent(sql, update.id)).failures[0]?.resolved_at);
 });

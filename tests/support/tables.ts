@@ -55,3 +55,10 @@ export async function rowCounts(
       (select count(*)::int from public.notifications) as notifications`;
   return { ...row };
 }
+
+/** Leaves nothing to the tests that come next on the same database. */
+export async function emptyTables(sql: postgres.Sql): Promise<void> {
+  await sql`
+    truncate public.subscriptions, public.processed_events,
+      public.failed_events, public.notifications`;
+}

@@ -68,9 +68,12 @@ export async function wake(worker: ServedFunction) {
 export async function requestRetry(
   sql: postgres.Sql,
   eventId: string,
+  { provider }: { provider?: string } = {},
 ): Promise<string> {
   const [row] = await sql`
-    select public.retry_failed_event(${eventId}) as answer`;
+    select public.retry_failed_event(
+      ${eventId}, of_provider => ${provider ?? null}
+    ) as answer`;
   return row?.["answer"];
 }
 

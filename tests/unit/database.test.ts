@@ -178,7 +178,7 @@ const ERRORS: [
   [503, "PGRST000", "database_unavailable"],
   [504, "PGRST003", "database_unavailable"],
   [500, "57014", "database_unavailable"],
-  [500, "55P03", "database_unavailable"],
+  [500, "55P03", "record_locked"],
   [500, "40P01", "database_unavailable"],
   [503, "53300", "database_unavailable"],
   [404, "PGRST202", "deployment_fault"],

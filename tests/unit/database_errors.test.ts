@@ -22,7 +22,6 @@ const CODES: Partial<Record<ErrorCode, string[]>> = {
     "53100", // disk_full
     "53200", // out_of_memory
     "53300", // too_many_connections
-    "55P03", // lock_not_available
     "57014", // query_canceled, as by statement_timeout
     "57P01", // admin_shutdown
     "57P02",
@@ -52,6 +51,8 @@ const CODES: Partial<Record<ErrorCode, string[]>> = {
   ],
   subscription_unknown: ["BW001"],
   subscription_of_other_provider: ["BW002"],
+  repair_pending: ["BW004"],
+  record_locked: ["55P03"], // lock_not_available
   apply_failed: [
     "22P05", // untranslatable_character
     "22003",

@@ -27,10 +27,12 @@ const STATUSES: Record<ErrorCode, number> = {
   event_invalid: 422,
   subscription_unknown: 500,
   subscription_of_other_provider: 500,
+  repair_pending: 500,
   apply_failed: 500,
   deployment_fault: 500,
   internal_error: 500,
   overloaded: 503,
+  record_locked: 503,
   database_unavailable: 503,
   failure_not_recorded: 503,
 };

@@ -406,7 +406,7 @@ Deno.test("handleWebhook() answers 503 and files where a call times out in the d
   });
   assertEquals(status, 503);
   assert(headers.has("retry-after"));
-  assertOneLine(lines, { code: "database_unavailable", status });
+  assertOneLine(lines, { code: "record_locked", status });
 });
 
 Deno.test("handleWebhook() answers 500 to what nobody foresaw", async () => {

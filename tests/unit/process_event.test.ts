@@ -345,6 +345,27 @@ Deno.test("processEvent() files an event whose call fails, where that is possibl
   }
 });
 
+Deno.test("processEvent() acknowledges an event that fails but was applied before", async () => {
+  const bodies = [
+    DELETION,
+    // Of another API version, say.
+    JSON.stringify({ ...JSON.parse(DELETION), data: { object: {} } }),
+  ];
+  for (const body of bodies) {
+    const { result, calls, lines } = await process(body, {
+      apply_billing_events: refusal("57014"),
+      record_failed_event: () => Response.json(false),
+    });
+    await result;
+    assertEquals(calls.at(-1)?.name, "record_failed_event");
+    assertEquals(lines.length, 1);
+    assertEquals(lines[0]?.slice(0, 2), [
+      "info",
+      "duplicate of an applied event",
+    ]);
+  }
+});
+
 Deno.test("processEvent() fails with its own code where filing fails as well", async () => {
   const faults = [
     refusal("53300"),

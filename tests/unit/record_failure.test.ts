@@ -152,7 +152,7 @@ const FAILED: FailedBody = {
 async function recordWith(
   answer: () => Response,
   failed: FailedBody = FAILED,
-): Promise<{ result: Promise<void>; calls: unknown[] }> {
+): Promise<{ result: Promise<boolean>; calls: unknown[] }> {
   const calls: unknown[] = [];
   const database = createDatabase({
     supabaseUrl: "http://database.test",
@@ -171,7 +171,7 @@ async function recordWith(
 
 Deno.test("recordFailure() files the body with the reason", async () => {
   const { result, calls } = await recordWith(() => Response.json(true));
-  await result;
+  assertEquals(await result, true);
   const filed = {
     p_provider: "a",
     p_event_id: "evt_1",
@@ -193,9 +193,9 @@ Deno.test("recordFailure() names no type where there is none", async () => {
   assert(!JSON.stringify(call).includes("p_type"));
 });
 
-Deno.test("recordFailure() is content where the event is applied meanwhile", async () => {
+Deno.test("recordFailure() answers false if the event was applied before", async () => {
   const { result, calls } = await recordWith(() => Response.json(false));
-  await result;
+  assertEquals(await result, false);
   assertEquals(calls.length, 1);
 });
 
@@ -207,7 +207,7 @@ Deno.test("recordFailure() throws where the database refuses or cannot be reache
     ],
     [
       Response.json({ code: "55P03", message: "x" }, { status: 500 }),
-      "database_unavailable",
+      "record_locked",
     ],
     [
       Response.json({ code: "54000", message: "x" }, { status: 500 }),

@@ -37,7 +37,7 @@ function claimed(
 }
 
 /** What `apply_billing_events` is given of an event, as far as tests look. */
-type Applied = { event_id: string; provider: string };
+type Applied = { event_id: string; provider: string; retry: unknown };
 
 /** The outcome of an event, as the database answers it. */
 type Answer = { outcome: string; error_code?: string; error?: string };
@@ -122,9 +122,10 @@ Deno.test("retryFailures() applies an event as its provider's, and settles its r
   });
   const { counts, applied, settled } = retry([[claimed(event)]]);
   assertEquals(await counts, { ...NOTHING, claimed: 1, applied: 1 });
-  assertEquals(applied.map(({ event_id, provider }) => [event_id, provider]), [
-    [event.id, "b"],
-  ]);
+  assertEquals(
+    applied.map(({ event_id, provider, retry }) => [event_id, provider, retry]),
+    [[event.id, "b", { event_id: "evt_1", lease_id: LEASE }]],
+  );
   assertEquals(settled, [{
     provider: "b",
     event_id: "evt_1",
@@ -203,6 +204,22 @@ Deno.test("retryFailures() gives each row the outcome of its own event", async (
       ["evt_7", "applied", undefined, undefined],
     ],
   );
+});
+
+Deno.test("retryFailures() leaves a row that somebody has locked to its lease", async () => {
+  const events = ["evt_1", "evt_2"].map((id) =>
+    invoiceEvent({ id, created: NOW / 1000 })
+  );
+  const { counts, settled } = retry([
+    events.map((event) => claimed(event, { event_id: event.id })),
+  ], {
+    outcomeOf: ({ event_id }) =>
+      event_id === "evt_1"
+        ? { outcome: "failed", error_code: "55P03", error: "locked" }
+        : { outcome: "applied" },
+  });
+  assertEquals(await counts, { ...NOTHING, claimed: 2, failed: 1, applied: 1 });
+  assertEquals(settled.map((row) => row["event_id"]), ["evt_2"]);
 });
 
 Deno.test("retryFailures() calls nothing to apply where no body is an event with an effect", async () => {

@@ -8,6 +8,11 @@ import type { Log } from "./log.ts";
 /** A handled event together with the provider that sent it. */
 export type BillingEvent = HandledEvent & { readonly provider: string };
 
+/** An event that a worker has claimed from a row of `failed_events`. */
+export type RetriedEvent = BillingEvent & {
+  readonly retry: { readonly event_id: string; readonly lease_id: string };
+};
+
 /** What became of an event that did not fail. */
 export type Outcome = "applied" | "duplicate" | "stale";
 
@@ -31,10 +36,10 @@ const TIME_LIMIT = 3_000;
  *
  * @returns for each event, in the same order, its outcome or its own failure.
  * @throws {DeliveryError} Where the call as a whole fails:
- * `database_unavailable` or `deployment_fault`.
+ * `database_unavailable`, `record_locked` or `deployment_fault`.
  */
 export async function applyEvents(
-  events: readonly BillingEvent[],
+  events: readonly (BillingEvent | RetriedEvent)[],
   { database, log, now }: {
     database: DatabaseClient;
     log: Log;

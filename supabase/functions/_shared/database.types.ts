@@ -160,11 +160,12 @@ export type Database = {
           "canceled_at": string | null;
           "changed_as_of": string | null;
           "changed_by_update": boolean;
-          "changed_in_second": NonNullable<Json>;
+          "changed_from": NonNullable<Json>;
           "current_period_end": string;
           "id": string;
           "plan_id": string;
           "provider": string;
+          "reported_status": string;
           "status": string;
         };
         ComputedFields: never;
@@ -175,11 +176,12 @@ export type Database = {
           "canceled_at"?: string | null;
           "changed_as_of"?: string | null;
           "changed_by_update"?: boolean;
-          "changed_in_second"?: NonNullable<Json>;
+          "changed_from"?: NonNullable<Json>;
           "current_period_end": string;
           "id": string;
           "plan_id": string;
           "provider": string;
+          "reported_status": string;
           "status": string;
         };
         Update: {
@@ -189,11 +191,12 @@ export type Database = {
           "canceled_at"?: string | null;
           "changed_as_of"?: string | null;
           "changed_by_update"?: boolean;
-          "changed_in_second"?: NonNullable<Json>;
+          "changed_from"?: NonNullable<Json>;
           "current_period_end"?: string;
           "id"?: string;
           "plan_id"?: string;
           "provider"?: string;
+          "reported_status"?: string;
           "status"?: string;
         };
         Relationships: [];
@@ -295,6 +298,10 @@ export type Database = {
         };
         Returns: string;
       };
+      "claim_billing_events": {
+        Args: { "events": Json };
+        Returns: Record<string, unknown>;
+      };
       "claim_failed_events": {
         Args: { "p_lease_seconds": number; "p_limit": number };
         Returns: {
@@ -328,11 +335,12 @@ export type Database = {
           "canceled_at": string | null;
           "changed_as_of": string | null;
           "changed_by_update": boolean;
-          "changed_in_second": NonNullable<Json>;
+          "changed_from": NonNullable<Json>;
           "current_period_end": string;
           "id": string;
           "plan_id": string;
           "provider": string;
+          "reported_status": string;
           "status": string;
         };
         SetofOptions: {
@@ -342,22 +350,18 @@ export type Database = {
           isSetofReturn: false;
         };
       };
-      "forget_marks_ahead": {
-        Args: { "p_provider": string; "p_subscription_id": string };
+      "has_long_number": { Args: { "payload": Json }; Returns: boolean };
+      "lock_failed_event": {
+        Args: { "p_event_id": string; "p_provider": string; "p_retry": Json };
         Returns: boolean;
-      };
-      "merge_update": {
-        Args: {
-          "p_held": Json;
-          "p_previous": Json;
-          "p_second": Json;
-          "p_stated": Json;
-        };
-        Returns: Record<string, unknown>;
       };
       "notification_waits": {
         Args: Record<PropertyKey, never>;
         Returns: (string)[];
+      };
+      "provider_of_failed_event": {
+        Args: { "event_id": string; "of_provider": string };
+        Returns: string;
       };
       "prune_billing_tables": {
         Args: {
@@ -386,10 +390,18 @@ export type Database = {
         Returns: boolean;
       };
       "resolve_failed_event": {
-        Args: { "event_id": string; "reason": string; "who"?: string };
+        Args: {
+          "event_id": string;
+          "of_provider"?: string;
+          "reason": string;
+          "who"?: string;
+        };
         Returns: string;
       };
-      "retry_failed_event": { Args: { "event_id": string }; Returns: string };
+      "retry_failed_event": {
+        Args: { "event_id": string; "of_provider"?: string };
+        Returns: string;
+      };
       "retry_failed_events": {
         Args: {
           "failed_since"?: string;

@@ -5,7 +5,11 @@ const OWN: ReadonlyMap<string, ErrorCode> = new Map([
   ["BW001", "subscription_unknown"],
   ["BW002", "subscription_of_other_provider"],
   ["BW003", "deployment_fault"],
+  ["BW004", "repair_pending"],
 ]);
+
+/** Somebody else has locked what the event needs. */
+const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
  * The deployment is wrong, and stays so until somebody mends it: a function, a
@@ -17,11 +21,11 @@ const DEPLOYMENT =
 
 /**
  * It passes by itself: the API cannot reach the database or waited too long
- * for a connection, connections lost, deadlocks, resources, lock time-outs,
- * cancellations and shutdowns, system errors, a database that is read-only
- * (25006: Supabase makes it so while the disk is full). PGRST303 (since PostgREST 13) is
- * about the times in a token; the platform makes one for each call, and
- * versions before 14.18 and 16.3 now and then took it for one of the future.
+ * for a connection, connections lost, deadlocks, resources, cancellations and
+ * shutdowns, system errors, a database that is read-only (25006: Supabase makes
+ * it so while the disk is full). PGRST303 (since PostgREST 13) is about the
+ * times in a token; the platform makes one for each call, and versions before
+ * 14.18 and 16.3 now and then took it for one of the future.
  */
 const TRANSIENT =
   /^(?:PGRST00[0-3]|PGRST303|25006|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
@@ -33,6 +37,7 @@ const TRANSIENT =
  * carried none, because none came or something in between spoke.
  */
 export function databaseErrorCode(code: string | undefined): ErrorCode {
+  if (code === LOCK_NOT_AVAILABLE) return "record_locked";
   if (!code || TRANSIENT.test(code)) return "database_unavailable";
   if (DEPLOYMENT.test(code)) return "deployment_fault";
   return OWN.get(code) ?? "apply_failed";

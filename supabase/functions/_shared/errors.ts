@@ -37,11 +37,13 @@ export const ANSWERS = {
 
   subscription_unknown: NOT_APPLIED,
   subscription_of_other_provider: NOT_APPLIED,
+  repair_pending: NOT_APPLIED,
   apply_failed: NOT_APPLIED,
   deployment_fault: NOT_APPLIED,
   internal_error: NOT_APPLIED,
 
   overloaded: TRY_AGAIN,
+  record_locked: TRY_AGAIN,
   database_unavailable: TRY_AGAIN,
   failure_not_recorded: TRY_AGAIN,
 } as const satisfies Record<string, { status: number; body: string }>;

@@ -40,6 +40,7 @@ export async function describeFailedBody(
 /**
  * Stores a failed event for triage, or counts one more attempt.
  *
+ * @returns false if the event was applied before: then nothing is stored.
  * @throws {DeliveryError} Where the database cannot be reached or refuses.
  */
 export async function recordFailure(
@@ -49,7 +50,7 @@ export async function recordFailure(
     failed: FailedBody;
     database: DatabaseClient;
   },
-): Promise<void> {
+): Promise<boolean> {
   const answer: unknown = await callDatabase(
     (signal) =>
       database.rpc("record_failed_event", {
@@ -69,6 +70,7 @@ export async function recordFailure(
       "Database call failed: the answer is not true or false",
     );
   }
+  return answer;
 }
 
 /** Undefined for bytes that are not UTF-8, or that Postgres' text cannot hold. */

@@ -8,6 +8,7 @@ import { readConfig } from "../_shared/config.ts";
 import { createDatabase } from "../_shared/database.ts";
 import { logJson } from "../_shared/log.ts";
 import { throttleInfo } from "../_shared/throttle_info.ts";
+import { awaitLocks } from "./await_locks.ts";
 import { gather } from "./gather.ts";
 import { handleWebhook, type Receiver } from "./handle_webhook.ts";
 import { readProviders } from "./providers.ts";
@@ -40,15 +41,22 @@ const receiver: Receiver = {
   toleranceSeconds: config.toleranceSeconds,
   body: { maxBytes: config.maxBodyBytes, timeLimit: BODY_TIME_LIMIT },
   unmappedSubscriptions: config.unmappedSubscriptions,
-  apply: gather(
-    (events) => applyEvents(events, { database, log, now: Date.now }),
-    GATHER_LIMITS,
+  apply: awaitLocks(
+    gather(
+      (events) => applyEvents(events, { database, log, now: Date.now }),
+      GATHER_LIMITS,
+    ),
+    { sleep, now: Date.now },
   ),
   database,
   log,
   wakeWorker: workerWaker(config, { fetch, log }),
   now: Date.now,
 };
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
 
 for (const { name, fault } of receiver.providers) {
   if (fault !== undefined) {

@@ -45,7 +45,8 @@ const IGNORED = {
  * @throws {DeliveryError} After the failure is stored in `failed_events`; with
  * `failure_not_recorded` where that failed as well. `overloaded` is not stored:
  * nothing is wrong with the event. Where events of unmapped subscriptions are
- * ignored, they do not fail.
+ * ignored, they do not fail. Nor does an event that was applied before, such as
+ * one that comes again in the shape of another API version.
  */
 export async function processEvent(
   { provider, mode, body }: VerifiedDelivery,
@@ -90,11 +91,18 @@ export async function processEvent(
     known.body_sha256 = failed.bodyHash;
     // One more call is what a receiver that holds too many cannot afford.
     if (error.code === "overloaded") throw error;
-    await recordFailure(error, { provider, failed, database })
+    const isOpen = await recordFailure(error, { provider, failed, database })
       .catch((fault: unknown) => {
         throw notRecorded(error, toDeliveryError(fault));
       });
-    throw error;
+    if (isOpen) throw error;
+    log("info", "duplicate of an applied event", {
+      provider,
+      event_id: failed.eventId,
+      type: failed.type,
+      code: error.code,
+      outcomes: { duplicate: 1 },
+    });
   }
 }
 

@@ -59,13 +59,21 @@ export async function retryFailures(options: Options): Promise<RetryCounts> {
     });
     if (claimed.length === 0) break;
     const retries = await applyAll(claimed, options);
-    await settleFailures(options.database, retries);
+    await settleFailures(options.database, retries.filter(isOver));
     counts.claimed += retries.length;
     for (const { result } of retries) {
       counts[typeof result === "string" ? result : "failed"]++;
     }
   } while (options.now() < end);
   return counts;
+}
+
+/**
+ * Whether there is an outcome to write. While somebody has the records locked
+ * there is none: the retry stays wanted, and is due when its lease ends.
+ */
+function isOver({ result }: Retry): boolean {
+  return typeof result === "string" || result.code !== "record_locked";
 }
 
 async function applyAll(
@@ -78,9 +86,11 @@ async function applyAll(
     failure,
     result: parse(failure, clock),
   }));
-  const events = parsed.flatMap(({ failure: { provider }, result }) =>
-    isEvent(result) ? [{ ...result, provider }] : []
-  );
+  const events = parsed.flatMap(({ failure, result }) => {
+    if (!isEvent(result)) return [];
+    const { provider, event_id, lease_id } = failure;
+    return [{ ...result, provider, retry: { event_id, lease_id } }];
+  });
   const applied = events.length > 0 ? await applyEvents(events, options) : [];
   const outcomes = applied.values();
   return parsed.map(({ failure, result }) => ({

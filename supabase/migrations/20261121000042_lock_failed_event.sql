@@ -1,0 +1,59 @@
+/*
+ * Locks the open row in failed_events of an event that is about to be applied,
+ * without waiting: 55P03 while somebody else has it.
+ *
+ * A repair must not get lost. So an event with a repaired row is applied only
+ * by the worker that has claimed the repaired payload, and a worker applies
+ * nothing whose row was repaired, resolved or claimed anew after its claim: the
+ * lease, which a repair ends, tells. Its error is this service's own SQLSTATE:
+ *   BW004  a repaired payload of this event waits for its retry
+ */
+create function public.lock_failed_event(p_provider text, p_event_id text, p_retry jsonb)
+returns boolean
+language plpgsql
+volatile
+set search_path = ''
+as $$
+declare
+  lease constant uuid := p_retry ->> 'lease_id';
+  is_filed boolean;
+  failure record;
+begin
+  select f.original_payload is not null as is_repaired, f.retry_lease_id
+  into failure
+  from public.failed_events f
+  where f.provider = p_provider and f.event_id = p_event_id and f.resolved_at is null
+  for update nowait;
+  is_filed := found;
+
+  if is_filed and failure.is_repaired
+    and (lease is null or failure.retry_lease_id is distinct from lease)
+  then
+    raise exception 'Event % was repaired in failed_events and waits for its retry.', p_event_id
+      using errcode = 'BW004',
+      hint = format('select public.retry_failed_event(%L);', p_event_id);
+  end if;
+
+  if lease is not null then
+    -- A repaired payload may have another id than its row.
+    perform
+    from public.failed_events f
+    where f.provider = p_provider and f.event_id = p_retry ->> 'event_id'
+      and f.resolved_at is null and f.retry_lease_id = lease
+    for update nowait;
+    if not found then
+      raise exception 'The row of % in failed_events was changed after its claim.', p_retry ->> 'event_id'
+        using errcode = 'BW004';
+    end if;
+    is_filed := true;
+  end if;
+  return is_filed;
+end;
+$$;
+
+revoke all on function public.lock_failed_event(text, text, jsonb)
+  from public, anon, authenticated, service_role;
+grant execute on function public.lock_failed_event(text, text, jsonb) to service_role;
+
+comment on function public.lock_failed_event(text, text, jsonb) is
+  'Locks the open failure of an event that is about to be applied, and answers whether there is one, or one that a worker has claimed; raises 55P03 while somebody else has it, BW004 while a repaired payload waits. p_retry: {event_id, lease_id} of the row that a worker has claimed, or null.';

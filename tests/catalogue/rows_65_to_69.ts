@@ -1,0 +1,201 @@
+/** Rows 65, 66, 67 and 69: failed events, locks, and repairs in between. */
+import { assert, assertEquals } from "@std/assert";
+import { edited } from "../fixtures/edited.ts";
+import { uniqueId } from "../fixtures/unique_id.ts";
+import { startHeldApi } from "../support/held_api.ts";
+import { storedEvent, subscriptionRecord } from "../support/tables.ts";
+import {
+  failureOf,
+  repair,
+  requestRetry,
+  takeTurn,
+} from "../support/triage.ts";
+import { startWorker } from "../support/worker.ts";
+import { applied, signed } from "./body_checks.ts";
+import { creation, failedInvoice, update } from "./events.ts";
+import { assertAnswer, expectFiled } from "./outcome.ts";
+import type { Row, Stage } from "./stage.ts";
+
+const INVALID = { status: 422, code: "event_invalid" };
+/** As the catalogue says, and as the provider's patience has it. */
+const LATEST_MS = 3_000;
+
+export const ROWS_65_TO_69: readonly Row[] = [
+  {
+    row: 65,
+    input: "9,000 numbers such as 1e131071 in an event that fails",
+    check: async (stage) => {
+      const { sql, stripe } = stage;
+      for (const number of ["1e131071", "-1e131071", "0e-16383", "1e39"]) {
+        const event = edited(creation(), { "data.object.id": null });
+        const numbers = Array(9_000).fill(number).join(",");
+        const body = JSON.stringify(event).replace("{", `{"n":[${numbers}],`);
+        await expectFiled(stage, {
+          ...INVALID,
+          receiver: stripe.receiver,
+          send: signed(stripe, body),
+          as: event.id,
+        });
+        const [row] = await sql`
+          select octet_length(f::text)::int as bytes from public.failed_events f
+          where event_id = ${event.id}`;
+        assert(row?.["bytes"] < 3 * 1024 * 1024, `${row?.["bytes"]} bytes`);
+
+        const waiting = await filedInvoice(stage);
+        await requestRetry(sql, event.id);
+        await requestRetry(sql, waiting.id);
+        const attempts = await takeWorkersTurn();
+        assertEquals([attempts["applied"], attempts["failed"]], [1, 1]);
+        assertEquals((await failureOf(sql, event.id)).attempts, 2);
+      }
+    },
+  },
+  {
+    row: 66,
+    input: "an operator's open transaction on a row of failed_events",
+    check: async (stage) => {
+      const { sql } = stage;
+      const event = await filedInvoice(stage);
+      const others = Array.from({ length: 39 }, () => creation());
+      await sql.begin(async (operator) => {
+        await operator`
+          update public.failed_events set error = 'being looked at'
+          where event_id = ${event.id}`;
+        const deliveries = await deliverTogether(stage, [event, ...others]);
+        assertStatuses(deliveries, { 503: [event], 200: others });
+      });
+      assertEquals((await failureOf(sql, event.id)).resolved_at, null);
+      await applied(stage, event);
+      assertEquals((await failureOf(sql, event.id)).resolution, "applied");
+    },
+  },
+  {
+    row: 67,
+    input: "a subscription that somebody has locked, six events of it among 60",
+    check: async (stage) => {
+      const { sql } = stage;
+      const subscription = uniqueId("sub");
+      await applied(stage, creation({ subscription }));
+      const events = [
+        creation({ subscription }),
+        ...Array.from({ length: 5 }, () => update({ subscription })),
+      ];
+      const others = Array.from({ length: 60 }, () => creation());
+      await sql.begin(async (somebody) => {
+        await somebody`
+          update public.subscriptions set account_id = account_id
+          where id = ${subscription}`;
+        const deliveries = await deliverTogether(stage, [...events, ...others]);
+        assertStatuses(deliveries, { 503: events, 200: others });
+      });
+      for (const event of events) {
+        const { error_code } = await failureOf(sql, event.id);
+        assertEquals(error_code, "record_locked");
+        await applied(stage, event);
+      }
+    },
+  },
+  {
+    row: 69,
+    input: "a repair while the worker or the provider tries the old payload",
+    check: async (stage) => {
+      await repairedUnderTheWorker(stage);
+      await repairedBeforeARedelivery(stage);
+    },
+  },
+];
+
+/** The worker has the old payload, which would succeed, when it is repaired. */
+async function repairedUnderTheWorker(stage: Stage): Promise<void> {
+  const { sql } = stage;
+  const { early, repaired, subscription } = await earlyUpdate(stage);
+  await using api = startHeldApi();
+  await using worker = await startWorker({ SUPABASE_URL: api.url });
+  await requestRetry(sql, early.id);
+  api.intercept(
+    "apply_billing_events",
+    () => repair(sql, early.id, repaired),
+  );
+  await takeTurn(worker);
+  assertEquals((await failureOf(sql, early.id)).resolution, "applied");
+  const record = await subscriptionRecord(sql, subscription);
+  assertEquals(record?.["plan_id"], "plan_repaired");
+}
+
+/** It is repaired; before the retry, the provider delivers the old payload. */
+async function repairedBeforeARedelivery(stage: Stage): Promise<void> {
+  const { sql, stripe } = stage;
+  const { early, repaired, subscription } = await earlyUpdate(stage);
+  await repair(sql, early.id, repaired);
+  assertAnswer(await signed(stripe, early)(), 500);
+  const row = await failureOf(sql, early.id);
+  assertEquals([row.resolved_at, row.error_code], [null, "repair_pending"]);
+  assertEquals(row.payload, JSON.parse(JSON.stringify(repaired)));
+  assertEquals((await storedEvent(sql, early.id)).ledger, []);
+
+  await requestRetry(sql, early.id);
+  assertEquals((await takeWorkersTurn())["applied"], 1);
+  await applied(stage, early);
+  const record = await subscriptionRecord(sql, subscription);
+  assertEquals(record?.["plan_id"], "plan_repaired");
+}
+
+/** An update that failed, of a subscription that has come; and its repair. */
+async function earlyUpdate(stage: Stage) {
+  const subscription = uniqueId("sub");
+  const early = update({ subscription, plan: "plan_old" });
+  assertAnswer(await signed(stage.stripe, early)(), 500);
+  await applied(stage, creation({ subscription }));
+  const repaired = edited(early, {
+    "data.object.items.data.0.price.id": "plan_repaired",
+  });
+  return { early, repaired, subscription };
+}
+
+/** A failed invoice that is filed, and would succeed now. */
+async function filedInvoice(stage: Stage) {
+  const subscription = uniqueId("sub");
+  const invoice = failedInvoice({ subscription });
+  assertAnswer(await signed(stage.stripe, invoice)(), 500);
+  await applied(stage, creation({ subscription }));
+  return invoice;
+}
+
+/** One turn of a worker; what became of the retries. */
+async function takeWorkersTurn(): Promise<Record<string, number>> {
+  await using worker = await startWorker({});
+  return (await takeTurn(worker)).retries;
+}
+
+interface Delivery {
+  readonly event: object;
+  readonly status: number;
+  readonly tookMs: number;
+}
+
+async function deliverTogether(
+  { stripe }: Stage,
+  events: readonly object[],
+): Promise<Delivery[]> {
+  return await Promise.all(events.map(async (event) => {
+    const started = performance.now();
+    const { status } = await signed(stripe, event)();
+    return { event, status, tookMs: performance.now() - started };
+  }));
+}
+
+/** These events, and no others, have these statuses, and none is late. */
+function assertStatuses(
+  deliveries: readonly Delivery[],
+  expected: Record<number, readonly object[]>,
+): void {
+  for (const [status, events] of Object.entries(expected)) {
+    assertEquals(
+      deliveries.filter(({ event }) => events.includes(event))
+        .map((delivery) => delivery.status),
+      Array(events.length).fill(Number(status)),
+    );
+  }
+  const slowest = Math.max(...deliveries.map(({ tookMs }) => tookMs));
+  assert(slowest < LATEST_MS, `${slowest} ms`);
+}

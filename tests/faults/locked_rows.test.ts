@@ -1,0 +1,281 @@
+/**
+ * Rows that somebody has locked in an open transaction: what needs them fails
+ * or is left for later, at once, and the rest of the call goes on.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import postgres, { type Sql, type TransactionSql } from "postgres";
+import { uniqueId } from "../fixtures/unique_id.ts";
+import { emptyTables } from "../support/tables.ts";
+import { setting } from "../support/test_environment.ts";
+import { failureOf, settleLeftovers } from "../support/triage.ts";
+
+/** What waits for a lock after all is to fail: the receiver gives up at 3 s. */
+const TIMEOUT_MS = 2_500;
+
+const sql = postgres(setting("TEST_DATABASE_URL"), {
+  max: 4,
+  onnotice() {},
+  connection: { statement_timeout: TIMEOUT_MS },
+});
+Deno.test.beforeEach(() => settleLeftovers(sql));
+Deno.test.afterAll(async () => {
+  await emptyTables(sql);
+  await sql.end();
+});
+
+/** While a statement's locks are held by somebody else. */
+async function whileHeld<T>(
+  lock: (holder: TransactionSql) => Promise<unknown>,
+  work: () => Promise<T>,
+): Promise<T> {
+  return await sql.begin(async (holder) => {
+    await lock(holder);
+    return await work();
+  }) as T;
+}
+
+interface WireEvent {
+  readonly event_id: string;
+  readonly subscription_id: string;
+  readonly [field: string]: unknown;
+}
+
+function creation(fields: Partial<WireEvent> = {}): WireEvent {
+  return {
+    provider: "a",
+    event_id: uniqueId("evt"),
+    type: "customer.subscription.created",
+    subscription_id: uniqueId("sub"),
+    account_id: "acc_1",
+    plan_id: "plan_1",
+    current_period_end: "2027-02-01T00:00:00Z",
+    ...fields,
+  };
+}
+
+function update(subscription_id: string): WireEvent {
+  const type = "customer.subscription.updated";
+  return creation({ type, subscription_id, status: "past_due" });
+}
+
+/** The outcomes of events that are applied together, in the same order. */
+async function apply(...events: WireEvent[]): Promise<string[]> {
+  const rows = await sql<{ said: string }[]>`
+    select concat_ws(' ', outcome, error_code) as said
+    from public.apply_billing_events(${sql.json(events as never)})
+    order by place`;
+  return rows.map(({ said }) => said);
+}
+
+/** Files failures of provider a. */
+async function file(...eventIds: string[]): Promise<void> {
+  for (const id of eventIds) {
+    await sql`
+      select public.record_failed_event('a', ${id}, '{}', 'text', 'x', 'x')`;
+  }
+}
+
+function lockFailure(eventId: string) {
+  return (holder: Sql | TransactionSql) =>
+    holder`
+      update public.failed_events set error = 'looked at'
+      where event_id = ${eventId}`;
+}
+
+Deno.test("a locked failure fails its own event, and neither its subscription's others nor the rest", async () => {
+  const subscription = creation();
+  await apply(subscription);
+  const event = update(subscription.subscription_id);
+  await file(event.event_id);
+  const outcomes = await whileHeld(
+    lockFailure(event.event_id),
+    () => apply(creation(), event, update(event.subscription_id), creation()),
+  );
+  assertEquals(outcomes, ["applied", "failed 55P03", "applied", "applied"]);
+  assertEquals(await apply(event), ["applied"]);
+});
+
+Deno.test("a duplicate whose failure is locked is a duplicate", async () => {
+  const event = creation();
+  await apply(event);
+  await sql`
+    insert into public.failed_events (
+      provider, event_id, payload, payload_encoding, error_code, error
+    ) values ('a', ${event.event_id}, '{}', 'json', 'x', 'x')`;
+  assertEquals(
+    await whileHeld(lockFailure(event.event_id), () => apply(event)),
+    ["duplicate"],
+  );
+  assertEquals(await apply(event), ["duplicate"]);
+  assertEquals(
+    (await failureOf(sql, event.event_id)).resolution,
+    "duplicate",
+  );
+});
+
+Deno.test("a locked subscription fails its own events, and rows that refer to one lock nobody out", async () => {
+  // Applied in the order of their ids: what is locked comes first.
+  const locked = creation({ subscription_id: uniqueId("sub_0") });
+  const referred = creation({ subscription_id: uniqueId("sub_1") });
+  await apply(locked, referred);
+  const outcomes = await whileHeld(
+    async (holder) => {
+      await holder`
+        update public.subscriptions set account_id = account_id
+        where id = ${locked.subscription_id}`;
+      // What a foreign key takes.
+      await holder`
+        select from public.subscriptions
+        where id = ${referred.subscription_id} for key share`;
+    },
+    () =>
+      apply(
+        creation({ subscription_id: locked.subscription_id }),
+        update(locked.subscription_id),
+        update(referred.subscription_id),
+        creation(),
+      ),
+  );
+  assertEquals(outcomes, [
+    "failed 55P03",
+    "failed 55P03",
+    "applied",
+    "applied",
+  ]);
+});
+
+Deno.test("a locked place in the ledger fails its own event, and is not taken", async () => {
+  const [first, second, event] = [creation(), creation(), creation()];
+  await apply(event);
+  const again = { ...event, plan_id: "plan_2" };
+  const outcomes = await whileHeld(
+    (holder) =>
+      holder`
+        delete from public.processed_events where event_id = ${event.event_id}`,
+    () => apply(first, again, second, again),
+  );
+  assertEquals(outcomes, [
+    "applied",
+    "failed 55P03",
+    "applied",
+    "failed 55P03",
+  ]);
+  assertEquals(await apply(again, first, second), [
+    "stale",
+    "duplicate",
+    "duplicate",
+  ]);
+});
+
+Deno.test("a trigger of the app's that waits does so once a subscription, and keeps no others from being applied", async () => {
+  // Applied in the order of their ids: what waits comes first.
+  const waiting = ["sub_0", "sub_1", "sub_2"].map((prefix) =>
+    creation({ subscription_id: uniqueId(prefix) })
+  );
+  const other = creation({ subscription_id: uniqueId("sub_3") });
+  await apply(...waiting, other);
+  const name = `wait_${crypto.randomUUID().replaceAll("-", "")}`;
+  await sql.unsafe(`
+    create table ${name} (id text primary key);
+    create sequence ${name}_calls;
+    create function ${name}() returns trigger language plpgsql as $$
+    begin
+      if exists (select from public.${name} where id = new.id) then
+        perform nextval('public.${name}_calls');
+        perform from public.${name} where id = new.id for update;
+      end if;
+      return new;
+    end $$;
+    create trigger ${name} after update on public.subscriptions
+    for each row execute function ${name}();`);
+  try {
+    for (const { subscription_id } of waiting) {
+      await sql`insert into ${sql(name)} values (${subscription_id})`;
+    }
+    const ids = waiting.map((event) => event.subscription_id);
+    const outcomes = await whileHeld(
+      (holder) => holder.unsafe(`select from ${name} for update`),
+      () => apply(...[...ids, ...ids, other.subscription_id].map(update)),
+    );
+    assertEquals(outcomes, [...Array(6).fill("failed 55P03"), "applied"]);
+    const [calls] = await sql.unsafe(`select last_value from ${name}_calls`);
+    assertEquals(Number(calls?.["last_value"]), ids.length);
+  } finally {
+    await sql.unsafe(`
+      drop trigger ${name} on public.subscriptions;
+      drop function ${name}(); drop table ${name}; drop sequence ${name}_calls;`);
+  }
+});
+
+Deno.test("a failure that is locked is not counted once more, and keeps no place in the ledger", async () => {
+  const id = uniqueId("evt");
+  await file(id);
+  const error = await whileHeld(
+    lockFailure(id),
+    () => assertRejects(() => file(id)),
+  );
+  assertEquals((error as { code?: string }).code, "55P03");
+  assertEquals((await failureOf(sql, id)).attempts, 1);
+  const ledger = await sql`
+    select from public.processed_events where event_id = ${id}`;
+  assertEquals(ledger.length, 0);
+});
+
+Deno.test("an outcome of a locked retry is left to its lease, and others are written", async () => {
+  const ids = [uniqueId("evt"), uniqueId("evt")] as const;
+  await file(...ids);
+  await sql`select public.retry_failed_events()`;
+  const claimed = await sql`select * from public.claim_failed_events(10, 60)`;
+  const results = claimed.map(({ provider, event_id, lease_id }) => ({
+    provider,
+    event_id,
+    lease_id,
+    outcome: "ignored",
+  }));
+  const settle = async () => {
+    const [row] = await sql`
+      select public.settle_failed_events(${sql.json(results)}) as settled`;
+    return row?.["settled"];
+  };
+  assertEquals(await whileHeld(lockFailure(ids[0]), settle), 1);
+  const left = await failureOf(sql, ids[0]);
+  assertEquals(left.resolved_at, null);
+  assert(left.retry_requested_at !== null && left.retry_leased_until !== null);
+  assertEquals((await failureOf(sql, ids[1])).resolution, "ignored");
+});
+
+Deno.test("retry_failed_events() asks for what is not locked, and counts the rest", async () => {
+  const [locked, free] = [uniqueId("evt"), uniqueId("evt")] as const;
+  await file(locked, free);
+  const [row] = await whileHeld(
+    lockFailure(locked),
+    () => sql`select public.retry_failed_events() as answer`,
+  );
+  assertMatch(
+    row?.["answer"],
+    /^Somebody else has locked 1 of them: run this again\. Retry requested: 1\./,
+  );
+  assertEquals((await failureOf(sql, locked)).retry_requested_at, null);
+  const [again] = await sql`select public.retry_failed_events() as answer`;
+  assertMatch(again?.["answer"], /^Retry requested: 2\./);
+});
+
+Deno.test("two people who repair an event each and retry all do not deadlock", async () => {
+  const ids = [uniqueId("evt"), uniqueId("evt"), uniqueId("evt")] as const;
+  await file(...ids);
+  const locked = [0, 1].map(() => Promise.withResolvers<void>());
+  const both = Promise.all(locked.map(({ promise }) => promise));
+  await Promise.all([0, 1].map((person) =>
+    sql.begin(async (editor) => {
+      await lockFailure(ids[person]!)(editor);
+      locked[person]!.resolve();
+      await both;
+      await editor`select public.retry_failed_events()`;
+    })
+  ));
+  for (const id of ids) {
+    assert((await failureOf(sql, id)).retry_requested_at !== null);
+  }
+});
