@@ -14,6 +14,7 @@ import { ROWS_39_TO_48 } from "./rows_39_to_48.ts";
 import { ROWS_49_TO_56 } from "./rows_49_to_56.ts";
 import { ROWS_57_TO_60 } from "./rows_57_to_60.ts";
 import { ROWS_61_TO_63 } from "./rows_61_to_63.ts";
+import { ROW_71 } from "./rows_71.ts";
 
 const stage = await openStage();
 Deno.test.afterAll(async () => await stage[Symbol.asyncDispose]());
@@ -28,6 +29,7 @@ const rows = [
   ...ROWS_49_TO_56,
   ...ROWS_57_TO_60,
   ...ROWS_61_TO_63,
+  ROW_71,
 ];
 const inOrder = [
   ...rows.filter(({ row }) => !SLOW.includes(row)),

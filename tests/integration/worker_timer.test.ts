@@ -11,7 +11,15 @@ import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
 import { connect } from "../support/tables.ts";
 import { outboxRow, oweNotifications, startWorker } from "../support/worker.ts";
 
-const NOTHING = { claimed: 0, sent: 0, failed: 0, dead: 0, undeliverable: 0 };
+const NOTHING = {
+  claimed: 0,
+  sent: 0,
+  failed: 0,
+  dead: 0,
+  undeliverable: 0,
+  limited: 0,
+  unsent: 0,
+};
 const SECOND = 1000;
 
 const sql = connect();

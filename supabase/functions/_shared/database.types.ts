@@ -309,7 +309,12 @@ export type Database = {
         }[];
       };
       "claim_notifications": {
-        Args: { "p_lease_seconds": number; "p_limit": number };
+        Args: {
+          "p_destination": string;
+          "p_lease_seconds": number;
+          "p_limit": number;
+          "p_per_second"?: number;
+        };
         Returns: {
           "account_id": string;
           "attempt": number;
@@ -320,6 +325,7 @@ export type Database = {
           "lease_id": string;
           "provider": string;
           "subscription_id": string;
+          "wait_ms": number;
         }[];
       };
       "find_subscription": {
@@ -396,7 +402,10 @@ export type Database = {
         Returns: string;
       };
       "settle_failed_events": { Args: { "results": Json }; Returns: number };
-      "settle_notifications": { Args: { "results": Json }; Returns: number };
+      "settle_notifications": {
+        Args: { "p_destination": string; "results": Json };
+        Returns: number;
+      };
       "unschedule_billing_worker": {
         Args: Record<PropertyKey, never>;
         Returns: string;
