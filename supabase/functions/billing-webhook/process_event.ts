@@ -19,7 +19,7 @@ interface Options {
   /** Whether events of subscriptions that belong to no account fail. */
   readonly unmappedSubscriptions: UnmappedChoice;
   readonly log: Log;
-  /** Called when an event has made something due; it does not wait. */
+  /** Called when an event may have made something due; it does not wait. */
   readonly wakeWorker: () => void;
   /** The clock, in milliseconds since the epoch. */
   readonly now: () => number;
@@ -49,7 +49,9 @@ export async function processEvent(
     if (parsed.handled) {
       const event = { ...parsed.event, provider };
       const outcome = await apply(event);
-      if (outcome === "applied" && event.type === "invoice.payment_failed") {
+      // A duplicate too: the delivery before it may have ended, answer lost,
+      // before it woke anybody.
+      if (outcome !== "stale" && event.type === "invoice.payment_failed") {
         wakeWorker();
       }
     } else {
