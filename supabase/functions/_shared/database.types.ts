@@ -78,6 +78,22 @@ export type Database = {
         };
         Relationships: [];
       };
+      "notification_pace": {
+        Row: {
+          "destination": string;
+          "next_send_at": string;
+        };
+        ComputedFields: never;
+        Insert: {
+          "destination": string;
+          "next_send_at": string;
+        };
+        Update: {
+          "destination"?: string;
+          "next_send_at"?: string;
+        };
+        Relationships: [];
+      };
       "notifications": {
         Row: {
           "account_id": string;
@@ -88,6 +104,7 @@ export type Database = {
           "invoice_id": string | null;
           "last_error": string | null;
           "lease_id": string | null;
+          "limited_since": string | null;
           "next_attempt_at": string;
           "provider": string;
           "sent_at": string | null;
@@ -104,6 +121,7 @@ export type Database = {
           "invoice_id"?: string | null;
           "last_error"?: string | null;
           "lease_id"?: string | null;
+          "limited_since"?: string | null;
           "next_attempt_at"?: string;
           "provider": string;
           "sent_at"?: string | null;
@@ -119,6 +137,7 @@ export type Database = {
           "invoice_id"?: string | null;
           "last_error"?: string | null;
           "lease_id"?: string | null;
+          "limited_since"?: string | null;
           "next_attempt_at"?: string;
           "provider"?: string;
           "sent_at"?: string | null;
