@@ -28,7 +28,7 @@ Deno.test.beforeAll(async () => {
   extensions = await installSupabaseExtensions(setting("TEST_PG_SHARE_DIR"));
 });
 // The tests after these want a plain Postgres.
-Deno.test.afterAll(() => extensions[Symbol.asyncDispose]());
+Deno.test.afterAll(async () => await extensions[Symbol.asyncDispose]());
 
 for (const [privileges, url] of Object.entries(DATABASES)) {
   for (const file of files) {
