@@ -5,8 +5,8 @@
  *
  * The call is fire and forget. What it wakes is idempotent and claims its work
  * in the database, so a call that is lost or doubled does no harm. It waits 5 s
- * for an answer, however long the turn takes: pg_net makes the project's other
- * calls in the same batch wait as well, and the worker goes on without it.
+ * for an answer, however long the turn takes: a long wait may hold up the
+ * project's other calls through pg_net, and the worker goes on without it.
  */
 create function public.wake_billing_worker()
 returns boolean
