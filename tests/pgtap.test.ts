@@ -7,6 +7,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { installPgtap, runTap, tapFaults } from "./support/pgtap.ts";
+import { installSupabaseExtensions } from "./support/supabase_extensions.ts";
 import { setting } from "./support/test_environment.ts";
 
 const FOLDER = new URL("../supabase/tests/", import.meta.url);
@@ -22,6 +23,12 @@ const files = [...Deno.readDirSync(FOLDER)]
   .sort();
 
 await installPgtap(setting("TEST_PG_SHARE_DIR"));
+let extensions: AsyncDisposable;
+Deno.test.beforeAll(async () => {
+  extensions = await installSupabaseExtensions(setting("TEST_PG_SHARE_DIR"));
+});
+// The tests after these want a plain Postgres.
+Deno.test.afterAll(async () => await extensions[Symbol.asyncDispose]());
 
 for (const [privileges, url] of Object.entries(DATABASES)) {
   for (const file of files) {

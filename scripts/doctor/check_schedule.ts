@@ -11,9 +11,12 @@ export async function checkSchedule(
 ): Promise<Finding> {
   const todo =
     `In the SQL editor: select public.schedule_billing_worker('${projectUrl}', 'sb_secret_...');`;
-  const [cron] = await sql`
-    select to_regclass('cron.job') is not null as is_there`;
-  if (!cron?.is_there) {
+  const [has] = await sql`
+    select
+      to_regclass('cron.job') is not null as cron,
+      to_regproc('net.http_post') is not null as net,
+      to_regclass('vault.decrypted_secrets') is not null as vault`;
+  if (!has?.cron) {
     return isLoopback(projectUrl)
       ? skipped("the local stack wakes the worker itself (deno task start)")
       : red("pg_cron is not there", todo);
@@ -25,6 +28,9 @@ export async function checkSchedule(
   if (missing.length > 0) {
     return red(`no active job ${missing.join(" and ")}`, todo);
   }
+  // Whoever switches one of them off leaves the job, which then wakes nobody.
+  if (!has.net) return red("pg_net is off", todo);
+  if (!has.vault) return red("Vault is off", todo);
   const [secret] = await sql`
     select decrypted_secret as url from vault.decrypted_secrets
     where name = 'billing_worker_url'`;

@@ -2,8 +2,8 @@
 const EVERY = 5_000;
 
 /**
- * Wakes the worker every five seconds, until it is disposed of. A turn that
- * fails is told by the worker's own log.
+ * Wakes the worker every five seconds, unless its last turn is still going on,
+ * until it is disposed of. A turn that fails is told by the worker's own log.
  *
  * @param workerUrl The worker behind the gateway.
  */
@@ -11,7 +11,10 @@ export function startWorkerTimer(
   workerUrl: string,
   { secretKey }: { secretKey: string },
 ): Disposable {
+  let isUnderWay = false;
   const timer = setInterval(async () => {
+    if (isUnderWay) return;
+    isUnderWay = true;
     try {
       const response = await fetch(workerUrl, {
         method: "POST",
@@ -20,6 +23,8 @@ export function startWorkerTimer(
       await response.body?.cancel();
     } catch {
       // The stack is stopping, or has told already what has ended.
+    } finally {
+      isUnderWay = false;
     }
   }, EVERY);
   return { [Symbol.dispose]: () => clearInterval(timer) };

@@ -15,6 +15,7 @@ create table public.notifications (
   last_error text,
   next_attempt_at timestamptz not null default now(),
   lease_id uuid,
+  limited_since timestamptz,
   created_at timestamptz not null default now(),
   sent_at timestamptz,
   unique (provider, event_id)
@@ -36,11 +37,14 @@ comment on column public.notifications.event_id is 'The event that it is owed fo
 comment on column public.notifications.account_id is
   'The account that owned the subscription when the event was applied.';
 comment on column public.notifications.invoice_id is 'The invoice that was not paid, where the event told.';
-comment on column public.notifications.attempts is 'Counted when a worker claims it, before it sends.';
+comment on column public.notifications.attempts is
+  'Counted when a worker claims it, before it sends; taken back if the receiver answers 429.';
 comment on column public.notifications.last_error is 'Why the newest attempt that failed did.';
 comment on column public.notifications.next_attempt_at is
   'While pending: when it is due, or when the lease of the worker that has it ends.';
 comment on column public.notifications.lease_id is
   'The newest claim, until it is settled; a worker settles only what it still holds.';
+comment on column public.notifications.limited_since is
+  'The first of the 429 answers in a row; null after any other answer.';
 comment on column public.notifications.status is
   'pending until it is delivered (sent), given up (dead) or found to have nowhere to go (undeliverable).';

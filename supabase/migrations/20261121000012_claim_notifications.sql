@@ -19,6 +19,28 @@ comment on function public.notification_waits() is
   'The waits between the attempts at a notification; after the last attempt it is dead, about three days on.';
 
 /*
+ * Receivers limit how many requests they take. The limit is one for all workers,
+ * so its state is here: each claim books the times at which its rows are sent,
+ * and a 429 moves the next such time to where the receiver asked for.
+ */
+create table public.notification_pace (
+  destination text primary key,
+  next_send_at timestamptz not null
+);
+
+alter table public.notification_pace enable row level security;
+
+revoke all on table public.notification_pace from public, anon, authenticated, service_role;
+grant select, insert, update on table public.notification_pace to service_role;
+
+comment on table public.notification_pace is
+  'When each receiver of notifications may be sent the next one. Deleting a row ends its pause.';
+comment on column public.notification_pace.destination is
+  'Whose limit it is: resend, or the host of NOTIFICATION_URL.';
+comment on column public.notification_pace.next_send_at is
+  'Nothing is sent before, because of the rate or of a 429 with its Retry-After.';
+
+/*
  * Hands due notifications to one worker. A claimed row is leased: until the
  * lease ends no other worker gets it, and after that it is due again, because
  * its worker must have died. The attempt is counted here, before anything is
@@ -26,8 +48,18 @@ comment on function public.notification_waits() is
  *
  * Each claim has a new lease id. settle_notifications asks for it, so a worker
  * that comes back after its lease has ended settles nothing.
+ *
+ * With p_per_second, rows are spaced 10 % wider than that, because requests
+ * that leave evenly do not arrive evenly. Each row says how long to wait before
+ * it is sent. Nothing is handed out more than 20 s ahead: a longer pause ends
+ * the turn, and a later one tries again.
  */
-create function public.claim_notifications(p_limit integer, p_lease_seconds integer)
+create function public.claim_notifications(
+  p_limit integer,
+  p_lease_seconds integer,
+  p_destination text,
+  p_per_second numeric default null
+)
 returns table (
   id uuid,
   lease_id uuid,
@@ -37,7 +69,8 @@ returns table (
   account_id text,
   subscription_id text,
   invoice_id text,
-  created_at timestamptz
+  created_at timestamptz,
+  wait_ms integer
 )
 language plpgsql
 volatile
@@ -46,6 +79,9 @@ as $$
 #variable_conflict use_column
 declare
   max_attempts constant integer := cardinality(public.notification_waits()) + 1;
+  spacing constant interval := make_interval(secs => coalesce(1.1 / p_per_second, 0));
+  first_slot timestamptz;
+  claimed integer;
 begin
   update public.notifications n set
     status = 'dead',
@@ -58,32 +94,51 @@ begin
   ) as spent
   where n.id = spent.id;
 
+  -- This locks the row, so claims for one receiver go one after the other.
+  insert into public.notification_pace as p (destination, next_send_at)
+  values (p_destination, clock_timestamp())
+  on conflict (destination) do update
+    set next_send_at = greatest(p.next_send_at, clock_timestamp())
+  returning p.next_send_at into first_slot;
+  if first_slot > clock_timestamp() + interval '20 s' then
+    return;
+  end if;
+
   -- Not a subquery: a plan may run that once for every row of the table, and
   -- each run would lock as many rows as the limit allows. This runs once.
   return query
   with due as materialized (
-    select d.id
+    select d.id, d.next_attempt_at
     from public.notifications d
-    where d.status = 'pending' and d.next_attempt_at <= now() and d.attempts < max_attempts
+    where d.status = 'pending' and d.next_attempt_at <= first_slot and d.attempts < max_attempts
     order by d.next_attempt_at
     limit p_limit
     for update skip locked
+  ),
+  slots as materialized (
+    select d.id, first_slot + spacing * (row_number() over (order by d.next_attempt_at) - 1) as slot
+    from due d
   )
   update public.notifications n set
     attempts = n.attempts + 1,
     lease_id = gen_random_uuid(),
-    next_attempt_at = now() + make_interval(secs => p_lease_seconds)
-  from due
-  where n.id = due.id
+    next_attempt_at = s.slot + make_interval(secs => p_lease_seconds)
+  from slots s
+  where n.id = s.id
   returning
     n.id, n.lease_id, n.attempts, n.provider, n.event_id,
-    n.account_id, n.subscription_id, n.invoice_id, n.created_at;
+    n.account_id, n.subscription_id, n.invoice_id, n.created_at,
+    greatest(ceil(extract(epoch from s.slot - clock_timestamp()) * 1000), 0)::integer;
+  get diagnostics claimed = row_count;
+
+  update public.notification_pace p set next_send_at = first_slot + spacing * claimed
+  where p.destination = p_destination;
 end;
 $$;
 
-revoke all on function public.claim_notifications(integer, integer)
+revoke all on function public.claim_notifications(integer, integer, text, numeric)
   from public, anon, authenticated, service_role;
-grant execute on function public.claim_notifications(integer, integer) to service_role;
+grant execute on function public.claim_notifications(integer, integer, text, numeric) to service_role;
 
-comment on function public.claim_notifications(integer, integer) is
-  'Leases up to p_limit due notifications to the caller for p_lease_seconds and counts the attempt.';
+comment on function public.claim_notifications(integer, integer, text, numeric) is
+  'Leases up to p_limit due notifications to the caller for p_lease_seconds and counts the attempt. wait_ms: how long to wait before each is sent.';

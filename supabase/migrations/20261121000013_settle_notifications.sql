@@ -2,8 +2,13 @@
  * Takes the results of a worker's attempts. What failed is due again after the
  * next wait, with up to 10 % on top, so that what failed together does not come
  * back together; a receiver's Retry-After can make it later, by a day at most.
+ *
+ * `limited` (429) and `unsent` are no attempts. A 429 stops all that goes to
+ * the receiver until Retry-After is over, or for a minute if there is none. To a
+ * receiver that answers nothing else, a notification is given up after as long
+ * as all attempts would have taken.
  */
-create function public.settle_notifications(results jsonb)
+create function public.settle_notifications(results jsonb, p_destination text)
 returns integer
 language plpgsql
 volatile
@@ -11,20 +16,48 @@ set search_path = ''
 as $$
 declare
   waits constant interval[] := public.notification_waits();
+  patience constant interval := (select sum(w.wait) from unnest(waits) as w (wait));
+  resume_at timestamptz;
   settled integer;
 begin
+  select clock_timestamp() + make_interval(
+    secs => max(least(greatest(coalesce(r.retry_after_seconds, 60), 1), 86400))::double precision
+  )
+  into resume_at
+  from jsonb_to_recordset(results) as r (result text, retry_after_seconds numeric)
+  where r.result = 'limited';
+
+  if resume_at is not null then
+    insert into public.notification_pace as p (destination, next_send_at)
+    values (p_destination, resume_at)
+    on conflict (destination) do update set next_send_at = greatest(p.next_send_at, resume_at);
+  end if;
+
   update public.notifications n set
     status = case
+      when r.result = 'limited' and n.limited_since < now() - patience then 'dead'
+      when r.result in ('limited', 'unsent') then 'pending'
       when r.result <> 'failed' then r.result
       when n.attempts > cardinality(waits) then 'dead'
       else 'pending'
     end,
-    last_error = case when r.result = 'sent' then n.last_error else r.error end,
+    attempts = n.attempts - (r.result in ('limited', 'unsent'))::integer,
+    last_error = case when r.result in ('sent', 'unsent') then n.last_error else r.error end,
     sent_at = case when r.result = 'sent' then now() end,
-    next_attempt_at = now() + greatest(
-      waits[least(n.attempts, cardinality(waits))] * (1 + random() * 0.1),
-      make_interval(secs => least(coalesce(r.retry_after_seconds, 0), 86400))
-    ),
+    next_attempt_at = case r.result
+      when 'limited' then resume_at
+      when 'unsent' then now()
+      else now() + greatest(
+        waits[least(n.attempts, cardinality(waits))] * (1 + random() * 0.1),
+        make_interval(secs => least(coalesce(r.retry_after_seconds, 0), 86400))
+      )
+    end,
+    limited_since = case
+      when r.result = 'unsent' then n.limited_since
+      -- Not of one that is given up: whoever has it tried again starts anew.
+      when r.result = 'limited' and not n.limited_since < now() - patience then n.limited_since
+      when r.result = 'limited' and n.limited_since is null then now()
+    end,
     lease_id = null
   from jsonb_to_recordset(results) as r (
     id uuid,
@@ -40,9 +73,9 @@ begin
 end;
 $$;
 
-revoke all on function public.settle_notifications(jsonb)
+revoke all on function public.settle_notifications(jsonb, text)
   from public, anon, authenticated, service_role;
-grant execute on function public.settle_notifications(jsonb) to service_role;
+grant execute on function public.settle_notifications(jsonb, text) to service_role;
 
-comment on function public.settle_notifications(jsonb) is
-  'Settles claimed notifications: id, lease_id, result (sent, failed, dead or undeliverable), error, retry_after_seconds. Answers how many; one whose lease was taken over is not.';
+comment on function public.settle_notifications(jsonb, text) is
+  'Settles claimed notifications: id, lease_id, result (sent, failed, dead, undeliverable, limited or unsent), error, retry_after_seconds. Answers how many; one whose lease was taken over is not.';

@@ -4,7 +4,9 @@
  * Postgres, so nothing here touches them before it is asked to.
  *
  * The call is fire and forget. What it wakes is idempotent and claims its work
- * in the database, so a call that is lost or doubled does no harm.
+ * in the database, so a call that is lost or doubled does no harm. It waits 5 s
+ * for an answer, however long the turn takes: a long wait may hold up the
+ * project's other calls through pg_net, and the worker goes on without it.
  */
 create function public.wake_billing_worker()
 returns boolean
@@ -16,7 +18,7 @@ declare
   worker_url text;
   worker_key text;
 begin
-  if to_regclass('vault.decrypted_secrets') is null or to_regnamespace('net') is null then
+  if to_regclass('vault.decrypted_secrets') is null or to_regproc('net.http_post') is null then
     return false;
   end if;
   execute $sql$
@@ -33,7 +35,7 @@ begin
       url := $1,
       body := '{}'::jsonb,
       headers := jsonb_build_object('content-type', 'application/json', 'apikey', $2),
-      timeout_milliseconds := 30000
+      timeout_milliseconds := 5000
     )
   $sql$ using worker_url, worker_key;
   return true;
@@ -63,13 +65,17 @@ begin
     raise exception 'The key must be a secret key of the project (sb_secret_...), from Project Settings, API Keys.';
   end if;
 
-  if to_regnamespace('cron') is null then
-    create extension pg_cron;
+  -- Each where Supabase itself puts it. A control file that names no schema,
+  -- as pg_net's, takes the first of search_path, which is empty here. Asked
+  -- first, since what Supabase runs after pg_cron is created makes it anew.
+  if not exists (select from pg_extension e where e.extname = 'pg_cron') then
+    create extension pg_cron schema pg_catalog;
   end if;
-  if to_regnamespace('net') is null then
-    create extension pg_net;
+  if not exists (select from pg_extension e where e.extname = 'pg_net') then
+    create extension pg_net schema extensions;
   end if;
-  if to_regnamespace('vault') is null then
+  -- This one names its schema, and makes it.
+  if not exists (select from pg_extension e where e.extname = 'supabase_vault') then
     create extension supabase_vault cascade;
   end if;
 

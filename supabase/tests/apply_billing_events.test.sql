@@ -138,7 +138,7 @@ select results_eq(
   $$select jsonb_build_object(
     'provider', 'a', 'event_id', 'tap_4', 'account_id', 'acc_1', 'subscription_id', 'tap_sub',
     'invoice_id', 'in_1', 'status', 'pending', 'attempts', 0, 'last_error', null,
-    'next_attempt_at', now(), 'lease_id', null, 'created_at', now(), 'sent_at', null
+    'next_attempt_at', now(), 'lease_id', null, 'limited_since', null, 'created_at', now(), 'sent_at', null
   )$$,
   'a failed invoice owes the account of the subscription one notification'
 );

@@ -4,7 +4,7 @@
  * tests, which have more than one connection.
  */
 begin;
-select plan(19);
+select plan(29);
 set local timezone = 'UTC';
 
 -- The outbox is this file's alone until the rollback.
@@ -35,7 +35,7 @@ returns text
 language sql
 as $$
   select coalesce(string_agg(c.event_id, ' ' order by c.event_id), '')
-  from public.claim_notifications(p_limit, 60) as c
+  from public.claim_notifications(p_limit, 60, 'tap_host') as c
 $$;
 
 select is(
@@ -65,7 +65,7 @@ select is(
 );
 select is(pg_temp.claim(3), 'tap_13 tap_14 tap_15', 'the next claim goes on from there');
 select is(
-  (select count(*)::int from public.claim_notifications(100, 60)), 55,
+  (select count(*)::int from public.claim_notifications(100, 60, 'tap_host')), 55,
   'a limit beyond what is due takes all of it'
 );
 
@@ -81,14 +81,15 @@ select pg_temp.owe('tap_1', '{"invoice_id": "in_1"}');
 set local role service_role;
 
 create temporary table claimed as
-select to_jsonb(c) as fields from public.claim_notifications(1, 90) as c;
+select to_jsonb(c) as fields from public.claim_notifications(1, 90, 'tap_host') as c;
 
 select is(
   (select fields from claimed),
   (
     select jsonb_build_object(
       'id', n.id, 'lease_id', n.lease_id, 'attempt', 1, 'provider', 'a', 'event_id', 'tap_1',
-      'account_id', 'acc_1', 'subscription_id', 'tap_sub', 'invoice_id', 'in_1', 'created_at', now()
+      'account_id', 'acc_1', 'subscription_id', 'tap_sub', 'invoice_id', 'in_1', 'created_at', now(),
+      'wait_ms', 0
     )
     from pg_temp.row_of('tap_1') as n
   ),
@@ -96,10 +97,13 @@ select is(
 );
 select is(
   (
-    select jsonb_build_array(n.status, n.attempts, n.next_attempt_at, n.last_error, n.sent_at)
+    select jsonb_build_array(
+      n.status, n.attempts, n.last_error, n.sent_at,
+      n.next_attempt_at - clock_timestamp() between interval '89 s' and interval '90 s'
+    )
     from pg_temp.row_of('tap_1') as n
   ),
-  jsonb_build_array('pending', 1, now() + interval '90 seconds', null, null),
+  jsonb_build_array('pending', 1, null, null, true),
   'a claim counts the attempt and holds the row until the lease ends'
 );
 select isnt(
@@ -125,7 +129,7 @@ select isnt(
 
 reset role;
 truncate public.notifications;
-select pg_temp.owe('tap_later', jsonb_build_object('next_attempt_at', now() + interval '1 millisecond'));
+select pg_temp.owe('tap_later', jsonb_build_object('next_attempt_at', now() + interval '1 minute'));
 select pg_temp.owe('tap_sent', '{"status": "sent"}');
 select pg_temp.owe('tap_dead', '{"status": "dead"}');
 select pg_temp.owe('tap_undeliverable', '{"status": "undeliverable"}');
@@ -163,6 +167,67 @@ select is(
   '["pending", 10]',
   'the tenth attempt is under way'
 );
+
+-- A receiver with a limit: two a second, 10 % wider apart, over all claims.
+
+reset role;
+truncate public.notifications, public.notification_pace;
+select pg_temp.owe('tap_' || n, jsonb_build_object('next_attempt_at', now() - interval '1 hour' + n * interval '1 second'))
+from generate_series(11, 99) as n;
+set local role service_role;
+create temporary table claims (batch integer, event_id text, wait_ms integer);
+create temporary view paced as
+select c.*, n.next_attempt_at - interval '60 s' as slot
+from claims c join public.notifications n using (event_id);
+create function pg_temp.claim_paced(p_batch integer, p_destination text default 'tap_host')
+returns void
+language sql
+as $$
+  insert into claims
+  select p_batch, c.event_id, c.wait_ms from public.claim_notifications(4, 60, p_destination, 2) as c
+$$;
+select pg_temp.claim_paced(1);
+select pg_temp.claim_paced(2);
+select results_eq(
+  $$select event_id, round(1000 * extract(epoch from slot - min(slot) over ()))::integer from paced order by slot$$,
+  $$select 'tap_' || 10 + n, 550 * (n - 1) from generate_series(1, 8) as n$$,
+  'two claims are spaced like one, oldest first'
+);
+select results_eq(
+  $$select wait_ms / 500 from paced where batch = 1 order by slot$$, array[0, 1, 2, 3],
+  'each row says how long to wait for its turn'
+);
+select ok(
+  (select min(wait_ms) between 2000 and 2200 from paced where batch = 2),
+  'and that of the second claim waits for the first'
+);
+select ok(
+  (select bool_and(slot > now() + interval '1 s') from paced where wait_ms > 1500),
+  'the lease begins when it is to be sent'
+);
+select pg_temp.claim_paced(3, 'tap_other_host');
+select is((select min(wait_ms) from paced where batch = 3), 0, 'another receiver has a pace of its own');
+
+update public.notification_pace set next_send_at = clock_timestamp() + interval '19 s' where destination = 'tap_host';
+select pg_temp.claim_paced(4);
+select is((select count(*)::int from paced where batch = 4), 4, 'it is handed out up to 20 s ahead');
+update public.notification_pace set next_send_at = clock_timestamp() + interval '21 s' where destination = 'tap_host';
+select pg_temp.claim_paced(5);
+select is((select count(*)::int from paced where batch = 5), 0, 'and no further');
+update public.notification_pace set next_send_at = clock_timestamp() - interval '1 hour' where destination = 'tap_host';
+select pg_temp.claim_paced(6);
+select is((select max(wait_ms) / 500 from paced where batch = 6), 3, 'time that was not used is not made up for');
+
+-- Due by the time at which it would be sent.
+
+update public.notifications set next_attempt_at = now() + interval '1 day';
+update public.notifications set next_attempt_at = clock_timestamp() + interval '3 s' where event_id = 'tap_99';
+update public.notification_pace set next_send_at = clock_timestamp() + interval '2 s' where destination = 'tap_host';
+select pg_temp.claim_paced(7);
+select is((select count(*)::int from paced where batch = 7), 0, 'what is not due by its turn is not claimed');
+update public.notification_pace set next_send_at = clock_timestamp() + interval '4 s' where destination = 'tap_host';
+select pg_temp.claim_paced(8);
+select is((select count(*)::int from paced where batch = 8), 1, 'what is due by then is');
 
 select * from finish();
 rollback;

@@ -1,6 +1,6 @@
 /*
  * Asking for a retry wakes the worker at once where pg_net and Vault are set
- * up: against stand-ins with their signatures.
+ * up.
  */
 begin;
 select plan(11);
@@ -12,42 +12,36 @@ as $$
   select public.record_failed_event('a', p_event_id, '{"n": 1}', 'text', 'tap_code', 'Failed', 'x')
 $$;
 
-create schema vault;
-create table vault.decrypted_secrets (name text, decrypted_secret text);
-create schema net;
-create table net.calls (url text, headers jsonb);
-create function net.http_post(
-  url text, body jsonb default '{}', params jsonb default '{}', headers jsonb default '{}',
-  timeout_milliseconds integer default 5000
-) returns bigint
-language sql as $$ insert into net.calls values (url, headers) returning 1::bigint $$;
+-- tests/support/extensions stands for them.
+create extension pg_net schema extensions;
+create extension supabase_vault;
 
 select pg_temp.fail('tap_1'), pg_temp.fail('tap_2');
 
 select matches(
   public.retry_failed_event('tap_1'), 'takes it at its next turn', 'before anything is scheduled nobody is woken'
 );
-select is_empty('select 1 from net.calls', 'and no call is made');
+select is_empty('select 1 from net.http_request_queue', 'and no call is made');
 
-insert into vault.decrypted_secrets values
-  ('billing_worker_url', 'https://ref.supabase.co/functions/v1/billing-worker'),
-  ('billing_worker_key', 'sb_secret_1');
+select
+  vault.create_secret('https://ref.supabase.co/functions/v1/billing-worker', 'billing_worker_url'),
+  vault.create_secret('sb_secret_1', 'billing_worker_key');
 select matches(
   public.retry_failed_event('tap_1'), '^Retry requested: 1\. The worker is on its way\.',
   'once it is, a retry wakes the worker, and the answer says so'
 );
 select results_eq(
-  $$select url, headers ->> 'apikey' from net.calls$$,
+  $$select url, headers ->> 'apikey' from net.http_request_queue$$,
   $$values ('https://ref.supabase.co/functions/v1/billing-worker', 'sb_secret_1')$$,
   'with one call, at its URL and with its key'
 );
-delete from net.calls;
+delete from net.http_request_queue;
 select matches(
   public.retry_failed_events(of_error_code => 'tap_code'), '^Retry requested: 2\. The worker is on its way\.',
   'a retry of many wakes it as well'
 );
-select is((select count(*)::int from net.calls), 1, 'once');
-delete from net.calls;
+select is((select count(*)::int from net.http_request_queue), 1, 'once');
+delete from net.http_request_queue;
 
 -- Not in vain.
 
@@ -60,11 +54,13 @@ select is(
   public.retry_failed_event('tap_2'), 'It is resolved already: nothing to retry.', 'or it is resolved already'
 );
 select throws_ok($$select public.retry_failed_event('tap_none')$$, 'P0001', null, 'or there is no such event');
-select is_empty('select 1 from net.calls', 'nobody is woken');
+select is_empty('select 1 from net.http_request_queue', 'nobody is woken');
 
 -- A wake that cannot be sent takes nothing with it that matters: the request is
 -- made again, or the person sees why not.
-drop function net.http_post(text, jsonb, jsonb, jsonb, integer);
+drop extension pg_net;
+create schema net;
+create function net.http_post(url text) returns bigint language sql as 'select 1::bigint';
 update public.failed_events set retry_requested_at = null where event_id = 'tap_1';
 select throws_ok(
   $$select public.retry_failed_event('tap_1')$$, '42883', null, 'a wake that fails says so, and asks for nothing'

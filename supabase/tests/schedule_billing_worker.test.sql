@@ -1,53 +1,25 @@
 /*
- * schedule_billing_worker, against stand-ins with the signatures of pg_cron,
- * pg_net and Vault, which a plain Postgres does not have.
+ * schedule_billing_worker on a project where the extensions are off, on, or in
+ * part on. A plain Postgres does not have them: tests/support/extensions stands
+ * for them, with their control files, signatures and privileges. The runbook's
+ * tests show what it says where there are none.
  */
 begin;
-select plan(14);
+select plan(23);
 
-select throws_ok(
-  $$select public.schedule_billing_worker('https://ref.supabase.co', 'sb_secret_1')$$,
-  '0A000', null,
-  'without pg_cron it says so'
+create function pg_temp.schedule(p_key text default 'sb_secret_1')
+returns text
+language sql
+as $$ select public.schedule_billing_worker('https://ref.supabase.co/', p_key) $$;
+
+-- Off.
+
+select is_empty(
+  $$select extname from pg_extension where extname in ('pg_cron', 'pg_net', 'supabase_vault')$$,
+  'there are no extensions yet'
 );
 select ok(not public.wake_billing_worker(), 'without pg_net and Vault nobody is woken, and nothing fails');
 select lives_ok('select public.unschedule_billing_worker()', 'there is nothing to undo, and nothing fails');
-
-create schema cron;
-create table cron.job (jobname text primary key, schedule text, command text);
-create function cron.schedule(job_name text, schedule text, command text) returns bigint
-language sql as $$
-  insert into cron.job values (job_name, schedule, command)
-  on conflict (jobname) do update set schedule = excluded.schedule, command = excluded.command
-  returning 1::bigint
-$$;
-create function cron.unschedule(job_name text) returns boolean
-language sql as $$ delete from cron.job where jobname = job_name returning true $$;
-
-create schema vault;
-create table vault.secrets (id uuid primary key default gen_random_uuid(), name text unique, secret text);
-create view vault.decrypted_secrets as select id, name, secret as decrypted_secret from vault.secrets;
-create function vault.create_secret(
-  new_secret text, new_name text default null, new_description text default '', new_key_id uuid default null
-) returns uuid
-language sql as $$ insert into vault.secrets (name, secret) values (new_name, new_secret) returning id $$;
-create function vault.update_secret(
-  secret_id uuid, new_secret text default null, new_name text default null,
-  new_description text default null, new_key_id uuid default null
-) returns void
-language sql as $$ update vault.secrets set secret = new_secret where id = secret_id $$;
-
-create schema net;
-create table net.calls (url text, headers jsonb, timeout_milliseconds integer);
-create function net.http_post(
-  url text, body jsonb default '{}', params jsonb default '{}', headers jsonb default '{}',
-  timeout_milliseconds integer default 5000
-) returns bigint
-language sql as $$
-  insert into net.calls values (url, headers, timeout_milliseconds) returning 1::bigint
-$$;
-
-select ok(not public.wake_billing_worker(), 'nobody is woken before it is scheduled');
 select throws_like(
   $$select public.schedule_billing_worker('https://ref.supabase.co/functions/v1/x', 'sb_secret_1')$$,
   '%without a path%', 'a URL with a path is refused'
@@ -56,31 +28,62 @@ select throws_like(
   $$select public.schedule_billing_worker('https://ref.supabase.co', 'sb_publishable_1')$$,
   '%secret key%', 'a publishable key is refused'
 );
+select is_empty(
+  $$select extname from pg_extension where extname in ('pg_cron', 'pg_net', 'supabase_vault')$$,
+  'what is refused switches nothing on'
+);
 
-select matches(
-  public.schedule_billing_worker('https://ref.supabase.co/', 'sb_secret_1'), 'every minute',
-  'it says what it did'
+select matches(pg_temp.schedule(), 'every minute', 'where they are off it switches them on, and says what it did');
+select set_eq(
+  $$select e.extname::text, e.extnamespace::regnamespace::text
+    from pg_extension e where e.extname in ('pg_cron', 'pg_net', 'supabase_vault')$$,
+  $$values ('pg_cron', 'pg_catalog'), ('pg_net', 'extensions'), ('supabase_vault', 'vault')$$,
+  'each is in the schema where Supabase puts it'
 );
 select results_eq(
-  'select jobname, schedule, command from cron.job',
+  'select jobname, schedule, command, active, username from cron.job order by jobid',
   $$values
-    ('billing-worker', '* * * * *', 'select public.wake_billing_worker()'),
-    ('billing-prune', '*/5 * * * *', 'select public.prune_billing_tables()')$$,
+    ('billing-worker', '* * * * *', 'select public.wake_billing_worker()', true, 'postgres'),
+    ('billing-prune', '*/5 * * * *', 'select public.prune_billing_tables()', true, 'postgres')$$,
   'it schedules the worker and the pruning, and neither job holds a key'
 );
-select ok(public.wake_billing_worker(), 'the job wakes the worker');
+select lives_ok(command, format('the job %s runs', jobname)) from cron.job order by jobid;
 select results_eq(
-  $$select url, headers ->> 'apikey' from net.calls$$,
-  $$values ('https://ref.supabase.co/functions/v1/billing-worker', 'sb_secret_1')$$,
-  'with the key from Vault, at the worker''s URL'
+  $$select method, url, headers ->> 'apikey', timeout_milliseconds from net.http_request_queue$$,
+  $$values ('POST', 'https://ref.supabase.co/functions/v1/billing-worker', 'sb_secret_1', 5000)$$,
+  'the worker is called with the key from Vault, at its URL, and pg_net does not wait for the turn'
+);
+select is_empty(
+  $$select secret from vault.secrets where secret like '%sb_secret%'$$, 'the key is not in clear text'
 );
 
-select public.schedule_billing_worker('https://ref.supabase.co', 'sb_secret_2');
+-- On.
+
+select pg_temp.schedule('sb_secret_2');
 select results_eq(
   $$select decrypted_secret from vault.decrypted_secrets where name = 'billing_worker_key'$$,
   $$values ('sb_secret_2')$$, 'run again, it replaces the key'
 );
 select is((select count(*)::int from cron.job), 2, 'and schedules no job a second time');
+
+-- In part: whoever switched pg_net off, with what the other two hold left.
+
+drop extension pg_net;
+select ok(not public.wake_billing_worker(), 'with pg_net switched off nobody is woken, and nothing fails');
+select pg_temp.schedule();
+select ok(public.wake_billing_worker(), 'run again, it switches pg_net on');
+select is((select count(*)::int from cron.job), 2, 'and leaves the jobs as they are');
+
+drop extension pg_net;
+create schema net;
+select ok(not public.wake_billing_worker(), 'a schema of that name is not pg_net');
+drop schema net;
+
+create extension pg_net schema public;
+select lives_ok('select pg_temp.schedule()', 'pg_net may be in any schema');
+select ok(public.wake_billing_worker(), 'and is called all the same');
+
+-- Undone.
 
 select public.unschedule_billing_worker();
 select is_empty('select 1 from cron.job', 'undone, there is no job');

@@ -18,6 +18,7 @@ import { ROWS_72_TO_73 } from "./rows_72_to_73.ts";
 import { ROW_64 } from "./row_64.ts";
 import { ROWS_68_TO_74 } from "./rows_68_to_74.ts";
 import { ROWS_65_TO_69 } from "./rows_65_to_69.ts";
+import { ROW_71 } from "./rows_71.ts";
 
 const stage = await openStage();
 Deno.test.afterAll(async () => await stage[Symbol.asyncDispose]());
@@ -32,10 +33,11 @@ const rows = [
   ...ROWS_49_TO_56,
   ...ROWS_57_TO_60,
   ...ROWS_61_TO_63,
-  ...ROWS_72_TO_73,
   ROW_64,
-  ...ROWS_68_TO_74,
   ...ROWS_65_TO_69,
+  ...ROWS_68_TO_74,
+  ROW_71,
+  ...ROWS_72_TO_73,
 ];
 const inOrder = [
   ...rows.filter(({ row }) => !SLOW.includes(row)),

@@ -13,6 +13,7 @@ import { createDatabase } from "../../scripts/stack/databases.ts";
 import { uniqueId } from "../fixtures/unique_id.ts";
 import { makeCertificates } from "../support/certificates.ts";
 import { freePort } from "../support/free_port.ts";
+import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
 import { connect, rowCounts } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
 import { startTlsDatabase } from "../support/tls_database.ts";
@@ -250,30 +251,36 @@ Deno.test("the schedule is red until it wakes this project's worker", async () =
   }
   assertEquals((await look())?.text, "pg_cron is not there");
 
-  // Stand-ins with the columns of pg_cron and Vault.
-  await otherSql`create schema cron`;
-  await otherSql`create table cron.job (jobname text, active boolean)`;
-  await otherSql`create schema vault`;
-  await otherSql`
-    create table vault.decrypted_secrets (name text, decrypted_secret text)`;
+  await using _extensions = await installSupabaseExtensions(
+    setting("TEST_PG_SHARE_DIR"),
+  );
+  await otherSql`create extension pg_cron schema pg_catalog`;
   assertEquals(
     (await look())?.text,
     "no active job billing-worker and billing-prune",
   );
 
   await otherSql`
-    insert into cron.job values ('billing-worker', false), ('billing-prune', true)`;
+    select
+      cron.schedule('billing-prune', '*/5 * * * *', 'select 1'),
+      cron.alter_job(cron.schedule('billing-worker', '* * * * *', 'select 1'), active := false)`;
   assertEquals((await look())?.text, "no active job billing-worker");
 
-  await otherSql`update cron.job set active = true`;
+  await otherSql`
+    select cron.alter_job(jobid, active := true) from cron.job`;
+  assertEquals((await look())?.text, "pg_net is off");
+
+  await otherSql`create extension pg_net schema extensions`;
+  assertEquals((await look())?.text, "Vault is off");
+
+  await otherSql`create extension supabase_vault`;
   assertEquals(
     (await look())?.text,
     "it wakes nobody, not this project's worker",
   );
 
   await otherSql`
-    insert into vault.decrypted_secrets
-    values ('billing_worker_url', ${`${project}/functions/v1/billing-worker`})`;
+    select vault.create_secret(${`${project}/functions/v1/billing-worker`}, 'billing_worker_url')`;
   assertEquals((await look())?.state, "ok");
 });
 

@@ -14,7 +14,15 @@ import {
   type TestWorker,
 } from "../support/worker.ts";
 
-const NOTHING = { claimed: 0, sent: 0, failed: 0, dead: 0, undeliverable: 0 };
+const NOTHING = {
+  claimed: 0,
+  sent: 0,
+  failed: 0,
+  dead: 0,
+  undeliverable: 0,
+  limited: 0,
+  unsent: 0,
+};
 const WORKERS = 5;
 const OWED = 60;
 

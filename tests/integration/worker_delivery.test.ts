@@ -33,7 +33,15 @@ import {
   startWorker,
 } from "../support/worker.ts";
 
-const NOTHING = { claimed: 0, sent: 0, failed: 0, dead: 0, undeliverable: 0 };
+const NOTHING = {
+  claimed: 0,
+  sent: 0,
+  failed: 0,
+  dead: 0,
+  undeliverable: 0,
+  limited: 0,
+  unsent: 0,
+};
 const SECOND = 1000;
 const DAY = 86_400 * SECOND;
 
@@ -164,7 +172,7 @@ Deno.test("an endpoint that fails gets no more than a batch a turn", async () =>
   await putOffAll(sql);
 });
 
-for (const status of [400, 401, 404, 429, 500, 502, 503, 504]) {
+for (const status of [400, 401, 404, 500, 502, 503, 504]) {
   Deno.test(`${status} is a failed attempt, and tried again by the schedule`, async () => {
     const { row, counts, wait } = await attemptAt(() =>
       new Response("<html>no</html>", { status })
@@ -195,6 +203,51 @@ Deno.test("410 ends it", async () => {
   await makeDue(sql, row.event_id);
   assertEquals(await worker.wake(), NOTHING);
   assertEquals(endpoint.about(row.event_id).length, 1);
+});
+
+Deno.test("429 is no attempt, and stops everything for a minute", async () => {
+  const [first, second] = await oweNotifications(sql, { count: 2 });
+  await sql`
+    update public.notifications set attempts = 9
+    where event_id in ${sql([first, second!])}`;
+  endpoint.answerWith(() => new Response(null, { status: 429 }));
+  assertEquals(await worker.wake(), { ...NOTHING, claimed: 2, limited: 2 });
+  for (const event of [first, second!]) {
+    const row = await outboxRow(sql, event);
+    assertEquals(
+      [row.status, row.attempts, row.last_error, row.lease_id],
+      ["pending", 9, "the receiver answered 429", null],
+    );
+    const wait = row.next_attempt_at.getTime() - Date.now();
+    assert(wait > 55 * SECOND && wait <= 60 * SECOND, `${wait} ms`);
+  }
+  await sql`
+    update public.notifications set next_attempt_at = now()
+    where event_id = ${first}`;
+  endpoint.answerWith(() => new Response("OK"));
+  assertEquals(await worker.wake(), NOTHING);
+  assertEquals(endpoint.about(first).length, 1);
+
+  await makeDue(sql, first);
+  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  assertEquals((await outboxRow(sql, first)).attempts, 10);
+});
+
+Deno.test("429 for a moment is waited for within the turn", async () => {
+  const events = await oweNotifications(sql, { count: 30 });
+  const arrivedBefore = endpoint.arrivals.length;
+  endpoint.answerWith(() =>
+    endpoint.arrivals.length - arrivedBefore === 1
+      ? new Response(null, { status: 429, headers: { "retry-after": "1" } })
+      : new Response("OK")
+  );
+  const { claimed, sent, failed, limited, unsent } = await worker.wake();
+  assertEquals([sent, failed, limited], [30, 0, 1]);
+  assertEquals(claimed, 31 + unsent!);
+  for (const event of events) {
+    const { status, attempts } = await outboxRow(sql, event);
+    assertEquals([status, attempts], ["sent", 1]);
+  }
 });
 
 for (const status of [429, 503]) {

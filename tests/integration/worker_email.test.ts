@@ -12,6 +12,7 @@ import {
 } from "@std/assert";
 import postgres from "postgres";
 import { startStack } from "../../scripts/stack/start_stack.ts";
+import { waitUntil } from "../../scripts/stack/wait_until.ts";
 import { functionEnvironment } from "../../scripts/stack/environment.ts";
 import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
 import { uniqueId } from "../fixtures/unique_id.ts";
@@ -26,7 +27,15 @@ import {
   startWorker,
 } from "../support/worker.ts";
 
-const NOTHING = { claimed: 0, sent: 0, failed: 0, dead: 0, undeliverable: 0 };
+const NOTHING = {
+  claimed: 0,
+  sent: 0,
+  failed: 0,
+  dead: 0,
+  undeliverable: 0,
+  limited: 0,
+  unsent: 0,
+};
 const API_KEY = "re_key_of_the_tests";
 
 interface Mail {
@@ -136,12 +145,10 @@ Deno.test("with Supabase Auth the account's user gets the mail, once", async (te
     await test.step("an account that is no user is undeliverable", async () => {
       for (const nobody of [crypto.randomUUID(), "acc_1"]) {
         const [event] = await oweNotifications(sql, { account: nobody });
-        assertEquals(await wake(), {
-          ...NOTHING,
-          claimed: 1,
-          undeliverable: 1,
-        });
-        assertEquals((await outboxRow(sql, event)).status, "undeliverable");
+        // The turn of the webhook, or the stack's timer, may be the one to do it.
+        await wake();
+        const { status } = await settledRow(sql, event);
+        assertEquals(status, "undeliverable");
       }
       assertEquals(api.mails.length, 1);
     });
@@ -155,21 +162,44 @@ Deno.test("with Supabase Auth the account's user gets the mail, once", async (te
         )
       );
       const begin = Date.now();
-      assertEquals(await wake(), { ...NOTHING, claimed: 1, failed: 1 });
+      await wake();
+      const isAnswered = async () =>
+        (await outboxRow(sql, event)).last_error !== null;
+      await waitUntil(isAnswered, { timeout: 10_000 });
       const row = await outboxRow(sql, event);
       assertEquals(
-        [row.status, row.last_error],
-        ["pending", "Resend: rate_limit_exceeded: Slower"],
+        [row.status, row.attempts, row.last_error],
+        ["pending", 0, "Resend: rate_limit_exceeded: Slower"],
       );
       const wait = row.next_attempt_at.getTime() - begin;
       assert(wait >= 599_000 && wait < 610_000, `${wait} ms`);
 
       api.answerWith(() => Response.json({ id: "mail_2" }));
       await makeDue(sql, event);
-      assertEquals(await wake(), { ...NOTHING, claimed: 1, sent: 1 });
+      await wake();
+      assertEquals((await settledRow(sql, event)).status, "sent");
       assertEquals(
         api.mails.slice(1).map(({ headers }) => headers.get("idempotency-key")),
         [row.id, row.id],
+      );
+    });
+
+    await test.step("mails that are due at once go out two a second", async () => {
+      const times: number[] = [];
+      api.answerWith(() => {
+        times.push(Date.now());
+        return Response.json({ id: `mail_${times.length}` });
+      });
+      const events = await oweNotifications(sql, { count: 5, account });
+      await wake();
+      for (const event of events) {
+        const { status, attempts } = await settledRow(sql, event);
+        assertEquals([status, attempts], ["sent", 1]);
+      }
+      const span = (times.at(-1) ?? 0) - (times[0] ?? 0);
+      assert(
+        times.length === 5 && span >= 2_000,
+        `${times.length}, ${span} ms`,
       );
     });
 
@@ -178,9 +208,9 @@ Deno.test("with Supabase Auth the account's user gets the mail, once", async (te
       api.answerWith(() =>
         Response.json({ name: "a\0b", message: "c\ud83d" }, { status: 500 })
       );
-      assertEquals(await wake(), { ...NOTHING, claimed: 3, failed: 3 });
+      await wake();
       for (const event of events) {
-        const row = await outboxRow(sql, event);
+        const row = await settledRow(sql, event);
         assertEquals(
           [row.last_error, row.lease_id],
           ["Resend: ab: c\ufffd", null],

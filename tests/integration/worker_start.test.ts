@@ -15,7 +15,15 @@ import {
 import { connect } from "../support/tables.ts";
 import { outboxRow, oweNotifications, startWorker } from "../support/worker.ts";
 
-const NOTHING = { claimed: 0, sent: 0, failed: 0, dead: 0, undeliverable: 0 };
+const NOTHING = {
+  claimed: 0,
+  sent: 0,
+  failed: 0,
+  dead: 0,
+  undeliverable: 0,
+  limited: 0,
+  unsent: 0,
+};
 const SECRET_ENV = { NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET };
 const API_KEY = "re_key_of_the_tests";
 

@@ -11,7 +11,15 @@ import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
 import { connect } from "../support/tables.ts";
 import { outboxRow, oweNotifications, startWorker } from "../support/worker.ts";
 
-const NOTHING = { claimed: 0, sent: 0, failed: 0, dead: 0, undeliverable: 0 };
+const NOTHING = {
+  claimed: 0,
+  sent: 0,
+  failed: 0,
+  dead: 0,
+  undeliverable: 0,
+  limited: 0,
+  unsent: 0,
+};
 const SECOND = 1000;
 
 const sql = connect();
@@ -39,10 +47,16 @@ const hanging = (async () => {
 
 Deno.test("startWorkerTimer() wakes the worker again and again, whatever it answers, until it is disposed of", async () => {
   const keys: (string | null)[] = [];
+  let underWay = 0;
+  let most = 0;
   const server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen: () => {} },
-    (request) => {
+    async (request) => {
       keys.push(`${request.method} ${request.headers.get("apikey")}`);
+      most = Math.max(most, ++underWay);
+      // The next wake would come in between.
+      await new Promise((resolve) => setTimeout(resolve, 7 * SECOND));
+      underWay--;
       return new Response(null, { status: 503 });
     },
   );
@@ -57,6 +71,7 @@ Deno.test("startWorkerTimer() wakes the worker again and again, whatever it answ
     }
     // At most ten seconds apart, as the local stack promises.
     assert(performance.now() - begin < 20 * SECOND);
+    assertEquals(most, 1, "It was woken while it was at work");
     assertEquals(keys, Array(2).fill("POST sb_secret_unit"));
   } finally {
     await server.shutdown();

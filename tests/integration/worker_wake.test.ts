@@ -144,7 +144,7 @@ async function startRouter(worker: () => Response | Promise<Response>) {
   };
 }
 
-Deno.test("only an applied payment failure wakes the worker", async () => {
+Deno.test("only a payment failure that was applied, now or before, wakes the worker", async () => {
   await using router = await startRouter(() => Response.json({}));
   await using receiver = await startReceiver({ env: router.env });
   const subscription = uniqueId("sub");
@@ -182,15 +182,18 @@ Deno.test("only an applied payment failure wakes the worker", async () => {
   ) {
     assertEquals((await deliver(receiver.url, event)).status, status);
     if (event === failure && status === 200) {
-      await waitUntil(() => router.calls() > 0, { timeout: 5_000 });
+      const before = calls.at(-1) ?? 0;
+      await waitUntil(() => router.calls() > before, { timeout: 5_000 });
     }
     calls.push(router.calls());
   }
-  assertEquals(calls, [0, 0, 0, 0, 1, 1, 1]);
+  // The second delivery is a duplicate: that the first had its answer, and woke
+  // anybody, is not known.
+  assertEquals(calls, [0, 0, 0, 0, 1, 2, 2]);
   // Calls go one after the other: one too many would be counted by now.
   await deliver(receiver.url, invoiceEvent({ subscription }));
-  await waitUntil(() => router.calls() > 1, { timeout: 5_000 });
-  assertEquals(router.calls(), 2);
+  await waitUntil(() => router.calls() > 2, { timeout: 5_000 });
+  assertEquals(router.calls(), 3);
 });
 
 Deno.test("the provider is answered while the worker hangs", async () => {

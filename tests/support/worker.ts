@@ -64,8 +64,13 @@ export async function putOffAll(sql: postgres.Sql): Promise<void> {
     where status = 'pending'`;
 }
 
+/** Ends what a 429 has stopped. */
+export async function endPauses(sql: postgres.Sql): Promise<void> {
+  await sql`delete from public.notification_pace`;
+}
+
 /**
- * Owes notifications; nothing else is due then.
+ * Owes notifications; nothing else is due then, and no receiver's limit holds.
  *
  * @returns the ids of the events that they are owed for
  */
@@ -74,6 +79,7 @@ export async function oweNotifications(
   { count = 1, account = "acc_7" }: { count?: number; account?: string } = {},
 ): Promise<[string, ...string[]]> {
   await putOffAll(sql);
+  await endPauses(sql);
   const rows = Array.from({ length: count }, () => ({
     provider: "a",
     event_id: uniqueId("evt"),
@@ -114,11 +120,12 @@ export async function settledRow(
   return await outboxRow(sql, eventId);
 }
 
-/** Ends a lease or a wait at once. */
+/** Ends a lease or a wait at once, the receiver's as well. */
 export async function makeDue(
   sql: postgres.Sql,
   eventId: string,
 ): Promise<void> {
+  await endPauses(sql);
   await sql`
     update public.notifications set next_attempt_at = now()
     where event_id = ${eventId}`;

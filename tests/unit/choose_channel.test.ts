@@ -14,7 +14,7 @@ const EMAIL = {
 };
 
 /** Chooses, and tells what was logged; nothing may be sent. */
-function choose(env: Record<string, string>) {
+function chosen(env: Record<string, string>) {
   const lines: [string, string][] = [];
   function refuse(): never {
     throw new Error("Nothing is to be sent here");
@@ -25,7 +25,13 @@ function choose(env: Record<string, string>) {
     now: Date.now,
     log: (level, message) => lines.push([level, message]),
   });
-  return { name: channel?.name, lines };
+  return { channel, name: channel?.name, lines };
+}
+
+/** The same, without what the channel is made of. */
+function choose(env: Record<string, string>) {
+  const { name, lines } = chosen(env);
+  return { name, lines };
 }
 
 /** Passes when the start is refused, naming the variable and no value. */
@@ -45,6 +51,23 @@ Deno.test("chooseChannel() sends to a URL", () => {
 Deno.test("chooseChannel() sends e-mail", () => {
   assertEquals(choose(EMAIL), { name: "email", lines: [] });
 });
+
+for (const [text, perSecond] of [["", 2], ["10", 10]] as const) {
+  Deno.test(`chooseChannel() sends ${perSecond} e-mails a second where EMAIL_REQUESTS_PER_SECOND is "${text}"`, () => {
+    const env = { ...EMAIL, EMAIL_REQUESTS_PER_SECOND: text };
+    assertEquals(chosen(env).channel?.perSecond, perSecond);
+  });
+}
+
+for (const text of ["0", "-1", "0.5", "two", "1e3"]) {
+  Deno.test(`chooseChannel() refuses EMAIL_REQUESTS_PER_SECOND=${text}`, () => {
+    assertThrows(
+      () => choose({ ...EMAIL, EMAIL_REQUESTS_PER_SECOND: text }),
+      Error,
+      "Cannot start: EMAIL_REQUESTS_PER_SECOND must be a whole number above 0",
+    );
+  });
+}
 
 Deno.test("chooseChannel() prefers the URL, and says so", () => {
   assertEquals(choose({ ...EMAIL, ...WEBHOOK }), {

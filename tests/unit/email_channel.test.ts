@@ -50,6 +50,7 @@ async function attempt(
     const channel = emailChannel({
       apiKey: API_KEY,
       from: "Billing <billing@example.com>",
+      perSecond: 2,
       addressOf,
       now: () => Date.parse("2026-11-21T06:24:00Z"),
     });
@@ -161,9 +162,21 @@ for (
       refusal(429, "rate_limit_exceeded", { "retry-after": header }),
     );
     assertEquals(made, {
-      result: "failed",
+      result: "limited",
       error: "Resend: rate_limit_exceeded: This is rate_limit_exceeded",
       retryAfter: seconds,
+    });
+  });
+}
+
+// Resend answers 429 for its quotas as well.
+for (const name of ["daily_quota_exceeded", "monthly_quota_exceeded"]) {
+  Deno.test(`emailChannel() takes ${name} for a limit`, async () => {
+    const { attempt: made } = await attempt(refusal(429, name));
+    assertEquals(made, {
+      result: "limited",
+      error: `Resend: ${name}: This is ${name}`,
+      retryAfter: undefined,
     });
   });
 }
@@ -175,6 +188,16 @@ for (const body of ["null", '"no"', "[]", "{}", "17", "<html>", ""]) {
     );
     assert(made.result === "failed", made.result);
     assert(!made.error.includes("undefined"), made.error);
+  });
+}
+
+for (const body of ["<html>", ""]) {
+  Deno.test(`emailChannel() takes 429 with the body '${body}' for a limit`, async () => {
+    const { attempt: made } = await attempt(() =>
+      new Response(body, { status: 429, headers: { "retry-after": "3" } })
+    );
+    assert(made.result === "limited", made.result);
+    assertEquals(made.retryAfter, 3);
   });
 }
 
@@ -195,6 +218,7 @@ Deno.test("emailChannel() tries again where nothing answers", async () => {
     const channel = emailChannel({
       apiKey: API_KEY,
       from: "billing@example.com",
+      perSecond: 2,
       addressOf: known,
       now: Date.now,
     });

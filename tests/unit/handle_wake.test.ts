@@ -3,7 +3,15 @@ import { createDatabase } from "../../supabase/functions/_shared/database.ts";
 import { handleWake } from "../../supabase/functions/billing-worker/handle_wake.ts";
 import { invoiceEvent } from "../fixtures/event.ts";
 
-const NOTHING = { claimed: 0, sent: 0, failed: 0, dead: 0, undeliverable: 0 };
+const NOTHING = {
+  claimed: 0,
+  sent: 0,
+  failed: 0,
+  dead: 0,
+  undeliverable: 0,
+  limited: 0,
+  unsent: 0,
+};
 const MARK = "TEXT-OF-THE-DATABASE";
 
 const NOTIFICATION = {
@@ -15,6 +23,7 @@ const NOTIFICATION = {
   subscription_id: "sub_1",
   invoice_id: null,
   created_at: "2026-11-21T06:24:03.113987+00:00",
+  wait_ms: 0,
 };
 
 type Answers = Record<string, () => Response>;
@@ -41,15 +50,23 @@ async function wake(
       }),
       channel: {
         name: "webhook",
+        destination: "hooks.test",
         send: () => Promise.resolve({ result: "sent" }),
       },
       unmappedSubscriptions: "fail",
       toleranceSeconds: 300,
       log: (...line) => lines.push(line),
       now: Date.now,
+      sleep: () => Promise.resolve(),
     },
   );
   return { response, calls, lines };
+}
+
+/** One notification is due, and none after it. */
+function oneDue(): () => Response {
+  const due = [NOTIFICATION];
+  return () => Response.json(due.splice(0));
 }
 
 function refusal(code: string): () => Response {
@@ -59,16 +76,17 @@ function refusal(code: string): () => Response {
 Deno.test("handleWake() answers with counts", async () => {
   const { response, calls, lines } = await wake({
     answers: {
-      claim_notifications: () => Response.json([NOTIFICATION]),
+      claim_notifications: oneDue(),
       settle_notifications: () => Response.json(1),
     },
   });
   const notifications = { ...NOTHING, claimed: 1, sent: 1 };
   assertEquals(response.status, 200);
   assertEquals((await response.json()).notifications, notifications);
-  assertEquals(calls.slice(-2), [
+  assertEquals(calls.slice(-3), [
     "claim_notifications",
     "settle_notifications",
+    "claim_notifications",
   ]);
   assertEquals(lines, [[
     "info",
@@ -117,7 +135,7 @@ for (
 Deno.test("handleWake() answers 503 where the batch cannot be settled", async () => {
   const { response, lines } = await wake({
     answers: {
-      claim_notifications: () => Response.json([NOTIFICATION]),
+      claim_notifications: oneDue(),
       settle_notifications: refusal("08006"),
     },
   });
@@ -137,16 +155,17 @@ for (const failing of ["claim_failed_events", "apply_billing_events"]) {
             body: JSON.stringify(invoiceEvent()),
             body_encoding: "text",
           }]),
-        claim_notifications: () => Response.json([NOTIFICATION]),
+        claim_notifications: oneDue(),
         settle_notifications: () => Response.json(1),
         [failing]: refusal("PGRST202"),
       },
     });
     assertEquals(response.status, 500);
-    assertEquals(calls.slice(-3), [
+    assertEquals(calls.slice(-4), [
       failing,
       "claim_notifications",
       "settle_notifications",
+      "claim_notifications",
     ]);
     assertEquals(lines.map(([level, message]) => [level, message]), [
       ["error", "turn failed"],

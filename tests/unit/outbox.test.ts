@@ -1,15 +1,16 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { createDatabase } from "../../supabase/functions/_shared/database.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/errors.ts";
-import type { Attempt } from "../../supabase/functions/billing-worker/channels/channel.ts";
+import type { Channel } from "../../supabase/functions/billing-worker/channels/channel.ts";
 import {
   accountEmail,
+  type ClaimedNotification,
   claimNotifications,
-  type Notification,
+  type Result,
   settleNotifications,
 } from "../../supabase/functions/billing-worker/outbox.ts";
 
-const NOTIFICATION: Notification = {
+const NOTIFICATION: ClaimedNotification = {
   id: "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
   lease_id: "11ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
   provider: "a",
@@ -18,6 +19,13 @@ const NOTIFICATION: Notification = {
   subscription_id: "sub_1",
   invoice_id: null,
   created_at: "2026-11-21T06:24:03.113987+00:00",
+  wait_ms: 0,
+};
+
+const CHANNEL: Channel = {
+  name: "webhook",
+  destination: "hooks.test",
+  send: () => Promise.resolve({ result: "sent" }),
 };
 
 /** A database that answers so, and the calls that it got. */
@@ -43,12 +51,19 @@ function broken(): Response {
 }
 
 /** What is written of an attempt. */
-async function written(attempt: Attempt): Promise<unknown> {
+async function written(attempt: Result): Promise<unknown> {
   const { database, calls } = fakeDatabase(() => Response.json(1));
   const attempts = [{ notification: NOTIFICATION, attempt }];
-  assertEquals(await settleNotifications(database, attempts), 1);
+  assertEquals(
+    await settleNotifications(database, { attempts, destination: "tests" }),
+    1,
+  );
   assertEquals(calls.map(({ name }) => name), ["settle_notifications"]);
-  const { results } = calls[0]?.body as { results: Record<string, unknown>[] };
+  const { results, p_destination } = calls[0]?.body as {
+    results: Record<string, unknown>[];
+    p_destination: string;
+  };
+  assertEquals(p_destination, "tests");
   const [{ id, lease_id, ...rest } = {}, ...more] = results;
   assertEquals([id, lease_id, more], [
     NOTIFICATION.id,
@@ -60,13 +75,19 @@ async function written(attempt: Attempt): Promise<unknown> {
 
 Deno.test("claimNotifications() asks for a batch, leased for a minute", async () => {
   const { database, calls } = fakeDatabase(() => Response.json([NOTIFICATION]));
-  assertEquals(await claimNotifications(database, { limit: 7 }), [
-    NOTIFICATION,
+  const claim = (channel: Channel) =>
+    claimNotifications(database, { limit: 7, channel });
+  assertEquals(await claim(CHANNEL), [NOTIFICATION]);
+  assertEquals(await claim({ ...CHANNEL, perSecond: 3 }), [NOTIFICATION]);
+  const body = {
+    p_limit: 7,
+    p_lease_seconds: 60,
+    p_destination: "hooks.test",
+  };
+  assertEquals(calls, [
+    { name: "claim_notifications", body },
+    { name: "claim_notifications", body: { ...body, p_per_second: 3 } },
   ]);
-  assertEquals(calls, [{
-    name: "claim_notifications",
-    body: { p_limit: 7, p_lease_seconds: 60 },
-  }]);
 });
 
 Deno.test("settleNotifications() writes what became of each", async () => {
@@ -86,6 +107,15 @@ Deno.test("settleNotifications() writes what became of each", async () => {
   assertEquals(await written({ result: "dead", error: "gone" }), {
     result: "dead",
     error: "gone",
+    retry_after_seconds: null,
+  });
+  assertEquals(
+    await written({ result: "limited", error: "429", retryAfter: 7 }),
+    { result: "limited", error: "429", retry_after_seconds: 7 },
+  );
+  assertEquals(await written({ result: "unsent" }), {
+    result: "unsent",
+    error: null,
     retry_after_seconds: null,
   });
   assertEquals(await written({ result: "undeliverable", error: "nowhere" }), {
@@ -130,14 +160,17 @@ Deno.test("accountEmail() gives the address, or null", async () => {
 Deno.test("outbox functions fail with the database", async () => {
   const { database } = fakeDatabase(broken);
   await assertRejects(
-    () => claimNotifications(database, { limit: 1 }),
+    () => claimNotifications(database, { limit: 1, channel: CHANNEL }),
     DeliveryError,
   );
   await assertRejects(
     () =>
-      settleNotifications(database, [
-        { notification: NOTIFICATION, attempt: { result: "sent" } },
-      ]),
+      settleNotifications(database, {
+        attempts: [
+          { notification: NOTIFICATION, attempt: { result: "sent" } },
+        ],
+        destination: "tests",
+      }),
     DeliveryError,
   );
   await assertRejects(

@@ -11,6 +11,7 @@ import {
   type VerifiedDelivery,
   verifyDelivery,
 } from "../../supabase/functions/billing-webhook/verify_delivery.ts";
+import { invoiceEvent } from "../fixtures/event.ts";
 import { hmacHex } from "../support/sign.ts";
 
 const NOW = 1_793_700_000;
@@ -416,3 +417,24 @@ Deno.test("processEvent() files nothing while the receiver is overloaded, and kn
   assertEquals(calls, []);
   assertEquals(known.event_id, "evt_1");
 });
+
+for (
+  const [type, outcome, wakes] of [
+    ["invoice.payment_failed", "applied", 1],
+    // The delivery that applied it may have ended before it woke anybody.
+    ["invoice.payment_failed", "duplicate", 1],
+    ["customer.subscription.deleted", "applied", 0],
+    ["customer.subscription.deleted", "duplicate", 0],
+  ] as const
+) {
+  Deno.test(`processEvent() wakes the worker ${wakes} times for ${type} that is ${outcome}`, async () => {
+    const event = type === "invoice.payment_failed"
+      ? JSON.stringify(invoiceEvent({ created: NOW }))
+      : DELETION;
+    const { result, wakes: counted } = await process(event, {
+      apply_billing_events: applied({ outcome }),
+    });
+    await result;
+    assertEquals(counted, wakes);
+  });
+}

@@ -126,7 +126,7 @@ Deno.test("webhookChannel() gives up at 410", async () => {
   });
 });
 
-for (const code of [400, 401, 404, 408, 409, 429, 500, 503, 504]) {
+for (const code of [400, 401, 404, 408, 409, 428, 430, 500, 503, 504]) {
   Deno.test(`webhookChannel() takes ${code} for a failed attempt`, async () => {
     assertEquals((await attempt(status(code))).attempt, {
       result: "failed",
@@ -137,12 +137,36 @@ for (const code of [400, 401, 404, 408, 409, 429, 500, 503, 504]) {
 }
 
 Deno.test("webhookChannel() passes on what Retry-After asks for", async () => {
-  const answer = status(429, { "retry-after": "120" });
+  const answer = status(503, { "retry-after": "120" });
   assertEquals((await attempt(answer)).attempt, {
     result: "failed",
-    error: "the receiver answered 429",
+    error: "the receiver answered 503",
     retryAfter: 120,
   });
+});
+
+for (const [header, retryAfter] of [["120", 120], [null, undefined]] as const) {
+  Deno.test(`webhookChannel() takes 429 with Retry-After ${header} for a limit`, async () => {
+    const answer = status(
+      429,
+      header === null ? {} : { "retry-after": header },
+    );
+    assertEquals((await attempt(answer)).attempt, {
+      result: "limited",
+      error: "the receiver answered 429",
+      retryAfter,
+    });
+  });
+}
+
+Deno.test("webhookChannel() names the host alone as its destination", () => {
+  const url = "https://hooks.test:8443/URL-SECRET?token=URL-SECRET";
+  const { destination, perSecond } = webhookChannel(url, {
+    secret: SECRET,
+    fetch,
+    now: Date.now,
+  });
+  assertEquals([destination, perSecond], ["hooks.test:8443", undefined]);
 });
 
 Deno.test("webhookChannel() says that redirects are not followed", async () => {

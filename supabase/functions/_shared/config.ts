@@ -110,7 +110,12 @@ function required(env: Environment, name: string): string {
   return value;
 }
 
-function wholeNumber(
+/**
+ * Reads a whole number above 0, or gives the standard one if it is not set.
+ *
+ * @throws {Error} naming the variable and what it has to be.
+ */
+export function wholeNumber(
   env: Environment,
   name: string,
   standard: number,

@@ -78,6 +78,22 @@ export type Database = {
         };
         Relationships: [];
       };
+      "notification_pace": {
+        Row: {
+          "destination": string;
+          "next_send_at": string;
+        };
+        ComputedFields: never;
+        Insert: {
+          "destination": string;
+          "next_send_at": string;
+        };
+        Update: {
+          "destination"?: string;
+          "next_send_at"?: string;
+        };
+        Relationships: [];
+      };
       "notifications": {
         Row: {
           "account_id": string;
@@ -88,6 +104,7 @@ export type Database = {
           "invoice_id": string | null;
           "last_error": string | null;
           "lease_id": string | null;
+          "limited_since": string | null;
           "next_attempt_at": string;
           "provider": string;
           "sent_at": string | null;
@@ -104,6 +121,7 @@ export type Database = {
           "invoice_id"?: string | null;
           "last_error"?: string | null;
           "lease_id"?: string | null;
+          "limited_since"?: string | null;
           "next_attempt_at"?: string;
           "provider": string;
           "sent_at"?: string | null;
@@ -119,6 +137,7 @@ export type Database = {
           "invoice_id"?: string | null;
           "last_error"?: string | null;
           "lease_id"?: string | null;
+          "limited_since"?: string | null;
           "next_attempt_at"?: string;
           "provider"?: string;
           "sent_at"?: string | null;
@@ -160,12 +179,11 @@ export type Database = {
           "canceled_at": string | null;
           "changed_as_of": string | null;
           "changed_by_update": boolean;
-          "changed_from": NonNullable<Json>;
+          "changed_in_second": NonNullable<Json>;
           "current_period_end": string;
           "id": string;
           "plan_id": string;
           "provider": string;
-          "reported_status": string;
           "status": string;
         };
         ComputedFields: never;
@@ -176,12 +194,11 @@ export type Database = {
           "canceled_at"?: string | null;
           "changed_as_of"?: string | null;
           "changed_by_update"?: boolean;
-          "changed_from"?: NonNullable<Json>;
+          "changed_in_second"?: NonNullable<Json>;
           "current_period_end": string;
           "id": string;
           "plan_id": string;
           "provider": string;
-          "reported_status": string;
           "status": string;
         };
         Update: {
@@ -191,12 +208,11 @@ export type Database = {
           "canceled_at"?: string | null;
           "changed_as_of"?: string | null;
           "changed_by_update"?: boolean;
-          "changed_from"?: NonNullable<Json>;
+          "changed_in_second"?: NonNullable<Json>;
           "current_period_end"?: string;
           "id"?: string;
           "plan_id"?: string;
           "provider"?: string;
-          "reported_status"?: string;
           "status"?: string;
         };
         Relationships: [];
@@ -313,7 +329,12 @@ export type Database = {
         }[];
       };
       "claim_notifications": {
-        Args: { "p_lease_seconds": number; "p_limit": number };
+        Args: {
+          "p_destination": string;
+          "p_lease_seconds": number;
+          "p_limit": number;
+          "p_per_second"?: number;
+        };
         Returns: {
           "account_id": string;
           "attempt": number;
@@ -324,6 +345,7 @@ export type Database = {
           "lease_id": string;
           "provider": string;
           "subscription_id": string;
+          "wait_ms": number;
         }[];
       };
       "find_subscription": {
@@ -335,12 +357,11 @@ export type Database = {
           "canceled_at": string | null;
           "changed_as_of": string | null;
           "changed_by_update": boolean;
-          "changed_from": NonNullable<Json>;
+          "changed_in_second": NonNullable<Json>;
           "current_period_end": string;
           "id": string;
           "plan_id": string;
           "provider": string;
-          "reported_status": string;
           "status": string;
         };
         SetofOptions: {
@@ -350,10 +371,23 @@ export type Database = {
           isSetofReturn: false;
         };
       };
+      "forget_marks_ahead": {
+        Args: { "p_provider": string; "p_subscription_id": string };
+        Returns: boolean;
+      };
       "has_long_number": { Args: { "payload": Json }; Returns: boolean };
       "lock_failed_event": {
         Args: { "p_event_id": string; "p_provider": string; "p_retry": Json };
         Returns: boolean;
+      };
+      "merge_update": {
+        Args: {
+          "p_held": Json;
+          "p_previous": Json;
+          "p_second": Json;
+          "p_stated": Json;
+        };
+        Returns: Record<string, unknown>;
       };
       "notification_waits": {
         Args: Record<PropertyKey, never>;
@@ -417,7 +451,10 @@ export type Database = {
         Returns: string;
       };
       "settle_failed_events": { Args: { "results": Json }; Returns: number };
-      "settle_notifications": { Args: { "results": Json }; Returns: number };
+      "settle_notifications": {
+        Args: { "p_destination": string; "results": Json };
+        Returns: number;
+      };
       "unschedule_billing_worker": {
         Args: Record<PropertyKey, never>;
         Returns: string;

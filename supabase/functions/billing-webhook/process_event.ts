@@ -21,7 +21,7 @@ interface Options {
   /** How far ahead of now an event may be dated, in seconds. */
   readonly toleranceSeconds: number;
   readonly log: Log;
-  /** Called when an event has made something due; it does not wait. */
+  /** Called when an event may have made something due; it does not wait. */
   readonly wakeWorker: () => void;
   /** The clock, in milliseconds since the epoch. */
   readonly now: () => number;
@@ -66,7 +66,9 @@ export async function processEvent(
     if (parsed.handled) {
       const event = { ...parsed.event, provider };
       const outcome = await apply(event);
-      if (outcome === "applied" && event.type === "invoice.payment_failed") {
+      // A duplicate too: the delivery before it may have ended, answer lost,
+      // before it woke anybody.
+      if (outcome !== "stale" && event.type === "invoice.payment_failed") {
         wakeWorker();
       }
     } else {

@@ -1,13 +1,12 @@
 import type { Config } from "../_shared/config.ts";
+import { keepAlive } from "../_shared/keep_alive.ts";
 import type { Log } from "../_shared/log.ts";
 
-/** Supabase's runtime; not there elsewhere, where a process simply lives on. */
-declare const EdgeRuntime:
-  | { waitUntil(promise: Promise<unknown>): void }
-  | undefined;
-
-/** Longer than a turn of the worker: 10 s of sending, and its calls. */
-const TIME_LIMIT = 30_000;
+/**
+ * Longer than a turn of the worker: 20 s of retries, 60 s of notifications, and
+ * the batches under way when these are over. Shorter than an instance lives.
+ */
+const TIME_LIMIT = 130_000;
 
 /**
  * Makes the function that wakes the worker, so that what an event owes is
@@ -57,7 +56,6 @@ export function workerWaker(
   return function wakeWorker() {
     wanted = true;
     if (underWay) return;
-    const calls = callWhileWanted();
-    if (typeof EdgeRuntime !== "undefined") EdgeRuntime.waitUntil(calls);
+    keepAlive(callWhileWanted());
   };
 }

@@ -1,16 +1,36 @@
 import type { DatabaseClient } from "../_shared/database.ts";
 import type { Log } from "../_shared/log.ts";
-import type { Attempt, Channel } from "./channels/channel.ts";
-import { claimNotifications, settleNotifications } from "./outbox.ts";
+import type { Channel } from "./channels/channel.ts";
+import {
+  type ClaimedNotification,
+  claimNotifications,
+  type Result,
+  settleNotifications,
+} from "./outbox.ts";
 
 /** What became of the notifications of one turn. */
-export type NotificationCounts = Record<"claimed" | Attempt["result"], number>;
+export type NotificationCounts = Record<"claimed" | Result["result"], number>;
 
-/** All are sent at once, so one batch takes as long as its slowest. */
+/** Without a limit all are sent at once, so a batch takes as long as its slowest. */
 const BATCH_SIZE = 20;
 
-/** For a turn, in milliseconds; what is left by then waits for the next. */
-const TURN_TIME = 20_000;
+/** With a limit, what is booked is lost at a 429: so not much ahead. */
+const PACED_BATCH_SECONDS = 2;
+
+/** While one waits for answers and for the database, the other one sends. */
+const PACED_LANES = 2;
+
+/**
+ * For a turn, in milliseconds; what is left by then waits for the next. As long
+ * as the schedule's minute, so that one turn goes on where another ends.
+ */
+const TURN_TIME = 60_000;
+
+/**
+ * A turn may use 2 s of processor time on Supabase. An e-mail takes a little
+ * over 1 ms of it, a webhook 0.2 ms (docs/decisions.md).
+ */
+const TURN_LIMIT = 1_000;
 
 interface Options {
   readonly database: DatabaseClient;
@@ -18,60 +38,99 @@ interface Options {
   readonly log: Log;
   /** The clock, in milliseconds since the epoch. */
   readonly now: () => number;
+  /** Resolves after that many milliseconds. */
+  readonly sleep: (ms: number) => Promise<void>;
 }
+
+type Delivery = Omit<Options, "channel"> & { readonly channel: Channel };
 
 /**
  * Delivers due notifications, batch by batch: claim, send, settle. It goes on
- * while all is well and the turn's time is not over; a receiver that fails one
- * of a batch is spared the rest until the next turn. Without a channel it
- * claims nothing, and they stay pending.
+ * while there are any, some get through, and the turn's limits are not reached;
+ * a receiver that fails a whole batch is spared the rest until the next turn.
+ * Without a channel it claims nothing, and they stay pending.
  *
  * @throws {DeliveryError} Where the database fails.
  */
 export async function deliverNotifications(
-  { database, channel, log, now }: Options,
+  { channel, ...options }: Options,
 ): Promise<NotificationCounts> {
-  const counts = { claimed: 0, sent: 0, failed: 0, dead: 0, undeliverable: 0 };
+  const counts = {
+    claimed: 0,
+    sent: 0,
+    failed: 0,
+    dead: 0,
+    undeliverable: 0,
+    limited: 0,
+    unsent: 0,
+  };
   if (channel === undefined) return counts;
 
-  const end = now() + TURN_TIME;
-  do {
-    const attempts = await deliverBatch({ database, channel, log });
-    counts.claimed += attempts.length;
-    for (const { result } of attempts) counts[result]++;
-    if (attempts.length < BATCH_SIZE || attempts.some(isTrouble)) break;
-  } while (now() < end);
+  const end = options.now() + TURN_TIME;
+  const lanes = channel.perSecond === undefined ? 1 : PACED_LANES;
+  const done = await Promise.allSettled(
+    Array.from({ length: lanes }, async () => {
+      let results: readonly Result[];
+      do {
+        results = await deliverBatch({ ...options, channel });
+        counts.claimed += results.length;
+        for (const { result } of results) counts[result]++;
+      } while (
+        isWorthwhile(results) && options.now() < end &&
+        counts.claimed < TURN_LIMIT
+      );
+    }),
+  );
+  const fault = done.find((lane) => lane.status === "rejected");
+  if (fault !== undefined) throw fault.reason;
   return counts;
 }
 
-/** Whether it says that the next ones would not get through either. */
-function isTrouble({ result }: Attempt): boolean {
-  return result === "failed" || result === "dead";
+/** Whether another batch may find something, and get it through. */
+function isWorthwhile(results: readonly Result[]): boolean {
+  return results.some(({ result }) => result !== "failed" && result !== "dead");
 }
 
 async function deliverBatch(
-  { database, channel, log }: Omit<Options, "channel" | "now"> & {
-    channel: Channel;
-  },
-): Promise<readonly Attempt[]> {
+  { database, channel, log, sleep }: Delivery,
+): Promise<readonly Result[]> {
+  const { destination, perSecond } = channel;
   const notifications = await claimNotifications(database, {
-    limit: BATCH_SIZE,
+    limit: perSecond === undefined
+      ? BATCH_SIZE
+      : perSecond * PACED_BATCH_SECONDS,
+    channel,
   });
+  let isLimited = false;
   const attempts = await Promise.all(
-    notifications.map(async (notification) => ({
-      notification,
-      attempt: await channel.send(notification),
-    })),
+    notifications.map(async (notification) => {
+      if (notification.wait_ms > 0) await sleep(notification.wait_ms);
+      const attempt: Result = isLimited
+        ? { result: "unsent" }
+        : await channel.send(notification);
+      if (attempt.result === "limited") isLimited = true;
+      logFailure(log, { notification, attempt });
+      return { notification, attempt };
+    }),
   );
-  for (const { notification, attempt } of attempts) {
-    if (attempt.result === "sent") continue;
-    log("warn", "notification not delivered", {
-      notification_id: notification.id,
-      event_id: notification.event_id,
-      result: attempt.result,
-      error: attempt.error,
-    });
+  if (attempts.length > 0) {
+    await settleNotifications(database, { attempts, destination });
   }
-  if (attempts.length > 0) await settleNotifications(database, attempts);
   return attempts.map(({ attempt }) => attempt);
+}
+
+function logFailure(
+  log: Log,
+  { notification, attempt }: {
+    notification: ClaimedNotification;
+    attempt: Result;
+  },
+): void {
+  if (!("error" in attempt)) return;
+  log("warn", "notification not delivered", {
+    notification_id: notification.id,
+    event_id: notification.event_id,
+    result: attempt.result,
+    error: attempt.error,
+  });
 }

@@ -18,6 +18,8 @@ export interface Worker {
   readonly log: Log;
   /** The clock, in milliseconds since the epoch. */
   readonly now: () => number;
+  /** Resolves after that many milliseconds. */
+  readonly sleep: (ms: number) => Promise<void>;
 }
 
 /**

@@ -10,6 +10,7 @@ import { withSupabase } from "@supabase/server";
 import "@supabase/supabase-js";
 import { readConfig, readKeyMap } from "../_shared/config.ts";
 import { createDatabase } from "../_shared/database.ts";
+import { keepAlive } from "../_shared/keep_alive.ts";
 import { logJson } from "../_shared/log.ts";
 import { chooseChannel } from "./channels/choose_channel.ts";
 import { handleWake, type Worker } from "./handle_wake.ts";
@@ -30,6 +31,7 @@ const worker: Worker = {
   toleranceSeconds: config.toleranceSeconds,
   log: logJson,
   now: Date.now,
+  sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
 };
 
 export default {
@@ -47,5 +49,10 @@ export default {
         legacy: "SUPABASE_ANON_KEY",
       }),
     },
-  }, (request) => handleWake(request, worker)),
+  }, (request) => {
+    // The schedule does not wait as long as a turn takes.
+    const turn = handleWake(request, worker);
+    keepAlive(turn);
+    return turn;
+  }),
 };

@@ -1,8 +1,8 @@
 import { callDatabase, type DatabaseClient } from "../_shared/database.ts";
 import { databaseError } from "../_shared/database_errors.ts";
-import type { Attempt } from "./channels/channel.ts";
+import type { Attempt, Channel } from "./channels/channel.ts";
 
-/** A claimed notification. */
+/** What a channel sends. */
 export interface Notification {
   readonly id: string;
   readonly lease_id: string;
@@ -15,9 +15,24 @@ export interface Notification {
   readonly created_at: string;
 }
 
+/** A claimed notification, and how long to wait before it is sent. */
+export interface ClaimedNotification extends Notification {
+  readonly wait_ms: number;
+}
+
+/**
+ * What became of a claimed notification: an attempt, or none, because the
+ * receiver stopped the ones before it.
+ */
+export type Result = Attempt | { readonly result: "unsent" };
+
 const TIME_LIMIT = 5_000;
 
-/** An attempt takes 10 s at most; the rest is for two slow calls around it. */
+/**
+ * From the time at which a notification is to be sent. An attempt takes 10 s at
+ * most, and is settled after the last of its batch, 2 s later; the rest is for
+ * two slow calls around it.
+ */
 const LEASE_SECONDS = 60;
 
 /** Of an error that is kept, in UTF-16 units: enough to tell what it was. */
@@ -25,25 +40,32 @@ const ERROR_LENGTH = 1_000;
 
 /**
  * Claims due notifications, oldest first. Nobody else gets them for a minute.
+ * There are none while the channel's destination wants none.
  *
  * @throws {DeliveryError} Where the database fails.
  */
 export async function claimNotifications(
   database: DatabaseClient,
-  { limit }: { limit: number },
-): Promise<readonly Notification[]> {
+  { limit, channel: { destination, perSecond } }: {
+    limit: number;
+    channel: Channel;
+  },
+): Promise<readonly ClaimedNotification[]> {
   return await callDatabase(
     (signal) =>
       database.rpc("claim_notifications", {
         p_limit: limit,
         p_lease_seconds: LEASE_SECONDS,
+        p_destination: destination,
+        ...(perSecond !== undefined && { p_per_second: perSecond }),
       }).abortSignal(signal),
     { timeLimit: TIME_LIMIT },
   );
 }
 
 /**
- * Settles claimed notifications by what became of them.
+ * Settles claimed notifications by what became of them. One that was limited
+ * stops all that go to the destination, until it takes some again.
  *
  * @returns how many were still the caller's to settle.
  * @throws {DeliveryError} Where the database fails; they are due again when
@@ -51,7 +73,10 @@ export async function claimNotifications(
  */
 export async function settleNotifications(
   database: DatabaseClient,
-  attempts: readonly { notification: Notification; attempt: Attempt }[],
+  { attempts, destination }: {
+    attempts: readonly { notification: Notification; attempt: Result }[];
+    destination: string;
+  },
 ): Promise<number> {
   const results = attempts.map((
     { notification: { id, lease_id }, attempt },
@@ -66,7 +91,10 @@ export async function settleNotifications(
   }));
   return await callDatabase(
     (signal) =>
-      database.rpc("settle_notifications", { results }).abortSignal(signal),
+      database.rpc("settle_notifications", {
+        results,
+        p_destination: destination,
+      }).abortSignal(signal),
     { timeLimit: TIME_LIMIT },
   );
 }

@@ -11,6 +11,13 @@ export type Attempt =
     readonly retryAfter?: number | undefined;
   }
   | {
+    /** 429: it was not looked at, so it is no attempt. Nothing is sent until then. */
+    readonly result: "limited";
+    readonly error: string;
+    /** What the receiver asks for, in seconds. */
+    readonly retryAfter?: number | undefined;
+  }
+  | {
     /** It is not tried again: given up, or there is nowhere to send it. */
     readonly result: "dead" | "undeliverable";
     readonly error: string;
@@ -19,6 +26,10 @@ export type Attempt =
 /** A way to reach an account. */
 export interface Channel {
   readonly name: "webhook" | "email";
+  /** Whose limit of requests holds, for all workers together. Not secret. */
+  readonly destination: string;
+  /** How many requests a second it may make; any number if undefined. */
+  readonly perSecond?: number;
   /** Makes one attempt, within the time limit. It does not throw. */
   send(notification: Notification): Promise<Attempt>;
 }

@@ -1,4 +1,4 @@
-import type { Environment } from "../../_shared/config.ts";
+import { type Environment, wholeNumber } from "../../_shared/config.ts";
 import type { Log } from "../../_shared/log.ts";
 import type { Channel } from "./channel.ts";
 import { type AddressOf, emailChannel } from "./email_channel.ts";
@@ -7,6 +7,9 @@ import { webhookChannel } from "./webhook_channel.ts";
 /** Of at least 12 bytes; the padding may be left out, as some tools do. */
 const SECRET =
   /^whsec_(?:[A-Za-z0-9+/]{4}){4,}(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
+
+/** Resend's limit for a team that has not asked for more. */
+const EMAIL_REQUESTS_PER_SECOND = 2;
 
 /**
  * The channel that the environment configures: `NOTIFICATION_URL` before
@@ -42,7 +45,12 @@ export function chooseChannel(
   }
   if (apiKey) {
     const from = required(env, "NOTIFICATION_FROM");
-    return emailChannel({ apiKey, from, addressOf, now });
+    const perSecond = wholeNumber(
+      env,
+      "EMAIL_REQUESTS_PER_SECOND",
+      EMAIL_REQUESTS_PER_SECOND,
+    );
+    return emailChannel({ apiKey, from, perSecond, addressOf, now });
   }
   log(
     "warn",

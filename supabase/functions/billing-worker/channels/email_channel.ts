@@ -10,11 +10,14 @@ export type AddressOf = (accountId: string) => Promise<string | null>;
  * idempotency key, so that a repeated attempt sends no second mail.
  *
  * @param options.from The sender, such as `Billing <billing@example.com>`.
+ * @param options.perSecond How many requests Resend takes from the team.
+ * @see https://resend.com/docs/api-reference/rate-limit
  */
 export function emailChannel(
-  { apiKey, from, addressOf, now }: {
+  { apiKey, from, perSecond, addressOf, now }: {
     apiKey: string;
     from: string;
+    perSecond: number;
     addressOf: AddressOf;
     now: () => number;
   },
@@ -40,7 +43,7 @@ export function emailChannel(
       );
       // Both are null where a proxy on the way answers 502 with `null`.
       return data ? { result: "sent" } : {
-        result: "failed",
+        result: error?.statusCode === 429 ? "limited" : "failed",
         error: `Resend: ${error?.name ?? "unknown"}: ${
           error?.message ?? "no reason given"
         }`,
@@ -51,7 +54,7 @@ export function emailChannel(
     }
   }
 
-  return { name: "email", send };
+  return { name: "email", destination: "resend", perSecond, send };
 }
 
 function text({ subscription_id, invoice_id }: Notification) {

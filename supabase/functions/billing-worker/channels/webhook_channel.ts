@@ -54,7 +54,8 @@ export function webhookChannel(
     }
   }
 
-  return { name: "webhook", send };
+  // The host alone: the rest of the URL may hold a secret.
+  return { name: "webhook", destination: new URL(url).host, send };
 }
 
 function message(
@@ -74,7 +75,10 @@ function message(
   };
 }
 
-/** 410 means that the receiver wants no more; anything else may pass. */
+/**
+ * 410 means that the receiver wants no more, 429 that it wants them later;
+ * anything else may pass.
+ */
 function judge({ ok, status, headers }: Response, now: number): Attempt {
   if (ok) return { result: "sent" };
   if (status === 410) {
@@ -82,7 +86,7 @@ function judge({ ok, status, headers }: Response, now: number): Attempt {
   }
   const redirected = status >= 300 && status < 400;
   return {
-    result: "failed",
+    result: status === 429 ? "limited" : "failed",
     error: `the receiver answered ${status}` +
       (redirected ? ", and redirects are not followed" : ""),
     retryAfter: retryAfterSeconds(headers.get("retry-after"), now),

@@ -1,0 +1,55 @@
+/**
+ * E-mails at the mail API's limit, in virtual time: the real database, channel
+ * and package, and a stand-in for the API that refuses what is too much. The
+ * catalogue's row 71 is the same with 2,000 of them.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { deliverPaced } from "../support/paced_delivery.ts";
+import { connect } from "../support/tables.ts";
+
+const MINUTE = 60_000;
+
+const sql = connect();
+Deno.test.afterAll(() => sql.end());
+
+Deno.test("three workers at once keep to one limit", async () => {
+  const { took, rows, requests, turns } = await deliverPaced(sql, {
+    count: 200,
+    allowed: 2,
+    workers: 3,
+  });
+  assertEquals(rows, { "sent 1": 200 });
+  // Each at a pace of its own, they would be refused more often than not.
+  const refused = requests.filter(({ status }) => status === 429);
+  assert(refused.length < 20, `${refused.length} refused`);
+  assert(turns.filter(({ sent }) => sent > 0).length > 2);
+  assert(took < 1.4 * 100_000, `${took} ms`);
+});
+
+Deno.test("a mail API that answers slowly is sent no fewer", async () => {
+  const { took, rows } = await deliverPaced(sql, {
+    count: 200,
+    allowed: 2,
+    latency: 1_500,
+    databaseLatency: 100,
+  });
+  assertEquals(rows, { "sent 1": 200 });
+  // One batch after the other, it would take 165 s.
+  assert(took < 1.4 * 100_000, `${took} ms`);
+});
+
+Deno.test("a limit that others use up as well costs time, and no attempts", async () => {
+  const { took, rows, requests } = await deliverPaced(sql, {
+    count: 60,
+    allowed: 1,
+    configured: 10,
+  });
+  assertEquals(rows, { "sent 1": 60 });
+  const refused = requests.filter(({ status }) => status === 429);
+  assert(refused.length > 0);
+  // What is under way when the first is refused, and no more.
+  assert(refused.length < 4 * 60, `${refused.length} refused`);
+  assert(took < 5 * MINUTE, `${took} ms`);
+});

@@ -1,0 +1,117 @@
+import type { Environment } from "../../scripts/stack/environment.ts";
+
+/** The key of the tests, easy to find where it must not be. */
+export const MAIL_API_KEY = "re_key_of_the_tests";
+
+/** A request as the API got it. */
+export interface MailRequest {
+  /** In milliseconds, by the API's clock. */
+  readonly at: number;
+  readonly status: number;
+  readonly key: string;
+  readonly to: string;
+}
+
+/** Stands for Resend's API, its limit and its idempotency keys included. */
+export interface MailApi extends AsyncDisposable {
+  readonly url: string;
+  /** What makes a worker send here. */
+  readonly env: Environment;
+  readonly requests: readonly MailRequest[];
+  /** Mails by idempotency key: what somebody would have found in their inbox. */
+  readonly mails: ReadonlyMap<string, string>;
+}
+
+const WINDOW_MS = 1_000;
+
+/**
+ * Listens on a free port of 127.0.0.1. More requests than the limit within any
+ * second get 429, with the headers that Resend documents, and count as well.
+ *
+ * @param options.perSecond The limit.
+ * @param options.latency How long an answer takes, in milliseconds.
+ * @see https://resend.com/docs/api-reference/rate-limit
+ */
+export function startMailApi(
+  { perSecond, latency = 0, now, sleep }: {
+    perSecond: number;
+    latency?: number;
+    now: () => number;
+    sleep: (ms: number) => Promise<void>;
+  },
+): MailApi {
+  const requests: MailRequest[] = [];
+  const mails = new Map<string, string>();
+
+  function limit(at: number) {
+    const recent = requests.filter((request) => request.at > at - WINDOW_MS);
+    const oldest = recent[0]?.at ?? at;
+    const reset = String(Math.ceil((oldest + WINDOW_MS - at) / 1000));
+    const isExceeded = recent.length >= perSecond;
+    return {
+      isExceeded,
+      headers: {
+        "ratelimit-limit": String(perSecond),
+        "ratelimit-remaining": String(
+          Math.max(0, perSecond - recent.length - 1),
+        ),
+        "ratelimit-reset": reset,
+        ...(isExceeded && { "retry-after": reset }),
+      },
+    };
+  }
+
+  function judge(key: string, { to, at }: { to: string; at: number }) {
+    const { isExceeded, headers } = limit(at);
+    if (isExceeded) {
+      return refusal(429, "rate_limit_exceeded", headers);
+    }
+    if (mails.has(key) && mails.get(key) !== to) {
+      return refusal(409, "invalid_idempotent_request", headers);
+    }
+    mails.set(key, to);
+    return Response.json({ id: `mail_${key}` }, { headers });
+  }
+
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+    async (request) => {
+      const { to } = await request.json();
+      const key = request.headers.get("idempotency-key") ?? "";
+      const isKnown =
+        request.headers.get("authorization") === `Bearer ${MAIL_API_KEY}`;
+      const at = now();
+      const answer = !isKnown
+        ? refusal(403, "invalid_api_key")
+        : key === ""
+        ? refusal(400, "invalid_idempotency_key")
+        : judge(key, { to, at });
+      requests.push({ at, status: answer.status, key, to });
+      if (latency > 0) await sleep(latency);
+      return answer;
+    },
+  );
+  const url = `http://127.0.0.1:${server.addr.port}`;
+  return {
+    url,
+    env: {
+      RESEND_API_KEY: MAIL_API_KEY,
+      NOTIFICATION_FROM: "Billing <billing@example.com>",
+      RESEND_BASE_URL: url,
+    },
+    requests,
+    mails,
+    [Symbol.asyncDispose]: () => server.shutdown(),
+  };
+}
+
+function refusal(
+  statusCode: number,
+  name: string,
+  headers: Record<string, string> = {},
+): Response {
+  return Response.json({ statusCode, name, message: `This is ${name}` }, {
+    status: statusCode,
+    headers,
+  });
+}

@@ -1,0 +1,193 @@
+import type postgres from "postgres";
+import { localKeys } from "../../scripts/stack/keys.ts";
+import { createDatabase } from "../../supabase/functions/_shared/database.ts";
+import { emailChannel } from "../../supabase/functions/billing-worker/channels/email_channel.ts";
+import {
+  deliverNotifications,
+  type NotificationCounts,
+} from "../../supabase/functions/billing-worker/deliver_notifications.ts";
+import { MAIL_API_KEY, type MailApi, startMailApi } from "./mail_api.ts";
+import { setting } from "./test_environment.ts";
+import { type VirtualClock, virtualClock } from "./virtual_clock.ts";
+import { oweNotifications } from "./worker.ts";
+
+/** What became of the mails that were due. */
+export interface PacedDelivery {
+  /** Until the last was accepted, in virtual milliseconds. */
+  readonly took: number;
+  readonly turns: readonly NotificationCounts[];
+  readonly requests: MailApi["requests"];
+  readonly mails: MailApi["mails"];
+  /** How many rows there are of each status and number of attempts. */
+  readonly rows: Record<string, number>;
+}
+
+interface Options {
+  readonly count: number;
+  /** What the mail API takes, and what the worker believes that it takes. */
+  readonly allowed: number;
+  readonly configured?: number;
+  /** How long the mail API takes to answer, and the database, in milliseconds. */
+  readonly latency?: number;
+  readonly databaseLatency?: number;
+  /** How many workers are woken at once. */
+  readonly workers?: number;
+}
+
+/** As pg_cron does. */
+const WAKES_EVERY = 60_000;
+
+/**
+ * Has the worker deliver e-mails that are all due at once, woken every minute
+ * of a virtual clock, through the real database, channel and package, to a mail
+ * API with a limit. It ends when nothing is pending, or after three hours.
+ */
+export async function deliverPaced(
+  sql: postgres.Sql,
+  {
+    count,
+    allowed,
+    configured = allowed,
+    latency = 300,
+    databaseLatency = 50,
+    workers = 1,
+  }: Options,
+): Promise<PacedDelivery> {
+  const clock = virtualClock();
+  const events = await oweNotifications(sql, { count });
+  await using api = startMailApi({
+    perSecond: allowed,
+    latency,
+    now: clock.now,
+    sleep: (ms) => clock.pause(() => clock.sleep(ms)),
+  });
+  using _baseUrl = setBaseUrl(api.url);
+  const wake = await worker(clock, {
+    configured,
+    databaseLatency,
+    age: databaseAger(sql, { clock, events }),
+  });
+
+  const turns: NotificationCounts[] = [];
+  const underWay: Promise<unknown>[] = [];
+  await clock.run((async () => {
+    for (let minute = 0; minute < 180; minute++) {
+      for (let worker = 0; worker < workers; worker++) {
+        underWay.push(wake().then((counts) => turns.push(counts)));
+      }
+      await clock.sleep(WAKES_EVERY);
+      if (await clock.during(() => isDone(sql, events))) break;
+    }
+    await Promise.all(underWay);
+  })());
+
+  const counted = await sql<{ status: string; count: number }[]>`
+    select concat_ws(' ', status, attempts) as status, count(*)::int
+    from public.notifications where event_id = any (${events}) group by 1`;
+  const accepted = api.requests.filter(({ status }) => status === 200);
+  return {
+    took: accepted.at(-1)?.at ?? Infinity,
+    turns,
+    requests: api.requests,
+    mails: api.mails,
+    rows: Object.fromEntries(counted.map((row) => [row.status, row.count])),
+  };
+}
+
+async function isDone(
+  sql: postgres.Sql,
+  events: readonly string[],
+): Promise<boolean> {
+  const pending = await sql`
+    select from public.notifications
+    where event_id = any (${events as string[]}) and status = 'pending' limit 1`;
+  return pending.length === 0;
+}
+
+/** A turn of the worker, by the clock. */
+async function worker(
+  clock: VirtualClock,
+  { configured, databaseLatency, age }: {
+    configured: number;
+    databaseLatency: number;
+    age: () => Promise<void>;
+  },
+) {
+  const database = createDatabase({
+    supabaseUrl: setting("TEST_API_URL"),
+    secretKey: (await localKeys()).secret,
+  }, {
+    fetch: async (input, init) => {
+      await clock.sleep(databaseLatency);
+      // Virtual time runs faster than a signal's.
+      const { signal: _, ...rest } = init ?? {};
+      const begun = performance.now();
+      const answer = await clock.during(async () => {
+        await age();
+        const response = await fetch(input, rest);
+        const { status, headers } = response;
+        return new Response(await response.text(), { status, headers });
+      });
+      // The database's clock went on meanwhile, so the virtual one has to.
+      await clock.sleep(performance.now() - begun);
+      return answer;
+    },
+  });
+  const channel = emailChannel({
+    apiKey: MAIL_API_KEY,
+    from: "Billing <billing@example.com>",
+    perSecond: configured,
+    addressOf: (account) => Promise.resolve(`${account}@example.com`),
+    now: clock.now,
+  });
+  return () =>
+    deliverNotifications({
+      database,
+      channel: {
+        ...channel,
+        send: (notification) => clock.during(() => channel.send(notification)),
+      },
+      log: () => {},
+      now: clock.now,
+      sleep: clock.sleep,
+    });
+}
+
+/**
+ * Takes what has passed of the virtual time off all waits, less what has passed
+ * by the database's own clock.
+ */
+function databaseAger(
+  sql: postgres.Sql,
+  { clock, events }: { clock: VirtualClock; events: string[] },
+): () => Promise<void> {
+  const lead = () => clock.now() - performance.now();
+  let applied = lead();
+  return async () => {
+    const passed = `${lead() - applied} milliseconds`;
+    applied = lead();
+    await sql.begin(async (tx) => {
+      await tx`
+        update public.notification_pace
+        set next_send_at = next_send_at - ${passed}::interval
+        where destination = 'resend'`;
+      await tx`
+        update public.notifications
+        set next_attempt_at = next_attempt_at - ${passed}::interval
+        where status = 'pending' and next_attempt_at > now()
+          and next_attempt_at < 'infinity' and event_id = any (${events})`;
+    });
+  };
+}
+
+/** Where the package itself looks for it. */
+function setBaseUrl(url: string): Disposable {
+  const before = Deno.env.get("RESEND_BASE_URL");
+  Deno.env.set("RESEND_BASE_URL", url);
+  return {
+    [Symbol.dispose]: () => {
+      if (before === undefined) Deno.env.delete("RESEND_BASE_URL");
+      else Deno.env.set("RESEND_BASE_URL", before);
+    },
+  };
+}

@@ -1,0 +1,77 @@
+import { setImmediate } from "node:timers";
+
+/** A clock that stands still while work is under way. */
+export interface VirtualClock {
+  /** In milliseconds since it began. */
+  now(): number;
+  /** Resolves when the clock has come that far. */
+  sleep(ms: number): Promise<void>;
+  /** Real work, such as a request: the clock waits for it. */
+  during<T>(work: () => Promise<T>): Promise<T>;
+  /** The same for work that sleeps in between: the clock goes on meanwhile. */
+  pause<T>(rest: () => Promise<T>): Promise<T>;
+  /** Lets time pass until the work is done. */
+  run<T>(work: Promise<T>): Promise<T>;
+}
+
+/** A round of the event loop may begin work that the next one ends. */
+const QUIET_ROUNDS = 3;
+
+/**
+ * Makes a clock that goes on to the next time for which somebody sleeps, once
+ * nothing else is under way.
+ */
+export function virtualClock(): VirtualClock {
+  const sleepers: { at: number; wake: () => void }[] = [];
+  let time = 0;
+  let underWay = 0;
+
+  async function during<T>(work: () => Promise<T>): Promise<T> {
+    underWay++;
+    try {
+      return await work();
+    } finally {
+      underWay--;
+    }
+  }
+
+  async function pause<T>(rest: () => Promise<T>): Promise<T> {
+    underWay--;
+    try {
+      return await rest();
+    } finally {
+      underWay++;
+    }
+  }
+
+  async function settle(): Promise<void> {
+    for (let quiet = 0; quiet < QUIET_ROUNDS; quiet++) {
+      await new Promise((resolve) => setImmediate(resolve));
+      if (underWay > 0) quiet = -1;
+    }
+  }
+
+  async function run<T>(work: Promise<T>): Promise<T> {
+    let isDone = false;
+    const mark = () => void (isDone = true);
+    work.then(mark, mark);
+    for (;;) {
+      await settle();
+      if (isDone) return await work;
+      sleepers.sort((a, b) => a.at - b.at);
+      const next = sleepers.shift();
+      if (next === undefined) throw new Error("Nobody sleeps, nothing ends");
+      time = next.at;
+      next.wake();
+    }
+  }
+
+  return {
+    now: () => time,
+    sleep: (ms) =>
+      new Promise((wake) => sleepers.push({ at: time + ms, wake })),
+    during,
+    pause,
+    run,
+  };
+}
