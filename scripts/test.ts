@@ -130,9 +130,6 @@ async function testOnStack(
   await using opened = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
   opened.defer(() => Deno.remove(dataDir, { recursive: true }));
-  // Goes with it, whatever tests that are interrupted leave there.
-  const temporary = `${dataDir}/tmp`;
-  await Deno.mkdir(temporary);
   const stack = opened.use(
     await startStack({
       dataDir,
@@ -142,6 +139,9 @@ async function testOnStack(
       onProgress: (text) => console.log(`stack: ${text}`),
     }),
   );
+  // Goes with it, whatever tests that are interrupted leave there.
+  const temporary = `${dataDir}/tmp`;
+  await Deno.mkdir(temporary);
   const legacy = await stack.createDatabase("legacy_default_privileges", {
     sqlBefore: LEGACY_DEFAULT_PRIVILEGES_SQL,
   });

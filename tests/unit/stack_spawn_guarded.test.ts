@@ -10,8 +10,8 @@ import { leftOf, processTree } from "../support/process_tree.ts";
 
 const MODULE = import.meta.resolve("../../scripts/stack/spawn_guarded.ts");
 
-/** A shell, the sleeper that it waits for, and `then`. */
-function starterOf({ then, run = ["eval"] }: { then: string; run?: string[] }) {
+/** A process that starts a shell, which waits for a sleeper, and then goes on. */
+function starterOf({ then }: { then: string }) {
   const script = `
     import { spawnGuarded } from ${JSON.stringify(MODULE)};
     spawnGuarded({
@@ -22,7 +22,7 @@ function starterOf({ then, run = ["eval"] }: { then: string; run?: string[] }) {
     });
     ${then}`;
   return createCommand(Deno.execPath(), {
-    args: [...run, script],
+    args: ["eval", script],
     stdin: "piped",
     stdout: "null",
     stderr: "null",
@@ -63,6 +63,32 @@ for (const then of ["Deno.exit(3);", "throw new Error('unexpected');"]) {
     assertEquals(await leftOf(tree), []);
   });
 }
+
+Deno.test("spawnGuarded() starts nothing when the starter is killed before the guard is there", async () => {
+  const script = `
+    import { spawnGuarded } from ${JSON.stringify(MODULE)};
+    const Command = Deno.Command;
+    let commands = 0;
+    Deno.Command = class extends Command {
+      constructor(...given) {
+        if (++commands === 2) Deno.kill(Deno.pid, "SIGKILL");
+        super(...given);
+      }
+    };
+    spawnGuarded({
+      command: "echo",
+      args: ["started"],
+      stopSignal: "SIGTERM",
+      options: {},
+    });`;
+  const starter = new Deno.Command(Deno.execPath(), {
+    args: ["eval", script],
+    stdout: "piped",
+  }).spawn();
+  // Whatever it started holds the same pipe.
+  assertEquals(await new Response(starter.stdout).text(), "");
+  assertEquals((await starter.status).signal, "SIGKILL");
+});
 
 Deno.test("spawnGuarded() tells how the program ended, and its guard ends with it", async () => {
   for (
