@@ -1,9 +1,16 @@
-import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
+import {
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import importMap from "../../import_map.json" with { type: "json" };
 import { compareVersions, pinnedVersion } from "../../scripts/check_cli.ts";
 
 Deno.test("pinnedVersion() finds the CLI in an import map", () => {
-  const others = { "@supabase/supabase-js": "npm:@supabase/supabase-js@2.119.0" };
+  const others = {
+    "@supabase/supabase-js": "npm:@supabase/supabase-js@2.119.0",
+  };
   assertEquals(
     pinnedVersion({ ...others, supabase: "npm:supabase@2.117.0" }),
     "2.117.0",
