@@ -101,6 +101,8 @@ function faultOf(
   switch (verdict) {
     case "unreadable":
     case "invalid":
+      // An event that was applied is acknowledged in any shape.
+      if (status === 200 && isApplied) return undefined;
       if (status !== (verdict === "invalid" ? 422 : 400)) return "status";
       if (String(row?.error).includes(VALUE_MARK)) return "repeats a value";
       // Nothing is filed against an event that was applied, whatever body

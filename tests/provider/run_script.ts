@@ -28,7 +28,7 @@ export function startScript(
   const script = new URL(`../../scripts/${name}.ts`, import.meta.url).href;
   const { child, ended } = spawnGuarded({
     command: Deno.execPath(),
-    args: ["run", "-A", "--no-check", script, ...args],
+    args: ["run", "-A", "--frozen", "--no-check", script, ...args],
     stopSignal: "SIGTERM",
     options: {
       stdout: "piped",

@@ -67,7 +67,7 @@ for (const then of ["Deno.exit(3);", "throw new Error('unexpected');"]) {
 Deno.test("spawnGuarded() starts nothing when the starter is killed before the guard is there", async () => {
   const script = `
     import { spawnGuarded } from ${JSON.stringify(MODULE)};
-    const Command = Deno.Command;
+    const { Command } = Deno;
     let commands = 0;
     Deno.Command = class extends Command {
       constructor(...given) {
@@ -81,7 +81,7 @@ Deno.test("spawnGuarded() starts nothing when the starter is killed before the g
       stopSignal: "SIGTERM",
       options: {},
     });`;
-  const starter = new Deno.Command(Deno.execPath(), {
+  const starter = createCommand(Deno.execPath(), {
     args: ["eval", script],
     stdout: "piped",
   }).spawn();
