@@ -3,7 +3,7 @@
  * delivered again, nor a worker that has claimed the old body takes its place.
  */
 begin;
-select plan(23);
+select plan(25);
 
 create function pg_temp.event(p_event_id text, p_fields jsonb default '{}')
 returns jsonb
@@ -122,6 +122,13 @@ select is(
   pg_temp.apply(pg_temp.event('tap_4', (select retry from claimed))), 'failed BW004',
   'repaired once more, its row ends that claim as well'
 );
+select is(
+  public.settle_failed_events(jsonb_build_array(
+    (select retry -> 'retry' from claimed) || '{"provider": "a", "outcome": "duplicate"}'
+  )),
+  0, 'whose outcome settles nothing'
+);
+select is(pg_temp.ledger('sha256:1'), 0, 'and takes no place in the ledger');
 truncate claimed;
 insert into claimed select pg_temp.claim();
 select is(
