@@ -218,7 +218,10 @@ Deno.test("the account in the token reads its subscription", async () => {
   const seen = async (claims: Record<string, unknown>) =>
     (await seenBy(appOf({ sub, ...claims }))).ids;
   assertEquals(await seen({ app_metadata: own }), [subscription]);
-  assertEquals(await seen({ app_metadata: { account_id: uniqueId("acc") } }), []);
+  assertEquals(
+    await seen({ app_metadata: { account_id: uniqueId("acc") } }),
+    [],
+  );
   // Which users write themselves.
   assertEquals(await seen({ user_metadata: own }), []);
   assertEquals(await seen({ account_id: account }), []);
