@@ -28,7 +28,8 @@ export function startScript(
   const script = new URL(`../../scripts/${name}.ts`, import.meta.url).href;
   const { child, ended } = spawnGuarded({
     command: Deno.execPath(),
-    args: ["run", "-A", "--frozen", "--no-check", script, ...args],
+    // Quiet: Deno's own lines about downloads are not the command's.
+    args: ["run", "--quiet", "-A", "--no-check", script, ...args],
     stopSignal: "SIGTERM",
     options: {
       stdout: "piped",
