@@ -45,11 +45,8 @@ const otherSql = postgres(other.url, { max: 1, onnotice() {} });
 Deno.test.beforeEach(async () => {
   // Other tests have left failures open.
   await sql`
-    select public.resolve_failed_event(f.event_id, 'Left by a test', 'doctor')
-    from (
-      -- Both providers may have failed with the same bytes.
-      select distinct event_id from public.failed_events where resolved_at is null
-    ) as f`;
+    select public.resolve_failed_event(event_id, 'Left by a test', 'doctor', provider)
+    from public.failed_events where resolved_at is null`;
 });
 Deno.test.afterAll(async () => {
   await stage[Symbol.asyncDispose]();

@@ -46,9 +46,12 @@ export function actions(
       pauseMs: 20,
       action: async (sql) => {
         const [row] = await sql`
-          select event_id from public.open_failures order by random() limit 1`;
+          select provider, event_id from public.open_failures
+          order by random() limit 1`;
         if (row === undefined) return;
-        return await sql`select public.retry_failed_event(${row["event_id"]})`;
+        return await sql`
+          select public.retry_failed_event(
+            ${row["event_id"]}, of_provider => ${row["provider"]})`;
       },
     },
     resolves: {
