@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { createCommand } from "../scripts/stack/create_command.ts";
-import { PLATFORM_OPTIONS } from "../scripts/stack/serve_functions.ts";
-import { signatureHeaders } from "../scripts/trigger/sign.ts";
+import { createCommand } from "../scripts/common/create_command.ts";
+import { PLATFORM_OPTIONS } from "../scripts/local_stack/serve_functions.ts";
+import { signatureHeaders } from "../scripts/common/sign.ts";
 import { freePort } from "../tests/support/free_port.ts";
 import { SECRET } from "./targets.ts";
 import { type Spread, spread } from "./statistics.ts";

@@ -5,8 +5,8 @@
  * @module
  */
 import postgres from "postgres";
-import type { Stack } from "../scripts/stack/stack.ts";
-import { subscriptionEvent } from "../tests/fixtures/event.ts";
+import type { Stack } from "../scripts/local_stack/stack.ts";
+import { subscriptionEvent } from "../scripts/events/event.ts";
 import { subscriptionIds } from "./requests.ts";
 import { median } from "./statistics.ts";
 import { wireEvent } from "./targets.ts";

@@ -1,7 +1,7 @@
 import { freePort } from "../tests/support/free_port.ts";
-import { isListening } from "../scripts/stack/is_listening.ts";
-import { spawnGuarded } from "../scripts/stack/spawn_guarded.ts";
-import { waitUntil } from "../scripts/stack/wait_until.ts";
+import { isListening } from "../scripts/common/is_listening.ts";
+import { spawnGuarded } from "../scripts/common/spawn_guarded.ts";
+import { waitUntil } from "../scripts/common/wait_until.ts";
 import { SECRET } from "./targets.ts";
 
 /** A server beside this receiver, in a process of its own. */

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { subscriptionEvent } from "../tests/fixtures/event.ts";
+import { subscriptionEvent } from "../scripts/events/event.ts";
 import { createHmac } from "node:crypto";
 
 /** A request's head and body, and how a target wants them. */

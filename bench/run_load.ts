@@ -1,4 +1,4 @@
-import { createCommand } from "../scripts/stack/create_command.ts";
+import { createCommand } from "../scripts/common/create_command.ts";
 import type { LoadPlan, LoadResult } from "./load.ts";
 
 /** Runs the load generator in a process of its own. */

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { createCommand } from "../scripts/stack/create_command.ts";
-import type { Stack } from "../scripts/stack/stack.ts";
+import { createCommand } from "../scripts/common/create_command.ts";
+import type { Stack } from "../scripts/local_stack/stack.ts";
 import { subscriptionIds, writeRequests } from "./requests.ts";
 import { runLoad } from "./run_load.ts";
 import { receiverTarget } from "./targets.ts";

@@ -1,5 +1,5 @@
 import postgres from "postgres";
-import { subscriptionEvent } from "../tests/fixtures/event.ts";
+import { subscriptionEvent } from "../scripts/events/event.ts";
 import { wireEvent } from "./targets.ts";
 
 /**

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { LOCAL_SIGNING_SECRETS } from "../scripts/stack/environment.ts";
-import type { Stack } from "../scripts/stack/stack.ts";
-import { handledEvent } from "../supabase/functions/_shared/events.ts";
+import { LOCAL_SIGNING_SECRETS } from "../scripts/common/environment.ts";
+import type { Stack } from "../scripts/local_stack/stack.ts";
+import { handledEvent } from "../supabase/functions/_shared/billing/events.ts";
 import { type RequestShape, stripeHeaders } from "./requests.ts";
 
 /** One thing to send load to. */

@@ -6,8 +6,8 @@
  * @module
  */
 import postgres from "postgres";
-import type { Stack } from "../scripts/stack/stack.ts";
-import { subscriptionEvent } from "../tests/fixtures/event.ts";
+import type { Stack } from "../scripts/local_stack/stack.ts";
+import { subscriptionEvent } from "../scripts/events/event.ts";
 import type { LoadResult } from "./load.ts";
 import { servePeer } from "./peer.ts";
 import { subscriptionIds, writeRequests } from "./requests.ts";

@@ -7,10 +7,10 @@
  */
 import { Webhook } from "standardwebhooks";
 import Stripe from "stripe";
-import { signatureHeaders } from "../scripts/trigger/sign.ts";
+import { signatureHeaders } from "../scripts/common/sign.ts";
 import { readProviders } from "../supabase/functions/billing-webhook/providers.ts";
 import { verifyDelivery } from "../supabase/functions/billing-webhook/verify_delivery.ts";
-import { subscriptionEvent } from "../tests/fixtures/event.ts";
+import { subscriptionEvent } from "../scripts/events/event.ts";
 import { type Spread, spread } from "./statistics.ts";
 
 const ROUNDS = 7;

@@ -8,8 +8,8 @@ import { print, printError } from "./common/print.ts";
 import { DOCTOR_USAGE, parseDoctorArguments } from "./doctor/arguments.ts";
 import { examine } from "./doctor/examine.ts";
 import { findingLine } from "./doctor/finding.ts";
-import { functionEnvironment, readEnvFile } from "./stack/environment.ts";
-import { UsageError } from "./trigger/checked.ts";
+import { functionEnvironment, readEnvFile } from "./common/environment.ts";
+import { UsageError } from "./common/checked.ts";
 
 const MIGRATIONS = new URL("../supabase/migrations/", import.meta.url);
 

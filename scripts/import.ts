@@ -9,10 +9,10 @@ import {
   IMPORT_USAGE,
   type ImportArguments,
   parseImportArguments,
-} from "./import/arguments.ts";
-import { importAll, noProgress } from "./import/import_all.ts";
-import { leftOver, progressLine } from "./import/report.ts";
-import { runCommand, type Workplace } from "./provider/run_command.ts";
+} from "./stripe_sync/import/arguments.ts";
+import { importAll, noProgress } from "./stripe_sync/import/import_all.ts";
+import { leftOver, progressLine } from "./stripe_sync/import/report.ts";
+import { runCommand, type Workplace } from "./stripe_sync/run_command.ts";
 
 /** Between two lines on how far it has come, in milliseconds. */
 const PROGRESS_INTERVAL = 1_000;

@@ -5,15 +5,15 @@
  * @module
  */
 import { print, printError } from "./common/print.ts";
-import { runCommand, type Workplace } from "./provider/run_command.ts";
+import { runCommand, type Workplace } from "./stripe_sync/run_command.ts";
 import {
   parseReconcileArguments,
   RECONCILE_USAGE,
   type ReconcileArguments,
-} from "./reconcile/arguments.ts";
-import { examine } from "./reconcile/examine.ts";
-import { findingLines } from "./reconcile/finding.ts";
-import { heal } from "./reconcile/heal.ts";
+} from "./stripe_sync/reconcile/arguments.ts";
+import { examine } from "./stripe_sync/reconcile/examine.ts";
+import { findingLines } from "./stripe_sync/reconcile/finding.ts";
+import { heal } from "./stripe_sync/reconcile/heal.ts";
 
 /** Between two lines on how far it has come, in milliseconds. */
 const PROGRESS_INTERVAL = 1_000;

@@ -4,14 +4,17 @@
  *
  * @module
  */
-import { endLeftoverPostgres } from "./stack/postgres.ts";
-import { isThere } from "./stack/is_there.ts";
-import { parseStartArguments, RESET_USAGE } from "./stack/start_arguments.ts";
+import { endLeftoverPostgres } from "./local_stack/postgres.ts";
+import { isThere } from "./common/is_there.ts";
+import {
+  parseStartArguments,
+  RESET_USAGE,
+} from "./local_stack/start_arguments.ts";
 import {
   defaultStateFolder,
   emptyStateFolder,
   openStateFolder,
-} from "./stack/state_folder.ts";
+} from "./local_stack/state_folder.ts";
 
 if (import.meta.main) {
   try {

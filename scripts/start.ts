@@ -5,26 +5,26 @@
  * @module
  */
 import { printable } from "./common/print.ts";
-import { abortOnEnd } from "./stack/abort_on_end.ts";
-import { announcement } from "./stack/announcement.ts";
+import { abortOnEnd } from "./local_stack/abort_on_end.ts";
+import { announcement } from "./local_stack/announcement.ts";
 import {
   type Environment,
   functionEnvironment,
   readEnvFile,
-} from "./stack/environment.ts";
-import { createLineWriter } from "./stack/line_writer.ts";
+} from "./common/environment.ts";
+import { createLineWriter } from "./local_stack/line_writer.ts";
 import {
   hasChannel,
   startNotificationReceiver,
-} from "./stack/notification_receiver.ts";
+} from "./local_stack/notification_receiver.ts";
 import {
   parseStartArguments,
   START_USAGE,
   type StartArguments,
-} from "./stack/start_arguments.ts";
-import { startStack } from "./stack/start_stack.ts";
-import { defaultStateFolder } from "./stack/state_folder.ts";
-import { startWorkerTimer } from "./stack/worker_timer.ts";
+} from "./local_stack/start_arguments.ts";
+import { startStack } from "./local_stack/start_stack.ts";
+import { defaultStateFolder } from "./local_stack/state_folder.ts";
+import { startWorkerTimer } from "./local_stack/worker_timer.ts";
 
 /** For the last lines, at the end. */
 const FLUSH_WITHIN_MS = 1_000;

@@ -11,12 +11,12 @@ import {
 import { advice } from "./trigger/advice.ts";
 import { buildEvent, defaultSubscription } from "./trigger/build_event.ts";
 import { millisecondsToWait } from "./trigger/occurred_at.ts";
-import { UsageError } from "./trigger/checked.ts";
-import { providerSettings } from "./trigger/provider_settings.ts";
+import { UsageError } from "./common/checked.ts";
+import { providerSettings } from "./common/provider_settings.ts";
 import { send } from "./trigger/send.ts";
-import { signatureHeaders } from "./trigger/sign.ts";
+import { signatureHeaders } from "./common/sign.ts";
 import { USAGE } from "./trigger/usage.ts";
-import { functionEnvironment, readEnvFile } from "./stack/environment.ts";
+import { functionEnvironment, readEnvFile } from "./common/environment.ts";
 
 if (import.meta.main) Deno.exit(await main(Deno.args));
 

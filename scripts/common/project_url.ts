@@ -1,4 +1,4 @@
-import { UsageError } from "../trigger/checked.ts";
+import { UsageError } from "./checked.ts";
 import { isLoopback } from "./loopback.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { Environment } from "../stack/environment.ts";
+import type { Environment } from "./environment.ts";
 
 /** A secret that a command takes from the environment, or from an option. */
 export interface SecretOption {

@@ -2,12 +2,12 @@ import { parseArgs } from "node:util";
 import { isLoopback } from "../common/loopback.ts";
 import { checkedProjectUrl } from "../common/project_url.ts";
 import { readSecret } from "../common/secret_option.ts";
-import type { Environment } from "../stack/environment.ts";
-import { oneOf, UsageError } from "../trigger/checked.ts";
+import type { Environment } from "../common/environment.ts";
+import { oneOf, UsageError } from "../common/checked.ts";
 import {
   PROVIDER_NAMES,
   type ProviderName,
-} from "../trigger/provider_settings.ts";
+} from "../common/provider_settings.ts";
 import { DEFAULT_URL } from "../trigger/usage.ts";
 
 /** What to look at, and with which rights. */

@@ -1,9 +1,9 @@
-import type { Environment } from "../stack/environment.ts";
+import type { Environment } from "../common/environment.ts";
 import {
   type ProviderName,
   providerSettings,
-} from "../trigger/provider_settings.ts";
-import { signatureHeaders } from "../trigger/sign.ts";
+} from "../common/provider_settings.ts";
+import { signatureHeaders } from "../common/sign.ts";
 import { type Finding, ok, red } from "./finding.ts";
 import { probe, type Tools } from "./probe.ts";
 

@@ -1,5 +1,5 @@
 import { isLoopback } from "../common/loopback.ts";
-import type { Environment } from "../stack/environment.ts";
+import type { Environment } from "../common/environment.ts";
 
 /** How a database's server proves who it is. */
 export interface DatabaseTls {

@@ -1,4 +1,4 @@
-import type { Environment } from "../stack/environment.ts";
+import type { Environment } from "../common/environment.ts";
 import type { DoctorArguments } from "./arguments.ts";
 import { checkClock } from "./check_clock.ts";
 import { checkEndpoint } from "./check_endpoint.ts";

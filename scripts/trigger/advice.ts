@@ -1,5 +1,5 @@
-import type { EventType } from "../../tests/fixtures/templates.ts";
-import { ANSWERS } from "../../supabase/functions/_shared/errors.ts";
+import type { EventType } from "../events/templates.ts";
+import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
 import type { TriggerArguments } from "./arguments.ts";
 import { defaultSubscription } from "./build_event.ts";
 import type { Answer } from "./send.ts";

@@ -4,9 +4,17 @@ import {
   type ApiVersion,
   EVENT_TYPES,
   type EventType,
-} from "../../tests/fixtures/templates.ts";
-import { checkedSeconds, checkedUrl, oneOf, UsageError } from "./checked.ts";
-import { PROVIDER_NAMES, type ProviderName } from "./provider_settings.ts";
+} from "../events/templates.ts";
+import {
+  checkedSeconds,
+  checkedUrl,
+  oneOf,
+  UsageError,
+} from "../common/checked.ts";
+import {
+  PROVIDER_NAMES,
+  type ProviderName,
+} from "../common/provider_settings.ts";
 import { DEFAULT_URL } from "./usage.ts";
 
 /** What to send, and to whom. */

@@ -2,10 +2,10 @@ import {
   invoiceEvent,
   paymentIntentEvent,
   subscriptionEvent,
-} from "../../tests/fixtures/event.ts";
-import type { StripeEvent } from "../../tests/fixtures/event_types.ts";
+} from "../events/event.ts";
+import type { StripeEvent } from "../events/event_types.ts";
 import type { EventArguments } from "./arguments.ts";
-import type { ProviderName } from "./provider_settings.ts";
+import type { ProviderName } from "../common/provider_settings.ts";
 
 const ACCOUNT = "acc_local";
 

@@ -1,4 +1,4 @@
-import type { EventType } from "../../tests/fixtures/templates.ts";
+import type { EventType } from "../events/templates.ts";
 
 /**
  * How long to wait before an event of this type is dated, in milliseconds.

@@ -1,5 +1,5 @@
-import { API_VERSIONS, EVENT_TYPES } from "../../tests/fixtures/templates.ts";
-import { PROVIDER_NAMES } from "./provider_settings.ts";
+import { API_VERSIONS, EVENT_TYPES } from "../events/templates.ts";
+import { PROVIDER_NAMES } from "../common/provider_settings.ts";
 
 /** Where `deno task start` and `supabase functions serve` have the receiver. */
 export const DEFAULT_URL =

@@ -1,13 +1,13 @@
 /** Events with a mark in them, by which a payload that leaks is found. */
 import { createHash } from "node:crypto";
-import { edited } from "../fixtures/edited.ts";
+import { edited } from "../../scripts/events/edited.ts";
 import {
   invoiceEvent,
   type InvoiceEventOptions,
   paymentIntentEvent,
   subscriptionEvent,
   type SubscriptionEventOptions,
-} from "../fixtures/event.ts";
+} from "../../scripts/events/event.ts";
 import { PAYLOAD_MARK } from "./stage.ts";
 
 const MARKED = { "data.object.note": PAYLOAD_MARK };

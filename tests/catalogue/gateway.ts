@@ -1,5 +1,5 @@
-import { localKeys } from "../../scripts/stack/keys.ts";
-import { startGateway } from "../../scripts/stack/gateway.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 
 /** A gateway in front of a receiver. */

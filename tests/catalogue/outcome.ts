@@ -6,7 +6,7 @@
  * @module
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { rowCounts, type StoredEvent, storedEvent } from "../support/tables.ts";
 import { PAYLOAD_MARK, SECRETS, type Stage } from "./stage.ts";

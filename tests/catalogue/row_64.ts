@@ -1,7 +1,7 @@
 /** Row 64: updates of one second, as many as Stripe makes, in any order. */
 import { assertEquals } from "@std/assert";
-import { API_VERSIONS } from "../fixtures/templates.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { API_VERSIONS } from "../../scripts/events/templates.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { eventBody } from "../property/event_body.ts";
 import { renamed } from "../property/history.ts";
 import { modelState } from "../property/model.ts";

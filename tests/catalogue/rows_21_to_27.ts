@@ -1,6 +1,6 @@
 /** Rows 21 to 27: what is wrong with a request, whoever signed it. */
 import { assert, assertEquals } from "@std/assert";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
 import {
   abandonedRequest,
   answered,

@@ -1,8 +1,8 @@
 /** Rows 28 to 38: a valid signature over a body that is text or is not. */
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { edited } from "../fixtures/edited.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { edited } from "../../scripts/events/edited.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { subscriptionRecord } from "../support/tables.ts";
 import {
   applied,

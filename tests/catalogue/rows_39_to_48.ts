@@ -1,8 +1,8 @@
 /** Rows 39 to 48: a valid signature over an event with a field that is bad. */
 import { assert, assertEquals } from "@std/assert";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
-import { edited } from "../fixtures/edited.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { edited } from "../../scripts/events/edited.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { subscriptionRecord } from "../support/tables.ts";
 import {
   applied,

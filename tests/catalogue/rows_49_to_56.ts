@@ -1,8 +1,8 @@
 /** Rows 49 to 56: good events that come doubled, late, or to the wrong place. */
 import { assert, assertEquals } from "@std/assert";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
-import { edited } from "../fixtures/edited.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { edited } from "../../scripts/events/edited.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { abandonedRequest } from "../support/raw_request.ts";
 import {
   rowCounts,

@@ -1,7 +1,7 @@
 /** Rows 65, 66, 67 and 69: failed events, locks, and repairs in between. */
 import { assert, assertEquals } from "@std/assert";
-import { edited } from "../fixtures/edited.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { edited } from "../../scripts/events/edited.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startHeldApi } from "../support/held_api.ts";
 import { storedEvent, subscriptionRecord } from "../support/tables.ts";
 import {

@@ -1,7 +1,7 @@
 /** Rows 68 to 74: what waits, weak secrets, and events of the other mode. */
 import { assert, assertEquals } from "@std/assert";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
-import { edited } from "../fixtures/edited.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
+import { edited } from "../../scripts/events/edited.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { storedEvent } from "../support/tables.ts";
 import { signed } from "./body_checks.ts";

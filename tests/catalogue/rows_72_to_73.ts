@@ -1,8 +1,8 @@
 /** Rows 72 and 73: this project's own commands, and its local gateway. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { subscriptionEvent } from "../fixtures/event.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
-import { startScript } from "../provider/run_script.ts";
+import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { startScript } from "../stripe_sync/run_script.ts";
 import { answered } from "../support/raw_request.ts";
 import { rowCounts } from "../support/tables.ts";
 import { hostileProvider } from "./hostile_provider.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import type postgres from "postgres";
-import type { SignatureScheme } from "../../scripts/trigger/sign.ts";
+import type { SignatureScheme } from "../../scripts/common/sign.ts";
 import { startReceiver } from "../support/receiver.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { connect } from "../support/tables.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { edgeDenoPath } from "../../scripts/test/edge_deno.ts";
+import { edgeDenoPath } from "../../scripts/dev/test/edge_deno.ts";
 import { deployFunction } from "./deploy_function.ts";
 import { serveUpload } from "./serve_upload.ts";
 import { type Upload, uploadSize, withFile } from "./upload.ts";
@@ -14,7 +14,7 @@ import { uploadFaults } from "./upload_faults.ts";
 /** Supabase's limit is 20 MB with the packages; the sources are a fraction. */
 const SOURCES_LIMIT = 1_000_000;
 
-const SHARED = "supabase/functions/_shared";
+const SHARED = "supabase/functions/_shared/billing";
 const WEBHOOK_IMPORTS = "supabase/functions/billing-webhook/deno.json";
 
 const denoPath = await edgeDenoPath();

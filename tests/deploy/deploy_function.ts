@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { runSupabaseCli } from "../../scripts/stack/supabase_cli.ts";
+import { runSupabaseCli } from "../../scripts/common/supabase_cli.ts";
 import { PROJECT_REF } from "./management_answers.ts";
 import {
   ACCESS_TOKEN,

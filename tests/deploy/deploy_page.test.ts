@@ -7,12 +7,12 @@
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import postgres from "postgres";
-import { databaseUrls } from "../../scripts/stack/databases.ts";
-import { localKeys } from "../../scripts/stack/keys.ts";
-import { edgeDenoPath } from "../../scripts/test/edge_deno.ts";
-import { signatureHeaders } from "../../scripts/trigger/sign.ts";
+import { databaseUrls } from "../../scripts/local_stack/databases.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { edgeDenoPath } from "../../scripts/dev/test/edge_deno.ts";
+import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { readPage } from "../docs/doc_commands.ts";
-import { subscriptionEvent } from "../fixtures/event.ts";
+import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { fencedBlocks } from "../support/fenced_blocks.ts";
 import { post } from "../support/send.ts";
 import { SIGNING_SECRET, startDeployer, type Typed } from "./deployer.ts";
@@ -30,8 +30,8 @@ const SECRETS = {
 /** Blocks that are not typed here: how they begin, and why not. */
 const ELSEWHERE: Record<string, string> = {
   "export SUPABASE_URL=https://<project-ref>.supabase.co\nread -rs STRIPE":
-    "tests/provider, with a stand-in for Stripe",
-  "deno task reconcile": "tests/provider, with a stand-in for Stripe",
+    "tests/stripe_sync, with a stand-in for Stripe",
+  "deno task reconcile": "tests/stripe_sync, with a stand-in for Stripe",
   "cp supabase/functions/.env.example": "tests/docs/commands.test.ts",
   "deno task trigger": "tests/docs/commands.test.ts",
 };

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import type { Environment } from "../../scripts/stack/environment.ts";
-import { createCommand } from "../../scripts/stack/create_command.ts";
-import { localKeys } from "../../scripts/stack/keys.ts";
-import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
+import type { Environment } from "../../scripts/common/environment.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
 import { makeTools } from "../docs/make_tools.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import type { HostedProject } from "./hosted_project.ts";

@@ -7,10 +7,10 @@
 import { assert, assertEquals } from "@std/assert";
 import postgres from "postgres";
 import type { Finding } from "../../scripts/doctor/finding.ts";
-import { createCommand } from "../../scripts/stack/create_command.ts";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
-import { createDatabase } from "../../scripts/stack/databases.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
+import { createDatabase } from "../../scripts/local_stack/databases.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { makeCertificates } from "../support/certificates.ts";
 import { freePort } from "../support/free_port.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";

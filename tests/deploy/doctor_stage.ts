@@ -2,8 +2,8 @@ import type { DoctorArguments } from "../../scripts/doctor/arguments.ts";
 import { examine, type Surroundings } from "../../scripts/doctor/examine.ts";
 import type { Finding } from "../../scripts/doctor/finding.ts";
 import type { Tools } from "../../scripts/doctor/probe.ts";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
-import { localKeys } from "../../scripts/stack/keys.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
 import { serveFunction } from "../support/serve_function.ts";
 import { setting } from "../support/test_environment.ts";
 

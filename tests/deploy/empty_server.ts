@@ -1,8 +1,8 @@
-import { databaseUser } from "../../scripts/stack/database_user.ts";
-import { setUpServer } from "../../scripts/stack/databases.ts";
-import { initializeDatabase } from "../../scripts/stack/initialize_database.ts";
-import { postgresService } from "../../scripts/stack/postgres.ts";
-import { createService } from "../../scripts/stack/service.ts";
+import { databaseUser } from "../../scripts/local_stack/database_user.ts";
+import { setUpServer } from "../../scripts/local_stack/databases.ts";
+import { initializeDatabase } from "../../scripts/local_stack/initialize_database.ts";
+import { postgresService } from "../../scripts/local_stack/postgres.ts";
+import { createService } from "../../scripts/local_stack/service.ts";
 import { freePort } from "../support/free_port.ts";
 import { setting } from "../support/test_environment.ts";
 

@@ -6,11 +6,11 @@
  * @module
  */
 import postgres from "postgres";
-import { createDatabase } from "../../scripts/stack/databases.ts";
-import { startGateway } from "../../scripts/stack/gateway.ts";
-import { localKeys } from "../../scripts/stack/keys.ts";
-import { platformEnvironment } from "../../scripts/stack/platform_environment.ts";
-import { LOCAL_PASSWORD } from "../../scripts/stack/roles.ts";
+import { createDatabase } from "../../scripts/local_stack/databases.ts";
+import { startGateway } from "../../scripts/local_stack/gateway.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { platformEnvironment } from "../../scripts/local_stack/platform_environment.ts";
+import { LOCAL_PASSWORD } from "../../scripts/local_stack/roles.ts";
 import { freePort } from "../support/free_port.ts";
 import { startPostgrest } from "../support/start_postgrest.ts";
 import {

@@ -1,7 +1,7 @@
 import {
   REPOSITORY,
   runSupabaseCli,
-} from "../../scripts/stack/supabase_cli.ts";
+} from "../../scripts/common/supabase_cli.ts";
 
 const MIGRATIONS = `${REPOSITORY}/supabase/migrations`;
 

@@ -6,8 +6,8 @@
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import postgres from "postgres";
-import { generateTypes, TYPES_FILE } from "../../scripts/generate_types.ts";
-import { createDatabase } from "../../scripts/stack/databases.ts";
+import { generateTypes, TYPES_FILE } from "../../scripts/dev/generate_types.ts";
+import { createDatabase } from "../../scripts/local_stack/databases.ts";
 import { setting } from "../support/test_environment.ts";
 import { migrate, migrationVersions } from "./migrate_part.ts";
 

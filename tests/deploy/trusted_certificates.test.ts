@@ -5,9 +5,9 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { createCommand } from "../../scripts/stack/create_command.ts";
-import { trustedCertificates } from "../../scripts/stack/trusted_certificates.ts";
-import { edgeDenoPath } from "../../scripts/test/edge_deno.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
+import { trustedCertificates } from "../../scripts/common/trusted_certificates.ts";
+import { edgeDenoPath } from "../../scripts/dev/test/edge_deno.ts";
 import { selfSignedCertificate } from "../support/self_signed_certificate.ts";
 
 const DENOS = [Deno.execPath(), await edgeDenoPath()];

@@ -1,4 +1,4 @@
-import { createCommand } from "../../scripts/stack/create_command.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
 import { unpack, type Upload } from "./upload.ts";
 
 /** The part of `deno info --json` that is looked at. */

@@ -6,8 +6,8 @@
  * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
-import { localKeys } from "../../scripts/stack/keys.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
 import { commandsOf, docCommands, pages, readPage } from "./doc_commands.ts";
 import { newcomer, type Typed } from "./newcomer.ts";
 
@@ -15,7 +15,7 @@ const LIKE_DEPLOYED =
   "tests/deploy/deploy_page.test.ts, with other names and values";
 const STRIPE = "an account of Stripe's, and its CLI";
 const DOCKER = "Docker";
-const STAND_IN = "tests/provider, with a stand-in for Stripe";
+const STAND_IN = "tests/stripe_sync, with a stand-in for Stripe";
 const DEPLOYED =
   "tests/deploy/deploy_page.test.ts, with a stand-in for Supabase";
 

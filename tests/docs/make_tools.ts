@@ -1,4 +1,4 @@
-import { supabaseCli } from "../../scripts/stack/supabase_cli.ts";
+import { supabaseCli } from "../../scripts/common/supabase_cli.ts";
 
 /**
  * Tools as they are on somebody's machine: Deno is this one, also where npx is

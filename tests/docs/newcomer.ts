@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
-import { localKeys } from "../../scripts/stack/keys.ts";
-import { choosePorts } from "../../scripts/stack/ports.ts";
-import { spawnGuarded } from "../../scripts/stack/spawn_guarded.ts";
-import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { choosePorts } from "../../scripts/local_stack/ports.ts";
+import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
+import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import { makeTools } from "./make_tools.ts";
 

@@ -4,17 +4,17 @@
  *
  * @module
  */
-import { createCommand } from "../../scripts/stack/create_command.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
 import { assertEquals } from "@std/assert";
-import { spawnGuarded } from "../../scripts/stack/spawn_guarded.ts";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
+import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
 import {
   leftOf,
   type ProcessTree,
   processTree,
 } from "../support/process_tree.ts";
 
-const GATE = new URL("../../scripts/test.ts", import.meta.url).pathname;
+const GATE = new URL("../../scripts/dev/test.ts", import.meta.url).pathname;
 const RECEIVER = import.meta.resolve("../support/receiver.ts");
 const STARTED_WITHIN = 60_000;
 

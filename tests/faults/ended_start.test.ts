@@ -5,8 +5,8 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { subscriptionEvent } from "../fixtures/event.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { leftOf, processTree } from "../support/process_tree.ts";
 import { deliver } from "../support/send.ts";
 import { startedStack } from "../support/started_stack.ts";

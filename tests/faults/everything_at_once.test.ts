@@ -12,8 +12,8 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import postgres from "postgres";
-import { edited } from "../fixtures/edited.ts";
-import { subscriptionEvent } from "../fixtures/event.ts";
+import { edited } from "../../scripts/events/edited.ts";
+import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { assertEndState } from "../property/end_state.ts";
 import { eventBody } from "../property/event_body.ts";
 import {

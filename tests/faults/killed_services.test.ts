@@ -7,8 +7,8 @@
 import { assert } from "@std/assert";
 import fc from "fast-check";
 import postgres from "postgres";
-import { functionEnvironment } from "../../scripts/stack/environment.ts";
-import { startStack } from "../../scripts/stack/start_stack.ts";
+import { functionEnvironment } from "../../scripts/common/environment.ts";
+import { startStack } from "../../scripts/local_stack/start_stack.ts";
 import { assertEndState } from "../property/end_state.ts";
 import { history, renamed } from "../property/history.ts";
 import { freshSeed } from "../property/seed.ts";

@@ -6,7 +6,7 @@
  */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import postgres, { type Sql, type TransactionSql } from "postgres";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { emptyTables } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
 import { failureOf, settleLeftovers } from "../support/triage.ts";

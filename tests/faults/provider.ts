@@ -8,8 +8,8 @@ import {
   handleWebhook,
   type Receiver,
 } from "../../supabase/functions/billing-webhook/handle_webhook.ts";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
-import { signatureHeaders } from "../../scripts/trigger/sign.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
+import { signatureHeaders } from "../../scripts/common/sign.ts";
 import type { HistoryEvent } from "../property/history.ts";
 import { eventBody } from "../property/event_body.ts";
 

@@ -7,8 +7,11 @@ import {
   invoiceEvent,
   paymentIntentEvent,
   subscriptionEvent,
-} from "../fixtures/event.ts";
-import { API_VERSIONS, type ApiVersion } from "../fixtures/templates.ts";
+} from "../../scripts/events/event.ts";
+import {
+  API_VERSIONS,
+  type ApiVersion,
+} from "../../scripts/events/templates.ts";
 import type { Dice } from "./dice.ts";
 
 /** In every strange text, so that a value that is repeated is found. */

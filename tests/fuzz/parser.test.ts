@@ -5,12 +5,12 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { decodeBody } from "../../supabase/functions/_shared/decode_body.ts";
+import { decodeBody } from "../../supabase/functions/_shared/billing/decode_body.ts";
 import {
   ANSWERS,
   DeliveryError,
-} from "../../supabase/functions/_shared/errors.ts";
-import { parseEvent } from "../../supabase/functions/_shared/parse_event.ts";
+} from "../../supabase/functions/_shared/billing/errors.ts";
+import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import { freshSeed } from "../property/seed.ts";
 import { caseCount, diceOf } from "./dice.ts";
 import { makeEventBody, makeRandomBody, VALUE_MARK } from "./event_case.ts";

@@ -7,9 +7,9 @@
 import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
 import { handleWebhook } from "../../supabase/functions/billing-webhook/handle_webhook.ts";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
-import { signatureHeaders } from "../../scripts/trigger/sign.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
+import { signatureHeaders } from "../../scripts/common/sign.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { freshSeed } from "../property/seed.ts";
 import { connect } from "../support/tables.ts";
 import { testReceiver } from "../support/test_receiver.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { SignatureScheme } from "../../scripts/trigger/sign.ts";
+import type { SignatureScheme } from "../../scripts/common/sign.ts";
 import type { Dice } from "./dice.ts";
 
 const PLAIN = [

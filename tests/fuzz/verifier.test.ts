@@ -9,13 +9,13 @@ import { assert, assertEquals } from "@std/assert";
 import {
   ANSWERS,
   DeliveryError,
-} from "../../supabase/functions/_shared/errors.ts";
+} from "../../supabase/functions/_shared/billing/errors.ts";
 import {
   type Provider,
   readProviders,
 } from "../../supabase/functions/billing-webhook/providers.ts";
 import { verifyDelivery } from "../../supabase/functions/billing-webhook/verify_delivery.ts";
-import type { SignatureScheme } from "../../scripts/trigger/sign.ts";
+import type { SignatureScheme } from "../../scripts/common/sign.ts";
 import { freshSeed } from "../property/seed.ts";
 import { caseCount, diceOf } from "./dice.ts";
 import { STRICTER } from "./intended_differences.ts";

@@ -5,7 +5,7 @@
  */
 import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
-import type { SignatureScheme } from "../../scripts/trigger/sign.ts";
+import type { SignatureScheme } from "../../scripts/common/sign.ts";
 import type { Dice } from "./dice.ts";
 import { mutateText } from "./mutate_text.ts";
 import { makeSecrets, signingSecret } from "./secrets.ts";

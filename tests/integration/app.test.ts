@@ -7,10 +7,10 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
-import { localKeys, signToken } from "../../scripts/stack/keys.ts";
-import type { Database } from "../../supabase/functions/_shared/database.types.ts";
-import { subscriptionEvent } from "../fixtures/event.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { localKeys, signToken } from "../../scripts/common/keys.ts";
+import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
+import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { writeDocCode } from "../support/doc_code.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";

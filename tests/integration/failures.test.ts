@@ -5,9 +5,9 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { edited } from "../fixtures/edited.ts";
-import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { edited } from "../../scripts/events/edited.ts";
+import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
 import { connect, storedEvent, subscriptionRecord } from "../support/tables.ts";

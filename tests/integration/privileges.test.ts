@@ -7,8 +7,8 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import postgres from "postgres";
-import { localKeys, signToken } from "../../scripts/stack/keys.ts";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
+import { localKeys, signToken } from "../../scripts/common/keys.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { apiFaults, type Callers } from "../support/api_faults.ts";
 import {
   type ApiRequest,

@@ -11,10 +11,10 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import type postgres from "postgres";
-import { ANSWERS } from "../../supabase/functions/_shared/errors.ts";
-import { edited } from "../fixtures/edited.ts";
-import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
+import { edited } from "../../scripts/events/edited.ts";
+import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import {
   everySqlBlock,
   fillIn,

@@ -5,9 +5,12 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
-import { edited } from "../fixtures/edited.ts";
-import { paymentIntentEvent, subscriptionEvent } from "../fixtures/event.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { edited } from "../../scripts/events/edited.ts";
+import {
+  paymentIntentEvent,
+  subscriptionEvent,
+} from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { slowRequest } from "../support/raw_request.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver, post } from "../support/send.ts";

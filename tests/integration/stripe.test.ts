@@ -4,10 +4,10 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { edited } from "../fixtures/edited.ts";
-import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
-import { API_VERSIONS } from "../fixtures/templates.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { edited } from "../../scripts/events/edited.ts";
+import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { API_VERSIONS } from "../../scripts/events/templates.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { post } from "../support/send.ts";
 import { stripeHeader } from "../support/sign.ts";

@@ -9,9 +9,9 @@ import {
   invoiceEvent,
   paymentIntentEvent,
   subscriptionEvent,
-} from "../fixtures/event.ts";
-import { API_VERSIONS } from "../fixtures/templates.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+} from "../../scripts/events/event.ts";
+import { API_VERSIONS } from "../../scripts/events/templates.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
 import {

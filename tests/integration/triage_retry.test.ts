@@ -5,13 +5,13 @@
  * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { edited } from "../fixtures/edited.ts";
+import { edited } from "../../scripts/events/edited.ts";
 import {
   invoiceEvent,
   paymentIntentEvent,
   subscriptionEvent,
-} from "../fixtures/event.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+} from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startHeldApi } from "../support/held_api.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";

@@ -5,10 +5,13 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { edited } from "../fixtures/edited.ts";
-import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
-import { API_VERSIONS, type ApiVersion } from "../fixtures/templates.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { edited } from "../../scripts/events/edited.ts";
+import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import {
+  API_VERSIONS,
+  type ApiVersion,
+} from "../../scripts/events/templates.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
 import {

@@ -5,7 +5,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { localKeys } from "../../scripts/stack/keys.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
 import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
 import { connect } from "../support/tables.ts";
 import {

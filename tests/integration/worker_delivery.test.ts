@@ -10,9 +10,9 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { edited } from "../fixtures/edited.ts";
-import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { edited } from "../../scripts/events/edited.ts";
+import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { freePort } from "../support/free_port.ts";
 import {
   NOTIFICATION_SECRET,
@@ -20,7 +20,7 @@ import {
   startNotifiedEndpoint,
   URL_SECRET,
 } from "../support/notified_endpoint.ts";
-import { localKeys } from "../../scripts/stack/keys.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
 import { connect, storedEvent } from "../support/tables.ts";

@@ -11,11 +11,11 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import postgres from "postgres";
-import { startStack } from "../../scripts/stack/start_stack.ts";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
-import { functionEnvironment } from "../../scripts/stack/environment.ts";
-import { invoiceEvent, subscriptionEvent } from "../fixtures/event.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { startStack } from "../../scripts/local_stack/start_stack.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { functionEnvironment } from "../../scripts/common/environment.ts";
+import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { deliver, post } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { localKeys } from "../../scripts/stack/keys.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
 import { freePort } from "../support/free_port.ts";
 import {
   NOTIFICATION_SECRET,

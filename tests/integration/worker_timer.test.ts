@@ -5,8 +5,8 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
-import { startWorkerTimer } from "../../scripts/stack/worker_timer.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { startWorkerTimer } from "../../scripts/local_stack/worker_timer.ts";
 import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
 import { connect } from "../support/tables.ts";
 import { outboxRow, oweNotifications, startWorker } from "../support/worker.ts";

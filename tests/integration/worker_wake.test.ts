@@ -6,16 +6,16 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import postgres from "postgres";
-import { functionEnvironment } from "../../scripts/stack/environment.ts";
-import { localKeys } from "../../scripts/stack/keys.ts";
-import { startStack } from "../../scripts/stack/start_stack.ts";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
+import { functionEnvironment } from "../../scripts/common/environment.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { startStack } from "../../scripts/local_stack/start_stack.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
 import {
   invoiceEvent,
   paymentIntentEvent,
   subscriptionEvent,
-} from "../fixtures/event.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+} from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import {
   NOTIFICATION_SECRET,
   startNotifiedEndpoint,

@@ -1,5 +1,5 @@
-import { runTool } from "../../scripts/stack/run_tool.ts";
-import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
+import { runTool } from "../../scripts/common/run_tool.ts";
+import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
 
 /** A key and a certificate that is its own authority. */
 export async function makeCertificate(

@@ -6,12 +6,12 @@
  * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { createCommand } from "../../scripts/stack/create_command.ts";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
-import { signatureHeaders } from "../../scripts/trigger/sign.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
+import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { gatewayTo } from "../catalogue/gateway.ts";
-import { subscriptionEvent } from "../fixtures/event.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver, post } from "../support/send.ts";
 import { connect, subscriptionRecord } from "../support/tables.ts";

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { isListening } from "../../scripts/stack/is_listening.ts";
-import { createService } from "../../scripts/stack/service.ts";
-import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
+import { isListening } from "../../scripts/common/is_listening.ts";
+import { createService } from "../../scripts/local_stack/service.ts";
+import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { freePort } from "../support/free_port.ts";
 import { configuration } from "./configuration.ts";
 import { makeCertificate } from "./make_certificate.ts";

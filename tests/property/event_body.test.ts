@@ -6,7 +6,7 @@
  */
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { parseEvent } from "../../supabase/functions/_shared/parse_event.ts";
+import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import { eventBody } from "./event_body.ts";
 import { history } from "./history.ts";
 import { freshSeed } from "./seed.ts";

@@ -7,7 +7,7 @@
  */
 import { assertEquals } from "@std/assert";
 import postgres from "postgres";
-import { API_VERSIONS } from "../fixtures/templates.ts";
+import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { setting } from "../support/test_environment.ts";
 import { assertEndState } from "./end_state.ts";
 import { renamed } from "./history.ts";

@@ -5,11 +5,11 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { generateTypes, TYPES_FILE } from "../../scripts/generate_types.ts";
-import { signatureHeaders, type Signing } from "../../scripts/trigger/sign.ts";
-import { edited } from "../fixtures/edited.ts";
-import { subscriptionEvent } from "../fixtures/event.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import { generateTypes, TYPES_FILE } from "../../scripts/dev/generate_types.ts";
+import { signatureHeaders, type Signing } from "../../scripts/common/sign.ts";
+import { edited } from "../../scripts/events/edited.ts";
+import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { installPgtap, runTap, tapFaults } from "../support/pgtap.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver, post } from "../support/send.ts";

@@ -82,7 +82,7 @@ Deno.test("the recipes work on the repository as it is, each by itself and all t
       deno,
       "run",
       "-A",
-      "scripts/test.ts",
+      "scripts/dev/test.ts",
       "tests/recipes/in_the_copy.ts",
       ...touched.filter((file) => file.endsWith(".test.ts")),
     );

@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { createCommand } from "../../scripts/stack/create_command.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
 
 const REPOSITORY = new URL("../../", import.meta.url);
 const PARTS = [

@@ -2,7 +2,7 @@ import { fencedBlocks } from "./fenced_blocks.ts";
 import { readDoc } from "./sql_blocks.ts";
 
 const TYPES = new URL(
-  "../../supabase/functions/_shared/database.types.ts",
+  "../../supabase/functions/_shared/billing/database.types.ts",
   import.meta.url,
 );
 

@@ -1,4 +1,4 @@
-import type { Environment } from "../../scripts/stack/environment.ts";
+import type { Environment } from "../../scripts/common/environment.ts";
 
 /** The key of the tests, easy to find where it must not be. */
 export const MAIL_API_KEY = "re_key_of_the_tests";

@@ -1,6 +1,6 @@
 import { Webhook } from "standardwebhooks";
-import type { Environment } from "../../scripts/stack/environment.ts";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
+import type { Environment } from "../../scripts/common/environment.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
 
 /** `whsec_` and base64, as users are told to make it. */
 export const NOTIFICATION_SECRET =

@@ -1,6 +1,6 @@
 import type postgres from "postgres";
-import { localKeys } from "../../scripts/stack/keys.ts";
-import { createDatabase } from "../../supabase/functions/_shared/database.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { createDatabase } from "../../supabase/functions/_shared/billing/database.ts";
 import { emailChannel } from "../../supabase/functions/billing-worker/channels/email_channel.ts";
 import {
   deliverNotifications,

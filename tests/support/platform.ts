@@ -1,4 +1,4 @@
-import type { Environment } from "../../scripts/stack/environment.ts";
+import type { Environment } from "../../scripts/common/environment.ts";
 import { startReceiver } from "./receiver.ts";
 import type { ServedFunction } from "./serve_function.ts";
 

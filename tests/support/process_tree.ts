@@ -2,8 +2,8 @@ import {
   childrenOf,
   lookUpProcess,
   type ProcessEntry,
-} from "../../scripts/stack/process_table.ts";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
+} from "../../scripts/local_stack/process_table.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
 
 /** A process and all below it, as they were at one moment. */
 export type ProcessTree = ReadonlyMap<number, ProcessEntry>;

@@ -1,5 +1,5 @@
-import { signatureHeaders } from "../../scripts/trigger/sign.ts";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
+import { signatureHeaders } from "../../scripts/common/sign.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 
 /** A provider as the stack configures it where nothing else is set. */
 export type ProviderName = "a" | "b";

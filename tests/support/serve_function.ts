@@ -7,12 +7,12 @@
 import {
   type Environment,
   functionEnvironment,
-} from "../../scripts/stack/environment.ts";
-import { localKeys } from "../../scripts/stack/keys.ts";
-import { platformEnvironment } from "../../scripts/stack/platform_environment.ts";
-import { functionService } from "../../scripts/stack/serve_functions.ts";
-import { createService } from "../../scripts/stack/service.ts";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
+} from "../../scripts/common/environment.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { platformEnvironment } from "../../scripts/local_stack/platform_environment.ts";
+import { functionService } from "../../scripts/local_stack/serve_functions.ts";
+import { createService } from "../../scripts/local_stack/service.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { freePort } from "./free_port.ts";
 import { setting } from "./test_environment.ts";
 

@@ -1,5 +1,5 @@
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
-import { subscriptionEvent } from "../fixtures/event.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { subscriptionEvent } from "../../scripts/events/event.ts";
 import type { Platform } from "./platform.ts";
 import { post, type ProviderName } from "./send.ts";
 import { hmacHex, stripeHeader } from "./sign.ts";

@@ -1,8 +1,8 @@
 import {
   findPostgrest,
   postgrestService,
-} from "../../scripts/stack/postgrest.ts";
-import { createService } from "../../scripts/stack/service.ts";
+} from "../../scripts/local_stack/postgrest.ts";
+import { createService } from "../../scripts/local_stack/service.ts";
 import { freePort } from "./free_port.ts";
 
 /** A PostgREST with no gateway in front of it. */

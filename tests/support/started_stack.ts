@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { choosePorts } from "../../scripts/stack/ports.ts";
-import { spawnGuarded } from "../../scripts/stack/spawn_guarded.ts";
-import { toolEnvironment } from "../../scripts/stack/tool_environment.ts";
+import { choosePorts } from "../../scripts/local_stack/ports.ts";
+import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
+import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
 
 /** A stack that runs, and that nobody reads from any more. */
 export interface StartedStack extends AsyncDisposable {

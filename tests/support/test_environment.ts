@@ -1,4 +1,4 @@
-/** A setting that scripts/test.ts gives to the tests. */
+/** A setting that scripts/dev/test.ts gives to the tests. */
 export function setting(name: TestSetting): string {
   const value = Deno.env.get(name);
   if (value === undefined) {

@@ -1,10 +1,10 @@
-import { applyEvents } from "../../supabase/functions/_shared/apply_events.ts";
-import { createDatabase } from "../../supabase/functions/_shared/database.ts";
+import { applyEvents } from "../../supabase/functions/_shared/billing/apply_events.ts";
+import { createDatabase } from "../../supabase/functions/_shared/billing/database.ts";
 import { gather } from "../../supabase/functions/billing-webhook/gather.ts";
 import type { Receiver } from "../../supabase/functions/billing-webhook/handle_webhook.ts";
 import { readProviders } from "../../supabase/functions/billing-webhook/providers.ts";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/stack/environment.ts";
-import { localKeys } from "../../scripts/stack/keys.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
 import { setting } from "./test_environment.ts";
 
 /** A receiver in this process, with the local secrets and no log. */

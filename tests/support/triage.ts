@@ -4,7 +4,7 @@
  * @module
  */
 import type postgres from "postgres";
-import { localKeys } from "../../scripts/stack/keys.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
 import { post } from "./send.ts";
 import type { ServedFunction } from "./serve_function.ts";
 

@@ -4,10 +4,10 @@
  * @module
  */
 import type postgres from "postgres";
-import type { Environment } from "../../scripts/stack/environment.ts";
-import { localKeys } from "../../scripts/stack/keys.ts";
-import { waitUntil } from "../../scripts/stack/wait_until.ts";
-import { uniqueId } from "../fixtures/unique_id.ts";
+import type { Environment } from "../../scripts/common/environment.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { type Answer, post } from "./send.ts";
 import { type ServedFunction, serveFunction } from "./serve_function.ts";
 

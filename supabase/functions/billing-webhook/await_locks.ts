@@ -1,4 +1,4 @@
-import { DeliveryError } from "../_shared/errors.ts";
+import { DeliveryError } from "../_shared/billing/errors.ts";
 
 /**
  * Pauses before each new try, in milliseconds. An app has a row locked for a

@@ -1,4 +1,4 @@
-import { DeliveryError } from "../_shared/errors.ts";
+import { DeliveryError } from "../_shared/billing/errors.ts";
 
 /** How many go together, and how many may wait for their turn, for how long. */
 export interface GatherLimits {

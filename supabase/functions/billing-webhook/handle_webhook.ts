@@ -1,12 +1,12 @@
-import type { BillingEvent, Outcome } from "../_shared/apply_events.ts";
-import type { DatabaseClient } from "../_shared/database.ts";
+import type { BillingEvent, Outcome } from "../_shared/billing/apply_events.ts";
+import type { DatabaseClient } from "../_shared/billing/database.ts";
 import {
   ANSWERS,
   type DeliveryError,
   toDeliveryError,
-} from "../_shared/errors.ts";
-import type { Log, LogFields } from "../_shared/log.ts";
-import type { UnmappedChoice } from "../_shared/unmapped.ts";
+} from "../_shared/billing/errors.ts";
+import type { Log, LogFields } from "../_shared/billing/log.ts";
+import type { UnmappedChoice } from "../_shared/billing/unmapped.ts";
 import { processEvent } from "./process_event.ts";
 import type { Provider } from "./providers.ts";
 import type { BodyLimits } from "./read_body.ts";

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { applyEvents } from "../_shared/apply_events.ts";
-import { readConfig } from "../_shared/config.ts";
-import { createDatabase } from "../_shared/database.ts";
-import { logJson } from "../_shared/log.ts";
-import { throttleInfo } from "../_shared/throttle_info.ts";
+import { applyEvents } from "../_shared/billing/apply_events.ts";
+import { readConfig } from "../_shared/billing/config.ts";
+import { createDatabase } from "../_shared/billing/database.ts";
+import { logJson } from "../_shared/billing/log.ts";
+import { throttleInfo } from "./throttle_info.ts";
 import { awaitLocks } from "./await_locks.ts";
 import { gather } from "./gather.ts";
 import { handleWebhook, type Receiver } from "./handle_webhook.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Environment } from "../_shared/config.ts";
+import type { Environment } from "../_shared/billing/config.ts";
 
 /** The secret key that `supabase start` gives to every project. */
 export const LOCAL_SECRET_KEY = "sb_secret_N7UND0UgjKTVK-Uodkm0Hg_xSvEMPvz";

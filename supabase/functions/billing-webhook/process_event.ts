@@ -1,15 +1,15 @@
-import type { BillingEvent, Outcome } from "../_shared/apply_events.ts";
-import type { DatabaseClient } from "../_shared/database.ts";
-import { decodeBody } from "../_shared/decode_body.ts";
-import { DeliveryError, toDeliveryError } from "../_shared/errors.ts";
-import { isIdentifier } from "../_shared/fields.ts";
-import type { Log, LogFields } from "../_shared/log.ts";
-import { parseEvent } from "../_shared/parse_event.ts";
+import type { BillingEvent, Outcome } from "../_shared/billing/apply_events.ts";
+import type { DatabaseClient } from "../_shared/billing/database.ts";
+import { decodeBody } from "../_shared/billing/decode_body.ts";
+import { DeliveryError, toDeliveryError } from "../_shared/billing/errors.ts";
+import { isIdentifier } from "../_shared/billing/fields.ts";
+import type { Log, LogFields } from "../_shared/billing/log.ts";
+import { parseEvent } from "../_shared/billing/parse_event.ts";
+import { describeFailedBody, recordFailure } from "./record_failure.ts";
 import {
-  describeFailedBody,
-  recordFailure,
-} from "../_shared/record_failure.ts";
-import { isUnmapped, type UnmappedChoice } from "../_shared/unmapped.ts";
+  isUnmapped,
+  type UnmappedChoice,
+} from "../_shared/billing/unmapped.ts";
 import type { VerifiedDelivery } from "./verify_delivery.ts";
 
 interface Options {

@@ -1,5 +1,5 @@
-import type { Environment } from "../_shared/config.ts";
-import { EVENT_MODES, type EventMode } from "../_shared/event_mode.ts";
+import type { Environment } from "../_shared/billing/config.ts";
+import { EVENT_MODES, type EventMode } from "../_shared/billing/event_mode.ts";
 import { hmacSha256Hex } from "./schemes/hmac_sha256_hex.ts";
 import type { SignatureScheme } from "./schemes/scheme.ts";
 import { standardWebhooks } from "./schemes/standard_webhooks.ts";

@@ -1,4 +1,4 @@
-import { DeliveryError } from "../_shared/errors.ts";
+import { DeliveryError } from "../_shared/billing/errors.ts";
 import { discard, drainBody, letGo } from "./drain_body.ts";
 
 /** How much of a body is read, and for how long. */

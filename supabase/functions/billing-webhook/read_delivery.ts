@@ -1,4 +1,4 @@
-import { DeliveryError } from "../_shared/errors.ts";
+import { DeliveryError } from "../_shared/billing/errors.ts";
 import { drainBody } from "./drain_body.ts";
 import { type BodyLimits, readBody } from "./read_body.ts";
 

@@ -1,4 +1,4 @@
-import { ANSWERS, type DeliveryError } from "../_shared/errors.ts";
+import { ANSWERS, type DeliveryError } from "../_shared/billing/errors.ts";
 
 /** A hint in seconds; providers keep to their own schedules anyway. */
 const RETRY_AFTER = "5";

@@ -1,5 +1,5 @@
-import { DeliveryError } from "../_shared/errors.ts";
-import type { EventMode } from "../_shared/event_mode.ts";
+import { DeliveryError } from "../_shared/billing/errors.ts";
+import type { EventMode } from "../_shared/billing/event_mode.ts";
 import type { Provider } from "./providers.ts";
 import type { Delivery } from "./read_delivery.ts";
 import type { SignatureClaim } from "./schemes/scheme.ts";

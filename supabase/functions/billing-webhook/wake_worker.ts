@@ -1,6 +1,6 @@
-import type { Config } from "../_shared/config.ts";
-import { keepAlive } from "../_shared/keep_alive.ts";
-import type { Log } from "../_shared/log.ts";
+import type { Config } from "../_shared/billing/config.ts";
+import { keepAlive } from "../_shared/billing/keep_alive.ts";
+import type { Log } from "../_shared/billing/log.ts";
 
 /**
  * Longer than a turn of the worker: 20 s of retries, 60 s of notifications, and

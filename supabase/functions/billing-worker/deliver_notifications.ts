@@ -1,5 +1,5 @@
-import type { DatabaseClient } from "../_shared/database.ts";
-import type { Log } from "../_shared/log.ts";
+import type { DatabaseClient } from "../_shared/billing/database.ts";
+import type { Log } from "../_shared/billing/log.ts";
 import type { Channel } from "./channels/channel.ts";
 import {
   type ClaimedNotification,

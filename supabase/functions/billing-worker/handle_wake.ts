@@ -1,7 +1,11 @@
-import type { DatabaseClient } from "../_shared/database.ts";
-import { ANSWERS, DeliveryError, toDeliveryError } from "../_shared/errors.ts";
-import type { Log } from "../_shared/log.ts";
-import type { UnmappedChoice } from "../_shared/unmapped.ts";
+import type { DatabaseClient } from "../_shared/billing/database.ts";
+import {
+  ANSWERS,
+  DeliveryError,
+  toDeliveryError,
+} from "../_shared/billing/errors.ts";
+import type { Log } from "../_shared/billing/log.ts";
+import type { UnmappedChoice } from "../_shared/billing/unmapped.ts";
 import type { Channel } from "./channels/channel.ts";
 import { deliverNotifications } from "./deliver_notifications.ts";
 import { retryFailures } from "./retry_failures.ts";

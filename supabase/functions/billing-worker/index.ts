@@ -8,10 +8,10 @@ import { withSupabase } from "@supabase/server";
 // Pins the version that @supabase/server works with: without an import of our
 // own, Supabase's bundler takes the newest that fits.
 import "@supabase/supabase-js";
-import { readConfig, readKeyMap } from "../_shared/config.ts";
-import { createDatabase } from "../_shared/database.ts";
-import { keepAlive } from "../_shared/keep_alive.ts";
-import { logJson } from "../_shared/log.ts";
+import { readConfig, readKeyMap } from "../_shared/billing/config.ts";
+import { createDatabase } from "../_shared/billing/database.ts";
+import { keepAlive } from "../_shared/billing/keep_alive.ts";
+import { logJson } from "../_shared/billing/log.ts";
 import { chooseChannel } from "./channels/choose_channel.ts";
 import { handleWake, type Worker } from "./handle_wake.ts";
 import { accountEmail } from "./outbox.ts";

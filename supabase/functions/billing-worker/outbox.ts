@@ -1,5 +1,8 @@
-import { callDatabase, type DatabaseClient } from "../_shared/database.ts";
-import { databaseError } from "../_shared/database_errors.ts";
+import {
+  callDatabase,
+  type DatabaseClient,
+} from "../_shared/billing/database.ts";
+import { databaseError } from "../_shared/billing/database_errors.ts";
 import type { Attempt, Channel } from "./channels/channel.ts";
 
 /** What a channel sends. */

@@ -1,11 +1,14 @@
-import { applyEvents } from "../_shared/apply_events.ts";
-import type { DatabaseClient } from "../_shared/database.ts";
-import { decodeBody } from "../_shared/decode_body.ts";
-import { DeliveryError, toDeliveryError } from "../_shared/errors.ts";
-import type { HandledEvent } from "../_shared/events.ts";
-import type { Log } from "../_shared/log.ts";
-import { parseEvent } from "../_shared/parse_event.ts";
-import { isUnmapped, type UnmappedChoice } from "../_shared/unmapped.ts";
+import { applyEvents } from "../_shared/billing/apply_events.ts";
+import type { DatabaseClient } from "../_shared/billing/database.ts";
+import { decodeBody } from "../_shared/billing/decode_body.ts";
+import { DeliveryError, toDeliveryError } from "../_shared/billing/errors.ts";
+import type { HandledEvent } from "../_shared/billing/events.ts";
+import type { Log } from "../_shared/billing/log.ts";
+import { parseEvent } from "../_shared/billing/parse_event.ts";
+import {
+  isUnmapped,
+  type UnmappedChoice,
+} from "../_shared/billing/unmapped.ts";
 import {
   type ClaimedFailure,
   claimFailures,

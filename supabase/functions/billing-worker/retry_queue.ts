@@ -1,5 +1,8 @@
-import { callDatabase, type DatabaseClient } from "../_shared/database.ts";
-import type { DeliveryError } from "../_shared/errors.ts";
+import {
+  callDatabase,
+  type DatabaseClient,
+} from "../_shared/billing/database.ts";
+import type { DeliveryError } from "../_shared/billing/errors.ts";
 
 /** A failed event that somebody asked to retry, claimed. */
 export interface ClaimedFailure {

@@ -1,5 +1,5 @@
-import { type Environment, wholeNumber } from "../../_shared/config.ts";
-import type { Log } from "../../_shared/log.ts";
+import { type Environment, wholeNumber } from "../../_shared/billing/config.ts";
+import type { Log } from "../../_shared/billing/log.ts";
 import type { Channel } from "./channel.ts";
 import { type AddressOf, emailChannel } from "./email_channel.ts";
 import { webhookChannel } from "./webhook_channel.ts";

@@ -1,0 +1,57 @@
+import type { Environment } from "./environment.ts";
+import { PROVIDERS } from "../../supabase/functions/billing-webhook/providers.ts";
+import { SIGNATURE_SCHEMES, type SignatureScheme } from "./sign.ts";
+
+/** A provider's name in the receiver's table. */
+export type ProviderName = typeof PROVIDERS[number]["name"];
+
+/** The providers, by their names on the command line. */
+export const PROVIDER_NAMES = PROVIDERS.map(({ name }) => name);
+
+/** How a provider signs. */
+export interface ProviderSettings {
+  scheme: SignatureScheme;
+  header: string;
+  /** The first of several: while one is being rotated, the new one. */
+  secret: string;
+}
+
+/**
+ * Reads how a provider signs from the settings that the functions have, so
+ * that the receiver of the same settings accepts it.
+ *
+ * @throws naming the setting that is missing or wrong
+ */
+export function providerSettings(
+  env: Environment,
+  provider: ProviderName,
+): ProviderSettings {
+  const prefix = `PROVIDER_${provider.toUpperCase()}`;
+  const defaults = PROVIDERS.find(({ name }) => name === provider)!;
+  const scheme = env[`${prefix}_SIGNATURE_SCHEME`] || defaults.scheme;
+  if (!isScheme(scheme)) {
+    throw new Error(
+      `Cannot sign: ${prefix}_SIGNATURE_SCHEME must be one of ${
+        SIGNATURE_SCHEMES.join(", ")
+      }.`,
+    );
+  }
+  const secret = (env[`${prefix}_SIGNING_SECRET`] ?? "").split(",")[0];
+  if (!secret?.trim()) {
+    throw new Error(
+      `Cannot sign: ${prefix}_SIGNING_SECRET is empty. Set it in the environment or in supabase/functions/.env, or take it out of there to use the local one.`,
+    );
+  }
+  const standardHeader = scheme === "standard-webhooks"
+    ? "webhook-signature"
+    : defaults.header;
+  return {
+    scheme,
+    header: env[`${prefix}_SIGNATURE_HEADER`] || standardHeader,
+    secret,
+  };
+}
+
+function isScheme(name: string): name is SignatureScheme {
+  return (SIGNATURE_SCHEMES as readonly string[]).includes(name);
+}

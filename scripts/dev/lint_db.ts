@@ -1,0 +1,146 @@
+/**
+ * `deno task lint:db`: plpgsql_check over the functions in Postgres, by
+ * `supabase db lint`, on a server that is made for it and removed again.
+ *
+ * plpgsql_check is not in the embedded Postgres. Debian packages it for its
+ * own, whose version is another than Supabase's, which is why this is no part
+ * of `deno task test`.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import postgres from "postgres";
+import { databaseUser } from "../local_stack/database_user.ts";
+import { databaseUrls, setUpServer } from "../local_stack/databases.ts";
+import { isThere } from "../common/is_there.ts";
+import { applyMigrations } from "../local_stack/migrate.ts";
+import { choosePorts } from "../local_stack/ports.ts";
+import {
+  POSTGRES_ENV,
+  type PostgresPlace,
+  postgresService,
+} from "../local_stack/postgres.ts";
+import { LOCAL_PASSWORD } from "../local_stack/roles.ts";
+import { runTool } from "../common/run_tool.ts";
+import { createService } from "../local_stack/service.ts";
+import { runSupabaseCli } from "../common/supabase_cli.ts";
+
+const DEBIAN_POSTGRES = "/usr/lib/postgresql/15";
+
+/** What Supabase's Postgres has and functions name: nothing runs, so it does nothing. */
+const STAND_INS_SQL = `
+  create table auth.users (id uuid, email text);
+
+  create schema vault;
+  create table vault.secrets (id uuid, name text, secret text);
+  create view vault.decrypted_secrets as
+    select id, name, secret as decrypted_secret from vault.secrets;
+  create function vault.create_secret(text, text) returns uuid
+    language sql return null::uuid;
+  create function vault.update_secret(uuid, text) returns void
+    language sql return null;
+
+  create schema cron;
+  create table cron.job (jobname text);
+  create function cron.schedule(text, text, text) returns bigint
+    language sql return 1::bigint;
+  create function cron.unschedule(text) returns boolean
+    language sql return true;
+
+  create schema net;
+  create function net.http_post(
+    url text, body jsonb, headers jsonb, timeout_milliseconds integer
+  ) returns bigint
+    language sql return 1::bigint;
+`;
+
+if (import.meta.main) {
+  try {
+    await lintDatabase();
+  } catch (error) {
+    console.error((error as Error).message);
+    Deno.exit(1);
+  }
+}
+
+async function lintDatabase(): Promise<void> {
+  if (!await isThere(`${DEBIAN_POSTGRES}/lib/plpgsql_check.so`)) {
+    throw new Error(
+      `Cannot lint the database: plpgsql_check is not in ${DEBIAN_POSTGRES}. On Debian 12: apt-get install postgresql-15-plpgsql-check`,
+    );
+  }
+  await using opened = new AsyncDisposableStack();
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-lint-" });
+  opened.defer(() => Deno.remove(folder, { recursive: true }));
+  await Deno.chmod(folder, 0o755); // Postgres may run as another account
+
+  const user = await databaseUser();
+  const data = join(folder, "database");
+  const place = { binaries: DEBIAN_POSTGRES, data, user };
+  await makeCluster(place);
+
+  const { db: port } = await choosePorts({});
+  const server = createService(postgresService(place, { port, fsync: false }), {
+    onLog: () => {},
+    onUnexpectedEnd: console.error,
+  });
+  opened.defer(server.stop);
+  await server.start();
+  await setUpServer(port);
+
+  const { url, adminUrl } = databaseUrls(port);
+  await applyMigrations(url, { cliHome: folder });
+  // Only a superuser may; the CLI's own attempt finds it there then.
+  await run(adminUrl, "create extension plpgsql_check with schema extensions");
+  await run(url, STAND_INS_SQL);
+  await lint(url, { home: folder });
+  console.log("Nothing to complain of");
+}
+
+/** An empty cluster, as the local stack has it but for what 15 has not. */
+async function makeCluster(
+  { binaries, data, user }: PostgresPlace,
+): Promise<void> {
+  await Deno.mkdir(data, { mode: 0o700 });
+  if (user) await Deno.chown(data, user.uid, user.gid);
+  const passwordFile = `${data}.password`;
+  await Deno.writeTextFile(passwordFile, LOCAL_PASSWORD);
+  await runTool({
+    purpose: "make the database",
+    command: join(binaries, "bin", "initdb"),
+    args: [
+      `--pgdata=${data}`,
+      "--username=supabase_admin",
+      `--pwfile=${passwordFile}`,
+      "--auth=scram-sha-256",
+      "--encoding=UTF8",
+      "--locale=C.UTF-8",
+    ],
+    env: POSTGRES_ENV,
+    cwd: binaries,
+    ...(user && { user }),
+  });
+}
+
+async function run(databaseUrl: string, text: string): Promise<void> {
+  const sql = postgres(databaseUrl, { max: 1, onnotice() {} });
+  try {
+    await sql.unsafe(text);
+  } finally {
+    await sql.end();
+  }
+}
+
+async function lint(url: string, { home }: { home: string }): Promise<void> {
+  await runSupabaseCli([
+    "db",
+    "lint",
+    `--remote=${url}?sslmode=disable`,
+    "--schema",
+    "public",
+    "--level",
+    "warning",
+    "--fail-on",
+    "warning",
+  ], { purpose: "call the functions in Postgres clean", home });
+}

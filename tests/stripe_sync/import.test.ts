@@ -1,0 +1,248 @@
+/**
+ * `deno task import` against a stand-in for the provider's API, spoken to by
+ * the provider's own package.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { connect } from "../support/tables.ts";
+import { withoutAccount } from "../support/without_account.ts";
+import {
+  createProviderAccount,
+  type ProviderAccount,
+  shownSubscription,
+} from "./provider_account.ts";
+import { type Fault, serveProviderApi } from "./provider_api.ts";
+import { runScript, startScript } from "./run_script.ts";
+
+const MANY = 2_500;
+const STATUSES = [
+  "active",
+  "trialing",
+  "past_due",
+  "canceled",
+  "unpaid",
+  "incomplete_expired",
+  "paused",
+];
+
+const sql = connect();
+Deno.test.afterAll(() => sql.end());
+
+/** An account with subscriptions of all kinds. */
+function accountWith(count: number): ProviderAccount {
+  const account = createProviderAccount();
+  account.now = Math.floor(Date.now() / 1000);
+  const run = uniqueId("sub");
+  for (let i = 0; i < count; i++) {
+    const subscription = `${run}_${i}`;
+    account.subscriptions.set(
+      subscription,
+      shownSubscription({
+        type: "customer.subscription.updated",
+        subscription,
+        account: `acc_${i}`,
+        values: {
+          status: STATUSES[i % STATUSES.length] ?? "",
+          plan: `price_${i % 5}`,
+          periodEnd: 1_800_000_000 + i,
+        },
+      }, 1_700_000_000 + i),
+    );
+  }
+  return account;
+}
+
+/** What the tables have to hold, by id. */
+function expectedRows({ subscriptions }: ProviderAccount) {
+  return [...subscriptions.values()].map((shown) => ({
+    id: shown.id,
+    provider: "a",
+    account_id: shown.metadata.accountId,
+    status: shown.status,
+    plan_id: shown.items.data[0].price.id,
+    current_period_end: shown.items.data[0].current_period_end ?? 0,
+    is_canceled: shown.status === "canceled",
+  })).sort((one, other) => one.id < other.id ? -1 : 1);
+}
+
+async function rowsOf({ subscriptions }: ProviderAccount) {
+  const ids = [...subscriptions.keys()];
+  const rows = await sql`
+    select id, provider, account_id, status, plan_id,
+      extract(epoch from current_period_end)::int as current_period_end,
+      canceled_at is not null as is_canceled
+    from public.subscriptions where id = any (${ids}) order by id collate "C"`;
+  return rows.map((row) => ({ ...row }));
+}
+
+/** Everything about them, to show that nothing changed. */
+async function wholeState({ subscriptions }: ProviderAccount) {
+  const ids = [...subscriptions.keys()];
+  const rows = await sql`
+    select s.*, s.xmin::text from public.subscriptions s where id = any (${ids}) order by id`;
+  const [ledger] =
+    await sql`select count(*)::int as size from public.processed_events`;
+  return { rows: rows.map((row) => ({ ...row })), size: ledger?.["size"] };
+}
+
+Deno.test("import records 2,500 subscriptions through rate limits, faults and broken connections, and again changes nothing", async () => {
+  const account = accountWith(MANY);
+  const faults = new Map<number, Fault>([
+    [0, "dropped"],
+    [3, "busy"],
+    [4, "busy, no hint"],
+    [8, "broken"],
+    [12, "cut off"],
+    [13, "dropped"],
+  ]);
+  await using api = await serveProviderApi(account, {
+    fault: (request) => faults.get(request),
+  });
+  const args = ["--stripe-url", api.url];
+  const first = await runScript("import", { args });
+  assertEquals(
+    [first.code, first.err.includes("Cannot")],
+    [0, false],
+    first.err,
+  );
+  assertStringIncludes(first.out, "2500 read, 2500 imported, 0 corrected");
+  assertEquals(await rowsOf(account), expectedRows(account));
+  assertEquals(
+    api.requests.filter(({ fault }) => fault !== undefined).length,
+    faults.size,
+  );
+  assertStringIncludes(first.err, "Again in 1 s.");
+
+  const state = await wholeState(account);
+  const second = await runScript("import", { args });
+  assertStringIncludes(second.out, "2500 read, 0 imported, 0 corrected");
+  assertEquals(second.code, 0);
+  assertEquals(await wholeState(account), state);
+});
+
+for (const [signal, code] of [["SIGINT", 130], ["SIGKILL", 137]] as const) {
+  Deno.test(`import is interrupted by ${signal} in the middle and run again: the result is the same`, async () => {
+    const account = accountWith(600);
+    const halfway = Promise.withResolvers<void>();
+    let pages = 0;
+    await using api = await serveProviderApi(account, {
+      beforeAnswer: async () => {
+        if (++pages !== 4) return;
+        halfway.resolve();
+        await new Promise((resolve) => setTimeout(resolve, 300));
+      },
+    });
+    const args = ["--stripe-url", api.url];
+    const running = startScript("import", { args });
+    await Promise.race([halfway.promise, running.result]);
+    running.kill(signal);
+    const interrupted = await running.result;
+    assertEquals(interrupted.code, code);
+    const partly = (await rowsOf(account)).length;
+    assert(partly > 0 && partly < 600, `${partly} rows`);
+
+    const after = /--after (\S+),/.exec(interrupted.out)?.[1];
+    assertEquals(after !== undefined, signal === "SIGINT", interrupted.out);
+    const again = await runScript("import", {
+      args: after === undefined ? args : [...args, "--after", after],
+    });
+    assertEquals(again.code, 0, again.err);
+    assertEquals(await rowsOf(account), expectedRows(account));
+    if (after !== undefined) {
+      assertStringIncludes(again.out, `${600 - partly} read`);
+    }
+  });
+}
+
+Deno.test("import lists what belongs to no account, and takes the account from elsewhere where told", async () => {
+  const account = accountWith(3);
+  const [first, second] = [...account.subscriptions.values()];
+  assert(first !== undefined && second !== undefined);
+  account.subscriptions.set(first.id, withoutAccount(first));
+  await using api = await serveProviderApi(account);
+  const args = ["--stripe-url", api.url];
+
+  const left = await runScript("import", { args });
+  assertEquals(left.code, 1);
+  assertStringIncludes(left.out, "3 read, 2 imported, 0 corrected, 1 without");
+  assertStringIncludes(left.out, `  ${first.id} (customer ${first.customer})`);
+  assertStringIncludes(left.out, "--account-from");
+  assert(!left.out.includes(`  ${second.id}`));
+
+  const ignored = await runScript("import", {
+    args,
+    env: { UNMAPPED_SUBSCRIPTIONS: "ignore" },
+  });
+  assertEquals(ignored.code, 0);
+
+  const mapped = await runScript("import", {
+    args: [...args, "--account-from", "customer"],
+  });
+  assertEquals(mapped.code, 0, mapped.err);
+  const rows = await rowsOf(account);
+  assertEquals(
+    rows.find(({ id }) => id === first.id)?.["account_id"],
+    first.customer,
+  );
+  assertEquals(
+    rows.find(({ id }) => id === second.id)?.["account_id"],
+    "acc_1",
+  );
+});
+
+Deno.test("import corrects a record that is marked ahead of the clock", async () => {
+  const account = accountWith(2);
+  await using api = await serveProviderApi(account);
+  const args = ["--stripe-url", api.url];
+  assertEquals((await runScript("import", { args })).code, 0);
+  const [first] = [...account.subscriptions.values()];
+  assert(first !== undefined);
+  await sql`
+    update public.subscriptions set
+      status = 'ahead', changed_as_of = now() + interval '1 day'
+    where id = ${first.id}`;
+  account.now += 10;
+  const again = await runScript("import", { args });
+  assertStringIncludes(again.out, "2 read, 0 imported, 1 corrected");
+  assertEquals(await rowsOf(account), expectedRows(account));
+});
+
+Deno.test("import refuses objects of the other mode, and ends where a key is refused or tells no mode that was said", async () => {
+  const account = accountWith(1);
+  const key = "sk_live_stand_in";
+  await using api = await serveProviderApi(account, { key });
+  const live = await runScript("import", {
+    args: ["--stripe-url", api.url, "--mode", "live"],
+    env: { STRIPE_API_KEY: key },
+  });
+  assertEquals(live.code, 3);
+  assertStringIncludes(live.err, "is not of live mode");
+  assertEquals(await rowsOf(account), []);
+
+  const wrongKey = await runScript("import", {
+    args: ["--stripe-url", api.url],
+  });
+  assertEquals(wrongKey.code, 3);
+  assertStringIncludes(wrongKey.err, "Invalid API Key");
+
+  const noProject = await runScript("import", {
+    args: ["--stripe-url", api.url, "--secret-key", "sb_secret_wrong"],
+  });
+  assertEquals(noProject.code, 3);
+  assertStringIncludes(noProject.err, "refuses the secret key");
+
+  const nobodyThere = await runScript("import", {
+    args: ["--stripe-url", api.url, "--project-url", "http://127.0.0.1:1"],
+  });
+  assertEquals(nobodyThere.code, 3);
+  assertStringIncludes(nobodyThere.err, "Is the local stack running?");
+
+  const noMode = await runScript("import", {
+    args: [],
+    env: { STRIPE_API_KEY: key },
+  });
+  assertEquals(noMode.code, 2);
+  assertStringIncludes(noMode.err, "--mode live");
+});

@@ -1,0 +1,524 @@
+/**
+ * `deno task reconcile` after some events never arrived.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  examine,
+  type Scope,
+} from "../../scripts/stripe_sync/reconcile/examine.ts";
+import { findingLine } from "../../scripts/stripe_sync/reconcile/finding.ts";
+import { heal } from "../../scripts/stripe_sync/reconcile/heal.ts";
+import { withoutAccount } from "../support/without_account.ts";
+import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import type { StripeEvent } from "../../scripts/events/event_types.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { eventBody } from "../property/event_body.ts";
+import type { HistoryEvent } from "../property/history.ts";
+import { freshSeed } from "../property/seed.ts";
+import { startReceiver } from "../support/receiver.ts";
+import { deliver } from "../support/send.ts";
+import { connect } from "../support/tables.ts";
+import { assertRecords } from "./end_state.ts";
+import { randomEvents } from "./live_through.ts";
+import {
+  createProviderAccount,
+  type ProviderAccount,
+  shownSubscription,
+} from "./provider_account.ts";
+import { serveProviderApi } from "./provider_api.ts";
+import { runScript } from "./run_script.ts";
+import { workplace } from "./workplace.ts";
+
+const EVENTS = 400;
+
+const sql = connect();
+const receiver = await startReceiver();
+Deno.test.beforeEach(async () => {
+  // It looks at all records, whoever made them.
+  await sql`
+    truncate public.subscriptions, public.processed_events, public.failed_events, public.notifications`;
+});
+Deno.test.afterAll(async () => {
+  await receiver[Symbol.asyncDispose]();
+  await sql.end();
+});
+
+type Finding = { readonly kind: string };
+
+/** Runs it with `--json`. */
+async function reconcile(url: string, ...args: string[]) {
+  const { code, out, err } = await runScript("reconcile", {
+    args: ["--stripe-url", url, "--json", ...args],
+  });
+  assert(out !== "", err);
+  const document = JSON.parse(out) as Record<
+    "found" | "differences",
+    Finding[]
+  >;
+  return { code, ...document };
+}
+
+/** The same in this process, without waiting between two looks. */
+async function scopeOf(
+  url: string,
+  changes: Partial<Pick<Scope, "accountFrom" | "unmappedSubscriptions">> = {},
+): Promise<Scope> {
+  return {
+    ...await workplace(url),
+    accountFrom: undefined,
+    unmappedSubscriptions: "fail",
+    onPage: () => {},
+    ...changes,
+  };
+}
+
+/** Mends what is found; what differs then. */
+async function mend(scope: Scope): Promise<readonly Finding[]> {
+  await heal(await examine(scope), scope);
+  return (await examine(scope)).findings;
+}
+
+function unixNow(): number {
+  return Math.floor(Date.now() / 1000);
+}
+
+/** A creation after which the record says what the provider shows: active. */
+function creationOf(prefix: string): HistoryEvent {
+  const [creation] = randomEvents(1, { seed: 1, prefix: uniqueId(prefix) });
+  assert(creation !== undefined);
+  return { ...creation, values: { ...creation.values, status: "active" } };
+}
+
+/** An event as the provider's list has it. */
+function asListed(event: object): StripeEvent {
+  return JSON.parse(JSON.stringify(event));
+}
+
+function named(findings: Finding[], name: "event" | "subscription"): string[] {
+  return findings.map((finding) =>
+    String((finding as Record<string, unknown>)[name])
+  ).sort();
+}
+
+Deno.test("reconcile names each event that was withheld, heals all, and finds nothing then", async () => {
+  const seed = freshSeed();
+  const events = randomEvents(EVENTS, { seed, prefix: uniqueId("reconcile") });
+  const account = createProviderAccount();
+  events.forEach(account.happen);
+  const withheld = events.filter((_, i) => i % 10 === 9);
+  const bodies = new Map(events.map((event) => [event.id, eventBody(event)]));
+  async function send(id: string) {
+    const { status } = await deliver(receiver.url, bodies.get(id) ?? {});
+    if (status === 200) account.delivered.add(id);
+  }
+  const sent = events.filter((event) => !withheld.includes(event));
+  for (const { id } of sent) await send(id);
+  const failed = sent.filter(({ id }) => !account.delivered.has(id));
+  account.now += 60;
+  await using api = await serveProviderApi(account);
+
+  const dry = await reconcile(api.url);
+  console.log(
+    `${withheld.length} withheld, ${failed.length} failed, ${dry.differences.length} differences, seed ${seed}`,
+  );
+  assertEquals(dry.code, 1);
+  const undelivered = dry.differences.filter(({ kind }) =>
+    kind === "undelivered"
+  );
+  assertEquals(
+    named(undelivered, "event"),
+    withheld.map(({ id }) => id).sort(),
+  );
+  const open = dry.differences.filter(({ kind }) => kind === "failed");
+  assertEquals(named(open, "event"), failed.map(({ id }) => id).sort());
+  const [before] = await sql`select count(*)::int from public.processed_events`;
+  assertEquals(
+    before?.["count"],
+    account.delivered.size,
+    "Nothing was applied",
+  );
+
+  const healed = await reconcile(api.url, "--apply");
+  assertEquals([healed.code, healed.differences], [0, []]);
+  assertEquals(named(healed.found, "event"), named(dry.differences, "event"));
+  await assertRecords(events, sql);
+  const [notified] = await sql`select count(*)::int from public.notifications`;
+  assertEquals(
+    notified?.["count"],
+    events.filter(({ type }) => type === "invoice.payment_failed").length,
+  );
+
+  const again = await runScript("reconcile", {
+    args: ["--stripe-url", api.url],
+  });
+  assertEquals([again.code, again.out], [0, "Nothing differs.\n"]);
+});
+
+/** Two subscriptions that are recorded, as they stand at the provider. */
+async function twoRecorded(
+  account: ProviderAccount,
+): Promise<[string, string]> {
+  const ids = [uniqueId("sub"), uniqueId("sub")] as const;
+  for (const [i, subscription] of ids.entries()) {
+    account.subscriptions.set(
+      subscription,
+      shownSubscription({
+        type: "customer.subscription.updated",
+        subscription,
+        account: `acc_${i}`,
+        values: { status: "active", plan: "price_1", periodEnd: 1_800_000_000 },
+      }, 1_700_000_000 + i),
+    );
+  }
+  await using api = await serveProviderApi(account);
+  const { code, err } = await runScript("import", {
+    args: ["--stripe-url", api.url],
+  });
+  assertEquals(code, 0, err);
+  return [...ids];
+}
+
+function changed(account: ProviderAccount, id: string, values: object) {
+  const shown = account.subscriptions.get(id);
+  assert(shown !== undefined);
+  account.subscriptions.set(id, { ...shown, ...values });
+}
+
+Deno.test("reconcile tells each kind of difference, and deletes nothing", async () => {
+  const account = createProviderAccount();
+  account.now = 1_795_000_000;
+  const [one, other] = await twoRecorded(account);
+  account.now += 3_600;
+  changed(account, one, { status: "canceled" });
+  account.subscriptions.delete(other);
+  const template = account.subscriptions.get(one);
+  assert(template !== undefined);
+  const nobodys = { ...withoutAccount(template), id: "sub_nobodys" };
+  account.subscriptions.set("sub_nobodys", nobodys);
+  account.subscriptions.set("sub_new", { ...template, id: "sub_new" });
+  account.subscriptions.set("sub_odd", {
+    ...template,
+    id: "sub_odd",
+    items: { data: [] as never },
+  });
+  await sql`
+    insert into public.failed_events (provider, event_id, type, payload_encoding, error_code, error)
+    values ('a', 'evt_old', 'customer.subscription.updated', 'json', 'apply_failed', 'x')`;
+  await using api = await serveProviderApi(account);
+
+  const dry = await runScript("reconcile", {
+    args: ["--stripe-url", api.url],
+  });
+  assertEquals(dry.code, 1);
+  for (
+    const line of [
+      `missing here   sub_new, of account acc_0`,
+      `no account     sub_nobodys, of customer ${template.customer}`,
+      `unreadable     sub_odd: data.object.items.data`,
+      `missing there  ${other}`,
+      `differs        ${one}: status is active here, canceled there; canceled_at is null here, set there`,
+      `failed         evt_old, customer.subscription.updated of null: apply_failed`,
+      "6 differences.",
+    ]
+  ) assertStringIncludes(dry.out, line);
+
+  const left = await mend(await scopeOf(api.url));
+  assertEquals(
+    left.map(({ kind }) => kind).sort(),
+    ["failed", "missing_there", "unmapped", "unreadable"],
+  );
+  const rows = await sql`
+    select id, status, canceled_at is not null as canceled
+    from public.subscriptions order by id collate "C"`;
+  assertEquals(
+    rows.map((row) => ({ ...row })),
+    [
+      { id: one, status: "canceled", canceled: true },
+      { id: other, status: "active", canceled: false },
+      { id: "sub_new", status: "canceled", canceled: true },
+    ].sort((a, b) => a.id < b.id ? -1 : 1),
+  );
+
+  await mend(await scopeOf(api.url, { accountFrom: "customer" }));
+  const [row] = await sql`
+    select account_id from public.subscriptions where id = 'sub_nobodys'`;
+  assertEquals(row?.["account_id"], template.customer);
+});
+
+Deno.test("reconcile leaves alone what a person has settled", async () => {
+  const account = createProviderAccount();
+  const creation = creationOf("hand");
+  account.happen(creation);
+  await deliver(receiver.url, eventBody(creation));
+  account.delivered.add(creation.id);
+  const { id, subscription } = creation;
+  const invoice = invoiceEvent({ subscription, created: creation.created });
+  account.events.set(invoice.id, asListed(invoice));
+  account.now += 60;
+  await sql`
+    select public.record_failed_event(
+      p_provider => 'a', p_event_id => ${invoice.id},
+      p_body => ${JSON.stringify(invoice)}, p_body_encoding => 'text',
+      p_error_code => 'apply_failed', p_error => 'Failed', p_type => ${invoice.type}
+    )`;
+  await sql`select public.resolve_failed_event(${invoice.id}, 'called', 'me')`;
+  await using api = await serveProviderApi(account);
+  assertEquals(await mend(await scopeOf(api.url)), []);
+  const applied = await sql`select event_id from public.processed_events`;
+  assertEquals(applied.map(({ event_id }) => event_id), [id]);
+});
+
+Deno.test("reconcile refuses an event of the future, as the receiver does, and mends its record", async () => {
+  const account = createProviderAccount();
+  account.now = 1_795_000_000;
+  const [one] = await twoRecorded(account);
+  account.now += 3_600;
+  changed(account, one, { status: "past_due" });
+  const event = subscriptionEvent("customer.subscription.updated", {
+    subscription: one,
+    status: "unpaid",
+    created: Math.floor(Date.now() / 1000) + 60 * 86_400,
+  });
+  account.events.set(event.id, asListed(event));
+  await using api = await serveProviderApi(account);
+  const left = await mend(await scopeOf(api.url));
+  assertEquals(left.map(({ kind }) => kind), ["undelivered"]);
+  const [row] = await sql`
+    select status from public.subscriptions where id = ${one}`;
+  assertEquals(row?.["status"], "past_due");
+});
+
+const MONTH = 30 * 86_400;
+
+/** An event of a subscription that is dated a month ahead gets in. */
+async function letInAhead(
+  type: "created" | "updated" | "deleted",
+  subscription: string,
+): Promise<void> {
+  const created = new Date((unixNow() + MONTH) * 1000).toISOString();
+  await sql`
+    select public.apply_billing_events(${
+    sql.json([{
+      provider: "a",
+      event_id: uniqueId("evt"),
+      type: `customer.subscription.${type}`,
+      created,
+      subscription_id: subscription,
+      account_id: "acc_ahead",
+      status: "unpaid",
+      plan_id: "price_ahead",
+      current_period_end: created,
+      previous: {},
+    }])
+  })`;
+}
+
+async function statusOf(subscription: string): Promise<unknown> {
+  const [row] = await sql`
+    select status from public.subscriptions where id = ${subscription}`;
+  return row?.["status"];
+}
+
+for (const type of ["created", "updated", "deleted"] as const) {
+  Deno.test(`reconcile heals a record that an event ${type} in the future has frozen`, async () => {
+    const account = createProviderAccount();
+    account.now = unixNow() - 60;
+    const [one, other] = await twoRecorded(account);
+    await letInAhead(type, one);
+    await letInAhead(type, other);
+    account.now = unixNow();
+    changed(account, one, { status: "canceled" });
+    const deletion = subscriptionEvent("customer.subscription.deleted", {
+      subscription: one,
+      created: account.now - 30,
+    });
+    const { status } = await deliver(receiver.url, deletion);
+    assertEquals(status, 200);
+    await using api = await serveProviderApi(account);
+
+    const scope = await scopeOf(api.url);
+    const { findings } = await examine(scope);
+    assertEquals(findings.map(({ kind }) => kind), ["differs", "differs"]);
+    assertEquals(await mend(scope), []);
+    assertEquals(
+      [await statusOf(one), await statusOf(other)],
+      ["canceled", "active"],
+    );
+
+    // Events count again.
+    for (const subscription of [one, other]) {
+      const update = subscriptionEvent("customer.subscription.updated", {
+        subscription,
+        status: "past_due",
+        created: unixNow(),
+      });
+      await deliver(receiver.url, update);
+      assertEquals(await statusOf(subscription), "past_due");
+    }
+  });
+}
+
+Deno.test("reconcile finds and heals a record that is frozen although it says what the provider does", async () => {
+  const account = createProviderAccount();
+  account.now = unixNow() - 60;
+  const [one] = await twoRecorded(account);
+  await sql`
+    update public.subscriptions set
+      account_as_of = now() + interval '1 day',
+      changed_as_of = now() + interval '2 days',
+      canceled_as_of = now() + interval '3 days'
+    where id = ${one}`;
+  const [before] = await sql`
+    select * from public.subscriptions where id = ${one}`;
+  account.now = unixNow();
+  await using api = await serveProviderApi(account);
+  const scope = await scopeOf(api.url);
+  const [finding] = (await examine(scope)).findings;
+  assertEquals(
+    finding?.kind === "differs" && finding.fields.map(({ field }) => field),
+    ["account_as_of", "changed_as_of", "canceled_as_of"],
+  );
+  assertEquals(await mend(scope), []);
+  const [after] = await sql`
+    select * from public.subscriptions where id = ${one}`;
+  const corrected = after?.["changed_as_of"];
+  assertEquals({ ...after }, {
+    ...before,
+    account_as_of: corrected,
+    changed_as_of: corrected,
+    changed_by_update: true,
+    canceled_as_of: null,
+  });
+  assert(corrected.getTime() < account.now * 1000);
+});
+
+Deno.test("reconcile moves no record to another account on the word of --account-from", async () => {
+  const account = createProviderAccount();
+  account.now = 1_795_000_000;
+  const [one] = await twoRecorded(account);
+  account.now += 3_600;
+  changed(account, one, { metadata: {} });
+  await using api = await serveProviderApi(account);
+  const scope = await scopeOf(api.url, { accountFrom: "customer" });
+  assertEquals((await examine(scope)).findings, []);
+});
+
+Deno.test("reconcile asks twice before it speaks: what an event on its way explains is no difference", async () => {
+  const account = createProviderAccount();
+  account.now = 1_795_000_000;
+  const [one] = await twoRecorded(account);
+  account.now += 3_600;
+  changed(account, one, { status: "past_due" });
+  await using api = await serveProviderApi(account, {
+    beforeAnswer: async (path) => {
+      // The event arrives while the provider's events are being asked for.
+      if (!path.startsWith("/v1/events")) return;
+      await sql`
+        update public.subscriptions set status = 'past_due' where id = ${one}`;
+    },
+  });
+  const { code, differences } = await reconcile(api.url);
+  assertEquals([code, differences], [0, []]);
+});
+
+Deno.test("reconcile heals an undelivered creation without an account from its record, and leaves it alone where it is ignored", async () => {
+  const account = createProviderAccount();
+  const creation = creationOf("nobody");
+  account.happen(creation);
+  account.now += 60;
+  const event = account.events.get(creation.id);
+  assert(event !== undefined);
+  account.events.set(creation.id, withoutAccount(event));
+  const shown = account.subscriptions.get(creation.subscription);
+  assert(shown !== undefined);
+  account.subscriptions.set(creation.subscription, withoutAccount(shown));
+  await using api = await serveProviderApi(account);
+
+  const ignored = await scopeOf(api.url, { unmappedSubscriptions: "ignore" });
+  assertEquals((await examine(ignored)).findings, []);
+
+  const failing = await scopeOf(api.url);
+  assertEquals((await mend(failing)).map(({ kind }) => kind), [
+    "unmapped",
+    "undelivered",
+  ]);
+
+  account.subscriptions.set(creation.subscription, shown);
+  assertEquals(await mend(failing), []);
+});
+
+Deno.test("reconcile heals the records where the provider no longer has the events", async () => {
+  const events = randomEvents(200, {
+    seed: freshSeed(),
+    prefix: uniqueId("gone"),
+  });
+  const account = createProviderAccount();
+  events.forEach(account.happen);
+  for (const [i, event] of events.entries()) {
+    if (i % 10 !== 9) await deliver(receiver.url, eventBody(event));
+  }
+  account.events.clear();
+  account.now += 60;
+  await using api = await serveProviderApi(account);
+  const left = await mend(await scopeOf(api.url));
+  assertEquals(left.filter(({ kind }) => kind !== "failed"), []);
+  await assertRecords(events, sql);
+});
+
+Deno.test("reconcile asks for all that the provider's list leaves out, however many", async () => {
+  const account = createProviderAccount();
+  account.now = 1_795_000_000;
+  const ids = Array.from({ length: 130 }, (_, i) => uniqueId(`sub_${i}`));
+  for (const subscription of ids) {
+    const values = {
+      status: "active",
+      plan: "price_1",
+      periodEnd: 1_800_000_000,
+    };
+    const type = "customer.subscription.updated";
+    account.subscriptions.set(
+      subscription,
+      shownSubscription(
+        { type, subscription, account: "acc_1", values },
+        1_700_000_000,
+      ),
+    );
+  }
+  await using api = await serveProviderApi(account);
+  assertEquals(await mend(await scopeOf(api.url)), []);
+  await using clocks = await serveProviderApi(account, {
+    unlisted: new Set(ids),
+  });
+  assertEquals((await examine(await scopeOf(clocks.url))).findings, []);
+});
+
+Deno.test("reconcile asks for what the provider's list leaves out", async () => {
+  const account = createProviderAccount();
+  account.now = 1_795_000_000;
+  const [one, other] = await twoRecorded(account);
+  account.now += 3_600;
+  const metadata = { accountId: "acc_moved" };
+  for (const id of [one, other]) {
+    changed(account, id, { status: "past_due", metadata });
+  }
+  await using api = await serveProviderApi(account, {
+    unlisted: new Set([one, other]),
+  });
+  const scope = await scopeOf(api.url);
+  const { findings } = await examine(scope);
+  const expected = [one, other].map((subscription, i) => ({
+    kind: "differs" as const,
+    subscription,
+    fields: [
+      { field: "account_id", here: `acc_${i}`, there: "acc_moved" },
+      { field: "status", here: "active", there: "past_due" },
+    ],
+  }));
+  assertEquals(
+    findings.map(findingLine).sort(),
+    expected.map(findingLine).sort(),
+  );
+  assertEquals(await mend(scope), []);
+});

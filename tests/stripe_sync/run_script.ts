@@ -1,0 +1,64 @@
+/**
+ * The commands as people run them, in a process of their own.
+ *
+ * @module
+ */
+import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
+import { setting } from "../support/test_environment.ts";
+import { TEST_API_KEY } from "./provider_api.ts";
+
+/** What came of a command. */
+export interface Result {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** A command that runs. */
+export interface RunningScript {
+  readonly result: Promise<Result>;
+  kill(signal: Deno.Signal): void;
+}
+
+/** Starts `import` or `reconcile` against the stack under test. */
+export function startScript(
+  name: "import" | "reconcile",
+  { args, env = {} }: { args: string[]; env?: Record<string, string> },
+): RunningScript {
+  const script = new URL(`../../scripts/${name}.ts`, import.meta.url).href;
+  const { child, ended } = spawnGuarded({
+    command: Deno.execPath(),
+    // Quiet: Deno's own lines about downloads are not the command's.
+    args: ["run", "--quiet", "-A", "--no-check", script, ...args],
+    stopSignal: "SIGTERM",
+    options: {
+      stdout: "piped",
+      stderr: "piped",
+      env: {
+        STRIPE_API_KEY: TEST_API_KEY,
+        SUPABASE_URL: setting("TEST_API_URL"),
+        SUPABASE_SECRET_KEY: "",
+        // Set, so that supabase/functions/.env does not matter.
+        UNMAPPED_SUBSCRIPTIONS: "fail",
+        ...env,
+      },
+    },
+  });
+  async function finish() {
+    const [{ code }, out, err] = await Promise.all([
+      ended,
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+    ]);
+    return { code, out, err };
+  }
+  return { result: finish(), kill: (signal) => child.kill(signal) };
+}
+
+/** Runs one to its end. */
+export function runScript(
+  name: "import" | "reconcile",
+  options: { args: string[]; env?: Record<string, string> },
+): Promise<Result> {
+  return startScript(name, options).result;
+}

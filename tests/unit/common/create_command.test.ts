@@ -1,0 +1,90 @@
+import { assertEquals } from "@std/assert";
+import { createCommand } from "../../../scripts/common/create_command.ts";
+
+const ROOT = new URL("../../../", import.meta.url);
+/** Where processes are started: what is deployed may start none. */
+const FOLDERS = ["bench", "scripts", "tests"];
+const ONLY_PLACE = "scripts/common/create_command.ts";
+/** What a process can be started with. */
+const STARTS = /\bDeno\s*\.\s*Command\(|["'](?:node:)?child_process["']/;
+
+async function settingsOf(options: Deno.CommandOptions): Promise<unknown> {
+  const names = ["DENO_CERT", "DENO_TLS_CA_STORE", "HOME", "OWN"];
+  const { stdout } = await createCommand(Deno.execPath(), {
+    ...options,
+    args: [
+      "eval",
+      `console.log(JSON.stringify(${
+        JSON.stringify(names)
+      }.map((name) => Deno.env.get(name) ?? null)))`,
+    ],
+  }).output();
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
+
+/** Runs `use` with the environment of this process as given. */
+async function withEnvironment(
+  env: Record<string, string | undefined>,
+  use: () => Promise<void>,
+): Promise<void> {
+  const before = Object.keys(env).map((name) => [name, Deno.env.get(name)]);
+  function set(entries: (string | undefined)[][]) {
+    for (const [name, value] of entries) {
+      if (value === undefined) Deno.env.delete(name!);
+      else Deno.env.set(name!, value);
+    }
+  }
+  set(Object.entries(env));
+  try {
+    await use();
+  } finally {
+    set(before);
+  }
+}
+
+Deno.test("createCommand() has a process trust what this machine trusts", async () => {
+  const bundle = await Deno.makeTempFile({ suffix: ".pem" });
+  const store = "mozilla,system";
+  try {
+    await withEnvironment({
+      NODE_EXTRA_CA_CERTS: bundle,
+      SSL_CERT_FILE: undefined,
+      DENO_CERT: undefined,
+      DENO_TLS_CA_STORE: undefined,
+      HOME: "/tmp",
+    }, async () => {
+      assertEquals(await settingsOf({}), [bundle, store, "/tmp", null]);
+      assertEquals(
+        await settingsOf({ clearEnv: true, env: { OWN: "1" } }),
+        [bundle, store, null, "1"],
+      );
+      assertEquals(
+        await settingsOf({ env: { DENO_TLS_CA_STORE: "mozilla" } }),
+        [bundle, "mozilla", "/tmp", null],
+      );
+    });
+  } finally {
+    await Deno.remove(bundle);
+  }
+});
+
+Deno.test("only createCommand() starts a process", async () => {
+  const starting: string[] = [];
+  for (const folder of FOLDERS) {
+    for await (const path of modulesIn(folder)) {
+      const text = await Deno.readTextFile(new URL(path, ROOT));
+      if (STARTS.test(text)) starting.push(path);
+    }
+  }
+  assertEquals(starting, [ONLY_PLACE]);
+});
+
+async function* modulesIn(folder: string): AsyncGenerator<string> {
+  for await (
+    const { name, isDirectory } of Deno.readDir(new URL(`${folder}/`, ROOT))
+  ) {
+    const path = `${folder}/${name}`;
+    if (isDirectory) yield* modulesIn(path);
+    else if (/\.[cm]?[jt]sx?$/.test(name)) yield path;
+  }
+}

@@ -1,0 +1,137 @@
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { parseDoctorArguments } from "../../../scripts/doctor/arguments.ts";
+import { UsageError } from "../../../scripts/common/checked.ts";
+import { DEFAULT_URL } from "../../../scripts/trigger/usage.ts";
+
+const KEY = "sb_secret_of_this_test";
+const DB_URL = "postgresql://postgres.ref:hunter2@pooler.example:5432/postgres";
+
+function parse(
+  args: string[],
+  { env = {}, warn = unexpected }: {
+    env?: Record<string, string>;
+    warn?: (text: string) => void;
+  } = {},
+) {
+  return parseDoctorArguments(args, { env, warn });
+}
+
+function unexpected(warning: string): void {
+  throw new Error(`Warned: ${warning}`);
+}
+
+Deno.test("parseDoctorArguments() looks at the local stack by default", () => {
+  assertEquals(parse([]), {
+    url: DEFAULT_URL,
+    projectUrl: "http://127.0.0.1:54321",
+    secretKey: undefined,
+    dbUrl: undefined,
+    provider: "a",
+  });
+});
+
+Deno.test("parseDoctorArguments() takes the project from the endpoint", () => {
+  const url =
+    "https://ref.supabase.co/functions/v1/billing-webhook?forceFunctionRegion=eu-central-1";
+  const parsed = parse(["--url", url]);
+  assertEquals(parsed?.url, url);
+  assertEquals(parsed?.projectUrl, "https://ref.supabase.co");
+});
+
+Deno.test("parseDoctorArguments() does not guess the project of an address of one's own", () => {
+  const url = "https://example.com/api/billing/webhook";
+  assertEquals(parse(["--url", url])?.projectUrl, undefined);
+  assertEquals(
+    parse([
+      "--url",
+      url,
+      "--project-url",
+      "https://ref.supabase.co/",
+    ])?.projectUrl,
+    "https://ref.supabase.co",
+  );
+});
+
+Deno.test("parseDoctorArguments() gives nothing where help is asked for", () => {
+  assertEquals(parse(["--help"]), null);
+});
+
+for (
+  const args of [
+    ["--url", "ref.supabase.co"],
+    ["--project-url", "ref"],
+    ["--project-url", "http://ref.supabase.co"],
+    ["--project-url", "http://127.evil.example"],
+    ["--project-url", "https://user:hunter2@ref.supabase.co"],
+    ["--url", "http://ref.supabase.co/functions/v1/billing-webhook"],
+    ["--url", "http://127.0.0.1.evil.example/functions/v1/billing-webhook"],
+    ["--db-url", "https://u:hunter2@example.com"],
+    ["--provider", "z"],
+    ["--what"],
+  ]
+) {
+  Deno.test(`parseDoctorArguments() refuses ${args[0]} ${args[1] ?? ""}`, () => {
+    const warn = () => {};
+    const error = assertThrows(() => parse(args, { warn }), UsageError);
+    assertEquals(error.message.includes("hunter2"), false);
+  });
+}
+
+Deno.test("parseDoctorArguments() reads project and secrets from the environment", () => {
+  const env = {
+    SUPABASE_URL: "https://ref.supabase.co/",
+    SUPABASE_SECRET_KEY: KEY,
+    SUPABASE_DB_URL: DB_URL,
+  };
+  assertEquals(parse([], { env }), {
+    url: "https://ref.supabase.co/functions/v1/billing-webhook",
+    projectUrl: "https://ref.supabase.co",
+    secretKey: KEY,
+    dbUrl: DB_URL,
+    provider: "a",
+  });
+  const own = "https://example.com/api/billing/webhook";
+  const parsed = parse(["--url", own], { env });
+  assertEquals([parsed?.url, parsed?.projectUrl], [
+    own,
+    env.SUPABASE_URL.slice(0, -1),
+  ]);
+});
+
+Deno.test("parseDoctorArguments() takes a variable that is empty for none", () => {
+  const env = {
+    SUPABASE_URL: "",
+    SUPABASE_SECRET_KEY: "",
+    SUPABASE_DB_URL: "",
+  };
+  assertEquals(parse([], { env }), parse([]));
+});
+
+Deno.test("parseDoctorArguments() warns of an option that carries a secret, and does not repeat it", () => {
+  const warnings: string[] = [];
+  const parsed = parse(["--secret-key", KEY, "--db-url", DB_URL], {
+    warn: (text) => warnings.push(text),
+  });
+  assertEquals([parsed?.secretKey, parsed?.dbUrl], [KEY, DB_URL]);
+  assertEquals(warnings.length, 2);
+  assertStringIncludes(warnings[0] ?? "", "Set SUPABASE_SECRET_KEY instead");
+  assertStringIncludes(warnings[1] ?? "", "Set SUPABASE_DB_URL instead");
+  assertEquals(/sb_secret|hunter2/.test(warnings.join()), false);
+});
+
+for (
+  const [name, value] of [
+    ["SUPABASE_URL", "http://ref.supabase.co"],
+    ["SUPABASE_URL", "ref.supabase.co"],
+    ["SUPABASE_DB_URL", "https://u:hunter2@example.com"],
+  ] as const
+) {
+  Deno.test(`parseDoctorArguments() refuses ${name} ${value}`, () => {
+    const error = assertThrows(
+      () => parse([], { env: { [name]: value } }),
+      UsageError,
+      name,
+    );
+    assertEquals(error.message.includes("hunter2"), false);
+  });
+}

@@ -1,0 +1,173 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import {
+  applyEvents,
+  type BillingEvent,
+  type Outcome,
+} from "../../../supabase/functions/_shared/billing/apply_events.ts";
+import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
+
+const EVENT: BillingEvent = {
+  provider: "b",
+  event_id: "evt_1",
+  created: null,
+  type: "invoice.payment_failed",
+  subscription_id: "sub_1",
+  invoice_id: undefined,
+};
+
+/** Applies the event against a database that answers so. */
+async function applyTo(answer: () => Response): Promise<{
+  result: Promise<Outcome>;
+  requests: { url: string; body: unknown }[];
+  lines: unknown[][];
+}> {
+  const requests: { url: string; body: unknown }[] = [];
+  const lines: unknown[][] = [];
+  const ticks = [1_000, 1_012];
+  const database = createDatabase({
+    supabaseUrl: "http://database.test",
+    secretKey: "sb_secret_unit",
+  }, {
+    fetch: (input, init) => {
+      const body = JSON.parse(String(init?.body));
+      requests.push({ url: String(input), body });
+      return Promise.resolve(answer());
+    },
+  });
+  const result = applyEvents([EVENT], {
+    database,
+    log: (...line) => lines.push(line),
+    now: () => ticks.shift() ?? NaN,
+  }).then(([first]) => {
+    if (typeof first !== "string") throw first;
+    return first;
+  });
+  await result.catch(() => {});
+  return { result, requests, lines };
+}
+
+function outcome(row: Record<string, unknown>): () => Response {
+  return () =>
+    Response.json([{ place: 1, error_code: null, error: null, ...row }]);
+}
+
+for (const became of ["applied", "duplicate", "stale"]) {
+  Deno.test(`applyEvents() reports an event that is ${became}, in one call`, async () => {
+    const { result, requests, lines } = await applyTo(
+      outcome({ outcome: became }),
+    );
+    assertEquals<string>(await result, became);
+    assertEquals(requests, [{
+      url: "http://database.test/rest/v1/rpc/apply_billing_events",
+      body: {
+        events: [{
+          provider: "b",
+          event_id: "evt_1",
+          created: null,
+          type: "invoice.payment_failed",
+          subscription_id: "sub_1",
+        }],
+      },
+    }]);
+    assertEquals(lines, [
+      ["info", "events applied", {
+        outcomes: { [became]: 1 },
+        duration_ms: 12,
+      }],
+    ]);
+  });
+}
+
+const FAILURES: [code: string, expected: DeliveryError["code"]][] = [
+  ["BW001", "subscription_unknown"],
+  ["BW002", "subscription_of_other_provider"],
+  ["BW003", "deployment_fault"],
+  ["42501", "deployment_fault"],
+  ["22P05", "apply_failed"],
+  ["XX000", "apply_failed"],
+  ["57014", "database_unavailable"],
+];
+for (const [code, expected] of FAILURES) {
+  Deno.test(`applyEvents() throws ${expected} for an event that fails with ${code}`, async () => {
+    const { result, requests, lines } = await applyTo(
+      outcome({ outcome: "failed", error_code: code, error: "Says why." }),
+    );
+    const error = await assertRejects(() => result, DeliveryError, "Says why.");
+    assertEquals(error.code, expected);
+    assertEquals(requests.length, 1);
+    assertEquals(lines, [], "Nothing was applied");
+  });
+}
+
+Deno.test("applyEvents() gives each event its own outcome, by place and not by order", async () => {
+  const database = createDatabase({
+    supabaseUrl: "http://database.test",
+    secretKey: "sb_secret_unit",
+  }, {
+    fetch: () =>
+      Promise.resolve(Response.json([
+        { place: 3, outcome: "stale", error_code: null, error: null },
+        { place: 1, outcome: "applied", error_code: null, error: null },
+        { place: 2, outcome: "failed", error_code: "BW001", error: "No." },
+      ])),
+  });
+  const lines: unknown[][] = [];
+  const results = await applyEvents([EVENT, EVENT, EVENT], {
+    database,
+    log: (...line) => lines.push(line),
+    now: () => 0,
+  });
+  assertEquals(
+    results.map((result) => typeof result === "string" ? result : result.code),
+    ["applied", "subscription_unknown", "stale"],
+  );
+  assertEquals(lines, [
+    ["info", "events applied", {
+      outcomes: { stale: 1, applied: 1 },
+      duration_ms: 0,
+    }],
+  ]);
+});
+
+Deno.test("applyEvents() throws the fault of the call", async () => {
+  const { result } = await applyTo(() =>
+    Response.json({ code: "PGRST202", message: "no function" }, { status: 404 })
+  );
+  const error = await assertRejects(() => result, DeliveryError);
+  assertEquals(error.code, "deployment_fault");
+});
+
+Deno.test("applyEvents() never takes garbage for success", async () => {
+  const answers = [
+    [],
+    [null],
+    [[]],
+    ["applied"],
+    "applied",
+    {},
+    { outcome: "applied" },
+    [{}],
+    [{ outcome: null }],
+    [{ outcome: "APPLIED" }],
+    [{ outcome: "constructor" }],
+    [{ outcome: ["applied"] }],
+    true,
+    1,
+    null,
+  ];
+  for (const answer of answers) {
+    for (const status of [200, 404]) {
+      const { result, lines } = await applyTo(() =>
+        Response.json(answer, { status })
+      );
+      const error = await assertRejects(() => result, DeliveryError);
+      assertEquals(
+        error.code,
+        "database_unavailable",
+        JSON.stringify({ status, answer }),
+      );
+      assertEquals(lines, []);
+    }
+  }
+});

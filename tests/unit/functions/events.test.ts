@@ -1,0 +1,230 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import {
+  handledEvent,
+  isHandledType,
+} from "../../../supabase/functions/_shared/billing/events.ts";
+
+const CREATED = 1_793_624_405;
+const PERIOD_END = 1_796_212_800;
+
+/** As Stripe sends it since 2025-03-31.basil, with fields that nothing reads. */
+const ITEM = {
+  id: "si_1",
+  price: { id: "price_1", product: "prod_1" },
+  current_period_start: 1_793_620_800,
+  current_period_end: PERIOD_END,
+};
+const SUBSCRIPTION = {
+  id: "sub_1",
+  object: "subscription",
+  status: "trialing",
+  metadata: { accountId: "acc_1", other: "x" },
+  items: { object: "list", data: [ITEM, { price: null }, "rubbish"] },
+  unread: { any: ["thing"] },
+};
+
+function event(type: string, data: unknown): unknown {
+  return {
+    id: "evt_1",
+    object: "event",
+    type,
+    created: CREATED,
+    livemode: false,
+    api_version: "2026-10-28.endive",
+    pending_webhooks: 1,
+    data,
+  };
+}
+
+const COMMON = { event_id: "evt_1", created: "2026-11-02T13:00:05.000Z" };
+
+Deno.test("isHandledType() knows the four handled types", () => {
+  for (
+    const type of [
+      "customer.subscription.created",
+      "customer.subscription.updated",
+      "customer.subscription.deleted",
+      "invoice.payment_failed",
+    ]
+  ) {
+    assertEquals(isHandledType(type), true, type);
+  }
+  for (
+    const type of [
+      "payment_intent.payment_failed",
+      "customer.subscription.trial_will_end",
+      "Customer.Subscription.Created",
+      "customer.subscription.created ",
+      "toString",
+      "",
+      undefined,
+      null,
+      1,
+      ["invoice.payment_failed"],
+    ]
+  ) {
+    assertEquals(isHandledType(type), false, String(type));
+  }
+});
+
+Deno.test("handledEvent reads a creation", () => {
+  const object = SUBSCRIPTION;
+  assertEquals<unknown>(
+    handledEvent.parse(event("customer.subscription.created", { object })),
+    {
+      ...COMMON,
+      type: "customer.subscription.created",
+      subscription_id: "sub_1",
+      account_id: "acc_1",
+      plan_id: "price_1",
+      current_period_end: "2026-12-02T12:00:00.000Z",
+    },
+  );
+});
+
+Deno.test("handledEvent reads an update, and what it replaced", () => {
+  const previous_attributes = {
+    status: "incomplete",
+    items: {
+      data: [{ price: { id: "price_0" }, current_period_end: CREATED }],
+    },
+    latest_invoice: "in_1",
+  };
+  assertEquals<unknown>(
+    handledEvent.parse(event("customer.subscription.updated", {
+      object: SUBSCRIPTION,
+      previous_attributes,
+    })),
+    {
+      ...COMMON,
+      type: "customer.subscription.updated",
+      subscription_id: "sub_1",
+      status: "trialing",
+      plan_id: "price_1",
+      current_period_end: "2026-12-02T12:00:00.000Z",
+      previous: {
+        status: "incomplete",
+        plan_id: "price_0",
+        current_period_end: CREATED,
+      },
+    },
+  );
+});
+
+Deno.test("handledEvent prefers the replaced period where the specification puts it", () => {
+  const { previous } = handledEvent.parse(
+    event("customer.subscription.updated", {
+      object: SUBSCRIPTION,
+      previous_attributes: {
+        current_period_end: CREATED,
+        items: { data: [{ current_period_end: PERIOD_END }] },
+      },
+    }),
+  ) as { previous: unknown };
+  assertEquals(previous, {
+    status: undefined,
+    plan_id: undefined,
+    current_period_end: CREATED,
+  });
+});
+
+Deno.test("handledEvent drops rubbish in what an update replaced, part by part", () => {
+  const none = {
+    status: undefined,
+    plan_id: undefined,
+    current_period_end: undefined,
+  };
+  const good = { price: { id: "price_0" }, current_period_end: CREATED };
+  const cases: [previous: unknown, expected: unknown][] = [
+    [undefined, none],
+    [null, none],
+    ["rubbish", none],
+    [[], none],
+    [{}, none],
+    [{ status: 1, items: null }, none],
+    [{ status: "a\0b", current_period_end: 1e12 }, none],
+    [{ status: "active", items: { data: [] } }, { ...none, status: "active" }],
+    [
+      { status: {}, items: { data: [good, "rubbish"] } },
+      { ...none, plan_id: "price_0", current_period_end: CREATED },
+    ],
+    [
+      { items: { data: [{ ...good, price: null }] } },
+      { ...none, current_period_end: CREATED },
+    ],
+    [
+      { items: { data: [{ ...good, current_period_end: "x" }] } },
+      { ...none, plan_id: "price_0" },
+    ],
+    [
+      { current_period_end: null, items: { data: [good] } },
+      { ...none, plan_id: "price_0", current_period_end: CREATED },
+    ],
+  ];
+  for (const [previous_attributes, expected] of cases) {
+    const parsed = handledEvent.parse(
+      event("customer.subscription.updated", {
+        object: SUBSCRIPTION,
+        previous_attributes,
+      }),
+    ) as { previous: unknown };
+    assertEquals(
+      parsed.previous,
+      expected,
+      JSON.stringify(previous_attributes),
+    );
+  }
+});
+
+Deno.test("handledEvent reads nothing but the id of a deletion", () => {
+  const object = { id: "sub_1", status: 1, items: "rubbish", metadata: null };
+  assertEquals<unknown>(
+    handledEvent.parse(event("customer.subscription.deleted", { object })),
+    {
+      ...COMMON,
+      type: "customer.subscription.deleted",
+      subscription_id: "sub_1",
+    },
+  );
+});
+
+Deno.test("handledEvent reads a failed invoice of either API shape", () => {
+  const parent = { subscription_details: { subscription: "sub_1" } };
+  for (const place of [{ subscription: "sub_1" }, { parent }]) {
+    const object = { id: "in_1", status: "open", ...place };
+    assertEquals<unknown>(
+      handledEvent.parse(event("invoice.payment_failed", { object })),
+      {
+        ...COMMON,
+        type: "invoice.payment_failed",
+        subscription_id: "sub_1",
+        invoice_id: "in_1",
+      },
+    );
+  }
+});
+
+Deno.test("handledEvent needs no id of an invoice", () => {
+  for (const id of [undefined, null, 1, "", "a\nb"]) {
+    const object = { id, subscription: "sub_1" };
+    const parsed = handledEvent.parse(
+      event("invoice.payment_failed", { object }),
+    ) as { invoice_id?: string };
+    assertEquals(parsed.invoice_id, undefined);
+  }
+});
+
+Deno.test("handledEvent gives no time for an event without one", () => {
+  const parsed = handledEvent.parse({
+    id: "evt_1",
+    type: "customer.subscription.deleted",
+    data: { object: { id: "sub_1" } },
+  });
+  assertEquals(parsed.created, null);
+});
+
+Deno.test("handledEvent refuses other types", () => {
+  assertThrows(() =>
+    handledEvent.parse(event("invoice.paid", { object: { id: "in_1" } }))
+  );
+});

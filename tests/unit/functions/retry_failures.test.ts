@@ -1,0 +1,323 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
+import { retryFailures } from "../../../supabase/functions/billing-worker/retry_failures.ts";
+import type { UnmappedChoice } from "../../../supabase/functions/_shared/billing/unmapped.ts";
+import type { ClaimedFailure } from "../../../supabase/functions/billing-worker/retry_queue.ts";
+import { edited } from "../../../scripts/events/edited.ts";
+import {
+  invoiceEvent,
+  paymentIntentEvent,
+  subscriptionEvent,
+} from "../../../scripts/events/event.ts";
+
+const NOTHING = {
+  claimed: 0,
+  failed: 0,
+  applied: 0,
+  duplicate: 0,
+  stale: 0,
+  ignored: 0,
+};
+const LEASE = "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1";
+const NOW = Date.parse("2026-11-21T06:00:00Z");
+
+function claimed(
+  body: object | string,
+  { event_id = "evt_1", body_encoding = "text" } = {},
+): ClaimedFailure {
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  return {
+    provider: "b",
+    event_id,
+    lease_id: LEASE,
+    body: text,
+    body_encoding,
+  };
+}
+
+/** What `apply_billing_events` is given of an event, as far as tests look. */
+type Applied = { event_id: string; provider: string; retry: unknown };
+
+/** The outcome of an event, as the database answers it. */
+type Answer = { outcome: string; error_code?: string; error?: string };
+
+/**
+ * Retries in a database that hands out these batches, one a claim, and applies
+ * every event unless told.
+ */
+function retry(
+  batches: ClaimedFailure[][],
+  {
+    outcomeOf = () => ({ outcome: "applied" }),
+    answers = {},
+    now,
+    unmappedSubscriptions = "fail",
+  }: {
+    outcomeOf?: (event: Applied) => Answer;
+    answers?: Record<string, () => Response>;
+    now?: () => number;
+    unmappedSubscriptions?: UnmappedChoice;
+  } = {},
+) {
+  const calls: string[] = [];
+  const applied: Applied[] = [];
+  const settled: Record<string, unknown>[] = [];
+  let turn = 0;
+
+  function answer(name: string, body: Record<string, unknown>): Response {
+    const own = answers[name];
+    if (own) return own();
+    switch (name) {
+      case "claim_failed_events":
+        return Response.json(batches[turn++] ?? []);
+      case "apply_billing_events": {
+        const events = body["events"] as Applied[];
+        applied.push(...events);
+        return Response.json(
+          events.map((event, i) => ({ place: i + 1, ...outcomeOf(event) }))
+            // As in the database, whose order is another.
+            .reverse(),
+        );
+      }
+      case "settle_failed_events": {
+        const results = body["results"] as Record<string, unknown>[];
+        settled.push(...results);
+        return Response.json(results.length);
+      }
+    }
+    throw new Error(`Nobody calls ${name}`);
+  }
+
+  const counts = retryFailures({
+    database: createDatabase({
+      supabaseUrl: "http://database.test",
+      secretKey: "sb_secret_unit",
+    }, {
+      fetch: (input, init) => {
+        const name = String(input).split("/").pop() ?? "";
+        calls.push(name);
+        const body = JSON.parse(String(init?.body));
+        return Promise.resolve(answer(name, body));
+      },
+    }),
+    unmappedSubscriptions,
+    toleranceSeconds: 60,
+    log: () => {},
+    now: now ?? (() => NOW),
+  });
+  return { counts, calls, applied, settled };
+}
+
+Deno.test("retryFailures() asks once where nothing is wanted", async () => {
+  const { counts, calls } = retry([]);
+  assertEquals(await counts, NOTHING);
+  assertEquals(calls, ["claim_failed_events"]);
+});
+
+Deno.test("retryFailures() applies an event as its provider's, and settles its row", async () => {
+  const event = subscriptionEvent("customer.subscription.created", {
+    account: "acc_1",
+    created: NOW / 1000,
+  });
+  const { counts, applied, settled } = retry([[claimed(event)]]);
+  assertEquals(await counts, { ...NOTHING, claimed: 1, applied: 1 });
+  assertEquals(
+    applied.map(({ event_id, provider, retry }) => [event_id, provider, retry]),
+    [[event.id, "b", { event_id: "evt_1", lease_id: LEASE }]],
+  );
+  assertEquals(settled, [{
+    provider: "b",
+    event_id: "evt_1",
+    lease_id: LEASE,
+    outcome: "applied",
+  }]);
+});
+
+Deno.test("retryFailures() gives each row the outcome of its own event", async () => {
+  const created = NOW / 1000;
+  const good = ["evt_2", "evt_4", "evt_6", "evt_7"].map((id) =>
+    invoiceEvent({ id, created })
+  );
+  const [second, fourth, sixth, seventh] = good.map((event) =>
+    claimed(event, { event_id: event.id })
+  );
+  const { counts, applied, settled } = retry([[
+    claimed("{", { event_id: "evt_1" }),
+    second!,
+    claimed(paymentIntentEvent(), { event_id: "evt_3" }),
+    fourth!,
+    claimed(edited(good[0]!, { id: undefined }), { event_id: "evt_5" }),
+    sixth!,
+    seventh!,
+  ]], {
+    outcomeOf: ({ event_id }) => {
+      switch (event_id) {
+        case "evt_2":
+          return { outcome: "duplicate" };
+        case "evt_4":
+          return {
+            outcome: "failed",
+            error_code: "BW001",
+            error: "No subscription sub_4 is recorded.",
+          };
+        case "evt_6":
+          return { outcome: "stale" };
+        default:
+          return { outcome: "applied" };
+      }
+    },
+  });
+  assertEquals(await counts, {
+    claimed: 7,
+    failed: 3,
+    applied: 1,
+    duplicate: 1,
+    stale: 1,
+    ignored: 1,
+  });
+  assertEquals(applied.length, 4);
+  assertEquals(
+    settled.map((row) => [
+      row["event_id"],
+      row["outcome"],
+      row["error_code"],
+      row["error"],
+    ]),
+    [
+      ["evt_1", "failed", "body_not_json", "The body is not valid JSON"],
+      ["evt_2", "duplicate", undefined, undefined],
+      ["evt_3", "ignored", undefined, undefined],
+      [
+        "evt_4",
+        "failed",
+        "subscription_unknown",
+        "No subscription sub_4 is recorded.",
+      ],
+      [
+        "evt_5",
+        "failed",
+        "event_invalid",
+        "id is missing",
+      ],
+      ["evt_6", "stale", undefined, undefined],
+      ["evt_7", "applied", undefined, undefined],
+    ],
+  );
+});
+
+Deno.test("retryFailures() leaves a row that somebody has locked to its lease", async () => {
+  const events = ["evt_1", "evt_2"].map((id) =>
+    invoiceEvent({ id, created: NOW / 1000 })
+  );
+  const { counts, settled } = retry([
+    events.map((event) => claimed(event, { event_id: event.id })),
+  ], {
+    outcomeOf: ({ event_id }) =>
+      event_id === "evt_1"
+        ? { outcome: "failed", error_code: "55P03", error: "locked" }
+        : { outcome: "applied" },
+  });
+  assertEquals(await counts, { ...NOTHING, claimed: 2, failed: 1, applied: 1 });
+  assertEquals(settled.map((row) => row["event_id"]), ["evt_2"]);
+});
+
+Deno.test("retryFailures() calls nothing to apply where no body is an event with an effect", async () => {
+  const { counts, calls } = retry([[
+    claimed(""),
+    claimed(paymentIntentEvent()),
+  ]]);
+  assertEquals(await counts, {
+    ...NOTHING,
+    claimed: 2,
+    failed: 1,
+    ignored: 1,
+  });
+  assertEquals(calls, [
+    "claim_failed_events",
+    "settle_failed_events",
+    "claim_failed_events",
+  ]);
+});
+
+Deno.test("retryFailures() decodes what is kept as base64", async () => {
+  const event = JSON.stringify(
+    invoiceEvent({ id: "evt_ü", created: NOW / 1000 }),
+  );
+  const bytes = new TextEncoder().encode(event);
+  const { counts, applied, settled } = retry([[
+    claimed(btoa(String.fromCharCode(...bytes)), { body_encoding: "base64" }),
+    claimed(btoa("\x80\x80"), { body_encoding: "base64" }),
+    claimed("no base64!", { body_encoding: "base64" }),
+  ]]);
+  assertEquals(await counts, {
+    ...NOTHING,
+    claimed: 3,
+    applied: 1,
+    failed: 2,
+  });
+  assertEquals(applied[0]?.event_id, "evt_ü");
+  assertEquals(settled.map((row) => row["error_code"]), [
+    undefined,
+    "body_not_text",
+    "internal_error",
+  ]);
+});
+
+Deno.test("retryFailures() holds an event's time against the clock, as a delivery does", async () => {
+  const { counts, settled } = retry([[
+    claimed(invoiceEvent({ created: NOW / 1000 + 61 })),
+    claimed(invoiceEvent({ created: NOW / 1000 + 60 })),
+  ]]);
+  assertEquals((await counts).applied, 1);
+  assertEquals(settled[0]?.["error_code"], "event_invalid");
+});
+
+Deno.test("retryFailures() applies what was dated ahead once its time has come", async () => {
+  const event = () => [claimed(invoiceEvent({ created: NOW / 1000 + 3_600 }))];
+  const early = retry([event()]);
+  assertEquals((await early.counts).failed, 1);
+  assertEquals(early.applied, []);
+  const later = retry([event()], { now: () => NOW + 3_600_000 });
+  assertEquals((await later.counts).applied, 1);
+});
+
+Deno.test("retryFailures() goes on until nothing is left", async () => {
+  const batch = () => [claimed(invoiceEvent({ created: NOW / 1000 }))];
+  const { counts, calls } = retry([batch(), batch(), batch()]);
+  assertEquals((await counts).claimed, 3);
+  assertEquals(calls.length, 10);
+});
+
+Deno.test("retryFailures() leaves the rest to the next turn after 20 s", async () => {
+  const batch = () => [claimed(paymentIntentEvent())];
+  let clock = NOW;
+  const { counts } = retry([batch(), batch(), batch(), batch()], {
+    // Each batch looks at the clock twice: 7 s a batch.
+    now: () => clock += 3_500,
+  });
+  assertEquals((await counts).claimed, 3);
+});
+
+for (
+  const [failing, calls] of [
+    ["claim_failed_events", 1],
+    ["apply_billing_events", 2],
+    ["settle_failed_events", 3],
+  ] as const
+) {
+  Deno.test(`retryFailures() ends its turn where ${failing} fails`, async () => {
+    const event = invoiceEvent({ created: NOW / 1000 });
+    const { counts, calls: made, settled } = retry([[claimed(event)]], {
+      answers: {
+        [failing]: () =>
+          Response.json({ code: "57014", message: "canceling statement" }, {
+            status: 500,
+          }),
+      },
+    });
+    const error = await assertRejects(() => counts, DeliveryError);
+    assertEquals(error.code, "database_unavailable");
+    assertEquals([made.length, settled], [calls, []]);
+  });
+}

@@ -1,0 +1,65 @@
+import { assertEquals } from "@std/assert";
+import { throttleInfo } from "../../../supabase/functions/billing-webhook/throttle_info.ts";
+import { waitUntil } from "../../../scripts/common/wait_until.ts";
+
+const INTERVAL = 20;
+
+function throttled() {
+  const lines: unknown[][] = [];
+  const log = throttleInfo((...line) => lines.push(line), {
+    interval: INTERVAL,
+  });
+  return { lines, log };
+}
+
+Deno.test("throttleInfo() writes a single line at once and as it is", async () => {
+  const { lines, log } = throttled();
+  log("info", "events applied", { outcomes: { applied: 1 } });
+  assertEquals(lines, [["info", "events applied", {
+    outcomes: { applied: 1 },
+  }]]);
+  await new Promise((resolve) => setTimeout(resolve, 2 * INTERVAL));
+  assertEquals(lines.length, 1, "nothing follows");
+});
+
+Deno.test("throttleInfo() sums up what comes within the interval", async () => {
+  const { lines, log } = throttled();
+  for (
+    const outcomes of [{ applied: 1 }, { applied: 2 }, { stale: 1, applied: 3 }]
+  ) {
+    log("info", "events applied", { outcomes, duration_ms: 5 });
+  }
+  assertEquals(lines.length, 1);
+  await waitUntil(() => lines.length > 1, { timeout: 2_000 });
+  assertEquals(lines[1], ["info", "events applied", {
+    outcomes: { applied: 5, stale: 1 },
+    duration_ms: 5,
+    lines: 2,
+  }]);
+  await new Promise((resolve) => setTimeout(resolve, 3 * INTERVAL));
+  log("info", "events applied", { outcomes: { applied: 1 } });
+  assertEquals(lines.length, 3, "after an idle interval a line passes at once");
+});
+
+Deno.test("throttleInfo() keeps messages apart", async () => {
+  const { lines, log } = throttled();
+  log("info", "events applied");
+  log("info", "event ignored", { type: "ping" });
+  log("info", "event ignored", { type: "pong" });
+  assertEquals(lines.map(([, message]) => message), [
+    "events applied",
+    "event ignored",
+  ]);
+  await waitUntil(() => lines.length > 2, { timeout: 2_000 });
+  assertEquals(lines[2], ["info", "event ignored", { type: "pong", lines: 1 }]);
+  await new Promise((resolve) => setTimeout(resolve, 2 * INTERVAL));
+});
+
+Deno.test("throttleInfo() lets every warning and error pass at once", () => {
+  const { lines, log } = throttled();
+  for (let i = 0; i < 3; i++) {
+    log("warn", "delivery failed", { code: "signature_mismatch" });
+    log("error", "delivery failed", { code: "internal_error" });
+  }
+  assertEquals(lines.length, 6);
+});

@@ -1,0 +1,48 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { announcement } from "../../../scripts/local_stack/announcement.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../../scripts/common/environment.ts";
+import { localKeys } from "../../../scripts/common/keys.ts";
+
+const keys = await localKeys();
+
+function announced(env: Record<string, string>): string {
+  const api = "http://127.0.0.1:54321";
+  return announcement({
+    urls: {
+      api,
+      rest: `${api}/rest/v1`,
+      webhook: `${api}/functions/v1/billing-webhook`,
+      worker: `${api}/functions/v1/billing-worker`,
+      webhookProcess: "http://127.0.0.1:54331",
+      workerProcess: "http://127.0.0.1:54332",
+    },
+    keys,
+    dbUrl: "postgresql://postgres:postgres@127.0.0.1:54322/postgres",
+  }, {
+    env: { ...LOCAL_SIGNING_SECRETS, ...env },
+    dataDir: "/tmp/data",
+    isUsual: true,
+    run: "deno task",
+  });
+}
+
+Deno.test("announcement() prints the local secrets", () => {
+  const text = announced({});
+  for (const secret of Object.values(LOCAL_SIGNING_SECRETS)) {
+    assertStringIncludes(text, secret);
+  }
+});
+
+Deno.test("announcement() names a secret of the user's, and does not print it", () => {
+  const text = announced({
+    PROVIDER_A_SIGNING_SECRET: "whsec_MINE",
+    PROVIDER_B_SIGNING_SECRET:
+      `${LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET},MINEtoo`,
+    RESEND_API_KEY: "re_MINE",
+    NOTIFICATION_URL: "https://MINE:MINE@hooks.example/services/MINE?key=MINE",
+    NOTIFICATION_SIGNING_SECRET: "whsec_MINE",
+  });
+  assertEquals(text.includes("MINE"), false, text);
+  assertStringIncludes(text, "signing secret of PROVIDER_A_SIGNING_SECRET");
+  assertStringIncludes(text, "sent to hooks.example");
+});

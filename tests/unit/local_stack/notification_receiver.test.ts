@@ -1,0 +1,84 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { Webhook } from "standardwebhooks";
+import {
+  hasChannel,
+  startNotificationReceiver,
+} from "../../../scripts/local_stack/notification_receiver.ts";
+import { chooseChannel } from "../../../supabase/functions/billing-worker/channels/choose_channel.ts";
+
+const BODY = '{"type":"billing.payment_failed","data":{"account_id":"acc_1"}}';
+
+function signed(secret: string, body: string): RequestInit {
+  const now = new Date();
+  return {
+    method: "POST",
+    body,
+    headers: {
+      "webhook-id": "id_1",
+      "webhook-timestamp": `${Math.floor(now.getTime() / 1000)}`,
+      "webhook-signature": new Webhook(secret).sign("id_1", now, body),
+    },
+  };
+}
+
+/** What it answers and prints for each request. */
+async function receive(
+  ...requests: ((secret: string) => RequestInit)[]
+): Promise<{ statuses: number[]; printed: string[] }> {
+  const printed: string[] = [];
+  await using receiver = startNotificationReceiver((line) =>
+    printed.push(line)
+  );
+  const {
+    NOTIFICATION_URL: url = "",
+    NOTIFICATION_SIGNING_SECRET: secret = "",
+  } = receiver.env;
+  const statuses: number[] = [];
+  for (const request of requests) {
+    const response = await fetch(url, request(secret));
+    await response.body?.cancel();
+    statuses.push(response.status);
+  }
+  return { statuses, printed };
+}
+
+Deno.test("startNotificationReceiver() prints what verifies", async () => {
+  const { statuses, printed } = await receive((secret) => signed(secret, BODY));
+  assertEquals(statuses, [200]);
+  assertEquals(printed, [`verified ${BODY} (webhook-id id_1)`]);
+});
+
+Deno.test("startNotificationReceiver() refuses the rest, and prints none of it", async () => {
+  const { statuses, printed } = await receive(
+    () => signed("whsec_b3RoZXItbm90aWZpY2F0aW9uLXNlY3JldC0wMQ==", BODY),
+    (secret) => ({ ...signed(secret, BODY), body: `${BODY} ` }),
+    () => ({ method: "POST", body: BODY }),
+    () => ({ method: "GET" }),
+  );
+  assertEquals(statuses, [401, 401, 401, 401]);
+  assertEquals(printed.length, 4);
+  for (const line of printed) {
+    assertStringIncludes(line, "refused: ");
+    assert(!line.includes("acc_1"), line);
+  }
+});
+
+Deno.test("startNotificationReceiver() has settings that the worker takes", async () => {
+  await using receiver = startNotificationReceiver(() => {});
+  const lines: unknown[] = [];
+  const channel = chooseChannel(receiver.env, {
+    fetch,
+    addressOf: () => Promise.resolve(null),
+    now: Date.now,
+    log: (...line) => lines.push(line),
+  });
+  assertEquals([channel?.name, lines], ["webhook", []]);
+});
+
+Deno.test("hasChannel() asks whether a channel is named", () => {
+  assertEquals(hasChannel({}), false);
+  assertEquals(hasChannel({ NOTIFICATION_URL: "", RESEND_API_KEY: "" }), false);
+  assertEquals(hasChannel({ NOTIFICATION_FROM: "a@example.com" }), false);
+  assertEquals(hasChannel({ NOTIFICATION_URL: "https://hooks.test" }), true);
+  assertEquals(hasChannel({ RESEND_API_KEY: "re_unit" }), true);
+});

@@ -1,0 +1,53 @@
+/**
+ * The TypeScript in the pages type-checks, as somebody has it who copies it.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { createCommand } from "../../../scripts/common/create_command.ts";
+import { writeDocCode } from "../../support/doc_code.ts";
+import { fencedBlocks } from "../../support/fenced_blocks.ts";
+
+const CONFIG = fileURLToPath(new URL("../../../deno.json", import.meta.url));
+const DOCS = new URL("../../../docs/", import.meta.url);
+
+Deno.test("the TypeScript in the pages type-checks", async () => {
+  const pages = [...Deno.readDirSync(DOCS)]
+    .map(({ name }) => name)
+    .filter((name) => name.endsWith(".md"));
+  await using opened = new AsyncDisposableStack();
+  const files: string[] = [];
+  for (const page of pages) {
+    files.push(...opened.use(await writeDocCode(page)).files);
+  }
+  assert(files.length >= 3, `${files.length} blocks`);
+  const { success, stderr } = await createCommand(Deno.execPath(), {
+    args: ["check", "--quiet", "--config", CONFIG, "--frozen", ...files],
+    env: { NO_COLOR: "1" },
+  }).output();
+  assertEquals(
+    { success, said: new TextDecoder().decode(stderr) },
+    { success: true, said: "" },
+  );
+});
+
+Deno.test("fencedBlocks() finds the blocks of one language, and takes indentation off", () => {
+  const page = [
+    "```ts",
+    "a();",
+    "```",
+    "",
+    "   ```ts",
+    "   b(",
+    "     c);",
+    "   ```",
+    "```tsx",
+    "d();",
+    "```",
+  ].join("\n");
+  assertEquals(fencedBlocks(page, { page: "page.md", language: "ts" }), [
+    { place: "page.md:1", text: "a();\n" },
+    { place: "page.md:5", text: "b(\n  c);\n" },
+  ]);
+});

@@ -1,0 +1,32 @@
+import { assertEquals } from "@std/assert";
+import { accountOf } from "../../../scripts/stripe_sync/account_of.ts";
+
+const customer = "cus_1";
+
+Deno.test("accountOf() goes by metadata.accountId, whatever else is asked for", () => {
+  const metadata = { accountId: "acc_1", team: "team_1" };
+  for (const from of [undefined, "customer", "team"]) {
+    assertEquals(accountOf({ metadata, customer }, from), "acc_1");
+  }
+});
+
+Deno.test("accountOf() takes the other source where that is missing or blank", () => {
+  for (
+    const metadata of [{ team: "team_1" }, { team: "team_1", accountId: " " }]
+  ) {
+    assertEquals(accountOf({ metadata, customer }, undefined), undefined);
+    assertEquals(accountOf({ metadata, customer }, "team"), "team_1");
+    assertEquals(accountOf({ metadata, customer }, "other"), undefined);
+    assertEquals(accountOf({ metadata, customer }, "customer"), "cus_1");
+    const expanded = { metadata, customer: { id: "cus_2" } };
+    assertEquals(accountOf(expanded, "customer"), "cus_2");
+  }
+  for (
+    const nothing of [{}, { metadata: null, customer: null }, {
+      metadata: { team: "" },
+    }]
+  ) {
+    assertEquals(accountOf(nothing, "customer"), undefined);
+    assertEquals(accountOf(nothing, "team"), undefined);
+  }
+});

@@ -1,0 +1,173 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import {
+  IMPORT_USAGE,
+  parseImportArguments,
+} from "../../../scripts/stripe_sync/import/arguments.ts";
+import {
+  parseReconcileArguments,
+  RECONCILE_USAGE,
+} from "../../../scripts/stripe_sync/reconcile/arguments.ts";
+import { UsageError } from "../../../scripts/common/checked.ts";
+
+const LOCAL = "sb_secret_local";
+const REMOTE = ["--project-url", "https://abc.supabase.co/"];
+const TEST_KEY = { STRIPE_API_KEY: "sk_test_1" };
+const LIVE_KEY = { STRIPE_API_KEY: "rk_live_1" };
+
+function target(
+  args: string[],
+  env: Record<string, string>,
+  warn: (text: string) => void = () => {},
+) {
+  return parseImportArguments(args, { env, localSecretKey: LOCAL, warn });
+}
+
+function refused(args: string[], env: Record<string, string>, says: string) {
+  const { message } = assertThrows(() => target(args, env), UsageError, says);
+  for (const key of Object.values(env)) {
+    assertEquals(message.includes(key) && /^[sr]k_.+_./.test(key), false);
+  }
+}
+
+Deno.test("a test key for the local stack needs no more words", () => {
+  assertEquals(target([], TEST_KEY), {
+    apiKey: "sk_test_1",
+    mode: "test",
+    stripeUrl: undefined,
+    projectUrl: "http://127.0.0.1:54321",
+    secretKey: LOCAL,
+    provider: "a",
+    accountFrom: undefined,
+    unmappedSubscriptions: "fail",
+    after: undefined,
+  });
+});
+
+Deno.test("a live key, and a project that is not here, have to be meant", () => {
+  refused([], LIVE_KEY, "--mode live");
+  refused([...REMOTE, "--secret-key", "s"], TEST_KEY, "--mode test");
+  refused([...REMOTE, "--secret-key", "s"], LIVE_KEY, "--mode live");
+  const meant = target(
+    [...REMOTE, "--secret-key", "s", "--mode", "live"],
+    LIVE_KEY,
+  );
+  assertEquals([meant?.mode, meant?.projectUrl], [
+    "live",
+    "https://abc.supabase.co",
+  ]);
+  assertEquals(target(["--mode", "live"], LIVE_KEY)?.mode, "live");
+});
+
+Deno.test("a mode that is not the key's is refused, and so is a key that tells none", () => {
+  refused(["--mode", "live"], TEST_KEY, "is of test mode");
+  refused(["--mode", "test"], LIVE_KEY, "is of live mode");
+  refused(["--mode", "both"], TEST_KEY, "one of test, live");
+  for (
+    const key of ["pk_test_1", "sk_1", "whsec_test_1", "sk_test_", "sk_prod_1"]
+  ) {
+    refused(["--mode", "test"], { STRIPE_API_KEY: key }, "tells no mode");
+  }
+  refused([], {}, "STRIPE_API_KEY is not set");
+});
+
+Deno.test("the local key goes nowhere but to this machine", () => {
+  for (
+    const url of [
+      "https://abc.supabase.co",
+      "https://localhost.example.com",
+      "https://127.example.com",
+    ]
+  ) {
+    refused(
+      ["--project-url", url, "--mode", "test"],
+      TEST_KEY,
+      "SUPABASE_SECRET_KEY",
+    );
+  }
+  const env = { ...TEST_KEY, SUPABASE_URL: "https://abc.supabase.co" };
+  refused(["--mode", "test"], env, "SUPABASE_SECRET_KEY");
+  const secret = { ...env, SUPABASE_SECRET_KEY: "sb_secret_1" };
+  assertEquals(target(["--mode", "test"], secret)?.secretKey, "sb_secret_1");
+});
+
+Deno.test("a key crosses the network over https alone", () => {
+  const secret = { SUPABASE_SECRET_KEY: "sb_secret_1" };
+  for (
+    const url of [
+      "http://abc.supabase.co",
+      "http://127.evil.example",
+      "https://user:hunter2@abc.supabase.co",
+      "abc.supabase.co",
+    ]
+  ) {
+    const env = { ...TEST_KEY, ...secret };
+    refused(["--project-url", url, "--mode", "test"], env, "--project-url");
+    const all = { ...env, SUPABASE_URL: url };
+    refused(["--mode", "test"], all, "SUPABASE_URL takes");
+  }
+  const here = { ...TEST_KEY, SUPABASE_URL: "http://127.0.0.1:1/" };
+  assertEquals(target([], here)?.projectUrl, "http://127.0.0.1:1");
+});
+
+Deno.test("a secret key as an option works, with a warning", () => {
+  const warnings: string[] = [];
+  const warn = (text: string) => void warnings.push(text);
+  assertEquals(target([], TEST_KEY, warn)?.secretKey, LOCAL);
+  const env = { ...TEST_KEY, SUPABASE_SECRET_KEY: "sb_secret_1" };
+  assertEquals(target([], env, warn)?.secretKey, "sb_secret_1");
+  assertEquals(warnings, []);
+  const args = ["--secret-key", "sb_secret_2"];
+  assertEquals(target(args, env, warn)?.secretKey, "sb_secret_2");
+  assertEquals(warnings.length, 1);
+  assertEquals(warnings[0]?.includes("Set SUPABASE_SECRET_KEY instead"), true);
+  assertEquals(warnings[0]?.includes("sb_secret_2"), false);
+});
+
+Deno.test("the key goes nowhere but to Stripe or this machine", () => {
+  for (
+    const url of [
+      "https://example.com:443",
+      "http://localhost.example.com:1",
+      "http://127.0.0.1",
+      "ftp://127.0.0.1:1",
+      "nonsense",
+    ]
+  ) refused(["--stripe-url", url], TEST_KEY, "--stripe-url");
+  const url = "http://127.0.0.1:8080";
+  assertEquals(target(["--stripe-url", url], TEST_KEY)?.stripeUrl, url);
+});
+
+Deno.test("UNMAPPED_SUBSCRIPTIONS is the receiver's", () => {
+  const env = { ...TEST_KEY, UNMAPPED_SUBSCRIPTIONS: "ignore" };
+  assertEquals(target([], env)?.unmappedSubscriptions, "ignore");
+  refused([], { ...env, UNMAPPED_SUBSCRIPTIONS: "yes" }, "fail or ignore");
+});
+
+Deno.test("unknown options and providers are refused, help is given", () => {
+  refused(["--nonsense"], TEST_KEY, "nonsense");
+  refused(["--provider", "c"], TEST_KEY, "one of");
+  assertEquals(target(["--help"], {}), null);
+});
+
+Deno.test("reconcile only looks unless --apply is said", () => {
+  const here = { env: TEST_KEY, localSecretKey: LOCAL, warn: () => {} };
+  const { apply, json } = parseReconcileArguments([], here) ?? {};
+  assertEquals([apply, json], [false, false]);
+  assertEquals(parseReconcileArguments(["--dry-run"], here)?.apply, false);
+  assertEquals(parseReconcileArguments(["--apply"], here)?.apply, true);
+  assertEquals(parseReconcileArguments(["--json"], here)?.json, true);
+  assertEquals(parseReconcileArguments(["-h"], here), null);
+  assertThrows(
+    () => parseReconcileArguments(["--apply", "--dry-run"], here),
+    UsageError,
+    "not both",
+  );
+});
+
+Deno.test("the usage texts fit into a terminal", () => {
+  for (const usage of [IMPORT_USAGE, RECONCILE_USAGE]) {
+    for (const line of usage.split("\n")) {
+      assertEquals(line.length <= 84, true, line);
+    }
+  }
+});

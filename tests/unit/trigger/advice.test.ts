@@ -1,0 +1,98 @@
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
+import { advice } from "../../../scripts/trigger/advice.ts";
+import type { TriggerArguments } from "../../../scripts/trigger/arguments.ts";
+import { DEFAULT_URL } from "../../../scripts/trigger/usage.ts";
+import type { EventType } from "../../../scripts/events/templates.ts";
+
+const SENT: TriggerArguments = {
+  provider: "a",
+  url: DEFAULT_URL,
+  what: { type: "customer.subscription.created" },
+};
+const OK = { status: 200, body: "OK" };
+
+/** The advice after an answer other than 200. */
+function adviceOn(
+  answer: { status: number; body?: string },
+  sent: Partial<TriggerArguments> = {},
+): string {
+  return advice({ body: "", ...answer }, { ...SENT, ...sent }) ?? "";
+}
+
+Deno.test("advice() goes through the types in the README's order, and on to another subscription", () => {
+  const after = (type: EventType) => advice(OK, { ...SENT, what: { type } });
+  assertEquals(
+    after("customer.subscription.created"),
+    "Next: deno task trigger customer.subscription.updated",
+  );
+  assertEquals(
+    after("customer.subscription.updated"),
+    "Next: deno task trigger invoice.payment_failed",
+  );
+  assertEquals(
+    after("invoice.payment_failed"),
+    "See the table notifications: the worker sends what is in it. Next: deno task trigger customer.subscription.deleted",
+  );
+  assertEquals(
+    after("customer.subscription.deleted"),
+    "Next, another subscription: deno task trigger customer.subscription.created --subscription sub_local_a_2",
+  );
+});
+
+Deno.test("advice() names the next command, about the same subscription", () => {
+  assertEquals(
+    advice(OK, {
+      provider: "b",
+      url: "http://127.0.0.1:1/",
+      what: { type: "customer.subscription.updated", subscription: "sub_1" },
+    }),
+    "Next: deno task trigger invoice.payment_failed --provider b --subscription sub_1 --url http://127.0.0.1:1/",
+  );
+});
+
+Deno.test("advice() says what to look at after a refusal", () => {
+  assertStringIncludes(
+    adviceOn({ status: 401 }, { provider: "b" }),
+    "PROVIDER_B_SIGNING_SECRET",
+  );
+  assertStringIncludes(
+    adviceOn({ status: 500 }, { what: { type: "invoice.payment_failed" } }),
+    "deno task trigger customer.subscription.created",
+  );
+  assertMatch(adviceOn({ status: 500 }), /log/);
+  assertMatch(adviceOn({ status: 503 }), /database/);
+});
+
+Deno.test("advice() says where a refused event was filed", () => {
+  for (const status of [400, 422, 500]) {
+    assertStringIncludes(
+      adviceOn({ status }),
+      "Filed in failed_events: select * from public.open_failures;",
+    );
+  }
+});
+
+Deno.test("advice() sends nobody to failed_events where the provider is not configured", () => {
+  for (
+    const type of [
+      "customer.subscription.created",
+      "invoice.payment_failed",
+    ] as const
+  ) {
+    const said = adviceOn(
+      { status: 500, body: "Receiver is not configured" },
+      { provider: "b", what: { type } },
+    );
+    assertStringIncludes(said, "PROVIDER_B_SIGNING_SECRET");
+    assert(!said.includes("failed_events"), said);
+  }
+});
+
+Deno.test("advice() has none for a file that was accepted", () => {
+  assertEquals(advice(OK, { ...SENT, what: { payload: "x" } }), null);
+});

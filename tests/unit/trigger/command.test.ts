@@ -1,0 +1,139 @@
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
+import Stripe from "stripe";
+import { createCommand } from "../../../scripts/common/create_command.ts";
+
+const SCRIPT = new URL("../../../scripts/trigger.ts", import.meta.url).href;
+const SECRET = "whsec_of_this_test";
+
+async function trigger(...args: string[]) {
+  const output = await createCommand(Deno.execPath(), {
+    args: ["run", "-A", SCRIPT, ...args],
+    // Set, so that supabase/functions/.env does not matter.
+    env: {
+      PROVIDER_A_SIGNING_SECRET: SECRET,
+      PROVIDER_A_SIGNATURE_SCHEME: "stripe",
+      PROVIDER_A_SIGNATURE_HEADER: "stripe-signature",
+    },
+  }).output();
+  const decoder = new TextDecoder();
+  return {
+    code: output.code,
+    out: decoder.decode(output.stdout),
+    err: decoder.decode(output.stderr),
+  };
+}
+
+/** Runs `use` with the URL of a receiver that answers as told. */
+async function withReceiver(
+  answer: (request: Request) => Response | Promise<Response>,
+  use: (url: string) => Promise<void>,
+): Promise<void> {
+  const server = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", onListen: () => {} },
+    answer,
+  );
+  try {
+    await use(`http://127.0.0.1:${server.addr.port}/hook`);
+  } finally {
+    await server.shutdown();
+  }
+}
+
+Deno.test("trigger sends what verifies, and prints the answer alone", async () => {
+  const events: Stripe.Event[] = [];
+  await withReceiver(async (request) => {
+    events.push(
+      await Stripe.webhooks.constructEventAsync(
+        await request.text(),
+        request.headers.get("stripe-signature") ?? "",
+        SECRET,
+      ),
+    );
+    assertEquals(request.method, "POST");
+    return new Response("OK");
+  }, async (url) => {
+    const type = "customer.subscription.created";
+    const { code, out, err } = await trigger(type, "--url", url);
+    assertEquals([code, out], [0, "200 OK\n"]);
+    const [event] = events;
+    assert(event !== undefined);
+    assertEquals(event.type, type);
+    assert(Math.abs(Date.now() / 1000 - event.created) < 60);
+    assertStringIncludes(err, event.id);
+    assertStringIncludes(err, "sub_local_a");
+    assertStringIncludes(err, url);
+  });
+});
+
+Deno.test("trigger sends a file as it is", async () => {
+  const file = await Deno.makeTempFile();
+  const bytes = Uint8Array.of(0x7b, 0xff, 0x00, 0x7d);
+  const received: Uint8Array[] = [];
+  try {
+    await Deno.writeFile(file, bytes);
+    await withReceiver(async (request) => {
+      received.push(await request.bytes());
+      return new Response("The body is not valid JSON", { status: 400 });
+    }, async (url) => {
+      const { code, out } = await trigger("--payload", file, "--url", url);
+      assertEquals([code, out], [1, "400 The body is not valid JSON\n"]);
+    });
+  } finally {
+    await Deno.remove(file);
+  }
+  assertEquals(received, [bytes]);
+});
+
+Deno.test("trigger prints no control characters of an answer", async () => {
+  const body = "\x1b[2J\x1b]0;x\x07\u009b31m\u202e\r\nnext";
+  await withReceiver(() => new Response(body), async (url) => {
+    const { out } = await trigger("invoice.payment_failed", "--url", url);
+    assertEquals(
+      out,
+      "200 \\u001b[2J\\u001b]0;x\\u0007\\u009b31m\\u202e\nnext\n",
+    );
+  });
+});
+
+Deno.test("trigger follows no redirect", async () => {
+  const requested: string[] = [];
+  await withReceiver((request) => {
+    requested.push(new URL(request.url).pathname);
+    return new Response(null, { status: 302, headers: { location: "/other" } });
+  }, async (url) => {
+    const { code, out } = await trigger("invoice.payment_failed", "--url", url);
+    assertEquals([code, out], [1, "302\n"]);
+  });
+  assertEquals(requested, ["/hook"]);
+});
+
+Deno.test("trigger says what to do where nothing listens", async () => {
+  const listener = Deno.listen({ port: 0, hostname: "127.0.0.1" });
+  const { port } = listener.addr;
+  listener.close();
+  const url = `http://127.0.0.1:${port}/hook`;
+  const { code, out, err } = await trigger(
+    "invoice.payment_failed",
+    "--url",
+    url,
+  );
+  assertEquals([code, out], [1, ""]);
+  assertStringIncludes(
+    err,
+    `Cannot reach ${url}: is the local stack running? Start it with: deno task start`,
+  );
+});
+
+Deno.test("trigger prints its usage for a wrong command line", async () => {
+  const { code, out, err } = await trigger("invoice.paid");
+  assertEquals([code, out], [2, ""]);
+  assertMatch(
+    err,
+    /Unknown event type "invoice\.paid"[^]*Usage: deno task trigger/,
+  );
+});
