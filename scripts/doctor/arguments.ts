@@ -8,7 +8,7 @@ import {
   PROVIDER_NAMES,
   type ProviderName,
 } from "../common/provider_settings.ts";
-import { DEFAULT_URL } from "../trigger/usage.ts";
+import { LOCAL_WEBHOOK_URL } from "../common/local_webhook_url.ts";
 
 /** What to look at, and with which rights. */
 export interface DoctorArguments {
@@ -33,7 +33,7 @@ Usage: deno task doctor [options]
 Options:
   --url URL            the endpoint, as it is registered at the provider
                        (default: that of the project, else
-                       ${DEFAULT_URL})
+                       ${LOCAL_WEBHOOK_URL})
   --provider NAME      whose signature the test event carries: ${
     PROVIDER_NAMES.join(" or ")
   } (default: a)
@@ -79,7 +79,7 @@ export function parseDoctorArguments(
     ? undefined
     : checkedProjectUrl(saidBy, said);
   const url = values.url === undefined
-    ? project === undefined ? DEFAULT_URL : project + WEBHOOK_PATH
+    ? project === undefined ? LOCAL_WEBHOOK_URL : project + WEBHOOK_PATH
     : checkedEndpoint(values.url);
   return {
     url,

@@ -1,3 +1,4 @@
+import { restRefusal } from "../common/rest_refusal.ts";
 import { type Finding, ok, red, skipped } from "./finding.ts";
 import { probe, type Tools } from "./probe.ts";
 
@@ -21,7 +22,7 @@ export async function checkFailures(
       "Is --project-url the project's address?",
     );
   }
-  if (answer.status !== 200) return red(...refusal(answer.status));
+  if (answer.status !== 200) return red(...restRefusal(answer.status));
   const [health] = JSON.parse(answer.body) as [
     { open_failures: number; oldest_open_failure: string | null },
   ];
@@ -29,25 +30,4 @@ export async function checkFailures(
     `${health.open_failures} open, the oldest since ${health.oldest_open_failure}`,
     "select * from public.open_failures; docs/runbook.md says what to do by error code",
   );
-}
-
-/** What it means that the REST API refuses, and what to do. */
-export function refusal(status: number): [text: string, todo: string] {
-  switch (status) {
-    case 401:
-      return [
-        "the REST API refuses the secret key",
-        "Take one that begins with sb_secret_ (dashboard, Project Settings, API Keys)",
-      ];
-    case 404:
-      return [
-        "there is no view billing_health",
-        "supabase db push --remote, then in the SQL editor: notify pgrst, 'reload schema';",
-      ];
-    default:
-      return [
-        `the REST API answered ${status}`,
-        "Is the schema public among the exposed ones (dashboard, Project Settings, Data API)?",
-      ];
-  }
 }

@@ -1,5 +1,5 @@
 import type { DatabaseClient } from "../../supabase/functions/_shared/billing/database.ts";
-import { refusal } from "../doctor/check_failures.ts";
+import { restRefusal } from "../common/rest_refusal.ts";
 import { isLoopback } from "../common/loopback.ts";
 
 /** Longer than a project that is there takes, in milliseconds. */
@@ -26,6 +26,6 @@ export async function checkProject(
     throw new Error(`Cannot reach ${projectUrl}. ${todo}`);
   }
   if (status < 400 || status >= 500) return;
-  const [text, todo] = refusal(status);
+  const [text, todo] = restRefusal(status);
   throw new Error(`Cannot use ${projectUrl}: ${text}. ${todo}.`);
 }

@@ -3,7 +3,7 @@ import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
 import type { TriggerArguments } from "./arguments.ts";
 import { defaultSubscription } from "./build_event.ts";
 import type { Answer } from "./send.ts";
-import { DEFAULT_URL } from "./usage.ts";
+import { LOCAL_WEBHOOK_URL } from "../common/local_webhook_url.ts";
 
 const CREATED = "customer.subscription.created";
 
@@ -77,6 +77,6 @@ function command(
     type,
     ...(provider === "a" ? [] : [`--provider ${provider}`]),
     ...(subscription === undefined ? [] : [`--subscription ${subscription}`]),
-    ...(url === DEFAULT_URL ? [] : [`--url ${url}`]),
+    ...(url === LOCAL_WEBHOOK_URL ? [] : [`--url ${url}`]),
   ].join(" ");
 }

@@ -15,7 +15,7 @@ import {
   PROVIDER_NAMES,
   type ProviderName,
 } from "../common/provider_settings.ts";
-import { DEFAULT_URL } from "./usage.ts";
+import { LOCAL_WEBHOOK_URL } from "../common/local_webhook_url.ts";
 
 /** What to send, and to whom. */
 export interface TriggerArguments {
@@ -51,7 +51,7 @@ const EVENT_OPTIONS = {
 const OPTIONS = {
   ...EVENT_OPTIONS,
   provider: { type: "string", default: "a" },
-  url: { type: "string", default: DEFAULT_URL },
+  url: { type: "string", default: LOCAL_WEBHOOK_URL },
   payload: { type: "string" },
   help: { type: "boolean", short: "h", default: false },
 } as const;

@@ -1,9 +1,6 @@
+import { LOCAL_WEBHOOK_URL } from "../common/local_webhook_url.ts";
 import { API_VERSIONS, EVENT_TYPES } from "../events/templates.ts";
 import { PROVIDER_NAMES } from "../common/provider_settings.ts";
-
-/** Where `deno task start` and `supabase functions serve` have the receiver. */
-export const DEFAULT_URL =
-  "http://127.0.0.1:54321/functions/v1/billing-webhook";
 
 /** What `--help` and a wrong command line print. */
 export const USAGE =
@@ -19,7 +16,7 @@ Options:
   --subscription ID    default: sub_local_a and so on, by provider
   --account ID         default: acc_local
   --event ID           default: a new id; the same id again is a duplicate
-  --url URL            default: ${DEFAULT_URL}
+  --url URL            default: ${LOCAL_WEBHOOK_URL}
   --status STATUS      of the subscription (default: active, past_due or
                        canceled, by type)
   --plan ID            of the subscription

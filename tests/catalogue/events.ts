@@ -8,7 +8,7 @@ import {
   subscriptionEvent,
   type SubscriptionEventOptions,
 } from "../../scripts/events/event.ts";
-import { PAYLOAD_MARK } from "./stage.ts";
+import { PAYLOAD_MARK } from "./secrets.ts";
 
 const MARKED = { "data.object.note": PAYLOAD_MARK };
 

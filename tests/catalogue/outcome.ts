@@ -6,10 +6,11 @@
  * @module
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import type postgres from "postgres";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { rowCounts, type StoredEvent, storedEvent } from "../support/tables.ts";
-import { PAYLOAD_MARK, SECRETS, type Stage } from "./stage.ts";
+import { PAYLOAD_MARK, SECRETS } from "./secrets.ts";
 
 /** An answer, as far as rows look at it. */
 export interface SeenAnswer {
@@ -44,7 +45,7 @@ const LOGGED_WITHIN = 5_000;
 
 /** The delivery is refused, and nothing is stored anywhere. */
 export async function expectRefused(
-  { sql }: Stage,
+  { sql }: { sql: postgres.Sql },
   { receiver, send, status, code }: Refusal & {
     receiver: ServedFunction;
     send: Send;
@@ -63,7 +64,7 @@ export async function expectRefused(
  * @returns the row
  */
 export async function expectFiled(
-  { sql }: Stage,
+  { sql }: { sql: postgres.Sql },
   { receiver, send, status, code, as }: Refusal & {
     receiver: ServedFunction;
     send: Send;
@@ -84,7 +85,7 @@ export async function expectFiled(
 
 /** The delivery is acknowledged, and its event is in the ledger, once. */
 export async function expectApplied(
-  { sql }: Stage,
+  { sql }: { sql: postgres.Sql },
   { receiver, send, event, outcome = "applied" }: {
     receiver: ServedFunction;
     send: Send;
@@ -103,7 +104,7 @@ export async function expectApplied(
 
 /** The delivery is acknowledged, and nothing is stored anywhere. */
 export async function expectIgnored(
-  { sql }: Stage,
+  { sql }: { sql: postgres.Sql },
   { receiver, send }: { receiver: ServedFunction; send: Send },
 ): Promise<void> {
   const before = await rowCounts(sql);

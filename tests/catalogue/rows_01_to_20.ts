@@ -24,7 +24,8 @@ import {
   signedHeaders,
   unixNow,
 } from "./signature.ts";
-import { endpoints, type Row, SECRETS } from "./stage.ts";
+import { SECRETS } from "./secrets.ts";
+import { endpoints, type Row } from "./stage.ts";
 
 export const ROWS_01_TO_20: readonly Row[] = [
   {

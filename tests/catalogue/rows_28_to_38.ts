@@ -13,7 +13,8 @@ import {
 } from "./body_checks.ts";
 import { creation, deletion, hashId, update } from "./events.ts";
 import { expectApplied } from "./outcome.ts";
-import { endpoints, PAYLOAD_MARK, type Row } from "./stage.ts";
+import { PAYLOAD_MARK } from "./secrets.ts";
+import { endpoints, type Row } from "./stage.ts";
 
 const NOT_JSON = { status: 400, code: "body_not_json" };
 const NOT_TEXT = { status: 400, code: "body_not_text" };

@@ -21,7 +21,8 @@ import {
 } from "./events.ts";
 import { assertDiscreet, expectIgnored } from "./outcome.ts";
 import { unixNow } from "./signature.ts";
-import { endpoints, PAYLOAD_MARK, type Row } from "./stage.ts";
+import { PAYLOAD_MARK } from "./secrets.ts";
+import { endpoints, type Row } from "./stage.ts";
 
 const PERIOD_END = "data.object.current_period_end";
 const PLAN = "data.object.items.data.0.price.id";

@@ -14,7 +14,8 @@ import {
   expectRefused,
   type Refusal,
 } from "./outcome.ts";
-import { type Row, SECRETS, type Stage, stripeEndpoint } from "./stage.ts";
+import { SECRETS } from "./secrets.ts";
+import { type Row, type Stage, stripeEndpoint } from "./stage.ts";
 
 const UNAVAILABLE = { status: 503, code: "database_unavailable" };
 const LOCKED = { status: 503, code: "record_locked" };

@@ -13,7 +13,8 @@ import {
   expectIgnored,
   expectRefused,
 } from "./outcome.ts";
-import { hexEndpoint, type Row, SECRETS, stripeEndpoint } from "./stage.ts";
+import { SECRETS } from "./secrets.ts";
+import { hexEndpoint, type Row, stripeEndpoint } from "./stage.ts";
 
 export const ROWS_68_TO_74: readonly Row[] = [
   {

@@ -16,17 +16,8 @@ import {
   startHostileEndpoint,
 } from "./hostile_endpoint.ts";
 import { type HungDeliveries, startHungDeliveries } from "./hung_api.ts";
+import { SECRETS } from "./secrets.ts";
 import { startTrickle, type Trickle } from "./trickle.ts";
-
-/** Secrets that are easy to find where they must not be. */
-export const SECRETS = {
-  "stripe": "whsec_CATALOGUEsecretOfA",
-  "hmac-sha256-hex": "CATALOGUEsecretOfB",
-  "standard-webhooks": "whsec_Q0FUQUxPR1VFc2VjcmV0T2ZTdGFuZGFyZA==",
-} as const;
-
-/** In every body, so that a payload is found where it must not be. */
-export const PAYLOAD_MARK = "CATALOGUEpayload";
 
 /** Where a provider with a scheme delivers, and what it signs with. */
 export interface Endpoint {

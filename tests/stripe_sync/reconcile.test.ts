@@ -4,10 +4,8 @@
  * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import {
-  examine,
-  type Scope,
-} from "../../scripts/stripe_sync/reconcile/examine.ts";
+import { examine } from "../../scripts/stripe_sync/reconcile/examine.ts";
+import type { Scope } from "../../scripts/stripe_sync/reconcile/scope.ts";
 import { findingLine } from "../../scripts/stripe_sync/reconcile/finding.ts";
 import { heal } from "../../scripts/stripe_sync/reconcile/heal.ts";
 import { withoutAccount } from "../support/without_account.ts";

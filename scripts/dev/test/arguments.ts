@@ -88,19 +88,18 @@ export function isPgtap(path: string): boolean {
   return /^supabase\/tests\/[^/]+\.test\.sql$/.test(path);
 }
 
-/** The files and folders that can be named. */
+/** Returns the files and folders that can be named. */
 function testPaths(root: string): string[] {
   return ["tests", "supabase/tests"].flatMap((folder) => [
     folder,
-    ...Array.from(Deno.readDirSync(resolve(root, folder)), (entry) => entry)
-      .flatMap(({ name, isDirectory }) => [
-        `${folder}/${name}`,
-        ...(isDirectory
-          ? Array.from(
-            Deno.readDirSync(resolve(root, folder, name)),
-            (file) => `${folder}/${name}/${file.name}`,
-          )
-          : []),
-      ]),
+    ...pathsBelow(root, folder),
   ]).filter((path) => /\.test\.(ts|sql)$|^[^.]+$/.test(path));
+}
+
+function pathsBelow(root: string, folder: string): string[] {
+  return Array.from(Deno.readDirSync(resolve(root, folder)))
+    .flatMap(({ name, isDirectory }) => {
+      const path = `${folder}/${name}`;
+      return isDirectory ? [path, ...pathsBelow(root, path)] : [path];
+    });
 }

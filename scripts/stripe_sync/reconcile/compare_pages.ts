@@ -1,6 +1,6 @@
 import { type Compared, comparePage } from "../compare_page.ts";
 import type { Page } from "../open_provider.ts";
-import type { Scope } from "./examine.ts";
+import type { Scope } from "./scope.ts";
 
 /** What came of comparing pages of the provider's subscriptions. */
 export interface ComparedPages {

@@ -1,19 +1,10 @@
 import type { Compared } from "../compare_page.ts";
-import type { Workplace } from "../run_command.ts";
 import { allSubscriptionIds, openFailures } from "../records.ts";
-import type { UnmappedChoice } from "../../../supabase/functions/_shared/billing/unmapped.ts";
 import { comparePages } from "./compare_pages.ts";
 import type { Finding } from "./finding.ts";
 import { failedFinding, findingOf, undeliveredFinding } from "./finding_of.ts";
 import { missedEvents, stillMissed } from "./missed_events.ts";
-
-/** What is looked at, and how. */
-export interface Scope extends Workplace {
-  readonly accountFrom: string | undefined;
-  readonly unmappedSubscriptions: UnmappedChoice;
-  /** Told after each page of subscriptions, how many were compared. */
-  readonly onPage: (compared: number) => void;
-}
+import type { Scope } from "./scope.ts";
 
 /** What was found, and what would mend a part of it. */
 export interface Examination {

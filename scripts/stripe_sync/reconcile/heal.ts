@@ -9,7 +9,8 @@ import { lacksAccountId } from "../../../supabase/functions/_shared/billing/unma
 import { applyGroups, type Group } from "../apply_groups.ts";
 import { correct } from "../correct.ts";
 import { recordsOf, type Tables } from "../records.ts";
-import type { Examination, Scope } from "./examine.ts";
+import type { Examination } from "./examine.ts";
+import type { Scope } from "./scope.ts";
 import { missedEvents } from "./missed_events.ts";
 
 /**

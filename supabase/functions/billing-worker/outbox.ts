@@ -3,20 +3,7 @@ import {
   type DatabaseClient,
 } from "../_shared/billing/database.ts";
 import { databaseError } from "../_shared/billing/database_errors.ts";
-import type { Attempt, Channel } from "./channels/channel.ts";
-
-/** What a channel sends. */
-export interface Notification {
-  readonly id: string;
-  readonly lease_id: string;
-  readonly provider: string;
-  readonly event_id: string;
-  readonly account_id: string;
-  readonly subscription_id: string;
-  readonly invoice_id: string | null;
-  /** When it was promised, as PostgREST writes a time. */
-  readonly created_at: string;
-}
+import type { Attempt, Channel, Notification } from "./channels/channel.ts";
 
 /** A claimed notification, and how long to wait before it is sent. */
 export interface ClaimedNotification extends Notification {

@@ -30,8 +30,8 @@ for (
   const [args, message] of [
     [["tests/unti"], "tests/unti does not exist. Did you mean tests/unit?"],
     [
-      ["tests/unit/log.tset.ts"],
-      "tests/unit/log.tset.ts does not exist. Did you mean tests/unit/functions/log.test.ts?",
+      ["tests/unit/functions/log.tset.ts"],
+      "tests/unit/functions/log.tset.ts does not exist. Did you mean tests/unit/functions/log.test.ts?",
     ],
     [
       ["supabase/tests/privilege.test.sql"],

@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { parseDoctorArguments } from "../../../scripts/doctor/arguments.ts";
 import { UsageError } from "../../../scripts/common/checked.ts";
-import { DEFAULT_URL } from "../../../scripts/trigger/usage.ts";
+import { LOCAL_WEBHOOK_URL } from "../../../scripts/common/local_webhook_url.ts";
 
 const KEY = "sb_secret_of_this_test";
 const DB_URL = "postgresql://postgres.ref:hunter2@pooler.example:5432/postgres";
@@ -22,7 +22,7 @@ function unexpected(warning: string): void {
 
 Deno.test("parseDoctorArguments() looks at the local stack by default", () => {
   assertEquals(parse([]), {
-    url: DEFAULT_URL,
+    url: LOCAL_WEBHOOK_URL,
     projectUrl: "http://127.0.0.1:54321",
     secretKey: undefined,
     dbUrl: undefined,

@@ -1,10 +1,12 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { Attempt } from "../../../supabase/functions/billing-worker/channels/channel.ts";
+import type {
+  Attempt,
+  Notification,
+} from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import {
   type AddressOf,
   emailChannel,
 } from "../../../supabase/functions/billing-worker/channels/email_channel.ts";
-import type { Notification } from "../../../supabase/functions/billing-worker/outbox.ts";
 
 const API_KEY = "re_unit_SECRET";
 

@@ -1,8 +1,10 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Webhook } from "standardwebhooks";
-import type { Attempt } from "../../../supabase/functions/billing-worker/channels/channel.ts";
+import type {
+  Attempt,
+  Notification,
+} from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import { webhookChannel } from "../../../supabase/functions/billing-worker/channels/webhook_channel.ts";
-import type { Notification } from "../../../supabase/functions/billing-worker/outbox.ts";
 
 const URL_TEXT = "https://hooks.test/billing?token=URL-SECRET";
 const SECRET = "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";

@@ -43,7 +43,7 @@ async function importMap(path: string): Promise<Record<string, string>> {
     await Deno.readTextFile(new URL(path, ROOT)),
   ) as { imports: Record<string, string> };
   return Object.fromEntries(
-    Object.entries(imports).filter(([, target]) => !target.startsWith("../")),
+    Object.entries(imports).filter(([, target]) => !target.startsWith("./")),
   );
 }
 

@@ -6,12 +6,12 @@ import {
 } from "@std/assert";
 import { advice } from "../../../scripts/trigger/advice.ts";
 import type { TriggerArguments } from "../../../scripts/trigger/arguments.ts";
-import { DEFAULT_URL } from "../../../scripts/trigger/usage.ts";
+import { LOCAL_WEBHOOK_URL } from "../../../scripts/common/local_webhook_url.ts";
 import type { EventType } from "../../../scripts/events/templates.ts";
 
 const SENT: TriggerArguments = {
   provider: "a",
-  url: DEFAULT_URL,
+  url: LOCAL_WEBHOOK_URL,
   what: { type: "customer.subscription.created" },
 };
 const OK = { status: 200, body: "OK" };

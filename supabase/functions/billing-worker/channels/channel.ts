@@ -1,4 +1,15 @@
-import type { Notification } from "../outbox.ts";
+/** What a channel sends. */
+export interface Notification {
+  readonly id: string;
+  readonly lease_id: string;
+  readonly provider: string;
+  readonly event_id: string;
+  readonly account_id: string;
+  readonly subscription_id: string;
+  readonly invoice_id: string | null;
+  /** When it was promised, as PostgREST writes a time. */
+  readonly created_at: string;
+}
 
 /** What became of an attempt to deliver a notification. */
 export type Attempt =

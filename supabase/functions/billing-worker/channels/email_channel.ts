@@ -1,5 +1,9 @@
-import type { Notification } from "../outbox.ts";
-import { type Attempt, ATTEMPT_TIME_LIMIT, type Channel } from "./channel.ts";
+import {
+  type Attempt,
+  ATTEMPT_TIME_LIMIT,
+  type Channel,
+  type Notification,
+} from "./channel.ts";
 import { retryAfterSeconds } from "./retry_after.ts";
 
 /** Where an account's e-mail goes; null where it has no address. */

@@ -1,6 +1,10 @@
 import { Webhook } from "standardwebhooks";
-import type { Notification } from "../outbox.ts";
-import { type Attempt, ATTEMPT_TIME_LIMIT, type Channel } from "./channel.ts";
+import {
+  type Attempt,
+  ATTEMPT_TIME_LIMIT,
+  type Channel,
+  type Notification,
+} from "./channel.ts";
 import { retryAfterSeconds } from "./retry_after.ts";
 
 /**
