@@ -190,6 +190,19 @@ Deno.test("a locked place in the ledger fails its own event, and is not taken", 
   ]);
 });
 
+Deno.test("a subscription that another call has fails its own events, and keeps no others from being applied", async () => {
+  const [held, other] = [creation(), creation()];
+  const events = [held, other, update(held.subscription_id)];
+  const outcomes = await whileHeld(
+    (holder) =>
+      holder`
+        select pg_advisory_xact_lock(hashtextextended(${held.subscription_id}, 0))`,
+    () => apply(...events),
+  );
+  assertEquals(outcomes, ["failed 55P03", "applied", "failed 55P03"]);
+  assertEquals(await apply(...events), ["applied", "duplicate", "applied"]);
+});
+
 Deno.test("a trigger of the app's that waits does so once a subscription, and keeps no others from being applied", async () => {
   // Applied in the order of their ids: what waits comes first.
   const waiting = ["sub_0", "sub_1", "sub_2"].map((prefix) =>
@@ -197,6 +210,48 @@ Deno.test("a trigger of the app's that waits does so once a subscription, and ke
   );
   const other = creation({ subscription_id: uniqueId("sub_3") });
   await apply(...waiting, other);
+  const ids = waiting.map((event) => event.subscription_id);
+  await using trigger = await waitingTrigger(ids);
+  const outcomes = await whileHeld(
+    (holder) => holder.unsafe(`select from ${trigger.name} for update`),
+    () => apply(...[...ids, ...ids, other.subscription_id].map(update)),
+  );
+  assertEquals(outcomes, [...Array(6).fill("failed 55P03"), "applied"]);
+  assertEquals(await trigger.calls(), ids.length);
+});
+
+Deno.test("a trigger's waits that come to an end share the second with those that do not", async () => {
+  const waiting = ["sub_0", "sub_1"].map((prefix) =>
+    creation({ subscription_id: uniqueId(prefix) })
+  );
+  await apply(...waiting);
+  const [first, second] = waiting.map((event) => event.subscription_id);
+  await using trigger = await waitingTrigger([first!, second!]);
+  const holds = `select from ${trigger.name} where id = $1 for update`;
+  const released = Promise.withResolvers<void>();
+  const firstHolder = whileHeld(
+    (holder) => holder.unsafe(holds, [first!]),
+    () => released.promise,
+  );
+  const outcomes = await whileHeld(
+    (holder) => holder.unsafe(holds, [second!]),
+    () =>
+      sql.begin(async (call) => {
+        // Two whole waits would take longer.
+        await call`set local statement_timeout = '1500ms'`;
+        setTimeout(released.resolve, 800);
+        return await applyOver(call, [first!, second!].map(update));
+      }),
+  );
+  await firstHolder;
+  assertEquals(outcomes, ["applied", "failed 55P03"]);
+});
+
+/** A trigger of the app's: it waits for a row of its own per subscription. */
+async function waitingTrigger(ids: readonly string[]): Promise<
+  & { readonly name: string; readonly calls: () => Promise<number> }
+  & AsyncDisposable
+> {
   const name = `wait_${crypto.randomUUID().replaceAll("-", "")}`;
   await sql.unsafe(`
     create table ${name} (id text primary key);
@@ -211,24 +266,20 @@ Deno.test("a trigger of the app's that waits does so once a subscription, and ke
     end $$;
     create trigger ${name} after update on public.subscriptions
     for each row execute function ${name}();`);
-  try {
-    for (const { subscription_id } of waiting) {
-      await sql`insert into ${sql(name)} values (${subscription_id})`;
-    }
-    const ids = waiting.map((event) => event.subscription_id);
-    const outcomes = await whileHeld(
-      (holder) => holder.unsafe(`select from ${name} for update`),
-      () => apply(...[...ids, ...ids, other.subscription_id].map(update)),
-    );
-    assertEquals(outcomes, [...Array(6).fill("failed 55P03"), "applied"]);
-    const [calls] = await sql.unsafe(`select last_value from ${name}_calls`);
-    assertEquals(Number(calls?.["last_value"]), ids.length);
-  } finally {
-    await sql.unsafe(`
-      drop trigger ${name} on public.subscriptions;
-      drop function ${name}(); drop table ${name}; drop sequence ${name}_calls;`);
-  }
-});
+  for (const id of ids) await sql`insert into ${sql(name)} values (${id})`;
+  return {
+    name,
+    calls: async () => {
+      const [row] = await sql.unsafe(`select last_value from ${name}_calls`);
+      return Number(row?.["last_value"]);
+    },
+    [Symbol.asyncDispose]: async () => {
+      await sql.unsafe(`
+        drop trigger ${name} on public.subscriptions;
+        drop function ${name}(); drop table ${name}; drop sequence ${name}_calls;`);
+    },
+  };
+}
 
 Deno.test("a failure that is locked is not counted once more, and keeps no place in the ledger", async () => {
   const id = uniqueId("evt");
