@@ -6,6 +6,7 @@
  */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import postgres, { type Sql, type TransactionSql } from "postgres";
+import { waitUntil } from "../../scripts/stack/wait_until.ts";
 import { uniqueId } from "../fixtures/unique_id.ts";
 import { emptyTables } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
@@ -350,4 +351,70 @@ Deno.test("two people who repair an event each and retry all do not deadlock", a
   for (const id of ids) {
     assert((await failureOf(sql, id)).retry_requested_at !== null);
   }
+});
+
+/** Notifications that a worker has, claimed for the nth time. */
+async function leased(count: number, attempts: number) {
+  return await sql<{ id: string; lease_id: string }[]>`
+    insert into public.notifications (
+      provider, event_id, account_id, subscription_id, attempts, lease_id, next_attempt_at
+    )
+    select 'a', ${uniqueId("evt")} || i, 'acc_1', 'sub_1', ${attempts},
+      gen_random_uuid(), now() - interval '1 second'
+    from generate_series(1, ${count}) as i
+    returning id, lease_id`;
+}
+
+Deno.test("a locked notification is left to its lease, and the rest of its batch is settled", async () => {
+  const batch = await leased(3, 1);
+  const results = batch.map((row) => ({ ...row, result: "sent" }));
+  const [row] = await whileHeld(
+    (holder) =>
+      holder`
+        update public.notifications set last_error = 'looked at'
+        where id = ${batch[0]!.id}`,
+    () =>
+      sql`
+        select public.settle_notifications(${
+        sql.json(results)
+      }, 'host') as settled`,
+  );
+  assertEquals(row?.["settled"], 2);
+  const left = await sql`
+    select id, lease_id from public.notifications
+    where id = any(${batch.map(({ id }) => id)}) and status = 'pending'`;
+  assertEquals([...left], [{ ...batch[0]! }]);
+});
+
+Deno.test("a claim of notifications that waits for its turn has none locked that a worker settles", async () => {
+  const [spent] = await leased(1, 10);
+  const destination = uniqueId("host");
+  await sql`
+    insert into public.notification_pace values (${destination}, now())`;
+  const claimed = Promise.withResolvers<unknown>();
+  await whileHeld(
+    (holder) =>
+      holder`
+        select from public.notification_pace
+        where destination = ${destination} for update`,
+    async () => {
+      const claim = sql`
+        select from public.claim_notifications(1, 60, ${destination})`;
+      claim.then(claimed.resolve, claimed.reject);
+      assert(
+        await waitUntil(async () => {
+          const waiting = await sql`
+          select from pg_stat_activity
+          where wait_event_type = 'Lock' and query ~ 'claim_notifications'
+            and pid <> pg_backend_pid()`;
+          return waiting.length > 0;
+        }, { timeout: TIMEOUT_MS }),
+      );
+      const free = await sql`
+        select from public.notifications where id = ${spent!.id}
+        for update skip locked`;
+      assertEquals(free.length, 1);
+    },
+  );
+  await claimed.promise;
 });
