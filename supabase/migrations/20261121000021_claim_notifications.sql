@@ -112,6 +112,8 @@ begin
     select d.id, d.next_attempt_at
     from public.notifications d
     where d.status = 'pending' and d.next_attempt_at <= first_slot and d.attempts < max_attempts
+      -- A lease counts until it has ended, not until the row would be sent.
+      and (d.lease_id is null or d.next_attempt_at <= now())
     order by d.next_attempt_at
     limit p_limit
     for update skip locked

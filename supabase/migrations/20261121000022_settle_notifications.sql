@@ -51,7 +51,8 @@ begin
       when n.attempts > cardinality(waits) then 'dead'
       else 'pending'
     end,
-    attempts = n.attempts - (r.result in ('limited', 'unsent'))::integer,
+    -- Somebody may have set it to 0 meanwhile.
+    attempts = greatest(n.attempts - (r.result in ('limited', 'unsent'))::integer, 0),
     last_error = case when r.result in ('sent', 'unsent') then n.last_error else r.error end,
     sent_at = case when r.result = 'sent' then now() end,
     next_attempt_at = case r.result
