@@ -9,19 +9,22 @@
  *   3. rows of failed_events and subscriptions, without waiting
  * Claiming and locking event by event instead deadlocks against a twin array.
  *
- * Only the functions of this schema take the locks of 1 and 2, and none of them
- * holds them for long. A row may be locked by anybody, such as a person with an
- * open transaction, so nothing waits for one: the event fails with 55P03, and
- * its caller tries it again. The other events never wait for it.
+ * Only the functions of this schema take the locks of 1 and 2. They hold them for
+ * milliseconds, unless a trigger of the app's own waits for something. If one
+ * cannot be had within a second, the events that need it fail alone. A row may
+ * be locked by anybody, such as a person with an open transaction, so nothing
+ * waits for one: the event fails with 55P03, and its caller tries it again. The
+ * other events never wait for it.
  *
  * Each event is applied in its own subtransaction: one that fails takes its
  * claim back, so that a retry is not mistaken for a duplicate, and leaves the
  * others alone. A failure that concerns the whole call (a statement timeout, a
  * deadlock, no more memory) is raised instead.
  *
- * A trigger of the app's own may wait for locks of its own. All waits of a call
- * together get a second, so that it ends before its client gives up (3 s). After
- * the first that runs out, the other events of that subscription fail at once.
+ * A trigger of the app's own may wait for locks of its own. Its waits end with
+ * the call's first second, or after 20 ms each beyond that, so that the call ends
+ * before its client gives up (3 s). After one that ran out, the other events of
+ * that subscription fail at once.
  *
  * Every statement below finds its rows by their keys: a plan that was cached
  * while a table was empty must not scan it when it has grown.
@@ -38,22 +41,31 @@ declare
   claimed text[];
   failures jsonb;
   locked text[] := '{}';
-  started timestamptz;
+  started constant timestamptz := clock_timestamp();
   is_filed boolean;
   event record;
 begin
   select c.claimed, c.failures into claimed, failures
   from public.claim_billing_events(events) as c;
 
-  perform pg_advisory_xact_lock(locks.key)
-  from (
-    select distinct hashtextextended(e.subscription_id, 0) as key
-    from jsonb_to_recordset(events) as e (provider text, event_id text, subscription_id text)
-    where e.provider || '/' || e.event_id = any (claimed)
-    order by key
-  ) as locks;
+  begin
+    perform pg_advisory_xact_lock(locks.key)
+    from (
+      select distinct hashtextextended(e.subscription_id, 0) as key
+      from jsonb_to_recordset(events) as e (provider text, event_id text, subscription_id text)
+      where e.provider || '/' || e.event_id = any (claimed)
+      order by key
+    ) as locks;
+  exception when lock_not_available then
+    select coalesce(array_agg(s.subscription_id), '{}') into locked
+    from (
+      select distinct e.subscription_id
+      from jsonb_to_recordset(events) as e (provider text, event_id text, subscription_id text)
+      where e.provider || '/' || e.event_id = any (claimed)
+    ) as s
+    where not pg_try_advisory_xact_lock(hashtextextended(s.subscription_id, 0));
+  end;
 
-  started := clock_timestamp();
   for event in
     select
       e.*,
@@ -102,6 +114,13 @@ begin
       error_code := failures -> event.claim ->> 'code';
       error := failures -> event.claim ->> 'message';
     elsif event.claim = any (claimed) and not event.is_twin then
+      if clock_timestamp() > started + interval '50 ms' then
+        perform set_config(
+          'lock_timeout',
+          greatest(20, 1000 - 1000 * extract(epoch from clock_timestamp() - started))::integer::text,
+          true
+        );
+      end if;
       begin
         is_filed := null;
         if event.subscription_id = any (locked) then
@@ -149,11 +168,6 @@ begin
         -- Its own row in failed_events says nothing about the subscription.
         if sqlstate = '55P03' and is_filed is not null then
           locked := locked || event.subscription_id;
-          perform set_config(
-            'lock_timeout',
-            greatest(20, 1000 - 1000 * extract(epoch from clock_timestamp() - started))::integer::text,
-            true
-          );
         end if;
         outcome := 'failed';
         error_code := sqlstate;

@@ -83,6 +83,13 @@ declare
   first_slot timestamptz;
   claimed integer;
 begin
+  -- This locks the row, so claims for one receiver go one after the other. Before
+  -- any notification, as settle_notifications does, or the two would deadlock.
+  insert into public.notification_pace as p (destination, next_send_at)
+  values (p_destination, clock_timestamp())
+  on conflict (destination) do update
+    set next_send_at = greatest(p.next_send_at, clock_timestamp())
+  returning p.next_send_at into first_slot;
   update public.notifications n set
     status = 'dead',
     last_error = coalesce(n.last_error || '; ', '') || 'the worker of the last attempt did not come back'
@@ -94,12 +101,6 @@ begin
   ) as spent
   where n.id = spent.id;
 
-  -- This locks the row, so claims for one receiver go one after the other.
-  insert into public.notification_pace as p (destination, next_send_at)
-  values (p_destination, clock_timestamp())
-  on conflict (destination) do update
-    set next_send_at = greatest(p.next_send_at, clock_timestamp())
-  returning p.next_send_at into first_slot;
   if first_slot > clock_timestamp() + interval '20 s' then
     return;
   end if;
@@ -111,6 +112,8 @@ begin
     select d.id, d.next_attempt_at
     from public.notifications d
     where d.status = 'pending' and d.next_attempt_at <= first_slot and d.attempts < max_attempts
+      -- A lease counts until it has ended, not until the row would be sent.
+      and (d.lease_id is null or d.next_attempt_at <= now())
     order by d.next_attempt_at
     limit p_limit
     for update skip locked

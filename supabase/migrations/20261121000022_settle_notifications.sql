@@ -7,6 +7,9 @@
  * the receiver until Retry-After is over, or for a minute if there is none. To a
  * receiver that answers nothing else, a notification is given up after as long
  * as all attempts would have taken.
+ *
+ * It waits for no notification that somebody has locked, or the others of the
+ * batch would be sent again: that one keeps its lease, and is sent after it.
  */
 create function public.settle_notifications(results jsonb, p_destination text)
 returns integer
@@ -33,6 +36,13 @@ begin
     on conflict (destination) do update set next_send_at = greatest(p.next_send_at, resume_at);
   end if;
 
+  with unlocked as materialized (
+    select o.id
+    from jsonb_to_recordset(results) as c (id uuid, lease_id uuid)
+    join public.notifications o on o.id = c.id and o.lease_id = c.lease_id
+    where o.status = 'pending'
+    for update of o skip locked
+  )
   update public.notifications n set
     status = case
       when r.result = 'limited' and n.limited_since < now() - patience then 'dead'
@@ -41,7 +51,8 @@ begin
       when n.attempts > cardinality(waits) then 'dead'
       else 'pending'
     end,
-    attempts = n.attempts - (r.result in ('limited', 'unsent'))::integer,
+    -- Somebody may have set it to 0 meanwhile.
+    attempts = greatest(n.attempts - (r.result in ('limited', 'unsent'))::integer, 0),
     last_error = case when r.result in ('sent', 'unsent') then n.last_error else r.error end,
     sent_at = case when r.result = 'sent' then now() end,
     next_attempt_at = case r.result
@@ -67,7 +78,8 @@ begin
     -- A date may be thousands of years away.
     retry_after_seconds numeric
   )
-  where n.id = r.id and n.lease_id = r.lease_id and n.status = 'pending';
+  where n.id = r.id and n.lease_id = r.lease_id and n.status = 'pending'
+    and n.id in (select u.id from unlocked u);
   get diagnostics settled = row_count;
   return settled;
 end;
@@ -78,4 +90,4 @@ revoke all on function public.settle_notifications(jsonb, text)
 grant execute on function public.settle_notifications(jsonb, text) to service_role;
 
 comment on function public.settle_notifications(jsonb, text) is
-  'Settles claimed notifications: id, lease_id, result (sent, failed, dead, undeliverable, limited or unsent), error, retry_after_seconds. Answers how many; one whose lease was taken over is not.';
+  'Settles claimed notifications: id, lease_id, result (sent, failed, dead, undeliverable, limited or unsent), error, retry_after_seconds. Answers how many; one whose lease was taken over, or that somebody has locked, is not.';

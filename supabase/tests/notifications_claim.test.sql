@@ -4,7 +4,7 @@
  * tests, which have more than one connection.
  */
 begin;
-select plan(29);
+select plan(30);
 set local timezone = 'UTC';
 
 -- The outbox is this file's alone until the rollback.
@@ -228,6 +228,15 @@ select is((select count(*)::int from paced where batch = 7), 0, 'what is not due
 update public.notification_pace set next_send_at = clock_timestamp() + interval '4 s' where destination = 'tap_host';
 select pg_temp.claim_paced(8);
 select is((select count(*)::int from paced where batch = 8), 1, 'what is due by then is');
+
+update public.notifications set next_attempt_at = now() + interval '1 day';
+update public.notifications set next_attempt_at = clock_timestamp() + interval '3 s', lease_id = gen_random_uuid()
+where event_id = 'tap_98';
+update public.notification_pace set next_send_at = clock_timestamp() + interval '4 s' where destination = 'tap_host';
+select pg_temp.claim_paced(9);
+select is(
+  (select count(*)::int from paced where batch = 9), 0, 'what another worker has is not claimed before its lease ends'
+);
 
 select * from finish();
 rollback;

@@ -98,6 +98,8 @@ export async function processEvent(
         throw notRecorded(error, toDeliveryError(fault));
       });
     if (isOpen) throw error;
+    // Such as one that was applied by a call whose answer was lost.
+    if (failed.type === "invoice.payment_failed") wakeWorker();
     log("info", "duplicate of an applied event", {
       provider,
       event_id: failed.eventId,

@@ -370,6 +370,21 @@ Deno.test("processEvent() acknowledges an event that fails but was applied befor
   }
 });
 
+Deno.test("processEvent() wakes the worker for a payment failure that was applied by a call without an answer", async () => {
+  const bodies = [
+    [JSON.stringify(invoiceEvent({ created: NOW })), 1],
+    [DELETION, 0],
+  ] as const;
+  for (const [body, wakes] of bodies) {
+    const { result, wakes: counted } = await process(body, {
+      apply_billing_events: refusal("57014"),
+      record_failed_event: () => Response.json(false),
+    });
+    await result;
+    assertEquals(counted, wakes);
+  }
+});
+
 Deno.test("processEvent() fails with its own code where filing fails as well", async () => {
   const faults = [
     refusal("53300"),
