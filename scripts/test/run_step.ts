@@ -48,7 +48,7 @@ export async function runStep(
   signal.throwIfAborted();
   const started = performance.now();
   console.log(`\n== ${name}${isBeside ? ": started" : ""}`);
-  const { child, ended } = spawnGuarded({
+  const { child, ended, kill } = spawnGuarded({
     command: Deno.execPath(),
     args,
     stopSignal: "SIGTERM",
@@ -62,7 +62,7 @@ export async function runStep(
     },
   });
   function end() {
-    child.kill("SIGTERM");
+    kill("SIGTERM");
   }
   signal.addEventListener("abort", end);
 
