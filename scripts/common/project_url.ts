@@ -12,11 +12,16 @@ export function checkedProjectUrl(name: string, text: string): string {
   const url = URL.parse(text);
   const isSafe = url?.protocol === "https:" ||
     (url?.protocol === "http:" && isLoopback(text));
-  if (isSafe && url.username === "" && url.password === "") {
-    return text.replace(/\/+$/, "");
+  if (isSafe && url.username === "" && url.password === "" && isWhole(url)) {
+    return url.origin + url.pathname.replace(/\/+$/, "");
   }
   // Not the text: it may hold a password.
   throw new UsageError(
     `${name} takes a URL such as https://abc.supabase.co. http is only for this machine, and a user name or password never belongs into it.`,
   );
+}
+
+/** Whether it is a project's address, to which paths can be added. */
+function isWhole({ search, hash, pathname }: URL): boolean {
+  return search === "" && hash === "" && !pathname.includes("/functions/v1");
 }

@@ -24,7 +24,7 @@ export async function runTool(
   signal?: AbortSignal,
 ): Promise<string> {
   signal?.throwIfAborted();
-  const { child, ended } = spawnGuarded({
+  const { child, ended, kill } = spawnGuarded({
     command: tool.command,
     args: tool.args,
     stopSignal: "SIGTERM",
@@ -38,7 +38,7 @@ export async function runTool(
     },
   });
   function end() {
-    child.kill("SIGTERM");
+    kill("SIGTERM");
   }
   signal?.addEventListener("abort", end);
   const [{ success, code }, stdout, stderr] = await Promise.all([

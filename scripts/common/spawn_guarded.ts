@@ -22,6 +22,11 @@ export interface GuardedProcess {
   readonly child: Deno.ChildProcess;
   /** How it ended; settled once its guard has ended too. */
   readonly ended: Promise<Deno.CommandStatus>;
+  /**
+   * Sends a signal to the program and to what it has started, if any of it is
+   * left.
+   */
+  readonly kill: (signal: Deno.Signal) => void;
 }
 
 /**
@@ -58,7 +63,16 @@ export function spawnGuarded(
     return status;
   }
 
-  return { child, ended: end() };
+  // The whole process group, which has the program's id and outlives it.
+  function kill(signal: Deno.Signal) {
+    try {
+      Deno.kill(-child.pid, signal);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+  }
+
+  return { child, ended: end(), kill };
 }
 
 /** Writes an empty line, to a process that may be gone already. */

@@ -49,7 +49,8 @@ Environment:
                        that the database is Supabase's
   PROVIDER_A_SIGNING_SECRET, PROVIDER_A_SIGNATURE_HEADER, ...
                        as the deployment has them; also from
-                       supabase/functions/.env (default: the local stack's)
+                       supabase/functions/.env (default: the local stack's, for
+                       an endpoint on this machine)
 
 --secret-key and --db-url still work, but other users of this machine can read
 them. The exit status is 0 if nothing is red, 1 if something is, 2 for a wrong

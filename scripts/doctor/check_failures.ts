@@ -19,7 +19,7 @@ export async function checkFailures(
   if ("fault" in answer) {
     return red(
       `the REST API cannot be reached: ${answer.fault}`,
-      "Is --project-url the project's address?",
+      "Compare SUPABASE_URL with the project's URL in the dashboard",
     );
   }
   if (answer.status !== 200) return red(...restRefusal(answer.status));

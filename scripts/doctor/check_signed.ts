@@ -1,10 +1,12 @@
+import { isPublished } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import type { Environment } from "../common/environment.ts";
+import { isLoopback } from "../common/loopback.ts";
 import {
   type ProviderName,
   providerSettings,
 } from "../common/provider_settings.ts";
 import { signatureHeaders } from "../common/sign.ts";
-import { type Finding, ok, red } from "./finding.ts";
+import { type Finding, ok, red, skipped } from "./finding.ts";
 import { probe, type Tools } from "./probe.ts";
 
 /**
@@ -24,6 +26,10 @@ export async function checkSigned(
   let headers: Record<string, string>;
   try {
     const settings = providerSettings(env, provider);
+    // What stands in for a secret that is not set: no deployment takes it.
+    if (isPublished(settings.secret) && !isLoopback(url)) {
+      return skipped(`needs ${prefixOf(provider)}_SIGNING_SECRET`);
+    }
     headers = await signatureHeaders({ ...settings, body, timestamp });
   } catch (error) {
     return red("not sent", (error as Error).message.replace(/\.$/, ""));
@@ -59,13 +65,17 @@ function pingEvent(created: number) {
 }
 
 function todoFor(status: number, provider: ProviderName): string {
-  const name = `PROVIDER_${provider.toUpperCase()}`;
+  const name = prefixOf(provider);
   switch (status) {
     case 401:
-      return `Give this command the deployment's secret, header and scheme: ${name}_SIGNING_SECRET=... ${name}_SIGNATURE_HEADER=... deno task doctor ...; if they are the same, look at the clock above, and set them anew with supabase secrets set`;
+      return `Set ${name}_SIGNING_SECRET, ${name}_SIGNATURE_HEADER and ${name}_SIGNATURE_SCHEME here as the deployment has them; if they are the same, look at the clock above, and set them anew with supabase secrets set`;
     case 500:
-      return `supabase secrets set ${name}_SIGNING_SECRET=...: it is missing or malformed there`;
+      return `Set ${name}_SIGNING_SECRET with supabase secrets set: it is missing, weak or malformed there`;
     default:
       return "The function's log says why (dashboard, Edge Functions, billing-webhook, Logs)";
   }
+}
+
+function prefixOf(provider: ProviderName): string {
+  return `PROVIDER_${provider.toUpperCase()}`;
 }

@@ -12,7 +12,7 @@ export async function checkWorkerRefuses(
   if ("fault" in answer) {
     return red(
       `${workerUrl} cannot be reached: ${answer.fault}`,
-      "Is --project-url the project's address?",
+      "Compare SUPABASE_URL with the project's URL in the dashboard",
     );
   }
   const { status, headers } = answer;

@@ -59,6 +59,9 @@ export function postgrestService(
       PGRST_LOG_LEVEL: "error",
       PGRST_SERVER_HOST: "127.0.0.1",
       PGRST_SERVER_PORT: `${postgrest}`,
+      // Else any page in the browser may read all, with the key that everybody
+      // knows.
+      PGRST_SERVER_CORS_ALLOWED_ORIGINS: `http://127.0.0.1:${postgrest}`,
       PGRST_ADMIN_SERVER_PORT: `${postgrestAdmin}`,
     },
     cwd: options.cwd,

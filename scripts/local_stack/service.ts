@@ -44,7 +44,7 @@ export function createService(
   spec: ServiceSpec,
   observer: ServiceObserver,
 ): Service {
-  let running: { child: Deno.ChildProcess; ended: Promise<void> } | undefined;
+  let running: { process: GuardedProcess; ended: Promise<void> } | undefined;
   let wanted = false;
   let lastLines: string[] = [];
 
@@ -92,7 +92,7 @@ export function createService(
     });
     const { child } = process;
     const ended = watch(process);
-    running = { child, ended };
+    running = { process, ended };
     const isUp = await waitUntil(
       async () => running === undefined || await spec.isReady(child.pid),
       { timeout: READY_WITHIN, ...(signal && { signal }) },
@@ -114,7 +114,7 @@ export function createService(
     wanted = false;
     const current = running;
     if (!current) return;
-    current.child.kill(spec.stopSignal);
+    current.process.kill(spec.stopSignal);
     const ended = await waitUntil(() => running === undefined, {
       timeout: STOP_WITHIN,
     });
@@ -126,7 +126,7 @@ export function createService(
     wanted = false;
     const current = running;
     if (!current) return;
-    const { pid } = current.child;
+    const { pid } = current.process.child;
     const ids = [pid, ...await childrenOf(pid)];
     for (const id of ids) killProcess(id);
     await current.ended;

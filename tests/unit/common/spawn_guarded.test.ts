@@ -121,3 +121,21 @@ Deno.test("spawnGuarded() gives the program its arguments, environment and no in
   assertEquals((await ended).code, 0);
   assertEquals(await lookUpProcess(child.pid), undefined);
 });
+
+Deno.test("spawnGuarded() ends what the program has left behind, and does nothing once all is gone", async () => {
+  const { child, ended, kill } = spawnGuarded({
+    command: "sh",
+    args: ["-c", "sleep 60 & echo $!; exit 3"],
+    stopSignal: "SIGTERM",
+    options: { stdout: "piped" },
+  });
+  assertEquals((await ended).code, 3);
+  const said = child.stdout.values();
+  const { value } = await said.next();
+  const tree = await processTree(Number(new TextDecoder().decode(value)));
+  assertEquals(tree.size, 1);
+  kill("SIGTERM");
+  assertEquals(await leftOf(tree), []);
+  kill("SIGTERM");
+  await said.return?.();
+});

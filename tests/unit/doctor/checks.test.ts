@@ -14,6 +14,7 @@ import { probe, type Tools } from "../../../scripts/doctor/probe.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../../scripts/common/environment.ts";
 
 const URL = "https://ref.supabase.co/functions/v1/billing-webhook";
+const SECRET = "whsec_deployed_0123456789";
 const NOON = Date.UTC(2026, 10, 21, 12);
 
 function answering(answer: () => Response): Tools {
@@ -81,7 +82,10 @@ for (
 for (
   const { status, names } of [
     { status: 401, names: "PROVIDER_B_SIGNING_SECRET" },
-    { status: 500, names: "supabase secrets set PROVIDER_B_SIGNING_SECRET" },
+    {
+      status: 500,
+      names: "PROVIDER_B_SIGNING_SECRET with supabase secrets set",
+    },
     { status: 503, names: "log" },
   ]
 ) {
@@ -89,9 +93,10 @@ for (
     const finding = await checkSigned({
       url: URL,
       provider: "b",
-      env: LOCAL_SIGNING_SECRETS,
+      env: { PROVIDER_B_SIGNING_SECRET: SECRET },
     }, answering(() => new Response("", { status })));
     assert(todoOf(finding).includes(names));
+    assertEquals(todoOf(finding).includes("SECRET="), false);
   });
 }
 
@@ -99,9 +104,25 @@ Deno.test("checkSigned() takes no 200 of somebody else for the receiver's", asyn
   const finding = await checkSigned({
     url: URL,
     provider: "a",
-    env: LOCAL_SIGNING_SECRETS,
+    env: { PROVIDER_A_SIGNING_SECRET: SECRET },
   }, answering(() => new Response("<html>")));
   todoOf(finding);
+});
+
+Deno.test("checkSigned() signs for no other machine with the local stack's secret", async () => {
+  for (
+    const [url, state] of [
+      [URL, "skipped"],
+      ["http://127.0.0.1:54321/functions/v1/billing-webhook", "ok"],
+    ] as const
+  ) {
+    const finding = await checkSigned({
+      url,
+      provider: "a",
+      env: LOCAL_SIGNING_SECRETS,
+    }, answering(() => new Response("OK")));
+    assertEquals(finding.state, state, finding.text);
+  }
 });
 
 Deno.test("checkWorkerRefuses() says so where the worker does not start", async () => {
