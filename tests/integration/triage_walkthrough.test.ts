@@ -1,5 +1,5 @@
 /**
- * The runbook's commonest case, by somebody who has only the runbook: every
+ * The runbook's most common case, by somebody who has only the runbook: every
  * statement below is taken from its page.
  *
  * @module
@@ -16,7 +16,7 @@ import { connect, storedEvent, subscriptionRecord } from "../support/tables.ts";
 import { failureOf, settleLeftovers, takeTurn } from "../support/triage.ts";
 import { putOffAll, startWorker } from "../support/worker.ts";
 
-const HEADING = "## The commonest case: no account id";
+const HEADING = "## The most common case: no account ID";
 
 /** The statements of the section's steps. */
 async function steps(): Promise<string[]> {
