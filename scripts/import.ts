@@ -12,10 +12,11 @@ import {
 } from "./stripe_sync/import/arguments.ts";
 import { importAll, noProgress } from "./stripe_sync/import/import_all.ts";
 import { leftOver, progressLine } from "./stripe_sync/import/report.ts";
-import { runCommand, type Workplace } from "./stripe_sync/run_command.ts";
+import type { CommandContext } from "./stripe_sync/command_context.ts";
+import { runCommand } from "./stripe_sync/run_command.ts";
 
-/** Between two lines on how far it has come, in milliseconds. */
-const PROGRESS_INTERVAL = 1_000;
+/** Between two lines of progress. */
+const PROGRESS_INTERVAL_MS = 1_000;
 
 if (import.meta.main) {
   Deno.exit(
@@ -29,14 +30,14 @@ if (import.meta.main) {
 
 async function importSubscriptions(
   target: ImportArguments,
-  place: Workplace,
+  context: CommandContext,
 ): Promise<number> {
   const { accountFrom, unmappedSubscriptions } = target;
   const progress = noProgress(target.after);
-  let shownAt = performance.now();
+  let shownAtMs = performance.now();
   function onPage() {
-    if (performance.now() - shownAt < PROGRESS_INTERVAL) return;
-    shownAt = performance.now();
+    if (performance.now() - shownAtMs < PROGRESS_INTERVAL_MS) return;
+    shownAtMs = performance.now();
     printError(progressLine(progress));
   }
 
@@ -45,7 +46,7 @@ async function importSubscriptions(
   );
   let isComplete = false;
   try {
-    await importAll(progress, { ...place, accountFrom, onPage });
+    await importAll(progress, { ...context, accountFrom, onPage });
     isComplete = true;
   } finally {
     print(progressLine(progress), ...leftOver(progress));

@@ -1,4 +1,3 @@
-import { createDatabase } from "../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import {
   type Environment,
@@ -9,19 +8,7 @@ import { printError } from "../common/print.ts";
 import { localKeys } from "../common/keys.ts";
 import { UsageError } from "../common/checked.ts";
 import type { CommandSurroundings, Target } from "./arguments.ts";
-import { checkProject } from "./check_project.ts";
-import { interruption } from "./interruption.ts";
-import { openProvider, type Provider } from "./open_provider.ts";
-import type { Tables } from "./records.ts";
-
-/** What a command works with. */
-export interface Workplace {
-  readonly provider: Provider;
-  readonly tables: Tables;
-  /** Aborted by Ctrl-C. */
-  readonly signal: AbortSignal;
-  readonly sleep: (milliseconds: number) => Promise<void>;
-}
+import { type CommandContext, openContext } from "./command_context.ts";
 
 const PROJECT_ADVICE =
   "Is it the project's address, the key one of its secret keys, and its database up to date (supabase db push --remote)?";
@@ -47,7 +34,7 @@ export async function runCommand<Arguments extends Target>(
       args: string[],
       here: CommandSurroundings,
     ) => Arguments | null;
-    work: (target: Arguments, place: Workplace) => Promise<number>;
+    work: (target: Arguments, context: CommandContext) => Promise<number>;
   },
 ): Promise<number> {
   const { signal, close } = interruption();
@@ -61,7 +48,7 @@ export async function runCommand<Arguments extends Target>(
       console.log(usage);
       return 0;
     }
-    return await work(target, await openWorkplace(target, signal));
+    return await work(target, await openContext(target, signal));
   } catch (error) {
     if (signal.aborted) {
       console.error("Interrupted.");
@@ -84,34 +71,22 @@ async function commandEnvironment(): Promise<Environment> {
   return { ...functionEnvironment(own, await readEnvFile()), ...own };
 }
 
-async function openWorkplace(
-  target: Target,
-  signal: AbortSignal,
-): Promise<Workplace> {
-  function sleep(milliseconds: number): Promise<void> {
-    return new Promise((resolve, reject) => {
-      signal.throwIfAborted();
-      const timer = setTimeout(done, milliseconds);
-      signal.addEventListener("abort", done, { once: true });
-      function done() {
-        clearTimeout(timer);
-        signal.removeEventListener("abort", done);
-        if (signal.aborted) reject(signal.reason);
-        else resolve();
-      }
-    });
+/**
+ * Listens for Ctrl-C once: the second one ends the process.
+ *
+ * @returns a signal that it aborts, and a function that stops listening
+ */
+function interruption(): { signal: AbortSignal; close: () => void } {
+  const controller = new AbortController();
+  function interrupt() {
+    close();
+    controller.abort();
   }
-
-  const tools = { sleep, onWait: (text: string) => printError(text) };
-  const database = createDatabase({
-    supabaseUrl: target.projectUrl,
-    secretKey: target.secretKey,
-  }, { fetch });
-  await checkProject(database, { ...target, signal });
-  return {
-    provider: openProvider(target, tools),
-    tables: { database, provider: target.provider, tools },
-    signal,
-    sleep,
-  };
+  function close() {
+    Deno.removeSignalListener("SIGINT", interrupt);
+    Deno.removeSignalListener("SIGTERM", interrupt);
+  }
+  Deno.addSignalListener("SIGINT", interrupt);
+  Deno.addSignalListener("SIGTERM", interrupt);
+  return { signal: controller.signal, close };
 }
