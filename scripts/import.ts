@@ -1,6 +1,6 @@
 /**
- * `deno task import`: records the subscriptions that the provider already has.
- * Standard output has the result, standard error how far it has come.
+ * `deno task import`: records the subscriptions that Stripe already has. The
+ * result goes to standard output, progress to standard error.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import {
   parseImportArguments,
 } from "./stripe_sync/import/arguments.ts";
 import { importAll, noProgress } from "./stripe_sync/import/import_all.ts";
-import { leftOver, progressLine } from "./stripe_sync/import/report.ts";
+import { notImported, progressLine } from "./stripe_sync/import/report.ts";
 import type { CommandContext } from "./stripe_sync/command_context.ts";
 import { runCommand } from "./stripe_sync/run_command.ts";
 
@@ -42,17 +42,17 @@ async function importSubscriptions(
   }
 
   printError(
-    `Importing the subscriptions of Stripe's ${target.mode} mode as provider ${target.provider}'s into ${target.projectUrl}`,
+    `Importing from Stripe (${target.mode} mode) into ${target.projectUrl} as provider ${target.provider}`,
   );
   let isComplete = false;
   try {
     await importAll(progress, { ...context, accountFrom, onPage });
     isComplete = true;
   } finally {
-    print(progressLine(progress), ...leftOver(progress));
+    print(progressLine(progress), ...notImported(progress));
     if (!isComplete && progress.after !== undefined) {
       print(
-        `To go on from here: deno task import --after ${progress.after}, with the same options. To begin again does no harm.`,
+        `Not complete. To continue, run the same command with --after ${progress.after}. Starting over is safe too.`,
       );
     }
   }

@@ -1,6 +1,6 @@
 /**
- * `deno task reconcile`: compares the provider with the tables, and mends what
- * differs where that is wanted. Standard output has the result alone.
+ * `deno task reconcile`: shows what differs from Stripe; `--apply` fixes it. The
+ * result goes to standard output, progress to standard error.
  *
  * @module
  */
@@ -39,15 +39,15 @@ async function reconcile(
   function onPage(compared: number) {
     if (performance.now() - shownAtMs < PROGRESS_INTERVAL_MS) return;
     shownAtMs = performance.now();
-    printError(`${compared} compared`);
+    printError(`${compared} subscriptions compared`);
   }
   const context = { ...command, accountFrom, unmappedSubscriptions, onPage };
   printError(
-    `Comparing Stripe's ${mode} mode with provider ${provider}'s records in ${projectUrl}`,
+    `Comparing Stripe (${mode} mode) with ${projectUrl}, provider ${provider}`,
   );
   const found = await findDifferences(context);
   const isFixed = apply && found.differences.length > 0;
-  if (isFixed && !json) print(...differenceLines(found.differences));
+  if (isFixed && !json) print(...differenceLines(found.differences, { apply }));
   const errors = isFixed
     ? await applyFixes(found, context)
     : new Map<string, string>();
@@ -64,11 +64,11 @@ async function reconcile(
       differences: left.differences,
     }));
   } else {
-    if (isFixed) print("", "After mending:");
+    if (isFixed) print("", "After --apply:");
     for (const [id, error] of errors) {
-      print(`not mended     ${id}: ${error}`);
+      print(`not fixed      ${id}: ${error}`);
     }
-    print(...differenceLines(left.differences));
+    print(...differenceLines(left.differences, { apply }));
   }
   return left.differences.length === 0 ? 0 : 1;
 }

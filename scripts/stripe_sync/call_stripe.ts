@@ -47,7 +47,7 @@ async function callOnce<T>(
   const answeredAtMs = Date.parse(headers.get("date") ?? "");
   if (Number.isNaN(answeredAtMs)) {
     throw new Error(
-      "Cannot tell the provider's time: its answer has no Date header. Is something in between?",
+      "Stripe's answer has no Date header, so its time is unknown. Check for a proxy that removes it.",
     );
   }
   return { data, askedAtSeconds: Math.floor((answeredAtMs - tookMs) / 1000) };

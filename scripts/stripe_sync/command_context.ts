@@ -60,8 +60,8 @@ async function checkProject(
   signal.throwIfAborted();
   if (status === 0) {
     const todo = isLoopback(projectUrl)
-      ? "Is the local stack running? Start it with: deno task start"
-      : "Is it the project's address, https://<project-ref>.supabase.co?";
+      ? "Start the local stack with: deno task start"
+      : "Use a URL such as https://<project-ref>.supabase.co";
     throw new Error(`Cannot reach ${projectUrl}. ${todo}`);
   }
   if (status < 400 || status >= 500) return;

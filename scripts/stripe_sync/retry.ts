@@ -24,7 +24,8 @@ export async function retry<T>(
     } catch (error) {
       const waitMs = waitMsAfter(error, failures);
       if (waitMs === undefined) throw error;
-      onWait(`${(error as Error).message.trim()} Again in ${waitMs / 1000} s.`);
+      const reason = (error as Error).message.trim().replace(/\.$/, "");
+      onWait(`${reason}. Retrying in ${waitMs / 1000} s.`);
       await sleep(waitMs);
     }
   }

@@ -11,18 +11,18 @@ import type { CommandSurroundings, Target } from "./arguments.ts";
 import { type CommandContext, openContext } from "./command_context.ts";
 
 const PROJECT_ADVICE =
-  "Is it the project's address, the key one of its secret keys, and its database up to date (supabase db push --remote)?";
+  "Check SUPABASE_URL and SUPABASE_SECRET_KEY. If migrations are missing, run: supabase db push --remote";
 
-/** Not 1: what could not be looked at is no difference. */
+/** Not 1, which means that something differs. */
 const FAILED = 3;
 
-/** As shells count: 128 and the number of SIGINT. */
+/** As in shells: 128 plus the number of SIGINT. */
 const INTERRUPTED = 130;
 
 /**
- * Runs a command that compares or corrects: parses its arguments, opens the
- * provider and the project, and turns what is thrown into words and an exit
- * status. The first Ctrl-C lets it finish what it is at; the second does not.
+ * Runs `import` or `reconcile`: parses its arguments, opens the Stripe account
+ * and the project, and reports what is thrown. The first Ctrl-C lets the
+ * command finish its current step; the second ends the process.
  *
  * @returns the exit status
  */
@@ -65,7 +65,7 @@ export async function runCommand<Arguments extends Target>(
   }
 }
 
-/** The command's own; the receiver's settings come from its file as well. */
+/** Returns the command's environment, completed from the receiver's `.env` file. */
 async function commandEnvironment(): Promise<Environment> {
   const own = Deno.env.toObject();
   return { ...functionEnvironment(own, await readEnvFile()), ...own };

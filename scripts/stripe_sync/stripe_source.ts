@@ -77,7 +77,7 @@ export function openStripeSource(
   function checkMode({ id, livemode }: { id: string; livemode: boolean }) {
     if (livemode === (mode === "live")) return;
     throw new Error(
-      `Cannot go on: ${id} is not of ${mode} mode. Is STRIPE_API_KEY the right one?`,
+      `${id} is not in ${mode} mode. Check that STRIPE_API_KEY is the right key.`,
     );
   }
 

@@ -160,7 +160,7 @@ Deno.test("reconcile lists each event that was withheld, fixes everything, and t
   const again = await runScript("reconcile", {
     args: ["--stripe-url", api.url],
   });
-  assertEquals([again.code, again.out], [0, "Nothing differs.\n"]);
+  assertEquals([again.code, again.out], [0, "No differences.\n"]);
 });
 
 /** Imports two subscriptions, and returns their IDs. */
@@ -221,13 +221,13 @@ Deno.test("reconcile lists each kind of difference, and deletes nothing", async 
   assertEquals(dry.code, 1);
   for (
     const line of [
-      `missing here   sub_new, of account acc_0`,
-      `no account     sub_nobodys, of customer ${template.customer}`,
+      `missing here   sub_new, account acc_0`,
+      `no account     sub_nobodys, customer ${template.customer}`,
       `unreadable     sub_odd: data.object.items.data`,
       `missing there  ${other}`,
-      `differs        ${one}: status is active here, canceled there; canceled_at is null here, set there`,
-      `failed         evt_old, customer.subscription.updated of null: apply_failed`,
-      "6 differences.",
+      `differs        ${one}: status is active here, canceled at Stripe; canceled_at is null here, set at Stripe`,
+      `failed         evt_old, customer.subscription.updated, subscription unknown: apply_failed`,
+      "6 differences. --apply fixes what it can, and deletes nothing.",
     ]
   ) assertStringIncludes(dry.out, line);
 
