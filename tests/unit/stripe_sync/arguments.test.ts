@@ -59,13 +59,13 @@ Deno.test("a live key, and a project that is not here, have to be meant", () => 
 });
 
 Deno.test("a mode that is not the key's is refused, and so is a key that tells none", () => {
-  refused(["--mode", "live"], TEST_KEY, "is a test key");
-  refused(["--mode", "test"], LIVE_KEY, "is a live key");
+  refused(["--mode", "live"], TEST_KEY, "is of test mode");
+  refused(["--mode", "test"], LIVE_KEY, "is of live mode");
   refused(["--mode", "both"], TEST_KEY, "one of test, live");
   for (
     const key of ["pk_test_1", "sk_1", "whsec_test_1", "sk_test_", "sk_prod_1"]
   ) {
-    refused(["--mode", "test"], { STRIPE_API_KEY: key }, "must begin with");
+    refused(["--mode", "test"], { STRIPE_API_KEY: key }, "tells no mode");
   }
   refused([], {}, "STRIPE_API_KEY is not set");
 });
