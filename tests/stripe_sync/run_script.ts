@@ -1,20 +1,20 @@
 /**
- * The commands as people run them, in a process of their own.
+ * Runs the commands as users do, each in a process of its own.
  *
  * @module
  */
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
 import { setting } from "../support/test_environment.ts";
-import { TEST_API_KEY } from "./provider_api.ts";
+import { TEST_API_KEY } from "./stripe_api.ts";
 
-/** What came of a command. */
+/** The result of a command. */
 export interface Result {
   readonly code: number;
   readonly out: string;
   readonly err: string;
 }
 
-/** A command that runs. */
+/** A running command. */
 export interface RunningScript {
   readonly result: Promise<Result>;
   kill(signal: Deno.Signal): void;
@@ -28,7 +28,7 @@ export function startScript(
   const script = new URL(`../../scripts/${name}.ts`, import.meta.url).href;
   const { child, ended } = spawnGuarded({
     command: Deno.execPath(),
-    // Quiet: Deno's own lines about downloads are not the command's.
+    // Without Deno's own lines about downloads.
     args: ["run", "--quiet", "-A", "--no-check", script, ...args],
     stopSignal: "SIGTERM",
     options: {
@@ -55,7 +55,7 @@ export function startScript(
   return { result: finish(), kill: (signal) => child.kill(signal) };
 }
 
-/** Runs one to its end. */
+/** Runs a command to its end. */
 export function runScript(
   name: "import" | "reconcile",
   options: { args: string[]; env?: Record<string, string> },

@@ -6,32 +6,34 @@ import {
 } from "../../../supabase/functions/_shared/billing/errors.ts";
 import { parseEvent } from "../../../supabase/functions/_shared/billing/parse_event.ts";
 import { lacksAccountId } from "../../../supabase/functions/_shared/billing/unmapped.ts";
-import { applyGroups, type Group } from "../apply_groups.ts";
-import { correct } from "../correct.ts";
+import {
+  applyGroups,
+  correctRecords,
+  type EventGroup,
+} from "../correct_records.ts";
 import { recordsOf, type Tables } from "../records.ts";
-import type { Examination } from "./examine.ts";
-import type { Scope } from "./scope.ts";
+import type { FoundDifferences, ReconcileContext } from "./find_differences.ts";
 import { missedEvents } from "./missed_events.ts";
 
 /**
- * Mends what can be: the records first, so that events of a subscription that
- * was missing find it, then the events that were missed, under their own ids.
+ * Fixes what can be fixed: first the records, so that events of a subscription
+ * that was missing find it, then the missed events, under their own IDs.
  *
- * @returns why, for what could not be mended, by subscription or event.
+ * @returns why, by subscription or event, for what could not be fixed.
  */
-export async function heal(
-  { compared }: Examination,
-  scope: Scope,
+export async function applyFixes(
+  { comparisons }: FoundDifferences,
+  context: ReconcileContext,
 ): Promise<Map<string, string>> {
-  const { provider, tables } = scope;
-  const errors = await correct(compared, tables);
-  const missed = (await missedEvents(provider, scope))
+  const { tables } = context;
+  const errors = await correctRecords(comparisons, tables);
+  const missed = (await missedEvents(context))
     .map(({ event }) => event)
     .sort(byOccurrence);
-  const groups: { id: string; group: Group }[] = [];
+  const groups: { id: string; group: EventGroup }[] = [];
   for (const event of missed) {
     try {
-      groups.push({ id: event.id, group: [await parsed(event, tables)] });
+      groups.push({ id: event.id, group: [await parse(event, tables)] });
     } catch (thrown) {
       errors.set(event.id, toDeliveryError(thrown).message);
     }
@@ -43,7 +45,7 @@ export async function heal(
   return errors;
 }
 
-/** In one call the database orders them itself; they may not be in one call. */
+/** The database orders the events of one call, but there may be several calls. */
 function byOccurrence(one: Stripe.Event, other: Stripe.Event): number {
   const isCreation = ({ type }: Stripe.Event) =>
     type === "customer.subscription.created";
@@ -51,7 +53,7 @@ function byOccurrence(one: Stripe.Event, other: Stripe.Event): number {
     Number(isCreation(other)) - Number(isCreation(one));
 }
 
-async function parsed(event: Stripe.Event, tables: Tables) {
+async function parse(event: Stripe.Event, tables: Tables) {
   const text = JSON.stringify(await withAccount(event, tables));
   const result = parseEvent(text, {
     now: Date.now() / 1000,
@@ -64,8 +66,8 @@ async function parsed(event: Stripe.Event, tables: Tables) {
 }
 
 /**
- * A creation that lacks the account of a subscription that is recorded by now
- * gets it from the record, as a person would repair it.
+ * Completes a creation that lacks the account ID from the subscription's
+ * record, as a person would.
  */
 async function withAccount(event: Stripe.Event, tables: Tables) {
   if (

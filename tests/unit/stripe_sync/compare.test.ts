@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type Stripe from "stripe";
-import { compare } from "../../../scripts/stripe_sync/corrections.ts";
+import { compare } from "../../../scripts/stripe_sync/compare.ts";
+import { isFrozen } from "../../../scripts/stripe_sync/difference.ts";
 import type { SubscriptionRecord } from "../../../scripts/stripe_sync/records.ts";
 import { subscriptionEvent } from "../../../scripts/events/event.ts";
 import { API_VERSIONS } from "../../../scripts/events/templates.ts";
@@ -18,7 +19,11 @@ const RECORD: SubscriptionRecord = {
   changed_as_of: "2026-11-21T10:05:00+00:00",
   canceled_as_of: null,
 };
-const OPTIONS = { provider: "a", accountFrom: undefined, askedAt: ASKED_AT };
+const OPTIONS = {
+  provider: "a",
+  accountFrom: undefined,
+  askedAtSeconds: ASKED_AT,
+};
 
 function shown(
   changes: object = {},
@@ -38,14 +43,19 @@ function shown(
   return { ...object, ...changes } as unknown as Stripe.Subscription;
 }
 
-/** What would correct the record, in short. */
+/** The events that correct the record. */
 function corrections(
   subscription: Stripe.Subscription,
   record: SubscriptionRecord | undefined,
 ) {
-  const comparison = compare(subscription, { ...OPTIONS, record });
-  assert("corrections" in comparison, comparison.result);
-  return comparison.corrections;
+  return compare(subscription, { ...OPTIONS, record }).corrections;
+}
+
+/** The fields that differ. */
+function fields(subscription: Stripe.Subscription, record: SubscriptionRecord) {
+  const { difference } = compare(subscription, { ...OPTIONS, record });
+  assert(difference?.kind === "differs", difference?.kind);
+  return difference.fields;
 }
 
 function types(subscription: Stripe.Subscription, record?: SubscriptionRecord) {
@@ -54,19 +64,19 @@ function types(subscription: Stripe.Subscription, record?: SubscriptionRecord) {
   );
 }
 
-Deno.test("compare() finds nothing where nothing differs, whatever the API version", () => {
+const SAME = { subscription: "sub_1", difference: undefined, corrections: [] };
+
+Deno.test("compare() finds nothing if nothing differs, in any API version", () => {
   for (const apiVersion of API_VERSIONS) {
     const subscription = shown({}, apiVersion);
-    assertEquals(compare(subscription, { ...OPTIONS, record: RECORD }), {
-      result: "same",
-    });
+    assertEquals(compare(subscription, { ...OPTIONS, record: RECORD }), SAME);
   }
   const record = { ...RECORD, status: "canceled", canceled_at: "2026-01-01" };
   const canceled = shown({ status: "canceled" });
-  assertEquals(compare(canceled, { ...OPTIONS, record }).result, "same");
-  // It was canceled and came back: the time of that is this service's own.
+  assertEquals(compare(canceled, { ...OPTIONS, record }), SAME);
+  // It was canceled and came back: the time of that is the receiver's own.
   const back = { ...RECORD, canceled_at: "2026-01-01" };
-  assertEquals(compare(shown(), { ...OPTIONS, record: back }).result, "same");
+  assertEquals(compare(shown(), { ...OPTIONS, record: back }), SAME);
 });
 
 Deno.test("compare() names each field that differs", () => {
@@ -78,11 +88,7 @@ Deno.test("compare() names each field that differs", () => {
     plan_id: "price_2",
     current_period_end: "2027-01-15T09:00:00+00:00",
   };
-  const comparison = compare(shown({ status: "canceled" }), {
-    ...OPTIONS,
-    record,
-  });
-  assertEquals(comparison.result === "differs" && comparison.fields, [
+  assertEquals(fields(shown({ status: "canceled" }), record), [
     { field: "provider", here: "b", there: "a" },
     { field: "account_id", here: "acc_2", there: "acc_1" },
     { field: "status", here: "past_due", there: "canceled" },
@@ -96,7 +102,7 @@ Deno.test("compare() names each field that differs", () => {
   ]);
 });
 
-Deno.test("compare() corrects with the events that the change takes, no more", () => {
+Deno.test("compare() corrects with only the events that the change needs", () => {
   assertEquals(types(shown()), ["created", "updated"]);
   assertEquals(types(shown({ status: "canceled" })), [
     "created",
@@ -115,7 +121,7 @@ Deno.test("compare() corrects with the events that the change takes, no more", (
   assertEquals(types(shown(), moved), ["created", "updated"]);
 });
 
-Deno.test("compare() finds a record frozen whose mark is over five minutes ahead, and sets the mark anew", () => {
+Deno.test("compare() finds a record frozen if a mark is over five minutes ahead, and resets the mark", () => {
   const ahead = "2026-11-21T10:05:01+00:00";
   const field = {
     here: "2026-11-21T10:05:01.000Z",
@@ -130,18 +136,16 @@ Deno.test("compare() finds a record frozen whose mark is over five minutes ahead
   for (const [mark, status, expected] of cases) {
     const canceled_at = status === "canceled" ? "2026-11-21" : null;
     const record = { ...RECORD, status, canceled_at, [mark]: ahead };
-    const comparison = compare(shown({ status }), { ...OPTIONS, record });
-    assert(comparison.result === "differs");
-    assertEquals(comparison.fields, [{ field: mark, ...field }]);
-    assert(comparison.isFrozen);
+    const found = fields(shown({ status }), record);
+    assertEquals(found, [{ field: mark, ...field }]);
+    assert(isFrozen(found));
     assertEquals(types(shown({ status }), record), [...expected]);
   }
   const record = { ...RECORD, status: "past_due" };
-  const comparison = compare(shown(), { ...OPTIONS, record });
-  assert(comparison.result === "differs" && !comparison.isFrozen);
+  assert(!isFrozen(fields(shown(), record)));
 });
 
-Deno.test("compare() dates corrections between two seconds, before the provider was asked", () => {
+Deno.test("compare() dates corrections between two seconds, before Stripe was asked", () => {
   for (
     const { created } of corrections(shown({ status: "canceled" }), undefined)
   ) {
@@ -149,12 +153,12 @@ Deno.test("compare() dates corrections between two seconds, before the provider 
   }
 });
 
-Deno.test("compare() makes the same event of the same correction, and another of another", () => {
-  const ids = (subscription: Stripe.Subscription, askedAt: number) => {
-    const options = { ...OPTIONS, askedAt, record: undefined };
-    const comparison = compare(subscription, options);
-    assert(comparison.result === "missing");
-    return comparison.corrections.map(({ event_id }) => event_id);
+Deno.test("compare() gives the same correction the same event ID, and another correction another", () => {
+  const ids = (subscription: Stripe.Subscription, askedAtSeconds: number) => {
+    const options = { ...OPTIONS, askedAtSeconds, record: undefined };
+    return compare(subscription, options).corrections.map(({ event_id }) =>
+      event_id
+    );
   };
   const first = ids(shown(), ASKED_AT);
   assertEquals(ids(shown(), ASKED_AT), first);
@@ -166,28 +170,34 @@ Deno.test("compare() makes the same event of the same correction, and another of
   assert(first.every((id) => /^import_[0-9a-f]{64}$/.test(id)));
 });
 
-Deno.test("compare() maps nothing that belongs to no account, unless it is recorded", () => {
+Deno.test("compare() finds no account for a subscription without one, unless it is recorded", () => {
   const nobodys = shown({ metadata: {}, customer: "cus_1" });
   assertEquals(compare(nobodys, { ...OPTIONS, record: undefined }), {
-    result: "unmapped",
-    customer: "cus_1",
+    subscription: "sub_1",
+    difference: {
+      kind: "unmapped",
+      subscription: "sub_1",
+      customer: "cus_1",
+    },
+    corrections: [],
   });
-  const record = RECORD;
-  assertEquals(compare(nobodys, { ...OPTIONS, record }).result, "same");
-  const mapped = compare(nobodys, {
+  assertEquals(compare(nobodys, { ...OPTIONS, record: RECORD }), SAME);
+  const { difference } = compare(nobodys, {
     ...OPTIONS,
     record: undefined,
     accountFrom: "customer",
   });
-  assertEquals(mapped.result === "missing" && mapped.account, "cus_1");
+  assertEquals(difference, {
+    kind: "missing_here",
+    subscription: "sub_1",
+    account: "cus_1",
+  });
 });
 
-Deno.test("compare() changes nothing by a subscription that lacks what is needed", () => {
+Deno.test("compare() changes nothing if the subscription lacks a field that is needed", () => {
   for (const record of [undefined, RECORD]) {
-    const comparison = compare(shown({ items: { data: [] } }), {
-      ...OPTIONS,
-      record,
-    });
-    assertEquals(comparison.result, "unreadable");
+    const odd = shown({ items: { data: [] } });
+    const { difference, corrections } = compare(odd, { ...OPTIONS, record });
+    assertEquals([difference?.kind, corrections], ["unreadable", []]);
   }
 });

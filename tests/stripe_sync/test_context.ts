@@ -1,12 +1,12 @@
-import { openProvider } from "../../scripts/stripe_sync/open_provider.ts";
-import type { Workplace } from "../../scripts/stripe_sync/run_command.ts";
+import { openStripeSource } from "../../scripts/stripe_sync/stripe_source.ts";
+import type { CommandContext } from "../../scripts/stripe_sync/command_context.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { createDatabase } from "../../supabase/functions/_shared/billing/database.ts";
 import { setting } from "../support/test_environment.ts";
-import { TEST_API_KEY } from "./provider_api.ts";
+import { TEST_API_KEY } from "./stripe_api.ts";
 
-/** What the commands work with, in this process and without any waiting. */
-export async function workplace(stripeUrl: string): Promise<Workplace> {
+/** Returns what the commands work with, for use in this process, without waits. */
+export async function testContext(stripeUrl: string): Promise<CommandContext> {
   const sleep = () => Promise.resolve();
   const tools = { sleep, onWait: () => {} };
   const database = createDatabase({
@@ -14,7 +14,7 @@ export async function workplace(stripeUrl: string): Promise<Workplace> {
     secretKey: (await localKeys()).secret,
   }, { fetch });
   return {
-    provider: openProvider(
+    stripe: openStripeSource(
       { apiKey: TEST_API_KEY, mode: "test", stripeUrl },
       tools,
     ),

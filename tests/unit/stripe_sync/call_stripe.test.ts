@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import Stripe from "stripe";
-import { ask } from "../../../scripts/stripe_sync/ask.ts";
+import { callStripe } from "../../../scripts/stripe_sync/call_stripe.ts";
 
 const DATE = Date.parse("2026-11-21T10:00:30Z") / 1000;
 
-/** Asks a provider that answers in turn; what came of it, and the waits. */
+/** Calls a Stripe that gives these answers; returns the result and the waits. */
 async function asked(
   answers: (() => Response | Promise<Response>)[],
 ) {
@@ -18,7 +18,7 @@ async function asked(
     }),
   });
   const waits: number[] = [];
-  const result = ask(() => stripe.subscriptions.retrieve("sub_1"), {
+  const result = callStripe(() => stripe.subscriptions.retrieve("sub_1"), {
     sleep: (milliseconds) => Promise.resolve(void waits.push(milliseconds)),
     onWait: () => {},
   });
@@ -36,7 +36,7 @@ function fault(status: number, headers = {}): () => Response {
     Response.json({ error: { message: "No." } }, { status, headers });
 }
 
-Deno.test("ask() waits as long as Retry-After says, but not for ever", async () => {
+Deno.test("callStripe() waits for Retry-After, up to one minute", async () => {
   const { result, waits } = await asked([
     fault(429, { "retry-after": "3" }),
     fault(429, { "retry-after": "0" }),
@@ -49,7 +49,7 @@ Deno.test("ask() waits as long as Retry-After says, but not for ever", async () 
   assertEquals(waits, [3_000, 0, 60_000, 4_000, 8_000]);
 });
 
-Deno.test("ask() tries faults of the provider and of the network again", async () => {
+Deno.test("callStripe() retries failures of Stripe and of the network", async () => {
   const broken = new ReadableStream({
     start: (controller) => controller.error(new Error("cut off")),
   });
@@ -65,13 +65,13 @@ Deno.test("ask() tries faults of the provider and of the network again", async (
   assertEquals(waits, [500, 1_000, 2_000, 4_000, 8_000]);
 });
 
-Deno.test("ask() gives up after seven tries", async () => {
+Deno.test("callStripe() gives up after seven tries", async () => {
   const { result, calls } = await asked(Array(7).fill(fault(503)));
   await assertRejects(() => result, Error, "No.");
   assertEquals(calls, 7);
 });
 
-Deno.test("ask() does not repeat what will not be answered", async () => {
+Deno.test("callStripe() does not retry a refusal", async () => {
   for (const status of [400, 401, 403, 404]) {
     const { result, calls } = await asked([fault(status)]);
     await assertRejects(() => result, Error, "No.");
@@ -79,17 +79,17 @@ Deno.test("ask() does not repeat what will not be answered", async () => {
   }
 });
 
-Deno.test("ask() tells the provider's time before it was asked", async () => {
+Deno.test("callStripe() returns Stripe's time before the call", async () => {
   const quick = await asked([fine]);
-  assertEquals((await quick.result).askedAt, DATE - 1);
+  assertEquals((await quick.result).askedAtSeconds, DATE - 1);
   const slow = await asked([async () => {
     await new Promise((resolve) => setTimeout(resolve, 1_050));
     return fine();
   }]);
-  assertEquals((await slow.result).askedAt, DATE - 2);
+  assertEquals((await slow.result).askedAtSeconds, DATE - 2);
 });
 
-Deno.test("ask() refuses an answer that does not tell the time", async () => {
+Deno.test("callStripe() refuses an answer without a Date header", async () => {
   const { result } = await asked([() => Response.json({ id: "sub_1" })]);
   await assertRejects(() => result, Error, "no Date header");
 });

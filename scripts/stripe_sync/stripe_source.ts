@@ -1,48 +1,50 @@
 import Stripe from "stripe";
-import { type Answer, ask, type AskTools } from "./ask.ts";
+import { callStripe, type StripeAnswer } from "./call_stripe.ts";
 import type { Mode } from "./read_mode.ts";
+import type { RetryTools } from "./retry.ts";
 
 /** The largest page that Stripe gives. */
-const PAGE = 100;
+const ITEMS_PER_PAGE = 100;
 
-/** As long as the package waits for a page of a busy account. */
+/** A page of a busy account takes long. */
 const TIMEOUT_MS = 60_000;
 
-/** Subscriptions as the provider had them at one moment or later. */
+/** Subscriptions as Stripe had them at one moment or later. */
 export interface Page {
   readonly subscriptions: readonly Stripe.Subscription[];
-  /** See {@linkcode Answer}. */
-  readonly askedAt: number;
+  /** See {@linkcode StripeAnswer}. */
+  readonly askedAtSeconds: number;
 }
 
-/** What is asked of the provider. */
-export interface Provider {
+/** Reads a Stripe account. */
+export interface StripeSource {
   /**
-   * All subscriptions there are and were, the newest first.
+   * Reads all subscriptions, canceled ones included, the newest first.
    *
-   * @param after The id of one: only those that are older.
+   * @param after A subscription's ID: reads only the older ones.
    */
   subscriptions(after?: string): AsyncGenerator<Page>;
-  /** Some subscriptions, one a page; what is gone is left out. */
+  /** Reads some subscriptions, one per page; those that are gone are left out. */
   someSubscriptions(ids: readonly string[]): AsyncGenerator<Page>;
-  /** Events that an endpoint has not acknowledged, of the last 30 days. */
+  /** Reads the events of the last 30 days that an endpoint has not acknowledged. */
   undeliveredEvents(types: readonly string[]): AsyncGenerator<Stripe.Event>;
 }
 
 /**
- * Opens the provider's API, through its own package.
+ * Returns a reader of the account that an API key belongs to. It uses Stripe's
+ * own package.
  *
- * @param options.url Another address than Stripe's, for tests.
- * @throws {Error} While reading, for objects of the other mode.
+ * @param options.stripeUrl A stand-in for Stripe's API, for tests.
+ * @throws {Error} While reading, if an object is of the other mode.
  */
-export function openProvider(
+export function openStripeSource(
   { apiKey, mode, stripeUrl }: {
     apiKey: string;
     mode: Mode;
     stripeUrl?: string | undefined;
   },
-  tools: AskTools,
-): Provider {
+  tools: RetryTools,
+): StripeSource {
   const stripe = new Stripe(apiKey, {
     maxNetworkRetries: 0,
     timeout: TIMEOUT_MS,
@@ -50,55 +52,55 @@ export function openProvider(
     ...(stripeUrl === undefined ? {} : addressOf(stripeUrl)),
   });
 
-  /** Follows the pages of a list, each asked for with patience. */
+  /** Reads a list page by page. */
   async function* pages<T extends { id: string; livemode: boolean }>(
     list: (
       position: { limit: number; starting_after?: string },
     ) => Promise<Stripe.Response<Stripe.ApiList<T>>>,
     after?: string,
-  ): AsyncGenerator<Answer<T[]>> {
+  ): AsyncGenerator<StripeAnswer<T[]>> {
     let last = after;
     let hasMore = true;
     while (hasMore) {
       const position = last === undefined ? {} : { starting_after: last };
-      const { data: page, askedAt } = await ask(
-        () => list({ limit: PAGE, ...position }),
+      const { data: page, askedAtSeconds } = await callStripe(
+        () => list({ limit: ITEMS_PER_PAGE, ...position }),
         tools,
       );
       page.data.forEach(checkMode);
       last = page.data.at(-1)?.id;
       hasMore = page.has_more && last !== undefined;
-      yield { data: page.data, askedAt };
+      yield { data: page.data, askedAtSeconds };
     }
   }
 
   function checkMode({ id, livemode }: { id: string; livemode: boolean }) {
     if (livemode === (mode === "live")) return;
     throw new Error(
-      `Cannot go on: ${id} is not of ${mode} mode. Is STRIPE_API_KEY the right one?`,
+      `${id} is not in ${mode} mode. Check that STRIPE_API_KEY is the right key.`,
     );
   }
 
   return {
     async *subscriptions(after) {
       for await (
-        const { data, askedAt } of pages(
+        const { data, askedAtSeconds } of pages(
           (position) =>
             stripe.subscriptions.list({ status: "all", ...position }),
           after,
         )
-      ) yield { subscriptions: data, askedAt };
+      ) yield { subscriptions: data, askedAtSeconds };
     },
 
     async *someSubscriptions(ids) {
       for (const id of ids) {
         try {
-          const { data, askedAt } = await ask(
+          const { data, askedAtSeconds } = await callStripe(
             () => stripe.subscriptions.retrieve(id),
             tools,
           );
           checkMode(data);
-          yield { subscriptions: [data], askedAt };
+          yield { subscriptions: [data], askedAtSeconds };
         } catch (error) {
           if (!isGone(error)) throw error;
         }

@@ -1,6 +1,6 @@
 /**
- * A stand-in for the provider's API on this machine: pages, rate limits and
- * connections that break. What speaks to it is the provider's own package.
+ * A stand-in for Stripe's API on this machine, with pages, rate limits and broken
+ * connections. Stripe's own package calls it.
  *
  * @module
  */
@@ -10,9 +10,9 @@ import {
   type ServerResponse,
 } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { ProviderAccount } from "./provider_account.ts";
+import type { StripeAccount } from "./stripe_account.ts";
 
-/** What may go wrong with a request. */
+/** How a request may fail. */
 export type Fault =
   /** 429 with `Retry-After: 1`. */
   | "busy"
@@ -25,24 +25,24 @@ export type Fault =
   | "cut off";
 
 /** The stand-in. */
-export interface ProviderApi extends AsyncDisposable {
+export interface StripeApi extends AsyncDisposable {
   readonly url: string;
-  /** The path and query of each request, and what was wrong with it. */
+  /** The path and query of each request, and how it failed. */
   readonly requests: { readonly path: string; readonly fault?: Fault }[];
 }
 
 export const TEST_API_KEY = "sk_test_stand_in";
 
 /**
- * Serves an account.
+ * Serves an account on a free port.
  *
- * @param options.fault What goes wrong with a request, by its number from 0.
- * @param options.unlisted Ids that its list leaves out, as that of a test clock.
- * @param options.maxPage Smaller pages than asked for, as an API may give.
- * @param options.beforeAnswer Awaited after the account was looked at.
+ * @param options.fault How a request fails, by its number from 0.
+ * @param options.unlisted IDs that the list leaves out, as it does for test clocks.
+ * @param options.maxPage The longest page, even if the request asks for more.
+ * @param options.beforeAnswer Awaited after the account was read.
  */
-export async function serveProviderApi(
-  account: ProviderAccount,
+export async function serveStripeApi(
+  account: StripeAccount,
   {
     fault = () => undefined,
     unlisted = new Set(),
@@ -56,7 +56,7 @@ export async function serveProviderApi(
     beforeAnswer?: (path: string) => Promise<void> | void;
     key?: string;
   } = {},
-): Promise<ProviderApi> {
+): Promise<StripeApi> {
   const requests: { path: string; fault?: Fault }[] = [];
 
   async function answer(request: IncomingMessage, response: ServerResponse) {
@@ -65,7 +65,7 @@ export async function serveProviderApi(
     requests.push({ path, ...(wrong === undefined ? {} : { fault: wrong }) });
     if (wrong === "dropped") return void request.socket.destroy();
 
-    const url = new URL(path, "http://provider.test");
+    const url = new URL(path, "http://stripe.test");
     const isAllowed = request.headers.authorization === `Bearer ${key}`;
     const { status, body } = wrong !== undefined && wrong !== "cut off"
       ? faultAnswer(wrong)
@@ -73,7 +73,7 @@ export async function serveProviderApi(
       ? lookUp(url, { account, maxPage, unlisted })
       : refusal(401, "Invalid API Key provided");
     const bytes = new TextEncoder().encode(JSON.stringify(body));
-    const date = new Date(account.now * 1000).toUTCString();
+    const date = new Date(account.nowSeconds * 1000).toUTCString();
     await beforeAnswer?.(path);
     response.sendDate = false;
     response.writeHead(status, {
@@ -125,7 +125,7 @@ function refusal(status: number, message: string, code?: string): Answered {
 function lookUp(
   url: URL,
   { account, maxPage, unlisted }: {
-    account: ProviderAccount;
+    account: StripeAccount;
     maxPage: number;
     unlisted: ReadonlySet<string>;
   },
@@ -160,7 +160,7 @@ function lookUp(
     : { status: 200, body: found };
 }
 
-/** The newest first, as lists of the provider are. */
+/** The newest first, as in Stripe's lists. */
 function pageOf(
   items: { id: string; created?: number }[],
   { query, maxPage }: { query: URLSearchParams; maxPage: number },

@@ -1,6 +1,6 @@
 /**
- * A provider's account, as far as its API shows it: subscriptions that change
- * over time, and the events that told of it.
+ * A Stripe account as its API shows it: subscriptions that change over time, and
+ * the events of these changes.
  *
  * @module
  */
@@ -19,31 +19,31 @@ export type ShownSubscription = SubscriptionObject & {
   customer: string;
 };
 
-/** An account that lives through events. */
-export interface ProviderAccount {
+/** A Stripe account. */
+export interface StripeAccount {
   /** By id, the oldest first. */
   readonly subscriptions: Map<string, ShownSubscription>;
   readonly events: Map<string, StripeEvent>;
-  /** The ids of those that an endpoint has acknowledged. */
+  /** The IDs of the acknowledged events. */
   readonly delivered: Set<string>;
   /** The account's clock, in Unix seconds. */
-  now: number;
-  /** Lives through an event; time goes on with it. */
+  nowSeconds: number;
+  /** Changes the account as an event says, and sets the clock to its time. */
   happen(event: HistoryEvent): void;
 }
 
-/** The version that the package asks for. */
+/** The version that the `stripe` package asks for. */
 const API_VERSION = "2026-10-28.endive";
 
-/** An account in which nothing has happened yet. */
-export function createProviderAccount(): ProviderAccount {
-  const account: ProviderAccount = {
+/** Returns an empty account. */
+export function createStripeAccount(): StripeAccount {
+  const account: StripeAccount = {
     subscriptions: new Map(),
     events: new Map(),
     delivered: new Set(),
-    now: 0,
+    nowSeconds: 0,
     happen(event) {
-      account.now = Math.max(account.now, event.created);
+      account.nowSeconds = Math.max(account.nowSeconds, event.created);
       account.events.set(event.id, eventBody(event) as StripeEvent);
       if (event.type === "invoice.payment_failed") return;
       const before = account.subscriptions.get(event.subscription);
@@ -56,7 +56,7 @@ export function createProviderAccount(): ProviderAccount {
   return account;
 }
 
-/** A subscription as it stands after an event. */
+/** Returns a subscription as the API shows it after an event. */
 export function shownSubscription(
   { type, subscription, account, values }: Pick<
     HistoryEvent,

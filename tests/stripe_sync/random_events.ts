@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { history, type HistoryEvent, renamed } from "../property/history.ts";
 
 /**
- * The events of random histories, in the order in which they occurred, at
- * least so many.
+ * Returns at least this many events of random histories, in the order in which
+ * they occurred.
  */
 export function randomEvents(
   least: number,
