@@ -1,4 +1,4 @@
-import { writeAll } from "./write_all.ts";
+import { writeAll } from "./bytes.ts";
 
 /** Writes lines, and never makes the rest of the process wait for a reader. */
 export interface LineWriter {

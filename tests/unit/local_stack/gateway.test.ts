@@ -6,7 +6,7 @@ import {
 import {
   decodeLatin1,
   encodeLatin1,
-} from "../../../scripts/local_stack/latin1.ts";
+} from "../../../scripts/local_stack/bytes.ts";
 import { localKeys } from "../../../scripts/common/keys.ts";
 
 const keys = await localKeys();

@@ -1,5 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { authorize } from "../../../scripts/local_stack/authorize.ts";
+import {
+  authorize,
+  routeOf,
+} from "../../../scripts/local_stack/gateway_request.ts";
 import { localKeys, signToken } from "../../../scripts/common/keys.ts";
 
 const keys = await localKeys();
@@ -54,5 +57,48 @@ Deno.test("authorize() refuses a missing or wrong key, token or not", async () =
   ) {
     assertEquals(await authorize({ apikey }, keys), undefined);
     assertEquals(await authorize({ apikey, authorization }, keys), undefined);
+  }
+});
+
+Deno.test("routeOf() strips what the platform strips", () => {
+  const routes = {
+    "/rest/v1/subscriptions?id=eq.%2F": ["rest", "/subscriptions?id=eq.%2F"],
+    "/rest/v1": ["rest", "/"],
+    "/rest/v1?a=b": ["rest", "/?a=b"],
+    "/functions/v1/billing-webhook": ["webhook", "/billing-webhook"],
+    "/functions/v1/billing-webhook/api/billing/webhook?x": [
+      "webhook",
+      "/billing-webhook/api/billing/webhook?x",
+    ],
+    "/functions/v1/billing-worker/": ["worker", "/billing-worker/"],
+    "/api/billing/webhook": ["webhook", "/api/billing/webhook"],
+    "http://127.0.0.1:54321/api/billing/webhook": [
+      "webhook",
+      "/api/billing/webhook",
+    ],
+  } as const;
+  for (const [target, [to, path]] of Object.entries(routes)) {
+    assertEquals(routeOf(target), { to, path }, target);
+  }
+});
+
+Deno.test("routeOf() finds nothing on other paths", () => {
+  for (
+    const target of [
+      "",
+      "*",
+      "/",
+      "/rest/v10",
+      "/rest/v1x/subscriptions",
+      "/functions/v1",
+      "/functions/v1/billing-webhooks",
+      "/functions/v1/../rest/v1/subscriptions",
+      "/functions/v1/other",
+      "/api/billing",
+      "/billing-webhook",
+      "//rest/v1/",
+    ]
+  ) {
+    assertEquals(routeOf(target), undefined, target);
   }
 });

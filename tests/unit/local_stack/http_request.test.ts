@@ -1,10 +1,10 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { createByteReader } from "../../../scripts/local_stack/byte_reader.ts";
-import { copyBody } from "../../../scripts/local_stack/copy_body.ts";
 import {
+  createByteReader,
   decodeLatin1,
   encodeLatin1,
-} from "../../../scripts/local_stack/latin1.ts";
+} from "../../../scripts/local_stack/bytes.ts";
+import { copyBody } from "../../../scripts/local_stack/http_request.ts";
 
 /** A connection that gives its bytes in pieces of one size. */
 function sourceOf(text: string, piece: number) {
