@@ -12,7 +12,7 @@ import {
   functionEnvironment,
   readEnvFile,
 } from "./common/environment.ts";
-import { createLineWriter } from "./local_stack/line_writer.ts";
+import { createLineWriter } from "./local_stack/lines.ts";
 import {
   hasChannel,
   startNotificationReceiver,

@@ -1,4 +1,10 @@
-import { trustedCertificates } from "./trusted_certificates.ts";
+import type { Environment } from "./environment.ts";
+
+const NEEDED = [
+  /^(PATH|HOME|TMPDIR|XDG_CACHE_HOME|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS)$/,
+  /^DENO_(DIR|CERT|TLS_CA_STORE|AUTH_TOKENS)$/,
+  /^npm_config_|_proxy$/i,
+];
 
 /**
  * Returns a command whose process trusts the certificates that this machine
@@ -15,4 +21,47 @@ export function createCommand(
     ...options,
     env: { ...trustedCertificates(Deno.env.toObject()), ...options.env },
   });
+}
+
+/**
+ * Settings with which every version of Deno trusts the certificates that this
+ * machine trusts. Behind a proxy that inspects TLS, NODE_EXTRA_CA_CERTS or
+ * SSL_CERT_FILE names the proxy's certificate: Deno 2.1.4 reads neither by
+ * itself, Deno 2.9.6 only the first. A setting that the user made stays.
+ *
+ * @param env The environment of this process.
+ */
+export function trustedCertificates(env: Environment): Environment {
+  const { NODE_EXTRA_CA_CERTS: extra, SSL_CERT_FILE: system } = env;
+  const {
+    DENO_CERT = [extra, system].find(isFile),
+    DENO_TLS_CA_STORE = "mozilla,system",
+  } = env;
+  return {
+    ...(DENO_CERT !== undefined && { DENO_CERT }),
+    // Without the file that is named, Deno 2.1.4 crashes.
+    ...((system === undefined || isFile(system)) && { DENO_TLS_CA_STORE }),
+  };
+}
+
+/**
+ * The part of this process's environment that Deno and the Supabase CLI need
+ * to find their caches and the package registry, and nothing that a function
+ * could take for a setting of its own.
+ */
+export function toolEnvironment(): Environment {
+  return Object.fromEntries(
+    Object.entries(Deno.env.toObject()).filter(([name]) =>
+      NEEDED.some((pattern) => pattern.test(name))
+    ),
+  );
+}
+
+function isFile(path: string | undefined): boolean {
+  if (!path) return false;
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
 }

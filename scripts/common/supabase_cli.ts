@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import importMap from "../../import_map.json" with { type: "json" };
 import type { Environment } from "./environment.ts";
 import { runTool } from "./run_tool.ts";
-import { toolEnvironment } from "./tool_environment.ts";
+import { toolEnvironment } from "./create_command.ts";
 
 /** The repository, without a slash at its end. */
 export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url))

@@ -14,7 +14,7 @@ export type FunctionGroup = {
   restart: (changes?: Partial<ServeOptions>) => Promise<void>;
 };
 
-/** Makes the group of the webhook and, where there is one, the worker. */
+/** Returns the group of the webhook and the worker. */
 export function createFunctionGroup(
   first: ServeOptions,
   options: {
@@ -27,13 +27,12 @@ export function createFunctionGroup(
   let services: Service[] = [];
 
   async function start(signal?: AbortSignal) {
-    const specs = await Promise.all([
-      functionService("billing-webhook", { ...settings, port: ports.webhook }),
-      functionService("billing-worker", { ...settings, port: ports.worker }),
-    ]);
-    services = specs
-      .filter((spec) => spec !== undefined)
-      .map((spec) => createService(spec, observer));
+    services = (["webhook", "worker"] as const).map((name) =>
+      createService(
+        functionService(`billing-${name}`, { ...settings, port: ports[name] }),
+        observer,
+      )
+    );
     await Promise.all(services.map((service) => service.start(signal)));
   }
 

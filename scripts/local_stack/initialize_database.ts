@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { isThere } from "../common/is_there.ts";
+import { existsSync } from "node:fs";
 import { POSTGRES_ENV, type PostgresPlace } from "./postgres.ts";
 import { LOCAL_PASSWORD } from "./roles.ts";
 import { runTool } from "../common/run_tool.ts";
@@ -14,11 +14,11 @@ export async function initializeDatabase(
   place: PostgresPlace,
   signal?: AbortSignal,
 ): Promise<boolean> {
-  if (await isThere(place.data)) return false;
+  if (existsSync(place.data)) return false;
   // Renamed when complete, so that one that was cut short is never used.
   const unfinished = `${place.data}.new`;
   const passwordFile = `${place.data}.password`;
-  if (await isThere(unfinished)) {
+  if (existsSync(unfinished)) {
     await Deno.remove(unfinished, { recursive: true });
   }
   await Deno.mkdir(unfinished, { mode: 0o700 });

@@ -1,8 +1,9 @@
 import { join } from "node:path";
-import type { SystemUser } from "./database_user.ts";
-import { endProcess } from "./end_process.ts";
-import { lookUpProcess } from "./process_table.ts";
+import { endProcess, lookUpProcess } from "./processes.ts";
 import type { ServiceSpec } from "./service.ts";
+
+/** An account of the operating system, by its numbers. */
+export type SystemUser = { uid: number; gid: number };
 
 /** Where a server's programs and data are, and who runs it. */
 export type PostgresPlace = {
@@ -15,6 +16,24 @@ export type PostgresPlace = {
 
 /** The server's environment: nothing of the user's. */
 export const POSTGRES_ENV = { LC_ALL: "C", TZ: "UTC" };
+
+// Where the list of accounts does not name `nobody`, Linux's usual number.
+const NOBODY = 65534;
+
+/**
+ * Who runs Postgres, which refuses to run as root: `nobody` where this process
+ * is root, and nothing where it may as well run as whoever started it.
+ */
+export async function databaseUser(): Promise<SystemUser | undefined> {
+  if (Deno.uid() !== 0) return undefined;
+  const accounts = await Deno.readTextFile("/etc/passwd");
+  const found = /^nobody:[^:]*:(-?\d+):(-?\d+):/m.exec(accounts);
+  // macOS writes -2 for 4294967294.
+  return {
+    uid: Number(found?.[1] ?? NOBODY) >>> 0,
+    gid: Number(found?.[2] ?? NOBODY) >>> 0,
+  };
+}
 
 /**
  * How to run the server: on 127.0.0.1 only, without a socket file.

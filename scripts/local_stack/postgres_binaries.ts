@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { isThere } from "../common/is_there.ts";
+import { existsSync } from "node:fs";
 
 const UNUSED = /\.a$|^pkgconfig$/;
 
@@ -17,7 +17,7 @@ const UNUSED = /\.a$|^pkgconfig$/;
 export async function copyPostgresBinaries(folder: string): Promise<string> {
   const { native, version } = await findPackage();
   const target = join(folder, `postgres-${version}`);
-  if (await isThere(target)) return target;
+  if (existsSync(target)) return target;
   // Renamed when complete, so that a copy that was cut short is never used.
   const unfinished = `${target}.new`;
   await Deno.remove(unfinished, { recursive: true }).catch(() => {});

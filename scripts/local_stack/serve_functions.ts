@@ -1,10 +1,9 @@
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Environment } from "../common/environment.ts";
 import { isListening } from "../common/is_listening.ts";
-import { isThere } from "../common/is_there.ts";
+import type { LocalKeys } from "../common/keys.ts";
 import type { ServiceSpec } from "./service.ts";
-import { toolEnvironment } from "../common/tool_environment.ts";
+import { toolEnvironment } from "../common/create_command.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -37,14 +36,11 @@ export type ServeOptions = {
  *
  * @param name the function's folder; without `billing-` it is what its log
  *   lines are marked with
- * @returns nothing where there is no such function
  */
-export async function functionService(
+export function functionService(
   name: string,
   options: ServeOptions & { port: number },
-): Promise<ServiceSpec | undefined> {
-  const entry = join("supabase", "functions", name, "index.ts");
-  if (!await isThere(join(REPOSITORY, entry))) return undefined;
+): ServiceSpec {
   const { denoPath, env, port } = options;
   const isOwn = denoPath === Deno.execPath();
   return {
@@ -61,12 +57,33 @@ export async function functionService(
       "127.0.0.1",
       "--port",
       `${port}`,
-      entry,
+      `supabase/functions/${name}/index.ts`,
     ],
     env: { ...toolEnvironment(), ...env },
     cwd: REPOSITORY,
     // `deno serve` listens once the module is loaded.
     isReady: () => isListening(port),
     stopSignal: "SIGTERM",
+  };
+}
+
+/**
+ * The names that Supabase itself gives to a function: the maps of keys, and
+ * the single keys of the old kind.
+ *
+ * @param options.apiUrl the gateway's address
+ * @param options.dbUrl the database's, for `postgres`
+ */
+export function platformEnvironment(
+  options: { apiUrl: string; dbUrl: string; keys: LocalKeys },
+): Environment {
+  const { apiUrl, dbUrl, keys } = options;
+  return {
+    SUPABASE_URL: apiUrl,
+    SUPABASE_DB_URL: dbUrl,
+    SUPABASE_PUBLISHABLE_KEYS: JSON.stringify({ default: keys.publishable }),
+    SUPABASE_SECRET_KEYS: JSON.stringify({ default: keys.secret }),
+    SUPABASE_ANON_KEY: keys.anon,
+    SUPABASE_SERVICE_ROLE_KEY: keys.serviceRole,
   };
 }

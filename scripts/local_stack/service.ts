@@ -1,6 +1,6 @@
 import type { Environment } from "../common/environment.ts";
-import { childrenOf, lookUpProcess } from "./process_table.ts";
-import { readLines } from "./read_lines.ts";
+import { childrenOf, lookUpProcess } from "./processes.ts";
+import { readLines } from "./lines.ts";
 import { type GuardedProcess, spawnGuarded } from "../common/spawn_guarded.ts";
 import { waitUntil } from "../common/wait_until.ts";
 

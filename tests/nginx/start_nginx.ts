@@ -6,7 +6,7 @@
  */
 import { isListening } from "../../scripts/common/is_listening.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
-import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
+import { toolEnvironment } from "../../scripts/common/create_command.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { freePort } from "../support/free_port.ts";
 import { configuration } from "./configuration.ts";

@@ -2,7 +2,7 @@ import {
   childrenOf,
   lookUpProcess,
   type ProcessEntry,
-} from "../../scripts/local_stack/process_table.ts";
+} from "../../scripts/local_stack/processes.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 
 /** A process and all below it, as they were at one moment. */

@@ -5,7 +5,7 @@
  */
 import { choosePorts } from "../../scripts/local_stack/ports.ts";
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
-import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
+import { toolEnvironment } from "../../scripts/common/create_command.ts";
 
 /** A stack that runs, and that nobody reads from any more. */
 export interface StartedStack extends AsyncDisposable {

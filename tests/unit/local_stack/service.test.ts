@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { createService } from "../../../scripts/local_stack/service.ts";
-import { lookUpProcess } from "../../../scripts/local_stack/process_table.ts";
+import { lookUpProcess } from "../../../scripts/local_stack/processes.ts";
 
 /** A service that runs a script, with what it tells. */
 function scriptService(script: string) {

@@ -1,4 +1,5 @@
 import { createCommand } from "../common/create_command.ts";
+import { waitUntil } from "../common/wait_until.ts";
 
 /** What the operating system knows of a process. */
 export type ProcessEntry = {
@@ -26,6 +27,22 @@ export async function childrenOf(id: number): Promise<number[]> {
     if ((await lookUpProcess(other))?.parent === id) children.push(other);
   }
   return children;
+}
+
+/** Asks a process to end and waits for it; after ten seconds it is killed. */
+export async function endProcess(
+  id: number,
+  options: { signal: Deno.Signal },
+): Promise<void> {
+  async function isGone() {
+    return await lookUpProcess(id) === undefined;
+  }
+  for (const signal of [options.signal, "SIGKILL"] as const) {
+    if (await isGone()) return;
+    Deno.kill(id, signal);
+    if (await waitUntil(isGone, { timeout: 10_000 })) return;
+  }
+  throw new Error(`Cannot end process ${id}: it does not react to SIGKILL`);
 }
 
 // Linux is read from /proc, because small images come without `ps`.

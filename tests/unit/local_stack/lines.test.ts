@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { createLineWriter } from "../../../scripts/local_stack/line_writer.ts";
+import { createLineWriter } from "../../../scripts/local_stack/lines.ts";
 
 /** A pipe whose reader can stop, go on, and end. */
 function pipe() {

@@ -82,3 +82,17 @@ export function createLineWriter(
 function delay(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
+
+/** Calls `onLine` for each line of UTF-8 text, also for an unfinished last one. */
+export async function readLines(
+  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
+  onLine: (line: string) => void,
+): Promise<void> {
+  let rest = "";
+  for await (const text of stream.pipeThrough(new TextDecoderStream())) {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) onLine(line.replace(/\r$/, ""));
+  }
+  if (rest !== "") onLine(rest);
+}

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { spawnGuarded } from "../../../scripts/common/spawn_guarded.ts";
 
 const MODULE = import.meta.resolve(
-  "../../../scripts/local_stack/watch_launcher.ts",
+  "../../../scripts/local_stack/abort_on_end.ts",
 );
 
 /** What a process that has lost its parents hears until the first check. */
