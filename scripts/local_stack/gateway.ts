@@ -38,7 +38,7 @@ export function startGateway(port: number, options: GatewayOptions): Gateway {
     await accepting;
     const all = [...connections];
     await waitUntil(() => !all.some((one) => one.isWaiting()), {
-      timeout: CLOSE_WITHIN_MS,
+      timeoutMs: CLOSE_WITHIN_MS,
     });
     for (const one of all) one.close();
     await Promise.all(all.map((one) => one.ended));

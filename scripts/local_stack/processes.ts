@@ -40,7 +40,7 @@ export async function endProcess(
   for (const signal of [options.signal, "SIGKILL"] as const) {
     if (await isGone()) return;
     Deno.kill(id, signal);
-    if (await waitUntil(isGone, { timeout: 10_000 })) return;
+    if (await waitUntil(isGone, { timeoutMs: 10_000 })) return;
   }
   throw new Error(`Cannot end process ${id}: it does not react to SIGKILL`);
 }

@@ -63,7 +63,7 @@ export function createService(
     const { code, signal } = await ended;
     running = undefined;
     // Children that outlive it, such as a busy backend, hold the pipes open.
-    await waitUntil(() => isRead, { timeout: 500 });
+    await waitUntil(() => isRead, { timeoutMs: 500 });
     if (!wanted) return;
     wanted = false;
     observer.onUnexpectedEnd(
@@ -95,7 +95,7 @@ export function createService(
     running = { child, ended };
     const isUp = await waitUntil(
       async () => running === undefined || await spec.isReady(child.pid),
-      { timeout: READY_WITHIN, ...(signal && { signal }) },
+      { timeoutMs: READY_WITHIN, ...(signal && { signal }) },
     );
     if (isUp && running !== undefined) {
       wanted = true;
@@ -116,7 +116,7 @@ export function createService(
     if (!current) return;
     current.child.kill(spec.stopSignal);
     const ended = await waitUntil(() => running === undefined, {
-      timeout: STOP_WITHIN,
+      timeoutMs: STOP_WITHIN,
     });
     if (!ended) await kill();
     await current.ended;
@@ -132,7 +132,7 @@ export function createService(
     await current.ended;
     await waitUntil(
       async () => (await Promise.all(ids.map(lookUpProcess))).every((p) => !p),
-      { timeout: STOP_WITHIN },
+      { timeoutMs: STOP_WITHIN },
     );
   }
 

@@ -118,7 +118,7 @@ export async function newcomer(): Promise<Newcomer> {
     let isEnded = false;
     const end = ended.then(() => isEnded = true);
     await waitUntil(() => isEnded || said.includes(READY), {
-      timeout: READY_WITHIN,
+      timeoutMs: READY_WITHIN,
     });
     const stop = async () => {
       if (!isEnded) child.kill("SIGINT");

@@ -91,7 +91,7 @@ export async function startNginx(
       (await Deno.readTextFile(arrivals)).split("\n").slice(0, -1);
     const isThere = await waitUntil(
       async () => (await logged()).length > read,
-      { timeout: 5_000 },
+      { timeoutMs: 5_000 },
     );
     if (!isThere) throw new Error(`Nothing arrived\n${lines.join("\n")}`);
     return JSON.parse((await logged())[read++]!);

@@ -32,6 +32,6 @@ export async function leftOf(tree: ProcessTree): Promise<string[]> {
       if ((await lookUpProcess(id))?.started === started) left.push(command);
     }
     return left.length === 0;
-  }, { timeout: GONE_WITHIN });
+  }, { timeoutMs: GONE_WITHIN });
   return left;
 }

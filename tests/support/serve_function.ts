@@ -77,7 +77,9 @@ export async function serveFunction(
     logged: async (fits) => {
       const found = () =>
         lines.map(parseLine).find((line) => line && fits(line));
-      await waitUntil(() => found() !== undefined, { timeout: LOGGED_WITHIN });
+      await waitUntil(() => found() !== undefined, {
+        timeoutMs: LOGGED_WITHIN,
+      });
       const line = found();
       if (!line) {
         throw new Error(`No such line in the log:\n${lines.join("\n")}`);

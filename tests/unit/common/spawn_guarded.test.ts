@@ -36,7 +36,7 @@ async function startedBy(starter: Deno.ChildProcess) {
     tree = await processTree(starter.pid);
     return [...tree.values()].some(({ command }) => command === "sleep 60") &&
       tree.size === 4;
-  }, { timeout: 10_000 });
+  }, { timeoutMs: 10_000 });
   assertEquals(tree.size, 4);
   return tree;
 }
