@@ -8,10 +8,10 @@ const NEEDED = [
 
 /**
  * Returns a command whose process trusts the certificates that this machine
- * trusts. Everything that this project starts is made here, because Deno and
- * the tools of npm may download something wherever they run.
+ * trusts. Every process of this project is started here, because Deno and npm's
+ * tools may download something at any time.
  *
- * @param options Those of `Deno.Command`.
+ * @param options those of `Deno.Command`
  */
 export function createCommand(
   program: string,
@@ -24,12 +24,12 @@ export function createCommand(
 }
 
 /**
- * Settings with which every version of Deno trusts the certificates that this
- * machine trusts. Behind a proxy that inspects TLS, NODE_EXTRA_CA_CERTS or
- * SSL_CERT_FILE names the proxy's certificate: Deno 2.1.4 reads neither by
- * itself, Deno 2.9.6 only the first. A setting that the user made stays.
+ * Returns the settings with which every version of Deno trusts the certificates
+ * that this machine trusts. Behind a proxy that inspects TLS,
+ * NODE_EXTRA_CA_CERTS or SSL_CERT_FILE names the proxy's certificate: Deno 2.1.4
+ * reads neither, Deno 2.9.6 only the first. The user's own settings win.
  *
- * @param env The environment of this process.
+ * @param env the environment of this process
  */
 export function trustedCertificates(env: Environment): Environment {
   const { NODE_EXTRA_CA_CERTS: extra, SSL_CERT_FILE: system } = env;
@@ -39,15 +39,15 @@ export function trustedCertificates(env: Environment): Environment {
   } = env;
   return {
     ...(DENO_CERT !== undefined && { DENO_CERT }),
-    // Without the file that is named, Deno 2.1.4 crashes.
+    // Deno 2.1.4 crashes if the file does not exist.
     ...((system === undefined || isFile(system)) && { DENO_TLS_CA_STORE }),
   };
 }
 
 /**
- * The part of this process's environment that Deno and the Supabase CLI need
- * to find their caches and the package registry, and nothing that a function
- * could take for a setting of its own.
+ * Returns the part of this process's environment that Deno and the Supabase CLI
+ * need to find their caches and the package registry, without anything that a
+ * function could read as one of its own settings.
  */
 export function toolEnvironment(): Environment {
   return Object.fromEntries(

@@ -1,27 +1,27 @@
 import type { Environment } from "../common/environment.ts";
 import { lookUpProcess } from "./processes.ts";
 
-const EVERY = 1_000;
+const CHECK_EVERY_MS = 1_000;
 
-// "npm exec ...", as it calls itself; "node /usr/bin/npx ..."
+// As npm calls itself, "npm exec ...", or "node /usr/bin/npx ...".
 const NPM = /(^|\/)np[mx](-cli\.js)?( |$)/;
 
-// "deno task ..."
+// "deno task ...".
 const TASK = /(^|[ /])deno( -\S+)* task /;
 
-// deno task, the script that npm makes of a program, a shell and npm; and the
-// same once more for a gate that a test runs.
+// deno task, npm's script for a program, a shell and npm; and the same again if
+// a test runs the gate.
 const MAX_STEPS = 10;
 
 /**
- * Aborts when this process is told to end: by Ctrl-C, by a signal, by a
- * terminal that is closed, or because what launched it is gone.
+ * Aborts when this process should end: on Ctrl-C, on a signal, when the terminal
+ * is closed, or when the process that launched it has ended.
  */
 export async function abortOnEnd(
   ending: AbortController,
   env: Environment,
 ): Promise<void> {
-  // One Ctrl-C arrives twice: from the terminal, and from `deno task`.
+  // Ctrl-C arrives twice: from the terminal and from `deno task`.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     Deno.addSignalListener(signal, () => ending.abort());
   }
@@ -29,12 +29,12 @@ export async function abortOnEnd(
 }
 
 /**
- * Calls back when `deno task`, or npm that started it, is gone. A signal that
- * ends `npx` ends npm and its shell, but not `deno task` below them; SIGKILL
- * to `deno task` does not reach this process either. Nobody could then stop it
- * but by its id.
+ * Calls `onGone` when `deno task`, or the npm that started it, has ended. A
+ * signal to `npx` ends npm and its shell, but not `deno task` below them, and
+ * SIGKILL to `deno task` does not reach this process. Without this function it
+ * would run on until it is stopped by its id.
  *
- * @param env the command's environment, which tells whether npx started it
+ * @param env the command's environment, which shows whether npx started it
  */
 export async function watchLauncher(
   env: Environment,
@@ -55,7 +55,7 @@ export async function watchLauncher(
     if ((await parents(last + 1)).join() === before) return;
     clearInterval(timer);
     onGone();
-  }, EVERY);
+  }, CHECK_EVERY_MS);
 }
 
 function isByNpx(env: Environment): boolean {
@@ -63,7 +63,7 @@ function isByNpx(env: Environment): boolean {
     /\bdeno\b/.test(env["npm_lifecycle_script"] ?? "");
 }
 
-/** The ids of the parents, this process's own first. */
+/** Returns the ids of the ancestors, the parent first. */
 async function parents(steps: number): Promise<number[]> {
   const ids: number[] = [];
   let entry = await lookUpProcess(Deno.pid);

@@ -2,10 +2,13 @@ import postgres from "postgres";
 import { runSupabaseCli } from "../common/supabase_cli.ts";
 import { DATABASE_SQL, LOCAL_PASSWORD, ROLES_SQL } from "./roles.ts";
 
-/** A database's addresses: for the superuser, and for `postgres`. */
-export type DatabaseUrls = { adminUrl: string; url: string };
+/** A database's connection strings: for the superuser, and for `postgres`. */
+export interface DatabaseUrls {
+  readonly adminUrl: string;
+  readonly url: string;
+}
 
-/** The addresses of a database of the local server. */
+/** Returns the connection strings of a database on the local server. */
 export function databaseUrls(port: number, name = "postgres"): DatabaseUrls {
   const rest = `${LOCAL_PASSWORD}@127.0.0.1:${port}/${name}`;
   return {
@@ -14,26 +17,28 @@ export function databaseUrls(port: number, name = "postgres"): DatabaseUrls {
   };
 }
 
-/** Gives a new server Supabase's roles; one that has them stays as it is. */
+/** Creates Supabase's roles on the server, unless it has them already. */
 export async function setUpServer(port: number): Promise<void> {
   await withDatabase(databaseUrls(port).adminUrl, async (sql) => {
     const found = await sql`
       select from pg_roles where rolname = 'authenticator'`;
     if (found.length > 0) return;
-    // One transaction, so that a server has all of it or nothing.
+    // In one transaction, so that a server has all of it or nothing.
     await sql.unsafe(`begin; ${ROLES_SQL} ${DATABASE_SQL} commit`);
   });
 }
 
 /**
- * Makes another database on the server, as the first one was at the start.
+ * Creates another database on the server, as empty as the first one was.
  *
- * @param options.sqlBefore run in it as `postgres`, before anything else is
- *   there
+ * @param options.sqlBefore run in it first, as `postgres`
  */
 export async function createDatabase(
   port: number,
-  options: { name: string; sqlBefore?: string | undefined },
+  options: {
+    readonly name: string;
+    readonly sqlBefore?: string | undefined;
+  },
 ): Promise<DatabaseUrls> {
   const { name, sqlBefore } = options;
   const urls = databaseUrls(port, name);
@@ -46,21 +51,24 @@ export async function createDatabase(
 }
 
 /**
- * Applies the migrations that a database has not had yet, with the Supabase
- * CLI itself, as the role `postgres`.
+ * Applies the migrations that a database does not have yet, with the Supabase
+ * CLI, as the role `postgres`.
  *
  * @param databaseUrl the database, with user and password
- * @param options.cliHome a folder for what the CLI writes down for itself
- * @throws with the CLI's output, if one does not apply
+ * @param options.cliHome a folder for the CLI's own files
+ * @throws {Error} with the CLI's output, if a migration fails
  */
 export async function applyMigrations(
   databaseUrl: string,
-  options: { cliHome: string; signal?: AbortSignal | undefined },
+  options: {
+    readonly cliHome: string;
+    readonly signal?: AbortSignal | undefined;
+  },
 ): Promise<void> {
   await runSupabaseCli([
     "migration",
     "up",
-    // One that is older than the last applied, from another branch, too.
+    // Also those older than the last applied one, from another branch.
     "--include-all",
     `--remote=${databaseUrl}?sslmode=disable`,
     "--yes",

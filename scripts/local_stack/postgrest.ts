@@ -2,6 +2,7 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { existsSync } from "node:fs";
 import { LOCAL_JWT_SECRET } from "../common/keys.ts";
+import type { StackPorts } from "./ports.ts";
 import { LOCAL_PASSWORD } from "./roles.ts";
 import type { ServiceSpec } from "./service.ts";
 
@@ -33,12 +34,12 @@ export function findPostgrest(searchPath: string): string {
   );
 }
 
-/** How to run PostgREST in front of the local database, as Supabase does. */
+/** Returns how to run PostgREST on the local database, as Supabase does. */
 export function postgrestService(
   command: string,
   options: {
-    cwd: string;
-    ports: { db: number; postgrest: number; postgrestAdmin: number };
+    readonly cwd: string;
+    readonly ports: Pick<StackPorts, "db" | "postgrest" | "postgrestAdmin">;
   },
 ): ServiceSpec {
   const { db, postgrest, postgrestAdmin } = options.ports;
@@ -67,8 +68,8 @@ export function postgrestService(
   };
 }
 
-// PostgREST's documentation, "Admin Server": 200 means that it is connected
-// and has read the schema.
+// PostgREST's documentation, "Admin Server": 200 means that it is connected and
+// has read the schema.
 async function isReady(url: string): Promise<boolean> {
   try {
     const response = await fetch(url);

@@ -8,9 +8,8 @@ import { toolEnvironment } from "../common/create_command.ts";
 const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * How another Deno than this one reads the functions: with the import map
- * alone, like the platform, because the forms of the configuration and of the
- * lock file change.
+ * The options for another version of Deno: like the platform, it reads only the
+ * import map, because the formats of `deno.json` and the lock file differ.
  */
 export const PLATFORM_OPTIONS = [
   "--no-config",
@@ -19,27 +18,24 @@ export const PLATFORM_OPTIONS = [
   "import_map.json",
 ];
 
-/** What functions are served with. */
-export type ServeOptions = {
+/** How functions are served. */
+export interface ServeOptions {
   /** The Deno that serves them. */
-  denoPath: string;
-  /** Their settings, those of the platform among them. */
-  env: Environment;
-};
+  readonly denoPath: string;
+  /** Their settings, including those of the platform. */
+  readonly env: Environment;
+}
 
 /**
- * How to serve a function: in a process of its own that may use the network
- * and read its environment, and nothing else, as on the platform.
+ * Returns how to serve a function: in its own process, which may use the network
+ * and read its environment, and nothing else, as on the platform. Another
+ * version of Deno uses what was downloaded for it before and downloads nothing.
  *
- * Another Deno than the one that runs this takes what was downloaded for it
- * before, and downloads nothing.
- *
- * @param name the function's folder; without `billing-` it is what its log
- *   lines are marked with
+ * @param name the function's folder; without `billing-` it marks its log lines
  */
 export function functionService(
   name: string,
-  options: ServeOptions & { port: number },
+  options: ServeOptions & { readonly port: number },
 ): ServiceSpec {
   const { denoPath, env, port } = options;
   const isOwn = denoPath === Deno.execPath();
@@ -68,14 +64,18 @@ export function functionService(
 }
 
 /**
- * The names that Supabase itself gives to a function: the maps of keys, and
- * the single keys of the old kind.
+ * Returns the settings that Supabase itself gives to a function: the maps of
+ * keys, and the single keys of the old kind.
  *
- * @param options.apiUrl the gateway's address
- * @param options.dbUrl the database's, for `postgres`
+ * @param options.apiUrl the gateway's URL
+ * @param options.dbUrl the database's connection string, for `postgres`
  */
 export function platformEnvironment(
-  options: { apiUrl: string; dbUrl: string; keys: LocalKeys },
+  options: {
+    readonly apiUrl: string;
+    readonly dbUrl: string;
+    readonly keys: LocalKeys;
+  },
 ): Environment {
   const { apiUrl, dbUrl, keys } = options;
   return {

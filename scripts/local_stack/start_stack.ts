@@ -24,9 +24,9 @@ import { toolEnvironment } from "../common/create_command.ts";
 
 /**
  * Starts Postgres, applies the migrations, starts PostgREST and the functions,
- * and then lets the gateway answer.
+ * and last the gateway.
  *
- * @throws where a part does not start; what ran by then is stopped again
+ * @throws {Error} if a part does not start; the parts before it are stopped
  */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { signal, onProgress, onLog = () => {} } = options;
@@ -35,9 +35,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   async function step<T>(name: string, work: () => Promise<T>): Promise<T> {
     signal?.throwIfAborted();
-    const begin = performance.now();
+    const beginMs = performance.now();
     const result = await work();
-    const seconds = ((performance.now() - begin) / 1000).toFixed(1);
+    const seconds = ((performance.now() - beginMs) / 1000).toFixed(1);
     onProgress?.(`${name} (${seconds} s)`);
     return result;
   }
