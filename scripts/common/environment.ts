@@ -8,7 +8,7 @@ import { LOCAL_SIGNING_SECRETS } from "../../supabase/functions/billing-webhook/
 export { LOCAL_SIGNING_SECRETS };
 
 /** Names and values, as in a process's environment. */
-export type Environment = Record<string, string>;
+export type Environment = Readonly<Record<string, string>>;
 
 const ENV_FILE = new URL("../../supabase/functions/.env", import.meta.url);
 

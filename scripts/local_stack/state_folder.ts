@@ -85,7 +85,7 @@ async function checkOwn(given: string): Promise<void> {
   if (!names.includes(LOCK)) refuse("it contains other files");
   const lock = await Deno.lstat(join(given, LOCK));
   if (!lock.isFile || lock.uid !== Deno.uid()) {
-    refuse("another account owns its lock, or it is no file");
+    refuse("its lock is not a file of this account");
   }
 }
 

@@ -5,10 +5,10 @@ import {
 } from "../../../scripts/common/create_command.ts";
 
 const ROOT = new URL("../../../", import.meta.url);
-/** Where processes are started: what is deployed may start none. */
+/** Deployed code may not start processes, so it is not searched. */
 const FOLDERS = ["bench", "scripts", "tests"];
 const ONLY_PLACE = "scripts/common/create_command.ts";
-/** What a process can be started with. */
+/** The ways to start a process. */
 const STARTS = /\bDeno\s*\.\s*Command\(|["'](?:node:)?child_process["']/;
 
 async function settingsOf(options: Deno.CommandOptions): Promise<unknown> {
@@ -25,7 +25,7 @@ async function settingsOf(options: Deno.CommandOptions): Promise<unknown> {
   return JSON.parse(new TextDecoder().decode(stdout));
 }
 
-/** Runs `use` with the environment of this process as given. */
+/** Runs `use` with changes to the environment of this process. */
 async function withEnvironment(
   env: Record<string, string | undefined>,
   use: () => Promise<void>,
@@ -45,7 +45,7 @@ async function withEnvironment(
   }
 }
 
-Deno.test("createCommand() has a process trust what this machine trusts", async () => {
+Deno.test("createCommand() gives a process the certificates of this machine", async () => {
   const bundle = await Deno.makeTempFile({ suffix: ".pem" });
   const store = "mozilla,system";
   try {
@@ -105,13 +105,13 @@ async function withFiles(
   }
 }
 
-Deno.test("trustedCertificates() takes the system's store where nothing is named", () => {
+Deno.test("trustedCertificates() uses the system's store if no file is named", () => {
   assertEquals(trustedCertificates({}), {
     DENO_TLS_CA_STORE: "mozilla,system",
   });
 });
 
-Deno.test("trustedCertificates() adds the file that is named for Node, or else the system's", async () => {
+Deno.test("trustedCertificates() adds the file that is named for Node, or the system's", async () => {
   const store = "mozilla,system";
   await withFiles((extra, system) => {
     for (
@@ -130,7 +130,7 @@ Deno.test("trustedCertificates() adds the file that is named for Node, or else t
   });
 });
 
-Deno.test("trustedCertificates() leaves what the user has set for Deno", async () => {
+Deno.test("trustedCertificates() keeps the user's settings for Deno", async () => {
   await withFiles((extra, system) => {
     const own = { DENO_CERT: system, DENO_TLS_CA_STORE: "mozilla" };
     assertEquals(
@@ -140,7 +140,7 @@ Deno.test("trustedCertificates() leaves what the user has set for Deno", async (
   });
 });
 
-Deno.test("trustedCertificates() names no file that is not there", () => {
+Deno.test("trustedCertificates() names no file that does not exist", () => {
   assertEquals(
     trustedCertificates({ NODE_EXTRA_CA_CERTS: "/nowhere/extra.pem" }),
     { DENO_TLS_CA_STORE: "mozilla,system" },

@@ -38,7 +38,7 @@ Deno.test("announcement() fits in 80 columns", () => {
   assertEquals(wide, []);
 });
 
-Deno.test("announcement() names a secret of the user's, and does not print it", () => {
+Deno.test("announcement() names the user's secrets without printing them", () => {
   const text = announced({
     PROVIDER_A_SIGNING_SECRET: "whsec_MINE",
     PROVIDER_B_SIGNING_SECRET:

@@ -7,7 +7,7 @@ import { localKeys, signToken } from "../../../scripts/common/keys.ts";
 
 const keys = await localKeys();
 
-Deno.test("authorize() makes the role's token of a new key", async () => {
+Deno.test("authorize() turns a new key into its role's token", async () => {
   const { secret, publishable, serviceRole, anon } = keys;
   assertEquals(
     await authorize({ apikey: secret }, keys),
@@ -29,7 +29,7 @@ Deno.test("authorize() replaces a new key that is sent as the token too", async 
   }
 });
 
-Deno.test("authorize() lets the request's own token win", async () => {
+Deno.test("authorize() prefers the request's own token", async () => {
   const authorization = `Bearer ${await signToken({ role: "authenticated" })}`;
   assertEquals(
     await authorize({ apikey: keys.secret, authorization }, keys),
@@ -37,14 +37,14 @@ Deno.test("authorize() lets the request's own token win", async () => {
   );
 });
 
-Deno.test("authorize() takes keys of the old kind as they are", async () => {
+Deno.test("authorize() accepts keys of the old kind unchanged", async () => {
   const own = await signToken({ role: "authenticated" });
   for (const apikey of [keys.anon, keys.serviceRole, own]) {
     assertEquals(await authorize({ apikey }, keys), `Bearer ${apikey}`);
   }
 });
 
-Deno.test("authorize() refuses a missing or wrong key, token or not", async () => {
+Deno.test("authorize() refuses a missing or wrong key, with or without a token", async () => {
   const authorization = `Bearer ${keys.serviceRole}`;
   for (
     const apikey of [
@@ -60,7 +60,7 @@ Deno.test("authorize() refuses a missing or wrong key, token or not", async () =
   }
 });
 
-Deno.test("routeOf() strips what the platform strips", () => {
+Deno.test("routeOf() strips the same prefixes as the platform", () => {
   const routes = {
     "/rest/v1/subscriptions?id=eq.%2F": ["rest", "/subscriptions?id=eq.%2F"],
     "/rest/v1": ["rest", "/"],
@@ -82,7 +82,7 @@ Deno.test("routeOf() strips what the platform strips", () => {
   }
 });
 
-Deno.test("routeOf() finds nothing on other paths", () => {
+Deno.test("routeOf() returns undefined for other paths", () => {
   for (
     const target of [
       "",

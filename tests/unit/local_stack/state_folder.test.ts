@@ -5,7 +5,7 @@ import {
   openStateFolder,
 } from "../../../scripts/local_stack/state_folder.ts";
 
-/** A folder of somebody's, with something called like a part of a stack. */
+/** Creates a folder that is not a stack's, with a folder named like one of its. */
 async function foreignFolder(parent: string): Promise<string> {
   const path = join(parent, "foreign");
   await Deno.mkdir(join(path, "database"), { recursive: true });
@@ -86,7 +86,7 @@ Deno.test("openStateFolder() accepts no link as the lock", async () => {
     const path = join(parent, "folder");
     await Deno.mkdir(path);
     await Deno.symlink(target, join(path, "lock"));
-    await refused(path, "another account owns its lock, or it is no file");
+    await refused(path, "its lock is not a file of this account");
     assertEquals(await Deno.readTextFile(target), "precious");
   });
 });
