@@ -5,7 +5,7 @@
  * @module
  */
 import { endLeftoverPostgres } from "./local_stack/postgres.ts";
-import { isThere } from "./common/is_there.ts";
+import { existsSync } from "node:fs";
 import {
   parseStartArguments,
   RESET_USAGE,
@@ -29,7 +29,7 @@ async function reset(): Promise<void> {
   const wanted = parseStartArguments(Deno.args, Deno.env.toObject());
   if (wanted.help) return console.log(RESET_USAGE);
   const path = wanted.dataDir ?? await defaultStateFolder();
-  if (!await isThere(path)) return console.log(`Nothing is kept in ${path}`);
+  if (!existsSync(path)) return console.log(`Nothing is kept in ${path}`);
   const folder = await openStateFolder(path);
   await endLeftoverPostgres(folder.database, { onProgress: console.log });
   await emptyStateFolder(folder);

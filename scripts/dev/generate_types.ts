@@ -10,7 +10,7 @@ import { isLoopback } from "../common/loopback.ts";
 import { databaseUrls } from "../local_stack/databases.ts";
 import { runTool } from "../common/run_tool.ts";
 import { runSupabaseCli } from "../common/supabase_cli.ts";
-import { toolEnvironment } from "../common/tool_environment.ts";
+import { toolEnvironment } from "../common/create_command.ts";
 
 /** The file that is written. */
 export const TYPES_FILE = new URL(

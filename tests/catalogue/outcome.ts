@@ -124,8 +124,8 @@ export async function expectFailure(
   const answer = await send();
   assertAnswer(answer, status);
   await waitUntil(() => written().includes(FAILED), {
-    timeout: LOGGED_WITHIN,
-    every: 1,
+    timeoutMs: LOGGED_WITHIN,
+    intervalMs: 1,
   });
   const lines = written().split("\n").filter((line) => line.includes(FAILED));
   assertEquals(

@@ -5,8 +5,10 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { createCommand } from "../../scripts/common/create_command.ts";
-import { trustedCertificates } from "../../scripts/common/trusted_certificates.ts";
+import {
+  createCommand,
+  trustedCertificates,
+} from "../../scripts/common/create_command.ts";
 import { edgeDenoPath } from "../../scripts/dev/test/edge_deno.ts";
 import { makeCertificates } from "../support/certificates.ts";
 

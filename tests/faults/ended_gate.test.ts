@@ -105,7 +105,7 @@ async function servingTree(id: number): Promise<ProcessTree> {
   const isServing = await waitUntil(async () => {
     tree = await processTree(id);
     return [...tree.values()].some(({ command }) => / serve /.test(command));
-  }, { timeout: STARTED_WITHIN });
+  }, { timeoutMs: STARTED_WITHIN });
   assertEquals(isServing, true);
   return tree;
 }

@@ -408,7 +408,7 @@ Deno.test("a claim of notifications that waits for its turn has none locked that
           where wait_event_type = 'Lock' and query ~ 'claim_notifications'
             and pid <> pg_backend_pid()`;
           return waiting.length > 0;
-        }, { timeout: TIMEOUT_MS }),
+        }, { timeoutMs: TIMEOUT_MS }),
       );
       const free = await sql`
         select from public.notifications where id = ${spent!.id}

@@ -163,7 +163,7 @@ Deno.test("the sweep finds a table, a view and a function that were left open", 
       const answer = await fetch(`${postgrest.url}/rpc/left_open`);
       await answer.body?.cancel();
       return answer.ok === expected;
-    }, { timeout: 10_000 });
+    }, { timeoutMs: 10_000 });
   };
   try {
     // Nothing grants anything here: these are the defaults of older projects.

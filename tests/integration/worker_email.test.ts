@@ -165,7 +165,7 @@ Deno.test("with Supabase Auth the account's user gets the mail, once", async (te
       await wake();
       const isAnswered = async () =>
         (await outboxRow(sql, event)).last_error !== null;
-      await waitUntil(isAnswered, { timeout: 10_000 });
+      await waitUntil(isAnswered, { timeoutMs: 10_000 });
       const row = await outboxRow(sql, event);
       assertEquals(
         [row.status, row.attempts, row.last_error],

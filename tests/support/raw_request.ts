@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { encodeLatin1 } from "../../scripts/local_stack/latin1.ts";
+import { encodeLatin1 } from "../../scripts/local_stack/bytes.ts";
 
 /** A request as it stands on the wire. */
 export interface RawRequest {

@@ -5,7 +5,7 @@
  */
 import { choosePorts } from "../../scripts/local_stack/ports.ts";
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
-import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
+import { toolEnvironment } from "../../scripts/common/create_command.ts";
 
 /** A stack that runs, and that nobody reads from any more. */
 export interface StartedStack extends AsyncDisposable {
@@ -60,9 +60,17 @@ export async function startedStack(dataDir: string): Promise<StartedStack> {
     hangUp: () => reader.cancel(),
     [Symbol.asyncDispose]: async () => {
       await reader.cancel();
-      // The whole group, `start` below `deno task` too: a test has failed.
-      if (!isEnded) Deno.kill(-child.pid, "SIGKILL");
+      if (!isEnded) killGroup(child.pid); // the test has failed
       await ended;
     },
   };
+}
+
+/** Kills `deno task` and `start` below it, unless they have just ended. */
+function killGroup(id: number) {
+  try {
+    Deno.kill(-id, "SIGKILL");
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
 }

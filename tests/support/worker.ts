@@ -115,7 +115,7 @@ export async function settledRow(
       const { attempts, lease_id } = await outboxRow(sql, eventId);
       return attempts > 0 && lease_id === null;
     },
-    { timeout: SETTLED_WITHIN },
+    { timeoutMs: SETTLED_WITHIN },
   );
   return await outboxRow(sql, eventId);
 }

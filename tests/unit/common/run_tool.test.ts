@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { childrenOf } from "../../../scripts/local_stack/process_table.ts";
+import { childrenOf } from "../../../scripts/local_stack/processes.ts";
 import { runTool } from "../../../scripts/common/run_tool.ts";
 import { waitUntil } from "../../../scripts/common/wait_until.ts";
 import { leftOf, processTree } from "../../support/process_tree.ts";
@@ -41,7 +41,7 @@ for (
       async () =>
         Deno.readTextFileSync(file).endsWith("\n") &&
         (then === "wait" || (await childrenOf(Deno.pid)).length === 0),
-      { timeout: 10_000 },
+      { timeoutMs: 10_000 },
     );
     assert(isReady);
     const sleeping = await processTree(Number(Deno.readTextFileSync(file)));

@@ -2,10 +2,10 @@ import { assertEquals } from "@std/assert";
 import { spawnGuarded } from "../../../scripts/common/spawn_guarded.ts";
 
 const MODULE = import.meta.resolve(
-  "../../../scripts/local_stack/watch_launcher.ts",
+  "../../../scripts/local_stack/abort_on_end.ts",
 );
 
-/** What a process that has lost its parents hears until the first check. */
+/** Returns what an orphaned process prints until the first check. */
 async function heardByOrphan(env: Record<string, string>): Promise<string> {
   const script = `
     import { watchLauncher } from ${JSON.stringify(MODULE)};
@@ -30,12 +30,12 @@ async function heardByOrphan(env: Record<string, string>): Promise<string> {
   return heard.trim();
 }
 
-Deno.test("watchLauncher() calls back at once if npx is gone already", async () => {
+Deno.test("watchLauncher() calls back at once if npx has already ended", async () => {
   const npx = { npm_lifecycle_event: "npx", npm_lifecycle_script: "'deno'" };
   assertEquals(await heardByOrphan(npx), "gone");
 });
 
-Deno.test("watchLauncher() does not wait for a launcher that there never was", async () => {
+Deno.test("watchLauncher() does not call back if nothing launched the process", async () => {
   const none = { npm_lifecycle_event: "", npm_lifecycle_script: "" };
   assertEquals(await heardByOrphan(none), "nothing");
 });

@@ -1,12 +1,12 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { createByteReader } from "../../../scripts/local_stack/byte_reader.ts";
-import { copyBody } from "../../../scripts/local_stack/copy_body.ts";
 import {
+  createByteReader,
   decodeLatin1,
   encodeLatin1,
-} from "../../../scripts/local_stack/latin1.ts";
+} from "../../../scripts/local_stack/bytes.ts";
+import { copyBody } from "../../../scripts/local_stack/http_request.ts";
 
-/** A connection that gives its bytes in pieces of one size. */
+/** Returns a connection whose bytes arrive in pieces of one size. */
 function sourceOf(text: string, piece: number) {
   let rest = encodeLatin1(text);
   function read(into: Uint8Array): Promise<number | null> {
@@ -44,7 +44,7 @@ const BODIES = [
   ["chunked", "0A;name=value\r\n0\r\n\r\n0\r\n\r\n\r\n0\r\nT: 1\r\n\r\n"],
 ] as const;
 
-Deno.test("copyBody() ends where the body does, however it arrives", async () => {
+Deno.test("copyBody() stops at the end of the body, however it arrives", async () => {
   for (const [length, body] of BODIES) {
     for (const piece of [1, 2, 3, 1_000]) {
       const text = `${body}GET / HTTP/1.1`;
@@ -56,7 +56,7 @@ Deno.test("copyBody() ends where the body does, however it arrives", async () =>
   }
 });
 
-Deno.test("copyBody() refuses a body that is cut short or malformed", async () => {
+Deno.test("copyBody() refuses an incomplete or malformed body", async () => {
   for (
     const [length, text] of [
       [3, "ab"],
@@ -74,7 +74,7 @@ Deno.test("copyBody() refuses a body that is cut short or malformed", async () =
   }
 });
 
-/** Malformed, and what of it may be passed on: all before the fault. */
+/** What may be passed on, and the malformed rest. */
 const SMUGGLED = [
   ["", "0;\n\r\n"],
   ["", "0;x=y\n\r\n"],
@@ -91,7 +91,7 @@ const SMUGGLED = [
   ["0\r\n", "GET / HTTP/1.1\r\n\r\n"],
 ] as const;
 
-Deno.test("copyBody() passes nothing on that ends elsewhere for a more lenient reader", async () => {
+Deno.test("copyBody() passes on nothing that a lenient reader would end elsewhere", async () => {
   for (const [good, bad] of SMUGGLED) {
     for (const piece of [1, 3, 1_000]) {
       let passed = "";

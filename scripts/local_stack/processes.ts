@@ -1,25 +1,28 @@
 import { createCommand } from "../common/create_command.ts";
+import { waitUntil } from "../common/wait_until.ts";
 
-/** What the operating system knows of a process. */
-export type ProcessEntry = {
-  parent: number;
-  /** When it began, in the system's own notation: with the id, unique. */
-  started: string;
-  command: string;
-};
+/** What the operating system knows about a process. */
+export interface ProcessEntry {
+  readonly parent: number;
+  /** When it began, in the system's own notation; unique with the id. */
+  readonly started: string;
+  readonly command: string;
+}
+
+const END_WITHIN_MS = 10_000;
 
 /**
- * Looks a process up. One that has ended but was not yet collected by its
- * parent counts as gone: where process 1 collects nothing, as in many
- * containers, it would stay for ever.
+ * Looks up a process. One that has ended but was not collected by its parent
+ * counts as gone: in containers whose process 1 collects none, it would stay
+ * forever.
  *
- * @returns nothing where there is no such process
+ * @returns undefined if there is no such process
  */
 export function lookUpProcess(id: number): Promise<ProcessEntry | undefined> {
   return Deno.build.os === "linux" ? readProc(id) : askPs(id);
 }
 
-/** The ids of a process's own children. */
+/** Returns the ids of a process's children. */
 export async function childrenOf(id: number): Promise<number[]> {
   const children: number[] = [];
   for (const other of await processIds()) {
@@ -28,7 +31,23 @@ export async function childrenOf(id: number): Promise<number[]> {
   return children;
 }
 
-// Linux is read from /proc, because small images come without `ps`.
+/** Asks a process to end and waits for it. After ten seconds, kills it. */
+export async function endProcess(
+  id: number,
+  options: { readonly signal: Deno.Signal },
+): Promise<void> {
+  async function isGone() {
+    return await lookUpProcess(id) === undefined;
+  }
+  for (const signal of [options.signal, "SIGKILL"] as const) {
+    if (await isGone()) return;
+    Deno.kill(id, signal);
+    if (await waitUntil(isGone, { timeoutMs: END_WITHIN_MS })) return;
+  }
+  throw new Error(`Cannot end process ${id}: it does not react to SIGKILL`);
+}
+
+// On Linux from /proc, because small images have no `ps`.
 async function readProc(id: number): Promise<ProcessEntry | undefined> {
   try {
     const stat = await Deno.readTextFile(`/proc/${id}/stat`);

@@ -1,23 +1,24 @@
-import { writeAll } from "./write_all.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { writeAll } from "./bytes.ts";
 
-/** Writes lines, and never makes the rest of the process wait for a reader. */
+/** Writes lines without making the rest of the process wait for a reader. */
 export interface LineWriter {
-  print(line: string): void;
-  /** Waits until all is written, but no longer than that. */
-  flush(options: { withinMs: number }): Promise<void>;
+  readonly print: (line: string) => void;
+  /** Waits until all lines are written, or the time is up. */
+  readonly flush: (options: { readonly withinMs: number }) => Promise<void>;
 }
 
-/** Of lines that nobody has read yet, in characters. */
-const MAX_WAITING = 1_048_576;
+/** How much is kept of lines that nobody has read yet. */
+const MAX_WAITING_CHARACTERS = 1_048_576;
 
-/** Others of the same terminal or pipe may have made it non-blocking. */
+/** Another process may have made the same terminal or pipe non-blocking. */
 const FULL_RETRY_MS = 50;
 
 /**
- * Makes a writer. If its reader is too slow, the oldest lines are dropped, and
- * a line says how many.
+ * Returns a writer. If its reader is too slow, the oldest lines are dropped, and
+ * one line says how many.
  *
- * @param onGone is called once if writing fails, as when the reader has ended
+ * @param onGone called once if writing fails, for example if the reader ended
  */
 export function createLineWriter(
   to: { write: (bytes: Uint8Array) => Promise<number> },
@@ -33,7 +34,7 @@ export function createLineWriter(
     if (isGone) return;
     lines.push(line);
     waiting += line.length;
-    while (waiting > MAX_WAITING && lines.length > 1) {
+    while (waiting > MAX_WAITING_CHARACTERS && lines.length > 1) {
       waiting -= lines.shift()?.length ?? 0;
       dropped++;
     }
@@ -67,18 +68,28 @@ export function createLineWriter(
         return await to.write(bytes);
       } catch (error) {
         if (!(error instanceof Deno.errors.WouldBlock)) throw error;
-        await delay(FULL_RETRY_MS);
+        await sleep(FULL_RETRY_MS);
       }
     }
   }
 
   async function flush({ withinMs }: { withinMs: number }) {
-    await Promise.race([writing, delay(withinMs)]);
+    await Promise.race([writing, sleep(withinMs)]);
   }
 
   return { print, flush };
 }
 
-function delay(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
+/** Calls `onLine` for each line of UTF-8 text, also for an unfinished last one. */
+export async function readLines(
+  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
+  onLine: (line: string) => void,
+): Promise<void> {
+  let rest = "";
+  for await (const text of stream.pipeThrough(new TextDecoderStream())) {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) onLine(line.replace(/\r$/, ""));
+  }
+  if (rest !== "") onLine(rest);
 }

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { createLineWriter } from "../../../scripts/local_stack/line_writer.ts";
+import { createLineWriter } from "../../../scripts/local_stack/lines.ts";
 
-/** A pipe whose reader can stop, go on, and end. */
+/** Returns a writer to a pipe whose reader can pause, resume and end. */
 function pipe() {
   let said = "";
   let reading: Promise<void> | undefined;
@@ -61,7 +61,7 @@ Deno.test("createLineWriter() drops the oldest lines while nobody reads, and say
   assert(rest.at(-1)?.startsWith("2999 "));
 });
 
-Deno.test("createLineWriter() waits for a pipe that is full for now", async () => {
+Deno.test("createLineWriter() waits while a pipe is full", async () => {
   const { print, flush, said, fill, gone } = pipe();
   fill();
   print("line");
@@ -69,7 +69,7 @@ Deno.test("createLineWriter() waits for a pipe that is full for now", async () =
   assertEquals([said(), gone()], ["line\n", 0]);
 });
 
-Deno.test("createLineWriter() tells once that nobody reads any more", async () => {
+Deno.test("createLineWriter() reports once that the reader is gone", async () => {
   const { print, flush, gone, end } = pipe();
   end();
   for (const line of ["one", "two"]) {
