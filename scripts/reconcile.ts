@@ -8,7 +8,6 @@ import { print, printError } from "./common/print.ts";
 import { runCommand, type Workplace } from "./stripe_sync/run_command.ts";
 import {
   parseReconcileArguments,
-  RECONCILE_USAGE,
   type ReconcileArguments,
 } from "./stripe_sync/reconcile/arguments.ts";
 import { examine } from "./stripe_sync/reconcile/examine.ts";
@@ -21,7 +20,6 @@ const PROGRESS_INTERVAL = 1_000;
 if (import.meta.main) {
   Deno.exit(
     await runCommand(Deno.args, {
-      usage: RECONCILE_USAGE,
       parse: parseReconcileArguments,
       work: reconcile,
     }),

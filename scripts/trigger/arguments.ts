@@ -1,143 +1,185 @@
-import { parseArgs } from "node:util";
+import {
+  type CommandLine,
+  parseCommandLine,
+  UsageError,
+} from "../common/cli.ts";
+import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
+import { oneOf } from "../common/option_values.ts";
+import {
+  PROVIDER_NAMES,
+  type ProviderName,
+} from "../common/provider_settings.ts";
 import {
   API_VERSIONS,
   type ApiVersion,
   EVENT_TYPES,
   type EventType,
 } from "../events/templates.ts";
-import {
-  checkedSeconds,
-  checkedUrl,
-  oneOf,
-  UsageError,
-} from "../common/checked.ts";
-import {
-  PROVIDER_NAMES,
-  type ProviderName,
-} from "../common/provider_settings.ts";
-import { LOCAL_WEBHOOK_URL } from "../common/local_webhook_url.ts";
 
-/** What to send, and to whom. */
+/** What to send, and where. */
 export interface TriggerArguments {
-  provider: ProviderName;
-  url: string;
-  /** An event to build, or the file that holds the body to send as it is. */
-  what: EventArguments | { payload: string };
+  readonly provider: ProviderName;
+  readonly url: string;
+  /** An event to build, or the file whose bytes are the body. */
+  readonly what: EventArguments | { readonly payload: string };
 }
 
-/** An event to build. What is not there is up to the builder. */
+/** An event to build. The builder fills in what is missing. */
 export interface EventArguments {
-  type: EventType;
-  subscription?: string;
-  account?: string;
-  event?: string;
-  status?: string;
-  plan?: string;
+  readonly type: EventType;
+  readonly subscription?: string;
+  readonly account?: string;
+  readonly event?: string;
+  readonly status?: string;
+  readonly plan?: string;
   /** Unix time in seconds. */
-  created?: number;
-  apiVersion?: ApiVersion;
+  readonly created?: number;
+  readonly apiVersion?: ApiVersion;
 }
 
 const EVENT_OPTIONS = {
-  subscription: { type: "string" },
-  account: { type: "string" },
-  event: { type: "string" },
-  status: { type: "string" },
-  plan: { type: "string" },
-  created: { type: "string" },
-  "api-version": { type: "string" },
+  subscription: {
+    type: "string",
+    value: "ID",
+    help: "the subscription (default: sub_local_a for provider a, and so on)",
+  },
+  account: {
+    type: "string",
+    value: "ID",
+    help: "the account (default: acc_local)",
+  },
+  event: {
+    type: "string",
+    value: "ID",
+    help: "the event (default: a new ID); the same ID again is a duplicate",
+  },
+  status: {
+    type: "string",
+    value: "STATUS",
+    help:
+      "the subscription's status (default: active, past_due or canceled, by event type)",
+  },
+  plan: { type: "string", value: "ID", help: "the subscription's plan" },
+  created: {
+    type: "string",
+    value: "SECONDS",
+    help: "when the event occurred, in Unix time (default: now)",
+  },
+  "api-version": {
+    type: "string",
+    value: "VERSION",
+    help: `${API_VERSIONS.join(" or ")} (default: ${API_VERSIONS[0]})`,
+  },
 } as const;
 
-const OPTIONS = {
-  ...EVENT_OPTIONS,
-  provider: { type: "string", default: "a" },
-  url: { type: "string", default: LOCAL_WEBHOOK_URL },
-  payload: { type: "string" },
-  help: { type: "boolean", short: "h", default: false },
-} as const;
+const COMMAND_LINE = {
+  task: "trigger",
+  operands: "<event type>",
+  summary: "Signs a realistic event as the provider does, and sends it.",
+  options: {
+    provider: {
+      type: "string",
+      value: "NAME",
+      help: `the sender: ${PROVIDER_NAMES.join(" or ")}`,
+      default: "a",
+    },
+    url: {
+      type: "string",
+      value: "URL",
+      help: "the receiver's URL",
+      default: LOCAL_WEBHOOK_URL,
+    },
+    ...EVENT_OPTIONS,
+    payload: {
+      type: "string",
+      value: "FILE",
+      help: "sign and send the bytes of a file, instead of an event",
+    },
+  },
+  details: `Event types:
+${EVENT_TYPES.map((type) => `  ${type}`).join("\n")}
+
+Standard output has the status and the body of the answer.
+
+Exit code: 0 for a 2xx answer, 1 for any other or none, 2 for a wrong command
+line.
+
+The signing secrets are those of the functions: from the environment, from
+supabase/functions/.env, or else the ones of the local stack.`,
+} as const satisfies CommandLine;
 
 /**
  * Parses the command line of `deno task trigger`.
  *
- * @returns null where help was asked for
+ * @throws {HelpRequest}
  * @throws {UsageError}
  */
-export function parseArguments(args: string[]): TriggerArguments | null {
-  const { values, positionals } = parse(args);
-  if (values.help) return null;
+export function parseTriggerArguments(
+  args: readonly string[],
+): TriggerArguments {
+  const { values, operands } = parseCommandLine(args, COMMAND_LINE);
+  const { provider, url, payload, created, "api-version": version } = values;
+  const { subscription, account, event, status, plan } = values;
+  const target = {
+    provider: oneOf(PROVIDER_NAMES, { value: provider, what: "provider" }),
+    url: checkedUrl(url),
+  };
+  if (payload !== undefined) {
+    const others = Object.keys(EVENT_OPTIONS)
+      .filter((name) => values[name as keyof typeof values] !== undefined)
+      .map((name) => `--${name}`);
+    refuseBesidePayload([...operands, ...others]);
+    return { ...target, what: { payload } };
+  }
   return {
-    provider: oneOf(PROVIDER_NAMES, {
-      value: values.provider,
-      what: "provider",
-    }),
-    url: checkedUrl(values.url),
-    what: values.payload === undefined
-      ? eventArguments(positionals, values)
-      : { payload: onlyPayload(values.payload, { values, positionals }) },
+    ...target,
+    what: {
+      type: eventType(operands),
+      ...(subscription !== undefined && { subscription }),
+      ...(account !== undefined && { account }),
+      ...(event !== undefined && { event }),
+      ...(status !== undefined && { status }),
+      ...(plan !== undefined && { plan }),
+      ...(created !== undefined && { created: checkedSeconds(created) }),
+      ...(version !== undefined && {
+        apiVersion: oneOf(API_VERSIONS, {
+          value: version,
+          what: "API version",
+        }),
+      }),
+    },
   };
 }
 
-function parse(args: string[]) {
-  try {
-    return parseArgs({ args, options: OPTIONS, allowPositionals: true });
-  } catch (error) {
-    throw new UsageError((error as Error).message);
-  }
-}
-
-type Values = ReturnType<typeof parse>["values"];
-
-function eventArguments(positionals: string[], values: Values): EventArguments {
-  if (positionals.length !== 1) {
+function eventType([type, ...more]: readonly string[]): EventType {
+  if (type === undefined) {
     throw new UsageError(
-      positionals.length === 0
-        ? `An event type is missing: one of ${EVENT_TYPES.join(", ")}.`
-        : `One event type, please, not ${positionals.length}: ${
-          positionals.join(" ")
-        }.`,
+      `The event type is missing. Choose one of ${EVENT_TYPES.join(", ")}.`,
     );
   }
-  const { created, "api-version": version } = values;
-  return {
-    type: oneOf(EVENT_TYPES, { value: positionals[0], what: "event type" }),
-    ...given("subscription", values.subscription),
-    ...given("account", values.account),
-    ...given("event", values.event),
-    ...given("status", values.status),
-    ...given("plan", values.plan),
-    ...given(
-      "created",
-      created === undefined ? created : checkedSeconds(created),
-    ),
-    ...given(
-      "apiVersion",
-      version === undefined
-        ? version
-        : oneOf(API_VERSIONS, { value: version, what: "API version" }),
-    ),
-  };
-}
-
-/** The field where there is a value for it, else no field. */
-function given<Name extends string, T>(
-  name: Name,
-  value: T | undefined,
-): { [name in Name]?: T } {
-  return value === undefined ? {} : { [name]: value } as { [n in Name]: T };
-}
-
-function onlyPayload(
-  payload: string,
-  { values, positionals }: { values: Values; positionals: string[] },
-): string {
-  const others = (Object.keys(EVENT_OPTIONS) as (keyof typeof EVENT_OPTIONS)[])
-    .filter((name) => values[name] !== undefined)
-    .map((name) => `--${name}`);
-  const refused = [...positionals, ...others];
-  if (refused.length > 0) {
+  if (more.length > 0) {
     throw new UsageError(
-      `--payload sends the file as it is, so leave out: ${refused.join(", ")}.`,
+      `This command takes one event type, not ${more.length + 1} words.`,
     );
   }
-  return payload;
+  return oneOf(EVENT_TYPES, { value: type, what: "event type" });
+}
+
+function checkedSeconds(text: string): number {
+  if (/^\d{1,12}$/.test(text)) return Number(text);
+  throw new UsageError(
+    `--created takes Unix time in whole seconds, not "${text}".`,
+  );
+}
+
+function checkedUrl(text: string): string {
+  if (/^https?:$/.test(URL.parse(text)?.protocol ?? "")) return text;
+  throw new UsageError("--url takes an http or https URL.");
+}
+
+function refuseBesidePayload(words: readonly string[]): void {
+  if (words.length === 0) return;
+  throw new UsageError(
+    `--payload sends the file as it is, so leave out: ${words.join(", ")}.`,
+  );
 }
