@@ -7,7 +7,7 @@
 import { reportEnd } from "./common/cli.ts";
 import { isThere } from "./common/is_there.ts";
 import { endLeftoverPostgres } from "./local_stack/postgres.ts";
-import { parseResetArguments } from "./local_stack/start_arguments.ts";
+import { parseStartArguments, RESET } from "./local_stack/start_arguments.ts";
 import {
   defaultStateFolder,
   emptyStateFolder,
@@ -17,7 +17,7 @@ import {
 if (import.meta.main) Deno.exit(await reset(Deno.args).catch(reportEnd));
 
 async function reset(args: readonly string[]): Promise<number> {
-  const { dataDir } = parseResetArguments(args, Deno.env.toObject());
+  const { dataDir } = parseStartArguments(args, Deno.env.toObject(), RESET);
   const path = dataDir ?? await defaultStateFolder();
   if (!await isThere(path)) {
     console.log(`There is no data in ${path}`);

@@ -1,6 +1,6 @@
 /**
- * Command lines: one table of options per command gives the values and the
- * text of `--help`.
+ * Command lines: a table of options per command gives the values, with their
+ * types, and the text of `--help`.
  *
  * @module
  */
@@ -8,36 +8,32 @@ import { parseArgs } from "node:util";
 import { closest } from "./closest.ts";
 import { print, printError } from "./print.ts";
 
-/** An option in a command's table. */
-export interface Option {
-  readonly type: "string" | "boolean";
-  /** The placeholder of the value in the help text, such as URL. */
-  readonly value?: string;
-  /** The help text; an option without one is not listed. */
-  readonly help?: string;
-  readonly default?: string;
-}
+/**
+ * The help text of each option, by how the option is written: "--url URL" takes
+ * a value, "--apply" does not. An option with an empty text is not listed.
+ */
+export type OptionTexts = Readonly<Record<`--${string}`, string>>;
 
 /** A command line, in the order in which `--help` prints it. */
-export interface CommandLine<
-  Options extends Record<string, Option> = Record<string, Option>,
-> {
-  readonly task: string;
-  /** How its operands are shown; without it the command takes none. */
-  readonly operands?: string;
+export interface CommandLine<Options extends OptionTexts = OptionTexts> {
+  /** The name of the task, and how its operands are written, if it has any. */
+  readonly usage: string;
   readonly summary: string;
   readonly options: Options;
-  /** What follows the options: environment, exit codes. */
+  /** The text of each environment variable. */
+  readonly environment?: Readonly<Record<string, string>>;
   readonly details?: string;
 }
 
-/** The values of a table of options. */
-export type Values<Options extends Record<string, Option>> = {
-  readonly [Name in keyof Options]: Options[Name]["type"] extends "boolean"
-    ? boolean
-    : Options[Name] extends { readonly default: string } ? string
-    : string | undefined;
+/** The values of options, by their names without dashes. */
+export type Values<Options extends OptionTexts> = {
+  readonly [Flag in keyof Options as NameOf<Flag>]: Flag extends
+    `${string} ${string}` ? string | undefined : boolean;
 };
+
+type NameOf<Flag> = Flag extends `--${infer Name} ${string}` ? Name
+  : Flag extends `--${infer Name}` ? Name
+  : never;
 
 /** The command line is wrong; the message says how to correct it. */
 export class UsageError extends Error {
@@ -49,9 +45,9 @@ export class HelpRequest extends Error {
   override name = "HelpRequest";
 }
 
-const HELP = { type: "boolean", short: "h", help: "show this text" } as const;
+const HELP = { "--help": "show this text" };
 
-/** Of the help text: its lines, and where the texts of the options begin. */
+/** Of the help text: the longest line, and where texts of options begin. */
 const LINE_WIDTH = 80;
 const TEXT_COLUMN = 23;
 
@@ -62,29 +58,39 @@ const TEXT_COLUMN = 23;
  * @throws {UsageError} The message does not repeat the value of an option: it
  * may be a secret.
  */
-export function parseCommandLine<const Options extends Record<string, Option>>(
+export function parseCommandLine<const Options extends OptionTexts>(
   args: readonly string[],
   command: CommandLine<Options>,
 ): { values: Values<Options>; operands: readonly string[] } {
-  const options: Record<string, Option> = { ...command.options, help: HELP };
-  const values = Object.fromEntries(
-    Object.entries(options).map((
-      [name, option],
-    ) => [name, option.type === "boolean" ? false : option.default]),
+  const flags = new Map(
+    Object.keys({ ...command.options, ...HELP })
+      .map((flag) => [flag.split(" ")[0]!, flag]),
   );
-  const operands: string[] = [];
   const { tokens } = parseArgs({
     args: [...args],
-    options,
+    options: Object.fromEntries(
+      Array.from(flags, ([name, flag]) => [name.slice(2), {
+        type: flag === name ? "boolean" : "string",
+        ...(name === "--help" && { short: "h" }),
+      }]),
+    ),
     strict: false,
     tokens: true,
   });
+  const values: Record<string, string | boolean | undefined> = Object
+    .fromEntries(
+      Array.from(flags, ([name, flag]) => [
+        name.slice(2),
+        flag === name ? false : undefined,
+      ]),
+    );
+  const operands: string[] = [];
   for (const token of tokens) {
     if (token.kind === "positional") operands.push(token.value);
-    if (token.kind === "option") values[token.name] = valueOf(token, options);
+    if (token.kind === "option") values[token.name] = valueOf(token, flags);
   }
   if (values["help"]) throw new HelpRequest(helpText(command));
-  if (operands.length > 0 && command.operands === undefined) {
+  if (operands.length > 0 && !command.usage.includes(" ")) {
     throw new UsageError("This command takes options only.");
   }
   return { values: values as Values<Options>, operands };
@@ -113,71 +119,57 @@ export function reportEnd(
 }
 
 function valueOf(
-  { name, rawName, value, inlineValue }: {
+  { name, value, inlineValue }: {
     name: string;
-    rawName: string;
     value: string | undefined;
     inlineValue: boolean | undefined;
   },
-  options: Record<string, Option>,
+  flags: ReadonlyMap<string, string>,
 ): string | boolean {
-  if (!Object.hasOwn(options, name)) {
-    const known = Object.keys(options).map((name) => `--${name}`);
-    const meant = closest(`--${name}`, known);
+  const written = `--${name}`;
+  const flag = flags.get(written);
+  if (flag === undefined) {
+    const meant = closest(written, [...flags.keys()]);
     throw new UsageError(
-      `Unknown option ${rawName}.` +
-        (meant === undefined ? "" : ` Did you mean ${meant}?`),
+      `Unknown option ${written}.` + (meant ? ` Did you mean ${meant}?` : ""),
     );
   }
-  const { type, value: placeholder } = options[name]!;
-  if (type === "boolean") {
+  if (flag === written) {
     if (value === undefined) return true;
-    throw new UsageError(`${rawName} takes no value.`);
+    throw new UsageError(`${written} takes no value.`);
   }
   // `--account-from --apply` is not an account key called --apply.
   if (value === undefined || (!inlineValue && /^-./.test(value))) {
     throw new UsageError(
-      `${rawName} needs a value: ${rawName}=${placeholder}.`,
+      `${written} needs a value: ${flag.replace(" ", "=")}.`,
     );
   }
   return value;
 }
 
 function helpText(
-  { task, operands, summary, options, details }: CommandLine<
-    Record<string, Option>
-  >,
+  { usage, summary, options, environment, details }: CommandLine,
 ): string {
-  const words = ["deno task", task, operands, "[options]"];
   return [
     summary,
-    `Usage: ${words.filter((word) => word !== undefined).join(" ")}`,
-    ["Options:", ...Object.entries({ ...options, help: HELP }).map(optionHelp)]
-      .filter((text) => text !== "").join("\n"),
-    ...(details === undefined ? [] : [details]),
-  ].join("\n\n");
+    `Usage: deno task ${usage} [options]`,
+    `Options:\n${list({ ...options, ...HELP })}`,
+    environment && `Environment:\n${list(environment)}`,
+    details,
+  ].filter((part) => part !== undefined).join("\n\n");
 }
 
-function optionHelp([name, option]: [string, Option]): string {
-  if (option.help === undefined) return "";
-  const flag = option.value ? `--${name} ${option.value}` : `--${name}`;
-  const text = option.default === undefined
-    ? option.help
-    : `${option.help} (default: ${option.default})`;
-  return helpEntry(flag, text);
+function list(texts: Readonly<Record<string, string>>): string {
+  return Object.entries(texts).filter(([, text]) => text !== "")
+    .map(([name, text]) => {
+      const head = `  ${name}`.padEnd(TEXT_COLUMN);
+      const indent = `\n${" ".repeat(TEXT_COLUMN)}`;
+      return head + (head.endsWith(" ") ? "" : indent) +
+        wrap(text).join(indent);
+    }).join("\n");
 }
 
-/** Returns a line of a list in a help text: a name, and its text beside it. */
-export function helpEntry(name: string, text: string): string {
-  const lines = [""];
-  for (const word of text.split(" ")) {
-    const line = `${lines.at(-1)} ${word}`.trimStart();
-    if (line.length <= LINE_WIDTH - TEXT_COLUMN) lines[lines.length - 1] = line;
-    else lines.push(word);
-  }
-  const head = `  ${name}`.padEnd(TEXT_COLUMN);
-  const indented = lines.join(`\n${" ".repeat(TEXT_COLUMN)}`);
-  return head.length > TEXT_COLUMN || !head.endsWith(" ")
-    ? `${head}\n${" ".repeat(TEXT_COLUMN)}${indented}`
-    : head + indented;
+function wrap(text: string): string[] {
+  const width = LINE_WIDTH - TEXT_COLUMN;
+  return text.match(new RegExp(`\\S.{0,${width - 1}}(?= |$)|\\S+`, "g")) ?? [];
 }

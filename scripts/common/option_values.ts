@@ -7,6 +7,23 @@ import { UsageError } from "./cli.ts";
 import { closest } from "./closest.ts";
 import type { Environment } from "./environment.ts";
 import { isLoopback } from "./loopback.ts";
+import { PROVIDER_NAMES, type ProviderName } from "./provider_settings.ts";
+
+/** The option that names a provider of the receiver. */
+export const PROVIDER_OPTION = {
+  "--provider NAME": `the provider: ${
+    PROVIDER_NAMES.join(" or ")
+  } (default: a)`,
+} as const;
+
+/**
+ * Returns the provider that the option names.
+ *
+ * @throws {UsageError}
+ */
+export function readProvider(value: string = "a"): ProviderName {
+  return oneOf(PROVIDER_NAMES, { value, what: "provider" });
+}
 
 /**
  * Returns the choice that equals a value. The value is not a secret: the

@@ -25,14 +25,10 @@ export const TYPES_FILE = new URL(
 const STANDARD_DB_PORT = 54322;
 
 const COMMAND_LINE = {
-  task: "types",
+  usage: "types",
   summary: "Generates the functions' types of the database.",
   options: {
-    "db-url": {
-      type: "string",
-      value: "URL",
-      help: "a migrated database (default: the local stack's)",
-    },
+    "--db-url URL": "a migrated database (default: the local stack's)",
   },
 } as const satisfies CommandLine;
 

@@ -1,6 +1,5 @@
 import {
   type CommandLine,
-  helpEntry,
   parseCommandLine,
   UsageError,
 } from "../common/cli.ts";
@@ -8,13 +7,11 @@ import type { Environment } from "../common/environment.ts";
 import { isLoopback, LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
 import {
   checkedProjectUrl,
-  oneOf,
+  PROVIDER_OPTION,
+  readProvider,
   readSecret,
 } from "../common/option_values.ts";
-import {
-  PROVIDER_NAMES,
-  type ProviderName,
-} from "../common/provider_settings.ts";
+import type { ProviderName } from "../common/provider_settings.ts";
 
 /** What to check, and with which rights. */
 export interface DoctorArguments {
@@ -30,48 +27,29 @@ export interface DoctorArguments {
 const FUNCTIONS_PATH = "/functions/v1/";
 const WEBHOOK_PATH = `${FUNCTIONS_PATH}billing-webhook`;
 
-const ENVIRONMENT = {
-  SUPABASE_SECRET_KEY:
-    "sb_secret_...: also checks that the worker accepts it, and counts open failures",
-  SUPABASE_DB_URL: "postgresql://...: also checks migrations and schedule",
-  PGSSLROOTCERT:
-    "the file with Supabase's root certificate, which verifies the database",
-  "PROVIDER_A_SIGNING_SECRET, PROVIDER_A_SIGNATURE_HEADER, ...":
-    "as in the deployment; also read from supabase/functions/.env (default: the local stack's)",
-};
-
 const COMMAND_LINE = {
-  task: "doctor",
+  usage: "doctor",
   summary: "Checks a deployment, and says how to fix what does not work.",
   options: {
-    url: {
-      type: "string",
-      value: "URL",
-      help:
-        `the endpoint, as registered at the provider (default: the project's, else ${LOCAL_WEBHOOK_URL})`,
-    },
-    provider: {
-      type: "string",
-      value: "NAME",
-      help: `who signs the test event: ${PROVIDER_NAMES.join(" or ")}`,
-      default: "a",
-    },
-    "project-url": {
-      type: "string",
-      value: "URL",
-      help:
-        "https://<project-ref>.supabase.co, also SUPABASE_URL (default: the project of --url)",
-    },
-    "secret-key": { type: "string", value: "KEY" },
-    "db-url": { type: "string", value: "URL" },
+    "--url URL":
+      `the endpoint, as registered at the provider (default: the project's, else ${LOCAL_WEBHOOK_URL})`,
+    ...PROVIDER_OPTION,
+    "--project-url URL":
+      "https://<project-ref>.supabase.co, also SUPABASE_URL (default: the project of --url)",
+    "--secret-key KEY": "",
+    "--db-url URL": "",
   },
-  details: `Environment:
-${
-    Object.entries(ENVIRONMENT).map(([name, text]) => helpEntry(name, text))
-      .join("\n")
-  }
-
---secret-key and --db-url still work, but other users of this machine can read
+  environment: {
+    SUPABASE_SECRET_KEY:
+      "sb_secret_...: also checks that the worker accepts it, and counts open failures",
+    SUPABASE_DB_URL: "postgresql://...: also checks migrations and schedule",
+    PGSSLROOTCERT:
+      "the file with Supabase's root certificate, which verifies the database",
+    "PROVIDER_A_SIGNING_SECRET, PROVIDER_A_SIGNATURE_HEADER, ...":
+      "as in the deployment; also read from supabase/functions/.env (default: the local stack's)",
+  },
+  details:
+    `--secret-key and --db-url still work, but other users of this machine can read
 their values.
 
 Exit code: 0 if no check fails, 1 if one does, 2 for a wrong command line.`,
@@ -107,10 +85,7 @@ export function parseDoctorArguments(
       value: values["db-url"],
       variable: "SUPABASE_DB_URL",
     }, here)),
-    provider: oneOf(PROVIDER_NAMES, {
-      value: values.provider,
-      what: "provider",
-    }),
+    provider: readProvider(values.provider),
   };
 }
 

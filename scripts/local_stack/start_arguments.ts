@@ -1,25 +1,23 @@
 import { resolve } from "node:path";
 import {
   type CommandLine,
-  type Option,
   parseCommandLine,
   UsageError,
 } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
 
-// `supabase start` uses the first two for its API and its database, too.
-const PORTS = {
-  api: { standard: 54321, of: "the API" },
-  db: { standard: 54322, of: "the database" },
-  webhook: { standard: 54331, of: "the webhook function" },
-  worker: { standard: 54332, of: "the worker function" },
-  postgrest: { standard: 54333, of: "PostgREST" },
-} as const;
+// `supabase start` uses the first two as well.
+const STANDARD_PORTS = {
+  api: 54321,
+  db: 54322,
+  webhook: 54331,
+  worker: 54332,
+  postgrest: 54333,
+};
 
-type PortName = keyof typeof PORTS;
-type PortOption = `${PortName}-port`;
+type PortName = keyof typeof STANDARD_PORTS;
 
-const PORT_NAMES = Object.keys(PORTS) as PortName[];
+const PORT_NAMES = Object.keys(STANDARD_PORTS) as PortName[];
 
 /** What the command line and the environment ask for. */
 export interface StartArguments {
@@ -29,19 +27,14 @@ export interface StartArguments {
 }
 
 const DATA_OPTION = {
-  type: "string",
-  value: "DIR",
-  help:
+  "--data DIR":
     "where the data is kept, also BILLING_STACK_DATA (default: .stack; for root, a folder below /var/tmp)",
 } as const;
 
 const START = {
-  task: "start",
+  usage: "start",
   summary: "Runs the receiver on this machine, without Docker.",
-  options: {
-    ...portOptions({ isListed: true }),
-    data: DATA_OPTION,
-  },
+  options: { ...portOptions(portText), ...DATA_OPTION },
   details:
     `The functions get the environment of this command, and for variables that are
 not set there, supabase/functions/.env.
@@ -50,19 +43,19 @@ Exit code: 0 if it was stopped, 1 if it could not start or a part of it ended, 2
 for a wrong command line.`,
 } as const satisfies CommandLine;
 
-const RESET = {
-  task: "reset",
+/** The command line of `reset`: it accepts the ports of `start`, unused. */
+export const RESET = {
+  usage: "reset",
   summary:
     `Deletes the local data: every record, event and notification of the local
 stack. Ends processes that a crashed stack left behind.`,
-  // It accepts the options of `start`, so that one can be typed as the other.
-  options: { ...portOptions({ isListed: false }), data: DATA_OPTION },
+  options: { ...portOptions(() => ""), ...DATA_OPTION },
   details:
     "Exit code: 0 if the data is deleted, 1 if not, 2 for a wrong command line.",
 } as const satisfies CommandLine;
 
 /**
- * Reads the arguments of `start`; they override the environment.
+ * Reads the arguments of `start` or `reset`; they override the environment.
  *
  * @throws {HelpRequest}
  * @throws {UsageError}
@@ -70,45 +63,12 @@ stack. Ends processes that a crashed stack left behind.`,
 export function parseStartArguments(
   args: readonly string[],
   env: Environment,
+  command: typeof START = START,
 ): StartArguments {
-  const { values } = parseCommandLine(args, START);
-  return startArguments(values, env);
-}
-
-/**
- * Reads the arguments of `reset`; they override the environment.
- *
- * @throws {HelpRequest}
- * @throws {UsageError}
- */
-export function parseResetArguments(
-  args: readonly string[],
-  env: Environment,
-): StartArguments {
-  const { values } = parseCommandLine(args, RESET);
-  return startArguments(values, env);
-}
-
-function portOptions(
-  { isListed }: { isListed: boolean },
-): Record<PortOption, Option & { readonly type: "string" }> {
-  return Object.fromEntries(PORT_NAMES.map((name) => {
-    const { of, standard } = PORTS[name];
-    const help = `the port of ${of}, also ${
-      variableOf(name)
-    } (default: ${standard})`;
-    const listed = isListed ? { help } : {};
-    return [`${name}-port`, { type: "string", value: "PORT", ...listed }];
-  })) as Record<PortOption, Option & { readonly type: "string" }>;
-}
-
-function startArguments(
-  values: Readonly<Record<PortOption | "data", string | undefined>>,
-  env: Environment,
-): StartArguments {
+  const { values } = parseCommandLine(args, command);
   const ports = PORT_NAMES.map((name) => {
     const text = values[`${name}-port`] ?? env[variableOf(name)];
-    return [name, portOf(name, text || `${PORTS[name].standard}`)] as const;
+    return [name, portOf(name, text || `${STANDARD_PORTS[name]}`)] as const;
   });
   refuseSharedPorts(ports);
   const data = values.data ?? env["BILLING_STACK_DATA"];
@@ -116,6 +76,16 @@ function startArguments(
     ports: Object.fromEntries(ports) as Record<PortName, number>,
     dataDir: data ? resolve(data) : undefined,
   };
+}
+
+function portOptions(textOf: (name: PortName) => string) {
+  return Object.fromEntries(
+    PORT_NAMES.map((name) => [`--${name}-port PORT`, textOf(name)]),
+  ) as Record<`--${PortName}-port PORT`, string>;
+}
+
+function portText(name: PortName): string {
+  return `also ${variableOf(name)} (default: ${STANDARD_PORTS[name]})`;
 }
 
 function variableOf(name: PortName): string {
@@ -137,9 +107,7 @@ function refuseSharedPorts(ports: readonly (readonly [PortName, number])[]) {
     const [other] = ports.find((it) => it[1] === port) ?? [name];
     if (other === name) continue;
     throw new UsageError(
-      `${PORTS[other].of} and ${
-        PORTS[name].of
-      } cannot both use port ${port}. Choose another: --${name}-port PORT.`,
+      `--${other}-port and --${name}-port are both ${port}. Choose another port for one of them.`,
     );
   }
 }

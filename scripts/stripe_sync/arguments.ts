@@ -6,18 +6,16 @@
  */
 import { readUnmapped } from "../../supabase/functions/_shared/billing/config.ts";
 import type { UnmappedChoice } from "../../supabase/functions/_shared/billing/unmapped.ts";
-import { helpEntry, UsageError, type Values } from "../common/cli.ts";
+import { UsageError, type Values } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import {
   checkedProjectUrl,
-  oneOf,
+  PROVIDER_OPTION,
+  readProvider,
   readSecret,
 } from "../common/option_values.ts";
-import {
-  PROVIDER_NAMES,
-  type ProviderName,
-} from "../common/provider_settings.ts";
+import type { ProviderName } from "../common/provider_settings.ts";
 import { type Mode, readMode } from "./read_mode.ts";
 
 /** Which provider's account, and which project. */
@@ -38,52 +36,26 @@ export interface Target {
 
 /** The options that both commands have. */
 export const TARGET_OPTIONS = {
-  mode: {
-    type: "string",
-    value: "test|live",
-    help:
-      "required for a live key, and for a project that is not local; must match the key",
-  },
-  provider: {
-    type: "string",
-    value: "NAME",
-    help: `the provider of these subscriptions in the tables: ${
-      PROVIDER_NAMES.join(" or ")
-    }`,
-    default: "a",
-  },
-  "account-from": {
-    type: "string",
-    value: "KEY",
-    help:
-      'where to find the account ID if metadata.accountId is missing: another key of the metadata, or "customer" for the customer\'s ID',
-  },
-  "project-url": {
-    type: "string",
-    value: "URL",
-    help:
-      `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the local stack's, ${LOCAL_PROJECT_URL})`,
-  },
-  "stripe-url": {
-    type: "string",
-    value: "URL",
-    help: "a stand-in for Stripe on this machine, for tests",
-  },
-  "secret-key": { type: "string", value: "KEY" },
+  "--mode test|live":
+    "required for a live key, and for a project that is not local; must match the key",
+  ...PROVIDER_OPTION,
+  "--account-from KEY":
+    'where to find the account ID if metadata.accountId is missing: another key of the metadata, or "customer" for the customer\'s ID',
+  "--project-url URL":
+    `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the local stack's, ${LOCAL_PROJECT_URL})`,
+  "--stripe-url URL": "a stand-in for Stripe on this machine, for tests",
+  "--secret-key KEY": "",
 } as const;
 
-/** The part of the help text about the environment. */
-export const ENVIRONMENT_HELP = `Environment:
-${
-  Object.entries({
-    SUPABASE_SECRET_KEY:
-      "sb_secret_... (default for a local project: the local stack's). --secret-key still works, but other users of this machine can read its value.",
-    STRIPE_API_KEY:
-      "sk_test_..., rk_test_..., sk_live_... or rk_live_... A restricted key (rk_) needs permission to read subscriptions and events.",
-    UNMAPPED_SUBSCRIPTIONS:
-      'as in the receiver: with "ignore", a subscription without an account ID is not an error',
-  }).map(([name, text]) => helpEntry(name, text)).join("\n")
-}`;
+/** The environment variables that both commands read. */
+export const TARGET_ENVIRONMENT = {
+  SUPABASE_SECRET_KEY:
+    "sb_secret_... (default for a local project: the local stack's). --secret-key still works, but other users of this machine can read its value.",
+  STRIPE_API_KEY:
+    "sk_test_..., rk_test_..., sk_live_... or rk_live_... A restricted key (rk_) needs permission to read subscriptions and events.",
+  UNMAPPED_SUBSCRIPTIONS:
+    'as in the receiver: with "ignore", a subscription without an account ID is not an error',
+};
 
 /** What a command needs besides its command line. */
 export interface CommandSurroundings {
@@ -131,10 +103,7 @@ export function readTarget(
       : loopbackAddress(values["stripe-url"]),
     projectUrl,
     secretKey,
-    provider: oneOf(PROVIDER_NAMES, {
-      value: values.provider,
-      what: "provider",
-    }),
+    provider: readProvider(values.provider),
     accountFrom: values["account-from"],
     unmappedSubscriptions: unmappedChoice(env),
   };

@@ -2,13 +2,15 @@ import {
   type CommandLine,
   parseCommandLine,
   UsageError,
+  type Values,
 } from "../common/cli.ts";
 import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
-import { oneOf } from "../common/option_values.ts";
 import {
-  PROVIDER_NAMES,
-  type ProviderName,
-} from "../common/provider_settings.ts";
+  oneOf,
+  PROVIDER_OPTION,
+  readProvider,
+} from "../common/option_values.ts";
+import type { ProviderName } from "../common/provider_settings.ts";
 import {
   API_VERSIONS,
   type ApiVersion,
@@ -38,63 +40,28 @@ export interface EventArguments {
 }
 
 const EVENT_OPTIONS = {
-  subscription: {
-    type: "string",
-    value: "ID",
-    help: "the subscription (default: sub_local_a for provider a, and so on)",
-  },
-  account: {
-    type: "string",
-    value: "ID",
-    help: "the account (default: acc_local)",
-  },
-  event: {
-    type: "string",
-    value: "ID",
-    help: "the event (default: a new ID); the same ID again is a duplicate",
-  },
-  status: {
-    type: "string",
-    value: "STATUS",
-    help:
-      "the subscription's status (default: active, past_due or canceled, by event type)",
-  },
-  plan: { type: "string", value: "ID", help: "the subscription's plan" },
-  created: {
-    type: "string",
-    value: "SECONDS",
-    help: "when the event occurred, in Unix time (default: now)",
-  },
-  "api-version": {
-    type: "string",
-    value: "VERSION",
-    help: `${API_VERSIONS.join(" or ")} (default: ${API_VERSIONS[0]})`,
-  },
+  "--subscription ID":
+    "the subscription (default: sub_local_a for provider a, and so on)",
+  "--account ID": "the account (default: acc_local)",
+  "--event ID":
+    "the event (default: a new ID); the same ID again is a duplicate",
+  "--status STATUS":
+    "the subscription's status (default: active, past_due or canceled, by event type)",
+  "--plan ID": "the subscription's plan",
+  "--created SECONDS": "when the event occurred, in Unix time (default: now)",
+  "--api-version VERSION": `${API_VERSIONS.join(" or ")} (default: ${
+    API_VERSIONS[0]
+  })`,
 } as const;
 
 const COMMAND_LINE = {
-  task: "trigger",
-  operands: "<event type>",
+  usage: "trigger <event type>",
   summary: "Signs a realistic event as the provider does, and sends it.",
   options: {
-    provider: {
-      type: "string",
-      value: "NAME",
-      help: `the sender: ${PROVIDER_NAMES.join(" or ")}`,
-      default: "a",
-    },
-    url: {
-      type: "string",
-      value: "URL",
-      help: "the receiver's URL",
-      default: LOCAL_WEBHOOK_URL,
-    },
+    ...PROVIDER_OPTION,
+    "--url URL": `the receiver's URL (default: ${LOCAL_WEBHOOK_URL})`,
     ...EVENT_OPTIONS,
-    payload: {
-      type: "string",
-      value: "FILE",
-      help: "sign and send the bytes of a file, instead of an event",
-    },
+    "--payload FILE": "sign and send the bytes of a file, instead of an event",
   },
   details: `Event types:
 ${EVENT_TYPES.map((type) => `  ${type}`).join("\n")}
@@ -118,36 +85,32 @@ export function parseTriggerArguments(
   args: readonly string[],
 ): TriggerArguments {
   const { values, operands } = parseCommandLine(args, COMMAND_LINE);
-  const { provider, url, payload, created, "api-version": version } = values;
-  const { subscription, account, event, status, plan } = values;
-  const target = {
-    provider: oneOf(PROVIDER_NAMES, { value: provider, what: "provider" }),
-    url: checkedUrl(url),
-  };
-  if (payload !== undefined) {
-    const others = Object.keys(EVENT_OPTIONS)
-      .filter((name) => values[name as keyof typeof values] !== undefined)
-      .map((name) => `--${name}`);
-    refuseBesidePayload([...operands, ...others]);
-    return { ...target, what: { payload } };
-  }
+  const { payload } = values;
   return {
-    ...target,
-    what: {
-      type: eventType(operands),
-      ...(subscription !== undefined && { subscription }),
-      ...(account !== undefined && { account }),
-      ...(event !== undefined && { event }),
-      ...(status !== undefined && { status }),
-      ...(plan !== undefined && { plan }),
-      ...(created !== undefined && { created: checkedSeconds(created) }),
-      ...(version !== undefined && {
-        apiVersion: oneOf(API_VERSIONS, {
-          value: version,
-          what: "API version",
-        }),
-      }),
-    },
+    provider: readProvider(values.provider),
+    url: checkedUrl(values.url ?? LOCAL_WEBHOOK_URL),
+    what: payload === undefined
+      ? eventArguments(operands, values)
+      : { payload: onlyPayload(payload, { operands, values }) },
+  };
+}
+
+function eventArguments(
+  operands: readonly string[],
+  { created, "api-version": version, ...rest }: Values<typeof EVENT_OPTIONS>,
+): EventArguments {
+  const { subscription, account, event, status, plan } = rest;
+  return {
+    type: eventType(operands),
+    ...(subscription !== undefined && { subscription }),
+    ...(account !== undefined && { account }),
+    ...(event !== undefined && { event }),
+    ...(status !== undefined && { status }),
+    ...(plan !== undefined && { plan }),
+    ...(created !== undefined && { created: checkedSeconds(created) }),
+    ...(version !== undefined && {
+      apiVersion: oneOf(API_VERSIONS, { value: version, what: "API version" }),
+    }),
   };
 }
 
@@ -177,9 +140,24 @@ function checkedUrl(text: string): string {
   throw new UsageError("--url takes an http or https URL.");
 }
 
-function refuseBesidePayload(words: readonly string[]): void {
-  if (words.length === 0) return;
+function onlyPayload(
+  payload: string,
+  { operands, values }: {
+    operands: readonly string[];
+    values: Values<typeof EVENT_OPTIONS>;
+  },
+): string {
+  const options = Object.entries(values)
+    .filter(([name, value]) => isEventOption(name) && value !== undefined)
+    .map(([name]) => `--${name}`);
+  const others = [...operands, ...options];
+  if (others.length === 0) return payload;
   throw new UsageError(
-    `--payload sends the file as it is, so leave out: ${words.join(", ")}.`,
+    `--payload sends the file as it is, so leave out: ${others.join(", ")}.`,
   );
+}
+
+function isEventOption(name: string): boolean {
+  return Object.keys(EVENT_OPTIONS)
+    .some((flag) => flag.startsWith(`--${name} `));
 }

@@ -7,20 +7,15 @@ import {
 import { closest } from "../../common/closest.ts";
 
 const COMMAND_LINE = {
-  task: "test",
-  operands: "[files and folders]",
+  usage: "test [files and folders]",
   summary: `Runs the tests, on real Postgres and PostgREST.
 
 Without files and folders: formatting, lint, types and all tests. With them,
 only their tests: *.test.ts, or supabase/tests/*.test.sql for pgTAP. Those in
 tests/unit need no database and start none.`,
   options: {
-    filter: {
-      type: "string",
-      value: "TEXT",
-      help:
-        "only tests whose names contain this text; /.../ is a regular expression",
-    },
+    "--filter TEXT":
+      "only tests whose names contain this text; /.../ is a regular expression",
   },
   details:
     `Exit code: 0 if tests ran and all passed, 1 if one failed or a file or folder

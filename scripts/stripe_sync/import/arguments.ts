@@ -5,9 +5,9 @@ import {
 } from "../../common/cli.ts";
 import {
   type CommandSurroundings,
-  ENVIRONMENT_HELP,
   readTarget,
   type Target,
+  TARGET_ENVIRONMENT,
   TARGET_OPTIONS,
 } from "../arguments.ts";
 
@@ -18,23 +18,19 @@ export interface ImportArguments extends Target {
 }
 
 const COMMAND_LINE = {
-  task: "import",
+  usage: "import",
   summary:
     `Imports the subscriptions that already exist at Stripe, as if their events had
 arrived. You can run it again at any time: a record that matches Stripe stays
 as it is, and a different one is corrected unless a newer event changed it.`,
   options: {
-    after: {
-      type: "string",
-      value: "ID",
-      help:
-        "continue after this subscription; an interrupted import prints the ID",
-    },
+    "--after ID":
+      "continue after this subscription; an interrupted import prints the ID",
     ...TARGET_OPTIONS,
   },
-  details: `${ENVIRONMENT_HELP}
-
-Exit code: 0 if every subscription is recorded, 1 if one is not, 2 for a wrong
+  environment: TARGET_ENVIRONMENT,
+  details:
+    `Exit code: 0 if every subscription is recorded, 1 if one is not, 2 for a wrong
 command line, 3 if the import could not finish, 130 if it was interrupted. With
 --after it counts the remaining subscriptions only.`,
 } as const satisfies CommandLine;

@@ -5,9 +5,9 @@ import {
 } from "../../common/cli.ts";
 import {
   type CommandSurroundings,
-  ENVIRONMENT_HELP,
   readTarget,
   type Target,
+  TARGET_ENVIRONMENT,
   TARGET_OPTIONS,
 } from "../arguments.ts";
 
@@ -20,23 +20,20 @@ export interface ReconcileArguments extends Target {
 }
 
 const COMMAND_LINE = {
-  task: "reconcile",
+  usage: "reconcile",
   summary:
     `Compares Stripe's subscriptions with the records, and the events that Stripe
 could not deliver in the last 30 days with the ledger.`,
   options: {
-    "dry-run": { type: "boolean", help: "only show differences (the default)" },
-    apply: {
-      type: "boolean",
-      help:
-        "fix them: update records to match Stripe, unless a newer event changed them, and apply missed events; nothing is deleted",
-    },
-    json: { type: "boolean", help: "print one JSON document" },
+    "--dry-run": "only show differences (the default)",
+    "--apply":
+      "fix them: update records to match Stripe, unless a newer event changed them, and apply missed events; nothing is deleted",
+    "--json": "print one JSON document",
     ...TARGET_OPTIONS,
   },
-  details: `${ENVIRONMENT_HELP}
-
-Exit code: 0 if nothing differs (with --apply: if nothing differs any more), 1
+  environment: TARGET_ENVIRONMENT,
+  details:
+    `Exit code: 0 if nothing differs (with --apply: if nothing differs any more), 1
 if something differs, 2 for a wrong command line, 3 if the comparison could not
 finish, 130 if it was interrupted.`,
 } as const satisfies CommandLine;

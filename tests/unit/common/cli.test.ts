@@ -13,14 +13,13 @@ const LONG =
   "where to find it if it is not in the usual place, which is a folder named after the date on which it was created";
 
 const COMMAND = {
-  task: "example",
-  operands: "<word>",
+  usage: "example <word>",
   summary: "Shows what a table of options gives.",
   options: {
-    mode: { type: "string", value: "MODE", help: "the mode", default: "one" },
-    "secret-key": { type: "string", value: "KEY" },
-    "long-name-of-an-option": { type: "string", value: "X", help: LONG },
-    apply: { type: "boolean", help: "do it" },
+    "--mode MODE": "the mode (default: one)",
+    "--secret-key KEY": "",
+    "--long-name-of-an-option X": LONG,
+    "--apply": "do it",
   },
   details: "Exit code: 0.",
 } as const satisfies CommandLine;
@@ -29,10 +28,10 @@ function parse(...args: string[]) {
   return parseCommandLine(args, COMMAND);
 }
 
-Deno.test("parseCommandLine() returns values, defaults and operands, in any order", () => {
+Deno.test("parseCommandLine() returns values and operands, in any order", () => {
   assertEquals(parse(), {
     values: {
-      mode: "one",
+      mode: undefined,
       "secret-key": undefined,
       "long-name-of-an-option": undefined,
       apply: false,
@@ -63,7 +62,7 @@ for (
   const [args, message] of [
     [["--aply"], "Unknown option --aply. Did you mean --apply?"],
     [["--nothing-like-it"], "Unknown option --nothing-like-it."],
-    [["-x"], "Unknown option -x."],
+    [["-x"], "Unknown option --x."],
     [["--constructor"], "Unknown option --constructor."],
     [["--no-apply"], "Unknown option --no-apply."],
     [["--secret-key"], "--secret-key needs a value: --secret-key=KEY."],
@@ -82,7 +81,7 @@ for (
 }
 
 Deno.test("parseCommandLine() refuses operands that a command does not take", () => {
-  const { operands: _, ...command } = COMMAND;
+  const command = { ...COMMAND, usage: "example" };
   const error = assertThrows(
     () => parseCommandLine(["hunter2"], command),
     UsageError,

@@ -1,8 +1,8 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { HelpRequest, UsageError } from "../../../scripts/common/cli.ts";
 import {
-  parseResetArguments,
   parseStartArguments,
+  RESET,
 } from "../../../scripts/local_stack/start_arguments.ts";
 
 Deno.test("parseStartArguments() has the ports of supabase start", () => {
@@ -55,11 +55,11 @@ Deno.test("parseStartArguments() refuses an invalid port, a port used twice and 
 });
 
 Deno.test("the help texts list the options that each command uses", () => {
-  const options = (parse: typeof parseStartArguments) =>
-    assertThrows(() => parse(["--help"], {}), HelpRequest)
+  const options = (command?: typeof RESET) =>
+    assertThrows(() => parseStartArguments(["-h"], {}, command), HelpRequest)
       .message.match(/^ +--[a-z-]+/gm)?.map((name) => name.trim());
-  assertEquals(options(parseResetArguments), ["--data", "--help"]);
-  assertEquals(options(parseStartArguments), [
+  assertEquals(options(RESET), ["--data", "--help"]);
+  assertEquals(options(), [
     "--api-port",
     "--db-port",
     "--webhook-port",
@@ -70,13 +70,13 @@ Deno.test("the help texts list the options that each command uses", () => {
   ]);
 });
 
-Deno.test("parseResetArguments() accepts the options of start", () => {
+Deno.test("reset accepts the options of start", () => {
   const args = ["--api-port", "1001", "--data", "/tmp/one"];
   assertEquals(
-    parseResetArguments(args, {}),
+    parseStartArguments(args, {}, RESET),
     parseStartArguments(args, {}),
   );
-  const help = () => parseResetArguments(["-h"], {});
+  const help = () => parseStartArguments(["-h"], {}, RESET);
   assertMatch(
     assertThrows(help, HelpRequest).message,
     /^Deletes the local data/,
