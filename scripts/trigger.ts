@@ -34,7 +34,7 @@ async function trigger(args: readonly string[]): Promise<number> {
   const { body, title } = "payload" in what
     ? { body: await readPayload(what.payload), title: what.payload }
     : await eventBody(what, provider);
-  const headers = await signatureHeaders({ ...settings, body });
+  const headers = signatureHeaders({ ...settings, body });
 
   printError(
     `Sending ${title}, signed as provider ${provider} (${settings.scheme}), to ${url}`,

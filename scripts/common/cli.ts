@@ -77,13 +77,13 @@ export function parseCommandLine<const Options extends OptionTexts>(
     strict: false,
     tokens: true,
   });
-  const values: Record<string, string | boolean | undefined> = Object
-    .fromEntries(
-      Array.from(flags, ([name, flag]) => [
-        name.slice(2),
-        flag === name ? false : undefined,
-      ]),
-    );
+  const { help: _, ...defaults } = Object.fromEntries(
+    Array.from(flags, ([name, flag]) => [
+      name.slice(2),
+      flag === name ? false : undefined,
+    ]),
+  );
+  const values: Record<string, string | boolean | undefined> = defaults;
   const operands: string[] = [];
   for (const token of tokens) {
     if (token.kind === "positional") operands.push(token.value);

@@ -141,7 +141,7 @@ export async function checkSigned(
   let headers: Record<string, string>;
   try {
     const settings = providerSettings(env, provider);
-    headers = await signatureHeaders({ ...settings, body, timestamp });
+    headers = signatureHeaders({ ...settings, body, timestamp });
   } catch (error) {
     return failed("not sent", (error as Error).message.replace(/\.$/, ""));
   }

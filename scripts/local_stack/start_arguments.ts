@@ -63,7 +63,7 @@ stack. Ends processes that a crashed stack left behind.`,
 export function parseStartArguments(
   args: readonly string[],
   env: Environment,
-  command: typeof START = START,
+  command: CommandLine<typeof START.options> = START,
 ): StartArguments {
   const { values } = parseCommandLine(args, command);
   const ports = PORT_NAMES.map((name) => {

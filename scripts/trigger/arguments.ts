@@ -85,13 +85,13 @@ export function parseTriggerArguments(
   args: readonly string[],
 ): TriggerArguments {
   const { values, operands } = parseCommandLine(args, COMMAND_LINE);
-  const { payload } = values;
+  const { provider, url, payload, ...event } = values;
   return {
-    provider: readProvider(values.provider),
-    url: checkedUrl(values.url ?? LOCAL_WEBHOOK_URL),
+    provider: readProvider(provider),
+    url: checkedUrl(url ?? LOCAL_WEBHOOK_URL),
     what: payload === undefined
-      ? eventArguments(operands, values)
-      : { payload: onlyPayload(payload, { operands, values }) },
+      ? eventArguments(operands, event)
+      : { payload: onlyPayload(payload, { operands, event }) },
   };
 }
 
@@ -99,19 +99,22 @@ function eventArguments(
   operands: readonly string[],
   { created, "api-version": version, ...rest }: Values<typeof EVENT_OPTIONS>,
 ): EventArguments {
-  const { subscription, account, event, status, plan } = rest;
   return {
     type: eventType(operands),
-    ...(subscription !== undefined && { subscription }),
-    ...(account !== undefined && { account }),
-    ...(event !== undefined && { event }),
-    ...(status !== undefined && { status }),
-    ...(plan !== undefined && { plan }),
+    ...given(rest),
     ...(created !== undefined && { created: checkedSeconds(created) }),
     ...(version !== undefined && {
       apiVersion: oneOf(API_VERSIONS, { value: version, what: "API version" }),
     }),
   };
+}
+
+function given<Name extends string>(
+  values: Readonly<Record<Name, string | undefined>>,
+): { [name in Name]?: string } {
+  return Object.fromEntries(
+    Object.entries(values).filter(([, value]) => value !== undefined),
+  ) as { [name in Name]?: string };
 }
 
 function eventType([type, ...more]: readonly string[]): EventType {
@@ -142,22 +145,16 @@ function checkedUrl(text: string): string {
 
 function onlyPayload(
   payload: string,
-  { operands, values }: {
+  { operands, event }: {
     operands: readonly string[];
-    values: Values<typeof EVENT_OPTIONS>;
+    event: Values<typeof EVENT_OPTIONS>;
   },
 ): string {
-  const options = Object.entries(values)
-    .filter(([name, value]) => isEventOption(name) && value !== undefined)
-    .map(([name]) => `--${name}`);
-  const others = [...operands, ...options];
-  if (others.length === 0) return payload;
+  const options = Object.keys(given(event)).map((name) => `--${name}`);
+  if (operands.length + options.length === 0) return payload;
   throw new UsageError(
-    `--payload sends the file as it is, so leave out: ${others.join(", ")}.`,
+    `--payload sends the file as it is, so leave out: ${
+      [...operands, ...options].join(", ")
+    }.`,
   );
-}
-
-function isEventOption(name: string): boolean {
-  return Object.keys(EVENT_OPTIONS)
-    .some((flag) => flag.startsWith(`--${name} `));
 }

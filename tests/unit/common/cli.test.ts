@@ -35,8 +35,7 @@ Deno.test("parseCommandLine() returns values and operands, in any order", () => 
       "secret-key": undefined,
       "long-name-of-an-option": undefined,
       apply: false,
-      help: false,
-    } as ReturnType<typeof parse>["values"],
+    },
     operands: [],
   });
   const { values, operands } = parse(
