@@ -14,7 +14,14 @@ import {
   openStateFolder,
 } from "./local_stack/state_folder.ts";
 
-if (import.meta.main) Deno.exit(await reset(Deno.args).catch(reportEnd));
+if (import.meta.main) {
+  Deno.exit(
+    await reset(Deno.args).catch((error) =>
+      // What Postgres prints has several lines.
+      reportEnd(error, { err: console.error })
+    ),
+  );
+}
 
 async function reset(args: readonly string[]): Promise<number> {
   const { dataDir } = parseStartArguments(args, Deno.env.toObject(), RESET);

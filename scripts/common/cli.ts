@@ -25,10 +25,10 @@ export interface CommandLine<Options extends OptionTexts = OptionTexts> {
   readonly details?: string;
 }
 
-/** The values of options, by their names without dashes. */
+/** The values of the options that are given, by their names without dashes. */
 export type Values<Options extends OptionTexts> = {
-  readonly [Flag in keyof Options as NameOf<Flag>]: Flag extends
-    `${string} ${string}` ? string | undefined : boolean;
+  readonly [Flag in keyof Options as NameOf<Flag>]?: Flag extends
+    `${string} ${string}` ? string : true;
 };
 
 type NameOf<Flag> = Flag extends `--${infer Name} ${string}` ? Name
@@ -77,13 +77,7 @@ export function parseCommandLine<const Options extends OptionTexts>(
     strict: false,
     tokens: true,
   });
-  const { help: _, ...defaults } = Object.fromEntries(
-    Array.from(flags, ([name, flag]) => [
-      name.slice(2),
-      flag === name ? false : undefined,
-    ]),
-  );
-  const values: Record<string, string | boolean | undefined> = defaults;
+  const values: Record<string, string | true> = {};
   const operands: string[] = [];
   for (const token of tokens) {
     if (token.kind === "positional") operands.push(token.value);
@@ -125,7 +119,7 @@ function valueOf(
     inlineValue: boolean | undefined;
   },
   flags: ReadonlyMap<string, string>,
-): string | boolean {
+): string | true {
   const written = `--${name}`;
   const flag = flags.get(written);
   if (flag === undefined) {

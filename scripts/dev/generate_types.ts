@@ -32,7 +32,14 @@ const COMMAND_LINE = {
   },
 } as const satisfies CommandLine;
 
-if (import.meta.main) Deno.exit(await writeTypes(Deno.args).catch(reportEnd));
+if (import.meta.main) {
+  Deno.exit(
+    await writeTypes(Deno.args).catch((error) =>
+      // The output of the tools has several lines.
+      reportEnd(error, { err: console.error })
+    ),
+  );
+}
 
 async function writeTypes(args: readonly string[]): Promise<number> {
   const { values } = parseCommandLine(args, COMMAND_LINE);

@@ -101,20 +101,12 @@ function eventArguments(
 ): EventArguments {
   return {
     type: eventType(operands),
-    ...given(rest),
+    ...rest,
     ...(created !== undefined && { created: checkedSeconds(created) }),
     ...(version !== undefined && {
       apiVersion: oneOf(API_VERSIONS, { value: version, what: "API version" }),
     }),
   };
-}
-
-function given<Name extends string>(
-  values: Readonly<Record<Name, string | undefined>>,
-): { [name in Name]?: string } {
-  return Object.fromEntries(
-    Object.entries(values).filter(([, value]) => value !== undefined),
-  ) as { [name in Name]?: string };
 }
 
 function eventType([type, ...more]: readonly string[]): EventType {
@@ -150,7 +142,7 @@ function onlyPayload(
     event: Values<typeof EVENT_OPTIONS>;
   },
 ): string {
-  const options = Object.keys(given(event)).map((name) => `--${name}`);
+  const options = Object.keys(event).map((name) => `--${name}`);
   if (operands.length + options.length === 0) return payload;
   throw new UsageError(
     `--payload sends the file as it is, so leave out: ${

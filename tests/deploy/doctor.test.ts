@@ -163,7 +163,7 @@ Deno.test("a wrong secret key fails", async () => {
   assertEquals(failedChecks(findings), ["worker's key", "failures"]);
 });
 
-Deno.test("an open failure fails, with the count", async () => {
+Deno.test("a failed event that is open makes its check fail, with the count", async () => {
   await sql`
     select public.record_failed_event(
       'a', ${uniqueId("evt")}, '{}', 'utf-8', 'event_invalid', 'No id')`;

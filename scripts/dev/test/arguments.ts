@@ -1,3 +1,4 @@
+import { readdirSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import {
   type CommandLine,
@@ -79,14 +80,7 @@ export function isPgtap(path: string): boolean {
 function testPaths(root: string): string[] {
   return ["tests", "supabase/tests"].flatMap((folder) => [
     folder,
-    ...pathsBelow(root, folder),
+    ...readdirSync(resolve(root, folder), { recursive: true })
+      .map((path) => `${folder}/${path}`),
   ]).filter((path) => /\.test\.(ts|sql)$|^[^.]+$/.test(path));
-}
-
-function pathsBelow(root: string, folder: string): string[] {
-  return Array.from(Deno.readDirSync(resolve(root, folder)))
-    .flatMap(({ name, isDirectory }) => {
-      const path = `${folder}/${name}`;
-      return isDirectory ? [path, ...pathsBelow(root, path)] : [path];
-    });
 }

@@ -49,7 +49,7 @@ export function parseReconcileArguments(
   here: CommandSurroundings,
 ): ReconcileArguments {
   const { values } = parseCommandLine(args, COMMAND_LINE);
-  const { apply, json } = values;
+  const { apply = false, json = false } = values;
   if (apply && values["dry-run"]) {
     throw new UsageError("Use either --dry-run or --apply, not both.");
   }
