@@ -6,7 +6,6 @@
  */
 import { print, printError } from "./common/print.ts";
 import {
-  IMPORT_USAGE,
   type ImportArguments,
   parseImportArguments,
 } from "./stripe_sync/import/arguments.ts";
@@ -21,7 +20,6 @@ const PROGRESS_INTERVAL_MS = 1_000;
 if (import.meta.main) {
   Deno.exit(
     await runCommand(Deno.args, {
-      usage: IMPORT_USAGE,
       parse: parseImportArguments,
       work: importSubscriptions,
     }),

@@ -9,7 +9,6 @@ import type { CommandContext } from "./stripe_sync/command_context.ts";
 import { runCommand } from "./stripe_sync/run_command.ts";
 import {
   parseReconcileArguments,
-  RECONCILE_USAGE,
   type ReconcileArguments,
 } from "./stripe_sync/reconcile/arguments.ts";
 import { applyFixes } from "./stripe_sync/reconcile/apply_fixes.ts";
@@ -22,7 +21,6 @@ const PROGRESS_INTERVAL_MS = 1_000;
 if (import.meta.main) {
   Deno.exit(
     await runCommand(Deno.args, {
-      usage: RECONCILE_USAGE,
       parse: parseReconcileArguments,
       work: reconcile,
     }),

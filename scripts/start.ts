@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { reportEnd } from "./common/cli.ts";
 import { printable } from "./common/print.ts";
 import { abortOnEnd } from "./local_stack/abort_on_end.ts";
 import { announcement } from "./local_stack/announcement.ts";
@@ -19,7 +20,6 @@ import {
 } from "./local_stack/notification_receiver.ts";
 import {
   parseStartArguments,
-  START_USAGE,
   type StartArguments,
 } from "./local_stack/start_arguments.ts";
 import { startStack } from "./local_stack/start_stack.ts";
@@ -39,10 +39,6 @@ async function main(args: string[], env: Environment): Promise<number> {
   const errors = createLineWriter(Deno.stderr, () => ending.abort());
   try {
     const wanted = parseStartArguments(args, env);
-    if (wanted.help) {
-      output.print(START_USAGE);
-      return 0;
-    }
     if (Deno.build.os === "windows") {
       throw new Error(
         'Cannot start on Windows: use WSL, or Docker and "supabase start".',
@@ -51,8 +47,7 @@ async function main(args: string[], env: Environment): Promise<number> {
     await abortOnEnd(ending, env);
     return await run(wanted, { env, ending, print: output.print });
   } catch (error) {
-    errors.print((error as Error).message);
-    return 1;
+    return reportEnd(error, { out: output.print, err: errors.print });
   } finally {
     await Promise.all(
       [output, errors].map((one) => one.flush({ withinMs: FLUSH_WITHIN_MS })),

@@ -6,7 +6,7 @@ import {
 } from "../common/environment.ts";
 import { printError } from "../common/print.ts";
 import { localKeys } from "../common/keys.ts";
-import { UsageError } from "../common/checked.ts";
+import { reportEnd } from "../common/cli.ts";
 import type { CommandSurroundings, Target } from "./arguments.ts";
 import { type CommandContext, openContext } from "./command_context.ts";
 
@@ -28,12 +28,8 @@ const INTERRUPTED = 130;
  */
 export async function runCommand<Arguments extends Target>(
   args: string[],
-  { usage, parse, work }: {
-    usage: string;
-    parse: (
-      args: string[],
-      here: CommandSurroundings,
-    ) => Arguments | null;
+  { parse, work }: {
+    parse: (args: string[], here: CommandSurroundings) => Arguments;
     work: (target: Arguments, context: CommandContext) => Promise<number>;
   },
 ): Promise<number> {
@@ -44,22 +40,15 @@ export async function runCommand<Arguments extends Target>(
       localSecretKey: (await localKeys()).secret,
       warn: printError,
     });
-    if (target === null) {
-      console.log(usage);
-      return 0;
-    }
     return await work(target, await openContext(target, signal));
   } catch (error) {
     if (signal.aborted) {
       console.error("Interrupted.");
       return INTERRUPTED;
     }
-    const wrongUsage = error instanceof UsageError;
-    const { message } = error as Error;
-    printError(message);
-    if (wrongUsage) console.error(`\n${usage}`);
+    const code = reportEnd(error, { failed: FAILED });
     if (error instanceof DeliveryError) printError(PROJECT_ADVICE);
-    return wrongUsage ? 2 : FAILED;
+    return code;
   } finally {
     close();
   }

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { checkedProjectUrl } from "../../../scripts/common/project_url.ts";
-import { UsageError } from "../../../scripts/common/checked.ts";
+import { checkedProjectUrl } from "../../../scripts/common/option_values.ts";
+import { UsageError } from "../../../scripts/common/cli.ts";
 
 Deno.test("checkedProjectUrl() returns the address as paths can follow it", () => {
   for (
