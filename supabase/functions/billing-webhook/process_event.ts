@@ -1,7 +1,11 @@
 import type { BillingEvent, Outcome } from "../_shared/billing/apply_events.ts";
 import type { DatabaseClient } from "../_shared/billing/database.ts";
 import { decodeBody } from "../_shared/billing/decode_body.ts";
-import { DeliveryError, toDeliveryError } from "../_shared/billing/errors.ts";
+import {
+  DeliveryError,
+  toDeliveryError,
+  withLogFields,
+} from "../_shared/billing/errors.ts";
 import { isIdentifier } from "../_shared/billing/fields.ts";
 import type { Log, LogFields } from "../_shared/billing/log.ts";
 import { parseEvent } from "../_shared/billing/parse_event.ts";
@@ -12,21 +16,24 @@ import {
 } from "../_shared/billing/unmapped.ts";
 import type { VerifiedDelivery } from "./verify_delivery.ts";
 
-interface Options {
+/** What is needed to process an event. */
+export interface ProcessOptions {
   /** Applies one event exactly once, maybe together with others. */
   readonly apply: (event: BillingEvent) => Promise<Outcome>;
+  /** Where failures are recorded. */
   readonly database: DatabaseClient;
   /** Whether events of subscriptions that belong to no account fail. */
   readonly unmappedSubscriptions: UnmappedChoice;
-  /** How far ahead of now an event may be dated, in seconds. */
+  /**
+   * How far a signature's time may be from now, on both sides, and an event's
+   * time ahead of now, in seconds.
+   */
   readonly toleranceSeconds: number;
   readonly log: Log;
   /** Called when an event may have made something due; it does not wait. */
   readonly wakeWorker: () => void;
   /** The clock, in milliseconds since the epoch. */
   readonly now: () => number;
-  /** Collects what is known of the event, for the line about a failure. */
-  readonly known: LogFields;
 }
 
 /** What the log says of events that have no effect here. */
@@ -40,75 +47,82 @@ const IGNORED = {
 } as const;
 
 /**
- * Parses the event of a verified delivery and applies it.
+ * Applies the event of a verified delivery. An event without effect here is
+ * logged; one that fails is stored in `failed_events`.
  *
- * @throws {DeliveryError} After the failure is stored in `failed_events`; with
- * `failure_not_recorded` where that failed as well. `overloaded` is not stored:
- * nothing is wrong with the event. Where events of unmapped subscriptions are
- * ignored, they do not fail. Nor does an event that was applied before, such as
- * one that comes again in the shape of another API version.
+ * An event that fails is acknowledged all the same if it was applied before,
+ * such as one that comes again in the shape of another API version, or if its
+ * subscription is unmapped and such events are ignored.
+ *
+ * @throws {DeliveryError} With the fields for the log, once the failure is
+ * stored; `failure_not_recorded` if it could not be stored. `overloaded` is
+ * not stored: nothing is wrong with the event.
  */
 export async function processEvent(
-  { provider, mode, body }: VerifiedDelivery,
-  options: Options,
+  delivery: VerifiedDelivery,
+  options: ProcessOptions,
 ): Promise<void> {
-  const { apply, database, log, now, known, wakeWorker } = options;
-  const { unmappedSubscriptions, toleranceSeconds } = options;
-  known.provider = provider;
-  let text = "";
   try {
-    text = decodeBody(body);
-    const parsed = parseEvent(text, {
-      now: now() / 1000,
-      toleranceSeconds,
-      mode,
-    });
-    if (parsed.handled) {
-      const event = { ...parsed.event, provider };
-      const outcome = await apply(event);
-      // A duplicate too: the delivery before it may have ended, answer lost,
-      // before it woke anybody.
-      if (outcome !== "stale" && event.type === "invoice.payment_failed") {
-        wakeWorker();
-      }
-    } else {
-      const [level, message] = IGNORED[parsed.reason];
-      log(level, message, { provider, ...loggable(parsed) });
-    }
+    await applyEvent(delivery, options);
   } catch (thrown) {
-    const error = toDeliveryError(thrown);
-    const failed = await describeFailedBody(body);
-    if (unmappedSubscriptions === "ignore" && isUnmapped(error, () => text)) {
-      log("info", "unmapped event ignored", {
-        provider,
-        event_id: failed.eventId,
-        type: failed.type,
-        code: error.code,
-        outcomes: { ignored: 1 },
-      });
-      return;
-    }
-    known.event_id = failed.eventId;
-    known.type = failed.type;
-    known.body_sha256 = failed.bodyHash;
-    // One more call is what a receiver that holds too many cannot afford.
-    if (error.code === "overloaded") throw error;
-    const isOpen = await recordFailure(error, { provider, failed, database })
-      .catch((fault: unknown) => {
-        throw notRecorded(error, toDeliveryError(fault));
-      });
-    if (isOpen) throw error;
-    log("info", "duplicate of an applied event", {
-      provider,
-      event_id: failed.eventId,
-      type: failed.type,
-      code: error.code,
-      outcomes: { duplicate: 1 },
-    });
+    await fileFailure(toDeliveryError(thrown), { ...options, delivery });
   }
 }
 
-function notRecorded(error: DeliveryError, fault: DeliveryError) {
+async function applyEvent(
+  { provider, mode, body }: VerifiedDelivery,
+  { apply, toleranceSeconds, log, wakeWorker, now }: ProcessOptions,
+): Promise<void> {
+  const parsed = parseEvent(decodeBody(body), {
+    now: now() / 1000,
+    toleranceSeconds,
+    mode,
+  });
+  if (!parsed.handled) {
+    const [level, message] = IGNORED[parsed.reason];
+    log(level, message, { provider, ...loggable(parsed) });
+    return;
+  }
+  const event = { ...parsed.event, provider };
+  const outcome = await apply(event);
+  // A duplicate too: the delivery before it may have ended, answer lost,
+  // before it woke anybody.
+  if (outcome !== "stale" && event.type === "invoice.payment_failed") {
+    wakeWorker();
+  }
+}
+
+async function fileFailure(
+  error: DeliveryError,
+  { delivery: { provider, body }, database, unmappedSubscriptions, log }:
+    & ProcessOptions
+    & { readonly delivery: VerifiedDelivery },
+): Promise<void> {
+  const failed = await describeFailedBody(body);
+  const { eventId: event_id, type } = failed;
+  const known = { provider, event_id, type, body_sha256: failed.bodyHash };
+  const acknowledged = { provider, event_id, type, code: error.code };
+
+  if (unmappedSubscriptions === "ignore" && isUnmapped(error, failed.body)) {
+    const outcomes = { ignored: 1 };
+    log("info", "unmapped event ignored", { ...acknowledged, outcomes });
+    return;
+  }
+  // One more call is what a receiver that holds too many cannot afford.
+  if (error.code === "overloaded") throw withLogFields(error, known);
+  const isOpen = await recordFailure(error, { provider, failed, database })
+    .catch((fault: unknown) => {
+      throw withLogFields(notRecorded(error, toDeliveryError(fault)), known);
+    });
+  if (isOpen) throw withLogFields(error, known);
+  const outcomes = { duplicate: 1 };
+  log("info", "duplicate of an applied event", { ...acknowledged, outcomes });
+}
+
+function notRecorded(
+  error: DeliveryError,
+  fault: DeliveryError,
+): DeliveryError {
   return new DeliveryError(
     "failure_not_recorded",
     `${error.code}, and failed_events has no row of it: ${fault.logMessage}`,

@@ -30,7 +30,13 @@ interface Options {
   readonly now: () => number;
 }
 
-type Retry = { failure: ClaimedFailure; result: RetryOutcome | DeliveryError };
+/** A claimed failure, and what has become of its event so far. */
+interface Retry<Result = RetryOutcome | DeliveryError> {
+  readonly failure: ClaimedFailure;
+  /** The event as text; empty if the body is not text. */
+  readonly text: string;
+  readonly result: Result;
+}
 
 /** Bodies of a mebibyte, all of them in memory at once, leave room for more. */
 const BATCH_SIZE = 25;
@@ -83,12 +89,9 @@ async function applyAll(
   claimed: readonly ClaimedFailure[],
   options: Options,
 ): Promise<Retry[]> {
-  const { toleranceSeconds } = options;
-  const clock = { now: options.now() / 1000, toleranceSeconds };
-  const parsed = claimed.map((failure) => ({
-    failure,
-    result: parse(failure, clock),
-  }));
+  const { now, toleranceSeconds } = options;
+  const time = { now: now() / 1000, toleranceSeconds };
+  const parsed = claimed.map((failure) => parse(failure, time));
   const events = parsed.flatMap(({ failure, result }) => {
     if (!isEvent(result)) return [];
     const { provider, event_id, lease_id } = failure;
@@ -96,20 +99,21 @@ async function applyAll(
   });
   const applied = events.length > 0 ? await applyEvents(events, options) : [];
   const outcomes = applied.values();
-  return parsed.map(({ failure, result }) => ({
+  return parsed.map(({ failure, text, result }) => ({
     failure,
+    text,
     result: isEvent(result) ? outcomes.next().value as Retry["result"] : result,
   })).map((retry) => ignoreUnmapped(retry, options));
 }
 
 function ignoreUnmapped(
-  { failure, result }: Retry,
+  retry: Retry,
   { unmappedSubscriptions }: Options,
 ): Retry {
   const isIgnored = unmappedSubscriptions === "ignore" &&
-    result instanceof DeliveryError &&
-    isUnmapped(result, () => textOf(failure));
-  return { failure, result: isIgnored ? "ignored" : result };
+    retry.result instanceof DeliveryError &&
+    isUnmapped(retry.result, retry.text);
+  return isIgnored ? { ...retry, result: "ignored" } : retry;
 }
 
 type Parsed = HandledEvent | "ignored" | DeliveryError;
@@ -120,13 +124,16 @@ function isEvent(parsed: Parsed): parsed is HandledEvent {
 
 function parse(
   failure: ClaimedFailure,
-  clock: { now: number; toleranceSeconds: number },
-): Parsed {
+  time: { now: number; toleranceSeconds: number },
+): Retry<Parsed> {
+  let text = "";
   try {
-    const parsed = parseEvent(textOf(failure), clock);
-    return parsed.handled ? parsed.event : "ignored";
+    text = textOf(failure);
+    const parsed = parseEvent(text, time);
+    const result = parsed.handled ? parsed.event : "ignored";
+    return { failure, text, result };
   } catch (thrown) {
-    return toDeliveryError(thrown);
+    return { failure, text, result: toDeliveryError(thrown) };
   }
 }
 

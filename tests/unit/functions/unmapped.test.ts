@@ -75,7 +75,7 @@ Deno.test("lacksAccountId() says nothing of what is no event", () => {
 
 Deno.test("isUnmapped() means creations that are invalid and events that are unknown, no others", () => {
   const failed = (code: ErrorCode, event: object) =>
-    isUnmapped(new DeliveryError(code, ""), () => JSON.stringify(event));
+    isUnmapped(new DeliveryError(code, ""), JSON.stringify(event));
   const [creation, update] = SUBSCRIPTION_EVENTS.map((type) =>
     withoutAccount(subscriptionEvent(type))
   ) as [object, object];

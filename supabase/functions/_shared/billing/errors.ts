@@ -9,6 +9,8 @@
  * @module
  */
 
+import type { LogFields } from "./log.ts";
+
 const INVALID_SIGNATURE = { status: 401, body: "Invalid signature" };
 const NOT_APPLIED = { status: 500, body: "Event could not be applied" };
 const TRY_AGAIN = { status: 503, body: "Try again later" };
@@ -56,17 +58,37 @@ export class DeliveryError extends Error {
   override name = "DeliveryError";
   /** What may stand in the log: the message, unless that may repeat the event. */
   readonly logMessage: string;
+  /** What is known of the event, for the log. Empty until that is known. */
+  readonly logFields: LogFields;
 
   constructor(
     readonly code: ErrorCode,
     message: string,
-    { logMessage = message, ...options }: ErrorOptions & {
+    { logMessage = message, logFields = {}, ...options }: ErrorOptions & {
       logMessage?: string;
+      logFields?: LogFields;
     } = {},
   ) {
     super(message, options);
     this.logMessage = logMessage;
+    this.logFields = logFields;
   }
+}
+
+/**
+ * Returns the same failure with what is known of the event. It is a copy,
+ * because events that share a database call may share its failure.
+ */
+export function withLogFields(
+  error: DeliveryError,
+  logFields: LogFields,
+): DeliveryError {
+  const { code, message, logMessage } = error;
+  return new DeliveryError(code, message, {
+    logMessage,
+    logFields,
+    cause: error,
+  });
 }
 
 /**

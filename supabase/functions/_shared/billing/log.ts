@@ -2,9 +2,11 @@
 export type LogLevel = "info" | "warn" | "error";
 
 /** What a line may carry. Never a secret, a signature or a payload. */
-export type LogFields = Record<
-  string,
-  string | number | boolean | null | undefined | Record<string, number>
+export type LogFields = Readonly<
+  Record<
+    string,
+    string | number | boolean | null | undefined | Record<string, number>
+  >
 >;
 
 /** Writes one line. */

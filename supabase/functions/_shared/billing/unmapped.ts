@@ -18,14 +18,14 @@ export type UnmappedChoice = typeof UNMAPPED_CHOICES[number];
  * that is not recorded. Stripe puts a subscription's metadata into each of its
  * events, so what is merely ahead of its creation carries one, and is not meant.
  *
- * @param text The event's body; it is read once more, which only failures cost.
+ * @param text The event's body. It is parsed again for the codes in question.
  */
-export function isUnmapped(error: DeliveryError, text: () => string): boolean {
+export function isUnmapped(error: DeliveryError, text: string): boolean {
   switch (error.code) {
     case "subscription_unknown":
-      return lacksAccountId(JSON.parse(text()));
+      return lacksAccountId(JSON.parse(text));
     case "event_invalid": {
-      const event = JSON.parse(text());
+      const event = JSON.parse(text);
       return member(event, "type") === "customer.subscription.created" &&
         lacksAccountId(event);
     }
