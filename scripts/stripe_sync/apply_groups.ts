@@ -39,7 +39,7 @@ async function applyTogether(
   groups: readonly Group[],
   { database, tools }: Tables,
 ): Promise<(DeliveryError | undefined)[]> {
-  const options = { database, log: () => {}, now: Date.now };
+  const options = { database, log: () => {}, clock: Date.now };
   let failures: (DeliveryError | undefined)[] | undefined;
   try {
     await patiently(async () => {

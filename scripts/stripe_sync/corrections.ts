@@ -93,7 +93,10 @@ export function compare(
       created: askedAt,
       data: { object },
     });
-    const parsed = parseEvent(text, { now: askedAt, toleranceSeconds: 0 });
+    const parsed = parseEvent(text, {
+      nowSeconds: askedAt,
+      toleranceSeconds: 0,
+    });
     if (!parsed.handled) throw new Error(`Nobody handles ${type}`);
     return { ...parsed.event, created: date.toISOString(), provider };
   }

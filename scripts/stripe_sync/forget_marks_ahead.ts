@@ -21,7 +21,7 @@ export async function forgetMarksAhead(
         database.rpc("forget_marks_ahead", {
           p_provider: provider,
           p_subscription_id: subscription,
-        }).abortSignal(signal), { timeLimit: TIME_LIMIT }),
+        }).abortSignal(signal), { timeLimitMs: TIME_LIMIT }),
     tools,
   );
 }

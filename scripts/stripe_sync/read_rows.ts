@@ -20,7 +20,10 @@ export function readRows<Row>(
   call: Parameters<typeof callDatabase<Row[]>>[0],
   tools: PatienceTools,
 ): Promise<Row[]> {
-  return patiently(() => callDatabase(call, { timeLimit: TIME_LIMIT }), tools);
+  return patiently(
+    () => callDatabase(call, { timeLimitMs: TIME_LIMIT }),
+    tools,
+  );
 }
 
 /** Reads what belongs to some ids, some of them at a time. */

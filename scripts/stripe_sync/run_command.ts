@@ -1,4 +1,4 @@
-import { createDatabase } from "../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import {
   type Environment,
@@ -103,7 +103,7 @@ async function openWorkplace(
   }
 
   const tools = { sleep, onWait: (text: string) => printError(text) };
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: target.projectUrl,
     secretKey: target.secretKey,
   }, { fetch });

@@ -1,7 +1,7 @@
 import { openProvider } from "../../scripts/stripe_sync/open_provider.ts";
 import type { Workplace } from "../../scripts/stripe_sync/run_command.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { createDatabase } from "../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { setting } from "../support/test_environment.ts";
 import { TEST_API_KEY } from "./provider_api.ts";
 
@@ -9,7 +9,7 @@ import { TEST_API_KEY } from "./provider_api.ts";
 export async function workplace(stripeUrl: string): Promise<Workplace> {
   const sleep = () => Promise.resolve();
   const tools = { sleep, onWait: () => {} };
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: setting("TEST_API_URL"),
     secretKey: (await localKeys()).secret,
   }, { fetch });

@@ -15,24 +15,24 @@ const PATIENCE_MS = 1_000;
  *
  * @param apply Applies one event, maybe together with others.
  * @param options.sleep Resolves after so many milliseconds.
- * @param options.now The clock, in milliseconds since the epoch.
+ * @param options.clock The clock, in milliseconds since the epoch.
  * @returns a function that does the same. It rejects with `record_locked` if
  * the records stay locked for about a second, and with any other failure at once.
  */
 export function awaitLocks<Item, Result>(
   apply: (item: Item) => Promise<Result>,
-  { sleep, now }: {
+  { sleep, clock }: {
     sleep: (ms: number) => Promise<unknown>;
-    now: () => number;
+    clock: () => number;
   },
 ): (item: Item) => Promise<Result> {
   return async function applyUnlocked(item) {
-    const end = now() + PATIENCE_MS;
+    const endMs = clock() + PATIENCE_MS;
     for (const pauseMs of PAUSES_MS) {
       try {
         return await apply(item);
       } catch (error) {
-        if (!isLocked(error) || now() >= end) throw error;
+        if (!isLocked(error) || clock() >= endMs) throw error;
       }
       await sleep(pauseMs);
     }

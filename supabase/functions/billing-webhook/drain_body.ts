@@ -4,7 +4,7 @@
  * comes while they are still sending, only a broken connection.
  */
 const DISCARDED_LIMITS = 8;
-const DISCARD_TIME_LIMIT = 1_000;
+const DISCARD_TIME_LIMIT_MS = 1_000;
 
 /** Time for the answer to be written before the connection is closed. */
 const LET_GO_AFTER_MS = 100;
@@ -27,7 +27,7 @@ export async function discard(
   { maxBytes }: { maxBytes: number },
 ): Promise<void> {
   const { promise: timeIsUp, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, DISCARD_TIME_LIMIT);
+  const timer = setTimeout(resolve, DISCARD_TIME_LIMIT_MS);
   try {
     let left = DISCARDED_LIMITS * maxBytes;
     while (left > 0) {

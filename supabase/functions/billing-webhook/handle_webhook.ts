@@ -5,7 +5,7 @@ import {
 } from "../_shared/billing/errors.ts";
 import type { Log } from "../_shared/billing/log.ts";
 import { processEvent, type ProcessOptions } from "./process_event.ts";
-import type { Provider } from "./providers.ts";
+import type { SignatureProvider } from "./providers.ts";
 import type { BodyLimits } from "./read_body.ts";
 import { readDelivery } from "./read_delivery.ts";
 import { respondError, respondOk } from "./respond.ts";
@@ -13,7 +13,7 @@ import { verifyDelivery } from "./verify_delivery.ts";
 
 /** What the receiver needs to handle a delivery. */
 export interface Receiver extends ProcessOptions {
-  readonly providers: readonly Provider[];
+  readonly providers: readonly SignatureProvider[];
   readonly body: BodyLimits;
 }
 
@@ -26,20 +26,20 @@ export async function handleWebhook(
   request: Request,
   receiver: Receiver,
 ): Promise<Response> {
-  const { providers, toleranceSeconds, log, now } = receiver;
-  const startedMs = now();
+  const { providers, toleranceSeconds, log, clock } = receiver;
+  const startedMs = clock();
   try {
     const delivery = await readDelivery(request, receiver.body);
     const verified = await verifyDelivery(delivery, {
       providers,
       toleranceSeconds,
-      now: startedMs / 1000,
+      nowSeconds: startedMs / 1000,
     });
     await processEvent(verified, receiver);
     return respondOk();
   } catch (thrown) {
     const error = toDeliveryError(thrown);
-    logFailure(error, { log, durationMs: now() - startedMs });
+    logFailure(error, { log, durationMs: clock() - startedMs });
     return respondError(error);
   }
 }

@@ -33,7 +33,7 @@ export interface ProcessOptions {
   /** Called when an event may have made something due; it does not wait. */
   readonly wakeWorker: () => void;
   /** The clock, in milliseconds since the epoch. */
-  readonly now: () => number;
+  readonly clock: () => number;
 }
 
 /** What the log says of events that have no effect here. */
@@ -71,10 +71,10 @@ export async function processEvent(
 
 async function applyEvent(
   { provider, mode, body }: VerifiedDelivery,
-  { apply, toleranceSeconds, log, wakeWorker, now }: ProcessOptions,
+  { apply, toleranceSeconds, log, wakeWorker, clock }: ProcessOptions,
 ): Promise<void> {
   const parsed = parseEvent(decodeBody(body), {
-    now: now() / 1000,
+    nowSeconds: clock() / 1000,
     toleranceSeconds,
     mode,
   });

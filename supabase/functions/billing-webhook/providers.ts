@@ -22,7 +22,7 @@ export const PROVIDERS = [
 const HEADER_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
 
 /** A provider as configured. Without keys it refuses every delivery. */
-export interface Provider {
+export interface SignatureProvider {
   readonly name: string;
   readonly header: string;
   readonly scheme: SignatureScheme;
@@ -40,7 +40,7 @@ export interface Provider {
  */
 export async function readProviders(
   env: Environment,
-): Promise<readonly Provider[]> {
+): Promise<readonly SignatureProvider[]> {
   const providers = await Promise.all(
     PROVIDERS.map((defaults) => readProvider(env, defaults)),
   );
@@ -52,8 +52,8 @@ export async function readProviders(
 }
 
 function sharedHeader(
-  provider: Provider,
-  providers: readonly Provider[],
+  provider: SignatureProvider,
+  providers: readonly SignatureProvider[],
 ): string | undefined {
   return providers.some((other) =>
       other !== provider && other.header === provider.header
@@ -64,7 +64,7 @@ function sharedHeader(
 
 /** With a secret in common, each provider could speak for the other. */
 function sharedSecret(
-  { name }: Provider,
+  { name }: SignatureProvider,
   env: Environment,
 ): string | undefined {
   const own = secretVariable(name);
@@ -82,7 +82,7 @@ function secretVariable(provider: string): string {
 async function readProvider(
   env: Environment,
   defaults: typeof PROVIDERS[number],
-): Promise<Provider> {
+): Promise<SignatureProvider> {
   const variable = `PROVIDER_${defaults.name.toUpperCase()}_`;
   const schemeName = env[`${variable}SIGNATURE_SCHEME`] || defaults.scheme;
   const scheme = SCHEMES.get(schemeName);

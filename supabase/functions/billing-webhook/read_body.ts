@@ -5,7 +5,7 @@ import { discard, drainBody, letGo } from "./drain_body.ts";
 export interface BodyLimits {
   readonly maxBytes: number;
   /** In milliseconds, for the whole body. */
-  readonly timeLimit: number;
+  readonly timeLimitMs: number;
 }
 
 /**
@@ -18,7 +18,7 @@ export interface BodyLimits {
  */
 export async function readBody(
   request: Request,
-  { maxBytes, timeLimit }: BodyLimits,
+  { maxBytes, timeLimitMs }: BodyLimits,
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (Number(request.headers.get("content-length")) > maxBytes) {
     await drainBody(request, { maxBytes });
@@ -26,7 +26,7 @@ export async function readBody(
   }
   const reader = request.body?.getReader();
   if (reader === undefined) return new Uint8Array();
-  const deadline = startDeadline(timeLimit);
+  const deadline = startDeadline(timeLimitMs);
   try {
     return await readCounted(reader, { maxBytes, deadline });
   } catch (error) {
@@ -44,12 +44,12 @@ interface Deadline {
   clear(): void;
 }
 
-function startDeadline(timeLimit: number): Deadline {
+function startDeadline(timeLimitMs: number): Deadline {
   const { promise, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
-    const message = `The body did not arrive within ${timeLimit} ms`;
+    const message = `The body did not arrive within ${timeLimitMs} ms`;
     reject(new DeliveryError("body_too_slow", message));
-  }, timeLimit);
+  }, timeLimitMs);
   return { passed: promise, clear: () => clearTimeout(timer) };
 }
 

@@ -18,7 +18,7 @@ export interface FailedBody {
 }
 
 /** Short, because the provider is still waiting for its answer. */
-const TIME_LIMIT = 1_500;
+const TIME_LIMIT_MS = 1_500;
 
 /**
  * Reads from a body, whatever it holds, what it is filed under. An event whose
@@ -65,7 +65,7 @@ export async function recordFailure(
         p_error: error.message,
         ...(failed.type === undefined ? {} : { p_type: failed.type }),
       }).abortSignal(signal),
-    { timeLimit: TIME_LIMIT },
+    { timeLimitMs: TIME_LIMIT_MS },
   );
   if (typeof answer !== "boolean") {
     throw new DeliveryError(

@@ -1,7 +1,7 @@
 import { ANSWERS, type DeliveryError } from "../_shared/billing/errors.ts";
 
 /** A hint in seconds; providers keep to their own schedules anyway. */
-const RETRY_AFTER = "5";
+const RETRY_AFTER_SECONDS = "5";
 
 /** The answer to a delivery that is done with. */
 export function respondOk(): Response {
@@ -13,7 +13,7 @@ export function respondError({ code }: DeliveryError): Response {
   const { status, body } = ANSWERS[code];
   const headers = textHeaders();
   if (status === 405) headers.set("allow", "POST");
-  if (status === 503) headers.set("retry-after", RETRY_AFTER);
+  if (status === 503) headers.set("retry-after", RETRY_AFTER_SECONDS);
   return new Response(body, { status, headers });
 }
 

@@ -15,12 +15,10 @@ interface Summary {
  *
  * Supabase keeps a hundred lines in ten seconds. Under load the good news
  * would take them all, and the failures would be the ones that are lost.
- *
- * @param options.interval In milliseconds.
  */
 export function throttleInfo(
   log: Log,
-  { interval }: { interval: number },
+  { intervalMs }: { intervalMs: number },
 ): Log {
   const waiting = new Map<string, Summary | undefined>();
 
@@ -41,7 +39,7 @@ export function throttleInfo(
 
   function beginInterval(message: string): void {
     waiting.set(message, undefined);
-    setTimeout(endInterval, interval, message);
+    setTimeout(endInterval, intervalMs, message);
   }
 
   return function throttled(level, message, fields = {}) {

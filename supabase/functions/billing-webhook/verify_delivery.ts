@@ -1,6 +1,6 @@
 import { DeliveryError } from "../_shared/billing/errors.ts";
 import type { EventMode } from "../_shared/billing/event_mode.ts";
-import type { Provider } from "./providers.ts";
+import type { SignatureProvider } from "./providers.ts";
 import type { Delivery } from "./read_delivery.ts";
 import type { SignatureClaim } from "./schemes/scheme.ts";
 
@@ -28,15 +28,15 @@ const MAX_HEADER_LENGTH = 4_096;
  * so that a secret can be rotated. Comparing is left to `crypto.subtle.verify`,
  * which takes the same time whatever differs.
  *
- * @param options.now The receiver's clock, in Unix seconds.
+ * @param options.nowSeconds The receiver's clock, in Unix seconds.
  * @param options.toleranceSeconds On both sides of now.
  * @throws {DeliveryError} A code of status 401, or `provider_misconfigured`.
  */
 export async function verifyDelivery(
   { headers, body }: Delivery,
   options: {
-    providers: readonly Provider[];
-    now: number;
+    providers: readonly SignatureProvider[];
+    nowSeconds: number;
     toleranceSeconds: number;
   },
 ): Promise<VerifiedDelivery> {
@@ -56,8 +56,8 @@ export async function verifyDelivery(
 /** The one provider whose header the delivery carries. */
 function signingProvider(
   headers: Headers,
-  providers: readonly Provider[],
-): Provider {
+  providers: readonly SignatureProvider[],
+): SignatureProvider {
   const [provider, ...others] = providers.filter(({ header }) =>
     headers.has(header)
   );
@@ -84,7 +84,10 @@ function signingProvider(
   return provider;
 }
 
-function readClaim(headers: Headers, provider: Provider): SignatureClaim {
+function readClaim(
+  headers: Headers,
+  provider: SignatureProvider,
+): SignatureClaim {
   const value = headers.get(provider.header) ?? "";
   const claim = value.length > MAX_HEADER_LENGTH
     ? undefined
@@ -100,10 +103,13 @@ function readClaim(headers: Headers, provider: Provider): SignatureClaim {
 
 function checkTime(
   { timestamp }: SignatureClaim,
-  { now, toleranceSeconds }: { now: number; toleranceSeconds: number },
+  { nowSeconds, toleranceSeconds }: {
+    nowSeconds: number;
+    toleranceSeconds: number;
+  },
 ): void {
   if (timestamp === undefined) return;
-  const age = Math.floor(now) - timestamp;
+  const age = Math.floor(nowSeconds) - timestamp;
   if (age > toleranceSeconds) {
     throw new DeliveryError(
       "signature_too_old",
@@ -120,7 +126,7 @@ function checkTime(
 
 async function isSigned(
   body: Uint8Array,
-  { claim, provider }: { claim: SignatureClaim; provider: Provider },
+  { claim, provider }: { claim: SignatureClaim; provider: SignatureProvider },
 ): Promise<boolean> {
   const signed = signedBytes(claim.prefix, body);
   for (const key of provider.keys) {

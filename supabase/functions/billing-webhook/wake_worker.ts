@@ -6,7 +6,7 @@ import type { Log } from "../_shared/billing/log.ts";
  * Longer than a turn of the worker: 20 s of retries, 60 s of notifications, and
  * the batches under way when these are over. Shorter than an instance lives.
  */
-const TIME_LIMIT = 130_000;
+const TIME_LIMIT_MS = 130_000;
 
 /**
  * Makes the function that wakes the worker, so that what an event owes is
@@ -41,7 +41,7 @@ export function workerWaker(
         {
           method: "POST",
           headers: { apikey: secretKey },
-          signal: AbortSignal.timeout(TIME_LIMIT),
+          signal: AbortSignal.timeout(TIME_LIMIT_MS),
         },
       );
       await response.body?.cancel();

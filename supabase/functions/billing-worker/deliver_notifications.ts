@@ -24,7 +24,7 @@ const PACED_LANES = 2;
  * For a turn, in milliseconds; what is left by then waits for the next. As long
  * as the schedule's minute, so that one turn goes on where another ends.
  */
-const TURN_TIME = 60_000;
+const TURN_TIME_MS = 60_000;
 
 /**
  * A turn may use 2 s of processor time on Supabase. An e-mail takes a little
@@ -37,7 +37,7 @@ interface Options {
   readonly channel: Channel | undefined;
   readonly log: Log;
   /** The clock, in milliseconds since the epoch. */
-  readonly now: () => number;
+  readonly clock: () => number;
   /** Resolves after that many milliseconds. */
   readonly sleep: (ms: number) => Promise<void>;
 }
@@ -66,7 +66,7 @@ export async function deliverNotifications(
   };
   if (channel === undefined) return counts;
 
-  const end = options.now() + TURN_TIME;
+  const endMs = options.clock() + TURN_TIME_MS;
   const lanes = channel.perSecond === undefined ? 1 : PACED_LANES;
   const done = await Promise.allSettled(
     Array.from({ length: lanes }, async () => {
@@ -76,7 +76,7 @@ export async function deliverNotifications(
         counts.claimed += results.length;
         for (const { result } of results) counts[result]++;
       } while (
-        isWorthwhile(results) && options.now() < end &&
+        isWorthwhile(results) && options.clock() < endMs &&
         counts.claimed < TURN_LIMIT
       );
     }),

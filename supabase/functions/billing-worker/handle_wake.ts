@@ -21,7 +21,7 @@ export interface Worker {
   readonly toleranceSeconds: number;
   readonly log: Log;
   /** The clock, in milliseconds since the epoch. */
-  readonly now: () => number;
+  readonly clock: () => number;
   /** Resolves after that many milliseconds. */
   readonly sleep: (ms: number) => Promise<void>;
 }

@@ -9,7 +9,7 @@ import { withSupabase } from "@supabase/server";
 // own, Supabase's bundler takes the newest that fits.
 import "@supabase/supabase-js";
 import { readConfig, readKeyMap } from "../_shared/billing/config.ts";
-import { createDatabase } from "../_shared/billing/database.ts";
+import { createClient } from "../_shared/billing/database.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
 import { chooseChannel } from "./channels/choose_channel.ts";
@@ -18,19 +18,19 @@ import { accountEmail } from "./outbox.ts";
 
 const env = Deno.env.toObject();
 const config = readConfig(env);
-const database = createDatabase(config, { fetch });
+const database = createClient(config, { fetch });
 const worker: Worker = {
   database,
   channel: chooseChannel(env, {
     fetch,
     addressOf: (accountId) => accountEmail(database, accountId),
-    now: Date.now,
+    clock: Date.now,
     log: logJson,
   }),
   unmappedSubscriptions: config.unmappedSubscriptions,
   toleranceSeconds: config.toleranceSeconds,
   log: logJson,
-  now: Date.now,
+  clock: Date.now,
   sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
 };
 

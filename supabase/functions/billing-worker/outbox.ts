@@ -16,7 +16,7 @@ export interface ClaimedNotification extends Notification {
  */
 export type Result = Attempt | { readonly result: "unsent" };
 
-const TIME_LIMIT = 5_000;
+const TIME_LIMIT_MS = 5_000;
 
 /**
  * From the time at which a notification is to be sent. An attempt takes 10 s at
@@ -49,7 +49,7 @@ export async function claimNotifications(
         p_destination: destination,
         ...(perSecond !== undefined && { p_per_second: perSecond }),
       }).abortSignal(signal),
-    { timeLimit: TIME_LIMIT },
+    { timeLimitMs: TIME_LIMIT_MS },
   );
 }
 
@@ -75,8 +75,8 @@ export async function settleNotifications(
     lease_id,
     result: attempt.result,
     error: "error" in attempt ? storable(attempt.error) : null,
-    retry_after_seconds: "retryAfter" in attempt
-      ? attempt.retryAfter ?? null
+    retry_after_seconds: "retryAfterSeconds" in attempt
+      ? attempt.retryAfterSeconds ?? null
       : null,
   }));
   return await callDatabase(
@@ -85,7 +85,7 @@ export async function settleNotifications(
         results,
         p_destination: destination,
       }).abortSignal(signal),
-    { timeLimit: TIME_LIMIT },
+    { timeLimitMs: TIME_LIMIT_MS },
   );
 }
 
@@ -106,7 +106,7 @@ export async function accountEmail(
   database: DatabaseClient,
   accountId: string,
 ): Promise<string | null> {
-  const signal = AbortSignal.timeout(TIME_LIMIT);
+  const signal = AbortSignal.timeout(TIME_LIMIT_MS);
   const { data, error } = await database
     .rpc("account_email", { account_id: accountId }).abortSignal(signal);
   if (error !== null) {

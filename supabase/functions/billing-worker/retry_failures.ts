@@ -27,7 +27,7 @@ interface Options {
   readonly toleranceSeconds: number;
   readonly log: Log;
   /** The clock, in milliseconds since the epoch. */
-  readonly now: () => number;
+  readonly clock: () => number;
 }
 
 /** A claimed failure, and what has become of its event so far. */
@@ -42,7 +42,7 @@ interface Retry<Result = RetryOutcome | DeliveryError> {
 const BATCH_SIZE = 25;
 
 /** For a turn, in milliseconds; what is left by then waits for the next. */
-const TURN_TIME = 20_000;
+const TURN_TIME_MS = 20_000;
 
 /**
  * Retries the failures that somebody asked for, through the code that handles
@@ -61,7 +61,7 @@ export async function retryFailures(options: Options): Promise<RetryCounts> {
     stale: 0,
     ignored: 0,
   };
-  const end = options.now() + TURN_TIME;
+  const endMs = options.clock() + TURN_TIME_MS;
   do {
     const claimed = await claimFailures(options.database, {
       limit: BATCH_SIZE,
@@ -73,7 +73,7 @@ export async function retryFailures(options: Options): Promise<RetryCounts> {
     for (const { result } of retries) {
       counts[typeof result === "string" ? result : "failed"]++;
     }
-  } while (options.now() < end);
+  } while (options.clock() < endMs);
   return counts;
 }
 
@@ -89,8 +89,8 @@ async function applyAll(
   claimed: readonly ClaimedFailure[],
   options: Options,
 ): Promise<Retry[]> {
-  const { now, toleranceSeconds } = options;
-  const time = { now: now() / 1000, toleranceSeconds };
+  const { clock, toleranceSeconds } = options;
+  const time = { nowSeconds: clock() / 1000, toleranceSeconds };
   const parsed = claimed.map((failure) => parse(failure, time));
   const events = parsed.flatMap(({ failure, result }) => {
     if (!isEvent(result)) return [];
@@ -124,7 +124,7 @@ function isEvent(parsed: Parsed): parsed is HandledEvent {
 
 function parse(
   failure: ClaimedFailure,
-  time: { now: number; toleranceSeconds: number },
+  time: { nowSeconds: number; toleranceSeconds: number },
 ): Retry<Parsed> {
   let text = "";
   try {

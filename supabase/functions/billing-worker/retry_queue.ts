@@ -18,7 +18,7 @@ export interface ClaimedFailure {
 /** What became of a retry. */
 export type RetryOutcome = "applied" | "duplicate" | "stale" | "ignored";
 
-const TIME_LIMIT = 5_000;
+const TIME_LIMIT_MS = 5_000;
 
 /** A batch takes a second or two; after that another worker may have it. */
 const LEASE_SECONDS = 60;
@@ -38,7 +38,7 @@ export async function claimFailures(
         p_limit: limit,
         p_lease_seconds: LEASE_SECONDS,
       }).abortSignal(signal),
-    { timeLimit: TIME_LIMIT },
+    { timeLimitMs: TIME_LIMIT_MS },
   );
 }
 
@@ -68,6 +68,6 @@ export async function settleFailures(
   return await callDatabase(
     (signal) =>
       database.rpc("settle_failed_events", { results }).abortSignal(signal),
-    { timeLimit: TIME_LIMIT },
+    { timeLimitMs: TIME_LIMIT_MS },
   );
 }

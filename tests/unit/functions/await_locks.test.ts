@@ -8,21 +8,21 @@ import { awaitLocks } from "../../../supabase/functions/billing-webhook/await_lo
 /** Applies one item, which meets these failures first; each call takes a while. */
 function apply(failures: ErrorCode[], { callMs = 0 } = {}) {
   let calls = 0;
-  let clock = 0;
+  let timeMs = 0;
   const pauses: number[] = [];
   const result = awaitLocks((item: string) => {
     const code = failures[calls++];
-    clock += callMs;
+    timeMs += callMs;
     return code === undefined
       ? Promise.resolve(`${item} applied`)
       : Promise.reject(new DeliveryError(code, "Failed."));
   }, {
     sleep: (ms) => {
       pauses.push(ms);
-      clock += ms;
+      timeMs += ms;
       return Promise.resolve();
     },
-    now: () => clock,
+    clock: () => timeMs,
   })("evt_1");
   return { result, pauses, calls: () => calls };
 }

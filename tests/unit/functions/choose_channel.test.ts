@@ -22,7 +22,7 @@ function chosen(env: Record<string, string>) {
   const channel = chooseChannel(env, {
     fetch: refuse,
     addressOf: refuse,
-    now: Date.now,
+    clock: Date.now,
     log: (level, message) => lines.push([level, message]),
   });
   return { channel, name: channel?.name, lines };

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import type {
   Attempt,
@@ -26,7 +26,7 @@ interface Setting {
   /** By batch; each after the last is empty. */
   readonly batches?: readonly (readonly ClaimedNotification[])[];
   readonly due?: readonly ClaimedNotification[];
-  readonly now?: () => number;
+  readonly clock?: () => number;
   readonly channel?: Channel | undefined;
   readonly settle?: () => Response;
   /** Instead of the next batch, where it gives any. */
@@ -35,13 +35,13 @@ interface Setting {
 
 /** One turn, and what happened in it, in order. */
 async function turn(
-  { due = [], batches = [due], channel, settle, claim, now = Date.now }:
+  { due = [], batches = [due], channel, settle, claim, clock = Date.now }:
     Setting,
 ) {
   const queue = [...batches];
   const happened: unknown[] = [];
   const lines: unknown[] = [];
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
   }, {
@@ -65,7 +65,7 @@ async function turn(
       },
     },
     log: (...line) => lines.push(line),
-    now,
+    clock,
     sleep: (ms) => {
       happened.push(["sleep", ms]);
       return new Promise((resolve) => setTimeout(resolve, ms));
@@ -89,7 +89,7 @@ Deno.test("deliverNotifications() claims, sends and settles a batch", async () =
   const { counts, happened, lines } = await turn({
     due,
     channel: channelOf({
-      id_2: { result: "failed", error: "busy", retryAfter: 7 },
+      id_2: { result: "failed", error: "busy", retryAfterSeconds: 7 },
       id_3: { result: "dead", error: "gone" },
       id_4: { result: "undeliverable", error: "nowhere" },
     }),
@@ -157,11 +157,11 @@ for (const result of ["failed", "dead"] as const) {
 }
 
 Deno.test("deliverNotifications() stops when the turn's time is over", async () => {
-  let clock = 0;
+  let timeMs = 0;
   const { counts } = await turn({
     batches: [batch(0), batch(20), batch(40)],
     channel: channelOf({}),
-    now: () => (clock += 30_000),
+    clock: () => (timeMs += 30_000),
   });
   assertEquals((await counts).claimed, 40);
 });
@@ -179,7 +179,7 @@ Deno.test("deliverNotifications() sends nothing of a batch after 429, and asks f
       [notification(3)],
     ],
     channel: channelOf({
-      id_2: { result: "limited", error: "slower", retryAfter: 7 },
+      id_2: { result: "limited", error: "slower", retryAfterSeconds: 7 },
     }),
   });
   const { claimed, sent, limited, unsent, failed } = await counts;

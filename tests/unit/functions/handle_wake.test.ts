@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { handleWake } from "../../../supabase/functions/billing-worker/handle_wake.ts";
 import { invoiceEvent } from "../../../scripts/events/event.ts";
 
@@ -38,7 +38,7 @@ async function wake(
   const response = await handleWake(
     new Request("http://worker.test/billing-worker", { method }),
     {
-      database: createDatabase({
+      database: createClient({
         supabaseUrl: "http://database.test",
         secretKey: "sb_secret_unit",
       }, {
@@ -56,7 +56,7 @@ async function wake(
       unmappedSubscriptions: "fail",
       toleranceSeconds: 300,
       log: (...line) => lines.push(line),
-      now: Date.now,
+      clock: Date.now,
       sleep: () => Promise.resolve(),
     },
   );

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import fc from "fast-check";
 import { applyEvents } from "../../../supabase/functions/_shared/billing/apply_events.ts";
-import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import type { Log } from "../../../supabase/functions/_shared/billing/log.ts";
 import { gather } from "../../../supabase/functions/billing-webhook/gather.ts";
 import { handleWebhook } from "../../../supabase/functions/billing-webhook/handle_webhook.ts";
@@ -30,7 +30,7 @@ interface Setting {
   readonly env?: Record<string, string>;
   /** How the database answers; it applies and records all unless given. */
   readonly answer?: (name: string) => Response | Promise<Response>;
-  readonly timeLimit?: number;
+  readonly timeLimitMs?: number;
 }
 
 /** Handles one request; the answer, and what happened besides. */
@@ -38,7 +38,7 @@ async function handle(request: Request, setting: Setting = {}) {
   const calls: string[] = [];
   const lines: Line[] = [];
   let ticks = 0;
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
   }, {
@@ -59,9 +59,9 @@ async function handle(request: Request, setting: Setting = {}) {
         },
     ),
     toleranceSeconds: 300,
-    body: { maxBytes: 4_096, timeLimit: setting.timeLimit ?? 5_000 },
+    body: { maxBytes: 4_096, timeLimitMs: setting.timeLimitMs ?? 5_000 },
     apply: gather(
-      (events) => applyEvents(events, { database, log, now: () => 0 }),
+      (events) => applyEvents(events, { database, log, clock: () => 0 }),
       { maxTogether: 1, maxWaiting: 1, maxWaitMs: 1_000 },
     ),
     database,
@@ -69,7 +69,7 @@ async function handle(request: Request, setting: Setting = {}) {
     wakeWorker: () => {},
     log,
     // A clock that shows the time between two looks.
-    now: () => NOW * 1000 + 7 * ticks++,
+    clock: () => NOW * 1000 + 7 * ticks++,
   });
   return {
     status: response.status,
@@ -254,7 +254,7 @@ Deno.test("handleWebhook() answers 408 to a body that does not arrive", async ()
   const silent = new ReadableStream({ pull: () => new Promise(() => {}) });
   const { status, calls, lines } = await handle(
     post(silent, { "provider-b-signature": "0".repeat(64) }),
-    { timeLimit: 20 },
+    { timeLimitMs: 20 },
   );
   assertEquals([status, calls.length], [408, 0]);
   assertOneLine(lines, { code: "body_too_slow", status });

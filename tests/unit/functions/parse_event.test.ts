@@ -54,7 +54,7 @@ function parse(value: unknown): ParsedEvent {
 }
 
 function parseText(text: string): ParsedEvent {
-  return parseEvent(text, { now: NOW, toleranceSeconds: TOLERANCE });
+  return parseEvent(text, { nowSeconds: NOW, toleranceSeconds: TOLERANCE });
 }
 
 /** Passes when it is refused; gives the message. */
@@ -573,7 +573,7 @@ Deno.test("parseEvent() leaves out events of the mode that is not wanted", () =>
       for (const one of [event(type), { id: "evt_1", type }]) {
         assertEquals(
           parseEvent(JSON.stringify({ ...one, livemode }), {
-            now: NOW,
+            nowSeconds: NOW,
             toleranceSeconds: TOLERANCE,
             mode,
           }),
@@ -592,14 +592,15 @@ Deno.test("parseEvent() takes events of the wanted mode, and those that do not s
   for (const [mode, livemode] of modes) {
     const text = JSON.stringify({ ...event(DELETED), livemode });
     assert(
-      parseEvent(text, { now: NOW, toleranceSeconds: TOLERANCE, mode }).handled,
+      parseEvent(text, { nowSeconds: NOW, toleranceSeconds: TOLERANCE, mode })
+        .handled,
     );
   }
   for (const [mode] of OTHER_MODES) {
     for (const livemode of [undefined, null, "false", 0, {}]) {
       const text = JSON.stringify({ ...event(DELETED), livemode });
       assert(
-        parseEvent(text, { now: NOW, toleranceSeconds: TOLERANCE, mode })
+        parseEvent(text, { nowSeconds: NOW, toleranceSeconds: TOLERANCE, mode })
           .handled,
       );
     }

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { createHash } from "node:crypto";
 import { applyEvents } from "../../../supabase/functions/_shared/billing/apply_events.ts";
-import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import type { Log } from "../../../supabase/functions/_shared/billing/log.ts";
 import { gather } from "../../../supabase/functions/billing-webhook/gather.ts";
@@ -38,7 +38,7 @@ async function verified(
       PROVIDER_B_SIGNING_SECRET: SECRET,
       ...env,
     }),
-    now: NOW,
+    nowSeconds: NOW,
     toleranceSeconds: 300,
   });
 }
@@ -67,7 +67,7 @@ async function process(
     apply_billing_events: applied({ outcome: "applied" }),
     record_failed_event: () => Response.json(true),
   };
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
   }, {
@@ -81,9 +81,9 @@ async function process(
   });
   let wakes = 0;
   const log: Log = (...line) => lines.push(line);
-  const now = () => NOW * 1000;
+  const clock = () => NOW * 1000;
   const result = processEvent(await verified(body, env), {
-    apply: gather((events) => applyEvents(events, { database, log, now }), {
+    apply: gather((events) => applyEvents(events, { database, log, clock }), {
       maxTogether: 1,
       maxWaiting: 1,
       maxWaitMs: 1_000,
@@ -93,7 +93,7 @@ async function process(
     toleranceSeconds: 300,
     log,
     wakeWorker: () => wakes++,
-    now,
+    clock,
     ...instead,
   });
   await result.catch(() => {});

@@ -6,8 +6,8 @@ import {
 } from "@std/assert";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
-  type Provider,
   readProviders,
+  type SignatureProvider,
 } from "../../../supabase/functions/billing-webhook/providers.ts";
 import { verifyDelivery } from "../../../supabase/functions/billing-webhook/verify_delivery.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../../scripts/common/environment.ts";
@@ -23,7 +23,7 @@ const GOOD = {
 
 async function readBoth(
   env: Record<string, string>,
-): Promise<[a: Provider, b: Provider]> {
+): Promise<[a: SignatureProvider, b: SignatureProvider]> {
   const providers = await readProviders(env);
   const [a, b] = ["a", "b"].map((name) =>
     providers.find((provider) => provider.name === name)
@@ -33,14 +33,16 @@ async function readBoth(
 }
 
 /** Passes when a delivery of provider B is still accepted. */
-async function assertServesB(providers: readonly Provider[]): Promise<void> {
+async function assertServesB(
+  providers: readonly SignatureProvider[],
+): Promise<void> {
   const body = new TextEncoder().encode("{}");
   const { provider } = await verifyDelivery({
     headers: new Headers({
       "provider-b-signature": hmacHex(SECRET_OF_B, body),
     }),
     body,
-  }, { providers, now: 0, toleranceSeconds: 300 });
+  }, { providers, nowSeconds: 0, toleranceSeconds: 300 });
   assertEquals(provider, "b");
 }
 
@@ -447,7 +449,7 @@ Deno.test("readProviders() lets no delivery through under a fault", async () => 
         () =>
           verifyDelivery({ headers, body }, {
             providers,
-            now: 1,
+            nowSeconds: 1,
             toleranceSeconds: 300,
           }),
         DeliveryError,

@@ -8,7 +8,7 @@ import {
 } from "../../../supabase/functions/billing-webhook/read_body.ts";
 import { settle, useFakeTimers } from "../../support/fake_timers.ts";
 
-const LIMITS: BodyLimits = { maxBytes: 16, timeLimit: 5_000 };
+const LIMITS: BodyLimits = { maxBytes: 16, timeLimitMs: 5_000 };
 
 /** A sender of chunks, and what became of it. */
 interface Sender {
@@ -121,7 +121,7 @@ for (const length of [undefined, "8", "65537"]) {
     const reading = codeOf(
       readBody(post(silent.stream, headers), {
         maxBytes: 1_000_000,
-        timeLimit: 5_000,
+        timeLimitMs: 5_000,
       }),
     );
     await timers.pass(4_999);
@@ -191,7 +191,7 @@ Deno.test("readBody() limits the whole body, not each chunk", async () => {
   });
   const reading = readBody(post(trickle.stream), {
     maxBytes: 1_000_000,
-    timeLimit: 40,
+    timeLimitMs: 40,
   });
   assertEquals(await codeOf(reading), "body_too_slow");
   assert(trickle.sentBytes > 0, "Nothing was sent");
@@ -202,7 +202,7 @@ Deno.test({
   sanitizeOps: true,
   sanitizeResources: true,
   fn: async () => {
-    const minutes = { ...LIMITS, timeLimit: 600_000 };
+    const minutes = { ...LIMITS, timeLimitMs: 600_000 };
     await readBody(post("{}"), minutes);
     await codeOf(readBody(post(new Uint8Array(17)), minutes));
     const broken = sender(() => Promise.reject(new Error("reset")));

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import { readDelivery } from "../../../supabase/functions/billing-webhook/read_delivery.ts";
 
-const LIMITS = { maxBytes: 1_024, timeLimit: 5_000 };
+const LIMITS = { maxBytes: 1_024, timeLimitMs: 5_000 };
 const PATHS = [
   "/functions/v1/billing-webhook",
   "/functions/v1/billing-webhook/api/billing/webhook",

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import fc from "fast-check";
-import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
   describeFailedBody,
@@ -154,7 +154,7 @@ async function recordWith(
   failed: FailedBody = FAILED,
 ): Promise<{ result: Promise<boolean>; calls: unknown[] }> {
   const calls: unknown[] = [];
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
   }, {

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import { retryFailures } from "../../../supabase/functions/billing-worker/retry_failures.ts";
 import type { UnmappedChoice } from "../../../supabase/functions/_shared/billing/unmapped.ts";
@@ -51,12 +51,12 @@ function retry(
   {
     outcomeOf = () => ({ outcome: "applied" }),
     answers = {},
-    now,
+    clock,
     unmappedSubscriptions = "fail",
   }: {
     outcomeOf?: (event: Applied) => Answer;
     answers?: Record<string, () => Response>;
-    now?: () => number;
+    clock?: () => number;
     unmappedSubscriptions?: UnmappedChoice;
   } = {},
 ) {
@@ -90,7 +90,7 @@ function retry(
   }
 
   const counts = retryFailures({
-    database: createDatabase({
+    database: createClient({
       supabaseUrl: "http://database.test",
       secretKey: "sb_secret_unit",
     }, {
@@ -104,7 +104,7 @@ function retry(
     unmappedSubscriptions,
     toleranceSeconds: 60,
     log: () => {},
-    now: now ?? (() => NOW),
+    clock: clock ?? (() => NOW),
   });
   return { counts, calls, applied, settled };
 }
@@ -278,7 +278,7 @@ Deno.test("retryFailures() applies what was dated ahead once its time has come",
   const early = retry([event()]);
   assertEquals((await early.counts).failed, 1);
   assertEquals(early.applied, []);
-  const later = retry([event()], { now: () => NOW + 3_600_000 });
+  const later = retry([event()], { clock: () => NOW + 3_600_000 });
   assertEquals((await later.counts).applied, 1);
 });
 
@@ -291,10 +291,10 @@ Deno.test("retryFailures() goes on until nothing is left", async () => {
 
 Deno.test("retryFailures() leaves the rest to the next turn after 20 s", async () => {
   const batch = () => [claimed(paymentIntentEvent())];
-  let clock = NOW;
+  let timeMs = NOW;
   const { counts } = retry([batch(), batch(), batch(), batch()], {
     // Each batch looks at the clock twice: 7 s a batch.
-    now: () => clock += 3_500,
+    clock: () => timeMs += 3_500,
   });
   assertEquals((await counts).claimed, 3);
 });

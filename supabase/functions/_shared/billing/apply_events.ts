@@ -28,7 +28,7 @@ const eventOutcomes = z.array(z.object({
  * Well under the 5 s within which a provider expects its answer, and above the
  * lock timeout in the database (1 s), so that the database is the one to speak.
  */
-const TIME_LIMIT = 3_000;
+const TIME_LIMIT_MS = 3_000;
 
 /**
  * Applies events exactly once each, in one call, and logs one line with the
@@ -40,18 +40,18 @@ const TIME_LIMIT = 3_000;
  */
 export async function applyEvents(
   events: readonly (BillingEvent | RetriedEvent)[],
-  { database, log, now }: {
+  { database, log, clock }: {
     database: DatabaseClient;
     log: Log;
-    now: () => number;
+    clock: () => number;
   },
 ): Promise<(Outcome | DeliveryError)[]> {
-  const started = now();
+  const startedMs = clock();
   const rows = await callDatabase(
     (signal) =>
       database.rpc("apply_billing_events", { events: [...events] })
         .abortSignal(signal),
-    { timeLimit: TIME_LIMIT },
+    { timeLimitMs: TIME_LIMIT_MS },
   );
   const answer = eventOutcomes.safeParse(rows);
   if (!answer.success) throw unreadable();
@@ -65,7 +65,10 @@ export async function applyEvents(
     outcomes[result] = (outcomes[result] ?? 0) + 1;
   }
   if (Object.keys(outcomes).length > 0) {
-    log("info", "events applied", { outcomes, duration_ms: now() - started });
+    log("info", "events applied", {
+      outcomes,
+      duration_ms: clock() - startedMs,
+    });
   }
   return events.map((_, index) => results.get(index + 1) ?? unreadable());
 }

@@ -21,7 +21,7 @@ interface CallResult<T> {
  *
  * @param options.fetch The fetch to use; tests hand in one that fails.
  */
-export function createDatabase(
+export function createClient(
   { supabaseUrl, secretKey }: DatabaseAccess,
   { fetch }: { fetch: typeof globalThis.fetch },
 ): DatabaseClient {
@@ -39,14 +39,14 @@ export function createDatabase(
  * at once, which the ledger makes safe; a call that ran out of time is not.
  *
  * @param call Starts the call; it must pass the signal on.
- * @param options.timeLimit For both tries together, in milliseconds.
+ * @param options.timeLimitMs For both tries together, in milliseconds.
  * @throws {DeliveryError} With the code that the fault stands for.
  */
 export async function callDatabase<T>(
   call: (signal: AbortSignal) => PromiseLike<CallResult<T>>,
-  { timeLimit }: { timeLimit: number },
+  { timeLimitMs }: { timeLimitMs: number },
 ): Promise<T> {
-  const signal = AbortSignal.timeout(timeLimit);
+  const signal = AbortSignal.timeout(timeLimitMs);
   let result = await call(signal);
   if (result.status === 0 && !signal.aborted) result = await call(signal);
 
@@ -55,7 +55,7 @@ export async function callDatabase<T>(
     const what = error.code
       ? `${error.code}: ${error.message}`
       : signal.aborted
-      ? `no answer within ${timeLimit} ms`
+      ? `no answer within ${timeLimitMs} ms`
       : status === 0
       ? error.message
       : `no usable answer (HTTP status ${status})`;

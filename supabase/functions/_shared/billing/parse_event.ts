@@ -23,7 +23,7 @@ export type ParsedEvent =
  * invoice that belongs to no subscription: a provider that got errors for them
  * would disable the endpoint in the long run.
  *
- * @param now The receiver's clock in Unix seconds. An event that is dated ahead
+ * @param nowSeconds The receiver's clock in Unix seconds. An event that is dated ahead
  * of it freezes its subscription until that time, and is refused.
  * @param toleranceSeconds How far ahead an event may be dated all the same: as
  * far as a signature may.
@@ -33,8 +33,8 @@ export type ParsedEvent =
  */
 export function parseEvent(
   text: string,
-  { now, toleranceSeconds, mode = "any" }: {
-    now: number;
+  { nowSeconds, toleranceSeconds, mode = "any" }: {
+    nowSeconds: number;
     toleranceSeconds: number;
     mode?: EventMode;
   },
@@ -64,7 +64,7 @@ export function parseEvent(
   }
   const event = result.data;
   const created = Date.parse(event.created ?? "") / 1000;
-  if (created > now + toleranceSeconds) {
+  if (created > nowSeconds + toleranceSeconds) {
     throw new DeliveryError(
       "event_invalid",
       `created: must not be more than ${toleranceSeconds} s ahead of the receiver's clock`,

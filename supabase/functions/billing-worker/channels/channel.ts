@@ -19,14 +19,14 @@ export type Attempt =
     readonly result: "failed";
     readonly error: string;
     /** What the receiver asks for, in seconds. */
-    readonly retryAfter?: number | undefined;
+    readonly retryAfterSeconds?: number | undefined;
   }
   | {
     /** 429: it was not looked at, so it is no attempt. Nothing is sent until then. */
     readonly result: "limited";
     readonly error: string;
     /** What the receiver asks for, in seconds. */
-    readonly retryAfter?: number | undefined;
+    readonly retryAfterSeconds?: number | undefined;
   }
   | {
     /** It is not tried again: given up, or there is nowhere to send it. */
@@ -46,4 +46,4 @@ export interface Channel {
 }
 
 /** For one attempt, in milliseconds. */
-export const ATTEMPT_TIME_LIMIT = 10_000;
+export const ATTEMPT_TIME_LIMIT_MS = 10_000;

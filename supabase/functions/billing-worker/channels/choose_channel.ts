@@ -19,10 +19,10 @@ const EMAIL_REQUESTS_PER_SECOND = 2;
  */
 export function chooseChannel(
   env: Environment,
-  { fetch, addressOf, now, log }: {
+  { fetch, addressOf, clock, log }: {
     fetch: typeof globalThis.fetch;
     addressOf: AddressOf;
-    now: () => number;
+    clock: () => number;
     log: Log;
   },
 ): Channel | undefined {
@@ -41,7 +41,7 @@ export function chooseChannel(
         "Cannot start: NOTIFICATION_SIGNING_SECRET must be whsec_ and base64 of at least 12 bytes. Make one with: echo whsec_$(openssl rand -base64 32)",
       );
     }
-    return webhookChannel(url, { secret, fetch, now });
+    return webhookChannel(url, { secret, fetch, clock });
   }
   if (apiKey) {
     const from = required(env, "NOTIFICATION_FROM");
@@ -50,7 +50,7 @@ export function chooseChannel(
       "EMAIL_REQUESTS_PER_SECOND",
       EMAIL_REQUESTS_PER_SECOND,
     );
-    return emailChannel({ apiKey, from, perSecond, addressOf, now });
+    return emailChannel({ apiKey, from, perSecond, addressOf, clock });
   }
   log(
     "warn",

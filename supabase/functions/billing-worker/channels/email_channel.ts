@@ -1,6 +1,6 @@
 import {
   type Attempt,
-  ATTEMPT_TIME_LIMIT,
+  ATTEMPT_TIME_LIMIT_MS,
   type Channel,
   type Notification,
 } from "./channel.ts";
@@ -18,12 +18,12 @@ export type AddressOf = (accountId: string) => Promise<string | null>;
  * @see https://resend.com/docs/api-reference/rate-limit
  */
 export function emailChannel(
-  { apiKey, from, perSecond, addressOf, now }: {
+  { apiKey, from, perSecond, addressOf, clock }: {
     apiKey: string;
     from: string;
     perSecond: number;
     addressOf: AddressOf;
-    now: () => number;
+    clock: () => number;
   },
 ): Channel {
   async function send(notification: Notification): Promise<Attempt> {
@@ -42,7 +42,7 @@ export function emailChannel(
         { from, to, ...text(notification) },
         {
           idempotencyKey: notification.id,
-          signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT),
+          signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT_MS),
         },
       );
       // Both are null where a proxy on the way answers 502 with `null`.
@@ -51,7 +51,10 @@ export function emailChannel(
         error: `Resend: ${error?.name ?? "unknown"}: ${
           error?.message ?? "no reason given"
         }`,
-        retryAfter: retryAfterSeconds(headers?.["retry-after"] ?? null, now()),
+        retryAfterSeconds: retryAfterSeconds(
+          headers?.["retry-after"] ?? null,
+          clock(),
+        ),
       };
     } catch (error) {
       return { result: "failed", error: (error as Error).message };

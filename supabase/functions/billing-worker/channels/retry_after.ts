@@ -2,16 +2,16 @@
  * What a Retry-After header asks for: seconds, or a date (RFC 9110, section
  * 10.2.3).
  *
- * @param now In milliseconds since the epoch.
+ * @param nowMs In milliseconds since the epoch.
  * @returns Whole seconds from now; undefined where there is nothing to read.
  */
 export function retryAfterSeconds(
   header: string | null,
-  now: number,
+  nowMs: number,
 ): number | undefined {
   if (header === null) return undefined;
   const seconds = /^\d{1,9}$/.test(header)
     ? Number(header)
-    : Math.ceil((Date.parse(header) - now) / 1000);
+    : Math.ceil((Date.parse(header) - nowMs) / 1000);
   return seconds >= 0 ? seconds : undefined;
 }

@@ -1,7 +1,7 @@
 import { Webhook } from "standardwebhooks";
 import {
   type Attempt,
-  ATTEMPT_TIME_LIMIT,
+  ATTEMPT_TIME_LIMIT_MS,
   type Channel,
   type Notification,
 } from "./channel.ts";
@@ -19,25 +19,25 @@ import { retryAfterSeconds } from "./retry_after.ts";
  */
 export function webhookChannel(
   url: string,
-  { secret, fetch, now, timeLimit = ATTEMPT_TIME_LIMIT }: {
+  { secret, fetch, clock, timeLimitMs = ATTEMPT_TIME_LIMIT_MS }: {
     secret: string;
     fetch: typeof globalThis.fetch;
-    now: () => number;
-    timeLimit?: number;
+    clock: () => number;
+    timeLimitMs?: number;
   },
 ): Channel {
   const webhook = new Webhook(secret);
 
   async function send(notification: Notification): Promise<Attempt> {
     const body = JSON.stringify(message(notification));
-    const signedAt = new Date(now());
+    const signedAt = new Date(clock());
     const headers = {
       "content-type": "application/json",
       "webhook-id": notification.id,
       "webhook-timestamp": String(Math.floor(signedAt.getTime() / 1000)),
       "webhook-signature": webhook.sign(notification.id, signedAt, body),
     };
-    const signal = AbortSignal.timeout(timeLimit);
+    const signal = AbortSignal.timeout(timeLimitMs);
     try {
       const response = await fetch(url, {
         method: "POST",
@@ -47,12 +47,12 @@ export function webhookChannel(
         signal,
       });
       await response.body?.cancel();
-      return judge(response, now());
+      return judge(response, clock());
     } catch (error) {
       return {
         result: "failed",
         error: signal.aborted
-          ? `no answer within ${timeLimit} ms`
+          ? `no answer within ${timeLimitMs} ms`
           : reason(error),
       };
     }
@@ -83,7 +83,7 @@ function message(
  * 410 means that the receiver wants no more, 429 that it wants them later;
  * anything else may pass.
  */
-function judge({ ok, status, headers }: Response, now: number): Attempt {
+function judge({ ok, status, headers }: Response, nowMs: number): Attempt {
   if (ok) return { result: "sent" };
   if (status === 410) {
     return { result: "dead", error: "the receiver answered 410 Gone" };
@@ -93,7 +93,7 @@ function judge({ ok, status, headers }: Response, now: number): Attempt {
     result: status === 429 ? "limited" : "failed",
     error: `the receiver answered ${status}` +
       (redirected ? ", and redirects are not followed" : ""),
-    retryAfter: retryAfterSeconds(headers.get("retry-after"), now),
+    retryAfterSeconds: retryAfterSeconds(headers.get("retry-after"), nowMs),
   };
 }
 
