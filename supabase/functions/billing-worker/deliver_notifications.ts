@@ -32,8 +32,10 @@ const TURN_TIME_MS = 60_000;
  */
 const TURN_LIMIT = 1_000;
 
-interface Options {
+/** What is needed to deliver notifications. */
+export interface DeliveryOptions {
   readonly database: DatabaseClient;
+  /** Undefined if none is configured. */
   readonly channel: Channel | undefined;
   readonly log: Log;
   /** The clock, in milliseconds since the epoch. */
@@ -41,8 +43,6 @@ interface Options {
   /** Resolves after that many milliseconds. */
   readonly sleep: (ms: number) => Promise<void>;
 }
-
-type Delivery = Omit<Options, "channel"> & { readonly channel: Channel };
 
 /**
  * Delivers due notifications, batch by batch: claim, send, settle. It goes on
@@ -53,7 +53,7 @@ type Delivery = Omit<Options, "channel"> & { readonly channel: Channel };
  * @throws {DeliveryError} Where the database fails.
  */
 export async function deliverNotifications(
-  { channel, ...options }: Options,
+  options: DeliveryOptions,
 ): Promise<NotificationCounts> {
   const counts = {
     claimed: 0,
@@ -64,19 +64,20 @@ export async function deliverNotifications(
     limited: 0,
     unsent: 0,
   };
+  const { channel, clock } = options;
   if (channel === undefined) return counts;
 
-  const endMs = options.clock() + TURN_TIME_MS;
+  const endMs = clock() + TURN_TIME_MS;
   const lanes = channel.perSecond === undefined ? 1 : PACED_LANES;
   const done = await Promise.allSettled(
     Array.from({ length: lanes }, async () => {
       let results: readonly Result[];
       do {
-        results = await deliverBatch({ ...options, channel });
+        results = await deliverBatch(channel, options);
         counts.claimed += results.length;
         for (const { result } of results) counts[result]++;
       } while (
-        isWorthwhile(results) && options.clock() < endMs &&
+        isWorthwhile(results) && clock() < endMs &&
         counts.claimed < TURN_LIMIT
       );
     }),
@@ -92,7 +93,8 @@ function isWorthwhile(results: readonly Result[]): boolean {
 }
 
 async function deliverBatch(
-  { database, channel, log, sleep }: Delivery,
+  channel: Channel,
+  { database, log, sleep }: DeliveryOptions,
 ): Promise<readonly Result[]> {
   const { destination, perSecond } = channel;
   const notifications = await claimNotifications(database, {

@@ -1,30 +1,16 @@
-import type { DatabaseClient } from "../_shared/billing/database.ts";
 import {
   ANSWERS,
   DeliveryError,
   toDeliveryError,
 } from "../_shared/billing/errors.ts";
-import type { Log } from "../_shared/billing/log.ts";
-import type { UnmappedChoice } from "../_shared/billing/unmapped.ts";
-import type { Channel } from "./channels/channel.ts";
-import { deliverNotifications } from "./deliver_notifications.ts";
-import { retryFailures } from "./retry_failures.ts";
+import {
+  deliverNotifications,
+  type DeliveryOptions,
+} from "./deliver_notifications.ts";
+import { retryFailures, type RetryOptions } from "./retry_failures.ts";
 
-/** What a turn of the worker needs of the outside. */
-export interface Worker {
-  readonly database: DatabaseClient;
-  /** Undefined while none is configured. */
-  readonly channel: Channel | undefined;
-  /** Whether events of subscriptions that belong to no account fail. */
-  readonly unmappedSubscriptions: UnmappedChoice;
-  /** How far ahead of now an event may be dated, in seconds. */
-  readonly toleranceSeconds: number;
-  readonly log: Log;
-  /** The clock, in milliseconds since the epoch. */
-  readonly clock: () => number;
-  /** Resolves after that many milliseconds. */
-  readonly sleep: (ms: number) => Promise<void>;
-}
+/** What a turn of the worker needs. */
+export interface Worker extends RetryOptions, DeliveryOptions {}
 
 /**
  * One turn of the worker: the retries that somebody asked for, and the

@@ -19,7 +19,8 @@ import {
 /** What became of the retries of one turn. */
 export type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
 
-interface Options {
+/** What is needed to retry failures. */
+export interface RetryOptions {
   readonly database: DatabaseClient;
   /** Whether events of subscriptions that belong to no account fail. */
   readonly unmappedSubscriptions: UnmappedChoice;
@@ -52,7 +53,9 @@ const TURN_TIME_MS = 20_000;
  * @throws {DeliveryError} Where the database fails; the claimed ones are tried
  * again when their lease ends.
  */
-export async function retryFailures(options: Options): Promise<RetryCounts> {
+export async function retryFailures(
+  options: RetryOptions,
+): Promise<RetryCounts> {
   const counts = {
     claimed: 0,
     failed: 0,
@@ -87,7 +90,7 @@ function isOver({ result }: Retry): boolean {
 
 async function applyAll(
   claimed: readonly ClaimedFailure[],
-  options: Options,
+  options: RetryOptions,
 ): Promise<Retry[]> {
   const { clock, toleranceSeconds } = options;
   const time = { nowSeconds: clock() / 1000, toleranceSeconds };
@@ -108,7 +111,7 @@ async function applyAll(
 
 function ignoreUnmapped(
   retry: Retry,
-  { unmappedSubscriptions }: Options,
+  { unmappedSubscriptions }: RetryOptions,
 ): Retry {
   const isIgnored = unmappedSubscriptions === "ignore" &&
     retry.result instanceof DeliveryError &&
