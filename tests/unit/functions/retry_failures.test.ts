@@ -37,10 +37,18 @@ function claimed(
 }
 
 /** What `apply_billing_events` is given of an event, as far as tests look. */
-type Applied = { event_id: string; provider: string; retry: unknown };
+interface Applied {
+  readonly event_id: string;
+  readonly provider: string;
+  readonly retry: unknown;
+}
 
 /** The outcome of an event, as the database answers it. */
-type Answer = { outcome: string; error_code?: string; error?: string };
+interface Answer {
+  readonly outcome: string;
+  readonly error_code?: string;
+  readonly error?: string;
+}
 
 /**
  * Retries in a database that hands out these batches, one a claim, and applies

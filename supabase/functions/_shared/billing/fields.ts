@@ -52,3 +52,11 @@ export function describeFault(
 export function isIdentifier(value: unknown): value is string {
   return identifier.safeParse(value).success;
 }
+
+/** Returns a member of a JSON value; undefined if it has none of that name. */
+export function member(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null &&
+      Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
+}

@@ -6,7 +6,7 @@
  * @module
  */
 import type { z } from "zod";
-import { describeFault, identifier, unixSeconds } from "./fields.ts";
+import { describeFault, identifier, member, unixSeconds } from "./fields.ts";
 
 const OBJECT = ["data", "object"] as const;
 
@@ -59,13 +59,6 @@ export function invoiceSubscription(
 
 function isAbsent(value: unknown): value is undefined | null {
   return value === undefined || value === null;
-}
-
-function member(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null &&
-      Object.hasOwn(value, name)
-    ? (value as Record<string, unknown>)[name]
-    : undefined;
 }
 
 function valueAt<T>(

@@ -2,7 +2,7 @@ import type { z } from "zod";
 import { DeliveryError } from "./errors.ts";
 import { type EventMode, isOfOtherMode } from "./event_mode.ts";
 import { type HandledEvent, handledEvent, isHandledType } from "./events.ts";
-import { describeFault, MISSING } from "./fields.ts";
+import { describeFault, member, MISSING } from "./fields.ts";
 
 const MAX_REPORTED_FAULTS = 5;
 
@@ -92,12 +92,6 @@ function parseJson(text: string): unknown {
   } catch {
     throw new DeliveryError("body_not_json", "The body is not valid JSON");
   }
-}
-
-function member(json: unknown, name: string): unknown {
-  return typeof json === "object" && json !== null
-    ? (json as Record<string, unknown>)[name]
-    : undefined;
 }
 
 function describe(error: z.ZodError): string {

@@ -5,6 +5,7 @@
  * @module
  */
 import type { DeliveryError } from "./errors.ts";
+import { member } from "./fields.ts";
 
 /** What is done with events of subscriptions that belong to no account. */
 export const UNMAPPED_CHOICES = ["fail", "ignore"] as const;
@@ -58,12 +59,6 @@ function namesNoAccount(metadata: unknown): boolean {
   const account = member(metadata, "accountId");
   return account === undefined || account === null ||
     (typeof account === "string" && account.trim() === "");
-}
-
-function member(value: unknown, name: string): unknown {
-  return isRecord(value) && Object.hasOwn(value, name)
-    ? value[name]
-    : undefined;
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
