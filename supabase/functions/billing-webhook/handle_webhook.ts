@@ -18,9 +18,9 @@ export interface Receiver extends ProcessOptions {
 }
 
 /**
- * Answers one request: 200 where its event is applied, was applied before or
- * needs no applying. Anything else makes the provider retry, and has a line in
- * the log.
+ * Answers one request: 200 if its event is applied, was applied before or has no
+ * effect here. Any other status makes the provider retry, and the failure is
+ * logged.
  */
 export async function handleWebhook(
   request: Request,

@@ -14,14 +14,14 @@ import { handleWebhook, type Receiver } from "./handle_webhook.ts";
 import { readProviders } from "./providers.ts";
 import { workerWaker } from "./wake_worker.ts";
 
-/** A body that takes longer is an attack, or a connection that is lost. */
+/** A body that takes longer is an attack or a lost connection. */
 const BODY_TIME_LIMIT_MS = 10_000;
 
 /**
  * With fifty events per call, the round trip no longer matters. Twenty calls of
- * that size take about a second. After 3 s of waiting there is still time for a
- * call that hangs (3 s) and for one that records the failure (1.5 s): every
- * delivery is answered within 10 s.
+ * that size take about a second. After a wait of 3 s there is still time for a
+ * call that hangs (3 s) and for one that records the failure (1.5 s), so every
+ * delivery gets a reply within 10 s.
  */
 const GATHER_LIMITS = {
   maxTogether: 50,
@@ -29,7 +29,7 @@ const GATHER_LIMITS = {
   maxWaitMs: 3_000,
 };
 
-/** Ten lines of a kind in ten seconds, of the hundred that Supabase keeps. */
+/** Ten lines per message in ten seconds; Supabase keeps a hundred lines. */
 const LOG_INTERVAL_MS = 1_000;
 
 const log = throttleInfo(logJson, { intervalMs: LOG_INTERVAL_MS });

@@ -22,41 +22,41 @@ export interface ProcessOptions {
   readonly apply: (event: BillingEvent) => Promise<Outcome>;
   /** Where failures are recorded. */
   readonly database: DatabaseClient;
-  /** Whether events of subscriptions that belong to no account fail. */
+  /** What happens to events of subscriptions without an account. */
   readonly unmappedSubscriptions: UnmappedChoice;
   /**
-   * How far a signature's time may be from now, on both sides, and an event's
-   * time ahead of now, in seconds.
+   * How far a signature's time may be from now, in either direction, and an
+   * event's time ahead of now, in seconds.
    */
   readonly toleranceSeconds: number;
   readonly log: Log;
-  /** Called when an event may have made something due; it does not wait. */
+  /** Called if an event may have created a notification; returns at once. */
   readonly wakeWorker: () => void;
-  /** The clock, in milliseconds since the epoch. */
+  /** Returns milliseconds since the epoch. */
   readonly clock: () => number;
 }
 
-/** What the log says of events that have no effect here. */
+/** The log lines for events that have no effect here. */
 const IGNORED = {
   not_handled: ["info", "event ignored"],
   other_mode: ["info", "event of the other mode ignored"],
   thin: [
     "warn",
-    "thin event ignored, and its change is lost: at the provider, replace this destination by one with snapshot payloads",
+    "thin event ignored, and its change is lost: at the provider, replace this destination with one that sends snapshot payloads",
   ],
 } as const;
 
 /**
- * Applies the event of a verified delivery. An event without effect here is
- * logged; one that fails is stored in `failed_events`.
+ * Applies the event of a verified delivery. An event that has no effect here is
+ * logged. An event that fails is stored in `failed_events`.
  *
- * An event that fails is acknowledged all the same if it was applied before,
- * such as one that comes again in the shape of another API version, or if its
- * subscription is unmapped and such events are ignored.
+ * Two kinds of failed events are not errors: an event that was applied before,
+ * such as one that comes again in the shape of another API version, and an
+ * event of an unmapped subscription, if these are ignored.
  *
- * @throws {DeliveryError} With the fields for the log, once the failure is
- * stored; `failure_not_recorded` if it could not be stored. `overloaded` is
- * not stored: nothing is wrong with the event.
+ * @throws {DeliveryError} The failure, with fields for the log, after it is
+ * stored; `failure_not_recorded` if it could not be stored. `overloaded` is not
+ * stored, because nothing is wrong with the event.
  */
 export async function processEvent(
   delivery: VerifiedDelivery,
@@ -85,8 +85,7 @@ async function applyEvent(
   }
   const event = { ...parsed.event, provider };
   const outcome = await apply(event);
-  // A duplicate too: the delivery before it may have ended, answer lost,
-  // before it woke anybody.
+  // A duplicate too: the first delivery may have ended before it woke the worker.
   if (outcome !== "stale" && event.type === "invoice.payment_failed") {
     wakeWorker();
   }
@@ -108,7 +107,7 @@ async function fileFailure(
     log("info", "unmapped event ignored", { ...acknowledged, outcomes });
     return;
   }
-  // One more call is what a receiver that holds too many cannot afford.
+  // An overloaded receiver must not make one more call per event.
   if (error.code === "overloaded") throw withLogFields(error, known);
   const isOpen = await recordFailure(error, { provider, failed, database })
     .catch((fault: unknown) => {
@@ -125,11 +124,11 @@ function notRecorded(
 ): DeliveryError {
   return new DeliveryError(
     "failure_not_recorded",
-    `${error.code}, and failed_events has no row of it: ${fault.logMessage}`,
+    `${error.code}, and the failure could not be stored in failed_events: ${fault.logMessage}`,
   );
 }
 
-/** Nothing checked the id and the type of an event that has no effect. */
+/** Returns id and type, if usable: for an ignored event, nothing has checked them. */
 function loggable({ id, type }: { id: unknown; type: string }): LogFields {
   return {
     event_id: isIdentifier(id) ? id : undefined,

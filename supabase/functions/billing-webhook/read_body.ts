@@ -4,17 +4,17 @@ import { discard, drainBody, letGo } from "./drain_body.ts";
 /** How much of a body is read, and for how long. */
 export interface BodyLimits {
   readonly maxBytes: number;
-  /** In milliseconds, for the whole body. */
+  /** For the whole body. */
   readonly timeLimitMs: number;
 }
 
 /**
- * Reads a request's body as it was sent, and counts it while it streams. It is
- * never read in one piece: only a stream can be let go of when the time is up
+ * Reads the exact bytes of a request's body, and counts them as they arrive. It
+ * reads a stream, because only a stream can be dropped when the time is up
  * (docs/decisions.md).
  *
  * @throws {DeliveryError} `body_too_large`, `body_too_slow`, or
- * `body_incomplete` if the sender went away.
+ * `body_incomplete` if the sender goes away.
  */
 export async function readBody(
   request: Request,
@@ -39,7 +39,7 @@ export async function readBody(
 }
 
 interface Deadline {
-  /** Rejects with `body_too_slow` once the time is up. */
+  /** Rejects with `body_too_slow` when the time is up. */
   readonly passed: Promise<never>;
   clear(): void;
 }
@@ -77,14 +77,14 @@ async function readCounted(
 function incomplete(): DeliveryError {
   return new DeliveryError(
     "body_incomplete",
-    "The sender went away in the middle of the body",
+    "The connection broke before the whole body arrived",
   );
 }
 
 function tooLarge(maxBytes: number): DeliveryError {
   return new DeliveryError(
     "body_too_large",
-    `The body is larger than ${maxBytes} bytes`,
+    `The body is larger than ${maxBytes} bytes: if such events are expected, raise MAX_BODY_BYTES`,
   );
 }
 

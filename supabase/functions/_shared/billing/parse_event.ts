@@ -6,7 +6,7 @@ import { describeFault, member, MISSING } from "./fields.ts";
 
 const MAX_REPORTED_FAULTS = 5;
 
-/** An event of a handled type, or why the event has no effect here. */
+/** An event of a handled type, or the reason why the event has no effect. */
 export type ParsedEvent =
   | { readonly handled: true; readonly event: HandledEvent }
   | {
@@ -19,16 +19,15 @@ export type ParsedEvent =
 /**
  * Parses and validates the text of an authentic event.
  *
- * Types that are not handled pass with any data at all, and so does a failed
- * invoice that belongs to no subscription: a provider that got errors for them
- * would disable the endpoint in the long run.
+ * An event of another type is accepted with any data, and so is a failed invoice
+ * without a subscription: a provider that gets errors for them disables the
+ * endpoint in the long run.
  *
- * @param nowSeconds The receiver's clock in Unix seconds. An event that is dated ahead
- * of it freezes its subscription until that time, and is refused.
- * @param toleranceSeconds How far ahead an event may be dated all the same: as
- * far as a signature may.
- * @param mode Which events the endpoint is for; all, unless given.
- * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`; the
+ * @param options.nowSeconds The receiver's clock, in Unix seconds. An event that
+ * is dated ahead of it is refused: it would freeze its subscription until then.
+ * @param options.toleranceSeconds How far ahead an event may be dated.
+ * @param options.mode Which events the endpoint handles; all by default.
+ * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`. The
  * message names the path of each bad field, never its value.
  */
 export function parseEvent(
@@ -76,7 +75,7 @@ export function parseEvent(
 }
 
 /**
- * Whether an event names an object and leaves out what it holds.
+ * Returns whether an event names an object without its content.
  *
  * @see https://docs.stripe.com/event-destinations
  */
