@@ -116,7 +116,8 @@ Deno.test("with both channels the URL is used, and the log says so", async () =>
     RESEND_BASE_URL: `http://127.0.0.1:${freePort()}`,
   });
   const line = await worker.logged(({ message }) =>
-    message === "RESEND_API_KEY is not used: NOTIFICATION_URL is set as well"
+    message ===
+      "RESEND_API_KEY is not used, because NOTIFICATION_URL is set: remove one of them"
   );
   assertEquals(line.level, "warn");
   const [event] = await oweNotifications(sql);

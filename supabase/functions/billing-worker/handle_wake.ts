@@ -9,13 +9,13 @@ import {
 } from "./deliver_notifications.ts";
 import { retryFailures, type RetryOptions } from "./retry_failures.ts";
 
-/** What a turn of the worker needs. */
+/** What one run of the worker needs. */
 export interface Worker extends RetryOptions, DeliveryOptions {}
 
 /**
- * One turn of the worker: the retries that somebody asked for, and the
- * notifications that are due. It answers with counts, so that whoever woke it
- * knows whether there was anything to do.
+ * Answers one wake with one run of the worker: requested retries, then due
+ * notifications. The reply has counts, so that the caller sees whether there was
+ * anything to do.
  */
 export async function handleWake(
   request: Request,
@@ -24,8 +24,8 @@ export async function handleWake(
   if (request.method !== "POST") {
     return new Response("", { status: 405, headers: { allow: "POST" } });
   }
-  // Retries first, because what is applied may owe a notification. Where they
-  // fail, what is owed already goes out all the same.
+  // Retries first, because an applied event may create a notification. If they
+  // fail, notifications are still delivered.
   const retries = await doPart(retryFailures, {
     done: "failures retried",
     worker,
@@ -41,7 +41,7 @@ export async function handleWake(
   return new Response(body, { status });
 }
 
-/** One part of a turn: its counts, or its failure. Either is logged. */
+/** Does one part of a run, logs the result, and returns its counts or its failure. */
 async function doPart<Counts extends { claimed: number }>(
   work: (worker: Worker) => Promise<Counts>,
   { done, worker }: { done: string; worker: Worker },

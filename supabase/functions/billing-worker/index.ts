@@ -1,12 +1,13 @@
 /**
- * The worker, wired to its environment: it delivers what the database owes to
- * accounts, and retries failed events on request. Only callers with the project's secret key get in.
+ * The worker, wired to its environment. It delivers notifications to accounts,
+ * and retries failed events on request. It accepts only callers with the
+ * project's secret key.
  *
  * @module
  */
 import { withSupabase } from "@supabase/server";
-// Pins the version that @supabase/server works with: without an import of our
-// own, Supabase's bundler takes the newest that fits.
+// Pins the version that @supabase/server works with: without this import,
+// Supabase's bundler takes the newest version that matches.
 import "@supabase/supabase-js";
 import { readConfig, readKeyMap } from "../_shared/billing/config.ts";
 import { createClient } from "../_shared/billing/database.ts";
@@ -50,7 +51,7 @@ export default {
       }),
     },
   }, (request) => {
-    // The schedule does not wait as long as a turn takes.
+    // A run may take longer than the schedule waits for the reply.
     const turn = handleWake(request, worker);
     keepAlive(turn);
     return turn;

@@ -16,22 +16,22 @@ import {
   settleFailures,
 } from "./retry_queue.ts";
 
-/** What became of the retries of one turn. */
+/** The results of the retries of one run. */
 export type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
 
 /** What is needed to retry failures. */
 export interface RetryOptions {
   readonly database: DatabaseClient;
-  /** Whether events of subscriptions that belong to no account fail. */
+  /** What happens to events of subscriptions without an account. */
   readonly unmappedSubscriptions: UnmappedChoice;
   /** How far ahead of now an event may be dated, in seconds. */
   readonly toleranceSeconds: number;
   readonly log: Log;
-  /** The clock, in milliseconds since the epoch. */
+  /** Returns milliseconds since the epoch. */
   readonly clock: () => number;
 }
 
-/** A claimed failure, and what has become of its event so far. */
+/** A claimed failure, with the result so far. */
 interface Retry<Result = RetryOutcome | DeliveryError> {
   readonly failure: ClaimedFailure;
   /** The event as text; empty if the body is not text. */
@@ -39,19 +39,20 @@ interface Retry<Result = RetryOutcome | DeliveryError> {
   readonly result: Result;
 }
 
-/** Bodies of a mebibyte, all of them in memory at once, leave room for more. */
+/** Even if each body has 1 MiB, all of them fit in memory. */
 const BATCH_SIZE = 25;
 
-/** For a turn, in milliseconds; what is left by then waits for the next. */
+/** For one run; the rest waits for the next run. */
 const TURN_TIME_MS = 20_000;
 
 /**
- * Retries the failures that somebody asked for, through the code that handles
- * deliveries, until none is left or the turn's time is over. The database
- * decides whether an event was applied meanwhile, so nothing is applied twice.
+ * Retries the failures for which a retry was requested, through the code that
+ * handles deliveries, until none is left or the time of the run is over. The
+ * database checks whether an event was applied meanwhile, so none is applied
+ * twice.
  *
- * @throws {DeliveryError} Where the database fails; the claimed ones are tried
- * again when their lease ends.
+ * @throws {DeliveryError} If a database call fails; the claimed failures are
+ * tried again when their lease ends.
  */
 export async function retryFailures(
   options: RetryOptions,
@@ -81,8 +82,8 @@ export async function retryFailures(
 }
 
 /**
- * Whether there is an outcome to write. While somebody has the records locked
- * there is none: the retry stays wanted, and is due when its lease ends.
+ * Returns whether there is a result to store. There is none if the records were
+ * locked: the retry stays requested, and is due when its lease ends.
  */
 function isOver({ result }: Retry): boolean {
   return typeof result === "string" || result.code !== "record_locked";

@@ -74,7 +74,7 @@ Deno.test("chooseChannel() prefers the URL, and says so", () => {
     name: "webhook",
     lines: [[
       "warn",
-      "RESEND_API_KEY is not used: NOTIFICATION_URL is set as well",
+      "RESEND_API_KEY is not used, because NOTIFICATION_URL is set: remove one of them",
     ]],
   });
 });

@@ -122,7 +122,7 @@ Deno.test("emailChannel() finds an account without an address undeliverable", as
     addressOf: () => Promise.resolve(null),
   });
   assert(made.result === "undeliverable");
-  assertStringIncludes(made.error, "account_email gives no address");
+  assertStringIncludes(made.error, "account_email returns no address");
   assertEquals(sent, []);
 });
 

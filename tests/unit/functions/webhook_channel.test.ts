@@ -182,7 +182,7 @@ Deno.test("webhookChannel() says that redirects are not followed", async () => {
   assertEquals(result, "failed");
   assertEquals(
     "error" in rest && rest.error,
-    "the receiver answered 308, and redirects are not followed",
+    "the receiver answered 308, and redirects are not followed: set NOTIFICATION_URL to the final URL",
   );
   assertEquals(requests.length, 1);
 });

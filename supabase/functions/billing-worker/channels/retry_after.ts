@@ -1,9 +1,8 @@
 /**
- * What a Retry-After header asks for: seconds, or a date (RFC 9110, section
- * 10.2.3).
+ * Reads a Retry-After header: seconds or a date (RFC 9110, section 10.2.3).
  *
- * @param nowMs In milliseconds since the epoch.
- * @returns Whole seconds from now; undefined where there is nothing to read.
+ * @param nowMs Milliseconds since the epoch.
+ * @returns Whole seconds from now; undefined if it is missing or malformed.
  */
 export function retryAfterSeconds(
   header: string | null,
