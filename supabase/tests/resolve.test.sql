@@ -21,7 +21,7 @@ $$;
 
 select pg_temp.fail('a', 'tap_1'), pg_temp.fail('a', 'tap_2'), pg_temp.fail('b', 'tap_2'), pg_temp.fail('a', 'tap_3');
 
-select throws_like(c.statement, '%Say why, and who you are:%', c.meaning)
+select throws_like(c.statement, '%Give a reason and your name:%', c.meaning)
 from (
   values
     ($$select public.resolve_failed_event('tap_1', '', 'somebody')$$, 'a reason is needed'),
@@ -81,7 +81,7 @@ select is((pg_temp.failed('tap_3')).resolved_by, 'postgres', 'which is the SQL e
 
 select throws_ok(
   $$select public.resolve_failed_event('tap_2', 'a test of ours', 'somebody')$$, 'P0001',
-  'Providers a and b both have a failed event with the id tap_2: name one.',
+  'Providers a and b both have a failed event with the id tap_2: add of_provider.',
   'one id of both providers is not resolved until one is named'
 );
 select is(

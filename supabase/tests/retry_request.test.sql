@@ -87,7 +87,7 @@ select is(
 select pg_temp.forget();
 select throws_ok(
   $$select public.retry_failed_event('tap_5')$$, 'P0001',
-  'Providers a and b both have a failed event with the id tap_5: name one.',
+  'Providers a and b both have a failed event with the id tap_5: add of_provider.',
   'where both providers have an open failure of one id, one has to be named'
 );
 select is(pg_temp.requested(), null, 'neither is asked for');
@@ -110,7 +110,7 @@ select matches(
 );
 select is(pg_temp.requested(), 'b tap_7', 'resolved rows have no request');
 select throws_ok(
-  $$select public.retry_failed_event('tap_8')$$, 'P0001', 'The payload of tap_8 is gone: nothing to retry.',
+  $$select public.retry_failed_event('tap_8')$$, 'P0001', 'Cannot retry tap_8: its payload was pruned.',
   'an event whose payload is gone raises an error that says so'
 );
 select pg_temp.forget();

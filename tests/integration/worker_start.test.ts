@@ -138,7 +138,7 @@ Deno.test("a worker that cannot reach its database says so, and claims nothing",
   });
   assertEquals(answer.status, 503);
   assert(!answer.body.includes(url), answer.body);
-  const line = await worker.logged(({ message }) => message === "turn failed");
+  const line = await worker.logged(({ message }) => message === "run failed");
   assertEquals([line.level, line.code], ["error", "database_unavailable"]);
   assertEquals((await outboxRow(sql, event)).attempts, 0);
 });

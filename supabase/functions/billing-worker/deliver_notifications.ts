@@ -24,13 +24,13 @@ const PACED_LANES = 2;
  * For one run; the rest waits for the next run. As long as the interval of the
  * schedule (a minute), so that the next run starts when this one ends.
  */
-const TURN_TIME_MS = 60_000;
+const RUN_TIME_MS = 60_000;
 
 /**
  * A request may use 2 s of CPU time on Supabase. An e-mail takes a little over
  * 1 ms of it, a webhook 0.2 ms (docs/decisions.md).
  */
-const TURN_LIMIT = 1_000;
+const RUN_LIMIT = 1_000;
 
 /** What is needed to deliver notifications. */
 export interface DeliveryOptions {
@@ -67,7 +67,7 @@ export async function deliverNotifications(
   const { channel, clock } = options;
   if (channel === undefined) return counts;
 
-  const endMs = clock() + TURN_TIME_MS;
+  const endMs = clock() + RUN_TIME_MS;
   const lanes = channel.perSecond === undefined ? 1 : PACED_LANES;
   const done = await Promise.allSettled(
     Array.from({ length: lanes }, async () => {
@@ -78,7 +78,7 @@ export async function deliverNotifications(
         for (const { result } of results) counts[result]++;
       } while (
         isWorthwhile(results) && clock() < endMs &&
-        counts.claimed < TURN_LIMIT
+        counts.claimed < RUN_LIMIT
       );
     }),
   );

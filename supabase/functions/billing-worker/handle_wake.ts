@@ -53,7 +53,7 @@ async function doPart<Counts extends { claimed: number }>(
   } catch (thrown) {
     const error = toDeliveryError(thrown);
     const { code, logMessage } = error;
-    worker.log("error", "turn failed", { code, error: logMessage });
+    worker.log("error", "run failed", { code, error: logMessage });
     return error;
   }
 }

@@ -52,8 +52,8 @@ export default {
     },
   }, (request) => {
     // A run may take longer than the schedule waits for the reply.
-    const turn = handleWake(request, worker);
-    keepAlive(turn);
-    return turn;
+    const run = handleWake(request, worker);
+    keepAlive(run);
+    return run;
   }),
 };

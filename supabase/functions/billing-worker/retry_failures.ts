@@ -43,7 +43,7 @@ interface Retry<Result = RetryOutcome | DeliveryError> {
 const BATCH_SIZE = 25;
 
 /** For one run; the rest waits for the next run. */
-const TURN_TIME_MS = 20_000;
+const RUN_TIME_MS = 20_000;
 
 /**
  * Retries the failures for which a retry was requested, through the code that
@@ -65,7 +65,7 @@ export async function retryFailures(
     stale: 0,
     ignored: 0,
   };
-  const endMs = options.clock() + TURN_TIME_MS;
+  const endMs = options.clock() + RUN_TIME_MS;
   do {
     const claimed = await claimFailures(options.database, {
       limit: BATCH_SIZE,

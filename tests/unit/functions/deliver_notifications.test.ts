@@ -33,8 +33,8 @@ interface Setting {
   readonly claim?: () => Response | undefined;
 }
 
-/** One turn, and what happened in it, in order. */
-async function turn(
+/** One run, and what happened in it, in order. */
+async function run(
   { due = [], batches = [due], channel, settle, claim, clock = Date.now }:
     Setting,
 ) {
@@ -86,7 +86,7 @@ function channelOf(attempts: Record<string, Attempt>): Channel {
 
 Deno.test("deliverNotifications() claims, sends and settles a batch", async () => {
   const due = [1, 2, 3, 4].map((number) => notification(number));
-  const { counts, happened, lines } = await turn({
+  const { counts, happened, lines } = await run({
     due,
     channel: channelOf({
       id_2: { result: "failed", error: "busy", retryAfterSeconds: 7 },
@@ -133,7 +133,7 @@ function batch(first: number): ClaimedNotification[] {
 }
 
 Deno.test("deliverNotifications() goes on while anything is due, though some of it fails", async () => {
-  const { counts } = await turn({
+  const { counts } = await run({
     batches: [batch(0), [notification(20)], [notification(21)], [], batch(22)],
     channel: channelOf({
       id_3: { result: "undeliverable", error: "nowhere" },
@@ -146,9 +146,9 @@ Deno.test("deliverNotifications() goes on while anything is due, though some of 
 });
 
 for (const result of ["failed", "dead"] as const) {
-  Deno.test(`deliverNotifications() leaves the rest to the next turn after a batch that is ${result}`, async () => {
+  Deno.test(`deliverNotifications() leaves the rest to the next run after a batch that is ${result}`, async () => {
     const attempts = batch(0).map(({ id }) => [id, { result, error: "no" }]);
-    const { counts } = await turn({
+    const { counts } = await run({
       batches: [batch(0), batch(20)],
       channel: channelOf(Object.fromEntries(attempts)),
     });
@@ -156,9 +156,9 @@ for (const result of ["failed", "dead"] as const) {
   });
 }
 
-Deno.test("deliverNotifications() stops when the turn's time is over", async () => {
+Deno.test("deliverNotifications() stops when the run's time is over", async () => {
   let timeMs = 0;
-  const { counts } = await turn({
+  const { counts } = await run({
     batches: [batch(0), batch(20), batch(40)],
     channel: channelOf({}),
     clock: () => (timeMs += 30_000),
@@ -168,12 +168,12 @@ Deno.test("deliverNotifications() stops when the turn's time is over", async () 
 
 Deno.test("deliverNotifications() stops after a thousand", async () => {
   const batches = Array.from({ length: 60 }, (_, i) => batch(20 * i));
-  const { counts } = await turn({ batches, channel: channelOf({}) });
+  const { counts } = await run({ batches, channel: channelOf({}) });
   assertEquals((await counts).sent, 1_000);
 });
 
 Deno.test("deliverNotifications() sends nothing of a batch after 429, and asks for more", async () => {
-  const { counts, happened, lines } = await turn({
+  const { counts, happened, lines } = await run({
     batches: [
       [notification(1), notification(2, 30), notification(3, 60)],
       [notification(3)],
@@ -210,7 +210,7 @@ Deno.test("deliverNotifications() sends nothing of a batch after 429, and asks f
 });
 
 Deno.test("deliverNotifications() claims two seconds' worth at a time in two lanes, where there is a limit", async () => {
-  const { counts, happened } = await turn({
+  const { counts, happened } = await run({
     batches: [[notification(1)], [notification(2)]],
     channel: { ...channelOf({}), perSecond: 3 },
   });
@@ -232,7 +232,7 @@ Deno.test("deliverNotifications() claims two seconds' worth at a time in two lan
 Deno.test("deliverNotifications() lets one lane end its batch where the other's database call fails", async () => {
   let claims = 0;
   const held = Promise.withResolvers<void>();
-  const { counts, happened } = await turn({
+  const { counts, happened } = await run({
     batches: [[notification(1)]],
     channel: {
       ...channelOf({}),
@@ -280,7 +280,7 @@ Deno.test("deliverNotifications() sends a batch at once, and settles after the l
   const due = batch(0);
   const all = Promise.withResolvers<void>();
   let underWay = 0;
-  const { counts, happened } = await turn({
+  const { counts, happened } = await run({
     due,
     channel: {
       name: "webhook",
@@ -294,7 +294,7 @@ Deno.test("deliverNotifications() sends a batch at once, and settles after the l
     },
   });
   assertEquals((await counts).sent, 20);
-  // After it the turn finds nothing more.
+  // After it the run finds nothing more.
   assertEquals(happened.slice(1, -2).map((step) => (step as string[])[0]), [
     ...Array(20).fill("send"),
   ]);
@@ -305,19 +305,19 @@ Deno.test("deliverNotifications() sends a batch at once, and settles after the l
 });
 
 Deno.test("deliverNotifications() settles nothing where nothing is due", async () => {
-  const { counts, happened } = await turn({ channel: channelOf({}) });
+  const { counts, happened } = await run({ channel: channelOf({}) });
   assertEquals((await counts).claimed, 0);
   assertEquals(happened.length, 1);
 });
 
 Deno.test("deliverNotifications() claims nothing without a channel", async () => {
-  const { counts, happened, lines } = await turn({ due: [notification(1)] });
+  const { counts, happened, lines } = await run({ due: [notification(1)] });
   assertEquals((await counts).claimed, 0);
   assertEquals([happened, lines], [[], []]);
 });
 
 Deno.test("deliverNotifications() fails where the batch cannot be settled", async () => {
-  const { counts, happened } = await turn({
+  const { counts, happened } = await run({
     due: [notification(1)],
     channel: channelOf({}),
     settle: () =>

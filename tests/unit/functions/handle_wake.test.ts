@@ -28,7 +28,7 @@ const NOTIFICATION = {
 
 type Answers = Record<string, () => Response>;
 
-/** One turn against a database that has nothing due unless told. */
+/** One run against a database that has nothing due unless told. */
 async function wake(
   { method = "POST", answers = {} }: { method?: string; answers?: Answers } =
     {},
@@ -127,7 +127,7 @@ for (
     assertEquals(response.status, status);
     assertEquals((await response.text()).includes(MARK), false);
     assertEquals(lines.map(([level, message]) => [level, message]), [
-      ["error", "turn failed"],
+      ["error", "run failed"],
     ]);
   });
 }
@@ -168,7 +168,7 @@ for (const failing of ["claim_failed_events", "apply_billing_events"]) {
       "claim_notifications",
     ]);
     assertEquals(lines.map(([level, message]) => [level, message]), [
-      ["error", "turn failed"],
+      ["error", "run failed"],
       ["info", "notifications delivered"],
     ]);
   });

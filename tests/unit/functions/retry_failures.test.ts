@@ -297,7 +297,7 @@ Deno.test("retryFailures() goes on until nothing is left", async () => {
   assertEquals(calls.length, 10);
 });
 
-Deno.test("retryFailures() leaves the rest to the next turn after 20 s", async () => {
+Deno.test("retryFailures() leaves the rest to the next run after 20 s", async () => {
   const batch = () => [claimed(paymentIntentEvent())];
   let timeMs = NOW;
   const { counts } = retry([batch(), batch(), batch(), batch()], {
@@ -314,7 +314,7 @@ for (
     ["settle_failed_events", 3],
   ] as const
 ) {
-  Deno.test(`retryFailures() ends its turn where ${failing} fails`, async () => {
+  Deno.test(`retryFailures() ends its run where ${failing} fails`, async () => {
     const event = invoiceEvent({ created: NOW / 1000 });
     const { counts, calls: made, settled } = retry([[claimed(event)]], {
       answers: {
