@@ -26,7 +26,7 @@ begin
     where f.provider = named_provider and f.event_id = retry_failed_event.event_id
       and f.resolved_at is not null;
     if found then
-      return 'It is resolved already: nothing to retry.';
+      return 'It is already resolved: nothing to retry.';
     end if;
     raise exception 'Cannot retry %: its payload was pruned.', retry_failed_event.event_id
       using hint = 'Have the provider send the event again.';
@@ -91,7 +91,7 @@ begin
       || public.retry_request_answer(asked);
   end if;
   if asked = 0 then
-    return 'No open failure fits: nothing to retry.';
+    return 'No open failure matches: nothing to retry.';
   end if;
   return public.retry_request_answer(asked);
 end;
@@ -144,7 +144,7 @@ begin
   return format('Retry requested: %s. ', asked)
     || case
       when public.wake_billing_worker() then 'The worker is on its way.'
-      else 'The worker takes it at its next turn.'
+      else 'The worker retries it at its next run.'
     end
     || ' See: select event_id, error, attempts, resolved_at from public.failed_events order by last_failed_at desc;';
 end;

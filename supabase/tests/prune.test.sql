@@ -100,7 +100,7 @@ select results_eq(
   'a row without its payload still tells what happened'
 );
 select is(
-  public.retry_failed_event('tap_6'), 'It is resolved already: nothing to retry.',
+  public.retry_failed_event('tap_6'), 'It is already resolved: nothing to retry.',
   'nobody can retry what was pruned: it is resolved'
 );
 update public.failed_events set resolved_at = null, resolution = null where event_id = 'tap_6';

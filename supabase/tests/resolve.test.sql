@@ -64,7 +64,7 @@ select is_empty(
   'and not applied: the ledger knows nothing of it'
 );
 select is(
-  public.retry_failed_event('tap_1'), 'It is resolved already: nothing to retry.', 'there is nothing to retry'
+  public.retry_failed_event('tap_1'), 'It is already resolved: nothing to retry.', 'there is nothing to retry'
 );
 select throws_ok(
   $$select public.resolve_failed_event('tap_1', 'once more', 'somebody else')$$, 'P0001', null,

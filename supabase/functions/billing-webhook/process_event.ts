@@ -63,13 +63,13 @@ export async function processEvent(
   options: ProcessOptions,
 ): Promise<void> {
   try {
-    await applyEvent(delivery, options);
+    await applyOrIgnore(delivery, options);
   } catch (thrown) {
-    await fileFailure(toDeliveryError(thrown), { ...options, delivery });
+    await handleFailure(toDeliveryError(thrown), delivery, options);
   }
 }
 
-async function applyEvent(
+async function applyOrIgnore(
   { provider, mode, body }: VerifiedDelivery,
   { apply, toleranceSeconds, log, wakeWorker, clock }: ProcessOptions,
 ): Promise<void> {
@@ -91,34 +91,35 @@ async function applyEvent(
   }
 }
 
-async function fileFailure(
+async function handleFailure(
   error: DeliveryError,
-  { delivery: { provider, body }, database, unmappedSubscriptions, log }:
-    & ProcessOptions
-    & { readonly delivery: VerifiedDelivery },
+  { provider, body }: VerifiedDelivery,
+  { database, unmappedSubscriptions, log }: ProcessOptions,
 ): Promise<void> {
   const failed = await describeFailedBody(body);
-  const { eventId: event_id, type } = failed;
-  const known = { provider, event_id, type, body_sha256: failed.bodyHash };
-  const acknowledged = { provider, event_id, type, code: error.code };
+  const event = { provider, event_id: failed.eventId, type: failed.type };
+  const { code } = error;
 
+  // The codes in question imply JSON, so the body is text and not base64.
   if (unmappedSubscriptions === "ignore" && isUnmapped(error, failed.body)) {
     const outcomes = { ignored: 1 };
-    log("info", "unmapped event ignored", { ...acknowledged, outcomes });
+    log("info", "unmapped event ignored", { ...event, code, outcomes });
     return;
   }
+  const logFields = { ...event, body_sha256: failed.bodyHash };
   // An overloaded receiver must not make one more call per event.
-  if (error.code === "overloaded") throw withLogFields(error, known);
+  if (code === "overloaded") throw withLogFields(error, logFields);
   const isOpen = await recordFailure(error, { provider, failed, database })
     .catch((fault: unknown) => {
-      throw withLogFields(notRecorded(error, toDeliveryError(fault)), known);
+      const notRecorded = failureNotRecorded(error, toDeliveryError(fault));
+      throw withLogFields(notRecorded, logFields);
     });
-  if (isOpen) throw withLogFields(error, known);
+  if (isOpen) throw withLogFields(error, logFields);
   const outcomes = { duplicate: 1 };
-  log("info", "duplicate of an applied event", { ...acknowledged, outcomes });
+  log("info", "duplicate of an applied event", { ...event, code, outcomes });
 }
 
-function notRecorded(
+function failureNotRecorded(
   error: DeliveryError,
   fault: DeliveryError,
 ): DeliveryError {
