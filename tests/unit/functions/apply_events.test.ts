@@ -100,7 +100,7 @@ for (const [code, expected] of FAILURES) {
   });
 }
 
-Deno.test("applyEvents() gives each event its own outcome, by place and not by order", async () => {
+Deno.test("applyEvents() returns each event's own outcome, by place and not by order", async () => {
   const database = createClient({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",

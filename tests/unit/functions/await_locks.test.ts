@@ -27,13 +27,13 @@ function apply(failures: ErrorCode[], { callMs = 0 } = {}) {
   return { result, pauses, calls: () => calls };
 }
 
-Deno.test("awaitLocks() hands in once what nobody has locked", async () => {
+Deno.test("awaitLocks() calls once for an event that is not locked", async () => {
   const { result, pauses, calls } = apply([]);
   assertEquals(await result, "evt_1 applied");
   assertEquals([calls(), pauses], [1, []]);
 });
 
-Deno.test("awaitLocks() tries again what somebody has locked for a moment", async () => {
+Deno.test("awaitLocks() tries an event again that is locked for a moment", async () => {
   const { result, pauses, calls } = apply(["record_locked", "record_locked"]);
   assertEquals(await result, "evt_1 applied");
   assertEquals([calls(), pauses], [3, [25, 50]]);

@@ -53,7 +53,7 @@ Deno.test("chooseChannel() sends e-mail", () => {
 });
 
 for (const [text, perSecond] of [["", 2], ["10", 10]] as const) {
-  Deno.test(`chooseChannel() sends ${perSecond} e-mails a second where EMAIL_REQUESTS_PER_SECOND is "${text}"`, () => {
+  Deno.test(`chooseChannel() sends ${perSecond} e-mails per second if EMAIL_REQUESTS_PER_SECOND is "${text}"`, () => {
     const env = { ...EMAIL, EMAIL_REQUESTS_PER_SECOND: text };
     assertEquals(chosen(env).channel?.perSecond, perSecond);
   });

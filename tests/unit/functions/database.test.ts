@@ -82,14 +82,14 @@ Deno.test("createClient() calls the project with its secret key", async () => {
   assertEquals(await request?.json(), { events: [{ a: 1 }] });
 });
 
-Deno.test("callDatabase() gives what the call answers", async () => {
+Deno.test("callDatabase() returns what the call answers", async () => {
   const rows = [{ place: 1, outcome: "applied" }];
   const { result, requests } = await call([json(200, rows)]);
   assertEquals(await result, rows);
   assertEquals(requests.length, 1);
 });
 
-Deno.test("callDatabase() gives false and 0, which are answers too", async () => {
+Deno.test("callDatabase() returns false and 0, which are answers too", async () => {
   for (const value of [false, 0, ""]) {
     const { result } = await call([json(200, value)]);
     assertEquals(await result, value);
@@ -103,7 +103,7 @@ Deno.test("callDatabase() tries a broken connection once more, with the same cal
   assertEquals(await requests[0]?.text(), await requests[1]?.text());
 });
 
-Deno.test("callDatabase() tries once more where the answer breaks off", async () => {
+Deno.test("callDatabase() tries once more if the answer breaks off", async () => {
   const breaksOff: Answer = () =>
     new Response(
       new ReadableStream({

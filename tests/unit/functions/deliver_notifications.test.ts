@@ -209,7 +209,7 @@ Deno.test("deliverNotifications() sends nothing of a batch after 429, and asks f
   assertEquals(lines, [logged(2, "limited", "slower")]);
 });
 
-Deno.test("deliverNotifications() claims two seconds' worth at a time in two lanes, where there is a limit", async () => {
+Deno.test("deliverNotifications() claims two seconds' worth at a time in two lanes, if there is a limit", async () => {
   const { counts, happened } = await run({
     batches: [[notification(1)], [notification(2)]],
     channel: { ...channelOf({}), perSecond: 3 },
@@ -229,7 +229,7 @@ Deno.test("deliverNotifications() claims two seconds' worth at a time in two lan
   assertEquals(happened.slice(0, 2), claims.slice(0, 2));
 });
 
-Deno.test("deliverNotifications() lets one lane end its batch where the other's database call fails", async () => {
+Deno.test("deliverNotifications() lets one lane end its batch if the other's database call fails", async () => {
   let claims = 0;
   const held = Promise.withResolvers<void>();
   const { counts, happened } = await run({
@@ -304,7 +304,7 @@ Deno.test("deliverNotifications() sends a batch at once, and settles after the l
   ]);
 });
 
-Deno.test("deliverNotifications() settles nothing where nothing is due", async () => {
+Deno.test("deliverNotifications() settles nothing if nothing is due", async () => {
   const { counts, happened } = await run({ channel: channelOf({}) });
   assertEquals((await counts).claimed, 0);
   assertEquals(happened.length, 1);
@@ -316,7 +316,7 @@ Deno.test("deliverNotifications() claims nothing without a channel", async () =>
   assertEquals([happened, lines], [[], []]);
 });
 
-Deno.test("deliverNotifications() fails where the batch cannot be settled", async () => {
+Deno.test("deliverNotifications() fails if the batch cannot be settled", async () => {
   const { counts, happened } = await run({
     due: [notification(1)],
     channel: channelOf({}),

@@ -126,7 +126,7 @@ Deno.test("emailChannel() finds an account without an address undeliverable", as
   assertEquals(sent, []);
 });
 
-Deno.test("emailChannel() tries again where the address cannot be asked for", async () => {
+Deno.test("emailChannel() tries again if the address cannot be asked for", async () => {
   const { attempt: made, sent } = await attempt(accepted, {
     addressOf: () => Promise.reject(new Error("account_email failed: why")),
   });
@@ -210,7 +210,7 @@ for (const body of ["<html>", "", "null"]) {
   });
 }
 
-Deno.test("emailChannel() tries again where nothing answers", async () => {
+Deno.test("emailChannel() tries again if nothing answers", async () => {
   const before = Deno.env.get("RESEND_BASE_URL");
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;

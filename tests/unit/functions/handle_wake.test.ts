@@ -95,7 +95,7 @@ Deno.test("handleWake() answers with counts", async () => {
   ]]);
 });
 
-Deno.test("handleWake() logs nothing where nothing is due", async () => {
+Deno.test("handleWake() logs nothing if nothing is due", async () => {
   const { response, lines } = await wake();
   assertEquals(response.status, 200);
   assertEquals((await response.json()).notifications, NOTHING);
@@ -120,7 +120,7 @@ for (
     ["42501", 500],
   ] as const
 ) {
-  Deno.test(`handleWake() answers ${status} where the database says ${code}`, async () => {
+  Deno.test(`handleWake() answers ${status} if the database says ${code}`, async () => {
     const { response, lines } = await wake({
       answers: { claim_notifications: refusal(code) },
     });
@@ -132,7 +132,7 @@ for (
   });
 }
 
-Deno.test("handleWake() answers 503 where the batch cannot be settled", async () => {
+Deno.test("handleWake() answers 503 if the batch cannot be settled", async () => {
   const { response, lines } = await wake({
     answers: {
       claim_notifications: oneDue(),

@@ -150,7 +150,7 @@ for (
   });
 }
 
-Deno.test("accountEmail() gives the address, or null", async () => {
+Deno.test("accountEmail() returns the address, or null", async () => {
   for (const address of ["owner@example.com", null]) {
     const { database, calls } = fakeDatabase(() => Response.json(address));
     assertEquals(await accountEmail(database, "acc_1"), address);

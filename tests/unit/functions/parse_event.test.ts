@@ -569,7 +569,7 @@ const OTHER_MODES = [["live", false], ["test", true]] as const;
 Deno.test("parseEvent() leaves out events of the mode that is not wanted", () => {
   for (const [mode, livemode] of OTHER_MODES) {
     for (const type of [...HANDLED, "payment_intent.payment_failed"]) {
-      // Not validated: nobody here has to mend an event of the other mode.
+      // Not validated: nobody here has to fix an event of the other mode.
       for (const one of [event(type), { id: "evt_1", type }]) {
         assertEquals(
           parseEvent(JSON.stringify({ ...one, livemode }), {
@@ -607,7 +607,7 @@ Deno.test("parseEvent() takes events of the wanted mode, and those that do not s
   }
 });
 
-Deno.test("parseEvent() tells thin events from others that are not handled", () => {
+Deno.test("parseEvent() distinguishes thin events from others that are not handled", () => {
   const thin = [
     { type: "v1.customer.subscription.created", object: "v2.core.event" },
     { type: "v1.customer.subscription.deleted" },

@@ -191,7 +191,7 @@ Deno.test("processEvent() ignores a one-off invoice without touching the databas
   assertEquals([calls.length, lines.length], [0, 1]);
 });
 
-Deno.test("processEvent() ignores a creation of nobody's subscription where that is wanted, else files it", async () => {
+Deno.test("processEvent() ignores a creation without an account id if so configured, else stores it", async () => {
   const creation = JSON.stringify({
     id: "evt_1",
     type: "customer.subscription.created",
@@ -215,7 +215,7 @@ Deno.test("processEvent() ignores a creation of nobody's subscription where that
   assertEquals(filed.calls.map(({ name }) => name), ["record_failed_event"]);
 });
 
-Deno.test("processEvent() ignores no event of nobody's where the database is down", async () => {
+Deno.test("processEvent() stores an unmapped event if the database is down", async () => {
   const { result, calls } = await process(DELETION, {
     apply_billing_events: refusal("57014"),
   }, { unmappedSubscriptions: "ignore" });
@@ -256,7 +256,7 @@ const BAD: Record<
   ],
 };
 for (const [name, [body, code, isText]] of Object.entries(BAD)) {
-  Deno.test(`processEvent() files ${name} and fails with ${code}`, async () => {
+  Deno.test(`processEvent() stores ${name} and fails with ${code}`, async () => {
     const bytes = typeof body === "string"
       ? new TextEncoder().encode(body)
       : new Uint8Array(body);
@@ -290,13 +290,13 @@ Deno.test("processEvent() judges the event's time by its clock, in seconds", asy
   assertEquals(calls.map(({ name }) => name), ["record_failed_event"]);
 });
 
-Deno.test("processEvent() verifies a byte order mark as sent, and reads on behind it", async () => {
+Deno.test("processEvent() verifies a byte order mark as sent, and reads what follows it", async () => {
   const { result, calls } = await process(`\ufeff${DELETION}`);
   await result;
   assertEquals(calls.length, 1);
 });
 
-Deno.test("processEvent() files an event that fails in the database", async () => {
+Deno.test("processEvent() stores an event that fails in the database", async () => {
   const { result, calls } = await process(DELETION, {
     apply_billing_events: applied({
       outcome: "failed",
@@ -327,7 +327,7 @@ Deno.test("processEvent() files an event that fails in the database", async () =
   });
 });
 
-Deno.test("processEvent() files an event whose call fails, where that is possible", async () => {
+Deno.test("processEvent() stores an event whose call fails, if possible", async () => {
   const faults: [string, DeliveryError["code"]][] = [
     ["57014", "database_unavailable"],
     ["PGRST202", "deployment_fault"],
@@ -364,7 +364,7 @@ Deno.test("processEvent() acknowledges an event that fails but was applied befor
   }
 });
 
-Deno.test("processEvent() fails with its own code where filing fails as well", async () => {
+Deno.test("processEvent() fails with its own code if storing fails too", async () => {
   const faults = [
     refusal("53300"),
     refusal("42501"),
@@ -391,7 +391,7 @@ Deno.test("processEvent() fails with its own code where filing fails as well", a
   }
 });
 
-Deno.test("processEvent() tries a broken connection once more before it files", async () => {
+Deno.test("processEvent() tries a broken connection once more before it stores the event", async () => {
   let tries = 0;
   const { result, calls } = await process(DELETION, {
     apply_billing_events: () => {
@@ -406,7 +406,7 @@ Deno.test("processEvent() tries a broken connection once more before it files", 
   ]);
 });
 
-Deno.test("processEvent() files nothing while the receiver is overloaded, and knows the event", async () => {
+Deno.test("processEvent() stores nothing while the receiver is overloaded, and knows the event", async () => {
   const { result, calls } = await process(DELETION, {}, {
     apply: () =>
       Promise.reject(new DeliveryError("overloaded", "Too many wait")),

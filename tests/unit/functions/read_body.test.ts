@@ -60,7 +60,7 @@ async function codeOf(reading: Promise<unknown>): Promise<string> {
   return (await assertRejects(() => reading, DeliveryError)).code;
 }
 
-Deno.test("readBody() gives the exact bytes, however they are cut", async () => {
+Deno.test("readBody() returns the exact bytes, however they are split", async () => {
   const chunks = fc.array(fc.uint8Array({ maxLength: 9 }), { maxLength: 9 });
   await fc.assert(fc.asyncProperty(chunks, async (parts) => {
     const bytes = parts.flatMap((part) => [...part]);
@@ -72,7 +72,7 @@ Deno.test("readBody() gives the exact bytes, however they are cut", async () => 
   }));
 });
 
-Deno.test("readBody() gives no bytes for no body", async () => {
+Deno.test("readBody() returns no bytes for no body", async () => {
   assertEquals((await readBody(post(null), LIMITS)).byteLength, 0);
   assertEquals((await readBody(post(""), LIMITS)).byteLength, 0);
 });
@@ -169,7 +169,7 @@ Deno.test("readBody() does not wait for the rest of a body that is too large", a
   assert(hanging.isCanceled, "The sender is not told to stop");
 });
 
-Deno.test("readBody() goes by the header where there is one", async () => {
+Deno.test("readBody() uses the header if there is one", async () => {
   const honest = sendAll([1, 2, 3, 4, 5].map(() => new Uint8Array(4)));
   const request = post(honest.stream, { "content-length": "17" });
   assertEquals(await codeOf(readBody(request, LIMITS)), "body_too_large");

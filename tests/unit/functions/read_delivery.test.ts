@@ -98,7 +98,7 @@ Deno.test("readDelivery() knows no other path", async () => {
   }));
 });
 
-Deno.test("readDelivery() knows no path where the target is none", async () => {
+Deno.test("readDelivery() finds no path if the target is not one", async () => {
   for (const url of ["*", "", "//", "http://", "http://[", "localhost:1"]) {
     const odd = request("/billing-webhook");
     Object.defineProperty(odd, "url", { value: url });

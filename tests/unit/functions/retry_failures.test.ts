@@ -117,7 +117,7 @@ function retry(
   return { counts, calls, applied, settled };
 }
 
-Deno.test("retryFailures() asks once where nothing is wanted", async () => {
+Deno.test("retryFailures() asks once if no retry is requested", async () => {
   const { counts, calls } = retry([]);
   assertEquals(await counts, NOTHING);
   assertEquals(calls, ["claim_failed_events"]);
@@ -142,7 +142,7 @@ Deno.test("retryFailures() applies an event as its provider's, and settles its r
   }]);
 });
 
-Deno.test("retryFailures() gives each row the outcome of its own event", async () => {
+Deno.test("retryFailures() stores for each row the outcome of its own event", async () => {
   const created = NOW / 1000;
   const good = ["evt_2", "evt_4", "evt_6", "evt_7"].map((id) =>
     invoiceEvent({ id, created })
@@ -214,7 +214,7 @@ Deno.test("retryFailures() gives each row the outcome of its own event", async (
   );
 });
 
-Deno.test("retryFailures() leaves a row that somebody has locked to its lease", async () => {
+Deno.test("retryFailures() leaves a locked row to its lease", async () => {
   const events = ["evt_1", "evt_2"].map((id) =>
     invoiceEvent({ id, created: NOW / 1000 })
   );
@@ -230,7 +230,7 @@ Deno.test("retryFailures() leaves a row that somebody has locked to its lease", 
   assertEquals(settled.map((row) => row["event_id"]), ["evt_2"]);
 });
 
-Deno.test("retryFailures() calls nothing to apply where no body is an event with an effect", async () => {
+Deno.test("retryFailures() calls nothing to apply if no body is an event with an effect", async () => {
   const { counts, calls } = retry([[
     claimed(""),
     claimed(paymentIntentEvent()),
@@ -314,7 +314,7 @@ for (
     ["settle_failed_events", 3],
   ] as const
 ) {
-  Deno.test(`retryFailures() ends its run where ${failing} fails`, async () => {
+  Deno.test(`retryFailures() ends its run if ${failing} fails`, async () => {
     const event = invoiceEvent({ created: NOW / 1000 });
     const { counts, calls: made, settled } = retry([[claimed(event)]], {
       answers: {

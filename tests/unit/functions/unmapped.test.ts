@@ -23,7 +23,7 @@ const SUBSCRIPTION_EVENTS = [
 
 for (const apiVersion of API_VERSIONS) {
   for (const type of SUBSCRIPTION_EVENTS) {
-    Deno.test(`lacksAccountId() tells whose ${type} of ${apiVersion} is`, () => {
+    Deno.test(`lacksAccountId() finds whether ${type} of ${apiVersion} has an account`, () => {
       const event = subscriptionEvent(type, { apiVersion });
       assertEquals(lacksAccountId(event), false);
       assertEquals(lacksAccountId(withoutAccount(event)), true);

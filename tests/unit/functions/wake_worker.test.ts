@@ -180,7 +180,7 @@ Deno.test("workerWaker() has the platform wait until the last call is over", asy
   });
 });
 
-Deno.test("workerWaker() gives the platform nothing that rejects", async () => {
+Deno.test("workerWaker() passes the platform nothing that rejects", async () => {
   await withEdgeRuntime(async (waited) => {
     const { wake, end } = heldWorker();
     wake();
