@@ -10,6 +10,7 @@ import {
   paymentIntentEvent,
   subscriptionEvent,
 } from "../../../scripts/events/event.ts";
+import { withoutAccount } from "../../support/without_account.ts";
 
 const NOTHING = {
   claimed: 0,
@@ -270,6 +271,28 @@ Deno.test("retryFailures() decodes what is kept as base64", async () => {
     "body_not_text",
     "internal_error",
   ]);
+});
+
+Deno.test("retryFailures() ignores unmapped events if so configured", async () => {
+  const creation = subscriptionEvent("customer.subscription.created", {
+    created: NOW / 1000,
+  });
+  const unmapped = withoutAccount(creation);
+  const batch = () => [
+    claimed(unmapped),
+    claimed(btoa(JSON.stringify(unmapped)), { body_encoding: "base64" }),
+    // Neither is an unmapped event, and neither ends the run.
+    claimed(edited(creation, { "data.object.id": null })),
+    claimed(btoa("\x80\x80"), { body_encoding: "base64" }),
+  ];
+  const ignoring = retry([batch()], { unmappedSubscriptions: "ignore" });
+  const expected = { ...NOTHING, claimed: 4, ignored: 2, failed: 2 };
+  assertEquals(await ignoring.counts, expected);
+  const outcomes = ["ignored", "ignored", "failed", "failed"];
+  assertEquals(ignoring.settled.map((row) => row["outcome"]), outcomes);
+
+  const failing = retry([batch()]);
+  assertEquals(await failing.counts, { ...NOTHING, claimed: 4, failed: 4 });
 });
 
 Deno.test("retryFailures() holds an event's time against the clock, as a delivery does", async () => {
