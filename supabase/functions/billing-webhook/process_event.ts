@@ -129,7 +129,10 @@ function failureNotRecorded(
   );
 }
 
-/** Returns id and type, if usable: for an ignored event, nothing has checked them. */
+/**
+ * Returns id and type, if usable: for an ignored event, nothing has checked
+ * them.
+ */
 function loggable({ id, type }: { id: unknown; type: string }): LogFields {
   return {
     event_id: isIdentifier(id) ? id : undefined,

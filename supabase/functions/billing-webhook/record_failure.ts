@@ -76,7 +76,10 @@ export async function recordFailure(
   return answer;
 }
 
-/** Returns the text; undefined for bytes that are not UTF-8 or that Postgres cannot store as text. */
+/**
+ * Returns the text; undefined for bytes that are not UTF-8 or that Postgres
+ * cannot store as text.
+ */
 function storableText(body: Uint8Array): string | undefined {
   try {
     const text = decodeBody(body);

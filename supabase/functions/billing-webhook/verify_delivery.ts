@@ -6,7 +6,10 @@ import type { SignatureClaim } from "./schemes/scheme.ts";
 
 declare const verified: unique symbol;
 
-/** A delivery that its provider has signed. Only {@linkcode verifyDelivery} creates one. */
+/**
+ * A delivery that its provider has signed. Only {@linkcode verifyDelivery}
+ * creates one.
+ */
 export interface VerifiedDelivery {
   readonly [verified]: true;
   readonly provider: string;

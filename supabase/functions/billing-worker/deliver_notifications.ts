@@ -11,10 +11,16 @@ import {
 /** The results of the notifications of one run. */
 export type NotificationCounts = Record<"claimed" | Result["result"], number>;
 
-/** Without a rate limit all are sent at once, so a batch takes as long as its slowest. */
+/**
+ * Without a rate limit all are sent at once, so a batch takes as long as its
+ * slowest.
+ */
 const BATCH_SIZE = 20;
 
-/** With a rate limit, a 429 wastes the send times that are booked, so few are booked ahead. */
+/**
+ * With a rate limit, a 429 wastes the send times that are booked, so few are
+ * booked ahead.
+ */
 const PACED_BATCH_SECONDS = 2;
 
 /** While one lane waits for replies and the database, the other one sends. */

@@ -41,7 +41,10 @@ export async function handleWake(
   return new Response(body, { status });
 }
 
-/** Does one part of a run, logs the result, and returns its counts or its failure. */
+/**
+ * Does one part of a run, logs the result, and returns its counts or its
+ * failure.
+ */
 async function doPart<Counts extends { claimed: number }>(
   work: (worker: Worker) => Promise<Counts>,
   { done, worker }: { done: string; worker: Worker },

@@ -24,7 +24,10 @@ const subscription = z.object({
 
 const envelope = z.object({ id: identifier, created: unixSeconds.optional() });
 
-/** The values that an update replaced. They only break ties, so a bad value is not an error. */
+/**
+ * The values that an update replaced. They only break ties, so a bad value is
+ * not an error.
+ */
 const previousAttributes = z.object({
   status: identifier.optional().catch(undefined),
   current_period_end: unixSeconds.optional().catch(undefined),

@@ -25,10 +25,16 @@ export interface SignatureScheme {
   readClaim(headers: Headers, header: string): SignatureClaim | undefined;
 }
 
-/** While a secret is rotated, a sender signs with each; more than a few is an attack. */
+/**
+ * While a secret is rotated, a sender signs with each; more than a few is an
+ * attack.
+ */
 export const MAX_SIGNATURES = 8;
 
-/** Decodes an HMAC-SHA256 in hex, upper or lower case; returns undefined for anything else. */
+/**
+ * Decodes an HMAC-SHA256 in hex, upper or lower case; returns undefined for
+ * anything else.
+ */
 export function fromHex(text: string): Uint8Array<ArrayBuffer> | undefined {
   if (!/^[0-9a-f]{64}$/i.test(text)) return undefined;
   const bytes = new Uint8Array(32);
@@ -38,7 +44,10 @@ export function fromHex(text: string): Uint8Array<ArrayBuffer> | undefined {
   return bytes;
 }
 
-/** Returns the value of a hex digit. For a letter, upper or lower case, it is the low bits plus 9. */
+/**
+ * Returns the value of a hex digit. For a letter, upper or lower case, it is
+ * the low bits plus 9.
+ */
 function digit(text: string, at: number): number {
   const code = text.charCodeAt(at);
   return (code & 15) + (code >> 6) * 9;

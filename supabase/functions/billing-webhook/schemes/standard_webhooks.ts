@@ -15,7 +15,10 @@ const SIGNATURE = /^v1,[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
  */
 const ENTRIES = /^[^\s,]+,[^\s,]+(?: [^\s,]+,[^\s,]+)*$/;
 
-/** Visible ASCII without the dot, which would make the signed text ambiguous, and the comma, which joins headers. */
+/**
+ * Visible ASCII without the dot, which would make the signed text ambiguous,
+ * and the comma, which joins headers.
+ */
 const ID = /^[!-+\-/-~]{1,255}$/;
 
 /**
