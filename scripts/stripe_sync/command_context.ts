@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import {
-  createDatabase,
+  createClient,
   type DatabaseClient,
 } from "../../supabase/functions/_shared/billing/database.ts";
 import { isLoopback } from "../common/loopback.ts";
@@ -36,7 +36,7 @@ export async function openContext(
     return wait(milliseconds, undefined, { signal });
   }
   const tools = { sleep, onWait: (text: string) => printError(text) };
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: target.projectUrl,
     secretKey: target.secretKey,
   }, { fetch });

@@ -88,7 +88,7 @@ async function applyTogether(
   groups: readonly EventGroup[],
   { database, tools }: Tables,
 ): Promise<(DeliveryError | undefined)[]> {
-  const options = { database, log: () => {}, now: Date.now };
+  const options = { database, log: () => {}, clock: Date.now };
   let failures: (DeliveryError | undefined)[] | undefined;
   try {
     await retryDatabase(async () => {

@@ -40,7 +40,10 @@ export function correctionEvent(
     created: askedAtSeconds,
     data: { object },
   });
-  const parsed = parseEvent(text, { now: askedAtSeconds, toleranceSeconds: 0 });
+  const parsed = parseEvent(text, {
+    nowSeconds: askedAtSeconds,
+    toleranceSeconds: 0,
+  });
   if (!parsed.handled) throw new Error(`Nobody handles ${type}`);
   return { ...parsed.event, created: date.toISOString(), provider };
 }

@@ -55,7 +55,7 @@ export function callTables<T>(
   tools: RetryTools,
 ): Promise<T> {
   return retryDatabase(
-    () => callDatabase(call, { timeLimit: TIME_LIMIT_MS }),
+    () => callDatabase(call, { timeLimitMs: TIME_LIMIT_MS }),
     tools,
   );
 }

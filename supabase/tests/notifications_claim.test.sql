@@ -150,12 +150,12 @@ set local role service_role;
 select is(pg_temp.claim(), 'tap_ninth', 'there are ten attempts, and no eleventh');
 select is(
   (select jsonb_build_array(n.status, n.attempts, n.last_error) from pg_temp.row_of('tap_tenth') as n),
-  '["dead", 10, "the worker of the last attempt did not come back"]',
+  '["dead", 10, "the worker of the last attempt did not report a result"]',
   'when the lease of the last attempt has ended, the notification is dead'
 );
 select is(
   (select n.last_error from pg_temp.row_of('tap_tenth_before') as n),
-  'the receiver answered 500; the worker of the last attempt did not come back',
+  'the receiver answered 500; the worker of the last attempt did not report a result',
   'what the attempts before it met with is kept'
 );
 select is(

@@ -57,7 +57,7 @@ Deno.test("parseEvent() takes and refuses what the oracle does, whatever comes",
 function outcomeOf(body: Uint8Array): Verdict {
   try {
     const { handled } = parseEvent(decodeBody(body), {
-      now: NOW,
+      nowSeconds: NOW,
       toleranceSeconds: TOLERANCE_SECONDS,
     });
     return handled ? "handled" : "ignored";

@@ -81,7 +81,10 @@ Deno.test("without Supabase Auth nobody has an address, and the row says so", as
     });
     const row = await outboxRow(sql, event);
     assertEquals([row.status, row.attempts], ["undeliverable", 1]);
-    assertStringIncludes(`${row.last_error}`, "account_email gives no address");
+    assertStringIncludes(
+      `${row.last_error}`,
+      "account_email returns no address",
+    );
     assertEquals(api.mails, []);
     const line = await worker.logged((line) => line.event_id === event);
     assertEquals([line.level, line.result], ["warn", "undeliverable"]);

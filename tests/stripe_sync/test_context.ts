@@ -1,7 +1,7 @@
 import { openStripeSource } from "../../scripts/stripe_sync/stripe_source.ts";
 import type { CommandContext } from "../../scripts/stripe_sync/command_context.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { createDatabase } from "../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { setting } from "../support/test_environment.ts";
 import { TEST_API_KEY } from "./stripe_api.ts";
 
@@ -9,7 +9,7 @@ import { TEST_API_KEY } from "./stripe_api.ts";
 export async function testContext(stripeUrl: string): Promise<CommandContext> {
   const sleep = () => Promise.resolve();
   const tools = { sleep, onWait: () => {} };
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: setting("TEST_API_URL"),
     secretKey: (await localKeys()).secret,
   }, { fetch });

@@ -56,7 +56,7 @@ function byOccurrence(one: Stripe.Event, other: Stripe.Event): number {
 async function parse(event: Stripe.Event, tables: Tables) {
   const text = JSON.stringify(await withAccount(event, tables));
   const result = parseEvent(text, {
-    now: Date.now() / 1000,
+    nowSeconds: Date.now() / 1000,
     toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
   });
   if (!result.handled) {

@@ -65,7 +65,7 @@ export async function stillMissed(
 function subscriptionOf(event: Stripe.Event): string | null | undefined {
   try {
     const parsed = parseEvent(JSON.stringify(event), {
-      now: event.created,
+      nowSeconds: event.created,
       toleranceSeconds: 0,
     });
     return parsed.handled ? parsed.event.subscription_id : undefined;

@@ -7,7 +7,7 @@ const INTERVAL = 20;
 function throttled() {
   const lines: unknown[][] = [];
   const log = throttleInfo((...line) => lines.push(line), {
-    interval: INTERVAL,
+    intervalMs: INTERVAL,
   });
   return { lines, log };
 }

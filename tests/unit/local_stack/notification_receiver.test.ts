@@ -69,7 +69,7 @@ Deno.test("startNotificationReceiver() has settings that the worker accepts", as
   const channel = chooseChannel(receiver.env, {
     fetch,
     addressOf: () => Promise.resolve(null),
-    now: Date.now,
+    clock: Date.now,
     log: (...line) => lines.push(line),
   });
   assertEquals([channel?.name, lines], ["webhook", []]);

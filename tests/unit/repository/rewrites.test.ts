@@ -51,7 +51,7 @@ Deno.test("the receiver is served at the rewrites' destination", async () => {
   });
   const delivery = await readDelivery(request, {
     maxBytes: 100,
-    timeLimit: 1_000,
+    timeLimitMs: 1_000,
   });
   assertEquals(delivery.body.length, 2);
 });
