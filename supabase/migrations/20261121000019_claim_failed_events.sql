@@ -1,8 +1,9 @@
 /*
  * Hands requested retries to one worker, in the order in which the events
  * occurred; of one second, creations first. Claims go one after the other, and
- * what another worker has of a subscription keeps the rest of it back: else an
- * update could be tried before the creation that it waits for.
+ * what another worker or somebody's transaction has of a subscription keeps the
+ * rest of it back: else an update could be tried before the creation that it
+ * waits for.
  *
  * A worker has 256 MB, so what it gets at a time is limited in bytes of JSON
  * text, in which a control character counts six. One payload that is larger than
@@ -25,49 +26,83 @@ as $$
 declare
   batch_bytes constant integer := 4 * 1024 * 1024;
   worker_bytes constant integer := 16 * 1024 * 1024;
+  due_providers text[];
+  due_ids text[];
+  held_back text[] := '{}';
+  locked text[];
 begin
   perform pg_advisory_xact_lock(hashtextextended('public.claim_failed_events', 0));
-  return query
-  with held as (
-    select h.subscription_id
-    from public.failed_events h
-    where h.retry_requested_at is not null
-      and h.resolved_at is null
-      and h.retry_leased_until > now()
-      and h.subscription_id is not null
-  ),
-  due as (
-    select d.provider, d.event_id, d.payload, d.event_created, d.type, d.first_failed_at
-    from public.failed_events d
-    where d.retry_requested_at is not null
-      and d.resolved_at is null
-      and (d.retry_leased_until is null or d.retry_leased_until <= now())
-      and (
-        d.subscription_id is null
-        -- `not in`, not `not exists`: one look-up each, however many are held.
-        or d.subscription_id not in (select h.subscription_id from held h)
+  -- A row is known to be locked only once it was passed over. So if something that
+  -- occurred after it was taken, its subscription is left out, and others are taken.
+  loop
+    with held as (
+      select h.subscription_id
+      from public.failed_events h
+      where h.retry_requested_at is not null
+        and h.resolved_at is null
+        and h.retry_leased_until > now()
+        and h.subscription_id is not null
+      union all
+      select unnest(held_back)
+    ),
+    due as materialized (
+      select
+        d.provider,
+        d.event_id,
+        d.subscription_id,
+        row(
+          coalesce(d.event_created, 'infinity'),
+          d.type is distinct from 'customer.subscription.created',
+          d.first_failed_at,
+          d.event_id
+        ) as occurrence
+      from public.failed_events d
+      where d.retry_requested_at is not null
+        and d.resolved_at is null
+        and (d.retry_leased_until is null or d.retry_leased_until <= now())
+        and (
+          d.subscription_id is null
+          -- `not in`, not `not exists`: one look-up each, however many are held.
+          or d.subscription_id not in (select h.subscription_id from held h)
+        )
+      order by occurrence
+      limit p_limit
+      for update skip locked
+    )
+    select
+      array_agg(d.provider order by d.occurrence),
+      array_agg(d.event_id order by d.occurrence),
+      array(
+        select distinct e.subscription_id
+        from due l
+        join public.failed_events e on e.subscription_id = l.subscription_id
+        where e.retry_requested_at is not null
+          and e.resolved_at is null
+          and row(
+            coalesce(e.event_created, 'infinity'),
+            e.type is distinct from 'customer.subscription.created',
+            e.first_failed_at,
+            e.event_id
+          ) < l.occurrence
+          and not exists (
+            select from due o where o.provider = e.provider and o.event_id = e.event_id
+          )
       )
-    order by
-      d.event_created nulls last,
-      d.type is distinct from 'customer.subscription.created',
-      d.first_failed_at,
-      d.event_id
-    limit p_limit
-    for update skip locked
-  ),
-  measured as (
+    into due_providers, due_ids, locked
+    from due d;
+    exit when locked = '{}';
+    held_back := held_back || locked;
+  end loop;
+
+  return query
+  with measured as (
     select
       d.provider,
       d.event_id,
       octet_length(d.payload::text) as bytes,
-      row_number() over (
-        order by
-          d.event_created nulls last,
-          d.type is distinct from 'customer.subscription.created',
-          d.first_failed_at,
-          d.event_id
-      ) as position
-    from due d
+      k.position
+    from unnest(due_providers, due_ids) with ordinality as k (provider, event_id, position)
+    join public.failed_events d using (provider, event_id)
   ),
   too_large as (
     update public.failed_events f set

@@ -319,6 +319,48 @@ Deno.test("an outcome of a locked retry is left to its lease, and others are wri
   assertEquals((await failureOf(sql, ids[1])).resolution, "ignored");
 });
 
+let lastCreated = 1_800_000_000;
+
+/** Files events of one subscription that occurred in this order. */
+async function fileInOrder(...eventIds: string[]): Promise<void> {
+  const subscription = uniqueId("sub");
+  const type = "customer.subscription.updated";
+  for (const id of eventIds) {
+    const created = ++lastCreated;
+    const data = { object: { id: subscription } };
+    await sql`
+      select public.record_failed_event(
+        'a', ${id}, ${
+      JSON.stringify({ type, created, data })
+    }, 'text', 'x', 'x',
+        ${type}
+      )`;
+  }
+}
+
+async function claim(limit: number): Promise<string[]> {
+  const rows = await sql<{ event_id: string }[]>`
+    select event_id from public.claim_failed_events(${limit}, 60)`;
+  return rows.map(({ event_id }) => event_id);
+}
+
+Deno.test("a locked retry holds its subscription back, and nothing else", async () => {
+  const ids = Array.from({ length: 5 }, () => uniqueId("evt"));
+  const [before, locked, after, last, other] = ids as [
+    string,
+    string,
+    string,
+    string,
+    string,
+  ];
+  await fileInOrder(before, locked, after, last);
+  await fileInOrder(other);
+  await sql`select public.retry_failed_events()`;
+  // What is held back must not use up the limit.
+  assertEquals(await whileHeld(lockFailure(locked), () => claim(2)), [other]);
+  assertEquals(await claim(10), [before, locked, after, last]);
+});
+
 Deno.test("retry_failed_events() asks for what is not locked, and counts the rest", async () => {
   const [locked, free] = [uniqueId("evt"), uniqueId("evt")] as const;
   await file(locked, free);
