@@ -157,7 +157,8 @@ comment on function public.claim_failed_events(integer, integer) is
  * so that the old body, delivered again, opens nothing that was applied.
  *
  * It has places in the ledger, for which deliveries wait, so it waits for no
- * row: one that somebody has locked keeps its lease, and is retried after it.
+ * row, and for places no longer than a delivery does: what somebody has locked
+ * keeps its lease, and is retried after it.
  */
 create function public.settle_failed_events(results jsonb)
 returns integer
@@ -166,20 +167,39 @@ volatile
 set search_path = ''
 as $$
 declare
+  locked jsonb;
   settled integer;
 begin
   -- First, as everywhere: ledger, then failed_events.
-  insert into public.processed_events (provider, event_id, type)
-  select f.provider, f.event_id, coalesce(f.type, '')
-  from jsonb_to_recordset(results) as r (
-    provider text, event_id text, lease_id uuid, outcome text
-  )
-  join public.failed_events f
-    on f.provider = r.provider and f.event_id = r.event_id and f.retry_lease_id = r.lease_id
-  where r.outcome in ('applied', 'duplicate', 'stale')
-  order by f.provider, f.event_id
-  on conflict do nothing;
+  select c.failures into locked
+  from public.claim_billing_events((
+    select jsonb_agg(jsonb_build_object(
+      'provider', f.provider, 'event_id', f.event_id, 'type', coalesce(f.type, '')
+    ))
+    from jsonb_to_recordset(results) as r (
+      provider text, event_id text, lease_id uuid, outcome text
+    )
+    join public.failed_events f
+      on f.provider = r.provider and f.event_id = r.event_id and f.retry_lease_id = r.lease_id
+    where r.outcome in ('applied', 'duplicate', 'stale')
+  )) as c;
 
+  with unlocked as materialized (
+    select r.*
+    from jsonb_to_recordset(results) as r (
+      provider text,
+      event_id text,
+      lease_id uuid,
+      outcome text,
+      error_code text,
+      error text
+    )
+    join public.failed_events o
+      on o.provider = r.provider and o.event_id = r.event_id and o.retry_lease_id = r.lease_id
+    where o.resolved_at is null
+      and not locked ? (r.provider || '/' || r.event_id)
+    for update of o skip locked
+  )
   update public.failed_events f set
     resolved_at = case when r.outcome <> 'failed' then now() end,
     resolution = case when r.outcome <> 'failed' then r.outcome end,
@@ -190,23 +210,8 @@ begin
     retry_requested_at = null,
     retry_leased_until = null,
     retry_lease_id = null
-  from jsonb_to_recordset(results) as r (
-    provider text,
-    event_id text,
-    lease_id uuid,
-    outcome text,
-    error_code text,
-    error text
-  )
-  where f.provider = r.provider and f.event_id = r.event_id
-    and f.ctid = any (array(
-      select o.ctid
-      from jsonb_to_recordset(results) as c (provider text, event_id text, lease_id uuid)
-      join public.failed_events o
-        on o.provider = c.provider and o.event_id = c.event_id and o.retry_lease_id = c.lease_id
-      where o.resolved_at is null
-      for update of o skip locked
-    ));
+  from unlocked r
+  where f.provider = r.provider and f.event_id = r.event_id;
   get diagnostics settled = row_count;
   return settled;
 end;

@@ -319,6 +319,35 @@ Deno.test("an outcome of a locked retry is left to its lease, and others are wri
   assertEquals((await failureOf(sql, ids[1])).resolution, "ignored");
 });
 
+Deno.test("a locked place in the ledger leaves its retry to the lease, and others are written", async () => {
+  const ids = [uniqueId("evt"), uniqueId("evt")] as const;
+  await file(...ids);
+  await sql`
+    insert into public.processed_events (provider, event_id, type)
+    values ('a', ${ids[0]}, 'x')`;
+  await sql`select public.retry_failed_events()`;
+  const claimed = await sql`select * from public.claim_failed_events(10, 60)`;
+  const results = claimed.map(({ provider, event_id, lease_id }) => ({
+    provider,
+    event_id,
+    lease_id,
+    outcome: "duplicate",
+  }));
+  const [row] = await whileHeld(
+    (holder) =>
+      holder`
+        delete from public.processed_events where event_id = ${ids[0]}`,
+    () =>
+      sql`
+        select public.settle_failed_events(${sql.json(results)}) as settled`,
+  );
+  assertEquals(row?.["settled"], 1);
+  const left = await failureOf(sql, ids[0]);
+  assertEquals(left.resolved_at, null);
+  assert(left.retry_requested_at !== null && left.retry_leased_until !== null);
+  assertEquals((await failureOf(sql, ids[1])).resolution, "duplicate");
+});
+
 let lastCreated = 1_800_000_000;
 
 /** Files events of one subscription that occurred in this order. */
