@@ -406,6 +406,20 @@ Deno.test("retry_failed_events() asks for what is not locked, and counts the res
   assertMatch(again?.["answer"], /^Retry requested: 2\./);
 });
 
+Deno.test("retry_failed_events() holds nothing while somebody has a row locked", async () => {
+  const [locked, free] = [uniqueId("evt"), uniqueId("evt")] as const;
+  await file(locked, free);
+  const [row] = await whileHeld(
+    lockFailure(locked),
+    () =>
+      sql.begin(async (call) => {
+        await call`set local statement_timeout = '900ms'`;
+        return await call`select public.retry_failed_events() as answer`;
+      }),
+  );
+  assertMatch(row?.["answer"], /^Somebody else has locked 1 of them/);
+});
+
 Deno.test("two people who repair an event each and retry all do not deadlock", async () => {
   const ids = [uniqueId("evt"), uniqueId("evt"), uniqueId("evt")] as const;
   await file(...ids);
