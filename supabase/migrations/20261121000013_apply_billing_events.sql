@@ -178,16 +178,20 @@ begin
         where p.provider = event.provider and p.event_id = event.event_id;
       end;
     elsif not event.is_twin then
+      -- By key: at a row that changed meanwhile, ctid finds nothing.
+      with unlocked as materialized (
+        select o.event_id
+        from public.failed_events o
+        where o.provider = event.provider and o.event_id = event.event_id and o.resolved_at is null
+        for update skip locked
+      )
       update public.failed_events f set
         resolved_at = now(),
         resolution = outcome,
         retry_requested_at = null
-      where f.ctid = (
-        select o.ctid
-        from public.failed_events o
-        where o.provider = event.provider and o.event_id = event.event_id and o.resolved_at is null
-        for update skip locked
-      );
+      from unlocked u
+      where f.provider = event.provider and f.event_id = event.event_id
+        and f.event_id = u.event_id;
     end if;
     return next;
   end loop;

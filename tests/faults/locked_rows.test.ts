@@ -390,6 +390,90 @@ Deno.test("a locked retry holds its subscription back, and nothing else", async 
   assertEquals(await claim(10), [before, locked, after, last]);
 });
 
+/**
+ * While a statement that updates failed_events has its snapshot, and no row
+ * yet, somebody else's update of a row is committed.
+ */
+async function changedInBetween(
+  eventId: string,
+  call: (caller: TransactionSql) => Promise<unknown>,
+): Promise<void> {
+  await sql.unsafe(`
+    create function wait_for_change() returns trigger language plpgsql as $$
+    begin
+      if current_setting('tests.waits', true) = 'on' then
+        perform pg_advisory_xact_lock(7);
+      end if;
+      return null;
+    end $$;
+    create trigger wait_for_change before update on public.failed_events
+    for each statement execute function wait_for_change();`);
+  try {
+    const called = Promise.withResolvers<unknown>();
+    await sql.begin(async (holder) => {
+      await holder`select pg_advisory_xact_lock(7)`;
+      sql.begin(async (caller) => {
+        await caller`set local tests.waits = 'on'`;
+        await call(caller);
+      }).then(called.resolve, called.reject);
+      assert(
+        await waitUntil(async () => {
+          const waiting = await sql`
+            select from pg_locks
+            where locktype = 'advisory' and objid = 7 and not granted`;
+          return waiting.length > 0;
+        }, { timeout: TIMEOUT_MS }),
+      );
+      await lockFailure(eventId)(sql);
+    });
+    await called.promise;
+  } finally {
+    await sql.unsafe(`
+      drop trigger wait_for_change on public.failed_events;
+      drop function wait_for_change();`);
+  }
+}
+
+Deno.test("a duplicate resolves its failure, also one that changes meanwhile", async () => {
+  const event = creation();
+  await apply(event);
+  await sql`
+    insert into public.failed_events (
+      provider, event_id, payload, payload_encoding, error_code, error
+    ) values ('a', ${event.event_id}, '{}', 'json', 'x', 'x')`;
+  await changedInBetween(
+    event.event_id,
+    (caller) => applyOver(caller, [event]),
+  );
+  assertEquals(
+    (await failureOf(sql, event.event_id)).resolution,
+    "duplicate",
+  );
+});
+
+Deno.test("a retry is settled, also on a row that changes meanwhile", async () => {
+  const id = uniqueId("evt");
+  await file(id);
+  await sql`select public.retry_failed_events()`;
+  const [claimed] = await sql`select * from public.claim_failed_events(10, 60)`;
+  const { provider, event_id, lease_id } = claimed!;
+  const results = [{ provider, event_id, lease_id, outcome: "ignored" }];
+  await changedInBetween(id, (caller) =>
+    caller`
+      select public.settle_failed_events(${sql.json(results)})`);
+  assertEquals((await failureOf(sql, id)).resolution, "ignored");
+});
+
+Deno.test("retry_failed_events() asks for a row that changes meanwhile", async () => {
+  const id = uniqueId("evt");
+  await file(id);
+  await changedInBetween(
+    id,
+    (caller) => caller`select public.retry_failed_events()`,
+  );
+  assert((await failureOf(sql, id)).retry_requested_at !== null);
+});
+
 Deno.test("retry_failed_events() asks for what is not locked, and counts the rest", async () => {
   const [locked, free] = [uniqueId("evt"), uniqueId("evt")] as const;
   await file(locked, free);
