@@ -156,7 +156,9 @@ begin
           update public.failed_events f set
             resolved_at = now(),
             resolution = outcome,
-            retry_requested_at = null
+            retry_requested_at = null,
+            retry_leased_until = null,
+            retry_lease_id = null
           where f.provider = event.provider
             and f.event_id in (event.event_id, event.retry ->> 'event_id')
             and f.resolved_at is null;
@@ -188,7 +190,9 @@ begin
       update public.failed_events f set
         resolved_at = now(),
         resolution = outcome,
-        retry_requested_at = null
+        retry_requested_at = null,
+        retry_leased_until = null,
+        retry_lease_id = null
       from unlocked u
       where f.provider = event.provider and f.event_id = event.event_id
         and f.event_id = u.event_id;

@@ -179,9 +179,10 @@ begin
     from jsonb_to_recordset(results) as r (
       provider text, event_id text, lease_id uuid, outcome text
     )
-    join public.failed_events f
-      on f.provider = r.provider and f.event_id = r.event_id and f.retry_lease_id = r.lease_id
+    join public.failed_events f on f.provider = r.provider and f.event_id = r.event_id
     where r.outcome in ('applied', 'duplicate', 'stale')
+      -- What was applied is resolved already, which has ended its lease.
+      and (f.retry_lease_id = r.lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
   )) as c;
 
   with unlocked as materialized (
