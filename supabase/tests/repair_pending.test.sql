@@ -3,7 +3,7 @@
  * delivered again, nor a worker that has claimed the old body takes its place.
  */
 begin;
-select plan(33);
+select plan(35);
 
 create function pg_temp.event(p_event_id text, p_fields jsonb default '{}')
 returns jsonb
@@ -80,6 +80,14 @@ select is(
 select is(
   pg_temp.apply(pg_temp.event('tap_1', '{"provider": "b", "subscription_id": "sub_b"}')), 'applied',
   'so is the other provider''s event of that id'
+);
+
+select is(
+  public.record_failed_event('a', 'tap_1', '{"n": "old"}', 'text', 'repair_pending', 'Waits', 'x'), true, 'its failure is filed'
+);
+select is(
+  (select jsonb_build_array(error_code, error, attempts) from public.failed_events where event_id = 'tap_1'),
+  '["subscription_unknown", "Failed", 2]', 'as one attempt more of what it had failed of'
 );
 
 select public.retry_failed_event('tap_1', of_provider => 'a');
