@@ -28,6 +28,7 @@ declare
   worker_bytes constant integer := 16 * 1024 * 1024;
   due_providers text[];
   due_ids text[];
+  to_take integer := p_limit;
   held_back text[] := '{}';
   locked text[];
 begin
@@ -65,8 +66,13 @@ begin
           -- `not in`, not `not exists`: one look-up each, however many are held.
           or d.subscription_id not in (select h.subscription_id from held h)
         )
-      order by occurrence
-      limit p_limit
+      -- As occurrence says, and faster.
+      order by
+        d.event_created nulls last,
+        d.type is distinct from 'customer.subscription.created',
+        d.first_failed_at,
+        d.event_id
+      limit to_take
       for update skip locked
     )
     select
@@ -92,6 +98,8 @@ begin
     from due d;
     exit when locked = '{}';
     held_back := held_back || locked;
+    -- However many are locked, the loop is short.
+    to_take := to_take * 2;
   end loop;
 
   return query
@@ -103,6 +111,7 @@ begin
       k.position
     from unnest(due_providers, due_ids) with ordinality as k (provider, event_id, position)
     join public.failed_events d using (provider, event_id)
+    where k.position <= p_limit
   ),
   too_large as (
     update public.failed_events f set
