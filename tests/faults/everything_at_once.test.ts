@@ -90,7 +90,8 @@ Deno.test(`everything at once, for ${SECONDS} s, loses nothing, doubles nothing 
   const actors = Object.entries(actions(disturbed, random)).map(
     ([name, actor]) => act(name, actor, { isOver: () => isOver }),
   );
-  const turns = workers.map(async (worker) => {
+  // Some turns deliver notifications while others retry.
+  const turns = [...workers, ...workers].map(async (worker) => {
     while (!isOver) {
       await wake(worker);
       await pause(50);

@@ -17,7 +17,7 @@ import { putOffAll } from "../support/worker.ts";
 import { pause } from "./operators.ts";
 
 const OWED = 300;
-const LIMITED_SHARE = 0.01;
+const LIMITED_SHARE = 0.02;
 /** Before an answer, in milliseconds: time to lock what is under way. */
 const ANSWER_TIME = 50;
 /** Killed backends are found out at the next calls, one at a time. */
