@@ -68,7 +68,7 @@ comment on column public.failed_events.original_payload is
   'The payload as received, if payload was repaired since.';
 comment on column public.failed_events.error_code is
   'Why it failed: one of the codes in docs/runbook.md.';
-comment on column public.failed_events.error is 'The message of the newest failure.';
+comment on column public.failed_events.error is 'The message of the newest failure that is about the event itself: a delivery that fails with repair_pending keeps it.';
 comment on column public.failed_events.attempts is 'How many deliveries and retries of this event have failed.';
 comment on column public.failed_events.retry_requested_at is
   'When a retry was requested; null after the worker has tried.';

@@ -156,7 +156,9 @@ begin
           update public.failed_events f set
             resolved_at = now(),
             resolution = outcome,
-            retry_requested_at = null
+            retry_requested_at = null,
+            retry_leased_until = null,
+            retry_lease_id = null
           where f.provider = event.provider
             and f.event_id in (event.event_id, event.retry ->> 'event_id')
             and f.resolved_at is null;
@@ -178,16 +180,22 @@ begin
         where p.provider = event.provider and p.event_id = event.event_id;
       end;
     elsif not event.is_twin then
-      update public.failed_events f set
-        resolved_at = now(),
-        resolution = outcome,
-        retry_requested_at = null
-      where f.ctid = (
-        select o.ctid
+      -- By key: at a row that changed meanwhile, ctid finds nothing.
+      with unlocked as materialized (
+        select o.event_id
         from public.failed_events o
         where o.provider = event.provider and o.event_id = event.event_id and o.resolved_at is null
         for update skip locked
-      );
+      )
+      update public.failed_events f set
+        resolved_at = now(),
+        resolution = outcome,
+        retry_requested_at = null,
+        retry_leased_until = null,
+        retry_lease_id = null
+      from unlocked u
+      where f.provider = event.provider and f.event_id = event.event_id
+        and f.event_id = u.event_id;
     end if;
     return next;
   end loop;

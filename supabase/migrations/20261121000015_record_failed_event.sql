@@ -74,8 +74,11 @@ begin
     payload_encoding = case
       when f.original_payload is null then excluded.payload_encoding else f.payload_encoding
     end,
-    error_code = excluded.error_code,
-    error = excluded.error,
+    -- So does the error of a repaired row: rows are retried by it.
+    error_code = case
+      when excluded.error_code = 'repair_pending' then f.error_code else excluded.error_code
+    end,
+    error = case when excluded.error_code = 'repair_pending' then f.error else excluded.error end,
     attempts = f.attempts + 1,
     last_failed_at = now(),
     resolved_at = null,

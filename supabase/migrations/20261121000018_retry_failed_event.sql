@@ -40,9 +40,8 @@ $$;
  * The worker retries them in the order in which the events occurred.
  *
  * It locks many rows, so it must not wait for a locked one: the transaction that
- * holds the lock may wait for one of these rows (a deadlock). It tries locked
- * rows again for a second, which is longer than any function here takes, and
- * then reports how many are left.
+ * holds the lock may wait for one of these rows (a deadlock), and deliveries of
+ * these events would wait as well. It reports how many rows are locked.
  */
 create function public.retry_failed_events(
   of_type text default null,
@@ -56,35 +55,33 @@ volatile
 set search_path = ''
 as $$
 declare
-  late constant timestamptz := clock_timestamp() + interval '1 second';
   asked integer;
   locked integer;
 begin
-  loop
-    update public.failed_events t set retry_requested_at = now()
-    where t.ctid = any (array(
-      select f.ctid
-      from public.failed_events f
-      where f.resolved_at is null
-        and f.payload is not null
-        and f.retry_requested_at is null
-        and (of_type is null or f.type = of_type)
-        and (of_error_code is null or f.error_code = of_error_code)
-        and (failed_since is null or f.last_failed_at >= failed_since)
-        and (failed_until is null or f.last_failed_at < failed_until)
-      for update skip locked
-    ));
-    select count(f.retry_requested_at), count(*) - count(f.retry_requested_at) into asked, locked
+  with unlocked as materialized (
+    select f.provider, f.event_id
     from public.failed_events f
     where f.resolved_at is null
       and f.payload is not null
+      and f.retry_requested_at is null
       and (of_type is null or f.type = of_type)
       and (of_error_code is null or f.error_code = of_error_code)
       and (failed_since is null or f.last_failed_at >= failed_since)
-      and (failed_until is null or f.last_failed_at < failed_until);
-    exit when locked = 0 or clock_timestamp() > late;
-    perform pg_sleep(0.02);
-  end loop;
+      and (failed_until is null or f.last_failed_at < failed_until)
+    for update skip locked
+  )
+  update public.failed_events t set retry_requested_at = now()
+  from unlocked u
+  where t.provider = u.provider and t.event_id = u.event_id;
+
+  select count(f.retry_requested_at), count(*) - count(f.retry_requested_at) into asked, locked
+  from public.failed_events f
+  where f.resolved_at is null
+    and f.payload is not null
+    and (of_type is null or f.type = of_type)
+    and (of_error_code is null or f.error_code = of_error_code)
+    and (failed_since is null or f.last_failed_at >= failed_since)
+    and (failed_until is null or f.last_failed_at < failed_until);
 
   if locked > 0 then
     return format('Somebody else has locked %s of them: run this again. ', locked)

@@ -1,8 +1,9 @@
 /*
  * Hands requested retries to one worker, in the order in which the events
  * occurred; within the same second, creations first. Claims run one after the
- * other. While a worker has events of a subscription, no other worker gets
- * events of it: otherwise an update could be tried before its creation.
+ * other. While a worker has events of a subscription, or another session has one
+ * locked, no worker gets others of it: otherwise an update could be tried before
+ * its creation.
  *
  * A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in
  * which a control character counts six. A payload that is larger than a batch is
@@ -25,49 +26,92 @@ as $$
 declare
   batch_bytes constant integer := 4 * 1024 * 1024;
   worker_bytes constant integer := 16 * 1024 * 1024;
+  due_providers text[];
+  due_ids text[];
+  to_take integer := p_limit;
+  held_back text[] := '{}';
+  locked text[];
 begin
   perform pg_advisory_xact_lock(hashtextextended('public.claim_failed_events', 0));
-  return query
-  with held as (
-    select h.subscription_id
-    from public.failed_events h
-    where h.retry_requested_at is not null
-      and h.resolved_at is null
-      and h.retry_leased_until > now()
-      and h.subscription_id is not null
-  ),
-  due as (
-    select d.provider, d.event_id, d.payload, d.event_created, d.type, d.first_failed_at
-    from public.failed_events d
-    where d.retry_requested_at is not null
-      and d.resolved_at is null
-      and (d.retry_leased_until is null or d.retry_leased_until <= now())
-      and (
-        d.subscription_id is null
-        -- `not in` instead of `not exists`: one hash lookup per row.
-        or d.subscription_id not in (select h.subscription_id from held h)
+  -- A row is known to be locked only once it was passed over. So if something that
+  -- occurred after it was taken, its subscription is left out, and others are taken.
+  loop
+    with held as (
+      select h.subscription_id
+      from public.failed_events h
+      where h.retry_requested_at is not null
+        and h.resolved_at is null
+        and h.retry_leased_until > now()
+        and h.subscription_id is not null
+      union all
+      select unnest(held_back)
+    ),
+    due as materialized (
+      select
+        d.provider,
+        d.event_id,
+        d.subscription_id,
+        row(
+          coalesce(d.event_created, 'infinity'),
+          d.type is distinct from 'customer.subscription.created',
+          d.first_failed_at,
+          d.event_id
+        ) as occurrence
+      from public.failed_events d
+      where d.retry_requested_at is not null
+        and d.resolved_at is null
+        and (d.retry_leased_until is null or d.retry_leased_until <= now())
+        and (
+          d.subscription_id is null
+          -- `not in`, not `not exists`: one look-up each, however many are held.
+          or d.subscription_id not in (select h.subscription_id from held h)
+        )
+      -- As occurrence says, and faster.
+      order by
+        d.event_created nulls last,
+        d.type is distinct from 'customer.subscription.created',
+        d.first_failed_at,
+        d.event_id
+      limit to_take
+      for update skip locked
+    )
+    select
+      array_agg(d.provider order by d.occurrence),
+      array_agg(d.event_id order by d.occurrence),
+      array(
+        select distinct e.subscription_id
+        from due l
+        join public.failed_events e on e.subscription_id = l.subscription_id
+        where e.retry_requested_at is not null
+          and e.resolved_at is null
+          and row(
+            coalesce(e.event_created, 'infinity'),
+            e.type is distinct from 'customer.subscription.created',
+            e.first_failed_at,
+            e.event_id
+          ) < l.occurrence
+          and not exists (
+            select from due o where o.provider = e.provider and o.event_id = e.event_id
+          )
       )
-    order by
-      d.event_created nulls last,
-      d.type is distinct from 'customer.subscription.created',
-      d.first_failed_at,
-      d.event_id
-    limit p_limit
-    for update skip locked
-  ),
-  measured as (
+    into due_providers, due_ids, locked
+    from due d;
+    exit when locked = '{}';
+    held_back := held_back || locked;
+    -- However many are locked, the loop is short.
+    to_take := to_take * 2;
+  end loop;
+
+  return query
+  with measured as (
     select
       d.provider,
       d.event_id,
       octet_length(d.payload::text) as bytes,
-      row_number() over (
-        order by
-          d.event_created nulls last,
-          d.type is distinct from 'customer.subscription.created',
-          d.first_failed_at,
-          d.event_id
-      ) as position
-    from due d
+      k.position
+    from unnest(due_providers, due_ids) with ordinality as k (provider, event_id, position)
+    join public.failed_events d using (provider, event_id)
+    where k.position <= p_limit
   ),
   too_large as (
     update public.failed_events f set
@@ -121,8 +165,9 @@ comment on function public.claim_failed_events(integer, integer) is
  * hash of the body. The row's id gets a row in the ledger too, so that the old
  * body, delivered again, does not reopen an applied event.
  *
- * Deliveries wait for these rows of the ledger, so this does not wait for a row
- * of failed_events: a locked one keeps its lease, and is retried after it.
+ * Deliveries wait for these rows of the ledger, so this waits for no row of
+ * failed_events, and for rows of the ledger no longer than a delivery does. If
+ * one is locked, its retry keeps its lease, and is retried after it.
  */
 create function public.settle_failed_events(results jsonb)
 returns integer
@@ -131,20 +176,40 @@ volatile
 set search_path = ''
 as $$
 declare
+  locked jsonb;
   settled integer;
 begin
-  -- The same order of locks as everywhere: ledger, then failed_events.
-  insert into public.processed_events (provider, event_id, type)
-  select f.provider, f.event_id, coalesce(f.type, '')
-  from jsonb_to_recordset(results) as r (
-    provider text, event_id text, lease_id uuid, outcome text
-  )
-  join public.failed_events f
-    on f.provider = r.provider and f.event_id = r.event_id and f.retry_lease_id = r.lease_id
-  where r.outcome in ('applied', 'duplicate', 'stale')
-  order by f.provider, f.event_id
-  on conflict do nothing;
+  -- First, as everywhere: ledger, then failed_events.
+  select c.failures into locked
+  from public.claim_billing_events((
+    select jsonb_agg(jsonb_build_object(
+      'provider', f.provider, 'event_id', f.event_id, 'type', coalesce(f.type, '')
+    ))
+    from jsonb_to_recordset(results) as r (
+      provider text, event_id text, lease_id uuid, outcome text
+    )
+    join public.failed_events f on f.provider = r.provider and f.event_id = r.event_id
+    where r.outcome in ('applied', 'duplicate', 'stale')
+      -- What was applied is resolved already, which has ended its lease.
+      and (f.retry_lease_id = r.lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
+  )) as c;
 
+  with unlocked as materialized (
+    select r.*
+    from jsonb_to_recordset(results) as r (
+      provider text,
+      event_id text,
+      lease_id uuid,
+      outcome text,
+      error_code text,
+      error text
+    )
+    join public.failed_events o
+      on o.provider = r.provider and o.event_id = r.event_id and o.retry_lease_id = r.lease_id
+    where o.resolved_at is null
+      and not locked ? (r.provider || '/' || r.event_id)
+    for update of o skip locked
+  )
   update public.failed_events f set
     resolved_at = case when r.outcome <> 'failed' then now() end,
     resolution = case when r.outcome <> 'failed' then r.outcome end,
@@ -155,23 +220,8 @@ begin
     retry_requested_at = null,
     retry_leased_until = null,
     retry_lease_id = null
-  from jsonb_to_recordset(results) as r (
-    provider text,
-    event_id text,
-    lease_id uuid,
-    outcome text,
-    error_code text,
-    error text
-  )
-  where f.provider = r.provider and f.event_id = r.event_id
-    and f.ctid = any (array(
-      select o.ctid
-      from jsonb_to_recordset(results) as c (provider text, event_id text, lease_id uuid)
-      join public.failed_events o
-        on o.provider = c.provider and o.event_id = c.event_id and o.retry_lease_id = c.lease_id
-      where o.resolved_at is null
-      for update of o skip locked
-    ));
+  from unlocked r
+  where f.provider = r.provider and f.event_id = r.event_id;
   get diagnostics settled = row_count;
   return settled;
 end;

@@ -27,7 +27,9 @@ begin
     resolution = 'by hand',
     resolution_note = reason,
     resolved_by = who,
-    retry_requested_at = null
+    retry_requested_at = null,
+    retry_leased_until = null,
+    retry_lease_id = null
   where f.provider = named_provider
     and f.event_id = resolve_failed_event.event_id and f.resolved_at is null;
   get diagnostics resolved = row_count;

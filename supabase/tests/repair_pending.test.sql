@@ -3,7 +3,7 @@
  * delivered again, nor a worker that has claimed the old body takes its place.
  */
 begin;
-select plan(25);
+select plan(35);
 
 create function pg_temp.event(p_event_id text, p_fields jsonb default '{}')
 returns jsonb
@@ -82,6 +82,14 @@ select is(
   'so is the other provider''s event of that id'
 );
 
+select is(
+  public.record_failed_event('a', 'tap_1', '{"n": "old"}', 'text', 'repair_pending', 'Waits', 'x'), true, 'its failure is filed'
+);
+select is(
+  (select jsonb_build_array(error_code, error, attempts) from public.failed_events where event_id = 'tap_1'),
+  '["subscription_unknown", "Failed", 2]', 'as one attempt more of what it had failed of'
+);
+
 select public.retry_failed_event('tap_1', of_provider => 'a');
 create temporary table claimed as select pg_temp.claim() as retry;
 select is(
@@ -135,6 +143,13 @@ select is(
   pg_temp.apply(pg_temp.event('tap_4', (select retry from claimed))), 'applied', 'the next claim applies it under its own id'
 );
 select is(pg_temp.row_of('sha256:1'), '["again", "applied", false]', 'which resolves the row that it is filed under');
+select is(
+  public.settle_failed_events(jsonb_build_array(
+    (select retry -> 'retry' from claimed) || '{"provider": "a", "outcome": "applied"}'
+  )),
+  0, 'so there is nothing left to settle'
+);
+select is(pg_temp.ledger('sha256:1'), 1, 'but the place in the ledger of what it is filed under');
 
 -- A worker has an event that is resolved by hand, or that another one claims.
 
@@ -164,6 +179,40 @@ select public.retry_failed_event('tap_7');
 select is(pg_temp.apply(pg_temp.event('tap_7')), 'applied', 'the provider''s own redelivery of an open failure is applied');
 select is(pg_temp.row_of('tap_7'), '["old", "applied", false]', 'and resolves it');
 select is(pg_temp.claim(), null, 'nothing is left to retry');
+
+-- An event that fails again right after it was resolved.
+
+create function pg_temp.fails_again(p_event_id text)
+returns text
+language plpgsql
+as $$
+begin
+  delete from public.processed_events where event_id = p_event_id;
+  perform pg_temp.file(p_event_id);
+  perform public.retry_failed_event(p_event_id);
+  return (select event_id from public.claim_failed_events(1, 60));
+end;
+$$;
+
+create function pg_temp.lease(p_event_id text)
+returns integer
+language sql
+as $$
+  select num_nonnulls(retry_lease_id, retry_leased_until) from public.failed_events where event_id = p_event_id
+$$;
+
+select pg_temp.file('tap_8');
+select public.retry_failed_event('tap_8');
+select is(
+  pg_temp.apply(pg_temp.event('tap_8', pg_temp.claim())), 'applied', 'a worker applies what it has claimed'
+);
+select is(pg_temp.lease('tap_8'), 0, 'which ends its lease');
+select is(pg_temp.fails_again('tap_8'), 'tap_8', 'an event that fails again is claimed at once');
+insert into public.processed_events (provider, event_id, type) values ('a', 'tap_8', 'x');
+select is(pg_temp.apply(pg_temp.event('tap_8')), 'duplicate', 'a duplicate resolves it');
+select is(pg_temp.fails_again('tap_8'), 'tap_8', 'after which it can be claimed as well');
+select public.resolve_failed_event('tap_8', 'a test', 'somebody');
+select is(pg_temp.fails_again('tap_8'), 'tap_8', 'and after it was resolved by hand');
 
 select * from finish();
 rollback;

@@ -129,7 +129,11 @@ async function repairedBeforeARedelivery(stage: Stage): Promise<void> {
   await repair(sql, early.id, repaired);
   assertAnswer(await signed(stripe, early)(), 500);
   const row = await failureOf(sql, early.id);
-  assertEquals([row.resolved_at, row.error_code], [null, "repair_pending"]);
+  assertEquals([row.resolved_at, row.error_code, row.attempts], [
+    null,
+    "subscription_unknown",
+    2,
+  ]);
   assertEquals(row.payload, JSON.parse(JSON.stringify(repaired)));
   assertEquals((await storedEvent(sql, early.id)).ledger, []);
 

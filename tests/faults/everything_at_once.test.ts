@@ -1,8 +1,9 @@
 /**
- * Everything at once: deliveries over 16 connections, two workers, people who
- * retry, repair, resolve and lock, pruning, and backends that are killed.
- * Nothing is lost or applied twice, nothing deadlocks, no applied event has an
- * open failure, and events that nobody disturbs are acknowledged at once.
+ * Everything at once: deliveries over 16 connections, two workers, an account
+ * that answers 429 now and then, people who retry, repair, resolve and lock,
+ * pruning, and backends that are killed. Nothing is lost or applied twice,
+ * nothing deadlocks, no applied event has an open failure, every notification
+ * gets through, and events that nobody disturbs are acknowledged at once.
  *
  * `EVERYTHING_SECONDS=60 deno task test tests/faults/everything_at_once.test.ts`
  * runs it for a minute.
@@ -30,6 +31,12 @@ import { setting } from "../support/test_environment.ts";
 import { settleLeftovers, wake } from "../support/triage.ts";
 import { startWorker } from "../support/worker.ts";
 import { actions, type Disturbed, pause, type Repair } from "./operators.ts";
+import {
+  assertNotified,
+  deliverRest,
+  oweSome,
+  startAccount,
+} from "./notified.ts";
 import { deliverAll, postSigned } from "./provider.ts";
 import { seededRandom } from "./random.ts";
 
@@ -66,9 +73,14 @@ Deno.test(`everything at once, for ${SECONDS} s, loses nothing, doubles nothing 
   const sql = postgres(setting("TEST_DATABASE_URL"), { max: 4, onnotice() {} });
   await settleLeftovers(sql);
   await oldRows(sql);
+  await oweSome(SECONDS, sql);
   const deadlocksBefore = await deadlocks(sql);
   const receiver = await startReceiver();
-  const workers = await Promise.all([startWorker({}), startWorker({})]);
+  await using account = startAccount(random);
+  const workers = await Promise.all([
+    startWorker(account.env),
+    startWorker(account.env),
+  ]);
   const disturbed: Disturbed = {
     subscriptions: [],
     repairs: [],
@@ -78,7 +90,8 @@ Deno.test(`everything at once, for ${SECONDS} s, loses nothing, doubles nothing 
   const actors = Object.entries(actions(disturbed, random)).map(
     ([name, actor]) => act(name, actor, { isOver: () => isOver }),
   );
-  const turns = workers.map(async (worker) => {
+  // Some turns deliver notifications while others retry.
+  const turns = [...workers, ...workers].map(async (worker) => {
     while (!isOver) {
       await wake(worker);
       await pause(50);
@@ -124,12 +137,18 @@ Deno.test(`everything at once, for ${SECONDS} s, loses nothing, doubles nothing 
     }
   }
 
-  const end = performance.now() + SECONDS * 1000;
+  const start = performance.now();
+  const end = start + SECONDS * 1000;
+  let leases = 0;
   try {
     await Promise.all(Array.from({ length: LANES }, (_, i) => sendLots(i)));
   } finally {
     isOver = true;
+    account.takeAll();
     await Promise.all([...actors, ...turns]);
+    // A notification is leased for a minute.
+    leases += Math.floor((performance.now() - start) / 60_000);
+    leases += await deliverRest(workers[0], sql);
     await Promise.all(
       [receiver, ...workers].map((one) => one[Symbol.asyncDispose]()),
     );
@@ -163,6 +182,7 @@ Deno.test(`everything at once, for ${SECONDS} s, loses nothing, doubles nothing 
     await assertAppliedAsFiled(repaired, sql);
     await assertAppliedOnce(others, sql);
     await assertNoneOpen(sql);
+    await assertNotified(account, { leases }, sql);
   } finally {
     await emptyTables(sql);
     await sql.end();

@@ -319,6 +319,160 @@ Deno.test("an outcome of a locked retry is left to its lease, and others are wri
   assertEquals((await failureOf(sql, ids[1])).resolution, "ignored");
 });
 
+Deno.test("a locked place in the ledger leaves its retry to the lease, and others are written", async () => {
+  const ids = [uniqueId("evt"), uniqueId("evt")] as const;
+  await file(...ids);
+  await sql`
+    insert into public.processed_events (provider, event_id, type)
+    values ('a', ${ids[0]}, 'x')`;
+  await sql`select public.retry_failed_events()`;
+  const claimed = await sql`select * from public.claim_failed_events(10, 60)`;
+  const results = claimed.map(({ provider, event_id, lease_id }) => ({
+    provider,
+    event_id,
+    lease_id,
+    outcome: "duplicate",
+  }));
+  const [row] = await whileHeld(
+    (holder) =>
+      holder`
+        delete from public.processed_events where event_id = ${ids[0]}`,
+    () =>
+      sql`
+        select public.settle_failed_events(${sql.json(results)}) as settled`,
+  );
+  assertEquals(row?.["settled"], 1);
+  const left = await failureOf(sql, ids[0]);
+  assertEquals(left.resolved_at, null);
+  assert(left.retry_requested_at !== null && left.retry_leased_until !== null);
+  assertEquals((await failureOf(sql, ids[1])).resolution, "duplicate");
+});
+
+let lastCreated = 1_800_000_000;
+
+/** Files events of one subscription that occurred in this order. */
+async function fileInOrder(...eventIds: string[]): Promise<void> {
+  const subscription = uniqueId("sub");
+  const type = "customer.subscription.updated";
+  for (const id of eventIds) {
+    const created = ++lastCreated;
+    const data = { object: { id: subscription } };
+    await sql`
+      select public.record_failed_event(
+        'a', ${id}, ${
+      JSON.stringify({ type, created, data })
+    }, 'text', 'x', 'x',
+        ${type}
+      )`;
+  }
+}
+
+async function claim(limit: number): Promise<string[]> {
+  const rows = await sql<{ event_id: string }[]>`
+    select event_id from public.claim_failed_events(${limit}, 60)`;
+  return rows.map(({ event_id }) => event_id);
+}
+
+Deno.test("a locked retry holds its subscription back, and nothing else", async () => {
+  const ids = ["before", "locked", "after", "last"].map((name) =>
+    uniqueId(`evt_${name}`)
+  );
+  await fileInOrder(...ids);
+  const others = ["a", "b", "c"].map((name) => uniqueId(`evt_${name}`));
+  for (const other of others) await fileInOrder(other);
+  await sql`select public.retry_failed_events()`;
+  // What is held back must not use up the limit.
+  assertEquals(
+    await whileHeld(lockFailure(ids[1]!), () => claim(2)),
+    others.slice(0, 2),
+  );
+  assertEquals(await claim(10), [...ids, others[2]]);
+});
+
+/**
+ * While a statement that updates failed_events has its snapshot, and no row
+ * yet, somebody else's update of a row is committed.
+ */
+async function changedInBetween(
+  eventId: string,
+  call: (caller: TransactionSql) => Promise<unknown>,
+): Promise<void> {
+  await sql.unsafe(`
+    create function wait_for_change() returns trigger language plpgsql as $$
+    begin
+      if current_setting('tests.waits', true) = 'on' then
+        perform pg_advisory_xact_lock(7);
+      end if;
+      return null;
+    end $$;
+    create trigger wait_for_change before update on public.failed_events
+    for each statement execute function wait_for_change();`);
+  try {
+    const called = Promise.withResolvers<unknown>();
+    await sql.begin(async (holder) => {
+      await holder`select pg_advisory_xact_lock(7)`;
+      sql.begin(async (caller) => {
+        await caller`set local tests.waits = 'on'`;
+        await call(caller);
+      }).then(called.resolve, called.reject);
+      assert(
+        await waitUntil(async () => {
+          const waiting = await sql`
+            select from pg_locks
+            where locktype = 'advisory' and objid = 7 and not granted`;
+          return waiting.length > 0;
+        }, { timeoutMs: TIMEOUT_MS }),
+      );
+      await lockFailure(eventId)(sql);
+    });
+    await called.promise;
+  } finally {
+    await sql.unsafe(`
+      drop trigger wait_for_change on public.failed_events;
+      drop function wait_for_change();`);
+  }
+}
+
+Deno.test("a duplicate resolves its failure, also one that changes meanwhile", async () => {
+  const event = creation();
+  await apply(event);
+  await sql`
+    insert into public.failed_events (
+      provider, event_id, payload, payload_encoding, error_code, error
+    ) values ('a', ${event.event_id}, '{}', 'json', 'x', 'x')`;
+  await changedInBetween(
+    event.event_id,
+    (caller) => applyOver(caller, [event]),
+  );
+  assertEquals(
+    (await failureOf(sql, event.event_id)).resolution,
+    "duplicate",
+  );
+});
+
+Deno.test("a retry is settled, also on a row that changes meanwhile", async () => {
+  const id = uniqueId("evt");
+  await file(id);
+  await sql`select public.retry_failed_events()`;
+  const [claimed] = await sql`select * from public.claim_failed_events(10, 60)`;
+  const { provider, event_id, lease_id } = claimed!;
+  const results = [{ provider, event_id, lease_id, outcome: "ignored" }];
+  await changedInBetween(id, (caller) =>
+    caller`
+      select public.settle_failed_events(${sql.json(results)})`);
+  assertEquals((await failureOf(sql, id)).resolution, "ignored");
+});
+
+Deno.test("retry_failed_events() asks for a row that changes meanwhile", async () => {
+  const id = uniqueId("evt");
+  await file(id);
+  await changedInBetween(
+    id,
+    (caller) => caller`select public.retry_failed_events()`,
+  );
+  assert((await failureOf(sql, id)).retry_requested_at !== null);
+});
+
 Deno.test("retry_failed_events() asks for what is not locked, and counts the rest", async () => {
   const [locked, free] = [uniqueId("evt"), uniqueId("evt")] as const;
   await file(locked, free);
@@ -333,6 +487,20 @@ Deno.test("retry_failed_events() asks for what is not locked, and counts the res
   assertEquals((await failureOf(sql, locked)).retry_requested_at, null);
   const [again] = await sql`select public.retry_failed_events() as answer`;
   assertMatch(again?.["answer"], /^Retry requested: 2\./);
+});
+
+Deno.test("retry_failed_events() holds nothing while somebody has a row locked", async () => {
+  const [locked, free] = [uniqueId("evt"), uniqueId("evt")] as const;
+  await file(locked, free);
+  const [row] = await whileHeld(
+    lockFailure(locked),
+    () =>
+      sql.begin(async (call) => {
+        await call`set local statement_timeout = '900ms'`;
+        return await call`select public.retry_failed_events() as answer`;
+      }),
+  );
+  assertMatch(row?.["answer"], /^Somebody else has locked 1 of them/);
 });
 
 Deno.test("two people who repair an event each and retry all do not deadlock", async () => {

@@ -119,6 +119,25 @@ export function actions(
           return true;
         }),
     },
+    // Those that a worker has, if there are any: it is about to settle them.
+    "locks on notifications": {
+      pauseMs: 30,
+      action: (sql) =>
+        sql.begin(async (holder) => {
+          const rows = await holder`
+            update public.notifications set account_id = account_id
+            where id = any (array(
+              select id from public.notifications
+              where status = 'pending' and next_attempt_at < 'infinity'
+              order by lease_id is null, random() limit 3
+              for update skip locked
+            ))
+            returning id`;
+          if (rows.length === 0) return;
+          await hold();
+          return rows.length;
+        }),
+    },
     prunings: {
       pauseMs: 50,
       action: (sql) =>
@@ -143,7 +162,7 @@ export function actions(
         sql`
           select pg_terminate_backend(pid) from pg_stat_activity
           where datname = current_database() and usename = 'authenticator'
-            and state = 'active' and query ~ 'billing_events|failed_event'
+            and state = 'active' and query ~ 'billing_events|failed_event|notification'
           order by random() limit 1`,
     },
   };

@@ -19,9 +19,10 @@ export type Result = Attempt | { readonly result: "unsent" };
 const TIME_LIMIT_MS = 5_000;
 
 /**
- * Counted from the time at which a notification is to be sent. An attempt takes
- * at most 10 s, and is settled with the last of its batch, 2 s later. The rest
- * allows for two slow database calls.
+ * Counted from the time at which a notification is to be sent. The reply to the
+ * claim takes up to 5 s, the last of its batch is sent 2 s later, an attempt takes
+ * up to 15 s (an e-mail: 5 s for the address, 10 s for the mail), and the call
+ * that settles it 5 s: 27 s.
  */
 const LEASE_SECONDS = 60;
 

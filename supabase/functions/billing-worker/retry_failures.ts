@@ -1,7 +1,11 @@
 import { applyEvents } from "../_shared/billing/apply_events.ts";
 import type { DatabaseClient } from "../_shared/billing/database.ts";
 import { decodeBody } from "../_shared/billing/decode_body.ts";
-import { DeliveryError, toDeliveryError } from "../_shared/billing/errors.ts";
+import {
+  DeliveryError,
+  type ErrorCode,
+  toDeliveryError,
+} from "../_shared/billing/errors.ts";
 import type { HandledEvent } from "../_shared/billing/events.ts";
 import type { Log } from "../_shared/billing/log.ts";
 import { parseEvent } from "../_shared/billing/parse_event.ts";
@@ -86,7 +90,7 @@ export async function retryFailures(
  * locked: the retry stays requested, and is due when its lease ends.
  */
 function isOver({ result }: Retry): boolean {
-  return typeof result === "string" || result.code !== "record_locked";
+  return !hasFailed(result, "record_locked");
 }
 
 async function applyAll(
@@ -102,12 +106,39 @@ async function applyAll(
     return [{ ...result, provider, retry: { event_id, lease_id } }];
   });
   const applied = events.length > 0 ? await applyEvents(events, options) : [];
-  const outcomes = applied.values();
+  const outcomes = awaitCreations(events, applied).values();
   return parsed.map(({ failure, text, result }) => ({
     failure,
     text,
     result: isEvent(result) ? outcomes.next().value as Retry["result"] : result,
   })).map((retry) => ignoreUnmapped(retry, options));
+}
+
+/**
+ * An event whose subscription is unknown may wait for a creation beside it that
+ * somebody has locked. Then it fails as that does, and is due again with it.
+ */
+function awaitCreations(
+  events: readonly HandledEvent[],
+  outcomes: readonly Retry["result"][],
+): Retry["result"][] {
+  const locked = new Map(
+    events.map(({ subscription_id }, index) =>
+      [subscription_id, outcomes[index]] as const
+    ).filter(([, outcome]) => hasFailed(outcome, "record_locked")),
+  );
+  return outcomes.map((outcome, index) =>
+    hasFailed(outcome, "subscription_unknown")
+      ? locked.get(events[index]!.subscription_id) ?? outcome
+      : outcome
+  );
+}
+
+function hasFailed(
+  result: Retry["result"] | undefined,
+  code: ErrorCode,
+): boolean {
+  return result instanceof DeliveryError && result.code === code;
 }
 
 function ignoreUnmapped(

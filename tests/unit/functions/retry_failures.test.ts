@@ -231,6 +231,43 @@ Deno.test("retryFailures() leaves a locked row to its lease", async () => {
   assertEquals(settled.map((row) => row["event_id"]), ["evt_2"]);
 });
 
+Deno.test("retryFailures() leaves what waits for a locked creation to its lease", async () => {
+  const created = NOW / 1000;
+  const creation = subscriptionEvent("customer.subscription.created", {
+    id: "evt_1",
+    subscription: "sub_1",
+    account: "acc_1",
+    created,
+  });
+  const updates = [["evt_2", "sub_1"], ["evt_3", "sub_2"]].map((
+    [id, subscription],
+  ) =>
+    subscriptionEvent("customer.subscription.updated", {
+      id: id!,
+      subscription: subscription!,
+      created,
+    })
+  );
+  // Without an account in it, an update may be nobody's.
+  const orphan = edited(updates[0]!, {
+    id: "evt_4",
+    "data.object.metadata": {},
+  });
+  const events = [creation, ...updates, orphan];
+  const { counts, settled } = retry([
+    events.map((event) => claimed(event, { event_id: event.id })),
+  ], {
+    outcomeOf: ({ event_id }) => ({
+      outcome: "failed",
+      error_code: event_id === "evt_1" ? "55P03" : "BW001",
+      error: "no",
+    }),
+    unmappedSubscriptions: "ignore",
+  });
+  assertEquals(await counts, { ...NOTHING, claimed: 4, failed: 4 });
+  assertEquals(settled.map((row) => row["event_id"]), ["evt_3"]);
+});
+
 Deno.test("retryFailures() calls nothing to apply if no body is an event with an effect", async () => {
   const { counts, calls } = retry([[
     claimed(""),
