@@ -2,11 +2,14 @@
 import { assertEquals } from "@std/assert";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { eventBody } from "../property/event_body.ts";
-import { renamed } from "../property/history.ts";
-import { modelState } from "../property/model.ts";
-import { arrivals } from "../property/permutations.ts";
-import { type Happening, liveThrough } from "../property/subscription_life.ts";
+import { eventBody } from "../support/histories/event_body.ts";
+import { renamed } from "../support/histories/history.ts";
+import { modelState } from "../support/histories/model.ts";
+import { arrivals } from "../support/histories/arrivals.ts";
+import {
+  type Happening,
+  liveThrough,
+} from "../support/histories/subscription_life.ts";
 import { subscriptionRecord } from "../support/tables.ts";
 import { signed } from "./body_checks.ts";
 import { assertAnswer } from "./outcome.ts";

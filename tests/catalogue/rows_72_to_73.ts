@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { startScript } from "../stripe_sync/run_script.ts";
+import { startScript } from "../support/run_script.ts";
 import { answered } from "../support/raw_request.ts";
 import { rowCounts } from "../support/tables.ts";
 import { hostileProvider } from "./hostile_provider.ts";

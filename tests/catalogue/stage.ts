@@ -10,7 +10,7 @@ import { startReceiver } from "../support/receiver.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { connect } from "../support/tables.ts";
 import { type FaultyApi, startFaultyApi } from "./faulty_api.ts";
-import { gatewayTo } from "./gateway.ts";
+import { gatewayTo } from "../support/receiver_gateway.ts";
 import {
   type HostileEndpoint,
   startHostileEndpoint,

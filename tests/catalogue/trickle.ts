@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { startReceiver } from "../support/receiver.ts";
 import { slowRequest } from "../support/raw_request.ts";
 import { assertDiscreet } from "./outcome.ts";
-import { gatewayTo } from "./gateway.ts";
+import { gatewayTo } from "../support/receiver_gateway.ts";
 
 /** A request whose body trickles, and how it was answered. */
 export interface Trickled {

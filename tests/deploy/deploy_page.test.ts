@@ -11,7 +11,7 @@ import { databaseUrls } from "../../scripts/local_stack/databases.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { edgeDenoPath } from "../../scripts/dev/test/edge_deno.ts";
 import { signatureHeaders } from "../../scripts/common/sign.ts";
-import { readPage } from "../docs/doc_commands.ts";
+import { readPage } from "../support/doc_commands.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { fencedBlocks } from "../support/fenced_blocks.ts";
 import { post } from "../support/send.ts";

@@ -8,7 +8,7 @@ import type { Environment } from "../../scripts/common/environment.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
-import { makeTools } from "../docs/make_tools.ts";
+import { makeTools } from "../support/make_tools.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import type { HostedProject } from "./hosted_project.ts";
 import { PROJECT_REF } from "./management_answers.ts";

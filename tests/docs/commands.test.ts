@@ -8,7 +8,12 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { commandsOf, docCommands, pages, readPage } from "./doc_commands.ts";
+import {
+  commandsOf,
+  docCommands,
+  pages,
+  readPage,
+} from "../support/doc_commands.ts";
 import { newcomer, type Typed } from "./newcomer.ts";
 
 const LIKE_DEPLOYED =

@@ -10,7 +10,7 @@ import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
 import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { copyRepository } from "../support/copy_repository.ts";
-import { makeTools } from "./make_tools.ts";
+import { makeTools } from "../support/make_tools.ts";
 
 const READY = "Stop with Ctrl-C";
 const READY_WITHIN = 60_000;

@@ -50,12 +50,14 @@ const ENDINGS: readonly Ending[] = [
   },
   {
     name: "the gate is interrupted",
-    end: ({ tree }) => Deno.kill(idOf(tree, /scripts\/test\.ts/), "SIGINT"),
+    end: ({ tree }) =>
+      Deno.kill(idOf(tree, /scripts\/dev\/test\.ts/), "SIGINT"),
     code: 130,
   },
   {
     name: "the gate is killed",
-    end: ({ tree }) => Deno.kill(idOf(tree, /scripts\/test\.ts/), "SIGKILL"),
+    end: ({ tree }) =>
+      Deno.kill(idOf(tree, /scripts\/dev\/test\.ts/), "SIGKILL"),
     code: 137,
     leavesFolder: true,
   },

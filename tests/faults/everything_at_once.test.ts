@@ -14,15 +14,15 @@ import fc from "fast-check";
 import postgres from "postgres";
 import { edited } from "../../scripts/events/edited.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
-import { assertEndState } from "../property/end_state.ts";
-import { eventBody } from "../property/event_body.ts";
+import { assertEndState } from "../support/histories/end_state.ts";
+import { eventBody } from "../support/histories/event_body.ts";
 import {
   type History,
   history,
   type HistoryEvent,
   renamed,
-} from "../property/history.ts";
-import { freshSeed } from "../property/seed.ts";
+} from "../support/histories/history.ts";
+import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
 import { startReceiver } from "../support/receiver.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { emptyTables } from "../support/tables.ts";
@@ -30,8 +30,7 @@ import { setting } from "../support/test_environment.ts";
 import { settleLeftovers, wake } from "../support/triage.ts";
 import { startWorker } from "../support/worker.ts";
 import { actions, type Disturbed, pause, type Repair } from "./operators.ts";
-import { deliverAll, postSigned } from "./provider.ts";
-import { seededRandom } from "./random.ts";
+import { deliverAll, postSigned } from "../support/histories/deliver_all.ts";
 
 const SECONDS = Number(Deno.env.get("EVERYTHING_SECONDS") ?? "4");
 const CONNECTIONS = 16;
@@ -326,11 +325,4 @@ async function assertNoneOpen(sql: postgres.Sql): Promise<void> {
     join public.processed_events p using (provider, event_id)
     where f.resolved_at is null`;
   assertEquals([...open], []);
-}
-
-function shuffled<T>(items: readonly T[], random: () => number): T[] {
-  return items
-    .map((item) => ({ item, at: random() }))
-    .sort((one, other) => one.at - other.at)
-    .map(({ item }) => item);
 }

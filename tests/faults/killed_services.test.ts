@@ -9,11 +9,11 @@ import fc from "fast-check";
 import postgres from "postgres";
 import { functionEnvironment } from "../../scripts/common/environment.ts";
 import { startStack } from "../../scripts/local_stack/start_stack.ts";
-import { assertEndState } from "../property/end_state.ts";
-import { history, renamed } from "../property/history.ts";
-import { freshSeed } from "../property/seed.ts";
+import { assertEndState } from "../support/histories/end_state.ts";
+import { history, renamed } from "../support/histories/history.ts";
+import { freshSeed } from "../support/random.ts";
 import { setting } from "../support/test_environment.ts";
-import { deliverAll, postOver } from "./provider.ts";
+import { deliverAll, postOver } from "../support/histories/deliver_all.ts";
 
 const HISTORIES = 40;
 /** The delivery at which the service is killed. */

@@ -12,7 +12,7 @@ import {
   API_VERSIONS,
   type ApiVersion,
 } from "../../scripts/events/templates.ts";
-import type { Dice } from "./dice.ts";
+import type { Dice } from "../support/random.ts";
 
 /** In every strange text, so that a value that is repeated is found. */
 export const VALUE_MARK = "FUZZED";

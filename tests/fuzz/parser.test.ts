@@ -11,8 +11,7 @@ import {
   DeliveryError,
 } from "../../supabase/functions/_shared/billing/errors.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
-import { freshSeed } from "../property/seed.ts";
-import { caseCount, diceOf } from "./dice.ts";
+import { caseCount, diceOf, freshSeed } from "../support/random.ts";
 import { makeEventBody, makeRandomBody, VALUE_MARK } from "./event_case.ts";
 import { judge, type Verdict } from "./oracle.ts";
 

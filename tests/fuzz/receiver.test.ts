@@ -7,13 +7,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
 import { handleWebhook } from "../../supabase/functions/billing-webhook/handle_webhook.ts";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
-import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { freshSeed } from "../property/seed.ts";
+import { caseCount, diceOf, freshSeed } from "../support/random.ts";
+import { providerHeaders } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
 import { testReceiver } from "../support/test_receiver.ts";
-import { caseCount, diceOf } from "./dice.ts";
 import { makeEventBody, makeRandomBody, VALUE_MARK } from "./event_case.ts";
 import { judge, usableId, type Verdict } from "./oracle.ts";
 
@@ -137,14 +135,7 @@ async function deliverAll(seed: number): Promise<Delivery[]> {
   await Promise.all(Array.from({ length: CONNECTIONS }, async () => {
     for (const delivery of queue) {
       const { provider, body } = delivery;
-      const headers = await signatureHeaders({
-        scheme: provider === "a" ? "stripe" : "hmac-sha256-hex",
-        header: `provider-${provider}-signature`,
-        secret: provider === "a"
-          ? LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET
-          : LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET,
-        body,
-      });
+      const headers = await providerHeaders(body, provider);
       const request = new Request("http://localhost/billing-webhook", {
         method: "POST",
         headers,

@@ -4,7 +4,7 @@
  * @module
  */
 import type { SignatureScheme } from "../../scripts/common/sign.ts";
-import type { Dice } from "./dice.ts";
+import type { Dice } from "../support/random.ts";
 
 const PLAIN = [
   "whsec_one_1234567890_of_a",

@@ -16,8 +16,7 @@ import {
 } from "../../supabase/functions/billing-webhook/providers.ts";
 import { verifyDelivery } from "../../supabase/functions/billing-webhook/verify_delivery.ts";
 import type { SignatureScheme } from "../../scripts/common/sign.ts";
-import { freshSeed } from "../property/seed.ts";
-import { caseCount, diceOf } from "./dice.ts";
+import { caseCount, diceOf, freshSeed } from "../support/random.ts";
 import { STRICTER } from "./intended_differences.ts";
 import { isAcceptedByReference } from "./reference.ts";
 import { isFaulty } from "./secrets.ts";

@@ -6,7 +6,7 @@
 import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
 import type { SignatureScheme } from "../../scripts/common/sign.ts";
-import type { Dice } from "./dice.ts";
+import type { Dice } from "../support/random.ts";
 import { mutateText } from "./mutate_text.ts";
 import { makeSecrets, signingSecret } from "./secrets.ts";
 

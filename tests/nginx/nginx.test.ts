@@ -9,7 +9,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { signatureHeaders } from "../../scripts/common/sign.ts";
-import { gatewayTo } from "../catalogue/gateway.ts";
+import { gatewayTo } from "../support/receiver_gateway.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startReceiver } from "../support/receiver.ts";

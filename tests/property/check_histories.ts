@@ -1,7 +1,11 @@
 import fc from "fast-check";
 import type { Sql } from "postgres";
-import { assertEndState } from "./end_state.ts";
-import { type History, history, renamed } from "./history.ts";
+import { assertEndState } from "../support/histories/end_state.ts";
+import {
+  type History,
+  history,
+  renamed,
+} from "../support/histories/history.ts";
 import { deliverTogether } from "./sql_delivery.ts";
 
 /**

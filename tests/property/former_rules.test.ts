@@ -8,7 +8,7 @@ import { assert, assertRejects } from "@std/assert";
 import postgres from "postgres";
 import { setting } from "../support/test_environment.ts";
 import { checkHistories } from "./check_histories.ts";
-import { freshSeed } from "./seed.ts";
+import { freshSeed } from "../support/random.ts";
 
 const RUNS = 2_000;
 

@@ -8,9 +8,9 @@ import fc from "fast-check";
 import postgres from "postgres";
 import { setting } from "../support/test_environment.ts";
 import { checkHistories } from "./check_histories.ts";
-import { assertEndState } from "./end_state.ts";
-import { history, renamed } from "./history.ts";
-import { freshSeed } from "./seed.ts";
+import { assertEndState } from "../support/histories/end_state.ts";
+import { history, renamed } from "../support/histories/history.ts";
+import { freshSeed } from "../support/random.ts";
 import { deliver } from "./sql_delivery.ts";
 
 const FIXED_SEED = 20261121;

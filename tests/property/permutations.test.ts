@@ -9,16 +9,16 @@ import { assertEquals } from "@std/assert";
 import postgres from "postgres";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { setting } from "../support/test_environment.ts";
-import { assertEndState } from "./end_state.ts";
-import { renamed } from "./history.ts";
-import { arrivals } from "./permutations.ts";
+import { assertEndState } from "../support/histories/end_state.ts";
+import { renamed } from "../support/histories/history.ts";
+import { arrivals } from "../support/histories/arrivals.ts";
 import { deliverTogether } from "./sql_delivery.ts";
 import {
   type Happening,
   type Life,
   liveThrough,
   type Moment,
-} from "./subscription_life.ts";
+} from "../support/histories/subscription_life.ts";
 
 /** 5! and, for each event that comes twice, 6! / 2. */
 const ARRIVALS = 1_920;

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { Sql } from "postgres";
-import type { HistoryEvent } from "../property/history.ts";
-import { modelState } from "../property/model.ts";
+import type { HistoryEvent } from "../support/histories/history.ts";
+import { modelState } from "../support/histories/model.ts";
 
 /**
  * Compares the records with what the model says after all events. That a

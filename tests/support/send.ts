@@ -41,11 +41,16 @@ export async function deliver(
   const bytes = typeof body === "string" || body instanceof Uint8Array
     ? body
     : JSON.stringify(body);
-  const headers = await signatureHeaders({
-    ...DEFAULTS[provider],
-    body: bytes,
-  });
+  const headers = await providerHeaders(bytes, provider);
   return await post(url, { headers, body: bytes, signal });
+}
+
+/** Returns the headers of a body that the provider signs, with the defaults. */
+export function providerHeaders(
+  body: string | Uint8Array<ArrayBuffer>,
+  provider: ProviderName,
+): Promise<Record<string, string>> {
+  return signatureHeaders({ ...DEFAULTS[provider], body });
 }
 
 /** Sends a request and reads its answer to the end. */

@@ -5,7 +5,7 @@
  * @module
  */
 import fc from "fast-check";
-import { API_VERSIONS } from "../../scripts/events/templates.ts";
+import { API_VERSIONS } from "../../../scripts/events/templates.ts";
 import type { HistoryEvent } from "./history_event.ts";
 import { type Happening, liveThrough } from "./subscription_life.ts";
 

@@ -7,11 +7,10 @@
 import {
   handleWebhook,
   type Receiver,
-} from "../../supabase/functions/billing-webhook/handle_webhook.ts";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
-import { signatureHeaders } from "../../scripts/common/sign.ts";
-import type { HistoryEvent } from "../property/history.ts";
-import { eventBody } from "../property/event_body.ts";
+} from "../../../supabase/functions/billing-webhook/handle_webhook.ts";
+import { providerHeaders } from "../send.ts";
+import { eventBody } from "./event_body.ts";
+import type { HistoryEvent } from "./history.ts";
 
 /** How deliveries went. */
 export interface DeliveryFigures {
@@ -98,11 +97,5 @@ export async function postSigned(url: string, event: object): Promise<number> {
 
 async function signed(event: object) {
   const body = JSON.stringify(event);
-  const headers = await signatureHeaders({
-    scheme: "stripe",
-    header: "provider-a-signature",
-    secret: LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET,
-    body,
-  });
-  return { headers, body };
+  return { headers: await providerHeaders(body, "a"), body };
 }

@@ -1,4 +1,4 @@
-import { fencedBlocks } from "../support/fenced_blocks.ts";
+import { fencedBlocks } from "./fenced_blocks.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 

@@ -1,4 +1,7 @@
-import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import {
+  invoiceEvent,
+  subscriptionEvent,
+} from "../../../scripts/events/event.ts";
 import type { HistoryEvent } from "./history.ts";
 
 /** The full-size body that a provider sends for an event of a history. */

@@ -4,8 +4,8 @@
  * @module
  */
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
-import { setting } from "../support/test_environment.ts";
-import { TEST_API_KEY } from "./provider_api.ts";
+import { setting } from "./test_environment.ts";
+import { TEST_API_KEY } from "../stripe_sync/provider_api.ts";
 
 /** What came of a command. */
 export interface Result {
