@@ -2,8 +2,8 @@ import { openProvider } from "../../scripts/stripe_sync/open_provider.ts";
 import type { Workplace } from "../../scripts/stripe_sync/run_command.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { createDatabase } from "../../supabase/functions/_shared/billing/database.ts";
+import { TEST_API_KEY } from "../support/run_script.ts";
 import { setting } from "../support/test_environment.ts";
-import { TEST_API_KEY } from "./provider_api.ts";
 
 /** What the commands work with, in this process and without any waiting. */
 export async function workplace(stripeUrl: string): Promise<Workplace> {

@@ -5,7 +5,9 @@
  */
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
 import { setting } from "./test_environment.ts";
-import { TEST_API_KEY } from "../stripe_sync/provider_api.ts";
+
+/** The key that the stand-in for the provider's API expects. */
+export const TEST_API_KEY = "sk_test_stand_in";
 
 /** What came of a command. */
 export interface Result {

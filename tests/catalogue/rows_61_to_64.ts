@@ -1,17 +1,30 @@
-/** Rows 61 to 63: the other side, where notifications go. */
+/** Rows 61 to 64: notified endpoints, a worker that crashes, and updates of one second. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { serveFunction } from "../support/serve_function.ts";
+import { API_VERSIONS } from "../../scripts/events/templates.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { arrivals } from "../support/histories/arrivals.ts";
+import { eventBody } from "../support/histories/event_body.ts";
+import { renamed } from "../support/histories/history.ts";
+import { modelState } from "../support/histories/model.ts";
+import {
+  type Happening,
+  liveThrough,
+} from "../support/histories/subscription_life.ts";
 import {
   NOTIFICATION_SECRET,
   startNotifiedEndpoint,
 } from "../support/notified_endpoint.ts";
+import { serveFunction } from "../support/serve_function.ts";
+import { subscriptionRecord } from "../support/tables.ts";
 import {
   makeDue,
   outboxRow,
   oweNotifications,
   startWorker,
 } from "../support/worker.ts";
-import type { Row } from "./stage.ts";
+import { signed } from "./body_checks.ts";
+import { assertAnswer } from "./outcome.ts";
+import type { Row, Stage } from "./stage.ts";
 
 const REFUSED_URLS = [
   "http://example.com/hook",
@@ -23,7 +36,18 @@ const REFUSED_URLS = [
   "CATALOGUE no url",
 ];
 
-export const ROWS_61_TO_63: readonly Row[] = [
+const NEUTRAL: Happening = {};
+
+/** The whole old item is sent, and neither plan nor period changed. */
+const ITEM: Happening = { item: true };
+
+const BURSTS: readonly (readonly Happening[])[] = [
+  [ITEM, { status: "past_due" }],
+  [NEUTRAL, { status: "active" }, NEUTRAL],
+  [NEUTRAL, { status: "active" }, ITEM, { plan: "two", status: "past_due" }],
+];
+
+export const ROWS_61_TO_64: readonly Row[] = [
   {
     row: 61,
     input: "NOTIFICATION_URL not https and not loopback, or with credentials",
@@ -100,4 +124,42 @@ export const ROWS_61_TO_63: readonly Row[] = [
       ]);
     },
   },
+  {
+    row: 64,
+    input: "two, three or four updates of one second, in any order",
+    check: async (stage) => {
+      for (const apiVersion of API_VERSIONS) {
+        for (const happenings of BURSTS) {
+          const events = liveThrough({
+            apiVersion,
+            start: 0,
+            creation: { status: "incomplete", happenings },
+            moments: [],
+            deletion: undefined,
+            afterlife: [],
+          }, 0);
+          const orders = [...arrivals(events.slice(1), 0)];
+          await Promise.all(orders.map(async (order) => {
+            const history = { events, deliveries: order };
+            await arrive(renamed(history, uniqueId("order")), stage);
+          }));
+        }
+      }
+    },
+  },
 ];
+
+async function arrive(
+  { events, deliveries }: ReturnType<typeof renamed>,
+  stage: Stage,
+): Promise<void> {
+  for (const event of [...events.slice(0, 1), ...deliveries]) {
+    assertAnswer(await signed(stage.stripe, eventBody(event))(), 200);
+  }
+  const [expected] = modelState(events).records.values();
+  const record = await subscriptionRecord(stage.sql, expected?.id ?? "");
+  assertEquals(
+    [record?.status, record?.plan_id],
+    [expected?.status, expected?.plan_id],
+  );
+}
