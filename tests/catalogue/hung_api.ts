@@ -2,7 +2,7 @@ import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { startReceiver } from "../support/receiver.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { deliver } from "../support/send.ts";
-import { startFaultyApi } from "./faulty_api.ts";
+import { startApiProxy } from "../support/api_proxy.ts";
 
 /** A delivery to a receiver whose database does not answer. */
 export interface HungDelivery {
@@ -25,7 +25,7 @@ const DELIVERIES = 400;
 export async function startHungDeliveries(): Promise<
   HungDeliveries & AsyncDisposable
 > {
-  const api = await startFaultyApi();
+  const api = await startApiProxy();
   api.fails({ apply_billing_events: "hangs", record_failed_event: "hangs" });
   const receiver = await startReceiver({
     env: { SUPABASE_URL: api.url },

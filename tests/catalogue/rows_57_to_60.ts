@@ -5,7 +5,7 @@ import type { LogLine } from "../support/serve_function.ts";
 import { storedEvent } from "../support/tables.ts";
 import { signed } from "./body_checks.ts";
 import { creation, hashId, update } from "./events.ts";
-import type { Fault } from "./faulty_api.ts";
+import type { Fault } from "../support/api_proxy.ts";
 import {
   assertAnswer,
   expectApplied,

@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { edited } from "../../scripts/events/edited.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { startHeldApi } from "../support/held_api.ts";
+import { startApiProxy } from "../support/api_proxy.ts";
 import { storedEvent, subscriptionRecord } from "../support/tables.ts";
 import {
   failureOf,
@@ -136,7 +136,7 @@ export const ROWS_65_TO_69: readonly Row[] = [
 async function repairedUnderTheWorker(stage: Stage): Promise<void> {
   const { sql } = stage;
   const { early, repaired, subscription } = await earlyUpdate(stage);
-  await using api = startHeldApi();
+  await using api = await startApiProxy();
   await using worker = await startWorker({ SUPABASE_URL: api.url });
   await requestRetry(sql, early.id);
   api.intercept(

@@ -9,7 +9,7 @@ import type { SignatureScheme } from "../../scripts/common/sign.ts";
 import { startReceiver } from "../support/receiver.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { connect } from "../support/tables.ts";
-import { type FaultyApi, startFaultyApi } from "./faulty_api.ts";
+import { type ApiProxy, startApiProxy } from "../support/api_proxy.ts";
 import { gatewayTo } from "../support/receiver_gateway.ts";
 import {
   type HostileEndpoint,
@@ -36,7 +36,7 @@ export interface Stage extends AsyncDisposable {
   readonly standard: Endpoint;
   /** Provider A's, on a receiver that reaches the database by the faulty API. */
   readonly behindFaults: Endpoint;
-  readonly faultyApi: FaultyApi;
+  readonly faultyApi: ApiProxy;
   /** The first receiver's URL, through the gateway. */
   readonly gatewayUrl: string;
   readonly trickle: Trickle;
@@ -61,7 +61,7 @@ export async function openStage(): Promise<Stage> {
   await using opened = new AsyncDisposableStack();
   const sql = connect();
   opened.defer(() => sql.end());
-  const faultyApi = opened.use(await startFaultyApi());
+  const faultyApi = opened.use(await startApiProxy());
   const [first, second, behindFaults] = await Promise.all([
     startReceiver({
       env: {

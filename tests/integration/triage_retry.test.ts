@@ -12,7 +12,7 @@ import {
   subscriptionEvent,
 } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { startHeldApi } from "../support/held_api.ts";
+import { startApiProxy } from "../support/api_proxy.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
 import { connect, storedEvent, subscriptionRecord } from "../support/tables.ts";
@@ -37,7 +37,7 @@ const NOTHING = {
 
 const sql = connect();
 const receiver = await startReceiver();
-const api = startHeldApi();
+const api = await startApiProxy();
 // No channel: what is owed stays, to be counted.
 const worker = await startWorker({ SUPABASE_URL: api.url });
 Deno.test.beforeEach(() => settleLeftovers(sql));
