@@ -8,17 +8,19 @@ import { assertEquals } from "@std/assert";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { trustedCertificates } from "../../scripts/common/trusted_certificates.ts";
 import { edgeDenoPath } from "../../scripts/dev/test/edge_deno.ts";
-import { selfSignedCertificate } from "../support/self_signed_certificate.ts";
+import { makeCertificates } from "../support/certificates.ts";
 
 const DENOS = [Deno.execPath(), await edgeDenoPath()];
 
-/** Runs `use` with a server, and the file that has its certificate. */
+/** Runs `use` with a server, and the file with its authority's certificate. */
 async function withServer(
   use: (server: { url: string; file: string }) => Promise<void>,
 ): Promise<void> {
-  const { cert, key } = await selfSignedCertificate();
+  const { authority, certificate: cert, key } = await makeCertificates(
+    "localhost",
+  );
   const file = await Deno.makeTempFile({ suffix: ".pem" });
-  await Deno.writeTextFile(file, cert);
+  await Deno.writeTextFile(file, authority);
   const server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, cert, key, onListen: () => {} },
     () => new Response("OK"),
