@@ -1,5 +1,10 @@
 /** Rows 61 to 64: notified endpoints, a worker that crashes, and updates of one second. */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertNotEquals,
+  assertRejects,
+} from "@std/assert";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { arrivals } from "../support/histories/arrivals.ts";
@@ -18,6 +23,7 @@ import { serveFunction } from "../support/serve_function.ts";
 import { subscriptionRecord } from "../support/tables.ts";
 import {
   makeDue,
+  NO_COUNTS,
   outboxRow,
   oweNotifications,
   startWorker,
@@ -84,6 +90,9 @@ export const ROWS_61_TO_64: readonly Row[] = [
         assertEquals(row.status, answer === "410" ? "dead" : "pending", answer);
         assertEquals(row.sent_at, null);
         assert(row.last_error, answer);
+        if (answer === "hangs") {
+          assertEquals(row.last_error, "no answer within 10000 ms");
+        }
         const [least, most] = answer === "429" ? [3_500, 3_605] : [4, 6];
         if (row.status !== "pending") continue;
         assert(waits > least && waits < most, `${answer}: again in ${waits} s`);
@@ -111,17 +120,23 @@ export const ROWS_61_TO_64: readonly Row[] = [
       await killed.kill();
       assertEquals(await call, "cut off");
       held.resolve();
-      assertEquals((await outboxRow(sql, event)).status, "pending");
-
       endpoint.answerWith(() => new Response("OK"));
+
+      const left = await outboxRow(sql, event);
+      assertEquals([left.status, left.attempts], ["pending", 1]);
+      assertNotEquals(left.lease_id, null);
+      assert(left.next_attempt_at.getTime() > Date.now());
+      // The lease holds until its end.
+      assertEquals(await next.wake(), NO_COUNTS);
+
       await makeDue(sql, event);
-      await next.wake();
-      const { id, status, attempts } = await outboxRow(sql, event);
-      assertEquals([status, attempts], ["sent", 2]);
-      assertEquals(endpoint.about(event).map((arrival) => arrival.id), [
-        id,
-        id,
-      ]);
+      assertEquals(await next.wake(), { ...NO_COUNTS, claimed: 1, sent: 1 });
+      const row = await outboxRow(sql, event);
+      assertEquals([row.status, row.attempts, row.lease_id], ["sent", 2, null]);
+      await makeDue(sql, event);
+      assertEquals(await next.wake(), NO_COUNTS);
+      const ids = endpoint.about(event).map(({ id }) => id);
+      assertEquals(ids, [left.id, left.id]);
     },
   },
   {

@@ -26,6 +26,7 @@ import { deliver } from "../support/send.ts";
 import { connect, storedEvent } from "../support/tables.ts";
 import {
   makeDue,
+  NO_COUNTS,
   type OutboxRow,
   outboxRow,
   oweNotifications,
@@ -33,15 +34,6 @@ import {
   startWorker,
 } from "../support/worker.ts";
 
-const NOTHING = {
-  claimed: 0,
-  sent: 0,
-  failed: 0,
-  dead: 0,
-  undeliverable: 0,
-  limited: 0,
-  unsent: 0,
-};
 const SECOND = 1000;
 const DAY = 86_400 * SECOND;
 
@@ -100,9 +92,9 @@ Deno.test("a failed payment is told once, however often its event is delivered",
   assertEquals(answers.map(({ status }) => status), Array(10).fill(200));
 
   endpoint.answerWith(() => new Response("OK"));
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, sent: 1 });
   assertEquals((await deliver(receiver.url, event)).status, 200);
-  assertEquals(await worker.wake(), NOTHING);
+  assertEquals(await worker.wake(), NO_COUNTS);
 
   const { notifications } = await storedEvent(sql, event.id);
   assertEquals(notifications.length, 1);
@@ -146,7 +138,7 @@ Deno.test("an event that names no invoice is told without one", async () => {
     assertEquals(answer.status, 200);
   }
   endpoint.answerWith(() => new Response(null, { status: 204 }));
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, sent: 1 });
   assertEquals(endpoint.about(event.id)[0]?.message.data, {
     account_id: "acc_8",
     subscription_id: subscription,
@@ -158,17 +150,17 @@ Deno.test("an event that names no invoice is told without one", async () => {
 Deno.test("one turn takes all that is due, while the endpoint takes it", async () => {
   const events = await oweNotifications(sql, { count: 45 });
   endpoint.answerWith(() => new Response("OK"));
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 45, sent: 45 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 45, sent: 45 });
   assertEquals(events.map((event) => endpoint.about(event).length), [
     ...Array(45).fill(1),
   ]);
-  assertEquals(await worker.wake(), NOTHING);
+  assertEquals(await worker.wake(), NO_COUNTS);
 });
 
 Deno.test("an endpoint that fails gets no more than a batch a turn", async () => {
   await oweNotifications(sql, { count: 25 });
   endpoint.answerWith(() => new Response(null, { status: 503 }));
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 20, failed: 20 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 20, failed: 20 });
   await putOffAll(sql);
 });
 
@@ -177,7 +169,7 @@ for (const status of [400, 401, 404, 500, 502, 503, 504]) {
     const { row, counts, wait } = await attemptAt(() =>
       new Response("<html>no</html>", { status })
     );
-    assertEquals(counts, { ...NOTHING, claimed: 1, failed: 1 });
+    assertEquals(counts, { ...NO_COUNTS, claimed: 1, failed: 1 });
     assertEquals(
       [row.status, row.attempts, row.last_error, row.lease_id],
       ["pending", 1, `the receiver answered ${status}`, null],
@@ -195,13 +187,13 @@ Deno.test("410 ends it", async () => {
   const { row, counts } = await attemptAt(() =>
     new Response(null, { status: 410 })
   );
-  assertEquals(counts, { ...NOTHING, claimed: 1, dead: 1 });
+  assertEquals(counts, { ...NO_COUNTS, claimed: 1, dead: 1 });
   assertEquals(
     [row.status, row.attempts, row.last_error],
     ["dead", 1, "the receiver answered 410 Gone"],
   );
   await makeDue(sql, row.event_id);
-  assertEquals(await worker.wake(), NOTHING);
+  assertEquals(await worker.wake(), NO_COUNTS);
   assertEquals(endpoint.about(row.event_id).length, 1);
 });
 
@@ -211,7 +203,7 @@ Deno.test("429 is no attempt, and stops everything for a minute", async () => {
     update public.notifications set attempts = 9
     where event_id in ${sql([first, second!])}`;
   endpoint.answerWith(() => new Response(null, { status: 429 }));
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 2, limited: 2 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 2, limited: 2 });
   for (const event of [first, second!]) {
     const row = await outboxRow(sql, event);
     assertEquals(
@@ -225,11 +217,11 @@ Deno.test("429 is no attempt, and stops everything for a minute", async () => {
     update public.notifications set next_attempt_at = now()
     where event_id = ${first}`;
   endpoint.answerWith(() => new Response("OK"));
-  assertEquals(await worker.wake(), NOTHING);
+  assertEquals(await worker.wake(), NO_COUNTS);
   assertEquals(endpoint.about(first).length, 1);
 
   await makeDue(sql, first);
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, sent: 1 });
   assertEquals((await outboxRow(sql, first)).attempts, 10);
 });
 
@@ -296,7 +288,7 @@ for (const retryAfter of ["999999999", "Fri, 31 Dec 9999 23:59:59 GMT"]) {
         headers: { "retry-after": retryAfter },
       })
     );
-    assertEquals(counts, { ...NOTHING, claimed: 1, failed: 1 });
+    assertEquals(counts, { ...NO_COUNTS, claimed: 1, failed: 1 });
     assertEquals(row.lease_id, null);
     assertWait(wait, DAY, DAY);
   });
@@ -337,14 +329,14 @@ Deno.test("the tenth failed attempt is the last", async () => {
   await sql`
     update public.notifications set attempts = 9 where event_id = ${event}`;
   endpoint.answerWith(() => new Response(null, { status: 500 }));
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, failed: 1 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, failed: 1 });
   const { status, attempts, last_error } = await outboxRow(sql, event);
   assertEquals(
     [status, attempts, last_error],
     ["dead", 10, "the receiver answered 500"],
   );
   await makeDue(sql, event);
-  assertEquals(await worker.wake(), NOTHING);
+  assertEquals(await worker.wake(), NO_COUNTS);
 });
 
 Deno.test("a receiver that is down gets it when it is up", async () => {
@@ -353,17 +345,17 @@ Deno.test("a receiver that is down gets it when it is up", async () => {
   const [event] = await oweNotifications(sql);
 
   for (const attempt of [1, 2]) {
-    assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, failed: 1 });
+    assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, failed: 1 });
     const row = await outboxRow(sql, event);
     assertEquals([row.status, row.attempts], ["pending", attempt]);
     assertMatch(`${row.last_error}`, /refused/);
     assert(!row.last_error?.includes(URL_SECRET), `${row.last_error}`);
-    assertEquals(await worker.wake(), NOTHING);
+    assertEquals(await worker.wake(), NO_COUNTS);
     await makeDue(sql, event);
   }
 
   await using endpoint = startNotifiedEndpoint({ port });
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, sent: 1 });
   const { id, status, attempts, last_error } = await outboxRow(sql, event);
   assertEquals([status, attempts], ["sent", 3]);
   assertMatch(`${last_error}`, /refused/);
@@ -378,7 +370,7 @@ Deno.test("garbage instead of HTTP is a failed attempt", async () => {
     notifiedEnvironment(listener.addr.port),
   );
   const [event] = await oweNotifications(sql);
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, failed: 1 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, failed: 1 });
   listener.close();
   await answering;
 

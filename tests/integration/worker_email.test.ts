@@ -16,55 +16,18 @@ import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { functionEnvironment } from "../../scripts/common/environment.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { MAIL_API_KEY, startMailApi } from "../support/mail_api.ts";
 import { deliver, post } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
 import {
   makeDue,
+  NO_COUNTS,
   outboxRow,
   oweNotifications,
   settledRow,
   startWorker,
 } from "../support/worker.ts";
-
-const NOTHING = {
-  claimed: 0,
-  sent: 0,
-  failed: 0,
-  dead: 0,
-  undeliverable: 0,
-  limited: 0,
-  unsent: 0,
-};
-const API_KEY = "re_key_of_the_tests";
-
-interface Mail {
-  readonly headers: Headers;
-  readonly fields: Record<string, string>;
-}
-
-/** Stands for Resend's API. */
-function startMailApi() {
-  const mails: Mail[] = [];
-  let answer = () => Response.json({ id: "mail_1" });
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
-    async (request) => {
-      mails.push({ headers: request.headers, fields: await request.json() });
-      return answer();
-    },
-  );
-  return {
-    mails,
-    env: {
-      RESEND_API_KEY: API_KEY,
-      NOTIFICATION_FROM: "Billing <billing@example.com>",
-      RESEND_BASE_URL: `http://127.0.0.1:${server.addr.port}`,
-    },
-    answerWith: (changed: typeof answer) => answer = changed,
-    [Symbol.asyncDispose]: () => server.shutdown(),
-  };
-}
 
 Deno.test("without Supabase Auth nobody has an address, and the row says so", async () => {
   const sql = connect();
@@ -75,14 +38,14 @@ Deno.test("without Supabase Auth nobody has an address, and the row says so", as
       account: crypto.randomUUID(),
     });
     assertEquals(await worker.wake(), {
-      ...NOTHING,
+      ...NO_COUNTS,
       claimed: 1,
       undeliverable: 1,
     });
     const row = await outboxRow(sql, event);
     assertEquals([row.status, row.attempts], ["undeliverable", 1]);
     assertStringIncludes(`${row.last_error}`, "account_email gives no address");
-    assertEquals(api.mails, []);
+    assertEquals(api.requests, []);
     const line = await worker.logged((line) => line.event_id === event);
     assertEquals([line.level, line.result], ["warn", "undeliverable"]);
   } finally {
@@ -129,10 +92,10 @@ Deno.test("with Supabase Auth the account's user gets the mail, once", async (te
       // The webhook has woken the worker, once.
       const row = await settledRow(sql, event.id);
       assertEquals([row.status, row.attempts], ["sent", 1]);
-      assertEquals(api.mails.length, 1);
-      const { headers, fields } = api.mails[0] ?? {};
+      assertEquals(api.requests.length, 1);
+      const { headers, fields } = api.requests[0] ?? {};
       assertEquals(headers?.get("idempotency-key"), row.id);
-      assertEquals(headers?.get("authorization"), `Bearer ${API_KEY}`);
+      assertEquals(headers?.get("authorization"), `Bearer ${MAIL_API_KEY}`);
       assertEquals([fields?.from, fields?.to, fields?.subject], [
         "Billing <billing@example.com>",
         "owner@example.com",
@@ -150,7 +113,7 @@ Deno.test("with Supabase Auth the account's user gets the mail, once", async (te
         const { status } = await settledRow(sql, event);
         assertEquals(status, "undeliverable");
       }
-      assertEquals(api.mails.length, 1);
+      assertEquals(api.requests.length, 1);
     });
 
     await test.step("429 is tried again when it says, with the same key", async () => {
@@ -179,23 +142,20 @@ Deno.test("with Supabase Auth the account's user gets the mail, once", async (te
       await wake();
       assertEquals((await settledRow(sql, event)).status, "sent");
       assertEquals(
-        api.mails.slice(1).map(({ headers }) => headers.get("idempotency-key")),
+        api.requests.slice(1).map(({ key }) => key),
         [row.id, row.id],
       );
     });
 
     await test.step("mails that are due at once go out two a second", async () => {
-      const times: number[] = [];
-      api.answerWith(() => {
-        times.push(Date.now());
-        return Response.json({ id: `mail_${times.length}` });
-      });
+      const sentBefore = api.requests.length;
       const events = await oweNotifications(sql, { count: 5, account });
       await wake();
       for (const event of events) {
         const { status, attempts } = await settledRow(sql, event);
         assertEquals([status, attempts], ["sent", 1]);
       }
+      const times = api.requests.slice(sentBefore).map(({ at }) => at);
       const span = (times.at(-1) ?? 0) - (times[0] ?? 0);
       assert(
         times.length === 5 && span >= 2_000,
@@ -220,7 +180,7 @@ Deno.test("with Supabase Auth the account's user gets the mail, once", async (te
 
     await test.step("the log has no key", () => {
       assertStringIncludes(log.join("\n"), "rate_limit_exceeded");
-      assert(!log.join("\n").includes(API_KEY));
+      assert(!log.join("\n").includes(MAIL_API_KEY));
     });
   } finally {
     await sql.end();

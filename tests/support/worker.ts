@@ -5,6 +5,7 @@
  */
 import type postgres from "postgres";
 import type { Environment } from "../../scripts/common/environment.ts";
+import type { NotificationCounts } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
@@ -12,6 +13,17 @@ import { type Answer, post } from "./send.ts";
 import { type ServedFunction, serveFunction } from "./serve_function.ts";
 
 const SETTLED_WITHIN = 10_000;
+
+/** What a turn counts if nothing is due. */
+export const NO_COUNTS: NotificationCounts = {
+  claimed: 0,
+  sent: 0,
+  failed: 0,
+  dead: 0,
+  undeliverable: 0,
+  limited: 0,
+  unsent: 0,
+};
 
 /** A running worker. */
 export interface TestWorker extends ServedFunction {
