@@ -8,19 +8,13 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type postgres from "postgres";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import type { Answer } from "../support/send.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { rowCounts, type StoredEvent, storedEvent } from "../support/tables.ts";
 import { PAYLOAD_MARK, SECRETS } from "./secrets.ts";
 
-/** An answer, as far as rows look at it. */
-export interface SeenAnswer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly body: string;
-}
-
 /** Makes one request. */
-export type Send = () => Promise<SeenAnswer>;
+export type Send = () => Promise<Answer>;
 
 /** How a refused or filed delivery is answered, and what the log says. */
 export interface Refusal {
@@ -60,7 +54,7 @@ export async function expectRefused(
     receiver: ServedFunction;
     send: Send;
   },
-): Promise<SeenAnswer> {
+): Promise<Answer> {
   const before = await rowCounts(sql);
   const answer = await expectFailure(receiver, { send, status, code });
   assertEquals(await rowCounts(sql), before, "Something was stored");
@@ -128,7 +122,7 @@ export async function expectIgnored(
 export async function expectFailure(
   receiver: ServedFunction,
   { send, status, code }: Refusal & { send: Send },
-): Promise<SeenAnswer> {
+): Promise<Answer> {
   const before = receiver.output().length;
   const written = () => receiver.output().slice(before);
   const answer = await send();
@@ -152,7 +146,7 @@ export async function expectFailure(
 
 /** The answer is the status, and exactly the words that go with it. */
 export function assertAnswer(
-  answer: SeenAnswer,
+  answer: Answer,
   status: number,
   code = "",
 ): void {

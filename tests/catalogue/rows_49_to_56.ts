@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { edited } from "../../scripts/events/edited.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { abandonedRequest } from "../support/raw_request.ts";
+import { abandonedRequest, headerLines } from "../support/raw_request.ts";
 import {
   rowCounts,
   storedEvent,
@@ -247,8 +247,7 @@ async function goneBeforeTheAnswer(
 ): Promise<void> {
   const { receiver } = stripe;
   const body = JSON.stringify(event);
-  const headers = Object.entries(signedHeaders(stripe, body))
-    .map(([name, value]) => `${name}: ${value}`);
+  const headers = headerLines(signedHeaders(stripe, body));
   const isWaiting = async () =>
     (await sql`select from pg_locks where not granted`).length > 0;
   await sql.begin(async (holder) => {

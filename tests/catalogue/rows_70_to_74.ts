@@ -5,7 +5,7 @@ import { edited } from "../../scripts/events/edited.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { deliverPaced } from "../support/paced_delivery.ts";
-import { answered } from "../support/raw_request.ts";
+import { answered, headerLines } from "../support/raw_request.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { startScript } from "../support/run_script.ts";
 import { rowCounts } from "../support/tables.ts";
@@ -135,8 +135,7 @@ export const ROWS_70_TO_74: readonly Row[] = [
           line: `POST ${pathname}`,
           headers: [
             "Transfer-Encoding: chunked",
-            ...Object.entries(signedHeaders(stripe, body))
-              .map(([name, value]) => `${name}: ${value}`),
+            ...headerLines(signedHeaders(stripe, body)),
           ],
           body: sent,
         });

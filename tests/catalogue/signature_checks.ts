@@ -4,7 +4,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { answered, rawRequest } from "../support/raw_request.ts";
+import { answered, headerLines, rawRequest } from "../support/raw_request.ts";
 import { post } from "../support/send.ts";
 import { rowCounts } from "../support/tables.ts";
 import { creation } from "./events.ts";
@@ -197,9 +197,7 @@ export async function refusedTwice(
     url?: string;
   },
 ): Promise<void> {
-  const lines = Object.entries(headers).map(([key, value]) =>
-    `${key}: ${value}`
-  );
+  const lines = headerLines(headers);
   const more = `${name}: ${other}`;
   for (const twice of [[...lines, more], [more, ...lines]]) {
     await expectRefused(stage, {

@@ -4,6 +4,7 @@
  * @module
  */
 import { encodeLatin1 } from "../../scripts/local_stack/latin1.ts";
+import type { Answer } from "./send.ts";
 
 /** A request as it stands on the wire. */
 export interface RawRequest {
@@ -15,15 +16,15 @@ export interface RawRequest {
   readonly body?: string | Uint8Array;
 }
 
-/** The answer to it. */
-export interface RawAnswer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly body: string;
-}
-
 const ANSWERED_WITHIN = 15_000;
 const CLOSED_WITHIN = 3_000;
+
+/** Returns headers as the lines of a request. */
+export function headerLines(
+  headers: Readonly<Record<string, string>>,
+): string[] {
+  return Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+}
 
 /**
  * Sends a request over a connection of its own and reads its answer.
@@ -33,7 +34,7 @@ const CLOSED_WITHIN = 3_000;
 export async function rawRequest(
   url: string,
   request: RawRequest,
-): Promise<RawAnswer | undefined> {
+): Promise<Answer | undefined> {
   using connection = await connectTo(url);
   const sent = send(connection, request);
   const answer = await readAnswer(connection);
@@ -49,7 +50,7 @@ export async function rawRequest(
 export async function answered(
   url: string,
   request: RawRequest,
-): Promise<RawAnswer> {
+): Promise<Answer> {
   const answer = await rawRequest(url, request);
   if (answer === undefined) throw new Error("The server closed without a word");
   return answer;
@@ -130,7 +131,7 @@ async function send(
 
 async function readAnswer(
   connection: Deno.TcpConn,
-): Promise<RawAnswer | undefined> {
+): Promise<Answer | undefined> {
   let expired = false;
   const timer = setTimeout(() => {
     expired = true;
@@ -172,7 +173,7 @@ function isComplete(text: string): boolean {
   return length !== "" && answer!.body.length >= Number(length);
 }
 
-function parseAnswer(text: string): RawAnswer | undefined {
+function parseAnswer(text: string): Answer | undefined {
   const [head = "", ...rest] = text.split("\r\n\r\n");
   const [line = "", ...fields] = head.split("\r\n");
   const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(line)?.[1]);
