@@ -76,7 +76,7 @@ const BROKEN: Record<string, { upload: Upload; fault: string }> = {
 };
 
 for (const [what, { upload, fault }] of Object.entries(BROKEN)) {
-  Deno.test(`a bundle is refused and not served where ${what}`, async () => {
+  Deno.test(`a bundle is refused and not served if ${what}`, async () => {
     const faults = await uploadFaults(upload, { denoPath });
     assert(faults.includes(fault), faults.join("\n"));
     await assertRejects(
@@ -89,7 +89,7 @@ for (const [what, { upload, fault }] of Object.entries(BROKEN)) {
   });
 }
 
-Deno.test("a bundle is refused where it has a file that nothing imports", async () => {
+Deno.test("a bundle is refused if it has a file that nothing imports", async () => {
   const upload = withFile(webhook, {
     path: "supabase/functions/.env",
     change: () => "PROVIDER_A_SIGNING_SECRET=whsec_1",

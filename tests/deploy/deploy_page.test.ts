@@ -186,7 +186,7 @@ Deno.test("docs/deploy.md: its commands bring the receiver to the hosted project
   assertEquals(api.faults, []);
 });
 
-Deno.test("docs/deploy.md: every block is typed, or it is said where", () => {
+Deno.test("docs/deploy.md: every block is run here, or listed with the place where it is run", () => {
   const missing = blocks.filter(({ place, text }) =>
     !typed.has(place) &&
     !Object.keys(ELSEWHERE).some((start) => text.startsWith(start))

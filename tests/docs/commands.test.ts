@@ -94,7 +94,7 @@ function assertWorks({ code, said }: Typed, says: string): void {
   assertEquals(code, 0, said);
 }
 
-Deno.test("the commands of the pages work, as somebody types them who is new to it", async (test) => {
+Deno.test("the commands in the docs work for a newcomer", async (test) => {
   await using person = await newcomer();
   const { type } = person;
   const tell = (page: string, start: string) => type(commandOf(page, start));
@@ -176,7 +176,7 @@ Deno.test("the commands of the pages work, as somebody types them who is new to 
   });
 });
 
-Deno.test("every command of the pages is typed, or it is said why not", () => {
+Deno.test("every command in the docs is run, or listed with the reason why not", () => {
   const missing = commands.filter(({ text }) =>
     !typed.has(text) && !(text in ELSEWHERE)
   );
@@ -186,7 +186,7 @@ Deno.test("every command of the pages is typed, or it is said why not", () => {
   assertEquals(gone, [], "no page has these any more");
 });
 
-Deno.test("every task that the pages name is there, and every task is named", () => {
+Deno.test("every task that the docs name exists, and every task is documented", () => {
   const { tasks } = JSON.parse(readPage("deno.json"));
   const named = new Set(
     pages().flatMap((page) =>
@@ -199,7 +199,7 @@ Deno.test("every task that the pages name is there, and every task is named", ()
   assertEquals([...named].sort(), Object.keys(tasks).sort());
 });
 
-Deno.test("the pages link to what is there", async () => {
+Deno.test("every link in the docs leads to a page and a heading", async () => {
   const broken: string[] = [];
   for (const page of pages()) {
     const links = readPage(page).matchAll(
@@ -229,7 +229,7 @@ function headings(page: string): string[] {
   );
 }
 
-Deno.test("commandsOf() joins lines that go on, and leaves comments out", () => {
+Deno.test("commandsOf() joins continued lines and removes comments", () => {
   assertEquals(
     commandsOf("# a comment\nA=1 \\\n  run \\\n  --all\n\nstop\n"),
     ["A=1 run --all", "stop"],

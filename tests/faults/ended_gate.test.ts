@@ -63,7 +63,7 @@ const ENDINGS: readonly Ending[] = [
   },
 ];
 
-Deno.test("nothing is left of a gate, however it ends", async () => {
+Deno.test("the gate leaves no process, however it ends", async () => {
   const seen = await Promise.all(ENDINGS.map(seenOf));
   assertEquals(
     seen,

@@ -58,7 +58,7 @@ interface Undisturbed {
   readonly status: number;
 }
 
-Deno.test(`everything at once, for ${SECONDS} s, loses nothing, doubles nothing and deadlocks nowhere`, async () => {
+Deno.test(`everything at once, for ${SECONDS} s, loses no event, applies none twice and never deadlocks`, async () => {
   const seed = freshSeed();
   const random = seededRandom(seed);
   const run = crypto.randomUUID().slice(0, 8);

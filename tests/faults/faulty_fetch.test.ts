@@ -16,7 +16,7 @@ import { deliverAll, postTo } from "../support/histories/deliver_all.ts";
 
 const HISTORIES = 400;
 
-Deno.test("no fault between receiver and database loses or doubles an event", async () => {
+Deno.test("no fault between receiver and database loses an event or applies it twice", async () => {
   const seed = freshSeed();
   const prefix = crypto.randomUUID().slice(0, 8);
   const histories = fc.sample(history, { seed, numRuns: HISTORIES })

@@ -17,7 +17,7 @@ const HISTORIES = 40;
 const KILLED_AT = 200;
 
 for (const service of ["postgrest", "postgres"] as const) {
-  Deno.test(`${service} killed in the middle of a run loses and doubles nothing`, async () => {
+  Deno.test(`no event is lost or applied twice if ${service} is killed in the middle of a run`, async () => {
     const seed = freshSeed();
     await using own = await startOwnStack({ fsync: true });
     const { stack, sql } = own;

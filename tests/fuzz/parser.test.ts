@@ -20,7 +20,7 @@ const NOW = 1_793_700_000;
 /** The default of SIGNATURE_TOLERANCE_SECONDS. */
 const TOLERANCE_SECONDS = 300;
 
-Deno.test("parseEvent() takes and refuses what the oracle does, whatever comes", () => {
+Deno.test("parseEvent() accepts and refuses the same bodies as the oracle", () => {
   const seed = freshSeed();
   const counts: Record<Verdict, number> = {
     handled: 0,

@@ -33,7 +33,7 @@ interface Delivery {
   status: number;
 }
 
-Deno.test("handleWebhook() answers whatever is signed, and accounts for it", async () => {
+Deno.test("handleWebhook() answers any signed body, and accounts for each delivery", async () => {
   const seed = freshSeed();
   const sql = connect();
   try {

@@ -27,7 +27,7 @@ const SCHEMES = ["stripe", "hmac-sha256-hex", "standard-webhooks"] as const;
 const configured = new Map<string, readonly Provider[]>();
 
 for (const scheme of SCHEMES) {
-  Deno.test(`verifyDelivery() judges as the reference of ${scheme} does, but for what is intended`, async () => {
+  Deno.test(`verifyDelivery() agrees with the reference for ${scheme}, except for the intended differences`, async () => {
     const seed = freshSeed();
     const cases = Math.ceil(CASES / SCHEMES.length);
     // The Standard Webhooks package takes no clock.

@@ -136,7 +136,7 @@ Deno.test("a user reads their own subscription, and no other", async () => {
   assertEquals(await seenBy(appOf({})), { ids: [], code });
 });
 
-Deno.test("who is not signed in reads nothing", async () => {
+Deno.test("a client that is not signed in reads nothing", async () => {
   await using _ = await applied(GRANT, block('"Users read'));
   assertEquals(await seenBy(appOf()), { ids: undefined, code: DENIED });
 });

@@ -76,7 +76,7 @@ Deno.test("a failure is visible in the answer, the log and failed_events, and se
   assertEquals(ledger.length, 1);
 });
 
-Deno.test("an event that was applied is acknowledged in a shape that cannot be read, too", async () => {
+Deno.test("an applied event is acknowledged even if it comes again in an unreadable shape", async () => {
   const event = subscriptionEvent("customer.subscription.created");
   assertEquals((await send(event)).status, 200);
   // As another endpoint of the provider, of another API version, sends it.

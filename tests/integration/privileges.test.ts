@@ -128,7 +128,7 @@ Deno.test("the gateway lets nothing through without a key", async () => {
   }
 });
 
-Deno.test("the API describes no table and no function to who has no secret key", async () => {
+Deno.test("the API describes no table and no function to callers without a secret key", async () => {
   for (const headers of Object.values(AT_POSTGREST)) {
     const response = await fetch(`${postgrest.url}/`, { headers });
     assertEquals(Object.keys((await response.json()).paths), ["/"]);

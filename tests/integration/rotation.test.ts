@@ -118,7 +118,7 @@ Deno.test("a secret is rotated step by step and no delivery is refused", async (
   );
 });
 
-Deno.test("the new secret alone, before the provider signs with it, is refused; mended, the retries are applied", async () => {
+Deno.test("the new secret alone refuses deliveries until the provider signs with it; with both secrets, the retries are applied", async () => {
   await using platform = await startPlatform(NEW);
   await using traffic = startTraffic(platform, { a: [A.old], b: [B.old] });
   const refused = await step("The new one alone, too early", traffic, () => {});

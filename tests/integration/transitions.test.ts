@@ -115,7 +115,7 @@ for (const apiVersion of API_VERSIONS) {
     });
   });
 
-  Deno.test(`invoice.payment_failed owes the account a notification and changes no record (${apiVersion})`, async () => {
+  Deno.test(`invoice.payment_failed creates a notification for the account and changes no record (${apiVersion})`, async () => {
     const id = await create({ apiVersion });
     const before = await subscriptionRecord(sql, id);
     const event = invoiceEvent({
@@ -156,7 +156,7 @@ for (const apiVersion of API_VERSIONS) {
   });
 }
 
-Deno.test("events without a time follow the table as it stands", async () => {
+Deno.test("events without a time are applied in order of arrival", async () => {
   const id = uniqueId("sub");
   const undated = { subscription: id, created: null, periodEnd: PERIOD_END };
   const types = [

@@ -75,7 +75,7 @@ function assertWait({ most, least }: Wait, from: number, to: number): void {
   );
 }
 
-Deno.test("a failed payment is told once, however often its event is delivered", async () => {
+Deno.test("an account is notified of a failed payment once, however often its event is delivered", async () => {
   await putOffAll(sql);
   await using receiver = await startReceiver();
   const subscription = uniqueId("sub");
@@ -122,7 +122,7 @@ Deno.test("a failed payment is told once, however often its event is delivered",
   assert(sent_at instanceof Date);
 });
 
-Deno.test("an event that names no invoice is told without one", async () => {
+Deno.test("the notification of an event without an invoice names none", async () => {
   await putOffAll(sql);
   await using receiver = await startReceiver();
   const subscription = uniqueId("sub");
@@ -147,7 +147,7 @@ Deno.test("an event that names no invoice is told without one", async () => {
   });
 });
 
-Deno.test("one turn takes all that is due, while the endpoint takes it", async () => {
+Deno.test("one turn sends everything that is due, as long as the endpoint accepts it", async () => {
   const events = await oweNotifications(sql, { count: 45 });
   endpoint.answerWith(() => new Response("OK"));
   assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 45, sent: 45 });
@@ -157,7 +157,7 @@ Deno.test("one turn takes all that is due, while the endpoint takes it", async (
   assertEquals(await worker.wake(), NO_COUNTS);
 });
 
-Deno.test("an endpoint that fails gets no more than a batch a turn", async () => {
+Deno.test("an endpoint that fails gets at most one batch per turn", async () => {
   await oweNotifications(sql, { count: 25 });
   endpoint.answerWith(() => new Response(null, { status: 503 }));
   assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 20, failed: 20 });
@@ -183,7 +183,7 @@ for (const status of [400, 401, 404, 500, 502, 503, 504]) {
   });
 }
 
-Deno.test("410 ends it", async () => {
+Deno.test("410 makes the notification dead at once", async () => {
   const { row, counts } = await attemptAt(() =>
     new Response(null, { status: 410 })
   );
@@ -197,7 +197,7 @@ Deno.test("410 ends it", async () => {
   assertEquals(endpoint.about(row.event_id).length, 1);
 });
 
-Deno.test("429 is no attempt, and stops everything for a minute", async () => {
+Deno.test("429 does not count as an attempt, and pauses all notifications for a minute", async () => {
   const [first, second] = await oweNotifications(sql, { count: 2 });
   await sql`
     update public.notifications set attempts = 9
@@ -225,7 +225,7 @@ Deno.test("429 is no attempt, and stops everything for a minute", async () => {
   assertEquals((await outboxRow(sql, first)).attempts, 10);
 });
 
-Deno.test("429 for a moment is waited for within the turn", async () => {
+Deno.test("a 429 for a second is waited for within the turn", async () => {
   const events = await oweNotifications(sql, { count: 30 });
   const arrivedBefore = endpoint.arrivals.length;
   endpoint.answerWith(() =>
@@ -339,7 +339,7 @@ Deno.test("the tenth failed attempt is the last", async () => {
   assertEquals(await worker.wake(), NO_COUNTS);
 });
 
-Deno.test("a receiver that is down gets it when it is up", async () => {
+Deno.test("a notification is delivered once its receiver is up again", async () => {
   const port = freePort();
   await using worker = await startWorker(notifiedEnvironment(port));
   const [event] = await oweNotifications(sql);

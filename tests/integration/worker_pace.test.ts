@@ -28,7 +28,7 @@ Deno.test("three workers at once keep to one limit", async () => {
   assert(took < 1.4 * 100_000, `${took} ms`);
 });
 
-Deno.test("a mail API that answers slowly is sent no fewer", async () => {
+Deno.test("a mail API that answers slowly gets as many mails per second", async () => {
   const { took, rows } = await deliverPaced(sql, {
     count: 200,
     allowed: 2,
@@ -40,7 +40,7 @@ Deno.test("a mail API that answers slowly is sent no fewer", async () => {
   assert(took < 1.4 * 100_000, `${took} ms`);
 });
 
-Deno.test("a limit that others use up as well costs time, and no attempts", async () => {
+Deno.test("a limit that other senders share costs time, and no attempts", async () => {
   const { took, rows, requests } = await deliverPaced(sql, {
     count: 60,
     allowed: 1,

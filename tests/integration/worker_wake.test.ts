@@ -205,7 +205,7 @@ Deno.test("the provider is answered while the worker hangs", async () => {
   assertEquals(router.calls(), 2);
 });
 
-Deno.test("the provider is answered where there is no worker, and the log says so", async () => {
+Deno.test("the provider is answered if there is no worker, and the log says so", async () => {
   await using receiver = await startReceiver();
   const subscription = uniqueId("sub");
   for (

@@ -182,7 +182,7 @@ Deno.test("nginx leaves every other path to the app", async () => {
   }
 });
 
-Deno.test("nginx asks for the body where the sender waits for that", async () => {
+Deno.test("nginx asks for the body if the sender waits for that", async () => {
   const body = creation();
   const headers = Object.entries(await signed(body))
     .map(([name, value]) => `${name}: ${value}\r\n`).join("");

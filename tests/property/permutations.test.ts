@@ -126,7 +126,7 @@ checkArrivals(
 );
 
 function checkArrivals(name: string, lived: Life): void {
-  Deno.test(`every arrival of ${name} (${lived.apiVersion}) ends as in order of occurrence`, async () => {
+  Deno.test(`every arrival of ${name} (${lived.apiVersion}) ends in the state of the order of occurrence`, async () => {
     const events = liveThrough(lived, 0);
     const prefix = crypto.randomUUID().slice(0, 8);
     // The others are there already when the burst arrives.

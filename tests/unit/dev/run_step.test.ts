@@ -76,7 +76,7 @@ Deno.test("runStep() fails for a file whose tests are all ignored", async () => 
   assertEquals([passed, failed], [1, 1]);
 });
 
-Deno.test("runStep() fails where there are no test files at all", async () => {
+Deno.test("runStep() fails if there are no test files at all", async () => {
   const { passed, failed } = await step({ "a.ts": PASSING }, [""]);
   assertEquals([passed, failed > 0], [0, true]);
 });
@@ -92,7 +92,7 @@ Deno.test("runStep() goes by the last summary, not by what a test prints", async
   assertEquals([passed, failed], [1, 0]);
 });
 
-Deno.test("runStep() takes a command without tests for one check", async () => {
+Deno.test("runStep() counts a command without tests as one check", async () => {
   const passes = await quietly({ args: ["eval", ""] });
   assertEquals([passes.passed, passes.failed], [1, 0]);
   const fails = await quietly({ args: ["eval", "Deno.exit(3)"] });
