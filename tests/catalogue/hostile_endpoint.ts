@@ -7,7 +7,7 @@ import {
   startWorker,
 } from "../support/worker.ts";
 
-/** What became of a notification that was answered so. */
+/** The outcome of a notification for one kind of answer. */
 export interface SeenAnswer {
   readonly answer: string;
   readonly row: OutboxRow;
@@ -40,7 +40,7 @@ const ANSWERS: Readonly<Record<string, () => Response | Promise<Response>>> = {
 
 let elsewhere = "";
 
-/** Starts a worker and lets it take a turn, which lasts as long as it may. */
+/** Starts a worker, and a turn of it that lasts as long as it may. */
 export async function startHostileEndpoint(): Promise<
   HostileEndpoint & AsyncDisposable
 > {
@@ -72,7 +72,7 @@ export async function startHostileEndpoint(): Promise<
     redirected: other.arrivals.length + other.refused.length,
     log: worker.output(),
   }));
-  // What goes wrong is told by the test that awaits them.
+  // The test that awaits them reports an error.
   seen.catch(() => {});
   figures.catch(() => {});
   const owned = opened.move();

@@ -33,7 +33,7 @@ export async function startHungDeliveries(): Promise<
   const answers = Promise.all(
     Array.from({ length: DELIVERIES }, () => deliverTo(receiver)),
   );
-  // What goes wrong is told by the test that awaits it.
+  // The test that awaits it reports an error.
   answers.catch(() => {});
   return {
     receiver,

@@ -1,7 +1,7 @@
 /**
- * What must come of a delivery: the answer, the rows that are kept, and the
- * line in the log. Whatever it is, neither answer nor log may hold a secret, a
- * signature, a payload or a trace of the code.
+ * Checks of a delivery: the answer, the stored rows, and the line in the log.
+ * Neither answer nor log may hold a secret, a signature, a payload or a stack
+ * trace.
  *
  * @module
  */
@@ -47,7 +47,7 @@ const BODIES_BY_CODE: Readonly<Record<string, string>> = {
 const FAILED = '"delivery failed"';
 const LOGGED_WITHIN = 5_000;
 
-/** The delivery is refused, and nothing is stored anywhere. */
+/** Checks that the delivery is refused, and nothing is stored. */
 export async function expectRefused(
   { sql }: { sql: postgres.Sql },
   { receiver, send, status, code }: Refusal & {
@@ -62,7 +62,7 @@ export async function expectRefused(
 }
 
 /**
- * The delivery is filed in `failed_events`, once, and nowhere else.
+ * Checks that the delivery is filed in `failed_events`, once, and nowhere else.
  *
  * @param filed.as The event's id, or `sha256:` and the body's hash.
  * @returns the row
@@ -87,7 +87,10 @@ export async function expectFiled(
   return failures[0]!;
 }
 
-/** The delivery is acknowledged, and its event is in the ledger, once. */
+/**
+ * Checks that the delivery is acknowledged, and its event is in the ledger,
+ * once.
+ */
 export async function expectApplied(
   { sql }: { sql: postgres.Sql },
   { receiver, send, event, outcome = "applied" }: {
@@ -106,7 +109,7 @@ export async function expectApplied(
   return stored;
 }
 
-/** The delivery is acknowledged, and nothing is stored anywhere. */
+/** Checks that the delivery is acknowledged, and nothing is stored. */
 export async function expectIgnored(
   { sql }: { sql: postgres.Sql },
   { receiver, send }: { receiver: ServedFunction; send: Send },
@@ -118,7 +121,7 @@ export async function expectIgnored(
   assertDiscreet(receiver.output().slice(written));
 }
 
-/** It fails with the status, and the log has one line about it. */
+/** Checks that it fails with the status, and the log has one line about it. */
 export async function expectFailure(
   receiver: ServedFunction,
   { send, status, code }: Refusal & { send: Send },
@@ -144,7 +147,9 @@ export async function expectFailure(
   return answer;
 }
 
-/** The answer is the status, and exactly the words that go with it. */
+/**
+ * Checks that the answer is the status, and exactly the text that goes with it.
+ */
 export function assertAnswer(
   answer: Answer,
   status: number,
@@ -158,7 +163,7 @@ export function assertAnswer(
   }
 }
 
-/** Nothing that was sent is in what a function has written. */
+/** Checks that a function's output holds nothing that was sent. */
 export function assertDiscreet(output: string): void {
   const secrets = Object.values(SECRETS);
   const parts = secrets.map((secret) => secret.replace("whsec_", ""));
@@ -184,7 +189,7 @@ export function assertDiscreet(output: string): void {
   }
 }
 
-/** What a failed assertion shows of a log. */
+/** Returns the last lines of a log, for a failed assertion. */
 function tail(output: string): string {
   return output.split("\n").slice(-12).join("\n");
 }

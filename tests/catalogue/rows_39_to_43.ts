@@ -1,4 +1,7 @@
-/** Rows 39 to 43: a valid signature over an event with fields that are missing, bad or unknown. */
+/**
+ * Rows 39 to 43: a valid signature over an event with fields that are missing,
+ * bad or unknown.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { edited } from "../../scripts/events/edited.ts";
@@ -218,7 +221,7 @@ export const ROWS_39_TO_43: readonly Row[] = [
       });
       await applied(stage, event);
       const { id } = event.data.object;
-      // Rubbish where nobody reads.
+      // Nonsense in fields that nobody reads.
       await applied(
         stage,
         edited(update({ subscription: id }), {

@@ -1,4 +1,7 @@
-/** Rows 44 to 48: a valid signature over an event with values that are too long, hostile or out of range. */
+/**
+ * Rows 44 to 48: a valid signature over an event with values that are too long,
+ * hostile or out of range.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { edited } from "../../scripts/events/edited.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";

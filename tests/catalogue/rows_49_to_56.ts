@@ -1,4 +1,6 @@
-/** Rows 49 to 56: good events that come doubled, late, or to the wrong place. */
+/**
+ * Rows 49 to 56: good events that come doubled, late, or to the wrong place.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { edited } from "../../scripts/events/edited.ts";
@@ -209,7 +211,7 @@ export const ROWS_49_TO_56: readonly Row[] = [
       }
       assertEquals(await subscriptionRecord(sql, subscription), before);
 
-      // The same event id is another event where another provider sends it.
+      // The same event ID from another provider is another event.
       const same = edited(creation(), { id: event.id });
       assertAnswer(await signed(hex, same)(), 200);
       const { ledger } = await storedEvent(sql, event.id);
@@ -235,7 +237,7 @@ export const ROWS_49_TO_56: readonly Row[] = [
   },
 ];
 
-/** Acknowledged, whatever it changes. */
+/** Checks only that the event is acknowledged. */
 async function send200(stage: Stage, event: object): Promise<void> {
   assertAnswer(await signed(stage.stripe, event)(), 200);
 }

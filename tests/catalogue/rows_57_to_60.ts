@@ -22,12 +22,12 @@ const LOCKED = { status: 503, code: "record_locked" };
 const NOT_RECORDED = { status: 503, code: "failure_not_recorded" };
 const FAULT = { status: 500, code: "deployment_fault" };
 
-/** As PostgREST answers. */
+/** Returns an answer in PostgREST's form. */
 function refusal(status: number, code: string, message: string): Fault {
   return { status, body: { code, message, details: null, hint: null } };
 }
 
-/** The log has a line about an event that is stored nowhere. */
+/** Checks the log line about an event that is stored nowhere. */
 function assertSaysWhich(line: LogLine, event: { id: string; type: string }) {
   const hash = hashId(JSON.stringify(event)).slice("sha256:".length);
   assertEquals(
@@ -36,7 +36,10 @@ function assertSaysWhich(line: LogLine, event: { id: string; type: string }) {
   );
 }
 
-/** Each fault files an event; it is applied when the fault is over. */
+/**
+ * Checks that each fault files an event, which is applied when the fault is
+ * over.
+ */
 async function filedByEach(
   stage: Stage,
   faults: readonly Fault[],
@@ -59,7 +62,10 @@ async function filedByEach(
   }
 }
 
-/** Nothing can be filed either; it is applied when the faults are over. */
+/**
+ * Checks an event that cannot be filed either, and is applied when the faults
+ * are over.
+ */
 async function storedNowhere(
   stage: Stage,
   { apply, record, says }: { apply: Fault; record: Fault; says: string },
@@ -211,7 +217,7 @@ async function unanswered(stage: Stage): Promise<void> {
   await expectApplied(stage, { receiver, event, send });
 }
 
-/** The real thing: nobody gave service_role the right. */
+/** Delivers while service_role lacks a real grant. */
 async function withoutGrant(
   stage: Stage,
   name: string,

@@ -1,4 +1,7 @@
-/** Rows 61 to 64: notified endpoints, a worker that crashes, and updates of one second. */
+/**
+ * Rows 61 to 64: notified endpoints, a worker that crashes, and updates of one
+ * second.
+ */
 import {
   assert,
   assertEquals,

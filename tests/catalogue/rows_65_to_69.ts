@@ -1,4 +1,7 @@
-/** Rows 65 to 69: failed events, locks, a database that hangs, and repairs in between. */
+/**
+ * Rows 65 to 69: failed events, locks, a database that hangs, and repairs in
+ * between.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { edited } from "../../scripts/events/edited.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";

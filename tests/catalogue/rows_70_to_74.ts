@@ -1,4 +1,7 @@
-/** Rows 70 to 74: weak secrets, limits of the mail API, this project's commands, and events of the other mode. */
+/**
+ * Rows 70 to 74: weak secrets, limits of the mail API, this project's commands,
+ * and events of the other mode.
+ */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { edited } from "../../scripts/events/edited.ts";

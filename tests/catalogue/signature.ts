@@ -54,8 +54,7 @@ export function signatureOf(
 /**
  * The headers that carry a signature.
  *
- * @param value The signature header's own value, where it is not the normal
- * one.
+ * @param value The signature header's value, if it is not the normal one.
  */
 export function headersOf(
   { scheme, header }: Endpoint,

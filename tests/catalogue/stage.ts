@@ -1,6 +1,6 @@
 /**
- * What the rows of the catalogue are tried on: a database, and receivers with
- * an endpoint for each of the three signature schemes.
+ * What the checks of the catalogue's rows use: a database, and receivers with an
+ * endpoint for each of the three signature schemes.
  *
  * @module
  */
@@ -28,13 +28,15 @@ export interface Endpoint {
   readonly secret: string;
 }
 
-/** What a row is tried on. */
+/** Everything that a row's check may use. */
 export interface Stage extends AsyncDisposable {
   readonly sql: postgres.Sql;
   readonly stripe: Endpoint;
   readonly hex: Endpoint;
   readonly standard: Endpoint;
-  /** Provider A's, on a receiver that reaches the database by the faulty API. */
+  /**
+   * Provider A's, on a receiver that reaches the database by the faulty API.
+   */
   readonly behindFaults: Endpoint;
   readonly faultyApi: ApiProxy;
   /** The first receiver's URL, through the gateway. */
@@ -51,12 +53,14 @@ export interface Row {
   readonly check: (stage: Stage) => Promise<void>;
 }
 
-/** All endpoints, for rows that hold in every scheme. */
+/** Returns all endpoints, for rows that hold for every scheme. */
 export function endpoints({ stripe, hex, standard }: Stage): Endpoint[] {
   return [stripe, hex, standard];
 }
 
-/** Starts all of it. There are three schemes and two providers in a receiver. */
+/**
+ * Starts the stage. It needs two receivers: three schemes, two providers each.
+ */
 export async function openStage(): Promise<Stage> {
   await using opened = new AsyncDisposableStack();
   const sql = connect();

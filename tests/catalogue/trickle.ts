@@ -18,7 +18,10 @@ export const SILENT = 2;
 
 /** Requests that are under way beside other tests: each takes ten seconds. */
 export interface Trickle {
-  /** To the receiver, to it in chunks, to it with no byte at all, and by the gateway. */
+  /**
+   * To the receiver, to it in chunks, to it with no byte at all, and by the
+   * gateway.
+   */
   readonly answers: Promise<Trickled[]>;
   /** Passes when the receiver said in its log why it refused them. */
   assertLogged(): Promise<void>;
@@ -39,7 +42,7 @@ export async function startTrickle(): Promise<Trickle & AsyncDisposable> {
     timed(slowRequest(receiver.url, { every: 60_000 })),
     timed(slowRequest(gateway.url)),
   ]);
-  // What goes wrong is told by the test that awaits it.
+  // The test that awaits it reports an error.
   answers.catch(() => {});
   return {
     answers,

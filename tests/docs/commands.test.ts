@@ -24,7 +24,9 @@ const STAND_IN = "tests/stripe_sync, with a stand-in for Stripe";
 const DEPLOYED =
   "tests/deploy/deploy_page.test.ts, with a stand-in for Supabase";
 
-/** What is not typed here, and what it needs, or where it is run instead. */
+/**
+ * Commands that this test does not run, with the reason or the test that does.
+ */
 const ELSEWHERE: Record<string, string> = {
   "supabase login": DEPLOYED,
   "supabase link --project-ref <project-ref>": DEPLOYED,
@@ -67,7 +69,9 @@ const ELSEWHERE: Record<string, string> = {
 const commands = docCommands();
 const typed = new Set<string>();
 
-/** A page's command: the one that is so exactly, else the first that begins so. */
+/**
+ * A page's command: the one that is so exactly, else the first that begins so.
+ */
 function commandOf(page: string, start: string): string {
   const found = commands.filter(({ place, text }) =>
     place.startsWith(`${page}:`) && text.startsWith(start)

@@ -1,6 +1,6 @@
 /**
- * However the tests end, no server of theirs is left, and where the gate can
- * still clean up, no folder.
+ * However the tests end, none of their servers is left, and no folder if the
+ * gate can still clean up.
  *
  * @module
  */

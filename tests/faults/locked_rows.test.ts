@@ -76,7 +76,7 @@ async function applyOver(
   return rows.map(({ said }) => said);
 }
 
-/** The same, where nothing waits for a lock: that would take a second. */
+/** The same, and nothing waits for a lock: that would take a second. */
 async function applyAtOnce(...events: WireEvent[]): Promise<string[]> {
   return await sql.begin(async (call) => {
     await call`set local statement_timeout = '900ms'`;

@@ -216,7 +216,7 @@ function randomPath(tree: unknown, dice: Dice): string {
   return names.join(".") || "data";
 }
 
-/** Sets what is at a path, or takes it out; nothing where it leads nowhere. */
+/** Sets or removes the value at a path, if the path exists. */
 function change(tree: object, path: string, value: unknown): void {
   const names = path.split(".");
   const last = names.pop() ?? "";

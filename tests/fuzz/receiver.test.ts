@@ -27,7 +27,7 @@ interface Delivery {
   readonly number: number;
   readonly provider: "a" | "b";
   readonly body: Uint8Array<ArrayBuffer>;
-  /** What it is filed under where it fails. */
+  /** The ID that it is filed under if it fails. */
   readonly id: string;
   readonly verdict: Verdict;
   status: number;

@@ -113,7 +113,7 @@ function webhookOf(secret: string): Webhook {
   return webhook;
 }
 
-/** Undefined where it is not UTF-8. A byte order mark stays. */
+/** Returns undefined if it is not UTF-8. A byte order mark stays. */
 function textOf(body: Uint8Array): string | undefined {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })

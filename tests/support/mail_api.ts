@@ -1,10 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Environment } from "../../scripts/common/environment.ts";
 
-/** The key of the tests, easy to find where it must not be. */
+/** The key of the tests, easy to find in a log that must not hold it. */
 export const MAIL_API_KEY = "re_key_of_the_tests";
 
-/** A request as the API got it. */
+/** A request that the API received. */
 export interface MailRequest {
   /** In milliseconds, by the API's clock. */
   readonly at: number;
@@ -15,7 +15,7 @@ export interface MailRequest {
   readonly fields: Readonly<Record<string, string>>;
 }
 
-/** Stands for Resend's API, its limit and its idempotency keys included. */
+/** A stand-in for Resend's API, with its limit and its idempotency keys. */
 export interface MailApi extends AsyncDisposable {
   readonly url: string;
   /** What makes a worker send here. */

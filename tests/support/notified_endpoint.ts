@@ -26,7 +26,7 @@ export interface Arrival {
   readonly message: Message;
 }
 
-/** What the endpoint answers; it may take its time. */
+/** Returns the endpoint's answer, at once or later. */
 export type AnswerTo = (arrival: Arrival) => Response | Promise<Response>;
 
 /** The account's side: an endpoint that notifications are sent to. */
@@ -111,7 +111,7 @@ export function startNotifiedEndpoint(
   };
 }
 
-/** What makes a worker send to a port, whoever listens there. */
+/** Returns the settings with which a worker notifies a port of this machine. */
 export function notifiedEnvironment(port: number): Environment {
   return {
     NOTIFICATION_URL: `http://127.0.0.1:${port}?token=${URL_SECRET}`,

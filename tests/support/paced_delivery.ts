@@ -11,7 +11,7 @@ import { setting } from "./test_environment.ts";
 import { type VirtualClock, virtualClock } from "./virtual_clock.ts";
 import { oweNotifications } from "./worker.ts";
 
-/** What became of the mails that were due. */
+/** The outcome for the mails that were due. */
 export interface PacedDelivery {
   /** Until the last was accepted, in virtual milliseconds. */
   readonly took: number;
@@ -27,7 +27,9 @@ interface Options {
   /** What the mail API takes, and what the worker believes that it takes. */
   readonly allowed: number;
   readonly configured?: number;
-  /** How long the mail API takes to answer, and the database, in milliseconds. */
+  /**
+   * How long the mail API takes to answer, and the database, in milliseconds.
+   */
   readonly latency?: number;
   readonly databaseLatency?: number;
   /** How many workers are woken at once. */
@@ -38,9 +40,9 @@ interface Options {
 const WAKES_EVERY = 60_000;
 
 /**
- * Has the worker deliver e-mails that are all due at once, woken every minute
- * of a virtual clock, through the real database, channel and package, to a mail
- * API with a limit. It ends when nothing is pending, or after three hours.
+ * Lets workers deliver e-mails that are all due at once, to a mail API with a
+ * limit. They use the real database, channel and package, and are woken every
+ * minute of a virtual clock. Ends when nothing is pending, or after three hours.
  */
 export async function deliverPaced(
   sql: postgres.Sql,

@@ -6,13 +6,13 @@
 import { encodeLatin1 } from "../../scripts/local_stack/latin1.ts";
 import type { Answer } from "./send.ts";
 
-/** A request as it stands on the wire. */
+/** A request, byte by byte. */
 export interface RawRequest {
   /** The request line's first two words, such as `POST /billing-webhook`. */
   readonly line: string;
   /** Header lines, in their order; two may have the same name. */
   readonly headers?: readonly string[];
-  /** Sent as it is: what it has to do with Content-Length is the caller's. */
+  /** Sent as it is. It need not agree with Content-Length. */
   readonly body?: string | Uint8Array;
 }
 
@@ -29,7 +29,7 @@ export function headerLines(
 /**
  * Sends a request over a connection of its own and reads its answer.
  *
- * @returns undefined where it was closed without an answer.
+ * @returns undefined if the connection was closed without an answer.
  */
 export async function rawRequest(
   url: string,
@@ -43,9 +43,9 @@ export async function rawRequest(
 }
 
 /**
- * The same for a request that has to be answered.
+ * Sends a request that has to be answered.
  *
- * @throws Where the connection was closed without an answer.
+ * @throws {Error} If the connection was closed without an answer.
  */
 export async function answered(
   url: string,
@@ -57,9 +57,9 @@ export async function answered(
 }
 
 /**
- * Sends a request, or the beginning of one, and goes away.
+ * Sends a request, or the beginning of one, and closes the connection.
  *
- * @param options.after Awaited before it goes.
+ * @param options.after Awaited before the connection is closed.
  */
 export async function abandonedRequest(
   url: string,

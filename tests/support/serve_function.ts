@@ -38,8 +38,8 @@ const LOGGED_WITHIN = 5_000;
  *
  * @param name The function's folder.
  * @param options.env On top of what the platform gives and the local secrets.
- * @param options.unset Names that it is to find nothing under.
- * @throws Where it does not start, with what it wrote.
+ * @param options.unset Names of variables that are not set.
+ * @throws {Error} If it does not start, with its output.
  */
 export async function serveFunction(
   name: string,

@@ -9,7 +9,7 @@ export interface Delivered {
   readonly provider: ProviderName;
   readonly eventId: string;
   readonly body: string;
-  /** 0 where no answer came. */
+  /** 0 if there was no answer. */
   readonly status: number;
 }
 

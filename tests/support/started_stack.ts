@@ -7,7 +7,7 @@ import { choosePorts } from "../../scripts/local_stack/ports.ts";
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
 import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
 
-/** A stack that runs, and that nobody reads from any more. */
+/** A running stack whose output nobody reads any more. */
 export interface StartedStack extends AsyncDisposable {
   /** The process of the command: `deno task`. */
   readonly id: number;
@@ -20,7 +20,7 @@ export interface StartedStack extends AsyncDisposable {
 
 const READY = "Stop with Ctrl-C";
 
-/** Starts it on free ports and reads until it is ready, and not a byte more. */
+/** Starts a stack on free ports, and reads its output until it is ready. */
 export async function startedStack(dataDir: string): Promise<StartedStack> {
   const ports = await choosePorts({});
   const { child, ended } = spawnGuarded({

@@ -10,7 +10,7 @@ export interface TlsDatabase extends AsyncDisposable {
 /** PostgreSQL's SSLRequest: its length, and the code for it. */
 const SSL_REQUEST_LENGTH = 8;
 
-/** Puts TLS in front of a database, as PostgreSQL speaks it. */
+/** Starts a server that speaks PostgreSQL's TLS in front of a database. */
 export function startTlsDatabase(
   { certificate, key }: Certificates,
   { databasePort }: { databasePort: number },

@@ -32,7 +32,7 @@ export interface TestArguments {
  * Parses the command line of `deno task test`.
  *
  * @param root The repository, where paths begin.
- * @returns null where help was asked for
+ * @returns null if help was asked for
  * @throws {UsageError} Where an option is unknown, or a path is not there.
  */
 export function parseTestArguments(

@@ -12,7 +12,7 @@ import { providerHeaders } from "../send.ts";
 import { eventBody } from "./event_body.ts";
 import type { HistoryEvent } from "./history.ts";
 
-/** How deliveries went. */
+/** Counts of deliveries. */
 export interface DeliveryFigures {
   deliveries: number;
   /** Answers other than 200, each of which was followed by another delivery. */
@@ -29,9 +29,9 @@ const PAUSE = 20;
  * Delivers over several connections at once. What fails goes to the end of the
  * queue, as a provider's retry comes after other events.
  *
- * @param post Makes one delivery and answers with its status.
+ * @param post Makes one delivery and returns its status.
  * @param options.onDelivery Called before each delivery with its number.
- * @throws {Error} For an event that does not get through.
+ * @throws {Error} If an event is never accepted.
  */
 export async function deliverAll<Event extends { readonly id: string }>(
   deliveries: readonly Event[],
@@ -59,7 +59,7 @@ export async function deliverAll<Event extends { readonly id: string }>(
   return figures;
 }
 
-/** Deliveries, signed, to a receiver in this process. */
+/** Returns a function that signs an event and delivers it in this process. */
 export function postTo(
   receiver: Receiver,
 ): (event: HistoryEvent) => Promise<number> {
@@ -74,14 +74,14 @@ export function postTo(
   };
 }
 
-/** Deliveries, signed, over HTTP; 0 where there is no answer. */
+/** Returns a function that signs an event and delivers it over HTTP. */
 export function postOver(
   url: string,
 ): (event: HistoryEvent) => Promise<number> {
   return (event) => postSigned(url, eventBody(event));
 }
 
-/** Delivers an event, signed, over HTTP; 0 where there is no answer. */
+/** Signs and delivers an event over HTTP; returns 0 if there is no answer. */
 export async function postSigned(url: string, event: object): Promise<number> {
   try {
     const response = await fetch(url, {

@@ -182,7 +182,9 @@ function birthFirst(
   ];
 }
 
-/** Copies a history under ids of its own, so that runs can share tables. */
+/**
+ * Returns a copy of a history with its own IDs, so that runs can share tables.
+ */
 export function renamed(history: History, prefix: string): History {
   const rename = (event: HistoryEvent): HistoryEvent => ({
     ...event,

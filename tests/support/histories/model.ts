@@ -6,7 +6,7 @@
  */
 import type { HistoryEvent } from "./history.ts";
 
-/** What the specification says of a subscription record. */
+/** A subscription record, by the specification. */
 export interface ModelRecord {
   id: string;
   account_id: string;
@@ -17,13 +17,15 @@ export interface ModelRecord {
   canceled: boolean;
 }
 
-/** The records by id, and the account notified for each failed invoice event. */
+/**
+ * The records by id, and the account notified for each failed invoice event.
+ */
 export interface ModelState {
   records: Map<string, ModelRecord>;
   notifications: Map<string, string>;
 }
 
-/** The state that a history ends in. */
+/** Returns the state that a history ends in. */
 export function modelState(events: readonly HistoryEvent[]): ModelState {
   const state: ModelState = { records: new Map(), notifications: new Map() };
   for (const event of events) happen(event, state);
