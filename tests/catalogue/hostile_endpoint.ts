@@ -19,11 +19,13 @@ export interface SeenAnswer {
 /** A turn of a worker whose notifications are all answered badly. */
 export interface HostileEndpoint {
   readonly seen: Promise<SeenAnswer[]>;
-  readonly figures: Promise<{ took: number; redirected: number; log: string }>;
+  readonly figures: Promise<
+    { tookMs: number; redirected: number; log: string }
+  >;
 }
 
 /** The time limit of an attempt, and some more. */
-const HANGS_FOR = 11_000;
+const HANGS_FOR_MS = 11_000;
 
 const ANSWERS: Readonly<Record<string, () => Response | Promise<Response>>> = {
   "302": () => redirect(302),
@@ -68,7 +70,7 @@ export async function startHostileEndpoint(): Promise<
     }))
   );
   const figures = turn.then((ended) => ({
-    took: ended - started,
+    tookMs: ended - started,
     redirected: other.arrivals.length + other.refused.length,
     log: worker.output(),
   }));
@@ -88,6 +90,6 @@ function retryAfter(value: string): HeadersInit {
 }
 
 async function late(): Promise<Response> {
-  await new Promise((resolve) => setTimeout(resolve, HANGS_FOR));
+  await new Promise((resolve) => setTimeout(resolve, HANGS_FOR_MS));
   return new Response("OK");
 }

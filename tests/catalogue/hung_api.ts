@@ -10,7 +10,7 @@ export interface HungDelivery {
   readonly status: number;
   readonly retryAfter: string | null;
   /** In milliseconds. */
-  readonly took: number;
+  readonly tookMs: number;
 }
 
 /** Many at once, under way beside other tests: they take some seconds. */
@@ -49,7 +49,7 @@ async function deliverTo(receiver: ServedFunction): Promise<HungDelivery> {
   const event = subscriptionEvent("customer.subscription.created");
   const started = Date.now();
   const { status, headers } = await deliver(receiver.url, event);
-  const took = Date.now() - started;
+  const tookMs = Date.now() - started;
   const retryAfter = headers.get("retry-after");
-  return { eventId: event.id, status, retryAfter, took };
+  return { eventId: event.id, status, retryAfter, tookMs };
 }

@@ -45,7 +45,7 @@ const BODIES_BY_CODE: Readonly<Record<string, string>> = {
   provider_misconfigured: "Receiver is not configured",
 };
 const FAILED = '"delivery failed"';
-const LOGGED_WITHIN = 5_000;
+const LOGGED_WITHIN_MS = 5_000;
 
 /** Checks that the delivery is refused, and nothing is stored. */
 export async function expectRefused(
@@ -131,7 +131,7 @@ export async function expectFailure(
   const answer = await send();
   assertAnswer(answer, status, code);
   await waitUntil(() => written().includes(FAILED), {
-    timeout: LOGGED_WITHIN,
+    timeout: LOGGED_WITHIN_MS,
     every: 1,
   });
   const lines = written().split("\n").filter((line) => line.includes(FAILED));

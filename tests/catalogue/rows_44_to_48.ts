@@ -22,7 +22,7 @@ const YEAR_2000 = 946_684_800;
 const YEAR_2200 = 7_258_118_400;
 
 /** The default of SIGNATURE_TOLERANCE_SECONDS. */
-const TOLERANCE = 300;
+const TOLERANCE_SECONDS = 300;
 
 /** The newest shape, with the fields where Stripe moved them. */
 const moved = () => creation({ apiVersion: "2026-10-28.endive" });
@@ -128,13 +128,19 @@ export const ROWS_44_TO_48: readonly Row[] = [
         () => failedInvoice({ subscription }),
       ];
       const values = [
-        ...[YEAR_2000 - 1, 0, -1, unixNow() + TOLERANCE + 60, YEAR_2200],
+        ...[
+          YEAR_2000 - 1,
+          0,
+          -1,
+          unixNow() + TOLERANCE_SECONDS + 60,
+          YEAR_2200,
+        ],
         ...[unixNow() * 1_000, unixNow() + 0.5, String(unixNow()), null, true],
       ];
       for (const make of makers) {
         await filedWith(stage, make, { path: "created", values });
       }
-      for (const created of [YEAR_2000, unixNow() + TOLERANCE - 60]) {
+      for (const created of [YEAR_2000, unixNow() + TOLERANCE_SECONDS - 60]) {
         await applied(stage, edited(creation(), { created }));
       }
       const record = await subscriptionRecord(stage.sql, subscription);

@@ -10,7 +10,7 @@ export interface Trickled {
   /** Whether the server closed the connection after its answer. */
   readonly isClosed: boolean;
   /** In milliseconds. */
-  readonly took: number;
+  readonly tookMs: number;
 }
 
 /** The answer to the request that sends no byte of its body. */
@@ -34,7 +34,7 @@ export async function startTrickle(): Promise<Trickle & AsyncDisposable> {
   const started = Date.now();
   const timed = async (request: ReturnType<typeof slowRequest>) => ({
     ...await request,
-    took: Date.now() - started,
+    tookMs: Date.now() - started,
   });
   const answers = Promise.all([
     timed(slowRequest(receiver.url)),

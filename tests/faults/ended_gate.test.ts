@@ -16,7 +16,7 @@ import {
 
 const GATE = new URL("../../scripts/dev/test.ts", import.meta.url).pathname;
 const RECEIVER = import.meta.resolve("../support/receiver.ts");
-const STARTED_WITHIN = 60_000;
+const STARTED_WITHIN_MS = 60_000;
 
 /** A test file that serves a function and never disposes of it. */
 const TEST_FILE = `
@@ -107,7 +107,7 @@ async function servingTree(id: number): Promise<ProcessTree> {
   const isServing = await waitUntil(async () => {
     tree = await processTree(id);
     return [...tree.values()].some(({ command }) => / serve /.test(command));
-  }, { timeout: STARTED_WITHIN });
+  }, { timeout: STARTED_WITHIN_MS });
   assertEquals(isServing, true);
   return tree;
 }

@@ -14,7 +14,7 @@ export interface Strictness {
   readonly refuses: (delivery: VerifierCase) => boolean;
 }
 
-const TOLERANCE = 300;
+const TOLERANCE_SECONDS = 300;
 const MAX_SIGNATURES = 8;
 const MAX_HEADER_LENGTH = 4_096;
 
@@ -30,7 +30,7 @@ export const STRICTER: Readonly<
       name: "dated ahead",
       reason: "the package looks at the past only, so a t far ahead never ages",
       refuses: (delivery) =>
-        parseInt(times(delivery).at(-1) ?? "") > NOW + TOLERANCE,
+        parseInt(times(delivery).at(-1) ?? "") > NOW + TOLERANCE_SECONDS,
     },
     {
       name: "several t",

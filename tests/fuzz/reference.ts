@@ -8,7 +8,7 @@ import Stripe from "stripe";
 import { isFaulty } from "./secrets.ts";
 import { HEADERS, macOf, NOW, type VerifierCase } from "./verifier_case.ts";
 
-const TOLERANCE = 300;
+const TOLERANCE_SECONDS = 300;
 /** Any text that the packages take. */
 const STAND_IN = "{}";
 const webhooks = new Map<string, Webhook>();
@@ -62,7 +62,7 @@ async function stripeAccepts(
       text || STAND_IN,
       header,
       secret,
-      TOLERANCE,
+      TOLERANCE_SECONDS,
       undefined,
       NOW * 1_000,
     );

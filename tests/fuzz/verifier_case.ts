@@ -38,7 +38,11 @@ const TEXTS: [string, ...string[]] = [
   "",
 ];
 
-type Parts = { time: string; id: string; macs: string[] };
+interface Parts {
+  readonly time: string;
+  readonly id: string;
+  readonly macs: string[];
+}
 
 /** Makes a case: most deliveries are signed well, and then changed or not. */
 export function makeCase(

@@ -34,8 +34,8 @@ import {
   startWorker,
 } from "../support/worker.ts";
 
-const SECOND = 1000;
-const DAY = 86_400 * SECOND;
+const SECOND_MS = 1000;
+const DAY_MS = 86_400 * SECOND_MS;
 
 const sql = connect();
 const endpoint = startNotifiedEndpoint();
@@ -174,7 +174,7 @@ for (const status of [400, 401, 404, 500, 502, 503, 504]) {
       [row.status, row.attempts, row.last_error, row.lease_id],
       ["pending", 1, `the receiver answered ${status}`, null],
     );
-    assertWait(wait, 5 * SECOND, 5.5 * SECOND);
+    assertWait(wait, 5 * SECOND_MS, 5.5 * SECOND_MS);
     const line = await worker.logged((line) => line.event_id === row.event_id);
     assertEquals(
       [line.level, line.notification_id, line.result, line.error],
@@ -211,7 +211,7 @@ Deno.test("429 does not count as an attempt, and pauses all notifications for a 
       ["pending", 9, "the receiver answered 429", null],
     );
     const wait = row.next_attempt_at.getTime() - Date.now();
-    assert(wait > 55 * SECOND && wait <= 60 * SECOND, `${wait} ms`);
+    assert(wait > 55 * SECOND_MS && wait <= 60 * SECOND_MS, `${wait} ms`);
   }
   await sql`
     update public.notifications set next_attempt_at = now()
@@ -248,7 +248,7 @@ for (const status of [429, 503]) {
       new Response(null, { status, headers: { "retry-after": "120" } })
     );
     assertEquals(row.status, "pending");
-    assertWait(wait, 120 * SECOND, 120 * SECOND);
+    assertWait(wait, 120 * SECOND_MS, 120 * SECOND_MS);
   });
 
   Deno.test(`${status} with Retry-After as a date is tried again then`, async () => {
@@ -262,7 +262,7 @@ for (const status of [429, 503]) {
     );
     assertEquals(row.status, "pending");
     const late = row.next_attempt_at.getTime() - date.getTime();
-    assert(late >= -1 && late < 2 * SECOND, `${late} ms after the date`);
+    assert(late >= -1 && late < 2 * SECOND_MS, `${late} ms after the date`);
   });
 }
 
@@ -276,7 +276,7 @@ for (
         headers: { "retry-after": retryAfter },
       })
     );
-    assertWait(wait, 5 * SECOND, 5.5 * SECOND);
+    assertWait(wait, 5 * SECOND_MS, 5.5 * SECOND_MS);
   });
 }
 
@@ -290,7 +290,7 @@ for (const retryAfter of ["999999999", "Fri, 31 Dec 9999 23:59:59 GMT"]) {
     );
     assertEquals(counts, { ...NO_COUNTS, claimed: 1, failed: 1 });
     assertEquals(row.lease_id, null);
-    assertWait(wait, DAY, DAY);
+    assertWait(wait, DAY_MS, DAY_MS);
   });
 }
 
@@ -316,7 +316,7 @@ for (const status of [301, 302, 303, 307, 308]) {
           `the receiver answered ${status}, and redirects are not followed`,
         ],
       );
-      assertWait(wait, 5 * SECOND, 5.5 * SECOND);
+      assertWait(wait, 5 * SECOND_MS, 5.5 * SECOND_MS);
       assertEquals(requests, 0);
     } finally {
       await target.shutdown();

@@ -7,7 +7,7 @@ import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { startWorkerTimer } from "../../scripts/local_stack/worker_timer.ts";
 
-const SECOND = 1000;
+const SECOND_MS = 1000;
 
 Deno.test("startWorkerTimer() wakes the worker again and again, whatever it answers, until it is disposed of", async () => {
   const keys: (string | null)[] = [];
@@ -19,7 +19,7 @@ Deno.test("startWorkerTimer() wakes the worker again and again, whatever it answ
       keys.push(`${request.method} ${request.headers.get("apikey")}`);
       most = Math.max(most, ++underWay);
       // The next wake would come in between.
-      await new Promise((resolve) => setTimeout(resolve, 7 * SECOND));
+      await new Promise((resolve) => setTimeout(resolve, 7 * SECOND_MS));
       underWay--;
       return new Response(null, { status: 503 });
     },
@@ -31,10 +31,10 @@ Deno.test("startWorkerTimer() wakes the worker again and again, whatever it answ
         `http://127.0.0.1:${server.addr.port}/`,
         { secretKey: "sb_secret_unit" },
       );
-      await waitUntil(() => keys.length === 2, { timeout: 20 * SECOND });
+      await waitUntil(() => keys.length === 2, { timeout: 20 * SECOND_MS });
     }
     // At most ten seconds apart, as the local stack promises.
-    assert(performance.now() - begin < 20 * SECOND);
+    assert(performance.now() - begin < 20 * SECOND_MS);
     assertEquals(most, 1, "It was woken while it was at work");
     assertEquals(keys, Array(2).fill("POST sb_secret_unit"));
   } finally {

@@ -34,14 +34,14 @@ const WINDOW_MS = 1_000;
  * second get 429, with the headers that Resend documents, and count as well.
  *
  * @param options.perSecond The limit; by default there is none.
- * @param options.latency How long an answer takes, in milliseconds.
+ * @param options.latencyMs How long an answer takes, in milliseconds.
  * @param options.now Its clock, in milliseconds.
  * @see https://resend.com/docs/api-reference/rate-limit
  */
 export function startMailApi(
-  { perSecond = Infinity, latency = 0, now = Date.now, sleep = delay }: {
+  { perSecond = Infinity, latencyMs = 0, now = Date.now, sleep = delay }: {
     perSecond?: number;
-    latency?: number;
+    latencyMs?: number;
     now?: () => number;
     sleep?: (ms: number) => Promise<unknown>;
   } = {},
@@ -96,7 +96,7 @@ export function startMailApi(
         ? refusal(400, "invalid_idempotency_key")
         : judge(key, { to, at });
       requests.push({ at, status: answer.status, key, to, headers, fields });
-      if (latency > 0) await sleep(latency);
+      if (latencyMs > 0) await sleep(latencyMs);
       return answer;
     },
   );

@@ -45,7 +45,7 @@ export interface NotifiedEndpoint extends AsyncDisposable {
   arrived(eventId: string, options?: { times: number }): Promise<void>;
 }
 
-const ARRIVES_WITHIN = 10_000;
+const ARRIVES_WITHIN_MS = 10_000;
 
 /**
  * Listens on a port of 127.0.0.1.
@@ -96,7 +96,7 @@ export function startNotifiedEndpoint(
     about,
     arrived: async (eventId, { times } = { times: 1 }) => {
       const isThere = await waitUntil(() => about(eventId).length >= times, {
-        timeout: ARRIVES_WITHIN,
+        timeout: ARRIVES_WITHIN_MS,
         every: 5,
       });
       if (!isThere) {

@@ -14,7 +14,7 @@ import { oweNotifications } from "./worker.ts";
 /** The outcome for the mails that were due. */
 export interface PacedDelivery {
   /** Until the last was accepted, in virtual milliseconds. */
-  readonly took: number;
+  readonly tookMs: number;
   readonly turns: readonly NotificationCounts[];
   readonly requests: MailApi["requests"];
   readonly mails: MailApi["mails"];
@@ -30,14 +30,14 @@ interface Options {
   /**
    * How long the mail API takes to answer, and the database, in milliseconds.
    */
-  readonly latency?: number;
-  readonly databaseLatency?: number;
+  readonly latencyMs?: number;
+  readonly databaseLatencyMs?: number;
   /** How many workers are woken at once. */
   readonly workers?: number;
 }
 
 /** As pg_cron does. */
-const WAKES_EVERY = 60_000;
+const WAKES_EVERY_MS = 60_000;
 
 /**
  * Lets workers deliver e-mails that are all due at once, to a mail API with a
@@ -50,8 +50,8 @@ export async function deliverPaced(
     count,
     allowed,
     configured = allowed,
-    latency = 300,
-    databaseLatency = 50,
+    latencyMs = 300,
+    databaseLatencyMs = 50,
     workers = 1,
   }: Options,
 ): Promise<PacedDelivery> {
@@ -59,14 +59,14 @@ export async function deliverPaced(
   const events = await oweNotifications(sql, { count });
   await using api = startMailApi({
     perSecond: allowed,
-    latency,
+    latencyMs,
     now: clock.now,
     sleep: (ms) => clock.pause(() => clock.sleep(ms)),
   });
   using _baseUrl = setBaseUrl(api.url);
   const wake = await worker(clock, {
     configured,
-    databaseLatency,
+    databaseLatencyMs,
     age: databaseAger(sql, { clock, events }),
   });
 
@@ -77,7 +77,7 @@ export async function deliverPaced(
       for (let worker = 0; worker < workers; worker++) {
         underWay.push(wake().then((counts) => turns.push(counts)));
       }
-      await clock.sleep(WAKES_EVERY);
+      await clock.sleep(WAKES_EVERY_MS);
       if (await clock.during(() => isDone(sql, events))) break;
     }
     await Promise.all(underWay);
@@ -88,7 +88,7 @@ export async function deliverPaced(
     from public.notifications where event_id = any (${events}) group by 1`;
   const accepted = api.requests.filter(({ status }) => status === 200);
   return {
-    took: accepted.at(-1)?.at ?? Infinity,
+    tookMs: accepted.at(-1)?.at ?? Infinity,
     turns,
     requests: api.requests,
     mails: api.mails,
@@ -109,9 +109,9 @@ async function isDone(
 /** A turn of the worker, by the clock. */
 async function worker(
   clock: VirtualClock,
-  { configured, databaseLatency, age }: {
+  { configured, databaseLatencyMs, age }: {
     configured: number;
-    databaseLatency: number;
+    databaseLatencyMs: number;
     age: () => Promise<void>;
   },
 ) {
@@ -120,7 +120,7 @@ async function worker(
     secretKey: (await localKeys()).secret,
   }, {
     fetch: async (input, init) => {
-      await clock.sleep(databaseLatency);
+      await clock.sleep(databaseLatencyMs);
       // Virtual time runs faster than a signal's.
       const { signal: _, ...rest } = init ?? {};
       const begun = performance.now();

@@ -8,7 +8,7 @@ import { waitUntil } from "../../scripts/common/wait_until.ts";
 /** A process and its descendants at one moment. */
 export type ProcessTree = ReadonlyMap<number, ProcessEntry>;
 
-const GONE_WITHIN = 15_000;
+const GONE_WITHIN_MS = 15_000;
 
 /** Returns a process and its descendants. */
 export async function processTree(root: number): Promise<ProcessTree> {
@@ -32,6 +32,6 @@ export async function leftOf(tree: ProcessTree): Promise<string[]> {
       if ((await lookUpProcess(id))?.started === started) left.push(command);
     }
     return left.length === 0;
-  }, { timeout: GONE_WITHIN });
+  }, { timeout: GONE_WITHIN_MS });
   return left;
 }

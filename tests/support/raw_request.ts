@@ -16,8 +16,8 @@ export interface RawRequest {
   readonly body?: string | Uint8Array;
 }
 
-const ANSWERED_WITHIN = 15_000;
-const CLOSED_WITHIN = 3_000;
+const ANSWERED_WITHIN_MS = 15_000;
+const CLOSED_WITHIN_MS = 3_000;
 
 /** Returns headers as the lines of a request. */
 export function headerLines(
@@ -136,7 +136,7 @@ async function readAnswer(
   const timer = setTimeout(() => {
     expired = true;
     connection.close();
-  }, ANSWERED_WITHIN);
+  }, ANSWERED_WITHIN_MS);
   let text = "";
   const space = new Uint8Array(16_384);
   const decoder = new TextDecoder();
@@ -153,13 +153,13 @@ async function readAnswer(
   } finally {
     clearTimeout(timer);
   }
-  if (expired) throw new Error(`No answer within ${ANSWERED_WITHIN} ms`);
+  if (expired) throw new Error(`No answer within ${ANSWERED_WITHIN_MS} ms`);
   return parseAnswer(text);
 }
 
 async function isClosedByServer(connection: Deno.TcpConn): Promise<boolean> {
   const { promise: timeIsUp, resolve } = Promise.withResolvers<false>();
-  const timer = setTimeout(() => resolve(false), CLOSED_WITHIN);
+  const timer = setTimeout(() => resolve(false), CLOSED_WITHIN_MS);
   const ended = connection.read(new Uint8Array(16))
     .then((length) => length === null, () => true);
   const isClosed = await Promise.race([ended, timeIsUp]);

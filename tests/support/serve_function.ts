@@ -31,7 +31,7 @@ export interface ServedFunction extends AsyncDisposable {
   kill(): Promise<void>;
 }
 
-const LOGGED_WITHIN = 5_000;
+const LOGGED_WITHIN_MS = 5_000;
 
 /**
  * Serves a function on a free port.
@@ -76,7 +76,9 @@ export async function serveFunction(
     logged: async (fits) => {
       const found = () =>
         lines.map(parseLine).find((line) => line && fits(line));
-      await waitUntil(() => found() !== undefined, { timeout: LOGGED_WITHIN });
+      await waitUntil(() => found() !== undefined, {
+        timeout: LOGGED_WITHIN_MS,
+      });
       const line = found();
       if (!line) {
         throw new Error(`No such line in the log:\n${lines.join("\n")}`);

@@ -12,7 +12,7 @@ import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { type Answer, post } from "./send.ts";
 import { type ServedFunction, serveFunction } from "./serve_function.ts";
 
-const SETTLED_WITHIN = 10_000;
+const SETTLED_WITHIN_MS = 10_000;
 
 /** What a turn counts if nothing is due. */
 export const NO_COUNTS: NotificationCounts = {
@@ -128,7 +128,7 @@ export async function settledRow(
       const { attempts, lease_id } = await outboxRow(sql, eventId);
       return attempts > 0 && lease_id === null;
     },
-    { timeout: SETTLED_WITHIN },
+    { timeout: SETTLED_WITHIN_MS },
   );
   return await outboxRow(sql, eventId);
 }

@@ -14,16 +14,16 @@ import type { HistoryEvent } from "./history.ts";
 
 /** Counts of deliveries. */
 export interface DeliveryFigures {
-  deliveries: number;
+  readonly deliveries: number;
   /** Answers other than 200, each of which was followed by another delivery. */
-  retries: number;
+  readonly retries: number;
 }
 
 /** At once, unless a test says otherwise. */
 const CONNECTIONS = 16;
 const MAX_ATTEMPTS = 200;
-/** Between rounds, in milliseconds; a real provider waits far longer. */
-const PAUSE = 20;
+/** Between rounds; a real provider waits far longer. */
+const PAUSE_MS = 20;
 
 /**
  * Delivers over several connections at once. What fails goes to the end of the
@@ -42,21 +42,22 @@ export async function deliverAll<Event extends { readonly id: string }>(
   } = {},
 ): Promise<DeliveryFigures> {
   const queue = deliveries.map((event) => ({ event, attempts: 0 }));
-  const figures: DeliveryFigures = { deliveries: 0, retries: 0 };
+  let made = 0;
+  let retries = 0;
   await Promise.all(Array.from({ length: connections }, async () => {
     for (let next; (next = queue.shift()) !== undefined;) {
-      onDelivery(++figures.deliveries);
+      onDelivery(++made);
       const status = await post(next.event);
       if (status === 200) continue;
-      figures.retries++;
+      retries++;
       if (++next.attempts === MAX_ATTEMPTS) {
         throw new Error(`${next.event.id} does not get through: ${status}`);
       }
       queue.push(next);
-      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
   }));
-  return figures;
+  return { deliveries: made, retries };
 }
 
 /** Returns a function that signs an event and delivers it in this process. */
