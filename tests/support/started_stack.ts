@@ -61,8 +61,17 @@ export async function startedStack(dataDir: string): Promise<StartedStack> {
     [Symbol.asyncDispose]: async () => {
       await reader.cancel();
       // The whole group, `start` below `deno task` too: a test has failed.
-      if (!isEnded) Deno.kill(-child.pid, "SIGKILL");
+      if (!isEnded) killGroup(child.pid);
       await ended;
     },
   };
+}
+
+function killGroup(id: number): void {
+  try {
+    Deno.kill(-id, "SIGKILL");
+  } catch (error) {
+    // It has just ended, and that was not reported yet.
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
 }
