@@ -32,12 +32,7 @@ export async function startedStack(dataDir: string): Promise<StartedStack> {
       env: {
         ...toolEnvironment(),
         NO_COLOR: "1",
-        BILLING_API_PORT: `${ports.api}`,
-        BILLING_DB_PORT: `${ports.db}`,
-        BILLING_WEBHOOK_PORT: `${ports.webhook}`,
-        BILLING_WORKER_PORT: `${ports.worker}`,
-        BILLING_POSTGREST_PORT: `${ports.postgrest}`,
-        BILLING_STACK_DATA: dataDir,
+        ...stackSettings(ports, dataDir),
       },
       stdout: "piped",
       stderr: "null",
@@ -64,6 +59,21 @@ export async function startedStack(dataDir: string): Promise<StartedStack> {
       if (!isEnded) killGroup(child.pid);
       await ended;
     },
+  };
+}
+
+/** Returns the environment for a stack on these ports, with this folder. */
+export function stackSettings(
+  ports: Awaited<ReturnType<typeof choosePorts>>,
+  dataDir: string,
+): Record<string, string> {
+  return {
+    BILLING_API_PORT: `${ports.api}`,
+    BILLING_DB_PORT: `${ports.db}`,
+    BILLING_WEBHOOK_PORT: `${ports.webhook}`,
+    BILLING_WORKER_PORT: `${ports.worker}`,
+    BILLING_POSTGREST_PORT: `${ports.postgrest}`,
+    BILLING_STACK_DATA: dataDir,
   };
 }
 
