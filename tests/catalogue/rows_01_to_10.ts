@@ -141,7 +141,7 @@ export const ROWS_01_TO_10: readonly Row[] = [
     row: 8,
     input: "a MAC that is not hex / not base64",
     check: async (stage) => {
-      const rubbish = [
+      const invalid = [
         "z".repeat(64),
         "\u00ff".repeat(64),
         "0x".padEnd(64, "0"),
@@ -149,7 +149,7 @@ export const ROWS_01_TO_10: readonly Row[] = [
         "%00".padEnd(64, "%"),
         "'; drop table subscriptions; --".padEnd(64, "-"),
       ];
-      for (const mac of rubbish) {
+      for (const mac of invalid) {
         await refusedHeader(stage, stage.stripe, {
           value: ({ time }) => `t=${time},v1=${mac}`,
         });

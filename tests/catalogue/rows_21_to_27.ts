@@ -1,4 +1,4 @@
-/** Rows 21 to 27: what is wrong with a request, whoever signed it. */
+/** Rows 21 to 27: requests that are wrong, with any signature. */
 import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import {
@@ -278,7 +278,7 @@ export const ROWS_21_TO_27: readonly Row[] = [
       await waitUntil(() => seen() >= TIMES * parts.length, { timeout: 5_000 });
       assertEquals(seen(), TIMES * parts.length, receiver.output());
       assertEquals(await rowCounts(stage.sql), before);
-      // Broken framing: closed, or told so, and nothing more.
+      // Broken framing: the connection is closed, or the answer is 400.
       for (const body of ["zz\r\n{\r\n0\r\n\r\n", "ffffffffffffffffff\r\n"]) {
         const headers = ["Transfer-Encoding: chunked"];
         const answer = await rawRequest(receiver.url, { line, headers, body });

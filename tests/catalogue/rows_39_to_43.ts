@@ -226,9 +226,9 @@ export const ROWS_39_TO_43: readonly Row[] = [
         stage,
         edited(update({ subscription: id }), {
           ...more,
-          "data.object.metadata": "rubbish",
-          "data.previous_attributes": { status: {}, items: "rubbish" },
-          livemode: "rubbish",
+          "data.object.metadata": "nonsense",
+          "data.previous_attributes": { status: {}, items: "nonsense" },
+          livemode: "nonsense",
         }),
       );
       await applied(

@@ -1,5 +1,5 @@
 /**
- * Rows 49 to 56: good events that come doubled, late, or to the wrong place.
+ * Rows 49 to 56: good events that are duplicate, late, or for another record.
  */
 import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
@@ -253,7 +253,7 @@ async function goneBeforeTheAnswer(
   const isWaiting = async () =>
     (await sql`select from pg_locks where not granted`).length > 0;
   await sql.begin(async (holder) => {
-    // As another call that applies an event of it: that is what is waited for.
+    // The lock of a call that applies an event of the same subscription.
     await holder`
       select pg_advisory_xact_lock(hashtextextended(${event.data.object.id}, 0))`;
     await abandonedRequest(receiver.url, {

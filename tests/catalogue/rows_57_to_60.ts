@@ -1,4 +1,4 @@
-/** Rows 57 to 60: good events while the database, or the way to it, fails. */
+/** Rows 57 to 60: good events while the database or its API fails. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { startReceiver } from "../support/receiver.ts";
 import type { LogLine } from "../support/serve_function.ts";
@@ -172,7 +172,7 @@ export const ROWS_57_TO_60: readonly Row[] = [
       await storedNowhere(stage, { apply: denied, record: denied, says });
       await storedNowhere(stage, {
         apply: { status: 502, body: "" },
-        record: { status: 200, body: "rubbish" },
+        record: { status: 200, body: "nonsense" },
         says: "database_unavailable",
       });
     },

@@ -1,6 +1,7 @@
 /**
- * What the Supabase CLI uploads is what Supabase runs: it has to be whole, and
- * to name the packages that the gate has tried. deploy_page.test.ts serves it.
+ * Supabase runs what its CLI uploads: the upload has to be complete, and to
+ * name the package versions that the gate has tested. deploy_page.test.ts
+ * serves it.
  *
  * @module
  */

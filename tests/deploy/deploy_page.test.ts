@@ -1,7 +1,6 @@
 /**
- * docs/deploy.md: its commands are typed here, in its order, in a new clone
- * with a CLI that has never been used, against a hosted project on this
- * machine.
+ * docs/deploy.md: its commands run here in order, in a new clone with an unused
+ * CLI, against a hosted project on this machine.
  *
  * @module
  */

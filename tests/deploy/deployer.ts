@@ -1,6 +1,5 @@
 /**
- * Somebody who deploys: a clone, a terminal in it, and a CLI that has never
- * been used.
+ * A user who deploys: a clone, a terminal in it, and an unused CLI.
  *
  * @module
  */

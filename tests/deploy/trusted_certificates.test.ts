@@ -1,6 +1,6 @@
 /**
- * Both versions of Deno, on a machine whose certificates are named as those of
- * a proxy are that inspects TLS.
+ * Both versions of Deno on a machine that names its own certificates, as for a
+ * proxy that inspects TLS.
  *
  * @module
  */

@@ -1,7 +1,6 @@
 /**
- * Every command in the pages is typed here, in a clone, as somebody new to it
- * would; but for those that need what no test has, which are listed with the
- * reason.
+ * Every command in the docs runs here in a new clone, except for those that
+ * need what no test has. Those are listed with the reason.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Somebody who has just cloned the repository, and types what the pages say.
+ * A user who has just cloned the repository, and runs the commands of the docs.
  *
  * @module
  */

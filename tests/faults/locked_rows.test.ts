@@ -1,6 +1,6 @@
 /**
- * Rows that somebody has locked in an open transaction: what needs them fails
- * or is left for later, at once, and the rest of the call goes on.
+ * Rows that another transaction has locked: what needs them fails or is left
+ * for later, at once, and the rest of the call goes on.
  *
  * @module
  */
@@ -25,7 +25,7 @@ Deno.test.afterAll(async () => {
   await sql.end();
 });
 
-/** While a statement's locks are held by somebody else. */
+/** Runs work while another transaction holds a statement's locks. */
 async function whileHeld<T>(
   lock: (holder: TransactionSql) => Promise<unknown>,
   work: () => Promise<T>,

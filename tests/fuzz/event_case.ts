@@ -1,5 +1,5 @@
 /**
- * Bodies near the real shapes, and far from them.
+ * Bodies that are close to real events, and bodies that are not.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * Where the receiver's verdict is meant to be another than that of the
- * provider's own package. Nothing else may differ.
+ * The only cases in which the receiver's verdict may differ from that of the
+ * provider's own package.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * The parser on random bodies near the real shapes, beside an oracle that
- * knows the rules and not the code.
+ * The parser and an independent oracle agree on random bodies that are close to
+ * real events.
  *
  * @module
  */

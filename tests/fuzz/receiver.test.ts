@@ -1,6 +1,6 @@
 /**
- * The whole function, with a valid signature over whatever bytes: it always
- * answers, and every delivery is accounted for.
+ * The whole function, with a valid signature over any bytes: it always answers,
+ * and each delivery is accounted for.
  *
  * @module
  */
@@ -17,7 +17,7 @@ import { judge, usableId, type Verdict } from "./oracle.ts";
 
 const CASES = Math.min(caseCount(3_000), 50_000);
 const CONNECTIONS = 16;
-/** What Postgres may say to an event that is good: everything else is a bug. */
+/** The only errors that Postgres may return for a good event. */
 const DATABASE_SAYS = [
   "subscription_unknown",
   "subscription_of_other_provider",
@@ -71,7 +71,7 @@ Deno.test("handleWebhook() answers any signed body, and accounts for each delive
       const kept = {
         isApplied: applied.has(key),
         row: filed.get(key),
-        // A row tells of the newest failure under an id.
+        // A row holds the latest failure under an ID.
         isOnly: ids.indexOf(id) === ids.lastIndexOf(id),
       };
       assertEquals(

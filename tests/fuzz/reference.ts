@@ -1,5 +1,5 @@
 /**
- * What the providers' own packages say of a delivery.
+ * The verdict of the providers' own packages on a delivery.
  *
  * @module
  */

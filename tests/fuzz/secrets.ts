@@ -1,5 +1,5 @@
 /**
- * Secrets of a provider: good ones, and what stands in their place by mistake.
+ * Secrets of a provider: good ones, and common mistakes.
  *
  * @module
  */

@@ -1,7 +1,6 @@
 /**
- * The verifier beside Stripe's package, the Standard Webhooks package and
- * Node's HMAC: on whatever delivery, the verdict is theirs, but for the list of
- * intended differences.
+ * The verifier agrees with Stripe's package, the Standard Webhooks package and
+ * Node's HMAC on any delivery, except for the list of intended differences.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Deliveries for a verifier: signed as a provider does, then changed.
+ * Deliveries for a verifier: signed like a provider's, then changed.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
  * The specification's errors: a verified event that fails is logged, stored and
- * passed back, so that the provider retries; and the retry settles it.
+ * answered with an error, so that the provider retries. The retry settles it.
  *
  * @module
  */

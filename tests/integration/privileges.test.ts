@@ -1,7 +1,7 @@
 /**
- * Every table, view and function of schema `public`, from the catalog, through
- * the real PostgREST, as everybody who has no secret key: all is refused, and
- * nothing changes.
+ * Every table, view and function of schema `public`, read from the catalog and
+ * requested through PostgREST without a secret key: each request is refused,
+ * and nothing changes.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * What the runbook, the other pages and the saved queries tell people to paste
- * runs, as the role that the SQL editor has; and the runbook knows every error.
+ * The SQL in the runbook, the other pages and the snippets runs with the role
+ * of the SQL editor, and the runbook lists every error code.
  *
  * @module
  */

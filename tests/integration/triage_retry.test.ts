@@ -1,6 +1,6 @@
 /**
- * Retries that somebody asks for: each runs through the code that handles
- * deliveries and through the ledger, and its outcome is on the row.
+ * Retries on request: each runs through the code that handles deliveries and
+ * through the ledger, and its outcome is on the row.
  *
  * @module
  */
@@ -38,7 +38,7 @@ const NOTHING = {
 const sql = connect();
 const receiver = await startReceiver();
 const api = await startApiProxy();
-// No channel: what is owed stays, to be counted.
+// Without a channel, notifications stay pending and can be counted.
 const worker = await startWorker({ SUPABASE_URL: api.url });
 Deno.test.beforeEach(() => settleLeftovers(sql));
 Deno.test.afterAll(async () => {

@@ -1,6 +1,6 @@
 /**
  * UNMAPPED_SUBSCRIPTIONS: an account that sells other products too sends events
- * of subscriptions that belong to nobody here.
+ * of subscriptions without an account ID.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * Who may wake the worker: whoever has one of the project's secret keys, in
- * either spelling of the environment, and nobody else.
+ * Only callers with one of the project's secret keys may wake the worker, under
+ * either name of the environment variable.
  *
  * @module
  */
@@ -57,7 +57,7 @@ async function assertRefused(
   assertEquals(endpoint.about(event), []);
 }
 
-/** Passes when the call delivers what is owed. */
+/** Checks that the call delivers a notification. */
 async function assertDelivers(
   worker: TestWorker,
   init: RequestInit,

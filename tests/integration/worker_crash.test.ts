@@ -1,5 +1,6 @@
 /**
  * Several workers at one outbox, and workers that die or come back too late.
+ * Row 63 of the catalogue is a worker that dies before it settles.
  *
  * @module
  */

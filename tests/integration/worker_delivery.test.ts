@@ -1,6 +1,6 @@
 /**
- * From a failed payment to the account: what is sent, how often, and what
- * follows from each answer, with the worker in a process of its own.
+ * From a failed payment to the account: what is sent, how often, and the effect
+ * of each answer, with the worker in its own process.
  *
  * @module
  */

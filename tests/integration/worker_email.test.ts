@@ -1,6 +1,6 @@
 /**
- * Notifications as e-mail: the worker in a process of its own, and a server
- * that stands for Resend's API.
+ * Notifications by e-mail: the worker in its own process, and a stand-in for
+ * Resend's API.
  *
  * @module
  */

@@ -1,7 +1,7 @@
 /**
  * E-mails at the mail API's limit, in virtual time: the real database, channel
- * and package, and a stand-in for the API that refuses what is too much. The
- * catalogue's row 71 is the same with 2,000 of them.
+ * and package, and a stand-in for the API that enforces its limit. Row 71 of
+ * the catalogue is the same with 2,000 e-mails.
  *
  * @module
  */

@@ -18,7 +18,7 @@ Deno.test("startWorkerTimer() wakes the worker again and again, whatever it answ
     async (request) => {
       keys.push(`${request.method} ${request.headers.get("apikey")}`);
       most = Math.max(most, ++underWay);
-      // The next wake would come in between.
+      // The next wake would come meanwhile.
       await new Promise((resolve) => setTimeout(resolve, 7 * SECOND_MS));
       underWay--;
       return new Response(null, { status: 503 });

@@ -1,6 +1,6 @@
 /**
- * An applied payment failure wakes the worker, so that the account hears of it
- * at once; and the provider waits for none of that.
+ * An applied payment failure wakes the worker, so that the account is notified
+ * at once. The provider does not wait for it.
  *
  * @module
  */
@@ -94,7 +94,7 @@ Deno.test("a failed payment is delivered without any other call", async (test) =
 
 /**
  * The project's URL as a receiver sees it: the stack's API, with a worker that
- * counts its calls and answers as it is told.
+ * counts its calls and gives the answers of a test.
  */
 async function startRouter(worker: () => Response | Promise<Response>) {
   const { secret } = await localKeys();
@@ -200,7 +200,7 @@ Deno.test("the provider is answered while the worker hangs", async () => {
   await waitUntil(() => router.calls() === 1, { timeout: 5_000 });
   assertEquals(router.calls(), 1);
   held.resolve();
-  // The wake of the second failure, which came in between.
+  // The wake of the second failure, which came meanwhile.
   await waitUntil(() => router.calls() === 2, { timeout: 5_000 });
   assertEquals(router.calls(), 2);
 });

@@ -1,7 +1,7 @@
 /**
- * `docs/rewrites/nginx.conf` as it is shipped, in the real nginx, in front of
- * the receiver. A signature covers every byte of a body, so 200 means that
- * none was changed.
+ * `docs/rewrites/nginx.conf` unchanged in a real nginx, in front of the
+ * receiver. A signature covers every byte of a body, so 200 means that no byte
+ * was changed.
  *
  * @module
  */

@@ -9,7 +9,7 @@ import {
 import { deliverTogether } from "./sql_delivery.ts";
 
 /**
- * Histories that go together, an event of each in a call: about as many as the
+ * Histories that go together, one event of each per call: about as many as the
  * receiver sends together. They have nothing in common.
  */
 const TOGETHER = 50;

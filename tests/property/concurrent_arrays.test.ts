@@ -1,5 +1,5 @@
 /**
- * Arrays of many connections at once, with the same events in them in different
+ * Arrays over many connections at once, with the same events in different
  * orders, as several isolates of the receiver would send them: no deadlock, and
  * the end state is that of the order of occurrence.
  *

@@ -1,6 +1,6 @@
 /**
- * What the properties give to the database is what the receiver reads out of
- * the bodies that Stripe would send.
+ * The properties give the database what the receiver reads from the bodies that
+ * Stripe would send.
  *
  * @module
  */

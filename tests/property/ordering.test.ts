@@ -1,6 +1,6 @@
 /**
- * Whatever the order in which deliveries arrive, and however often, the tables
- * end as if each event had been handled once, in the order of occurrence.
+ * In whatever order and however often deliveries arrive, the tables end as if
+ * each event had been handled once, in the order of occurrence.
  *
  * @module
  */

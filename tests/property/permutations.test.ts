@@ -1,7 +1,7 @@
 /**
- * Every order in which five events of one second can arrive, with up to one of
- * the deliveries repeated, ends as the order of occurrence. The bursts are
- * those that Stripe makes, in both shapes of its API.
+ * Every order in which five events of one second can arrive, with up to one
+ * delivery repeated, ends in the state of the order of occurrence. The bursts
+ * are those that Stripe makes, in both shapes of its API.
  *
  * @module
  */

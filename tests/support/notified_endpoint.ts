@@ -2,7 +2,7 @@ import { Webhook } from "standardwebhooks";
 import type { Environment } from "../../scripts/common/environment.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 
-/** `whsec_` and base64, as users are told to make it. */
+/** `whsec_` and base64, as the docs say. */
 export const NOTIFICATION_SECRET =
   "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";
 

@@ -9,7 +9,7 @@ import { setting } from "./test_environment.ts";
 /** The key that the stand-in for the provider's API expects. */
 export const TEST_API_KEY = "sk_test_stand_in";
 
-/** What came of a command. */
+/** The outcome of a command. */
 export interface Result {
   readonly code: number;
   readonly out: string;

@@ -62,7 +62,7 @@ async function accept<Connection extends Deno.Conn>(
   serve: (client: Connection) => Promise<void>,
 ): Promise<void> {
   for await (const client of listener) {
-    // A client that does not trust the certificate goes away.
+    // A client that does not trust the certificate disconnects.
     serve(client).catch(() => client.close());
   }
 }

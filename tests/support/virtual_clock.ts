@@ -8,7 +8,7 @@ export interface VirtualClock {
   sleep(ms: number): Promise<void>;
   /** Real work, such as a request: the clock waits for it. */
   during<T>(work: () => Promise<T>): Promise<T>;
-  /** The same for work that sleeps in between: the clock goes on meanwhile. */
+  /** A rest within `during`, in which the clock goes on. */
   pause<T>(rest: () => Promise<T>): Promise<T>;
   /** Lets time pass until the work is done. */
   run<T>(work: Promise<T>): Promise<T>;

@@ -88,7 +88,7 @@ const creation = fc.oneof(
     status: fc.constant("active"),
     happenings: fc.array(anything, { maxLength: 3 }),
   }),
-  // What comes of a creation alone is `active` here, whatever Stripe says, so
+  // The record of a creation alone is `active` here, whatever Stripe says, so
   // that an update follows: the tests of reconcile compare with Stripe.
   fc.record({
     status: fc.constant("incomplete"),

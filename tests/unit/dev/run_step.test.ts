@@ -1,5 +1,5 @@
 /**
- * A step of the gate, with small test files of its own.
+ * A step of the gate, with small test files.
  *
  * @module
  */

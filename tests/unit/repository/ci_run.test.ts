@@ -1,5 +1,5 @@
 /**
- * `.ci/run`, with a stand-in for npx that tells what it was given.
+ * `.ci/run`, with a stand-in for npx that prints what it was given.
  *
  * @module
  */
