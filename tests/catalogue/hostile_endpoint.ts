@@ -8,7 +8,7 @@ import {
 } from "../support/worker.ts";
 
 /** The outcome of a notification for one kind of answer. */
-export interface SeenAnswer {
+export interface HostileAnswer {
   readonly answer: string;
   readonly row: OutboxRow;
   readonly arrivals: number;
@@ -18,7 +18,7 @@ export interface SeenAnswer {
 
 /** A turn of a worker whose notifications are all answered badly. */
 export interface HostileEndpoint {
-  readonly seen: Promise<SeenAnswer[]>;
+  readonly seen: Promise<HostileAnswer[]>;
   readonly figures: Promise<
     { tookMs: number; redirected: number; log: string }
   >;
