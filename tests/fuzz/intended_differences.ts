@@ -4,8 +4,9 @@
  *
  * @module
  */
+import { macOf } from "../support/sign.ts";
 import { isFaulty } from "./secrets.ts";
-import { HEADERS, macOf, NOW, type VerifierCase } from "./verifier_case.ts";
+import { HEADERS, NOW, type VerifierCase } from "./verifier_case.ts";
 
 /** Something that the packages let pass and the receiver refuses. */
 export interface Strictness {

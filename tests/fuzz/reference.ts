@@ -5,8 +5,9 @@
  */
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import Stripe from "stripe";
+import { macOf } from "../support/sign.ts";
 import { isFaulty } from "./secrets.ts";
-import { HEADERS, macOf, NOW, type VerifierCase } from "./verifier_case.ts";
+import { HEADERS, NOW, type VerifierCase } from "./verifier_case.ts";
 
 const TOLERANCE_SECONDS = 300;
 /** Any text that the packages take. */
