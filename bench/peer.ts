@@ -32,7 +32,7 @@ export async function servePeer(
     },
   });
   const isUp = await waitUntil(() => isListening(port), {
-    timeout: READY_WITHIN,
+    timeoutMs: READY_WITHIN,
   });
   if (!isUp) throw new Error(`Cannot measure: ${entry} does not start`);
   return {

@@ -30,7 +30,7 @@ export async function measureVerification(): Promise<Record<string, Spread>> {
     subscriptionEvent("customer.subscription.created"),
   );
   const bytes = new TextEncoder().encode(body);
-  const now = Date.now() / 1000;
+  const nowSeconds = Date.now() / 1000;
   const providers = await readProviders({
     PROVIDER_A_SIGNING_SECRET: STRIPE_SECRET,
     PROVIDER_B_SIGNING_SECRET: STANDARD_SECRET,
@@ -53,7 +53,7 @@ export async function measureVerification(): Promise<Record<string, Spread>> {
   const ours = (headers: Headers) => () =>
     verifyDelivery({ headers, body: bytes }, {
       providers,
-      now,
+      nowSeconds,
       toleranceSeconds: 300,
     });
 

@@ -1,51 +1,41 @@
 /**
- * `deno task doctor`: whether a deployment works, a line for each part of it,
- * and what to do where it does not.
+ * `deno task doctor`: checks a deployment, one line per check, and says how to
+ * fix what does not work.
  *
  * @module
  */
-import { print, printError } from "./common/print.ts";
-import { DOCTOR_USAGE, parseDoctorArguments } from "./doctor/arguments.ts";
-import { examine } from "./doctor/examine.ts";
-import { findingLine } from "./doctor/finding.ts";
+import { reportEnd } from "./common/cli.ts";
 import { functionEnvironment, readEnvFile } from "./common/environment.ts";
-import { UsageError } from "./common/checked.ts";
+import { print, printError } from "./common/print.ts";
+import { parseDoctorArguments } from "./doctor/arguments.ts";
+import { checkLine } from "./doctor/check.ts";
+import { checkDeployment } from "./doctor/check_deployment.ts";
 
 const MIGRATIONS = new URL("../supabase/migrations/", import.meta.url);
 
-if (import.meta.main) Deno.exit(await main(Deno.args));
+if (import.meta.main) Deno.exit(await doctor(Deno.args).catch(reportEnd));
 
-async function main(args: string[]): Promise<number> {
-  try {
-    const target = parseDoctorArguments(args, {
-      env: Deno.env.toObject(),
-      warn: printError,
-    });
-    if (target === null) {
-      console.log(DOCTOR_USAGE);
-      return 0;
-    }
-    const here = {
-      env: functionEnvironment(Deno.env.toObject(), await readEnvFile()),
-      migrationFiles: [...Deno.readDirSync(MIGRATIONS)]
-        .map(({ name }) => name).sort(),
-    };
-    const tools = { fetch, now: Date.now };
-    printError(
-      `Checking ${target.url}, project ${target.projectUrl ?? "not named"}`,
-    );
-    const counts = { ok: 0, red: 0, skipped: 0 };
-    for await (const [name, finding] of examine(target, { here, tools })) {
-      print(findingLine(name, finding));
-      counts[finding.state] += 1;
-    }
-    print(`${counts.ok} ok, ${counts.red} red, ${counts.skipped} skipped`);
-    return counts.red === 0 ? 0 : 1;
-  } catch (error) {
-    const { message } = error as Error;
-    const wrongUsage = error instanceof UsageError;
-    printError(message);
-    if (wrongUsage) console.error(`\n${DOCTOR_USAGE}`);
-    return wrongUsage ? 2 : 1;
+async function doctor(args: readonly string[]): Promise<number> {
+  const env = Deno.env.toObject();
+  const target = parseDoctorArguments(args, { env, warn: printError });
+  const here = {
+    env: functionEnvironment(env, await readEnvFile()),
+    migrationFiles: [...Deno.readDirSync(MIGRATIONS)]
+      .map(({ name }) => name).sort(),
+  };
+  const tools = { fetch, clock: Date.now };
+  printError(
+    `Checking ${target.url}, ${
+      target.projectUrl === undefined
+        ? "without a project"
+        : `project ${target.projectUrl}`
+    }`,
+  );
+  const counts = { ok: 0, FAIL: 0, skipped: 0 };
+  for await (const [name, check] of checkDeployment(target, { here, tools })) {
+    print(checkLine(name, check));
+    counts[check.state] += 1;
   }
+  print(`${counts.ok} ok, ${counts.FAIL} FAIL, ${counts.skipped} skipped`);
+  return counts.FAIL === 0 ? 0 : 1;
 }

@@ -1,26 +1,25 @@
 /**
- * `deno task import`: records the subscriptions that the provider already has.
- * Standard output has the result, standard error how far it has come.
+ * `deno task import`: records the subscriptions that Stripe already has. The
+ * result goes to standard output, progress to standard error.
  *
  * @module
  */
 import { print, printError } from "./common/print.ts";
 import {
-  IMPORT_USAGE,
   type ImportArguments,
   parseImportArguments,
 } from "./stripe_sync/import/arguments.ts";
 import { importAll, noProgress } from "./stripe_sync/import/import_all.ts";
-import { leftOver, progressLine } from "./stripe_sync/import/report.ts";
-import { runCommand, type Workplace } from "./stripe_sync/run_command.ts";
+import { notImported, progressLine } from "./stripe_sync/import/report.ts";
+import type { CommandContext } from "./stripe_sync/command_context.ts";
+import { runCommand } from "./stripe_sync/run_command.ts";
 
-/** Between two lines on how far it has come, in milliseconds. */
-const PROGRESS_INTERVAL = 1_000;
+/** Between two lines of progress. */
+const PROGRESS_INTERVAL_MS = 1_000;
 
 if (import.meta.main) {
   Deno.exit(
     await runCommand(Deno.args, {
-      usage: IMPORT_USAGE,
       parse: parseImportArguments,
       work: importSubscriptions,
     }),
@@ -29,29 +28,29 @@ if (import.meta.main) {
 
 async function importSubscriptions(
   target: ImportArguments,
-  place: Workplace,
+  context: CommandContext,
 ): Promise<number> {
   const { accountFrom, unmappedSubscriptions } = target;
   const progress = noProgress(target.after);
-  let shownAt = performance.now();
+  let shownAtMs = performance.now();
   function onPage() {
-    if (performance.now() - shownAt < PROGRESS_INTERVAL) return;
-    shownAt = performance.now();
+    if (performance.now() - shownAtMs < PROGRESS_INTERVAL_MS) return;
+    shownAtMs = performance.now();
     printError(progressLine(progress));
   }
 
   printError(
-    `Importing the subscriptions of Stripe's ${target.mode} mode as provider ${target.provider}'s into ${target.projectUrl}`,
+    `Importing from Stripe (${target.mode} mode) into ${target.projectUrl} as provider ${target.provider}`,
   );
   let isComplete = false;
   try {
-    await importAll(progress, { ...place, accountFrom, onPage });
+    await importAll(progress, { ...context, accountFrom, onPage });
     isComplete = true;
   } finally {
-    print(progressLine(progress), ...leftOver(progress));
+    print(progressLine(progress), ...notImported(progress));
     if (!isComplete && progress.after !== undefined) {
       print(
-        `To go on from here: deno task import --after ${progress.after}, with the same options. To begin again does no harm.`,
+        `Not complete. To continue, run the same command with --after ${progress.after}. Starting over is safe too.`,
       );
     }
   }

@@ -1,27 +1,26 @@
 /**
- * `deno task reconcile`: compares the provider with the tables, and mends what
- * differs where that is wanted. Standard output has the result alone.
+ * `deno task reconcile`: shows what differs from Stripe; `--apply` fixes it. The
+ * result goes to standard output, progress to standard error.
  *
  * @module
  */
 import { print, printError } from "./common/print.ts";
-import { runCommand, type Workplace } from "./stripe_sync/run_command.ts";
+import type { CommandContext } from "./stripe_sync/command_context.ts";
+import { runCommand } from "./stripe_sync/run_command.ts";
 import {
   parseReconcileArguments,
-  RECONCILE_USAGE,
   type ReconcileArguments,
 } from "./stripe_sync/reconcile/arguments.ts";
-import { examine } from "./stripe_sync/reconcile/examine.ts";
-import { findingLines } from "./stripe_sync/reconcile/finding.ts";
-import { heal } from "./stripe_sync/reconcile/heal.ts";
+import { applyFixes } from "./stripe_sync/reconcile/apply_fixes.ts";
+import { findDifferences } from "./stripe_sync/reconcile/find_differences.ts";
+import { differenceLines } from "./stripe_sync/reconcile/report.ts";
 
-/** Between two lines on how far it has come, in milliseconds. */
-const PROGRESS_INTERVAL = 1_000;
+/** Between two lines of progress. */
+const PROGRESS_INTERVAL_MS = 1_000;
 
 if (import.meta.main) {
   Deno.exit(
     await runCommand(Deno.args, {
-      usage: RECONCILE_USAGE,
       parse: parseReconcileArguments,
       work: reconcile,
     }),
@@ -30,27 +29,27 @@ if (import.meta.main) {
 
 async function reconcile(
   target: ReconcileArguments,
-  place: Workplace,
+  command: CommandContext,
 ): Promise<number> {
   const { mode, provider, projectUrl, apply, json } = target;
   const { accountFrom, unmappedSubscriptions } = target;
-  let shownAt = performance.now();
+  let shownAtMs = performance.now();
   function onPage(compared: number) {
-    if (performance.now() - shownAt < PROGRESS_INTERVAL) return;
-    shownAt = performance.now();
-    printError(`${compared} compared`);
+    if (performance.now() - shownAtMs < PROGRESS_INTERVAL_MS) return;
+    shownAtMs = performance.now();
+    printError(`${compared} subscriptions compared`);
   }
-  const scope = { ...place, accountFrom, unmappedSubscriptions, onPage };
+  const context = { ...command, accountFrom, unmappedSubscriptions, onPage };
   printError(
-    `Comparing Stripe's ${mode} mode with provider ${provider}'s records in ${projectUrl}`,
+    `Comparing Stripe (${mode} mode) with ${projectUrl}, provider ${provider}`,
   );
-  const found = await examine(scope);
-  const isMended = apply && found.findings.length > 0;
-  if (isMended && !json) print(...findingLines(found.findings));
-  const errors = isMended
-    ? await heal(found, scope)
+  const found = await findDifferences(context);
+  const isFixed = apply && found.differences.length > 0;
+  if (isFixed && !json) print(...differenceLines(found.differences, { apply }));
+  const errors = isFixed
+    ? await applyFixes(found, context)
     : new Map<string, string>();
-  const left = isMended ? await examine(scope) : found;
+  const left = isFixed ? await findDifferences(context) : found;
 
   if (json) {
     print(JSON.stringify({
@@ -58,16 +57,16 @@ async function reconcile(
       provider,
       project_url: projectUrl,
       applied: apply,
-      found: found.findings,
+      found: found.differences,
       errors: Object.fromEntries(errors),
-      differences: left.findings,
+      differences: left.differences,
     }));
   } else {
-    if (isMended) print("", "After mending:");
+    if (isFixed) print("", "After --apply:");
     for (const [id, error] of errors) {
-      print(`not mended     ${id}: ${error}`);
+      print(`not fixed      ${id}: ${error}`);
     }
-    print(...findingLines(left.findings));
+    print(...differenceLines(left.differences, { apply }));
   }
-  return left.findings.length === 0 ? 0 : 1;
+  return left.differences.length === 0 ? 0 : 1;
 }

@@ -1,15 +1,13 @@
 /**
- * `deno task reset`: empties the local data. It takes the `--data` and
- * `BILLING_STACK_DATA` of `deno task start`.
+ * `deno task reset`: deletes the local data. It has the options of
+ * `deno task start`, and uses `--data` and `BILLING_STACK_DATA` only.
  *
  * @module
  */
+import { existsSync } from "node:fs";
+import { reportEnd } from "./common/cli.ts";
 import { endLeftoverPostgres } from "./local_stack/postgres.ts";
-import { isThere } from "./common/is_there.ts";
-import {
-  parseStartArguments,
-  RESET_USAGE,
-} from "./local_stack/start_arguments.ts";
+import { parseStartArguments, RESET } from "./local_stack/start_arguments.ts";
 import {
   defaultStateFolder,
   emptyStateFolder,
@@ -17,21 +15,24 @@ import {
 } from "./local_stack/state_folder.ts";
 
 if (import.meta.main) {
-  try {
-    await reset();
-  } catch (error) {
-    console.error((error as Error).message);
-    Deno.exit(1);
-  }
+  Deno.exit(
+    await reset(Deno.args).catch((error) =>
+      // What Postgres prints has several lines.
+      reportEnd(error, { err: console.error })
+    ),
+  );
 }
 
-async function reset(): Promise<void> {
-  const wanted = parseStartArguments(Deno.args, Deno.env.toObject());
-  if (wanted.help) return console.log(RESET_USAGE);
-  const path = wanted.dataDir ?? await defaultStateFolder();
-  if (!await isThere(path)) return console.log(`Nothing is kept in ${path}`);
+async function reset(args: readonly string[]): Promise<number> {
+  const { dataDir } = parseStartArguments(args, Deno.env.toObject(), RESET);
+  const path = dataDir ?? await defaultStateFolder();
+  if (!existsSync(path)) {
+    console.log(`There is no data in ${path}`);
+    return 0;
+  }
   const folder = await openStateFolder(path);
   await endLeftoverPostgres(folder.database, { onProgress: console.log });
   await emptyStateFolder(folder);
   console.log(`Emptied ${path}`);
+  return 0;
 }

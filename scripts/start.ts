@@ -1,9 +1,10 @@
 /**
- * `deno task start`: the local stack and its functions' log lines, until it is
- * told to stop.
+ * `deno task start`: runs the local stack and prints its functions' log lines
+ * until it is stopped.
  *
  * @module
  */
+import { reportEnd } from "./common/cli.ts";
 import { printable } from "./common/print.ts";
 import { abortOnEnd } from "./local_stack/abort_on_end.ts";
 import { announcement } from "./local_stack/announcement.ts";
@@ -12,37 +13,32 @@ import {
   functionEnvironment,
   readEnvFile,
 } from "./common/environment.ts";
-import { createLineWriter } from "./local_stack/line_writer.ts";
+import { createLineWriter } from "./local_stack/lines.ts";
 import {
   hasChannel,
   startNotificationReceiver,
 } from "./local_stack/notification_receiver.ts";
 import {
   parseStartArguments,
-  START_USAGE,
   type StartArguments,
 } from "./local_stack/start_arguments.ts";
 import { startStack } from "./local_stack/start_stack.ts";
 import { defaultStateFolder } from "./local_stack/state_folder.ts";
 import { startWorkerTimer } from "./local_stack/worker_timer.ts";
 
-/** For the last lines, at the end. */
+/** For the last lines of the output. */
 const FLUSH_WITHIN_MS = 1_000;
 
 if (import.meta.main) Deno.exit(await main(Deno.args, Deno.env.toObject()));
 
 async function main(args: string[], env: Environment): Promise<number> {
   const ending = new AbortController();
-  // A terminal or pipe that nobody reads must not hold the gateway up, which
-  // is in this process.
+  // The gateway is in this process, and a terminal or pipe that nobody reads
+  // must not block it.
   const output = createLineWriter(Deno.stdout, () => ending.abort());
   const errors = createLineWriter(Deno.stderr, () => ending.abort());
   try {
     const wanted = parseStartArguments(args, env);
-    if (wanted.help) {
-      output.print(START_USAGE);
-      return 0;
-    }
     if (Deno.build.os === "windows") {
       throw new Error(
         'Cannot start on Windows: use WSL, or Docker and "supabase start".',
@@ -51,8 +47,7 @@ async function main(args: string[], env: Environment): Promise<number> {
     await abortOnEnd(ending, env);
     return await run(wanted, { env, ending, print: output.print });
   } catch (error) {
-    errors.print((error as Error).message);
-    return 1;
+    return reportEnd(error, { out: output.print, err: errors.print });
   } finally {
     await Promise.all(
       [output, errors].map((one) => one.flush({ withinMs: FLUSH_WITHIN_MS })),
@@ -63,15 +58,15 @@ async function main(args: string[], env: Environment): Promise<number> {
 async function run(
   wanted: StartArguments,
   { env, ending, print }: {
-    env: Environment;
-    ending: AbortController;
-    print: (line: string) => void;
+    readonly env: Environment;
+    readonly ending: AbortController;
+    readonly print: (line: string) => void;
   },
 ): Promise<number> {
   const settings = functionEnvironment(env, await readEnvFile());
   const dataDir = wanted.dataDir ?? await defaultStateFolder();
-  const begin = performance.now();
-  const early: string[] = []; // log lines, kept until all is up
+  const beginMs = performance.now();
+  const early: string[] = []; // log lines before all is ready
   let log: (line: string) => void = (line) => early.push(line);
   print("Starting the local stack");
   try {
@@ -91,19 +86,19 @@ async function run(
     using _timer = startWorkerTimer(stack.urls.worker, {
       secretKey: stack.keys.secret,
     });
-    const seconds = ((performance.now() - begin) / 1000).toFixed(1);
+    const seconds = ((performance.now() - beginMs) / 1000).toFixed(1);
     print(`Ready after ${seconds} s\n`);
     print(announcement(stack, {
       env: settings,
       dataDir,
-      isUsual: wanted.dataDir === undefined,
+      isDefault: wanted.dataDir === undefined,
       run: runnerOf(env),
     }));
     log = (line) => print(printable(line));
     for (const line of early) log(line);
 
     const reason = await Promise.race([stack.failed, aborted(ending.signal)]);
-    print(reason ? `Cannot go on: ${reason}` : "Stopping");
+    print(reason ? `Stopping because ${reason}` : "Stopping");
     return reason ? 1 : 0;
   } catch (error) {
     if (!ending.signal.aborted) throw error;

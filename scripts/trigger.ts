@@ -1,61 +1,50 @@
 /**
- * `deno task trigger`: the provider's stand-in. Standard output has the answer
- * and nothing else.
+ * `deno task trigger`: signs an event as a provider does, and sends it.
+ * Standard output has the answer only.
+ *
+ * @module
  */
+import { reportEnd } from "./common/cli.ts";
+import { functionEnvironment, readEnvFile } from "./common/environment.ts";
 import { print, printError } from "./common/print.ts";
+import { providerSettings } from "./common/provider_settings.ts";
+import { signatureHeaders } from "./common/sign.ts";
+import { advice } from "./trigger/advice.ts";
 import {
   type EventArguments,
-  parseArguments,
+  parseTriggerArguments,
   type TriggerArguments,
 } from "./trigger/arguments.ts";
-import { advice } from "./trigger/advice.ts";
-import { buildEvent, defaultSubscription } from "./trigger/build_event.ts";
-import { millisecondsToWait } from "./trigger/occurred_at.ts";
-import { UsageError } from "./common/checked.ts";
-import { providerSettings } from "./common/provider_settings.ts";
+import {
+  buildEvent,
+  defaultSubscription,
+  waitBeforeMs,
+} from "./trigger/build_event.ts";
 import { send } from "./trigger/send.ts";
-import { signatureHeaders } from "./common/sign.ts";
-import { USAGE } from "./trigger/usage.ts";
-import { functionEnvironment, readEnvFile } from "./common/environment.ts";
 
-if (import.meta.main) Deno.exit(await main(Deno.args));
-
-async function main(args: string[]): Promise<number> {
-  try {
-    const parsed = parseArguments(args);
-    if (parsed === null) {
-      console.log(USAGE);
-      return 0;
-    }
-    return await trigger(parsed);
-  } catch (error) {
-    const { message } = error as Error;
-    const wrongUsage = error instanceof UsageError;
-    printError(message);
-    if (wrongUsage) console.error(`\n${USAGE}`);
-    return wrongUsage ? 2 : 1;
-  }
+if (import.meta.main) {
+  Deno.exit(await trigger(Deno.args).catch(reportEnd));
 }
 
-async function trigger(
-  { provider, url, what }: TriggerArguments,
-): Promise<number> {
+async function trigger(args: readonly string[]): Promise<number> {
+  const sent = parseTriggerArguments(args);
+  const { provider, url, what } = sent;
   const env = functionEnvironment(Deno.env.toObject(), await readEnvFile());
   const settings = providerSettings(env, provider);
   const { body, title } = "payload" in what
     ? { body: await readPayload(what.payload), title: what.payload }
     : await eventBody(what, provider);
-  const headers = await signatureHeaders({ ...settings, body });
+  const headers = signatureHeaders({ ...settings, body });
 
   printError(
-    `Sending ${title}, signed by provider ${provider} (${settings.scheme}), to ${url}`,
+    `Sending ${title}, signed as provider ${provider} (${settings.scheme}), to ${url}`,
   );
-  const answer = await send(url, { headers, body });
-  print(...`${answer.status} ${answer.body}`.trimEnd().split(/\r?\n/));
+  const reply = await send(url, { headers, body });
+  print(...`${reply.status} ${reply.body}`.trimEnd().split(/\r?\n/));
 
-  const next = advice(answer, { provider, url, what });
+  const next = advice(reply, sent);
   if (next !== null) printError(next);
-  return answer.status >= 200 && answer.status < 300 ? 0 : 1;
+  return reply.status >= 200 && reply.status < 300 ? 0 : 1;
 }
 
 async function eventBody(
@@ -63,8 +52,9 @@ async function eventBody(
   provider: TriggerArguments["provider"],
 ): Promise<{ body: string; title: string }> {
   if (what.created === undefined) {
-    const wait = millisecondsToWait(what.type, Date.now());
-    await new Promise((resolve) => setTimeout(resolve, wait));
+    await new Promise((resolve) =>
+      setTimeout(resolve, waitBeforeMs(what.type, Date.now()))
+    );
   }
   const created = Math.floor(Date.now() / 1000);
   const event = buildEvent(what, { provider, created });

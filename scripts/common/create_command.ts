@@ -1,11 +1,17 @@
-import { trustedCertificates } from "./trusted_certificates.ts";
+import type { Environment } from "./environment.ts";
+
+const NEEDED = [
+  /^(PATH|HOME|TMPDIR|XDG_CACHE_HOME|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS)$/,
+  /^DENO_(DIR|CERT|TLS_CA_STORE|AUTH_TOKENS)$/,
+  /^npm_config_|_proxy$/i,
+];
 
 /**
  * Returns a command whose process trusts the certificates that this machine
- * trusts. Everything that this project starts is made here, because Deno and
- * the tools of npm may download something wherever they run.
+ * trusts. Every process of this project is started here, because Deno and npm's
+ * tools may download something at any time.
  *
- * @param options Those of `Deno.Command`.
+ * @param options those of `Deno.Command`
  */
 export function createCommand(
   program: string,
@@ -15,4 +21,47 @@ export function createCommand(
     ...options,
     env: { ...trustedCertificates(Deno.env.toObject()), ...options.env },
   });
+}
+
+/**
+ * Returns the settings with which every version of Deno trusts the certificates
+ * that this machine trusts. Behind a proxy that inspects TLS,
+ * NODE_EXTRA_CA_CERTS or SSL_CERT_FILE names the proxy's certificate: Deno 2.1.4
+ * reads neither, Deno 2.9.6 only the first. The user's own settings win.
+ *
+ * @param env the environment of this process
+ */
+export function trustedCertificates(env: Environment): Environment {
+  const { NODE_EXTRA_CA_CERTS: extra, SSL_CERT_FILE: system } = env;
+  const {
+    DENO_CERT = [extra, system].find(isFile),
+    DENO_TLS_CA_STORE = "mozilla,system",
+  } = env;
+  return {
+    ...(DENO_CERT !== undefined && { DENO_CERT }),
+    // Deno 2.1.4 crashes if the file does not exist.
+    ...((system === undefined || isFile(system)) && { DENO_TLS_CA_STORE }),
+  };
+}
+
+/**
+ * Returns the part of this process's environment that Deno and the Supabase CLI
+ * need to find their caches and the package registry, without anything that a
+ * function could read as one of its own settings.
+ */
+export function toolEnvironment(): Environment {
+  return Object.fromEntries(
+    Object.entries(Deno.env.toObject()).filter(([name]) =>
+      NEEDED.some((pattern) => pattern.test(name))
+    ),
+  );
+}
+
+function isFile(path: string | undefined): boolean {
+  if (!path) return false;
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
 }

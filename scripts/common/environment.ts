@@ -1,6 +1,6 @@
 /**
- * Which settings the functions get on this machine, and from where. `start`
- * serves with them, `trigger` signs with the same secrets.
+ * The settings that the functions get on this machine. `start` serves the
+ * functions with them, and `trigger` signs with the same secrets.
  */
 import { parseEnv } from "node:util";
 import { LOCAL_SIGNING_SECRETS } from "../../supabase/functions/billing-webhook/local_stack.ts";
@@ -8,22 +8,22 @@ import { LOCAL_SIGNING_SECRETS } from "../../supabase/functions/billing-webhook/
 export { LOCAL_SIGNING_SECRETS };
 
 /** Names and values, as in a process's environment. */
-export type Environment = Record<string, string>;
+export type Environment = Readonly<Record<string, string>>;
 
 const ENV_FILE = new URL("../../supabase/functions/.env", import.meta.url);
 
 /**
- * Reads `supabase/functions/.env`, or another file of that form.
+ * Reads `supabase/functions/.env`, or another file of that format.
  *
- * @returns its names and values; nothing where there is no such file
- * @throws where the file is there and cannot be read
+ * @returns its names and values; none if there is no such file
+ * @throws if the file exists and cannot be read
  */
 export async function readEnvFile(
   file: string | URL = ENV_FILE,
 ): Promise<Environment> {
   try {
-    // The copy leaves out parseEnv's "undefined" from the type, and its
-    // prototype-less object.
+    // A copy, because parseEnv's result has no prototype, and its type has
+    // undefined values.
     return Object.fromEntries(
       Object.entries(parseEnv(await Deno.readTextFile(file))),
     ) as Environment;
@@ -34,14 +34,14 @@ export async function readEnvFile(
 }
 
 /**
- * The user's settings for the functions. The command's own environment wins
- * over the file, and both over the local secrets, which stand in only for what
- * is not set at all: a secret that is set to nothing stays so, because that is
- * a mistake the receiver must be seen to refuse. Names that begin with
- * SUPABASE_ belong to the platform, which skips the user's, and so does this.
+ * Returns the user's settings for the functions. The environment wins over the
+ * file, and both win over the local secrets, which are only for names that are
+ * not set at all: a secret that is set to nothing stays empty, so that the user
+ * sees the receiver refuse it. Like the platform, this ignores the user's names
+ * that begin with SUPABASE_.
  *
- * @param command the environment of the command that was typed
- * @param file what `readEnvFile()` found
+ * @param command the environment of the command
+ * @param file what `readEnvFile()` returned
  */
 export function functionEnvironment(
   command: Environment,

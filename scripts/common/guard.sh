@@ -1,12 +1,12 @@
-# Ends a process group when whoever started this is gone, however it went.
+# Ends a process group when the process that started this guard has ended.
 #
 #   guard.sh <process> <signal>
 #
-# The process leads its group. Standard input is a pipe that nobody but the
-# starter holds open: a line in it means that the process needs no guard any
-# more, its end that the starter is gone.
+# The process leads its group. Standard input is a pipe that only the starter
+# holds open. A line in it means that the process no longer needs a guard; the
+# end of the pipe means that the starter has ended.
 
-# When the process began, which with its id is unique; nothing once it ended.
+# Prints when a process began, which is unique with its id; nothing if it ended.
 begun() {
   if [ -r /proc/self/stat ]; then
     { read -r stat < "/proc/$1/stat"; } 2> /dev/null || return 0
@@ -23,7 +23,7 @@ signal=$2
 start=$(begun "$process")
 if [ -z "$start" ] || read -r _; then exit; fi
 
-# Ten seconds for an orderly end.
+# It has ten seconds to end by itself.
 tries=0
 while [ "$(begun "$process")" = "$start" ]; do
   case $tries in

@@ -1,7 +1,14 @@
-/** 127.0.0.0/8 (RFC 5735), [::1] and localhost; no name that only begins so. */
+/** The project's URL under `deno task start` and `supabase start`. */
+export const LOCAL_PROJECT_URL = "http://127.0.0.1:54321";
+
+/** The receiver's URL there. */
+export const LOCAL_WEBHOOK_URL =
+  `${LOCAL_PROJECT_URL}/functions/v1/billing-webhook`;
+
+/** 127.0.0.0/8 (RFC 5735), [::1] and localhost, but not 127.example.com. */
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/i;
 
-/** Returns whether a URL leads to this machine. A text that is no URL does not. */
+/** Returns whether a URL leads to this machine; false for other text. */
 export function isLoopback(url: string): boolean {
   return LOOPBACK.test(URL.parse(url)?.hostname ?? "");
 }

@@ -1,21 +1,21 @@
 /**
- * Printing what may come from outside: API answers, rows, bodies, messages of
- * errors. A terminal obeys control characters, so none of them gets there.
+ * Prints text that may come from outside: API answers, rows, bodies, messages of
+ * errors. A terminal executes control characters, so they are escaped.
  *
  * @module
  */
 
 /**
- * Control characters of ASCII and of Latin-1 (U+009B begins an escape sequence
- * as ESC [ does), separators of lines, and what reorders or hides text.
+ * Control characters of ASCII and of Latin-1 (U+009B begins an escape sequence,
+ * like ESC [), line separators, and characters that reorder or hide text.
  */
 const UNPRINTABLE =
   // deno-lint-ignore no-control-regex
   /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
 /**
- * Returns a text with such characters written as JSON writes them, `\u001b`
- * for ESC. A line stays one line, and a JSON document stays the same document.
+ * Returns a text with such characters escaped as in JSON, `\u001b` for ESC. A
+ * line stays one line, and a JSON document stays the same document.
  */
 export function printable(text: string): string {
   return text.replace(

@@ -5,22 +5,22 @@ import { SIGNATURE_SCHEMES, type SignatureScheme } from "./sign.ts";
 /** A provider's name in the receiver's table. */
 export type ProviderName = typeof PROVIDERS[number]["name"];
 
-/** The providers, by their names on the command line. */
+/** The names of the providers on the command line. */
 export const PROVIDER_NAMES = PROVIDERS.map(({ name }) => name);
 
 /** How a provider signs. */
 export interface ProviderSettings {
-  scheme: SignatureScheme;
-  header: string;
-  /** The first of several: while one is being rotated, the new one. */
-  secret: string;
+  readonly scheme: SignatureScheme;
+  readonly header: string;
+  /** The first of several: during a rotation, the new one. */
+  readonly secret: string;
 }
 
 /**
- * Reads how a provider signs from the settings that the functions have, so
- * that the receiver of the same settings accepts it.
+ * Returns how a provider signs, from the settings of the functions: a receiver
+ * with the same settings accepts the signature.
  *
- * @throws naming the setting that is missing or wrong
+ * @throws {Error} If a setting is missing or wrong; the message names it.
  */
 export function providerSettings(
   env: Environment,
@@ -39,7 +39,7 @@ export function providerSettings(
   const secret = (env[`${prefix}_SIGNING_SECRET`] ?? "").split(",")[0];
   if (!secret?.trim()) {
     throw new Error(
-      `Cannot sign: ${prefix}_SIGNING_SECRET is empty. Set it in the environment or in supabase/functions/.env, or take it out of there to use the local one.`,
+      `Cannot sign: ${prefix}_SIGNING_SECRET is empty. Set it in the environment or in supabase/functions/.env; without such a line the local secret is used.`,
     );
   }
   const standardHeader = scheme === "standard-webhooks"

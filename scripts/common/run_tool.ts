@@ -2,29 +2,29 @@ import type { Environment } from "./environment.ts";
 import { spawnGuarded } from "./spawn_guarded.ts";
 
 /** A command that does its work and ends. */
-export type Tool = {
+export interface Tool {
   /** What it is for, to follow "Cannot ". */
-  purpose: string;
-  command: string;
-  args: string[];
-  env: Environment;
-  cwd: string;
-  user?: { uid: number; gid: number };
-};
+  readonly purpose: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Environment;
+  readonly cwd: string;
+  readonly user?: { readonly uid: number; readonly gid: number };
+}
 
 /**
  * Runs a command to its end.
  *
  * @returns what it printed on standard output
- * @throws `Cannot <purpose>: ...` with what it printed, where it fails; the
- *   signal's reason where that ended it
+ * @throws {Error} `Cannot <purpose>: ...` with its output, if it fails
+ * @throws the signal's reason, if that ended it
  */
 export async function runTool(
   tool: Tool,
   signal?: AbortSignal,
 ): Promise<string> {
   signal?.throwIfAborted();
-  const { child, ended } = spawnGuarded({
+  const { child, ended, kill } = spawnGuarded({
     command: tool.command,
     args: tool.args,
     stopSignal: "SIGTERM",
@@ -38,7 +38,7 @@ export async function runTool(
     },
   });
   function end() {
-    child.kill("SIGTERM");
+    kill("SIGTERM");
   }
   signal?.addEventListener("abort", end);
   const [{ success, code }, stdout, stderr] = await Promise.all([

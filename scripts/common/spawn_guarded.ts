@@ -1,33 +1,38 @@
 import { createCommand } from "./create_command.ts";
 import { fileURLToPath } from "node:url";
 
-/** How to run a program that must not outlive this process. */
+/** A program that must not outlive this process. */
 export interface GuardedCommand {
   readonly command: string;
-  readonly args: string[];
-  /** The rest, as of `Deno.Command`; it reads nothing and is `detached`. */
+  readonly args: readonly string[];
+  /** The other options of `Deno.Command`. Standard input is empty. */
   readonly options: Omit<Deno.CommandOptions, "args" | "detached" | "stdin">;
-  /** What asks it to end. */
+  /** The signal that asks it to end. */
   readonly stopSignal: Deno.Signal;
 }
 
 const GUARD = fileURLToPath(new URL("guard.sh", import.meta.url));
 
-// Until the guard is there, it only waits: this process may be killed at any
-// moment. Then it becomes the program, under the same id.
+// This process may be killed at any moment, so the shell waits until the guard
+// runs. Then it becomes the program, with the same id.
 const START_WHEN_TOLD = 'read -r _ && exec "$@" < /dev/null';
 
 /** A guarded program that runs. */
 export interface GuardedProcess {
   readonly child: Deno.ChildProcess;
-  /** How it ended; settled once its guard has ended too. */
+  /** Resolves with its exit status, once its guard has ended too. */
   readonly ended: Promise<Deno.CommandStatus>;
+  /**
+   * Sends a signal to the program and to what it has started, if any of it is
+   * left.
+   */
+  readonly kill: (signal: Deno.Signal) => void;
 }
 
 /**
- * Starts a program in a session of its own, which Ctrl-C at the terminal does
- * not reach, with a guard beside it. If this process ends first, in whatever
- * way, the guard sends the program's process group the signal, and SIGKILL ten
+ * Starts a program in its own session, which Ctrl-C at the terminal does not
+ * reach, with a guard beside it. If this process ends first, in whatever way,
+ * the guard sends the signal to the program's process group, and SIGKILL ten
  * seconds later.
  */
 export function spawnGuarded(
@@ -48,21 +53,30 @@ export function spawnGuarded(
     stderr: "null",
   }).spawn();
 
-  const told = sayLine(child.stdin);
+  const told = sendLine(child.stdin);
 
   async function end() {
     const status = await child.status;
     await told;
-    await sayLine(guard.stdin);
+    await sendLine(guard.stdin);
     await guard.status;
     return status;
   }
 
-  return { child, ended: end() };
+  // The whole process group, which has the program's id and outlives it.
+  function kill(signal: Deno.Signal) {
+    try {
+      Deno.kill(-child.pid, signal);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+  }
+
+  return { child, ended: end(), kill };
 }
 
-/** Writes an empty line, to a process that may be gone already. */
-async function sayLine(to: WritableStream<Uint8Array>): Promise<void> {
+/** Writes an empty line to a process that may have ended already. */
+async function sendLine(to: WritableStream<Uint8Array>): Promise<void> {
   const writer = to.getWriter();
   try {
     await writer.write(new TextEncoder().encode("\n"));

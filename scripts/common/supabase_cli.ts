@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import importMap from "../../import_map.json" with { type: "json" };
 import type { Environment } from "./environment.ts";
 import { runTool } from "./run_tool.ts";
-import { toolEnvironment } from "./tool_environment.ts";
+import { toolEnvironment } from "./create_command.ts";
 
 /** The repository, without a slash at its end. */
 export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url))
@@ -12,7 +12,7 @@ export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url))
 const PACKAGE = "@supabase/cli-linux-x64";
 const PACKAGED = join(REPOSITORY, "node_modules", PACKAGE, "bin", "supabase");
 
-/** The version of the Supabase CLI that this project is tried with. */
+/** The version of the Supabase CLI that this project is tested with. */
 export const SUPABASE_CLI_VERSION = importMap.imports[PACKAGE].split("@").at(
   -1,
 )!;
@@ -20,8 +20,8 @@ export const SUPABASE_CLI_VERSION = importMap.imports[PACKAGE].split("@").at(
 /**
  * Returns the command that runs the Supabase CLI. On Linux for x64 that is the
  * program from its npm package. Elsewhere Deno fetches the same version from
- * npm: `deno.lock` cannot name that package, because Deno insists on the
- * programs for every platform, and not every registry has them.
+ * npm: `deno.lock` cannot name that package, because Deno requires the programs
+ * for all platforms, and not every registry has them.
  */
 export function supabaseCli(
   { os, arch }: Pick<typeof Deno.build, "os" | "arch"> = Deno.build,
@@ -43,11 +43,11 @@ export function supabaseCli(
   };
 }
 
-/** How a command of the Supabase CLI is run. */
+/** How to run a command of the Supabase CLI. */
 export interface SupabaseCliOptions {
   /** What it is for, to follow "Cannot ". */
   readonly purpose: string;
-  /** A folder for what the CLI writes down for itself. */
+  /** A folder for the CLI's own files. */
   readonly home: string;
   /** The folder that holds `supabase`, if not the repository. */
   readonly cwd?: string;
@@ -58,8 +58,8 @@ export interface SupabaseCliOptions {
 /**
  * Runs a command of the Supabase CLI to its end.
  *
- * @returns What it printed on standard output.
- * @throws {Error} With the CLI's output, if it fails.
+ * @returns what it printed on standard output
+ * @throws {Error} with the CLI's output, if it fails
  */
 export async function runSupabaseCli(
   args: readonly string[],

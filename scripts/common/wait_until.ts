@@ -1,21 +1,25 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
 /**
- * Asks again and again until something is so.
+ * Waits until a condition holds, by asking for it again and again.
  *
- * @param options.timeout in milliseconds
- * @param options.every milliseconds between two questions
- * @returns false where it was still not so when the time was up
+ * @returns false if it still does not hold when the time is up
  * @throws the signal's reason, once it is aborted
  */
 export async function waitUntil(
-  isSo: () => boolean | Promise<boolean>,
-  options: { timeout: number; every?: number; signal?: AbortSignal },
+  isMet: () => boolean | Promise<boolean>,
+  { timeoutMs, intervalMs = 25, signal }: {
+    readonly timeoutMs: number;
+    readonly intervalMs?: number;
+    readonly signal?: AbortSignal | undefined;
+  },
 ): Promise<boolean> {
-  const deadline = performance.now() + options.timeout;
-  while (!(await isSo())) {
-    options.signal?.throwIfAborted();
-    if (performance.now() > deadline) return false;
-    await new Promise((resolve) => setTimeout(resolve, options.every ?? 25));
+  const deadlineMs = performance.now() + timeoutMs;
+  while (!(await isMet())) {
+    signal?.throwIfAborted();
+    if (performance.now() > deadlineMs) return false;
+    await sleep(intervalMs);
   }
-  options.signal?.throwIfAborted();
+  signal?.throwIfAborted();
   return true;
 }

@@ -5,13 +5,13 @@
  *
  * @module
  */
-import importMap from "../../import_map.json" with { type: "json" };
 import { createCommand } from "../common/create_command.ts";
+import { SUPABASE_CLI_VERSION } from "../common/supabase_cli.ts";
 
 if (import.meta.main) {
   try {
     const { text, isBehind } = compareVersions({
-      pinned: pinnedVersion(importMap.imports),
+      pinned: SUPABASE_CLI_VERSION,
       latest: await latestVersion(),
     });
     console.log(text);
@@ -20,18 +20,6 @@ if (import.meta.main) {
     console.error((error as Error).message);
     Deno.exit(1);
   }
-}
-
-/**
- * Returns the version of the Supabase CLI in an import map, under the name of
- * its package or of its program for one platform.
- */
-export function pinnedVersion(imports: Record<string, string>): string {
-  for (const [name, specifier] of Object.entries(imports)) {
-    if (!/^(supabase|@supabase\/cli-.+)$/.test(name)) continue;
-    return specifier.slice(specifier.lastIndexOf("@") + 1);
-  }
-  throw new Error("Cannot find the Supabase CLI in import_map.json.");
 }
 
 /** Returns what to print, and whether the pinned major version is not the latest. */

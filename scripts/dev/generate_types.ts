@@ -1,16 +1,20 @@
 /**
- * `deno task types`: writes the functions' types of the database anew, from
- * the running local stack, or from `--db-url`.
+ * `deno task types`: generates the functions' types of the database, from the
+ * running local stack or from `--db-url`.
  *
  * @module
  */
 import { join } from "node:path";
-import { parseArgs } from "node:util";
+import {
+  type CommandLine,
+  parseCommandLine,
+  reportEnd,
+} from "../common/cli.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { databaseUrls } from "../local_stack/databases.ts";
 import { runTool } from "../common/run_tool.ts";
 import { runSupabaseCli } from "../common/supabase_cli.ts";
-import { toolEnvironment } from "../common/tool_environment.ts";
+import { toolEnvironment } from "../common/create_command.ts";
 
 /** The file that is written. */
 export const TYPES_FILE = new URL(
@@ -20,27 +24,37 @@ export const TYPES_FILE = new URL(
 
 const STANDARD_DB_PORT = 54322;
 
+const COMMAND_LINE = {
+  usage: "types",
+  summary: "Generates the functions' types of the database.",
+  options: {
+    "--db-url URL": "a migrated database (default: the local stack's)",
+  },
+} as const satisfies CommandLine;
+
 if (import.meta.main) {
-  try {
-    const { values } = parseArgs({
-      args: Deno.args,
-      options: { "db-url": { type: "string" } },
-    });
-    const url = values["db-url"] ?? databaseUrls(STANDARD_DB_PORT).url;
-    await Deno.writeTextFile(TYPES_FILE, await generateTypes(url));
-    console.log(`Wrote ${TYPES_FILE.pathname}`);
-  } catch (error) {
-    console.error((error as Error).message);
-    Deno.exit(1);
-  }
+  Deno.exit(
+    await writeTypes(Deno.args).catch((error) =>
+      // The output of the tools has several lines.
+      reportEnd(error, { err: console.error })
+    ),
+  );
+}
+
+async function writeTypes(args: readonly string[]): Promise<number> {
+  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const url = values["db-url"] ?? databaseUrls(STANDARD_DB_PORT).url;
+  await Deno.writeTextFile(TYPES_FILE, await generateTypes(url));
+  console.log(`Wrote ${TYPES_FILE.pathname}`);
+  return 0;
 }
 
 /**
- * Makes the types of a database's schema public with the Supabase CLI, and
- * formats them.
+ * Returns the types of a database's schema public, made by the Supabase CLI and
+ * formatted.
  *
- * @param databaseUrl With user and password. On this machine it is reached
- * without TLS, which the local Postgres has not.
+ * @param databaseUrl With user and password. A local database is reached
+ * without TLS, which the local Postgres does not have.
  * @throws {Error} If the database does not answer.
  */
 export async function generateTypes(databaseUrl: string): Promise<string> {

@@ -10,16 +10,19 @@
  */
 import { join } from "node:path";
 import postgres from "postgres";
-import { databaseUser } from "../local_stack/database_user.ts";
-import { databaseUrls, setUpServer } from "../local_stack/databases.ts";
-import { isThere } from "../common/is_there.ts";
-import { applyMigrations } from "../local_stack/migrate.ts";
-import { choosePorts } from "../local_stack/ports.ts";
 import {
+  databaseUser,
   POSTGRES_ENV,
   type PostgresPlace,
   postgresService,
 } from "../local_stack/postgres.ts";
+import {
+  applyMigrations,
+  databaseUrls,
+  setUpServer,
+} from "../local_stack/databases.ts";
+import { existsSync } from "node:fs";
+import { choosePorts } from "../local_stack/ports.ts";
 import { LOCAL_PASSWORD } from "../local_stack/roles.ts";
 import { runTool } from "../common/run_tool.ts";
 import { createService } from "../local_stack/service.ts";
@@ -64,7 +67,7 @@ if (import.meta.main) {
 }
 
 async function lintDatabase(): Promise<void> {
-  if (!await isThere(`${DEBIAN_POSTGRES}/lib/plpgsql_check.so`)) {
+  if (!existsSync(`${DEBIAN_POSTGRES}/lib/plpgsql_check.so`)) {
     throw new Error(
       `Cannot lint the database: plpgsql_check is not in ${DEBIAN_POSTGRES}. On Debian 12: apt-get install postgresql-15-plpgsql-check`,
     );

@@ -12,19 +12,15 @@
  * @module
  */
 import { fileURLToPath } from "node:url";
+import { reportEnd } from "../common/cli.ts";
 import { abortOnEnd } from "../local_stack/abort_on_end.ts";
 import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "../local_stack/roles.ts";
 import { startStack } from "../local_stack/start_stack.ts";
-import {
-  parseTestArguments,
-  TEST_USAGE,
-  type TestArguments,
-} from "./test/arguments.ts";
+import { parseTestArguments, type TestArguments } from "./test/arguments.ts";
 import { downloadForTests, NO_DOWNLOADS } from "./test/downloads.ts";
 import { EDGE_DENO_VERSION } from "./test/edge_deno.ts";
 import { namedRuns, type Run } from "./test/named_runs.ts";
 import { runStep, type StepResult } from "./test/run_step.ts";
-import { UsageError } from "../common/checked.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -44,10 +40,6 @@ if (import.meta.main) {
   await abortOnEnd(ending, Deno.env.toObject());
   try {
     const args = parseTestArguments(Deno.args, { root: ROOT });
-    if (args === null) {
-      console.log(TEST_USAGE.trimEnd());
-      Deno.exit(0);
-    }
     const results = args.paths.length > 0
       ? await testNamed(args, ending.signal)
       : await testAll(ending.signal);
@@ -57,9 +49,7 @@ if (import.meta.main) {
       console.log("\nInterrupted");
       Deno.exit(INTERRUPTED);
     }
-    console.error((error as Error).message);
-    if (error instanceof UsageError) console.error("See --help.");
-    Deno.exit(error instanceof UsageError ? 2 : 1);
+    Deno.exit(reportEnd(error, { err: console.error }));
   }
 }
 

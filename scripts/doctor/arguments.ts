@@ -1,20 +1,23 @@
-import { parseArgs } from "node:util";
-import { isLoopback } from "../common/loopback.ts";
-import { checkedProjectUrl } from "../common/project_url.ts";
-import { readSecret } from "../common/secret_option.ts";
-import type { Environment } from "../common/environment.ts";
-import { oneOf, UsageError } from "../common/checked.ts";
 import {
-  PROVIDER_NAMES,
-  type ProviderName,
-} from "../common/provider_settings.ts";
-import { LOCAL_WEBHOOK_URL } from "../common/local_webhook_url.ts";
+  type CommandLine,
+  parseCommandLine,
+  UsageError,
+} from "../common/cli.ts";
+import type { Environment } from "../common/environment.ts";
+import { isLoopback, LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
+import {
+  checkedProjectUrl,
+  PROVIDER_OPTION,
+  readProvider,
+  readSecret,
+} from "../common/option_values.ts";
+import type { ProviderName } from "../common/provider_settings.ts";
 
-/** What to look at, and with which rights. */
+/** What to check, and with which rights. */
 export interface DoctorArguments {
   /** The endpoint, as it is registered at the provider. */
   readonly url: string;
-  /** Without a slash at its end; undefined where `url` does not tell it. */
+  /** Without a slash at its end; undefined if `url` does not contain it. */
   readonly projectUrl: string | undefined;
   readonly secretKey: string | undefined;
   readonly dbUrl: string | undefined;
@@ -24,60 +27,48 @@ export interface DoctorArguments {
 const FUNCTIONS_PATH = "/functions/v1/";
 const WEBHOOK_PATH = `${FUNCTIONS_PATH}billing-webhook`;
 
-/** What `--help` and a wrong command line print. */
-export const DOCTOR_USAGE =
-  `Checks a deployment, and says what to do where something is red.
+const COMMAND_LINE = {
+  usage: "doctor",
+  summary: "Checks a deployment, and says how to fix what does not work.",
+  options: {
+    "--url URL":
+      `the endpoint, as registered at the provider (default: the project's, else ${LOCAL_WEBHOOK_URL})`,
+    ...PROVIDER_OPTION,
+    "--project-url URL":
+      "https://<project-ref>.supabase.co, also SUPABASE_URL (default: the project of --url)",
+    "--secret-key KEY": "",
+    "--db-url URL": "",
+  },
+  environment: {
+    SUPABASE_SECRET_KEY:
+      "sb_secret_...: also checks that the worker accepts it, and counts open failures",
+    SUPABASE_DB_URL: "postgresql://...: also checks migrations and schedule",
+    PGSSLROOTCERT:
+      "the file with Supabase's root certificate, which verifies the database",
+    "PROVIDER_A_SIGNING_SECRET, PROVIDER_A_SIGNATURE_HEADER, ...":
+      "as in the deployment; also read from supabase/functions/.env (default: the local stack's, for an endpoint on this machine)",
+  },
+  details:
+    `--secret-key and --db-url still work, but other users of this machine can read
+their values.
 
-Usage: deno task doctor [options]
-
-Options:
-  --url URL            the endpoint, as it is registered at the provider
-                       (default: that of the project, else
-                       ${LOCAL_WEBHOOK_URL})
-  --provider NAME      whose signature the test event carries: ${
-    PROVIDER_NAMES.join(" or ")
-  } (default: a)
-  --project-url URL    https://<project-ref>.supabase.co, also SUPABASE_URL
-                       (default: the project of --url)
-  --help               this text
-
-Environment:
-  SUPABASE_SECRET_KEY  sb_secret_...: also checks that the worker accepts it, and
-                       lists failures that are open
-  SUPABASE_DB_URL      postgresql://...: also checks migrations and schedule
-  PGSSLROOTCERT        the file with Supabase's root certificate, which proves
-                       that the database is Supabase's
-  PROVIDER_A_SIGNING_SECRET, PROVIDER_A_SIGNATURE_HEADER, ...
-                       as the deployment has them; also from
-                       supabase/functions/.env (default: the local stack's)
-
---secret-key and --db-url still work, but other users of this machine can read
-them. The exit status is 0 if nothing is red, 1 if something is, 2 for a wrong
-command line.
-`;
+Exit code: 0 if no check fails, 1 if one does, 2 for a wrong command line.`,
+} as const satisfies CommandLine;
 
 /**
  * Parses the command line of `deno task doctor`.
  *
  * @param here.env The command's environment.
  * @param here.warn Receives warnings.
- * @returns null if help was asked for
+ * @throws {HelpRequest}
  * @throws {UsageError}
  */
 export function parseDoctorArguments(
-  args: string[],
+  args: readonly string[],
   here: { env: Environment; warn: (text: string) => void },
-): DoctorArguments | null {
-  const values = parse(args);
-  if (values.help) return null;
-  const { env } = here;
-  const said = values["project-url"] ?? (env["SUPABASE_URL"] || undefined);
-  const saidBy = values["project-url"] === undefined
-    ? "SUPABASE_URL"
-    : "--project-url";
-  const project = said === undefined
-    ? undefined
-    : checkedProjectUrl(saidBy, said);
+): DoctorArguments {
+  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const project = projectOption(values["project-url"], here.env);
   const url = values.url === undefined
     ? project === undefined ? LOCAL_WEBHOOK_URL : project + WEBHOOK_PATH
     : checkedEndpoint(values.url);
@@ -94,32 +85,20 @@ export function parseDoctorArguments(
       value: values["db-url"],
       variable: "SUPABASE_DB_URL",
     }, here)),
-    provider: oneOf(PROVIDER_NAMES, {
-      value: values.provider,
-      what: "provider",
-    }),
+    provider: readProvider(values.provider),
   };
 }
 
-function parse(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      options: {
-        url: { type: "string" },
-        provider: { type: "string", default: "a" },
-        "project-url": { type: "string" },
-        "secret-key": { type: "string" },
-        "db-url": { type: "string" },
-        help: { type: "boolean", short: "h", default: false },
-      },
-    }).values;
-  } catch (error) {
-    throw new UsageError((error as Error).message);
-  }
+function projectOption(
+  option: string | undefined,
+  env: Environment,
+): string | undefined {
+  if (option !== undefined) return checkedProjectUrl("--project-url", option);
+  const variable = env["SUPABASE_URL"];
+  return variable ? checkedProjectUrl("SUPABASE_URL", variable) : undefined;
 }
 
-/** The project's secret key may go there too: see {@linkcode projectOf}. */
+/** The project's secret key may be sent there too: see {@linkcode projectOf}. */
 function checkedEndpoint(text: string): string {
   const url = URL.parse(text);
   if (
@@ -134,7 +113,7 @@ function checkedEndpoint(text: string): string {
 function checkedDatabase(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   if (/^postgres(ql)?:$/.test(URL.parse(text)?.protocol ?? "")) return text;
-  // Not the text: it may hold a password.
+  // The message leaves the text out: it may contain a password.
   throw new UsageError(
     "SUPABASE_DB_URL (or --db-url) takes a URL such as postgresql://postgres.abc:<password>@aws-0-eu-central-1.pooler.supabase.com:5432/postgres, with special characters of the password percent-encoded.",
   );

@@ -3,7 +3,7 @@ import type { Environment } from "../common/environment.ts";
 
 /** How a database's server proves who it is. */
 export interface DatabaseTls {
-  /** The address, without what `postgres` would pass on to the server. */
+  /** The URL, without parameters that `postgres` would pass on to the server. */
   readonly url: string;
   /** False for no TLS; the other options are those of `tls.connect()`. */
   readonly ssl: false | {
@@ -16,13 +16,13 @@ export interface DatabaseTls {
 const VERIFIED = ["verify-full", "verify-ca"];
 
 /**
- * Chooses TLS for a database. The password goes to a server that has proved
- * its name, with a certificate that the machine or `sslrootcert` trusts.
- * `sslmode=require` leaves the proof out, as in libpq (PostgreSQL's
- * documentation, "SSL Support"); a database on this machine needs no TLS.
+ * Returns the TLS settings for a database. The password goes only to a server
+ * that proved its name with a certificate that this machine or `sslrootcert`
+ * trusts. `sslmode=require` skips that, as in libpq (PostgreSQL's documentation,
+ * "SSL Support"); a database on this machine needs no TLS.
  *
- * @param env Where `PGSSLROOTCERT` names a file, as in libpq.
- * @throws {Error} If the address asks for less, or the file cannot be read.
+ * @param env `PGSSLROOTCERT` names a file, as in libpq.
+ * @throws {Error} If the URL asks for less, or the file cannot be read.
  */
 export async function databaseTls(
   databaseUrl: string,
@@ -42,7 +42,7 @@ export async function databaseTls(
   }
   if (!VERIFIED.includes(mode)) {
     throw new Error(
-      "its address says an sslmode that may send the password in the clear",
+      "the sslmode in its URL may send the password unencrypted",
     );
   }
   const ca = file && file !== "system"
@@ -58,7 +58,7 @@ export async function databaseTls(
   };
 }
 
-/** Whether an error means that a server could not prove who it is. */
+/** Returns whether an error means that a server could not prove who it is. */
 export function isUnproven(error: unknown): boolean {
   const { code } = error as { code?: unknown };
   return typeof code === "string" &&

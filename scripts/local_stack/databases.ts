@@ -1,10 +1,14 @@
 import postgres from "postgres";
+import { runSupabaseCli } from "../common/supabase_cli.ts";
 import { DATABASE_SQL, LOCAL_PASSWORD, ROLES_SQL } from "./roles.ts";
 
-/** A database's addresses: for the superuser, and for `postgres`. */
-export type DatabaseUrls = { adminUrl: string; url: string };
+/** A database's connection strings: for the superuser, and for `postgres`. */
+export interface DatabaseUrls {
+  readonly adminUrl: string;
+  readonly url: string;
+}
 
-/** The addresses of a database of the local server. */
+/** Returns the connection strings of a database on the local server. */
 export function databaseUrls(port: number, name = "postgres"): DatabaseUrls {
   const rest = `${LOCAL_PASSWORD}@127.0.0.1:${port}/${name}`;
   return {
@@ -13,26 +17,28 @@ export function databaseUrls(port: number, name = "postgres"): DatabaseUrls {
   };
 }
 
-/** Gives a new server Supabase's roles; one that has them stays as it is. */
+/** Creates Supabase's roles on the server, unless it has them already. */
 export async function setUpServer(port: number): Promise<void> {
   await withDatabase(databaseUrls(port).adminUrl, async (sql) => {
     const found = await sql`
       select from pg_roles where rolname = 'authenticator'`;
     if (found.length > 0) return;
-    // One transaction, so that a server has all of it or nothing.
+    // In one transaction, so that a server has all of it or nothing.
     await sql.unsafe(`begin; ${ROLES_SQL} ${DATABASE_SQL} commit`);
   });
 }
 
 /**
- * Makes another database on the server, as the first one was at the start.
+ * Creates another database on the server, as empty as the first one was.
  *
- * @param options.sqlBefore run in it as `postgres`, before anything else is
- *   there
+ * @param options.sqlBefore run in it first, as `postgres`
  */
 export async function createDatabase(
   port: number,
-  options: { name: string; sqlBefore?: string | undefined },
+  options: {
+    readonly name: string;
+    readonly sqlBefore?: string | undefined;
+  },
 ): Promise<DatabaseUrls> {
   const { name, sqlBefore } = options;
   const urls = databaseUrls(port, name);
@@ -42,6 +48,35 @@ export async function createDatabase(
   await withDatabase(urls.adminUrl, (sql) => sql.unsafe(DATABASE_SQL));
   if (sqlBefore) await withDatabase(urls.url, (sql) => sql.unsafe(sqlBefore));
   return urls;
+}
+
+/**
+ * Applies the migrations that a database does not have yet, with the Supabase
+ * CLI, as the role `postgres`.
+ *
+ * @param databaseUrl the database, with user and password
+ * @param options.cliHome a folder for the CLI's own files
+ * @throws {Error} with the CLI's output, if a migration fails
+ */
+export async function applyMigrations(
+  databaseUrl: string,
+  options: {
+    readonly cliHome: string;
+    readonly signal?: AbortSignal | undefined;
+  },
+): Promise<void> {
+  await runSupabaseCli([
+    "migration",
+    "up",
+    // Also those older than the last applied one, from another branch.
+    "--include-all",
+    `--remote=${databaseUrl}?sslmode=disable`,
+    "--yes",
+  ], {
+    purpose: "apply the migrations",
+    home: options.cliHome,
+    signal: options.signal,
+  });
 }
 
 async function withDatabase(

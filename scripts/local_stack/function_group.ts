@@ -6,20 +6,20 @@ import {
   type ServiceObserver,
 } from "./service.ts";
 
-/** The functions of a stack, which are served and changed together. */
-export type FunctionGroup = {
-  start: (signal?: AbortSignal) => Promise<void>;
-  stop: () => Promise<void>;
-  /** Stops them and serves them anew, with what is given changed. */
-  restart: (changes?: Partial<ServeOptions>) => Promise<void>;
-};
+/** The functions of a stack, which start and stop together. */
+export interface FunctionGroup {
+  readonly start: (signal?: AbortSignal) => Promise<void>;
+  readonly stop: () => Promise<void>;
+  /** Stops the functions and serves them again, with other options. */
+  readonly restart: (changes?: Partial<ServeOptions>) => Promise<void>;
+}
 
-/** Makes the group of the webhook and, where there is one, the worker. */
+/** Returns the group of the webhook and the worker. */
 export function createFunctionGroup(
   first: ServeOptions,
   options: {
-    ports: Pick<StackPorts, "webhook" | "worker">;
-    observer: ServiceObserver;
+    readonly ports: Pick<StackPorts, "webhook" | "worker">;
+    readonly observer: ServiceObserver;
   },
 ): FunctionGroup {
   const { ports, observer } = options;
@@ -27,13 +27,12 @@ export function createFunctionGroup(
   let services: Service[] = [];
 
   async function start(signal?: AbortSignal) {
-    const specs = await Promise.all([
-      functionService("billing-webhook", { ...settings, port: ports.webhook }),
-      functionService("billing-worker", { ...settings, port: ports.worker }),
-    ]);
-    services = specs
-      .filter((spec) => spec !== undefined)
-      .map((spec) => createService(spec, observer));
+    services = (["webhook", "worker"] as const).map((name) =>
+      createService(
+        functionService(`billing-${name}`, { ...settings, port: ports[name] }),
+        observer,
+      )
+    );
     await Promise.all(services.map((service) => service.start(signal)));
   }
 

@@ -2,23 +2,23 @@ import {
   type GatewayConnection,
   serveConnection,
 } from "./gateway_connection.ts";
-import type { GatewayOptions } from "./gateway_plan.ts";
+import type { GatewayOptions } from "./gateway_request.ts";
 import { waitUntil } from "../common/wait_until.ts";
 
 /** A gateway that listens. */
-export type Gateway = {
-  port: number;
-  /** Takes no more requests, and gives those under way two seconds. */
-  close: () => Promise<void>;
-};
+export interface Gateway {
+  readonly port: number;
+  /** Accepts no more requests, and waits two seconds for those in progress. */
+  readonly close: () => Promise<void>;
+}
 
-const CLOSE_WITHIN = 2_000;
+const CLOSE_WITHIN_MS = 2_000;
 
 /**
  * Listens on 127.0.0.1 and passes requests on as Supabase's gateway does.
- * Bodies and headers stay as they are, byte by byte.
+ * Bodies and headers stay the same, byte by byte.
  *
- * @param port 0 for any free one
+ * @param port 0 for any free port
  */
 export function startGateway(port: number, options: GatewayOptions): Gateway {
   const listener = Deno.listen({ hostname: "127.0.0.1", port });
@@ -38,7 +38,7 @@ export function startGateway(port: number, options: GatewayOptions): Gateway {
     await accepting;
     const all = [...connections];
     await waitUntil(() => !all.some((one) => one.isWaiting()), {
-      timeout: CLOSE_WITHIN,
+      timeoutMs: CLOSE_WITHIN_MS,
     });
     for (const one of all) one.close();
     await Promise.all(all.map((one) => one.ended));

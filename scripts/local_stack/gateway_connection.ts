@@ -1,36 +1,42 @@
-import { createByteReader } from "./byte_reader.ts";
-import { copyBody } from "./copy_body.ts";
-import { gatewayAnswer, type GatewayStatus } from "./gateway_answers.ts";
-import { type GatewayOptions, planRequest } from "./gateway_plan.ts";
-import { decodeLatin1, encodeLatin1 } from "./latin1.ts";
-import { parseRequestHead } from "./request_head.ts";
-import { writeAll } from "./write_all.ts";
+import {
+  createByteReader,
+  decodeLatin1,
+  READ_SIZE_BYTES,
+  writeAll,
+} from "./bytes.ts";
+import {
+  gatewayAnswer,
+  type GatewayOptions,
+  type GatewayStatus,
+  planRequest,
+} from "./gateway_request.ts";
+import { copyBody, parseRequestHead } from "./http_request.ts";
 
 /** A client's connection while it is served. */
-export type GatewayConnection = {
-  /** Whether a request was passed on and no answer has come yet. */
-  isWaiting: () => boolean;
-  close: () => void;
-  ended: Promise<void>;
-};
+export interface GatewayConnection {
+  /** Whether a request was passed on and its answer has not begun. */
+  readonly isWaiting: () => boolean;
+  readonly close: () => void;
+  readonly ended: Promise<void>;
+}
 
-type Upstream = {
-  port: number;
-  connection: Deno.TcpConn;
-  relayed: Promise<void>;
-};
+interface Upstream {
+  readonly port: number;
+  readonly connection: Deno.TcpConn;
+  readonly relayed: Promise<void>;
+}
 
-const CHUNK = 65_536;
-const LINGER = 2_000;
+const MAX_HEAD_BYTES = 65_536;
+const LINGER_MS = 2_000;
 
 /**
- * Serves a client. Each connection of a client's has one of its own to the
- * service, and what comes back on that is passed on unread: so answers, early
- * ones too, and closed connections reach the other side as they would without
- * a gateway, and the gateway costs little.
+ * Serves a client. Each of a client's connections is paired with a connection
+ * to the service, and the answers on that one are passed on unread. So early
+ * answers and closed connections reach the other side as they would without a
+ * gateway, and the gateway costs little.
  *
- * What cannot work so is a request for another service before the answer to
- * the last one has begun; such a connection is closed.
+ * One thing cannot work this way: a request for another service before the
+ * last answer has begun. Such a connection is closed.
  */
 export function serveConnection(
   client: Deno.TcpConn,
@@ -45,8 +51,8 @@ export function serveConnection(
     try {
       await passRequests();
     } catch {
-      // Malformed, or one side is gone: nothing more can be passed on. What
-      // the service has answered still is, while the rest is read.
+      // Malformed, or one side is gone: no more requests are passed on, but
+      // the answers to earlier ones still are.
       await dropRest();
     }
     await upstream?.relayed;
@@ -55,7 +61,7 @@ export function serveConnection(
 
   async function passRequests() {
     for (;;) {
-      const head = await reader.readUntil("\r\n\r\n", CHUNK);
+      const head = await reader.readUntil("\r\n\r\n", MAX_HEAD_BYTES);
       if (!head) return endRequests();
       const request = parseRequestHead(decodeLatin1(head));
       if (!request) return await refuse(400);
@@ -64,7 +70,7 @@ export function serveConnection(
       const service = await connect(plan.port);
       if (!service) return await refuse(502);
       waiting = true;
-      await writeAll(service, encodeLatin1(plan.head));
+      await writeAll(service, plan.head);
       try {
         await copyBody(
           request.body,
@@ -93,7 +99,7 @@ export function serveConnection(
   }
 
   async function relay(from: Deno.TcpConn) {
-    const space = new Uint8Array(CHUNK);
+    const space = new Uint8Array(READ_SIZE_BYTES);
     try {
       for (;;) {
         const length = await from.read(space);
@@ -102,7 +108,7 @@ export function serveConnection(
         await writeAll(client, space.subarray(0, length));
       }
     } catch {
-      // One side is gone, which the other learns below.
+      // One side is gone; the other is told below.
     }
     if (upstream?.connection !== from) return;
     if (waiting) await writeAll(client, gatewayAnswer(502)).catch(() => {});
@@ -110,7 +116,7 @@ export function serveConnection(
     await endAnswers();
   }
 
-  // The service has a part of the body: without its connection it drops that.
+  // The service has part of the body: closing its connection makes it drop that.
   async function refuseBody() {
     const isAnswered = !waiting;
     leaveUpstream();
@@ -127,12 +133,12 @@ export function serveConnection(
     await dropRest();
   }
 
-  // To close while bytes of the client's wait unread would reset the
-  // connection, and the client could lose the answer: so the end is sent
-  // first, and the client has a moment to see it.
+  // Closing while bytes from the client are unread would reset the connection,
+  // and the client could lose the answer. So the end is sent first, and the
+  // client has a moment to see it.
   async function endAnswers() {
     await client.closeWrite().catch(() => {});
-    lingering = setTimeout(() => closeQuietly(client), LINGER);
+    lingering = setTimeout(() => closeQuietly(client), LINGER_MS);
   }
 
   function endRequests() {
@@ -141,7 +147,7 @@ export function serveConnection(
   }
 
   async function dropRest() {
-    while (await reader.readSome(CHUNK).catch(() => undefined));
+    while (await reader.readSome(READ_SIZE_BYTES).catch(() => undefined));
     endRequests();
   }
 

@@ -1,24 +1,22 @@
 import { join } from "node:path";
-import { isThere } from "../common/is_there.ts";
+import { existsSync } from "node:fs";
 import { POSTGRES_ENV, type PostgresPlace } from "./postgres.ts";
 import { LOCAL_PASSWORD } from "./roles.ts";
 import { runTool } from "../common/run_tool.ts";
 
 /**
- * Makes an empty database cluster, where there is none yet, whose superuser is
- * `supabase_admin`.
- *
- * @returns whether it made one
+ * Creates an empty database cluster with the superuser `supabase_admin`, if
+ * there is none yet.
  */
 export async function initializeDatabase(
   place: PostgresPlace,
   signal?: AbortSignal,
-): Promise<boolean> {
-  if (await isThere(place.data)) return false;
-  // Renamed when complete, so that one that was cut short is never used.
+): Promise<void> {
+  if (existsSync(place.data)) return;
+  // Renamed when complete, so that an incomplete one is never used.
   const unfinished = `${place.data}.new`;
   const passwordFile = `${place.data}.password`;
-  if (await isThere(unfinished)) {
+  if (existsSync(unfinished)) {
     await Deno.remove(unfinished, { recursive: true });
   }
   await Deno.mkdir(unfinished, { mode: 0o700 });
@@ -27,7 +25,7 @@ export async function initializeDatabase(
     await Deno.chown(unfinished, place.user.uid, place.user.gid);
   }
   await runTool({
-    purpose: "make the database",
+    purpose: "create the database",
     command: join(place.binaries, "bin", "initdb"),
     args: [
       `--pgdata=${unfinished}`,
@@ -35,7 +33,7 @@ export async function initializeDatabase(
       `--pwfile=${passwordFile}`,
       "--auth=scram-sha-256",
       "--encoding=UTF8",
-      // C.UTF-8 of Postgres's own, which is the same on every platform.
+      // Postgres's own C.UTF-8, which is the same on every platform.
       "--locale=C",
       "--locale-provider=builtin",
       "--builtin-locale=C.UTF-8",
@@ -46,5 +44,4 @@ export async function initializeDatabase(
   }, signal);
   await Deno.remove(passwordFile);
   await Deno.rename(unfinished, place.data);
-  return true;
 }

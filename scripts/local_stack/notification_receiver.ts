@@ -1,25 +1,25 @@
 import { Webhook } from "standardwebhooks";
 import type { Environment } from "../common/environment.ts";
 
-/** Only for this machine: anybody can read it here. */
+/** Public, so for this machine only. */
 const LOCAL_SIGNING_SECRET = "whsec_bG9jYWwtbm90aWZpY2F0aW9uLXNlY3JldC0wMQ==";
 
-/** The account's side of a notification, while none is configured. */
+/** Receives notifications as long as no other destination is configured. */
 export interface NotificationReceiver extends AsyncDisposable {
-  /** What makes the worker send here. */
+  /** The settings that make the worker send here. */
   readonly env: Environment;
 }
 
-/** Whether the settings name a channel of their own. */
+/** Returns whether the settings name a destination for notifications. */
 export function hasChannel(env: Environment): boolean {
   return Boolean(env.NOTIFICATION_URL || env.RESEND_API_KEY);
 }
 
 /**
  * Listens on a free port, verifies each notification with the Standard
- * Webhooks package, and tells what it holds.
+ * Webhooks package, and prints it.
  *
- * @param print Is given one line a notification.
+ * @param print called with one line per notification
  */
 export function startNotificationReceiver(
   print: (line: string) => void,

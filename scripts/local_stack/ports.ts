@@ -1,15 +1,17 @@
+import { isListening } from "../common/is_listening.ts";
+
 /** The ports of the stack, all on 127.0.0.1. */
-export type StackPorts = {
+export interface StackPorts {
   /** The gateway. */
-  api: number;
-  db: number;
+  readonly api: number;
+  readonly db: number;
   /** The functions' own processes. */
-  webhook: number;
-  worker: number;
-  postgrest: number;
-  /** Where PostgREST tells whether it is ready. */
-  postgrestAdmin: number;
-};
+  readonly webhook: number;
+  readonly worker: number;
+  readonly postgrest: number;
+  /** Where PostgREST says whether it is ready. */
+  readonly postgrestAdmin: number;
+}
 
 const NAMES = [
   "api",
@@ -24,19 +26,19 @@ const FREE_FROM = 15_000;
 const FREE_COUNT = 15_000;
 
 /**
- * Settles the ports before anything is started.
+ * Chooses all ports before anything is started.
  *
- * @param wanted 0 or nothing for any free port
- * @throws where a wanted port is taken
+ * @param wanted 0 or undefined for any free port
+ * @throws {Error} if a wanted port is in use
  */
 export async function choosePorts(
   wanted: Partial<StackPorts>,
 ): Promise<StackPorts> {
-  const chosen: Partial<StackPorts> = {};
+  const chosen: { -readonly [name in keyof StackPorts]?: number } = {};
   const held: Deno.TcpListener[] = [];
   try {
-    // The fixed ones first, and all held until the last is found, so that no
-    // port is given out twice.
+    // Fixed ports first, and all are held until the last is found, so that no
+    // port is chosen twice.
     const fixed = NAMES.filter((name) => wanted[name]);
     for (const name of new Set([...fixed, ...NAMES])) {
       const port = wanted[name];
@@ -54,41 +56,29 @@ async function takePort(
   name: keyof StackPorts,
   port: number,
 ): Promise<Deno.TcpListener> {
-  const address = { hostname: "127.0.0.1", port };
-  // Some systems let one listen beside a listener on all addresses.
-  const listener = await isAnswered(address) ? undefined : tryToListen(address);
+  // Some systems allow this listener beside one on all addresses.
+  const listener = await isListening(port) ? undefined : tryToListen(port);
   if (listener) return listener;
   throw new Error(
     `Cannot start: port ${port} is already in use. Stop what uses it or choose another: --${name}-port N`,
   );
 }
 
-// Not one that the system chooses: those are also given to outgoing
-// connections, and one might be before the part that it is for listens.
+// Not a port that the system chooses: it also gives those to outgoing
+// connections, possibly before the part that needs the port listens.
 function takeAnyPort(): Deno.TcpListener {
   for (;;) {
     const port = FREE_FROM + Math.floor(Math.random() * FREE_COUNT);
-    const listener = tryToListen({ hostname: "127.0.0.1", port });
+    const listener = tryToListen(port);
     if (listener) return listener;
   }
 }
 
-function tryToListen(
-  address: Deno.TcpListenOptions,
-): Deno.TcpListener | undefined {
+function tryToListen(port: number): Deno.TcpListener | undefined {
   try {
-    return Deno.listen(address);
+    return Deno.listen({ hostname: "127.0.0.1", port });
   } catch (error) {
     if (error instanceof Deno.errors.AddrInUse) return undefined;
     throw error;
-  }
-}
-
-async function isAnswered(address: Deno.ConnectOptions): Promise<boolean> {
-  try {
-    using _connection = await Deno.connect(address);
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -1,40 +1,64 @@
 import { join } from "node:path";
-import type { SystemUser } from "./database_user.ts";
-import { endProcess } from "./end_process.ts";
-import { lookUpProcess } from "./process_table.ts";
+import { endProcess, lookUpProcess } from "./processes.ts";
 import type { ServiceSpec } from "./service.ts";
 
-/** Where a server's programs and data are, and who runs it. */
-export type PostgresPlace = {
-  /** The folder that holds `bin`, `lib` and `share`. */
-  binaries: string;
-  /** The data folder; its parent must exist. */
-  data: string;
-  user: SystemUser | undefined;
-};
+/** An account of the operating system. */
+export interface SystemUser {
+  readonly uid: number;
+  readonly gid: number;
+}
 
-/** The server's environment: nothing of the user's. */
+/** Where a server's programs and data are, and who runs it. */
+export interface PostgresPlace {
+  /** The folder that holds `bin`, `lib` and `share`. */
+  readonly binaries: string;
+  /** The data folder; its parent must exist. */
+  readonly data: string;
+  /** Undefined for the account that runs this process. */
+  readonly user: SystemUser | undefined;
+}
+
+/** The server's environment, without anything from the user's. */
 export const POSTGRES_ENV = { LC_ALL: "C", TZ: "UTC" };
 
+// Linux's usual number, if the list of accounts does not name `nobody`.
+const NOBODY = 65534;
+
 /**
- * How to run the server: on 127.0.0.1 only, without a socket file.
+ * Returns the account that runs Postgres, which refuses to run as root: `nobody`
+ * if this process is root, otherwise undefined for the current account.
+ */
+export async function databaseUser(): Promise<SystemUser | undefined> {
+  if (Deno.uid() !== 0) return undefined;
+  const accounts = await Deno.readTextFile("/etc/passwd");
+  const found = /^nobody:[^:]*:(-?\d+):(-?\d+):/m.exec(accounts);
+  // macOS writes -2 for 4294967294.
+  return {
+    uid: Number(found?.[1] ?? NOBODY) >>> 0,
+    gid: Number(found?.[2] ?? NOBODY) >>> 0,
+  };
+}
+
+/**
+ * Returns how to run the server: on 127.0.0.1 only, without a socket file.
  *
- * @param options.fsync false for tests, which need not survive a power cut
+ * @param options.fsync false for tests, which need not survive a power failure
  */
 export function postgresService(
   place: PostgresPlace,
-  options: { port: number; fsync: boolean },
+  options: { readonly port: number; readonly fsync: boolean },
 ): ServiceSpec {
   const settings = {
     listen_addresses: "127.0.0.1",
     port: options.port,
     unix_socket_directories: "",
     max_connections: 100,
-    // As Supabase has it, for Realtime.
+    // As on Supabase, for Realtime.
     wal_level: "logical",
     timezone: "UTC",
     log_timezone: "UTC",
-    // Errors of statements reach the client; here they would repeat payloads.
+    // Clients get the errors of their statements; logged, they would show
+    // payloads.
     log_min_messages: "fatal",
     fsync: options.fsync,
     synchronous_commit: options.fsync,
@@ -55,25 +79,28 @@ export function postgresService(
       const file = await readPostmasterFile(place.data);
       return file?.processId === id && file.status === "ready";
     },
-    stopSignal: "SIGINT", // the fast shutdown: it waits for no client
+    stopSignal: "SIGINT", // fast shutdown: does not wait for clients
   };
 }
 
 /**
- * Ends a server that an earlier stack, killed, has left running on the data
- * folder. Where its id has gone to some other program since, the file that
- * names it would only keep the next one from starting, and is removed.
+ * Ends a server that still runs on the data folder because an earlier stack was
+ * killed. If another program has its id by now, the server is gone, and its
+ * `postmaster.pid` is removed so that the next one can start. (`pg_ctl stop`
+ * would signal whatever program has the id.)
  */
 export async function endLeftoverPostgres(
   data: string,
-  options: { onProgress?: ((text: string) => void) | undefined } = {},
+  { onProgress }: {
+    readonly onProgress?: ((text: string) => void) | undefined;
+  } = {},
 ): Promise<void> {
   const file = await readPostmasterFile(data);
   const entry = file && await lookUpProcess(file.processId);
   if (!entry) return;
   if (entry.command.includes(`/bin/postgres -D ${data} `)) {
-    options.onProgress?.(
-      `Ending Postgres of an earlier stack (process ${file.processId})`,
+    onProgress?.(
+      `Stopping Postgres of an earlier stack (process ${file.processId})`,
     );
     await endProcess(file.processId, { signal: "SIGINT" });
   } else if (!/\bpostgres\b/.test(entry.command)) {
@@ -81,11 +108,14 @@ export async function endLeftoverPostgres(
   }
 }
 
-// Postgres's documentation, "Database File Layout": line 1 is the process,
-// and pg_ctl takes line 8 for the server's state.
+// Postgres's documentation, "Database File Layout": line 1 is the process id.
+// Line 8 is the server's state, which pg_ctl reads as well.
 async function readPostmasterFile(
   data: string,
-): Promise<{ processId: number; status: string | undefined } | undefined> {
+): Promise<
+  | { readonly processId: number; readonly status: string | undefined }
+  | undefined
+> {
   try {
     const text = await Deno.readTextFile(join(data, "postmaster.pid"));
     const lines = text.split("\n");

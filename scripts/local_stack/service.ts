@@ -1,50 +1,60 @@
 import type { Environment } from "../common/environment.ts";
-import { childrenOf, lookUpProcess } from "./process_table.ts";
-import { readLines } from "./read_lines.ts";
+import { childrenOf, lookUpProcess } from "./processes.ts";
+import { readLines } from "./lines.ts";
 import { type GuardedProcess, spawnGuarded } from "../common/spawn_guarded.ts";
 import { waitUntil } from "../common/wait_until.ts";
 
 /** How to run one part of the stack. */
-export type ServiceSpec = {
-  name: string;
-  command: string;
-  args: string[];
-  env: Environment;
-  cwd: string;
-  user?: { uid: number; gid: number } | undefined;
-  /** Whether it can be used by now. */
-  isReady: (processId: number) => boolean | Promise<boolean>;
-  /** What asks it to end by itself. */
-  stopSignal: Deno.Signal;
-};
+export interface ServiceSpec {
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Environment;
+  readonly cwd: string;
+  readonly user?: { readonly uid: number; readonly gid: number } | undefined;
+  /** Whether the service can be used. */
+  readonly isReady: (processId: number) => boolean | Promise<boolean>;
+  /** The signal that asks it to end. */
+  readonly stopSignal: Deno.Signal;
+}
 
-/** What a service tells the stack. */
-export type ServiceObserver = {
-  onLog: (line: { source: string; text: string }) => void;
-  /** It ended and nobody had asked it to: the text says how. */
-  onUnexpectedEnd: (text: string) => void;
-};
+/** A line that a service printed. */
+export interface ServiceLine {
+  /** The service's name. */
+  readonly source: string;
+  readonly text: string;
+}
 
-/** One part of the stack while it can be started, stopped and killed. */
-export type Service = {
-  /** Starts it and waits until it can be used. */
-  start: (signal?: AbortSignal) => Promise<void>;
-  /** Asks it to end, and kills it where it does not within ten seconds. */
-  stop: () => Promise<void>;
-  /** SIGKILL, to it and to its children, and waits until they are gone. */
-  kill: () => Promise<void>;
-};
+/** What a service reports to the stack. */
+export interface ServiceObserver {
+  readonly onLog: (line: ServiceLine) => void;
+  /** Called if the service ends without being stopped; `text` says how. */
+  readonly onUnexpectedEnd: (text: string) => void;
+}
 
-const READY_WITHIN = 60_000;
-const STOP_WITHIN = 10_000;
+/** A part of the stack that can be started, stopped and killed. */
+export interface Service {
+  /** Starts it and waits until it is ready. */
+  readonly start: (signal?: AbortSignal) => Promise<void>;
+  /** Asks it to end. If it has not after ten seconds, kills it. */
+  readonly stop: () => Promise<void>;
+  /** Sends SIGKILL to it and its children, and waits until they are gone. */
+  readonly kill: () => Promise<void>;
+}
+
+const READY_WITHIN_MS = 60_000;
+const STOP_WITHIN_MS = 10_000;
+const OUTPUT_WITHIN_MS = 500;
 const LAST_LINES = 20;
 
-/** Makes a service. It starts nothing yet. */
+/** Returns a service that is not started yet. */
 export function createService(
   spec: ServiceSpec,
   observer: ServiceObserver,
 ): Service {
-  let running: { child: Deno.ChildProcess; ended: Promise<void> } | undefined;
+  let running:
+    | { readonly process: GuardedProcess; readonly ended: Promise<void> }
+    | undefined;
   let wanted = false;
   let lastLines: string[] = [];
 
@@ -62,8 +72,8 @@ export function createService(
     output.then(() => isRead = true);
     const { code, signal } = await ended;
     running = undefined;
-    // Children that outlive it, such as a busy backend, hold the pipes open.
-    await waitUntil(() => isRead, { timeout: 500 });
+    // Children that outlive it, such as a busy backend, keep the pipes open.
+    await waitUntil(() => isRead, { timeoutMs: OUTPUT_WITHIN_MS });
     if (!wanted) return;
     wanted = false;
     observer.onUnexpectedEnd(
@@ -92,10 +102,10 @@ export function createService(
     });
     const { child } = process;
     const ended = watch(process);
-    running = { child, ended };
+    running = { process, ended };
     const isUp = await waitUntil(
       async () => running === undefined || await spec.isReady(child.pid),
-      { timeout: READY_WITHIN, ...(signal && { signal }) },
+      { timeoutMs: READY_WITHIN_MS, signal },
     );
     if (isUp && running !== undefined) {
       wanted = true;
@@ -105,7 +115,7 @@ export function createService(
     await ended;
     throw new Error(
       `Cannot start ${spec.name}: it ${
-        isUp ? "ended at once" : `was not ready after ${READY_WITHIN} ms`
+        isUp ? "ended at once" : `was not ready after ${READY_WITHIN_MS} ms`
       }.\n${lastLines.map((line) => `  ${line}`).join("\n")}`,
     );
   }
@@ -114,9 +124,9 @@ export function createService(
     wanted = false;
     const current = running;
     if (!current) return;
-    current.child.kill(spec.stopSignal);
+    current.process.kill(spec.stopSignal);
     const ended = await waitUntil(() => running === undefined, {
-      timeout: STOP_WITHIN,
+      timeoutMs: STOP_WITHIN_MS,
     });
     if (!ended) await kill();
     await current.ended;
@@ -126,13 +136,13 @@ export function createService(
     wanted = false;
     const current = running;
     if (!current) return;
-    const { pid } = current.child;
+    const { pid } = current.process.child;
     const ids = [pid, ...await childrenOf(pid)];
     for (const id of ids) killProcess(id);
     await current.ended;
     await waitUntil(
       async () => (await Promise.all(ids.map(lookUpProcess))).every((p) => !p),
-      { timeout: STOP_WITHIN },
+      { timeoutMs: STOP_WITHIN_MS },
     );
   }
 

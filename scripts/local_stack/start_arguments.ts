@@ -1,96 +1,91 @@
 import { resolve } from "node:path";
-import { parseArgs } from "node:util";
+import {
+  type CommandLine,
+  parseCommandLine,
+  UsageError,
+} from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
 
-// `supabase start` has its API and its database on these two as well.
-const PORTS = {
-  api: { standard: 54321, of: "the API" },
-  db: { standard: 54322, of: "the database" },
-  webhook: { standard: 54331, of: "the webhook's own process" },
-  worker: { standard: 54332, of: "the worker's own process" },
-  postgrest: { standard: 54333, of: "PostgREST" },
-} as const;
-
-type PortName = keyof typeof PORTS;
-
-const PORT_NAMES = Object.keys(PORTS) as PortName[];
-
-/** What the command line and the environment ask for. */
-export type StartArguments = {
-  help: boolean;
-  ports: Record<PortName, number>;
-  /** Nothing for the usual state folder. */
-  dataDir: string | undefined;
+// `supabase start` uses the first two as well.
+const STANDARD_PORTS = {
+  api: 54321,
+  db: 54322,
+  webhook: 54331,
+  worker: 54332,
+  postgrest: 54333,
 };
 
-const DATA_AND_HELP = `  ${"--data DIR".padEnd(20)}${
-  "BILLING_STACK_DATA".padEnd(24)
-}where the data is kept (.stack; for root,
-${" ".repeat(46)}a folder below /var/tmp)
-  --help              this text`;
+type PortName = keyof typeof STANDARD_PORTS;
 
-/** What `start --help` prints. */
-export const START_USAGE = `Runs the receiver on this machine, without Docker.
+const PORT_NAMES = Object.keys(STANDARD_PORTS) as PortName[];
 
-Usage: deno task start [options]
-
-Options, each of which can be set in the environment instead:
-${
-  PORT_NAMES.map((name) =>
-    `  ${`--${name}-port N`.padEnd(20)}${variableOf(name).padEnd(24)}${
-      PORTS[name].of
-    } (${PORTS[name].standard})`
-  ).join("\n")
+/** What the command line and the environment ask for. */
+export interface StartArguments {
+  readonly ports: Readonly<Record<PortName, number>>;
+  /** Undefined for the usual state folder. */
+  readonly dataDir: string | undefined;
 }
-${DATA_AND_HELP}
 
-The functions get supabase/functions/.env and, before it, the environment of
-this command.
-`;
+const DATA_OPTION = {
+  "--data DIR":
+    "where the data is kept, also BILLING_STACK_DATA (default: .stack; for root, a folder below /var/tmp)",
+} as const;
 
-/** What `reset --help` prints: it takes the ports of `start`, and ignores them. */
-export const RESET_USAGE =
-  `Deletes the local data: every record, event and notification of the local
-stack. Ends what is left of a stack that crashed.
+const START = {
+  usage: "start",
+  summary: "Runs the receiver on this machine, without Docker.",
+  options: { ...portOptions(portText), ...DATA_OPTION },
+  details:
+    `The functions get the environment of this command, and for variables that are
+not set there, supabase/functions/.env.
 
-Usage: deno task reset [options]
+Exit code: 0 if it was stopped, 1 if it could not start or a part of it ended, 2
+for a wrong command line.`,
+} as const satisfies CommandLine;
 
-Options, which can be set in the environment instead:
-${DATA_AND_HELP}
-`;
+/** The command line of `reset`: it accepts the ports of `start`, unused. */
+export const RESET = {
+  usage: "reset",
+  summary:
+    `Deletes the local data: every record, event and notification of the local
+stack. Ends processes that a crashed stack left behind.`,
+  options: { ...portOptions(() => ""), ...DATA_OPTION },
+  details:
+    "Exit code: 0 if the data is deleted, 1 if not, 2 for a wrong command line.",
+} as const satisfies CommandLine;
 
 /**
- * Reads the arguments of `start` and `reset`; they win over the environment.
+ * Reads the arguments of `start` or `reset`; they override the environment.
  *
- * @throws where one is unknown or no port
+ * @throws {HelpRequest}
+ * @throws {UsageError}
  */
 export function parseStartArguments(
-  args: string[],
+  args: readonly string[],
   env: Environment,
+  command: CommandLine<typeof START.options> = START,
 ): StartArguments {
-  const { values } = parseArgs({
-    args,
-    options: {
-      help: { type: "boolean" },
-      data: { type: "string" },
-      "api-port": { type: "string" },
-      "db-port": { type: "string" },
-      "webhook-port": { type: "string" },
-      "worker-port": { type: "string" },
-      "postgrest-port": { type: "string" },
-    },
-  });
+  const { values } = parseCommandLine(args, command);
   const ports = PORT_NAMES.map((name) => {
     const text = values[`${name}-port`] ?? env[variableOf(name)];
-    return [name, portOf(name, text || `${PORTS[name].standard}`)] as const;
+    return [name, portOf(name, text || `${STANDARD_PORTS[name]}`)] as const;
   });
-  refuseDoubles(ports);
+  refuseSharedPorts(ports);
   const data = values.data ?? env["BILLING_STACK_DATA"];
   return {
-    help: values.help ?? false,
     ports: Object.fromEntries(ports) as Record<PortName, number>,
     dataDir: data ? resolve(data) : undefined,
   };
+}
+
+function portOptions(textOf: (name: PortName) => string) {
+  return Object.fromEntries(
+    PORT_NAMES.map((name) => [`--${name}-port PORT`, textOf(name)]),
+  ) as Record<`--${PortName}-port PORT`, string>;
+}
+
+function portText(name: PortName): string {
+  return `also ${variableOf(name)} (default: ${STANDARD_PORTS[name]})`;
 }
 
 function variableOf(name: PortName): string {
@@ -100,21 +95,19 @@ function variableOf(name: PortName): string {
 function portOf(name: PortName, text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   if (port > 0 && port <= 65_535) return port;
-  throw new Error(
-    `Cannot use "${text}" for ${PORTS[name].of}: --${name}-port and ${
+  throw new UsageError(
+    `--${name}-port and ${
       variableOf(name)
-    } take a number from 1 to 65535.`,
+    } take a number from 1 to 65535, not "${text}".`,
   );
 }
 
-function refuseDoubles(ports: (readonly [PortName, number])[]) {
+function refuseSharedPorts(ports: readonly (readonly [PortName, number])[]) {
   for (const [name, port] of ports) {
     const [other] = ports.find((it) => it[1] === port) ?? [name];
     if (other === name) continue;
-    throw new Error(
-      `Cannot use port ${port} for ${PORTS[name].of}: it is already that of ${
-        PORTS[other].of
-      }. Choose another: --${name}-port N`,
+    throw new UsageError(
+      `--${other}-port and --${name}-port are both ${port}. Choose another port for one of them.`,
     );
   }
 }

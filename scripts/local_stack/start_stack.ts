@@ -1,25 +1,32 @@
-import { databaseUser } from "./database_user.ts";
-import { createDatabase, databaseUrls, setUpServer } from "./databases.ts";
+import {
+  databaseUser,
+  endLeftoverPostgres,
+  postgresService,
+} from "./postgres.ts";
+import {
+  applyMigrations,
+  createDatabase,
+  databaseUrls,
+  setUpServer,
+} from "./databases.ts";
 import { createFunctionGroup } from "./function_group.ts";
 import { startGateway } from "./gateway.ts";
 import { initializeDatabase } from "./initialize_database.ts";
 import { localKeys } from "../common/keys.ts";
-import { applyMigrations } from "./migrate.ts";
-import { platformEnvironment } from "./platform_environment.ts";
+import { platformEnvironment } from "./serve_functions.ts";
 import { choosePorts } from "./ports.ts";
-import { endLeftoverPostgres, postgresService } from "./postgres.ts";
 import { copyPostgresBinaries } from "./postgres_binaries.ts";
 import { findPostgrest, postgrestService } from "./postgrest.ts";
 import { createService, type ServiceObserver } from "./service.ts";
 import type { Stack, StackOptions } from "./stack.ts";
 import { openStateFolder } from "./state_folder.ts";
-import { toolEnvironment } from "../common/tool_environment.ts";
+import { toolEnvironment } from "../common/create_command.ts";
 
 /**
  * Starts Postgres, applies the migrations, starts PostgREST and the functions,
- * and then lets the gateway answer.
+ * and last the gateway.
  *
- * @throws where a part does not start; what ran by then is stopped again
+ * @throws {Error} if a part does not start; the parts before it are stopped
  */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { signal, onProgress, onLog = () => {} } = options;
@@ -28,9 +35,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   async function step<T>(name: string, work: () => Promise<T>): Promise<T> {
     signal?.throwIfAborted();
-    const begin = performance.now();
+    const beginMs = performance.now();
     const result = await work();
-    const seconds = ((performance.now() - begin) / 1000).toFixed(1);
+    const seconds = ((performance.now() - beginMs) / 1000).toFixed(1);
     onProgress?.(`${name} (${seconds} s)`);
     return result;
   }
@@ -44,7 +51,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   };
   await endLeftoverPostgres(folder.database, { onProgress });
   const ports = await choosePorts(options.ports ?? {});
-  const postgrestCommand = await findPostgrest(toolEnvironment()["PATH"] ?? "");
+  const postgrestCommand = findPostgrest(toolEnvironment()["PATH"] ?? "");
 
   const observer: ServiceObserver = { onLog, onUnexpectedEnd: failed.resolve };
 

@@ -7,20 +7,20 @@ const LOCK = "lock";
 const OWN_NAMES = /^(binaries|cli|database|lock)(\.|$)/;
 
 /** The places in a state folder. Nothing else in it is ours. */
-export type StateFolder = {
-  path: string;
-  binaries: string;
-  database: string;
-  /** The Supabase CLI's own notes, kept out of the user's home. */
-  cli: string;
-  /** Gives the folder up for others to use. */
-  close: () => void;
-};
+export interface StateFolder {
+  readonly path: string;
+  readonly binaries: string;
+  readonly database: string;
+  /** The Supabase CLI's own files, kept out of the user's home. */
+  readonly cli: string;
+  /** Unlocks the folder. */
+  readonly close: () => void;
+}
 
 /**
- * Where the data is kept unless the user says otherwise: in the repository,
- * or, for root, below /var/tmp, since Postgres then runs as another account,
- * which the repository's folder may shut out.
+ * Returns where the data is kept by default: in the repository, or for root
+ * below /var/tmp. For root, Postgres runs as another account, which may not be
+ * able to read the repository's folder.
  */
 export async function defaultStateFolder(): Promise<string> {
   if (Deno.uid() !== 0) return join(REPOSITORY, ".stack");
@@ -31,17 +31,18 @@ export async function defaultStateFolder(): Promise<string> {
 }
 
 /**
- * Opens a state folder for this process alone, making it if it is missing. The
- * lock goes with the process, however that ends.
+ * Locks a state folder for this process, and creates it if it is missing. The
+ * lock is released when the process ends, in whatever way.
  *
- * @throws if another stack uses it, or it is not a state folder of this account
+ * @throws {Error} if another stack uses it, or it is not a state folder of this
+ *   account
  */
 export async function openStateFolder(given: string): Promise<StateFolder> {
   await Deno.mkdir(given, { recursive: true });
   await checkOwn(given);
-  // One name for one folder: leftovers are known by it.
+  // A leftover server is recognized by this name.
   const path = await Deno.realPath(given);
-  if (Deno.uid() === 0) await Deno.chmod(path, 0o755); // Postgres passes through it
+  if (Deno.uid() === 0) await Deno.chmod(path, 0o755); // for Postgres's account
   const lock = await Deno.open(join(path, LOCK), {
     read: true,
     write: true,
@@ -50,7 +51,7 @@ export async function openStateFolder(given: string): Promise<StateFolder> {
   if (!await lock.tryLock(true)) {
     const owner = await new Response(lock.readable).text();
     throw new Error(
-      `Cannot use ${path}: a stack runs on it already (process ${owner}). Stop that one or choose another folder: --data DIR`,
+      `Cannot use ${path}: a stack already runs on it (process ${owner}). Stop it or choose another folder: --data DIR`,
     );
   }
   await lock.truncate();
@@ -65,9 +66,9 @@ export async function openStateFolder(given: string): Promise<StateFolder> {
 }
 
 /**
- * Makes sure that a folder is a state folder of this account, before anything
- * in it is changed. The usual one of root has a name that everybody knows, in
- * a folder where everybody may make one first, or a link to another place.
+ * Checks that a folder is a state folder of this account, before anything in it
+ * is changed. For root, the default folder has a predictable name below a folder
+ * that everyone can write to, so someone else may have created it, or a link.
  */
 async function checkOwn(given: string): Promise<void> {
   function refuse(reason: string): never {
@@ -80,15 +81,17 @@ async function checkOwn(given: string): Promise<void> {
   if (uid !== Deno.uid()) refuse("another account owns it");
   const names = Array.from(Deno.readDirSync(given), ({ name }) => name);
   if (names.length === 0) return;
-  // Every stack makes the lock first.
-  if (!names.includes(LOCK)) refuse("it holds something else");
+  // Every stack creates the lock first.
+  if (!names.includes(LOCK)) refuse("it contains other files");
   const lock = await Deno.lstat(join(given, LOCK));
-  if (!lock.isFile || lock.uid !== Deno.uid()) refuse("its lock is not ours");
+  if (!lock.isFile || lock.uid !== Deno.uid()) {
+    refuse("its lock is not a file of this account");
+  }
 }
 
 /**
- * Removes what a stack has put in its folder, unfinished parts too, then the
- * folder if that is all, and gives it up.
+ * Removes what a stack has put in its folder, including unfinished parts, and
+ * unlocks it. Removes the folder too if nothing else is in it.
  */
 export async function emptyStateFolder(folder: StateFolder): Promise<void> {
   for (const { name } of Array.from(Deno.readDirSync(folder.path))) {

@@ -1,20 +1,20 @@
-/** What pg_cron does on a hosted project every minute, here more often. */
-const EVERY = 5_000;
+// On a hosted project, pg_cron does this once per minute.
+const WAKE_EVERY_MS = 5_000;
 
 /**
- * Wakes the worker every five seconds, unless its last turn is still going on,
- * until it is disposed of. A turn that fails is told by the worker's own log.
+ * Wakes the worker every five seconds until it is disposed of, unless the last
+ * call is still in progress. If a call fails, the worker's own log says so.
  *
- * @param workerUrl The worker behind the gateway.
+ * @param workerUrl the worker behind the gateway
  */
 export function startWorkerTimer(
   workerUrl: string,
-  { secretKey }: { secretKey: string },
+  { secretKey }: { readonly secretKey: string },
 ): Disposable {
-  let isUnderWay = false;
+  let isInProgress = false;
   const timer = setInterval(async () => {
-    if (isUnderWay) return;
-    isUnderWay = true;
+    if (isInProgress) return;
+    isInProgress = true;
     try {
       const response = await fetch(workerUrl, {
         method: "POST",
@@ -22,10 +22,10 @@ export function startWorkerTimer(
       });
       await response.body?.cancel();
     } catch {
-      // The stack is stopping, or has told already what has ended.
+      // The stack is stopping, or has already reported which part ended.
     } finally {
-      isUnderWay = false;
+      isInProgress = false;
     }
-  }, EVERY);
+  }, WAKE_EVERY_MS);
   return { [Symbol.dispose]: () => clearInterval(timer) };
 }

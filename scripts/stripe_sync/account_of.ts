@@ -1,24 +1,30 @@
-/** Where an object of the provider may say whose it is. */
+/** The part of a subscription that may name its account. */
 export interface Owned {
   readonly metadata?: Readonly<Record<string, string>> | null;
   readonly customer?: string | { readonly id: string } | null;
 }
 
 /**
- * The account that a subscription belongs to: `metadata.accountId`, which is
- * what the receiver goes by, else what the other source says.
+ * Returns the account that a subscription belongs to: `metadata.accountId`, as
+ * for the receiver, or else the value of the other source.
  *
- * @param accountFrom A key of the metadata, or `customer` for the customer's id.
+ * @param accountFrom A key of the metadata, or `customer` for the customer's ID.
  */
 export function accountOf(
-  { metadata, customer }: Owned,
+  subscription: Owned,
   accountFrom: string | undefined,
 ): string | undefined {
-  const named = metadata?.["accountId"];
-  if (named?.trim()) return named;
+  const metadata = new Map(Object.entries(subscription.metadata ?? {}));
+  const account = metadata.get("accountId");
+  if (account?.trim()) return account;
   if (accountFrom === undefined) return undefined;
   const other = accountFrom === "customer"
-    ? typeof customer === "object" ? customer?.id : customer
-    : Object.entries(metadata ?? {}).find(([key]) => key === accountFrom)?.[1];
+    ? customerOf(subscription)
+    : metadata.get(accountFrom);
   return other?.trim() ? other : undefined;
+}
+
+/** Returns the ID of a subscription's customer, expanded or not. */
+export function customerOf({ customer }: Owned): string | undefined {
+  return (typeof customer === "object" ? customer?.id : customer) ?? undefined;
 }

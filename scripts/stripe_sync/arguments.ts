@@ -1,60 +1,63 @@
 /**
- * What `deno task import` and `deno task reconcile` have in common on their
- * command lines.
+ * The part of the command line that `deno task import` and `deno task reconcile`
+ * share.
  *
  * @module
  */
 import { readUnmapped } from "../../supabase/functions/_shared/billing/config.ts";
 import type { UnmappedChoice } from "../../supabase/functions/_shared/billing/unmapped.ts";
-import { isLoopback } from "../common/loopback.ts";
-import { checkedProjectUrl } from "../common/project_url.ts";
-import { readSecret } from "../common/secret_option.ts";
+import { UsageError, type Values } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
-import { oneOf, UsageError } from "../common/checked.ts";
+import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import {
-  PROVIDER_NAMES,
-  type ProviderName,
-} from "../common/provider_settings.ts";
+  checkedProjectUrl,
+  PROVIDER_OPTION,
+  readProvider,
+  readSecret,
+} from "../common/option_values.ts";
+import type { ProviderName } from "../common/provider_settings.ts";
 import { type Mode, readMode } from "./read_mode.ts";
 
 /** Which provider's account, and which project. */
 export interface Target {
   readonly apiKey: string;
   readonly mode: Mode;
-  /** Another address than Stripe's. */
+  /** A URL other than Stripe's. */
   readonly stripeUrl: string | undefined;
   /** Without a slash at its end. */
   readonly projectUrl: string;
   readonly secretKey: string;
-  /** Whose subscriptions they are in the tables. */
+  /** The provider of the subscriptions in the tables. */
   readonly provider: ProviderName;
-  /** Where the account id is where `metadata.accountId` is not set. */
+  /** Where the account ID is if `metadata.accountId` is missing. */
   readonly accountFrom: string | undefined;
   readonly unmappedSubscriptions: UnmappedChoice;
 }
 
-/** For `parseArgs()`. */
+/** The options that both commands have. */
 export const TARGET_OPTIONS = {
-  mode: { type: "string" },
-  provider: { type: "string", default: "a" },
-  "project-url": { type: "string" },
-  "secret-key": { type: "string" },
-  "account-from": { type: "string" },
-  "stripe-url": { type: "string" },
-  help: { type: "boolean", short: "h", default: false },
+  "--mode test|live":
+    "required for a live key, and for a project that is not local; must match the key",
+  ...PROVIDER_OPTION,
+  "--account-from KEY":
+    'where to find the account ID if metadata.accountId is missing: another key of the metadata, or "customer" for the customer\'s ID',
+  "--project-url URL":
+    `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the local stack's, ${LOCAL_PROJECT_URL})`,
+  "--stripe-url URL": "a stand-in for Stripe on this machine, for tests",
+  "--secret-key KEY": "",
 } as const;
 
-/** Where `deno task start` and `supabase start` have the project. */
-export const LOCAL_PROJECT = "http://127.0.0.1:54321";
-
-/** The options as `parseArgs()` gives them. */
-export type TargetValues = {
-  readonly [Name in Exclude<keyof typeof TARGET_OPTIONS, "help">]?:
-    | string
-    | undefined;
+/** The environment variables that both commands read. */
+export const TARGET_ENVIRONMENT = {
+  SUPABASE_SECRET_KEY:
+    "sb_secret_... (default for a local project: the local stack's). --secret-key still works, but other users of this machine can read its value.",
+  STRIPE_API_KEY:
+    "sk_test_..., rk_test_..., sk_live_... or rk_live_... A restricted key (rk_) needs permission to read subscriptions and events.",
+  UNMAPPED_SUBSCRIPTIONS:
+    'as in the receiver: with "ignore", a subscription without an account ID is not an error',
 };
 
-/** What is around a command, apart from its command line. */
+/** What a command needs besides its command line. */
 export interface CommandSurroundings {
   /** The command's environment. */
   readonly env: Environment;
@@ -65,17 +68,20 @@ export interface CommandSurroundings {
 }
 
 /**
- * Reads which provider's account and which project are meant.
+ * Returns which provider's account and which project the options name.
  *
  * @throws {UsageError}
  */
 export function readTarget(
-  values: TargetValues,
+  values: Values<typeof TARGET_OPTIONS>,
   { env, localSecretKey, warn }: CommandSurroundings,
 ): Target {
   const option = values["project-url"];
   const projectUrl = option === undefined
-    ? checkedProjectUrl("SUPABASE_URL", env["SUPABASE_URL"] || LOCAL_PROJECT)
+    ? checkedProjectUrl(
+      "SUPABASE_URL",
+      env["SUPABASE_URL"] || LOCAL_PROJECT_URL,
+    )
     : checkedProjectUrl("--project-url", option);
   const isHere = isLoopback(projectUrl);
   const secretKey = readSecret({
@@ -91,16 +97,13 @@ export function readTarget(
   const apiKey = env["STRIPE_API_KEY"] ?? "";
   return {
     apiKey,
-    mode: readMode(apiKey, { said: values.mode, isHere }),
+    mode: readMode(apiKey, { confirmed: values.mode, isHere }),
     stripeUrl: values["stripe-url"] === undefined
       ? undefined
       : loopbackAddress(values["stripe-url"]),
     projectUrl,
     secretKey,
-    provider: oneOf(PROVIDER_NAMES, {
-      value: values.provider,
-      what: "provider",
-    }),
+    provider: readProvider(values.provider),
     accountFrom: values["account-from"],
     unmappedSubscriptions: unmappedChoice(env),
   };
@@ -114,12 +117,12 @@ function unmappedChoice(env: Environment): UnmappedChoice {
   }
 }
 
-/** The key goes there: nowhere but to this machine. */
+/** The API key is sent there, so only this machine is allowed. */
 function loopbackAddress(text: string): string {
   const url = URL.parse(text);
   const isHttp = /^https?:$/.test(url?.protocol ?? "");
   if (isHttp && isLoopback(text) && url?.port !== "") return text;
   throw new UsageError(
-    "--stripe-url takes an address on this machine, with its port.",
+    "--stripe-url takes a URL on this machine, with a port.",
   );
 }

@@ -1,8 +1,8 @@
 import type { DatabaseClient } from "../../supabase/functions/_shared/billing/database.ts";
-import type { PatienceTools } from "./patiently.ts";
-import { inPages, inParts, PAGE, readRows } from "./read_rows.ts";
+import { readByIds, readPages, ROWS_PER_PAGE } from "./database_calls.ts";
+import type { RetryTools } from "./retry.ts";
 
-/** A row of `subscriptions`, as far as it is compared. */
+/** A row of `subscriptions`, without the columns that are not compared. */
 export interface SubscriptionRecord {
   readonly id: string;
   readonly provider: string;
@@ -16,7 +16,7 @@ export interface SubscriptionRecord {
   readonly canceled_as_of: string | null;
 }
 
-/** An open failure, as far as it is reported. */
+/** An open row of `failed_events`, without the columns that are not reported. */
 export interface OpenFailure {
   readonly event_id: string;
   readonly type: string | null;
@@ -24,103 +24,96 @@ export interface OpenFailure {
   readonly error_code: string;
 }
 
-/** The tables of one provider, and how patient to be with them. */
+/** The tables of one provider. */
 export interface Tables {
   readonly database: DatabaseClient;
   readonly provider: string;
-  readonly tools: PatienceTools;
+  readonly tools: RetryTools;
 }
 
-/** The records of some subscriptions, whichever provider's, by id. */
+/** Reads the records of some subscriptions, of any provider, by id. */
 export async function recordsOf(
   ids: readonly string[],
   { database, tools }: Tables,
 ): Promise<Map<string, SubscriptionRecord>> {
-  const rows = await inParts(
+  const rows = await readByIds<SubscriptionRecord>(
     ids,
-    (part) =>
-      readRows((signal) =>
-        database.from("subscriptions")
-          .select(
-            "id, provider, account_id, status, plan_id, current_period_end, canceled_at, account_as_of, changed_as_of, canceled_as_of",
-          )
-          .in("id", part)
-          .abortSignal(signal), tools),
+    (part) => (signal) =>
+      database.from("subscriptions")
+        .select(
+          "id, provider, account_id, status, plan_id, current_period_end, canceled_at, account_as_of, changed_as_of, canceled_as_of",
+        )
+        .in("id", part)
+        .abortSignal(signal),
+    tools,
   );
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/** The ids of all of a provider's subscriptions. */
+/** Reads the ids of all of a provider's subscriptions. */
 export async function allSubscriptionIds(
   { database, provider, tools }: Tables,
 ): Promise<string[]> {
-  const rows = await inPages(
-    (last) =>
-      readRows((signal) =>
-        database.from("subscriptions")
-          .select("id")
-          .eq("provider", provider)
-          .gt("id", last)
-          .order("id")
-          .limit(PAGE)
-          .abortSignal(signal), tools),
+  const rows = await readPages<{ id: string }>(
+    (last) => (signal) =>
+      database.from("subscriptions")
+        .select("id")
+        .eq("provider", provider)
+        .gt("id", last)
+        .order("id")
+        .limit(ROWS_PER_PAGE)
+        .abortSignal(signal),
     ({ id }) => id,
+    tools,
   );
   return rows.map(({ id }) => id);
 }
 
-/** All failures of a provider's events that are open. */
+/** Reads all open failures of a provider's events. */
 export function openFailures(
   { database, provider, tools }: Tables,
 ): Promise<OpenFailure[]> {
-  return inPages(
-    (last) =>
-      readRows((signal) =>
-        database.from("failed_events")
-          .select("event_id, type, subscription_id, error_code")
-          .eq("provider", provider)
-          .is("resolved_at", null)
-          .gt("event_id", last)
-          .order("event_id")
-          .limit(PAGE)
-          .abortSignal(signal), tools),
-    (row) => row.event_id,
+  return readPages<OpenFailure>(
+    (last) => (signal) =>
+      database.from("failed_events")
+        .select("event_id, type, subscription_id, error_code")
+        .eq("provider", provider)
+        .is("resolved_at", null)
+        .gt("event_id", last)
+        .order("event_id")
+        .limit(ROWS_PER_PAGE)
+        .abortSignal(signal),
+    ({ event_id }) => event_id,
+    tools,
   );
 }
 
-/** Which of some events are in the ledger. */
-export async function appliedEvents(
+/** Returns which of some events were applied, or resolved by hand after a failure. */
+export async function settledEvents(
   ids: readonly string[],
   { database, provider, tools }: Tables,
 ): Promise<Set<string>> {
-  const rows = await inParts(
+  type Row = Pick<OpenFailure, "event_id">;
+  const applied = await readByIds<Row>(
     ids,
-    (part) =>
-      readRows((signal) =>
-        database.from("processed_events")
-          .select("event_id")
-          .eq("provider", provider)
-          .in("event_id", part)
-          .abortSignal(signal), tools),
+    (part) => (signal) =>
+      database.from("processed_events")
+        .select("event_id")
+        .eq("provider", provider)
+        .in("event_id", part)
+        .abortSignal(signal),
+    tools,
   );
-  return new Set(rows.map(({ event_id }) => event_id));
-}
-
-/** Which of some events failed and were settled by a person. */
-export async function resolvedByHand(
-  ids: readonly string[],
-  { database, provider, tools }: Tables,
-): Promise<Set<string>> {
-  const rows = await inParts(
+  const resolved = await readByIds<Row>(
     ids,
-    (part) =>
-      readRows((signal) =>
-        database.from("failed_events")
-          .select("event_id")
-          .eq("provider", provider)
-          .eq("resolution", "by hand")
-          .in("event_id", part)
-          .abortSignal(signal), tools),
+    (part) => (signal) =>
+      database.from("failed_events")
+        .select("event_id")
+        .eq("provider", provider)
+        .eq("resolution", "by hand")
+        .in("event_id", part)
+        .abortSignal(signal),
+    tools,
   );
-  return new Set(rows.map(({ event_id }) => event_id));
+  return new Set([...applied, ...resolved].map(({ event_id }) => event_id));
 }

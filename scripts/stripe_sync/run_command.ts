@@ -1,4 +1,3 @@
-import { createDatabase } from "../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import {
   type Environment,
@@ -7,47 +6,31 @@ import {
 } from "../common/environment.ts";
 import { printError } from "../common/print.ts";
 import { localKeys } from "../common/keys.ts";
-import { UsageError } from "../common/checked.ts";
+import { reportEnd } from "../common/cli.ts";
 import type { CommandSurroundings, Target } from "./arguments.ts";
-import { checkProject } from "./check_project.ts";
-import { interruption } from "./interruption.ts";
-import { openProvider, type Provider } from "./open_provider.ts";
-import type { Tables } from "./records.ts";
-
-/** What a command works with. */
-export interface Workplace {
-  readonly provider: Provider;
-  readonly tables: Tables;
-  /** Aborted by Ctrl-C. */
-  readonly signal: AbortSignal;
-  readonly sleep: (milliseconds: number) => Promise<void>;
-}
+import { type CommandContext, openContext } from "./command_context.ts";
 
 const PROJECT_ADVICE =
-  "Is it the project's address, the key one of its secret keys, and its database up to date (supabase db push --remote)?";
+  "Check SUPABASE_URL and SUPABASE_SECRET_KEY. If migrations are missing, run: supabase db push --remote";
 
-/** Not 1: what could not be looked at is no difference. */
+/** Not 1, which means that something differs. */
 const FAILED = 3;
 
-/** As shells count: 128 and the number of SIGINT. */
+/** As in shells: 128 plus the number of SIGINT. */
 const INTERRUPTED = 130;
 
 /**
- * Runs a command that compares or corrects: parses its arguments, opens the
- * provider and the project, and turns what is thrown into words and an exit
- * status. The first Ctrl-C lets it finish what it is at; the second does not.
+ * Runs `import` or `reconcile`: parses its arguments, opens the Stripe account
+ * and the project, and reports what is thrown. The first Ctrl-C lets the
+ * command finish its current step; the second ends the process.
  *
  * @returns the exit status
  */
 export async function runCommand<Arguments extends Target>(
   args: string[],
-  { usage, parse, work }: {
-    usage: string;
-    parse: (
-      args: string[],
-      here: CommandSurroundings,
-    ) => Arguments | null;
-    work: (target: Arguments, place: Workplace) => Promise<number>;
+  { parse, work }: {
+    parse: (args: string[], here: CommandSurroundings) => Arguments;
+    work: (target: Arguments, context: CommandContext) => Promise<number>;
   },
 ): Promise<number> {
   const { signal, close } = interruption();
@@ -57,61 +40,42 @@ export async function runCommand<Arguments extends Target>(
       localSecretKey: (await localKeys()).secret,
       warn: printError,
     });
-    if (target === null) {
-      console.log(usage);
-      return 0;
-    }
-    return await work(target, await openWorkplace(target, signal));
+    return await work(target, await openContext(target, signal));
   } catch (error) {
     if (signal.aborted) {
       console.error("Interrupted.");
       return INTERRUPTED;
     }
-    const wrongUsage = error instanceof UsageError;
-    const { message } = error as Error;
-    printError(message);
-    if (wrongUsage) console.error(`\n${usage}`);
+    const code = reportEnd(error, { failed: FAILED });
     if (error instanceof DeliveryError) printError(PROJECT_ADVICE);
-    return wrongUsage ? 2 : FAILED;
+    return code;
   } finally {
     close();
   }
 }
 
-/** The command's own; the receiver's settings come from its file as well. */
+/** Returns the command's environment, completed from the receiver's `.env` file. */
 async function commandEnvironment(): Promise<Environment> {
   const own = Deno.env.toObject();
   return { ...functionEnvironment(own, await readEnvFile()), ...own };
 }
 
-async function openWorkplace(
-  target: Target,
-  signal: AbortSignal,
-): Promise<Workplace> {
-  function sleep(milliseconds: number): Promise<void> {
-    return new Promise((resolve, reject) => {
-      signal.throwIfAborted();
-      const timer = setTimeout(done, milliseconds);
-      signal.addEventListener("abort", done, { once: true });
-      function done() {
-        clearTimeout(timer);
-        signal.removeEventListener("abort", done);
-        if (signal.aborted) reject(signal.reason);
-        else resolve();
-      }
-    });
+/**
+ * Listens for Ctrl-C once: the second one ends the process.
+ *
+ * @returns a signal that it aborts, and a function that stops listening
+ */
+function interruption(): { signal: AbortSignal; close: () => void } {
+  const controller = new AbortController();
+  function interrupt() {
+    close();
+    controller.abort();
   }
-
-  const tools = { sleep, onWait: (text: string) => printError(text) };
-  const database = createDatabase({
-    supabaseUrl: target.projectUrl,
-    secretKey: target.secretKey,
-  }, { fetch });
-  await checkProject(database, { ...target, signal });
-  return {
-    provider: openProvider(target, tools),
-    tables: { database, provider: target.provider, tools },
-    signal,
-    sleep,
-  };
+  function close() {
+    Deno.removeSignalListener("SIGINT", interrupt);
+    Deno.removeSignalListener("SIGTERM", interrupt);
+  }
+  Deno.addSignalListener("SIGINT", interrupt);
+  Deno.addSignalListener("SIGTERM", interrupt);
+  return { signal: controller.signal, close };
 }

@@ -1,9 +1,9 @@
-import type { EventType } from "../events/templates.ts";
 import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
+import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
+import type { Reply } from "../common/send_request.ts";
+import type { EventType } from "../events/templates.ts";
 import type { TriggerArguments } from "./arguments.ts";
 import { defaultSubscription } from "./build_event.ts";
-import type { Answer } from "./send.ts";
-import { LOCAL_WEBHOOK_URL } from "../common/local_webhook_url.ts";
 
 const CREATED = "customer.subscription.created";
 
@@ -13,17 +13,18 @@ const NEXT: Partial<Record<EventType, EventType>> = {
   "invoice.payment_failed": "customer.subscription.deleted",
 };
 
-const FILED = "Filed in failed_events: select * from public.open_failures;";
+const RECORDED =
+  "The event is in failed_events: select * from public.open_failures;";
 
-/** What to do after this answer, in a line; null where there is no advice. */
+/** Returns what to do after a reply, in one line; null if there is no advice. */
 export function advice(
-  { status, body }: Answer,
+  { status, body }: Pick<Reply, "status" | "body">,
   sent: TriggerArguments,
 ): string | null {
   const type = "type" in sent.what ? sent.what.type : null;
   if (status >= 200 && status < 300) {
     if (type === "payment_intent.payment_failed") {
-      return "The service does not handle this type: acknowledged, and nothing stored.";
+      return "The receiver does not handle this type: it acknowledged the event and stored nothing.";
     }
     if (type === "customer.subscription.deleted") {
       return `Next, another subscription: ${command(CREATED, another(sent))}`;
@@ -31,35 +32,36 @@ export function advice(
     const next = type && NEXT[type];
     if (!next) return null;
     const seen = type === "invoice.payment_failed"
-      ? "See the table notifications: the worker sends what is in it. "
+      ? "The receiver added a row to notifications, and the worker sends it. "
       : "";
     return `${seen}Next: ${command(next, sent)}`;
   }
+  const secret = `PROVIDER_${sent.provider.toUpperCase()}_SIGNING_SECRET`;
   switch (status) {
     case 400:
     case 422:
-      return FILED;
+      return RECORDED;
     case 401:
-      return `Has the receiver the secret that this command signs with? See PROVIDER_${sent.provider.toUpperCase()}_SIGNING_SECRET in its environment, in this one, and in supabase/functions/.env.`;
+      return `The receiver rejected the signature. Do both sides use the same ${secret}? This command reads it from its environment, else from supabase/functions/.env.`;
     case 404:
-      return "Is this the receiver's address? Its path is /functions/v1/billing-webhook.";
+      return "The receiver's path is /functions/v1/billing-webhook. Check --url.";
     case 500:
       if (body === ANSWERS.provider_misconfigured.body) {
-        return `The receiver's log names what is missing or bad: as a rule PROVIDER_${sent.provider.toUpperCase()}_SIGNING_SECRET.`;
+        return `The receiver is not configured. Its log names the setting; usually it is ${secret}.`;
       }
       return type === null || type === CREATED
-        ? `The receiver's log says why. ${FILED}`
-        : `Is there such a subscription? If not, send this first: ${
+        ? `The receiver's log has the reason. ${RECORDED}`
+        : `If the subscription does not exist yet, create it first: ${
           command(CREATED, sent)
         }`;
     case 503:
-      return "The receiver does not reach its database, or has too much to do. Try again, with the same --event.";
+      return "The receiver cannot reach its database, or is overloaded. Try again with the same --event.";
     default:
       return null;
   }
 }
 
-/** What was sent, about a subscription that there is not yet. */
+/** Returns what was sent, about a subscription that does not exist yet. */
 function another(sent: TriggerArguments): TriggerArguments {
   const { what, provider } = sent;
   if (!("type" in what)) return sent;

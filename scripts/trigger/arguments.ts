@@ -1,143 +1,152 @@
-import { parseArgs } from "node:util";
+import {
+  type CommandLine,
+  parseCommandLine,
+  UsageError,
+  type Values,
+} from "../common/cli.ts";
+import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
+import {
+  oneOf,
+  PROVIDER_OPTION,
+  readProvider,
+} from "../common/option_values.ts";
+import type { ProviderName } from "../common/provider_settings.ts";
 import {
   API_VERSIONS,
   type ApiVersion,
   EVENT_TYPES,
   type EventType,
 } from "../events/templates.ts";
-import {
-  checkedSeconds,
-  checkedUrl,
-  oneOf,
-  UsageError,
-} from "../common/checked.ts";
-import {
-  PROVIDER_NAMES,
-  type ProviderName,
-} from "../common/provider_settings.ts";
-import { LOCAL_WEBHOOK_URL } from "../common/local_webhook_url.ts";
 
-/** What to send, and to whom. */
+/** What to send, and where. */
 export interface TriggerArguments {
-  provider: ProviderName;
-  url: string;
-  /** An event to build, or the file that holds the body to send as it is. */
-  what: EventArguments | { payload: string };
+  readonly provider: ProviderName;
+  readonly url: string;
+  /** An event to build, or the file whose bytes are the body. */
+  readonly what: EventArguments | { readonly payload: string };
 }
 
-/** An event to build. What is not there is up to the builder. */
+/** An event to build. The builder fills in what is missing. */
 export interface EventArguments {
-  type: EventType;
-  subscription?: string;
-  account?: string;
-  event?: string;
-  status?: string;
-  plan?: string;
+  readonly type: EventType;
+  readonly subscription?: string;
+  readonly account?: string;
+  readonly event?: string;
+  readonly status?: string;
+  readonly plan?: string;
   /** Unix time in seconds. */
-  created?: number;
-  apiVersion?: ApiVersion;
+  readonly created?: number;
+  readonly apiVersion?: ApiVersion;
 }
 
 const EVENT_OPTIONS = {
-  subscription: { type: "string" },
-  account: { type: "string" },
-  event: { type: "string" },
-  status: { type: "string" },
-  plan: { type: "string" },
-  created: { type: "string" },
-  "api-version": { type: "string" },
+  "--subscription ID":
+    "the subscription (default: sub_local_a for provider a, and so on)",
+  "--account ID": "the account (default: acc_local)",
+  "--event ID":
+    "the event (default: a new ID); the same ID again is a duplicate",
+  "--status STATUS":
+    "the subscription's status (default: active, past_due or canceled, by event type)",
+  "--plan ID": "the subscription's plan",
+  "--created SECONDS": "when the event occurred, in Unix time (default: now)",
+  "--api-version VERSION": `${API_VERSIONS.join(" or ")} (default: ${
+    API_VERSIONS[0]
+  })`,
 } as const;
 
-const OPTIONS = {
-  ...EVENT_OPTIONS,
-  provider: { type: "string", default: "a" },
-  url: { type: "string", default: LOCAL_WEBHOOK_URL },
-  payload: { type: "string" },
-  help: { type: "boolean", short: "h", default: false },
-} as const;
+const COMMAND_LINE = {
+  usage: "trigger <event type>",
+  summary: "Signs a realistic event as the provider does, and sends it.",
+  options: {
+    ...PROVIDER_OPTION,
+    "--url URL": `the receiver's URL (default: ${LOCAL_WEBHOOK_URL})`,
+    ...EVENT_OPTIONS,
+    "--payload FILE": "sign and send the bytes of a file, instead of an event",
+  },
+  details: `Event types:
+${EVENT_TYPES.map((type) => `  ${type}`).join("\n")}
+
+Standard output has the status and the body of the answer.
+
+Exit code: 0 for a 2xx answer, 1 for any other or none, 2 for a wrong command
+line.
+
+The signing secrets are those of the functions: from the environment, from
+supabase/functions/.env, or else the ones of the local stack.`,
+} as const satisfies CommandLine;
 
 /**
  * Parses the command line of `deno task trigger`.
  *
- * @returns null where help was asked for
+ * @throws {HelpRequest}
  * @throws {UsageError}
  */
-export function parseArguments(args: string[]): TriggerArguments | null {
-  const { values, positionals } = parse(args);
-  if (values.help) return null;
+export function parseTriggerArguments(
+  args: readonly string[],
+): TriggerArguments {
+  const { values, operands } = parseCommandLine(args, COMMAND_LINE);
+  const { provider, url, payload, ...event } = values;
   return {
-    provider: oneOf(PROVIDER_NAMES, {
-      value: values.provider,
-      what: "provider",
-    }),
-    url: checkedUrl(values.url),
-    what: values.payload === undefined
-      ? eventArguments(positionals, values)
-      : { payload: onlyPayload(values.payload, { values, positionals }) },
+    provider: readProvider(provider),
+    url: checkedUrl(url ?? LOCAL_WEBHOOK_URL),
+    what: payload === undefined
+      ? eventArguments(operands, event)
+      : { payload: onlyPayload(payload, { operands, event }) },
   };
 }
 
-function parse(args: string[]) {
-  try {
-    return parseArgs({ args, options: OPTIONS, allowPositionals: true });
-  } catch (error) {
-    throw new UsageError((error as Error).message);
-  }
+function eventArguments(
+  operands: readonly string[],
+  { created, "api-version": version, ...rest }: Values<typeof EVENT_OPTIONS>,
+): EventArguments {
+  return {
+    type: eventType(operands),
+    ...rest,
+    ...(created !== undefined && { created: checkedSeconds(created) }),
+    ...(version !== undefined && {
+      apiVersion: oneOf(API_VERSIONS, { value: version, what: "API version" }),
+    }),
+  };
 }
 
-type Values = ReturnType<typeof parse>["values"];
-
-function eventArguments(positionals: string[], values: Values): EventArguments {
-  if (positionals.length !== 1) {
+function eventType([type, ...more]: readonly string[]): EventType {
+  if (type === undefined) {
     throw new UsageError(
-      positionals.length === 0
-        ? `An event type is missing: one of ${EVENT_TYPES.join(", ")}.`
-        : `One event type, please, not ${positionals.length}: ${
-          positionals.join(" ")
-        }.`,
+      `The event type is missing. Choose one of ${EVENT_TYPES.join(", ")}.`,
     );
   }
-  const { created, "api-version": version } = values;
-  return {
-    type: oneOf(EVENT_TYPES, { value: positionals[0], what: "event type" }),
-    ...given("subscription", values.subscription),
-    ...given("account", values.account),
-    ...given("event", values.event),
-    ...given("status", values.status),
-    ...given("plan", values.plan),
-    ...given(
-      "created",
-      created === undefined ? created : checkedSeconds(created),
-    ),
-    ...given(
-      "apiVersion",
-      version === undefined
-        ? version
-        : oneOf(API_VERSIONS, { value: version, what: "API version" }),
-    ),
-  };
+  if (more.length > 0) {
+    throw new UsageError(
+      `This command takes one event type, not ${more.length + 1} words.`,
+    );
+  }
+  return oneOf(EVENT_TYPES, { value: type, what: "event type" });
 }
 
-/** The field where there is a value for it, else no field. */
-function given<Name extends string, T>(
-  name: Name,
-  value: T | undefined,
-): { [name in Name]?: T } {
-  return value === undefined ? {} : { [name]: value } as { [n in Name]: T };
+function checkedSeconds(text: string): number {
+  if (/^\d{1,12}$/.test(text)) return Number(text);
+  throw new UsageError(
+    `--created takes Unix time in whole seconds, not "${text}".`,
+  );
+}
+
+function checkedUrl(text: string): string {
+  if (/^https?:$/.test(URL.parse(text)?.protocol ?? "")) return text;
+  throw new UsageError("--url takes an http or https URL.");
 }
 
 function onlyPayload(
   payload: string,
-  { values, positionals }: { values: Values; positionals: string[] },
+  { operands, event }: {
+    operands: readonly string[];
+    event: Values<typeof EVENT_OPTIONS>;
+  },
 ): string {
-  const others = (Object.keys(EVENT_OPTIONS) as (keyof typeof EVENT_OPTIONS)[])
-    .filter((name) => values[name] !== undefined)
-    .map((name) => `--${name}`);
-  const refused = [...positionals, ...others];
-  if (refused.length > 0) {
-    throw new UsageError(
-      `--payload sends the file as it is, so leave out: ${refused.join(", ")}.`,
-    );
-  }
-  return payload;
+  const options = Object.keys(event).map((name) => `--${name}`);
+  if (operands.length + options.length === 0) return payload;
+  throw new UsageError(
+    `--payload sends the file as it is, so leave out: ${
+      [...operands, ...options].join(", ")
+    }.`,
+  );
 }

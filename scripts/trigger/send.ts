@@ -1,18 +1,10 @@
 import { isLoopback } from "../common/loopback.ts";
-
-/** As long as patient providers wait; a cold local function takes seconds. */
-const TIMEOUT_MS = 30_000;
-
-/** The receiver's answer. */
-export interface Answer {
-  status: number;
-  body: string;
-}
+import { type Reply, sendRequest } from "../common/send_request.ts";
 
 /**
- * Posts a signed body, as a provider does: redirects are not followed.
+ * Posts a signed body, as a provider does.
  *
- * @throws "Cannot reach ..." where there is no answer, and what to do about it
+ * @throws {Error} If there is no answer; the message says what to do.
  */
 export async function send(
   url: string,
@@ -20,32 +12,15 @@ export async function send(
     headers: Record<string, string>;
     body: string | Uint8Array<ArrayBuffer>;
   },
-): Promise<Answer> {
-  try {
-    const response = await fetch(url, {
-      method: "POST",
-      headers: {
-        "content-type": "application/json; charset=utf-8",
-        ...headers,
-      },
-      body,
-      redirect: "manual",
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
-    return { status: response.status, body: await response.text() };
-  } catch (cause) {
-    throw new Error(`Cannot reach ${url}: ${reason(url, cause)}`, { cause });
-  }
-}
-
-function reason(url: string, error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  if (error.name === "TimeoutError") {
-    return `no answer within ${TIMEOUT_MS / 1000} s.`;
-  }
-  // fetch() itself says no more than "fetch failed".
-  const { message } = error.cause instanceof Error ? error.cause : error;
-  return isLoopback(url) && /refused/i.test(message)
+): Promise<Reply> {
+  const reply = await sendRequest(url, {
+    method: "POST",
+    headers: { "content-type": "application/json; charset=utf-8", ...headers },
+    body,
+  });
+  if (!("fault" in reply)) return reply;
+  const advice = isLoopback(url) && /refused/i.test(reply.fault)
     ? "is the local stack running? Start it with: deno task start"
-    : message;
+    : reply.fault;
+  throw new Error(`Cannot reach ${url}: ${advice}`);
 }

@@ -1,10 +1,10 @@
 /*
- * The records that this service exists for: one row a subscription, in step
- * with the provider that created it.
+ * The subscription records: one row per subscription, kept in step with the
+ * provider that created it.
  *
- * Events arrive late, twice and in any order, so a row carries, beside what an
- * app reads, the marks that tell which event each field came from. They are
- * the whole memory that the ordering rule needs (docs/decisions.md).
+ * Events arrive late, twice and in any order. So besides the columns for the
+ * app, a row has marks that tell which event each field came from. The ordering
+ * rule needs no other memory (docs/decisions.md).
  */
 create table public.subscriptions (
   id text primary key check (char_length(id) between 1 and 255),
@@ -21,8 +21,8 @@ create table public.subscriptions (
   changed_in_second jsonb not null default '{}',
   canceled_as_of timestamptz
 )
--- Room on each page for the next version of a row: updates stay on the page
--- and leave the index alone (no indexed column changes after creation).
+-- Room on each page for the next version of a row, so that updates stay on the
+-- page and do not touch the index (no indexed column changes after creation).
 with (fillfactor = 80);
 
 alter table public.subscriptions enable row level security;
@@ -31,24 +31,24 @@ revoke all on table public.subscriptions from public, anon, authenticated, servi
 grant select, insert, update on table public.subscriptions to service_role;
 
 comment on table public.subscriptions is
-  'One row a subscription, kept in step with its provider by apply_billing_events.';
+  'One row per subscription, kept in step with its provider by apply_billing_events.';
 comment on column public.subscriptions.id is 'The provider''s subscription identifier.';
 comment on column public.subscriptions.provider is
-  'The provider that created it. Events of another provider for it are refused.';
+  'The provider that created it. Events from another provider for it are refused.';
 comment on column public.subscriptions.account_id is
   'The owning account, from metadata.accountId of the newest creation.';
 comment on column public.subscriptions.status is
-  'active from a creation, canceled from a deletion, else as the provider reports it in an update.';
+  'active after a creation, canceled after a deletion, otherwise as the provider reports it in an update.';
 comment on column public.subscriptions.plan_id is 'Price identifier of the first item.';
 comment on column public.subscriptions.canceled_at is
-  'When this service handled the deletion; null while there was none.';
+  'When this service handled the deletion; null if there was none.';
 comment on column public.subscriptions.account_as_of is
-  'Ordering: event time of the creation that account_id came from; null where it carried none.';
+  'Ordering: event time of the creation that account_id came from; null if it had none.';
 comment on column public.subscriptions.changed_as_of is
   'Ordering: event time of the newest creation or update; plan_id and current_period_end came from it.';
 comment on column public.subscriptions.changed_by_update is
-  'Ordering: true where that newest event was an update; within one second it outranks a creation.';
+  'Ordering: true if that newest event was an update; within one second, an update is newer than a creation.';
 comment on column public.subscriptions.changed_in_second is
-  'Ordering: of the updates dated changed_as_of, per field, the values that they replaced and the other values that they state and none of them replaced; at most 20 each.';
+  'Ordering: for each field, from the updates dated changed_as_of: the values that they replaced, and the other values that they stated and none of them replaced; at most 20 each.';
 comment on column public.subscriptions.canceled_as_of is
-  'Ordering: event time of the newest deletion; null where there was none or it carried none.';
+  'Ordering: event time of the newest deletion; null if there was none or it had none.';

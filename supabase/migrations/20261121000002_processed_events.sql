@@ -1,10 +1,10 @@
 /*
- * The ledger: an event that has a row here was applied, and is never applied
- * again. The row is written in the transaction that applies the event, so it
- * cannot be there without the effect, nor the effect without it.
+ * The ledger: an event with a row here was applied, and is never applied again.
+ * The transaction that applies the event writes the row, so neither the row nor
+ * the effect exists without the other.
  *
- * Not partitioned: the key that dedupes would have to contain the partition
- * key. It is kept small by pruning old rows instead.
+ * Not partitioned: the primary key, which makes events unique, would have to
+ * contain the partition key. Pruning old rows keeps the table small instead.
  */
 create table public.processed_events (
   provider text not null check (char_length(provider) between 1 and 32),
@@ -21,6 +21,6 @@ revoke all on table public.processed_events from public, anon, authenticated, se
 grant select, insert, update, delete on table public.processed_events to service_role;
 
 comment on table public.processed_events is
-  'The ledger of applied events; what has a row here is a duplicate when it comes again.';
+  'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
 comment on column public.processed_events.outcome is
-  'applied, or stale: the event was older than what the record already held and changed nothing.';
+  'applied; or stale: the event was older than the record and changed nothing.';

@@ -1,8 +1,7 @@
 /*
- * Verified events that could not be processed: the ones that may need a person.
- * One row an event, however often it fails. The row is resolved by the
- * transaction that applies the event on a later delivery, by a retry that
- * somebody asked for, or by hand.
+ * Verified events that could not be processed and may need a person. One row per
+ * event, however often it fails. A later delivery that applies the event, a
+ * requested retry, or a person resolves the row.
  */
 create table public.failed_events (
   provider text not null check (char_length(provider) between 1 and 32),
@@ -43,11 +42,11 @@ create table public.failed_events (
   check ((resolved_at is null) = (resolution is null))
 );
 
--- What is open, for triage; resolved rows leave it.
+-- Open failures, for triage.
 create index failed_events_open on public.failed_events (error_code, first_failed_at)
 where resolved_at is null;
 
--- What the worker has to do.
+-- Requested retries, for the worker.
 create index failed_events_to_retry on public.failed_events (retry_requested_at)
 where retry_requested_at is not null;
 
@@ -57,31 +56,31 @@ revoke all on table public.failed_events from public, anon, authenticated, servi
 grant select, insert, update on table public.failed_events to service_role;
 
 comment on table public.failed_events is
-  'Verified events that failed, one row an event. Open while resolved_at is null. docs/runbook.md says what to do.';
+  'Verified events that failed, one row per event. Open while resolved_at is null. docs/runbook.md says what to do.';
 comment on column public.failed_events.event_id is
-  'The event''s id; sha256:<hex of the body> where it has none that can be used.';
+  'The event''s id; sha256:<hash of the body in hex> if it has no usable id.';
 comment on column public.failed_events.type is 'The event''s type; null where it could not be read.';
 comment on column public.failed_events.payload is
-  'The whole event as it was received, or as it was repaired; read it together with payload_encoding. Null once pruned.';
+  'The whole event as received, or as repaired; payload_encoding says how to read it. Null after pruning.';
 comment on column public.failed_events.payload_encoding is
-  'json: the event itself. text: a JSON string of the body, which jsonb cannot hold as JSON, or only with numbers of more than 40 digits. base64: a JSON string of the body''s bytes, which are not text.';
+  'json: the event itself. text: the body as a JSON string, if jsonb cannot store it as JSON, or only with numbers of more than 40 digits. base64: the bytes of the body as a JSON string, if they are not text.';
 comment on column public.failed_events.original_payload is
-  'What was received, where somebody has repaired payload since.';
+  'The payload as received, if payload was repaired since.';
 comment on column public.failed_events.error_code is
-  'Why it failed, as a code of the closed set in docs/runbook.md.';
+  'Why it failed: one of the codes in docs/runbook.md.';
 comment on column public.failed_events.error is 'The message of the newest failure.';
 comment on column public.failed_events.attempts is 'How many deliveries and retries of this event have failed.';
 comment on column public.failed_events.retry_requested_at is
-  'When somebody asked for a retry; null once the worker has tried.';
-comment on column public.failed_events.retry_leased_until is 'Until then one worker has it.';
-comment on column public.failed_events.retry_lease_id is 'That worker''s claim.';
+  'When a retry was requested; null after the worker has tried.';
+comment on column public.failed_events.retry_leased_until is 'When the lease of the worker that claimed it ends.';
+comment on column public.failed_events.retry_lease_id is 'The claim of that worker.';
 comment on column public.failed_events.resolved_at is
-  'When it was settled; null while it is open.';
+  'When it was resolved; null while it is open.';
 comment on column public.failed_events.resolution is
-  'How: applied, stale or duplicate by the ledger, ignored because it has no effect, or by hand.';
-comment on column public.failed_events.resolution_note is 'Why, where somebody resolved it by hand.';
-comment on column public.failed_events.resolved_by is 'Who, where somebody resolved it by hand.';
-comment on column public.failed_events.subscription_id is 'The subscription, where the payload tells.';
-comment on column public.failed_events.account_id is 'The account, where the payload tells.';
+  'How it was resolved: applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
+comment on column public.failed_events.resolution_note is 'The reason, if it was resolved by hand.';
+comment on column public.failed_events.resolved_by is 'The person, if it was resolved by hand.';
+comment on column public.failed_events.subscription_id is 'The subscription, if the payload has it.';
+comment on column public.failed_events.account_id is 'The account, if the payload has it.';
 comment on column public.failed_events.event_created is
-  'When the event occurred, in Unix seconds, where the payload tells.';
+  'When the event occurred, in Unix seconds, if the payload has it.';

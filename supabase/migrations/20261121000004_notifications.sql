@@ -1,7 +1,7 @@
 /*
- * The outbox: what is owed to an account. A row is written in the transaction
- * that applies the event, so that a promise cannot be lost, and is delivered
- * outside of it. One row an event, whatever the channel.
+ * The outbox: notifications to accounts. The transaction that applies the event
+ * writes the row, so that no notification is lost; it is delivered outside of
+ * that transaction. One row per event, whatever the channel.
  */
 create table public.notifications (
   id uuid primary key default gen_random_uuid(),
@@ -21,7 +21,7 @@ create table public.notifications (
   unique (provider, event_id)
 );
 
--- What is due, oldest first; settled rows leave it.
+-- Due notifications, oldest first.
 create index notifications_due on public.notifications (next_attempt_at)
 where status = 'pending';
 
@@ -31,20 +31,20 @@ revoke all on table public.notifications from public, anon, authenticated, servi
 grant select, insert, update on table public.notifications to service_role;
 
 comment on table public.notifications is
-  'The outbox of payment-failure notifications, one row an invoice.payment_failed event.';
-comment on column public.notifications.id is 'Stable across attempts, so that the receiver can dedupe by it.';
-comment on column public.notifications.event_id is 'The event that it is owed for.';
+  'The outbox of payment-failure notifications, one row per invoice.payment_failed event.';
+comment on column public.notifications.id is 'The same for all attempts, so that the receiver can deduplicate by it.';
+comment on column public.notifications.event_id is 'The event that created it.';
 comment on column public.notifications.account_id is
   'The account that owned the subscription when the event was applied.';
-comment on column public.notifications.invoice_id is 'The invoice that was not paid, where the event told.';
+comment on column public.notifications.invoice_id is 'The invoice that was not paid, if the event names it.';
 comment on column public.notifications.attempts is
-  'Counted when a worker claims it, before it sends; taken back if the receiver answers 429.';
-comment on column public.notifications.last_error is 'Why the newest attempt that failed did.';
+  'Counted when a worker claims it, before sending. Not counted if the receiver answers 429.';
+comment on column public.notifications.last_error is 'The error of the last failed attempt.';
 comment on column public.notifications.next_attempt_at is
-  'While pending: when it is due, or when the lease of the worker that has it ends.';
+  'While pending: when it is due, or when the lease of the worker that claimed it ends.';
 comment on column public.notifications.lease_id is
-  'The newest claim, until it is settled; a worker settles only what it still holds.';
+  'The newest claim, until it is settled. A worker can settle only its own claim.';
 comment on column public.notifications.limited_since is
-  'The first of the 429 answers in a row; null after any other answer.';
+  'When the current series of 429 answers began; null after any other answer.';
 comment on column public.notifications.status is
-  'pending until it is delivered (sent), given up (dead) or found to have nowhere to go (undeliverable).';
+  'pending until it is delivered (sent), given up (dead), or the account turns out to have no address (undeliverable).';

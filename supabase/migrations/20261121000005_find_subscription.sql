@@ -1,7 +1,7 @@
 /*
- * The record that an event is about, locked, or the reason why there is none.
- * It does not wait for whoever else has the row, because other events would
- * wait with it. Keys never change, so rows of the app may refer to it meanwhile.
+ * Returns the record that an event is about, locked, or raises an error. It does
+ * not wait if another transaction has locked the row, because other events would
+ * wait too. Keys never change, so the lock allows foreign keys to the row.
  *
  * Its errors are this service's own SQLSTATEs, class BW:
  *   BW001  no such subscription (yet): a later retry may find it
@@ -24,7 +24,7 @@ begin
   if not found then
     raise exception 'No subscription % is recorded.', p_subscription_id
       using errcode = 'BW001',
-      hint = 'Its customer.subscription.created has not been applied yet.';
+      hint = 'Its customer.subscription.created has not been applied. If that event failed, see public.open_failures.';
   end if;
   if subscription.provider <> p_provider then
     raise exception 'Subscription % belongs to provider %, not %.',
@@ -40,4 +40,4 @@ revoke all on function public.find_subscription(text, text)
 grant execute on function public.find_subscription(text, text) to service_role;
 
 comment on function public.find_subscription(text, text) is
-  'The subscription of a provider, locked; raises 55P03 while somebody else has it, BW001 where there is none and BW002 where it is another provider''s.';
+  'Returns a subscription of a provider, locked. Raises 55P03 if another transaction has locked it, BW001 if it does not exist, BW002 if it belongs to another provider.';

@@ -1,23 +1,22 @@
 /*
- * Which values a second's updates leave, whatever the order in which they
- * arrive.
+ * Computes the values that the updates of one second leave, in whatever order
+ * they arrive.
  *
- * Providers date events in whole seconds, and one thing that happens to a
- * subscription makes several events in one second. An update states all of its
- * values, and names the ones that it replaced (previous_attributes). So for
- * each field, the second ends with the value that an update of it states and
- * none of them replaced. A previous value that equals the update's own value
- * replaced nothing: Stripe sends the old items whole if any part of them
- * changed.
+ * Providers date events in whole seconds, and one change of a subscription
+ * causes several events in the same second. An update states all of its values
+ * and names the ones that it replaced (previous_attributes). So for each field,
+ * the value that remains is the one that some update states and none replaced.
+ * A previous value that equals the update's own value replaced nothing: Stripe
+ * sends all old items if any part of them changed.
  *
- * That leaves exactly one value of a field, unless the field changed back
- * within the second, or an update that changed it does not say what it
- * replaced. Then the later arrival wins.
+ * That leaves exactly one value per field, unless the field changed back within
+ * the second, or an update that changed it does not say what it replaced. Then
+ * the later arrival wins.
  *
- * The memory of a second is a jsonb object with an entry per field that needs
- * one: replaced, the values that were replaced, and stated, the values other
- * than the one in the record that were stated and not replaced. Beyond 20
- * values in one of these lists, the ones that arrived first are forgotten.
+ * The memory of a second is a jsonb object with an entry for each field that
+ * needs one: `replaced`, the values that were replaced, and `stated`, the values
+ * that were stated and not replaced, other than the one in the record. If one of
+ * these lists has more than 20 values, the first to arrive are dropped.
  */
 create function public.merge_update(
   p_second jsonb,
@@ -51,7 +50,7 @@ begin
       end if;
     end if;
 
-    -- One value of a field that nothing has changed needs no weighing.
+    -- Nothing to compute for a field that did not change.
     continue when own = p_held -> field and replaced = '[]' and p_second -> field is null;
 
     select coalesce(jsonb_agg(s.value order by s.arrival), '[]') into stated
@@ -79,4 +78,4 @@ revoke all on function public.merge_update(jsonb, jsonb, jsonb, jsonb)
 grant execute on function public.merge_update(jsonb, jsonb, jsonb, jsonb) to service_role;
 
 comment on function public.merge_update(jsonb, jsonb, jsonb, jsonb) is
-  'The values that the updates of one second leave, and the second''s new memory. p_second: its memory so far. p_held: the values in the record, from the other updates. p_stated, p_previous: the values that this update states, and those that it replaced. Called by apply_subscription_updated.';
+  'Returns the values that the updates of one second leave, and the new memory of that second. p_second: its memory so far. p_held: the values in the record, from the other updates. p_stated, p_previous: the values that this update states, and those that it replaced. Called by apply_subscription_updated.';

@@ -1,10 +1,10 @@
 /*
- * customer.subscription.created: the record comes into being, active.
+ * customer.subscription.created: creates the record, with status active.
  *
  * A second creation of the same subscription is ordered like any other event:
- * field by field, the newer one wins. Of two creations of one second the later
- * arrival wins: nothing tells which came first. One without an event time finds
- * the record there already and changes nothing.
+ * for each field, the newer event wins. Of two creations in the same second, the
+ * later arrival wins, because nothing tells which came first. A second creation
+ * without an event time changes nothing.
  */
 create function public.apply_subscription_created(
   p_provider text,
@@ -24,8 +24,8 @@ declare
   owns_plan boolean;
   owns_status boolean;
 begin
-  -- One that is there is looked at first: `on conflict` would wait for somebody
-  -- who is changing it.
+  -- Look for the record first: `on conflict` would wait for a transaction that
+  -- is changing it.
   perform from public.subscriptions s where s.id = p_subscription_id;
   if not found then
     insert into public.subscriptions (
@@ -47,7 +47,7 @@ begin
     return 'stale';
   end if;
 
-  -- Plan, period and status have had a newer event wherever the account has.
+  -- If the account is newer, then plan, period and status are newer too.
   if p_created < subscription.account_as_of then
     return 'stale';
   end if;
@@ -77,4 +77,4 @@ grant execute on function public.apply_subscription_created(text, timestamptz, t
   to service_role;
 
 comment on function public.apply_subscription_created(text, timestamptz, text, text, text, timestamptz) is
-  'Applies customer.subscription.created; answers applied or stale. Called by apply_billing_events, which holds the claim and the lock.';
+  'Applies customer.subscription.created; returns applied or stale. Called by apply_billing_events, which holds the claim and the lock.';

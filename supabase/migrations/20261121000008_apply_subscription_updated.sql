@@ -1,10 +1,10 @@
 /*
- * customer.subscription.updated: status, plan and period as the provider
- * reports them, unless a newer event has told already.
+ * customer.subscription.updated: sets status, plan and period as the provider
+ * reports them, unless a newer event has set them.
  *
- * Updates of one second are merged field by field, in any order of arrival
- * (merge_update). Another field under this rule needs a line in `stated`, in
- * `held`, behind merge_update and in the update of the record.
+ * Updates of the same second are merged field by field, in any order of arrival
+ * (merge_update). To add a field to this rule, add a line in `stated`, in
+ * `held`, after merge_update and in the update of the record.
  */
 create function public.apply_subscription_updated(
   p_provider text,
@@ -66,8 +66,8 @@ begin
     changed_by_update = true,
     changed_in_second = second
   where s.id = p_subscription_id;
-  -- It is older if it brought nothing, and others of its second have replaced
-  -- something that it states.
+  -- Stale: it changed nothing, and another update of the same second has
+  -- replaced a value that it states.
   return case when settled = held and settled <> stated then 'stale' else 'applied' end;
 end;
 $$;
@@ -78,4 +78,4 @@ grant execute on function public.apply_subscription_updated(text, timestamptz, t
   to service_role;
 
 comment on function public.apply_subscription_updated(text, timestamptz, text, text, text, timestamptz, jsonb) is
-  'Applies customer.subscription.updated; answers applied or stale. p_previous: the values it replaced, as far as the event told. Called by apply_billing_events, which holds the claim and the lock.';
+  'Applies customer.subscription.updated; returns applied or stale. p_previous: the values that it replaced, as far as the event states them. Called by apply_billing_events, which holds the claim and the lock.';

@@ -1,8 +1,9 @@
 /*
- * customer.subscription.deleted: canceled, unless a newer event says otherwise.
+ * customer.subscription.deleted: sets the status to canceled, unless an update
+ * is newer.
  *
- * A deletion that is older than the newest update leaves the status to that
- * update, but still leaves its trace in canceled_at, as it would have in order.
+ * A deletion that is older than the newest update does not change the status, but
+ * it sets canceled_at, as it would have done in order.
  */
 create function public.apply_subscription_deleted(
   p_provider text,
@@ -38,4 +39,4 @@ grant execute on function public.apply_subscription_deleted(text, timestamptz, t
   to service_role;
 
 comment on function public.apply_subscription_deleted(text, timestamptz, text) is
-  'Applies customer.subscription.deleted; answers applied or stale. Called by apply_billing_events, which holds the claim and the lock.';
+  'Applies customer.subscription.deleted; returns applied or stale. Called by apply_billing_events, which holds the claim and the lock.';

@@ -1,7 +1,6 @@
 /*
- * invoice.payment_failed: the record stays as it is, and its account is owed a
- * notification. The promise is written here, in the transaction that applies
- * the event; delivering it is somebody else's work.
+ * invoice.payment_failed: creates a notification for the account; the record
+ * stays unchanged. The worker delivers the notification later.
  */
 create function public.apply_invoice_payment_failed(
   p_provider text,
@@ -33,4 +32,4 @@ grant execute on function public.apply_invoice_payment_failed(text, text, text, 
   to service_role;
 
 comment on function public.apply_invoice_payment_failed(text, text, text, text) is
-  'Applies invoice.payment_failed: one row in notifications; answers applied. Called by apply_billing_events, which holds the claim and the lock.';
+  'Applies invoice.payment_failed: inserts a row into notifications; returns applied. Called by apply_billing_events, which holds the claim and the lock.';

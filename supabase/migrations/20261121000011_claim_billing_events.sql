@@ -1,12 +1,12 @@
 /*
- * Takes the places of events in the ledger, in sorted order: a concurrent twin
- * waits here until the first is committed, which makes it a duplicate, or rolled
- * back.
+ * Claims events by inserting their rows into the ledger, in sorted order. A
+ * concurrent call with the same event waits here until the first one commits
+ * (then the event is a duplicate) or rolls back.
  *
- * Whoever else holds a place, such as a person whose open transaction deletes
- * from the ledger, must not keep the other events waiting. So if the places
- * cannot be had together, each is tried by itself, and the events whose place
- * is locked fail alone.
+ * Another transaction that locks a row of the ledger, such as that of a person
+ * who deletes from it, must not make the other events wait. So if the rows
+ * cannot be inserted together, each is tried by itself, and only the events
+ * whose row is locked fail.
  */
 create function public.claim_billing_events(
   events jsonb,
@@ -65,4 +65,4 @@ revoke all on function public.claim_billing_events(jsonb)
 grant execute on function public.claim_billing_events(jsonb) to service_role;
 
 comment on function public.claim_billing_events(jsonb) is
-  'Takes the places of events in the ledger: those that were free, as provider/event_id, and the failures of those that are locked. Called by apply_billing_events.';
+  'Claims events in the ledger. Returns the claimed ones, as provider/event_id, and the failures of those whose row is locked. Called by apply_billing_events.';

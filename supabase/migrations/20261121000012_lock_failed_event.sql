@@ -1,11 +1,12 @@
 /*
- * Locks the open row in failed_events of an event that is about to be applied,
- * without waiting: 55P03 while somebody else has it.
+ * Locks the open row in failed_events of an event that is about to be applied.
+ * It does not wait: 55P03 if another transaction has locked the row.
  *
  * A repair must not get lost. So an event with a repaired row is applied only
- * by the worker that has claimed the repaired payload, and a worker applies
- * nothing whose row was repaired, resolved or claimed anew after its claim: the
- * lease, which a repair ends, tells. Its error is this service's own SQLSTATE:
+ * by the worker that has claimed the repaired payload. And a worker does not
+ * apply an event whose row was repaired, resolved or claimed again after its
+ * claim; it can tell by the lease, which a repair ends. Its error is this
+ * service's own SQLSTATE:
  *   BW004  a repaired payload of this event waits for its retry
  */
 create function public.lock_failed_event(p_provider text, p_event_id text, p_retry jsonb)
@@ -35,7 +36,7 @@ begin
   end if;
 
   if lease is not null then
-    -- A repaired payload may have another id than its row.
+    -- The id in a repaired payload may differ from that of its row.
     perform
     from public.failed_events f
     where f.provider = p_provider and f.event_id = p_retry ->> 'event_id'
@@ -56,4 +57,4 @@ revoke all on function public.lock_failed_event(text, text, jsonb)
 grant execute on function public.lock_failed_event(text, text, jsonb) to service_role;
 
 comment on function public.lock_failed_event(text, text, jsonb) is
-  'Locks the open failure of an event that is about to be applied, and answers whether there is one, or one that a worker has claimed; raises 55P03 while somebody else has it, BW004 while a repaired payload waits. p_retry: {event_id, lease_id} of the row that a worker has claimed, or null.';
+  'Locks the open failure of an event that is about to be applied, and the one that a worker has claimed; returns whether there is any. Raises 55P03 if another transaction has locked it, BW004 if a repaired payload waits. p_retry: {event_id, lease_id} of the row that a worker has claimed, or null.';

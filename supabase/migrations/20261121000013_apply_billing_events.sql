@@ -1,30 +1,33 @@
 /*
- * The call on the wire: an array of verified, validated events in, an outcome
- * for each of them out, all in one transaction.
+ * The function that the receiver calls: takes an array of verified, validated
+ * events and returns an outcome for each of them, all in one transaction.
  *
- * Locks are always taken in one order, whoever calls with whatever array:
- *   1. the ledger, by (provider, event id): a concurrent twin waits here
+ * Locks are always taken in the same order, for any caller and any array:
+ *   1. the ledger, by (provider, event id): a concurrent duplicate waits here
  *   2. the subscriptions, by the hash of their ids; advisory locks, because
  *      a subscription that is about to be created has no row to lock yet
  *   3. rows of failed_events and subscriptions, without waiting
- * Claiming and locking event by event instead deadlocks against a twin array.
+ * Claiming and locking event by event would deadlock with a concurrent call.
  *
- * Only the functions of this schema take the locks of 1 and 2, and none of them
- * holds them for long. A row may be locked by anybody, such as a person with an
- * open transaction, so nothing waits for one: the event fails with 55P03, and
- * its caller tries it again. The other events never wait for it.
+ * Only the functions of this schema take the locks of 1 and 2. They hold them
+ * only briefly, unless a trigger of the app waits for something. If one cannot be
+ * had within a second, only the events that need it fail. Anyone may lock a row,
+ * such as a person with an open transaction, so nothing waits for a row: the
+ * event fails with 55P03, and the caller tries it again. The other events do not
+ * wait.
  *
- * Each event is applied in its own subtransaction: one that fails takes its
- * claim back, so that a retry is not mistaken for a duplicate, and leaves the
- * others alone. A failure that concerns the whole call (a statement timeout, a
- * deadlock, no more memory) is raised instead.
+ * Each event is applied in its own subtransaction. If it fails, its claim is
+ * removed, so that a retry is not taken for a duplicate, and the other events
+ * are not affected. A failure of the whole call (a statement timeout, a
+ * deadlock, out of memory) is raised.
  *
- * A trigger of the app's own may wait for locks of its own. All waits of a call
- * together get a second, so that it ends before its client gives up (3 s). After
- * the first that runs out, the other events of that subscription fail at once.
+ * A trigger of the app may wait for other locks. Its waits may end within the
+ * call's first second, and after that may take 20 ms each, so that the call ends
+ * before its client gives up (3 s). After the first wait that times out, the
+ * other events of that subscription fail at once.
  *
- * Every statement below finds its rows by their keys: a plan that was cached
- * while a table was empty must not scan it when it has grown.
+ * Every statement below finds its rows by key: a plan that was cached while a
+ * table was empty must not scan the table after it has grown.
  */
 create function public.apply_billing_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text)
@@ -38,22 +41,31 @@ declare
   claimed text[];
   failures jsonb;
   locked text[] := '{}';
-  started timestamptz;
+  started constant timestamptz := clock_timestamp();
   is_filed boolean;
   event record;
 begin
   select c.claimed, c.failures into claimed, failures
   from public.claim_billing_events(events) as c;
 
-  perform pg_advisory_xact_lock(locks.key)
-  from (
-    select distinct hashtextextended(e.subscription_id, 0) as key
-    from jsonb_to_recordset(events) as e (provider text, event_id text, subscription_id text)
-    where e.provider || '/' || e.event_id = any (claimed)
-    order by key
-  ) as locks;
+  begin
+    perform pg_advisory_xact_lock(locks.key)
+    from (
+      select distinct hashtextextended(e.subscription_id, 0) as key
+      from jsonb_to_recordset(events) as e (provider text, event_id text, subscription_id text)
+      where e.provider || '/' || e.event_id = any (claimed)
+      order by key
+    ) as locks;
+  exception when lock_not_available then
+    select coalesce(array_agg(s.subscription_id), '{}') into locked
+    from (
+      select distinct e.subscription_id
+      from jsonb_to_recordset(events) as e (provider text, event_id text, subscription_id text)
+      where e.provider || '/' || e.event_id = any (claimed)
+    ) as s
+    where not pg_try_advisory_xact_lock(hashtextextended(s.subscription_id, 0));
+  end;
 
-  started := clock_timestamp();
   for event in
     select
       e.*,
@@ -81,7 +93,7 @@ begin
     order by
       is_twin,
       e.subscription_id,
-      -- Nothing can be applied before the creation; else what has no time is last.
+      -- The creation comes first; other events without a time come last.
       e.created is null and e.type = 'customer.subscription.created' desc,
       e.created nulls last,
       case
@@ -102,10 +114,17 @@ begin
       error_code := failures -> event.claim ->> 'code';
       error := failures -> event.claim ->> 'message';
     elsif event.claim = any (claimed) and not event.is_twin then
+      if clock_timestamp() > started + interval '50 ms' then
+        perform set_config(
+          'lock_timeout',
+          greatest(20, 1000 - 1000 * extract(epoch from clock_timestamp() - started))::integer::text,
+          true
+        );
+      end if;
       begin
         is_filed := null;
         if event.subscription_id = any (locked) then
-          raise exception 'Subscription % is locked.', event.subscription_id
+          raise exception 'Subscription % is locked by another transaction.', event.subscription_id
             using errcode = '55P03';
         end if;
         is_filed := public.lock_failed_event(event.provider, event.event_id, event.retry);
@@ -146,14 +165,9 @@ begin
         if left(sqlstate, 2) in ('08', '40', '53', '57', '58') then
           raise;
         end if;
-        -- Its own row in failed_events says nothing about the subscription.
+        -- A lock on its row in failed_events does not concern the subscription.
         if sqlstate = '55P03' and is_filed is not null then
           locked := locked || event.subscription_id;
-          perform set_config(
-            'lock_timeout',
-            greatest(20, 1000 - 1000 * extract(epoch from clock_timestamp() - started))::integer::text,
-            true
-          );
         end if;
         outcome := 'failed';
         error_code := sqlstate;
@@ -185,4 +199,4 @@ revoke all on function public.apply_billing_events(jsonb)
 grant execute on function public.apply_billing_events(jsonb) to service_role;
 
 comment on function public.apply_billing_events(jsonb) is
-  'Applies an array of events exactly once each. A row out for each event in: its place (from 1), outcome applied, duplicate, stale or failed, and for failed the SQLSTATE and message. retry is {event_id, lease_id} of the failed_events row that the event was claimed from.';
+  'Applies each event of an array exactly once. Returns a row per event: its place in the array (from 1), the outcome (applied, duplicate, stale or failed), and for failed the SQLSTATE and message. retry is {event_id, lease_id} of the failed_events row that the event was claimed from.';

@@ -1,9 +1,8 @@
 /*
- * `1e131071` has eight characters on the wire. In jsonb it stays small, but as
- * text it has 131,072 digits, so that an event of a few thousand such numbers
- * exhausts the memory of whoever reads it. No field of an event needs a number
- * of more than 40 digits, and this finds those that have more without writing
- * one out.
+ * `1e131071` has eight characters in the request. In jsonb it stays small, but as
+ * text it has 131,072 digits, so reading an event with a few thousand such
+ * numbers exhausts the memory. No field of an event needs a number of more than
+ * 40 digits. This finds such numbers without converting them to text.
  */
 create function public.has_long_number(payload jsonb)
 returns boolean
@@ -24,4 +23,4 @@ revoke all on function public.has_long_number(jsonb) from public, anon, authenti
 grant execute on function public.has_long_number(jsonb) to service_role;
 
 comment on function public.has_long_number(jsonb) is
-  'Whether a number in it has more than 40 digits before or behind the point. Such a payload is kept as text.';
+  'Returns whether a number in the payload has more than 40 digits before or after the decimal point. Such a payload is stored as text.';

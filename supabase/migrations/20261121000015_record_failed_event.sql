@@ -1,22 +1,23 @@
 /*
- * Files a verified event that could not be processed. A call of its own,
- * because what applied the event was rolled back.
+ * Stores a verified event that could not be processed. It is a separate call,
+ * because the transaction that should have applied the event was rolled back.
  *
- * The body comes as text, or as base64 where it is not text, and becomes jsonb
- * here: a copy parsed and written again on the way would turn 1e400 into null
- * and round large integers. What jsonb refuses (\u0000, a lone surrogate,
- * nesting beyond the stack) is kept as a JSON string of the text; so is an event
- * with a number that jsonb would write out with thousands of digits.
+ * The body arrives as text, or as base64 if it is not text, and is converted to
+ * jsonb here. Parsing and serializing it before would turn 1e400 into null and
+ * round large integers. A body that jsonb refuses (\u0000, a lone surrogate,
+ * nesting beyond the stack) is stored as a JSON string of the text, and so is one
+ * with a number that jsonb would expand to thousands of digits.
  *
- * The caller may have lost the answer to a call that did commit, or a twin may
- * be applying the event right now. So this takes the event's place in the
- * ledger while it writes: an event that is applied already is not filed, and
- * one that is applied later finds the row and resolves it. The answer false lets
- * the caller acknowledge the delivery as a duplicate: the event was applied, if
- * perhaps in the shape of another API version that could be read.
+ * The event may have been applied after all: the caller may have lost the answer
+ * to a call that committed, or a concurrent delivery may be applying the event
+ * right now. So this holds the event's row in the ledger while it writes. An
+ * event that is already applied is not stored, and one that is applied later
+ * finds the row and resolves it. If this returns false, the caller acknowledges
+ * the delivery as a duplicate: the event was applied, perhaps from a delivery in
+ * the shape of another API version.
  *
- * While it has that place, deliveries of the event wait, and others with them.
- * So it does not wait for long for a row that somebody has locked.
+ * Meanwhile, other deliveries of the event wait, and the events in the same
+ * calls with them. So this waits only briefly for a locked row.
  */
 create function public.record_failed_event(
   p_provider text,
@@ -67,7 +68,7 @@ begin
     p_provider, p_event_id, p_type, body_payload, body_encoding, p_error_code, p_error
   )
   on conflict (provider, event_id) do update set
-    -- What somebody has repaired stays; the provider sends the old body again.
+    -- A repair stays; the provider sends the old body again.
     type = case when f.original_payload is null then excluded.type else f.type end,
     payload = case when f.original_payload is null then excluded.payload else f.payload end,
     payload_encoding = case
@@ -94,4 +95,4 @@ grant execute on function public.record_failed_event(text, text, text, text, tex
   to service_role;
 
 comment on function public.record_failed_event(text, text, text, text, text, text, text) is
-  'Files a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Answers false, and files nothing, where the event has been applied meanwhile.';
+  'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns false and stores nothing if the event has been applied meanwhile.';

@@ -1,15 +1,15 @@
 /*
- * Repairing a payload (`update failed_events set payload = ...`) keeps what was
- * received. A repair is what changes the payload without counting an attempt;
- * record_failed_event always counts one.
+ * Keeps the received payload when somebody repairs it
+ * (`update failed_events set payload = ...`). A repair is a change of the payload
+ * that does not count an attempt; record_failed_event always counts one.
  *
- * The type is read anew: subscription_id, and so the order of retries, hangs on
- * it. A worker that has the row tries what it read before the repair, so it
- * loses the row: a retry that was asked for is one of the repaired payload.
- * lock_failed_event refuses to apply what it read.
+ * The type is read again, because subscription_id, and so the order of retries,
+ * depends on it. A worker that has claimed the row has read the old payload, so
+ * the repair ends its lease: lock_failed_event then refuses to apply the old
+ * payload, and the requested retry uses the repaired one.
  *
- * A row that was resolved meanwhile would claim that the repaired payload was
- * applied, so it takes no repair.
+ * A resolved row cannot be repaired: it would look as if the repaired payload
+ * had been applied.
  */
 create function public.keep_original_payload()
 returns trigger
@@ -19,8 +19,8 @@ set search_path = ''
 as $$
 begin
   if new.resolved_at is not null then
-    raise exception 'Cannot repair %: it is resolved already (%).', new.event_id, new.resolution
-      using hint = 'Nothing was changed. To retry one that was resolved by hand, open it again first: docs/runbook.md.';
+    raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
+      using hint = 'Nothing was changed. To retry an event that was resolved by hand, reopen it first: see docs/runbook.md.';
   end if;
   if public.has_long_number(new.payload) then
     raise exception 'Cannot repair %: the payload has a number of more than 40 digits.', new.event_id
@@ -38,7 +38,7 @@ end;
 $$;
 
 revoke all on function public.keep_original_payload() from public, anon, authenticated, service_role;
--- A trigger runs without this right; what is written by hand here is `postgres`'s.
+-- A trigger needs no grant; someone who repairs a row by hand is `postgres`.
 
 create trigger keep_original_payload
 before update of payload on public.failed_events
@@ -51,4 +51,4 @@ when (
 execute function public.keep_original_payload();
 
 comment on function public.keep_original_payload() is
-  'Trigger of failed_events: keeps the received payload in original_payload when somebody repairs it. Refuses the repair of a resolved row.';
+  'Trigger of failed_events: keeps the received payload in original_payload when payload is repaired. Raises an error if the row is resolved.';

@@ -1,6 +1,5 @@
 /*
- * What a person looks at first: everything that is open, what most events fail
- * of first.
+ * The first thing to look at: all open failures, the most frequent error first.
  */
 create view public.open_failures
 with (security_invoker = true)
@@ -27,4 +26,4 @@ revoke all on table public.open_failures from public, anon, authenticated, servi
 grant select on table public.open_failures to service_role;
 
 comment on view public.open_failures is
-  'Events that failed and are not settled, worst first: alike counts those with the same error_code.';
+  'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';

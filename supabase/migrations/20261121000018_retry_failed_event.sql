@@ -1,7 +1,7 @@
 /*
- * Asks for a retry. The worker does it, through the code that handles
- * deliveries, at its next turn; where schedule_billing_worker was run it is
- * woken at once. The outcome is on the row.
+ * Requests a retry. The worker retries the event at its next run, through the
+ * code that handles deliveries. If schedule_billing_worker was run, the worker is
+ * woken at once. The row then shows the outcome.
  */
 create function public.retry_failed_event(event_id text, of_provider text default null)
 returns text
@@ -26,9 +26,9 @@ begin
     where f.provider = named_provider and f.event_id = retry_failed_event.event_id
       and f.resolved_at is not null;
     if found then
-      return 'It is resolved already: nothing to retry.';
+      return 'It is already resolved: nothing to retry.';
     end if;
-    raise exception 'The payload of % is gone: nothing to retry.', retry_failed_event.event_id
+    raise exception 'Cannot retry %: its payload was pruned.', retry_failed_event.event_id
       using hint = 'Have the provider send the event again.';
   end if;
   return public.retry_request_answer(asked);
@@ -36,12 +36,13 @@ end;
 $$;
 
 /*
- * The same for many, all that is open unless narrowed down. The worker takes
- * them in the order in which the events occurred.
+ * Requests a retry of all open failures, or of those that match the arguments.
+ * The worker retries them in the order in which the events occurred.
  *
- * It has many rows at once, so it must not wait for one: whoever has that may
- * wait for another (a deadlock). What is locked is looked at again for a second,
- * which outlasts any function, and counted in the answer after that.
+ * It locks many rows, so it must not wait for a locked one: the transaction that
+ * holds the lock may wait for one of these rows (a deadlock). It tries locked
+ * rows again for a second, which is longer than any function here takes, and
+ * then reports how many are left.
  */
 create function public.retry_failed_events(
   of_type text default null,
@@ -90,14 +91,15 @@ begin
       || public.retry_request_answer(asked);
   end if;
   if asked = 0 then
-    return 'No open failure fits: nothing to retry.';
+    return 'No open failure matches: nothing to retry.';
   end if;
   return public.retry_request_answer(asked);
 end;
 $$;
 
 /*
- * Both providers may have an event of one id, and a person means one of them.
+ * Finds the provider of a failed event. Both providers may have an event with
+ * the same id; then the caller must name one.
  */
 create function public.provider_of_failed_event(event_id text, of_provider text)
 returns text
@@ -109,7 +111,7 @@ as $$
 declare
   providers text[];
 begin
-  -- Open ones, or the resolved ones where none is open.
+  -- Open failures, or resolved ones if none is open.
   select array_agg(f.provider order by f.provider) into providers
   from public.failed_events f
   where f.event_id = provider_of_failed_event.event_id
@@ -124,7 +126,7 @@ begin
       using hint = 'select provider, event_id, error from public.open_failures;';
   end if;
   if cardinality(providers) > 1 then
-    raise exception 'Providers % both have a failed event with the id %: name one.',
+    raise exception 'Providers % both have a failed event with the id %: add of_provider.',
         array_to_string(providers, ' and '), provider_of_failed_event.event_id
       using hint = format('Add: of_provider => %L', providers[1]);
   end if;
@@ -142,13 +144,13 @@ begin
   return format('Retry requested: %s. ', asked)
     || case
       when public.wake_billing_worker() then 'The worker is on its way.'
-      else 'The worker takes it at its next turn.'
+      else 'The worker retries it at its next run.'
     end
     || ' See: select event_id, error, attempts, resolved_at from public.failed_events order by last_failed_at desc;';
 end;
 $$;
 
--- For the SQL editor. The API has no use for them.
+-- For the SQL editor only, not for the API.
 revoke all on function public.retry_failed_event(text, text)
   from public, anon, authenticated, service_role;
 revoke all on function public.retry_failed_events(text, text, timestamptz, timestamptz)
@@ -159,10 +161,10 @@ revoke all on function public.provider_of_failed_event(text, text)
   from public, anon, authenticated, service_role;
 
 comment on function public.retry_failed_event(text, text) is
-  'Run in the SQL editor: has the worker try an open failure again. Raises an error for an id that never failed, for one that both providers have unless of_provider is given, and if the payload is gone.';
+  'Run in the SQL editor: requests a retry of an open failure. Raises an error if no failed event has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
 comment on function public.provider_of_failed_event(text, text) is
-  'The provider whose failure of this id is meant: the one that has it, or of_provider. Raises an error for an id that never failed, or that both have.';
+  'Returns the provider of the failed event with this id. Raises an error if there is none, or if both providers have one and of_provider is missing.';
 comment on function public.retry_failed_events(text, text, timestamptz, timestamptz) is
-  'Run in the SQL editor: has the worker try all open failures again, or those of a type, an error code or a time, in order of occurrence.';
+  'Run in the SQL editor: requests a retry of all open failures, or of those with a type, an error code or a time of failure, in the order in which the events occurred.';
 comment on function public.retry_request_answer(integer) is
-  'Wakes the worker after a retry was requested, and says what happens next.';
+  'Wakes the worker after a retry was requested. Returns what happens next.';

@@ -1,13 +1,13 @@
 /*
  * Hands requested retries to one worker, in the order in which the events
- * occurred; of one second, creations first. Claims go one after the other, and
- * what another worker has of a subscription keeps the rest of it back: else an
- * update could be tried before the creation that it waits for.
+ * occurred; within the same second, creations first. Claims run one after the
+ * other. While a worker has events of a subscription, no other worker gets
+ * events of it: otherwise an update could be tried before its creation.
  *
- * A worker has 256 MB, so what it gets at a time is limited in bytes of JSON
- * text, in which a control character counts six. One payload that is larger than
- * a batch goes alone. One that no worker can hold fails here, or it would come
- * first in every claim and keep the others waiting.
+ * A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in
+ * which a control character counts six. A payload that is larger than a batch is
+ * claimed alone. A payload that no worker can hold fails here; otherwise it would
+ * be first in every claim and block the others.
  */
 create function public.claim_failed_events(p_limit integer, p_lease_seconds integer)
 returns table (
@@ -44,7 +44,7 @@ begin
       and (d.retry_leased_until is null or d.retry_leased_until <= now())
       and (
         d.subscription_id is null
-        -- `not in`, not `not exists`: one look-up each, however many are held.
+        -- `not in` instead of `not exists`: one hash lookup per row.
         or d.subscription_id not in (select h.subscription_id from held h)
       )
     order by
@@ -76,7 +76,7 @@ begin
       last_failed_at = now(),
       error_code = 'body_too_large',
       error = format(
-        'The payload has %s bytes as JSON text; the worker takes %s.', m.bytes, worker_bytes
+        'The payload has %s bytes as JSON text, more than the worker can retry (%s).', m.bytes, worker_bytes
       )
     from measured m
     where f.provider = m.provider and f.event_id = m.event_id and m.bytes > worker_bytes
@@ -111,18 +111,18 @@ revoke all on function public.claim_failed_events(integer, integer)
 grant execute on function public.claim_failed_events(integer, integer) to service_role;
 
 comment on function public.claim_failed_events(integer, integer) is
-  'Leases up to p_limit requested retries to the caller for p_lease_seconds, in order of occurrence, and no more than 4 MiB unless one alone is larger. body_encoding: text or base64. A payload of more than 16 MiB of JSON text fails with body_too_large.';
+  'Leases up to p_limit requested retries to the caller for p_lease_seconds, in the order in which the events occurred, and at most 4 MiB unless a single one is larger. body_encoding: text or base64. A payload of more than 16 MiB of JSON text fails with body_too_large.';
 
 /*
- * Takes the outcomes of retries. What the ledger has settled meanwhile stays
- * settled. A failure counts as an attempt and ends the request.
+ * Stores the outcomes of retries. A row that was resolved meanwhile stays
+ * resolved. A failure counts as an attempt and ends the request.
  *
- * A repaired payload may have another id than the one that the event is filed
- * under, such as the hash of its body. That takes its place in the ledger too,
- * so that the old body, delivered again, opens nothing that was applied.
+ * The id in a repaired payload may differ from that of its row, which may be the
+ * hash of the body. The row's id gets a row in the ledger too, so that the old
+ * body, delivered again, does not reopen an applied event.
  *
- * It has places in the ledger, for which deliveries wait, so it waits for no
- * row: one that somebody has locked keeps its lease, and is retried after it.
+ * Deliveries wait for these rows of the ledger, so this does not wait for a row
+ * of failed_events: a locked one keeps its lease, and is retried after it.
  */
 create function public.settle_failed_events(results jsonb)
 returns integer
@@ -133,7 +133,7 @@ as $$
 declare
   settled integer;
 begin
-  -- First, as everywhere: ledger, then failed_events.
+  -- The same order of locks as everywhere: ledger, then failed_events.
   insert into public.processed_events (provider, event_id, type)
   select f.provider, f.event_id, coalesce(f.type, '')
   from jsonb_to_recordset(results) as r (
@@ -182,4 +182,4 @@ revoke all on function public.settle_failed_events(jsonb)
 grant execute on function public.settle_failed_events(jsonb) to service_role;
 
 comment on function public.settle_failed_events(jsonb) is
-  'Settles retries: provider, event_id, lease_id, outcome (applied, duplicate, stale, ignored or failed), error_code, error. Answers how many were still open and the caller''s.';
+  'Stores the outcomes of retries. results: provider, event_id, lease_id, outcome (applied, duplicate, stale, ignored or failed), error_code, error. Returns how many rows were still open and leased to the caller.';

@@ -1,6 +1,6 @@
 /*
- * Settles an open failure by hand, for one that needs no applying any more. It
- * opens again by itself when the event fails again.
+ * Resolves an open failure by hand, for an event that need not be applied any
+ * more. The failure reopens if the event fails again.
  */
 create function public.resolve_failed_event(
   event_id text,
@@ -19,7 +19,7 @@ declare
   resolved integer;
 begin
   if coalesce(reason, '') !~ '\S' or coalesce(who, '') !~ '\S' then
-    raise exception 'Say why, and who you are: select public.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
+    raise exception 'Give a reason and your name: select public.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
   end if;
   named_provider := public.provider_of_failed_event(event_id => resolve_failed_event.event_id, of_provider => of_provider);
   update public.failed_events f set
@@ -43,4 +43,4 @@ revoke all on function public.resolve_failed_event(text, text, text, text)
   from public, anon, authenticated, service_role;
 
 comment on function public.resolve_failed_event(text, text, text, text) is
-  'Run in the SQL editor: settles an open failure without applying it, with a reason and who says so. Raises an error for an id that both providers have unless of_provider is given.';
+  'Run in the SQL editor: resolves an open failure without applying the event; stores the reason and the name. Raises an error if both providers have a failed event with this id and of_provider is missing.';

@@ -1,7 +1,7 @@
 /*
- * When a notification that could not be delivered is tried again: the schedule
- * of the Standard Webhooks specification. The first attempt is at once, so
- * there is one attempt more than there are waits.
+ * The schedule of attempts to deliver a notification, as in the Standard Webhooks
+ * specification. The first attempt is made at once, so there is one attempt more
+ * than there are waits.
  */
 create function public.notification_waits()
 returns interval[]
@@ -16,12 +16,12 @@ revoke all on function public.notification_waits() from public, anon, authentica
 grant execute on function public.notification_waits() to service_role;
 
 comment on function public.notification_waits() is
-  'The waits between the attempts at a notification; after the last attempt it is dead, about three days on.';
+  'Returns the waits between the attempts to deliver a notification. It is dead after the last attempt, about three days later.';
 
 /*
- * Receivers limit how many requests they take. The limit is one for all workers,
- * so its state is here: each claim books the times at which its rows are sent,
- * and a 429 moves the next such time to where the receiver asked for.
+ * Receivers limit the rate of requests. All workers share that limit, so its
+ * state is in the database: each claim books the times at which its rows are
+ * sent, and a 429 moves the next time to the one that the receiver asked for.
  */
 create table public.notification_pace (
   destination text primary key,
@@ -34,25 +34,25 @@ revoke all on table public.notification_pace from public, anon, authenticated, s
 grant select, insert, update on table public.notification_pace to service_role;
 
 comment on table public.notification_pace is
-  'When each receiver of notifications may be sent the next one. Deleting a row ends its pause.';
+  'For each receiver of notifications, when the next one may be sent. Deleting a row ends the pause.';
 comment on column public.notification_pace.destination is
-  'Whose limit it is: resend, or the host of NOTIFICATION_URL.';
+  'The receiver: resend, or the host of NOTIFICATION_URL.';
 comment on column public.notification_pace.next_send_at is
-  'Nothing is sent before, because of the rate or of a 429 with its Retry-After.';
+  'Nothing is sent before this time, because of the rate limit or a 429 with Retry-After.';
 
 /*
- * Hands due notifications to one worker. A claimed row is leased: until the
- * lease ends no other worker gets it, and after that it is due again, because
- * its worker must have died. The attempt is counted here, before anything is
- * sent, so that a notification which kills its workers is given up in the end.
+ * Hands due notifications to one worker. A claimed row is leased: no other worker
+ * gets it until the lease ends. Then it is due again, because its worker must
+ * have died. The attempt is counted here, before sending, so that a notification
+ * that crashes every worker is given up in the end.
  *
- * Each claim has a new lease id. settle_notifications asks for it, so a worker
- * that comes back after its lease has ended settles nothing.
+ * Each claim has a new lease id, and settle_notifications requires it: a worker
+ * that comes back after its lease has ended cannot settle the row.
  *
- * With p_per_second, rows are spaced 10 % wider than that, because requests
- * that leave evenly do not arrive evenly. Each row says how long to wait before
- * it is sent. Nothing is handed out more than 20 s ahead: a longer pause ends
- * the turn, and a later one tries again.
+ * With p_per_second, the rows are spaced 10 % wider than the limit, because
+ * requests that are sent evenly do not arrive evenly. Each row says how long to
+ * wait before it is sent. Nothing is claimed more than 20 s ahead: a longer
+ * pause ends the run, and a later run tries again.
  */
 create function public.claim_notifications(
   p_limit integer,
@@ -83,9 +83,16 @@ declare
   first_slot timestamptz;
   claimed integer;
 begin
+  -- This locks the row, so claims for one receiver go one after the other. Before
+  -- any notification, as settle_notifications does, or the two would deadlock.
+  insert into public.notification_pace as p (destination, next_send_at)
+  values (p_destination, clock_timestamp())
+  on conflict (destination) do update
+    set next_send_at = greatest(p.next_send_at, clock_timestamp())
+  returning p.next_send_at into first_slot;
   update public.notifications n set
     status = 'dead',
-    last_error = coalesce(n.last_error || '; ', '') || 'the worker of the last attempt did not come back'
+    last_error = coalesce(n.last_error || '; ', '') || 'the worker of the last attempt did not report a result'
   from (
     select d.id
     from public.notifications d
@@ -94,23 +101,19 @@ begin
   ) as spent
   where n.id = spent.id;
 
-  -- This locks the row, so claims for one receiver go one after the other.
-  insert into public.notification_pace as p (destination, next_send_at)
-  values (p_destination, clock_timestamp())
-  on conflict (destination) do update
-    set next_send_at = greatest(p.next_send_at, clock_timestamp())
-  returning p.next_send_at into first_slot;
   if first_slot > clock_timestamp() + interval '20 s' then
     return;
   end if;
 
-  -- Not a subquery: a plan may run that once for every row of the table, and
-  -- each run would lock as many rows as the limit allows. This runs once.
+  -- A CTE, because it runs once. A plan may run a subquery once per row of the
+  -- table, and each run would lock as many rows as the limit allows.
   return query
   with due as materialized (
     select d.id, d.next_attempt_at
     from public.notifications d
     where d.status = 'pending' and d.next_attempt_at <= first_slot and d.attempts < max_attempts
+      -- A lease counts until it has ended, not until the row would be sent.
+      and (d.lease_id is null or d.next_attempt_at <= now())
     order by d.next_attempt_at
     limit p_limit
     for update skip locked
@@ -141,4 +144,4 @@ revoke all on function public.claim_notifications(integer, integer, text, numeri
 grant execute on function public.claim_notifications(integer, integer, text, numeric) to service_role;
 
 comment on function public.claim_notifications(integer, integer, text, numeric) is
-  'Leases up to p_limit due notifications to the caller for p_lease_seconds and counts the attempt. wait_ms: how long to wait before each is sent.';
+  'Leases up to p_limit due notifications to the caller for p_lease_seconds and counts the attempt. wait_ms: how long to wait before sending.';

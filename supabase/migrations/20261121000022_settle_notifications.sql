@@ -1,12 +1,17 @@
 /*
- * Takes the results of a worker's attempts. What failed is due again after the
- * next wait, with up to 10 % on top, so that what failed together does not come
- * back together; a receiver's Retry-After can make it later, by a day at most.
+ * Stores the results of a worker's attempts. A failed notification is due again
+ * after the next wait plus up to 10 %, so that notifications that failed together
+ * are not all due at the same time. Retry-After can make it later, at most by a
+ * day.
  *
- * `limited` (429) and `unsent` are no attempts. A 429 stops all that goes to
- * the receiver until Retry-After is over, or for a minute if there is none. To a
- * receiver that answers nothing else, a notification is given up after as long
- * as all attempts would have taken.
+ * `limited` (429) and `unsent` do not count as attempts. A 429 pauses all
+ * notifications to the receiver for the time in Retry-After, or for a minute if
+ * there is none. If the receiver answers only 429, a notification is given up
+ * after the time that all attempts would have taken.
+ *
+ * It does not wait for a notification that another session has locked, because
+ * the others of the batch would be sent again. That one keeps its lease, and is
+ * sent again after it.
  */
 create function public.settle_notifications(results jsonb, p_destination text)
 returns integer
@@ -33,6 +38,13 @@ begin
     on conflict (destination) do update set next_send_at = greatest(p.next_send_at, resume_at);
   end if;
 
+  with unlocked as materialized (
+    select o.id
+    from jsonb_to_recordset(results) as c (id uuid, lease_id uuid)
+    join public.notifications o on o.id = c.id and o.lease_id = c.lease_id
+    where o.status = 'pending'
+    for update of o skip locked
+  )
   update public.notifications n set
     status = case
       when r.result = 'limited' and n.limited_since < now() - patience then 'dead'
@@ -41,7 +53,8 @@ begin
       when n.attempts > cardinality(waits) then 'dead'
       else 'pending'
     end,
-    attempts = n.attempts - (r.result in ('limited', 'unsent'))::integer,
+    -- Somebody may have set it to 0 meanwhile.
+    attempts = greatest(n.attempts - (r.result in ('limited', 'unsent'))::integer, 0),
     last_error = case when r.result in ('sent', 'unsent') then n.last_error else r.error end,
     sent_at = case when r.result = 'sent' then now() end,
     next_attempt_at = case r.result
@@ -54,7 +67,7 @@ begin
     end,
     limited_since = case
       when r.result = 'unsent' then n.limited_since
-      -- Not of one that is given up: whoever has it tried again starts anew.
+      -- Cleared if it is given up, so that someone who resets it starts anew.
       when r.result = 'limited' and not n.limited_since < now() - patience then n.limited_since
       when r.result = 'limited' and n.limited_since is null then now()
     end,
@@ -64,10 +77,11 @@ begin
     lease_id uuid,
     result text,
     error text,
-    -- A date may be thousands of years away.
+    -- Numeric, because a date may be thousands of years away.
     retry_after_seconds numeric
   )
-  where n.id = r.id and n.lease_id = r.lease_id and n.status = 'pending';
+  where n.id = r.id and n.lease_id = r.lease_id and n.status = 'pending'
+    and n.id in (select u.id from unlocked u);
   get diagnostics settled = row_count;
   return settled;
 end;
@@ -78,4 +92,4 @@ revoke all on function public.settle_notifications(jsonb, text)
 grant execute on function public.settle_notifications(jsonb, text) to service_role;
 
 comment on function public.settle_notifications(jsonb, text) is
-  'Settles claimed notifications: id, lease_id, result (sent, failed, dead, undeliverable, limited or unsent), error, retry_after_seconds. Answers how many; one whose lease was taken over is not.';
+  'Stores the results of claimed notifications. results: id, lease_id, result (sent, failed, dead, undeliverable, limited or unsent), error, retry_after_seconds. Returns how many were settled; one that another worker has claimed, or that another session has locked, is not.';

@@ -1,12 +1,12 @@
 /*
- * Where an account's e-mail goes. THE ONE PLACE TO CHANGE for a project whose
- * accounts are not its users: replace the query, and keep name, arguments and
- * grants.
+ * Returns the e-mail address of an account. THE ONE PLACE TO CHANGE for a
+ * project whose accounts are not its users: replace the query, and keep name,
+ * arguments and grants.
  *
- * As it stands, an account is a user of Supabase Auth. service_role may not
- * read auth.users itself, so this runs with its owner's rights; that is the
- * reason for `security definer`. Without an auth schema, as on the local stack,
- * nobody has an address.
+ * By default, an account is a user of Supabase Auth. service_role may not read
+ * auth.users, so this function runs with the rights of its owner
+ * (`security definer`). Without an auth schema, as on the local stack, no account
+ * has an address.
  */
 create function public.account_email(account_id text)
 returns text
@@ -34,4 +34,4 @@ revoke all on function public.account_email(text)
 grant execute on function public.account_email(text) to service_role;
 
 comment on function public.account_email(text) is
-  'The e-mail address of an account, null where it has none. Replace it where accounts are not the users of Supabase Auth.';
+  'Returns the e-mail address of an account; null if it has none. Replace this function if accounts are not the users of Supabase Auth.';

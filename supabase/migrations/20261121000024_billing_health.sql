@@ -1,6 +1,6 @@
 /*
- * How it goes. Both views stay fast when the ledger is large: events by the
- * hour read the last three days through the index, and its size is the
+ * Views for monitoring. Both stay fast when the ledger is large: events per hour
+ * read the last three days through the index, and the size of the ledger is the
  * planner's estimate.
  */
 create index processed_events_processed_at on public.processed_events (processed_at);
@@ -29,7 +29,7 @@ revoke all on table public.billing_events_per_hour from public, anon, authentica
 grant select on table public.billing_events_per_hour to service_role;
 
 comment on view public.billing_events_per_hour is
-  'Events of the last three days by hour, type and outcome (applied, stale, failed and still open).';
+  'Events of the last three days per hour, type and outcome (applied, stale, or failed and still open).';
 
 create view public.billing_health
 with (security_invoker = true)
@@ -67,9 +67,9 @@ from
 revoke all on table public.billing_health from public, anon, authenticated, service_role;
 grant select on table public.billing_health to service_role;
 
--- What was given up, for the count above; what was sent leaves no trace here.
+-- Notifications that were given up, for the count above.
 create index notifications_given_up on public.notifications (created_at)
 where status in ('dead', 'undeliverable');
 
 comment on view public.billing_health is
-  'One row: the newest event, open failures and the oldest, notifications that wait or were given up, and the ledger''s size as the planner estimates it.';
+  'One row: the time of the newest event, open failures, pending notifications, notifications that were given up, and the size of the ledger as the planner estimates it.';

@@ -1,12 +1,12 @@
 /*
- * Wakes the worker every minute on a Supabase project: pg_cron keeps the time,
- * pg_net makes the call, Vault keeps the key. None of them is there on a plain
- * Postgres, so nothing here touches them before it is asked to.
+ * Wakes the worker every minute on a Supabase project: pg_cron runs the schedule,
+ * pg_net makes the call, Vault stores the key. A plain Postgres has none of them,
+ * so nothing here uses them before schedule_billing_worker is run.
  *
- * The call is fire and forget. What it wakes is idempotent and claims its work
- * in the database, so a call that is lost or doubled does no harm. It waits 5 s
- * for an answer, however long the turn takes: a long wait may hold up the
- * project's other calls through pg_net, and the worker goes on without it.
+ * The call is fire and forget. The worker claims its work in the database, so a
+ * lost or duplicate call does no harm. The call waits 5 s for a reply, however
+ * long the worker runs: a long wait may delay the project's other calls through
+ * pg_net, and the worker goes on without it.
  */
 create function public.wake_billing_worker()
 returns boolean
@@ -46,7 +46,7 @@ revoke all on function public.wake_billing_worker()
   from public, anon, authenticated, service_role;
 
 comment on function public.wake_billing_worker() is
-  'Asks the worker for a turn, without waiting for it. False where schedule_billing_worker was not run.';
+  'Wakes the worker without waiting for it. Returns false if schedule_billing_worker was not run.';
 
 create function public.schedule_billing_worker(project_url text, secret_key text)
 returns text
@@ -59,22 +59,22 @@ declare
   existing_id uuid;
 begin
   if project_url !~ '^https?://[^/]+/?$' then
-    raise exception 'The project URL must look like https://<project-ref>.supabase.co, without a path.';
+    raise exception 'The project URL must look like https://<project-ref>.supabase.co, without a path. Copy it from Project Settings, API.';
   end if;
   if secret_key !~ '^sb_secret_' then
-    raise exception 'The key must be a secret key of the project (sb_secret_...), from Project Settings, API Keys.';
+    raise exception 'The key must be a secret key of the project (sb_secret_...). Copy it from Project Settings, API Keys.';
   end if;
 
-  -- Each where Supabase itself puts it. A control file that names no schema,
-  -- as pg_net's, takes the first of search_path, which is empty here. Asked
-  -- first, since what Supabase runs after pg_cron is created makes it anew.
+  -- Each in the schema that Supabase uses. pg_net's control file names no schema,
+  -- so it would use the first of search_path, which is empty here. Only if it is
+  -- missing, because Supabase runs a script after pg_cron is created.
   if not exists (select from pg_extension e where e.extname = 'pg_cron') then
     create extension pg_cron schema pg_catalog;
   end if;
   if not exists (select from pg_extension e where e.extname = 'pg_net') then
     create extension pg_net schema extensions;
   end if;
-  -- This one names its schema, and makes it.
+  -- This one names its schema and creates it.
   if not exists (select from pg_extension e where e.extname = 'supabase_vault') then
     create extension supabase_vault cascade;
   end if;
@@ -106,7 +106,7 @@ revoke all on function public.schedule_billing_worker(text, text)
   from public, anon, authenticated, service_role;
 
 comment on function public.schedule_billing_worker(text, text) is
-  'Run once in the SQL editor: wakes the worker every minute, and prunes the tables. Again, it replaces URL and key.';
+  'Run once in the SQL editor: schedules the worker every minute, and the pruning of the tables. Run it again to replace URL and key.';
 
 create function public.unschedule_billing_worker()
 returns text
@@ -134,4 +134,4 @@ revoke all on function public.unschedule_billing_worker()
   from public, anon, authenticated, service_role;
 
 comment on function public.unschedule_billing_worker() is
-  'Undoes schedule_billing_worker, and deletes what it put into Vault.';
+  'Undoes schedule_billing_worker, and deletes its secrets from Vault.';

@@ -1,11 +1,12 @@
 /*
- * Keeps the tables small, a batch of each at a time, so that no call holds
- * locks for long. Run it often; schedule_billing_worker does.
+ * Deletes old rows, one batch per table and call, so that no call holds locks for
+ * long. Run it often; schedule_billing_worker schedules it.
  *
- * The defaults: a provider retries for three days, and lets a person send an
- * event again for 30. The ledger keeps 90 days, so nothing that still can come
- * is forgotten. Payloads hold personal data and go first, 30 days after the
- * failure was settled. Open failures and pending notifications always stay.
+ * The defaults: a provider retries for three days, and lets a person resend an
+ * event for 30 days. The ledger keeps 90 days, so it still has every event that
+ * can arrive again. Payloads contain personal data and are deleted first, 30 days
+ * after the failure was resolved. Open failures and pending notifications are
+ * never deleted.
  */
 create function public.prune_billing_tables(
   ledger_keeps interval default '90 days',
@@ -19,8 +20,8 @@ volatile
 set search_path = ''
 as $$
 begin
-  -- By ctid, which the lock holds still: joined by key, a plan reads the whole
-  -- table to find a few rows of it, or picks the batch anew for every row.
+  -- By ctid, which cannot change while the row is locked. With a join by key, a
+  -- plan may read the whole table, or select the batch again for every row.
   delete from public.processed_events t
   where t.ctid = any (array(
     select o.ctid
@@ -72,11 +73,11 @@ $$;
 revoke all on function public.prune_billing_tables(interval, interval, interval, integer)
   from public, anon, authenticated, service_role;
 
--- What is settled, by age.
+-- Resolved failures and settled notifications, by age.
 create index failed_events_resolved on public.failed_events (resolved_at)
 where resolved_at is not null;
 create index notifications_settled on public.notifications (created_at)
 where status <> 'pending';
 
 comment on function public.prune_billing_tables(interval, interval, interval, integer) is
-  'Deletes up to batch_size rows of each table that are older than they are kept, payloads of settled failures first. Answers how many.';
+  'Deletes up to batch_size old rows of each table, and the payloads of resolved failures earlier than their rows. Returns how many of each.';

@@ -1,12 +1,12 @@
 /*
- * For import and reconcile. An event that is dated ahead of the clock is
- * refused, but a record may hold the mark of one that got in, with a wide
- * tolerance or before there was a limit. Until that time has come, such a
- * record takes no event: all that happens is older. A correction is older, too,
- * so these commands take the mark back before they correct the record.
+ * For import and reconcile. An event that is dated ahead of the clock is refused,
+ * but a record may have the mark of one that was accepted, with a wide tolerance
+ * or before there was a limit. Until that time, all new events and corrections
+ * are older than the mark and change nothing. So these commands remove the mark
+ * before they correct the record.
  *
- * Five minutes ahead is the default tolerance. A mark that is less far ahead
- * is in the past before anybody has looked at it.
+ * Five minutes is the default tolerance. A mark that is less far ahead is soon
+ * in the past.
  */
 create function public.forget_marks_ahead(p_provider text, p_subscription_id text)
 returns boolean
@@ -33,4 +33,4 @@ revoke all on function public.forget_marks_ahead(text, text)
 grant execute on function public.forget_marks_ahead(text, text) to service_role;
 
 comment on function public.forget_marks_ahead(text, text) is
-  'Takes back the ordering marks of a record that are more than five minutes ahead of the clock, so that corrections and events count again; answers whether there were any. Called by import and reconcile.';
+  'Removes the ordering marks of a record that are more than five minutes ahead of the clock, so that corrections and events take effect again. Returns whether there were any. Called by import and reconcile.';

@@ -1,5 +1,5 @@
--- Why: open failures by error, with one event of each to look at.
--- docs/runbook.md says what to do about each code.
+-- Why it is failing: open failures by error, with an example of each.
+-- docs/runbook.md says what to do for each code.
 select
   error_code,
   type,

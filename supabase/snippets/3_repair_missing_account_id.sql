@@ -1,6 +1,6 @@
--- A creation without metadata.accountId: put the account id in, then retry it
--- and everything that failed because of it. What was received stays in
--- original_payload. Replace both placeholders.
+-- Repairs a creation without metadata.accountId: adds the account id, then retries
+-- all open failures, including those that this one caused. The received payload
+-- stays in original_payload. Replace both placeholders.
 update public.failed_events
 set payload = jsonb_set(
   payload,

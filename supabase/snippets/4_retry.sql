@@ -1,4 +1,4 @@
--- Retry: one event, or all that are open. Keep the line that you need.
+-- Retries one event, or all open failures. Keep only the line that you need.
 select public.retry_failed_event('<event id>');
 
 select public.retry_failed_events();
@@ -6,7 +6,7 @@ select public.retry_failed_events(of_type => 'customer.subscription.updated');
 select public.retry_failed_events(of_error_code => 'subscription_unknown');
 select public.retry_failed_events(failed_since => now() - interval '1 day');
 
--- What became of it.
+-- The results.
 select event_id, error_code, error, attempts, resolved_at, resolution
 from public.failed_events
 order by greatest(last_failed_at, resolved_at) desc

@@ -4,7 +4,7 @@
  * tests, which have more than one connection.
  */
 begin;
-select plan(29);
+select plan(30);
 set local timezone = 'UTC';
 
 -- The outbox is this file's alone until the rollback.
@@ -150,12 +150,12 @@ set local role service_role;
 select is(pg_temp.claim(), 'tap_ninth', 'there are ten attempts, and no eleventh');
 select is(
   (select jsonb_build_array(n.status, n.attempts, n.last_error) from pg_temp.row_of('tap_tenth') as n),
-  '["dead", 10, "the worker of the last attempt did not come back"]',
+  '["dead", 10, "the worker of the last attempt did not report a result"]',
   'when the lease of the last attempt has ended, the notification is dead'
 );
 select is(
   (select n.last_error from pg_temp.row_of('tap_tenth_before') as n),
-  'the receiver answered 500; the worker of the last attempt did not come back',
+  'the receiver answered 500; the worker of the last attempt did not report a result',
   'what the attempts before it met with is kept'
 );
 select is(
@@ -228,6 +228,15 @@ select is((select count(*)::int from paced where batch = 7), 0, 'what is not due
 update public.notification_pace set next_send_at = clock_timestamp() + interval '4 s' where destination = 'tap_host';
 select pg_temp.claim_paced(8);
 select is((select count(*)::int from paced where batch = 8), 1, 'what is due by then is');
+
+update public.notifications set next_attempt_at = now() + interval '1 day';
+update public.notifications set next_attempt_at = clock_timestamp() + interval '3 s', lease_id = gen_random_uuid()
+where event_id = 'tap_98';
+update public.notification_pace set next_send_at = clock_timestamp() + interval '4 s' where destination = 'tap_host';
+select pg_temp.claim_paced(9);
+select is(
+  (select count(*)::int from paced where batch = 9), 0, 'what another worker has is not claimed before its lease ends'
+);
 
 select * from finish();
 rollback;

@@ -3,7 +3,7 @@
  * when the next one is.
  */
 begin;
-select plan(39);
+select plan(40);
 set local timezone = 'UTC';
 
 -- A notification that is leased for its nth attempt.
@@ -304,6 +304,12 @@ select is(
   ), 'tap_host'),
   0,
   'a notification that is not there is not settled'
+);
+
+select pg_temp.lease('tap_reset', 0);
+select is(
+  pg_temp.settle('tap_reset', '{"result": "limited", "error": "429"}'), 1,
+  'one that was limited is settled if somebody has reset its attempts meanwhile'
 );
 
 -- Nothing, and nonsense.

@@ -100,12 +100,12 @@ select results_eq(
   'a row without its payload still tells what happened'
 );
 select is(
-  public.retry_failed_event('tap_6'), 'It is resolved already: nothing to retry.',
+  public.retry_failed_event('tap_6'), 'It is already resolved: nothing to retry.',
   'nobody can retry what was pruned: it is resolved'
 );
 update public.failed_events set resolved_at = null, resolution = null where event_id = 'tap_6';
 select throws_ok(
-  $$select public.retry_failed_event('tap_6')$$, 'P0001', 'The payload of tap_6 is gone: nothing to retry.',
+  $$select public.retry_failed_event('tap_6')$$, 'P0001', 'Cannot retry tap_6: its payload was pruned.',
   'nor what somebody opened again without its payload'
 );
 select is(

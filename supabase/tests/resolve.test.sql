@@ -21,7 +21,7 @@ $$;
 
 select pg_temp.fail('a', 'tap_1'), pg_temp.fail('a', 'tap_2'), pg_temp.fail('b', 'tap_2'), pg_temp.fail('a', 'tap_3');
 
-select throws_like(c.statement, '%Say why, and who you are:%', c.meaning)
+select throws_like(c.statement, '%Give a reason and your name:%', c.meaning)
 from (
   values
     ($$select public.resolve_failed_event('tap_1', '', 'somebody')$$, 'a reason is needed'),
@@ -64,7 +64,7 @@ select is_empty(
   'and not applied: the ledger knows nothing of it'
 );
 select is(
-  public.retry_failed_event('tap_1'), 'It is resolved already: nothing to retry.', 'there is nothing to retry'
+  public.retry_failed_event('tap_1'), 'It is already resolved: nothing to retry.', 'there is nothing to retry'
 );
 select throws_ok(
   $$select public.resolve_failed_event('tap_1', 'once more', 'somebody else')$$, 'P0001', null,
@@ -81,7 +81,7 @@ select is((pg_temp.failed('tap_3')).resolved_by, 'postgres', 'which is the SQL e
 
 select throws_ok(
   $$select public.resolve_failed_event('tap_2', 'a test of ours', 'somebody')$$, 'P0001',
-  'Providers a and b both have a failed event with the id tap_2: name one.',
+  'Providers a and b both have a failed event with the id tap_2: add of_provider.',
   'one id of both providers is not resolved until one is named'
 );
 select is(

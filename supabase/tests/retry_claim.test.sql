@@ -211,7 +211,7 @@ select public.retry_failed_events();
 select is(pg_temp.claim(), 'tap_b9', 'a payload that no worker can hold is passed over');
 select is(
   (select jsonb_build_array(error_code, error, attempts, retry_requested_at, retry_lease_id) from pg_temp.failed('tap_b8')),
-  '["body_too_large", "The payload has 16777217 bytes as JSON text; the worker takes 16777216.", 2, null, null]',
+  '["body_too_large", "The payload has 16777217 bytes as JSON text, more than the worker can retry (16777216).", 2, null, null]',
   'and its retry has failed'
 );
 delete from public.failed_events where event_id like 'tap\_b%';

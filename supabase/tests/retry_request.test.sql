@@ -69,7 +69,7 @@ select throws_ok(
 select is(pg_temp.requested(), null, 'none of these asks for anything');
 
 select matches(
-  public.retry_failed_event('tap_1'), '^Retry requested: 1\. The worker takes it at its next turn\. See: select ',
+  public.retry_failed_event('tap_1'), '^Retry requested: 1\. The worker retries it at its next run\. See: select ',
   'an open failure is asked for, and the answer says what happens next'
 );
 select is(pg_temp.requested(), 'a tap_1', 'its row has the request, and no other');
@@ -87,7 +87,7 @@ select is(
 select pg_temp.forget();
 select throws_ok(
   $$select public.retry_failed_event('tap_5')$$, 'P0001',
-  'Providers a and b both have a failed event with the id tap_5: name one.',
+  'Providers a and b both have a failed event with the id tap_5: add of_provider.',
   'where both providers have an open failure of one id, one has to be named'
 );
 select is(pg_temp.requested(), null, 'neither is asked for');
@@ -101,7 +101,7 @@ select throws_ok(
 );
 select pg_temp.forget();
 select is(
-  public.retry_failed_event('tap_6'), 'It is resolved already: nothing to retry.',
+  public.retry_failed_event('tap_6'), 'It is already resolved: nothing to retry.',
   'a resolved event is answered with that'
 );
 select matches(
@@ -110,7 +110,7 @@ select matches(
 );
 select is(pg_temp.requested(), 'b tap_7', 'resolved rows have no request');
 select throws_ok(
-  $$select public.retry_failed_event('tap_8')$$, 'P0001', 'The payload of tap_8 is gone: nothing to retry.',
+  $$select public.retry_failed_event('tap_8')$$, 'P0001', 'Cannot retry tap_8: its payload was pruned.',
   'an event whose payload is gone raises an error that says so'
 );
 select pg_temp.forget();
@@ -125,7 +125,7 @@ select is(
 select pg_temp.forget();
 
 select is(
-  public.retry_failed_events(of_type => 'customer.subscription.deleted'), 'No open failure fits: nothing to retry.',
+  public.retry_failed_events(of_type => 'customer.subscription.deleted'), 'No open failure matches: nothing to retry.',
   'where none fits the answer says so'
 );
 select is(pg_temp.requested(), null, 'and nothing is asked for');

@@ -19,7 +19,7 @@ create extension supabase_vault;
 select pg_temp.fail('tap_1'), pg_temp.fail('tap_2');
 
 select matches(
-  public.retry_failed_event('tap_1'), 'takes it at its next turn', 'before anything is scheduled nobody is woken'
+  public.retry_failed_event('tap_1'), 'retries it at its next run', 'before anything is scheduled nobody is woken'
 );
 select is_empty('select 1 from net.http_request_queue', 'and no call is made');
 
@@ -46,12 +46,12 @@ delete from net.http_request_queue;
 -- Not in vain.
 
 select is(
-  public.retry_failed_events(of_error_code => 'tap_none'), 'No open failure fits: nothing to retry.',
+  public.retry_failed_events(of_error_code => 'tap_none'), 'No open failure matches: nothing to retry.',
   'where none fits'
 );
 select public.resolve_failed_event('tap_2', 'a test', 'somebody');
 select is(
-  public.retry_failed_event('tap_2'), 'It is resolved already: nothing to retry.', 'or it is resolved already'
+  public.retry_failed_event('tap_2'), 'It is already resolved: nothing to retry.', 'or it is resolved already'
 );
 select throws_ok($$select public.retry_failed_event('tap_none')$$, 'P0001', null, 'or there is no such event');
 select is_empty('select 1 from net.http_request_queue', 'nobody is woken');

@@ -157,7 +157,7 @@ select throws_ok(
 update public.failed_events set resolved_at = now(), resolution = 'applied' where event_id = 'tap_12';
 select throws_ok(
   $$select pg_temp.repair('tap_12', '{"n": 2}')$$, 'P0001',
-  'Cannot repair tap_12: it is resolved already (applied).', 'a resolved row takes no repair: it would say that it was applied'
+  'Cannot repair tap_12: it is already resolved (applied).', 'a resolved row takes no repair: it would say that it was applied'
 );
 select is((pg_temp.failed('tap_12')).payload, '{"n": 1}', 'its payload stays');
 update public.failed_events set payload = '{"n": 2}', resolved_at = null, resolution = null where event_id = 'tap_12';

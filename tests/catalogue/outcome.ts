@@ -131,8 +131,8 @@ export async function expectFailure(
   const answer = await send();
   assertAnswer(answer, status, code);
   await waitUntil(() => written().includes(FAILED), {
-    timeout: LOGGED_WITHIN_MS,
-    every: 1,
+    timeoutMs: LOGGED_WITHIN_MS,
+    intervalMs: 1,
   });
   const lines = written().split("\n").filter((line) => line.includes(FAILED));
   assertEquals(

@@ -275,7 +275,9 @@ export const ROWS_21_TO_27: readonly Row[] = [
       for (let i = 0; i < TIMES; i++) {
         for (const part of parts) await abandonedRequest(receiver.url, part);
       }
-      await waitUntil(() => seen() >= TIMES * parts.length, { timeout: 5_000 });
+      await waitUntil(() => seen() >= TIMES * parts.length, {
+        timeoutMs: 5_000,
+      });
       assertEquals(seen(), TIMES * parts.length, receiver.output());
       assertEquals(await rowCounts(stage.sql), before);
       // Broken framing: the connection is closed, or the answer is 400.

@@ -202,7 +202,7 @@ export const ROWS_39_TO_43: readonly Row[] = [
       // Lines of one second are summed up in one, which tells how many.
       const logged = () => ignoredLines(receiver.output()) - before;
       const sent = 2 + bodies.length;
-      await waitUntil(() => logged() >= sent, { timeout: 5_000 });
+      await waitUntil(() => logged() >= sent, { timeoutMs: 5_000 });
       assertEquals(logged(), sent);
       await receiver.logged((line) => line.type === type);
       assertDiscreet(receiver.output());

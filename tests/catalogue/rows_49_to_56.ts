@@ -263,7 +263,7 @@ async function goneBeforeTheAnswer(
     }, {
       after: async () => {
         assert(
-          await waitUntil(isWaiting, { timeout: 1_500 }),
+          await waitUntil(isWaiting, { timeoutMs: 1_500 }),
           "It came to nothing",
         );
       },
@@ -271,7 +271,7 @@ async function goneBeforeTheAnswer(
   });
   const isThere = async () =>
     (await storedEvent(sql, event.id)).ledger.length === 1;
-  assert(await waitUntil(isThere, { timeout: 5_000 }), "It was not applied");
+  assert(await waitUntil(isThere, { timeoutMs: 5_000 }), "It was not applied");
 }
 
 /** The database commits, and no answer of it comes back to the receiver. */

@@ -50,7 +50,7 @@ export const ROWS_70_TO_74: readonly Row[] = [
         misconfigured(stage, [
           SECRETS.stripe,
           `${SECRETS["hmac-sha256-hex"]},${SECRETS.stripe}`,
-        ], { says: "in common" }),
+        ], { says: "share a secret" }),
       ]);
       await misconfigured(stage, [
         PROVIDER_A_SIGNING_SECRET,

@@ -4,9 +4,11 @@
  * @module
  */
 import type { Environment } from "../../scripts/common/environment.ts";
-import { createCommand } from "../../scripts/common/create_command.ts";
+import {
+  createCommand,
+  toolEnvironment,
+} from "../../scripts/common/create_command.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
 import { makeTools } from "../support/make_tools.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import type { HostedProject } from "./hosted_project.ts";

@@ -6,7 +6,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import postgres from "postgres";
-import type { Finding } from "../../scripts/doctor/finding.ts";
+import type { Check } from "../../scripts/doctor/check.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { createDatabase } from "../../scripts/local_stack/databases.ts";
@@ -54,16 +54,16 @@ Deno.test.afterAll(async () => {
   await sql.end();
 });
 
-/** The names of what is red; each says what to do. */
-function redOnes(findings: Record<string, Finding>): string[] {
+/** Returns the names of the checks that failed; each says what to do. */
+function failedChecks(findings: Record<string, Check>): string[] {
   return Object.entries(findings).filter(([, finding]) => {
-    if (finding.state !== "red") return false;
+    if (finding.state !== "FAIL") return false;
     assert(finding.todo.length > 10, JSON.stringify(finding));
     return true;
   }).map(([name]) => name);
 }
 
-Deno.test("a deployment that works is green, and nothing is stored", async () => {
+Deno.test("a working deployment passes, and nothing is stored", async () => {
   const before = await rowCounts(sql);
   const findings = await stage.look();
   assertEquals(Object.keys(findings), ALL);
@@ -86,19 +86,21 @@ Deno.test("docs/deploy.md explains each line", async () => {
   assertEquals(names, ALL);
 });
 
-Deno.test("a closed port is red, and what hangs on it is not looked at", async () => {
+Deno.test("a closed port fails, and the checks that need it are skipped", async () => {
   const url = `http://127.0.0.1:${freePort()}/functions/v1/billing-webhook`;
   const findings = await stage.look({ target: { url } });
-  assertEquals(redOnes(findings), ["endpoint"]);
+  assertEquals(failedChecks(findings), ["endpoint"]);
   assertEquals(findings["signed event"]?.state, "skipped");
 });
 
-Deno.test("a wrong path is red", async () => {
+Deno.test("a wrong path fails", async () => {
   const url = `${stage.projectUrl}/functions/v1/billing-webhooks`;
-  assertEquals(redOnes(await stage.look({ target: { url } })), ["endpoint"]);
+  assertEquals(failedChecks(await stage.look({ target: { url } })), [
+    "endpoint",
+  ]);
 });
 
-Deno.test("a receiver behind verify_jwt is red", async () => {
+Deno.test("a receiver behind verify_jwt fails", async () => {
   const findings = await stage.look({
     instead: (path) =>
       path.startsWith("/functions/")
@@ -107,69 +109,73 @@ Deno.test("a receiver behind verify_jwt is red", async () => {
         })
         : undefined,
   });
-  assertEquals(redOnes(findings), ["unsigned event", "signed event", "worker"]);
+  assertEquals(failedChecks(findings), [
+    "unsigned event",
+    "signed event",
+    "worker",
+  ]);
 });
 
-Deno.test("another secret than the deployment's is red", async () => {
+Deno.test("a secret other than the deployment's fails", async () => {
   const env = { PROVIDER_A_SIGNING_SECRET: "whsec_of_somebody_else" };
   const findings = await stage.look({ here: { env } });
-  assertEquals(redOnes(findings), ["signed event"]);
+  assertEquals(failedChecks(findings), ["signed event"]);
   assert(findings["signed event"]?.text.includes("401"));
 });
 
-Deno.test("no secret at all is red", async () => {
+Deno.test("no secret at all fails", async () => {
   const findings = await stage.look({ here: { env: {} } });
-  assertEquals(redOnes(findings), ["signed event"]);
+  assertEquals(failedChecks(findings), ["signed event"]);
 });
 
 for (
   const [way, shift] of [["ahead", 400_000], ["behind", -400_000]] as const
 ) {
-  Deno.test(`a clock that is ${way} is red, and so is what it signs`, async () => {
+  Deno.test(`a clock that is ${way} fails, and so does what it signs`, async () => {
     const findings = await stage.look({
-      tools: { now: () => Date.now() + shift },
+      tools: { clock: () => Date.now() + shift },
     });
-    assertEquals(redOnes(findings), ["clock", "signed event"]);
+    assertEquals(failedChecks(findings), ["clock", "signed event"]);
     assert(findings.clock?.text.includes(way), findings.clock?.text);
   });
 }
 
-Deno.test("a project without the worker is red", async () => {
+Deno.test("a project without the worker fails", async () => {
   const findings = await stage.look({
     instead: (path) =>
       path.endsWith("/billing-worker")
         ? new Response("Not Found", { status: 404 })
         : undefined,
   });
-  assertEquals(redOnes(findings), ["worker"]);
+  assertEquals(failedChecks(findings), ["worker"]);
 });
 
-Deno.test("a worker that lets strangers in is red", async () => {
+Deno.test("a worker that accepts calls without a key fails", async () => {
   const findings = await stage.look({
     instead: (path) =>
       path.endsWith("/billing-worker") ? new Response("OK") : undefined,
   });
-  assertEquals(redOnes(findings), ["worker"]);
+  assertEquals(failedChecks(findings), ["worker"]);
 });
 
-Deno.test("a wrong secret key is red", async () => {
+Deno.test("a wrong secret key fails", async () => {
   const findings = await stage.look({ target: { secretKey: "sb_secret_x" } });
-  assertEquals(redOnes(findings), ["worker's key", "failures"]);
+  assertEquals(failedChecks(findings), ["worker's key", "failures"]);
 });
 
-Deno.test("an open failure is red, with its count", async () => {
+Deno.test("a failed event that is open makes its check fail, with the count", async () => {
   await sql`
     select public.record_failed_event(
       'a', ${uniqueId("evt")}, '{}', 'utf-8', 'event_invalid', 'No id')`;
   const findings = await stage.look();
-  assertEquals(redOnes(findings), ["failures"]);
+  assertEquals(failedChecks(findings), ["failures"]);
   assert(findings.failures?.text.startsWith("1 open, the oldest since 20"));
 });
 
-Deno.test("a database that does not answer is red", async () => {
+Deno.test("a database that does not answer fails", async () => {
   const dbUrl = `postgresql://postgres:postgres@127.0.0.1:${freePort()}/x`;
   const findings = await stage.look({ target: { dbUrl } });
-  assertEquals(redOnes(findings), ["database"]);
+  assertEquals(failedChecks(findings), ["database"]);
   assertEquals(findings.migrations?.state, "skipped");
 });
 
@@ -195,7 +201,7 @@ Deno.test("a database's password goes to a server that proves its name, and to n
       PGSSLROOTCERT: rootFile,
     });
     for (const finding of [unknown, renamed]) {
-      assertEquals(finding.state, "red");
+      assertEquals(finding.state, "FAIL");
       assert(finding.text.includes("password was not sent"), finding.text);
     }
     assertEquals(server.heard, []);
@@ -218,20 +224,20 @@ Deno.test("a database's password goes to a server that proves its name, and to n
   }
 });
 
-Deno.test("a migration that was not applied is red, by its version", async () => {
+Deno.test("a migration that was not applied fails, with its version", async () => {
   const files = [...migrationFiles, "20991231000000_next.sql"];
   const findings = await stage.look({ here: { migrationFiles: files } });
-  assertEquals(redOnes(findings), ["migrations"]);
+  assertEquals(failedChecks(findings), ["migrations"]);
   assert(findings.migrations?.text.includes("1 of"));
   assert(findings.migrations?.text.includes("20991231000000"));
 });
 
-Deno.test("a database without migrations is red", async () => {
+Deno.test("a database without migrations fails", async () => {
   const findings = await stage.look({ target: { dbUrl: other.url } });
-  assertEquals(redOnes(findings), ["migrations"]);
+  assertEquals(failedChecks(findings), ["migrations"]);
 });
 
-Deno.test("the schedule is red until it wakes this project's worker", async () => {
+Deno.test("the schedule fails until it wakes this project's worker", async () => {
   const project = "https://abcdefghijklmnopqrst.supabase.co";
   async function look() {
     const findings = await stage.look({
@@ -246,7 +252,7 @@ Deno.test("the schedule is red until it wakes this project's worker", async () =
     });
     return findings.schedule;
   }
-  assertEquals((await look())?.text, "pg_cron is not there");
+  assertEquals((await look())?.text, "pg_cron is not installed");
 
   await using _extensions = await installSupabaseExtensions(
     setting("TEST_PG_SHARE_DIR"),
@@ -265,15 +271,15 @@ Deno.test("the schedule is red until it wakes this project's worker", async () =
 
   await otherSql`
     select cron.alter_job(jobid, active := true) from cron.job`;
-  assertEquals((await look())?.text, "pg_net is off");
+  assertEquals((await look())?.text, "pg_net is not installed");
 
   await otherSql`create extension pg_net schema extensions`;
-  assertEquals((await look())?.text, "Vault is off");
+  assertEquals((await look())?.text, "Vault is not installed");
 
   await otherSql`create extension supabase_vault`;
   assertEquals(
     (await look())?.text,
-    "it wakes nobody, not this project's worker",
+    "wakes nothing instead of this project's worker",
   );
 
   await otherSql`
@@ -281,16 +287,16 @@ Deno.test("the schedule is red until it wakes this project's worker", async () =
   assertEquals((await look())?.state, "ok");
 });
 
-Deno.test("the command prints a line for each, and its exit status tells", async () => {
+Deno.test("the command prints one line per check, and its exit code is 0, 1 or 2", async () => {
   const url = `${stage.projectUrl}/functions/v1/billing-webhook`;
   await stage.look(); // nothing is answered by something else any more
-  const green = await command(["--url", url]);
-  assertEquals(green.code, 0, green.text);
-  assert(green.text.endsWith("5 ok, 0 red, 4 skipped\n"), green.text);
+  const working = await command(["--url", url]);
+  assertEquals(working.code, 0, working.text);
+  assert(working.text.endsWith("5 ok, 0 FAIL, 4 skipped\n"), working.text);
 
-  const red = await command(["--url", `${url}s`]);
-  assertEquals(red.code, 1, red.text);
-  assert(/^red +endpoint .* answered 404\. /.test(red.text), red.text);
+  const broken = await command(["--url", `${url}s`]);
+  assertEquals(broken.code, 1, broken.text);
+  assert(/^FAIL +endpoint .* answered 404\. /.test(broken.text), broken.text);
 
   assertEquals((await command(["--url", "nowhere"])).code, 2);
 });

@@ -1,7 +1,7 @@
 import type { DoctorArguments } from "../../scripts/doctor/arguments.ts";
-import { examine, type Surroundings } from "../../scripts/doctor/examine.ts";
-import type { Finding } from "../../scripts/doctor/finding.ts";
-import type { Tools } from "../../scripts/doctor/probe.ts";
+import type { RequestTools } from "../../scripts/common/send_request.ts";
+import type { Check, Surroundings } from "../../scripts/doctor/check.ts";
+import { checkDeployment } from "../../scripts/doctor/check_deployment.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { serveFunction } from "../support/serve_function.ts";
@@ -17,9 +17,9 @@ export interface DoctorStage extends AsyncDisposable {
   look(changes?: {
     target?: Partial<DoctorArguments>;
     here?: Partial<Surroundings>;
-    tools?: Partial<Tools>;
+    tools?: Partial<RequestTools>;
     instead?: Instead;
-  }): Promise<Record<string, Finding>>;
+  }): Promise<Record<string, Check>>;
 }
 
 /** Serves both functions, and the REST API of the stack under test. */
@@ -61,7 +61,7 @@ export async function startDoctorStage(
     projectUrl,
     async look(changes = {}) {
       instead = changes.instead ?? (() => undefined);
-      const findings = examine({
+      const findings = checkDeployment({
         url: `${projectUrl}/functions/v1/billing-webhook`,
         projectUrl,
         secretKey: secret,
@@ -70,7 +70,7 @@ export async function startDoctorStage(
         ...changes.target,
       }, {
         here: { env: LOCAL_SIGNING_SECRETS, migrationFiles, ...changes.here },
-        tools: { fetch, now: Date.now, ...changes.tools },
+        tools: { fetch, clock: Date.now, ...changes.tools },
       });
       return Object.fromEntries(await Array.fromAsync(findings));
     },

@@ -1,7 +1,9 @@
-import { databaseUser } from "../../scripts/local_stack/database_user.ts";
+import {
+  databaseUser,
+  postgresService,
+} from "../../scripts/local_stack/postgres.ts";
 import { setUpServer } from "../../scripts/local_stack/databases.ts";
 import { initializeDatabase } from "../../scripts/local_stack/initialize_database.ts";
-import { postgresService } from "../../scripts/local_stack/postgres.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import { freePort } from "../support/free_port.ts";
 import { setting } from "../support/test_environment.ts";

@@ -8,7 +8,7 @@ import postgres from "postgres";
 import { createDatabase } from "../../scripts/local_stack/databases.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { platformEnvironment } from "../../scripts/local_stack/platform_environment.ts";
+import { platformEnvironment } from "../../scripts/local_stack/serve_functions.ts";
 import { LOCAL_PASSWORD } from "../../scripts/local_stack/roles.ts";
 import { freePort } from "../support/free_port.ts";
 import { startPostgrest } from "../support/start_postgrest.ts";

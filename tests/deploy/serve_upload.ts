@@ -1,7 +1,7 @@
 import { isListening } from "../../scripts/common/is_listening.ts";
 import type { Environment } from "../../scripts/common/environment.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
-import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
+import { toolEnvironment } from "../../scripts/common/create_command.ts";
 import { freePort } from "../support/free_port.ts";
 import { unpack, type Upload } from "./upload.ts";
 

@@ -5,8 +5,10 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { createCommand } from "../../scripts/common/create_command.ts";
-import { trustedCertificates } from "../../scripts/common/trusted_certificates.ts";
+import {
+  createCommand,
+  trustedCertificates,
+} from "../../scripts/common/create_command.ts";
 import { edgeDenoPath } from "../../scripts/dev/test/edge_deno.ts";
 import { makeCertificates } from "../support/certificates.ts";
 
@@ -16,13 +18,17 @@ const DENOS = [Deno.execPath(), await edgeDenoPath()];
 async function withServer(
   use: (server: { url: string; file: string }) => Promise<void>,
 ): Promise<void> {
-  const { authority, certificate: cert, key } = await makeCertificates(
-    "localhost",
-  );
+  const { authority, certificate, key } = await makeCertificates("localhost");
   const file = await Deno.makeTempFile({ suffix: ".pem" });
   await Deno.writeTextFile(file, authority);
   const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, cert, key, onListen: () => {} },
+    {
+      hostname: "127.0.0.1",
+      port: 0,
+      cert: certificate,
+      key,
+      onListen: () => {},
+    },
     () => new Response("OK"),
   );
   try {

@@ -138,7 +138,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     );
     await using _stack = await person.start("deno task start");
     assertWorks(await tell("docs/deploy.md", "deno task trigger"), "200 OK");
-    assertWorks(await tell("docs/deploy.md", "deno task doctor"), "0 red");
+    assertWorks(await tell("docs/deploy.md", "deno task doctor"), "0 FAIL");
     const other = `PROVIDER_A_SIGNING_SECRET=whsec_another`;
     assertStringIncludes(
       (await type(`${other} deno task trigger invoice.payment_failed`)).said,
@@ -164,14 +164,14 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     ) {
       const doctor = commandOf(page, start);
       const { code, said } = await type(`${settings}\n${doctor}`, pasted);
-      assertWorks({ code, said }, "9 ok, 0 red, 1 skipped");
+      assertWorks({ code, said }, "9 ok, 0 FAIL, 1 skipped");
       for (const one of [secret, signing, person.dbUrl]) {
         assertEquals(said.includes(one), false, `${one} is in: ${said}`);
       }
     }
     const rotation = blockOf("SECURITY.md", "deno task doctor").join("\n");
     const header = "export PROVIDER_A_SIGNATURE_HEADER=stripe-signature";
-    assertWorks(await type(`${header}\n${rotation}`, `${signing}\n`), "0 red");
+    assertWorks(await type(`${header}\n${rotation}`, `${signing}\n`), "0 FAIL");
   });
 
   await test.step("README: reset", async () => {

@@ -7,7 +7,7 @@ import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { choosePorts } from "../../scripts/local_stack/ports.ts";
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
-import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
+import { toolEnvironment } from "../../scripts/common/create_command.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import { makeTools } from "../support/make_tools.ts";
@@ -114,7 +114,7 @@ export async function newcomer(): Promise<Newcomer> {
     let isEnded = false;
     const end = ended.then(() => isEnded = true);
     await waitUntil(() => isEnded || said.includes(READY), {
-      timeout: READY_WITHIN,
+      timeoutMs: READY_WITHIN,
     });
     const stop = async () => {
       if (!isEnded) child.kill("SIGINT");

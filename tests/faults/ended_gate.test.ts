@@ -107,7 +107,7 @@ async function servingTree(id: number): Promise<ProcessTree> {
   const isServing = await waitUntil(async () => {
     tree = await processTree(id);
     return [...tree.values()].some(({ command }) => / serve /.test(command));
-  }, { timeout: STARTED_WITHIN_MS });
+  }, { timeoutMs: STARTED_WITHIN_MS });
   assertEquals(isServing, true);
   return tree;
 }

@@ -6,6 +6,7 @@
  */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import postgres, { type Sql, type TransactionSql } from "postgres";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { emptyTables } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
@@ -190,6 +191,19 @@ Deno.test("a locked row of the ledger makes only its own event fail, which can b
   ]);
 });
 
+Deno.test("a subscription that another call has fails its own events, and keeps no others from being applied", async () => {
+  const [held, other] = [creation(), creation()];
+  const events = [held, other, update(held.subscription_id)];
+  const outcomes = await whileHeld(
+    (holder) =>
+      holder`
+        select pg_advisory_xact_lock(hashtextextended(${held.subscription_id}, 0))`,
+    () => apply(...events),
+  );
+  assertEquals(outcomes, ["failed 55P03", "applied", "failed 55P03"]);
+  assertEquals(await apply(...events), ["applied", "duplicate", "applied"]);
+});
+
 Deno.test("an app's trigger that waits does so once per subscription, and other subscriptions are applied", async () => {
   // Applied in the order of their ids: what waits comes first.
   const waiting = ["sub_0", "sub_1", "sub_2"].map((prefix) =>
@@ -197,6 +211,48 @@ Deno.test("an app's trigger that waits does so once per subscription, and other 
   );
   const other = creation({ subscription_id: uniqueId("sub_3") });
   await apply(...waiting, other);
+  const ids = waiting.map((event) => event.subscription_id);
+  await using trigger = await waitingTrigger(ids);
+  const outcomes = await whileHeld(
+    (holder) => holder.unsafe(`select from ${trigger.name} for update`),
+    () => apply(...[...ids, ...ids, other.subscription_id].map(update)),
+  );
+  assertEquals(outcomes, [...Array(6).fill("failed 55P03"), "applied"]);
+  assertEquals(await trigger.calls(), ids.length);
+});
+
+Deno.test("a trigger's waits that come to an end share the second with those that do not", async () => {
+  const waiting = ["sub_0", "sub_1"].map((prefix) =>
+    creation({ subscription_id: uniqueId(prefix) })
+  );
+  await apply(...waiting);
+  const [first, second] = waiting.map((event) => event.subscription_id);
+  await using trigger = await waitingTrigger([first!, second!]);
+  const holds = `select from ${trigger.name} where id = $1 for update`;
+  const released = Promise.withResolvers<void>();
+  const firstHolder = whileHeld(
+    (holder) => holder.unsafe(holds, [first!]),
+    () => released.promise,
+  );
+  const outcomes = await whileHeld(
+    (holder) => holder.unsafe(holds, [second!]),
+    () =>
+      sql.begin(async (call) => {
+        // Two whole waits would take longer.
+        await call`set local statement_timeout = '1500ms'`;
+        setTimeout(released.resolve, 800);
+        return await applyOver(call, [first!, second!].map(update));
+      }),
+  );
+  await firstHolder;
+  assertEquals(outcomes, ["applied", "failed 55P03"]);
+});
+
+/** A trigger of the app's: it waits for a row of its own per subscription. */
+async function waitingTrigger(ids: readonly string[]): Promise<
+  & { readonly name: string; readonly calls: () => Promise<number> }
+  & AsyncDisposable
+> {
   const name = `wait_${crypto.randomUUID().replaceAll("-", "")}`;
   await sql.unsafe(`
     create table ${name} (id text primary key);
@@ -211,24 +267,20 @@ Deno.test("an app's trigger that waits does so once per subscription, and other 
     end $$;
     create trigger ${name} after update on public.subscriptions
     for each row execute function ${name}();`);
-  try {
-    for (const { subscription_id } of waiting) {
-      await sql`insert into ${sql(name)} values (${subscription_id})`;
-    }
-    const ids = waiting.map((event) => event.subscription_id);
-    const outcomes = await whileHeld(
-      (holder) => holder.unsafe(`select from ${name} for update`),
-      () => apply(...[...ids, ...ids, other.subscription_id].map(update)),
-    );
-    assertEquals(outcomes, [...Array(6).fill("failed 55P03"), "applied"]);
-    const [calls] = await sql.unsafe(`select last_value from ${name}_calls`);
-    assertEquals(Number(calls?.["last_value"]), ids.length);
-  } finally {
-    await sql.unsafe(`
-      drop trigger ${name} on public.subscriptions;
-      drop function ${name}(); drop table ${name}; drop sequence ${name}_calls;`);
-  }
-});
+  for (const id of ids) await sql`insert into ${sql(name)} values (${id})`;
+  return {
+    name,
+    calls: async () => {
+      const [row] = await sql.unsafe(`select last_value from ${name}_calls`);
+      return Number(row?.["last_value"]);
+    },
+    [Symbol.asyncDispose]: async () => {
+      await sql.unsafe(`
+        drop trigger ${name} on public.subscriptions;
+        drop function ${name}(); drop table ${name}; drop sequence ${name}_calls;`);
+    },
+  };
+}
 
 Deno.test("a failure whose row is locked is not counted, and leaves nothing in the ledger", async () => {
   const id = uniqueId("evt");
@@ -299,4 +351,70 @@ Deno.test("two people who repair an event each and retry all do not deadlock", a
   for (const id of ids) {
     assert((await failureOf(sql, id)).retry_requested_at !== null);
   }
+});
+
+/** Notifications that a worker has, claimed for the nth time. */
+async function leased(count: number, attempts: number) {
+  return await sql<{ id: string; lease_id: string }[]>`
+    insert into public.notifications (
+      provider, event_id, account_id, subscription_id, attempts, lease_id, next_attempt_at
+    )
+    select 'a', ${uniqueId("evt")} || i, 'acc_1', 'sub_1', ${attempts},
+      gen_random_uuid(), now() - interval '1 second'
+    from generate_series(1, ${count}) as i
+    returning id, lease_id`;
+}
+
+Deno.test("a locked notification is left to its lease, and the rest of its batch is settled", async () => {
+  const batch = await leased(3, 1);
+  const results = batch.map((row) => ({ ...row, result: "sent" }));
+  const [row] = await whileHeld(
+    (holder) =>
+      holder`
+        update public.notifications set last_error = 'looked at'
+        where id = ${batch[0]!.id}`,
+    () =>
+      sql`
+        select public.settle_notifications(${
+        sql.json(results)
+      }, 'host') as settled`,
+  );
+  assertEquals(row?.["settled"], 2);
+  const left = await sql`
+    select id, lease_id from public.notifications
+    where id = any(${batch.map(({ id }) => id)}) and status = 'pending'`;
+  assertEquals([...left], [{ ...batch[0]! }]);
+});
+
+Deno.test("a claim of notifications that waits for its turn has none locked that a worker settles", async () => {
+  const [spent] = await leased(1, 10);
+  const destination = uniqueId("host");
+  await sql`
+    insert into public.notification_pace values (${destination}, now())`;
+  const claimed = Promise.withResolvers<unknown>();
+  await whileHeld(
+    (holder) =>
+      holder`
+        select from public.notification_pace
+        where destination = ${destination} for update`,
+    async () => {
+      const claim = sql`
+        select from public.claim_notifications(1, 60, ${destination})`;
+      claim.then(claimed.resolve, claimed.reject);
+      assert(
+        await waitUntil(async () => {
+          const waiting = await sql`
+          select from pg_stat_activity
+          where wait_event_type = 'Lock' and query ~ 'claim_notifications'
+            and pid <> pg_backend_pid()`;
+          return waiting.length > 0;
+        }, { timeoutMs: TIMEOUT_MS }),
+      );
+      const free = await sql`
+        select from public.notifications where id = ${spent!.id}
+        for update skip locked`;
+      assertEquals(free.length, 1);
+    },
+  );
+  await claimed.promise;
 });

@@ -56,7 +56,7 @@ Deno.test("parseEvent() accepts and refuses the same bodies as the oracle", () =
 function outcomeOf(body: Uint8Array): Verdict {
   try {
     const { handled } = parseEvent(decodeBody(body), {
-      now: NOW,
+      nowSeconds: NOW,
       toleranceSeconds: TOLERANCE_SECONDS,
     });
     return handled ? "handled" : "ignored";

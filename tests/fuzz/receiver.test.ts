@@ -135,7 +135,7 @@ async function deliverAll(seed: number): Promise<Delivery[]> {
   await Promise.all(Array.from({ length: CONNECTIONS }, async () => {
     for (const delivery of queue) {
       const { provider, body } = delivery;
-      const headers = await providerHeaders(body, provider);
+      const headers = providerHeaders(body, provider);
       const request = new Request("http://localhost/billing-webhook", {
         method: "POST",
         headers,

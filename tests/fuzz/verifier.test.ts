@@ -10,8 +10,8 @@ import {
   DeliveryError,
 } from "../../supabase/functions/_shared/billing/errors.ts";
 import {
-  type Provider,
   readProviders,
+  type SignatureProvider,
 } from "../../supabase/functions/billing-webhook/providers.ts";
 import { verifyDelivery } from "../../supabase/functions/billing-webhook/verify_delivery.ts";
 import type { SignatureScheme } from "../../scripts/common/sign.ts";
@@ -23,7 +23,7 @@ import { makeCase, NOW, type VerifierCase } from "./verifier_case.ts";
 
 const CASES = caseCount(30_000);
 const SCHEMES = ["stripe", "hmac-sha256-hex", "standard-webhooks"] as const;
-const configured = new Map<string, readonly Provider[]>();
+const configured = new Map<string, readonly SignatureProvider[]>();
 
 for (const scheme of SCHEMES) {
   Deno.test(`verifyDelivery() agrees with the reference for ${scheme}, except for the intended differences`, async () => {
@@ -86,7 +86,7 @@ async function verdictOn(delivery: VerifierCase): Promise<string> {
   const { scheme, headers, body } = delivery;
   const providers = await providersOf(delivery);
   try {
-    const options = { providers, now: NOW + 0.5, toleranceSeconds: 300 };
+    const options = { providers, nowSeconds: NOW + 0.5, toleranceSeconds: 300 };
     const verified = await verifyDelivery({ headers, body }, options);
     assertEquals(verified.provider, scheme === "hmac-sha256-hex" ? "b" : "a");
     assert(verified.body === body, "It is another body");
@@ -102,7 +102,7 @@ async function verdictOn(delivery: VerifierCase): Promise<string> {
 /** Reads a configuration once, as the function does at its start. */
 async function providersOf(
   { scheme, secrets }: VerifierCase,
-): Promise<readonly Provider[]> {
+): Promise<readonly SignatureProvider[]> {
   const env = scheme === "hmac-sha256-hex"
     ? {
       PROVIDER_A_SIGNING_SECRET: "whsec_another-secret-of-a",

@@ -128,6 +128,27 @@ Deno.test("the gateway lets nothing through without a key", async () => {
   }
 });
 
+Deno.test("PostgREST lets no page of another origin use the key that everybody knows", async () => {
+  const origin = "https://page.example";
+  // Fetch standard, "CORS protocol": what a browser asks, and looks for.
+  const preflight = await fetch(`${postgrest.url}/subscriptions`, {
+    method: "OPTIONS",
+    headers: {
+      Origin: origin,
+      "Access-Control-Request-Method": "GET",
+      "Access-Control-Request-Headers": "authorization",
+    },
+  });
+  await preflight.body?.cancel();
+  assertEquals(preflight.headers.get("access-control-allow-headers"), null);
+  const answer = await fetch(`${postgrest.url}/subscriptions`, {
+    headers: { Origin: origin, Authorization: `Bearer ${keys.serviceRole}` },
+  });
+  await answer.body?.cancel();
+  assertEquals(answer.status, 200);
+  assertEquals(answer.headers.get("access-control-allow-origin"), null);
+});
+
 Deno.test("the API describes no table and no function to callers without a secret key", async () => {
   for (const headers of Object.values(AT_POSTGREST)) {
     const response = await fetch(`${postgrest.url}/`, { headers });
@@ -142,7 +163,7 @@ Deno.test("the sweep finds a table, a view and a function that were left open", 
       const answer = await fetch(`${postgrest.url}/rpc/left_open`);
       await answer.body?.cancel();
       return answer.ok === expected;
-    }, { timeout: 10_000 });
+    }, { timeoutMs: 10_000 });
   };
   try {
     // Nothing grants anything here: these are the defaults of older projects.

@@ -16,7 +16,7 @@ import { connect, storedEvent, subscriptionRecord } from "../support/tables.ts";
 import { failureOf, settleLeftovers, takeTurn } from "../support/triage.ts";
 import { putOffAll, startWorker } from "../support/worker.ts";
 
-const HEADING = "## The commonest case: no account id";
+const HEADING = "## The most common case: no account ID";
 
 /** The statements of the section's steps. */
 async function steps(): Promise<string[]> {

@@ -90,7 +90,7 @@ Deno.test("a worker that is killed at the last attempt leaves a notification tha
   const row = await outboxRow(sql, event);
   assertEquals(
     [row.status, row.attempts, row.last_error],
-    ["dead", 10, "the worker of the last attempt did not come back"],
+    ["dead", 10, "the worker of the last attempt did not report a result"],
   );
   assertEquals(endpoint.about(event).length, 1);
 });

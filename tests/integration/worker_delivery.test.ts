@@ -313,7 +313,7 @@ for (const status of [301, 302, 303, 307, 308]) {
         [row.status, row.last_error],
         [
           "pending",
-          `the receiver answered ${status}, and redirects are not followed`,
+          `the receiver answered ${status}, and redirects are not followed: set NOTIFICATION_URL to the final URL`,
         ],
       );
       assertWait(wait, 5 * SECOND_MS, 5.5 * SECOND_MS);

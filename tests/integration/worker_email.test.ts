@@ -41,7 +41,10 @@ Deno.test("without Supabase Auth nobody has an address, and the row says so", as
     });
     const row = await outboxRow(sql, event);
     assertEquals([row.status, row.attempts], ["undeliverable", 1]);
-    assertStringIncludes(`${row.last_error}`, "account_email gives no address");
+    assertStringIncludes(
+      `${row.last_error}`,
+      "account_email returns no address",
+    );
     assertEquals(api.requests, []);
     const line = await worker.logged((line) => line.event_id === event);
     assertEquals([line.level, line.result], ["warn", "undeliverable"]);
@@ -116,7 +119,7 @@ Deno.test("with Supabase Auth the account's user gets the mail, once", async (te
     await wake();
     const isAnswered = async () =>
       (await outboxRow(sql, event)).last_error !== null;
-    await waitUntil(isAnswered, { timeout: 10_000 });
+    await waitUntil(isAnswered, { timeoutMs: 10_000 });
     const row = await outboxRow(sql, event);
     assertEquals(
       [row.status, row.attempts, row.last_error],

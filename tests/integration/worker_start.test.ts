@@ -94,7 +94,8 @@ Deno.test("with both channels the URL is used, and the log says so", async () =>
     RESEND_BASE_URL: `http://127.0.0.1:${freePort()}`,
   });
   const line = await worker.logged(({ message }) =>
-    message === "RESEND_API_KEY is not used: NOTIFICATION_URL is set as well"
+    message ===
+      "RESEND_API_KEY is not used, because NOTIFICATION_URL is set: remove one of them"
   );
   assertEquals(line.level, "warn");
   const [event] = await oweNotifications(sql);
@@ -115,7 +116,7 @@ Deno.test("a worker that cannot reach its database says so, and claims nothing",
   });
   assertEquals(answer.status, 503);
   assert(!answer.body.includes(url), answer.body);
-  const line = await worker.logged(({ message }) => message === "turn failed");
+  const line = await worker.logged(({ message }) => message === "run failed");
   assertEquals([line.level, line.code], ["error", "database_unavailable"]);
   assertEquals((await outboxRow(sql, event)).attempts, 0);
 });

@@ -31,7 +31,7 @@ Deno.test("startWorkerTimer() wakes the worker again and again, whatever it answ
         `http://127.0.0.1:${server.addr.port}/`,
         { secretKey: "sb_secret_unit" },
       );
-      await waitUntil(() => keys.length === 2, { timeout: 20 * SECOND_MS });
+      await waitUntil(() => keys.length === 2, { timeoutMs: 20 * SECOND_MS });
     }
     // At most ten seconds apart, as the local stack promises.
     assert(performance.now() - begin < 20 * SECOND_MS);

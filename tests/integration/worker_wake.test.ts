@@ -167,7 +167,7 @@ Deno.test("only a payment failure that was applied, now or before, wakes the wor
     assertEquals((await deliver(receiver.url, event)).status, status);
     if (event === failure && status === 200) {
       const before = calls.at(-1) ?? 0;
-      await waitUntil(() => router.calls() > before, { timeout: 5_000 });
+      await waitUntil(() => router.calls() > before, { timeoutMs: 5_000 });
     }
     calls.push(router.calls());
   }
@@ -176,7 +176,7 @@ Deno.test("only a payment failure that was applied, now or before, wakes the wor
   assertEquals(calls, [0, 0, 0, 0, 1, 2, 2]);
   // Calls go one after the other: one too many would be counted by now.
   await deliver(receiver.url, invoiceEvent({ subscription }));
-  await waitUntil(() => router.calls() > 2, { timeout: 5_000 });
+  await waitUntil(() => router.calls() > 2, { timeoutMs: 5_000 });
   assertEquals(router.calls(), 3);
 });
 
@@ -197,11 +197,11 @@ Deno.test("the provider is answered while the worker hangs", async () => {
   ) {
     assertEquals((await deliver(receiver.url, event)).status, 200);
   }
-  await waitUntil(() => router.calls() === 1, { timeout: 5_000 });
+  await waitUntil(() => router.calls() === 1, { timeoutMs: 5_000 });
   assertEquals(router.calls(), 1);
   held.resolve();
   // The wake of the second failure, which came meanwhile.
-  await waitUntil(() => router.calls() === 2, { timeout: 5_000 });
+  await waitUntil(() => router.calls() === 2, { timeoutMs: 5_000 });
   assertEquals(router.calls(), 2);
 });
 

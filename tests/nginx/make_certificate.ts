@@ -1,5 +1,5 @@
 import { runTool } from "../../scripts/common/run_tool.ts";
-import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
+import { toolEnvironment } from "../../scripts/common/create_command.ts";
 
 /** A key and a certificate that is its own authority. */
 export async function makeCertificate(

@@ -65,7 +65,7 @@ function creation(subscription = uniqueId("sub")): string {
 /** Sends a body without its length. */
 async function deliverChunked(url: string, body: string) {
   return await post(url, {
-    headers: await providerHeaders(body, "a"),
+    headers: providerHeaders(body, "a"),
     body: new Blob([body]).stream(),
   });
 }
@@ -75,7 +75,7 @@ Deno.test("nginx passes a signed event on to the project, at its name and region
   const body = creation(subscription);
   const { status, body: text } = await post(`${nginx.url}?x=1`, {
     headers: {
-      ...await providerHeaders(body, "a"),
+      ...providerHeaders(body, "a"),
       "X-Forwarded-For": "10.0.0.1, 10.0.0.2",
     },
     body,
@@ -137,14 +137,14 @@ Deno.test("nginx lets the receiver's refusals through as they are", async () => 
   const body = creation();
   const answers = {
     forged: await post(nginx.url, {
-      headers: await providerHeaders(`${body} `, "a"),
+      headers: providerHeaders(`${body} `, "a"),
       body,
     }),
     unsigned: await post(nginx.url, { body }),
     get: await post(nginx.url, { method: "GET" }),
     compressed: await post(nginx.url, {
       headers: {
-        ...await providerHeaders(body, "a"),
+        ...providerHeaders(body, "a"),
         "Content-Encoding": "gzip",
       },
       body,
@@ -175,7 +175,7 @@ Deno.test("nginx leaves every other path to the app", async () => {
 
 Deno.test("nginx asks for the body if the sender waits for that", async () => {
   const body = creation();
-  const headers = Object.entries(await providerHeaders(body, "a"))
+  const headers = Object.entries(providerHeaders(body, "a"))
     .map(([name, value]) => `${name}: ${value}\r\n`).join("");
   const { hostname, port, pathname } = new URL(nginx.url);
   using connection = await Deno.connect({ hostname, port: Number(port) });
@@ -221,7 +221,7 @@ Deno.test("nginx drops a signature header with an underscore, unless it is told 
 
 async function deliverUnderscored({ url }: Nginx) {
   const body = creation();
-  const { "provider-a-signature": signature = "" } = await providerHeaders(
+  const { "provider-a-signature": signature = "" } = providerHeaders(
     body,
     "a",
   );

@@ -6,7 +6,7 @@
  */
 import { isListening } from "../../scripts/common/is_listening.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
-import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
+import { toolEnvironment } from "../../scripts/common/create_command.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { freePort } from "../support/free_port.ts";
 import { configuration } from "./configuration.ts";
@@ -91,7 +91,7 @@ export async function startNginx(
       (await Deno.readTextFile(arrivals)).split("\n").slice(0, -1);
     const isThere = await waitUntil(
       async () => (await logged()).length > read,
-      { timeout: 5_000 },
+      { timeoutMs: 5_000 },
     );
     if (!isThere) throw new Error(`Nothing arrived\n${lines.join("\n")}`);
     return JSON.parse((await logged())[read++]!);

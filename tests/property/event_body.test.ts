@@ -20,7 +20,7 @@ Deno.test("wireEvent() makes what parseEvent() reads out of eventBody()", () => 
       for (const event of events) {
         const text = JSON.stringify(eventBody(event));
         const parsed = parseEvent(text, {
-          now: event.created,
+          nowSeconds: event.created,
           toleranceSeconds: 0,
         });
         const { invoice_id: _, ...read } = JSON.parse(

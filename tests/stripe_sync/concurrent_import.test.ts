@@ -1,6 +1,6 @@
 /**
- * An import while events of the same subscriptions arrive: whichever is first,
- * the end state is the model's.
+ * An import while events of the same subscriptions arrive: in any order, the end
+ * state is that of the model.
  *
  * @module
  */
@@ -17,17 +17,17 @@ import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
 import { assertRecords } from "./end_state.ts";
-import { randomEvents } from "./live_through.ts";
-import { createProviderAccount } from "./provider_account.ts";
-import { serveProviderApi } from "./provider_api.ts";
-import { workplace } from "./workplace.ts";
+import { randomEvents } from "./random_events.ts";
+import { createStripeAccount } from "./stripe_account.ts";
+import { serveStripeApi } from "./stripe_api.ts";
+import { testContext } from "./test_context.ts";
 
-/** Before anybody listened, and while the import runs. */
+/** Events before there was an endpoint, and while the import runs. */
 const PAST = 1_000;
 const PRESENT = 1_000;
 /** Events that are on their way at once; they overtake each other. */
 const ON_THEIR_WAY = 8;
-/** Smaller than the provider gives, so that more happens between two. */
+/** Smaller than Stripe's, so that more events arrive between two pages. */
 const MAX_PAGE = 10;
 
 const sql = connect();
@@ -37,14 +37,14 @@ Deno.test.afterAll(async () => {
   await sql.end();
 });
 
-Deno.test("an import while 1,000 random events arrive ends as the model does", async () => {
+Deno.test("an import while 1,000 random events arrive ends in the state of the model", async () => {
   const seed = freshSeed();
   const random = seededRandom(seed);
   const events = randomEvents(PAST + PRESENT, {
     seed,
     prefix: uniqueId("import"),
   });
-  const account = createProviderAccount();
+  const account = createStripeAccount();
   const past = events.slice(0, -PRESENT);
   past.forEach(account.happen);
   const present = events.slice(-PRESENT);
@@ -70,9 +70,9 @@ Deno.test("an import while 1,000 random events arrive ends as the model does", a
     waiting.push(...happening);
   }
 
-  await using api = await serveProviderApi(account, {
+  await using api = await serveStripeApi(account, {
     maxPage: MAX_PAGE,
-    // Between the moment at which the provider looked and its answer.
+    // After Stripe has read its data, and before it answers.
     beforeAnswer: async () => {
       happenSome();
       await deliverSome(Math.floor(random() * 80));
@@ -80,7 +80,7 @@ Deno.test("an import while 1,000 random events arrive ends as the model does", a
   });
   const progress = noProgress(undefined);
   await importAll(progress, {
-    ...await workplace(api.url),
+    ...await testContext(api.url),
     accountFrom: undefined,
     onPage: () => {},
   });

@@ -1,6 +1,6 @@
 /**
- * Corrections among events, in any order of arrival: they are dated so that the
- * end state is the model's, wherever between two events the provider was asked.
+ * Corrections mixed with events, in any order of arrival: they are dated so that
+ * the end state is that of the model, whenever Stripe was asked.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { assert } from "@std/assert";
 import type postgres from "postgres";
 import type Stripe from "stripe";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
-import { compare } from "../../scripts/stripe_sync/corrections.ts";
+import { compare } from "../../scripts/stripe_sync/compare.ts";
 import type { SubscriptionRecord } from "../../scripts/stripe_sync/records.ts";
 import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
@@ -16,21 +16,24 @@ import { assertEndState } from "../support/histories/end_state.ts";
 import type { HistoryEvent } from "../support/histories/history.ts";
 import { wireEvent } from "../support/histories/wire_event.ts";
 import { connect } from "../support/tables.ts";
-import { randomEvents } from "./live_through.ts";
-import { createProviderAccount } from "./provider_account.ts";
+import { randomEvents } from "./random_events.ts";
+import { createStripeAccount } from "./stripe_account.ts";
 
 const EVENTS = 3_000;
 const MOST_ASKED = 3;
-/** What `compare()` takes off for the provider's clocks; here there is one. */
+/** `compare()` subtracts this because Stripe has several clocks; here is one. */
 const MARGIN_SECONDS = 5;
 
-/** What the provider answered, and its second before it was asked. */
-type Answer = { shown: Stripe.Subscription; askedAt: number };
+/** What Stripe shows, and its clock before it was asked. */
+interface Look {
+  readonly shown: Stripe.Subscription;
+  readonly askedAtSeconds: number;
+}
 
 const sql = connect();
 Deno.test.afterAll(() => sql.end());
 
-Deno.test("corrections among events, in any order of arrival, end as the model does", async () => {
+Deno.test("corrections mixed with events, in any order of arrival, end in the state of the model", async () => {
   const seed = freshSeed();
   const random = seededRandom(seed);
   const events = randomEvents(EVENTS, { seed, prefix: uniqueId("correct") });
@@ -50,16 +53,16 @@ Deno.test("corrections among events, in any order of arrival, end as the model d
   );
 });
 
-/** Lets a life's events arrive, and corrections; how many of these there were. */
+/** Applies a subscription's events and corrections; returns how many of the latter. */
 async function arrive(
   life: readonly HistoryEvent[],
   random: () => number,
 ): Promise<number> {
-  const answers = Array.from(
+  const looks = Array.from(
     { length: 1 + Math.floor(random() * MOST_ASKED) },
-    () => ask(life, random),
+    () => look(life, random),
   );
-  let arriving = shuffled<HistoryEvent | Answer>([...life, ...answers], random);
+  let arriving = shuffled<HistoryEvent | Look>([...life, ...looks], random);
   let corrected = 0;
   while (arriving.length > 0) {
     const again: HistoryEvent[] = [];
@@ -72,33 +75,33 @@ async function arrive(
   return corrected;
 }
 
-/** Asks at a random moment, often between two events of one second. */
-function ask(life: readonly HistoryEvent[], random: () => number): Answer {
-  const account = createProviderAccount();
+/** Looks at a random moment, often between two events of one second. */
+function look(life: readonly HistoryEvent[], random: () => number): Look {
+  const account = createStripeAccount();
   const happened = 1 + Math.floor(random() * life.length);
   life.slice(0, happened).forEach(account.happen);
-  const until = life[happened]?.created ?? account.now + 2;
-  const askedAt = account.now +
-    Math.floor(random() * Math.min(3, until - account.now));
+  const until = life[happened]?.created ?? account.nowSeconds + 2;
+  const askedAtSeconds = account.nowSeconds +
+    Math.floor(random() * Math.min(3, until - account.nowSeconds));
   const [shown] = account.subscriptions.values();
-  return { shown: shown as unknown as Stripe.Subscription, askedAt };
+  return { shown: shown as unknown as Stripe.Subscription, askedAtSeconds };
 }
 
-async function correct({ shown, askedAt }: Answer): Promise<number> {
+async function correct({ shown, askedAtSeconds }: Look): Promise<number> {
   const [record] = await sql<SubscriptionRecord[]>`
     select * from public.subscriptions where id = ${shown.id}`;
   const comparison = compare(shown, {
     record,
     provider: "a",
     accountFrom: undefined,
-    askedAt: askedAt + MARGIN_SECONDS,
+    askedAtSeconds: askedAtSeconds + MARGIN_SECONDS,
   });
   if (!("corrections" in comparison)) return 0;
   assert(await apply(comparison.corrections));
   return 1;
 }
 
-/** Applies in one call; whether all of it could be. */
+/** Applies events in one call; returns whether none failed. */
 async function apply(
   events: readonly (BillingEvent | Record<string, unknown>)[],
 ): Promise<boolean> {

@@ -4,9 +4,9 @@ import type { HistoryEvent } from "../support/histories/history.ts";
 import { modelState } from "../support/histories/model.ts";
 
 /**
- * Compares the records with what the model says after all events. That a
- * deletion left its time is asked for only where it is the last word: what was
- * deleted and came back before anybody listened left no trace at the provider.
+ * Asserts that the records are those of the model after all events. The time of
+ * a cancellation is compared only if the subscription is canceled in the end:
+ * for one that came back before the import, Stripe shows no trace of it.
  */
 export async function assertRecords(
   events: readonly HistoryEvent[],
@@ -22,14 +22,14 @@ export async function assertRecords(
   assertEquals(
     rows.map((row) => ({
       ...row,
-      canceled: row["canceled"] && isLastWord(row),
+      canceled: row["canceled"] && isCanceled(row),
     })),
     [...records.values()]
-      .map((record) => ({ ...record, canceled: isLastWord(record) }))
+      .map((record) => ({ ...record, canceled: isCanceled(record) }))
       .sort((one, other) => one.id < other.id ? -1 : 1),
   );
 }
 
-function isLastWord({ status }: { status?: unknown }): boolean {
+function isCanceled({ status }: { status?: unknown }): boolean {
   return status === "canceled";
 }

@@ -1,6 +1,6 @@
 /**
- * `deno task import` against a stand-in for the provider's API, spoken to by
- * the provider's own package.
+ * `deno task import` against a stand-in for Stripe's API, called through
+ * Stripe's own package.
  *
  * @module
  */
@@ -9,11 +9,11 @@ import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { connect } from "../support/tables.ts";
 import { withoutAccount } from "../support/without_account.ts";
 import {
-  createProviderAccount,
-  type ProviderAccount,
+  createStripeAccount,
   shownSubscription,
-} from "./provider_account.ts";
-import { type Fault, serveProviderApi } from "./provider_api.ts";
+  type StripeAccount,
+} from "./stripe_account.ts";
+import { type Fault, serveStripeApi } from "./stripe_api.ts";
 import { runScript, startScript } from "../support/run_script.ts";
 
 const MANY = 2_500;
@@ -30,10 +30,10 @@ const STATUSES = [
 const sql = connect();
 Deno.test.afterAll(() => sql.end());
 
-/** An account with subscriptions of all kinds. */
-function accountWith(count: number): ProviderAccount {
-  const account = createProviderAccount();
-  account.now = Math.floor(Date.now() / 1000);
+/** An account with subscriptions of every status. */
+function accountWith(count: number): StripeAccount {
+  const account = createStripeAccount();
+  account.nowSeconds = Math.floor(Date.now() / 1000);
   const run = uniqueId("sub");
   for (let i = 0; i < count; i++) {
     const subscription = `${run}_${i}`;
@@ -54,8 +54,8 @@ function accountWith(count: number): ProviderAccount {
   return account;
 }
 
-/** What the tables have to hold, by id. */
-function expectedRows({ subscriptions }: ProviderAccount) {
+/** The expected rows, by id. */
+function expectedRows({ subscriptions }: StripeAccount) {
   return [...subscriptions.values()].map((shown) => ({
     id: shown.id,
     provider: "a",
@@ -67,7 +67,7 @@ function expectedRows({ subscriptions }: ProviderAccount) {
   })).sort((one, other) => one.id < other.id ? -1 : 1);
 }
 
-async function rowsOf({ subscriptions }: ProviderAccount) {
+async function rowsOf({ subscriptions }: StripeAccount) {
   const ids = [...subscriptions.keys()];
   const rows = await sql`
     select id, provider, account_id, status, plan_id,
@@ -77,8 +77,8 @@ async function rowsOf({ subscriptions }: ProviderAccount) {
   return rows.map((row) => ({ ...row }));
 }
 
-/** Everything about them, to show that nothing changed. */
-async function wholeState({ subscriptions }: ProviderAccount) {
+/** The rows and their versions, to show that nothing changed. */
+async function wholeState({ subscriptions }: StripeAccount) {
   const ids = [...subscriptions.keys()];
   const rows = await sql`
     select s.*, s.xmin::text from public.subscriptions s where id = any (${ids}) order by id`;
@@ -87,7 +87,7 @@ async function wholeState({ subscriptions }: ProviderAccount) {
   return { rows: rows.map((row) => ({ ...row })), size: ledger?.["size"] };
 }
 
-Deno.test("import records 2,500 subscriptions through rate limits, faults and broken connections, and again changes nothing", async () => {
+Deno.test("import records 2,500 subscriptions in spite of rate limits, failures and broken connections, and a second run changes nothing", async () => {
   const account = accountWith(MANY);
   const faults = new Map<number, Fault>([
     [0, "dropped"],
@@ -97,7 +97,7 @@ Deno.test("import records 2,500 subscriptions through rate limits, faults and br
     [12, "cut off"],
     [13, "dropped"],
   ]);
-  await using api = await serveProviderApi(account, {
+  await using api = await serveStripeApi(account, {
     fault: (request) => faults.get(request),
   });
   const args = ["--stripe-url", api.url];
@@ -113,7 +113,7 @@ Deno.test("import records 2,500 subscriptions through rate limits, faults and br
     api.requests.filter(({ fault }) => fault !== undefined).length,
     faults.size,
   );
-  assertStringIncludes(first.err, "Again in 1 s.");
+  assertStringIncludes(first.err, "Retrying in 1 s.");
 
   const state = await wholeState(account);
   const second = await runScript("import", { args });
@@ -123,11 +123,11 @@ Deno.test("import records 2,500 subscriptions through rate limits, faults and br
 });
 
 for (const [signal, code] of [["SIGINT", 130], ["SIGKILL", 137]] as const) {
-  Deno.test(`import is interrupted by ${signal} in the middle and run again: the result is the same`, async () => {
+  Deno.test(`import interrupted by ${signal} and run again gives the same result`, async () => {
     const account = accountWith(600);
     const halfway = Promise.withResolvers<void>();
     let pages = 0;
-    await using api = await serveProviderApi(account, {
+    await using api = await serveStripeApi(account, {
       beforeAnswer: async () => {
         if (++pages !== 4) return;
         halfway.resolve();
@@ -143,7 +143,7 @@ for (const [signal, code] of [["SIGINT", 130], ["SIGKILL", 137]] as const) {
     const partly = (await rowsOf(account)).length;
     assert(partly > 0 && partly < 600, `${partly} rows`);
 
-    const after = /--after (\S+),/.exec(interrupted.out)?.[1];
+    const after = /--after (\S+)\./.exec(interrupted.out)?.[1];
     assertEquals(after !== undefined, signal === "SIGINT", interrupted.out);
     const again = await runScript("import", {
       args: after === undefined ? args : [...args, "--after", after],
@@ -156,17 +156,20 @@ for (const [signal, code] of [["SIGINT", 130], ["SIGKILL", 137]] as const) {
   });
 }
 
-Deno.test("import lists what belongs to no account, and takes the account from elsewhere where told", async () => {
+Deno.test("import lists subscriptions without an account ID, and --account-from names another source", async () => {
   const account = accountWith(3);
   const [first, second] = [...account.subscriptions.values()];
   assert(first !== undefined && second !== undefined);
   account.subscriptions.set(first.id, withoutAccount(first));
-  await using api = await serveProviderApi(account);
+  await using api = await serveStripeApi(account);
   const args = ["--stripe-url", api.url];
 
   const left = await runScript("import", { args });
   assertEquals(left.code, 1);
-  assertStringIncludes(left.out, "3 read, 2 imported, 0 corrected, 1 without");
+  assertStringIncludes(
+    left.out,
+    "3 read, 2 imported, 0 corrected, 1 without an account ID",
+  );
   assertStringIncludes(left.out, `  ${first.id} (customer ${first.customer})`);
   assertStringIncludes(left.out, "--account-from");
   assert(!left.out.includes(`  ${second.id}`));
@@ -192,9 +195,9 @@ Deno.test("import lists what belongs to no account, and takes the account from e
   );
 });
 
-Deno.test("import corrects a record that is marked ahead of the clock", async () => {
+Deno.test("import corrects a record whose mark is ahead of the clock", async () => {
   const account = accountWith(2);
-  await using api = await serveProviderApi(account);
+  await using api = await serveStripeApi(account);
   const args = ["--stripe-url", api.url];
   assertEquals((await runScript("import", { args })).code, 0);
   const [first] = [...account.subscriptions.values()];
@@ -203,22 +206,22 @@ Deno.test("import corrects a record that is marked ahead of the clock", async ()
     update public.subscriptions set
       status = 'ahead', changed_as_of = now() + interval '1 day'
     where id = ${first.id}`;
-  account.now += 10;
+  account.nowSeconds += 10;
   const again = await runScript("import", { args });
   assertStringIncludes(again.out, "2 read, 0 imported, 1 corrected");
   assertEquals(await rowsOf(account), expectedRows(account));
 });
 
-Deno.test("import refuses objects of the other mode, and ends where a key is refused or tells no mode that was said", async () => {
+Deno.test("import ends with an error for the wrong mode, key or project", async () => {
   const account = accountWith(1);
   const key = "sk_live_stand_in";
-  await using api = await serveProviderApi(account, { key });
+  await using api = await serveStripeApi(account, { key });
   const live = await runScript("import", {
     args: ["--stripe-url", api.url, "--mode", "live"],
     env: { STRIPE_API_KEY: key },
   });
   assertEquals(live.code, 3);
-  assertStringIncludes(live.err, "is not of live mode");
+  assertStringIncludes(live.err, "is not in live mode");
   assertEquals(await rowsOf(account), []);
 
   const wrongKey = await runScript("import", {
@@ -237,7 +240,7 @@ Deno.test("import refuses objects of the other mode, and ends where a key is ref
     args: ["--stripe-url", api.url, "--project-url", "http://127.0.0.1:1"],
   });
   assertEquals(nobodyThere.code, 3);
-  assertStringIncludes(nobodyThere.err, "Is the local stack running?");
+  assertStringIncludes(nobodyThere.err, "deno task start");
 
   const noMode = await runScript("import", {
     args: [],

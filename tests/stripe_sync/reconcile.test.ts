@@ -4,10 +4,12 @@
  * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { examine } from "../../scripts/stripe_sync/reconcile/examine.ts";
-import type { Scope } from "../../scripts/stripe_sync/reconcile/scope.ts";
-import { findingLine } from "../../scripts/stripe_sync/reconcile/finding.ts";
-import { heal } from "../../scripts/stripe_sync/reconcile/heal.ts";
+import {
+  findDifferences,
+  type ReconcileContext,
+} from "../../scripts/stripe_sync/reconcile/find_differences.ts";
+import { differenceLine } from "../../scripts/stripe_sync/reconcile/report.ts";
+import { applyFixes } from "../../scripts/stripe_sync/reconcile/apply_fixes.ts";
 import { withoutAccount } from "../support/without_account.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import type { StripeEvent } from "../../scripts/events/event_types.ts";
@@ -19,22 +21,22 @@ import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
 import { assertRecords } from "./end_state.ts";
-import { randomEvents } from "./live_through.ts";
+import { randomEvents } from "./random_events.ts";
 import {
-  createProviderAccount,
-  type ProviderAccount,
+  createStripeAccount,
   shownSubscription,
-} from "./provider_account.ts";
-import { serveProviderApi } from "./provider_api.ts";
+  type StripeAccount,
+} from "./stripe_account.ts";
+import { serveStripeApi } from "./stripe_api.ts";
 import { runScript } from "../support/run_script.ts";
-import { workplace } from "./workplace.ts";
+import { testContext } from "./test_context.ts";
 
 const EVENTS = 400;
 
 const sql = connect();
 const receiver = await startReceiver();
 Deno.test.beforeEach(async () => {
-  // It looks at all records, whoever made them.
+  // reconcile compares all records, those of other tests included.
   await sql`
     truncate public.subscriptions, public.processed_events, public.failed_events, public.notifications`;
 });
@@ -43,7 +45,11 @@ Deno.test.afterAll(async () => {
   await sql.end();
 });
 
-type Finding = { readonly kind: string };
+interface Difference {
+  readonly kind: string;
+  readonly event?: string;
+  readonly subscription?: string | null;
+}
 
 /** Runs it with `--json`. */
 async function reconcile(url: string, ...args: string[]) {
@@ -53,18 +59,20 @@ async function reconcile(url: string, ...args: string[]) {
   assert(out !== "", err);
   const document = JSON.parse(out) as Record<
     "found" | "differences",
-    Finding[]
+    Difference[]
   >;
   return { code, ...document };
 }
 
-/** The same in this process, without waiting between two looks. */
-async function scopeOf(
+/** The same in this process, without waiting before the second comparison. */
+async function contextOf(
   url: string,
-  changes: Partial<Pick<Scope, "accountFrom" | "unmappedSubscriptions">> = {},
-): Promise<Scope> {
+  changes: Partial<
+    Pick<ReconcileContext, "accountFrom" | "unmappedSubscriptions">
+  > = {},
+): Promise<ReconcileContext> {
   return {
-    ...await workplace(url),
+    ...await testContext(url),
     accountFrom: undefined,
     unmappedSubscriptions: "fail",
     onPage: () => {},
@@ -72,38 +80,39 @@ async function scopeOf(
   };
 }
 
-/** Mends what is found; what differs then. */
-async function mend(scope: Scope): Promise<readonly Finding[]> {
-  await heal(await examine(scope), scope);
-  return (await examine(scope)).findings;
+/** Fixes what is found, and returns what still differs. */
+async function fix(context: ReconcileContext): Promise<readonly Difference[]> {
+  await applyFixes(await findDifferences(context), context);
+  return (await findDifferences(context)).differences;
 }
 
-function unixNow(): number {
+function nowSeconds(): number {
   return Math.floor(Date.now() / 1000);
 }
 
-/** A creation after which the record says what the provider shows: active. */
+/** A creation of an active subscription, so that the record is as at Stripe. */
 function creationOf(prefix: string): HistoryEvent {
   const [creation] = randomEvents(1, { seed: 1, prefix: uniqueId(prefix) });
   assert(creation !== undefined);
   return { ...creation, values: { ...creation.values, status: "active" } };
 }
 
-/** An event as the provider's list has it. */
+/** An event as Stripe's list has it. */
 function asListed(event: object): StripeEvent {
   return JSON.parse(JSON.stringify(event));
 }
 
-function named(findings: Finding[], name: "event" | "subscription"): string[] {
-  return findings.map((finding) =>
-    String((finding as Record<string, unknown>)[name])
-  ).sort();
+function named(
+  differences: Difference[],
+  name: "event" | "subscription",
+): string[] {
+  return differences.map((difference) => String(difference[name])).sort();
 }
 
-Deno.test("reconcile names each event that was withheld, heals all, and finds nothing then", async () => {
+Deno.test("reconcile lists each event that was withheld, fixes everything, and then finds nothing", async () => {
   const seed = freshSeed();
   const events = randomEvents(EVENTS, { seed, prefix: uniqueId("reconcile") });
-  const account = createProviderAccount();
+  const account = createStripeAccount();
   events.forEach(account.happen);
   const withheld = events.filter((_, i) => i % 10 === 9);
   const bodies = new Map(events.map((event) => [event.id, eventBody(event)]));
@@ -114,8 +123,8 @@ Deno.test("reconcile names each event that was withheld, heals all, and finds no
   const sent = events.filter((event) => !withheld.includes(event));
   for (const { id } of sent) await send(id);
   const failed = sent.filter(({ id }) => !account.delivered.has(id));
-  account.now += 60;
-  await using api = await serveProviderApi(account);
+  account.nowSeconds += 60;
+  await using api = await serveStripeApi(account);
 
   const dry = await reconcile(api.url);
   console.log(
@@ -138,9 +147,9 @@ Deno.test("reconcile names each event that was withheld, heals all, and finds no
     "Nothing was applied",
   );
 
-  const healed = await reconcile(api.url, "--apply");
-  assertEquals([healed.code, healed.differences], [0, []]);
-  assertEquals(named(healed.found, "event"), named(dry.differences, "event"));
+  const fixed = await reconcile(api.url, "--apply");
+  assertEquals([fixed.code, fixed.differences], [0, []]);
+  assertEquals(named(fixed.found, "event"), named(dry.differences, "event"));
   await assertRecords(events, sql);
   const [notified] = await sql`select count(*)::int from public.notifications`;
   assertEquals(
@@ -151,12 +160,12 @@ Deno.test("reconcile names each event that was withheld, heals all, and finds no
   const again = await runScript("reconcile", {
     args: ["--stripe-url", api.url],
   });
-  assertEquals([again.code, again.out], [0, "Nothing differs.\n"]);
+  assertEquals([again.code, again.out], [0, "No differences.\n"]);
 });
 
-/** Two subscriptions that are recorded, as they stand at the provider. */
+/** Imports two subscriptions, and returns their IDs. */
 async function twoRecorded(
-  account: ProviderAccount,
+  account: StripeAccount,
 ): Promise<[string, string]> {
   const ids = [uniqueId("sub"), uniqueId("sub")] as const;
   for (const [i, subscription] of ids.entries()) {
@@ -170,7 +179,7 @@ async function twoRecorded(
       }, 1_700_000_000 + i),
     );
   }
-  await using api = await serveProviderApi(account);
+  await using api = await serveStripeApi(account);
   const { code, err } = await runScript("import", {
     args: ["--stripe-url", api.url],
   });
@@ -178,17 +187,17 @@ async function twoRecorded(
   return [...ids];
 }
 
-function changed(account: ProviderAccount, id: string, values: object) {
+function changed(account: StripeAccount, id: string, values: object) {
   const shown = account.subscriptions.get(id);
   assert(shown !== undefined);
   account.subscriptions.set(id, { ...shown, ...values });
 }
 
-Deno.test("reconcile tells each kind of difference, and deletes nothing", async () => {
-  const account = createProviderAccount();
-  account.now = 1_795_000_000;
+Deno.test("reconcile lists each kind of difference, and deletes nothing", async () => {
+  const account = createStripeAccount();
+  account.nowSeconds = 1_795_000_000;
   const [one, other] = await twoRecorded(account);
-  account.now += 3_600;
+  account.nowSeconds += 3_600;
   changed(account, one, { status: "canceled" });
   account.subscriptions.delete(other);
   const template = account.subscriptions.get(one);
@@ -204,7 +213,7 @@ Deno.test("reconcile tells each kind of difference, and deletes nothing", async 
   await sql`
     insert into public.failed_events (provider, event_id, type, payload_encoding, error_code, error)
     values ('a', 'evt_old', 'customer.subscription.updated', 'json', 'apply_failed', 'x')`;
-  await using api = await serveProviderApi(account);
+  await using api = await serveStripeApi(account);
 
   const dry = await runScript("reconcile", {
     args: ["--stripe-url", api.url],
@@ -212,17 +221,17 @@ Deno.test("reconcile tells each kind of difference, and deletes nothing", async 
   assertEquals(dry.code, 1);
   for (
     const line of [
-      `missing here   sub_new, of account acc_0`,
-      `no account     sub_nobodys, of customer ${template.customer}`,
+      `missing here   sub_new, account acc_0`,
+      `no account     sub_nobodys, customer ${template.customer}`,
       `unreadable     sub_odd: data.object.items.data`,
       `missing there  ${other}`,
-      `differs        ${one}: status is active here, canceled there; canceled_at is null here, set there`,
-      `failed         evt_old, customer.subscription.updated of null: apply_failed`,
-      "6 differences.",
+      `differs        ${one}: status is active here, canceled at Stripe; canceled_at is null here, set at Stripe`,
+      `failed         evt_old, customer.subscription.updated, subscription unknown: apply_failed`,
+      "6 differences. --apply fixes what it can, and deletes nothing.",
     ]
   ) assertStringIncludes(dry.out, line);
 
-  const left = await mend(await scopeOf(api.url));
+  const left = await fix(await contextOf(api.url));
   assertEquals(
     left.map(({ kind }) => kind).sort(),
     ["failed", "missing_there", "unmapped", "unreadable"],
@@ -239,14 +248,14 @@ Deno.test("reconcile tells each kind of difference, and deletes nothing", async 
     ].sort((a, b) => a.id < b.id ? -1 : 1),
   );
 
-  await mend(await scopeOf(api.url, { accountFrom: "customer" }));
+  await fix(await contextOf(api.url, { accountFrom: "customer" }));
   const [row] = await sql`
     select account_id from public.subscriptions where id = 'sub_nobodys'`;
   assertEquals(row?.["account_id"], template.customer);
 });
 
-Deno.test("reconcile leaves alone what a person has settled", async () => {
-  const account = createProviderAccount();
+Deno.test("reconcile ignores an event that was resolved by hand", async () => {
+  const account = createStripeAccount();
   const creation = creationOf("hand");
   account.happen(creation);
   await deliver(receiver.url, eventBody(creation));
@@ -254,7 +263,7 @@ Deno.test("reconcile leaves alone what a person has settled", async () => {
   const { id, subscription } = creation;
   const invoice = invoiceEvent({ subscription, created: creation.created });
   account.events.set(invoice.id, asListed(invoice));
-  account.now += 60;
+  account.nowSeconds += 60;
   await sql`
     select public.record_failed_event(
       p_provider => 'a', p_event_id => ${invoice.id},
@@ -262,17 +271,17 @@ Deno.test("reconcile leaves alone what a person has settled", async () => {
       p_error_code => 'apply_failed', p_error => 'Failed', p_type => ${invoice.type}
     )`;
   await sql`select public.resolve_failed_event(${invoice.id}, 'called', 'me')`;
-  await using api = await serveProviderApi(account);
-  assertEquals(await mend(await scopeOf(api.url)), []);
+  await using api = await serveStripeApi(account);
+  assertEquals(await fix(await contextOf(api.url)), []);
   const applied = await sql`select event_id from public.processed_events`;
   assertEquals(applied.map(({ event_id }) => event_id), [id]);
 });
 
-Deno.test("reconcile refuses an event of the future, as the receiver does, and mends its record", async () => {
-  const account = createProviderAccount();
-  account.now = 1_795_000_000;
+Deno.test("reconcile refuses an event from the future, as the receiver does, and fixes the record", async () => {
+  const account = createStripeAccount();
+  account.nowSeconds = 1_795_000_000;
   const [one] = await twoRecorded(account);
-  account.now += 3_600;
+  account.nowSeconds += 3_600;
   changed(account, one, { status: "past_due" });
   const event = subscriptionEvent("customer.subscription.updated", {
     subscription: one,
@@ -280,8 +289,8 @@ Deno.test("reconcile refuses an event of the future, as the receiver does, and m
     created: Math.floor(Date.now() / 1000) + 60 * 86_400,
   });
   account.events.set(event.id, asListed(event));
-  await using api = await serveProviderApi(account);
-  const left = await mend(await scopeOf(api.url));
+  await using api = await serveStripeApi(account);
+  const left = await fix(await contextOf(api.url));
   assertEquals(left.map(({ kind }) => kind), ["undelivered"]);
   const [row] = await sql`
     select status from public.subscriptions where id = ${one}`;
@@ -295,7 +304,7 @@ async function letInAhead(
   type: "created" | "updated" | "deleted",
   subscription: string,
 ): Promise<void> {
-  const created = new Date((unixNow() + MONTH) * 1000).toISOString();
+  const created = new Date((nowSeconds() + MONTH) * 1000).toISOString();
   await sql`
     select public.apply_billing_events(${
     sql.json([{
@@ -320,26 +329,26 @@ async function statusOf(subscription: string): Promise<unknown> {
 }
 
 for (const type of ["created", "updated", "deleted"] as const) {
-  Deno.test(`reconcile heals a record that an event ${type} in the future has frozen`, async () => {
-    const account = createProviderAccount();
-    account.now = unixNow() - 60;
+  Deno.test(`reconcile fixes a record that a future "${type}" event has frozen`, async () => {
+    const account = createStripeAccount();
+    account.nowSeconds = nowSeconds() - 60;
     const [one, other] = await twoRecorded(account);
     await letInAhead(type, one);
     await letInAhead(type, other);
-    account.now = unixNow();
+    account.nowSeconds = nowSeconds();
     changed(account, one, { status: "canceled" });
     const deletion = subscriptionEvent("customer.subscription.deleted", {
       subscription: one,
-      created: account.now - 30,
+      created: account.nowSeconds - 30,
     });
     const { status } = await deliver(receiver.url, deletion);
     assertEquals(status, 200);
-    await using api = await serveProviderApi(account);
+    await using api = await serveStripeApi(account);
 
-    const scope = await scopeOf(api.url);
-    const { findings } = await examine(scope);
-    assertEquals(findings.map(({ kind }) => kind), ["differs", "differs"]);
-    assertEquals(await mend(scope), []);
+    const context = await contextOf(api.url);
+    const { differences } = await findDifferences(context);
+    assertEquals(differences.map(({ kind }) => kind), ["differs", "differs"]);
+    assertEquals(await fix(context), []);
     assertEquals(
       [await statusOf(one), await statusOf(other)],
       ["canceled", "active"],
@@ -350,7 +359,7 @@ for (const type of ["created", "updated", "deleted"] as const) {
       const update = subscriptionEvent("customer.subscription.updated", {
         subscription,
         status: "past_due",
-        created: unixNow(),
+        created: nowSeconds(),
       });
       await deliver(receiver.url, update);
       assertEquals(await statusOf(subscription), "past_due");
@@ -358,9 +367,9 @@ for (const type of ["created", "updated", "deleted"] as const) {
   });
 }
 
-Deno.test("reconcile finds and heals a record that is frozen although it says what the provider does", async () => {
-  const account = createProviderAccount();
-  account.now = unixNow() - 60;
+Deno.test("reconcile fixes a record that is frozen, even if its values are right", async () => {
+  const account = createStripeAccount();
+  account.nowSeconds = nowSeconds() - 60;
   const [one] = await twoRecorded(account);
   await sql`
     update public.subscriptions set
@@ -370,15 +379,16 @@ Deno.test("reconcile finds and heals a record that is frozen although it says wh
     where id = ${one}`;
   const [before] = await sql`
     select * from public.subscriptions where id = ${one}`;
-  account.now = unixNow();
-  await using api = await serveProviderApi(account);
-  const scope = await scopeOf(api.url);
-  const [finding] = (await examine(scope)).findings;
+  account.nowSeconds = nowSeconds();
+  await using api = await serveStripeApi(account);
+  const context = await contextOf(api.url);
+  const [difference] = (await findDifferences(context)).differences;
   assertEquals(
-    finding?.kind === "differs" && finding.fields.map(({ field }) => field),
+    difference?.kind === "differs" &&
+      difference.fields.map(({ field }) => field),
     ["account_as_of", "changed_as_of", "canceled_as_of"],
   );
-  assertEquals(await mend(scope), []);
+  assertEquals(await fix(context), []);
   const [after] = await sql`
     select * from public.subscriptions where id = ${one}`;
   const corrected = after?.["changed_as_of"];
@@ -389,29 +399,29 @@ Deno.test("reconcile finds and heals a record that is frozen although it says wh
     changed_by_update: true,
     canceled_as_of: null,
   });
-  assert(corrected.getTime() < account.now * 1000);
+  assert(corrected.getTime() < account.nowSeconds * 1000);
 });
 
-Deno.test("reconcile moves no record to another account on the word of --account-from", async () => {
-  const account = createProviderAccount();
-  account.now = 1_795_000_000;
+Deno.test("reconcile moves no record to another account because of --account-from", async () => {
+  const account = createStripeAccount();
+  account.nowSeconds = 1_795_000_000;
   const [one] = await twoRecorded(account);
-  account.now += 3_600;
+  account.nowSeconds += 3_600;
   changed(account, one, { metadata: {} });
-  await using api = await serveProviderApi(account);
-  const scope = await scopeOf(api.url, { accountFrom: "customer" });
-  assertEquals((await examine(scope)).findings, []);
+  await using api = await serveStripeApi(account);
+  const context = await contextOf(api.url, { accountFrom: "customer" });
+  assertEquals((await findDifferences(context)).differences, []);
 });
 
-Deno.test("reconcile asks twice before it speaks: what an event on its way explains is no difference", async () => {
-  const account = createProviderAccount();
-  account.now = 1_795_000_000;
+Deno.test("reconcile compares twice, so an event on its way is no difference", async () => {
+  const account = createStripeAccount();
+  account.nowSeconds = 1_795_000_000;
   const [one] = await twoRecorded(account);
-  account.now += 3_600;
+  account.nowSeconds += 3_600;
   changed(account, one, { status: "past_due" });
-  await using api = await serveProviderApi(account, {
+  await using api = await serveStripeApi(account, {
     beforeAnswer: async (path) => {
-      // The event arrives while the provider's events are being asked for.
+      // The event arrives while reconcile lists Stripe's events.
       if (!path.startsWith("/v1/events")) return;
       await sql`
         update public.subscriptions set status = 'past_due' where id = ${one}`;
@@ -421,53 +431,53 @@ Deno.test("reconcile asks twice before it speaks: what an event on its way expla
   assertEquals([code, differences], [0, []]);
 });
 
-Deno.test("reconcile heals an undelivered creation without an account from its record, and leaves it alone where it is ignored", async () => {
-  const account = createProviderAccount();
+Deno.test("reconcile completes an undelivered creation from its record, and skips it if UNMAPPED_SUBSCRIPTIONS is ignore", async () => {
+  const account = createStripeAccount();
   const creation = creationOf("nobody");
   account.happen(creation);
-  account.now += 60;
+  account.nowSeconds += 60;
   const event = account.events.get(creation.id);
   assert(event !== undefined);
   account.events.set(creation.id, withoutAccount(event));
   const shown = account.subscriptions.get(creation.subscription);
   assert(shown !== undefined);
   account.subscriptions.set(creation.subscription, withoutAccount(shown));
-  await using api = await serveProviderApi(account);
+  await using api = await serveStripeApi(account);
 
-  const ignored = await scopeOf(api.url, { unmappedSubscriptions: "ignore" });
-  assertEquals((await examine(ignored)).findings, []);
+  const ignored = await contextOf(api.url, { unmappedSubscriptions: "ignore" });
+  assertEquals((await findDifferences(ignored)).differences, []);
 
-  const failing = await scopeOf(api.url);
-  assertEquals((await mend(failing)).map(({ kind }) => kind), [
+  const failing = await contextOf(api.url);
+  assertEquals((await fix(failing)).map(({ kind }) => kind), [
     "unmapped",
     "undelivered",
   ]);
 
   account.subscriptions.set(creation.subscription, shown);
-  assertEquals(await mend(failing), []);
+  assertEquals(await fix(failing), []);
 });
 
-Deno.test("reconcile heals the records where the provider no longer has the events", async () => {
+Deno.test("reconcile fixes the records even if Stripe no longer has the events", async () => {
   const events = randomEvents(200, {
     seed: freshSeed(),
     prefix: uniqueId("gone"),
   });
-  const account = createProviderAccount();
+  const account = createStripeAccount();
   events.forEach(account.happen);
   for (const [i, event] of events.entries()) {
     if (i % 10 !== 9) await deliver(receiver.url, eventBody(event));
   }
   account.events.clear();
-  account.now += 60;
-  await using api = await serveProviderApi(account);
-  const left = await mend(await scopeOf(api.url));
+  account.nowSeconds += 60;
+  await using api = await serveStripeApi(account);
+  const left = await fix(await contextOf(api.url));
   assertEquals(left.filter(({ kind }) => kind !== "failed"), []);
   await assertRecords(events, sql);
 });
 
-Deno.test("reconcile asks for all that the provider's list leaves out, however many", async () => {
-  const account = createProviderAccount();
-  account.now = 1_795_000_000;
+Deno.test("reconcile finds many subscriptions that Stripe's list leaves out", async () => {
+  const account = createStripeAccount();
+  account.nowSeconds = 1_795_000_000;
   const ids = Array.from({ length: 130 }, (_, i) => uniqueId(`sub_${i}`));
   for (const subscription of ids) {
     const values = {
@@ -484,28 +494,31 @@ Deno.test("reconcile asks for all that the provider's list leaves out, however m
       ),
     );
   }
-  await using api = await serveProviderApi(account);
-  assertEquals(await mend(await scopeOf(api.url)), []);
-  await using clocks = await serveProviderApi(account, {
+  await using api = await serveStripeApi(account);
+  assertEquals(await fix(await contextOf(api.url)), []);
+  await using clocks = await serveStripeApi(account, {
     unlisted: new Set(ids),
   });
-  assertEquals((await examine(await scopeOf(clocks.url))).findings, []);
+  assertEquals(
+    (await findDifferences(await contextOf(clocks.url))).differences,
+    [],
+  );
 });
 
-Deno.test("reconcile asks for what the provider's list leaves out", async () => {
-  const account = createProviderAccount();
-  account.now = 1_795_000_000;
+Deno.test("reconcile compares subscriptions that Stripe's list leaves out", async () => {
+  const account = createStripeAccount();
+  account.nowSeconds = 1_795_000_000;
   const [one, other] = await twoRecorded(account);
-  account.now += 3_600;
+  account.nowSeconds += 3_600;
   const metadata = { accountId: "acc_moved" };
   for (const id of [one, other]) {
     changed(account, id, { status: "past_due", metadata });
   }
-  await using api = await serveProviderApi(account, {
+  await using api = await serveStripeApi(account, {
     unlisted: new Set([one, other]),
   });
-  const scope = await scopeOf(api.url);
-  const { findings } = await examine(scope);
+  const context = await contextOf(api.url);
+  const { differences } = await findDifferences(context);
   const expected = [one, other].map((subscription, i) => ({
     kind: "differs" as const,
     subscription,
@@ -515,8 +528,8 @@ Deno.test("reconcile asks for what the provider's list leaves out", async () => 
     ],
   }));
   assertEquals(
-    findings.map(findingLine).sort(),
-    expected.map(findingLine).sort(),
+    differences.map(differenceLine).sort(),
+    expected.map(differenceLine).sort(),
   );
-  assertEquals(await mend(scope), []);
+  assertEquals(await fix(context), []);
 });

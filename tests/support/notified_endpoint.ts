@@ -96,8 +96,8 @@ export function startNotifiedEndpoint(
     about,
     arrived: async (eventId, { times } = { times: 1 }) => {
       const isThere = await waitUntil(() => about(eventId).length >= times, {
-        timeout: ARRIVES_WITHIN_MS,
-        every: 5,
+        timeoutMs: ARRIVES_WITHIN_MS,
+        intervalMs: 5,
       });
       if (!isThere) {
         throw new Error(

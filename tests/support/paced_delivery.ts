@@ -1,6 +1,6 @@
 import type postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { createDatabase } from "../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { emailChannel } from "../../supabase/functions/billing-worker/channels/email_channel.ts";
 import {
   deliverNotifications,
@@ -115,7 +115,7 @@ async function worker(
     age: () => Promise<void>;
   },
 ) {
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: setting("TEST_API_URL"),
     secretKey: (await localKeys()).secret,
   }, {
@@ -140,7 +140,7 @@ async function worker(
     from: "Billing <billing@example.com>",
     perSecond: configured,
     addressOf: (account) => Promise.resolve(`${account}@example.com`),
-    now: clock.now,
+    clock: clock.now,
   });
   return () =>
     deliverNotifications({
@@ -150,7 +150,7 @@ async function worker(
         send: (notification) => clock.during(() => channel.send(notification)),
       },
       log: () => {},
-      now: clock.now,
+      clock: clock.now,
       sleep: clock.sleep,
     });
 }

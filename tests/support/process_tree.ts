@@ -2,7 +2,7 @@ import {
   childrenOf,
   lookUpProcess,
   type ProcessEntry,
-} from "../../scripts/local_stack/process_table.ts";
+} from "../../scripts/local_stack/processes.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 
 /** A process and its descendants at one moment. */
@@ -32,6 +32,6 @@ export async function leftOf(tree: ProcessTree): Promise<string[]> {
       if ((await lookUpProcess(id))?.started === started) left.push(command);
     }
     return left.length === 0;
-  }, { timeout: GONE_WITHIN_MS });
+  }, { timeoutMs: GONE_WITHIN_MS });
   return left;
 }

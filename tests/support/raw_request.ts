@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { encodeLatin1 } from "../../scripts/local_stack/latin1.ts";
+import { encodeLatin1 } from "../../scripts/local_stack/bytes.ts";
 import type { Answer } from "./send.ts";
 
 /** A request, byte by byte. */

@@ -1,22 +1,22 @@
 /**
- * The commands as people run them, in a process of their own.
+ * Runs the commands as users do, each in a process of its own.
  *
  * @module
  */
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
 import { setting } from "./test_environment.ts";
 
-/** The key that the stand-in for the provider's API expects. */
+/** The key that the stand-in for Stripe's API expects. */
 export const TEST_API_KEY = "sk_test_stand_in";
 
-/** The outcome of a command. */
+/** The result of a command. */
 export interface Result {
   readonly code: number;
   readonly out: string;
   readonly err: string;
 }
 
-/** A command that runs. */
+/** A running command. */
 export interface RunningScript {
   readonly result: Promise<Result>;
   kill(signal: Deno.Signal): void;
@@ -30,7 +30,7 @@ export function startScript(
   const script = new URL(`../../scripts/${name}.ts`, import.meta.url).href;
   const { child, ended } = spawnGuarded({
     command: Deno.execPath(),
-    // Quiet: Deno's own lines about downloads are not the command's.
+    // Without Deno's own lines about downloads.
     args: ["run", "--quiet", "-A", "--no-check", script, ...args],
     stopSignal: "SIGTERM",
     options: {
@@ -57,7 +57,7 @@ export function startScript(
   return { result: finish(), kill: (signal) => child.kill(signal) };
 }
 
-/** Runs one to its end. */
+/** Runs a command to its end. */
 export function runScript(
   name: "import" | "reconcile",
   options: { args: string[]; env?: Record<string, string> },

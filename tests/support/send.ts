@@ -40,7 +40,7 @@ export async function deliver(
   const bytes = typeof body === "string" || body instanceof Uint8Array
     ? body
     : JSON.stringify(body);
-  const headers = await providerHeaders(bytes, provider);
+  const headers = providerHeaders(bytes, provider);
   return await post(url, { headers, body: bytes, signal });
 }
 
@@ -48,7 +48,7 @@ export async function deliver(
 export function providerHeaders(
   body: string | Uint8Array<ArrayBuffer>,
   provider: ProviderName,
-): Promise<Record<string, string>> {
+): Record<string, string> {
   return signatureHeaders({ ...DEFAULTS[provider], body });
 }
 

@@ -9,8 +9,10 @@ import {
   functionEnvironment,
 } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { platformEnvironment } from "../../scripts/local_stack/platform_environment.ts";
-import { functionService } from "../../scripts/local_stack/serve_functions.ts";
+import {
+  functionService,
+  platformEnvironment,
+} from "../../scripts/local_stack/serve_functions.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { freePort } from "./free_port.ts";
@@ -56,14 +58,13 @@ export async function serveFunction(
     ...functionEnvironment(env),
     ...env,
   });
-  const spec = await functionService(name, {
+  const spec = functionService(name, {
     denoPath: setting("TEST_FUNCTIONS_DENO"),
     port,
     env: Object.fromEntries(
       settings.filter(([setting]) => !unset.includes(setting)),
     ),
   });
-  if (spec === undefined) throw new Error(`There is no function ${name}`);
   const service = createService(spec, {
     onLog: ({ text }) => lines.push(text),
     onUnexpectedEnd: (text) => lines.push(text),
@@ -77,7 +78,7 @@ export async function serveFunction(
       const found = () =>
         lines.map(parseLine).find((line) => line && fits(line));
       await waitUntil(() => found() !== undefined, {
-        timeout: LOGGED_WITHIN_MS,
+        timeoutMs: LOGGED_WITHIN_MS,
       });
       const line = found();
       if (!line) {

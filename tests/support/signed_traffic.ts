@@ -89,7 +89,7 @@ export function startTraffic(
           deliveries.slice(from).filter(({ provider }) => provider === name)
             .length >= GOES_ON
         );
-      if (await waitUntil(isDone, { timeout: GOES_ON_WITHIN_MS })) return;
+      if (await waitUntil(isDone, { timeoutMs: GOES_ON_WITHIN_MS })) return;
       throw new Error(`The traffic stopped after ${deliveries.length}`);
     },
     retry: (delivery) => deliver(delivery, 0),

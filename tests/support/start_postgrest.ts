@@ -23,7 +23,7 @@ export async function startPostgrest(databaseUrl: string): Promise<Postgrest> {
     postgrest: freePort(),
     postgrestAdmin: freePort(),
   };
-  const command = await findPostgrest(Deno.env.get("PATH") ?? "");
+  const command = findPostgrest(Deno.env.get("PATH") ?? "");
   const spec = postgrestService(command, { cwd, ports });
   const login = new URL(spec.env["PGRST_DB_URI"] ?? "");
   login.pathname = pathname;

@@ -5,7 +5,7 @@
  */
 import { choosePorts } from "../../scripts/local_stack/ports.ts";
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
-import { toolEnvironment } from "../../scripts/common/tool_environment.ts";
+import { toolEnvironment } from "../../scripts/common/create_command.ts";
 
 /** A running stack whose output nobody reads any more. */
 export interface StartedStack extends AsyncDisposable {
@@ -55,8 +55,7 @@ export async function startedStack(dataDir: string): Promise<StartedStack> {
     hangUp: () => reader.cancel(),
     [Symbol.asyncDispose]: async () => {
       await reader.cancel();
-      // The whole group, `start` below `deno task` too: a test has failed.
-      if (!isEnded) killGroup(child.pid);
+      if (!isEnded) killGroup(child.pid); // the test has failed
       await ended;
     },
   };
@@ -77,11 +76,11 @@ export function stackSettings(
   };
 }
 
+/** Kills `deno task` and `start` below it, unless they have just ended. */
 function killGroup(id: number): void {
   try {
     Deno.kill(-id, "SIGKILL");
   } catch (error) {
-    // It has just ended, and that was not reported yet.
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
 }

@@ -1,5 +1,5 @@
 import { applyEvents } from "../../supabase/functions/_shared/billing/apply_events.ts";
-import { createDatabase } from "../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { gather } from "../../supabase/functions/billing-webhook/gather.ts";
 import type { Receiver } from "../../supabase/functions/billing-webhook/handle_webhook.ts";
 import { readProviders } from "../../supabase/functions/billing-webhook/providers.ts";
@@ -20,7 +20,7 @@ export async function testReceiver(
     toleranceSeconds: 300,
     maxBodyBytes: 1_048_576,
   };
-  const database = createDatabase(config, { fetch });
+  const database = createClient(config, { fetch });
   const log = () => {};
   return {
     providers: await readProviders({
@@ -28,15 +28,15 @@ export async function testReceiver(
       SUPABASE_SECRET_KEYS: JSON.stringify({ default: config.secretKey }),
     }),
     toleranceSeconds: config.toleranceSeconds,
-    body: { maxBytes: config.maxBodyBytes, timeLimit: 10_000 },
+    body: { maxBytes: config.maxBodyBytes, timeLimitMs: 10_000 },
     apply: gather(
-      (events) => applyEvents(events, { database, log, now: Date.now }),
+      (events) => applyEvents(events, { database, log, clock: Date.now }),
       { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 },
     ),
     database,
     unmappedSubscriptions: "fail",
     log,
     wakeWorker: () => {},
-    now: Date.now,
+    clock: Date.now,
   };
 }

@@ -128,7 +128,7 @@ export async function settledRow(
       const { attempts, lease_id } = await outboxRow(sql, eventId);
       return attempts > 0 && lease_id === null;
     },
-    { timeout: SETTLED_WITHIN_MS },
+    { timeoutMs: SETTLED_WITHIN_MS },
   );
   return await outboxRow(sql, eventId);
 }

@@ -1,25 +1,27 @@
+import { readdirSync } from "node:fs";
 import { relative, resolve } from "node:path";
-import { parseArgs } from "node:util";
-import { UsageError } from "../../common/checked.ts";
-import { closest } from "./closest.ts";
+import {
+  type CommandLine,
+  parseCommandLine,
+  UsageError,
+} from "../../common/cli.ts";
+import { closest } from "../../common/closest.ts";
 
-/** What `test --help` prints. */
-export const TEST_USAGE = `Runs the tests, on real Postgres and PostgREST.
-
-Usage: deno task test [options] [files and folders]
+const COMMAND_LINE = {
+  usage: "test [files and folders]",
+  summary: `Runs the tests, on real Postgres and PostgREST.
 
 Without files and folders: formatting, lint, types and all tests. With them,
-their tests alone: *.test.ts, or supabase/tests/*.test.sql for pgTAP. Those of
-tests/unit need no database and start none.
-
-Options:
-  --filter TEXT        only tests whose names contain this; /.../ is a regular
-                       expression
-  --help               this text
-
-The exit status is 0 if tests ran and all passed, 1 if one failed or a file or
-folder has no test to run, 2 for a wrong command line.
-`;
+only their tests: *.test.ts, or supabase/tests/*.test.sql for pgTAP. Those in
+tests/unit need no database and start none.`,
+  options: {
+    "--filter TEXT":
+      "only tests whose names contain this text; /.../ is a regular expression",
+  },
+  details:
+    `Exit code: 0 if tests ran and all passed, 1 if one failed or a file or folder
+has no test to run, 2 for a wrong command line, 130 if it was interrupted.`,
+} as const satisfies CommandLine;
 
 /** What the command line asks for. */
 export interface TestArguments {
@@ -31,37 +33,23 @@ export interface TestArguments {
 /**
  * Parses the command line of `deno task test`.
  *
- * @param root The repository, where paths begin.
- * @returns null if help was asked for
- * @throws {UsageError} Where an option is unknown, or a path is not there.
+ * @param root The repository, to which paths are relative.
+ * @throws {HelpRequest}
+ * @throws {UsageError} If an option is unknown, or a path does not exist.
  */
 export function parseTestArguments(
-  args: string[],
+  args: readonly string[],
   { root }: { root: string },
-): TestArguments | null {
-  const { values, positionals } = parse(args);
-  if (values.help) return null;
-  const paths = positionals.map((path) => checkedPath(path, { root }));
+): TestArguments {
+  const { values, operands } = parseCommandLine(args, COMMAND_LINE);
+  const paths = operands.map((path) => checkedPath(path, { root }));
   if (values.filter === undefined) return { paths, filter: undefined };
   if (paths.length === 0 || paths.some((path) => isPgtap(path))) {
-    throw new UsageError("--filter needs files or folders of TypeScript.");
+    throw new UsageError(
+      "--filter needs files or folders with tests in TypeScript.",
+    );
   }
   return { paths, filter: values.filter };
-}
-
-function parse(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      allowPositionals: true,
-      options: {
-        filter: { type: "string" },
-        help: { type: "boolean", short: "h", default: false },
-      },
-    });
-  } catch (error) {
-    throw new UsageError((error as Error).message);
-  }
 }
 
 function checkedPath(path: string, { root }: { root: string }): string {
@@ -77,13 +65,13 @@ function checkedPath(path: string, { root }: { root: string }): string {
   }
   if (path.endsWith(".sql") && !isPgtap(inRepository)) {
     throw new UsageError(
-      `${path} is not a test: those in SQL are supabase/tests/*.test.sql.`,
+      `${path} is not a test. Tests in SQL are supabase/tests/*.test.sql.`,
     );
   }
   return inRepository;
 }
 
-/** Whether a path is a test in SQL, relative to the repository. */
+/** Returns whether a path, relative to the repository, is a test in SQL. */
 export function isPgtap(path: string): boolean {
   return /^supabase\/tests\/[^/]+\.test\.sql$/.test(path);
 }
@@ -92,14 +80,7 @@ export function isPgtap(path: string): boolean {
 function testPaths(root: string): string[] {
   return ["tests", "supabase/tests"].flatMap((folder) => [
     folder,
-    ...pathsBelow(root, folder),
+    ...readdirSync(resolve(root, folder), { recursive: true })
+      .map((path) => `${folder}/${path}`),
   ]).filter((path) => /\.test\.(ts|sql)$|^[^.]+$/.test(path));
-}
-
-function pathsBelow(root: string, folder: string): string[] {
-  return Array.from(Deno.readDirSync(resolve(root, folder)))
-    .flatMap(({ name, isDirectory }) => {
-      const path = `${folder}/${name}`;
-      return isDirectory ? [path, ...pathsBelow(root, path)] : [path];
-    });
 }

@@ -15,6 +15,9 @@ export const NO_DOWNLOADS = {
   // for all the processes below it.
   HTTPS_PROXY: "http://127.0.0.1:9",
   https_proxy: "http://127.0.0.1:9",
+  // The machine's own list may have the registry on it.
+  NO_PROXY: "127.0.0.1,localhost",
+  no_proxy: "127.0.0.1,localhost",
 };
 
 /**

@@ -15,6 +15,9 @@ const SUMMARY =
 const OUTPUT_OF_TEST =
   /^-{7} (?:\S+ )?output -{7}$[^]*?^-{5} (?:\S+ )?output end -{5}$/gm;
 
+/** What it prints in the middle of a slow test's line, once a minute. */
+const STILL_RUNNING = /'.*' has been running for over \([^)]*\)\n/g;
+
 // deno-lint-ignore no-control-regex -- the escapes that colour a terminal
 const COLOURS = /\x1b\[[0-9;]*m/g;
 
@@ -43,7 +46,7 @@ export async function runStep(
   signal.throwIfAborted();
   const started = performance.now();
   console.log(`\n== ${name}${isBeside ? ": started" : ""}`);
-  const { child, ended } = spawnGuarded({
+  const { child, ended, kill } = spawnGuarded({
     command: Deno.execPath(),
     args,
     stopSignal: "SIGTERM",
@@ -57,7 +60,7 @@ export async function runStep(
     },
   });
   function end() {
-    child.kill("SIGTERM");
+    kill("SIGTERM");
   }
   signal.addEventListener("abort", end);
 
@@ -72,7 +75,8 @@ export async function runStep(
   signal.throwIfAborted();
   if (isBeside) console.log(output.trimEnd());
   const plain = output.replaceAll(COLOURS, "")
-    .replaceAll(OUTPUT_OF_TEST, "");
+    .replaceAll(OUTPUT_OF_TEST, "")
+    .replaceAll(STILL_RUNNING, "");
   const summary = [...plain.matchAll(SUMMARY)].at(-1);
   const [passed, failed] = summary === undefined
     ? [+(success && testsOf.length === 0), +!success]

@@ -1,62 +1,53 @@
-import { parseArgs } from "node:util";
+import {
+  type CommandLine,
+  parseCommandLine,
+  UsageError,
+} from "../../common/cli.ts";
 import {
   type CommandSurroundings,
   readTarget,
   type Target,
+  TARGET_ENVIRONMENT,
   TARGET_OPTIONS,
 } from "../arguments.ts";
-import { TARGET_USAGE } from "../usage.ts";
-import { UsageError } from "../../common/checked.ts";
 
-/** What to import, and from where on. */
+/** What to import. */
 export interface ImportArguments extends Target {
-  /** A subscription's id: only those that are older. */
+  /** A subscription's ID: import only older ones. */
   readonly after: string | undefined;
 }
 
-/** What `--help` and a wrong command line print. */
-export const IMPORT_USAGE =
-  `Records the subscriptions that Stripe already has, as events would have.
-It may run again, at any time: what is recorded already stays as it is, and what
-differs becomes as Stripe has it, unless an event has told something newer.
-
-Usage: deno task import [options]
-
-Options:
-  --after ID           go on behind this subscription: an import that was
-                       interrupted says which
-${TARGET_USAGE}
-
-The exit status is 0 where every subscription is recorded, 1 where one is not,
-2 for a wrong command line, 3 where it could not go on, 130 where it was
-interrupted. After --after it tells of the rest alone.
-`;
+const COMMAND_LINE = {
+  usage: "import",
+  summary:
+    `Imports the subscriptions that already exist at Stripe, as if their events had
+arrived. You can run it again at any time: a record that matches Stripe stays
+as it is, and a different one is corrected unless a newer event changed it.`,
+  options: {
+    "--after ID":
+      "continue after this subscription; an interrupted import prints the ID",
+    ...TARGET_OPTIONS,
+  },
+  environment: TARGET_ENVIRONMENT,
+  details:
+    `Exit code: 0 if every subscription is recorded, 1 if one is not, 2 for a wrong
+command line, 3 if the import could not finish, 130 if it was interrupted. With
+--after it counts the remaining subscriptions only.`,
+} as const satisfies CommandLine;
 
 /**
  * Parses the command line of `deno task import`.
  *
- * @returns null where help was asked for
+ * @throws {HelpRequest}
  * @throws {UsageError}
  */
 export function parseImportArguments(
-  args: string[],
+  args: readonly string[],
   here: CommandSurroundings,
-): ImportArguments | null {
-  const values = parse(args);
-  if (values.help) return null;
+): ImportArguments {
+  const { values } = parseCommandLine(args, COMMAND_LINE);
   if (values.after?.trim() === "") {
-    throw new UsageError("--after takes the id of a subscription");
+    throw new UsageError("--after takes the ID of a subscription.");
   }
   return { ...readTarget(values, here), after: values.after };
-}
-
-function parse(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      options: { ...TARGET_OPTIONS, after: { type: "string" } },
-    }).values;
-  } catch (error) {
-    throw new UsageError((error as Error).message);
-  }
 }

@@ -1,25 +1,25 @@
-import { comparePage } from "../compare_page.ts";
-import { correct } from "../correct.ts";
-import type { Provider } from "../open_provider.ts";
+import { comparePages } from "../compare.ts";
+import { correctRecords } from "../correct_records.ts";
 import type { Tables } from "../records.ts";
+import type { StripeSource } from "../stripe_source.ts";
 
 /** How far an import has come. */
 export interface ImportProgress {
-  /** How many subscriptions of the provider were looked at. */
+  /** How many subscriptions of Stripe were compared. */
   read: number;
   /** How many had no record. */
   imported: number;
-  /** How many had a record that said something else. */
+  /** How many had a record that differed. */
   corrected: number;
-  /** Those that belong to no account, with the provider's customer. */
-  readonly unmapped: { id: string; customer: string | undefined }[];
+  /** Those without an account ID. */
+  readonly unmapped: { id: string; customer: string | null }[];
   /** Those that could not be recorded, and why. */
   readonly failed: { id: string; error: string }[];
   /** The last subscription of the last page that is done. */
   after: string | undefined;
 }
 
-/** The beginning of an import. */
+/** Returns the progress of an import that has not started. */
 export function noProgress(after: string | undefined): ImportProgress {
   return {
     read: 0,
@@ -32,38 +32,39 @@ export function noProgress(after: string | undefined): ImportProgress {
 }
 
 /**
- * Imports page by page; a page that is done is done, whatever comes after it.
+ * Imports all subscriptions, page by page. If it is interrupted, the pages
+ * before stay imported.
  *
  * @param progress Where to begin; it is kept up to date.
- * @param options.signal Ends it between two pages.
- * @param options.onPage Told after each page.
+ * @param options.signal Ends the import between two pages.
+ * @param options.onPage Called after each page.
  */
 export async function importAll(
   progress: ImportProgress,
-  { provider, tables, accountFrom, signal, onPage }: {
-    provider: Provider;
+  { stripe, tables, accountFrom, signal, onPage }: {
+    stripe: StripeSource;
     tables: Tables;
     accountFrom: string | undefined;
     signal: AbortSignal;
     onPage: () => void;
   },
 ): Promise<void> {
-  for await (const page of provider.subscriptions(progress.after)) {
-    const compared = await comparePage(page, { tables, accountFrom });
-    const failures = await correct(compared, tables);
-    progress.read += compared.length;
-    for (const { id, comparison } of compared) {
-      const error = comparison.result === "unreadable"
-        ? comparison.error
+  const pages = stripe.subscriptions(progress.after);
+  for await (const page of comparePages(pages, { tables, accountFrom })) {
+    const failures = await correctRecords(page, tables);
+    progress.read += page.length;
+    for (const { subscription: id, difference } of page) {
+      const error = difference?.kind === "unreadable"
+        ? difference.error
         : failures.get(id);
       if (error !== undefined) progress.failed.push({ id, error });
-      else if (comparison.result === "missing") progress.imported++;
-      else if (comparison.result === "differs") progress.corrected++;
-      else if (comparison.result === "unmapped") {
-        progress.unmapped.push({ id, customer: comparison.customer });
+      else if (difference?.kind === "missing_here") progress.imported++;
+      else if (difference?.kind === "differs") progress.corrected++;
+      else if (difference?.kind === "unmapped") {
+        progress.unmapped.push({ id, customer: difference.customer });
       }
     }
-    progress.after = compared.at(-1)?.id ?? progress.after;
+    progress.after = page.at(-1)?.subscription ?? progress.after;
     onPage();
     signal.throwIfAborted();
   }

@@ -1,9 +1,9 @@
 import type { ImportProgress } from "./import_all.ts";
 
-/** So many are named; more would bury the rest. */
-const MOST_NAMED = 1_000;
+/** More would hide the rest of the output. */
+const MOST_LISTED = 1_000;
 
-/** One line on how far it has come. */
+/** Returns how far an import has come, in one line. */
 export function progressLine(
   { read, imported, corrected, unmapped, failed, after }: ImportProgress,
 ): string {
@@ -11,39 +11,42 @@ export function progressLine(
     `${read} read`,
     `${imported} imported`,
     `${corrected} corrected`,
-    `${unmapped.length} without an account`,
+    `${unmapped.length} without an account ID`,
     `${failed.length} failed`,
   ].join(", ");
   return after === undefined ? counts : `${counts}, up to ${after}`;
 }
 
-/** What could not be recorded, and what to do about it, in lines. */
-export function leftOver({ unmapped, failed }: ImportProgress): string[] {
+/** Returns what was not imported, and what to do about it, in lines. */
+export function notImported({ unmapped, failed }: ImportProgress): string[] {
   const parts: string[] = [];
   if (unmapped.length > 0) {
     parts.push(
-      "These belong to no account and are not recorded:",
-      ...named(unmapped, ({ id, customer }) => `${id} (customer ${customer})`),
-      "Set metadata.accountId of each at Stripe and run this again; or say where else",
-      "the account id is: --account-from <metadata key>, or --account-from customer.",
-      "If they are not yours to record, see UNMAPPED_SUBSCRIPTIONS.",
+      "These subscriptions have no account ID and were not imported:",
+      ...listed(
+        unmapped,
+        ({ id, customer }) => `${id} (customer ${customer ?? "unknown"})`,
+      ),
+      "Set metadata.accountId of each at Stripe, and run the import again.",
+      "If the account ID is elsewhere, use --account-from <metadata key> or --account-from customer.",
+      "For subscriptions of another product, set UNMAPPED_SUBSCRIPTIONS=ignore (docs/reconcile.md).",
     );
   }
   if (failed.length > 0) {
     parts.push(
-      "These could not be recorded:",
-      ...named(failed, ({ id, error }) => `${id}: ${error}`),
+      "These subscriptions could not be imported:",
+      ...listed(failed, ({ id, error }) => `${id}: ${error}`),
     );
   }
   return parts;
 }
 
-function named<Item>(
+function listed<Item>(
   items: readonly Item[],
   text: (item: Item) => string,
 ): string[] {
-  const lines = items.slice(0, MOST_NAMED).map((item) => `  ${text(item)}`);
-  return items.length > MOST_NAMED
-    ? [...lines, `  and ${items.length - MOST_NAMED} more`]
+  const lines = items.slice(0, MOST_LISTED).map((item) => `  ${text(item)}`);
+  return items.length > MOST_LISTED
+    ? [...lines, `  and ${items.length - MOST_LISTED} more`]
     : lines;
 }

@@ -1,72 +1,57 @@
-import { parseArgs } from "node:util";
+import {
+  type CommandLine,
+  parseCommandLine,
+  UsageError,
+} from "../../common/cli.ts";
 import {
   type CommandSurroundings,
   readTarget,
   type Target,
+  TARGET_ENVIRONMENT,
   TARGET_OPTIONS,
 } from "../arguments.ts";
-import { TARGET_USAGE } from "../usage.ts";
-import { UsageError } from "../../common/checked.ts";
 
-/** What to compare, and what to do about it. */
+/** What to compare, and what to do with the differences. */
 export interface ReconcileArguments extends Target {
-  /** Whether to mend what is found. */
+  /** Whether to fix the differences. */
   readonly apply: boolean;
-  /** Whether to answer in JSON. */
+  /** Whether to print JSON. */
   readonly json: boolean;
 }
 
-/** What `--help` and a wrong command line print. */
-export const RECONCILE_USAGE =
-  `Compares Stripe's subscriptions with the records, and the events that Stripe
-could not deliver in the last 30 days with the ledger.
-
-Usage: deno task reconcile [options]
-
-Options:
-  --dry-run            only say what differs (the default)
-  --apply              mend it: the records become as Stripe has them, unless an
-                       event has told something newer, and what was not delivered
-                       is applied; nothing is deleted
-  --json               one JSON document on standard output
-${TARGET_USAGE}
-
-The exit status is 0 where nothing differs (with --apply: any more), 1 where
-something does, 2 for a wrong command line, 3 where it could not look, 130
-where it was interrupted.
-`;
+const COMMAND_LINE = {
+  usage: "reconcile",
+  summary:
+    `Compares Stripe's subscriptions with the records, and the events that Stripe
+could not deliver in the last 30 days with the ledger.`,
+  options: {
+    "--dry-run": "only show differences (the default)",
+    "--apply":
+      "fix them: update records to match Stripe, unless a newer event changed them, and apply missed events; nothing is deleted",
+    "--json": "print one JSON document",
+    ...TARGET_OPTIONS,
+  },
+  environment: TARGET_ENVIRONMENT,
+  details:
+    `Exit code: 0 if nothing differs (with --apply: if nothing differs any more), 1
+if something differs, 2 for a wrong command line, 3 if the comparison could not
+finish, 130 if it was interrupted.`,
+} as const satisfies CommandLine;
 
 /**
  * Parses the command line of `deno task reconcile`.
  *
- * @returns null where help was asked for
+ * @throws {HelpRequest}
  * @throws {UsageError}
  */
 export function parseReconcileArguments(
-  args: string[],
+  args: readonly string[],
   here: CommandSurroundings,
-): ReconcileArguments | null {
-  const values = parse(args);
-  if (values.help) return null;
-  const { apply, json } = values;
+): ReconcileArguments {
+  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const { apply = false, json = false } = values;
   if (apply && values["dry-run"]) {
-    throw new UsageError("Either --dry-run or --apply, not both.");
+    throw new UsageError("Use either --dry-run or --apply, not both.");
   }
   return { ...readTarget(values, here), apply, json };
-}
-
-function parse(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      options: {
-        ...TARGET_OPTIONS,
-        "dry-run": { type: "boolean", default: false },
-        apply: { type: "boolean", default: false },
-        json: { type: "boolean", default: false },
-      },
-    }).values;
-  } catch (error) {
-    throw new UsageError((error as Error).message);
-  }
 }

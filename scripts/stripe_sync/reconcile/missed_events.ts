@@ -5,28 +5,26 @@ import {
   lacksAccountId,
   type UnmappedChoice,
 } from "../../../supabase/functions/_shared/billing/unmapped.ts";
-import type { Provider } from "../open_provider.ts";
-import {
-  appliedEvents,
-  recordsOf,
-  resolvedByHand,
-  type Tables,
-} from "../records.ts";
+import { recordsOf, settledEvents, type Tables } from "../records.ts";
+import type { StripeSource } from "../stripe_source.ts";
 
-/** An event that the provider could not deliver, to any of its endpoints. */
+/** An event that Stripe could not deliver to one of its endpoints. */
 export interface MissedEvent {
   readonly event: Stripe.Event;
-  /** Null where the event does not tell. */
+  /** Null if the event does not name one. */
   readonly subscription: string | null;
 }
 
-/** The provider's undelivered events that have an effect and had none yet. */
+/** Reads the undelivered events that would change the tables and have not. */
 export async function missedEvents(
-  provider: Provider,
-  options: { tables: Tables; unmappedSubscriptions: UnmappedChoice },
+  { stripe, ...options }: {
+    stripe: StripeSource;
+    tables: Tables;
+    unmappedSubscriptions: UnmappedChoice;
+  },
 ): Promise<MissedEvent[]> {
   const events: MissedEvent[] = [];
-  for await (const event of provider.undeliveredEvents(HANDLED_TYPES)) {
+  for await (const event of stripe.undeliveredEvents(HANDLED_TYPES)) {
     const subscription = subscriptionOf(event);
     if (subscription !== undefined) events.push({ event, subscription });
   }
@@ -34,9 +32,9 @@ export async function missedEvents(
 }
 
 /**
- * Those of them that are still not in the ledger, and that nobody has settled
- * by hand. What the receiver has acknowledged without an effect is not missed; it is in the provider's list
- * where another endpoint of the account fails.
+ * Returns the events that are still not applied, and that nobody has resolved
+ * by hand. Events that the receiver acknowledges without an effect are not
+ * missed; Stripe lists them if another endpoint of the account fails.
  */
 export async function stillMissed(
   events: readonly MissedEvent[],
@@ -46,8 +44,7 @@ export async function stillMissed(
   },
 ): Promise<MissedEvent[]> {
   const ids = events.map(({ event }) => event.id);
-  const settled = (await appliedEvents(ids, tables))
-    .union(await resolvedByHand(ids, tables));
+  const settled = await settledEvents(ids, tables);
   const missed = events.filter(({ event }) => !settled.has(event.id));
   if (unmappedSubscriptions === "fail") return missed;
   const withoutAccount = missed.filter(({ event }) => lacksAccountId(event));
@@ -64,11 +61,11 @@ export async function stillMissed(
   return missed.filter((event) => !ignored.has(event));
 }
 
-/** Undefined where the event has no effect: an invoice without a subscription. */
+/** Undefined if the event has no effect: an invoice without a subscription. */
 function subscriptionOf(event: Stripe.Event): string | null | undefined {
   try {
     const parsed = parseEvent(JSON.stringify(event), {
-      now: event.created,
+      nowSeconds: event.created,
       toleranceSeconds: 0,
     });
     return parsed.handled ? parsed.event.subscription_id : undefined;

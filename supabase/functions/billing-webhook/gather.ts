@@ -1,6 +1,6 @@
 import { DeliveryError } from "../_shared/billing/errors.ts";
 
-/** How many go together, and how many may wait for their turn, for how long. */
+/** How many items go in one call, and how many may wait, and how long. */
 export interface GatherLimits {
   readonly maxTogether: number;
   readonly maxWaiting: number;
@@ -11,29 +11,30 @@ interface Waiting<Item, Result> {
   readonly item: Item;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: unknown) => void;
-  /** Ends the wait; an item that goes at once has none. */
+  /** Ends the wait; undefined for an item that is sent at once. */
   readonly timer: ReturnType<typeof setTimeout> | undefined;
 }
 
 /**
- * Gathers what comes while a call is under way into the next call. One call is
- * under way at a time; an item that comes while none is goes at once, so a
- * single event never waits, and the more come the more share a round trip.
+ * Makes a function that batches the items that arrive during a call into the
+ * next call. Only one call runs at a time. An item that arrives while none runs
+ * is sent at once, so a single event never waits; under load, many events share
+ * a round trip.
  *
- * An item that has waited too long is given up before it is sent, so a call
- * that hangs does not hold up everything behind it.
+ * An item that waits too long is rejected before it is sent, so a call that
+ * hangs does not hold up all items behind it.
  *
- * @param send Makes one call. It answers for each item, in the same order,
- * with a result or with that item's own failure.
- * @returns a function that hands in one item and resolves with its result. It
- * rejects with the item's failure, with that of the call, or with `overloaded`
- * if more wait already than may, or if it waited too long.
+ * @param send Makes one call. It returns for each item, in the same order, the
+ * result or that item's own failure.
+ * @returns A function that takes one item and resolves with its result. It
+ * rejects with the item's failure, with the call's failure, or with
+ * `overloaded` if too many items wait or the item waited too long.
  */
 export function gather<Item, Result>(
   send: (items: Item[]) => Promise<readonly (Result | DeliveryError)[]>,
   { maxTogether, maxWaiting, maxWaitMs }: GatherLimits,
 ): (item: Item) => Promise<Result> {
-  // In the order in which they came.
+  // In order of arrival.
   const waiting = new Set<Waiting<Item, Result>>();
   let underWay = false;
 
@@ -69,12 +70,17 @@ export function gather<Item, Result>(
 
   function giveUp(entry: Waiting<Item, Result>): void {
     waiting.delete(entry);
-    entry.reject(overloaded(`No turn at the database within ${maxWaitMs} ms`));
+    entry.reject(
+      overloaded(
+        `The event waited ${maxWaitMs} ms for the database: see docs/scaling.md`,
+      ),
+    );
   }
 
   return function handIn(item) {
     if (waiting.size >= maxWaiting) {
-      const message = `${maxWaiting} events wait for the database already`;
+      const message =
+        `${maxWaiting} events already wait for the database: see docs/scaling.md`;
       return Promise.reject(overloaded(message));
     }
     return new Promise((resolve, reject) => {

@@ -5,7 +5,7 @@
  */
 import { applyEvents } from "../_shared/billing/apply_events.ts";
 import { readConfig } from "../_shared/billing/config.ts";
-import { createDatabase } from "../_shared/billing/database.ts";
+import { createClient } from "../_shared/billing/database.ts";
 import { logJson } from "../_shared/billing/log.ts";
 import { throttleInfo } from "./throttle_info.ts";
 import { awaitLocks } from "./await_locks.ts";
@@ -14,14 +14,14 @@ import { handleWebhook, type Receiver } from "./handle_webhook.ts";
 import { readProviders } from "./providers.ts";
 import { workerWaker } from "./wake_worker.ts";
 
-/** A body that takes longer is an attack, or a connection that is lost. */
-const BODY_TIME_LIMIT = 10_000;
+/** A body that takes longer is an attack or a lost connection. */
+const BODY_TIME_LIMIT_MS = 10_000;
 
 /**
  * With fifty events per call, the round trip no longer matters. Twenty calls of
- * that size take about a second. After 3 s of waiting there is still time for a
- * call that hangs (3 s) and for one that records the failure (1.5 s): every
- * delivery is answered within 10 s.
+ * that size take about a second. After a wait of 3 s there is still time for a
+ * call that hangs (3 s) and for one that records the failure (1.5 s), so every
+ * delivery gets a reply within 10 s.
  */
 const GATHER_LIMITS = {
   maxTogether: 50,
@@ -29,29 +29,29 @@ const GATHER_LIMITS = {
   maxWaitMs: 3_000,
 };
 
-/** Ten lines of a kind in ten seconds, of the hundred that Supabase keeps. */
-const LOG_INTERVAL = 1_000;
+/** Ten lines per message in ten seconds; Supabase keeps a hundred lines. */
+const LOG_INTERVAL_MS = 1_000;
 
-const log = throttleInfo(logJson, { interval: LOG_INTERVAL });
+const log = throttleInfo(logJson, { intervalMs: LOG_INTERVAL_MS });
 const env = Deno.env.toObject();
 const config = readConfig(env);
-const database = createDatabase(config, { fetch });
+const database = createClient(config, { fetch });
 const receiver: Receiver = {
   providers: await readProviders(env),
   toleranceSeconds: config.toleranceSeconds,
-  body: { maxBytes: config.maxBodyBytes, timeLimit: BODY_TIME_LIMIT },
+  body: { maxBytes: config.maxBodyBytes, timeLimitMs: BODY_TIME_LIMIT_MS },
   unmappedSubscriptions: config.unmappedSubscriptions,
   apply: awaitLocks(
     gather(
-      (events) => applyEvents(events, { database, log, now: Date.now }),
+      (events) => applyEvents(events, { database, log, clock: Date.now }),
       GATHER_LIMITS,
     ),
-    { sleep, now: Date.now },
+    { sleep, clock: Date.now },
   ),
   database,
   log,
   wakeWorker: workerWaker(config, { fetch, log }),
-  now: Date.now,
+  clock: Date.now,
 };
 
 function sleep(ms: number): Promise<void> {

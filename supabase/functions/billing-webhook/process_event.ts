@@ -1,7 +1,11 @@
 import type { BillingEvent, Outcome } from "../_shared/billing/apply_events.ts";
 import type { DatabaseClient } from "../_shared/billing/database.ts";
 import { decodeBody } from "../_shared/billing/decode_body.ts";
-import { DeliveryError, toDeliveryError } from "../_shared/billing/errors.ts";
+import {
+  DeliveryError,
+  toDeliveryError,
+  withLogFields,
+} from "../_shared/billing/errors.ts";
 import { isIdentifier } from "../_shared/billing/fields.ts";
 import type { Log, LogFields } from "../_shared/billing/log.ts";
 import { parseEvent } from "../_shared/billing/parse_event.ts";
@@ -12,110 +16,125 @@ import {
 } from "../_shared/billing/unmapped.ts";
 import type { VerifiedDelivery } from "./verify_delivery.ts";
 
-interface Options {
+/** What is needed to process an event. */
+export interface ProcessOptions {
   /** Applies one event exactly once, maybe together with others. */
   readonly apply: (event: BillingEvent) => Promise<Outcome>;
+  /** Where failures are recorded. */
   readonly database: DatabaseClient;
-  /** Whether events of subscriptions that belong to no account fail. */
+  /** What happens to events of subscriptions without an account. */
   readonly unmappedSubscriptions: UnmappedChoice;
-  /** How far ahead of now an event may be dated, in seconds. */
+  /**
+   * How far a signature's time may be from now, in either direction, and an
+   * event's time ahead of now, in seconds.
+   */
   readonly toleranceSeconds: number;
   readonly log: Log;
-  /** Called when an event may have made something due; it does not wait. */
+  /** Called if an event may have created a notification; returns at once. */
   readonly wakeWorker: () => void;
-  /** The clock, in milliseconds since the epoch. */
-  readonly now: () => number;
-  /** Collects what is known of the event, for the line about a failure. */
-  readonly known: LogFields;
+  /** Returns milliseconds since the epoch. */
+  readonly clock: () => number;
 }
 
-/** What the log says of events that have no effect here. */
+/** The log lines for events that have no effect here. */
 const IGNORED = {
   not_handled: ["info", "event ignored"],
   other_mode: ["info", "event of the other mode ignored"],
   thin: [
     "warn",
-    "thin event ignored, and its change is lost: at the provider, replace this destination by one with snapshot payloads",
+    "thin event ignored, and its change is lost: at the provider, replace this destination with one that sends snapshot payloads",
   ],
 } as const;
 
 /**
- * Parses the event of a verified delivery and applies it.
+ * Applies the event of a verified delivery. An event that has no effect here is
+ * logged. An event that fails is stored in `failed_events`.
  *
- * @throws {DeliveryError} After the failure is stored in `failed_events`; with
- * `failure_not_recorded` where that failed as well. `overloaded` is not stored:
- * nothing is wrong with the event. Where events of unmapped subscriptions are
- * ignored, they do not fail. Nor does an event that was applied before, such as
- * one that comes again in the shape of another API version.
+ * Two kinds of failed events are not errors: an event that was applied before,
+ * such as one that comes again in the shape of another API version, and an
+ * event of an unmapped subscription, if these are ignored.
+ *
+ * @throws {DeliveryError} The failure, with fields for the log, after it is
+ * stored; `failure_not_recorded` if it could not be stored. `overloaded` is not
+ * stored, because nothing is wrong with the event.
  */
 export async function processEvent(
-  { provider, mode, body }: VerifiedDelivery,
-  options: Options,
+  delivery: VerifiedDelivery,
+  options: ProcessOptions,
 ): Promise<void> {
-  const { apply, database, log, now, known, wakeWorker } = options;
-  const { unmappedSubscriptions, toleranceSeconds } = options;
-  known.provider = provider;
-  let text = "";
   try {
-    text = decodeBody(body);
-    const parsed = parseEvent(text, {
-      now: now() / 1000,
-      toleranceSeconds,
-      mode,
-    });
-    if (parsed.handled) {
-      const event = { ...parsed.event, provider };
-      const outcome = await apply(event);
-      // A duplicate too: the delivery before it may have ended, answer lost,
-      // before it woke anybody.
-      if (outcome !== "stale" && event.type === "invoice.payment_failed") {
-        wakeWorker();
-      }
-    } else {
-      const [level, message] = IGNORED[parsed.reason];
-      log(level, message, { provider, ...loggable(parsed) });
-    }
+    await applyOrIgnore(delivery, options);
   } catch (thrown) {
-    const error = toDeliveryError(thrown);
-    const failed = await describeFailedBody(body);
-    if (unmappedSubscriptions === "ignore" && isUnmapped(error, () => text)) {
-      log("info", "unmapped event ignored", {
-        provider,
-        event_id: failed.eventId,
-        type: failed.type,
-        code: error.code,
-        outcomes: { ignored: 1 },
-      });
-      return;
-    }
-    known.event_id = failed.eventId;
-    known.type = failed.type;
-    known.body_sha256 = failed.bodyHash;
-    // One more call is what a receiver that holds too many cannot afford.
-    if (error.code === "overloaded") throw error;
-    const isOpen = await recordFailure(error, { provider, failed, database })
-      .catch((fault: unknown) => {
-        throw notRecorded(error, toDeliveryError(fault));
-      });
-    if (isOpen) throw error;
-    log("info", "duplicate of an applied event", {
-      provider,
-      event_id: failed.eventId,
-      type: failed.type,
-      code: error.code,
-      outcomes: { duplicate: 1 },
-    });
+    await handleFailure(toDeliveryError(thrown), delivery, options);
   }
 }
 
-function notRecorded(error: DeliveryError, fault: DeliveryError) {
+async function applyOrIgnore(
+  { provider, mode, body }: VerifiedDelivery,
+  { apply, toleranceSeconds, log, wakeWorker, clock }: ProcessOptions,
+): Promise<void> {
+  const parsed = parseEvent(decodeBody(body), {
+    nowSeconds: clock() / 1000,
+    toleranceSeconds,
+    mode,
+  });
+  if (!parsed.handled) {
+    const [level, message] = IGNORED[parsed.reason];
+    log(level, message, { provider, ...loggable(parsed) });
+    return;
+  }
+  const event = { ...parsed.event, provider };
+  const outcome = await apply(event);
+  // A duplicate too: the first delivery may have ended before it woke the worker.
+  if (outcome !== "stale" && event.type === "invoice.payment_failed") {
+    wakeWorker();
+  }
+}
+
+async function handleFailure(
+  error: DeliveryError,
+  { provider, body }: VerifiedDelivery,
+  { database, unmappedSubscriptions, log, wakeWorker }: ProcessOptions,
+): Promise<void> {
+  const failed = await describeFailedBody(body);
+  const event = { provider, event_id: failed.eventId, type: failed.type };
+  const { code } = error;
+
+  // The codes in question imply JSON, so the body is text and not base64.
+  if (unmappedSubscriptions === "ignore" && isUnmapped(error, failed.body)) {
+    const outcomes = { ignored: 1 };
+    log("info", "unmapped event ignored", { ...event, code, outcomes });
+    return;
+  }
+  const logFields = { ...event, body_sha256: failed.bodyHash };
+  // An overloaded receiver must not make one more call per event.
+  if (code === "overloaded") throw withLogFields(error, logFields);
+  const isOpen = await recordFailure(error, { provider, failed, database })
+    .catch((fault: unknown) => {
+      const notRecorded = failureNotRecorded(error, toDeliveryError(fault));
+      throw withLogFields(notRecorded, logFields);
+    });
+  if (isOpen) throw withLogFields(error, logFields);
+  // The event was applied, for example by a call whose answer was lost.
+  if (failed.type === "invoice.payment_failed") wakeWorker();
+  const outcomes = { duplicate: 1 };
+  log("info", "duplicate of an applied event", { ...event, code, outcomes });
+}
+
+function failureNotRecorded(
+  error: DeliveryError,
+  fault: DeliveryError,
+): DeliveryError {
   return new DeliveryError(
     "failure_not_recorded",
-    `${error.code}, and failed_events has no row of it: ${fault.logMessage}`,
+    `${error.code}, and the failure could not be stored in failed_events: ${fault.logMessage}`,
   );
 }
 
-/** Nothing checked the id and the type of an event that has no effect. */
+/**
+ * Returns id and type, if usable: for an ignored event, nothing has checked
+ * them.
+ */
 function loggable({ id, type }: { id: unknown; type: string }): LogFields {
   return {
     event_id: isIdentifier(id) ? id : undefined,

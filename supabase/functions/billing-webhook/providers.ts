@@ -12,7 +12,7 @@ const SCHEMES: ReadonlyMap<string, SignatureScheme> = new Map([
   ["standard-webhooks", standardWebhooks],
 ]);
 
-/** The table of providers: the name in the database, and the defaults. */
+/** The table of providers: name in the database, and defaults. */
 export const PROVIDERS = [
   { name: "a", header: "provider-a-signature", scheme: "stripe" },
   { name: "b", header: "provider-b-signature", scheme: "hmac-sha256-hex" },
@@ -21,26 +21,26 @@ export const PROVIDERS = [
 /** RFC 9110, section 5.6.2, in lower case. */
 const HEADER_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
 
-/** A provider as configured. Without keys it refuses every delivery. */
-export interface Provider {
+/** A provider as configured. Without keys, all its deliveries are refused. */
+export interface SignatureProvider {
   readonly name: string;
   readonly header: string;
   readonly scheme: SignatureScheme;
-  /** Which events its endpoint is for. */
+  /** Which events its endpoint handles. */
   readonly mode: EventMode;
-  /** One for each secret, not extractable, usable to verify only. */
+  /** One per secret; not extractable, for verification only. */
   readonly keys: readonly CryptoKey[];
   /** What is wrong with its configuration, for operators. */
   readonly fault?: string;
 }
 
 /**
- * Reads each provider's configuration and imports its keys once. A fault of
- * one provider is kept beside it, so that the others go on working.
+ * Reads each provider's configuration and imports its keys. A fault is kept with
+ * its provider, so that the other provider goes on working.
  */
 export async function readProviders(
   env: Environment,
-): Promise<readonly Provider[]> {
+): Promise<readonly SignatureProvider[]> {
   const providers = await Promise.all(
     PROVIDERS.map((defaults) => readProvider(env, defaults)),
   );
@@ -52,19 +52,19 @@ export async function readProviders(
 }
 
 function sharedHeader(
-  provider: Provider,
-  providers: readonly Provider[],
+  provider: SignatureProvider,
+  providers: readonly SignatureProvider[],
 ): string | undefined {
   return providers.some((other) =>
       other !== provider && other.header === provider.header
     )
-    ? `its signature header ${provider.header} is another provider's too: give each its own`
+    ? `its signature header ${provider.header} is also that of another provider: give each provider its own`
     : undefined;
 }
 
-/** With a secret in common, each provider could speak for the other. */
+/** With a shared secret, each provider could sign as the other. */
 function sharedSecret(
-  { name }: Provider,
+  { name }: SignatureProvider,
   env: Environment,
 ): string | undefined {
   const own = secretVariable(name);
@@ -72,7 +72,7 @@ function sharedSecret(
     .map((other) => secretVariable(other.name))
     .find((other) => shareSecret(env, [own, other]));
   return other &&
-    `${own} and ${other} have a secret in common: give each provider its own`;
+    `${own} and ${other} share a secret: give each provider its own`;
 }
 
 function secretVariable(provider: string): string {
@@ -82,12 +82,12 @@ function secretVariable(provider: string): string {
 async function readProvider(
   env: Environment,
   defaults: typeof PROVIDERS[number],
-): Promise<Provider> {
+): Promise<SignatureProvider> {
   const variable = `PROVIDER_${defaults.name.toUpperCase()}_`;
   const schemeName = env[`${variable}SIGNATURE_SCHEME`] || defaults.scheme;
   const scheme = SCHEMES.get(schemeName);
-  const standardHeader = scheme?.defaultHeader ?? defaults.header;
-  const header = (env[`${variable}SIGNATURE_HEADER`] || standardHeader)
+  const defaultHeader = scheme?.defaultHeader ?? defaults.header;
+  const header = (env[`${variable}SIGNATURE_HEADER`] || defaultHeader)
     .toLowerCase();
   const provider = {
     name: defaults.name,
@@ -113,7 +113,7 @@ async function readProvider(
   } catch (error) {
     return {
       ...provider,
-      header: HEADER_NAME.test(header) ? header : standardHeader,
+      header: HEADER_NAME.test(header) ? header : defaultHeader,
       keys: [],
       fault: (error as Error).message,
     };
@@ -126,11 +126,13 @@ function checkHeader(
 ): void {
   const name = `${variable}SIGNATURE_HEADER`;
   if (!HEADER_NAME.test(header)) {
-    throw new Error(`${name} is not the name of an HTTP header`);
+    throw new Error(
+      `${name} must be the name of an HTTP header, such as stripe-signature`,
+    );
   }
   if (scheme === standardWebhooks && !header.endsWith("-signature")) {
     throw new Error(
-      `${name} must end with -signature: the id and time headers share what stands before it`,
+      `${name} must end with -signature: the headers with the id and the time have the same prefix`,
     );
   }
 }
@@ -152,7 +154,9 @@ async function importKey(
   try {
     bytes = scheme.keyBytes(secret);
   } catch (error) {
-    throw new Error(`${name} does not fit: ${(error as Error).message}`);
+    throw new Error(
+      `${name} does not fit the signature scheme: ${(error as Error).message}`,
+    );
   }
   const algorithm = { name: "HMAC", hash: "SHA-256" };
   return await crypto.subtle.importKey("raw", bytes, algorithm, false, [

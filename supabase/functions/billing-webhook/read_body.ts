@@ -4,21 +4,21 @@ import { discard, drainBody, letGo } from "./drain_body.ts";
 /** How much of a body is read, and for how long. */
 export interface BodyLimits {
   readonly maxBytes: number;
-  /** In milliseconds, for the whole body. */
-  readonly timeLimit: number;
+  /** For the whole body. */
+  readonly timeLimitMs: number;
 }
 
 /**
- * Reads a request's body as it was sent, and counts it while it streams. It is
- * never read in one piece: only a stream can be let go of when the time is up
+ * Reads the exact bytes of a request's body, and counts them as they arrive. It
+ * reads a stream, because only a stream can be dropped when the time is up
  * (docs/decisions.md).
  *
  * @throws {DeliveryError} `body_too_large`, `body_too_slow`, or
- * `body_incomplete` if the sender went away.
+ * `body_incomplete` if the sender goes away.
  */
 export async function readBody(
   request: Request,
-  { maxBytes, timeLimit }: BodyLimits,
+  { maxBytes, timeLimitMs }: BodyLimits,
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (Number(request.headers.get("content-length")) > maxBytes) {
     await drainBody(request, { maxBytes });
@@ -26,7 +26,7 @@ export async function readBody(
   }
   const reader = request.body?.getReader();
   if (reader === undefined) return new Uint8Array();
-  const deadline = startDeadline(timeLimit);
+  const deadline = startDeadline(timeLimitMs);
   try {
     return await readCounted(reader, { maxBytes, deadline });
   } catch (error) {
@@ -39,17 +39,17 @@ export async function readBody(
 }
 
 interface Deadline {
-  /** Rejects with `body_too_slow` once the time is up. */
+  /** Rejects with `body_too_slow` when the time is up. */
   readonly passed: Promise<never>;
   clear(): void;
 }
 
-function startDeadline(timeLimit: number): Deadline {
+function startDeadline(timeLimitMs: number): Deadline {
   const { promise, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
-    const message = `The body did not arrive within ${timeLimit} ms`;
+    const message = `The body did not arrive within ${timeLimitMs} ms`;
     reject(new DeliveryError("body_too_slow", message));
-  }, timeLimit);
+  }, timeLimitMs);
   return { passed: promise, clear: () => clearTimeout(timer) };
 }
 
@@ -77,14 +77,14 @@ async function readCounted(
 function incomplete(): DeliveryError {
   return new DeliveryError(
     "body_incomplete",
-    "The sender went away in the middle of the body",
+    "The connection broke before the whole body arrived",
   );
 }
 
 function tooLarge(maxBytes: number): DeliveryError {
   return new DeliveryError(
     "body_too_large",
-    `The body is larger than ${maxBytes} bytes`,
+    `The body is larger than ${maxBytes} bytes: if such events are expected, raise MAX_BODY_BYTES`,
   );
 }
 

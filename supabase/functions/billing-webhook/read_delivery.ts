@@ -2,7 +2,7 @@ import { DeliveryError } from "../_shared/billing/errors.ts";
 import { drainBody } from "./drain_body.ts";
 import { type BodyLimits, readBody } from "./read_body.ts";
 
-/** A request that was made to this endpoint. Nothing about it is proved yet. */
+/** A request to this endpoint. Nothing about it is verified yet. */
 export interface Delivery {
   readonly headers: Headers;
   /** The exact bytes that were sent. */
@@ -41,23 +41,26 @@ function refuse(request: Request): DeliveryError | undefined {
   if (!PATHS.has(pathOf(request))) {
     return new DeliveryError(
       "path_unknown",
-      "Nothing is served at this path: check the endpoint's URL at the provider",
+      "No endpoint at this path: check the URL that is registered at the provider",
     );
   }
   if (request.method !== "POST") {
-    return new DeliveryError("method_not_allowed", "Only POST is served");
+    return new DeliveryError(
+      "method_not_allowed",
+      "Only POST is allowed: check the URL that is registered at the provider",
+    );
   }
   const encoding = request.headers.get("content-encoding") || "identity";
   if (encoding.toLowerCase() !== "identity") {
     return new DeliveryError(
       "encoding_unsupported",
-      "The body is compressed, and nothing unverified is inflated",
+      "The body is compressed: have the provider, or the proxy in between, send it without Content-Encoding",
     );
   }
   return undefined;
 }
 
-/** Empty where the request target is no path at all (`*`). */
+/** Returns the path; empty if the request target is not a path (`*`). */
 function pathOf(request: Request): string {
   try {
     return new URL(request.url).pathname;

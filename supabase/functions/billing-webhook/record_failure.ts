@@ -6,7 +6,7 @@ import { decodeBody } from "../_shared/billing/decode_body.ts";
 import { DeliveryError } from "../_shared/billing/errors.ts";
 import { isIdentifier } from "../_shared/billing/fields.ts";
 
-/** How an authentic body is filed when it fails. */
+/** An authentic body in the form in which `failed_events` stores it. */
 export interface FailedBody {
   /** The event's id, or `sha256:` and the body's hash in hex. */
   readonly eventId: string;
@@ -17,13 +17,13 @@ export interface FailedBody {
   readonly encoding: "text" | "base64";
 }
 
-/** Short, because the provider is still waiting for its answer. */
-const TIME_LIMIT = 1_500;
+/** Short, because the provider is still waiting for the reply. */
+const TIME_LIMIT_MS = 1_500;
 
 /**
- * Reads from a body, whatever it holds, what it is filed under. An event whose
- * id cannot be used is filed under the hash of its body, so that its retries
- * meet in one row.
+ * Reads the id and the type from a body, whatever it contains. An event without
+ * a usable id is filed under the hash of its body, so that its retries share a
+ * row.
  */
 export async function describeFailedBody(
   body: Uint8Array<ArrayBuffer>,
@@ -43,8 +43,8 @@ export async function describeFailedBody(
 /**
  * Stores a failed event for triage, or counts one more attempt.
  *
- * @returns false if the event was applied before: then nothing is stored.
- * @throws {DeliveryError} Where the database cannot be reached or refuses.
+ * @returns False if the event was applied before: then nothing is stored.
+ * @throws {DeliveryError} If the database call fails.
  */
 export async function recordFailure(
   error: DeliveryError,
@@ -65,7 +65,7 @@ export async function recordFailure(
         p_error: error.message,
         ...(failed.type === undefined ? {} : { p_type: failed.type }),
       }).abortSignal(signal),
-    { timeLimit: TIME_LIMIT },
+    { timeLimitMs: TIME_LIMIT_MS },
   );
   if (typeof answer !== "boolean") {
     throw new DeliveryError(
@@ -76,7 +76,10 @@ export async function recordFailure(
   return answer;
 }
 
-/** Undefined for bytes that are not UTF-8, or that Postgres' text cannot hold. */
+/**
+ * Returns the text; undefined for bytes that are not UTF-8 or that Postgres
+ * cannot store as text.
+ */
 function storableText(body: Uint8Array): string | undefined {
   try {
     const text = decodeBody(body);

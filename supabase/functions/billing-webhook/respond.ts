@@ -1,19 +1,19 @@
 import { ANSWERS, type DeliveryError } from "../_shared/billing/errors.ts";
 
-/** A hint in seconds; providers keep to their own schedules anyway. */
-const RETRY_AFTER = "5";
+/** Only a hint: providers follow their own schedules. */
+const RETRY_AFTER_SECONDS = "5";
 
-/** The answer to a delivery that is done with. */
+/** Returns the reply to a delivery that needs nothing more. */
 export function respondOk(): Response {
   return new Response("OK", { status: 200, headers: textHeaders() });
 }
 
-/** The answer to one that failed. Its error says nothing beyond its code. */
+/** Returns the reply to a failed delivery. It depends only on the code. */
 export function respondError({ code }: DeliveryError): Response {
   const { status, body } = ANSWERS[code];
   const headers = textHeaders();
   if (status === 405) headers.set("allow", "POST");
-  if (status === 503) headers.set("retry-after", RETRY_AFTER);
+  if (status === 503) headers.set("retry-after", RETRY_AFTER_SECONDS);
   return new Response(body, { status, headers });
 }
 

@@ -2,12 +2,12 @@ import type { Environment } from "../_shared/billing/config.ts";
 import { isLocalStack, isPublished } from "./local_stack.ts";
 
 /**
- * Every provider's secret is longer. What is shorter is a part of a secret, or
- * made up: a list that was cut in the wrong place leaves such parts.
+ * Every provider's secrets are longer. A shorter one is made up, or part of a
+ * secret: a list that is split in the wrong place leaves such parts.
  */
 const MIN_LENGTH = 16;
 
-/** What documentation and templates put where a secret belongs. */
+/** The usual placeholders of documentation and templates. */
 const PLACEHOLDERS = [
   /\.\.\.|…/,
   /^<.*>$/,
@@ -16,10 +16,11 @@ const PLACEHOLDERS = [
 ];
 
 /**
- * Reads a provider's signing secrets: several are separated by commas while one
- * is being rotated, and each has to be good by itself.
+ * Reads a provider's signing secrets. While a secret is rotated there are
+ * several, separated by commas; each is checked by itself.
  *
- * @throws {Error} Naming the variable and what is wrong with it, never its value.
+ * @throws {Error} If one is missing or unsafe; names the variable, never the
+ * value.
  */
 export function readSigningSecrets(env: Environment, name: string): string[] {
   const value = env[name] ?? "";
@@ -36,7 +37,7 @@ export function readSigningSecrets(env: Environment, name: string): string[] {
   return secrets;
 }
 
-/** Whether two variables have a secret in common. */
+/** Returns whether two variables share a secret. */
 export function shareSecret(
   env: Environment,
   [one, other]: readonly [string, string],
@@ -47,20 +48,22 @@ export function shareSecret(
 }
 
 function faultOf(secret: string, env: Environment): string | undefined {
-  // The prefix says what it is; it makes nothing harder to guess.
+  // The prefix is the same for everyone: it does not make the secret harder to guess.
   const body = secret.replace(/^whsec_/, "");
-  if (body === "") return "holds an empty secret";
+  if (body === "") {
+    return "contains an empty secret: remove the extra comma, or copy the secret from the provider's dashboard";
+  }
   if (secret !== secret.trim()) {
-    return "has white space at the ends of a secret";
+    return "has white space before or after a secret: remove it";
   }
   if (PLACEHOLDERS.some((placeholder) => placeholder.test(body))) {
-    return "holds a placeholder: copy the secret from the provider's dashboard";
+    return "contains a placeholder: copy the secret from the provider's dashboard";
   }
   if (body.length < MIN_LENGTH) {
-    return `holds a secret of fewer than ${MIN_LENGTH} characters, whsec_ not counted: copy the whole of it; commas separate secrets`;
+    return `contains a secret of fewer than ${MIN_LENGTH} characters, without whsec_: copy the whole secret (a comma separates two secrets)`;
   }
   if (isPublished(secret) && !isLocalStack(env)) {
-    return "holds the local stack's secret, which everybody knows, and this is not a local stack: copy the secret from the provider's dashboard";
+    return "contains the local stack's secret, which is public, but this is not a local stack: copy the secret from the provider's dashboard";
   }
   return undefined;
 }

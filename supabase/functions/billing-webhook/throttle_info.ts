@@ -1,26 +1,24 @@
 import type { Log, LogFields } from "../_shared/billing/log.ts";
 
 interface Summary {
-  /** The newest line that was left out. */
+  /** The fields of the newest line that was left out. */
   fields: LogFields;
   lines: number;
   outcomes: Record<string, number>;
 }
 
 /**
- * A log whose lines of level `info` come at most once an interval each. What
- * comes meanwhile is summed up and follows at the interval's end: the newest
- * line, how many it stands for (`lines`), and their `outcomes` added together.
- * Warnings and errors pass at once.
+ * Returns a log that writes each `info` message at most once per interval. The
+ * lines in between become one line at the end of the interval: the newest, how
+ * many it stands for (`lines`), and the sums of their `outcomes`. Warnings and
+ * errors are written at once.
  *
- * Supabase keeps a hundred lines in ten seconds. Under load the good news
- * would take them all, and the failures would be the ones that are lost.
- *
- * @param options.interval In milliseconds.
+ * Supabase keeps a hundred lines in ten seconds. Under load, lines about
+ * successes would use them up and failures would be lost.
  */
 export function throttleInfo(
   log: Log,
-  { interval }: { interval: number },
+  { intervalMs }: { intervalMs: number },
 ): Log {
   const waiting = new Map<string, Summary | undefined>();
 
@@ -41,7 +39,7 @@ export function throttleInfo(
 
   function beginInterval(message: string): void {
     waiting.set(message, undefined);
-    setTimeout(endInterval, interval, message);
+    setTimeout(endInterval, intervalMs, message);
   }
 
   return function throttled(level, message, fields = {}) {

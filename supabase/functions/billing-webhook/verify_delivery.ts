@@ -1,42 +1,44 @@
 import { DeliveryError } from "../_shared/billing/errors.ts";
 import type { EventMode } from "../_shared/billing/event_mode.ts";
-import type { Provider } from "./providers.ts";
+import type { SignatureProvider } from "./providers.ts";
 import type { Delivery } from "./read_delivery.ts";
 import type { SignatureClaim } from "./schemes/scheme.ts";
 
 declare const verified: unique symbol;
 
-/** A delivery that its provider signed. Only {@linkcode verifyDelivery} makes one. */
+/**
+ * A delivery that its provider has signed. Only {@linkcode verifyDelivery}
+ * creates one.
+ */
 export interface VerifiedDelivery {
   readonly [verified]: true;
   readonly provider: string;
-  /** Which events the provider's endpoint is for. */
+  /** Which events the provider's endpoint handles. */
   readonly mode: EventMode;
   /** The exact bytes that were signed. */
   readonly body: Uint8Array<ArrayBuffer>;
 }
 
-/** Longer headers are refused before anything is parsed. */
+/** A longer header is refused before it is parsed. */
 const MAX_HEADER_LENGTH = 4_096;
 
 /**
- * Verifies who sent a delivery: one configured provider's signature, in that
- * provider's scheme, over the exact bytes of the body, made within the
- * tolerance of now.
+ * Verifies who sent a delivery. It must carry the signature of exactly one
+ * configured provider, in that provider's scheme, over the exact bytes of the
+ * body, from a time within the tolerance.
  *
- * Any signature that the header carries may match any of the provider's keys,
- * so that a secret can be rotated. Comparing is left to `crypto.subtle.verify`,
- * which takes the same time whatever differs.
+ * Any signature in the header may match any of the provider's keys, so that a
+ * secret can be rotated. `crypto.subtle.verify` compares in constant time.
  *
- * @param options.now The receiver's clock, in Unix seconds.
- * @param options.toleranceSeconds On both sides of now.
- * @throws {DeliveryError} A code of status 401, or `provider_misconfigured`.
+ * @param options.nowSeconds The receiver's clock, in Unix seconds.
+ * @param options.toleranceSeconds Applies in both directions.
+ * @throws {DeliveryError} A code with status 401, or `provider_misconfigured`.
  */
 export async function verifyDelivery(
   { headers, body }: Delivery,
   options: {
-    providers: readonly Provider[];
-    now: number;
+    providers: readonly SignatureProvider[];
+    nowSeconds: number;
     toleranceSeconds: number;
   },
 ): Promise<VerifiedDelivery> {
@@ -46,18 +48,18 @@ export async function verifyDelivery(
   if (!await isSigned(body, { claim, provider })) {
     throw new DeliveryError(
       "signature_mismatch",
-      `No signature matches: check the signing secret of provider ${provider.name}, and that nothing changes the body on its way`,
+      `No signature matches: check the signing secret of provider ${provider.name}, and that no proxy changes the body`,
     );
   }
   const { name, mode } = provider;
   return { provider: name, mode, body } as VerifiedDelivery;
 }
 
-/** The one provider whose header the delivery carries. */
+/** Returns the one provider whose header the delivery carries. */
 function signingProvider(
   headers: Headers,
-  providers: readonly Provider[],
-): Provider {
+  providers: readonly SignatureProvider[],
+): SignatureProvider {
   const [provider, ...others] = providers.filter(({ header }) =>
     headers.has(header)
   );
@@ -72,7 +74,7 @@ function signingProvider(
   if (others.some(({ header }) => header !== provider.header)) {
     throw new DeliveryError(
       "signature_ambiguous",
-      "Signature headers of more than one provider",
+      "Signature headers of more than one provider: check whether a proxy adds one",
     );
   }
   if (provider.fault !== undefined) {
@@ -84,7 +86,10 @@ function signingProvider(
   return provider;
 }
 
-function readClaim(headers: Headers, provider: Provider): SignatureClaim {
+function readClaim(
+  headers: Headers,
+  provider: SignatureProvider,
+): SignatureClaim {
   const value = headers.get(provider.header) ?? "";
   const claim = value.length > MAX_HEADER_LENGTH
     ? undefined
@@ -92,7 +97,7 @@ function readClaim(headers: Headers, provider: Provider): SignatureClaim {
   if (claim === undefined || claim.signatures.length === 0) {
     throw new DeliveryError(
       "signature_malformed",
-      `The header ${provider.header} is not in the provider's scheme`,
+      `The header ${provider.header} does not match the signature scheme of provider ${provider.name}: check PROVIDER_${provider.name.toUpperCase()}_SIGNATURE_SCHEME`,
     );
   }
   return claim;
@@ -100,10 +105,13 @@ function readClaim(headers: Headers, provider: Provider): SignatureClaim {
 
 function checkTime(
   { timestamp }: SignatureClaim,
-  { now, toleranceSeconds }: { now: number; toleranceSeconds: number },
+  { nowSeconds, toleranceSeconds }: {
+    nowSeconds: number;
+    toleranceSeconds: number;
+  },
 ): void {
   if (timestamp === undefined) return;
-  const age = Math.floor(now) - timestamp;
+  const age = Math.floor(nowSeconds) - timestamp;
   if (age > toleranceSeconds) {
     throw new DeliveryError(
       "signature_too_old",
@@ -120,7 +128,7 @@ function checkTime(
 
 async function isSigned(
   body: Uint8Array,
-  { claim, provider }: { claim: SignatureClaim; provider: Provider },
+  { claim, provider }: { claim: SignatureClaim; provider: SignatureProvider },
 ): Promise<boolean> {
   const signed = signedBytes(claim.prefix, body);
   for (const key of provider.keys) {

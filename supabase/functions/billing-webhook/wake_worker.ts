@@ -3,18 +3,18 @@ import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import type { Log } from "../_shared/billing/log.ts";
 
 /**
- * Longer than a turn of the worker: 20 s of retries, 60 s of notifications, and
- * the batches under way when these are over. Shorter than an instance lives.
+ * Longer than a run of the worker: 20 s of retries, 60 s of notifications, and
+ * the batches that are under way then. Shorter than the life of an instance.
  */
-const TIME_LIMIT = 130_000;
+const TIME_LIMIT_MS = 130_000;
 
 /**
- * Makes the function that wakes the worker, so that what an event owes is
- * delivered at once and not at the worker's next turn. It returns at once; the
- * call goes on beside the answer to the provider.
+ * Makes the function that wakes the worker, so that a notification is delivered
+ * at once and not at the worker's next scheduled run. The function returns at
+ * once; the call continues in the background.
  *
- * While a call is under way, any number of wakes become one more call after
- * it. A wake that fails is logged and forgotten: the schedule takes over.
+ * All wakes during a call become one more call after it. A wake that fails is
+ * logged and not repeated: the schedule takes over.
  */
 export function workerWaker(
   { supabaseUrl, secretKey }: Pick<Config, "supabaseUrl" | "secretKey">,
@@ -25,7 +25,7 @@ export function workerWaker(
 
   async function callWhileWanted(): Promise<void> {
     underWay = true;
-    // Starting a request costs most of a millisecond: the answer goes first.
+    // Starting a request takes almost a millisecond: send the reply first.
     await new Promise((resolve) => setTimeout(resolve, 0));
     while (wanted) {
       wanted = false;
@@ -41,11 +41,13 @@ export function workerWaker(
         {
           method: "POST",
           headers: { apikey: secretKey },
-          signal: AbortSignal.timeout(TIME_LIMIT),
+          signal: AbortSignal.timeout(TIME_LIMIT_MS),
         },
       );
       await response.body?.cancel();
-      if (!response.ok) throw new Error(`it answered ${response.status}`);
+      if (!response.ok) {
+        throw new Error(`the worker answered ${response.status}`);
+      }
     } catch (error) {
       log("warn", "worker not woken: its schedule will deliver", {
         error: (error as Error).message,

@@ -8,52 +8,58 @@ import {
   settleNotifications,
 } from "./outbox.ts";
 
-/** What became of the notifications of one turn. */
+/** The results of the notifications of one run. */
 export type NotificationCounts = Record<"claimed" | Result["result"], number>;
 
-/** Without a limit all are sent at once, so a batch takes as long as its slowest. */
+/**
+ * Without a rate limit all are sent at once, so a batch takes as long as its
+ * slowest.
+ */
 const BATCH_SIZE = 20;
 
-/** With a limit, what is booked is lost at a 429: so not much ahead. */
+/**
+ * With a rate limit, a 429 wastes the send times that are booked, so few are
+ * booked ahead.
+ */
 const PACED_BATCH_SECONDS = 2;
 
-/** While one waits for answers and for the database, the other one sends. */
+/** While one lane waits for replies and the database, the other one sends. */
 const PACED_LANES = 2;
 
 /**
- * For a turn, in milliseconds; what is left by then waits for the next. As long
- * as the schedule's minute, so that one turn goes on where another ends.
+ * For one run; the rest waits for the next run. As long as the interval of the
+ * schedule (a minute), so that the next run starts when this one ends.
  */
-const TURN_TIME = 60_000;
+const RUN_TIME_MS = 60_000;
 
 /**
- * A turn may use 2 s of processor time on Supabase. An e-mail takes a little
- * over 1 ms of it, a webhook 0.2 ms (docs/decisions.md).
+ * A request may use 2 s of CPU time on Supabase. An e-mail takes a little over
+ * 1 ms of it, a webhook 0.2 ms (docs/decisions.md).
  */
-const TURN_LIMIT = 1_000;
+const RUN_LIMIT = 1_000;
 
-interface Options {
+/** What is needed to deliver notifications. */
+export interface DeliveryOptions {
   readonly database: DatabaseClient;
+  /** Undefined if none is configured. */
   readonly channel: Channel | undefined;
   readonly log: Log;
-  /** The clock, in milliseconds since the epoch. */
-  readonly now: () => number;
+  /** Returns milliseconds since the epoch. */
+  readonly clock: () => number;
   /** Resolves after that many milliseconds. */
   readonly sleep: (ms: number) => Promise<void>;
 }
 
-type Delivery = Omit<Options, "channel"> & { readonly channel: Channel };
-
 /**
- * Delivers due notifications, batch by batch: claim, send, settle. It goes on
- * while there are any, some get through, and the turn's limits are not reached;
- * a receiver that fails a whole batch is spared the rest until the next turn.
- * Without a channel it claims nothing, and they stay pending.
+ * Delivers due notifications in batches: claim, send, settle. It continues while
+ * notifications are due, some of them succeed, and the limits of the run are not
+ * reached. If a whole batch fails, the rest waits for the next run. Without a
+ * channel nothing is claimed, and notifications stay pending.
  *
- * @throws {DeliveryError} Where the database fails.
+ * @throws {DeliveryError} If a database call fails.
  */
 export async function deliverNotifications(
-  { channel, ...options }: Options,
+  options: DeliveryOptions,
 ): Promise<NotificationCounts> {
   const counts = {
     claimed: 0,
@@ -64,20 +70,21 @@ export async function deliverNotifications(
     limited: 0,
     unsent: 0,
   };
+  const { channel, clock } = options;
   if (channel === undefined) return counts;
 
-  const end = options.now() + TURN_TIME;
+  const endMs = clock() + RUN_TIME_MS;
   const lanes = channel.perSecond === undefined ? 1 : PACED_LANES;
   const done = await Promise.allSettled(
     Array.from({ length: lanes }, async () => {
       let results: readonly Result[];
       do {
-        results = await deliverBatch({ ...options, channel });
+        results = await deliverBatch(channel, options);
         counts.claimed += results.length;
         for (const { result } of results) counts[result]++;
       } while (
-        isWorthwhile(results) && options.now() < end &&
-        counts.claimed < TURN_LIMIT
+        isWorthwhile(results) && clock() < endMs &&
+        counts.claimed < RUN_LIMIT
       );
     }),
   );
@@ -86,13 +93,14 @@ export async function deliverNotifications(
   return counts;
 }
 
-/** Whether another batch may find something, and get it through. */
+/** Returns whether another batch may find notifications and deliver them. */
 function isWorthwhile(results: readonly Result[]): boolean {
   return results.some(({ result }) => result !== "failed" && result !== "dead");
 }
 
 async function deliverBatch(
-  { database, channel, log, sleep }: Delivery,
+  channel: Channel,
+  { database, log, sleep }: DeliveryOptions,
 ): Promise<readonly Result[]> {
   const { destination, perSecond } = channel;
   const notifications = await claimNotifications(database, {

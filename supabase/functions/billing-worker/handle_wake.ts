@@ -1,35 +1,21 @@
-import type { DatabaseClient } from "../_shared/billing/database.ts";
 import {
   ANSWERS,
   DeliveryError,
   toDeliveryError,
 } from "../_shared/billing/errors.ts";
-import type { Log } from "../_shared/billing/log.ts";
-import type { UnmappedChoice } from "../_shared/billing/unmapped.ts";
-import type { Channel } from "./channels/channel.ts";
-import { deliverNotifications } from "./deliver_notifications.ts";
-import { retryFailures } from "./retry_failures.ts";
+import {
+  deliverNotifications,
+  type DeliveryOptions,
+} from "./deliver_notifications.ts";
+import { retryFailures, type RetryOptions } from "./retry_failures.ts";
 
-/** What a turn of the worker needs of the outside. */
-export interface Worker {
-  readonly database: DatabaseClient;
-  /** Undefined while none is configured. */
-  readonly channel: Channel | undefined;
-  /** Whether events of subscriptions that belong to no account fail. */
-  readonly unmappedSubscriptions: UnmappedChoice;
-  /** How far ahead of now an event may be dated, in seconds. */
-  readonly toleranceSeconds: number;
-  readonly log: Log;
-  /** The clock, in milliseconds since the epoch. */
-  readonly now: () => number;
-  /** Resolves after that many milliseconds. */
-  readonly sleep: (ms: number) => Promise<void>;
-}
+/** What one run of the worker needs. */
+export interface Worker extends RetryOptions, DeliveryOptions {}
 
 /**
- * One turn of the worker: the retries that somebody asked for, and the
- * notifications that are due. It answers with counts, so that whoever woke it
- * knows whether there was anything to do.
+ * Answers one wake with one run of the worker: requested retries, then due
+ * notifications. The reply has counts, so that the caller sees whether there was
+ * anything to do.
  */
 export async function handleWake(
   request: Request,
@@ -38,8 +24,8 @@ export async function handleWake(
   if (request.method !== "POST") {
     return new Response("", { status: 405, headers: { allow: "POST" } });
   }
-  // Retries first, because what is applied may owe a notification. Where they
-  // fail, what is owed already goes out all the same.
+  // Retries first, because an applied event may create a notification. If they
+  // fail, notifications are still delivered.
   const retries = await doPart(retryFailures, {
     done: "failures retried",
     worker,
@@ -55,7 +41,10 @@ export async function handleWake(
   return new Response(body, { status });
 }
 
-/** One part of a turn: its counts, or its failure. Either is logged. */
+/**
+ * Does one part of a run, logs the result, and returns its counts or its
+ * failure.
+ */
 async function doPart<Counts extends { claimed: number }>(
   work: (worker: Worker) => Promise<Counts>,
   { done, worker }: { done: string; worker: Worker },
@@ -67,7 +56,7 @@ async function doPart<Counts extends { claimed: number }>(
   } catch (thrown) {
     const error = toDeliveryError(thrown);
     const { code, logMessage } = error;
-    worker.log("error", "turn failed", { code, error: logMessage });
+    worker.log("error", "run failed", { code, error: logMessage });
     return error;
   }
 }

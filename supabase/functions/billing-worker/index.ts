@@ -1,15 +1,16 @@
 /**
- * The worker, wired to its environment: it delivers what the database owes to
- * accounts, and retries failed events on request. Only callers with the project's secret key get in.
+ * The worker, wired to its environment. It delivers notifications to accounts,
+ * and retries failed events on request. It accepts only callers with the
+ * project's secret key.
  *
  * @module
  */
 import { withSupabase } from "@supabase/server";
-// Pins the version that @supabase/server works with: without an import of our
-// own, Supabase's bundler takes the newest that fits.
+// Pins the version that @supabase/server works with: without this import,
+// Supabase's bundler takes the newest version that matches.
 import "@supabase/supabase-js";
 import { readConfig, readKeyMap } from "../_shared/billing/config.ts";
-import { createDatabase } from "../_shared/billing/database.ts";
+import { createClient } from "../_shared/billing/database.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
 import { chooseChannel } from "./channels/choose_channel.ts";
@@ -18,19 +19,19 @@ import { accountEmail } from "./outbox.ts";
 
 const env = Deno.env.toObject();
 const config = readConfig(env);
-const database = createDatabase(config, { fetch });
+const database = createClient(config, { fetch });
 const worker: Worker = {
   database,
   channel: chooseChannel(env, {
     fetch,
     addressOf: (accountId) => accountEmail(database, accountId),
-    now: Date.now,
+    clock: Date.now,
     log: logJson,
   }),
   unmappedSubscriptions: config.unmappedSubscriptions,
   toleranceSeconds: config.toleranceSeconds,
   log: logJson,
-  now: Date.now,
+  clock: Date.now,
   sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
 };
 
@@ -50,9 +51,9 @@ export default {
       }),
     },
   }, (request) => {
-    // The schedule does not wait as long as a turn takes.
-    const turn = handleWake(request, worker);
-    keepAlive(turn);
-    return turn;
+    // A run may take longer than the schedule waits for the reply.
+    const run = handleWake(request, worker);
+    keepAlive(run);
+    return run;
   }),
 };

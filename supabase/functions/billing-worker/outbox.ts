@@ -11,28 +11,28 @@ export interface ClaimedNotification extends Notification {
 }
 
 /**
- * What became of a claimed notification: an attempt, or none, because the
- * receiver stopped the ones before it.
+ * The result for a claimed notification: an attempt, or `unsent` if the receiver
+ * answered 429 to one before it.
  */
 export type Result = Attempt | { readonly result: "unsent" };
 
-const TIME_LIMIT = 5_000;
+const TIME_LIMIT_MS = 5_000;
 
 /**
- * From the time at which a notification is to be sent. An attempt takes 10 s at
- * most, and is settled after the last of its batch, 2 s later; the rest is for
- * two slow calls around it.
+ * Counted from the time at which a notification is to be sent. An attempt takes
+ * at most 10 s, and is settled with the last of its batch, 2 s later. The rest
+ * allows for two slow database calls.
  */
 const LEASE_SECONDS = 60;
 
-/** Of an error that is kept, in UTF-16 units: enough to tell what it was. */
+/** Of a stored error, in UTF-16 units: enough to identify it. */
 const ERROR_LENGTH = 1_000;
 
 /**
- * Claims due notifications, oldest first. Nobody else gets them for a minute.
- * There are none while the channel's destination wants none.
+ * Claims due notifications, oldest first. No other worker can claim them for a
+ * minute. Claims none while the destination has asked for a pause.
  *
- * @throws {DeliveryError} Where the database fails.
+ * @throws {DeliveryError} If the database call fails.
  */
 export async function claimNotifications(
   database: DatabaseClient,
@@ -49,17 +49,18 @@ export async function claimNotifications(
         p_destination: destination,
         ...(perSecond !== undefined && { p_per_second: perSecond }),
       }).abortSignal(signal),
-    { timeLimit: TIME_LIMIT },
+    { timeLimitMs: TIME_LIMIT_MS },
   );
 }
 
 /**
- * Settles claimed notifications by what became of them. One that was limited
- * stops all that go to the destination, until it takes some again.
+ * Stores the results of claimed notifications. A `limited` result pauses all
+ * notifications to the destination.
  *
- * @returns how many were still the caller's to settle.
- * @throws {DeliveryError} Where the database fails; they are due again when
- * their lease ends.
+ * @returns How many were settled; not counted are those whose lease had ended
+ * and that another worker had claimed.
+ * @throws {DeliveryError} If the database call fails; the notifications are due
+ * again when their lease ends.
  */
 export async function settleNotifications(
   database: DatabaseClient,
@@ -75,8 +76,8 @@ export async function settleNotifications(
     lease_id,
     result: attempt.result,
     error: "error" in attempt ? storable(attempt.error) : null,
-    retry_after_seconds: "retryAfter" in attempt
-      ? attempt.retryAfter ?? null
+    retry_after_seconds: "retryAfterSeconds" in attempt
+      ? attempt.retryAfterSeconds ?? null
       : null,
   }));
   return await callDatabase(
@@ -85,28 +86,29 @@ export async function settleNotifications(
         results,
         p_destination: destination,
       }).abortSignal(signal),
-    { timeLimit: TIME_LIMIT },
+    { timeLimitMs: TIME_LIMIT_MS },
   );
 }
 
 /**
- * Some of the text is others', and one that Postgres cannot hold would keep the
- * whole batch from being settled.
+ * Makes an error storable. Part of the text comes from outside, and text that
+ * Postgres cannot store would prevent the whole batch from being settled.
  */
 function storable(error: string): string {
   return error.slice(0, ERROR_LENGTH).replaceAll("\0", "").toWellFormed();
 }
 
 /**
- * The address of an account, as the project's own `account_email` gives it.
+ * Returns the e-mail address of an account, from the project's `account_email`
+ * function in the database; null if it has none.
  *
- * @throws {DeliveryError} Where the database fails.
+ * @throws {DeliveryError} If the database call fails.
  */
 export async function accountEmail(
   database: DatabaseClient,
   accountId: string,
 ): Promise<string | null> {
-  const signal = AbortSignal.timeout(TIME_LIMIT);
+  const signal = AbortSignal.timeout(TIME_LIMIT_MS);
   const { data, error } = await database
     .rpc("account_email", { account_id: accountId }).abortSignal(signal);
   if (error !== null) {

@@ -16,37 +16,47 @@ import {
   settleFailures,
 } from "./retry_queue.ts";
 
-/** What became of the retries of one turn. */
+/** The results of the retries of one run. */
 export type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
 
-interface Options {
+/** What is needed to retry failures. */
+export interface RetryOptions {
   readonly database: DatabaseClient;
-  /** Whether events of subscriptions that belong to no account fail. */
+  /** What happens to events of subscriptions without an account. */
   readonly unmappedSubscriptions: UnmappedChoice;
   /** How far ahead of now an event may be dated, in seconds. */
   readonly toleranceSeconds: number;
   readonly log: Log;
-  /** The clock, in milliseconds since the epoch. */
-  readonly now: () => number;
+  /** Returns milliseconds since the epoch. */
+  readonly clock: () => number;
 }
 
-type Retry = { failure: ClaimedFailure; result: RetryOutcome | DeliveryError };
+/** A claimed failure, with the result so far. */
+interface Retry<Result = RetryOutcome | DeliveryError> {
+  readonly failure: ClaimedFailure;
+  /** The event as text; empty if the body is not text. */
+  readonly text: string;
+  readonly result: Result;
+}
 
-/** Bodies of a mebibyte, all of them in memory at once, leave room for more. */
+/** Even if each body has 1 MiB, all of them fit in memory. */
 const BATCH_SIZE = 25;
 
-/** For a turn, in milliseconds; what is left by then waits for the next. */
-const TURN_TIME = 20_000;
+/** For one run; the rest waits for the next run. */
+const RUN_TIME_MS = 20_000;
 
 /**
- * Retries the failures that somebody asked for, through the code that handles
- * deliveries, until none is left or the turn's time is over. The database
- * decides whether an event was applied meanwhile, so nothing is applied twice.
+ * Retries the failures for which a retry was requested, through the code that
+ * handles deliveries, until none is left or the time of the run is over. The
+ * database checks whether an event was applied meanwhile, so none is applied
+ * twice.
  *
- * @throws {DeliveryError} Where the database fails; the claimed ones are tried
- * again when their lease ends.
+ * @throws {DeliveryError} If a database call fails; the claimed failures are
+ * tried again when their lease ends.
  */
-export async function retryFailures(options: Options): Promise<RetryCounts> {
+export async function retryFailures(
+  options: RetryOptions,
+): Promise<RetryCounts> {
   const counts = {
     claimed: 0,
     failed: 0,
@@ -55,7 +65,7 @@ export async function retryFailures(options: Options): Promise<RetryCounts> {
     stale: 0,
     ignored: 0,
   };
-  const end = options.now() + TURN_TIME;
+  const endMs = options.clock() + RUN_TIME_MS;
   do {
     const claimed = await claimFailures(options.database, {
       limit: BATCH_SIZE,
@@ -67,13 +77,13 @@ export async function retryFailures(options: Options): Promise<RetryCounts> {
     for (const { result } of retries) {
       counts[typeof result === "string" ? result : "failed"]++;
     }
-  } while (options.now() < end);
+  } while (options.clock() < endMs);
   return counts;
 }
 
 /**
- * Whether there is an outcome to write. While somebody has the records locked
- * there is none: the retry stays wanted, and is due when its lease ends.
+ * Returns whether there is a result to store. There is none if the records were
+ * locked: the retry stays requested, and is due when its lease ends.
  */
 function isOver({ result }: Retry): boolean {
   return typeof result === "string" || result.code !== "record_locked";
@@ -81,14 +91,11 @@ function isOver({ result }: Retry): boolean {
 
 async function applyAll(
   claimed: readonly ClaimedFailure[],
-  options: Options,
+  options: RetryOptions,
 ): Promise<Retry[]> {
-  const { toleranceSeconds } = options;
-  const clock = { now: options.now() / 1000, toleranceSeconds };
-  const parsed = claimed.map((failure) => ({
-    failure,
-    result: parse(failure, clock),
-  }));
+  const { clock, toleranceSeconds } = options;
+  const time = { nowSeconds: clock() / 1000, toleranceSeconds };
+  const parsed = claimed.map((failure) => parse(failure, time));
   const events = parsed.flatMap(({ failure, result }) => {
     if (!isEvent(result)) return [];
     const { provider, event_id, lease_id } = failure;
@@ -96,20 +103,21 @@ async function applyAll(
   });
   const applied = events.length > 0 ? await applyEvents(events, options) : [];
   const outcomes = applied.values();
-  return parsed.map(({ failure, result }) => ({
+  return parsed.map(({ failure, text, result }) => ({
     failure,
+    text,
     result: isEvent(result) ? outcomes.next().value as Retry["result"] : result,
   })).map((retry) => ignoreUnmapped(retry, options));
 }
 
 function ignoreUnmapped(
-  { failure, result }: Retry,
-  { unmappedSubscriptions }: Options,
+  retry: Retry,
+  { unmappedSubscriptions }: RetryOptions,
 ): Retry {
   const isIgnored = unmappedSubscriptions === "ignore" &&
-    result instanceof DeliveryError &&
-    isUnmapped(result, () => textOf(failure));
-  return { failure, result: isIgnored ? "ignored" : result };
+    retry.result instanceof DeliveryError &&
+    isUnmapped(retry.result, retry.text);
+  return isIgnored ? { ...retry, result: "ignored" } : retry;
 }
 
 type Parsed = HandledEvent | "ignored" | DeliveryError;
@@ -120,13 +128,16 @@ function isEvent(parsed: Parsed): parsed is HandledEvent {
 
 function parse(
   failure: ClaimedFailure,
-  clock: { now: number; toleranceSeconds: number },
-): Parsed {
+  time: { nowSeconds: number; toleranceSeconds: number },
+): Retry<Parsed> {
+  let text = "";
   try {
-    const parsed = parseEvent(textOf(failure), clock);
-    return parsed.handled ? parsed.event : "ignored";
+    text = textOf(failure);
+    const parsed = parseEvent(text, time);
+    const result = parsed.handled ? parsed.event : "ignored";
+    return { failure, text, result };
   } catch (thrown) {
-    return toDeliveryError(thrown);
+    return { failure, text, result: toDeliveryError(thrown) };
   }
 }
 

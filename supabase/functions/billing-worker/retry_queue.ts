@@ -4,10 +4,10 @@ import {
 } from "../_shared/billing/database.ts";
 import type { DeliveryError } from "../_shared/billing/errors.ts";
 
-/** A failed event that somebody asked to retry, claimed. */
+/** A failed event that was claimed for a requested retry. */
 export interface ClaimedFailure {
   readonly provider: string;
-  /** What it is filed under; a repaired payload may have another id by now. */
+  /** The id of the row; a repaired payload may have a different id. */
   readonly event_id: string;
   readonly lease_id: string;
   readonly body: string;
@@ -15,18 +15,18 @@ export interface ClaimedFailure {
   readonly body_encoding: string;
 }
 
-/** What became of a retry. */
+/** The outcome of a retry that did not fail. */
 export type RetryOutcome = "applied" | "duplicate" | "stale" | "ignored";
 
-const TIME_LIMIT = 5_000;
+const TIME_LIMIT_MS = 5_000;
 
-/** A batch takes a second or two; after that another worker may have it. */
+/** A batch takes a second or two. After the lease another worker may claim it. */
 const LEASE_SECONDS = 60;
 
 /**
  * Claims failures to retry, in the order in which the events occurred.
  *
- * @throws {DeliveryError} Where the database fails.
+ * @throws {DeliveryError} If the database call fails.
  */
 export async function claimFailures(
   database: DatabaseClient,
@@ -38,15 +38,16 @@ export async function claimFailures(
         p_limit: limit,
         p_lease_seconds: LEASE_SECONDS,
       }).abortSignal(signal),
-    { timeLimit: TIME_LIMIT },
+    { timeLimitMs: TIME_LIMIT_MS },
   );
 }
 
 /**
- * Writes what became of retries onto their rows.
+ * Stores the results of retries in their rows.
  *
- * @throws {DeliveryError} Where the database fails; what was applied is settled
- * all the same, and the rest is tried again when its lease ends.
+ * @returns How many rows were settled.
+ * @throws {DeliveryError} If the database call fails. Events that were applied
+ * are settled anyway; the others are tried again when their lease ends.
  */
 export async function settleFailures(
   database: DatabaseClient,
@@ -68,6 +69,6 @@ export async function settleFailures(
   return await callDatabase(
     (signal) =>
       database.rpc("settle_failed_events", { results }).abortSignal(signal),
-    { timeLimit: TIME_LIMIT },
+    { timeLimitMs: TIME_LIMIT_MS },
   );
 }

@@ -67,7 +67,7 @@ export function postTo(
   return async (event) => {
     const request = new Request("http://localhost/billing-webhook", {
       method: "POST",
-      ...await signed(eventBody(event)),
+      ...signed(eventBody(event)),
     });
     const response = await handleWebhook(request, receiver);
     await response.body?.cancel();
@@ -87,7 +87,7 @@ export async function postSigned(url: string, event: object): Promise<number> {
   try {
     const response = await fetch(url, {
       method: "POST",
-      ...await signed(event),
+      ...signed(event),
     });
     await response.body?.cancel();
     return response.status;
@@ -96,7 +96,7 @@ export async function postSigned(url: string, event: object): Promise<number> {
   }
 }
 
-async function signed(event: object) {
+function signed(event: object) {
   const body = JSON.stringify(event);
-  return { headers: await providerHeaders(body, "a"), body };
+  return { headers: providerHeaders(body, "a"), body };
 }

@@ -1,11 +1,14 @@
 import { assertEquals } from "@std/assert";
-import { createCommand } from "../../../scripts/common/create_command.ts";
+import {
+  createCommand,
+  trustedCertificates,
+} from "../../../scripts/common/create_command.ts";
 
 const ROOT = new URL("../../../", import.meta.url);
-/** Where processes are started: what is deployed may start none. */
+/** Deployed code may not start processes, so it is not searched. */
 const FOLDERS = ["bench", "scripts", "tests"];
 const ONLY_PLACE = "scripts/common/create_command.ts";
-/** What a process can be started with. */
+/** The ways to start a process. */
 const STARTS = /\bDeno\s*\.\s*Command\(|["'](?:node:)?child_process["']/;
 
 async function settingsOf(options: Deno.CommandOptions): Promise<unknown> {
@@ -22,7 +25,7 @@ async function settingsOf(options: Deno.CommandOptions): Promise<unknown> {
   return JSON.parse(new TextDecoder().decode(stdout));
 }
 
-/** Runs `use` with the environment of this process as given. */
+/** Runs `use` with changes to the environment of this process. */
 async function withEnvironment(
   env: Record<string, string | undefined>,
   use: () => Promise<void>,
@@ -42,7 +45,7 @@ async function withEnvironment(
   }
 }
 
-Deno.test("createCommand() has a process trust what this machine trusts", async () => {
+Deno.test("createCommand() gives a process the certificates of this machine", async () => {
   const bundle = await Deno.makeTempFile({ suffix: ".pem" });
   const store = "mozilla,system";
   try {
@@ -88,3 +91,61 @@ async function* modulesIn(folder: string): AsyncGenerator<string> {
     else if (/\.[cm]?[jt]sx?$/.test(name)) yield path;
   }
 }
+
+async function withFiles(
+  use: (extra: string, system: string) => void,
+): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    const names = ["extra.pem", "system.pem"].map((n) => `${folder}/${n}`);
+    for (const name of names) await Deno.writeTextFile(name, "");
+    use(names[0]!, names[1]!);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("trustedCertificates() uses the system's store if no file is named", () => {
+  assertEquals(trustedCertificates({}), {
+    DENO_TLS_CA_STORE: "mozilla,system",
+  });
+});
+
+Deno.test("trustedCertificates() adds the file that is named for Node, or the system's", async () => {
+  const store = "mozilla,system";
+  await withFiles((extra, system) => {
+    for (
+      const [env, added] of [
+        [{ NODE_EXTRA_CA_CERTS: extra }, extra],
+        [{ NODE_EXTRA_CA_CERTS: extra, SSL_CERT_FILE: system }, extra],
+        [{ NODE_EXTRA_CA_CERTS: "", SSL_CERT_FILE: system }, system],
+        [{ SSL_CERT_FILE: system }, system],
+      ] as const
+    ) {
+      assertEquals(
+        trustedCertificates(env),
+        { DENO_CERT: added, DENO_TLS_CA_STORE: store },
+      );
+    }
+  });
+});
+
+Deno.test("trustedCertificates() keeps the user's settings for Deno", async () => {
+  await withFiles((extra, system) => {
+    const own = { DENO_CERT: system, DENO_TLS_CA_STORE: "mozilla" };
+    assertEquals(
+      trustedCertificates({ NODE_EXTRA_CA_CERTS: extra, ...own }),
+      own,
+    );
+  });
+});
+
+Deno.test("trustedCertificates() names no file that does not exist", () => {
+  assertEquals(
+    trustedCertificates({ NODE_EXTRA_CA_CERTS: "/nowhere/extra.pem" }),
+    { DENO_TLS_CA_STORE: "mozilla,system" },
+  );
+  for (const missing of ["/nowhere/system.pem", ""]) {
+    assertEquals(trustedCertificates({ SSL_CERT_FILE: missing }), {});
+  }
+});

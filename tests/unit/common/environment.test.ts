@@ -5,11 +5,11 @@ import {
   readEnvFile,
 } from "../../../scripts/common/environment.ts";
 
-Deno.test("functionEnvironment() falls back on the local secrets", () => {
+Deno.test("functionEnvironment() defaults to the local secrets", () => {
   assertEquals(functionEnvironment({}), { ...LOCAL_SIGNING_SECRETS });
 });
 
-Deno.test("functionEnvironment() lets the command win over the file", () => {
+Deno.test("functionEnvironment() prefers the environment to the file", () => {
   const env = functionEnvironment(
     { PROVIDER_A_SIGNING_SECRET: "command" },
     { PROVIDER_A_SIGNING_SECRET: "file", PROVIDER_B_SIGNING_SECRET: "file" },
@@ -53,6 +53,6 @@ Deno.test("readEnvFile() reads quotes, comments and line ends of both kinds", as
   }
 });
 
-Deno.test("readEnvFile() finds nothing where there is no file", async () => {
+Deno.test("readEnvFile() returns nothing if there is no file", async () => {
   assertEquals(await readEnvFile("/no/such/folder/.env"), {});
 });

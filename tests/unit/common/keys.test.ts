@@ -7,7 +7,7 @@ import {
 
 const NOW = 1_800_000_000;
 
-Deno.test("localKeys() gives the tokens that everybody's local stack has", async () => {
+Deno.test("localKeys() returns the tokens of every local stack", async () => {
   const keys = await localKeys();
   assertEquals(
     keys.anon,
@@ -19,7 +19,7 @@ Deno.test("localKeys() gives the tokens that everybody's local stack has", async
   );
 });
 
-Deno.test("isValidToken() tells good tokens from bad ones", async () => {
+Deno.test("isValidToken() accepts only signed tokens that have not expired", async () => {
   const good = await signToken({ role: "anon", exp: NOW + 1 });
   const [header, , signature] = good.split(".");
   const none = btoa(`{"alg":"none"}`).replaceAll("=", "");

@@ -92,7 +92,7 @@ for (const provider of ["a", "b"] as const) {
           ...env,
           SUPABASE_SECRET_KEYS: JSON.stringify({ default: secret }),
         }),
-        now: Date.now() / 1000,
+        nowSeconds: Date.now() / 1000,
         toleranceSeconds: 300,
       });
       assertEquals(verified.provider, provider);

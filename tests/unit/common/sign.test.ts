@@ -9,7 +9,7 @@ const BASE64_SECRET = `whsec_${btoa("a secret of some length")}`;
 const NOW = Math.floor(Date.now() / 1000);
 
 Deno.test("signatureHeaders() makes what Stripe's package accepts", async () => {
-  const headers = await signatureHeaders({
+  const headers = signatureHeaders({
     scheme: "stripe",
     header: "stripe-signature",
     secret: "whsec_1",
@@ -31,8 +31,8 @@ Deno.test("signatureHeaders() makes what Stripe's package accepts", async () => 
   );
 });
 
-Deno.test("signatureHeaders() makes what the Standard Webhooks package accepts", async () => {
-  const headers = await signatureHeaders({
+Deno.test("signatureHeaders() makes what the Standard Webhooks package accepts", () => {
+  const headers = signatureHeaders({
     scheme: "standard-webhooks",
     header: "webhook-signature",
     secret: BASE64_SECRET,
@@ -43,10 +43,10 @@ Deno.test("signatureHeaders() makes what the Standard Webhooks package accepts",
   assertThrows(() => webhook.verify(`${BODY} `, headers));
 });
 
-Deno.test("signatureHeaders() makes hex HMAC-SHA256 of the body", async () => {
+Deno.test("signatureHeaders() makes hex HMAC-SHA256 of the body", () => {
   // RFC 4231, test case 2.
   assertEquals(
-    await signatureHeaders({
+    signatureHeaders({
       scheme: "hmac-sha256-hex",
       header: "provider-b-signature",
       secret: "Jefe",
@@ -59,8 +59,8 @@ Deno.test("signatureHeaders() makes hex HMAC-SHA256 of the body", async () => {
   );
 });
 
-Deno.test("signatureHeaders() shares the header's prefix in Standard Webhooks", async () => {
-  const headers = await signatureHeaders({
+Deno.test("signatureHeaders() shares the header's prefix in Standard Webhooks", () => {
+  const headers = signatureHeaders({
     scheme: "standard-webhooks",
     header: "svix-signature",
     secret: BASE64_SECRET,
@@ -77,7 +77,7 @@ Deno.test("signatureHeaders() shares the header's prefix in Standard Webhooks", 
   assertEquals(headers["svix-timestamp"], String(NOW));
 });
 
-Deno.test("signatureHeaders() signs bytes as it signs their text", async () => {
+Deno.test("signatureHeaders() signs bytes as it signs their text", () => {
   for (
     const [scheme, secret] of [
       ["stripe", "whsec_1"],
@@ -93,37 +93,35 @@ Deno.test("signatureHeaders() signs bytes as it signs their text", async () => {
       id: "msg_1",
     };
     assertEquals(
-      await signatureHeaders({ ...signing, body: BYTES }),
-      await signatureHeaders({ ...signing, body: BODY }),
+      signatureHeaders({ ...signing, body: BYTES }),
+      signatureHeaders({ ...signing, body: BODY }),
     );
   }
 });
 
-Deno.test("signatureHeaders() signs the bytes, not what they decode to", async () => {
+Deno.test("signatureHeaders() signs the bytes, not what they decode to", () => {
   const signing = {
     scheme: "stripe",
     header: "stripe-signature",
     secret: "whsec_1",
     timestamp: NOW,
   } as const;
-  const one = await signatureHeaders({ ...signing, body: Uint8Array.of(0xff) });
-  const two = await signatureHeaders({ ...signing, body: Uint8Array.of(0xfe) });
+  const one = signatureHeaders({ ...signing, body: Uint8Array.of(0xff) });
+  const two = signatureHeaders({ ...signing, body: Uint8Array.of(0xfe) });
   assert(one["stripe-signature"] !== two["stripe-signature"]);
 });
 
-Deno.test("signatureHeaders() says which secrets and headers fit Standard Webhooks", async () => {
+Deno.test("signatureHeaders() says which secrets and headers fit Standard Webhooks", () => {
   const signing = { scheme: "standard-webhooks", body: BODY } as const;
-  await assertRejects(
-    () =>
-      signatureHeaders({
-        ...signing,
-        header: "webhook-signature",
-        secret: "not base64!",
-      }),
-    Error,
-    "Cannot sign: the secret",
-  );
-  await assertRejects(
+  const header = "webhook-signature";
+  for (const secret of ["not base64!", "whsec_", "whsec_abc", "whsec_a=bc"]) {
+    assertThrows(
+      () => signatureHeaders({ ...signing, header, secret }),
+      Error,
+      "Cannot sign: the secret",
+    );
+  }
+  assertThrows(
     () =>
       signatureHeaders({
         ...signing,

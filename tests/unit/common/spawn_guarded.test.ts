@@ -3,14 +3,14 @@ import { assertEquals } from "@std/assert";
 import {
   childrenOf,
   lookUpProcess,
-} from "../../../scripts/local_stack/process_table.ts";
+} from "../../../scripts/local_stack/processes.ts";
 import { spawnGuarded } from "../../../scripts/common/spawn_guarded.ts";
 import { waitUntil } from "../../../scripts/common/wait_until.ts";
 import { leftOf, processTree } from "../../support/process_tree.ts";
 
 const MODULE = import.meta.resolve("../../../scripts/common/spawn_guarded.ts");
 
-/** A process that starts a shell, which waits for a sleeper, and then goes on. */
+/** Starts a process that starts a shell, which waits for `sleep`. */
 function starterOf({ then }: { then: string }) {
   const script = `
     import { spawnGuarded } from ${JSON.stringify(MODULE)};
@@ -29,14 +29,14 @@ function starterOf({ then }: { then: string }) {
   }).spawn();
 }
 
-/** Waits for the four below a starter: a guard, a shell and its sleeper. */
+/** Waits for the processes below a starter: a guard, a shell and its `sleep`. */
 async function startedBy(starter: Deno.ChildProcess) {
   let tree = await processTree(starter.pid);
   await waitUntil(async () => {
     tree = await processTree(starter.pid);
     return [...tree.values()].some(({ command }) => command === "sleep 60") &&
       tree.size === 4;
-  }, { timeout: 10_000 });
+  }, { timeoutMs: 10_000 });
   assertEquals(tree.size, 4);
   return tree;
 }
@@ -64,7 +64,7 @@ for (const then of ["Deno.exit(3);", "throw new Error('unexpected');"]) {
   });
 }
 
-Deno.test("spawnGuarded() starts nothing when the starter is killed before the guard is there", async () => {
+Deno.test("spawnGuarded() starts nothing if the starter is killed before the guard runs", async () => {
   const script = `
     import { spawnGuarded } from ${JSON.stringify(MODULE)};
     const { Command } = Deno;
@@ -85,12 +85,12 @@ Deno.test("spawnGuarded() starts nothing when the starter is killed before the g
     args: ["eval", script],
     stdout: "piped",
   }).spawn();
-  // Whatever it started holds the same pipe.
+  // Any process that it started has the same pipe open.
   assertEquals(await new Response(starter.stdout).text(), "");
   assertEquals((await starter.status).signal, "SIGKILL");
 });
 
-Deno.test("spawnGuarded() tells how the program ended, and its guard ends with it", async () => {
+Deno.test("spawnGuarded() reports how the program ended, and ends its guard", async () => {
   for (
     const [script, code, signal] of [
       ["exit 3", 3, null],
@@ -120,4 +120,22 @@ Deno.test("spawnGuarded() gives the program its arguments, environment and no in
   assertEquals(said, 'an argument\'s "$HOME" value\n');
   assertEquals((await ended).code, 0);
   assertEquals(await lookUpProcess(child.pid), undefined);
+});
+
+Deno.test("spawnGuarded() ends what the program has left behind, and does nothing once all is gone", async () => {
+  const { child, ended, kill } = spawnGuarded({
+    command: "sh",
+    args: ["-c", "sleep 60 & echo $!; exit 3"],
+    stopSignal: "SIGTERM",
+    options: { stdout: "piped" },
+  });
+  assertEquals((await ended).code, 3);
+  const said = child.stdout.values();
+  const { value } = await said.next();
+  const tree = await processTree(Number(new TextDecoder().decode(value)));
+  assertEquals(tree.size, 1);
+  kill("SIGTERM");
+  assertEquals(await leftOf(tree), []);
+  kill("SIGTERM");
+  await said.return?.();
 });

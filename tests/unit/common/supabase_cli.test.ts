@@ -12,7 +12,7 @@ Deno.test("runSupabaseCli() runs the version that import_map.json pins", async (
   await Deno.remove(home, { recursive: true });
 });
 
-Deno.test("supabaseCli() is the same version from npm, run by Deno, where no package is pinned", () => {
+Deno.test("supabaseCli() runs the same version from npm with Deno on other platforms", () => {
   for (
     const platform of [
       { os: "darwin", arch: "aarch64" },

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { parseTestArguments } from "../../../scripts/dev/test/arguments.ts";
-import { UsageError } from "../../../scripts/common/checked.ts";
+import { HelpRequest, UsageError } from "../../../scripts/common/cli.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 const parse = (...args: string[]) => parseTestArguments(args, { root });
@@ -16,14 +16,15 @@ Deno.test("parseTestArguments() takes files and folders of either kind, however 
     { paths: ["tests/unit", "tests/pgtap.test.ts"], filter: "x" },
   );
   assertEquals(
-    parse(`${root}supabase/tests/privileges.test.sql`)?.paths,
+    parse(`${root}supabase/tests/privileges.test.sql`).paths,
     ["supabase/tests/privileges.test.sql"],
   );
 });
 
 Deno.test("parseTestArguments() knows --help", () => {
-  assertEquals(parse("--help"), null);
-  assertEquals(parse("-h", "tests/unit"), null);
+  for (const args of [["--help"], ["-h", "tests/unit"]]) {
+    assertThrows(() => parse(...args), HelpRequest, "Runs the tests");
+  }
 });
 
 for (
@@ -38,10 +39,13 @@ for (
       "supabase/tests/privilege.test.sql does not exist. Did you mean supabase/tests/privileges.test.sql?",
     ],
     [["nothing/like/it"], "nothing/like/it does not exist."],
-    [["--filter", "x"], "--filter needs files or folders of TypeScript."],
+    [
+      ["--filter", "x"],
+      "--filter needs files or folders with tests in TypeScript.",
+    ],
     [
       ["--filter", "x", "supabase/tests/privileges.test.sql"],
-      "--filter needs files or folders of TypeScript.",
+      "--filter needs files or folders with tests in TypeScript.",
     ],
   ] as const
 ) {
@@ -58,7 +62,7 @@ Deno.test("parseTestArguments() refuses SQL that is no test", () => {
   const path = `supabase/migrations/${migration!.name}`;
   assertEquals(
     assertThrows(() => parse(path), UsageError).message,
-    `${path} is not a test: those in SQL are supabase/tests/*.test.sql.`,
+    `${path} is not a test. Tests in SQL are supabase/tests/*.test.sql.`,
   );
 });
 

@@ -98,3 +98,20 @@ Deno.test("runStep() counts a command without tests as one check", async () => {
   const fails = await quietly({ args: ["eval", "Deno.exit(3)"] });
   assertEquals([fails.passed, fails.failed], [0, 1]);
 });
+
+Deno.test("runStep() knows a test that ran for longer than a minute", async () => {
+  // As Deno 2.9.6 prints it.
+  const output = [
+    "running 1 test from ./slow.test.ts",
+    "slow ...'slow' has been running for over (1m0s)",
+    "'slow' has been running for over (2m0s)",
+    " ok (2m1s)",
+    "",
+    "ok | 1 passed | 0 failed (2m1s)",
+  ].join("\n");
+  const result = await quietly({
+    args: ["eval", `console.log(${JSON.stringify(output)})`],
+    testsOf: ["slow.test.ts"],
+  });
+  assertEquals(result, { passed: 1, failed: 0 });
+});

@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { parseDoctorArguments } from "../../../scripts/doctor/arguments.ts";
-import { UsageError } from "../../../scripts/common/checked.ts";
-import { LOCAL_WEBHOOK_URL } from "../../../scripts/common/local_webhook_url.ts";
+import { HelpRequest, UsageError } from "../../../scripts/common/cli.ts";
+import { LOCAL_WEBHOOK_URL } from "../../../scripts/common/loopback.ts";
 
 const KEY = "sb_secret_of_this_test";
 const DB_URL = "postgresql://postgres.ref:hunter2@pooler.example:5432/postgres";
@@ -20,7 +20,7 @@ function unexpected(warning: string): void {
   throw new Error(`Warned: ${warning}`);
 }
 
-Deno.test("parseDoctorArguments() looks at the local stack by default", () => {
+Deno.test("parseDoctorArguments() checks the local stack by default", () => {
   assertEquals(parse([]), {
     url: LOCAL_WEBHOOK_URL,
     projectUrl: "http://127.0.0.1:54321",
@@ -34,26 +34,30 @@ Deno.test("parseDoctorArguments() takes the project from the endpoint", () => {
   const url =
     "https://ref.supabase.co/functions/v1/billing-webhook?forceFunctionRegion=eu-central-1";
   const parsed = parse(["--url", url]);
-  assertEquals(parsed?.url, url);
-  assertEquals(parsed?.projectUrl, "https://ref.supabase.co");
+  assertEquals(parsed.url, url);
+  assertEquals(parsed.projectUrl, "https://ref.supabase.co");
 });
 
-Deno.test("parseDoctorArguments() does not guess the project of an address of one's own", () => {
+Deno.test("parseDoctorArguments() does not guess the project of a custom URL", () => {
   const url = "https://example.com/api/billing/webhook";
-  assertEquals(parse(["--url", url])?.projectUrl, undefined);
+  assertEquals(parse(["--url", url]).projectUrl, undefined);
   assertEquals(
     parse([
       "--url",
       url,
       "--project-url",
       "https://ref.supabase.co/",
-    ])?.projectUrl,
+    ]).projectUrl,
     "https://ref.supabase.co",
   );
 });
 
-Deno.test("parseDoctorArguments() gives nothing where help is asked for", () => {
-  assertEquals(parse(["--help"]), null);
+Deno.test("parseDoctorArguments() explains the options and variables", () => {
+  const { message } = assertThrows(() => parse(["--help"]), HelpRequest);
+  for (const name of ["--url URL", "SUPABASE_DB_URL", "Exit code"]) {
+    assertStringIncludes(message, name);
+  }
+  assertEquals(message.includes("--secret-key KEY"), false);
 });
 
 for (
@@ -92,13 +96,13 @@ Deno.test("parseDoctorArguments() reads project and secrets from the environment
   });
   const own = "https://example.com/api/billing/webhook";
   const parsed = parse(["--url", own], { env });
-  assertEquals([parsed?.url, parsed?.projectUrl], [
+  assertEquals([parsed.url, parsed.projectUrl], [
     own,
     env.SUPABASE_URL.slice(0, -1),
   ]);
 });
 
-Deno.test("parseDoctorArguments() takes a variable that is empty for none", () => {
+Deno.test("parseDoctorArguments() treats an empty variable as not set", () => {
   const env = {
     SUPABASE_URL: "",
     SUPABASE_SECRET_KEY: "",
@@ -107,12 +111,12 @@ Deno.test("parseDoctorArguments() takes a variable that is empty for none", () =
   assertEquals(parse([], { env }), parse([]));
 });
 
-Deno.test("parseDoctorArguments() warns of an option that carries a secret, and does not repeat it", () => {
+Deno.test("parseDoctorArguments() warns about an option that contains a secret, without repeating it", () => {
   const warnings: string[] = [];
   const parsed = parse(["--secret-key", KEY, "--db-url", DB_URL], {
     warn: (text) => warnings.push(text),
   });
-  assertEquals([parsed?.secretKey, parsed?.dbUrl], [KEY, DB_URL]);
+  assertEquals([parsed.secretKey, parsed.dbUrl], [KEY, DB_URL]);
   assertEquals(warnings.length, 2);
   assertStringIncludes(warnings[0] ?? "", "Set SUPABASE_SECRET_KEY instead");
   assertStringIncludes(warnings[1] ?? "", "Set SUPABASE_DB_URL instead");

@@ -4,7 +4,7 @@ import {
   type BillingEvent,
   type Outcome,
 } from "../../../supabase/functions/_shared/billing/apply_events.ts";
-import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 
 const EVENT: BillingEvent = {
@@ -25,7 +25,7 @@ async function applyTo(answer: () => Response): Promise<{
   const requests: { url: string; body: unknown }[] = [];
   const lines: unknown[][] = [];
   const ticks = [1_000, 1_012];
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
   }, {
@@ -38,7 +38,7 @@ async function applyTo(answer: () => Response): Promise<{
   const result = applyEvents([EVENT], {
     database,
     log: (...line) => lines.push(line),
-    now: () => ticks.shift() ?? NaN,
+    clock: () => ticks.shift() ?? NaN,
   }).then(([first]) => {
     if (typeof first !== "string") throw first;
     return first;
@@ -100,8 +100,8 @@ for (const [code, expected] of FAILURES) {
   });
 }
 
-Deno.test("applyEvents() gives each event its own outcome, by place and not by order", async () => {
-  const database = createDatabase({
+Deno.test("applyEvents() returns each event's own outcome, by place and not by order", async () => {
+  const database = createClient({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
   }, {
@@ -116,7 +116,7 @@ Deno.test("applyEvents() gives each event its own outcome, by place and not by o
   const results = await applyEvents([EVENT, EVENT, EVENT], {
     database,
     log: (...line) => lines.push(line),
-    now: () => 0,
+    clock: () => 0,
   });
   assertEquals(
     results.map((result) => typeof result === "string" ? result : result.code),

@@ -8,32 +8,32 @@ import { awaitLocks } from "../../../supabase/functions/billing-webhook/await_lo
 /** Applies one item, which meets these failures first; each call takes a while. */
 function apply(failures: ErrorCode[], { callMs = 0 } = {}) {
   let calls = 0;
-  let clock = 0;
+  let timeMs = 0;
   const pauses: number[] = [];
   const result = awaitLocks((item: string) => {
     const code = failures[calls++];
-    clock += callMs;
+    timeMs += callMs;
     return code === undefined
       ? Promise.resolve(`${item} applied`)
       : Promise.reject(new DeliveryError(code, "Failed."));
   }, {
     sleep: (ms) => {
       pauses.push(ms);
-      clock += ms;
+      timeMs += ms;
       return Promise.resolve();
     },
-    now: () => clock,
+    clock: () => timeMs,
   })("evt_1");
   return { result, pauses, calls: () => calls };
 }
 
-Deno.test("awaitLocks() hands in once what nobody has locked", async () => {
+Deno.test("awaitLocks() calls once for an event that is not locked", async () => {
   const { result, pauses, calls } = apply([]);
   assertEquals(await result, "evt_1 applied");
   assertEquals([calls(), pauses], [1, []]);
 });
 
-Deno.test("awaitLocks() tries again what somebody has locked for a moment", async () => {
+Deno.test("awaitLocks() tries an event again that is locked for a moment", async () => {
   const { result, pauses, calls } = apply(["record_locked", "record_locked"]);
   assertEquals(await result, "evt_1 applied");
   assertEquals([calls(), pauses], [3, [25, 50]]);

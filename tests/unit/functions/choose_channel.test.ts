@@ -22,7 +22,7 @@ function chosen(env: Record<string, string>) {
   const channel = chooseChannel(env, {
     fetch: refuse,
     addressOf: refuse,
-    now: Date.now,
+    clock: Date.now,
     log: (level, message) => lines.push([level, message]),
   });
   return { channel, name: channel?.name, lines };
@@ -53,7 +53,7 @@ Deno.test("chooseChannel() sends e-mail", () => {
 });
 
 for (const [text, perSecond] of [["", 2], ["10", 10]] as const) {
-  Deno.test(`chooseChannel() sends ${perSecond} e-mails a second where EMAIL_REQUESTS_PER_SECOND is "${text}"`, () => {
+  Deno.test(`chooseChannel() sends ${perSecond} e-mails per second if EMAIL_REQUESTS_PER_SECOND is "${text}"`, () => {
     const env = { ...EMAIL, EMAIL_REQUESTS_PER_SECOND: text };
     assertEquals(chosen(env).channel?.perSecond, perSecond);
   });
@@ -74,7 +74,7 @@ Deno.test("chooseChannel() prefers the URL, and says so", () => {
     name: "webhook",
     lines: [[
       "warn",
-      "RESEND_API_KEY is not used: NOTIFICATION_URL is set as well",
+      "RESEND_API_KEY is not used, because NOTIFICATION_URL is set: remove one of them",
     ]],
   });
 });

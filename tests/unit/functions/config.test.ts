@@ -32,7 +32,7 @@ Deno.test("readConfig() reads the limits that are set", () => {
   assertEquals([config.toleranceSeconds, config.maxBodyBytes], [60, 65_536]);
 });
 
-Deno.test("readConfig() takes the legacy key where the map has none", () => {
+Deno.test("readConfig() takes the legacy key if the map has none", () => {
   const maps = [
     undefined,
     "",
@@ -48,7 +48,7 @@ Deno.test("readConfig() takes the legacy key where the map has none", () => {
   }
 });
 
-Deno.test("readConfig() takes another key of the map where none is the default", () => {
+Deno.test("readConfig() takes another key of the map if none is the default", () => {
   const { secretKey } = readConfig({
     ...ENV,
     SUPABASE_SECRET_KEYS: '{"other":"sb_secret_other"}',

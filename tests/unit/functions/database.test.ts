@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import {
   callDatabase,
-  createDatabase,
+  createClient,
 } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 
@@ -15,7 +15,7 @@ type Answer = (signal: AbortSignal) => Response | Promise<Response>;
 /** One call through the real client, answered as listed, try by try. */
 async function call(
   answers: readonly Answer[],
-  { timeLimit = 5_000 } = {},
+  { timeLimitMs = 5_000 } = {},
 ): Promise<{ result: Promise<unknown>; requests: Request[] }> {
   const requests: Request[] = [];
   const fetch: typeof globalThis.fetch = async (input, init) => {
@@ -25,12 +25,12 @@ async function call(
     assert(init?.signal, "The call has no time limit");
     return await answer(init.signal);
   };
-  const database = createDatabase(CONFIG, { fetch });
+  const database = createClient(CONFIG, { fetch });
   const result = callDatabase(
     (signal) =>
       database.rpc("apply_billing_events", { events: [{ a: 1 }] })
         .abortSignal(signal),
-    { timeLimit },
+    { timeLimitMs },
   );
   await result.catch(() => {});
   return { result, requests };
@@ -40,7 +40,7 @@ async function call(
 async function assertFails(
   answers: readonly Answer[],
   expected: { code: DeliveryError["code"]; says?: string; tries?: number },
-  options: { timeLimit?: number } = {},
+  options: { timeLimitMs?: number } = {},
 ): Promise<void> {
   const { result, requests } = await call(answers, options);
   const error = await assertRejects(
@@ -71,7 +71,7 @@ function hanging(signal: AbortSignal): Promise<Response> {
   });
 }
 
-Deno.test("createDatabase() calls the project with its secret key", async () => {
+Deno.test("createClient() calls the project with its secret key", async () => {
   const { requests: [request] } = await call([json(200, [])]);
   assertEquals(
     request?.url,
@@ -82,14 +82,14 @@ Deno.test("createDatabase() calls the project with its secret key", async () => 
   assertEquals(await request?.json(), { events: [{ a: 1 }] });
 });
 
-Deno.test("callDatabase() gives what the call answers", async () => {
+Deno.test("callDatabase() returns what the call answers", async () => {
   const rows = [{ place: 1, outcome: "applied" }];
   const { result, requests } = await call([json(200, rows)]);
   assertEquals(await result, rows);
   assertEquals(requests.length, 1);
 });
 
-Deno.test("callDatabase() gives false and 0, which are answers too", async () => {
+Deno.test("callDatabase() returns false and 0, which are answers too", async () => {
   for (const value of [false, 0, ""]) {
     const { result } = await call([json(200, value)]);
     assertEquals(await result, value);
@@ -103,7 +103,7 @@ Deno.test("callDatabase() tries a broken connection once more, with the same cal
   assertEquals(await requests[0]?.text(), await requests[1]?.text());
 });
 
-Deno.test("callDatabase() tries once more where the answer breaks off", async () => {
+Deno.test("callDatabase() tries once more if the answer breaks off", async () => {
   const breaksOff: Answer = () =>
     new Response(
       new ReadableStream({
@@ -140,7 +140,7 @@ Deno.test("callDatabase() does not try again after its time", async () => {
   await assertFails([hanging], {
     code: "database_unavailable",
     says: "no answer within 20 ms",
-  }, { timeLimit: 20 });
+  }, { timeLimitMs: 20 });
 });
 
 Deno.test("callDatabase() has one time limit for both tries", async () => {
@@ -148,7 +148,7 @@ Deno.test("callDatabase() has one time limit for both tries", async () => {
     code: "database_unavailable",
     says: "no answer within 20 ms",
     tries: 2,
-  }, { timeLimit: 20 });
+  }, { timeLimitMs: 20 });
 });
 
 Deno.test("callDatabase() limits the time of an answer that trickles", async () => {
@@ -167,7 +167,7 @@ Deno.test("callDatabase() limits the time of an answer that trickles", async () 
   await assertFails([trickling], {
     code: "database_unavailable",
     says: "no answer within 20 ms",
-  }, { timeLimit: 20 });
+  }, { timeLimitMs: 20 });
 });
 
 const ERRORS: [

@@ -84,7 +84,7 @@ const CODES: Partial<Record<ErrorCode, string[]>> = {
 };
 
 for (const [expected, codes] of Object.entries(CODES)) {
-  Deno.test(`databaseErrorCode() gives ${expected}`, () => {
+  Deno.test(`databaseErrorCode() returns ${expected}`, () => {
     for (const code of codes) {
       assertEquals<string>(databaseErrorCode(code), expected, code);
     }

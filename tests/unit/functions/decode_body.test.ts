@@ -9,7 +9,7 @@ const anyText = fc.string({
     .map((codePoint) => String.fromCodePoint(codePoint)),
 });
 
-Deno.test("decodeBody() gives back any text", () => {
+Deno.test("decodeBody() returns any text", () => {
   fc.assert(fc.property(anyText, (text) => {
     fc.pre(text.isWellFormed() && !text.startsWith("\ufeff"));
     assertEquals(decodeBody(new TextEncoder().encode(text)), text);

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import type {
   Attempt,
@@ -26,22 +26,22 @@ interface Setting {
   /** By batch; each after the last is empty. */
   readonly batches?: readonly (readonly ClaimedNotification[])[];
   readonly due?: readonly ClaimedNotification[];
-  readonly now?: () => number;
+  readonly clock?: () => number;
   readonly channel?: Channel | undefined;
   readonly settle?: () => Response;
   /** Instead of the next batch, where it gives any. */
   readonly claim?: () => Response | undefined;
 }
 
-/** One turn, and what happened in it, in order. */
-async function turn(
-  { due = [], batches = [due], channel, settle, claim, now = Date.now }:
+/** One run, and what happened in it, in order. */
+async function run(
+  { due = [], batches = [due], channel, settle, claim, clock = Date.now }:
     Setting,
 ) {
   const queue = [...batches];
   const happened: unknown[] = [];
   const lines: unknown[] = [];
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
   }, {
@@ -65,7 +65,7 @@ async function turn(
       },
     },
     log: (...line) => lines.push(line),
-    now,
+    clock,
     sleep: (ms) => {
       happened.push(["sleep", ms]);
       return new Promise((resolve) => setTimeout(resolve, ms));
@@ -86,10 +86,10 @@ function channelOf(attempts: Record<string, Attempt>): Channel {
 
 Deno.test("deliverNotifications() claims, sends and settles a batch", async () => {
   const due = [1, 2, 3, 4].map((number) => notification(number));
-  const { counts, happened, lines } = await turn({
+  const { counts, happened, lines } = await run({
     due,
     channel: channelOf({
-      id_2: { result: "failed", error: "busy", retryAfter: 7 },
+      id_2: { result: "failed", error: "busy", retryAfterSeconds: 7 },
       id_3: { result: "dead", error: "gone" },
       id_4: { result: "undeliverable", error: "nowhere" },
     }),
@@ -133,7 +133,7 @@ function batch(first: number): ClaimedNotification[] {
 }
 
 Deno.test("deliverNotifications() goes on while anything is due, though some of it fails", async () => {
-  const { counts } = await turn({
+  const { counts } = await run({
     batches: [batch(0), [notification(20)], [notification(21)], [], batch(22)],
     channel: channelOf({
       id_3: { result: "undeliverable", error: "nowhere" },
@@ -146,9 +146,9 @@ Deno.test("deliverNotifications() goes on while anything is due, though some of 
 });
 
 for (const result of ["failed", "dead"] as const) {
-  Deno.test(`deliverNotifications() leaves the rest to the next turn after a batch that is ${result}`, async () => {
+  Deno.test(`deliverNotifications() leaves the rest to the next run after a batch that is ${result}`, async () => {
     const attempts = batch(0).map(({ id }) => [id, { result, error: "no" }]);
-    const { counts } = await turn({
+    const { counts } = await run({
       batches: [batch(0), batch(20)],
       channel: channelOf(Object.fromEntries(attempts)),
     });
@@ -156,30 +156,30 @@ for (const result of ["failed", "dead"] as const) {
   });
 }
 
-Deno.test("deliverNotifications() stops when the turn's time is over", async () => {
-  let clock = 0;
-  const { counts } = await turn({
+Deno.test("deliverNotifications() stops when the run's time is over", async () => {
+  let timeMs = 0;
+  const { counts } = await run({
     batches: [batch(0), batch(20), batch(40)],
     channel: channelOf({}),
-    now: () => (clock += 30_000),
+    clock: () => (timeMs += 30_000),
   });
   assertEquals((await counts).claimed, 40);
 });
 
 Deno.test("deliverNotifications() stops after a thousand", async () => {
   const batches = Array.from({ length: 60 }, (_, i) => batch(20 * i));
-  const { counts } = await turn({ batches, channel: channelOf({}) });
+  const { counts } = await run({ batches, channel: channelOf({}) });
   assertEquals((await counts).sent, 1_000);
 });
 
 Deno.test("deliverNotifications() sends nothing of a batch after 429, and asks for more", async () => {
-  const { counts, happened, lines } = await turn({
+  const { counts, happened, lines } = await run({
     batches: [
       [notification(1), notification(2, 30), notification(3, 60)],
       [notification(3)],
     ],
     channel: channelOf({
-      id_2: { result: "limited", error: "slower", retryAfter: 7 },
+      id_2: { result: "limited", error: "slower", retryAfterSeconds: 7 },
     }),
   });
   const { claimed, sent, limited, unsent, failed } = await counts;
@@ -209,8 +209,8 @@ Deno.test("deliverNotifications() sends nothing of a batch after 429, and asks f
   assertEquals(lines, [logged(2, "limited", "slower")]);
 });
 
-Deno.test("deliverNotifications() claims two seconds' worth at a time in two lanes, where there is a limit", async () => {
-  const { counts, happened } = await turn({
+Deno.test("deliverNotifications() claims two seconds' worth at a time in two lanes, if there is a limit", async () => {
+  const { counts, happened } = await run({
     batches: [[notification(1)], [notification(2)]],
     channel: { ...channelOf({}), perSecond: 3 },
   });
@@ -229,10 +229,10 @@ Deno.test("deliverNotifications() claims two seconds' worth at a time in two lan
   assertEquals(happened.slice(0, 2), claims.slice(0, 2));
 });
 
-Deno.test("deliverNotifications() lets one lane end its batch where the other's database call fails", async () => {
+Deno.test("deliverNotifications() lets one lane end its batch if the other's database call fails", async () => {
   let claims = 0;
   const held = Promise.withResolvers<void>();
-  const { counts, happened } = await turn({
+  const { counts, happened } = await run({
     batches: [[notification(1)]],
     channel: {
       ...channelOf({}),
@@ -280,7 +280,7 @@ Deno.test("deliverNotifications() sends a batch at once, and settles after the l
   const due = batch(0);
   const all = Promise.withResolvers<void>();
   let underWay = 0;
-  const { counts, happened } = await turn({
+  const { counts, happened } = await run({
     due,
     channel: {
       name: "webhook",
@@ -294,7 +294,7 @@ Deno.test("deliverNotifications() sends a batch at once, and settles after the l
     },
   });
   assertEquals((await counts).sent, 20);
-  // After it the turn finds nothing more.
+  // After it the run finds nothing more.
   assertEquals(happened.slice(1, -2).map((step) => (step as string[])[0]), [
     ...Array(20).fill("send"),
   ]);
@@ -304,20 +304,20 @@ Deno.test("deliverNotifications() sends a batch at once, and settles after the l
   ]);
 });
 
-Deno.test("deliverNotifications() settles nothing where nothing is due", async () => {
-  const { counts, happened } = await turn({ channel: channelOf({}) });
+Deno.test("deliverNotifications() settles nothing if nothing is due", async () => {
+  const { counts, happened } = await run({ channel: channelOf({}) });
   assertEquals((await counts).claimed, 0);
   assertEquals(happened.length, 1);
 });
 
 Deno.test("deliverNotifications() claims nothing without a channel", async () => {
-  const { counts, happened, lines } = await turn({ due: [notification(1)] });
+  const { counts, happened, lines } = await run({ due: [notification(1)] });
   assertEquals((await counts).claimed, 0);
   assertEquals([happened, lines], [[], []]);
 });
 
-Deno.test("deliverNotifications() fails where the batch cannot be settled", async () => {
-  const { counts, happened } = await turn({
+Deno.test("deliverNotifications() fails if the batch cannot be settled", async () => {
+  const { counts, happened } = await run({
     due: [notification(1)],
     channel: channelOf({}),
     settle: () =>

@@ -54,7 +54,7 @@ async function attempt(
       from: "Billing <billing@example.com>",
       perSecond: 2,
       addressOf,
-      now: () => Date.parse("2026-11-21T06:24:00Z"),
+      clock: () => Date.parse("2026-11-21T06:24:00Z"),
     });
     return { attempt: await channel.send(notification), sent };
   } finally {
@@ -122,11 +122,11 @@ Deno.test("emailChannel() finds an account without an address undeliverable", as
     addressOf: () => Promise.resolve(null),
   });
   assert(made.result === "undeliverable");
-  assertStringIncludes(made.error, "account_email gives no address");
+  assertStringIncludes(made.error, "account_email returns no address");
   assertEquals(sent, []);
 });
 
-Deno.test("emailChannel() tries again where the address cannot be asked for", async () => {
+Deno.test("emailChannel() tries again if the address cannot be asked for", async () => {
   const { attempt: made, sent } = await attempt(accepted, {
     addressOf: () => Promise.reject(new Error("account_email failed: why")),
   });
@@ -148,7 +148,7 @@ for (
     assertEquals(made, {
       result: "failed",
       error: `Resend: ${name}: This is ${name}`,
-      retryAfter: undefined,
+      retryAfterSeconds: undefined,
     });
   });
 }
@@ -166,7 +166,7 @@ for (
     assertEquals(made, {
       result: "limited",
       error: "Resend: rate_limit_exceeded: This is rate_limit_exceeded",
-      retryAfter: seconds,
+      retryAfterSeconds: seconds,
     });
   });
 }
@@ -178,7 +178,7 @@ for (const name of ["daily_quota_exceeded", "monthly_quota_exceeded"]) {
     assertEquals(made, {
       result: "limited",
       error: `Resend: ${name}: This is ${name}`,
-      retryAfter: undefined,
+      retryAfterSeconds: undefined,
     });
   });
 }
@@ -199,7 +199,7 @@ for (const body of ["<html>", ""]) {
       new Response(body, { status: 429, headers: { "retry-after": "3" } })
     );
     assert(made.result === "limited", made.result);
-    assertEquals(made.retryAfter, 3);
+    assertEquals(made.retryAfterSeconds, 3);
   });
 }
 
@@ -210,7 +210,7 @@ for (const body of ["<html>", "", "null"]) {
   });
 }
 
-Deno.test("emailChannel() tries again where nothing answers", async () => {
+Deno.test("emailChannel() tries again if nothing answers", async () => {
   const before = Deno.env.get("RESEND_BASE_URL");
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
@@ -222,7 +222,7 @@ Deno.test("emailChannel() tries again where nothing answers", async () => {
       from: "billing@example.com",
       perSecond: 2,
       addressOf: known,
-      now: Date.now,
+      clock: Date.now,
     });
     const made = await channel.send(NOTIFICATION);
     assert(made.result === "failed");

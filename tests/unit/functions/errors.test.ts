@@ -43,14 +43,14 @@ Deno.test("ANSWERS has the documented status for each code", () => {
   assertEquals(Object.fromEntries(statuses), STATUSES);
 });
 
-Deno.test("ANSWERS tells every failed signature alike", () => {
+Deno.test("ANSWERS has the same reply for every failed signature", () => {
   for (const [code, answer] of Object.entries(ANSWERS)) {
     if (!code.startsWith("signature_")) continue;
     assertEquals<unknown>(answer, { status: 401, body: "Invalid signature" });
   }
 });
 
-Deno.test("ANSWERS has a short text where a verified event failed", () => {
+Deno.test("ANSWERS has a short text if a verified event failed", () => {
   const withText = new Set([400, 422, 500, 503]);
   for (const [code, { status, body }] of Object.entries(ANSWERS)) {
     if (code === "body_incomplete" || !withText.has(status)) continue;

@@ -214,7 +214,7 @@ Deno.test("handledEvent needs no id of an invoice", () => {
   }
 });
 
-Deno.test("handledEvent gives no time for an event without one", () => {
+Deno.test("handledEvent has no time for an event without one", () => {
   const parsed = handledEvent.parse({
     id: "evt_1",
     type: "customer.subscription.deleted",

@@ -5,11 +5,11 @@ import { settle, useFakeTimers } from "../../support/fake_timers.ts";
 
 const LIMITS = { maxTogether: 3, maxWaiting: 5, maxWaitMs: 4_000 };
 
-type Call = {
-  items: number[];
-  answer: (results: readonly (string | DeliveryError)[]) => void;
-  fail: (error: Error) => void;
-};
+interface Call {
+  readonly items: number[];
+  readonly answer: (results: readonly (string | DeliveryError)[]) => void;
+  readonly fail: (error: Error) => void;
+}
 
 /** Gathers numbers into calls that the test answers by hand. */
 function gathered() {
@@ -92,7 +92,7 @@ Deno.test("gather() refuses what is more than may wait, and takes more when ther
   assertEquals(calls[2]?.items, [4, 5, 7]);
 });
 
-Deno.test("gather() gives up what waits too long, and never sends it", async () => {
+Deno.test("gather() rejects what waits too long, and never sends it", async () => {
   using timers = useFakeTimers();
   const { calls, handIn } = gathered();
   const sent = handIn(1);
@@ -114,7 +114,7 @@ Deno.test("gather() gives up what waits too long, and never sends it", async () 
   assertEquals(await late, "c", "a call may take its time");
 });
 
-Deno.test("gather() lets nobody wait for calls that hang, one after another", async () => {
+Deno.test("gather() keeps no event waiting for calls that hang, one after another", async () => {
   const CALL_MS = 3_000;
   using timers = useFakeTimers();
   const fault = new DeliveryError("database_unavailable", "No answer.");

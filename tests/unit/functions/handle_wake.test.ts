@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { handleWake } from "../../../supabase/functions/billing-worker/handle_wake.ts";
 import { invoiceEvent } from "../../../scripts/events/event.ts";
 
@@ -28,7 +28,7 @@ const NOTIFICATION = {
 
 type Answers = Record<string, () => Response>;
 
-/** One turn against a database that has nothing due unless told. */
+/** One run against a database that has nothing due unless told. */
 async function wake(
   { method = "POST", answers = {} }: { method?: string; answers?: Answers } =
     {},
@@ -38,7 +38,7 @@ async function wake(
   const response = await handleWake(
     new Request("http://worker.test/billing-worker", { method }),
     {
-      database: createDatabase({
+      database: createClient({
         supabaseUrl: "http://database.test",
         secretKey: "sb_secret_unit",
       }, {
@@ -56,7 +56,7 @@ async function wake(
       unmappedSubscriptions: "fail",
       toleranceSeconds: 300,
       log: (...line) => lines.push(line),
-      now: Date.now,
+      clock: Date.now,
       sleep: () => Promise.resolve(),
     },
   );
@@ -95,7 +95,7 @@ Deno.test("handleWake() answers with counts", async () => {
   ]]);
 });
 
-Deno.test("handleWake() logs nothing where nothing is due", async () => {
+Deno.test("handleWake() logs nothing if nothing is due", async () => {
   const { response, lines } = await wake();
   assertEquals(response.status, 200);
   assertEquals((await response.json()).notifications, NOTHING);
@@ -120,19 +120,19 @@ for (
     ["42501", 500],
   ] as const
 ) {
-  Deno.test(`handleWake() answers ${status} where the database says ${code}`, async () => {
+  Deno.test(`handleWake() answers ${status} if the database says ${code}`, async () => {
     const { response, lines } = await wake({
       answers: { claim_notifications: refusal(code) },
     });
     assertEquals(response.status, status);
     assertEquals((await response.text()).includes(MARK), false);
     assertEquals(lines.map(([level, message]) => [level, message]), [
-      ["error", "turn failed"],
+      ["error", "run failed"],
     ]);
   });
 }
 
-Deno.test("handleWake() answers 503 where the batch cannot be settled", async () => {
+Deno.test("handleWake() answers 503 if the batch cannot be settled", async () => {
   const { response, lines } = await wake({
     answers: {
       claim_notifications: oneDue(),
@@ -168,7 +168,7 @@ for (const failing of ["claim_failed_events", "apply_billing_events"]) {
       "claim_notifications",
     ]);
     assertEquals(lines.map(([level, message]) => [level, message]), [
-      ["error", "turn failed"],
+      ["error", "run failed"],
       ["info", "notifications delivered"],
     ]);
   });

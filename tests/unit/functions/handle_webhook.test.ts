@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import fc from "fast-check";
 import { applyEvents } from "../../../supabase/functions/_shared/billing/apply_events.ts";
-import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import type { Log } from "../../../supabase/functions/_shared/billing/log.ts";
 import { gather } from "../../../supabase/functions/billing-webhook/gather.ts";
 import { handleWebhook } from "../../../supabase/functions/billing-webhook/handle_webhook.ts";
@@ -30,7 +30,7 @@ interface Setting {
   readonly env?: Record<string, string>;
   /** How the database answers; it applies and records all unless given. */
   readonly answer?: (name: string) => Response | Promise<Response>;
-  readonly timeLimit?: number;
+  readonly timeLimitMs?: number;
 }
 
 /** Handles one request; the answer, and what happened besides. */
@@ -38,7 +38,7 @@ async function handle(request: Request, setting: Setting = {}) {
   const calls: string[] = [];
   const lines: Line[] = [];
   let ticks = 0;
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
   }, {
@@ -59,9 +59,9 @@ async function handle(request: Request, setting: Setting = {}) {
         },
     ),
     toleranceSeconds: 300,
-    body: { maxBytes: 4_096, timeLimit: setting.timeLimit ?? 5_000 },
+    body: { maxBytes: 4_096, timeLimitMs: setting.timeLimitMs ?? 5_000 },
     apply: gather(
-      (events) => applyEvents(events, { database, log, now: () => 0 }),
+      (events) => applyEvents(events, { database, log, clock: () => 0 }),
       { maxTogether: 1, maxWaiting: 1, maxWaitMs: 1_000 },
     ),
     database,
@@ -69,7 +69,7 @@ async function handle(request: Request, setting: Setting = {}) {
     wakeWorker: () => {},
     log,
     // A clock that shows the time between two looks.
-    now: () => NOW * 1000 + 7 * ticks++,
+    clock: () => NOW * 1000 + 7 * ticks++,
   });
   return {
     status: response.status,
@@ -254,13 +254,13 @@ Deno.test("handleWebhook() answers 408 to a body that does not arrive", async ()
   const silent = new ReadableStream({ pull: () => new Promise(() => {}) });
   const { status, calls, lines } = await handle(
     post(silent, { "provider-b-signature": "0".repeat(64) }),
-    { timeLimit: 20 },
+    { timeLimitMs: 20 },
   );
   assertEquals([status, calls.length], [408, 0]);
   assertOneLine(lines, { code: "body_too_slow", status });
 });
 
-Deno.test("handleWebhook() does not crash where the sender goes away", async () => {
+Deno.test("handleWebhook() does not crash if the sender goes away", async () => {
   const broken = new ReadableStream({
     pull: () => Promise.reject(new TypeError("connection reset")),
   });
@@ -299,7 +299,7 @@ const FILED: Record<string, [body: string, code: string, status: number]> = {
   ],
 };
 for (const [name, [body, code, status]] of Object.entries(FILED)) {
-  Deno.test(`handleWebhook() answers ${status} to ${name} and files it`, async () => {
+  Deno.test(`handleWebhook() answers ${status} to ${name} and stores it`, async () => {
     const answer = await handle(signed(body));
     assertEquals(answer.status, status);
     assertMatch(answer.text, /^[A-Z][\w -]+$/);
@@ -311,7 +311,7 @@ for (const [name, [body, code, status]] of Object.entries(FILED)) {
   });
 }
 
-Deno.test("handleWebhook() answers 400 to bytes that are not UTF-8 and files them", async () => {
+Deno.test("handleWebhook() answers 400 to bytes that are not UTF-8 and stores them", async () => {
   const { status, calls, lines } = await handle(
     signed(new Uint8Array([0x7b, 0xff, 0x7d])),
   );
@@ -328,7 +328,7 @@ const FAILED_ROWS: [sqlstate: string, code: string, status: number][] = [
   ["57014", "database_unavailable", 503],
 ];
 for (const [error_code, code, status] of FAILED_ROWS) {
-  Deno.test(`handleWebhook() answers ${status} where the event fails with ${error_code}, and files it`, async () => {
+  Deno.test(`handleWebhook() answers ${status} if the event fails with ${error_code}, and stores it`, async () => {
     const answer = await handle(signed(DELETION), {
       answer: (name) =>
         name === "record_failed_event" ? agree(name) : Response.json([{
@@ -389,7 +389,7 @@ Deno.test("handleWebhook() answers 503 and Retry-After while the database is dow
   }
 });
 
-Deno.test("handleWebhook() answers 503 where only the filing fails", async () => {
+Deno.test("handleWebhook() answers 503 if only storing fails", async () => {
   const { status, calls, lines } = await handle(signed("{"), {
     answer: () => Response.json({ code: "42501" }, { status: 403 }),
   });
@@ -397,7 +397,7 @@ Deno.test("handleWebhook() answers 503 where only the filing fails", async () =>
   assertOneLine(lines, { code: "failure_not_recorded", status });
 });
 
-Deno.test("handleWebhook() answers 503 and files where a call times out in the database", async () => {
+Deno.test("handleWebhook() answers 503 and stores the event if a call times out in the database", async () => {
   const { status, headers, lines } = await handle(signed(DELETION), {
     answer: (name) =>
       name === "record_failed_event"
@@ -409,7 +409,7 @@ Deno.test("handleWebhook() answers 503 and files where a call times out in the d
   assertOneLine(lines, { code: "record_locked", status });
 });
 
-Deno.test("handleWebhook() answers 500 to what nobody foresaw", async () => {
+Deno.test("handleWebhook() answers 500 to an unexpected error", async () => {
   const request = signed(DELETION);
   Object.defineProperty(request, "headers", {
     get() {
@@ -426,7 +426,7 @@ Deno.test("handleWebhook() measures with the clock that it is given", async () =
   assertEquals(line?.fields.duration_ms, 7);
 });
 
-Deno.test("handleWebhook() answers any authentic body, and accounts for it", async () => {
+Deno.test("handleWebhook() answers any authentic body, and stores or logs the event", async () => {
   const bodies = fc.oneof(
     fc.uint8Array({ maxLength: 60 }),
     fc.json().map((text) => new TextEncoder().encode(text)),

@@ -28,7 +28,7 @@ function linesOf(write: () => void): { level: LogLevel; args: unknown[] }[] {
   return lines;
 }
 
-Deno.test("logJson() writes one JSON object, as loud as it is told", () => {
+Deno.test("logJson() writes one JSON object, at the given level", () => {
   for (const level of LEVELS) {
     const lines = linesOf(() =>
       logJson(level, "events applied", {

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import type { Channel } from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import {
@@ -31,7 +31,7 @@ const CHANNEL: Channel = {
 /** A database that answers so, and the calls that it got. */
 function fakeDatabase(answer: () => Response) {
   const calls: { name: string | undefined; body: unknown }[] = [];
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
   }, {
@@ -97,11 +97,15 @@ Deno.test("settleNotifications() writes what became of each", async () => {
     retry_after_seconds: null,
   });
   assertEquals(
-    await written({ result: "failed", error: "no", retryAfter: 0 }),
+    await written({ result: "failed", error: "no", retryAfterSeconds: 0 }),
     { result: "failed", error: "no", retry_after_seconds: 0 },
   );
   assertEquals(
-    await written({ result: "failed", error: "no", retryAfter: undefined }),
+    await written({
+      result: "failed",
+      error: "no",
+      retryAfterSeconds: undefined,
+    }),
     { result: "failed", error: "no", retry_after_seconds: null },
   );
   assertEquals(await written({ result: "dead", error: "gone" }), {
@@ -110,7 +114,7 @@ Deno.test("settleNotifications() writes what became of each", async () => {
     retry_after_seconds: null,
   });
   assertEquals(
-    await written({ result: "limited", error: "429", retryAfter: 7 }),
+    await written({ result: "limited", error: "429", retryAfterSeconds: 7 }),
     { result: "limited", error: "429", retry_after_seconds: 7 },
   );
   assertEquals(await written({ result: "unsent" }), {
@@ -146,7 +150,7 @@ for (
   });
 }
 
-Deno.test("accountEmail() gives the address, or null", async () => {
+Deno.test("accountEmail() returns the address, or null", async () => {
   for (const address of ["owner@example.com", null]) {
     const { database, calls } = fakeDatabase(() => Response.json(address));
     assertEquals(await accountEmail(database, "acc_1"), address);

@@ -54,7 +54,7 @@ function parse(value: unknown): ParsedEvent {
 }
 
 function parseText(text: string): ParsedEvent {
-  return parseEvent(text, { now: NOW, toleranceSeconds: TOLERANCE });
+  return parseEvent(text, { nowSeconds: NOW, toleranceSeconds: TOLERANCE });
 }
 
 /** Passes when it is refused; gives the message. */
@@ -569,11 +569,11 @@ const OTHER_MODES = [["live", false], ["test", true]] as const;
 Deno.test("parseEvent() leaves out events of the mode that is not wanted", () => {
   for (const [mode, livemode] of OTHER_MODES) {
     for (const type of [...HANDLED, "payment_intent.payment_failed"]) {
-      // Not validated: nobody here has to mend an event of the other mode.
+      // Not validated: nobody here has to fix an event of the other mode.
       for (const one of [event(type), { id: "evt_1", type }]) {
         assertEquals(
           parseEvent(JSON.stringify({ ...one, livemode }), {
-            now: NOW,
+            nowSeconds: NOW,
             toleranceSeconds: TOLERANCE,
             mode,
           }),
@@ -592,21 +592,22 @@ Deno.test("parseEvent() takes events of the wanted mode, and those that do not s
   for (const [mode, livemode] of modes) {
     const text = JSON.stringify({ ...event(DELETED), livemode });
     assert(
-      parseEvent(text, { now: NOW, toleranceSeconds: TOLERANCE, mode }).handled,
+      parseEvent(text, { nowSeconds: NOW, toleranceSeconds: TOLERANCE, mode })
+        .handled,
     );
   }
   for (const [mode] of OTHER_MODES) {
     for (const livemode of [undefined, null, "false", 0, {}]) {
       const text = JSON.stringify({ ...event(DELETED), livemode });
       assert(
-        parseEvent(text, { now: NOW, toleranceSeconds: TOLERANCE, mode })
+        parseEvent(text, { nowSeconds: NOW, toleranceSeconds: TOLERANCE, mode })
           .handled,
       );
     }
   }
 });
 
-Deno.test("parseEvent() tells thin events from others that are not handled", () => {
+Deno.test("parseEvent() distinguishes thin events from others that are not handled", () => {
   const thin = [
     { type: "v1.customer.subscription.created", object: "v2.core.event" },
     { type: "v1.customer.subscription.deleted" },

@@ -1,12 +1,9 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { createHash } from "node:crypto";
 import { applyEvents } from "../../../supabase/functions/_shared/billing/apply_events.ts";
-import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
-import type {
-  Log,
-  LogFields,
-} from "../../../supabase/functions/_shared/billing/log.ts";
+import type { Log } from "../../../supabase/functions/_shared/billing/log.ts";
 import { gather } from "../../../supabase/functions/billing-webhook/gather.ts";
 import { processEvent } from "../../../supabase/functions/billing-webhook/process_event.ts";
 import { readProviders } from "../../../supabase/functions/billing-webhook/providers.ts";
@@ -41,7 +38,7 @@ async function verified(
       PROVIDER_B_SIGNING_SECRET: SECRET,
       ...env,
     }),
-    now: NOW,
+    nowSeconds: NOW,
     toleranceSeconds: 300,
   });
 }
@@ -57,7 +54,7 @@ interface Answers {
   readonly record_failed_event?: () => Response;
 }
 
-/** Processes a body; what was called, logged, known and thrown. */
+/** Processes a body; what was called, logged and thrown. */
 async function process(
   body: string | Uint8Array<ArrayBuffer>,
   answers: Answers = {},
@@ -66,12 +63,11 @@ async function process(
 ) {
   const calls: Call[] = [];
   const lines: unknown[][] = [];
-  const known: LogFields = {};
   const standard: Answers = {
     apply_billing_events: applied({ outcome: "applied" }),
     record_failed_event: () => Response.json(true),
   };
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
   }, {
@@ -85,9 +81,9 @@ async function process(
   });
   let wakes = 0;
   const log: Log = (...line) => lines.push(line);
-  const now = () => NOW * 1000;
+  const clock = () => NOW * 1000;
   const result = processEvent(await verified(body, env), {
-    apply: gather((events) => applyEvents(events, { database, log, now }), {
+    apply: gather((events) => applyEvents(events, { database, log, clock }), {
       maxTogether: 1,
       maxWaiting: 1,
       maxWaitMs: 1_000,
@@ -97,12 +93,11 @@ async function process(
     toleranceSeconds: 300,
     log,
     wakeWorker: () => wakes++,
-    now,
-    known,
+    clock,
     ...instead,
   });
   await result.catch(() => {});
-  return { result, calls, lines, known, wakes };
+  return { result, calls, lines, wakes };
 }
 
 function applied(row: Record<string, unknown>): () => Response {
@@ -115,7 +110,7 @@ function refusal(code: string, message = "says"): () => Response {
 
 Deno.test("processEvent() applies a handled event in one call, under its provider", async () => {
   for (const outcome of ["applied", "duplicate", "stale"]) {
-    const { result, calls, known } = await process(DELETION, {
+    const { result, calls } = await process(DELETION, {
       apply_billing_events: applied({ outcome }),
     });
     await result;
@@ -131,7 +126,6 @@ Deno.test("processEvent() applies a handled event in one call, under its provide
         }],
       },
     }]);
-    assertEquals(known, { provider: "b" });
   }
 });
 
@@ -197,7 +191,7 @@ Deno.test("processEvent() ignores a one-off invoice without touching the databas
   assertEquals([calls.length, lines.length], [0, 1]);
 });
 
-Deno.test("processEvent() ignores a creation of nobody's subscription where that is wanted, else files it", async () => {
+Deno.test("processEvent() ignores a creation without an account id if so configured, else stores it", async () => {
   const creation = JSON.stringify({
     id: "evt_1",
     type: "customer.subscription.created",
@@ -207,7 +201,7 @@ Deno.test("processEvent() ignores a creation of nobody's subscription where that
     unmappedSubscriptions: "ignore",
   });
   await ignored.result;
-  assertEquals([ignored.calls, ignored.known], [[], { provider: "b" }]);
+  assertEquals(ignored.calls, []);
   assertEquals(ignored.lines, [["info", "unmapped event ignored", {
     provider: "b",
     event_id: "evt_1",
@@ -221,7 +215,7 @@ Deno.test("processEvent() ignores a creation of nobody's subscription where that
   assertEquals(filed.calls.map(({ name }) => name), ["record_failed_event"]);
 });
 
-Deno.test("processEvent() ignores no event of nobody's where the database is down", async () => {
+Deno.test("processEvent() stores an unmapped event if the database is down", async () => {
   const { result, calls } = await process(DELETION, {
     apply_billing_events: refusal("57014"),
   }, { unmappedSubscriptions: "ignore" });
@@ -262,11 +256,11 @@ const BAD: Record<
   ],
 };
 for (const [name, [body, code, isText]] of Object.entries(BAD)) {
-  Deno.test(`processEvent() files ${name} and fails with ${code}`, async () => {
+  Deno.test(`processEvent() stores ${name} and fails with ${code}`, async () => {
     const bytes = typeof body === "string"
       ? new TextEncoder().encode(body)
       : new Uint8Array(body);
-    const { result, calls, known } = await process(bytes);
+    const { result, calls } = await process(bytes);
     const error = await assertRejects(() => result, DeliveryError);
     assertEquals(error.code, code);
     assertEquals(calls.map((call) => call.name), ["record_failed_event"]);
@@ -279,9 +273,9 @@ for (const [name, [body, code, isText]] of Object.entries(BAD)) {
       filed.p_body,
       isText ? body : btoa(String.fromCharCode(...bytes)),
     );
-    assertEquals(filed.p_event_id, known.event_id);
+    assertEquals(filed.p_event_id, error.logFields.event_id);
     assertEquals(
-      known.body_sha256,
+      error.logFields.body_sha256,
       createHash("sha256").update(bytes).digest("hex"),
     );
   });
@@ -296,14 +290,14 @@ Deno.test("processEvent() judges the event's time by its clock, in seconds", asy
   assertEquals(calls.map(({ name }) => name), ["record_failed_event"]);
 });
 
-Deno.test("processEvent() verifies a byte order mark as sent, and reads on behind it", async () => {
+Deno.test("processEvent() verifies a byte order mark as sent, and reads what follows it", async () => {
   const { result, calls } = await process(`\ufeff${DELETION}`);
   await result;
   assertEquals(calls.length, 1);
 });
 
-Deno.test("processEvent() files an event that fails in the database", async () => {
-  const { result, calls, known } = await process(DELETION, {
+Deno.test("processEvent() stores an event that fails in the database", async () => {
+  const { result, calls } = await process(DELETION, {
     apply_billing_events: applied({
       outcome: "failed",
       error_code: "BW001",
@@ -325,7 +319,7 @@ Deno.test("processEvent() files an event that fails in the database", async () =
     p_error_code: "subscription_unknown",
     p_error: "No subscription sub_1 is recorded.",
   });
-  assertEquals(known, {
+  assertEquals(error.logFields, {
     provider: "b",
     event_id: "evt_1",
     type: "customer.subscription.deleted",
@@ -333,7 +327,7 @@ Deno.test("processEvent() files an event that fails in the database", async () =
   });
 });
 
-Deno.test("processEvent() files an event whose call fails, where that is possible", async () => {
+Deno.test("processEvent() stores an event whose call fails, if possible", async () => {
   const faults: [string, DeliveryError["code"]][] = [
     ["57014", "database_unavailable"],
     ["PGRST202", "deployment_fault"],
@@ -370,7 +364,22 @@ Deno.test("processEvent() acknowledges an event that fails but was applied befor
   }
 });
 
-Deno.test("processEvent() fails with its own code where filing fails as well", async () => {
+Deno.test("processEvent() wakes the worker for a payment failure that was applied by a call without an answer", async () => {
+  const bodies = [
+    [JSON.stringify(invoiceEvent({ created: NOW })), 1],
+    [DELETION, 0],
+  ] as const;
+  for (const [body, wakes] of bodies) {
+    const { result, wakes: counted } = await process(body, {
+      apply_billing_events: refusal("57014"),
+      record_failed_event: () => Response.json(false),
+    });
+    await result;
+    assertEquals(counted, wakes);
+  }
+});
+
+Deno.test("processEvent() fails with its own code if storing fails too", async () => {
   const faults = [
     refusal("53300"),
     refusal("42501"),
@@ -380,7 +389,7 @@ Deno.test("processEvent() fails with its own code where filing fails as well", a
   ];
   for (const record_failed_event of faults) {
     for (const body of ["{", DELETION]) {
-      const { result, known, calls } = await process(body, {
+      const { result, calls } = await process(body, {
         apply_billing_events: refusal("57014"),
         record_failed_event,
       });
@@ -390,12 +399,14 @@ Deno.test("processEvent() fails with its own code where filing fails as well", a
       assert(error.message.includes(
         body === "{" ? "body_not_json" : "database_unavailable",
       ));
-      assert(known.event_id !== undefined && known.body_sha256 !== undefined);
+      const { provider, event_id, body_sha256 } = error.logFields;
+      assertEquals(provider, "b");
+      assert(event_id !== undefined && body_sha256 !== undefined);
     }
   }
 });
 
-Deno.test("processEvent() tries a broken connection once more before it files", async () => {
+Deno.test("processEvent() tries a broken connection once more before it stores the event", async () => {
   let tries = 0;
   const { result, calls } = await process(DELETION, {
     apply_billing_events: () => {
@@ -410,15 +421,28 @@ Deno.test("processEvent() tries a broken connection once more before it files", 
   ]);
 });
 
-Deno.test("processEvent() files nothing while the receiver is overloaded, and knows the event", async () => {
-  const { result, calls, known } = await process(DELETION, {}, {
+Deno.test("processEvent() stores nothing while the receiver is overloaded, and knows the event", async () => {
+  const { result, calls } = await process(DELETION, {}, {
     apply: () =>
       Promise.reject(new DeliveryError("overloaded", "Too many wait")),
   });
   const error = await assertRejects(() => result, DeliveryError);
   assertEquals(error.code, "overloaded");
   assertEquals(calls, []);
-  assertEquals(known.event_id, "evt_1");
+  assertEquals(error.logFields.event_id, "evt_1");
+});
+
+Deno.test("processEvent() keeps apart what is known of events whose call failed", async () => {
+  const shared = new DeliveryError("overloaded", "Too many wait");
+  const apply = () => Promise.reject(shared);
+  for (const id of ["evt_1", "evt_2"]) {
+    const body = DELETION.replace("evt_1", id);
+    const { result } = await process(body, {}, { apply });
+    const error = await assertRejects(() => result, DeliveryError);
+    assertEquals([error.code, error.message], [shared.code, shared.message]);
+    assertEquals(error.logFields.event_id, id);
+  }
+  assertEquals(shared.logFields, {});
 });
 
 for (

@@ -6,8 +6,8 @@ import {
 } from "@std/assert";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
-  type Provider,
   readProviders,
+  type SignatureProvider,
 } from "../../../supabase/functions/billing-webhook/providers.ts";
 import { verifyDelivery } from "../../../supabase/functions/billing-webhook/verify_delivery.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../../scripts/common/environment.ts";
@@ -23,7 +23,7 @@ const GOOD = {
 
 async function readBoth(
   env: Record<string, string>,
-): Promise<[a: Provider, b: Provider]> {
+): Promise<[a: SignatureProvider, b: SignatureProvider]> {
   const providers = await readProviders(env);
   const [a, b] = ["a", "b"].map((name) =>
     providers.find((provider) => provider.name === name)
@@ -33,14 +33,16 @@ async function readBoth(
 }
 
 /** Passes when a delivery of provider B is still accepted. */
-async function assertServesB(providers: readonly Provider[]): Promise<void> {
+async function assertServesB(
+  providers: readonly SignatureProvider[],
+): Promise<void> {
   const body = new TextEncoder().encode("{}");
   const { provider } = await verifyDelivery({
     headers: new Headers({
       "provider-b-signature": hmacHex(SECRET_OF_B, body),
     }),
     body,
-  }, { providers, now: 0, toleranceSeconds: 300 });
+  }, { providers, nowSeconds: 0, toleranceSeconds: 300 });
   assertEquals(provider, "b");
 }
 
@@ -132,23 +134,23 @@ const FAULTS: Record<string, [env: Record<string, string>, says: string]> = {
   ],
   "a prefix without a secret": [
     { PROVIDER_A_SIGNING_SECRET: "whsec_" },
-    "PROVIDER_A_SIGNING_SECRET holds an empty secret",
+    "PROVIDER_A_SIGNING_SECRET contains an empty secret",
   ],
   "a prefix without a secret, second": [
     { PROVIDER_A_SIGNING_SECRET: `${SECRET},whsec_` },
-    "PROVIDER_A_SIGNING_SECRET holds an empty secret",
+    "PROVIDER_A_SIGNING_SECRET contains an empty secret",
   ],
   "a comma at the end": [
     { PROVIDER_A_SIGNING_SECRET: `${SECRET},` },
-    "PROVIDER_A_SIGNING_SECRET holds an empty secret",
+    "PROVIDER_A_SIGNING_SECRET contains an empty secret",
   ],
   "a comma in front": [
     { PROVIDER_A_SIGNING_SECRET: `,${SECRET}` },
-    "PROVIDER_A_SIGNING_SECRET holds an empty secret",
+    "PROVIDER_A_SIGNING_SECRET contains an empty secret",
   ],
   "nothing but a comma": [
     { PROVIDER_A_SIGNING_SECRET: "," },
-    "PROVIDER_A_SIGNING_SECRET holds an empty secret",
+    "PROVIDER_A_SIGNING_SECRET contains an empty secret",
   ],
   "white space in front": [
     { PROVIDER_A_SIGNING_SECRET: ` ${SECRET}` },
@@ -172,19 +174,19 @@ const FAULTS: Record<string, [env: Record<string, string>, says: string]> = {
   ],
   "15 characters": [
     { PROVIDER_A_SIGNING_SECRET: "123456789abcdef" },
-    "PROVIDER_A_SIGNING_SECRET holds a secret of fewer than 16 characters",
+    "PROVIDER_A_SIGNING_SECRET contains a secret of fewer than 16 characters",
   ],
   "15 characters behind the prefix": [
     { PROVIDER_A_SIGNING_SECRET: "whsec_123456789abcdef" },
-    "PROVIDER_A_SIGNING_SECRET holds a secret of fewer than 16 characters",
+    "PROVIDER_A_SIGNING_SECRET contains a secret of fewer than 16 characters",
   ],
   "a part of a list in front of it": [
     { PROVIDER_A_SIGNING_SECRET: `x,${SECRET}` },
-    "PROVIDER_A_SIGNING_SECRET holds a secret of fewer than 16 characters",
+    "PROVIDER_A_SIGNING_SECRET contains a secret of fewer than 16 characters",
   ],
   "a part of a list behind it": [
     { PROVIDER_A_SIGNING_SECRET: `${SECRET},${SECRET.slice(0, 5)}` },
-    "PROVIDER_A_SIGNING_SECRET holds a secret of fewer than 16 characters",
+    "PROVIDER_A_SIGNING_SECRET contains a secret of fewer than 16 characters",
   ],
   ...Object.fromEntries(
     [
@@ -206,7 +208,7 @@ const FAULTS: Record<string, [env: Record<string, string>, says: string]> = {
       `the placeholder ${placeholder}`,
       [
         { PROVIDER_A_SIGNING_SECRET: placeholder },
-        "PROVIDER_A_SIGNING_SECRET holds a placeholder",
+        "PROVIDER_A_SIGNING_SECRET contains a placeholder",
       ],
     ]),
   ),
@@ -215,14 +217,14 @@ const FAULTS: Record<string, [env: Record<string, string>, says: string]> = {
       PROVIDER_A_SIGNING_SECRET:
         LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET,
     },
-    "PROVIDER_A_SIGNING_SECRET holds the local stack's secret",
+    "PROVIDER_A_SIGNING_SECRET contains the local stack's secret",
   ],
   "the local stack's secret of the other provider, among others": [
     {
       PROVIDER_A_SIGNING_SECRET:
         `${SECRET},${LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET}`,
     },
-    "PROVIDER_A_SIGNING_SECRET holds the local stack's secret",
+    "PROVIDER_A_SIGNING_SECRET contains the local stack's secret",
   ],
   ...Object.fromEntries(
     ["Live", "production", " live", "true", "live,test"].map((mode) => [
@@ -247,19 +249,19 @@ const FAULTS: Record<string, [env: Record<string, string>, says: string]> = {
   ],
   "a header name with a space": [
     { PROVIDER_A_SIGNATURE_HEADER: "provider a signature" },
-    "PROVIDER_A_SIGNATURE_HEADER is not the name of an HTTP header",
+    "PROVIDER_A_SIGNATURE_HEADER must be the name of an HTTP header",
   ],
   "a header name with white space at its end": [
     { PROVIDER_A_SIGNATURE_HEADER: "provider-a-signature " },
-    "PROVIDER_A_SIGNATURE_HEADER is not the name of an HTTP header",
+    "PROVIDER_A_SIGNATURE_HEADER must be the name of an HTTP header",
   ],
   "a header name with a colon": [
     { PROVIDER_A_SIGNATURE_HEADER: "provider-a-signature:" },
-    "PROVIDER_A_SIGNATURE_HEADER is not the name of an HTTP header",
+    "PROVIDER_A_SIGNATURE_HEADER must be the name of an HTTP header",
   ],
   "a header name with a letter beyond ASCII": [
     { PROVIDER_A_SIGNATURE_HEADER: "sïgnature" },
-    "PROVIDER_A_SIGNATURE_HEADER is not the name of an HTTP header",
+    "PROVIDER_A_SIGNATURE_HEADER must be the name of an HTTP header",
   ],
   "a standard-webhooks header without the ending": [
     {
@@ -360,7 +362,7 @@ Deno.test("readProviders() refuses both providers for one secret", async () => {
       assertEquals(keys.length, 0);
       assertStringIncludes(fault, "PROVIDER_A_SIGNING_SECRET");
       assertStringIncludes(fault, "PROVIDER_B_SIGNING_SECRET");
-      assertStringIncludes(fault, "a secret in common");
+      assertStringIncludes(fault, "share a secret");
       assert(!fault.includes(shared), "The secret is repeated");
     }
   }
@@ -447,7 +449,7 @@ Deno.test("readProviders() lets no delivery through under a fault", async () => 
         () =>
           verifyDelivery({ headers, body }, {
             providers,
-            now: 1,
+            nowSeconds: 1,
             toleranceSeconds: 300,
           }),
         DeliveryError,

@@ -8,7 +8,7 @@ import {
 } from "../../../supabase/functions/billing-webhook/read_body.ts";
 import { settle, useFakeTimers } from "../../support/fake_timers.ts";
 
-const LIMITS: BodyLimits = { maxBytes: 16, timeLimit: 5_000 };
+const LIMITS: BodyLimits = { maxBytes: 16, timeLimitMs: 5_000 };
 
 /** A sender of chunks, and what became of it. */
 interface Sender {
@@ -60,7 +60,7 @@ async function codeOf(reading: Promise<unknown>): Promise<string> {
   return (await assertRejects(() => reading, DeliveryError)).code;
 }
 
-Deno.test("readBody() gives the exact bytes, however they are cut", async () => {
+Deno.test("readBody() returns the exact bytes, however they are split", async () => {
   const chunks = fc.array(fc.uint8Array({ maxLength: 9 }), { maxLength: 9 });
   await fc.assert(fc.asyncProperty(chunks, async (parts) => {
     const bytes = parts.flatMap((part) => [...part]);
@@ -72,7 +72,7 @@ Deno.test("readBody() gives the exact bytes, however they are cut", async () => 
   }));
 });
 
-Deno.test("readBody() gives no bytes for no body", async () => {
+Deno.test("readBody() returns no bytes for no body", async () => {
   assertEquals((await readBody(post(null), LIMITS)).byteLength, 0);
   assertEquals((await readBody(post(""), LIMITS)).byteLength, 0);
 });
@@ -121,7 +121,7 @@ for (const length of [undefined, "8", "65537"]) {
     const reading = codeOf(
       readBody(post(silent.stream, headers), {
         maxBytes: 1_000_000,
-        timeLimit: 5_000,
+        timeLimitMs: 5_000,
       }),
     );
     await timers.pass(4_999);
@@ -169,7 +169,7 @@ Deno.test("readBody() does not wait for the rest of a body that is too large", a
   assert(hanging.isCanceled, "The sender is not told to stop");
 });
 
-Deno.test("readBody() goes by the header where there is one", async () => {
+Deno.test("readBody() uses the header if there is one", async () => {
   const honest = sendAll([1, 2, 3, 4, 5].map(() => new Uint8Array(4)));
   const request = post(honest.stream, { "content-length": "17" });
   assertEquals(await codeOf(readBody(request, LIMITS)), "body_too_large");
@@ -191,7 +191,7 @@ Deno.test("readBody() limits the whole body, not each chunk", async () => {
   });
   const reading = readBody(post(trickle.stream), {
     maxBytes: 1_000_000,
-    timeLimit: 40,
+    timeLimitMs: 40,
   });
   assertEquals(await codeOf(reading), "body_too_slow");
   assert(trickle.sentBytes > 0, "Nothing was sent");
@@ -202,7 +202,7 @@ Deno.test({
   sanitizeOps: true,
   sanitizeResources: true,
   fn: async () => {
-    const minutes = { ...LIMITS, timeLimit: 600_000 };
+    const minutes = { ...LIMITS, timeLimitMs: 600_000 };
     await readBody(post("{}"), minutes);
     await codeOf(readBody(post(new Uint8Array(17)), minutes));
     const broken = sender(() => Promise.reject(new Error("reset")));

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import { readDelivery } from "../../../supabase/functions/billing-webhook/read_delivery.ts";
 
-const LIMITS = { maxBytes: 1_024, timeLimit: 5_000 };
+const LIMITS = { maxBytes: 1_024, timeLimitMs: 5_000 };
 const PATHS = [
   "/functions/v1/billing-webhook",
   "/functions/v1/billing-webhook/api/billing/webhook",
@@ -98,7 +98,7 @@ Deno.test("readDelivery() knows no other path", async () => {
   }));
 });
 
-Deno.test("readDelivery() knows no path where the target is none", async () => {
+Deno.test("readDelivery() finds no path if the target is not one", async () => {
   for (const url of ["*", "", "//", "http://", "http://[", "localhost:1"]) {
     const odd = request("/billing-webhook");
     Object.defineProperty(odd, "url", { value: url });

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import fc from "fast-check";
-import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
   describeFailedBody,
@@ -154,7 +154,7 @@ async function recordWith(
   failed: FailedBody = FAILED,
 ): Promise<{ result: Promise<boolean>; calls: unknown[] }> {
   const calls: unknown[] = [];
-  const database = createDatabase({
+  const database = createClient({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
   }, {
@@ -184,7 +184,7 @@ Deno.test("recordFailure() files the body with the reason", async () => {
   assertEquals(calls, [["/rest/v1/rpc/record_failed_event", filed]]);
 });
 
-Deno.test("recordFailure() names no type where there is none", async () => {
+Deno.test("recordFailure() names no type if there is none", async () => {
   const failed = { ...FAILED, type: undefined };
   const { calls: [call] } = await recordWith(
     () => Response.json(true),
@@ -199,7 +199,7 @@ Deno.test("recordFailure() answers false if the event was applied before", async
   assertEquals(calls.length, 1);
 });
 
-Deno.test("recordFailure() throws where the database refuses or cannot be reached", async () => {
+Deno.test("recordFailure() throws if the database refuses or cannot be reached", async () => {
   const answers: [Response, DeliveryError["code"]][] = [
     [
       Response.json({ code: "42501", message: "x" }, { status: 403 }),

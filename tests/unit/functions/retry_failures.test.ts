@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { createDatabase } from "../../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import { retryFailures } from "../../../supabase/functions/billing-worker/retry_failures.ts";
 import type { UnmappedChoice } from "../../../supabase/functions/_shared/billing/unmapped.ts";
@@ -10,6 +10,7 @@ import {
   paymentIntentEvent,
   subscriptionEvent,
 } from "../../../scripts/events/event.ts";
+import { withoutAccount } from "../../support/without_account.ts";
 
 const NOTHING = {
   claimed: 0,
@@ -37,10 +38,18 @@ function claimed(
 }
 
 /** What `apply_billing_events` is given of an event, as far as tests look. */
-type Applied = { event_id: string; provider: string; retry: unknown };
+interface Applied {
+  readonly event_id: string;
+  readonly provider: string;
+  readonly retry: unknown;
+}
 
 /** The outcome of an event, as the database answers it. */
-type Answer = { outcome: string; error_code?: string; error?: string };
+interface Answer {
+  readonly outcome: string;
+  readonly error_code?: string;
+  readonly error?: string;
+}
 
 /**
  * Retries in a database that hands out these batches, one a claim, and applies
@@ -51,12 +60,12 @@ function retry(
   {
     outcomeOf = () => ({ outcome: "applied" }),
     answers = {},
-    now,
+    clock,
     unmappedSubscriptions = "fail",
   }: {
     outcomeOf?: (event: Applied) => Answer;
     answers?: Record<string, () => Response>;
-    now?: () => number;
+    clock?: () => number;
     unmappedSubscriptions?: UnmappedChoice;
   } = {},
 ) {
@@ -90,7 +99,7 @@ function retry(
   }
 
   const counts = retryFailures({
-    database: createDatabase({
+    database: createClient({
       supabaseUrl: "http://database.test",
       secretKey: "sb_secret_unit",
     }, {
@@ -104,12 +113,12 @@ function retry(
     unmappedSubscriptions,
     toleranceSeconds: 60,
     log: () => {},
-    now: now ?? (() => NOW),
+    clock: clock ?? (() => NOW),
   });
   return { counts, calls, applied, settled };
 }
 
-Deno.test("retryFailures() asks once where nothing is wanted", async () => {
+Deno.test("retryFailures() asks once if no retry is requested", async () => {
   const { counts, calls } = retry([]);
   assertEquals(await counts, NOTHING);
   assertEquals(calls, ["claim_failed_events"]);
@@ -134,7 +143,7 @@ Deno.test("retryFailures() applies an event as its provider's, and settles its r
   }]);
 });
 
-Deno.test("retryFailures() gives each row the outcome of its own event", async () => {
+Deno.test("retryFailures() stores for each row the outcome of its own event", async () => {
   const created = NOW / 1000;
   const good = ["evt_2", "evt_4", "evt_6", "evt_7"].map((id) =>
     invoiceEvent({ id, created })
@@ -206,7 +215,7 @@ Deno.test("retryFailures() gives each row the outcome of its own event", async (
   );
 });
 
-Deno.test("retryFailures() leaves a row that somebody has locked to its lease", async () => {
+Deno.test("retryFailures() leaves a locked row to its lease", async () => {
   const events = ["evt_1", "evt_2"].map((id) =>
     invoiceEvent({ id, created: NOW / 1000 })
   );
@@ -222,7 +231,7 @@ Deno.test("retryFailures() leaves a row that somebody has locked to its lease", 
   assertEquals(settled.map((row) => row["event_id"]), ["evt_2"]);
 });
 
-Deno.test("retryFailures() calls nothing to apply where no body is an event with an effect", async () => {
+Deno.test("retryFailures() calls nothing to apply if no body is an event with an effect", async () => {
   const { counts, calls } = retry([[
     claimed(""),
     claimed(paymentIntentEvent()),
@@ -264,6 +273,28 @@ Deno.test("retryFailures() decodes what is kept as base64", async () => {
   ]);
 });
 
+Deno.test("retryFailures() ignores unmapped events if so configured", async () => {
+  const creation = subscriptionEvent("customer.subscription.created", {
+    created: NOW / 1000,
+  });
+  const unmapped = withoutAccount(creation);
+  const batch = () => [
+    claimed(unmapped),
+    claimed(btoa(JSON.stringify(unmapped)), { body_encoding: "base64" }),
+    // Neither is an unmapped event, and neither ends the run.
+    claimed(edited(creation, { "data.object.id": null })),
+    claimed(btoa("\x80\x80"), { body_encoding: "base64" }),
+  ];
+  const ignoring = retry([batch()], { unmappedSubscriptions: "ignore" });
+  const expected = { ...NOTHING, claimed: 4, ignored: 2, failed: 2 };
+  assertEquals(await ignoring.counts, expected);
+  const outcomes = ["ignored", "ignored", "failed", "failed"];
+  assertEquals(ignoring.settled.map((row) => row["outcome"]), outcomes);
+
+  const failing = retry([batch()]);
+  assertEquals(await failing.counts, { ...NOTHING, claimed: 4, failed: 4 });
+});
+
 Deno.test("retryFailures() holds an event's time against the clock, as a delivery does", async () => {
   const { counts, settled } = retry([[
     claimed(invoiceEvent({ created: NOW / 1000 + 61 })),
@@ -278,7 +309,7 @@ Deno.test("retryFailures() applies what was dated ahead once its time has come",
   const early = retry([event()]);
   assertEquals((await early.counts).failed, 1);
   assertEquals(early.applied, []);
-  const later = retry([event()], { now: () => NOW + 3_600_000 });
+  const later = retry([event()], { clock: () => NOW + 3_600_000 });
   assertEquals((await later.counts).applied, 1);
 });
 
@@ -289,12 +320,12 @@ Deno.test("retryFailures() goes on until nothing is left", async () => {
   assertEquals(calls.length, 10);
 });
 
-Deno.test("retryFailures() leaves the rest to the next turn after 20 s", async () => {
+Deno.test("retryFailures() leaves the rest to the next run after 20 s", async () => {
   const batch = () => [claimed(paymentIntentEvent())];
-  let clock = NOW;
+  let timeMs = NOW;
   const { counts } = retry([batch(), batch(), batch(), batch()], {
     // Each batch looks at the clock twice: 7 s a batch.
-    now: () => clock += 3_500,
+    clock: () => timeMs += 3_500,
   });
   assertEquals((await counts).claimed, 3);
 });
@@ -306,7 +337,7 @@ for (
     ["settle_failed_events", 3],
   ] as const
 ) {
-  Deno.test(`retryFailures() ends its turn where ${failing} fails`, async () => {
+  Deno.test(`retryFailures() ends its run if ${failing} fails`, async () => {
     const event = invoiceEvent({ created: NOW / 1000 });
     const { counts, calls: made, settled } = retry([[claimed(event)]], {
       answers: {

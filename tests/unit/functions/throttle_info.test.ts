@@ -7,7 +7,7 @@ const INTERVAL = 20;
 function throttled() {
   const lines: unknown[][] = [];
   const log = throttleInfo((...line) => lines.push(line), {
-    interval: INTERVAL,
+    intervalMs: INTERVAL,
   });
   return { lines, log };
 }
@@ -30,7 +30,7 @@ Deno.test("throttleInfo() sums up what comes within the interval", async () => {
     log("info", "events applied", { outcomes, duration_ms: 5 });
   }
   assertEquals(lines.length, 1);
-  await waitUntil(() => lines.length > 1, { timeout: 2_000 });
+  await waitUntil(() => lines.length > 1, { timeoutMs: 2_000 });
   assertEquals(lines[1], ["info", "events applied", {
     outcomes: { applied: 5, stale: 1 },
     duration_ms: 5,
@@ -50,7 +50,7 @@ Deno.test("throttleInfo() keeps messages apart", async () => {
     "events applied",
     "event ignored",
   ]);
-  await waitUntil(() => lines.length > 2, { timeout: 2_000 });
+  await waitUntil(() => lines.length > 2, { timeoutMs: 2_000 });
   assertEquals(lines[2], ["info", "event ignored", { type: "pong", lines: 1 }]);
   await new Promise((resolve) => setTimeout(resolve, 2 * INTERVAL));
 });

@@ -23,7 +23,7 @@ const SUBSCRIPTION_EVENTS = [
 
 for (const apiVersion of API_VERSIONS) {
   for (const type of SUBSCRIPTION_EVENTS) {
-    Deno.test(`lacksAccountId() tells whose ${type} of ${apiVersion} is`, () => {
+    Deno.test(`lacksAccountId() finds whether ${type} of ${apiVersion} has an account`, () => {
       const event = subscriptionEvent(type, { apiVersion });
       assertEquals(lacksAccountId(event), false);
       assertEquals(lacksAccountId(withoutAccount(event)), true);
@@ -75,7 +75,7 @@ Deno.test("lacksAccountId() says nothing of what is no event", () => {
 
 Deno.test("isUnmapped() means creations that are invalid and events that are unknown, no others", () => {
   const failed = (code: ErrorCode, event: object) =>
-    isUnmapped(new DeliveryError(code, ""), () => JSON.stringify(event));
+    isUnmapped(new DeliveryError(code, ""), JSON.stringify(event));
   const [creation, update] = SUBSCRIPTION_EVENTS.map((type) =>
     withoutAccount(subscriptionEvent(type))
   ) as [object, object];

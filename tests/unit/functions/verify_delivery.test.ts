@@ -37,20 +37,25 @@ interface Case {
   readonly headers: HeadersInit;
   readonly env?: Record<string, string>;
   readonly body?: string | Uint8Array<ArrayBuffer>;
-  readonly now?: number;
+  readonly nowSeconds?: number;
   readonly toleranceSeconds?: number;
 }
 
 async function verify(
-  { headers, env = DEFAULTS, body = BODY, now = NOW, toleranceSeconds = 300 }:
-    Case,
+  {
+    headers,
+    env = DEFAULTS,
+    body = BODY,
+    nowSeconds = NOW,
+    toleranceSeconds = 300,
+  }: Case,
 ): Promise<VerifiedDelivery> {
   const bytes = typeof body === "string"
     ? new TextEncoder().encode(body)
     : body;
   return await verifyDelivery({ headers: new Headers(headers), body: bytes }, {
     providers: await readProviders(env),
-    now,
+    nowSeconds,
     toleranceSeconds,
   });
 }
@@ -89,13 +94,13 @@ Deno.test("verifyDelivery() accepts what Stripe's SDK signs", async () => {
 });
 
 Deno.test("verifyDelivery() accepts what Standard Webhooks' library signs", async () => {
-  const now = Math.floor(Date.now() / 1000);
+  const nowSeconds = Math.floor(Date.now() / 1000);
   const headers = standardHeaders(BODY, {
     secret: SECRET_STANDARD,
-    timestamp: now,
+    timestamp: nowSeconds,
   });
   new Webhook(SECRET_STANDARD).verify(BODY, headers);
-  const { provider } = await verify({ headers, env: STANDARD, now });
+  const { provider } = await verify({ headers, env: STANDARD, nowSeconds });
   assertEquals(provider, "a");
 });
 
@@ -597,10 +602,10 @@ Deno.test("verifyDelivery() holds the tolerance on both sides of now", async () 
 });
 
 Deno.test("verifyDelivery() takes the tolerance as configured, in whole seconds", async () => {
-  const at = (now: number) => ({
+  const at = (nowSeconds: number) => ({
     headers: { "provider-a-signature": VALID_A },
     toleranceSeconds: 10,
-    now,
+    nowSeconds,
   });
   await verify(at(NOW + 10.999));
   await assertRefused(at(NOW + 11), "signature_too_old");
@@ -609,7 +614,7 @@ Deno.test("verifyDelivery() takes the tolerance as configured, in whole seconds"
 });
 
 Deno.test("verifyDelivery() asks the plain scheme for no time", async () => {
-  await verify({ headers: { "provider-b-signature": MAC_B }, now: 0 });
+  await verify({ headers: { "provider-b-signature": MAC_B }, nowSeconds: 0 });
 });
 
 Deno.test("verifyDelivery() accepts each of several secrets", async () => {

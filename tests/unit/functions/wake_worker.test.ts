@@ -118,8 +118,8 @@ Deno.test("workerWaker() makes one more call of all wakes while one is under way
 
 for (
   const [what, how, says] of [
-    ["is refused", answering(401), "it answered 401"],
-    ["fails", answering(503), "it answered 503"],
+    ["is refused", answering(401), "the worker answered 401"],
+    ["fails", answering(503), "the worker answered 503"],
     [
       "gets no answer",
       (answer: PromiseWithResolvers<Response>) =>
@@ -180,7 +180,7 @@ Deno.test("workerWaker() has the platform wait until the last call is over", asy
   });
 });
 
-Deno.test("workerWaker() gives the platform nothing that rejects", async () => {
+Deno.test("workerWaker() passes the platform nothing that rejects", async () => {
   await withEdgeRuntime(async (waited) => {
     const { wake, end } = heldWorker();
     wake();

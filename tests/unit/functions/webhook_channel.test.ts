@@ -25,7 +25,7 @@ type Answer = (signal: AbortSignal) => Response | Promise<Response>;
 /** One attempt that is answered so, and the request that it made. */
 async function attempt(
   answer: Answer,
-  { url = URL_TEXT, notification = NOTIFICATION, timeLimit = 5_000 } = {},
+  { url = URL_TEXT, notification = NOTIFICATION, timeLimitMs = 5_000 } = {},
 ): Promise<{ attempt: Attempt; requests: Request[] }> {
   const requests: Request[] = [];
   const channel = webhookChannel(url, {
@@ -35,8 +35,8 @@ async function attempt(
       requests.push(new Request(input, { ...init, signal: null }));
       return await answer(init.signal);
     },
-    now: Date.now,
-    timeLimit,
+    clock: Date.now,
+    timeLimitMs,
   });
   return { attempt: await channel.send(notification), requests };
 }
@@ -103,7 +103,7 @@ Deno.test("webhookChannel() signs each attempt at its own time, with the same id
       );
       return Promise.resolve(new Response(null, { status: 503 }));
     },
-    now: () => times[signed.length] ?? times[0]!,
+    clock: () => times[signed.length] ?? times[0]!,
   });
   await channel.send(NOTIFICATION);
   await channel.send(NOTIFICATION);
@@ -133,7 +133,7 @@ for (const code of [400, 401, 404, 408, 409, 428, 430, 500, 503, 504]) {
     assertEquals((await attempt(status(code))).attempt, {
       result: "failed",
       error: `the receiver answered ${code}`,
-      retryAfter: undefined,
+      retryAfterSeconds: undefined,
     });
   });
 }
@@ -143,11 +143,16 @@ Deno.test("webhookChannel() passes on what Retry-After asks for", async () => {
   assertEquals((await attempt(answer)).attempt, {
     result: "failed",
     error: "the receiver answered 503",
-    retryAfter: 120,
+    retryAfterSeconds: 120,
   });
 });
 
-for (const [header, retryAfter] of [["120", 120], [null, undefined]] as const) {
+for (
+  const [header, retryAfterSeconds] of [["120", 120], [
+    null,
+    undefined,
+  ]] as const
+) {
   Deno.test(`webhookChannel() takes 429 with Retry-After ${header} for a limit`, async () => {
     const answer = status(
       429,
@@ -156,7 +161,7 @@ for (const [header, retryAfter] of [["120", 120], [null, undefined]] as const) {
     assertEquals((await attempt(answer)).attempt, {
       result: "limited",
       error: "the receiver answered 429",
-      retryAfter,
+      retryAfterSeconds,
     });
   });
 }
@@ -166,7 +171,7 @@ Deno.test("webhookChannel() names the host alone as its destination", () => {
   const { destination, perSecond } = webhookChannel(url, {
     secret: SECRET,
     fetch,
-    now: Date.now,
+    clock: Date.now,
   });
   assertEquals([destination, perSecond], ["hooks.test:8443", undefined]);
 });
@@ -177,7 +182,7 @@ Deno.test("webhookChannel() says that redirects are not followed", async () => {
   assertEquals(result, "failed");
   assertEquals(
     "error" in rest && rest.error,
-    "the receiver answered 308, and redirects are not followed",
+    "the receiver answered 308, and redirects are not followed: set NOTIFICATION_URL to the final URL",
   );
   assertEquals(requests.length, 1);
 });
@@ -188,7 +193,7 @@ Deno.test("webhookChannel() gives up on an attempt that takes too long", async (
       new Promise((_, reject) => {
         signal.addEventListener("abort", () => reject(signal.reason));
       }),
-    { timeLimit: 20 },
+    { timeLimitMs: 20 },
   );
   assertEquals(made, { result: "failed", error: "no answer within 20 ms" });
 });
@@ -256,6 +261,6 @@ for (
 
 Deno.test("webhookChannel() refuses a secret that is no base64", () => {
   assertThrows(() =>
-    webhookChannel(URL_TEXT, { secret: "whsec_?", fetch, now: Date.now })
+    webhookChannel(URL_TEXT, { secret: "whsec_?", fetch, clock: Date.now })
   );
 });

@@ -21,7 +21,7 @@ function announced(env: Record<string, string>): string {
   }, {
     env: { ...LOCAL_SIGNING_SECRETS, ...env },
     dataDir: "/tmp/data",
-    isUsual: true,
+    isDefault: true,
     run: "deno task",
   });
 }
@@ -33,7 +33,12 @@ Deno.test("announcement() prints the local secrets", () => {
   }
 });
 
-Deno.test("announcement() names a secret of the user's, and does not print it", () => {
+Deno.test("announcement() fits in 80 columns", () => {
+  const wide = announced({}).split("\n").filter((line) => line.length > 80);
+  assertEquals(wide, []);
+});
+
+Deno.test("announcement() names the user's secrets without printing them", () => {
   const text = announced({
     PROVIDER_A_SIGNING_SECRET: "whsec_MINE",
     PROVIDER_B_SIGNING_SECRET:
@@ -43,6 +48,6 @@ Deno.test("announcement() names a secret of the user's, and does not print it", 
     NOTIFICATION_SIGNING_SECRET: "whsec_MINE",
   });
   assertEquals(text.includes("MINE"), false, text);
-  assertStringIncludes(text, "signing secret of PROVIDER_A_SIGNING_SECRET");
+  assertStringIncludes(text, "from PROVIDER_A_SIGNING_SECRET");
   assertStringIncludes(text, "sent to hooks.example");
 });

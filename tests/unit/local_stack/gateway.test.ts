@@ -6,13 +6,13 @@ import {
 import {
   decodeLatin1,
   encodeLatin1,
-} from "../../../scripts/local_stack/latin1.ts";
+} from "../../../scripts/local_stack/bytes.ts";
 import { localKeys } from "../../../scripts/common/keys.ts";
 
 const keys = await localKeys();
 const WEBHOOK = "/api/billing/webhook";
 
-/** A gateway before one handler, which serves all three services. */
+/** Runs a gateway in front of one handler, which is all three services. */
 async function withGateway(
   handler: (request: Request) => Response | Promise<Response>,
   use: (gateway: Gateway, url: string) => Promise<void>,
@@ -32,7 +32,7 @@ async function withGateway(
   }
 }
 
-/** Writes bytes to a port, and reads all that comes back until it closes. */
+/** Sends bytes to a port, and returns what comes back until it closes. */
 async function exchangeBytes(port: number, sent: string): Promise<string> {
   using connection = await Deno.connect({ hostname: "127.0.0.1", port });
   await connection.write(encodeLatin1(sent));
@@ -44,7 +44,7 @@ async function exchangeBytes(port: number, sent: string): Promise<string> {
   return chunks.join("");
 }
 
-/** A gateway before a service that answers bytes to its first request. */
+/** Runs a gateway in front of a service that answers one request with bytes. */
 async function withRawService(
   answer: string,
   use: (port: number, seen: Promise<string>) => Promise<void>,
@@ -81,7 +81,7 @@ function randomBytes(length: number): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-Deno.test("gateway passes bodies both ways byte by byte", async () => {
+Deno.test("gateway passes bodies on unchanged, both ways", async () => {
   await withGateway(
     (request) => new Response(request.body),
     async (_gateway, url) => {
@@ -94,7 +94,7 @@ Deno.test("gateway passes bodies both ways byte by byte", async () => {
   );
 });
 
-Deno.test("gateway passes a body in chunks on", async () => {
+Deno.test("gateway passes on a chunked body", async () => {
   await withGateway(
     async (request) => new Response(await request.text()),
     async ({ port }) => {
@@ -126,7 +126,7 @@ Deno.test("gateway neither decodes nor re-encodes an answer", async () => {
   );
 });
 
-Deno.test("gateway passes head and body on as written", async () => {
+Deno.test("gateway passes on a head and a body unchanged", async () => {
   const rest =
     "x-Twice:  a\r\nX-TWICE: b\xff\r\nHost: example.test\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nX-Trailer: 1\r\n\r\n";
   await withRawService("HTTP/1.1 200 Fine\r\n\r\nend", async (port, seen) => {
@@ -139,7 +139,7 @@ Deno.test("gateway passes head and body on as written", async () => {
   });
 });
 
-Deno.test("gateway answers 502 where the service dies over a request", async () => {
+Deno.test("gateway answers 502 if the service ends during a request", async () => {
   await withRawService("", async (port) => {
     const answer = await exchangeBytes(port, `GET ${WEBHOOK} HTTP/1.1\r\n\r\n`);
     assert(answer.startsWith("HTTP/1.1 502 "), answer);
@@ -212,7 +212,7 @@ Deno.test("gateway shows a function the path without /functions/v1", async () =>
   );
 });
 
-Deno.test("gateway puts the role's token in the place of the key", async () => {
+Deno.test("gateway replaces the key by its role's token", async () => {
   await withGateway(
     (request) => new Response(request.headers.get("authorization")),
     async (_gateway, url) => {
@@ -226,7 +226,7 @@ Deno.test("gateway puts the role's token in the place of the key", async () => {
   );
 });
 
-Deno.test("gateway answers 401 without a key, and asks nobody", async () => {
+Deno.test("gateway answers 401 without a key, and passes nothing on", async () => {
   let asked = 0;
   await withGateway(
     () => {
@@ -314,7 +314,7 @@ Deno.test("gateway answers 400 to a malformed chunk, and passes no second reques
   assertEquals(seen.filter((request) => request.startsWith("GET")), []);
 });
 
-Deno.test("gateway serves what the keys open under this machine's names alone", async () => {
+Deno.test("gateway serves the REST API and the worker only under local host names", async () => {
   await withGateway(
     () => new Response("reached"),
     async ({ port }) => {
@@ -353,7 +353,7 @@ Deno.test("gateway serves what the keys open under this machine's names alone", 
   );
 });
 
-Deno.test("gateway answers 502 where nothing listens", async () => {
+Deno.test("gateway answers 502 if nothing listens", async () => {
   const probe = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = probe.addr;
   probe.close();
@@ -370,7 +370,7 @@ Deno.test("gateway answers 502 where nothing listens", async () => {
   }
 });
 
-Deno.test("gateway lives on when the client goes away, and tells the service", async () => {
+Deno.test("gateway survives a client that disconnects, and closes its service connection", async () => {
   const aborted = Promise.withResolvers<void>();
   const arrived = Promise.withResolvers<void>();
   await withGateway(

@@ -21,7 +21,7 @@ function signed(secret: string, body: string): RequestInit {
   };
 }
 
-/** What it answers and prints for each request. */
+/** Returns what it answers and prints for each request. */
 async function receive(
   ...requests: ((secret: string) => RequestInit)[]
 ): Promise<{ statuses: number[]; printed: string[] }> {
@@ -42,13 +42,13 @@ async function receive(
   return { statuses, printed };
 }
 
-Deno.test("startNotificationReceiver() prints what verifies", async () => {
+Deno.test("startNotificationReceiver() prints a notification with a valid signature", async () => {
   const { statuses, printed } = await receive((secret) => signed(secret, BODY));
   assertEquals(statuses, [200]);
   assertEquals(printed, [`verified ${BODY} (webhook-id id_1)`]);
 });
 
-Deno.test("startNotificationReceiver() refuses the rest, and prints none of it", async () => {
+Deno.test("startNotificationReceiver() refuses everything else, and prints none of it", async () => {
   const { statuses, printed } = await receive(
     () => signed("whsec_b3RoZXItbm90aWZpY2F0aW9uLXNlY3JldC0wMQ==", BODY),
     (secret) => ({ ...signed(secret, BODY), body: `${BODY} ` }),
@@ -63,19 +63,19 @@ Deno.test("startNotificationReceiver() refuses the rest, and prints none of it",
   }
 });
 
-Deno.test("startNotificationReceiver() has settings that the worker takes", async () => {
+Deno.test("startNotificationReceiver() has settings that the worker accepts", async () => {
   await using receiver = startNotificationReceiver(() => {});
   const lines: unknown[] = [];
   const channel = chooseChannel(receiver.env, {
     fetch,
     addressOf: () => Promise.resolve(null),
-    now: Date.now,
+    clock: Date.now,
     log: (...line) => lines.push(line),
   });
   assertEquals([channel?.name, lines], ["webhook", []]);
 });
 
-Deno.test("hasChannel() asks whether a channel is named", () => {
+Deno.test("hasChannel() is true if the settings name a destination", () => {
   assertEquals(hasChannel({}), false);
   assertEquals(hasChannel({ NOTIFICATION_URL: "", RESEND_API_KEY: "" }), false);
   assertEquals(hasChannel({ NOTIFICATION_FROM: "a@example.com" }), false);

@@ -7,7 +7,7 @@ Deno.test("choosePorts() finds a different free port for each part", async () =>
   assertEquals(Object.values(ports).every((port) => port > 0), true);
 });
 
-Deno.test("choosePorts() names the option for a port that is taken", async () => {
+Deno.test("choosePorts() names the option for a port that is in use", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   await assertRejects(
@@ -17,7 +17,7 @@ Deno.test("choosePorts() names the option for a port that is taken", async () =>
   );
 });
 
-Deno.test("choosePorts() leaves the ports free", async () => {
+Deno.test("choosePorts() does not keep the ports open", async () => {
   const first = await choosePorts({});
   assertEquals(await choosePorts(first), first);
 });

@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { createService } from "../../../scripts/local_stack/service.ts";
-import { lookUpProcess } from "../../../scripts/local_stack/process_table.ts";
+import { lookUpProcess } from "../../../scripts/local_stack/processes.ts";
 
-/** A service that runs a script, with what it tells. */
+/** Returns a service that runs a script. */
 function scriptService(script: string) {
   const lines: string[] = [];
   let id = NaN;
@@ -37,7 +37,7 @@ Deno.test("service starts, stops, and starts again", async () => {
   }
 });
 
-Deno.test("service that ends by itself is told, with its last lines", async () => {
+Deno.test("service that ends by itself is reported with its last lines", async () => {
   const { service, ended } = scriptService(
     "console.log('ready'); setTimeout(() => { console.error('why'); Deno.exit(3); }, 300);",
   );
@@ -53,7 +53,7 @@ Deno.test("service that ends at once fails to start, with its last lines", async
   await assertRejects(() => service.start(), Error, "ended at once.\n  why");
 });
 
-Deno.test("service gives up its start when it is told to", async () => {
+Deno.test("service stops starting when the signal is aborted", async () => {
   const { service } = scriptService("setInterval(() => {}, 1000);");
   const ending = new AbortController();
   const started = service.start(ending.signal);

@@ -1,13 +1,12 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { HelpRequest, UsageError } from "../../../scripts/common/cli.ts";
 import {
   parseStartArguments,
-  RESET_USAGE,
-  START_USAGE,
+  RESET,
 } from "../../../scripts/local_stack/start_arguments.ts";
 
 Deno.test("parseStartArguments() has the ports of supabase start", () => {
   assertEquals(parseStartArguments([], {}), {
-    help: false,
     ports: {
       api: 54321,
       db: 54322,
@@ -19,7 +18,7 @@ Deno.test("parseStartArguments() has the ports of supabase start", () => {
   });
 });
 
-Deno.test("parseStartArguments() lets the command line win over the environment", () => {
+Deno.test("parseStartArguments() prefers the command line to the environment", () => {
   const { ports, dataDir } = parseStartArguments(
     ["--api-port", "1001", "--data", "/tmp/one"],
     {
@@ -35,27 +34,32 @@ Deno.test("parseStartArguments() lets the command line win over the environment"
   assertEquals(dataDir, "/tmp/one");
 });
 
-Deno.test("parseStartArguments() refuses what is no port, taken twice or unknown", () => {
+Deno.test("parseStartArguments() refuses an invalid port, a port used twice and an unknown option", () => {
   for (const port of ["0", "65536", "-1", "1e3", "x", "80 "]) {
     assertThrows(
       () => parseStartArguments([], { BILLING_DB_PORT: port }),
-      Error,
+      UsageError,
       "BILLING_DB_PORT",
     );
   }
   assertThrows(
     () => parseStartArguments(["--db-port", "54321"], {}),
-    Error,
+    UsageError,
     "--db-port",
   );
-  assertThrows(() => parseStartArguments(["--other"], {}), Error, "--other");
+  assertThrows(
+    () => parseStartArguments(["--other"], {}),
+    UsageError,
+    "--other",
+  );
 });
 
-Deno.test("RESET_USAGE says that data is deleted, and has the options that reset heeds", () => {
-  const options = (usage: string) => usage.match(/--[a-z-]+/g);
-  assertMatch(RESET_USAGE, /^Deletes the local data/);
-  assertEquals(options(RESET_USAGE), ["--data", "--help"]);
-  assertEquals(options(START_USAGE), [
+Deno.test("the help texts list the options that each command uses", () => {
+  const options = (command?: typeof RESET) =>
+    assertThrows(() => parseStartArguments(["-h"], {}, command), HelpRequest)
+      .message.match(/^ +--[a-z-]+/gm)?.map((name) => name.trim());
+  assertEquals(options(RESET), ["--data", "--help"]);
+  assertEquals(options(), [
     "--api-port",
     "--db-port",
     "--webhook-port",
@@ -64,6 +68,19 @@ Deno.test("RESET_USAGE says that data is deleted, and has the options that reset
     "--data",
     "--help",
   ]);
+});
+
+Deno.test("reset accepts the options of start", () => {
+  const args = ["--api-port", "1001", "--data", "/tmp/one"];
+  assertEquals(
+    parseStartArguments(args, {}, RESET),
+    parseStartArguments(args, {}),
+  );
+  const help = () => parseStartArguments(["-h"], {}, RESET);
+  assertMatch(
+    assertThrows(help, HelpRequest).message,
+    /^Deletes the local data/,
+  );
 });
 
 Deno.test("the ports are those that config.toml gives supabase start", async () => {

@@ -5,7 +5,7 @@ import {
   openStateFolder,
 } from "../../../scripts/local_stack/state_folder.ts";
 
-/** A folder of somebody's, with something called like a part of a stack. */
+/** Creates a folder that is not a stack's, with a folder named like one of its. */
 async function foreignFolder(parent: string): Promise<string> {
   const path = join(parent, "foreign");
   await Deno.mkdir(join(path, "database"), { recursive: true });
@@ -52,10 +52,10 @@ Deno.test("openStateFolder() follows no symbolic link", async () => {
   });
 });
 
-Deno.test("openStateFolder() leaves a folder alone that holds something else", async () => {
+Deno.test("openStateFolder() leaves a folder with other files alone", async () => {
   await withParent(async (parent) => {
     const foreign = await foreignFolder(parent);
-    await refused(foreign, "it holds something else");
+    await refused(foreign, "it contains other files");
     await assertUntouched(foreign);
   });
 });
@@ -79,24 +79,24 @@ Deno.test("openStateFolder() leaves another account's folder alone", async () =>
   });
 });
 
-Deno.test("openStateFolder() takes no lock that is a link", async () => {
+Deno.test("openStateFolder() accepts no link as the lock", async () => {
   await withParent(async (parent) => {
     const target = join(parent, "target");
     await Deno.writeTextFile(target, "precious");
     const path = join(parent, "folder");
     await Deno.mkdir(path);
     await Deno.symlink(target, join(path, "lock"));
-    await refused(path, "its lock is not ours");
+    await refused(path, "its lock is not a file of this account");
     assertEquals(await Deno.readTextFile(target), "precious");
   });
 });
 
-Deno.test("openStateFolder() opens its own again, for one at a time, and empties it", async () => {
+Deno.test("openStateFolder() opens its own folder again, for one process at a time, and empties it", async () => {
   await withParent(async (parent) => {
     const path = join(parent, "a", "folder");
     const first = await openStateFolder(path);
     await Deno.mkdir(first.database);
-    await refused(path, "a stack runs on it already");
+    await refused(path, "a stack already runs on it");
     first.close();
     const again = await openStateFolder(path);
     assert((await Deno.stat(again.database)).isDirectory);

@@ -7,7 +7,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { readConfig } from "../../../supabase/functions/_shared/billing/config.ts";
 import { readDelivery } from "../../../supabase/functions/billing-webhook/read_delivery.ts";
-import { routeOf } from "../../../scripts/local_stack/gateway_route.ts";
+import { routeOf } from "../../../scripts/local_stack/gateway_request.ts";
 
 const REWRITES = new URL("../../../docs/rewrites/", import.meta.url);
 const nginx = await Deno.readTextFile(new URL("nginx.conf", REWRITES));
@@ -51,7 +51,7 @@ Deno.test("the receiver is served at the rewrites' destination", async () => {
   });
   const delivery = await readDelivery(request, {
     maxBytes: 100,
-    timeLimit: 1_000,
+    timeLimitMs: 1_000,
   });
   assertEquals(delivery.body.length, 2);
 });

@@ -3,14 +3,14 @@ import { accountOf } from "../../../scripts/stripe_sync/account_of.ts";
 
 const customer = "cus_1";
 
-Deno.test("accountOf() goes by metadata.accountId, whatever else is asked for", () => {
+Deno.test("accountOf() returns metadata.accountId, whatever --account-from says", () => {
   const metadata = { accountId: "acc_1", team: "team_1" };
   for (const from of [undefined, "customer", "team"]) {
     assertEquals(accountOf({ metadata, customer }, from), "acc_1");
   }
 });
 
-Deno.test("accountOf() takes the other source where that is missing or blank", () => {
+Deno.test("accountOf() uses the other source if accountId is missing or blank", () => {
   for (
     const metadata of [{ team: "team_1" }, { team: "team_1", accountId: " " }]
   ) {

@@ -6,7 +6,7 @@ import {
 } from "@std/assert";
 import { advice } from "../../../scripts/trigger/advice.ts";
 import type { TriggerArguments } from "../../../scripts/trigger/arguments.ts";
-import { LOCAL_WEBHOOK_URL } from "../../../scripts/common/local_webhook_url.ts";
+import { LOCAL_WEBHOOK_URL } from "../../../scripts/common/loopback.ts";
 import type { EventType } from "../../../scripts/events/templates.ts";
 
 const SENT: TriggerArguments = {
@@ -36,7 +36,7 @@ Deno.test("advice() goes through the types in the README's order, and on to anot
   );
   assertEquals(
     after("invoice.payment_failed"),
-    "See the table notifications: the worker sends what is in it. Next: deno task trigger customer.subscription.deleted",
+    "The receiver added a row to notifications, and the worker sends it. Next: deno task trigger customer.subscription.deleted",
   );
   assertEquals(
     after("customer.subscription.deleted"),
@@ -68,16 +68,16 @@ Deno.test("advice() says what to look at after a refusal", () => {
   assertMatch(adviceOn({ status: 503 }), /database/);
 });
 
-Deno.test("advice() says where a refused event was filed", () => {
+Deno.test("advice() says where a refused event is recorded", () => {
   for (const status of [400, 422, 500]) {
     assertStringIncludes(
       adviceOn({ status }),
-      "Filed in failed_events: select * from public.open_failures;",
+      "The event is in failed_events: select * from public.open_failures;",
     );
   }
 });
 
-Deno.test("advice() sends nobody to failed_events where the provider is not configured", () => {
+Deno.test("advice() does not mention failed_events if the provider is not configured", () => {
   for (
     const type of [
       "customer.subscription.created",

@@ -1,13 +1,13 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { parseArguments } from "../../../scripts/trigger/arguments.ts";
-import { UsageError } from "../../../scripts/common/checked.ts";
+import { parseTriggerArguments } from "../../../scripts/trigger/arguments.ts";
+import { HelpRequest, UsageError } from "../../../scripts/common/cli.ts";
 import { EVENT_TYPES } from "../../../scripts/events/templates.ts";
 
 const LOCAL = "http://127.0.0.1:54321/functions/v1/billing-webhook";
 
-Deno.test("parseArguments() needs no more than an event type", () => {
+Deno.test("parseTriggerArguments() needs an event type only", () => {
   for (const type of EVENT_TYPES) {
-    assertEquals(parseArguments([type]), {
+    assertEquals(parseTriggerArguments([type]), {
       provider: "a",
       url: LOCAL,
       what: { type },
@@ -15,9 +15,9 @@ Deno.test("parseArguments() needs no more than an event type", () => {
   }
 });
 
-Deno.test("parseArguments() takes every option, before or after the type", () => {
+Deno.test("parseTriggerArguments() takes every option, before or after the type", () => {
   assertEquals(
-    parseArguments([
+    parseTriggerArguments([
       "--provider=b",
       "--subscription",
       "sub_1",
@@ -54,28 +54,36 @@ Deno.test("parseArguments() takes every option, before or after the type", () =>
   );
 });
 
-Deno.test("parseArguments() takes a file instead of a type", () => {
-  assertEquals(parseArguments(["--payload", "event.json", "--provider", "b"]), {
-    provider: "b",
-    url: LOCAL,
-    what: { payload: "event.json" },
-  });
+Deno.test("parseTriggerArguments() takes a file instead of a type", () => {
+  assertEquals(
+    parseTriggerArguments(["--payload", "event.json", "--provider", "b"]),
+    {
+      provider: "b",
+      url: LOCAL,
+      what: { payload: "event.json" },
+    },
+  );
 });
 
-Deno.test("parseArguments() is null where help is asked for", () => {
-  assertEquals(parseArguments(["--help"]), null);
-  assertEquals(parseArguments(["-h"]), null);
+Deno.test("parseTriggerArguments() explains its options", () => {
+  for (const help of ["--help", "-h"]) {
+    assertThrows(() => parseTriggerArguments([help]), HelpRequest, "--payload");
+  }
 });
 
-Deno.test("parseArguments() lists the types for one that it does not know", () => {
+Deno.test("parseTriggerArguments() lists the types if one is unknown or missing", () => {
   for (const args of [["invoice.paid"], []]) {
-    const { message } = assertThrows(() => parseArguments(args), UsageError);
+    const { message } = assertThrows(
+      () => parseTriggerArguments(args),
+      UsageError,
+    );
     for (const type of EVENT_TYPES) assertStringIncludes(message, type);
   }
 });
 
 for (
   const [args, message] of [
+    [["invoice.payment_faild"], "Did you mean invoice.payment_failed?"],
     [["invoice.payment_failed", "--provider", "z"], 'Unknown provider "z"'],
     [["invoice.payment_failed", "--url", "localhost:1"], "--url takes"],
     [["invoice.payment_failed", "--url", "file:///x"], "--url takes"],
@@ -84,12 +92,12 @@ for (
     [["invoice.payment_failed", "--api-version", "1"], "Unknown API version"],
     [["invoice.payment_failed", "--subscripton", "x"], "--subscripton"],
     [["invoice.payment_failed", "--event"], "--event"],
-    [["invoice.payment_failed", "sub_1"], "One event type, please"],
+    [["invoice.payment_failed", "sub_1"], "one event type, not 2 words"],
     [["invoice.payment_failed", "--payload", "x"], "leave out"],
     [["--payload", "x", "--event", "evt_1"], "leave out: --event"],
   ] as const
 ) {
-  Deno.test(`parseArguments() refuses ${args.join(" ")}`, () => {
-    assertThrows(() => parseArguments([...args]), UsageError, message);
+  Deno.test(`parseTriggerArguments() refuses ${args.join(" ")}`, () => {
+    assertThrows(() => parseTriggerArguments([...args]), UsageError, message);
   });
 }

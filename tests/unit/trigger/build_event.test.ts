@@ -1,5 +1,8 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
-import { buildEvent } from "../../../scripts/trigger/build_event.ts";
+import {
+  buildEvent,
+  waitBeforeMs,
+} from "../../../scripts/trigger/build_event.ts";
 import type { SubscriptionObject } from "../../../scripts/events/event_types.ts";
 import { EVENT_TYPES } from "../../../scripts/events/templates.ts";
 
@@ -69,4 +72,18 @@ Deno.test("buildEvent() takes what the command line says", () => {
   assertEquals(object.metadata.accountId, "acc_1");
   assertEquals(object.status, "unpaid");
   assertEquals(object.items.data[0].price.id, "price_1");
+});
+
+Deno.test("waitBeforeMs() makes a creation wait for the next second", () => {
+  const wait = (nowMs: number) =>
+    waitBeforeMs("customer.subscription.created", nowMs);
+  assertEquals(wait(5_000), 1_000);
+  assertEquals(wait(5_001), 999);
+  assertEquals(wait(5_999), 1);
+});
+
+Deno.test("waitBeforeMs() is 0 for types that may share a second", () => {
+  assertEquals(waitBeforeMs("customer.subscription.deleted", 5_001), 0);
+  assertEquals(waitBeforeMs("customer.subscription.updated", 5_001), 0);
+  assertEquals(waitBeforeMs("invoice.payment_failed", 5_001), 0);
 });

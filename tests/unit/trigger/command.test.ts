@@ -12,7 +12,7 @@ const SECRET = "whsec_of_this_test";
 
 async function trigger(...args: string[]) {
   const output = await createCommand(Deno.execPath(), {
-    args: ["run", "-A", SCRIPT, ...args],
+    args: ["run", "--quiet", "-A", SCRIPT, ...args],
     // Set, so that supabase/functions/.env does not matter.
     env: {
       PROVIDER_A_SIGNING_SECRET: SECRET,
@@ -112,7 +112,7 @@ Deno.test("trigger follows no redirect", async () => {
   assertEquals(requested, ["/hook"]);
 });
 
-Deno.test("trigger says what to do where nothing listens", async () => {
+Deno.test("trigger says what to do if nothing listens", async () => {
   const listener = Deno.listen({ port: 0, hostname: "127.0.0.1" });
   const { port } = listener.addr;
   listener.close();
@@ -129,11 +129,14 @@ Deno.test("trigger says what to do where nothing listens", async () => {
   );
 });
 
-Deno.test("trigger prints its usage for a wrong command line", async () => {
+Deno.test("trigger says what is wrong with a command line, in one line", async () => {
   const { code, out, err } = await trigger("invoice.paid");
   assertEquals([code, out], [2, ""]);
   assertMatch(
     err,
-    /Unknown event type "invoice\.paid"[^]*Usage: deno task trigger/,
+    /^Unknown event type "invoice\.paid"\. Choose one of .+ See --help\.\n$/,
   );
+  const help = await trigger("--help");
+  assertEquals([help.code, help.err], [0, ""]);
+  assertStringIncludes(help.out, "Usage: deno task trigger <event type>");
 });

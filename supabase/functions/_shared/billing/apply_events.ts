@@ -13,10 +13,10 @@ export type RetriedEvent = BillingEvent & {
   readonly retry: { readonly event_id: string; readonly lease_id: string };
 };
 
-/** What became of an event that did not fail. */
+/** The outcome of an event that did not fail. */
 export type Outcome = "applied" | "duplicate" | "stale";
 
-/** What `apply_billing_events` answers; something in between may garble it. */
+/** The answer of `apply_billing_events`. A proxy in between may garble it. */
 const eventOutcomes = z.array(z.object({
   place: z.number(),
   outcome: z.enum(["applied", "duplicate", "stale", "failed"]),
@@ -25,33 +25,34 @@ const eventOutcomes = z.array(z.object({
 }));
 
 /**
- * Well under the 5 s within which a provider expects its answer, and above the
- * lock timeout in the database (1 s), so that the database is the one to speak.
+ * Well under the 5 s within which a provider expects its answer. Above the lock
+ * timeout in the database (1 s), so that the database reports a lock itself.
  */
-const TIME_LIMIT = 3_000;
+const TIME_LIMIT_MS = 3_000;
 
 /**
- * Applies events exactly once each, in one call, and logs one line with the
+ * Applies each event exactly once, all in one call, and logs one line with the
  * counts of those that did not fail.
  *
- * @returns for each event, in the same order, its outcome or its own failure.
- * @throws {DeliveryError} Where the call as a whole fails:
+ * @param options.clock Returns milliseconds since the epoch.
+ * @returns For each event, in the same order, its outcome or its own failure.
+ * @throws {DeliveryError} If the call as a whole fails:
  * `database_unavailable`, `record_locked` or `deployment_fault`.
  */
 export async function applyEvents(
   events: readonly (BillingEvent | RetriedEvent)[],
-  { database, log, now }: {
+  { database, log, clock }: {
     database: DatabaseClient;
     log: Log;
-    now: () => number;
+    clock: () => number;
   },
 ): Promise<(Outcome | DeliveryError)[]> {
-  const started = now();
+  const startedMs = clock();
   const rows = await callDatabase(
     (signal) =>
       database.rpc("apply_billing_events", { events: [...events] })
         .abortSignal(signal),
-    { timeLimit: TIME_LIMIT },
+    { timeLimitMs: TIME_LIMIT_MS },
   );
   const answer = eventOutcomes.safeParse(rows);
   if (!answer.success) throw unreadable();
@@ -65,7 +66,10 @@ export async function applyEvents(
     outcomes[result] = (outcomes[result] ?? 0) + 1;
   }
   if (Object.keys(outcomes).length > 0) {
-    log("info", "events applied", { outcomes, duration_ms: now() - started });
+    log("info", "events applied", {
+      outcomes,
+      duration_ms: clock() - startedMs,
+    });
   }
   return events.map((_, index) => results.get(index + 1) ?? unreadable());
 }
@@ -75,7 +79,7 @@ function readOutcome(
 ): Outcome | DeliveryError {
   if (outcome !== "failed") return outcome;
   const code = error_code ?? "";
-  // Our own messages say it all; Postgres' are looked up by their code.
+  // Our own messages are complete. Those of Postgres are looked up by code.
   const message = code.startsWith("BW") ? `${error}` : `${code}: ${error}`;
   return databaseError(code, message);
 }
@@ -83,6 +87,6 @@ function readOutcome(
 function unreadable(): DeliveryError {
   return new DeliveryError(
     "database_unavailable",
-    "Database call failed: the answer is not one of outcomes",
+    "Database call failed: the answer is not a list of outcomes",
   );
 }

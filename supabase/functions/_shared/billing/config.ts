@@ -1,33 +1,33 @@
 import { UNMAPPED_CHOICES, type UnmappedChoice } from "./unmapped.ts";
 
-/** The environment, as `Deno.env.toObject()` gives it. */
+/** The environment, as `Deno.env.toObject()` returns it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where the database is reached, and with which right. */
+/** Where the database is, and the key to it. */
 export interface DatabaseAccess {
   readonly supabaseUrl: string;
   readonly secretKey: string;
 }
 
-/** What all providers share: the database, and how deliveries are treated. */
+/** The configuration that all providers share. */
 export interface Config extends DatabaseAccess {
   /**
-   * How far a signature's time may be from now, on both sides, and an event's
-   * ahead of now, in seconds.
+   * How far a signature's time may be from now, in either direction, and an
+   * event's time ahead of now, in seconds.
    */
   readonly toleranceSeconds: number;
   readonly maxBodyBytes: number;
-  /** Whether events of subscriptions that belong to no account fail. */
+  /** What happens to events of subscriptions without an account. */
   readonly unmappedSubscriptions: UnmappedChoice;
 }
 
-/** Stripe's own. */
+/** The same as Stripe's. */
 export const DEFAULT_TOLERANCE_SECONDS = 300;
 
 /**
  * Reads the configuration that all providers share.
  *
- * @throws {Error} naming the variable and what it has to be.
+ * @throws {Error} If a value is missing or wrong; names the variable.
  */
 export function readConfig(env: Environment): Config {
   return {
@@ -44,9 +44,10 @@ export function readConfig(env: Environment): Config {
 }
 
 /**
- * Reads what is done with subscriptions that belong to no account.
+ * Reads `UNMAPPED_SUBSCRIPTIONS`: what happens to events of subscriptions
+ * without an account.
  *
- * @throws {Error} naming the variable and what it has to be.
+ * @throws {Error} If the value is neither `fail` nor `ignore`.
  */
 export function readUnmapped(env: Environment): UnmappedChoice {
   const text = env["UNMAPPED_SUBSCRIPTIONS"] || "fail";
@@ -61,7 +62,7 @@ export function readUnmapped(env: Environment): UnmappedChoice {
   return choice;
 }
 
-/** The project's default secret key, or its first where none is so named. */
+/** Returns the secret key named `default`, or the first if there is none. */
 function secretKey(env: Environment): string {
   const keys = readKeyMap(env, {
     map: "SUPABASE_SECRET_KEYS",
@@ -71,10 +72,11 @@ function secretKey(env: Environment): string {
 }
 
 /**
- * The project's keys of a kind by their names: the map of new keys first, the
- * one of the legacy kind, as `default`, second.
+ * Reads the project's keys of one kind, by name.
  *
- * @throws {Error} Where neither is set, or the map is none.
+ * @param names.map Variable with the new keys, a JSON object; read first.
+ * @param names.legacy Variable with the legacy key, which becomes `default`.
+ * @throws {Error} If neither is set, or the map is not a JSON object.
  */
 export function readKeyMap(
   env: Environment,
@@ -95,33 +97,35 @@ function parseKeyMap(json: string, name: string): Record<string, string> {
       );
     }
   } catch {
-    // Said below, without the text of the error: it would repeat a part of a key.
+    // Reported below, without this error's text: it may repeat part of a key.
   }
-  throw new Error(`Cannot start: ${name} is not a JSON object.`);
+  throw new Error(
+    `Cannot start: ${name} must be a JSON object that maps names to keys.`,
+  );
 }
 
 function required(env: Environment, name: string): string {
   const value = env[name];
   if (!value) {
     throw new Error(
-      `Cannot start: ${name} is not set. Supabase sets it by itself; elsewhere, set it in the environment.`,
+      `Cannot start: ${name} is not set. Supabase sets it automatically; on another platform, set it in the environment.`,
     );
   }
   return value;
 }
 
 /**
- * Reads a whole number above 0, or gives the standard one if it is not set.
+ * Reads a whole number above 0; returns the default if it is not set.
  *
- * @throws {Error} naming the variable and what it has to be.
+ * @throws {Error} If the value is something else; names the variable.
  */
 export function wholeNumber(
   env: Environment,
   name: string,
-  standard: number,
+  defaultValue: number,
 ): number {
   const text = env[name];
-  if (text === undefined || text === "") return standard;
+  if (text === undefined || text === "") return defaultValue;
   if (!/^[1-9]\d{0,9}$/.test(text)) {
     throw new Error(
       `Cannot start: ${name} must be a whole number above 0, not "${text}".`,

@@ -4,10 +4,10 @@ import type { DatabaseAccess } from "./config.ts";
 import { databaseError } from "./database_errors.ts";
 import { DeliveryError } from "./errors.ts";
 
-/** A client of the project's database, typed by its schema. */
+/** A client of the project's database API, typed by the schema. */
 export type DatabaseClient = PostgrestClient<Database>;
 
-/** What a call through it resolves with. */
+/** The result of a call through the client. */
 interface CallResult<T> {
   readonly data: T | null;
   readonly error: { readonly code?: string; readonly message: string } | null;
@@ -15,18 +15,18 @@ interface CallResult<T> {
 }
 
 /**
- * A client that speaks to the project as `service_role`. It is the database
- * part of supabase-js alone: the whole of it takes half of a cold start, for
+ * Returns a client that acts as `service_role`. It is only the database part of
+ * supabase-js: loading all of supabase-js takes half of a cold start, for
  * sessions, files and sockets that nothing here uses (docs/decisions.md).
  *
- * @param options.fetch The fetch to use; tests hand in one that fails.
+ * @param options.fetch The fetch to use; tests pass one that fails.
  */
-export function createDatabase(
+export function createClient(
   { supabaseUrl, secretKey }: DatabaseAccess,
   { fetch }: { fetch: typeof globalThis.fetch },
 ): DatabaseClient {
   return new PostgrestClient<Database>(`${supabaseUrl}/rest/v1`, {
-    // A new key goes as apikey alone; a legacy one is a token as well.
+    // A new key is sent as apikey only; a legacy key is also a token.
     headers: secretKey.startsWith("sb_")
       ? { apikey: secretKey }
       : { apikey: secretKey, authorization: `Bearer ${secretKey}` },
@@ -35,18 +35,19 @@ export function createDatabase(
 }
 
 /**
- * Makes one call with a time limit. A connection that broke is tried once more
- * at once, which the ledger makes safe; a call that ran out of time is not.
+ * Makes one call with a time limit. If the connection breaks, it tries once
+ * more at once; the ledger makes that safe. It does not try again after a
+ * timeout.
  *
  * @param call Starts the call; it must pass the signal on.
- * @param options.timeLimit For both tries together, in milliseconds.
- * @throws {DeliveryError} With the code that the fault stands for.
+ * @param options.timeLimitMs For both tries together.
+ * @throws {DeliveryError} With the code for the fault.
  */
 export async function callDatabase<T>(
   call: (signal: AbortSignal) => PromiseLike<CallResult<T>>,
-  { timeLimit }: { timeLimit: number },
+  { timeLimitMs }: { timeLimitMs: number },
 ): Promise<T> {
-  const signal = AbortSignal.timeout(timeLimit);
+  const signal = AbortSignal.timeout(timeLimitMs);
   let result = await call(signal);
   if (result.status === 0 && !signal.aborted) result = await call(signal);
 
@@ -55,7 +56,7 @@ export async function callDatabase<T>(
     const what = error.code
       ? `${error.code}: ${error.message}`
       : signal.aborted
-      ? `no answer within ${timeLimit} ms`
+      ? `no answer within ${timeLimitMs} ms`
       : status === 0
       ? error.message
       : `no usable answer (HTTP status ${status})`;

@@ -8,33 +8,34 @@ const OWN: ReadonlyMap<string, ErrorCode> = new Map([
   ["BW004", "repair_pending"],
 ]);
 
-/** Somebody else has locked what the event needs. */
+/** Another transaction has locked a row that the event needs. */
 const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
- * The deployment is wrong, and stays so until somebody mends it: a function, a
- * table or a column that the schema (cache) does not have, a schema or a path
- * that the API does not serve, a missing grant, a key that the API refuses.
+ * The deployment is wrong until someone fixes it: a function, table or column
+ * is missing from the schema (cache), the API does not serve a schema or path,
+ * a grant is missing, or the API refuses the key.
  */
 const DEPLOYMENT =
   /^(?:PGRST20[0-9]|PGRST106|PGRST125|PGRST30[0-2]|42501|42883|42P01|42703)$/;
 
 /**
- * It passes by itself: the API cannot reach the database or waited too long
- * for a connection, connections lost, deadlocks, resources, cancellations and
- * shutdowns, system errors, a database that is read-only (25006: Supabase makes
- * it so while the disk is full). PGRST303 (since PostgREST 13) is about the
- * times in a token; the platform makes one for each call, and versions before
- * 14.18 and 16.3 now and then took it for one of the future.
+ * The fault passes without a fix: the API cannot reach the database or waited
+ * too long for a connection, lost connections, deadlocks, exhausted resources,
+ * cancellations and shutdowns, system errors, a read-only database (25006:
+ * Supabase makes it read-only while the disk is full). PGRST303 (since
+ * PostgREST 13) rejects the times in a token. The platform makes a token per
+ * call, and versions before 14.18 and 16.3 sometimes took one to be issued in
+ * the future.
  */
 const TRANSIENT =
   /^(?:PGRST00[0-3]|PGRST303|25006|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
 
 /**
- * What a fault of the database or of its API stands for.
+ * Returns the error code for a fault of the database or its API.
  *
- * @param code SQLSTATE or PostgREST code; undefined or empty where the answer
- * carried none, because none came or something in between spoke.
+ * @param code SQLSTATE or PostgREST code; undefined or empty if there was no
+ * answer, or a proxy in between answered.
  */
 export function databaseErrorCode(code: string | undefined): ErrorCode {
   if (code === LOCK_NOT_AVAILABLE) return "record_locked";
@@ -44,10 +45,11 @@ export function databaseErrorCode(code: string | undefined): ErrorCode {
 }
 
 /**
- * A fault of the database as a {@linkcode DeliveryError}. Where the database
- * refuses data, its message may repeat them, so the log gets the code alone.
+ * Returns a fault of the database as a {@linkcode DeliveryError}. If the
+ * database refuses data, its message may repeat the data, so the log gets only
+ * the code.
  *
- * @param message What the database says.
+ * @param message The message of the database.
  */
 export function databaseError(
   code: string | undefined,
@@ -58,7 +60,10 @@ export function databaseError(
     meaning,
     message,
     meaning === "apply_failed"
-      ? { logMessage: `${code} from the database: see failed_events` }
+      ? {
+        logMessage:
+          `The database refused the event with ${code}: see its row in failed_events`,
+      }
       : {},
   );
 }

@@ -1,10 +1,10 @@
 import { DeliveryError } from "./errors.ts";
 
 /**
- * The text of a body, decoded strictly. A byte order mark in front is dropped;
- * it was a part of what was signed, and is no JSON.
+ * Returns the text of a body, decoded strictly. It drops a byte order mark at
+ * the start, which is part of the signed bytes but not JSON.
  *
- * @throws {DeliveryError} `body_not_text`
+ * @throws {DeliveryError} `body_not_text` if the bytes are not UTF-8.
  */
 export function decodeBody(body: Uint8Array): string {
   try {

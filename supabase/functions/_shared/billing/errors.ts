@@ -1,19 +1,21 @@
 /**
- * Everything that can go wrong with a delivery: the closed set of codes, and
- * the one place that maps each to what the provider is told.
+ * The closed set of error codes, and the only place that maps each to a status
+ * and a body.
  *
- * The texts repeat nothing of the input and nothing of the database. What an
- * operator needs is in the log and in `failed_events`; docs/runbook.md says
- * what to do about each code.
+ * The bodies repeat nothing from the input or the database. What an operator
+ * needs is in the log and in `failed_events`; docs/runbook.md says what to do
+ * for each code.
  *
  * @module
  */
+
+import type { LogFields } from "./log.ts";
 
 const INVALID_SIGNATURE = { status: 401, body: "Invalid signature" };
 const NOT_APPLIED = { status: 500, body: "Event could not be applied" };
 const TRY_AGAIN = { status: 503, body: "Try again later" };
 
-/** What is answered for each code. Anything but 2xx makes a provider retry. */
+/** The reply for each code. Any status other than 2xx makes the provider retry. */
 export const ANSWERS = {
   path_unknown: { status: 404, body: "" },
   method_not_allowed: { status: 405, body: "" },
@@ -48,30 +50,50 @@ export const ANSWERS = {
   failure_not_recorded: TRY_AGAIN,
 } as const satisfies Record<string, { status: number; body: string }>;
 
-/** One of the closed set of codes. */
+/** A code of the closed set. */
 export type ErrorCode = keyof typeof ANSWERS;
 
-/** A failure with its code. Its texts are for operators, never for a reply. */
+/** A failure with its code. The texts are for operators, never for a reply. */
 export class DeliveryError extends Error {
   override name = "DeliveryError";
-  /** What may stand in the log: the message, unless that may repeat the event. */
+  /** The text for the log: the message, unless that may repeat event data. */
   readonly logMessage: string;
+  /** What is known about the event, for the log; empty until it is known. */
+  readonly logFields: LogFields;
 
   constructor(
     readonly code: ErrorCode,
     message: string,
-    { logMessage = message, ...options }: ErrorOptions & {
+    { logMessage = message, logFields = {}, ...options }: ErrorOptions & {
       logMessage?: string;
+      logFields?: LogFields;
     } = {},
   ) {
     super(message, options);
     this.logMessage = logMessage;
+    this.logFields = logFields;
   }
 }
 
 /**
- * What was thrown, as a {@linkcode DeliveryError}: itself, or `internal_error`
- * for anything that the code did not foresee.
+ * Returns a copy of a failure with what is known about the event. It must be a
+ * copy: events that share a database call may share its failure.
+ */
+export function withLogFields(
+  error: DeliveryError,
+  logFields: LogFields,
+): DeliveryError {
+  const { code, message, logMessage } = error;
+  return new DeliveryError(code, message, {
+    logMessage,
+    logFields,
+    cause: error,
+  });
+}
+
+/**
+ * Returns what was thrown as a {@linkcode DeliveryError}; anything that is not
+ * one becomes `internal_error`.
  */
 export function toDeliveryError(thrown: unknown): DeliveryError {
   if (thrown instanceof DeliveryError) return thrown;

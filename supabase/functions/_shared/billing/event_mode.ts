@@ -1,19 +1,19 @@
 /**
- * Live and test mode. A Connect platform's live endpoint receives test events
- * too, signed with the same secret.
+ * Live and test mode. The live endpoint of a Connect platform also receives test
+ * events, signed with the same secret.
  *
  * @module
  */
 
-/** Which events a provider's endpoint is for. */
+/** The choices for which events a provider's endpoint handles. */
 export const EVENT_MODES = ["live", "test", "any"] as const;
 
 /** See `PROVIDER_A_MODE` in the README. */
 export type EventMode = typeof EVENT_MODES[number];
 
 /**
- * Whether an event says that it is of the mode that is not wanted. One that
- * does not say (`livemode` is missing or no boolean) is of either.
+ * Returns whether an event belongs to the mode that the endpoint does not
+ * handle. An event without a boolean `livemode` belongs to either mode.
  */
 export function isOfOtherMode(livemode: unknown, mode: EventMode): boolean {
   return mode !== "any" && typeof livemode === "boolean" &&

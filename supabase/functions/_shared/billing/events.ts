@@ -1,7 +1,7 @@
 /**
- * The events that are handled, and the fields of each that are read.
+ * The handled event types, and the fields that are read from each.
  *
- * A field that nothing reads may hold anything, and unknown fields are dropped.
+ * A field that nothing reads may hold anything. Unknown fields are dropped.
  *
  * @module
  */
@@ -24,7 +24,10 @@ const subscription = z.object({
 
 const envelope = z.object({ id: identifier, created: unixSeconds.optional() });
 
-/** What an update replaced; a hint that breaks ties, so rubbish is no error. */
+/**
+ * The values that an update replaced. They only break ties, so a bad value is
+ * not an error.
+ */
 const previousAttributes = z.object({
   status: identifier.optional().catch(undefined),
   current_period_end: unixSeconds.optional().catch(undefined),
@@ -99,7 +102,7 @@ const invoicePaymentFailed = envelope.extend({
   invoice_id: event.data.object.id,
 }));
 
-/** The handled events, as the fields that `apply_billing_events` takes. */
+/** The handled events, in the form that `apply_billing_events` takes. */
 export const handledEvent = z.discriminatedUnion("type", [
   subscriptionCreated,
   subscriptionUpdated,
@@ -110,11 +113,11 @@ export const handledEvent = z.discriminatedUnion("type", [
 /** A validated event of a handled type. */
 export type HandledEvent = z.output<typeof handledEvent>;
 
-/** The types of events that have any effect here. */
+/** The event types that have an effect here. */
 export const HANDLED_TYPES: readonly HandledEvent["type"][] = handledEvent
   .options.map((option) => option.in.shape.type.value);
 
-/** Whether events of this type have any effect here. */
+/** Returns whether events of this type have an effect here. */
 export function isHandledType(type: unknown): type is HandledEvent["type"] {
   return HANDLED_TYPES.some((handled) => handled === type);
 }
@@ -127,8 +130,8 @@ function common(event: { id: string; created?: number | undefined }) {
 }
 
 /**
- * The specification's conversion: seconds times 1000, as milliseconds. A fault
- * that is already reported comes as NaN, and its event is never used.
+ * Converts as the specification says: seconds times 1000, as milliseconds. NaN
+ * stands for a fault that is already reported; that event is never used.
  */
 function toDateTime(seconds: number): string {
   return Number.isNaN(seconds) ? "" : new Date(seconds * 1000).toISOString();

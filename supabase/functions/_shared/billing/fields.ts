@@ -5,8 +5,8 @@ const YEAR_2000 = 946_684_800;
 const YEAR_2200 = 7_258_118_400;
 
 /**
- * An id or a status: text that Postgres can hold and a log line can show, so
- * no control characters, line separators or lone surrogates.
+ * An id or a status. Postgres must be able to store it and a log line to show
+ * it: no control characters, line separators or lone surrogates.
  */
 export const identifier = z.string()
   .max(
@@ -16,16 +16,16 @@ export const identifier = z.string()
   .regex(/\S/u, "must not be blank")
   .regex(
     /^[^\p{Cc}\p{Cs}\u2028\u2029]*$/u,
-    "must not hold control characters or lone surrogates",
+    "must not contain control characters or lone surrogates",
   );
 
-/** Unix time in seconds. The range refuses milliseconds. */
+/** Unix time in seconds. The range rejects milliseconds. */
 export const unixSeconds = z.number()
   .int("must be a whole number under 2^53")
   .min(YEAR_2000, "must not be before 2000, in Unix seconds")
   .max(YEAR_2200, "must not be after 2200, in Unix seconds");
 
-/** What is said of a field that is not there, without a colon before it. */
+/** The message for a missing field. It follows the path without a colon. */
 export const MISSING = "is missing";
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -37,8 +37,8 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * What is wrong with a field, for operators; for zod's option `error`, whose
- * own messages call a missing field an undefined one.
+ * Returns what is wrong with a field, for zod's option `error`. Zod's own
+ * message for a missing field is "received undefined".
  */
 export function describeFault(
   issue: z.core.$ZodRawIssue,
@@ -48,7 +48,15 @@ export function describeFault(
   return `must be ${TYPES[issue.expected] ?? issue.expected}`;
 }
 
-/** Whether it can stand as an event's id in the database and in a log line. */
+/** Returns whether a value is a usable id, for the database and for a log line. */
 export function isIdentifier(value: unknown): value is string {
   return identifier.safeParse(value).success;
+}
+
+/** Returns a member of a JSON value; undefined if it has none of that name. */
+export function member(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null &&
+      Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
 }

@@ -1,11 +1,11 @@
-/** Supabase's runtime; not there elsewhere, where a process simply lives on. */
+/** Supabase's runtime. Undefined elsewhere: there the process stays alive. */
 declare const EdgeRuntime:
   | { waitUntil(promise: Promise<unknown>): void }
   | undefined;
 
 /**
- * Has the platform keep this instance until the work is done, though its caller
- * has its answer or is gone. The limit of wall clock time holds all the same.
+ * Makes the platform keep this instance until the work is done, even after the
+ * response is sent or the caller has gone. The wall clock limit still applies.
  *
  * @see https://supabase.com/docs/guides/functions/background-tasks
  */

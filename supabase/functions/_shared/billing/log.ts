@@ -1,10 +1,12 @@
-/** How loud a line is; the platform's log explorer filters by it. */
+/** The level of a line; the platform's log explorer filters by it. */
 export type LogLevel = "info" | "warn" | "error";
 
-/** What a line may carry. Never a secret, a signature or a payload. */
-export type LogFields = Record<
-  string,
-  string | number | boolean | null | undefined | Record<string, number>
+/** The fields of a line. Never a secret, a signature or a payload. */
+export type LogFields = Readonly<
+  Record<
+    string,
+    string | number | boolean | null | undefined | Record<string, number>
+  >
 >;
 
 /** Writes one line. */
@@ -15,8 +17,8 @@ export type Log = (
 ) => void;
 
 /**
- * Writes one JSON object a line to the console. JSON escapes line breaks, so
- * no value can forge a line of its own.
+ * Writes one JSON object per line to the console. JSON escapes line breaks, so
+ * no value can forge a line.
  */
 export function logJson(
   level: LogLevel,

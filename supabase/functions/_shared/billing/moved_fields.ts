@@ -1,18 +1,19 @@
 /**
- * Fields that providers moved between API versions: read where the
- * specification puts them, else where current Stripe versions put them. Only
- * the place that is used has to hold something good.
+ * Fields that providers moved between API versions. They are read where the
+ * specification puts them, or else where current Stripe versions put them. Only
+ * the place that is used must be valid.
  *
  * @module
  */
 import type { z } from "zod";
-import { describeFault, identifier, unixSeconds } from "./fields.ts";
+import { describeFault, identifier, member, unixSeconds } from "./fields.ts";
 
 const OBJECT = ["data", "object"] as const;
 
 /**
- * The end of the current period in Unix seconds: the subscription's own, else
- * its first item's (Stripe since 2025-03-31.basil). Faults go to `context`.
+ * Returns the end of the current period in Unix seconds: that of the
+ * subscription, or else of its first item (Stripe since 2025-03-31.basil).
+ * Faults are added to `context`.
  */
 export function currentPeriodEnd(
   object: {
@@ -35,10 +36,10 @@ export function currentPeriodEnd(
 }
 
 /**
- * The subscription that an invoice belongs to: `subscription`, else the one
- * below `parent` (Stripe since 2025-03-31.basil); an id, or the whole object
- * where the provider was told to expand it. Null for a one-off invoice, which
- * has none. Faults go to `context`.
+ * Returns the id of the subscription that an invoice belongs to; null for a
+ * one-off invoice. It is in `subscription`, or else below `parent` (Stripe since
+ * 2025-03-31.basil), as an id or as an expanded object. Faults are added to
+ * `context`.
  */
 export function invoiceSubscription(
   object: { subscription?: unknown; parent?: unknown },
@@ -59,13 +60,6 @@ export function invoiceSubscription(
 
 function isAbsent(value: unknown): value is undefined | null {
   return value === undefined || value === null;
-}
-
-function member(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null &&
-      Object.hasOwn(value, name)
-    ? (value as Record<string, unknown>)[name]
-    : undefined;
 }
 
 function valueAt<T>(

@@ -2,11 +2,11 @@ import type { z } from "zod";
 import { DeliveryError } from "./errors.ts";
 import { type EventMode, isOfOtherMode } from "./event_mode.ts";
 import { type HandledEvent, handledEvent, isHandledType } from "./events.ts";
-import { describeFault, MISSING } from "./fields.ts";
+import { describeFault, member, MISSING } from "./fields.ts";
 
 const MAX_REPORTED_FAULTS = 5;
 
-/** An event of a handled type, or why the event has no effect here. */
+/** An event of a handled type, or the reason why the event has no effect. */
 export type ParsedEvent =
   | { readonly handled: true; readonly event: HandledEvent }
   | {
@@ -19,22 +19,21 @@ export type ParsedEvent =
 /**
  * Parses and validates the text of an authentic event.
  *
- * Types that are not handled pass with any data at all, and so does a failed
- * invoice that belongs to no subscription: a provider that got errors for them
- * would disable the endpoint in the long run.
+ * An event of another type is accepted with any data, and so is a failed invoice
+ * without a subscription: a provider that gets errors for them disables the
+ * endpoint in the long run.
  *
- * @param now The receiver's clock in Unix seconds. An event that is dated ahead
- * of it freezes its subscription until that time, and is refused.
- * @param toleranceSeconds How far ahead an event may be dated all the same: as
- * far as a signature may.
- * @param mode Which events the endpoint is for; all, unless given.
- * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`; the
+ * @param options.nowSeconds The receiver's clock, in Unix seconds. An event that
+ * is dated ahead of it is refused: it would freeze its subscription until then.
+ * @param options.toleranceSeconds How far ahead an event may be dated.
+ * @param options.mode Which events the endpoint handles; all by default.
+ * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`. The
  * message names the path of each bad field, never its value.
  */
 export function parseEvent(
   text: string,
-  { now, toleranceSeconds, mode = "any" }: {
-    now: number;
+  { nowSeconds, toleranceSeconds, mode = "any" }: {
+    nowSeconds: number;
     toleranceSeconds: number;
     mode?: EventMode;
   },
@@ -64,7 +63,7 @@ export function parseEvent(
   }
   const event = result.data;
   const created = Date.parse(event.created ?? "") / 1000;
-  if (created > now + toleranceSeconds) {
+  if (created > nowSeconds + toleranceSeconds) {
     throw new DeliveryError(
       "event_invalid",
       `created: must not be more than ${toleranceSeconds} s ahead of the receiver's clock`,
@@ -76,7 +75,7 @@ export function parseEvent(
 }
 
 /**
- * Whether an event names an object and leaves out what it holds.
+ * Returns whether an event names an object without its content.
  *
  * @see https://docs.stripe.com/event-destinations
  */
@@ -92,12 +91,6 @@ function parseJson(text: string): unknown {
   } catch {
     throw new DeliveryError("body_not_json", "The body is not valid JSON");
   }
-}
-
-function member(json: unknown, name: string): unknown {
-  return typeof json === "object" && json !== null
-    ? (json as Record<string, unknown>)[name]
-    : undefined;
 }
 
 function describe(error: z.ZodError): string {

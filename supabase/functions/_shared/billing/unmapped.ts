@@ -1,31 +1,32 @@
 /**
- * Subscriptions that are not ours: an account that sells other products too
- * sends their events as well. They are known by what is missing, an account id.
+ * Unmapped subscriptions: a provider account that also sells other products
+ * sends their events too. They have no account id.
  *
  * @module
  */
 import type { DeliveryError } from "./errors.ts";
+import { member } from "./fields.ts";
 
-/** What is done with events of subscriptions that belong to no account. */
+/** The choices for events of subscriptions without an account. */
 export const UNMAPPED_CHOICES = ["fail", "ignore"] as const;
 
 /** See `UNMAPPED_SUBSCRIPTIONS` in the README. */
 export type UnmappedChoice = typeof UNMAPPED_CHOICES[number];
 
 /**
- * Whether an event failed only because its subscription belongs to no account:
+ * Returns whether an event failed only because its subscription has no account:
  * a creation without an account id, or an event without one for a subscription
  * that is not recorded. Stripe puts a subscription's metadata into each of its
- * events, so what is merely ahead of its creation carries one, and is not meant.
+ * events, so an event that merely arrives before its creation has an account id.
  *
- * @param text The event's body; it is read once more, which only failures cost.
+ * @param text The event as text.
  */
-export function isUnmapped(error: DeliveryError, text: () => string): boolean {
+export function isUnmapped(error: DeliveryError, text: string): boolean {
   switch (error.code) {
     case "subscription_unknown":
-      return lacksAccountId(JSON.parse(text()));
+      return lacksAccountId(JSON.parse(text));
     case "event_invalid": {
-      const event = JSON.parse(text());
+      const event = JSON.parse(text);
       return member(event, "type") === "customer.subscription.created" &&
         lacksAccountId(event);
     }
@@ -35,8 +36,8 @@ export function isUnmapped(error: DeliveryError, text: () => string): boolean {
 }
 
 /**
- * Whether an event names no account at any place where Stripe puts the metadata
- * of a subscription. One that is malformed is not the same as none.
+ * Returns whether an event has no account id in any place where Stripe puts the
+ * metadata of a subscription. A malformed account id is not a missing one.
  */
 export function lacksAccountId(event: unknown): boolean {
   const object = member(member(event, "data"), "object");
@@ -58,12 +59,6 @@ function namesNoAccount(metadata: unknown): boolean {
   const account = member(metadata, "accountId");
   return account === undefined || account === null ||
     (typeof account === "string" && account.trim() === "");
-}
-
-function member(value: unknown, name: string): unknown {
-  return isRecord(value) && Object.hasOwn(value, name)
-    ? value[name]
-    : undefined;
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -1,8 +1,8 @@
 import { fromHex, type SignatureScheme } from "./scheme.ts";
 
 /**
- * The header is the hex HMAC-SHA256 of the body. It carries no time, so the
- * ledger is the only defence against a replay.
+ * The header is the hex HMAC-SHA256 of the body. It has no time, so only the
+ * ledger protects against a replay.
  */
 export const hmacSha256Hex: SignatureScheme = {
   keyBytes: (secret) => new TextEncoder().encode(secret),

@@ -1,34 +1,40 @@
-/** What a delivery's headers say about its signature. */
+/** The signature of a delivery, as its headers state it. */
 export interface SignatureClaim {
-  /** The signed text in front of the body, in UTF-8. */
+  /** The text that is signed in front of the body, in UTF-8. */
   readonly prefix: string;
-  /** When the provider signed, in Unix seconds, for schemes that tell. */
+  /** When the provider signed, in Unix seconds, if the scheme has a time. */
   readonly timestamp?: number;
   /** Signatures as raw bytes; any of them may match. */
   readonly signatures: readonly Uint8Array<ArrayBuffer>[];
 }
 
-/** A way to sign a body with HMAC-SHA256 and to carry the signature. */
+/** A way to sign a body with HMAC-SHA256 and to send the signature. */
 export interface SignatureScheme {
-  /** Which header carries the signature unless configured; else the provider's own. */
+  /** The default header of the scheme; if none, the provider's default applies. */
   readonly defaultHeader?: string;
   /**
-   * The HMAC key that a configured secret stands for.
+   * Returns the HMAC key for a configured secret.
    *
-   * @throws {Error} Saying what is wrong with the secret, without repeating it.
+   * @throws {Error} If the secret is malformed; does not repeat it.
    */
   keyBytes(secret: string): Uint8Array<ArrayBuffer>;
   /**
-   * Reads the headers; undefined where they are malformed. It never throws and
-   * takes time linear in the headers' length.
+   * Reads the headers; returns undefined if they are malformed. It never throws,
+   * and takes time linear in the length of the headers.
    */
   readClaim(headers: Headers, header: string): SignatureClaim | undefined;
 }
 
-/** A sender that rolls its secret signs with each; more than a few is an attack. */
+/**
+ * While a secret is rotated, a sender signs with each; more than a few is an
+ * attack.
+ */
 export const MAX_SIGNATURES = 8;
 
-/** HMAC-SHA256 in hex, upper or lower case; undefined for anything else. */
+/**
+ * Decodes an HMAC-SHA256 in hex, upper or lower case; returns undefined for
+ * anything else.
+ */
 export function fromHex(text: string): Uint8Array<ArrayBuffer> | undefined {
   if (!/^[0-9a-f]{64}$/i.test(text)) return undefined;
   const bytes = new Uint8Array(32);
@@ -38,13 +44,16 @@ export function fromHex(text: string): Uint8Array<ArrayBuffer> | undefined {
   return bytes;
 }
 
-/** The value of a hex digit; letters of either case are 9 more than their low bits. */
+/**
+ * Returns the value of a hex digit. For a letter, upper or lower case, it is
+ * the low bits plus 9.
+ */
 function digit(text: string, at: number): number {
   const code = text.charCodeAt(at);
   return (code & 15) + (code >> 6) * 9;
 }
 
-/** Unix seconds in plain decimal digits; undefined for anything else. */
+/** Parses Unix seconds in decimal digits; returns undefined for anything else. */
 export function fromSeconds(text: string): number | undefined {
   return /^\d{1,10}$/.test(text) ? Number(text) : undefined;
 }

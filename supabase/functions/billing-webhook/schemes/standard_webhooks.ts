@@ -10,18 +10,21 @@ const SECRET =
 const SIGNATURE = /^v1,[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
 
 /**
- * Entries of a version and a signature, whatever they hold, separated by
- * single spaces. A header that was joined from two has a comma too many.
+ * Entries of version and signature, separated by single spaces. If the header
+ * was sent twice, the joined value has one comma too many.
  */
 const ENTRIES = /^[^\s,]+,[^\s,]+(?: [^\s,]+,[^\s,]+)*$/;
 
-/** Visible ASCII but for the dot, which would make the signed text ambiguous, and the comma of joined headers. */
+/**
+ * Visible ASCII without the dot, which would make the signed text ambiguous,
+ * and the comma, which joins headers.
+ */
 const ID = /^[!-+\-/-~]{1,255}$/;
 
 /**
- * `<prefix>-id`, `<prefix>-timestamp` and `<prefix>-signature`, the latter
- * `v1,<base64> v1,<base64> ...` separated by single spaces: HMAC-SHA256 of
- * `<id>.<timestamp>.<body>`, keyed with the bytes of `whsec_<base64>`.
+ * Headers `<prefix>-id`, `<prefix>-timestamp` and `<prefix>-signature`. The last
+ * is `v1,<base64> v1,<base64> ...`, separated by single spaces: HMAC-SHA256 of
+ * `<id>.<timestamp>.<body>`, with the bytes of `whsec_<base64>` as the key.
  *
  * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
@@ -30,12 +33,14 @@ export const standardWebhooks: SignatureScheme = {
 
   keyBytes(secret) {
     if (!SECRET.test(secret)) {
-      throw new Error("it must be whsec_ followed by base64");
+      throw new Error(
+        "it must be whsec_ followed by base64: copy the whole secret",
+      );
     }
     const bytes = fromBase64(secret.slice("whsec_".length));
     if (bytes.byteLength < MIN_SECRET_BYTES) {
       throw new Error(
-        `its base64 must hold at least ${MIN_SECRET_BYTES} bytes`,
+        `its base64 must decode to at least ${MIN_SECRET_BYTES} bytes: copy the whole secret`,
       );
     }
     return bytes;

@@ -6,11 +6,11 @@ import {
 } from "./scheme.ts";
 
 /**
- * `t=<unix seconds>,v1=<hex>[,v1=<hex>...]`: HMAC-SHA256 of `<t>.<body>`, keyed
- * with the whole secret string. Entries of other versions (v0) are ignored.
+ * `t=<unix seconds>,v1=<hex>[,v1=<hex>...]`: HMAC-SHA256 of `<t>.<body>`, with
+ * the whole secret string as the key. Other versions (v0) are ignored.
  *
- * Stricter than Stripe's SDK, which takes the last of two `t`, and the number
- * at the start of `123abc`: a header that was joined from two is refused.
+ * Stricter than Stripe's SDK, which uses the last of two `t` and the number at
+ * the start of `123abc`. A header that was sent twice is refused.
  *
  * @see https://docs.stripe.com/webhooks#verify-manually
  */
@@ -38,7 +38,7 @@ export const stripe: SignatureScheme = {
   },
 };
 
-/** What stands before the first `=` and what stands behind it, if there is one. */
+/** Splits an entry at its first `=`; the value is undefined if there is none. */
 function splitEntry(entry: string): [key: string, value: string | undefined] {
   const at = entry.indexOf("=");
   return at < 0

@@ -1,4 +1,4 @@
-/** What a channel sends. */
+/** A notification, as a channel sends it. */
 export interface Notification {
   readonly id: string;
   readonly lease_id: string;
@@ -7,29 +7,29 @@ export interface Notification {
   readonly account_id: string;
   readonly subscription_id: string;
   readonly invoice_id: string | null;
-  /** When it was promised, as PostgREST writes a time. */
+  /** When the event was applied, in the time format of PostgREST. */
   readonly created_at: string;
 }
 
-/** What became of an attempt to deliver a notification. */
+/** The result of an attempt to deliver a notification. */
 export type Attempt =
   | { readonly result: "sent" }
   | {
-    /** It is tried again, unless that was the last attempt. */
+    /** It is tried again, unless this was the last attempt. */
     readonly result: "failed";
     readonly error: string;
-    /** What the receiver asks for, in seconds. */
-    readonly retryAfter?: number | undefined;
+    /** From the Retry-After header. */
+    readonly retryAfterSeconds?: number | undefined;
   }
   | {
-    /** 429: it was not looked at, so it is no attempt. Nothing is sent until then. */
+    /** 429. It does not count as an attempt, and all sending pauses. */
     readonly result: "limited";
     readonly error: string;
-    /** What the receiver asks for, in seconds. */
-    readonly retryAfter?: number | undefined;
+    /** From the Retry-After header. */
+    readonly retryAfterSeconds?: number | undefined;
   }
   | {
-    /** It is not tried again: given up, or there is nowhere to send it. */
+    /** It is not tried again: given up, or the account has no address. */
     readonly result: "dead" | "undeliverable";
     readonly error: string;
   };
@@ -37,13 +37,13 @@ export type Attempt =
 /** A way to reach an account. */
 export interface Channel {
   readonly name: "webhook" | "email";
-  /** Whose limit of requests holds, for all workers together. Not secret. */
+  /** The receiver whose rate limit applies, shared by all workers. Not secret. */
   readonly destination: string;
-  /** How many requests a second it may make; any number if undefined. */
+  /** How many requests per second are allowed; undefined means no limit. */
   readonly perSecond?: number;
-  /** Makes one attempt, within the time limit. It does not throw. */
+  /** Makes one attempt within the time limit. It never throws. */
   send(notification: Notification): Promise<Attempt>;
 }
 
-/** For one attempt, in milliseconds. */
-export const ATTEMPT_TIME_LIMIT = 10_000;
+/** For one attempt. */
+export const ATTEMPT_TIME_LIMIT_MS = 10_000;

@@ -4,25 +4,26 @@ import type { Channel } from "./channel.ts";
 import { type AddressOf, emailChannel } from "./email_channel.ts";
 import { webhookChannel } from "./webhook_channel.ts";
 
-/** Of at least 12 bytes; the padding may be left out, as some tools do. */
+/** At least 12 bytes. The padding may be missing, as some tools omit it. */
 const SECRET =
   /^whsec_(?:[A-Za-z0-9+/]{4}){4,}(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
 
-/** Resend's limit for a team that has not asked for more. */
+/** Resend's default limit for a team. */
 const EMAIL_REQUESTS_PER_SECOND = 2;
 
 /**
- * The channel that the environment configures: `NOTIFICATION_URL` before
- * `RESEND_API_KEY`; undefined where neither is set. What was chosen is logged.
+ * Returns the channel that the environment configures: `NOTIFICATION_URL` has
+ * priority over `RESEND_API_KEY`. Undefined, with a warning in the log, if
+ * neither is set.
  *
- * @throws {Error} Naming the variable that is wrong, never its value.
+ * @throws {Error} If a variable is missing or wrong; names it, never its value.
  */
 export function chooseChannel(
   env: Environment,
-  { fetch, addressOf, now, log }: {
+  { fetch, addressOf, clock, log }: {
     fetch: typeof globalThis.fetch;
     addressOf: AddressOf;
-    now: () => number;
+    clock: () => number;
     log: Log;
   },
 ): Channel | undefined {
@@ -31,17 +32,17 @@ export function chooseChannel(
     if (apiKey) {
       log(
         "warn",
-        "RESEND_API_KEY is not used: NOTIFICATION_URL is set as well",
+        "RESEND_API_KEY is not used, because NOTIFICATION_URL is set: remove one of them",
       );
     }
     checkUrl(url);
     const secret = required(env, "NOTIFICATION_SIGNING_SECRET");
     if (!SECRET.test(secret)) {
       throw new Error(
-        "Cannot start: NOTIFICATION_SIGNING_SECRET must be whsec_ and base64 of at least 12 bytes. Make one with: echo whsec_$(openssl rand -base64 32)",
+        "Cannot start: NOTIFICATION_SIGNING_SECRET must be whsec_ followed by base64 of at least 12 bytes. Create one with: echo whsec_$(openssl rand -base64 32)",
       );
     }
-    return webhookChannel(url, { secret, fetch, now });
+    return webhookChannel(url, { secret, fetch, clock });
   }
   if (apiKey) {
     const from = required(env, "NOTIFICATION_FROM");
@@ -50,7 +51,7 @@ export function chooseChannel(
       "EMAIL_REQUESTS_PER_SECOND",
       EMAIL_REQUESTS_PER_SECOND,
     );
-    return emailChannel({ apiKey, from, perSecond, addressOf, now });
+    return emailChannel({ apiKey, from, perSecond, addressOf, clock });
   }
   log(
     "warn",
@@ -67,18 +68,22 @@ function checkUrl(text: string): void {
     url?.protocol !== "https:" && !(url?.protocol === "http:" && isLoopback)
   ) {
     throw new Error(
-      "Cannot start: NOTIFICATION_URL must be an https URL (http only for this machine itself).",
+      "Cannot start: NOTIFICATION_URL must be an https URL (http is allowed only for localhost).",
     );
   }
   if (url.username !== "" || url.password !== "") {
     throw new Error(
-      "Cannot start: NOTIFICATION_URL must not hold a user name or a password; the receiver verifies the signature instead.",
+      "Cannot start: NOTIFICATION_URL must not contain a user name or password. The receiver verifies the signature instead.",
     );
   }
 }
 
 function required(env: Environment, name: string): string {
   const value = env[name];
-  if (!value) throw new Error(`Cannot start: ${name} is not set.`);
+  if (!value) {
+    throw new Error(
+      `Cannot start: ${name} is not set. docs/notifications.md says what it must be.`,
+    );
+  }
   return value;
 }

@@ -1,29 +1,30 @@
 import {
   type Attempt,
-  ATTEMPT_TIME_LIMIT,
+  ATTEMPT_TIME_LIMIT_MS,
   type Channel,
   type Notification,
 } from "./channel.ts";
 import { retryAfterSeconds } from "./retry_after.ts";
 
-/** Where an account's e-mail goes; null where it has no address. */
+/** Returns the e-mail address of an account; null if it has none. */
 export type AddressOf = (accountId: string) => Promise<string | null>;
 
 /**
- * Notifications as e-mail, through Resend. The notification's id is the
- * idempotency key, so that a repeated attempt sends no second mail.
+ * Returns a channel that sends e-mail through Resend. The notification's id is
+ * the idempotency key, so that a repeated attempt sends no second e-mail.
  *
  * @param options.from The sender, such as `Billing <billing@example.com>`.
- * @param options.perSecond How many requests Resend takes from the team.
+ * @param options.perSecond How many requests per second Resend allows the team.
+ * @param options.clock Returns milliseconds since the epoch.
  * @see https://resend.com/docs/api-reference/rate-limit
  */
 export function emailChannel(
-  { apiKey, from, perSecond, addressOf, now }: {
+  { apiKey, from, perSecond, addressOf, clock }: {
     apiKey: string;
     from: string;
     perSecond: number;
     addressOf: AddressOf;
-    now: () => number;
+    clock: () => number;
   },
 ): Channel {
   async function send(notification: Notification): Promise<Attempt> {
@@ -33,25 +34,28 @@ export function emailChannel(
         return {
           result: "undeliverable",
           error:
-            "public.account_email gives no address for the account: change that function, or add the address",
+            "public.account_email returns no address for this account: add the address, or change that function",
         };
       }
-      // Loaded when it is needed: a cold start of the other channel never is.
+      // Loaded only when needed, so that the other channel starts faster.
       const { Resend } = await import("resend");
       const { data, error, headers } = await new Resend(apiKey).emails.send(
         { from, to, ...text(notification) },
         {
           idempotencyKey: notification.id,
-          signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT),
+          signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT_MS),
         },
       );
-      // Both are null where a proxy on the way answers 502 with `null`.
+      // Both are null if a proxy in between answers 502 with `null`.
       return data ? { result: "sent" } : {
         result: error?.statusCode === 429 ? "limited" : "failed",
         error: `Resend: ${error?.name ?? "unknown"}: ${
           error?.message ?? "no reason given"
         }`,
-        retryAfter: retryAfterSeconds(headers?.["retry-after"] ?? null, now()),
+        retryAfterSeconds: retryAfterSeconds(
+          headers?.["retry-after"] ?? null,
+          clock(),
+        ),
       };
     } catch (error) {
       return { result: "failed", error: (error as Error).message };

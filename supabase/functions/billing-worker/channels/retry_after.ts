@@ -1,17 +1,16 @@
 /**
- * What a Retry-After header asks for: seconds, or a date (RFC 9110, section
- * 10.2.3).
+ * Reads a Retry-After header: seconds or a date (RFC 9110, section 10.2.3).
  *
- * @param now In milliseconds since the epoch.
- * @returns Whole seconds from now; undefined where there is nothing to read.
+ * @param nowMs Milliseconds since the epoch.
+ * @returns Whole seconds from now; undefined if it is missing or malformed.
  */
 export function retryAfterSeconds(
   header: string | null,
-  now: number,
+  nowMs: number,
 ): number | undefined {
   if (header === null) return undefined;
   const seconds = /^\d{1,9}$/.test(header)
     ? Number(header)
-    : Math.ceil((Date.parse(header) - now) / 1000);
+    : Math.ceil((Date.parse(header) - nowMs) / 1000);
   return seconds >= 0 ? seconds : undefined;
 }

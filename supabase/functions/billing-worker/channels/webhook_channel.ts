@@ -1,43 +1,44 @@
 import { Webhook } from "standardwebhooks";
 import {
   type Attempt,
-  ATTEMPT_TIME_LIMIT,
+  ATTEMPT_TIME_LIMIT_MS,
   type Channel,
   type Notification,
 } from "./channel.ts";
 import { retryAfterSeconds } from "./retry_after.ts";
 
 /**
- * Notifications as a webhook of our own, signed by the Standard Webhooks
- * specification. The id is the notification's, the same for every attempt, so
- * that the receiver can dedupe.
+ * Returns a channel that sends webhooks, signed as the Standard Webhooks
+ * specification says. The id is that of the notification, the same for every
+ * attempt, so that the receiver can deduplicate.
  *
- * @param url Where they go; redirects are not followed.
- * @param options.secret `whsec_` and base64.
- * @throws {Error} Where the secret is not of that form.
+ * @param url The receiver's URL; redirects are not followed.
+ * @param options.secret `whsec_` followed by base64.
+ * @param options.clock Returns milliseconds since the epoch.
+ * @throws {Error} If the secret is malformed.
  * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 export function webhookChannel(
   url: string,
-  { secret, fetch, now, timeLimit = ATTEMPT_TIME_LIMIT }: {
+  { secret, fetch, clock, timeLimitMs = ATTEMPT_TIME_LIMIT_MS }: {
     secret: string;
     fetch: typeof globalThis.fetch;
-    now: () => number;
-    timeLimit?: number;
+    clock: () => number;
+    timeLimitMs?: number;
   },
 ): Channel {
   const webhook = new Webhook(secret);
 
   async function send(notification: Notification): Promise<Attempt> {
     const body = JSON.stringify(message(notification));
-    const signedAt = new Date(now());
+    const signedAt = new Date(clock());
     const headers = {
       "content-type": "application/json",
       "webhook-id": notification.id,
       "webhook-timestamp": String(Math.floor(signedAt.getTime() / 1000)),
       "webhook-signature": webhook.sign(notification.id, signedAt, body),
     };
-    const signal = AbortSignal.timeout(timeLimit);
+    const signal = AbortSignal.timeout(timeLimitMs);
     try {
       const response = await fetch(url, {
         method: "POST",
@@ -47,18 +48,18 @@ export function webhookChannel(
         signal,
       });
       await response.body?.cancel();
-      return judge(response, now());
+      return readAttempt(response, clock());
     } catch (error) {
       return {
         result: "failed",
         error: signal.aborted
-          ? `no answer within ${timeLimit} ms`
-          : reason(error),
+          ? `no answer within ${timeLimitMs} ms`
+          : describe(error),
       };
     }
   }
 
-  // The host alone: the rest of the URL may hold a secret.
+  // Only the host: the rest of the URL may contain a secret.
   return { name: "webhook", destination: new URL(url).host, send };
 }
 
@@ -80,10 +81,13 @@ function message(
 }
 
 /**
- * 410 means that the receiver wants no more, 429 that it wants them later;
- * anything else may pass.
+ * Reads the result from a response. 410: the receiver wants no more
+ * notifications. 429: it wants them later. Any other failure may be temporary.
  */
-function judge({ ok, status, headers }: Response, now: number): Attempt {
+function readAttempt(
+  { ok, status, headers }: Response,
+  nowMs: number,
+): Attempt {
   if (ok) return { result: "sent" };
   if (status === 410) {
     return { result: "dead", error: "the receiver answered 410 Gone" };
@@ -92,16 +96,19 @@ function judge({ ok, status, headers }: Response, now: number): Attempt {
   return {
     result: status === 429 ? "limited" : "failed",
     error: `the receiver answered ${status}` +
-      (redirected ? ", and redirects are not followed" : ""),
-    retryAfter: retryAfterSeconds(headers.get("retry-after"), now),
+      (redirected
+        ? ", and redirects are not followed: set NOTIFICATION_URL to the final URL"
+        : ""),
+    retryAfterSeconds: retryAfterSeconds(headers.get("retry-after"), nowMs),
   };
 }
 
 /**
- * Why no answer came. Some runtimes put that into the cause; all of them name
- * the URL in its normal form, and it may hold a secret.
+ * Returns why there was no reply. Some runtimes put the reason into the cause.
+ * All of them repeat the URL, normalized; it may contain a secret, so its name
+ * replaces it.
  */
-function reason(error: unknown): string {
+function describe(error: unknown): string {
   const { message, cause } = error as Error;
   return (cause instanceof Error ? `${message}: ${cause.message}` : message)
     .replaceAll(/https?:\/\/\S+?(?=\)?:?(?:\s|$))/g, "NOTIFICATION_URL");

@@ -1,0 +1,99 @@
+/**
+ * Checks and sources of option values that several commands share.
+ *
+ * @module
+ */
+import { UsageError } from "./cli.ts";
+import { closest } from "./closest.ts";
+import type { Environment } from "./environment.ts";
+import { isLoopback } from "./loopback.ts";
+import { PROVIDER_NAMES, type ProviderName } from "./provider_settings.ts";
+
+/** The option that names a provider of the receiver. */
+export const PROVIDER_OPTION = {
+  "--provider NAME": `the provider: ${
+    PROVIDER_NAMES.join(" or ")
+  } (default: a)`,
+} as const;
+
+/**
+ * Returns the provider that the option names.
+ *
+ * @throws {UsageError}
+ */
+export function readProvider(value: string = "a"): ProviderName {
+  return oneOf(PROVIDER_NAMES, { value, what: "provider" });
+}
+
+/**
+ * Returns the choice that equals a value. The value is not a secret: the
+ * message repeats it.
+ *
+ * @param options.what The name of the value in the message, such as "provider".
+ * @throws {UsageError}
+ */
+export function oneOf<T extends string>(
+  choices: readonly T[],
+  { value, what }: { value: string; what: string },
+): T {
+  const choice = choices.find((choice) => choice === value);
+  if (choice !== undefined) return choice;
+  const meant = closest(value, choices);
+  throw new UsageError(
+    `Unknown ${what} "${value}". ` +
+      (meant === undefined
+        ? `Choose one of ${choices.join(", ")}.`
+        : `Did you mean ${meant}?`),
+  );
+}
+
+/**
+ * Returns the URL of a project without slashes at its end. The project's secret
+ * key is sent there, so it must be https, or http on this machine.
+ *
+ * @param name The option or variable that the URL comes from.
+ * @throws {UsageError}
+ */
+export function checkedProjectUrl(name: string, text: string): string {
+  const url = URL.parse(text);
+  const isSafe = url?.protocol === "https:" ||
+    (url?.protocol === "http:" && isLoopback(text));
+  if (isSafe && url.username === "" && url.password === "" && isWhole(url)) {
+    return url.origin + url.pathname.replace(/\/+$/, "");
+  }
+  // The message leaves the text out: it may contain a password.
+  throw new UsageError(
+    `${name} takes a URL such as https://abc.supabase.co, without a user name or password. http is allowed on this machine only.`,
+  );
+}
+
+/** Returns whether it is a project's URL, to which paths can be added. */
+function isWhole({ search, hash, pathname }: URL): boolean {
+  return search === "" && hash === "" && !pathname.includes("/functions/v1");
+}
+
+/** A secret that a command reads from the environment, or from an option. */
+export interface SecretOption {
+  /** The option's name, without dashes. */
+  readonly option: string;
+  readonly value: string | undefined;
+  readonly variable: string;
+}
+
+/**
+ * Returns a secret: the option's value, else the variable's; undefined if
+ * neither is set. The option still works, with a warning, because every user
+ * of the machine sees it in the list of processes, and `deno task` prints it.
+ *
+ * @param warn Receives the warning, which does not repeat the secret.
+ */
+export function readSecret(
+  { option, value, variable }: SecretOption,
+  { env, warn }: { env: Environment; warn: (text: string) => void },
+): string | undefined {
+  if (value === undefined) return env[variable] || undefined;
+  warn(
+    `--${option} shows the secret to other users of this machine, in logs and in the shell's history. Set ${variable} instead: read -rs ${variable} && export ${variable}`,
+  );
+  return value;
+}

@@ -1,0 +1,158 @@
+import postgres from "postgres";
+import { isLoopback } from "../common/loopback.ts";
+import type { DoctorArguments } from "./arguments.ts";
+import {
+  type Check,
+  type Checks,
+  failed,
+  ok,
+  skipped,
+  type Surroundings,
+} from "./check.ts";
+import { type DatabaseTls, databaseTls, isUnproven } from "./database_tls.ts";
+
+const JOBS = ["billing-worker", "billing-prune"];
+
+/** Checks the connection to the database, its migrations and its schedule. */
+export async function* checkDatabase(
+  { projectUrl, dbUrl }: Pick<DoctorArguments, "projectUrl" | "dbUrl">,
+  { migrationFiles, env }: Surroundings,
+): Checks {
+  const others = ["migrations", "schedule"];
+  if (dbUrl === undefined) {
+    for (const name of others) yield [name, skipped("needs SUPABASE_DB_URL")];
+    return;
+  }
+  let sql;
+  try {
+    const tls = await databaseTls(dbUrl, env);
+    sql = await connect(tls);
+    yield ["database", connected(tls)];
+  } catch (error) {
+    yield ["database", notConnected(error)];
+    for (const name of others) yield [name, skipped("fix the database first")];
+    return;
+  }
+  try {
+    yield ["migrations", await checkMigrations(sql, migrationFiles)];
+    yield [
+      "schedule",
+      projectUrl === undefined
+        ? skipped("needs SUPABASE_URL")
+        : await checkSchedule(sql, projectUrl),
+    ];
+  } finally {
+    await sql.end();
+  }
+}
+
+async function connect({ url, ssl }: DatabaseTls): Promise<postgres.Sql> {
+  const sql = postgres(url, {
+    max: 1,
+    connect_timeout: 10,
+    // A pooler in transaction mode keeps no prepared statement.
+    prepare: false,
+    ssl,
+    onnotice() {},
+  });
+  try {
+    await sql`select 1`;
+    return sql;
+  } catch (error) {
+    await sql.end();
+    throw error;
+  }
+}
+
+function connected({ ssl }: DatabaseTls): Check {
+  return ok(
+    ssl !== false && !ssl.rejectUnauthorized
+      ? "answers; its certificate was not verified (sslmode=require)"
+      : "answers",
+  );
+}
+
+function notConnected(error: unknown): Check {
+  const { message } = error as Error;
+  return isUnproven(error)
+    ? failed(
+      `its certificate cannot be verified, so the password was not sent: ${message}`,
+      "Download the root certificate (dashboard, Database, Settings, SSL Configuration), and set PGSSLROOTCERT to the file",
+    )
+    : failed(
+      `cannot connect: ${message}`,
+      "Copy the URL from Connect in the dashboard, and insert the database's password",
+    );
+}
+
+/** Checks that all migrations of this clone are applied. */
+async function checkMigrations(
+  sql: postgres.Sql,
+  files: readonly string[],
+): Promise<Check> {
+  const wanted = files.map((name) => name.split("_")[0] ?? name);
+  const applied = await appliedVersions(sql);
+  const missing = wanted.filter((version) => !applied.includes(version));
+  if (missing.length > 0) {
+    return failed(
+      `${missing.length} of ${wanted.length} are missing, the first is ${
+        missing[0]
+      }`,
+      "supabase db push --remote",
+    );
+  }
+  // A project may have migrations of its own, from another repository.
+  const others = applied.filter((version) => !wanted.includes(version)).length;
+  return ok(
+    others === 0
+      ? `all ${wanted.length} are applied`
+      : `all ${wanted.length} are applied, and ${others} that are not in this clone`,
+  );
+}
+
+async function appliedVersions(sql: postgres.Sql): Promise<string[]> {
+  const [table] = await sql`
+    select to_regclass('supabase_migrations.schema_migrations') is not null as is_there`;
+  if (!table?.is_there) return [];
+  const rows =
+    await sql`select version from supabase_migrations.schema_migrations`;
+  return rows.map(({ version }) => version);
+}
+
+/** Checks that the jobs exist that wake this project's worker and prune. */
+async function checkSchedule(
+  sql: postgres.Sql,
+  projectUrl: string,
+): Promise<Check> {
+  const todo =
+    `In the SQL editor: select public.schedule_billing_worker('${projectUrl}', 'sb_secret_...');`;
+  const [has] = await sql`
+    select
+      to_regclass('cron.job') is not null as cron,
+      to_regproc('net.http_post') is not null as net,
+      to_regclass('vault.decrypted_secrets') is not null as vault`;
+  if (!has?.cron) {
+    return isLoopback(projectUrl)
+      ? skipped("the local stack wakes the worker itself (deno task start)")
+      : failed("pg_cron is not installed", todo);
+  }
+  const rows = await sql`
+    select jobname from cron.job where active and jobname in ${sql(JOBS)}`;
+  const found = rows.map(({ jobname }) => jobname);
+  const missing = JOBS.filter((job) => !found.includes(job));
+  if (missing.length > 0) {
+    return failed(`no active job ${missing.join(" and ")}`, todo);
+  }
+  // Disabling an extension leaves the job behind, which then wakes nothing.
+  if (!has.net) return failed("pg_net is not installed", todo);
+  if (!has.vault) return failed("Vault is not installed", todo);
+  const [secret] = await sql`
+    select decrypted_secret as url from vault.decrypted_secrets
+    where name = 'billing_worker_url'`;
+  return secret?.url === `${projectUrl}/functions/v1/billing-worker`
+    ? ok("wakes the worker every minute and prunes old rows")
+    : failed(
+      `wakes ${secret?.url ?? "nothing"} instead of this project's worker`,
+      todo,
+    );
+}

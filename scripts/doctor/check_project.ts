@@ -1,0 +1,121 @@
+import { restRefusal } from "../common/rest_refusal.ts";
+import { type RequestTools, sendRequest } from "../common/send_request.ts";
+import type { DoctorArguments } from "./arguments.ts";
+import { type Check, type Checks, failed, ok, skipped } from "./check.ts";
+
+const DEPLOY = "supabase functions deploy billing-worker --use-api";
+const NEEDS_KEY = skipped("needs SUPABASE_SECRET_KEY");
+
+/** Checks the worker, and the failed events in the REST API. */
+export async function* checkProject(
+  { projectUrl, secretKey }: Pick<DoctorArguments, "projectUrl" | "secretKey">,
+  tools: RequestTools,
+): Checks {
+  if (projectUrl === undefined) {
+    for (const name of ["worker", "worker's key", "failures"]) {
+      yield [name, skipped("needs SUPABASE_URL")];
+    }
+    return;
+  }
+  const workerUrl = `${projectUrl}/functions/v1/billing-worker`;
+  const worker = await checkWorkerRefuses(workerUrl, tools);
+  yield ["worker", worker];
+  yield [
+    "worker's key",
+    worker.state === "FAIL"
+      ? skipped("fix the worker first")
+      : await checkWorkerAccepts(workerUrl, { secretKey, tools }),
+  ];
+  yield ["failures", await checkFailures(projectUrl, { secretKey, tools })];
+}
+
+/** Checks that the worker runs, and refuses a call without a key. */
+export async function checkWorkerRefuses(
+  workerUrl: string,
+  tools: RequestTools,
+): Promise<Check> {
+  const reply = await sendRequest(workerUrl, { method: "POST" }, tools);
+  if ("fault" in reply) {
+    return failed(
+      `cannot reach ${workerUrl}: ${reply.fault}`,
+      "Check the project's URL (SUPABASE_URL or --project-url)",
+    );
+  }
+  const { status, headers } = reply;
+  if (status === 404) return failed("answered 404", `Deploy it: ${DEPLOY}`);
+  if (status >= 500) {
+    return failed(
+      `answered ${status}: the worker does not start`,
+      "The first lines of its log name the setting (dashboard, Edge Functions, billing-worker, Logs)",
+    );
+  }
+  if (status !== 401) {
+    return failed(
+      `answered ${status} instead of 401 to a call without a key`,
+      `Deploy it again: ${DEPLOY}`,
+    );
+  }
+  // @supabase/server names its refusals in this header. Supabase's gateway does
+  // not, and it would also refuse the schedule's key.
+  return headers.has("x-supabase-server-error")
+    ? ok("refuses a call without a key with 401")
+    : failed(
+      "refused with 401 by Supabase's key check, before it reached the worker",
+      `Keep "verify_jwt = false" in supabase/config.toml, and deploy from the root of the repository: ${DEPLOY}`,
+    );
+}
+
+/** Checks that the worker accepts the key with which the schedule wakes it. */
+export async function checkWorkerAccepts(
+  workerUrl: string,
+  { secretKey, tools }: { secretKey: string | undefined; tools: RequestTools },
+): Promise<Check> {
+  if (secretKey === undefined) return NEEDS_KEY;
+  const reply = await sendRequest(workerUrl, {
+    method: "POST",
+    headers: { apikey: secretKey },
+  }, tools);
+  if ("fault" in reply) {
+    return failed(
+      `no answer: ${reply.fault}`,
+      "Run this again; if it fails again, look at the function's log",
+    );
+  }
+  if (reply.status === 200) return ok("does a turn for the secret key");
+  return reply.status === 401
+    ? failed(
+      "refuses the secret key",
+      "Use one that begins with sb_secret_ (dashboard, Project Settings, API Keys)",
+    )
+    : failed(
+      `answered ${reply.status}`,
+      "Its log has the reason (dashboard, Edge Functions, billing-worker, Logs); if a database function is missing: supabase db push --remote",
+    );
+}
+
+/** Checks that no failed event is open. */
+export async function checkFailures(
+  projectUrl: string,
+  { secretKey, tools }: { secretKey: string | undefined; tools: RequestTools },
+): Promise<Check> {
+  if (secretKey === undefined) return NEEDS_KEY;
+  const reply = await sendRequest(`${projectUrl}/rest/v1/billing_health`, {
+    headers: secretKey.startsWith("sb_")
+      ? { apikey: secretKey }
+      : { apikey: secretKey, authorization: `Bearer ${secretKey}` },
+  }, tools);
+  if ("fault" in reply) {
+    return failed(
+      `cannot reach the REST API: ${reply.fault}`,
+      "Check the project's URL (SUPABASE_URL or --project-url)",
+    );
+  }
+  if (reply.status !== 200) return failed(...restRefusal(reply.status));
+  const [health] = JSON.parse(reply.body) as [
+    { open_failures: number; oldest_open_failure: string | null },
+  ];
+  return health.open_failures === 0 ? ok("none is open") : failed(
+    `${health.open_failures} open, the oldest since ${health.oldest_open_failure}`,
+    "select * from public.open_failures; docs/runbook.md says what to do for each error code",
+  );
+}

@@ -1,0 +1,119 @@
+import type Stripe from "stripe";
+import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
+import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
+import { accountOf, customerOf } from "./account_of.ts";
+import { correctionEvent } from "./correction_event.ts";
+import { fieldDifferences, type SubscriptionDifference } from "./difference.ts";
+import { recordsOf, type SubscriptionRecord, type Tables } from "./records.ts";
+import type { Page } from "./stripe_source.ts";
+
+/** One subscription at Stripe beside its record. */
+export interface Comparison {
+  readonly subscription: string;
+  /** Undefined if they are the same. */
+  readonly difference: SubscriptionDifference | undefined;
+  /** The events that correct the record; none if nothing can or need be done. */
+  readonly corrections: readonly BillingEvent[];
+}
+
+/**
+ * How far ahead of Stripe's clock a record's mark may be: the record may have
+ * taken an event from after the moment at which Stripe was asked, but not from
+ * this much later. `forget_marks_ahead` leaves such a mark alone.
+ */
+const LONGEST_AHEAD_SECONDS = 300;
+
+/**
+ * Compares pages of subscriptions with the records, page by page.
+ *
+ * @param options.only Leaves out all other subscriptions.
+ */
+export async function* comparePages(
+  pages: AsyncIterable<Page>,
+  { tables, accountFrom, only }: {
+    tables: Tables;
+    accountFrom: string | undefined;
+    only?: ReadonlySet<string> | undefined;
+  },
+): AsyncGenerator<Comparison[]> {
+  for await (const { subscriptions, askedAtSeconds } of pages) {
+    const chosen = subscriptions.filter(({ id }) => only?.has(id) ?? true);
+    const records = await recordsOf(chosen.map(({ id }) => id), tables);
+    yield chosen.map((subscription) =>
+      compare(subscription, {
+        record: records.get(subscription.id),
+        provider: tables.provider,
+        accountFrom,
+        askedAtSeconds,
+      })
+    );
+  }
+}
+
+/**
+ * Compares a subscription with its record.
+ *
+ * @param options.askedAtSeconds See `StripeAnswer`.
+ */
+export function compare(
+  subscription: Stripe.Subscription,
+  { record, provider, accountFrom, askedAtSeconds }: {
+    record: SubscriptionRecord | undefined;
+    provider: string;
+    accountFrom: string | undefined;
+    askedAtSeconds: number;
+  },
+): Comparison {
+  const { id, status } = subscription;
+  function comparison(
+    difference?: SubscriptionDifference,
+    corrections: readonly BillingEvent[] = [],
+  ): Comparison {
+    return { subscription: id, difference, corrections };
+  }
+
+  // A recorded account stays, unless `metadata.accountId` names another one.
+  const account = accountOf(subscription, undefined) ?? record?.account_id ??
+    accountOf(subscription, accountFrom);
+  if (account === undefined) {
+    const customer = customerOf(subscription) ?? null;
+    return comparison({ kind: "unmapped", subscription: id, customer });
+  }
+  const metadata = { ...subscription.metadata, accountId: account };
+  const object = { ...subscription, metadata };
+  const source = { object, provider, askedAtSeconds };
+  try {
+    const creation = correctionEvent("customer.subscription.created", source);
+    const update = correctionEvent("customer.subscription.updated", source);
+    const deletion = correctionEvent("customer.subscription.deleted", source);
+    const isCanceled = status === "canceled";
+    if (record === undefined) {
+      return comparison(
+        { kind: "missing_here", subscription: id, account },
+        [creation, update, ...(isCanceled ? [deletion] : [])],
+      );
+    }
+    const fields = fieldDifferences(record, {
+      there: { ...creation, ...update, provider } as Partial<
+        Record<string, string>
+      >,
+      isCanceled,
+      latestSeconds: askedAtSeconds + LONGEST_AHEAD_SECONDS,
+    });
+    if (fields.length === 0) return comparison();
+    const differs = (...names: string[]) =>
+      fields.some(({ field }) => names.includes(field));
+    return comparison({ kind: "differs", subscription: id, fields }, [
+      // Each also sets a mark anew.
+      ...(differs("account_id", "account_as_of") ? [creation] : []),
+      update,
+      ...(isCanceled && differs("canceled_at", "canceled_as_of")
+        ? [deletion]
+        : []),
+    ]);
+  } catch (error) {
+    if (!(error instanceof DeliveryError)) throw error;
+    const { message } = error;
+    return comparison({ kind: "unreadable", subscription: id, error: message });
+  }
+}

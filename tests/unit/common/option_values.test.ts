@@ -1,0 +1,34 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { checkedProjectUrl } from "../../../scripts/common/option_values.ts";
+import { UsageError } from "../../../scripts/common/cli.ts";
+
+Deno.test("checkedProjectUrl() returns the address as paths can follow it", () => {
+  for (
+    const [text, url] of [
+      ["https://abc.supabase.co", "https://abc.supabase.co"],
+      ["https://abc.supabase.co//", "https://abc.supabase.co"],
+      // As pasted.
+      [" https://abc.supabase.co/\n", "https://abc.supabase.co"],
+      ["https://self.hosted.example/api/", "https://self.hosted.example/api"],
+      ["http://127.0.0.1:54321/", "http://127.0.0.1:54321"],
+    ] as const
+  ) {
+    assertEquals(checkedProjectUrl("SUPABASE_URL", text), url);
+  }
+});
+
+Deno.test("checkedProjectUrl() refuses what no path can follow", () => {
+  for (
+    const text of [
+      "https://abc.supabase.co?x=1",
+      "https://abc.supabase.co/#f",
+      "https://abc.supabase.co/functions/v1/billing-webhook",
+    ]
+  ) {
+    assertThrows(
+      () => checkedProjectUrl("SUPABASE_URL", text),
+      UsageError,
+      "SUPABASE_URL takes a URL such as https://abc.supabase.co",
+    );
+  }
+});
