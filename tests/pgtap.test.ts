@@ -42,7 +42,7 @@ Deno.test("supabase/tests has tests to run", () => {
   assertEquals(files.includes("privileges.test.sql"), true);
 });
 
-Deno.test("tapFaults() finds nothing where every planned test passed", () => {
+Deno.test("tapFaults() finds nothing if every planned test passed", () => {
   assertEquals(tapFaults(["1..2", "ok 1 - one", "ok 2 - two"]), []);
 });
 

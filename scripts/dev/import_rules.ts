@@ -2,8 +2,8 @@
  * Who may import whom: a command imports its own folder, folders import
  * `scripts/common` and `scripts/events`, those import the deployed functions,
  * and the functions import nothing else. `scripts/dev`, `bench` and `tests` may
- * import anything, and nothing imports them. No files import each other in a
- * circle.
+ * import anything, and nothing imports them. A folder of tests imports helpers
+ * of its own and of `tests/support`. No files import each other in a circle.
  *
  * @module
  */
@@ -42,7 +42,11 @@ const ALLOWED: readonly (readonly [from: string, to: readonly string[]])[] = [
 
 /** Returns each import that breaks a rule, with what to do about it. */
 export function brokenImportRules(graph: ImportGraph): string[] {
-  return [...misplacedImports(graph), ...importCircles(graph)];
+  return [
+    ...misplacedImports(graph),
+    ...misplacedTestHelpers(graph),
+    ...importCircles(graph),
+  ];
 }
 
 function misplacedImports(graph: ImportGraph): string[] {
@@ -55,6 +59,20 @@ function misplacedImports(graph: ImportGraph): string[] {
       .filter((path) => !rule[1].some((to) => path.startsWith(to)))
       .map((path) =>
         `${file} must not import ${path}. What several commands need belongs in scripts/common.`
+      );
+  });
+}
+
+function misplacedTestHelpers(graph: ImportGraph): string[] {
+  return [...graph].flatMap(([file, imports]) => {
+    const [top, folder] = file.split("/");
+    if (top !== "tests") return [];
+    const allowed = [`tests/${folder}/`, "tests/support/"];
+    return imports
+      .filter((path) => path.startsWith("tests/"))
+      .filter((path) => !allowed.some((to) => path.startsWith(to)))
+      .map((path) =>
+        `${file} must not import ${path}. What several folders of tests need belongs in tests/support.`
       );
   });
 }

@@ -16,7 +16,6 @@ import { reportEnd } from "../common/cli.ts";
 import { abortOnEnd } from "../local_stack/abort_on_end.ts";
 import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "../local_stack/roles.ts";
 import { startStack } from "../local_stack/start_stack.ts";
-import { reportCatalogue } from "./test/catalogue_coverage.ts";
 import { parseTestArguments, type TestArguments } from "./test/arguments.ts";
 import { downloadForTests, NO_DOWNLOADS } from "./test/downloads.ts";
 import { EDGE_DENO_VERSION } from "./test/edge_deno.ts";
@@ -76,15 +75,13 @@ async function testNamed(
 }
 
 async function testAll(signal: AbortSignal): Promise<StepResult[]> {
-  const results = [
+  return [
     await runStep("formatting", { args: ["fmt", "--check"], signal }),
     await runStep("lint", { args: ["lint"], signal }),
     await runStep("types", { args: ["check"], signal }),
     await runTests({ name: "unit tests", files: ["tests/unit"] }, { signal }),
     ...await testInLanes(await downloadForTests(), signal),
   ];
-  const passed = results.flatMap(({ passedTests }) => passedTests);
-  return [...results, reportCatalogue(passed)];
 }
 
 async function testInLanes(

@@ -19,7 +19,7 @@ import type { Endpoint, Stage } from "./stage.ts";
 
 export const INVALID = { status: 422, code: "event_invalid" };
 
-/** A delivery, signed when it is sent. */
+/** Returns a delivery that is signed when it is sent. */
 export function signed(endpoint: Endpoint, body: Body | object): Send {
   const bytes = typeof body === "string" || body instanceof Uint8Array
     ? body
@@ -31,7 +31,7 @@ export function signed(endpoint: Endpoint, body: Body | object): Send {
     });
 }
 
-/** Provider A's delivery, which is filed. */
+/** Delivers as provider A, and checks that the delivery is filed. */
 export async function filed(
   stage: Stage,
   body: Body | object,
@@ -50,7 +50,7 @@ export async function filed(
   });
 }
 
-/** Provider A's delivery of an event, which is applied. */
+/** Delivers as provider A, and checks that the event is applied. */
 export async function applied(
   stage: Stage,
   event: { id: string },
@@ -64,15 +64,17 @@ export async function applied(
   });
 }
 
-/** Provider A's delivery, which is acknowledged and has no effect. */
+/**
+ * Delivers as provider A, and checks that it is acknowledged without effect.
+ */
 export async function ignored(stage: Stage, body: Body | object) {
   const { receiver } = stage.stripe;
   await expectIgnored(stage, { receiver, send: signed(stage.stripe, body) });
 }
 
 /**
- * The event with each value at that path is filed under its id, and the error
- * names the path.
+ * Checks for each value that the event with this value at the path is filed under
+ * its ID, and that the error names the path.
  */
 export async function filedWith(
   stage: Stage,
@@ -93,7 +95,7 @@ export async function filedWith(
   }
 }
 
-/** The body is kept as that text, character by character. */
+/** Checks that the body is stored as this text, character by character. */
 export function assertKeptAsText(
   row: Record<string, unknown>,
   text: string,
@@ -101,7 +103,7 @@ export function assertKeptAsText(
   assertEquals([row.payload_encoding, row.payload], ["text", text]);
 }
 
-/** As errors write paths: `items.data[0].price`. */
+/** Returns a path as errors write it: `items.data[0].price`. */
 function dotted(path: string): string {
   return path.replaceAll(/\.(\d+)/g, "[$1]");
 }

@@ -1,4 +1,4 @@
-/** Events with a mark in them, by which a payload that leaks is found. */
+/** Events with a mark in them, by which a leaked payload is found. */
 import { createHash } from "node:crypto";
 import { edited } from "../../scripts/events/edited.ts";
 import {
@@ -42,7 +42,7 @@ export function ignoredEvent() {
   return edited(paymentIntentEvent(), MARKED);
 }
 
-/** What a body without a usable id is filed under. */
+/** Returns the ID under which a body without a usable ID is filed. */
 export function hashId(body: string | Uint8Array): string {
   return `sha256:${createHash("sha256").update(body).digest("hex")}`;
 }

@@ -7,8 +7,8 @@ import {
   startWorker,
 } from "../support/worker.ts";
 
-/** What became of a notification that was answered so. */
-export interface SeenAnswer {
+/** The outcome of a notification for one kind of answer. */
+export interface HostileAnswer {
   readonly answer: string;
   readonly row: OutboxRow;
   readonly arrivals: number;
@@ -18,12 +18,14 @@ export interface SeenAnswer {
 
 /** A turn of a worker whose notifications are all answered badly. */
 export interface HostileEndpoint {
-  readonly seen: Promise<SeenAnswer[]>;
-  readonly figures: Promise<{ took: number; redirected: number; log: string }>;
+  readonly seen: Promise<HostileAnswer[]>;
+  readonly figures: Promise<
+    { tookMs: number; redirected: number; log: string }
+  >;
 }
 
 /** The time limit of an attempt, and some more. */
-const HANGS_FOR = 11_000;
+const HANGS_FOR_MS = 11_000;
 
 const ANSWERS: Readonly<Record<string, () => Response | Promise<Response>>> = {
   "302": () => redirect(302),
@@ -40,7 +42,7 @@ const ANSWERS: Readonly<Record<string, () => Response | Promise<Response>>> = {
 
 let elsewhere = "";
 
-/** Starts a worker and lets it take a turn, which lasts as long as it may. */
+/** Starts a worker, and a turn of it that lasts as long as it may. */
 export async function startHostileEndpoint(): Promise<
   HostileEndpoint & AsyncDisposable
 > {
@@ -68,11 +70,11 @@ export async function startHostileEndpoint(): Promise<
     }))
   );
   const figures = turn.then((ended) => ({
-    took: ended - started,
+    tookMs: ended - started,
     redirected: other.arrivals.length + other.refused.length,
     log: worker.output(),
   }));
-  // What goes wrong is told by the test that awaits them.
+  // The test that awaits them reports an error.
   seen.catch(() => {});
   figures.catch(() => {});
   const owned = opened.move();
@@ -88,6 +90,6 @@ function retryAfter(value: string): HeadersInit {
 }
 
 async function late(): Promise<Response> {
-  await new Promise((resolve) => setTimeout(resolve, HANGS_FOR));
+  await new Promise((resolve) => setTimeout(resolve, HANGS_FOR_MS));
   return new Response("OK");
 }

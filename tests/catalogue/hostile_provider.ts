@@ -1,4 +1,4 @@
-/** What a terminal obeys, in both codings, and a line of its own. */
+/** Control sequences of terminals, in both codings, and a forged line. */
 const HOSTILE =
   "MARK\x1b[2J\x1b]52;c;eA==\x07\u009b31m\u009d0;x\u009c\u202e\x7f\r\nFORGED";
 
@@ -16,7 +16,7 @@ const SUBSCRIPTION = {
   },
 };
 
-/** The provider's API, somebody else's: its objects, or its errors, are hostile. */
+/** Starts a stand-in for the provider's API with hostile objects or errors. */
 export function hostileProvider(
   what: "objects" | "errors",
 ): { readonly url: string } & AsyncDisposable {

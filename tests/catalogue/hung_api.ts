@@ -2,7 +2,7 @@ import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { startReceiver } from "../support/receiver.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { deliver } from "../support/send.ts";
-import { startFaultyApi } from "./faulty_api.ts";
+import { startApiProxy } from "../support/api_proxy.ts";
 
 /** A delivery to a receiver whose database does not answer. */
 export interface HungDelivery {
@@ -10,7 +10,7 @@ export interface HungDelivery {
   readonly status: number;
   readonly retryAfter: string | null;
   /** In milliseconds. */
-  readonly took: number;
+  readonly tookMs: number;
 }
 
 /** Many at once, under way beside other tests: they take some seconds. */
@@ -25,7 +25,7 @@ const DELIVERIES = 400;
 export async function startHungDeliveries(): Promise<
   HungDeliveries & AsyncDisposable
 > {
-  const api = await startFaultyApi();
+  const api = await startApiProxy();
   api.fails({ apply_billing_events: "hangs", record_failed_event: "hangs" });
   const receiver = await startReceiver({
     env: { SUPABASE_URL: api.url },
@@ -33,7 +33,7 @@ export async function startHungDeliveries(): Promise<
   const answers = Promise.all(
     Array.from({ length: DELIVERIES }, () => deliverTo(receiver)),
   );
-  // What goes wrong is told by the test that awaits it.
+  // The test that awaits it reports an error.
   answers.catch(() => {});
   return {
     receiver,
@@ -49,7 +49,7 @@ async function deliverTo(receiver: ServedFunction): Promise<HungDelivery> {
   const event = subscriptionEvent("customer.subscription.created");
   const started = Date.now();
   const { status, headers } = await deliver(receiver.url, event);
-  const took = Date.now() - started;
+  const tookMs = Date.now() - started;
   const retryAfter = headers.get("retry-after");
-  return { eventId: event.id, status, retryAfter, took };
+  return { eventId: event.id, status, retryAfter, tookMs };
 }

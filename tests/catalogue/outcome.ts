@@ -1,26 +1,20 @@
 /**
- * What must come of a delivery: the answer, the rows that are kept, and the
- * line in the log. Whatever it is, neither answer nor log may hold a secret, a
- * signature, a payload or a trace of the code.
+ * Checks of a delivery: the answer, the stored rows, and the line in the log.
+ * Neither answer nor log may hold a secret, a signature, a payload or a stack
+ * trace.
  *
  * @module
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type postgres from "postgres";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import type { Answer } from "../support/send.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { rowCounts, type StoredEvent, storedEvent } from "../support/tables.ts";
 import { PAYLOAD_MARK, SECRETS } from "./secrets.ts";
 
-/** An answer, as far as rows look at it. */
-export interface SeenAnswer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly body: string;
-}
-
 /** Makes one request. */
-export type Send = () => Promise<SeenAnswer>;
+export type Send = () => Promise<Answer>;
 
 /** How a refused or filed delivery is answered, and what the log says. */
 export interface Refusal {
@@ -29,8 +23,7 @@ export interface Refusal {
   readonly code: string;
 }
 
-/** Says nothing beyond a status: short words, a capital first. */
-const SHORT_TEXT = /^[A-Z][A-Za-z0-9 -]{1,40}$/;
+/** The whole reply for each status. */
 const BODIES: Readonly<Record<number, string>> = {
   200: "OK",
   401: "Invalid signature",
@@ -39,18 +32,29 @@ const BODIES: Readonly<Record<number, string>> = {
   408: "",
   413: "",
   415: "",
+  422: "Event is not valid",
+  500: "Event could not be applied",
+  503: "Try again later",
+};
+/** The reply for codes that share a status with others. */
+const BODIES_BY_CODE: Readonly<Record<string, string>> = {
+  body_empty: "Body is empty",
+  body_incomplete: "",
+  body_not_json: "Body is not valid JSON",
+  body_not_text: "Body is not valid UTF-8",
+  provider_misconfigured: "Receiver is not configured",
 };
 const FAILED = '"delivery failed"';
-const LOGGED_WITHIN = 5_000;
+const LOGGED_WITHIN_MS = 5_000;
 
-/** The delivery is refused, and nothing is stored anywhere. */
+/** Checks that the delivery is refused, and nothing is stored. */
 export async function expectRefused(
   { sql }: { sql: postgres.Sql },
   { receiver, send, status, code }: Refusal & {
     receiver: ServedFunction;
     send: Send;
   },
-): Promise<SeenAnswer> {
+): Promise<Answer> {
   const before = await rowCounts(sql);
   const answer = await expectFailure(receiver, { send, status, code });
   assertEquals(await rowCounts(sql), before, "Something was stored");
@@ -58,7 +62,7 @@ export async function expectRefused(
 }
 
 /**
- * The delivery is filed in `failed_events`, once, and nowhere else.
+ * Checks that the delivery is filed in `failed_events`, once, and nowhere else.
  *
  * @param filed.as The event's id, or `sha256:` and the body's hash.
  * @returns the row
@@ -83,7 +87,10 @@ export async function expectFiled(
   return failures[0]!;
 }
 
-/** The delivery is acknowledged, and its event is in the ledger, once. */
+/**
+ * Checks that the delivery is acknowledged, and its event is in the ledger,
+ * once.
+ */
 export async function expectApplied(
   { sql }: { sql: postgres.Sql },
   { receiver, send, event, outcome = "applied" }: {
@@ -102,7 +109,7 @@ export async function expectApplied(
   return stored;
 }
 
-/** The delivery is acknowledged, and nothing is stored anywhere. */
+/** Checks that the delivery is acknowledged, and nothing is stored. */
 export async function expectIgnored(
   { sql }: { sql: postgres.Sql },
   { receiver, send }: { receiver: ServedFunction; send: Send },
@@ -114,17 +121,17 @@ export async function expectIgnored(
   assertDiscreet(receiver.output().slice(written));
 }
 
-/** It fails with the status, and the log has one line about it. */
+/** Checks that it fails with the status, and the log has one line about it. */
 export async function expectFailure(
   receiver: ServedFunction,
   { send, status, code }: Refusal & { send: Send },
-): Promise<SeenAnswer> {
+): Promise<Answer> {
   const before = receiver.output().length;
   const written = () => receiver.output().slice(before);
   const answer = await send();
-  assertAnswer(answer, status);
+  assertAnswer(answer, status, code);
   await waitUntil(() => written().includes(FAILED), {
-    timeoutMs: LOGGED_WITHIN,
+    timeoutMs: LOGGED_WITHIN_MS,
     intervalMs: 1,
   });
   const lines = written().split("\n").filter((line) => line.includes(FAILED));
@@ -140,19 +147,23 @@ export async function expectFailure(
   return answer;
 }
 
-/** The answer is the status, and the few words that go with it. */
-export function assertAnswer(answer: SeenAnswer, status: number): void {
+/**
+ * Checks that the answer is the status, and exactly the text that goes with it.
+ */
+export function assertAnswer(
+  answer: Answer,
+  status: number,
+  code = "",
+): void {
   assertEquals(answer.status, status, answer.body);
-  const body = BODIES[status];
-  if (body === undefined) assertMatch(answer.body, SHORT_TEXT);
-  else assertEquals(answer.body, body);
+  assertEquals(answer.body, BODIES_BY_CODE[code] ?? BODIES[status]);
   if (status === 405) assertEquals(answer.headers.get("allow"), "POST");
   if (status === 503) {
     assertMatch(answer.headers.get("retry-after") ?? "none", /^[1-9]\d*$/);
   }
 }
 
-/** Nothing that was sent is in what a function has written. */
+/** Checks that a function's output holds nothing that was sent. */
 export function assertDiscreet(output: string): void {
   const secrets = Object.values(SECRETS);
   const parts = secrets.map((secret) => secret.replace("whsec_", ""));
@@ -178,7 +189,7 @@ export function assertDiscreet(output: string): void {
   }
 }
 
-/** What a failed assertion shows of a log. */
+/** Returns the last lines of a log, for a failed assertion. */
 function tail(output: string): string {
   return output.split("\n").slice(-12).join("\n");
 }

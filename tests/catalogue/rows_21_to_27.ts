@@ -1,9 +1,10 @@
-/** Rows 21 to 27: what is wrong with a request, whoever signed it. */
+/** Rows 21 to 27: requests that are wrong, with any signature. */
 import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import {
   abandonedRequest,
   answered,
+  headerLines,
   type RawRequest,
   rawRequest,
 } from "../support/raw_request.ts";
@@ -36,13 +37,13 @@ async function refused(stage: Stage, send: Send, is: Refusal): Promise<void> {
   await expectRefused(stage, { ...is, receiver: stage.stripe.receiver, send });
 }
 
-/** A request on the wire, signed, with that first line. */
-function onTheWire(stage: Stage, line: string): RawRequest {
-  const { body, headers } = signedCreation(stage);
-  const lines = Object.entries(headers).map(([name, value]) =>
-    `${name}: ${value}`
-  );
-  return { line, headers: [...lines, `Content-Length: ${body.length}`], body };
+/** A signed request as it is sent, with that first line. */
+function onTheWire(
+  line: string,
+  { body, headers }: ReturnType<typeof signedCreation>,
+): RawRequest {
+  const length = `Content-Length: ${body.length}`;
+  return { line, headers: [...headerLines(headers), length], body };
 }
 
 /** Sends a body in two ways: of known length, and chunk by chunk. */
@@ -110,7 +111,10 @@ export const ROWS_21_TO_27: readonly Row[] = [
         const line of [`TRACE ${pathname}`, `FOO ${pathname}`, "CONNECT x:443"]
       ) {
         const before = await rowCounts(stage.sql);
-        const answer = await answered(url, onTheWire(stage, line));
+        const answer = await answered(
+          url,
+          onTheWire(line, signedCreation(stage)),
+        );
         assertEquals(Math.floor(answer.status / 100), 4, line);
         assertEquals(await rowCounts(stage.sql), before);
       }
@@ -138,7 +142,8 @@ export const ROWS_21_TO_27: readonly Row[] = [
           "/..",
         ]
       ) {
-        const send = () => answered(url, onTheWire(stage, `POST ${target}`));
+        const send = () =>
+          answered(url, onTheWire(`POST ${target}`, signedCreation(stage)));
         await refused(stage, send, unknown);
       }
       await refused(stage, () => answered(url, { line: "OPTIONS *" }), unknown);
@@ -150,26 +155,18 @@ export const ROWS_21_TO_27: readonly Row[] = [
         const before = await rowCounts(stage.sql);
         const answer = await answered(
           url,
-          onTheWire(stage, `POST ${target}`),
+          onTheWire(`POST ${target}`, signedCreation(stage)),
         );
         assert([400, 404].includes(answer.status), `${answer.status}`);
         assertEquals(answer.body, "");
         assertEquals(await rowCounts(stage.sql), before);
       }
       for (const target of ["/x/../billing-webhook", "/./billing-webhook?x"]) {
-        const { event, body, headers } = signedCreation(stage);
-        const lines = Object.entries(headers).map(([name, value]) =>
-          `${name}: ${value}`
-        );
+        const delivery = signedCreation(stage);
         await expectApplied(stage, {
           receiver: stage.stripe.receiver,
-          event,
-          send: () =>
-            answered(url, {
-              line: `POST ${target}`,
-              headers: [...lines, `Content-Length: ${body.length}`],
-              body,
-            }),
+          event: delivery.event,
+          send: () => answered(url, onTheWire(`POST ${target}`, delivery)),
         });
       }
     },
@@ -249,8 +246,11 @@ export const ROWS_21_TO_27: readonly Row[] = [
       // Nothing in Deno closes the connection of a sender that is silent.
       const sending = answers.filter((_, index) => index !== SILENT);
       assertEquals(sending.map(({ isClosed }) => isClosed), [true, true, true]);
-      for (const { took } of answers) {
-        assert(took > 9_500 && took < 14_000, `answered after ${took} ms`);
+      for (const { tookMs } of answers) {
+        assert(
+          tookMs > 9_500 && tookMs < 14_000,
+          `answered after ${tookMs} ms`,
+        );
       }
       await trickle.assertLogged();
     },
@@ -280,7 +280,7 @@ export const ROWS_21_TO_27: readonly Row[] = [
       });
       assertEquals(seen(), TIMES * parts.length, receiver.output());
       assertEquals(await rowCounts(stage.sql), before);
-      // Broken framing: closed, or told so, and nothing more.
+      // Broken framing: the connection is closed, or the answer is 400.
       for (const body of ["zz\r\n{\r\n0\r\n\r\n", "ffffffffffffffffff\r\n"]) {
         const headers = ["Transfer-Encoding: chunked"];
         const answer = await rawRequest(receiver.url, { line, headers, body });

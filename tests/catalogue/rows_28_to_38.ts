@@ -1,4 +1,4 @@
-/** Rows 28 to 38: a valid signature over a body that is text or is not. */
+/** Rows 28 to 38: a valid signature over unusual or broken bodies. */
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { edited } from "../../scripts/events/edited.ts";

@@ -1,9 +1,11 @@
-/** Rows 49 to 56: good events that come doubled, late, or to the wrong place. */
+/**
+ * Rows 49 to 56: good events that are duplicate, late, or for another record.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { edited } from "../../scripts/events/edited.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { abandonedRequest } from "../support/raw_request.ts";
+import { abandonedRequest, headerLines } from "../support/raw_request.ts";
 import {
   rowCounts,
   storedEvent,
@@ -209,7 +211,7 @@ export const ROWS_49_TO_56: readonly Row[] = [
       }
       assertEquals(await subscriptionRecord(sql, subscription), before);
 
-      // The same event id is another event where another provider sends it.
+      // The same event ID from another provider is another event.
       const same = edited(creation(), { id: event.id });
       assertAnswer(await signed(hex, same)(), 200);
       const { ledger } = await storedEvent(sql, event.id);
@@ -235,7 +237,7 @@ export const ROWS_49_TO_56: readonly Row[] = [
   },
 ];
 
-/** Acknowledged, whatever it changes. */
+/** Checks only that the event is acknowledged. */
 async function send200(stage: Stage, event: object): Promise<void> {
   assertAnswer(await signed(stage.stripe, event)(), 200);
 }
@@ -247,12 +249,11 @@ async function goneBeforeTheAnswer(
 ): Promise<void> {
   const { receiver } = stripe;
   const body = JSON.stringify(event);
-  const headers = Object.entries(signedHeaders(stripe, body))
-    .map(([name, value]) => `${name}: ${value}`);
+  const headers = headerLines(signedHeaders(stripe, body));
   const isWaiting = async () =>
     (await sql`select from pg_locks where not granted`).length > 0;
   await sql.begin(async (holder) => {
-    // As another call that applies an event of it: that is what is waited for.
+    // The lock of a call that applies an event of the same subscription.
     await holder`
       select pg_advisory_xact_lock(hashtextextended(${event.data.object.id}, 0))`;
     await abandonedRequest(receiver.url, {

@@ -1,11 +1,11 @@
-/** Rows 57 to 60: good events while the database, or the way to it, fails. */
+/** Rows 57 to 60: good events while the database or its API fails. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { startReceiver } from "../support/receiver.ts";
 import type { LogLine } from "../support/serve_function.ts";
 import { storedEvent } from "../support/tables.ts";
 import { signed } from "./body_checks.ts";
 import { creation, hashId, update } from "./events.ts";
-import type { Fault } from "./faulty_api.ts";
+import type { Fault } from "../support/api_proxy.ts";
 import {
   assertAnswer,
   expectApplied,
@@ -22,12 +22,12 @@ const LOCKED = { status: 503, code: "record_locked" };
 const NOT_RECORDED = { status: 503, code: "failure_not_recorded" };
 const FAULT = { status: 500, code: "deployment_fault" };
 
-/** As PostgREST answers. */
+/** Returns an answer in PostgREST's form. */
 function refusal(status: number, code: string, message: string): Fault {
   return { status, body: { code, message, details: null, hint: null } };
 }
 
-/** The log has a line about an event that is stored nowhere. */
+/** Checks the log line about an event that is stored nowhere. */
 function assertSaysWhich(line: LogLine, event: { id: string; type: string }) {
   const hash = hashId(JSON.stringify(event)).slice("sha256:".length);
   assertEquals(
@@ -36,7 +36,10 @@ function assertSaysWhich(line: LogLine, event: { id: string; type: string }) {
   );
 }
 
-/** Each fault files an event; it is applied when the fault is over. */
+/**
+ * Checks that each fault files an event, which is applied when the fault is
+ * over.
+ */
 async function filedByEach(
   stage: Stage,
   faults: readonly Fault[],
@@ -59,7 +62,10 @@ async function filedByEach(
   }
 }
 
-/** Nothing can be filed either; it is applied when the faults are over. */
+/**
+ * Checks an event that cannot be filed either, and is applied when the faults
+ * are over.
+ */
 async function storedNowhere(
   stage: Stage,
   { apply, record, says }: { apply: Fault; record: Fault; says: string },
@@ -166,7 +172,7 @@ export const ROWS_57_TO_60: readonly Row[] = [
       await storedNowhere(stage, { apply: denied, record: denied, says });
       await storedNowhere(stage, {
         apply: { status: 502, body: "" },
-        record: { status: 200, body: "rubbish" },
+        record: { status: 200, body: "nonsense" },
         says: "database_unavailable",
       });
     },
@@ -202,8 +208,8 @@ async function unanswered(stage: Stage): Promise<void> {
   faultyApi.fails({ apply_billing_events: "hangs" });
   const started = Date.now();
   await expectFailure(receiver, { ...UNAVAILABLE, send });
-  const took = Date.now() - started;
-  assert(took < 5_000, `The provider had to wait for ${took} ms`);
+  const tookMs = Date.now() - started;
+  assert(tookMs < 5_000, `The provider had to wait for ${tookMs} ms`);
   assertEquals(faultyApi.calls("apply_billing_events"), 1, "Called twice");
   const { failures } = await storedEvent(sql, event.id);
   assertEquals(failures.length, 1);
@@ -211,7 +217,7 @@ async function unanswered(stage: Stage): Promise<void> {
   await expectApplied(stage, { receiver, event, send });
 }
 
-/** The real thing: nobody gave service_role the right. */
+/** Delivers while service_role lacks a real grant. */
 async function withoutGrant(
   stage: Stage,
   name: string,

@@ -1,8 +1,11 @@
-/** Rows 65, 66, 67 and 69: failed events, locks, and repairs in between. */
+/**
+ * Rows 65 to 69: failed events, locks, a database that hangs, and repairs in
+ * between.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { edited } from "../../scripts/events/edited.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { startHeldApi } from "../support/held_api.ts";
+import { startApiProxy } from "../support/api_proxy.ts";
 import { storedEvent, subscriptionRecord } from "../support/tables.ts";
 import {
   failureOf,
@@ -13,10 +16,11 @@ import {
 import { startWorker } from "../support/worker.ts";
 import { applied, signed } from "./body_checks.ts";
 import { creation, failedInvoice, update } from "./events.ts";
-import { assertAnswer, expectFiled } from "./outcome.ts";
+import { assertAnswer, assertDiscreet, expectFiled } from "./outcome.ts";
 import type { Row, Stage } from "./stage.ts";
 
 const INVALID = { status: 422, code: "event_invalid" };
+
 /** As the catalogue says, and as the provider's patience has it. */
 const LATEST_MS = 3_000;
 
@@ -96,6 +100,32 @@ export const ROWS_65_TO_69: readonly Row[] = [
     },
   },
   {
+    row: 68,
+    input: "the database's API hangs, hundreds of deliveries",
+    check: async ({ sql, hungDeliveries: { answers, receiver } }) => {
+      const deliveries = await answers;
+      const statuses = new Set(deliveries.map(({ status }) => status));
+      assertEquals([...statuses], [503]);
+      assert(deliveries.every(({ retryAfter }) => Number(retryAfter) > 0));
+      const longest = Math.max(...deliveries.map(({ tookMs }) => tookMs));
+      assert(longest < 10_000, `somebody waited for ${longest} ms`);
+      const ids = new Set(deliveries.map(({ eventId }) => eventId));
+      const lines = receiver.output().split("\n");
+      for (const line of lines.filter((line) => line.startsWith("{"))) {
+        const { message, event_id, status } = JSON.parse(line);
+        if (message === "delivery failed" && status === 503) {
+          ids.delete(event_id);
+        }
+      }
+      assertEquals(ids.size, 0, "events without a line in the log");
+      for (const { eventId } of deliveries.slice(0, 3)) {
+        const { ledger, failures } = await storedEvent(sql, eventId);
+        assertEquals([ledger, failures], [[], []]);
+      }
+      assertDiscreet(receiver.output());
+    },
+  },
+  {
     row: 69,
     input: "a repair while the worker or the provider tries the old payload",
     check: async (stage) => {
@@ -109,7 +139,7 @@ export const ROWS_65_TO_69: readonly Row[] = [
 async function repairedUnderTheWorker(stage: Stage): Promise<void> {
   const { sql } = stage;
   const { early, repaired, subscription } = await earlyUpdate(stage);
-  await using api = startHeldApi();
+  await using api = await startApiProxy();
   await using worker = await startWorker({ SUPABASE_URL: api.url });
   await requestRetry(sql, early.id);
   api.intercept(

@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { Buffer } from "node:buffer";
-import { hmacHex } from "../support/sign.ts";
+import { macOf } from "../support/sign.ts";
 import type { Endpoint } from "./stage.ts";
 
 /** The parts of a signature that a row may change. */
@@ -20,13 +19,13 @@ export interface SignatureParts {
 
 export type Body = string | Uint8Array<ArrayBuffer>;
 
-/** Unix time in whole seconds. */
+/** Returns the Unix time in whole seconds. */
 export function unixNow(): number {
   return Math.floor(Date.now() / 1000);
 }
 
 /**
- * Signs a body.
+ * Returns the parts of a body's signature.
  *
  * @param options.time By default now.
  */
@@ -38,24 +37,13 @@ export function signatureOf(
     id?: string;
   } = {},
 ): SignatureParts {
-  switch (scheme) {
-    case "stripe":
-      return { time, id, mac: hmacHex(secret, `${time}.`, body) };
-    case "hmac-sha256-hex":
-      return { time, id, mac: hmacHex(secret, body) };
-    case "standard-webhooks": {
-      const key = Buffer.from(secret.slice("whsec_".length), "base64");
-      const hex = hmacHex(key, `${id}.${time}.`, body);
-      return { time, id, mac: Buffer.from(hex, "hex").toString("base64") };
-    }
-  }
+  return { time, id, mac: macOf(scheme, body, { secret, time, id }) };
 }
 
 /**
- * The headers that carry a signature.
+ * Returns the headers that carry a signature.
  *
- * @param value The signature header's own value, where it is not the normal
- * one.
+ * @param value The signature header's value, if it is not the normal one.
  */
 export function headersOf(
   { scheme, header }: Endpoint,
@@ -76,7 +64,7 @@ export function headersOf(
   }
 }
 
-/** The headers of a body that is signed as its provider does. */
+/** Returns the headers of a body that is signed as its provider does. */
 export function signedHeaders(
   endpoint: Endpoint,
   body: Body,

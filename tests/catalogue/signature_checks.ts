@@ -4,7 +4,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { answered, rawRequest } from "../support/raw_request.ts";
+import { answered, headerLines, rawRequest } from "../support/raw_request.ts";
 import { post } from "../support/send.ts";
 import { rowCounts } from "../support/tables.ts";
 import { creation } from "./events.ts";
@@ -80,7 +80,7 @@ export async function appliedHeader(
   });
 }
 
-/** A header like the endpoint's, with these entries beside the time. */
+/** Returns a header like the endpoint's, with these MACs beside the time. */
 export function listed(
   { scheme }: Endpoint,
   { time }: SignatureParts,
@@ -95,7 +95,7 @@ export function otherMac({ scheme }: Endpoint): string {
   return scheme === "standard-webhooks" ? OTHER_BASE64 : OTHER_HEX;
 }
 
-/** Signs with a time of any text, and it is refused. */
+/** Delivers creations that are signed with these times, which are refused. */
 export async function refusedTimes(
   stage: Stage,
   times: string[],
@@ -115,7 +115,10 @@ export async function refusedTimes(
   }
 }
 
-/** Refused at this distance from now, and taken two seconds nearer. */
+/**
+ * A signature is refused at this distance from now, and accepted two seconds
+ * nearer.
+ */
 export async function heldTolerance(
   stage: Stage,
   { seconds, code }: { seconds: number; code: string },
@@ -148,7 +151,7 @@ export async function heldTolerance(
   }
 }
 
-/** The header with an entry behind it that makes it as long as that. */
+/** Returns the header, padded to a length with an entry that is no MAC. */
 export function padded(
   endpoint: Endpoint,
   parts: SignatureParts,
@@ -161,7 +164,10 @@ export function padded(
     : (value + separator[endpoint.scheme]).padEnd(length, "0");
 }
 
-/** A header longer than the server takes, so the receiver never sees it. */
+/**
+ * Sends a header that is longer than the server accepts, so the receiver never
+ * sees it.
+ */
 export async function refusedByServer(
   { sql }: Stage,
   endpoint: Endpoint,
@@ -181,8 +187,8 @@ export async function refusedByServer(
 }
 
 /**
- * One header as two lines, in either order, which HTTP joins by a comma and a
- * space.
+ * Sends one header as two lines, in both orders. HTTP joins them with a comma
+ * and a space.
  *
  * @param options.url Where to; by default to the receiver itself.
  */
@@ -197,9 +203,7 @@ export async function refusedTwice(
     url?: string;
   },
 ): Promise<void> {
-  const lines = Object.entries(headers).map(([key, value]) =>
-    `${key}: ${value}`
-  );
+  const lines = headerLines(headers);
   const more = `${name}: ${other}`;
   for (const twice of [[...lines, more], [more, ...lines]]) {
     await expectRefused(stage, {
@@ -215,7 +219,9 @@ export async function refusedTwice(
   }
 }
 
-/** Tries again where a second went by, so that the clock is no part of it. */
+/**
+ * Tries again if the second changed meanwhile, so that the clock has no effect.
+ */
 async function withinASecond(
   attempt: (now: number) => Promise<void>,
 ): Promise<void> {

@@ -1,6 +1,6 @@
 /**
- * What the rows of the catalogue are tried on: a database, and receivers with
- * an endpoint for each of the three signature schemes.
+ * What the checks of the catalogue's rows use: a database, and receivers with an
+ * endpoint for each of the three signature schemes.
  *
  * @module
  */
@@ -9,8 +9,8 @@ import type { SignatureScheme } from "../../scripts/common/sign.ts";
 import { startReceiver } from "../support/receiver.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { connect } from "../support/tables.ts";
-import { type FaultyApi, startFaultyApi } from "./faulty_api.ts";
-import { gatewayTo } from "./gateway.ts";
+import { type ApiProxy, startApiProxy } from "../support/api_proxy.ts";
+import { gatewayTo } from "../support/receiver_gateway.ts";
 import {
   type HostileEndpoint,
   startHostileEndpoint,
@@ -28,15 +28,17 @@ export interface Endpoint {
   readonly secret: string;
 }
 
-/** What a row is tried on. */
+/** Everything that a row's check may use. */
 export interface Stage extends AsyncDisposable {
   readonly sql: postgres.Sql;
   readonly stripe: Endpoint;
   readonly hex: Endpoint;
   readonly standard: Endpoint;
-  /** Provider A's, on a receiver that reaches the database by the faulty API. */
+  /**
+   * Provider A's, on a receiver that reaches the database by the faulty API.
+   */
   readonly behindFaults: Endpoint;
-  readonly faultyApi: FaultyApi;
+  readonly faultyApi: ApiProxy;
   /** The first receiver's URL, through the gateway. */
   readonly gatewayUrl: string;
   readonly trickle: Trickle;
@@ -51,17 +53,19 @@ export interface Row {
   readonly check: (stage: Stage) => Promise<void>;
 }
 
-/** All endpoints, for rows that hold in every scheme. */
+/** Returns all endpoints, for rows that hold for every scheme. */
 export function endpoints({ stripe, hex, standard }: Stage): Endpoint[] {
   return [stripe, hex, standard];
 }
 
-/** Starts all of it. There are three schemes and two providers in a receiver. */
+/**
+ * Starts the stage. It needs two receivers: three schemes, two providers each.
+ */
 export async function openStage(): Promise<Stage> {
   await using opened = new AsyncDisposableStack();
   const sql = connect();
   opened.defer(() => sql.end());
-  const faultyApi = opened.use(await startFaultyApi());
+  const faultyApi = opened.use(await startApiProxy());
   const [first, second, behindFaults] = await Promise.all([
     startReceiver({
       env: {

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { startReceiver } from "../support/receiver.ts";
 import { slowRequest } from "../support/raw_request.ts";
 import { assertDiscreet } from "./outcome.ts";
-import { gatewayTo } from "./gateway.ts";
+import { gatewayTo } from "../support/receiver_gateway.ts";
 
 /** A request whose body trickles, and how it was answered. */
 export interface Trickled {
@@ -10,7 +10,7 @@ export interface Trickled {
   /** Whether the server closed the connection after its answer. */
   readonly isClosed: boolean;
   /** In milliseconds. */
-  readonly took: number;
+  readonly tookMs: number;
 }
 
 /** The answer to the request that sends no byte of its body. */
@@ -18,7 +18,10 @@ export const SILENT = 2;
 
 /** Requests that are under way beside other tests: each takes ten seconds. */
 export interface Trickle {
-  /** To the receiver, to it in chunks, to it with no byte at all, and by the gateway. */
+  /**
+   * To the receiver, to it in chunks, to it with no byte at all, and by the
+   * gateway.
+   */
   readonly answers: Promise<Trickled[]>;
   /** Passes when the receiver said in its log why it refused them. */
   assertLogged(): Promise<void>;
@@ -31,7 +34,7 @@ export async function startTrickle(): Promise<Trickle & AsyncDisposable> {
   const started = Date.now();
   const timed = async (request: ReturnType<typeof slowRequest>) => ({
     ...await request,
-    took: Date.now() - started,
+    tookMs: Date.now() - started,
   });
   const answers = Promise.all([
     timed(slowRequest(receiver.url)),
@@ -39,7 +42,7 @@ export async function startTrickle(): Promise<Trickle & AsyncDisposable> {
     timed(slowRequest(receiver.url, { every: 60_000 })),
     timed(slowRequest(gateway.url)),
   ]);
-  // What goes wrong is told by the test that awaits it.
+  // The test that awaits it reports an error.
   answers.catch(() => {});
   return {
     answers,

@@ -1,6 +1,7 @@
 /**
- * What the Supabase CLI uploads is what Supabase runs: it has to be whole, and
- * to name the packages that the gate has tried. deploy_page.test.ts serves it.
+ * Supabase runs what its CLI uploads: the upload has to be complete, and to
+ * name the package versions that the gate has tested. deploy_page.test.ts
+ * serves it.
  *
  * @module
  */
@@ -76,7 +77,7 @@ const BROKEN: Record<string, { upload: Upload; fault: string }> = {
 };
 
 for (const [what, { upload, fault }] of Object.entries(BROKEN)) {
-  Deno.test(`a bundle is refused and not served where ${what}`, async () => {
+  Deno.test(`a bundle is refused and not served if ${what}`, async () => {
     const faults = await uploadFaults(upload, { denoPath });
     assert(faults.includes(fault), faults.join("\n"));
     await assertRejects(
@@ -89,7 +90,7 @@ for (const [what, { upload, fault }] of Object.entries(BROKEN)) {
   });
 }
 
-Deno.test("a bundle is refused where it has a file that nothing imports", async () => {
+Deno.test("a bundle is refused if it has a file that nothing imports", async () => {
   const upload = withFile(webhook, {
     path: "supabase/functions/.env",
     change: () => "PROVIDER_A_SIGNING_SECRET=whsec_1",

@@ -1,7 +1,6 @@
 /**
- * docs/deploy.md: its commands are typed here, in its order, in a new clone
- * with a CLI that has never been used, against a hosted project on this
- * machine.
+ * docs/deploy.md: its commands run here in order, in a new clone with an unused
+ * CLI, against a hosted project on this machine.
  *
  * @module
  */
@@ -11,7 +10,7 @@ import { databaseUrls } from "../../scripts/local_stack/databases.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { edgeDenoPath } from "../../scripts/dev/test/edge_deno.ts";
 import { signatureHeaders } from "../../scripts/common/sign.ts";
-import { readPage } from "../docs/doc_commands.ts";
+import { readPage } from "../support/doc_commands.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { fencedBlocks } from "../support/fenced_blocks.ts";
 import { post } from "../support/send.ts";
@@ -186,7 +185,7 @@ Deno.test("docs/deploy.md: its commands bring the receiver to the hosted project
   assertEquals(api.faults, []);
 });
 
-Deno.test("docs/deploy.md: every block is typed, or it is said where", () => {
+Deno.test("docs/deploy.md: every block is run here, or listed with the place where it is run", () => {
   const missing = blocks.filter(({ place, text }) =>
     !typed.has(place) &&
     !Object.keys(ELSEWHERE).some((start) => text.startsWith(start))

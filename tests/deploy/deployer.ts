@@ -1,6 +1,5 @@
 /**
- * Somebody who deploys: a clone, a terminal in it, and a CLI that has never
- * been used.
+ * A user who deploys: a clone, a terminal in it, and an unused CLI.
  *
  * @module
  */
@@ -10,7 +9,7 @@ import {
   toolEnvironment,
 } from "../../scripts/common/create_command.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { makeTools } from "../docs/make_tools.ts";
+import { makeTools } from "../support/make_tools.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import type { HostedProject } from "./hosted_project.ts";
 import { PROJECT_REF } from "./management_answers.ts";

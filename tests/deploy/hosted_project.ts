@@ -1,7 +1,6 @@
 /**
- * A project as Supabase hosts it, on this machine: its database, the
- * management API that the CLI deploys to, and, once functions were deployed,
- * the project's own API in front of them.
+ * A project as Supabase hosts it, on this machine: its database, the management
+ * API that the CLI deploys to, and, after a deployment, the project's own API.
  *
  * @module
  */

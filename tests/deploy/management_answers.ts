@@ -1,5 +1,5 @@
 /**
- * What Supabase's management API answers, as far as the CLI reads it.
+ * The answers of Supabase's management API, as far as the CLI reads them.
  *
  * @module
  */

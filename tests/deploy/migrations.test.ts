@@ -1,6 +1,6 @@
 /**
- * The migrations on the databases that they meet: an empty one, one that has
- * them already, and one with the data of an earlier state.
+ * The migrations on an empty database, on one that has them already, and on one
+ * with the data of an earlier state.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * Both versions of Deno, on a machine whose certificates are named as those of
- * a proxy are that inspects TLS.
+ * Both versions of Deno on a machine that names its own certificates, as for a
+ * proxy that inspects TLS.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import { makeCertificates } from "../support/certificates.ts";
 
 const DENOS = [Deno.execPath(), await edgeDenoPath()];
 
-/** Runs `use` with a server, and the file that has its authority. */
+/** Runs `use` with a server, and the file with its authority's certificate. */
 async function withServer(
   use: (server: { url: string; file: string }) => Promise<void>,
 ): Promise<void> {

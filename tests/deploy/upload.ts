@@ -36,7 +36,10 @@ export function uploadSize({ files }: Upload): number {
   return [...files.values()].reduce((sum, { length }) => sum + length, 0);
 }
 
-/** The upload with one file changed; without it where `change` gives nothing. */
+/**
+ * Returns the upload with one file changed, or without it if `change` returns
+ * nothing.
+ */
 export function withFile(
   upload: Upload,
   { path, change }: {

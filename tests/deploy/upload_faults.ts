@@ -18,13 +18,12 @@ interface ModuleGraph {
 }
 
 /**
- * What is wrong with an upload, by the module graph that Deno makes of it
- * where nothing else is there: what the functions import and is not uploaded,
- * what is uploaded and not imported, and packages of another version than
- * pinned.
+ * Returns what is wrong with an upload, by the module graph that Deno makes of
+ * it in an empty folder: modules that are imported and not uploaded, files that
+ * are uploaded and not imported, and packages whose version is not the pinned one.
  *
  * @param options.denoPath The Deno of the platform.
- * @returns nothing where the upload is whole, and no more than that
+ * @returns an empty list if the upload is complete and holds nothing else
  */
 export async function uploadFaults(
   upload: Upload,

@@ -1,14 +1,18 @@
 /**
- * Every command in the pages is typed here, in a clone, as somebody new to it
- * would; but for those that need what no test has, which are listed with the
- * reason.
+ * Every command in the docs runs here in a new clone, except for those that
+ * need what no test has. Those are listed with the reason.
  *
  * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { commandsOf, docCommands, pages, readPage } from "./doc_commands.ts";
+import {
+  commandsOf,
+  docCommands,
+  pages,
+  readPage,
+} from "../support/doc_commands.ts";
 import { newcomer, type Typed } from "./newcomer.ts";
 
 const LIKE_DEPLOYED =
@@ -19,7 +23,9 @@ const STAND_IN = "tests/stripe_sync, with a stand-in for Stripe";
 const DEPLOYED =
   "tests/deploy/deploy_page.test.ts, with a stand-in for Supabase";
 
-/** What is not typed here, and what it needs, or where it is run instead. */
+/**
+ * Commands that this test does not run, with the reason or the test that does.
+ */
 const ELSEWHERE: Record<string, string> = {
   "supabase login": DEPLOYED,
   "supabase link --project-ref <project-ref>": DEPLOYED,
@@ -62,7 +68,9 @@ const ELSEWHERE: Record<string, string> = {
 const commands = docCommands();
 const typed = new Set<string>();
 
-/** A page's command: the one that is so exactly, else the first that begins so. */
+/**
+ * A page's command: the one that is so exactly, else the first that begins so.
+ */
 function commandOf(page: string, start: string): string {
   const found = commands.filter(({ place, text }) =>
     place.startsWith(`${page}:`) && text.startsWith(start)
@@ -89,7 +97,7 @@ function assertWorks({ code, said }: Typed, says: string): void {
   assertEquals(code, 0, said);
 }
 
-Deno.test("the commands of the pages work, as somebody types them who is new to it", async (test) => {
+Deno.test("the commands in the docs work for a newcomer", async (test) => {
   await using person = await newcomer();
   const { type } = person;
   const tell = (page: string, start: string) => type(commandOf(page, start));
@@ -171,7 +179,7 @@ Deno.test("the commands of the pages work, as somebody types them who is new to 
   });
 });
 
-Deno.test("every command of the pages is typed, or it is said why not", () => {
+Deno.test("every command in the docs is run, or listed with the reason why not", () => {
   const missing = commands.filter(({ text }) =>
     !typed.has(text) && !(text in ELSEWHERE)
   );
@@ -181,7 +189,7 @@ Deno.test("every command of the pages is typed, or it is said why not", () => {
   assertEquals(gone, [], "no page has these any more");
 });
 
-Deno.test("every task that the pages name is there, and every task is named", () => {
+Deno.test("every task that the docs name exists, and every task is documented", () => {
   const { tasks } = JSON.parse(readPage("deno.json"));
   const named = new Set(
     pages().flatMap((page) =>
@@ -194,7 +202,7 @@ Deno.test("every task that the pages name is there, and every task is named", ()
   assertEquals([...named].sort(), Object.keys(tasks).sort());
 });
 
-Deno.test("the pages link to what is there", async () => {
+Deno.test("every link in the docs leads to a page and a heading", async () => {
   const broken: string[] = [];
   for (const page of pages()) {
     const links = readPage(page).matchAll(
@@ -224,7 +232,7 @@ function headings(page: string): string[] {
   );
 }
 
-Deno.test("commandsOf() joins lines that go on, and leaves comments out", () => {
+Deno.test("commandsOf() joins continued lines and removes comments", () => {
   assertEquals(
     commandsOf("# a comment\nA=1 \\\n  run \\\n  --all\n\nstop\n"),
     ["A=1 run --all", "stop"],

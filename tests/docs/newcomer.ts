@@ -1,5 +1,5 @@
 /**
- * Somebody who has just cloned the repository, and types what the pages say.
+ * A user who has just cloned the repository, and runs the commands of the docs.
  *
  * @module
  */
@@ -10,7 +10,8 @@ import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
 import { toolEnvironment } from "../../scripts/common/create_command.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { copyRepository } from "../support/copy_repository.ts";
-import { makeTools } from "./make_tools.ts";
+import { makeTools } from "../support/make_tools.ts";
+import { stackSettings } from "../support/started_stack.ts";
 
 const READY = "Stop with Ctrl-C";
 const READY_WITHIN = 60_000;
@@ -56,12 +57,7 @@ export async function newcomer(): Promise<Newcomer> {
     ...toolEnvironment(),
     PATH: `${tools}:${toolEnvironment()["PATH"]}`,
     NO_COLOR: "1",
-    BILLING_API_PORT: `${ports.api}`,
-    BILLING_DB_PORT: `${ports.db}`,
-    BILLING_WEBHOOK_PORT: `${ports.webhook}`,
-    BILLING_WORKER_PORT: `${ports.worker}`,
-    BILLING_POSTGREST_PORT: `${ports.postgrest}`,
-    BILLING_STACK_DATA: data,
+    ...stackSettings(ports, data),
   };
   const stands: [text: string, value: string][] = [
     ["https://<project-ref>.supabase.co", api],

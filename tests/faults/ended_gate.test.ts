@@ -1,6 +1,6 @@
 /**
- * However the tests end, no server of theirs is left, and where the gate can
- * still clean up, no folder.
+ * However the tests end, none of their servers is left, and no folder if the
+ * gate can still clean up.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import {
 
 const GATE = new URL("../../scripts/dev/test.ts", import.meta.url).pathname;
 const RECEIVER = import.meta.resolve("../support/receiver.ts");
-const STARTED_WITHIN = 60_000;
+const STARTED_WITHIN_MS = 60_000;
 
 /** A test file that serves a function and never disposes of it. */
 const TEST_FILE = `
@@ -50,18 +50,20 @@ const ENDINGS: readonly Ending[] = [
   },
   {
     name: "the gate is interrupted",
-    end: ({ tree }) => Deno.kill(idOf(tree, /scripts\/test\.ts/), "SIGINT"),
+    end: ({ tree }) =>
+      Deno.kill(idOf(tree, /scripts\/dev\/test\.ts/), "SIGINT"),
     code: 130,
   },
   {
     name: "the gate is killed",
-    end: ({ tree }) => Deno.kill(idOf(tree, /scripts\/test\.ts/), "SIGKILL"),
+    end: ({ tree }) =>
+      Deno.kill(idOf(tree, /scripts\/dev\/test\.ts/), "SIGKILL"),
     code: 137,
     leavesFolder: true,
   },
 ];
 
-Deno.test("nothing is left of a gate, however it ends", async () => {
+Deno.test("the gate leaves no process, however it ends", async () => {
   const seen = await Promise.all(ENDINGS.map(seenOf));
   assertEquals(
     seen,
@@ -105,7 +107,7 @@ async function servingTree(id: number): Promise<ProcessTree> {
   const isServing = await waitUntil(async () => {
     tree = await processTree(id);
     return [...tree.values()].some(({ command }) => / serve /.test(command));
-  }, { timeoutMs: STARTED_WITHIN });
+  }, { timeoutMs: STARTED_WITHIN_MS });
   assertEquals(isServing, true);
   return tree;
 }

@@ -1,6 +1,6 @@
 /**
- * However `deno task start` ends, nothing that it has started is left; and a
- * reader that stops reading does not hold the deliveries up.
+ * However `deno task start` ends, none of its processes is left. A reader that
+ * stops reading does not block deliveries.
  *
  * @module
  */

@@ -15,15 +15,15 @@ import fc from "fast-check";
 import postgres from "postgres";
 import { edited } from "../../scripts/events/edited.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
-import { assertEndState } from "../property/end_state.ts";
-import { eventBody } from "../property/event_body.ts";
+import { assertEndState } from "../support/histories/end_state.ts";
+import { eventBody } from "../support/histories/event_body.ts";
 import {
   type History,
   history,
   type HistoryEvent,
   renamed,
-} from "../property/history.ts";
-import { freshSeed } from "../property/seed.ts";
+} from "../support/histories/history.ts";
+import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
 import { startReceiver } from "../support/receiver.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { emptyTables } from "../support/tables.ts";
@@ -37,8 +37,7 @@ import {
   oweSome,
   startAccount,
 } from "./notified.ts";
-import { deliverAll, postSigned } from "./provider.ts";
-import { seededRandom } from "./random.ts";
+import { deliverAll, postSigned } from "../support/histories/deliver_all.ts";
 
 const SECONDS = Number(Deno.env.get("EVERYTHING_SECONDS") ?? "4");
 const CONNECTIONS = 16;
@@ -66,7 +65,7 @@ interface Undisturbed {
   readonly status: number;
 }
 
-Deno.test(`everything at once, for ${SECONDS} s, loses nothing, doubles nothing and deadlocks nowhere`, async () => {
+Deno.test(`everything at once, for ${SECONDS} s, loses no event, applies none twice and never deadlocks`, async () => {
   const seed = freshSeed();
   const random = seededRandom(seed);
   const run = crypto.randomUUID().slice(0, 8);
@@ -346,11 +345,4 @@ async function assertNoneOpen(sql: postgres.Sql): Promise<void> {
     join public.processed_events p using (provider, event_id)
     where f.resolved_at is null`;
   assertEquals([...open], []);
-}
-
-function shuffled<T>(items: readonly T[], random: () => number): T[] {
-  return items
-    .map((item) => ({ item, at: random() }))
-    .sort((one, other) => one.at - other.at)
-    .map(({ item }) => item);
 }

@@ -6,18 +6,17 @@
  */
 import { assert } from "@std/assert";
 import fc from "fast-check";
-import { freshSeed } from "../property/seed.ts";
-import { history, renamed } from "../property/history.ts";
-import { assertEndState } from "../property/end_state.ts";
+import { freshSeed, seededRandom } from "../support/random.ts";
+import { history, renamed } from "../support/histories/history.ts";
+import { assertEndState } from "../support/histories/end_state.ts";
 import { connect } from "../support/tables.ts";
 import { testReceiver } from "../support/test_receiver.ts";
 import { faultyFetch } from "./faulty_fetch.ts";
-import { deliverAll, postTo } from "./provider.ts";
-import { seededRandom } from "./random.ts";
+import { deliverAll, postTo } from "../support/histories/deliver_all.ts";
 
 const HISTORIES = 400;
 
-Deno.test("no fault between receiver and database loses or doubles an event", async () => {
+Deno.test("no fault between receiver and database loses an event or applies it twice", async () => {
   const seed = freshSeed();
   const prefix = crypto.randomUUID().slice(0, 8);
   const histories = fc.sample(history, { seed, numRuns: HISTORIES })

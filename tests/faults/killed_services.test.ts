@@ -6,63 +6,46 @@
  */
 import { assert } from "@std/assert";
 import fc from "fast-check";
-import postgres from "postgres";
-import { functionEnvironment } from "../../scripts/common/environment.ts";
-import { startStack } from "../../scripts/local_stack/start_stack.ts";
-import { assertEndState } from "../property/end_state.ts";
-import { history, renamed } from "../property/history.ts";
-import { freshSeed } from "../property/seed.ts";
-import { setting } from "../support/test_environment.ts";
-import { deliverAll, postOver } from "./provider.ts";
+import { assertEndState } from "../support/histories/end_state.ts";
+import { history, renamed } from "../support/histories/history.ts";
+import { freshSeed } from "../support/random.ts";
+import { startOwnStack } from "../support/own_stack.ts";
+import { deliverAll, postOver } from "../support/histories/deliver_all.ts";
 
 const HISTORIES = 40;
 /** The delivery at which the service is killed. */
 const KILLED_AT = 200;
 
 for (const service of ["postgrest", "postgres"] as const) {
-  Deno.test(`${service} killed in the middle of a run loses and doubles nothing`, async () => {
+  Deno.test(`no event is lost or applied twice if ${service} is killed in the middle of a run`, async () => {
     const seed = freshSeed();
-    const dataDir = await Deno.makeTempDir();
-    const stack = await startStack({
-      dataDir,
-      denoPath: setting("TEST_FUNCTIONS_DENO"),
-      env: functionEnvironment({}),
-    });
-    try {
-      const histories = fc.sample(history, { seed, numRuns: HISTORIES })
-        .map((generated, i) => renamed(generated, String(i)));
-      let restarted: Promise<void> | undefined;
-      const figures = await deliverAll(
-        histories.flatMap(({ deliveries }) => deliveries),
-        postOver(`${stack.urls.webhookProcess}/billing-webhook`),
-        {
-          onDelivery: (number) => {
-            if (number === KILLED_AT) {
-              restarted = stack[service].kill().then(() =>
-                stack[service].start()
-              );
-            }
-          },
+    await using own = await startOwnStack({ fsync: true });
+    const { stack, sql } = own;
+    const histories = fc.sample(history, { seed, numRuns: HISTORIES })
+      .map((generated, i) => renamed(generated, String(i)));
+    let restarted: Promise<void> | undefined;
+    const figures = await deliverAll(
+      histories.flatMap(({ deliveries }) => deliveries),
+      postOver(`${stack.urls.webhookProcess}/billing-webhook`),
+      {
+        onDelivery: (number) => {
+          if (number === KILLED_AT) {
+            restarted = stack[service].kill().then(() =>
+              stack[service].start()
+            );
+          }
         },
-      );
-      await restarted;
+      },
+    );
+    await restarted;
 
-      assert(restarted !== undefined && figures.retries > 0);
-      const sql = postgres(stack.dbUrl, { max: 1 });
-      try {
-        await assertEndState(
-          { events: histories.flatMap(({ events }) => events) },
-          sql,
-        );
-      } finally {
-        await sql.end();
-      }
-      console.log(
-        `${figures.deliveries} deliveries, ${figures.retries} retried, seed ${seed}: 0 lost, 0 doubled`,
-      );
-    } finally {
-      await stack.stop();
-      await Deno.remove(dataDir, { recursive: true });
-    }
+    assert(restarted !== undefined && figures.retries > 0);
+    await assertEndState(
+      { events: histories.flatMap(({ events }) => events) },
+      sql,
+    );
+    console.log(
+      `${figures.deliveries} deliveries, ${figures.retries} retried, seed ${seed}: 0 lost, 0 doubled`,
+    );
   });
 }

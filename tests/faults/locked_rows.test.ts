@@ -1,6 +1,6 @@
 /**
- * Rows that somebody has locked in an open transaction: what needs them fails
- * or is left for later, at once, and the rest of the call goes on.
+ * Rows that another transaction has locked: what needs them fails or is left
+ * for later, at once, and the rest of the call goes on.
  *
  * @module
  */
@@ -26,7 +26,7 @@ Deno.test.afterAll(async () => {
   await sql.end();
 });
 
-/** While a statement's locks are held by somebody else. */
+/** Runs work while another transaction holds a statement's locks. */
 async function whileHeld<T>(
   lock: (holder: TransactionSql) => Promise<unknown>,
   work: () => Promise<T>,
@@ -77,7 +77,7 @@ async function applyOver(
   return rows.map(({ said }) => said);
 }
 
-/** The same, where nothing waits for a lock: that would take a second. */
+/** The same, and nothing waits for a lock: that would take a second. */
 async function applyAtOnce(...events: WireEvent[]): Promise<string[]> {
   return await sql.begin(async (call) => {
     await call`set local statement_timeout = '900ms'`;
@@ -100,7 +100,7 @@ function lockFailure(eventId: string) {
       where event_id = ${eventId}`;
 }
 
-Deno.test("a locked failure fails its own event, and neither its subscription's others nor the rest", async () => {
+Deno.test("a locked failure makes only its own event fail", async () => {
   const subscription = creation();
   await apply(subscription);
   const event = update(subscription.subscription_id);
@@ -137,7 +137,7 @@ Deno.test("a duplicate whose failure is locked is a duplicate", async () => {
   );
 });
 
-Deno.test("a locked subscription fails its own events, and rows that refer to one lock nobody out", async () => {
+Deno.test("a locked subscription makes only its own events fail, and a row that refers to a subscription does not lock it", async () => {
   // Applied in the order of their ids: what is locked comes first.
   const locked = creation({ subscription_id: uniqueId("sub_0") });
   const referred = creation({ subscription_id: uniqueId("sub_1") });
@@ -168,7 +168,7 @@ Deno.test("a locked subscription fails its own events, and rows that refer to on
   ]);
 });
 
-Deno.test("a locked place in the ledger fails its own event, and is not taken", async () => {
+Deno.test("a locked row of the ledger makes only its own event fail, which can be applied later", async () => {
   const [first, second, event] = [creation(), creation(), creation()];
   await apply(event);
   const again = { ...event, plan_id: "plan_2" };
@@ -204,7 +204,7 @@ Deno.test("a subscription that another call has fails its own events, and keeps 
   assertEquals(await apply(...events), ["applied", "duplicate", "applied"]);
 });
 
-Deno.test("a trigger of the app's that waits does so once a subscription, and keeps no others from being applied", async () => {
+Deno.test("an app's trigger that waits does so once per subscription, and other subscriptions are applied", async () => {
   // Applied in the order of their ids: what waits comes first.
   const waiting = ["sub_0", "sub_1", "sub_2"].map((prefix) =>
     creation({ subscription_id: uniqueId(prefix) })
@@ -282,7 +282,7 @@ async function waitingTrigger(ids: readonly string[]): Promise<
   };
 }
 
-Deno.test("a failure that is locked is not counted once more, and keeps no place in the ledger", async () => {
+Deno.test("a failure whose row is locked is not counted, and leaves nothing in the ledger", async () => {
   const id = uniqueId("evt");
   await file(id);
   const error = await whileHeld(
@@ -296,7 +296,7 @@ Deno.test("a failure that is locked is not counted once more, and keeps no place
   assertEquals(ledger.length, 0);
 });
 
-Deno.test("an outcome of a locked retry is left to its lease, and others are written", async () => {
+Deno.test("settle_failed_events() leaves a locked row to its lease, and settles the others", async () => {
   const ids = [uniqueId("evt"), uniqueId("evt")] as const;
   await file(...ids);
   await sql`select public.retry_failed_events()`;
@@ -473,7 +473,7 @@ Deno.test("retry_failed_events() asks for a row that changes meanwhile", async (
   assert((await failureOf(sql, id)).retry_requested_at !== null);
 });
 
-Deno.test("retry_failed_events() asks for what is not locked, and counts the rest", async () => {
+Deno.test("retry_failed_events() requests retries of the rows that are not locked, and counts the others", async () => {
   const [locked, free] = [uniqueId("evt"), uniqueId("evt")] as const;
   await file(locked, free);
   const [row] = await whileHeld(

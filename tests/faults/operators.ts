@@ -1,6 +1,6 @@
 /**
- * People in the SQL editor, and a clumsy administrator: they do to the tables
- * what the runbook says, and what it does not, while events come in.
+ * Operators in the SQL editor: while events come in, they do what the runbook
+ * says, and what it does not.
  *
  * @module
  */

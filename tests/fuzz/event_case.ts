@@ -1,5 +1,5 @@
 /**
- * Bodies near the real shapes, and far from them.
+ * Bodies that are close to real events, and bodies that are not.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import {
   API_VERSIONS,
   type ApiVersion,
 } from "../../scripts/events/templates.ts";
-import type { Dice } from "./dice.ts";
+import type { Dice } from "../support/random.ts";
 
 /** In every strange text, so that a value that is repeated is found. */
 export const VALUE_MARK = "FUZZED";
@@ -216,7 +216,7 @@ function randomPath(tree: unknown, dice: Dice): string {
   return names.join(".") || "data";
 }
 
-/** Sets what is at a path, or takes it out; nothing where it leads nowhere. */
+/** Sets or removes the value at a path, if the path exists. */
 function change(tree: object, path: string, value: unknown): void {
   const names = path.split(".");
   const last = names.pop() ?? "";

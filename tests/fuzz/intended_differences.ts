@@ -1,11 +1,12 @@
 /**
- * Where the receiver's verdict is meant to be another than that of the
- * provider's own package. Nothing else may differ.
+ * The only cases in which the receiver's verdict may differ from that of the
+ * provider's own package.
  *
  * @module
  */
+import { macOf } from "../support/sign.ts";
 import { isFaulty } from "./secrets.ts";
-import { HEADERS, macOf, NOW, type VerifierCase } from "./verifier_case.ts";
+import { HEADERS, NOW, type VerifierCase } from "./verifier_case.ts";
 
 /** Something that the packages let pass and the receiver refuses. */
 export interface Strictness {
@@ -14,7 +15,7 @@ export interface Strictness {
   readonly refuses: (delivery: VerifierCase) => boolean;
 }
 
-const TOLERANCE = 300;
+const TOLERANCE_SECONDS = 300;
 const MAX_SIGNATURES = 8;
 const MAX_HEADER_LENGTH = 4_096;
 
@@ -30,7 +31,7 @@ export const STRICTER: Readonly<
       name: "dated ahead",
       reason: "the package looks at the past only, so a t far ahead never ages",
       refuses: (delivery) =>
-        parseInt(times(delivery).at(-1) ?? "") > NOW + TOLERANCE,
+        parseInt(times(delivery).at(-1) ?? "") > NOW + TOLERANCE_SECONDS,
     },
     {
       name: "several t",

@@ -1,4 +1,4 @@
-import type { Dice } from "./dice.ts";
+import type { Dice } from "../support/random.ts";
 
 /** What signature headers are made of, and what they are not. */
 const CHARACTERS = [..."0123456789abcdefABCDEFtv=,. +/-_z\t\u00a0\u00e9"] as [

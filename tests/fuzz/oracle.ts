@@ -1,7 +1,7 @@
 /**
- * What has to become of a body, written down once more and in another way: the
- * rules of the specification and of the catalogue, without zod and without a
- * line of the receiver's.
+ * The rules for a body, written a second time and in another way: those of the
+ * specification and of the catalogue, without zod and without the receiver's
+ * code.
  *
  * @module
  */
@@ -64,7 +64,7 @@ export function judge(body: Uint8Array, now: number): Verdict {
   return good ? "handled" : "invalid";
 }
 
-/** What an event is filed under that can be filed under its id. */
+/** Returns the ID that an event is filed under, if it has a usable one. */
 export function usableId(body: Uint8Array): string | undefined {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(body);

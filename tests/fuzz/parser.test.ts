@@ -1,6 +1,6 @@
 /**
- * The parser on random bodies near the real shapes, beside an oracle that
- * knows the rules and not the code.
+ * The parser and an independent oracle agree on random bodies that are close to
+ * real events.
  *
  * @module
  */
@@ -11,8 +11,7 @@ import {
   DeliveryError,
 } from "../../supabase/functions/_shared/billing/errors.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
-import { freshSeed } from "../property/seed.ts";
-import { caseCount, diceOf } from "./dice.ts";
+import { caseCount, diceOf, freshSeed } from "../support/random.ts";
 import { makeEventBody, makeRandomBody, VALUE_MARK } from "./event_case.ts";
 import { judge, type Verdict } from "./oracle.ts";
 
@@ -21,7 +20,7 @@ const NOW = 1_793_700_000;
 /** The default of SIGNATURE_TOLERANCE_SECONDS. */
 const TOLERANCE_SECONDS = 300;
 
-Deno.test("parseEvent() takes and refuses what the oracle does, whatever comes", () => {
+Deno.test("parseEvent() accepts and refuses the same bodies as the oracle", () => {
   const seed = freshSeed();
   const counts: Record<Verdict, number> = {
     handled: 0,

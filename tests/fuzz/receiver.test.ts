@@ -1,25 +1,23 @@
 /**
- * The whole function, with a valid signature over whatever bytes: it always
- * answers, and every delivery is accounted for.
+ * The whole function, with a valid signature over any bytes: it always answers,
+ * and each delivery is accounted for.
  *
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
 import { handleWebhook } from "../../supabase/functions/billing-webhook/handle_webhook.ts";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
-import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { freshSeed } from "../property/seed.ts";
+import { caseCount, diceOf, freshSeed } from "../support/random.ts";
+import { providerHeaders } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
 import { testReceiver } from "../support/test_receiver.ts";
-import { caseCount, diceOf } from "./dice.ts";
 import { makeEventBody, makeRandomBody, VALUE_MARK } from "./event_case.ts";
 import { judge, usableId, type Verdict } from "./oracle.ts";
 
 const CASES = Math.min(caseCount(3_000), 50_000);
 const CONNECTIONS = 16;
-/** What Postgres may say to an event that is good: everything else is a bug. */
+/** The only errors that Postgres may return for a good event. */
 const DATABASE_SAYS = [
   "subscription_unknown",
   "subscription_of_other_provider",
@@ -29,13 +27,13 @@ interface Delivery {
   readonly number: number;
   readonly provider: "a" | "b";
   readonly body: Uint8Array<ArrayBuffer>;
-  /** What it is filed under where it fails. */
+  /** The ID that it is filed under if it fails. */
   readonly id: string;
   readonly verdict: Verdict;
   status: number;
 }
 
-Deno.test("handleWebhook() answers whatever is signed, and accounts for it", async () => {
+Deno.test("handleWebhook() answers any signed body, and accounts for each delivery", async () => {
   const seed = freshSeed();
   const sql = connect();
   try {
@@ -73,7 +71,7 @@ Deno.test("handleWebhook() answers whatever is signed, and accounts for it", asy
       const kept = {
         isApplied: applied.has(key),
         row: filed.get(key),
-        // A row tells of the newest failure under an id.
+        // A row holds the latest failure under an ID.
         isOnly: ids.indexOf(id) === ids.lastIndexOf(id),
       };
       assertEquals(
@@ -137,14 +135,7 @@ async function deliverAll(seed: number): Promise<Delivery[]> {
   await Promise.all(Array.from({ length: CONNECTIONS }, async () => {
     for (const delivery of queue) {
       const { provider, body } = delivery;
-      const headers = await signatureHeaders({
-        scheme: provider === "a" ? "stripe" : "hmac-sha256-hex",
-        header: `provider-${provider}-signature`,
-        secret: provider === "a"
-          ? LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET
-          : LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET,
-        body,
-      });
+      const headers = providerHeaders(body, provider);
       const request = new Request("http://localhost/billing-webhook", {
         method: "POST",
         headers,

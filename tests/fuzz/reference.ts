@@ -1,14 +1,15 @@
 /**
- * What the providers' own packages say of a delivery.
+ * The verdict of the providers' own packages on a delivery.
  *
  * @module
  */
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import Stripe from "stripe";
+import { macOf } from "../support/sign.ts";
 import { isFaulty } from "./secrets.ts";
-import { HEADERS, macOf, NOW, type VerifierCase } from "./verifier_case.ts";
+import { HEADERS, NOW, type VerifierCase } from "./verifier_case.ts";
 
-const TOLERANCE = 300;
+const TOLERANCE_SECONDS = 300;
 /** Any text that the packages take. */
 const STAND_IN = "{}";
 const webhooks = new Map<string, Webhook>();
@@ -62,7 +63,7 @@ async function stripeAccepts(
       text || STAND_IN,
       header,
       secret,
-      TOLERANCE,
+      TOLERANCE_SECONDS,
       undefined,
       NOW * 1_000,
     );
@@ -113,7 +114,7 @@ function webhookOf(secret: string): Webhook {
   return webhook;
 }
 
-/** Undefined where it is not UTF-8. A byte order mark stays. */
+/** Returns undefined if it is not UTF-8. A byte order mark stays. */
 function textOf(body: Uint8Array): string | undefined {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })

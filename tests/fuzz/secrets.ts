@@ -1,10 +1,10 @@
 /**
- * Secrets of a provider: good ones, and what stands in their place by mistake.
+ * Secrets of a provider: good ones, and common mistakes.
  *
  * @module
  */
 import type { SignatureScheme } from "../../scripts/common/sign.ts";
-import type { Dice } from "./dice.ts";
+import type { Dice } from "../support/random.ts";
 
 const PLAIN = [
   "whsec_one_1234567890_of_a",

@@ -1,7 +1,6 @@
 /**
- * The verifier beside Stripe's package, the Standard Webhooks package and
- * Node's HMAC: on whatever delivery, the verdict is theirs, but for the list of
- * intended differences.
+ * The verifier agrees with Stripe's package, the Standard Webhooks package and
+ * Node's HMAC on any delivery, except for the list of intended differences.
  *
  * @module
  */
@@ -16,8 +15,7 @@ import {
 } from "../../supabase/functions/billing-webhook/providers.ts";
 import { verifyDelivery } from "../../supabase/functions/billing-webhook/verify_delivery.ts";
 import type { SignatureScheme } from "../../scripts/common/sign.ts";
-import { freshSeed } from "../property/seed.ts";
-import { caseCount, diceOf } from "./dice.ts";
+import { caseCount, diceOf, freshSeed } from "../support/random.ts";
 import { STRICTER } from "./intended_differences.ts";
 import { isAcceptedByReference } from "./reference.ts";
 import { isFaulty } from "./secrets.ts";
@@ -28,7 +26,7 @@ const SCHEMES = ["stripe", "hmac-sha256-hex", "standard-webhooks"] as const;
 const configured = new Map<string, readonly SignatureProvider[]>();
 
 for (const scheme of SCHEMES) {
-  Deno.test(`verifyDelivery() judges as the reference of ${scheme} does, but for what is intended`, async () => {
+  Deno.test(`verifyDelivery() agrees with the reference for ${scheme}, except for the intended differences`, async () => {
     const seed = freshSeed();
     const cases = Math.ceil(CASES / SCHEMES.length);
     // The Standard Webhooks package takes no clock.

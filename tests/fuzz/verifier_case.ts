@@ -1,12 +1,11 @@
 /**
- * Deliveries for a verifier: signed as a provider does, then changed.
+ * Deliveries for a verifier: signed like a provider's, then changed.
  *
  * @module
  */
-import { Buffer } from "node:buffer";
-import { createHmac } from "node:crypto";
 import type { SignatureScheme } from "../../scripts/common/sign.ts";
-import type { Dice } from "./dice.ts";
+import type { Dice } from "../support/random.ts";
+import { macOf } from "../support/sign.ts";
 import { mutateText } from "./mutate_text.ts";
 import { makeSecrets, signingSecret } from "./secrets.ts";
 
@@ -38,7 +37,11 @@ const TEXTS: [string, ...string[]] = [
   "",
 ];
 
-type Parts = { time: string; id: string; macs: string[] };
+interface Parts {
+  readonly time: string;
+  readonly id: string;
+  readonly macs: string[];
+}
 
 /** Makes a case: most deliveries are signed well, and then changed or not. */
 export function makeCase(
@@ -62,32 +65,6 @@ export function makeCase(
     body[at] = body[at]! ^ (1 << dice.roll(8));
   }
   return { scheme, secrets, headers, body };
-}
-
-/** The MAC of a body, as its scheme writes it. */
-export function macOf(
-  scheme: SignatureScheme,
-  body: Uint8Array | string,
-  { secret, time, id }: { secret: string; time: string; id: string },
-): string {
-  switch (scheme) {
-    case "stripe":
-      return hmac(secret, `${time}.`, body).toString("hex");
-    case "hmac-sha256-hex":
-      return hmac(secret, "", body).toString("hex");
-    case "standard-webhooks": {
-      const key = Buffer.from(secret.slice("whsec_".length), "base64");
-      return hmac(key, `${id}.${time}.`, body).toString("base64");
-    }
-  }
-}
-
-function hmac(
-  key: string | Uint8Array,
-  head: string,
-  body: Uint8Array | string,
-) {
-  return createHmac("sha256", key).update(head).update(body).digest();
 }
 
 function makeBody(dice: Dice): Uint8Array<ArrayBuffer> {

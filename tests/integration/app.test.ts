@@ -1,7 +1,7 @@
 /**
- * What docs/app.md says: its SQL, applied as one does in the SQL editor, lets
- * an app's users read what is theirs, with its TypeScript, by supabase-js and
- * PostgREST; and nothing else.
+ * docs/app.md: its SQL, applied as in the SQL editor, lets an app's users read
+ * their own data and nothing else, with the page's TypeScript, supabase-js and
+ * PostgREST.
  *
  * @module
  */
@@ -66,7 +66,7 @@ async function applied(...statements: string[]): Promise<AsyncDisposable> {
   };
 }
 
-/** An app in which somebody is signed in whose token has these claims. */
+/** Returns an app whose signed-in user has a token with these claims. */
 function appOf(claims?: Record<string, unknown>): Client {
   return createClient<Database>(setting("TEST_API_URL"), publishable, {
     ...(claims && {
@@ -80,7 +80,7 @@ function appOf(claims?: Record<string, unknown>): Client {
   });
 }
 
-/** A new subscription of an account, as the provider tells of it. */
+/** Delivers the creation of a subscription for an account; returns its ID. */
 async function subscribe(account: string): Promise<string> {
   const subscription = uniqueId("sub");
   const event = subscriptionEvent("customer.subscription.created", {
@@ -92,7 +92,7 @@ async function subscribe(account: string): Promise<string> {
   return subscription;
 }
 
-/** All that somebody sees, beside the code of the refusal. */
+/** Returns the IDs that an app can read, or the code of the refusal. */
 async function seenBy(app: Client) {
   const { data, error } = await app.from("subscriptions").select("id");
   return { ids: data?.map(({ id }) => id), code: error?.code };
@@ -136,7 +136,7 @@ Deno.test("a user reads their own subscription, and no other", async () => {
   assertEquals(await seenBy(appOf({})), { ids: [], code });
 });
 
-Deno.test("who is not signed in reads nothing", async () => {
+Deno.test("a client that is not signed in reads nothing", async () => {
   await using _ = await applied(GRANT, block('"Users read'));
   assertEquals(await seenBy(appOf()), { ids: undefined, code: DENIED });
 });

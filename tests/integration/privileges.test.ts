@@ -1,7 +1,7 @@
 /**
- * Every table, view and function of schema `public`, from the catalog, through
- * the real PostgREST, as everybody who has no secret key: all is refused, and
- * nothing changes.
+ * Every table, view and function of schema `public`, read from the catalog and
+ * requested through PostgREST without a secret key: each request is refused,
+ * and nothing changes.
  *
  * @module
  */
@@ -149,7 +149,7 @@ Deno.test("PostgREST lets no page of another origin use the key that everybody k
   assertEquals(answer.headers.get("access-control-allow-origin"), null);
 });
 
-Deno.test("the API describes no table and no function to who has no secret key", async () => {
+Deno.test("the API describes no table and no function to callers without a secret key", async () => {
   for (const headers of Object.values(AT_POSTGREST)) {
     const response = await fetch(`${postgrest.url}/`, { headers });
     assertEquals(Object.keys((await response.json()).paths), ["/"]);

@@ -1,6 +1,6 @@
 /**
- * A secret of each provider is rotated while deliveries come in. The steps are
- * those of SECURITY.md, by their names.
+ * The secret of each provider is rotated while deliveries come in, by the steps
+ * of SECURITY.md.
  *
  * @module
  */
@@ -118,7 +118,7 @@ Deno.test("a secret is rotated step by step and no delivery is refused", async (
   );
 });
 
-Deno.test("the new secret alone, before the provider signs with it, is refused; mended, the retries are applied", async () => {
+Deno.test("the new secret alone refuses deliveries until the provider signs with it; with both secrets, the retries are applied", async () => {
   await using platform = await startPlatform(NEW);
   await using traffic = startTraffic(platform, { a: [A.old], b: [B.old] });
   const refused = await step("The new one alone, too early", traffic, () => {});
@@ -129,12 +129,12 @@ Deno.test("the new secret alone, before the provider signs with it, is refused; 
   assertEquals(await countIn("processed_events", refused), 0);
   assertEquals(await countIn("failed_events", refused), 0);
 
-  const mended = await step(
+  const fixed = await step(
     "Both, as it should have been",
     traffic,
     () => configure(platform, { secrets: BOTH, traffic }),
   );
-  assertEquals(mended.slice(-10).filter(isRefused), []);
+  assertEquals(fixed.slice(-10).filter(isRefused), []);
   const retried = await Promise.all(
     traffic.deliveries.filter(isRefused).map(traffic.retry),
   );

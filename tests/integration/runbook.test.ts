@@ -1,6 +1,6 @@
 /**
- * What the runbook, the other pages and the saved queries tell people to paste
- * runs, as the role that the SQL editor has; and the runbook knows every error.
+ * The SQL in the runbook, the other pages and the snippets runs with the role
+ * of the SQL editor, and the runbook lists every error code.
  *
  * @module
  */
@@ -143,7 +143,7 @@ Deno.test("the pages and the snippets have SQL to run", () => {
   assert(places.filter((place) => place.endsWith(".sql")).length >= 6);
 });
 
-Deno.test("what was resolved by mistake is open again", async () => {
+Deno.test("a failure that was resolved by mistake can be opened again", async () => {
   const find = (text: string) =>
     fillIn(blocks.find(({ sql }) => sql.includes(text))?.sql ?? "", VALUES);
   const open = await tryOut(async (tx) => {
@@ -167,7 +167,7 @@ for (
   ] as const
 ) {
   for (const repair of repairs()) {
-    Deno.test(`${repair.place} mends a creation with ${what}`, async () => {
+    Deno.test(`${repair.place} repairs a creation with ${what}`, async () => {
       const row = await tryOut(async (tx) => {
         const broken = edited(creation, { "data.object.metadata": metadata });
         await file(broken, { code: "event_invalid", tx });
@@ -225,7 +225,7 @@ Deno.test("the runbook has every error code with its status, and no other", () =
   );
 });
 
-Deno.test("the SQL that is to be pasted asks for error codes that exist", () => {
+Deno.test("the SQL in the docs uses only error codes that exist", () => {
   const asked = blocks.flatMap(({ sql }) =>
     Array.from(
       sql.matchAll(/error_code\s*(?:=>?|in)\s*\(?((?:'\w+'(?:,\s*)?)+)/g),

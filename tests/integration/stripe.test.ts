@@ -1,5 +1,5 @@
 /**
- * What docs/stripe.md says about Stripe's ways, tried with complete events.
+ * What docs/stripe.md says about Stripe, with complete events.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Many retries at once, with two workers that are called together.
+ * Many retries at once, with two workers that are woken together.
  *
  * @module
  */

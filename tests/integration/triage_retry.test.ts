@@ -1,6 +1,6 @@
 /**
- * Retries that somebody asks for: each runs through the code that handles
- * deliveries and through the ledger, and its outcome is on the row.
+ * Retries on request: each runs through the code that handles deliveries and
+ * through the ledger, and its outcome is on the row.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import {
   subscriptionEvent,
 } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { startHeldApi } from "../support/held_api.ts";
+import { startApiProxy } from "../support/api_proxy.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
 import { connect, storedEvent, subscriptionRecord } from "../support/tables.ts";
@@ -37,8 +37,8 @@ const NOTHING = {
 
 const sql = connect();
 const receiver = await startReceiver();
-const api = startHeldApi();
-// No channel: what is owed stays, to be counted.
+const api = await startApiProxy();
+// Without a channel, notifications stay pending and can be counted.
 const worker = await startWorker({ SUPABASE_URL: api.url });
 Deno.test.beforeEach(() => settleLeftovers(sql));
 Deno.test.afterAll(async () => {
@@ -168,7 +168,7 @@ Deno.test("an update that is older than what the record holds is resolved as sta
   );
 });
 
-Deno.test("what the provider delivers while a worker has it is applied once", async () => {
+Deno.test("an event that the provider delivers during its retry is applied once", async () => {
   const { invoice } = await earlyInvoice();
   await requestRetry(sql, invoice.id);
   api.intercept("apply_billing_events", () => send(200, invoice));
@@ -179,7 +179,7 @@ Deno.test("what the provider delivers while a worker has it is applied once", as
   assertEquals([row.resolution, row.attempts], ["applied", 1]);
 });
 
-Deno.test("what was applied under another row is resolved as a duplicate", async () => {
+Deno.test("a failure whose event was applied under another row is resolved as a duplicate", async () => {
   const subscription = await createdSubscription();
   const invoice = invoiceEvent({ subscription });
   const nameless = edited(invoice, { id: undefined });
@@ -229,7 +229,7 @@ async function filedUnder(event: object): Promise<string> {
   }`;
 }
 
-Deno.test("a repair that makes it an event without effect is resolved as ignored", async () => {
+Deno.test("a failure whose repaired event has no effect is resolved as ignored", async () => {
   const invoice = invoiceEvent();
   await send(500, invoice);
   await repair(sql, invoice.id, paymentIntentEvent({ id: invoice.id }));
@@ -240,7 +240,7 @@ Deno.test("a repair that makes it an event without effect is resolved as ignored
   assertEquals([ledger, notifications], [[], []]);
 });
 
-Deno.test("a body that jsonb cannot hold is retried as the text that came", async () => {
+Deno.test("a body that jsonb cannot hold is retried as the text that arrived", async () => {
   const subscription = uniqueId("sub");
   const invoice = edited(invoiceEvent({ subscription }), {
     "data.object.description": "zero \0 byte",
@@ -275,7 +275,7 @@ Deno.test("a number beyond what JavaScript holds is retried with every digit", a
   assertEquals(await retries(), { ...NOTHING, claimed: 1, applied: 1 });
 });
 
-Deno.test("a body that is no text is retried as the bytes that came, and goes through once it is repaired", async () => {
+Deno.test("a body that is not text is retried byte for byte, and applied after a repair", async () => {
   const subscription = await createdSubscription();
   const invoice = invoiceEvent({ subscription });
   // Latin-1, which is no UTF-8.
@@ -304,7 +304,7 @@ Deno.test("a body that is no text is retried as the bytes that came, and goes th
   ]);
 });
 
-Deno.test("one id of both providers is retried for each by itself, with its own outcome", async () => {
+Deno.test("an event ID that both providers use is retried for each of them, with its own outcome", async () => {
   const subscription = uniqueId("sub");
   const invoice = invoiceEvent({ subscription });
   for (const provider of ["a", "b"] as const) {
@@ -335,7 +335,7 @@ Deno.test("one id of both providers is retried for each by itself, with its own 
   );
 });
 
-Deno.test("a repair while a worker has the event is what is tried next", async () => {
+Deno.test("a payload that is repaired during a retry is used by the next retry", async () => {
   const subscription = await createdSubscription();
   const broken = edited(invoiceEvent({ subscription }), { created: "soon" });
   await send(422, broken);
@@ -361,7 +361,7 @@ function gone(): Promise<Response> {
   return Promise.resolve(new Response("upstream is gone", { status: 502 }));
 }
 
-Deno.test("where the API is gone before an event is applied, it is tried again after the lease", async () => {
+Deno.test("if the API fails before an event is applied, it is retried after the lease", async () => {
   const { invoice } = await earlyInvoice();
   await requestRetry(sql, invoice.id);
   api.intercept("apply_billing_events", gone);
@@ -379,7 +379,7 @@ Deno.test("where the API is gone before an event is applied, it is tried again a
   assertEquals([ledger.length, notifications.length], [1, 1]);
 });
 
-Deno.test("where the API is gone after an event was applied, its row is settled all the same", async () => {
+Deno.test("if the API fails after an event was applied, its row is settled all the same", async () => {
   const { invoice } = await earlyInvoice();
   await requestRetry(sql, invoice.id);
   api.intercept("settle_failed_events", gone);
@@ -401,7 +401,7 @@ async function endLease(eventId: string): Promise<void> {
     where event_id = ${eventId}`;
 }
 
-Deno.test("a worker that dies in the middle leaves the event to the next one", async () => {
+Deno.test("if a worker dies during a retry, the next worker takes the event", async () => {
   const { invoice } = await earlyInvoice();
   await requestRetry(sql, invoice.id);
   const dying = await startWorker({ SUPABASE_URL: api.url });

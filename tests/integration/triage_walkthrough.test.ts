@@ -1,6 +1,6 @@
 /**
- * The runbook's most common case, by somebody who has only the runbook: every
- * statement below is taken from its page.
+ * The most common case of the runbook, solved with statements from its page
+ * only.
  *
  * @module
  */
@@ -143,7 +143,7 @@ for (const provider of ["a", "b"] as const) {
         [account],
       );
 
-      // The provider goes on: nothing opens, and nobody is told twice.
+      // The provider delivers again: nothing fails, and no notification is added.
       for (const event of [creation, update, invoice]) {
         assertEquals((await send(event)).status, 200);
         const row = await failureOf(sql, event.id, { provider });

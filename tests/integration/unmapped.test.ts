@@ -1,6 +1,6 @@
 /**
  * UNMAPPED_SUBSCRIPTIONS: an account that sells other products too sends events
- * of subscriptions that belong to nobody here.
+ * of subscriptions without an account ID.
  *
  * @module
  */
@@ -53,7 +53,7 @@ function unknownEvents(apiVersion: ApiVersion) {
 }
 
 for (const apiVersion of API_VERSIONS) {
-  Deno.test(`every handled type of ${apiVersion} without an account is ignored with 200 where that is wanted, and fails by default`, async () => {
+  Deno.test(`every handled type of ${apiVersion} without an account is ignored with 200 if so configured, and fails by default`, async () => {
     for (const event of unknownEvents(apiVersion).map(withoutAccount)) {
       const before = await rowCounts(sql);
       assertEquals([event.type, await statusOf(ignoring, event)], [
@@ -127,7 +127,7 @@ Deno.test("a malformed account id is not the same as none, and other faults stil
   }
 });
 
-Deno.test("what is ignored has a line in the log, with its count", async () => {
+Deno.test("the log has a line about ignored events, with their count", async () => {
   const event = withoutAccount(
     subscriptionEvent("customer.subscription.created"),
   );

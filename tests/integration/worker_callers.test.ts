@@ -1,6 +1,6 @@
 /**
- * Who may wake the worker: whoever has one of the project's secret keys, in
- * either spelling of the environment, and nobody else.
+ * Only callers with one of the project's secret keys may wake the worker, under
+ * either name of the environment variable.
  *
  * @module
  */
@@ -57,7 +57,7 @@ async function assertRefused(
   assertEquals(endpoint.about(event), []);
 }
 
-/** Passes when the call delivers what is owed. */
+/** Checks that the call delivers a notification. */
 async function assertDelivers(
   worker: TestWorker,
   init: RequestInit,
@@ -95,20 +95,20 @@ for (const [what, headers] of Object.entries(REFUSED)) {
   });
 }
 
-Deno.test("each secret key of the map is taken", async () => {
+Deno.test("each secret key of the map is accepted", async () => {
   await assertDelivers(named, { headers: { apikey: keys.secret } });
   await assertDelivers(named, { headers: { apikey: SECOND_SECRET } });
 });
 
-Deno.test("the service_role key is taken where it is the only one", async () => {
+Deno.test("the service_role key is accepted if it is the only one", async () => {
   await assertDelivers(legacy, { headers: { apikey: keys.serviceRole } });
 });
 
-Deno.test("the service_role key is refused where there is a map of secret keys", async () => {
+Deno.test("the service_role key is refused if there is a map of secret keys", async () => {
   await assertRefused(named, { headers: { apikey: keys.serviceRole } });
 });
 
-Deno.test("a key that the project does not have is refused where the service_role key is the only one", async () => {
+Deno.test("a key that the project does not have is refused if the service_role key is the only one", async () => {
   await assertRefused(legacy, { headers: { apikey: keys.secret } });
 });
 

@@ -1,6 +1,6 @@
 /**
- * From a failed payment to the account: what is sent, how often, and what
- * follows from each answer, with the worker in a process of its own.
+ * From a failed payment to the account: what is sent, how often, and the effect
+ * of each answer, with the worker in its own process.
  *
  * @module
  */
@@ -26,6 +26,7 @@ import { deliver } from "../support/send.ts";
 import { connect, storedEvent } from "../support/tables.ts";
 import {
   makeDue,
+  NO_COUNTS,
   type OutboxRow,
   outboxRow,
   oweNotifications,
@@ -33,17 +34,8 @@ import {
   startWorker,
 } from "../support/worker.ts";
 
-const NOTHING = {
-  claimed: 0,
-  sent: 0,
-  failed: 0,
-  dead: 0,
-  undeliverable: 0,
-  limited: 0,
-  unsent: 0,
-};
-const SECOND = 1000;
-const DAY = 86_400 * SECOND;
+const SECOND_MS = 1000;
+const DAY_MS = 86_400 * SECOND_MS;
 
 const sql = connect();
 const endpoint = startNotifiedEndpoint();
@@ -83,7 +75,7 @@ function assertWait({ most, least }: Wait, from: number, to: number): void {
   );
 }
 
-Deno.test("a failed payment is told once, however often its event is delivered", async () => {
+Deno.test("an account is notified of a failed payment once, however often its event is delivered", async () => {
   await putOffAll(sql);
   await using receiver = await startReceiver();
   const subscription = uniqueId("sub");
@@ -100,9 +92,9 @@ Deno.test("a failed payment is told once, however often its event is delivered",
   assertEquals(answers.map(({ status }) => status), Array(10).fill(200));
 
   endpoint.answerWith(() => new Response("OK"));
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, sent: 1 });
   assertEquals((await deliver(receiver.url, event)).status, 200);
-  assertEquals(await worker.wake(), NOTHING);
+  assertEquals(await worker.wake(), NO_COUNTS);
 
   const { notifications } = await storedEvent(sql, event.id);
   assertEquals(notifications.length, 1);
@@ -130,7 +122,7 @@ Deno.test("a failed payment is told once, however often its event is delivered",
   assert(sent_at instanceof Date);
 });
 
-Deno.test("an event that names no invoice is told without one", async () => {
+Deno.test("the notification of an event without an invoice names none", async () => {
   await putOffAll(sql);
   await using receiver = await startReceiver();
   const subscription = uniqueId("sub");
@@ -146,7 +138,7 @@ Deno.test("an event that names no invoice is told without one", async () => {
     assertEquals(answer.status, 200);
   }
   endpoint.answerWith(() => new Response(null, { status: 204 }));
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, sent: 1 });
   assertEquals(endpoint.about(event.id)[0]?.message.data, {
     account_id: "acc_8",
     subscription_id: subscription,
@@ -155,20 +147,20 @@ Deno.test("an event that names no invoice is told without one", async () => {
   });
 });
 
-Deno.test("one turn takes all that is due, while the endpoint takes it", async () => {
+Deno.test("one turn sends everything that is due, as long as the endpoint accepts it", async () => {
   const events = await oweNotifications(sql, { count: 45 });
   endpoint.answerWith(() => new Response("OK"));
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 45, sent: 45 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 45, sent: 45 });
   assertEquals(events.map((event) => endpoint.about(event).length), [
     ...Array(45).fill(1),
   ]);
-  assertEquals(await worker.wake(), NOTHING);
+  assertEquals(await worker.wake(), NO_COUNTS);
 });
 
-Deno.test("an endpoint that fails gets no more than a batch a turn", async () => {
+Deno.test("an endpoint that fails gets at most one batch per turn", async () => {
   await oweNotifications(sql, { count: 25 });
   endpoint.answerWith(() => new Response(null, { status: 503 }));
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 20, failed: 20 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 20, failed: 20 });
   await putOffAll(sql);
 });
 
@@ -177,12 +169,12 @@ for (const status of [400, 401, 404, 500, 502, 503, 504]) {
     const { row, counts, wait } = await attemptAt(() =>
       new Response("<html>no</html>", { status })
     );
-    assertEquals(counts, { ...NOTHING, claimed: 1, failed: 1 });
+    assertEquals(counts, { ...NO_COUNTS, claimed: 1, failed: 1 });
     assertEquals(
       [row.status, row.attempts, row.last_error, row.lease_id],
       ["pending", 1, `the receiver answered ${status}`, null],
     );
-    assertWait(wait, 5 * SECOND, 5.5 * SECOND);
+    assertWait(wait, 5 * SECOND_MS, 5.5 * SECOND_MS);
     const line = await worker.logged((line) => line.event_id === row.event_id);
     assertEquals(
       [line.level, line.notification_id, line.result, line.error],
@@ -191,27 +183,27 @@ for (const status of [400, 401, 404, 500, 502, 503, 504]) {
   });
 }
 
-Deno.test("410 ends it", async () => {
+Deno.test("410 makes the notification dead at once", async () => {
   const { row, counts } = await attemptAt(() =>
     new Response(null, { status: 410 })
   );
-  assertEquals(counts, { ...NOTHING, claimed: 1, dead: 1 });
+  assertEquals(counts, { ...NO_COUNTS, claimed: 1, dead: 1 });
   assertEquals(
     [row.status, row.attempts, row.last_error],
     ["dead", 1, "the receiver answered 410 Gone"],
   );
   await makeDue(sql, row.event_id);
-  assertEquals(await worker.wake(), NOTHING);
+  assertEquals(await worker.wake(), NO_COUNTS);
   assertEquals(endpoint.about(row.event_id).length, 1);
 });
 
-Deno.test("429 is no attempt, and stops everything for a minute", async () => {
+Deno.test("429 does not count as an attempt, and pauses all notifications for a minute", async () => {
   const [first, second] = await oweNotifications(sql, { count: 2 });
   await sql`
     update public.notifications set attempts = 9
     where event_id in ${sql([first, second!])}`;
   endpoint.answerWith(() => new Response(null, { status: 429 }));
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 2, limited: 2 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 2, limited: 2 });
   for (const event of [first, second!]) {
     const row = await outboxRow(sql, event);
     assertEquals(
@@ -219,21 +211,21 @@ Deno.test("429 is no attempt, and stops everything for a minute", async () => {
       ["pending", 9, "the receiver answered 429", null],
     );
     const wait = row.next_attempt_at.getTime() - Date.now();
-    assert(wait > 55 * SECOND && wait <= 60 * SECOND, `${wait} ms`);
+    assert(wait > 55 * SECOND_MS && wait <= 60 * SECOND_MS, `${wait} ms`);
   }
   await sql`
     update public.notifications set next_attempt_at = now()
     where event_id = ${first}`;
   endpoint.answerWith(() => new Response("OK"));
-  assertEquals(await worker.wake(), NOTHING);
+  assertEquals(await worker.wake(), NO_COUNTS);
   assertEquals(endpoint.about(first).length, 1);
 
   await makeDue(sql, first);
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, sent: 1 });
   assertEquals((await outboxRow(sql, first)).attempts, 10);
 });
 
-Deno.test("429 for a moment is waited for within the turn", async () => {
+Deno.test("a 429 for a second is waited for within the turn", async () => {
   const events = await oweNotifications(sql, { count: 30 });
   const arrivedBefore = endpoint.arrivals.length;
   endpoint.answerWith(() =>
@@ -256,7 +248,7 @@ for (const status of [429, 503]) {
       new Response(null, { status, headers: { "retry-after": "120" } })
     );
     assertEquals(row.status, "pending");
-    assertWait(wait, 120 * SECOND, 120 * SECOND);
+    assertWait(wait, 120 * SECOND_MS, 120 * SECOND_MS);
   });
 
   Deno.test(`${status} with Retry-After as a date is tried again then`, async () => {
@@ -270,7 +262,7 @@ for (const status of [429, 503]) {
     );
     assertEquals(row.status, "pending");
     const late = row.next_attempt_at.getTime() - date.getTime();
-    assert(late >= -1 && late < 2 * SECOND, `${late} ms after the date`);
+    assert(late >= -1 && late < 2 * SECOND_MS, `${late} ms after the date`);
   });
 }
 
@@ -284,7 +276,7 @@ for (
         headers: { "retry-after": retryAfter },
       })
     );
-    assertWait(wait, 5 * SECOND, 5.5 * SECOND);
+    assertWait(wait, 5 * SECOND_MS, 5.5 * SECOND_MS);
   });
 }
 
@@ -296,9 +288,9 @@ for (const retryAfter of ["999999999", "Fri, 31 Dec 9999 23:59:59 GMT"]) {
         headers: { "retry-after": retryAfter },
       })
     );
-    assertEquals(counts, { ...NOTHING, claimed: 1, failed: 1 });
+    assertEquals(counts, { ...NO_COUNTS, claimed: 1, failed: 1 });
     assertEquals(row.lease_id, null);
-    assertWait(wait, DAY, DAY);
+    assertWait(wait, DAY_MS, DAY_MS);
   });
 }
 
@@ -324,7 +316,7 @@ for (const status of [301, 302, 303, 307, 308]) {
           `the receiver answered ${status}, and redirects are not followed: set NOTIFICATION_URL to the final URL`,
         ],
       );
-      assertWait(wait, 5 * SECOND, 5.5 * SECOND);
+      assertWait(wait, 5 * SECOND_MS, 5.5 * SECOND_MS);
       assertEquals(requests, 0);
     } finally {
       await target.shutdown();
@@ -337,33 +329,33 @@ Deno.test("the tenth failed attempt is the last", async () => {
   await sql`
     update public.notifications set attempts = 9 where event_id = ${event}`;
   endpoint.answerWith(() => new Response(null, { status: 500 }));
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, failed: 1 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, failed: 1 });
   const { status, attempts, last_error } = await outboxRow(sql, event);
   assertEquals(
     [status, attempts, last_error],
     ["dead", 10, "the receiver answered 500"],
   );
   await makeDue(sql, event);
-  assertEquals(await worker.wake(), NOTHING);
+  assertEquals(await worker.wake(), NO_COUNTS);
 });
 
-Deno.test("a receiver that is down gets it when it is up", async () => {
+Deno.test("a notification is delivered once its receiver is up again", async () => {
   const port = freePort();
   await using worker = await startWorker(notifiedEnvironment(port));
   const [event] = await oweNotifications(sql);
 
   for (const attempt of [1, 2]) {
-    assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, failed: 1 });
+    assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, failed: 1 });
     const row = await outboxRow(sql, event);
     assertEquals([row.status, row.attempts], ["pending", attempt]);
     assertMatch(`${row.last_error}`, /refused/);
     assert(!row.last_error?.includes(URL_SECRET), `${row.last_error}`);
-    assertEquals(await worker.wake(), NOTHING);
+    assertEquals(await worker.wake(), NO_COUNTS);
     await makeDue(sql, event);
   }
 
   await using endpoint = startNotifiedEndpoint({ port });
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, sent: 1 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, sent: 1 });
   const { id, status, attempts, last_error } = await outboxRow(sql, event);
   assertEquals([status, attempts], ["sent", 3]);
   assertMatch(`${last_error}`, /refused/);
@@ -378,7 +370,7 @@ Deno.test("garbage instead of HTTP is a failed attempt", async () => {
     notifiedEnvironment(listener.addr.port),
   );
   const [event] = await oweNotifications(sql);
-  assertEquals(await worker.wake(), { ...NOTHING, claimed: 1, failed: 1 });
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, failed: 1 });
   listener.close();
   await answering;
 

@@ -1,6 +1,6 @@
 /**
- * Notifications as e-mail: the worker in a process of its own, and a server
- * that stands for Resend's API.
+ * Notifications by e-mail: the worker in its own process, and a stand-in for
+ * Resend's API.
  *
  * @module
  */
@@ -10,61 +10,21 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import postgres from "postgres";
-import { startStack } from "../../scripts/local_stack/start_stack.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
-import { functionEnvironment } from "../../scripts/common/environment.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { MAIL_API_KEY, startMailApi } from "../support/mail_api.ts";
+import { startOwnStack } from "../support/own_stack.ts";
 import { deliver, post } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
-import { setting } from "../support/test_environment.ts";
 import {
   makeDue,
+  NO_COUNTS,
   outboxRow,
   oweNotifications,
   settledRow,
   startWorker,
 } from "../support/worker.ts";
-
-const NOTHING = {
-  claimed: 0,
-  sent: 0,
-  failed: 0,
-  dead: 0,
-  undeliverable: 0,
-  limited: 0,
-  unsent: 0,
-};
-const API_KEY = "re_key_of_the_tests";
-
-interface Mail {
-  readonly headers: Headers;
-  readonly fields: Record<string, string>;
-}
-
-/** Stands for Resend's API. */
-function startMailApi() {
-  const mails: Mail[] = [];
-  let answer = () => Response.json({ id: "mail_1" });
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
-    async (request) => {
-      mails.push({ headers: request.headers, fields: await request.json() });
-      return answer();
-    },
-  );
-  return {
-    mails,
-    env: {
-      RESEND_API_KEY: API_KEY,
-      NOTIFICATION_FROM: "Billing <billing@example.com>",
-      RESEND_BASE_URL: `http://127.0.0.1:${server.addr.port}`,
-    },
-    answerWith: (changed: typeof answer) => answer = changed,
-    [Symbol.asyncDispose]: () => server.shutdown(),
-  };
-}
 
 Deno.test("without Supabase Auth nobody has an address, and the row says so", async () => {
   const sql = connect();
@@ -75,7 +35,7 @@ Deno.test("without Supabase Auth nobody has an address, and the row says so", as
       account: crypto.randomUUID(),
     });
     assertEquals(await worker.wake(), {
-      ...NOTHING,
+      ...NO_COUNTS,
       claimed: 1,
       undeliverable: 1,
     });
@@ -85,7 +45,7 @@ Deno.test("without Supabase Auth nobody has an address, and the row says so", as
       `${row.last_error}`,
       "account_email returns no address",
     );
-    assertEquals(api.mails, []);
+    assertEquals(api.requests, []);
     const line = await worker.logged((line) => line.event_id === event);
     assertEquals([line.level, line.result], ["warn", "undeliverable"]);
   } finally {
@@ -97,16 +57,8 @@ Deno.test("without Supabase Auth nobody has an address, and the row says so", as
 // not have.
 Deno.test("with Supabase Auth the account's user gets the mail, once", async (test) => {
   await using api = startMailApi();
-  const dataDir = await Deno.makeTempDir();
-  const log: string[] = [];
-  const stack = await startStack({
-    dataDir,
-    denoPath: setting("TEST_FUNCTIONS_DENO"),
-    env: { ...functionEnvironment({}), ...api.env },
-    fsync: false,
-    onLog: ({ text }) => log.push(text),
-  });
-  const sql = postgres(stack.dbUrl, { max: 1, onnotice() {} });
+  await using own = await startOwnStack({ env: api.env });
+  const { stack, sql, log } = own;
   const wake = async () => {
     const { status, body } = await post(stack.urls.worker, {
       headers: { apikey: stack.keys.secret },
@@ -115,119 +67,110 @@ Deno.test("with Supabase Auth the account's user gets the mail, once", async (te
     return JSON.parse(body).notifications;
   };
   const account = crypto.randomUUID();
-  try {
-    await sql`create table auth.users (id uuid primary key, email text)`;
-    await sql`insert into auth.users values (${account}, 'owner@example.com')`;
+  await sql`create table auth.users (id uuid primary key, email text)`;
+  await sql`insert into auth.users values (${account}, 'owner@example.com')`;
 
-    await test.step("a failed payment is mailed to the user", async () => {
-      const subscription = uniqueId("sub");
-      const creation = subscriptionEvent("customer.subscription.created", {
-        subscription,
-        account,
-      });
-      const event = invoiceEvent({ subscription, invoice: "in_7" });
-      for (const sent of [creation, event, event]) {
-        assertEquals((await deliver(stack.urls.webhook, sent)).status, 200);
-      }
-      // The webhook has woken the worker, once.
-      const row = await settledRow(sql, event.id);
-      assertEquals([row.status, row.attempts], ["sent", 1]);
-      assertEquals(api.mails.length, 1);
-      const { headers, fields } = api.mails[0] ?? {};
-      assertEquals(headers?.get("idempotency-key"), row.id);
-      assertEquals(headers?.get("authorization"), `Bearer ${API_KEY}`);
-      assertEquals([fields?.from, fields?.to, fields?.subject], [
-        "Billing <billing@example.com>",
-        "owner@example.com",
-        "Your payment failed",
-      ]);
-      assertMatch(`${fields?.text}`, /in_7/);
-      assertStringIncludes(`${fields?.text}`, subscription);
+  await test.step("a failed payment is mailed to the user", async () => {
+    const subscription = uniqueId("sub");
+    const creation = subscriptionEvent("customer.subscription.created", {
+      subscription,
+      account,
     });
+    const event = invoiceEvent({ subscription, invoice: "in_7" });
+    for (const sent of [creation, event, event]) {
+      assertEquals((await deliver(stack.urls.webhook, sent)).status, 200);
+    }
+    // The webhook has woken the worker, once.
+    const row = await settledRow(sql, event.id);
+    assertEquals([row.status, row.attempts], ["sent", 1]);
+    assertEquals(api.requests.length, 1);
+    const { headers, fields } = api.requests[0] ?? {};
+    assertEquals(headers?.get("idempotency-key"), row.id);
+    assertEquals(headers?.get("authorization"), `Bearer ${MAIL_API_KEY}`);
+    assertEquals([fields?.from, fields?.to, fields?.subject], [
+      "Billing <billing@example.com>",
+      "owner@example.com",
+      "Your payment failed",
+    ]);
+    assertMatch(`${fields?.text}`, /in_7/);
+    assertStringIncludes(`${fields?.text}`, subscription);
+  });
 
-    await test.step("an account that is no user is undeliverable", async () => {
-      for (const nobody of [crypto.randomUUID(), "acc_1"]) {
-        const [event] = await oweNotifications(sql, { account: nobody });
-        // The turn of the webhook, or the stack's timer, may be the one to do it.
-        await wake();
-        const { status } = await settledRow(sql, event);
-        assertEquals(status, "undeliverable");
-      }
-      assertEquals(api.mails.length, 1);
-    });
-
-    await test.step("429 is tried again when it says, with the same key", async () => {
-      const [event] = await oweNotifications(sql, { account });
-      api.answerWith(() =>
-        Response.json(
-          { statusCode: 429, name: "rate_limit_exceeded", message: "Slower" },
-          { status: 429, headers: { "retry-after": "600" } },
-        )
-      );
-      const begin = Date.now();
+  await test.step("an account that is no user is undeliverable", async () => {
+    for (const nobody of [crypto.randomUUID(), "acc_1"]) {
+      const [event] = await oweNotifications(sql, { account: nobody });
+      // The turn of the webhook, or the stack's timer, may be the one to do it.
       await wake();
-      const isAnswered = async () =>
-        (await outboxRow(sql, event)).last_error !== null;
-      await waitUntil(isAnswered, { timeoutMs: 10_000 });
-      const row = await outboxRow(sql, event);
+      const { status } = await settledRow(sql, event);
+      assertEquals(status, "undeliverable");
+    }
+    assertEquals(api.requests.length, 1);
+  });
+
+  await test.step("429 is tried again when it says, with the same key", async () => {
+    const [event] = await oweNotifications(sql, { account });
+    api.answerWith(() =>
+      Response.json(
+        { statusCode: 429, name: "rate_limit_exceeded", message: "Slower" },
+        { status: 429, headers: { "retry-after": "600" } },
+      )
+    );
+    const begin = Date.now();
+    await wake();
+    const isAnswered = async () =>
+      (await outboxRow(sql, event)).last_error !== null;
+    await waitUntil(isAnswered, { timeoutMs: 10_000 });
+    const row = await outboxRow(sql, event);
+    assertEquals(
+      [row.status, row.attempts, row.last_error],
+      ["pending", 0, "Resend: rate_limit_exceeded: Slower"],
+    );
+    const wait = row.next_attempt_at.getTime() - begin;
+    assert(wait >= 599_000 && wait < 610_000, `${wait} ms`);
+
+    api.answerWith(() => Response.json({ id: "mail_2" }));
+    await makeDue(sql, event);
+    await wake();
+    assertEquals((await settledRow(sql, event)).status, "sent");
+    assertEquals(
+      api.requests.slice(1).map(({ key }) => key),
+      [row.id, row.id],
+    );
+  });
+
+  await test.step("mails that are due at once go out two a second", async () => {
+    const sentBefore = api.requests.length;
+    const events = await oweNotifications(sql, { count: 5, account });
+    await wake();
+    for (const event of events) {
+      const { status, attempts } = await settledRow(sql, event);
+      assertEquals([status, attempts], ["sent", 1]);
+    }
+    const times = api.requests.slice(sentBefore).map(({ at }) => at);
+    const span = (times.at(-1) ?? 0) - (times[0] ?? 0);
+    assert(
+      times.length === 5 && span >= 2_000,
+      `${times.length}, ${span} ms`,
+    );
+  });
+
+  await test.step("a reason that Postgres cannot hold keeps nothing from being settled", async () => {
+    const events = await oweNotifications(sql, { count: 3, account });
+    api.answerWith(() =>
+      Response.json({ name: "a\0b", message: "c\ud83d" }, { status: 500 })
+    );
+    await wake();
+    for (const event of events) {
+      const row = await settledRow(sql, event);
       assertEquals(
-        [row.status, row.attempts, row.last_error],
-        ["pending", 0, "Resend: rate_limit_exceeded: Slower"],
+        [row.last_error, row.lease_id],
+        ["Resend: ab: c\ufffd", null],
       );
-      const wait = row.next_attempt_at.getTime() - begin;
-      assert(wait >= 599_000 && wait < 610_000, `${wait} ms`);
+    }
+  });
 
-      api.answerWith(() => Response.json({ id: "mail_2" }));
-      await makeDue(sql, event);
-      await wake();
-      assertEquals((await settledRow(sql, event)).status, "sent");
-      assertEquals(
-        api.mails.slice(1).map(({ headers }) => headers.get("idempotency-key")),
-        [row.id, row.id],
-      );
-    });
-
-    await test.step("mails that are due at once go out two a second", async () => {
-      const times: number[] = [];
-      api.answerWith(() => {
-        times.push(Date.now());
-        return Response.json({ id: `mail_${times.length}` });
-      });
-      const events = await oweNotifications(sql, { count: 5, account });
-      await wake();
-      for (const event of events) {
-        const { status, attempts } = await settledRow(sql, event);
-        assertEquals([status, attempts], ["sent", 1]);
-      }
-      const span = (times.at(-1) ?? 0) - (times[0] ?? 0);
-      assert(
-        times.length === 5 && span >= 2_000,
-        `${times.length}, ${span} ms`,
-      );
-    });
-
-    await test.step("a reason that Postgres cannot hold keeps nothing from being settled", async () => {
-      const events = await oweNotifications(sql, { count: 3, account });
-      api.answerWith(() =>
-        Response.json({ name: "a\0b", message: "c\ud83d" }, { status: 500 })
-      );
-      await wake();
-      for (const event of events) {
-        const row = await settledRow(sql, event);
-        assertEquals(
-          [row.last_error, row.lease_id],
-          ["Resend: ab: c\ufffd", null],
-        );
-      }
-    });
-
-    await test.step("the log has no key", () => {
-      assertStringIncludes(log.join("\n"), "rate_limit_exceeded");
-      assert(!log.join("\n").includes(API_KEY));
-    });
-  } finally {
-    await sql.end();
-    await stack.stop();
-    await Deno.remove(dataDir, { recursive: true });
-  }
+  await test.step("the log has no key", () => {
+    assertStringIncludes(log.join("\n"), "rate_limit_exceeded");
+    assert(!log.join("\n").includes(MAIL_API_KEY));
+  });
 });

@@ -1,7 +1,7 @@
 /**
  * E-mails at the mail API's limit, in virtual time: the real database, channel
- * and package, and a stand-in for the API that refuses what is too much. The
- * catalogue's row 71 is the same with 2,000 of them.
+ * and package, and a stand-in for the API that enforces its limit. Row 71 of
+ * the catalogue is the same with 2,000 e-mails.
  *
  * @module
  */
@@ -9,13 +9,13 @@ import { assert, assertEquals } from "@std/assert";
 import { deliverPaced } from "../support/paced_delivery.ts";
 import { connect } from "../support/tables.ts";
 
-const MINUTE = 60_000;
+const MINUTE_MS = 60_000;
 
 const sql = connect();
 Deno.test.afterAll(() => sql.end());
 
 Deno.test("three workers at once keep to one limit", async () => {
-  const { took, rows, requests, turns } = await deliverPaced(sql, {
+  const { tookMs, rows, requests, turns } = await deliverPaced(sql, {
     count: 200,
     allowed: 2,
     workers: 3,
@@ -25,23 +25,23 @@ Deno.test("three workers at once keep to one limit", async () => {
   const refused = requests.filter(({ status }) => status === 429);
   assert(refused.length < 20, `${refused.length} refused`);
   assert(turns.filter(({ sent }) => sent > 0).length > 2);
-  assert(took < 1.4 * 100_000, `${took} ms`);
+  assert(tookMs < 1.4 * 100_000, `${tookMs} ms`);
 });
 
-Deno.test("a mail API that answers slowly is sent no fewer", async () => {
-  const { took, rows } = await deliverPaced(sql, {
+Deno.test("a mail API that answers slowly gets as many mails per second", async () => {
+  const { tookMs, rows } = await deliverPaced(sql, {
     count: 200,
     allowed: 2,
-    latency: 1_500,
-    databaseLatency: 100,
+    latencyMs: 1_500,
+    databaseLatencyMs: 100,
   });
   assertEquals(rows, { "sent 1": 200 });
   // One batch after the other, it would take 165 s.
-  assert(took < 1.4 * 100_000, `${took} ms`);
+  assert(tookMs < 1.4 * 100_000, `${tookMs} ms`);
 });
 
-Deno.test("a limit that others use up as well costs time, and no attempts", async () => {
-  const { took, rows, requests } = await deliverPaced(sql, {
+Deno.test("a limit that other senders share costs time, and no attempts", async () => {
+  const { tookMs, rows, requests } = await deliverPaced(sql, {
     count: 60,
     allowed: 1,
     configured: 10,
@@ -51,5 +51,5 @@ Deno.test("a limit that others use up as well costs time, and no attempts", asyn
   assert(refused.length > 0);
   // What is under way when the first is refused, and no more.
   assert(refused.length < 4 * 60, `${refused.length} refused`);
-  assert(took < 5 * MINUTE, `${took} ms`);
+  assert(tookMs < 5 * MINUTE_MS, `${tookMs} ms`);
 });

@@ -28,7 +28,11 @@ export async function startNameServer(): Promise<NameServer> {
   };
 }
 
-type Question = { name: string; type: number; end: number };
+interface Question {
+  readonly name: string;
+  readonly type: number;
+  readonly end: number;
+}
 
 function readQuestion(query: Uint8Array): Question {
   const labels: string[] = [];

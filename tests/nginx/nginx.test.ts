@@ -1,26 +1,23 @@
 /**
- * `docs/rewrites/nginx.conf` as it is shipped, in the real nginx, in front of
- * the receiver. A signature covers every byte of a body, so 200 means that
- * none was changed.
+ * `docs/rewrites/nginx.conf` unchanged in a real nginx, in front of the
+ * receiver. A signature covers every byte of a body, so 200 means that no byte
+ * was changed.
  *
  * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { createCommand } from "../../scripts/common/create_command.ts";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
-import { signatureHeaders } from "../../scripts/common/sign.ts";
-import { gatewayTo } from "../catalogue/gateway.ts";
+import { gatewayTo } from "../support/receiver_gateway.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startReceiver } from "../support/receiver.ts";
-import { deliver, post } from "../support/send.ts";
+import { deliver, post, providerHeaders } from "../support/send.ts";
 import { connect, subscriptionRecord } from "../support/tables.ts";
 import { type Nginx, PROJECT, REGION, startNginx } from "./start_nginx.ts";
 
 await checkInstalled();
 
 const LIMIT = 1_048_576;
-const SECRET = LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET;
 
 /** What servers have for the other things that they serve. */
 const BUSY_SERVER = `
@@ -65,19 +62,10 @@ function creation(subscription = uniqueId("sub")): string {
   );
 }
 
-async function signed(body: string): Promise<Record<string, string>> {
-  return await signatureHeaders({
-    scheme: "stripe",
-    header: "provider-a-signature",
-    secret: SECRET,
-    body,
-  });
-}
-
 /** Sends a body without its length. */
 async function deliverChunked(url: string, body: string) {
   return await post(url, {
-    headers: await signed(body),
+    headers: providerHeaders(body, "a"),
     body: new Blob([body]).stream(),
   });
 }
@@ -87,7 +75,7 @@ Deno.test("nginx passes a signed event on to the project, at its name and region
   const body = creation(subscription);
   const { status, body: text } = await post(`${nginx.url}?x=1`, {
     headers: {
-      ...await signed(body),
+      ...providerHeaders(body, "a"),
       "X-Forwarded-For": "10.0.0.1, 10.0.0.2",
     },
     body,
@@ -149,13 +137,16 @@ Deno.test("nginx lets the receiver's refusals through as they are", async () => 
   const body = creation();
   const answers = {
     forged: await post(nginx.url, {
-      headers: await signed(`${body} `),
+      headers: providerHeaders(`${body} `, "a"),
       body,
     }),
     unsigned: await post(nginx.url, { body }),
     get: await post(nginx.url, { method: "GET" }),
     compressed: await post(nginx.url, {
-      headers: { ...await signed(body), "Content-Encoding": "gzip" },
+      headers: {
+        ...providerHeaders(body, "a"),
+        "Content-Encoding": "gzip",
+      },
       body,
     }),
     invalid: await deliver(nginx.url, "{}"),
@@ -182,9 +173,9 @@ Deno.test("nginx leaves every other path to the app", async () => {
   }
 });
 
-Deno.test("nginx asks for the body where the sender waits for that", async () => {
+Deno.test("nginx asks for the body if the sender waits for that", async () => {
   const body = creation();
-  const headers = Object.entries(await signed(body))
+  const headers = Object.entries(providerHeaders(body, "a"))
     .map(([name, value]) => `${name}: ${value}\r\n`).join("");
   const { hostname, port, pathname } = new URL(nginx.url);
   using connection = await Deno.connect({ hostname, port: Number(port) });
@@ -230,12 +221,11 @@ Deno.test("nginx drops a signature header with an underscore, unless it is told 
 
 async function deliverUnderscored({ url }: Nginx) {
   const body = creation();
-  const headers = await signatureHeaders({
-    scheme: "stripe",
-    header: "provider_a_signature",
-    secret: SECRET,
+  const { "provider-a-signature": signature = "" } = providerHeaders(
     body,
-  });
+    "a",
+  );
+  const headers = { "provider_a_signature": signature };
   return await post(url, { headers, body });
 }
 

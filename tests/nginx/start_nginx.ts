@@ -1,6 +1,6 @@
 /**
- * The real nginx with the file that we ship, in front of a stand-in for
- * Supabase's edge: TLS for the project's name alone, and a log of what arrives.
+ * A real nginx with our file, in front of a stand-in for Supabase's edge: TLS
+ * for the project's name only, and a log of requests.
  *
  * @module
  */

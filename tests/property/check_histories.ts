@@ -1,11 +1,15 @@
 import fc from "fast-check";
 import type { Sql } from "postgres";
-import { assertEndState } from "./end_state.ts";
-import { type History, history, renamed } from "./history.ts";
+import { assertEndState } from "../support/histories/end_state.ts";
+import {
+  type History,
+  history,
+  renamed,
+} from "../support/histories/history.ts";
 import { deliverTogether } from "./sql_delivery.ts";
 
 /**
- * Histories that go together, an event of each in a call: about as many as the
+ * Histories that go together, one event of each per call: about as many as the
  * receiver sends together. They have nothing in common.
  */
 const TOGETHER = 50;

@@ -1,5 +1,5 @@
 /**
- * Arrays of many connections at once, with the same events in them in different
+ * Arrays over many connections at once, with the same events in different
  * orders, as several isolates of the receiver would send them: no deadlock, and
  * the end state is that of the order of occurrence.
  *
@@ -8,12 +8,15 @@
 import { assert } from "@std/assert";
 import fc from "fast-check";
 import postgres from "postgres";
-import { seededRandom } from "../faults/random.ts";
+import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
 import { setting } from "../support/test_environment.ts";
-import { assertEndState } from "./end_state.ts";
-import { history, type HistoryEvent, renamed } from "./history.ts";
-import { freshSeed } from "./seed.ts";
-import { wireEvent } from "./wire_event.ts";
+import { assertEndState } from "../support/histories/end_state.ts";
+import {
+  history,
+  type HistoryEvent,
+  renamed,
+} from "../support/histories/history.ts";
+import { wireEvent } from "../support/histories/wire_event.ts";
 
 const ROUNDS = 30;
 const HISTORIES = 8;
@@ -74,11 +77,4 @@ async function deliverTogether(
   return rows
     .filter(({ outcome }) => outcome === "failed")
     .map(({ place }) => events[place - 1] as HistoryEvent);
-}
-
-function shuffled<T>(items: readonly T[], random: () => number): T[] {
-  return items
-    .map((item) => ({ item, at: random() }))
-    .sort((one, other) => one.at - other.at)
-    .map(({ item }) => item);
 }

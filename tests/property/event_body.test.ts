@@ -1,16 +1,16 @@
 /**
- * What the properties give to the database is what the receiver reads out of
- * the bodies that Stripe would send.
+ * The properties give the database what the receiver reads from the bodies that
+ * Stripe would send.
  *
  * @module
  */
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
-import { eventBody } from "./event_body.ts";
-import { history } from "./history.ts";
-import { freshSeed } from "./seed.ts";
-import { wireEvent } from "./wire_event.ts";
+import { eventBody } from "../support/histories/event_body.ts";
+import { history } from "../support/histories/history.ts";
+import { freshSeed } from "../support/random.ts";
+import { wireEvent } from "../support/histories/wire_event.ts";
 
 Deno.test("wireEvent() makes what parseEvent() reads out of eventBody()", () => {
   const seed = freshSeed();

@@ -1,6 +1,6 @@
 /**
- * The property sees what it is there to see: each of the rules that ordered
- * updates of one second before breaks it within 2,000 histories.
+ * The property detects wrong rules: each of three earlier rules for updates of
+ * one second breaks it within 2,000 histories.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { assert, assertRejects } from "@std/assert";
 import postgres from "postgres";
 import { setting } from "../support/test_environment.ts";
 import { checkHistories } from "./check_histories.ts";
-import { freshSeed } from "./seed.ts";
+import { freshSeed } from "../support/random.ts";
 
 const RUNS = 2_000;
 

@@ -1,6 +1,6 @@
 /**
- * Whatever the order in which deliveries arrive, and however often, the tables
- * end as if each event had been handled once, in the order of occurrence.
+ * In whatever order and however often deliveries arrive, the tables end as if
+ * each event had been handled once, in the order of occurrence.
  *
  * @module
  */
@@ -8,19 +8,19 @@ import fc from "fast-check";
 import postgres from "postgres";
 import { setting } from "../support/test_environment.ts";
 import { checkHistories } from "./check_histories.ts";
-import { assertEndState } from "./end_state.ts";
-import { history, renamed } from "./history.ts";
-import { freshSeed } from "./seed.ts";
+import { assertEndState } from "../support/histories/end_state.ts";
+import { history, renamed } from "../support/histories/history.ts";
+import { freshSeed } from "../support/random.ts";
 import { deliver } from "./sql_delivery.ts";
 
 const FIXED_SEED = 20261121;
 const LANES = 2;
 const CONNECTIONS = 16;
 
-Deno.test("apply_billing_events() ends as in order of occurrence, fixed seed", () =>
+Deno.test("apply_billing_events() ends in the state of the order of occurrence, fixed seed", () =>
   checkInLanes({ seed: FIXED_SEED, runs: 15_000 }));
 
-Deno.test("apply_billing_events() ends as in order of occurrence, fresh seed", () =>
+Deno.test("apply_billing_events() ends in the state of the order of occurrence, fresh seed", () =>
   checkInLanes({ seed: freshSeed(), runs: 5_000 }));
 
 /** Checks histories in a few lanes side by side, each with a seed of its own. */
@@ -38,7 +38,7 @@ async function checkInLanes(
   }));
 }
 
-Deno.test("apply_billing_events() ends as in order of occurrence over 16 connections at once", async () => {
+Deno.test("apply_billing_events() ends in the state of the order of occurrence over 16 connections at once", async () => {
   const seed = freshSeed();
   const prefix = crypto.randomUUID().slice(0, 8);
   console.log(`seed ${seed}`);

@@ -1,7 +1,7 @@
 /**
- * Every order in which five events of one second can arrive, with up to one of
- * the deliveries repeated, ends as the order of occurrence. The bursts are
- * those that Stripe makes, in both shapes of its API.
+ * Every order in which five events of one second can arrive, with up to one
+ * delivery repeated, ends in the state of the order of occurrence. The bursts
+ * are those that Stripe makes, in both shapes of its API.
  *
  * @module
  */
@@ -9,16 +9,16 @@ import { assertEquals } from "@std/assert";
 import postgres from "postgres";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { setting } from "../support/test_environment.ts";
-import { assertEndState } from "./end_state.ts";
-import { renamed } from "./history.ts";
-import { arrivals } from "./permutations.ts";
+import { assertEndState } from "../support/histories/end_state.ts";
+import { renamed } from "../support/histories/history.ts";
+import { arrivals } from "../support/histories/arrivals.ts";
 import { deliverTogether } from "./sql_delivery.ts";
 import {
   type Happening,
   type Life,
   liveThrough,
   type Moment,
-} from "./subscription_life.ts";
+} from "../support/histories/subscription_life.ts";
 
 /** 5! and, for each event that comes twice, 6! / 2. */
 const ARRIVALS = 1_920;
@@ -126,7 +126,7 @@ checkArrivals(
 );
 
 function checkArrivals(name: string, lived: Life): void {
-  Deno.test(`every arrival of ${name} (${lived.apiVersion}) ends as in order of occurrence`, async () => {
+  Deno.test(`every arrival of ${name} (${lived.apiVersion}) ends in the state of the order of occurrence`, async () => {
     const events = liveThrough(lived, 0);
     const prefix = crypto.randomUUID().slice(0, 8);
     // The others are there already when the burst arrives.

@@ -4,8 +4,8 @@
  * @module
  */
 import type { JSONValue, Sql } from "postgres";
-import type { HistoryEvent } from "./history.ts";
-import { wireEvent } from "./wire_event.ts";
+import type { HistoryEvent } from "../support/histories/history.ts";
+import { wireEvent } from "../support/histories/wire_event.ts";
 
 /** More than a history has deliveries: by then, its creation has had its turn. */
 const MOST_IDLE_ROUNDS = 200;

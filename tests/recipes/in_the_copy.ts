@@ -1,6 +1,5 @@
 /**
- * Tests of what the recipes add. They run in the copy of the repository, where
- * it is there.
+ * Tests of what the recipes add. They run in the copy of the repository.
  *
  * @module
  */

@@ -9,11 +9,10 @@ import {
   importAll,
   noProgress,
 } from "../../scripts/stripe_sync/import/import_all.ts";
-import { seededRandom } from "../faults/random.ts";
+import { freshSeed, seededRandom } from "../support/random.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { eventBody } from "../property/event_body.ts";
-import type { HistoryEvent } from "../property/history.ts";
-import { freshSeed } from "../property/seed.ts";
+import { eventBody } from "../support/histories/event_body.ts";
+import type { HistoryEvent } from "../support/histories/history.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
 import { connect } from "../support/tables.ts";

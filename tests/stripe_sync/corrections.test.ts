@@ -10,12 +10,11 @@ import type Stripe from "stripe";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
 import { compare } from "../../scripts/stripe_sync/compare.ts";
 import type { SubscriptionRecord } from "../../scripts/stripe_sync/records.ts";
-import { seededRandom } from "../faults/random.ts";
+import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { assertEndState } from "../property/end_state.ts";
-import type { HistoryEvent } from "../property/history.ts";
-import { freshSeed } from "../property/seed.ts";
-import { wireEvent } from "../property/wire_event.ts";
+import { assertEndState } from "../support/histories/end_state.ts";
+import type { HistoryEvent } from "../support/histories/history.ts";
+import { wireEvent } from "../support/histories/wire_event.ts";
 import { connect } from "../support/tables.ts";
 import { randomEvents } from "./random_events.ts";
 import { createStripeAccount } from "./stripe_account.ts";
@@ -63,10 +62,7 @@ async function arrive(
     { length: 1 + Math.floor(random() * MOST_ASKED) },
     () => look(life, random),
   );
-  let arriving: (HistoryEvent | Look)[] = [...life, ...looks]
-    .map((what) => ({ what, at: random() }))
-    .sort((one, other) => one.at - other.at)
-    .map(({ what }) => what);
+  let arriving = shuffled<HistoryEvent | Look>([...life, ...looks], random);
   let corrected = 0;
   while (arriving.length > 0) {
     const again: HistoryEvent[] = [];

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { Sql } from "postgres";
-import type { HistoryEvent } from "../property/history.ts";
-import { modelState } from "../property/model.ts";
+import type { HistoryEvent } from "../support/histories/history.ts";
+import { modelState } from "../support/histories/model.ts";
 
 /**
  * Asserts that the records are those of the model after all events. The time of

@@ -14,7 +14,7 @@ import {
   type StripeAccount,
 } from "./stripe_account.ts";
 import { type Fault, serveStripeApi } from "./stripe_api.ts";
-import { runScript, startScript } from "./run_script.ts";
+import { runScript, startScript } from "../support/run_script.ts";
 
 const MANY = 2_500;
 const STATUSES = [

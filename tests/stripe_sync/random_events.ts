@@ -1,5 +1,9 @@
 import fc from "fast-check";
-import { history, type HistoryEvent, renamed } from "../property/history.ts";
+import {
+  history,
+  type HistoryEvent,
+  renamed,
+} from "../support/histories/history.ts";
 
 /**
  * Returns at least this many events of random histories, in the order in which

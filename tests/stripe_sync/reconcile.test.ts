@@ -14,9 +14,9 @@ import { withoutAccount } from "../support/without_account.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import type { StripeEvent } from "../../scripts/events/event_types.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { eventBody } from "../property/event_body.ts";
-import type { HistoryEvent } from "../property/history.ts";
-import { freshSeed } from "../property/seed.ts";
+import { eventBody } from "../support/histories/event_body.ts";
+import type { HistoryEvent } from "../support/histories/history.ts";
+import { freshSeed } from "../support/random.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
@@ -28,7 +28,7 @@ import {
   type StripeAccount,
 } from "./stripe_account.ts";
 import { serveStripeApi } from "./stripe_api.ts";
-import { runScript } from "./run_script.ts";
+import { runScript } from "../support/run_script.ts";
 import { testContext } from "./test_context.ts";
 
 const EVENTS = 400;

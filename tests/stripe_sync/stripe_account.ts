@@ -9,8 +9,8 @@ import type {
   SubscriptionObject,
 } from "../../scripts/events/event_types.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
-import { eventBody } from "../property/event_body.ts";
-import type { HistoryEvent } from "../property/history.ts";
+import { eventBody } from "../support/histories/event_body.ts";
+import type { HistoryEvent } from "../support/histories/history.ts";
 
 /** A subscription as the API shows it. */
 export type ShownSubscription = SubscriptionObject & {

@@ -10,6 +10,7 @@ import {
   type ServerResponse,
 } from "node:http";
 import type { AddressInfo } from "node:net";
+import { TEST_API_KEY } from "../support/run_script.ts";
 import type { StripeAccount } from "./stripe_account.ts";
 
 /** How a request may fail. */
@@ -30,8 +31,6 @@ export interface StripeApi extends AsyncDisposable {
   /** The path and query of each request, and how it failed. */
   readonly requests: { readonly path: string; readonly fault?: Fault }[];
 }
-
-export const TEST_API_KEY = "sk_test_stand_in";
 
 /**
  * Serves an account on a free port.

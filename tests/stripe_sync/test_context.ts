@@ -3,7 +3,7 @@ import type { CommandContext } from "../../scripts/stripe_sync/command_context.t
 import { localKeys } from "../../scripts/common/keys.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { setting } from "../support/test_environment.ts";
-import { TEST_API_KEY } from "./stripe_api.ts";
+import { TEST_API_KEY } from "../support/run_script.ts";
 
 /** Returns what the commands work with, for use in this process, without waits. */
 export async function testContext(stripeUrl: string): Promise<CommandContext> {

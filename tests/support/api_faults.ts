@@ -1,9 +1,9 @@
 import type { ApiRequest } from "./api_requests.ts";
 
-/** Headers by the name of who sends them. */
+/** Headers, by the name of the caller. */
 export type Callers = Readonly<Record<string, Record<string, string>>>;
 
-/** Whatever is answered in another way than by a refusal for lack of a right. */
+/** Returns each request that was not refused for a missing right. */
 export async function apiFaults(
   url: string,
   { requests, callers }: {

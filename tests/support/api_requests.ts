@@ -6,7 +6,7 @@
  */
 import type postgres from "postgres";
 
-/** A request, and how the API refuses it to whoever has no right. */
+/** A request, and how the API refuses it to callers without the right. */
 export interface ApiRequest {
   readonly method: string;
   /** Below the API's own URL. */
@@ -35,7 +35,7 @@ const ARGUMENTS: Readonly<Record<string, string>> = {
   "timestamp with time zone": "2026-01-01T00:00:00Z",
 };
 
-/** Reading and writing of each table and view. */
+/** Returns requests that read and write each table and view. */
 export async function relationRequests(
   sql: postgres.Sql,
 ): Promise<ApiRequest[]> {
@@ -67,7 +67,7 @@ export async function relationRequests(
   });
 }
 
-/** A call of each function, both ways that the API knows. */
+/** Returns two calls of each function: by GET and by POST. */
 export async function functionRequests(
   sql: postgres.Sql,
 ): Promise<ApiRequest[]> {

@@ -12,17 +12,19 @@ const PARTS = [
   "tests",
 ];
 
-/** What somebody's own machine has there, and git leaves out. */
+/** Files of a developer's own machine, which git ignores. */
 const LEFT_OUT = /^\.(env|env\.local|temp|branches)$/;
 
-/** A copy of the repository, as far as the receiver and its tests need it. */
+/**
+ * A copy of those parts of the repository that the receiver and its tests need.
+ */
 export interface RepositoryCopy extends AsyncDisposable {
   readonly path: string;
   /**
    * Runs a command in it.
    *
    * @returns what it printed, without colours
-   * @throws {Error} With what it printed, where it fails.
+   * @throws {Error} With what it printed, if it fails.
    */
   run(command: string, ...args: string[]): Promise<string>;
 }

@@ -6,7 +6,7 @@ const TYPES = new URL(
   import.meta.url,
 );
 
-/** A page's TypeScript, a file each block, beside the generated types. */
+/** A page's TypeScript, one file per block, beside the generated types. */
 export interface DocCode extends AsyncDisposable {
   /** Paths, in the page's order. */
   readonly files: readonly string[];

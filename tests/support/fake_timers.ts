@@ -12,8 +12,8 @@ interface Timer {
 }
 
 /**
- * Puts `setTimeout` and `clearTimeout` of the whole process under a test's
- * control, until it is disposed of.
+ * Replaces `setTimeout` and `clearTimeout` of the whole process, until it is
+ * disposed of.
  */
 export function useFakeTimers(): FakeTimers {
   const { setTimeout, clearTimeout } = globalThis;
@@ -57,7 +57,7 @@ export function useFakeTimers(): FakeTimers {
   };
 }
 
-/** Lets everything run that waits for no timer. */
+/** Runs everything that waits for no timer. */
 export async function settle(): Promise<void> {
   for (let i = 0; i < 20; i++) await Promise.resolve();
 }

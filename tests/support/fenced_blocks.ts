@@ -6,8 +6,8 @@ export interface FencedBlock {
 }
 
 /**
- * The fenced blocks of a language in a page, indented ones among them, without
- * the indentation.
+ * Returns the fenced blocks of a language in a page. Indented blocks come
+ * without their indentation.
  */
 export function fencedBlocks(
   markdown: string,

@@ -17,13 +17,13 @@ interface Graph {
   >;
 }
 
-/** Names of the packages that the functions import, and that these import. */
+/** Returns the packages that the functions import, directly or not. */
 export async function deployedPackages(): Promise<Set<string>> {
   const graphs = await Promise.all(FUNCTIONS.map(graphOf));
   return new Set(graphs.flatMap(packagesOf));
 }
 
-/** What a function's own modules and the shared ones that it imports import. */
+/** Returns what the modules of a function import, shared modules included. */
 export async function importsOf(name: string): Promise<string[]> {
   const { modules } = await graphOf(name);
   const specifiers = modules
@@ -33,7 +33,7 @@ export async function importsOf(name: string): Promise<string[]> {
   return [...new Set(specifiers)].sort();
 }
 
-/** Names that the modules of a folder import. */
+/** Returns the packages that the modules of a folder import. */
 export async function importedPackages(folder: string): Promise<Set<string>> {
   const names = new Set<string>();
   for await (const text of modulesIn(new URL(`${folder}/`, ROOT))) {

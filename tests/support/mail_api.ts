@@ -1,25 +1,30 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { Environment } from "../../scripts/common/environment.ts";
 
-/** The key of the tests, easy to find where it must not be. */
+/** The key of the tests, easy to find in a log that must not hold it. */
 export const MAIL_API_KEY = "re_key_of_the_tests";
 
-/** A request as the API got it. */
+/** A request that the API received. */
 export interface MailRequest {
   /** In milliseconds, by the API's clock. */
   readonly at: number;
   readonly status: number;
   readonly key: string;
   readonly to: string;
+  readonly headers: Headers;
+  readonly fields: Readonly<Record<string, string>>;
 }
 
-/** Stands for Resend's API, its limit and its idempotency keys included. */
+/** A stand-in for Resend's API, with its limit and its idempotency keys. */
 export interface MailApi extends AsyncDisposable {
   readonly url: string;
   /** What makes a worker send here. */
   readonly env: Environment;
   readonly requests: readonly MailRequest[];
-  /** Mails by idempotency key: what somebody would have found in their inbox. */
+  /** Recipients by idempotency key, one for each mail that was accepted. */
   readonly mails: ReadonlyMap<string, string>;
+  /** Changes what is answered from now on to a request within the limit. */
+  answerWith(answer: () => Response): void;
 }
 
 const WINDOW_MS = 1_000;
@@ -28,20 +33,22 @@ const WINDOW_MS = 1_000;
  * Listens on a free port of 127.0.0.1. More requests than the limit within any
  * second get 429, with the headers that Resend documents, and count as well.
  *
- * @param options.perSecond The limit.
- * @param options.latency How long an answer takes, in milliseconds.
+ * @param options.perSecond The limit; by default there is none.
+ * @param options.latencyMs How long an answer takes, in milliseconds.
+ * @param options.now Its clock, in milliseconds.
  * @see https://resend.com/docs/api-reference/rate-limit
  */
 export function startMailApi(
-  { perSecond, latency = 0, now, sleep }: {
-    perSecond: number;
-    latency?: number;
-    now: () => number;
-    sleep: (ms: number) => Promise<void>;
-  },
+  { perSecond = Infinity, latencyMs = 0, now = Date.now, sleep = delay }: {
+    perSecond?: number;
+    latencyMs?: number;
+    now?: () => number;
+    sleep?: (ms: number) => Promise<unknown>;
+  } = {},
 ): MailApi {
   const requests: MailRequest[] = [];
   const mails = new Map<string, string>();
+  let answerInstead: (() => Response) | undefined;
 
   function limit(at: number) {
     const recent = requests.filter((request) => request.at > at - WINDOW_MS);
@@ -50,7 +57,7 @@ export function startMailApi(
     const isExceeded = recent.length >= perSecond;
     return {
       isExceeded,
-      headers: {
+      headers: perSecond === Infinity ? {} : {
         "ratelimit-limit": String(perSecond),
         "ratelimit-remaining": String(
           Math.max(0, perSecond - recent.length - 1),
@@ -66,6 +73,7 @@ export function startMailApi(
     if (isExceeded) {
       return refusal(429, "rate_limit_exceeded", headers);
     }
+    if (answerInstead !== undefined) return answerInstead();
     if (mails.has(key) && mails.get(key) !== to) {
       return refusal(409, "invalid_idempotent_request", headers);
     }
@@ -76,18 +84,19 @@ export function startMailApi(
   const server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen: () => {} },
     async (request) => {
-      const { to } = await request.json();
-      const key = request.headers.get("idempotency-key") ?? "";
-      const isKnown =
-        request.headers.get("authorization") === `Bearer ${MAIL_API_KEY}`;
+      const fields = await request.json();
+      const { to } = fields;
+      const { headers } = request;
+      const key = headers.get("idempotency-key") ?? "";
+      const isKnown = headers.get("authorization") === `Bearer ${MAIL_API_KEY}`;
       const at = now();
       const answer = !isKnown
         ? refusal(403, "invalid_api_key")
         : key === ""
         ? refusal(400, "invalid_idempotency_key")
         : judge(key, { to, at });
-      requests.push({ at, status: answer.status, key, to });
-      if (latency > 0) await sleep(latency);
+      requests.push({ at, status: answer.status, key, to, headers, fields });
+      if (latencyMs > 0) await sleep(latencyMs);
       return answer;
     },
   );
@@ -101,6 +110,7 @@ export function startMailApi(
     },
     requests,
     mails,
+    answerWith: (changed) => answerInstead = changed,
     [Symbol.asyncDispose]: () => server.shutdown(),
   };
 }

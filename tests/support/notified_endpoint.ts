@@ -2,7 +2,7 @@ import { Webhook } from "standardwebhooks";
 import type { Environment } from "../../scripts/common/environment.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 
-/** `whsec_` and base64, as users are told to make it. */
+/** `whsec_` and base64, as the docs say. */
 export const NOTIFICATION_SECRET =
   "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";
 
@@ -26,7 +26,7 @@ export interface Arrival {
   readonly message: Message;
 }
 
-/** What the endpoint answers; it may take its time. */
+/** Returns the endpoint's answer, at once or later. */
 export type AnswerTo = (arrival: Arrival) => Response | Promise<Response>;
 
 /** The account's side: an endpoint that notifications are sent to. */
@@ -45,7 +45,7 @@ export interface NotifiedEndpoint extends AsyncDisposable {
   arrived(eventId: string, options?: { times: number }): Promise<void>;
 }
 
-const ARRIVES_WITHIN = 10_000;
+const ARRIVES_WITHIN_MS = 10_000;
 
 /**
  * Listens on a port of 127.0.0.1.
@@ -96,7 +96,7 @@ export function startNotifiedEndpoint(
     about,
     arrived: async (eventId, { times } = { times: 1 }) => {
       const isThere = await waitUntil(() => about(eventId).length >= times, {
-        timeoutMs: ARRIVES_WITHIN,
+        timeoutMs: ARRIVES_WITHIN_MS,
         intervalMs: 5,
       });
       if (!isThere) {
@@ -111,7 +111,7 @@ export function startNotifiedEndpoint(
   };
 }
 
-/** What makes a worker send to a port, whoever listens there. */
+/** Returns the settings with which a worker notifies a port of this machine. */
 export function notifiedEnvironment(port: number): Environment {
   return {
     NOTIFICATION_URL: `http://127.0.0.1:${port}?token=${URL_SECRET}`,

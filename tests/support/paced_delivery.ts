@@ -11,10 +11,10 @@ import { setting } from "./test_environment.ts";
 import { type VirtualClock, virtualClock } from "./virtual_clock.ts";
 import { oweNotifications } from "./worker.ts";
 
-/** What became of the mails that were due. */
+/** The outcome for the mails that were due. */
 export interface PacedDelivery {
   /** Until the last was accepted, in virtual milliseconds. */
-  readonly took: number;
+  readonly tookMs: number;
   readonly turns: readonly NotificationCounts[];
   readonly requests: MailApi["requests"];
   readonly mails: MailApi["mails"];
@@ -27,20 +27,22 @@ interface Options {
   /** What the mail API takes, and what the worker believes that it takes. */
   readonly allowed: number;
   readonly configured?: number;
-  /** How long the mail API takes to answer, and the database, in milliseconds. */
-  readonly latency?: number;
-  readonly databaseLatency?: number;
+  /**
+   * How long the mail API takes to answer, and the database, in milliseconds.
+   */
+  readonly latencyMs?: number;
+  readonly databaseLatencyMs?: number;
   /** How many workers are woken at once. */
   readonly workers?: number;
 }
 
 /** As pg_cron does. */
-const WAKES_EVERY = 60_000;
+const WAKES_EVERY_MS = 60_000;
 
 /**
- * Has the worker deliver e-mails that are all due at once, woken every minute
- * of a virtual clock, through the real database, channel and package, to a mail
- * API with a limit. It ends when nothing is pending, or after three hours.
+ * Lets workers deliver e-mails that are all due at once, to a mail API with a
+ * limit. They use the real database, channel and package, and are woken every
+ * minute of a virtual clock. Ends when nothing is pending, or after three hours.
  */
 export async function deliverPaced(
   sql: postgres.Sql,
@@ -48,8 +50,8 @@ export async function deliverPaced(
     count,
     allowed,
     configured = allowed,
-    latency = 300,
-    databaseLatency = 50,
+    latencyMs = 300,
+    databaseLatencyMs = 50,
     workers = 1,
   }: Options,
 ): Promise<PacedDelivery> {
@@ -57,14 +59,14 @@ export async function deliverPaced(
   const events = await oweNotifications(sql, { count });
   await using api = startMailApi({
     perSecond: allowed,
-    latency,
+    latencyMs,
     now: clock.now,
     sleep: (ms) => clock.pause(() => clock.sleep(ms)),
   });
   using _baseUrl = setBaseUrl(api.url);
   const wake = await worker(clock, {
     configured,
-    databaseLatency,
+    databaseLatencyMs,
     age: databaseAger(sql, { clock, events }),
   });
 
@@ -75,7 +77,7 @@ export async function deliverPaced(
       for (let worker = 0; worker < workers; worker++) {
         underWay.push(wake().then((counts) => turns.push(counts)));
       }
-      await clock.sleep(WAKES_EVERY);
+      await clock.sleep(WAKES_EVERY_MS);
       if (await clock.during(() => isDone(sql, events))) break;
     }
     await Promise.all(underWay);
@@ -86,7 +88,7 @@ export async function deliverPaced(
     from public.notifications where event_id = any (${events}) group by 1`;
   const accepted = api.requests.filter(({ status }) => status === 200);
   return {
-    took: accepted.at(-1)?.at ?? Infinity,
+    tookMs: accepted.at(-1)?.at ?? Infinity,
     turns,
     requests: api.requests,
     mails: api.mails,
@@ -107,9 +109,9 @@ async function isDone(
 /** A turn of the worker, by the clock. */
 async function worker(
   clock: VirtualClock,
-  { configured, databaseLatency, age }: {
+  { configured, databaseLatencyMs, age }: {
     configured: number;
-    databaseLatency: number;
+    databaseLatencyMs: number;
     age: () => Promise<void>;
   },
 ) {
@@ -118,7 +120,7 @@ async function worker(
     secretKey: (await localKeys()).secret,
   }, {
     fetch: async (input, init) => {
-      await clock.sleep(databaseLatency);
+      await clock.sleep(databaseLatencyMs);
       // Virtual time runs faster than a signal's.
       const { signal: _, ...rest } = init ?? {};
       const begun = performance.now();

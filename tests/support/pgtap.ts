@@ -37,7 +37,7 @@ export async function installPgtap(shareFolder: string): Promise<void> {
  *
  * @param url the database, as a role that may create extensions in it
  * @returns the TAP lines, such as `ok 1 - ...` and `# Failed test ...`
- * @throws what Postgres says, with the line in the file where it tells one
+ * @throws {Error} With Postgres' message, and the line in the file if there is one
  */
 export async function runTap(url: string, file: URL): Promise<string[]> {
   const text = await Deno.readTextFile(file);
@@ -63,10 +63,8 @@ export async function runTap(url: string, file: URL): Promise<string[]> {
 }
 
 /**
- * What is wrong with the outcome of a test file: tests that failed, with what
- * pgTAP says of them, and tests that were planned and did not run.
- *
- * @returns nothing where every planned test passed
+ * Returns what is wrong with the outcome of a test file: tests that failed, with
+ * pgTAP's messages, and tests that were planned and did not run.
  */
 export function tapFaults(lines: readonly string[]): string[] {
   const planned = lines.map((line) => /^1\.\.(\d+)$/.exec(line)?.[1])

@@ -2,7 +2,7 @@ import type { Environment } from "../../scripts/common/environment.ts";
 import { startReceiver } from "./receiver.ts";
 import type { ServedFunction } from "./serve_function.ts";
 
-/** The receiver where a changed setting means new processes, as on Supabase. */
+/** A receiver that gets new processes for changed settings, as on Supabase. */
 export interface Platform extends AsyncDisposable {
   /**
    * Passes a delivery on to whichever process serves it.

@@ -5,12 +5,12 @@ import {
 } from "../../scripts/local_stack/processes.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 
-/** A process and all below it, as they were at one moment. */
+/** A process and its descendants at one moment. */
 export type ProcessTree = ReadonlyMap<number, ProcessEntry>;
 
-const GONE_WITHIN = 15_000;
+const GONE_WITHIN_MS = 15_000;
 
-/** The tree below a process, itself included. */
+/** Returns a process and its descendants. */
 export async function processTree(root: number): Promise<ProcessTree> {
   const tree = new Map<number, ProcessEntry>();
   const waiting = [root];
@@ -23,7 +23,7 @@ export async function processTree(root: number): Promise<ProcessTree> {
   return tree;
 }
 
-/** The commands of those that are still there after a while; mostly none. */
+/** Returns the commands of those that still run after a while. */
 export async function leftOf(tree: ProcessTree): Promise<string[]> {
   let left: string[] = [];
   await waitUntil(async () => {
@@ -32,6 +32,6 @@ export async function leftOf(tree: ProcessTree): Promise<string[]> {
       if ((await lookUpProcess(id))?.started === started) left.push(command);
     }
     return left.length === 0;
-  }, { timeoutMs: GONE_WITHIN });
+  }, { timeoutMs: GONE_WITHIN_MS });
   return left;
 }

@@ -4,36 +4,37 @@
  * @module
  */
 import { encodeLatin1 } from "../../scripts/local_stack/bytes.ts";
+import type { Answer } from "./send.ts";
 
-/** A request as it stands on the wire. */
+/** A request, byte by byte. */
 export interface RawRequest {
   /** The request line's first two words, such as `POST /billing-webhook`. */
   readonly line: string;
   /** Header lines, in their order; two may have the same name. */
   readonly headers?: readonly string[];
-  /** Sent as it is: what it has to do with Content-Length is the caller's. */
+  /** Sent as it is. It need not agree with Content-Length. */
   readonly body?: string | Uint8Array;
 }
 
-/** The answer to it. */
-export interface RawAnswer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly body: string;
-}
+const ANSWERED_WITHIN_MS = 15_000;
+const CLOSED_WITHIN_MS = 3_000;
 
-const ANSWERED_WITHIN = 15_000;
-const CLOSED_WITHIN = 3_000;
+/** Returns headers as the lines of a request. */
+export function headerLines(
+  headers: Readonly<Record<string, string>>,
+): string[] {
+  return Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+}
 
 /**
  * Sends a request over a connection of its own and reads its answer.
  *
- * @returns undefined where it was closed without an answer.
+ * @returns undefined if the connection was closed without an answer.
  */
 export async function rawRequest(
   url: string,
   request: RawRequest,
-): Promise<RawAnswer | undefined> {
+): Promise<Answer | undefined> {
   using connection = await connectTo(url);
   const sent = send(connection, request);
   const answer = await readAnswer(connection);
@@ -42,23 +43,23 @@ export async function rawRequest(
 }
 
 /**
- * The same for a request that has to be answered.
+ * Sends a request that has to be answered.
  *
- * @throws Where the connection was closed without an answer.
+ * @throws {Error} If the connection was closed without an answer.
  */
 export async function answered(
   url: string,
   request: RawRequest,
-): Promise<RawAnswer> {
+): Promise<Answer> {
   const answer = await rawRequest(url, request);
   if (answer === undefined) throw new Error("The server closed without a word");
   return answer;
 }
 
 /**
- * Sends a request, or the beginning of one, and goes away.
+ * Sends a request, or the beginning of one, and closes the connection.
  *
- * @param options.after Awaited before it goes.
+ * @param options.after Awaited before the connection is closed.
  */
 export async function abandonedRequest(
   url: string,
@@ -130,12 +131,12 @@ async function send(
 
 async function readAnswer(
   connection: Deno.TcpConn,
-): Promise<RawAnswer | undefined> {
+): Promise<Answer | undefined> {
   let expired = false;
   const timer = setTimeout(() => {
     expired = true;
     connection.close();
-  }, ANSWERED_WITHIN);
+  }, ANSWERED_WITHIN_MS);
   let text = "";
   const space = new Uint8Array(16_384);
   const decoder = new TextDecoder();
@@ -152,13 +153,13 @@ async function readAnswer(
   } finally {
     clearTimeout(timer);
   }
-  if (expired) throw new Error(`No answer within ${ANSWERED_WITHIN} ms`);
+  if (expired) throw new Error(`No answer within ${ANSWERED_WITHIN_MS} ms`);
   return parseAnswer(text);
 }
 
 async function isClosedByServer(connection: Deno.TcpConn): Promise<boolean> {
   const { promise: timeIsUp, resolve } = Promise.withResolvers<false>();
-  const timer = setTimeout(() => resolve(false), CLOSED_WITHIN);
+  const timer = setTimeout(() => resolve(false), CLOSED_WITHIN_MS);
   const ended = connection.read(new Uint8Array(16))
     .then((length) => length === null, () => true);
   const isClosed = await Promise.race([ended, timeIsUp]);
@@ -172,7 +173,7 @@ function isComplete(text: string): boolean {
   return length !== "" && answer!.body.length >= Number(length);
 }
 
-function parseAnswer(text: string): RawAnswer | undefined {
+function parseAnswer(text: string): Answer | undefined {
   const [head = "", ...rest] = text.split("\r\n\r\n");
   const [line = "", ...fields] = head.split("\r\n");
   const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(line)?.[1]);

@@ -5,7 +5,7 @@ import { type ServedFunction, serveFunction } from "./serve_function.ts";
  * Starts a receiver on a free port, in a process of its own.
  *
  * @param options.env On top of what the platform gives and the local secrets.
- * @param options.unset Names that it is to find nothing under.
+ * @param options.unset Names of variables that are not set.
  */
 export function startReceiver(
   { env = {}, unset = [] }: {

@@ -1,7 +1,7 @@
 import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 
-/** A provider as the stack configures it where nothing else is set. */
+/** A provider with the stack's default configuration. */
 export type ProviderName = "a" | "b";
 
 const DEFAULTS = {
@@ -17,7 +17,7 @@ const DEFAULTS = {
   },
 } as const;
 
-/** What a provider sees of an answer. */
+/** An answer to a request. */
 export interface Answer {
   readonly status: number;
   readonly body: string;
@@ -25,8 +25,7 @@ export interface Answer {
 }
 
 /**
- * Signs a body as a provider with the default configuration does, and delivers
- * it.
+ * Signs a body as a provider with the default configuration, and delivers it.
  *
  * @param body An event, or any text or bytes.
  */
@@ -41,11 +40,16 @@ export async function deliver(
   const bytes = typeof body === "string" || body instanceof Uint8Array
     ? body
     : JSON.stringify(body);
-  const headers = await signatureHeaders({
-    ...DEFAULTS[provider],
-    body: bytes,
-  });
+  const headers = providerHeaders(bytes, provider);
   return await post(url, { headers, body: bytes, signal });
+}
+
+/** Returns the headers of a body that the provider signs, with the defaults. */
+export function providerHeaders(
+  body: string | Uint8Array<ArrayBuffer>,
+  provider: ProviderName,
+): Record<string, string> {
+  return signatureHeaders({ ...DEFAULTS[provider], body });
 }
 
 /** Sends a request and reads its answer to the end. */

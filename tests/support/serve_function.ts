@@ -33,15 +33,15 @@ export interface ServedFunction extends AsyncDisposable {
   kill(): Promise<void>;
 }
 
-const LOGGED_WITHIN = 5_000;
+const LOGGED_WITHIN_MS = 5_000;
 
 /**
  * Serves a function on a free port.
  *
  * @param name The function's folder.
  * @param options.env On top of what the platform gives and the local secrets.
- * @param options.unset Names that it is to find nothing under.
- * @throws Where it does not start, with what it wrote.
+ * @param options.unset Names of variables that are not set.
+ * @throws {Error} If it does not start, with its output.
  */
 export async function serveFunction(
   name: string,
@@ -78,7 +78,7 @@ export async function serveFunction(
       const found = () =>
         lines.map(parseLine).find((line) => line && fits(line));
       await waitUntil(() => found() !== undefined, {
-        timeoutMs: LOGGED_WITHIN,
+        timeoutMs: LOGGED_WITHIN_MS,
       });
       const line = found();
       if (!line) {

@@ -4,11 +4,13 @@
  *
  * @module
  */
+import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import Stripe from "stripe";
+import type { SignatureScheme } from "../../scripts/common/sign.ts";
 
-/** HMAC-SHA256 in hex over the parts, one after the other. */
+/** Returns the HMAC-SHA256 of the parts, one after the other, in hex. */
 export function hmacHex(
   secret: string | Uint8Array,
   ...parts: readonly (string | Uint8Array)[]
@@ -18,8 +20,27 @@ export function hmacHex(
   return hmac.digest("hex");
 }
 
+/** Returns the MAC of a body in the form of its scheme, by Node's HMAC. */
+export function macOf(
+  scheme: SignatureScheme,
+  body: string | Uint8Array,
+  { secret, time, id }: { secret: string; time: string; id: string },
+): string {
+  switch (scheme) {
+    case "stripe":
+      return hmacHex(secret, `${time}.`, body);
+    case "hmac-sha256-hex":
+      return hmacHex(secret, body);
+    case "standard-webhooks": {
+      const key = Buffer.from(secret.slice("whsec_".length), "base64");
+      const hex = hmacHex(key, `${id}.${time}.`, body);
+      return Buffer.from(hex, "hex").toString("base64");
+    }
+  }
+}
+
 /**
- * The header `t=...,v1=...` that Stripe's SDK makes.
+ * Returns the header `t=...,v1=...` that Stripe's SDK makes.
  *
  * @param options.timestamp In Unix seconds.
  */
@@ -35,7 +56,7 @@ export function stripeHeader(
 }
 
 /**
- * The three headers of Standard Webhooks, signed by its library.
+ * Returns the three headers of Standard Webhooks, signed by its library.
  *
  * @param options.timestamp In Unix seconds.
  * @param options.prefix `webhook` unless given; Svix has its own.

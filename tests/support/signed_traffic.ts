@@ -9,7 +9,7 @@ export interface Delivered {
   readonly provider: ProviderName;
   readonly eventId: string;
   readonly body: string;
-  /** 0 where no answer came. */
+  /** 0 if there was no answer. */
   readonly status: number;
 }
 
@@ -30,12 +30,12 @@ export interface SignedTraffic extends AsyncDisposable {
 }
 
 const PROVIDERS = ["a", "b"] as const;
-/** Between two of a provider, in milliseconds: some tens a second. */
-const PAUSE = 10;
+/** Between two deliveries of a provider: some tens per second. */
+const PAUSE_MS = 10;
 /** A run needs a few hundred. */
 const MOST = 4_000;
 const GOES_ON = 20;
-const GOES_ON_WITHIN = 30_000;
+const GOES_ON_WITHIN_MS = 30_000;
 
 /**
  * Starts to send creations, each of a subscription of its own.
@@ -72,7 +72,7 @@ export function startTraffic(
       const body = JSON.stringify(event);
       const delivery = { provider, eventId: event.id, body };
       deliveries.push(await deliver(delivery, number));
-      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
   }
 
@@ -89,7 +89,7 @@ export function startTraffic(
           deliveries.slice(from).filter(({ provider }) => provider === name)
             .length >= GOES_ON
         );
-      if (await waitUntil(isDone, { timeoutMs: GOES_ON_WITHIN })) return;
+      if (await waitUntil(isDone, { timeoutMs: GOES_ON_WITHIN_MS })) return;
       throw new Error(`The traffic stopped after ${deliveries.length}`);
     },
     retry: (delivery) => deliver(delivery, 0),

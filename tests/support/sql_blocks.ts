@@ -1,5 +1,5 @@
 /**
- * The SQL that people are told to paste, out of the files that tell them.
+ * The SQL in the docs and the snippets, for readers to run.
  *
  * @module
  */
@@ -9,19 +9,19 @@ const ROOT = new URL("../../", import.meta.url);
 const SNIPPETS = new URL("supabase/snippets/", ROOT);
 const DOCS = new URL("docs/", ROOT);
 
-/** Statements that belong together, and where they stand. */
+/** Statements that belong together, and their place. */
 export interface SqlBlock {
   /** `runbook.md:42`, or the name of a snippet's file. */
   readonly place: string;
   readonly sql: string;
 }
 
-/** The text of a page in `docs`. */
+/** Returns the text of a page in `docs`. */
 export function readDoc(name: string): Promise<string> {
   return Deno.readTextFile(new URL(name, DOCS));
 }
 
-/** Every block of the README and of all pages in `docs`, and every snippet. */
+/** Returns every block of the README and of `docs`, and every snippet. */
 export async function everySqlBlock(): Promise<SqlBlock[]> {
   const pages = [new URL("README.md", ROOT), ...filesIn(DOCS, ".md")];
   const snippets = filesIn(SNIPPETS, ".sql");
@@ -38,8 +38,8 @@ export async function everySqlBlock(): Promise<SqlBlock[]> {
 }
 
 /**
- * The fenced blocks marked `sql` in a page, indented ones among them, and the
- * statements that stand in a line of text as `select ...;`.
+ * Returns the fenced blocks marked `sql` in a page, indented or not, and the
+ * statements within a line of text, such as `select ...;`.
  */
 export function sqlBlocks(markdown: string, page: string): SqlBlock[] {
   const found = markdown.matchAll(
@@ -52,9 +52,9 @@ export function sqlBlocks(markdown: string, page: string): SqlBlock[] {
 }
 
 /**
- * Puts values into a block's placeholders, which look like `<event id>`.
+ * Replaces a block's placeholders, which look like `<event id>`.
  *
- * @throws where a placeholder is left over
+ * @throws {Error} If a placeholder has no value.
  */
 export function fillIn(
   sql: string,

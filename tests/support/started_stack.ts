@@ -7,7 +7,7 @@ import { choosePorts } from "../../scripts/local_stack/ports.ts";
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
 import { toolEnvironment } from "../../scripts/common/create_command.ts";
 
-/** A stack that runs, and that nobody reads from any more. */
+/** A running stack whose output nobody reads any more. */
 export interface StartedStack extends AsyncDisposable {
   /** The process of the command: `deno task`. */
   readonly id: number;
@@ -20,7 +20,7 @@ export interface StartedStack extends AsyncDisposable {
 
 const READY = "Stop with Ctrl-C";
 
-/** Starts it on free ports and reads until it is ready, and not a byte more. */
+/** Starts a stack on free ports, and reads its output until it is ready. */
 export async function startedStack(dataDir: string): Promise<StartedStack> {
   const ports = await choosePorts({});
   const { child, ended } = spawnGuarded({
@@ -32,12 +32,7 @@ export async function startedStack(dataDir: string): Promise<StartedStack> {
       env: {
         ...toolEnvironment(),
         NO_COLOR: "1",
-        BILLING_API_PORT: `${ports.api}`,
-        BILLING_DB_PORT: `${ports.db}`,
-        BILLING_WEBHOOK_PORT: `${ports.webhook}`,
-        BILLING_WORKER_PORT: `${ports.worker}`,
-        BILLING_POSTGREST_PORT: `${ports.postgrest}`,
-        BILLING_STACK_DATA: dataDir,
+        ...stackSettings(ports, dataDir),
       },
       stdout: "piped",
       stderr: "null",
@@ -66,8 +61,23 @@ export async function startedStack(dataDir: string): Promise<StartedStack> {
   };
 }
 
+/** Returns the environment for a stack on these ports, with this folder. */
+export function stackSettings(
+  ports: Awaited<ReturnType<typeof choosePorts>>,
+  dataDir: string,
+): Record<string, string> {
+  return {
+    BILLING_API_PORT: `${ports.api}`,
+    BILLING_DB_PORT: `${ports.db}`,
+    BILLING_WEBHOOK_PORT: `${ports.webhook}`,
+    BILLING_WORKER_PORT: `${ports.worker}`,
+    BILLING_POSTGREST_PORT: `${ports.postgrest}`,
+    BILLING_STACK_DATA: dataDir,
+  };
+}
+
 /** Kills `deno task` and `start` below it, unless they have just ended. */
-function killGroup(id: number) {
+function killGroup(id: number): void {
   try {
     Deno.kill(-id, "SIGKILL");
   } catch (error) {

@@ -1,19 +1,19 @@
 import postgres from "postgres";
 import { setting } from "./test_environment.ts";
 
-/** A connection to the database under test. */
+/** Returns a connection to the database under test. */
 export function connect(): postgres.Sql {
   return postgres(setting("TEST_DATABASE_URL"), { max: 4, onnotice() {} });
 }
 
-/** What the tables hold about an event. */
+/** The rows about an event. */
 export interface StoredEvent {
   readonly ledger: readonly Record<string, unknown>[];
   readonly failures: readonly Record<string, unknown>[];
   readonly notifications: readonly Record<string, unknown>[];
 }
 
-/** Everything that is stored about an event id, of any provider. */
+/** Returns everything that is stored about an event ID, of any provider. */
 export async function storedEvent(
   sql: postgres.Sql,
   eventId: string,
@@ -32,7 +32,7 @@ export async function storedEvent(
   };
 }
 
-/** A subscription as the specification names its fields, or undefined. */
+/** Returns a subscription with the specification's fields, or undefined. */
 export async function subscriptionRecord(
   sql: postgres.Sql,
   id: string,
@@ -43,7 +43,7 @@ export async function subscriptionRecord(
   return row && { ...row };
 }
 
-/** How many rows each table holds, to show that nothing was stored. */
+/** Returns how many rows each table holds, to show that nothing was stored. */
 export async function rowCounts(
   sql: postgres.Sql,
 ): Promise<Record<string, number>> {
@@ -56,7 +56,7 @@ export async function rowCounts(
   return { ...row };
 }
 
-/** Leaves nothing to the tests that come next on the same database. */
+/** Empties the tables for the next tests on the same database. */
 export async function emptyTables(sql: postgres.Sql): Promise<void> {
   await sql`
     truncate public.subscriptions, public.processed_events,

@@ -1,4 +1,4 @@
-/** A setting that scripts/dev/test.ts gives to the tests. */
+/** Returns a setting that scripts/dev/test.ts passes to the tests. */
 export function setting(name: TestSetting): string {
   const value = Deno.env.get(name);
   if (value === undefined) {
@@ -9,7 +9,7 @@ export function setting(name: TestSetting): string {
   return value;
 }
 
-/** What the tests need to know of the stack that they run against. */
+/** The settings of the stack that the tests run against. */
 export type TestSetting =
   /** The database, as role `postgres`. */
   | "TEST_DATABASE_URL"

@@ -7,7 +7,7 @@ import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { setting } from "./test_environment.ts";
 
-/** A receiver in this process, with the local secrets and no log. */
+/** Returns a receiver in this process, with the local secrets and no log. */
 export async function testReceiver(
   { fetch = globalThis.fetch, supabaseUrl = setting("TEST_API_URL") }: {
     fetch?: typeof globalThis.fetch;

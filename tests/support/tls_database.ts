@@ -10,7 +10,7 @@ export interface TlsDatabase extends AsyncDisposable {
 /** PostgreSQL's SSLRequest: its length, and the code for it. */
 const SSL_REQUEST_LENGTH = 8;
 
-/** Puts TLS in front of a database, as PostgreSQL speaks it. */
+/** Starts a server that speaks PostgreSQL's TLS in front of a database. */
 export function startTlsDatabase(
   { certificate, key }: Certificates,
   { databasePort }: { databasePort: number },
@@ -62,7 +62,7 @@ async function accept<Connection extends Deno.Conn>(
   serve: (client: Connection) => Promise<void>,
 ): Promise<void> {
   for await (const client of listener) {
-    // A client that does not trust the certificate goes away.
+    // A client that does not trust the certificate disconnects.
     serve(client).catch(() => client.close());
   }
 }

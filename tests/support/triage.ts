@@ -1,5 +1,5 @@
 /**
- * What a person who triages sees and does, and the worker's turn after it.
+ * What an operator does about failed events, and the worker's turn after it.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { localKeys } from "../../scripts/common/keys.ts";
 import { post } from "./send.ts";
 import type { ServedFunction } from "./serve_function.ts";
 
-/** A row of `failed_events`, as far as tests look at it. */
+/** The columns of a `failed_events` row that tests use. */
 export interface Failure {
   readonly payload: unknown;
   readonly payload_encoding: string;
@@ -22,7 +22,7 @@ export interface Failure {
   readonly resolution: string | null;
 }
 
-/** The row of an event, of one provider. */
+/** Returns the row of one provider's event. */
 export async function failureOf(
   sql: postgres.Sql,
   eventId: string,
@@ -35,7 +35,7 @@ export async function failureOf(
   return row;
 }
 
-/** Settles what other tests have left open, so that no retry takes it along. */
+/** Resolves what other tests have left open, so that no retry takes it. */
 export async function settleLeftovers(sql: postgres.Sql): Promise<void> {
   await sql`
     update public.failed_events
@@ -43,13 +43,13 @@ export async function settleLeftovers(sql: postgres.Sql): Promise<void> {
     where resolved_at is null`;
 }
 
-/** What became of retries, and of notifications, in a turn. */
+/** A turn's counts of retries and notifications. */
 export type Turn = Record<
   "retries" | "notifications",
   Record<string, number>
 >;
 
-/** One turn of a worker, with the stack's secret key. */
+/** Wakes a worker with the stack's secret key, and returns its counts. */
 export async function takeTurn(worker: ServedFunction): Promise<Turn> {
   const { status, body } = await wake(worker);
   if (status !== 200) {
@@ -58,13 +58,13 @@ export async function takeTurn(worker: ServedFunction): Promise<Turn> {
   return JSON.parse(body);
 }
 
-/** Wakes a worker, whatever comes of it. */
+/** Wakes a worker, and returns its answer. */
 export async function wake(worker: ServedFunction) {
   const { secret } = await localKeys();
   return await post(worker.url, { headers: { apikey: secret } });
 }
 
-/** Asks for the retry of an event, as one does in the SQL editor. */
+/** Requests the retry of an event, as in the SQL editor. */
 export async function requestRetry(
   sql: postgres.Sql,
   eventId: string,
@@ -77,7 +77,7 @@ export async function requestRetry(
   return row?.["answer"];
 }
 
-/** Repairs a payload, as one does in the SQL editor. */
+/** Repairs a payload, as in the SQL editor. */
 export async function repair(
   sql: postgres.Sql,
   eventId: string,

@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers";
 
-/** A clock that stands still while work is under way. */
+/** A clock that stops while work is under way. */
 export interface VirtualClock {
   /** In milliseconds since it began. */
   now(): number;
@@ -8,7 +8,7 @@ export interface VirtualClock {
   sleep(ms: number): Promise<void>;
   /** Real work, such as a request: the clock waits for it. */
   during<T>(work: () => Promise<T>): Promise<T>;
-  /** The same for work that sleeps in between: the clock goes on meanwhile. */
+  /** A rest within `during`, in which the clock goes on. */
   pause<T>(rest: () => Promise<T>): Promise<T>;
   /** Lets time pass until the work is done. */
   run<T>(work: Promise<T>): Promise<T>;
@@ -18,8 +18,8 @@ export interface VirtualClock {
 const QUIET_ROUNDS = 3;
 
 /**
- * Makes a clock that goes on to the next time for which somebody sleeps, once
- * nothing else is under way.
+ * Returns a clock that moves on to the next time that a sleeper waits for, as
+ * soon as no work is under way.
  */
 export function virtualClock(): VirtualClock {
   const sleepers: { at: number; wake: () => void }[] = [];

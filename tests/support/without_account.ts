@@ -1,4 +1,4 @@
-/** A copy of an event in which no metadata names an account. */
+/** Returns a copy of an event without the account in any metadata. */
 export function withoutAccount<T extends object>(event: T): T {
   return JSON.parse(
     JSON.stringify(

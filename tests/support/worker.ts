@@ -5,13 +5,25 @@
  */
 import type postgres from "postgres";
 import type { Environment } from "../../scripts/common/environment.ts";
+import type { NotificationCounts } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { type Answer, post } from "./send.ts";
 import { type ServedFunction, serveFunction } from "./serve_function.ts";
 
-const SETTLED_WITHIN = 10_000;
+const SETTLED_WITHIN_MS = 10_000;
+
+/** What a turn counts if nothing is due. */
+export const NO_COUNTS: NotificationCounts = {
+  claimed: 0,
+  sent: 0,
+  failed: 0,
+  dead: 0,
+  undeliverable: 0,
+  limited: 0,
+  unsent: 0,
+};
 
 /** A running worker. */
 export interface TestWorker extends ServedFunction {
@@ -45,7 +57,7 @@ export async function startWorker(env: Environment): Promise<TestWorker> {
   return { ...served, call, wake };
 }
 
-/** A row of the outbox, as far as tests look at it. */
+/** The columns of an outbox row that tests use. */
 export interface OutboxRow {
   readonly id: string;
   readonly event_id: string;
@@ -57,22 +69,23 @@ export interface OutboxRow {
   readonly sent_at: Date | null;
 }
 
-/** Puts off what other tests have left, so that nothing is due. */
+/** Postpones what other tests have left, so that nothing is due. */
 export async function putOffAll(sql: postgres.Sql): Promise<void> {
   await sql`
     update public.notifications set next_attempt_at = 'infinity'
     where status = 'pending'`;
 }
 
-/** Ends what a 429 has stopped. */
+/** Ends the pauses that a 429 has caused. */
 export async function endPauses(sql: postgres.Sql): Promise<void> {
   await sql`delete from public.notification_pace`;
 }
 
 /**
- * Owes notifications; nothing else is due then, and no receiver's limit holds.
+ * Creates notifications that are due. Nothing else is due then, and no receiver
+ * is paused.
  *
- * @returns the ids of the events that they are owed for
+ * @returns the IDs of their events
  */
 export async function oweNotifications(
   sql: postgres.Sql,
@@ -90,7 +103,7 @@ export async function oweNotifications(
   return rows.map((row) => row.event_id) as [string, ...string[]];
 }
 
-/** The row that is owed for an event. */
+/** Returns the notification of an event. */
 export async function outboxRow(
   sql: postgres.Sql,
   eventId: string,
@@ -103,8 +116,8 @@ export async function outboxRow(
 }
 
 /**
- * The row, once no worker has it under way: when the webhook woke the worker,
- * nobody else waits for it.
+ * Returns the row once no worker has it under way. Nobody else waits for a worker
+ * that the webhook woke.
  */
 export async function settledRow(
   sql: postgres.Sql,
@@ -115,12 +128,12 @@ export async function settledRow(
       const { attempts, lease_id } = await outboxRow(sql, eventId);
       return attempts > 0 && lease_id === null;
     },
-    { timeoutMs: SETTLED_WITHIN },
+    { timeoutMs: SETTLED_WITHIN_MS },
   );
   return await outboxRow(sql, eventId);
 }
 
-/** Ends a lease or a wait at once, the receiver's as well. */
+/** Ends the lease or the wait of a notification, and all pauses. */
 export async function makeDue(
   sql: postgres.Sql,
   eventId: string,

@@ -21,7 +21,7 @@ export const NO_DOWNLOADS = {
 };
 
 /**
- * Downloads what the tests need besides the packages of `deno install`, where
+ * Downloads what the tests need besides the packages of `deno install`, if
  * it is not there yet, and shows what.
  *
  * @returns the path of the Deno that Supabase's edge runtime is built on

@@ -6,11 +6,11 @@ export interface Run {
   readonly name: string;
   readonly files: readonly string[];
   readonly filter?: string | undefined;
-  /** The Deno that serves the functions, where it is not this one. */
+  /** The Deno that serves the functions, if it is not this one. */
   readonly denoPath?: string;
 }
 
-/** What runs where files and folders are named. */
+/** What runs if files and folders are named. */
 export interface NamedRuns {
   readonly withoutStack: readonly Run[];
   readonly onStack: readonly Run[];

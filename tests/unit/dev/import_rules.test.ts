@@ -14,6 +14,8 @@ for (
     ["scripts/common/cli.ts", "scripts/local_stack/ports.ts"],
     ["scripts/doctor/checks.ts", "tests/support/send.ts"],
     ["scripts/trigger/send.ts", "scripts/dev/test.ts"],
+    ["tests/deploy/deployer.ts", "tests/docs/newcomer.ts"],
+    ["tests/support/send.ts", "tests/faults/operators.ts"],
     ["supabase/functions/_shared/billing/log.ts", "scripts/common/cli.ts"],
     [
       "supabase/functions/billing-worker/outbox.ts",
@@ -32,6 +34,7 @@ Deno.test("brokenImportRules() lets a command import its folder, and tests anyth
   const graph = new Map([
     ["scripts/start.ts", ["scripts/local_stack/ports.ts"]],
     ["tests/unit/x.test.ts", ["scripts/dev/test.ts", "bench/load.ts"]],
+    ["tests/deploy/x.test.ts", ["tests/deploy/a.ts", "tests/support/b.ts"]],
   ]);
   assertEquals(brokenImportRules(graph), []);
 });

@@ -160,7 +160,7 @@ for (const apiVersion of API_VERSIONS) {
     );
   });
 
-  Deno.test(`subscriptionEvent() reports no change of ${apiVersion} that is none`, () => {
+  Deno.test(`subscriptionEvent() reports only fields of ${apiVersion} that changed`, () => {
     const { previous_attributes } = subscriptionEvent(UPDATED, {
       status: "active",
       plan: TEMPLATES[apiVersion]["customer.subscription.created"].data.object

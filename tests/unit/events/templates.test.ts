@@ -114,7 +114,7 @@ type RequiredKeys<T> = {
   [K in keyof T]-?: Record<never, never> extends Pick<T, K> ? never : K;
 }[keyof T];
 
-/** Compiles only where `object` has every field that the SDK's type requires. */
+/** Compiles only if `object` has every field that the SDK's type requires. */
 function isWhole<T>(object: Record<RequiredKeys<T>, unknown>): boolean {
   return Object.keys(object).length > 0;
 }

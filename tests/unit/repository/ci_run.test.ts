@@ -1,5 +1,5 @@
 /**
- * `.ci/run`, with a stand-in for npx that tells what it was given.
+ * `.ci/run`, with a stand-in for npx that prints what it was given.
  *
  * @module
  */
@@ -84,14 +84,14 @@ Deno.test(".ci/run fails as its command does", async () => {
   assertEquals([code, lines.at(-1), left], [9, "7 passed, 2 failed", []]);
 });
 
-Deno.test(".ci/run fails where no tests were counted, whatever its command says", async () => {
+Deno.test(".ci/run fails if no tests were counted, whatever its exit code", async () => {
   for (const ending of ["exit 0", "exit 1", "echo passed"]) {
     const { code, lines, left } = await runGate(ending);
     assertEquals([code, lines.at(-1), left], [1, "0 passed, 1 failed", []]);
   }
 });
 
-Deno.test(".ci/run ends its command and leaves nothing where it is ended", async () => {
+Deno.test(".ci/run ends its command and leaves nothing if it is ended", async () => {
   const { code, lines, left } = await runGate(
     // Ends the script, then goes on until it is ended itself.
     "trap 'sleep 0.3; echo ended; mkdir \"$HOME/late\"; exit 1' TERM\n" +

@@ -1,5 +1,5 @@
 /**
- * docs/dependencies.md beside the import maps, and beside what is imported.
+ * docs/dependencies.md agrees with the import maps, and with the imports.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * The TypeScript in the pages type-checks, as somebody has it who copies it.
+ * The TypeScript in the docs type-checks when it is copied.
  *
  * @module
  */

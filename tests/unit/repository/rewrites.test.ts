@@ -1,6 +1,6 @@
 /**
- * The rewrites that we ship agree with the receiver and with each other. What
- * nginx makes of its own is in tests/nginx.
+ * The rewrites that we ship agree with the receiver and with each other.
+ * tests/nginx runs the one for nginx.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What runs where the repository is hosted.
+ * The workflows of the repository's host.
  *
  * @module
  */

@@ -1,7 +1,12 @@
-import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import {
+  invoiceEvent,
+  subscriptionEvent,
+} from "../../../scripts/events/event.ts";
 import type { HistoryEvent } from "./history.ts";
 
-/** The full-size body that a provider sends for an event of a history. */
+/**
+ * Returns the full-size body that a provider sends for an event of a history.
+ */
 export function eventBody(event: HistoryEvent): object {
   const { id, created, apiVersion, subscription, account, values, previous } =
     event;

@@ -1,30 +1,50 @@
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
-import { setting } from "../support/test_environment.ts";
+import { setting } from "./test_environment.ts";
 
-/** What becomes of a call to a function of the database. */
+/** What happens to a call of a database function. */
 export type Fault =
   /** It is made, and the connection breaks before its answer. */
   | "reply lost"
   /** It is never answered. */
   | "hangs"
-  /** It is answered so, and not made. */
+  /** It is answered like this, and not made. */
   | { readonly status: number; readonly body: unknown };
 
-/** The project's API, with faults of a test's choice. */
-export interface FaultyApi extends AsyncDisposable {
+/** Runs before a call; if it returns a response, the call is not made. */
+export type Interception = () => Promise<Response | void>;
+
+/** The project's API, with a test in between. */
+export interface ApiProxy extends AsyncDisposable {
   /** For `SUPABASE_URL`. */
   readonly url: string;
-  /** From now on; what is not named is passed on as it is. */
+  /** From now on these calls fail, by function name, and no others do. */
   fails(faults: Readonly<Record<string, Fault>>): void;
-  /** How often a function was called since then. */
+  /** Steps in at the next call of a database function, once. */
+  intercept(name: string, interception: Interception): void;
+  /** How often a function was called since `fails` was. */
   calls(name: string): number;
 }
 
-/** Puts a proxy in front of the project's API. */
-export async function startFaultyApi(): Promise<FaultyApi> {
+/** Starts a proxy in front of the project's API. */
+export async function startApiProxy(): Promise<ApiProxy> {
+  const interceptions = new Map<string, Interception>();
   let faults: Readonly<Record<string, Fault>> = {};
   let calls: string[] = [];
+
+  async function answer(
+    name: string,
+    request: IncomingMessage,
+  ): Promise<Response> {
+    const interception = interceptions.get(name);
+    interceptions.delete(name);
+    const instead = await interception?.();
+    if (instead) return instead;
+    const fault = faults[name];
+    return typeof fault === "object"
+      ? Response.json(fault.body, { status: fault.status })
+      : await passOn(request);
+  }
 
   const server = createServer(async (request, response) => {
     const name = new URL(request.url ?? "", "http://localhost").pathname
@@ -32,16 +52,14 @@ export async function startFaultyApi(): Promise<FaultyApi> {
     calls.push(name);
     const fault = faults[name];
     if (fault === "hangs") return;
-    const answer = typeof fault === "object"
-      ? Response.json(fault.body, { status: fault.status })
-      : await passOn(request);
-    const body = await answer.text();
+    const answered = await answer(name, request);
+    const body = await answered.text();
     if (fault === "reply lost") {
       request.socket.destroy();
       return;
     }
-    const type = answer.headers.get("content-type") ?? "text/plain";
-    response.writeHead(answer.status, { "content-type": type });
+    const type = answered.headers.get("content-type") ?? "text/plain";
+    response.writeHead(answered.status, { "content-type": type });
     response.end(body);
   });
   await new Promise<void>((resolve) =>
@@ -53,6 +71,9 @@ export async function startFaultyApi(): Promise<FaultyApi> {
     fails: (changed) => {
       faults = changed;
       calls = [];
+    },
+    intercept: (name, interception) => {
+      interceptions.set(name, interception);
     },
     calls: (wanted) => calls.filter((name) => name === wanted).length,
     [Symbol.asyncDispose]: async () => {
@@ -67,9 +88,10 @@ async function passOn(request: IncomingMessage): Promise<Response> {
   for await (const chunk of request) chunks.push(chunk);
   const { host: _, connection: __, "content-length": ___, ...headers } = request
     .headers as Record<string, string>;
+  const hasBody = !["GET", "HEAD"].includes(request.method ?? "");
   return await fetch(`${setting("TEST_API_URL")}${request.url}`, {
     method: request.method ?? "POST",
     headers,
-    body: new Blob(chunks as Uint8Array<ArrayBuffer>[]),
+    body: hasBody ? new Blob(chunks as Uint8Array<ArrayBuffer>[]) : null,
   });
 }

@@ -1,8 +1,8 @@
-import { fencedBlocks } from "../support/fenced_blocks.ts";
+import { fencedBlocks } from "./fenced_blocks.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 
-/** A command that a page tells people to type. */
+/** A command that a page tells the reader to run. */
 export interface DocCommand {
   /** `deploy.md:42`, where its block begins. */
   readonly place: string;
@@ -10,7 +10,7 @@ export interface DocCommand {
   readonly text: string;
 }
 
-/** Every page: those at the root, and those in `docs`. */
+/** Returns the paths of all pages, at the root and in `docs`. */
 export function pages(): string[] {
   return [".", "docs"].flatMap((folder) =>
     [...Deno.readDirSync(new URL(folder, ROOT))]
@@ -19,12 +19,12 @@ export function pages(): string[] {
   ).sort();
 }
 
-/** The text of a page, by its path from the root. */
+/** Returns the text of a page, by its path from the root. */
 export function readPage(path: string): string {
   return Deno.readTextFileSync(new URL(path, ROOT));
 }
 
-/** The commands of the blocks marked `sh`, of all pages. */
+/** Returns the commands of all blocks marked `sh`, of all pages. */
 export function docCommands(): DocCommand[] {
   return pages().flatMap((page) =>
     fencedBlocks(readPage(page), { page, language: "sh" })
@@ -34,7 +34,7 @@ export function docCommands(): DocCommand[] {
   );
 }
 
-/** A block's commands, each in one line. */
+/** Returns a block's commands, each in one line. */
 export function commandsOf(block: string): string[] {
   return block.replaceAll(/ *\\\n */g, " ")
     .split("\n")

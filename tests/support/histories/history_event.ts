@@ -1,4 +1,4 @@
-import type { ApiVersion } from "../../scripts/events/templates.ts";
+import type { ApiVersion } from "../../../scripts/events/templates.ts";
 
 /** The values that an update can change. */
 export interface Values {

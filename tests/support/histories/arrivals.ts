@@ -1,7 +1,7 @@
 /**
- * All orders in which items can arrive, each at least once.
+ * Returns all orders in which items can arrive, each at least once.
  *
- * @param repetitions How many deliveries more than items there may be.
+ * @param repetitions How many more deliveries than items there may be.
  */
 export function* arrivals<T>(
   items: readonly T[],

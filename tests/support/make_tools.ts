@@ -1,9 +1,8 @@
 import { supabaseCli } from "../../scripts/common/supabase_cli.ts";
 
 /**
- * Tools as they are on somebody's machine: Deno is this one, also where npx is
- * to fetch it, psql what queries with the same address and SQL, and supabase
- * the CLI that the project names.
+ * Writes the tools that the docs use into a folder: `deno` is this Deno, also if
+ * npx fetches it, `psql` runs the same SQL, and `supabase` is the pinned CLI.
  */
 export async function makeTools(folder: string): Promise<void> {
   const deno = Deno.execPath();

@@ -4,8 +4,10 @@
  * @module
  */
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
-import { setting } from "../support/test_environment.ts";
-import { TEST_API_KEY } from "./stripe_api.ts";
+import { setting } from "./test_environment.ts";
+
+/** The key that the stand-in for Stripe's API expects. */
+export const TEST_API_KEY = "sk_test_stand_in";
 
 /** The result of a command. */
 export interface Result {

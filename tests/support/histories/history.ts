@@ -5,7 +5,7 @@
  * @module
  */
 import fc from "fast-check";
-import { API_VERSIONS } from "../../scripts/events/templates.ts";
+import { API_VERSIONS } from "../../../scripts/events/templates.ts";
 import type { HistoryEvent } from "./history_event.ts";
 import { type Happening, liveThrough } from "./subscription_life.ts";
 
@@ -88,7 +88,7 @@ const creation = fc.oneof(
     status: fc.constant("active"),
     happenings: fc.array(anything, { maxLength: 3 }),
   }),
-  // What comes of a creation alone is `active` here, whatever Stripe says, so
+  // The record of a creation alone is `active` here, whatever Stripe says, so
   // that an update follows: the tests of reconcile compare with Stripe.
   fc.record({
     status: fc.constant("incomplete"),
@@ -182,7 +182,9 @@ function birthFirst(
   ];
 }
 
-/** Copies a history under ids of its own, so that runs can share tables. */
+/**
+ * Returns a copy of a history with its own IDs, so that runs can share tables.
+ */
 export function renamed(history: History, prefix: string): History {
   const rename = (event: HistoryEvent): HistoryEvent => ({
     ...event,

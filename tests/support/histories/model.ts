@@ -6,24 +6,26 @@
  */
 import type { HistoryEvent } from "./history.ts";
 
-/** What the specification says of a subscription record. */
+/** A subscription record, by the specification. */
 export interface ModelRecord {
-  id: string;
-  account_id: string;
-  status: string;
-  plan_id: string;
+  readonly id: string;
+  readonly account_id: string;
+  readonly status: string;
+  readonly plan_id: string;
   /** Unix seconds. */
-  current_period_end: number;
-  canceled: boolean;
+  readonly current_period_end: number;
+  readonly canceled: boolean;
 }
 
-/** The records by id, and the account notified for each failed invoice event. */
+/**
+ * The records by id, and the account notified for each failed invoice event.
+ */
 export interface ModelState {
-  records: Map<string, ModelRecord>;
-  notifications: Map<string, string>;
+  readonly records: Map<string, ModelRecord>;
+  readonly notifications: Map<string, string>;
 }
 
-/** The state that a history ends in. */
+/** Returns the state that a history ends in. */
 export function modelState(events: readonly HistoryEvent[]): ModelState {
   const state: ModelState = { records: new Map(), notifications: new Map() };
   for (const event of events) happen(event, state);
@@ -46,13 +48,15 @@ function happen(event: HistoryEvent, { records, notifications }: ModelState) {
   if (record === undefined) throw new Error("A history begins with a creation");
   switch (event.type) {
     case "customer.subscription.updated":
-      record.status = event.values.status;
-      record.plan_id = event.values.plan;
-      record.current_period_end = event.values.periodEnd;
+      records.set(record.id, {
+        ...record,
+        status: event.values.status,
+        plan_id: event.values.plan,
+        current_period_end: event.values.periodEnd,
+      });
       break;
     case "customer.subscription.deleted":
-      record.status = "canceled";
-      record.canceled = true;
+      records.set(record.id, { ...record, status: "canceled", canceled: true });
       break;
     case "invoice.payment_failed":
       notifications.set(event.id, record.account_id);

@@ -4,9 +4,9 @@ import type { History } from "./history.ts";
 import { modelState } from "./model.ts";
 
 /**
- * Compares what the tables hold with what the model says, after all deliveries
- * of a history: records field by field, one notification for each failed
- * invoice event, one row in the ledger an event, and no open failure.
+ * Compares the tables with the model, after all deliveries of a history:
+ * records field by field, one notification for each failed invoice event, one
+ * row in the ledger per event, and no open failure.
  */
 export async function assertEndState(
   { events }: Pick<History, "events">,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ApiVersion } from "../../scripts/events/templates.ts";
+import type { ApiVersion } from "../../../scripts/events/templates.ts";
 import type { HistoryEvent, Values } from "./history_event.ts";
 
 /** An update, or a failed payment; an update of nothing that is kept is `{}`. */

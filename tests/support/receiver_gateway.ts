@@ -1,6 +1,6 @@
 import { localKeys } from "../../scripts/common/keys.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
-import type { ServedFunction } from "../support/serve_function.ts";
+import type { ServedFunction } from "./serve_function.ts";
 
 /** A gateway in front of a receiver. */
 export interface ReceiverGateway extends AsyncDisposable {

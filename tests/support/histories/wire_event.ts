@@ -1,6 +1,6 @@
 import type { HistoryEvent } from "./history.ts";
 
-/** An event as `apply_billing_events` takes it. */
+/** Returns an event as `apply_billing_events` takes it. */
 export function wireEvent(event: HistoryEvent): Record<string, unknown> {
   const { status, plan, periodEnd } = event.previous;
   return {

@@ -7,32 +7,31 @@
 import {
   handleWebhook,
   type Receiver,
-} from "../../supabase/functions/billing-webhook/handle_webhook.ts";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
-import { signatureHeaders } from "../../scripts/common/sign.ts";
-import type { HistoryEvent } from "../property/history.ts";
-import { eventBody } from "../property/event_body.ts";
+} from "../../../supabase/functions/billing-webhook/handle_webhook.ts";
+import { providerHeaders } from "../send.ts";
+import { eventBody } from "./event_body.ts";
+import type { HistoryEvent } from "./history.ts";
 
-/** How deliveries went. */
+/** Counts of deliveries. */
 export interface DeliveryFigures {
-  deliveries: number;
+  readonly deliveries: number;
   /** Answers other than 200, each of which was followed by another delivery. */
-  retries: number;
+  readonly retries: number;
 }
 
 /** At once, unless a test says otherwise. */
 const CONNECTIONS = 16;
 const MAX_ATTEMPTS = 200;
-/** Between rounds, in milliseconds; a real provider waits far longer. */
-const PAUSE = 20;
+/** Between rounds; a real provider waits far longer. */
+const PAUSE_MS = 20;
 
 /**
  * Delivers over several connections at once. What fails goes to the end of the
  * queue, as a provider's retry comes after other events.
  *
- * @param post Makes one delivery and answers with its status.
+ * @param post Makes one delivery and returns its status.
  * @param options.onDelivery Called before each delivery with its number.
- * @throws {Error} For an event that does not get through.
+ * @throws {Error} If an event is never accepted.
  */
 export async function deliverAll<Event extends { readonly id: string }>(
   deliveries: readonly Event[],
@@ -43,31 +42,32 @@ export async function deliverAll<Event extends { readonly id: string }>(
   } = {},
 ): Promise<DeliveryFigures> {
   const queue = deliveries.map((event) => ({ event, attempts: 0 }));
-  const figures: DeliveryFigures = { deliveries: 0, retries: 0 };
+  let made = 0;
+  let retries = 0;
   await Promise.all(Array.from({ length: connections }, async () => {
     for (let next; (next = queue.shift()) !== undefined;) {
-      onDelivery(++figures.deliveries);
+      onDelivery(++made);
       const status = await post(next.event);
       if (status === 200) continue;
-      figures.retries++;
+      retries++;
       if (++next.attempts === MAX_ATTEMPTS) {
         throw new Error(`${next.event.id} does not get through: ${status}`);
       }
       queue.push(next);
-      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
   }));
-  return figures;
+  return { deliveries: made, retries };
 }
 
-/** Deliveries, signed, to a receiver in this process. */
+/** Returns a function that signs an event and delivers it in this process. */
 export function postTo(
   receiver: Receiver,
 ): (event: HistoryEvent) => Promise<number> {
   return async (event) => {
     const request = new Request("http://localhost/billing-webhook", {
       method: "POST",
-      ...await signed(eventBody(event)),
+      ...signed(eventBody(event)),
     });
     const response = await handleWebhook(request, receiver);
     await response.body?.cancel();
@@ -75,19 +75,19 @@ export function postTo(
   };
 }
 
-/** Deliveries, signed, over HTTP; 0 where there is no answer. */
+/** Returns a function that signs an event and delivers it over HTTP. */
 export function postOver(
   url: string,
 ): (event: HistoryEvent) => Promise<number> {
   return (event) => postSigned(url, eventBody(event));
 }
 
-/** Delivers an event, signed, over HTTP; 0 where there is no answer. */
+/** Signs and delivers an event over HTTP; returns 0 if there is no answer. */
 export async function postSigned(url: string, event: object): Promise<number> {
   try {
     const response = await fetch(url, {
       method: "POST",
-      ...await signed(event),
+      ...signed(event),
     });
     await response.body?.cancel();
     return response.status;
@@ -96,13 +96,7 @@ export async function postSigned(url: string, event: object): Promise<number> {
   }
 }
 
-async function signed(event: object) {
+function signed(event: object) {
   const body = JSON.stringify(event);
-  const headers = await signatureHeaders({
-    scheme: "stripe",
-    header: "provider-a-signature",
-    secret: LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET,
-    body,
-  });
-  return { headers, body };
+  return { headers: providerHeaders(body, "a"), body };
 }

@@ -1,0 +1,50 @@
+import postgres from "postgres";
+import {
+  type Environment,
+  functionEnvironment,
+} from "../../scripts/common/environment.ts";
+import { startStack } from "../../scripts/local_stack/start_stack.ts";
+import { setting } from "./test_environment.ts";
+
+type Stack = Awaited<ReturnType<typeof startStack>>;
+
+/** A local stack that only one test uses. */
+export interface OwnStack extends AsyncDisposable {
+  readonly stack: Stack;
+  readonly sql: postgres.Sql;
+  /** The lines that its services have written so far. */
+  readonly log: readonly string[];
+}
+
+/**
+ * Starts a stack on free ports, with an empty database.
+ *
+ * @param options.env For its functions, on top of the local settings.
+ * @param options.fsync Whether Postgres survives a kill; slower.
+ */
+export async function startOwnStack(
+  { env = {}, fsync = false }: { env?: Environment; fsync?: boolean } = {},
+): Promise<OwnStack> {
+  await using opened = new AsyncDisposableStack();
+  const dataDir = await Deno.makeTempDir();
+  opened.defer(() => Deno.remove(dataDir, { recursive: true }));
+  const log: string[] = [];
+  const stack = opened.use(
+    await startStack({
+      dataDir,
+      denoPath: setting("TEST_FUNCTIONS_DENO"),
+      env: { ...functionEnvironment({}), ...env },
+      fsync,
+      onLog: ({ text }) => log.push(text),
+    }),
+  );
+  const sql = postgres(stack.dbUrl, { max: 1, onnotice() {} });
+  opened.defer(() => sql.end());
+  const owned = opened.move();
+  return {
+    stack,
+    sql,
+    log,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}

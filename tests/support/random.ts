@@ -1,0 +1,64 @@
+/**
+ * Random choices that a seed determines, so that each run can be repeated.
+ *
+ * @module
+ */
+
+/** Choices that a seed determines. */
+export interface Dice {
+  /** A whole number from 0 up to `sides` - 1. */
+  roll(sides: number): number;
+  /** One of them. */
+  pick<T>(choices: readonly [T, ...T[]]): T;
+  /** True once in so many times. */
+  once(outOf: number): boolean;
+}
+
+/**
+ * Returns the seed of a property: `PROPERTY_SEED` to repeat a run, else a new
+ * one. Tests print it.
+ */
+export function freshSeed(): number {
+  const given = Deno.env.get("PROPERTY_SEED");
+  return given === undefined
+    ? crypto.getRandomValues(new Int32Array(1))[0] ?? 0
+    : Number(given);
+}
+
+/**
+ * Returns how many cases to try: `FUZZ_CASES`, or what a run of the gate can
+ * afford.
+ */
+export function caseCount(standard: number): number {
+  return Number(Deno.env.get("FUZZ_CASES") ?? standard);
+}
+
+/** Returns numbers from 0 up to 1 that a seed determines (mulberry32). */
+export function seededRandom(seed: number): () => number {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let bits = Math.imul(state ^ (state >>> 15), 1 | state);
+    bits = (bits + Math.imul(bits ^ (bits >>> 7), 61 | bits)) ^ bits;
+    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Returns dice; the same seed gives the same choices. */
+export function diceOf(seed: number): Dice {
+  const random = seededRandom(seed);
+  const roll = (sides: number) => Math.floor(random() * sides);
+  return {
+    roll,
+    pick: (choices) => choices[roll(choices.length)] ?? choices[0],
+    once: (outOf) => roll(outOf) === 0,
+  };
+}
+
+/** Returns the items in a random order. */
+export function shuffled<T>(items: readonly T[], random: () => number): T[] {
+  return items
+    .map((item) => ({ item, at: random() }))
+    .sort((one, other) => one.at - other.at)
+    .map(({ item }) => item);
+}
