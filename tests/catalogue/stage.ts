@@ -5,7 +5,7 @@
  * @module
  */
 import type postgres from "postgres";
-import type { SignatureScheme } from "../../scripts/common/sign.ts";
+import type { TestedScheme } from "../support/sign.ts";
 import { startReceiver } from "../support/receiver.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { connect } from "../support/tables.ts";
@@ -21,7 +21,7 @@ import { startTrickle, type Trickle } from "./trickle.ts";
 
 /** Where a provider with a scheme delivers, and what it signs with. */
 export interface Endpoint {
-  readonly scheme: SignatureScheme;
+  readonly scheme: TestedScheme;
   readonly receiver: ServedFunction;
   readonly provider: "a" | "b";
   readonly header: string;

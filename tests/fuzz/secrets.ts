@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { SignatureScheme } from "../../scripts/common/sign.ts";
+import type { TestedScheme } from "../support/sign.ts";
 import type { Dice } from "../support/random.ts";
 
 const PLAIN = [
@@ -42,7 +42,7 @@ const CONFIGURED: [number[], ...number[][]] = [
 ];
 
 /** What a provider is configured with. */
-export function makeSecrets(scheme: SignatureScheme, dice: Dice): string[] {
+export function makeSecrets(scheme: TestedScheme, dice: Dice): string[] {
   const all = secretsOf(scheme);
   const secrets = dice.pick(CONFIGURED).map((place) => all[place] ?? "");
   if (!dice.once(16)) return secrets;
@@ -59,7 +59,7 @@ export function makeSecrets(scheme: SignatureScheme, dice: Dice): string[] {
  */
 export function signingSecret(
   secrets: readonly string[],
-  { scheme, dice }: { scheme: SignatureScheme; dice: Dice },
+  { scheme, dice }: { scheme: TestedScheme; dice: Dice },
 ): string {
   const all = secretsOf(scheme);
   const secret = dice.once(12)
@@ -73,6 +73,6 @@ export function isFaulty(secret: string): boolean {
   return FAULTY.includes(secret);
 }
 
-function secretsOf(scheme: SignatureScheme): readonly string[] {
+function secretsOf(scheme: TestedScheme): readonly string[] {
   return scheme === "standard-webhooks" ? STANDARD : PLAIN;
 }

@@ -14,7 +14,7 @@ import {
   type SignatureProvider,
 } from "../../supabase/functions/billing-webhook/providers.ts";
 import { verifyDelivery } from "../../supabase/functions/billing-webhook/verify_delivery.ts";
-import type { SignatureScheme } from "../../scripts/common/sign.ts";
+import type { TestedScheme } from "../support/sign.ts";
 import { caseCount, diceOf, freshSeed } from "../support/random.ts";
 import { STRICTER } from "./intended_differences.ts";
 import { isAcceptedByReference } from "./reference.ts";
@@ -53,7 +53,7 @@ for (const scheme of SCHEMES) {
 
 /** @returns how many were accepted, and how many differed for which reason */
 async function compare(
-  scheme: SignatureScheme,
+  scheme: TestedScheme,
   { seed, cases }: { seed: number; cases: number },
 ): Promise<Record<string, number>> {
   const counts: Record<string, number> = { accepted: 0 };

@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { SignatureScheme } from "../../scripts/common/sign.ts";
+import { macOf, type TestedScheme } from "../support/sign.ts";
 import type { Dice } from "../support/random.ts";
-import { macOf } from "../support/sign.ts";
 import { mutateText } from "./mutate_text.ts";
 import { makeSecrets, signingSecret } from "./secrets.ts";
 
@@ -14,7 +13,7 @@ export const NOW = 1_800_000_000;
 
 /** A delivery, and the configuration that it meets. */
 export interface VerifierCase {
-  readonly scheme: SignatureScheme;
+  readonly scheme: TestedScheme;
   /** Of the provider under test. */
   readonly secrets: readonly string[];
   readonly headers: Headers;
@@ -45,7 +44,7 @@ interface Parts {
 
 /** Makes a case: most deliveries are signed well, and then changed or not. */
 export function makeCase(
-  scheme: SignatureScheme,
+  scheme: TestedScheme,
   dice: Dice,
 ): VerifierCase {
   const secrets = makeSecrets(scheme, dice);
@@ -99,7 +98,7 @@ function makeId(dice: Dice): string {
 /** One MAC, or several: other ones before and behind it, or it alone. */
 function makeMacs(
   mac: string,
-  { scheme, dice }: { scheme: SignatureScheme; dice: Dice },
+  { scheme, dice }: { scheme: TestedScheme; dice: Dice },
 ): string[] {
   const other = scheme === "standard-webhooks"
     ? `${"A".repeat(43)}=`
@@ -124,7 +123,7 @@ function makeMacs(
 }
 
 function makeHeaders(
-  scheme: SignatureScheme,
+  scheme: TestedScheme,
   parts: Parts,
   dice: Dice,
 ): Headers {
@@ -150,7 +149,7 @@ function makeHeaders(
 }
 
 function makeValue(
-  scheme: SignatureScheme,
+  scheme: TestedScheme,
   { time, macs }: Parts,
   dice: Dice,
 ): string {
