@@ -177,9 +177,11 @@ async function repairedBeforeARedelivery(stage: Stage): Promise<void> {
 /** An update that failed, of a subscription that has come; and its repair. */
 async function earlyUpdate(stage: Stage) {
   const subscription = uniqueId("sub");
-  const early = update({ subscription, plan: "plan_old" });
+  // Both of one second, or the update may be older and change nothing.
+  const created = Math.floor(Date.now() / 1000);
+  const early = update({ subscription, plan: "plan_old", created });
   assertAnswer(await signed(stage.stripe, early)(), 500);
-  await applied(stage, creation({ subscription }));
+  await applied(stage, creation({ subscription, created }));
   const repaired = edited(early, {
     "data.object.items.data.0.price.id": "plan_repaired",
   });
