@@ -37,7 +37,7 @@ export const ROWS_70_TO_74: readonly Row[] = [
         LOCAL_SIGNING_SECRETS;
       const short = "fewer than 16 characters";
       await Promise.all([
-        misconfigured(stage, ["whsec_123456789abcdef", "123456789abcdef"], {
+        misconfigured(stage, ["whsec_123456789", "123456789abcdef"], {
           says: short,
         }),
         misconfigured(stage, [

@@ -48,7 +48,7 @@ export function shareSecret(
 }
 
 function faultOf(secret: string, env: Environment): string | undefined {
-  // The prefix is the same for everyone: it does not make the secret harder to guess.
+  // Every secret may have the prefix, so a placeholder may follow it.
   const body = secret.replace(/^whsec_/, "");
   if (body === "") {
     return "contains an empty secret: remove the extra comma, or copy the secret from the provider's dashboard";
@@ -59,8 +59,8 @@ function faultOf(secret: string, env: Environment): string | undefined {
   if (PLACEHOLDERS.some((placeholder) => placeholder.test(body))) {
     return "contains a placeholder: copy the secret from the provider's dashboard";
   }
-  if (body.length < MIN_LENGTH) {
-    return `contains a secret of fewer than ${MIN_LENGTH} characters, without whsec_: copy the whole secret (a comma separates two secrets)`;
+  if (secret.length < MIN_LENGTH) {
+    return `contains a secret of fewer than ${MIN_LENGTH} characters: copy the whole secret (a comma separates two secrets)`;
   }
   if (isPublished(secret) && !isLocalStack(env)) {
     return "contains the local stack's secret, which is public, but this is not a local stack: copy the secret from the provider's dashboard";
