@@ -41,8 +41,22 @@ async function callOnce<T>(
   const startedMs = performance.now();
   const data = await call();
   const tookMs = performance.now() - startedMs;
+  const { statusCode } = data.lastResponse;
   // The package types them as a plain object; with fetch, they are `Headers`.
   const headers = new Headers(data.lastResponse.headers);
+  // The package takes any JSON without `error` for a success, such as what a
+  // proxy in front of Stripe says.
+  if (statusCode >= 400) {
+    const mayPass = statusCode === 429 || statusCode >= 500;
+    const Fault = mayPass
+      ? Stripe.errors.StripeAPIError
+      : Stripe.errors.StripeInvalidRequestError;
+    throw new Fault({
+      message: `Something in front of Stripe answered ${statusCode}.`,
+      statusCode,
+      headers: Object.fromEntries(headers),
+    });
+  }
   // RFC 9110, section 6.6.1: in whole seconds.
   const answeredAtMs = Date.parse(headers.get("date") ?? "");
   if (Number.isNaN(answeredAtMs)) {

@@ -65,6 +65,16 @@ Deno.test("callStripe() retries failures of Stripe and of the network", async ()
   assertEquals(waits, [500, 1_000, 2_000, 4_000, 8_000]);
 });
 
+Deno.test("callStripe() retries a fault of something in between, which names no error", async () => {
+  const { result, waits } = await asked([
+    () => Response.json({}, { status: 503, headers: { "retry-after": "3" } }),
+    () => Response.json({ message: "busy" }, { status: 429 }),
+    fine,
+  ]);
+  assertEquals((await result).data.id, "sub_1");
+  assertEquals(waits, [3_000, 1_000]);
+});
+
 Deno.test("callStripe() gives up after seven tries", async () => {
   const { result, calls } = await asked(Array(7).fill(fault(503)));
   await assertRejects(() => result, Error, "No.");
@@ -76,6 +86,9 @@ Deno.test("callStripe() does not retry a refusal", async () => {
     const { result, calls } = await asked([fault(status)]);
     await assertRejects(() => result, Error, "No.");
     assertEquals(calls, 1);
+    const between = await asked([() => Response.json({}, { status })]);
+    await assertRejects(() => between.result, Error, `answered ${status}`);
+    assertEquals(between.calls, 1);
   }
 });
 
