@@ -66,7 +66,7 @@ select results_eq(
 );
 select is((select count(*)::int from cron.job), 2, 'and schedules no job a second time');
 
--- In part: whoever switched pg_net off, with what the other two hold left.
+-- Only some are enabled: pg_net was disabled, and the data of the other two is kept.
 
 drop extension pg_net;
 select ok(not public.wake_billing_worker(), 'with pg_net switched off nobody is woken, and nothing fails');

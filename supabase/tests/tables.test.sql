@@ -1,5 +1,5 @@
 /*
- * What the tables refuse by themselves, whoever writes to them.
+ * What the tables refuse by themselves, no matter who writes to them.
  */
 begin;
 select plan(38);

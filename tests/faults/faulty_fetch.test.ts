@@ -40,7 +40,7 @@ Deno.test("no fault between receiver and database loses an event or applies it t
   }
   assert(figures.deliveries >= 5_000, `${figures.deliveries} deliveries`);
   console.log(
-    `${figures.deliveries} deliveries, seed ${seed}: 0 lost, 0 doubled; ` +
+    `${figures.deliveries} deliveries, seed ${seed}: 0 lost, 0 applied twice; ` +
       [...counts].map(([fault, count]) => `${count} ${fault}`).join(", "),
   );
 });

@@ -45,7 +45,7 @@ for (const service of ["postgrest", "postgres"] as const) {
       sql,
     );
     console.log(
-      `${figures.deliveries} deliveries, ${figures.retries} retried, seed ${seed}: 0 lost, 0 doubled`,
+      `${figures.deliveries} deliveries, ${figures.retries} retried, seed ${seed}: 0 lost, 0 applied twice`,
     );
   });
 }

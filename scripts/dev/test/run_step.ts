@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from "node:util";
 import { spawnGuarded } from "../../common/spawn_guarded.ts";
 import { withoutTests } from "./without_tests.ts";
 
@@ -17,9 +18,6 @@ const OUTPUT_OF_TEST =
 
 /** What it prints in the middle of a slow test's line, once a minute. */
 const STILL_RUNNING = /'.*' has been running for over \([^)]*\)\n/g;
-
-// deno-lint-ignore no-control-regex -- the escapes that colour a terminal
-const COLOURS = /\x1b\[[0-9;]*m/g;
 
 /**
  * Runs `deno` with the arguments and shows what it prints. A step that prints
@@ -74,7 +72,7 @@ export async function runStep(
   signal.removeEventListener("abort", end);
   signal.throwIfAborted();
   if (isBeside) console.log(output.trimEnd());
-  const plain = output.replaceAll(COLOURS, "")
+  const plain = stripVTControlCharacters(output)
     .replaceAll(OUTPUT_OF_TEST, "")
     .replaceAll(STILL_RUNNING, "");
   const summary = [...plain.matchAll(SUMMARY)].at(-1);
