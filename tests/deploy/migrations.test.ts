@@ -12,10 +12,9 @@ import { setting } from "../support/test_environment.ts";
 import { migrate, migrationVersions } from "./migrate_part.ts";
 
 /**
- * The state before it has the four tables and what fills them. With a release,
- * this becomes the first migration after that release.
+ * The first migration of this version. The previous version had those before it.
  */
-const NEXT_VERSION = "20261121000016";
+const NEXT_VERSION = "20261122000001";
 
 const TABLES = [
   "subscriptions",
