@@ -1,11 +1,18 @@
 import type Stripe from "stripe";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
-import { accountOf, customerOf } from "./account_of.ts";
+import type { Context } from "./context.ts";
 import { correctionEvent } from "./correction_event.ts";
 import { fieldDifferences, type SubscriptionDifference } from "./difference.ts";
-import { recordsOf, type SubscriptionRecord, type Tables } from "./records.ts";
+import { recordsOf, type SubscriptionRecord } from "./records.ts";
 import type { Page } from "./stripe_source.ts";
+
+/** The part of a subscription that may name its account. */
+interface Owned {
+  readonly metadata?: Readonly<Record<string, string>> | null;
+  /** Its ID, or the customer itself. */
+  readonly customer?: string | { readonly id: string } | null;
+}
 
 /** One subscription at Stripe beside its record. */
 export interface Comparison {
@@ -26,24 +33,20 @@ const LONGEST_AHEAD_SECONDS = 300;
 /**
  * Compares pages of subscriptions with the records, page by page.
  *
- * @param options.only Leaves out all other subscriptions.
+ * @param only Leaves out all other subscriptions.
  */
 export async function* comparePages(
   pages: AsyncIterable<Page>,
-  { tables, accountFrom, only }: {
-    tables: Tables;
-    accountFrom: string | undefined;
-    only?: ReadonlySet<string> | undefined;
-  },
+  context: Context,
+  only?: ReadonlySet<string>,
 ): AsyncGenerator<Comparison[]> {
-  for await (const { subscriptions, askedAtSeconds } of pages) {
-    const chosen = subscriptions.filter(({ id }) => only?.has(id) ?? true);
-    const records = await recordsOf(chosen.map(({ id }) => id), tables);
+  for await (const { data, askedAtSeconds } of pages) {
+    const chosen = data.filter(({ id }) => only?.has(id) ?? true);
+    const records = await recordsOf(chosen.map(({ id }) => id), context);
     yield chosen.map((subscription) =>
       compare(subscription, {
+        ...context,
         record: records.get(subscription.id),
-        provider: tables.provider,
-        accountFrom,
         askedAtSeconds,
       })
     );
@@ -64,7 +67,8 @@ export function compare(
     askedAtSeconds: number;
   },
 ): Comparison {
-  const { id, status } = subscription;
+  const { id } = subscription;
+  const isCanceled = subscription.status === "canceled";
   function comparison(
     difference?: SubscriptionDifference,
     corrections: readonly BillingEvent[] = [],
@@ -86,7 +90,6 @@ export function compare(
     const creation = correctionEvent("customer.subscription.created", source);
     const update = correctionEvent("customer.subscription.updated", source);
     const deletion = correctionEvent("customer.subscription.deleted", source);
-    const isCanceled = status === "canceled";
     if (record === undefined) {
       return comparison(
         { kind: "missing_here", subscription: id, account },
@@ -116,4 +119,28 @@ export function compare(
     const { message } = error;
     return comparison({ kind: "unreadable", subscription: id, error: message });
   }
+}
+
+/**
+ * Returns the account that a subscription belongs to: `metadata.accountId`, as
+ * for the receiver, or else the value of the other source.
+ *
+ * @param accountFrom A key of the metadata, or `customer` for the customer's ID.
+ */
+export function accountOf(
+  subscription: Owned,
+  accountFrom: string | undefined,
+): string | undefined {
+  const metadata = new Map(Object.entries(subscription.metadata ?? {}));
+  const account = metadata.get("accountId");
+  if (account?.trim()) return account;
+  if (accountFrom === undefined) return undefined;
+  const other = accountFrom === "customer"
+    ? customerOf(subscription)
+    : metadata.get(accountFrom);
+  return other?.trim() ? other : undefined;
+}
+
+function customerOf({ customer }: Owned): string | undefined {
+  return (typeof customer === "object" ? customer?.id : customer) ?? undefined;
 }
