@@ -8,11 +8,7 @@ import { recordsOf, type SubscriptionRecord } from "./records.ts";
 import type { Page } from "./stripe_source.ts";
 
 /** The part of a subscription that may name its account. */
-interface Owned {
-  readonly metadata?: Readonly<Record<string, string>> | null;
-  /** Its ID, or the customer itself. */
-  readonly customer?: string | { readonly id: string } | null;
-}
+type Owned = Pick<Stripe.Subscription, "metadata" | "customer">;
 
 /** One subscription at Stripe beside its record. */
 export interface Comparison {
@@ -80,7 +76,7 @@ export function compare(
   const account = accountOf(subscription, undefined) ?? record?.account_id ??
     accountOf(subscription, accountFrom);
   if (account === undefined) {
-    const customer = customerOf(subscription) ?? null;
+    const customer = customerOf(subscription);
     return comparison({ kind: "unmapped", subscription: id, customer });
   }
   const metadata = { ...subscription.metadata, accountId: account };
@@ -97,15 +93,14 @@ export function compare(
       );
     }
     const fields = fieldDifferences(record, {
-      there: { ...creation, ...update, provider } as Partial<
-        Record<string, string>
-      >,
+      values: { ...creation, ...update, provider } as Record<string, string>,
       isCanceled,
       latestSeconds: askedAtSeconds + LONGEST_AHEAD_SECONDS,
     });
     if (fields.length === 0) return comparison();
-    const differs = (...names: string[]) =>
-      fields.some(({ field }) => names.includes(field));
+    function differs(...names: string[]) {
+      return fields.some(({ field }) => names.includes(field));
+    }
     return comparison({ kind: "differs", subscription: id, fields }, [
       // Each also sets a mark anew.
       ...(differs("account_id", "account_as_of") ? [creation] : []),
@@ -131,7 +126,7 @@ export function accountOf(
   subscription: Owned,
   accountFrom: string | undefined,
 ): string | undefined {
-  const metadata = new Map(Object.entries(subscription.metadata ?? {}));
+  const metadata = new Map(Object.entries(subscription.metadata));
   const account = metadata.get("accountId");
   if (account?.trim()) return account;
   if (accountFrom === undefined) return undefined;
@@ -141,6 +136,6 @@ export function accountOf(
   return other?.trim() ? other : undefined;
 }
 
-function customerOf({ customer }: Owned): string | undefined {
-  return (typeof customer === "object" ? customer?.id : customer) ?? undefined;
+function customerOf({ customer }: Owned): string {
+  return typeof customer === "string" ? customer : customer.id;
 }

@@ -57,9 +57,7 @@ export function differenceLine(difference: Difference): string {
     case "missing_here":
       return `missing here   ${difference.subscription}, account ${difference.account}`;
     case "unmapped":
-      return `no account     ${difference.subscription}, customer ${
-        difference.customer ?? "unknown"
-      }`;
+      return `no account     ${difference.subscription}, customer ${difference.customer}`;
     case "unreadable":
       return `unreadable     ${difference.subscription}: ${difference.error}`;
     case "missing_there":
