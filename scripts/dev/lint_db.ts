@@ -58,12 +58,10 @@ const STAND_INS_SQL = `
 `;
 
 if (import.meta.main) {
-  try {
-    await lintDatabase();
-  } catch (error) {
-    console.error((error as Error).message);
+  await lintDatabase().catch((error) => {
+    console.error(error.message);
     Deno.exit(1);
-  }
+  });
 }
 
 async function lintDatabase(): Promise<void> {
@@ -96,7 +94,14 @@ async function lintDatabase(): Promise<void> {
   // Only a superuser may; the CLI's own attempt finds it there then.
   await run(adminUrl, "create extension plpgsql_check with schema extensions");
   await run(url, STAND_INS_SQL);
-  await lint(url, { home: folder });
+  await runSupabaseCli([
+    "db",
+    "lint",
+    `--remote=${url}?sslmode=disable`,
+    "--schema=public",
+    "--level=warning",
+    "--fail-on=warning",
+  ], { purpose: "call the functions in Postgres clean", home: folder });
   console.log("Nothing to complain of");
 }
 
@@ -132,18 +137,4 @@ async function run(databaseUrl: string, text: string): Promise<void> {
   } finally {
     await sql.end();
   }
-}
-
-async function lint(url: string, { home }: { home: string }): Promise<void> {
-  await runSupabaseCli([
-    "db",
-    "lint",
-    `--remote=${url}?sslmode=disable`,
-    "--schema",
-    "public",
-    "--level",
-    "warning",
-    "--fail-on",
-    "warning",
-  ], { purpose: "call the functions in Postgres clean", home });
 }
