@@ -44,7 +44,7 @@ export async function findDifferences(
     ...(await compareSome(idsOf(unlisted), context)).different,
   ];
   const failures = await openFailures(context);
-  const failed = new Set(failures.map(({ event_id }) => event_id));
+  const failed = new Set(failures.map(({ event }) => event));
   const undelivered = (await stillMissed(missed, context))
     .filter(({ event }) => !failed.has(event.id));
   return {
@@ -55,23 +55,14 @@ export async function findDifferences(
           kind !== "unmapped" || unmappedSubscriptions === "fail"
         ),
       ...unlistedIds.filter((id) => !unlisted.ids.has(id))
-        .map((subscription) => ({
-          kind: "missing_there" as const,
-          subscription,
-        })),
+        .map((id) => ({ kind: "missing_there" as const, subscription: id })),
       ...undelivered.map(({ event, subscription }) => ({
         kind: "undelivered" as const,
         event: event.id,
         type: event.type,
         subscription,
       })),
-      ...failures.map(({ event_id, type, subscription_id, error_code }) => ({
-        kind: "failed" as const,
-        event: event_id,
-        type,
-        subscription: subscription_id,
-        error_code,
-      })),
+      ...failures.map((failure) => ({ kind: "failed" as const, ...failure })),
     ],
   };
 }
