@@ -53,8 +53,9 @@ async function accountWith(
   return account;
 }
 
-const hoursAgo = (hours: number) =>
-  new Date(Date.now() - hours * 3_600_000).toISOString();
+function hoursAgo(hours: number): string {
+  return new Date(Date.now() - hours * 3_600_000).toISOString();
+}
 
 /** What the page's function answers, or the code of the refusal. */
 function answer(app: Client, account: string) {

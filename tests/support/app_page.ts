@@ -5,7 +5,11 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import {
+  createClient,
+  type RealtimeClientOptions,
+  type SupabaseClient,
+} from "@supabase/supabase-js";
 import type { Sql } from "postgres";
 import { localKeys, signToken } from "../../scripts/common/keys.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
@@ -85,18 +89,18 @@ export async function applySql(
 /** Returns an app whose signed-in user has a token with these claims. */
 export async function appOf(
   claims?: Record<string, unknown>,
-  options: { url?: string; realtime?: { transport: never } } = {},
+  options: { realtime?: RealtimeClientOptions } = {},
 ): Promise<Client> {
   const { publishable } = await localKeys();
-  const { url = setting("TEST_API_URL"), realtime } = options;
-  return createClient<Database>(url, publishable, {
+  const { realtime } = options;
+  return createClient<Database>(setting("TEST_API_URL"), publishable, {
     ...(realtime && { realtime }),
     ...(claims && { accessToken: () => tokenOf(claims) }),
   });
 }
 
 /** Signs the token of a signed-in user, as Supabase Auth does. */
-export function tokenOf(claims: Record<string, unknown>): Promise<string> {
+function tokenOf(claims: Record<string, unknown>): Promise<string> {
   return signToken({
     role: "authenticated",
     exp: Math.floor(Date.now() / 1000) + 60,
