@@ -4,21 +4,22 @@
  *
  * An account has access if one of its subscriptions counts:
  *
- * - Its status is active or trialing: Stripe's "How subscriptions work" says of
- *   both that it is safe to provide the service. The provider's own status
+ * - Its status is active or trialing: of both, Stripe says that it is safe to
+ *   provide the service ("How subscriptions work"). The provider's own status
  *   decides, because a creation sets `status` to active even if the first payment
  *   has not been made; a deletion decides in any case. Every other status, an
  *   unknown one too, does not count.
  * - Or it is past_due, and for less than the grace. The grace begins when the
- *   status changed, not at the end of a period: Stripe moves the period on at
- *   renewal, about an hour before it tries to collect the payment ("Using webhooks
- *   with subscriptions"), so `current_period_end` is the end of a period that
- *   nobody has paid for. A row whose change was not seen, from an import or from
- *   before `past_due_since`, has the beginning of that period at best: whatever is
- *   earlier, its end or the newest event. If that is unknown too, there is no grace.
- * - Its invoices are not voided (`paused`). Stripe's pages recommend `void` if the
- *   service cannot be provided, and the other two for a service that continues
- *   ("Pause payment collection").
+ *   status changed, not at the end of the period: Stripe moves the period on at
+ *   renewal, about an hour before it tries to collect the payment ("What events can
+ *   I see when a subscription is renewed?"), so `current_period_end` ends a period
+ *   that nobody has paid for. If the change was not seen, as in an import or before
+ *   `past_due_since` was there, the grace begins at the end of the period or at the
+ *   newest event, whichever is earlier. If that event has no time, there is no grace.
+ * - Its invoices are not voided (`paused`), since nobody pays for that time. Stripe's
+ *   page "Pause payment collection" used to name `void` for a service that is not
+ *   provided, and `mark_uncollectible` for a free one. Today it names all three for
+ *   a service that continues, so docs/app.md says what `void` means here.
  * - The time at which it was going to be canceled has not passed, because the
  *   event of the deletion may come late.
  *

@@ -89,11 +89,11 @@ export async function applySql(
 /** Returns an app whose signed-in user has a token with these claims. */
 export async function appOf(
   claims?: Record<string, unknown>,
-  options: { realtime?: RealtimeClientOptions } = {},
+  options: { apiUrl?: string; realtime?: RealtimeClientOptions } = {},
 ): Promise<Client> {
   const { publishable } = await localKeys();
-  const { realtime } = options;
-  return createClient<Database>(setting("TEST_API_URL"), publishable, {
+  const { apiUrl = setting("TEST_API_URL"), realtime } = options;
+  return createClient<Database>(apiUrl, publishable, {
     ...(realtime && { realtime }),
     ...(claims && { accessToken: () => tokenOf(claims) }),
   });
