@@ -15,7 +15,7 @@
  *   I see when a subscription is renewed?"), so `current_period_end` ends a period
  *   that nobody has paid for. If the change was not seen, as in an import or before
  *   `past_due_since` was there, the grace begins at the end of the period or at the
- *   newest event, whichever is earlier. If that event has no time, there is no grace.
+ *   newest event, whichever is earlier; the period's end alone if no event had a time.
  * - Its invoices are not voided (`paused`), since nobody pays for that time. Stripe's
  *   page "Pause payment collection" used to name `void` for a service that is not
  *   provided, and `mark_uncollectible` for a free one. Today it names all three for
@@ -47,7 +47,7 @@ as $$
         when 'trialing' then true
         when 'past_due' then
           has_access.grace > '0' and now() < has_access.grace + coalesce(
-            s.past_due_since, least(s.current_period_end, coalesce(s.changed_as_of, '-infinity'))
+            s.past_due_since, least(s.current_period_end, s.changed_as_of)
           )
         else false
       end

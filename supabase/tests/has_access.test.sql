@@ -66,8 +66,8 @@ cross join lateral (
       (7, 'no grace is given', g.name <> 'three days', false),
       (8, 'the payment failed within the grace', c.failed = 'recently', true),
       (9, 'the payment failed before', c.failed = 'long ago', false),
-      (10, 'nobody knows when', c.changed = 'unknown', false),
-      (11, 'the period ended before the grace', c.period_ends = 'long ago', false),
+      (10, 'the period ended before the grace', c.period_ends = 'long ago', false),
+      (11, 'no event had a time', c.changed = 'unknown', true),
       (12, 'the newest event is within the grace', c.changed = 'recently', true),
       (13, 'the newest event is older', true, false)
   ) as r (number, text, applies, lets_in)
