@@ -1,0 +1,177 @@
+/**
+ * The receiver's sections in a project's config.toml. They are appended as text,
+ * as the CLI does, and everything else stays as it is. The result is read with
+ * the CLI's own parser: unless it says what it said before and the sections, it
+ * is not written.
+ *
+ * @module
+ */
+import { isDeepStrictEqual } from "node:util";
+import { parse } from "smol-toml";
+import { appended } from "./append.ts";
+
+/** A project's configuration file. */
+export interface ConfigFile {
+  /** The CLI prefers them in the order `config.json`, `.jsonc`, `.toml`. */
+  readonly name: string;
+  readonly text: string;
+}
+
+/** What to do with it. */
+export interface ConfigPlan {
+  /** The whole new text, if it changes. */
+  readonly text: string | undefined;
+  /** What the user has to change, each of one line or more. */
+  readonly todo: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+type Table = { readonly [key: string]: unknown };
+
+/** Returns the text of each `[functions.*]` section of a config.toml. */
+export function sectionsOf(text: string): ReadonlyMap<string, string> {
+  const sections = text.matchAll(
+    /^\[functions\.([\w-]+)\]\n(?:(?!\[).*\S.*(?:\n|$))*/gm,
+  );
+  return new Map(
+    Array.from(sections, ([section, name = ""]) => [name, section]),
+  );
+}
+
+/** Plans how the sections get into a project's configuration. */
+export function planConfig(
+  file: ConfigFile,
+  sections: ReadonlyMap<string, string>,
+): ConfigPlan {
+  const before = read(file);
+  if (before === undefined) {
+    return {
+      text: undefined,
+      todo: [
+        `supabase/${file.name} cannot be read. It needs\n\n${
+          shown(file, sections)
+        }`,
+      ],
+      warnings: [],
+    };
+  }
+  const present = tableIn(before, "functions");
+  const missing = new Map(
+    [...sections].filter(([name]) => !Object.hasOwn(present, name)),
+  );
+  const todo = [...sections].filter(([name]) => !missing.has(name))
+    .flatMap(([name, section]) =>
+      differences(file, { name, section, present })
+    );
+  const warnings = warningsOf(before, { file, sections });
+  if (missing.size === 0) return { text: undefined, todo, warnings };
+  const text = file.name.endsWith(".toml")
+    ? withSections(file, { before, missing })
+    : undefined;
+  if (text !== undefined) return { text, todo, warnings };
+  const paste = `Put this into supabase/${file.name}:\n\n${
+    shown(file, missing)
+  }`;
+  return { text, todo: [paste, ...todo], warnings };
+}
+
+/** The text with the sections behind it, if that reads as it should. */
+function withSections(
+  { name, text }: ConfigFile,
+  { before, missing }: { before: Table; missing: ReadonlyMap<string, string> },
+): string | undefined {
+  const part = [...missing.values()].map((it) => it.trimEnd()).join("\n\n");
+  const after = appended(text, `${part}\n`);
+  const wanted = {
+    ...before,
+    functions: {
+      ...tableIn(before, "functions"),
+      ...tableIn(parse(part), "functions"),
+    },
+  };
+  return isDeepStrictEqual(plain(read({ name, text: after })), plain(wanted))
+    ? after
+    : undefined;
+}
+
+/** What a section that is there already lacks. */
+function differences(
+  file: ConfigFile,
+  { name, section, present }: { name: string; section: string; present: Table },
+): string[] {
+  const wanted = tableIn(tableIn(parse(section), "functions"), name);
+  const has = tableIn(present, name);
+  return Object.entries(wanted)
+    .filter(([key, value]) => !isDeepStrictEqual(has[key], value))
+    .map(([key, value]) =>
+      `In supabase/${file.name}, set ${key} = ${
+        JSON.stringify(value)
+      } for the function ${name}.`
+    );
+}
+
+function warningsOf(
+  config: Table,
+  { file, sections }: {
+    file: ConfigFile;
+    sections: ReadonlyMap<string, string>;
+  },
+): string[] {
+  const warnings: string[] = [];
+  if (tableIn(tableIn(config, "db"), "migrations")["enabled"] === false) {
+    warnings.push(
+      `supabase/${file.name} has enabled = false for db.migrations: "supabase db push" applies nothing.`,
+    );
+  }
+  const remotes = tableIn(config, "remotes");
+  for (const remote of Object.keys(remotes)) {
+    const functions = tableIn(tableIn(remotes, remote), "functions");
+    for (const name of sections.keys()) {
+      if (!Object.hasOwn(functions, name)) continue;
+      if (tableIn(functions, name)["verify_jwt"] === false) continue;
+      warnings.push(
+        `supabase/${file.name} has remotes.${remote}.functions.${name}, which wins for that project: set verify_jwt = false there too.`,
+      );
+    }
+  }
+  return warnings;
+}
+
+/** The sections in the form of the file. */
+function shown(
+  { name }: ConfigFile,
+  sections: ReadonlyMap<string, string>,
+): string {
+  const text = [...sections.values()].map((it) => it.trimEnd()).join("\n\n");
+  return name.endsWith(".toml") ? text : JSON.stringify(parse(text), null, 2);
+}
+
+/** The file's content; undefined if it is not valid. */
+function read({ name, text }: ConfigFile): Table | undefined {
+  try {
+    if (name.endsWith(".toml")) return parse(text) as Table;
+    const content = JSON.parse(withoutComments(text.replace(/^\ufeff/, "")));
+    return typeof content === "object" && content !== null
+      ? content
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** JSON for JSON with comments and trailing commas. */
+function withoutComments(text: string): string {
+  return text
+    .replace(/("(?:\\.|[^"\\])*")|\/\/.*|\/\*[^]*?\*\//g, "$1")
+    .replace(/("(?:\\.|[^"\\])*")|,(?=\s*[}\]])/g, "$1");
+}
+
+function tableIn(table: Table, key: string): Table {
+  const value = Object.hasOwn(table, key) ? table[key] : undefined;
+  return typeof value === "object" && value !== null ? value as Table : {};
+}
+
+/** Without the prototypes and classes of the parser. */
+function plain(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value ?? null));
+}
