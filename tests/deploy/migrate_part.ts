@@ -5,11 +5,14 @@ import {
 
 const MIGRATIONS = `${REPOSITORY}/supabase/migrations`;
 
+/** The names of the migrations' files, in order. */
+export function migrationNames(): string[] {
+  return [...Deno.readDirSync(MIGRATIONS)].map(({ name }) => name).sort();
+}
+
 /** A migration's version: the number that its file's name begins with. */
 export function migrationVersions(): string[] {
-  return [...Deno.readDirSync(MIGRATIONS)]
-    .map(({ name }) => name.split("_")[0] ?? "")
-    .sort();
+  return migrationNames().map((name) => name.split("_")[0] ?? "");
 }
 
 /**
