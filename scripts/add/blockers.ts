@@ -20,7 +20,8 @@ export function blockersOf(
     Object.keys(manifest.migrations).some((id) => !known.has(id))
   ) {
     blockers.push(
-      `The project has version ${manifest.version}, which is newer than this one, ${receiver.version}. Run add from a newer clone.`,
+      `The project has version ${manifest.version}, which is newer than this one,
+${receiver.version}. Run add from a newer clone.`,
     );
   }
   const foreign = files.filter(({ state }) => state === "foreign")
@@ -29,7 +30,8 @@ export function blockersOf(
     blockers.push(list(
       foreign,
       `These files are there already, and add did not put them there. If they are
-yours, move them. If they are an older copy of the receiver, delete them.`,
+yours, move them. If they are an older copy of the receiver, delete them. Or
+replace a single one with --force.`,
     ));
   }
   if (obstacles.size > 0) {
@@ -48,7 +50,7 @@ function twiceText(twice: ReadonlyMap<string, string>): string {
   const pairs = Array.from(
     twice,
     ([later, first]) =>
-      `supabase/migrations/${first}\n    supabase/migrations/${later}`,
+      `supabase/migrations/${first}\n  supabase/migrations/${later}`,
   );
   return `${
     list(

@@ -104,9 +104,9 @@ function differences(
   return Object.entries(wanted)
     .filter(([key, value]) => !isDeepStrictEqual(has[key], value))
     .map(([key, value]) =>
-      `In supabase/${file.name}, set ${key} = ${
+      `In supabase/${file.name}, ${name} needs ${key} = ${
         JSON.stringify(value)
-      } for the function ${name}.`
+      }.`
     );
 }
 
@@ -120,7 +120,8 @@ function warningsOf(
   const warnings: string[] = [];
   if (tableIn(tableIn(config, "db"), "migrations")["enabled"] === false) {
     warnings.push(
-      `supabase/${file.name} has enabled = false for db.migrations: "supabase db push" applies nothing.`,
+      `[db.migrations] has enabled = false: "supabase db push" applies
+  nothing. Set it to true in supabase/${file.name}.`,
     );
   }
   const remotes = tableIn(config, "remotes");
@@ -130,7 +131,8 @@ function warningsOf(
       if (!Object.hasOwn(functions, name)) continue;
       if (tableIn(functions, name)["verify_jwt"] === false) continue;
       warnings.push(
-        `supabase/${file.name} has remotes.${remote}.functions.${name}, which wins for that project: set verify_jwt = false there too.`,
+        `[remotes.${remote}.functions.${name}] wins for that project:
+  set verify_jwt = false there too.`,
       );
     }
   }

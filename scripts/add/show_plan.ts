@@ -39,7 +39,7 @@ export function todoLines({ config, files }: Plan): string[] {
       `Merge supabase/${path} by hand, then add --keep ${path}`,
       `  or take this version's: add --force ${path}`,
     ]),
-    ...config.warnings.map((text) => `Warning: ${text}`),
+    ...config.warnings.flatMap((text) => `Warning: ${text}`.split("\n")),
   ];
 }
 
@@ -86,11 +86,9 @@ function migrationLines({ migrations: { added, squashed } }: Plan): string[] {
       : [],
     ...squashed.length > 0
       ? [
-        `Migrations whose files are gone, not added again: ${
-          ranges(squashed).join(", ")
-        }`,
-        `  After a squash, run this once where the database was rebuilt:`,
-        `  select public.revoke_billing_rights();`,
+        `Squashed, and not added again: ${ranges(squashed).join(", ")}`,
+        "  Run this in each database that is rebuilt from the squashed file:",
+        "  select public.revoke_billing_rights();",
       ]
       : [],
   ];

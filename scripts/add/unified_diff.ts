@@ -4,6 +4,7 @@ import { withLf } from "./fingerprint.ts";
 /** Lines around a change that are shown. */
 const CONTEXT = 3;
 
+/** 1 if only the first text has the line, -1 if only the second does. */
 type Entry = readonly [operation: -1 | 0 | 1, line: string];
 
 /**
@@ -14,7 +15,7 @@ export function unifiedDiff(
   first: { readonly name: string; readonly text: string },
   second: { readonly name: string; readonly text: string },
 ): string[] {
-  const entries = diff(linesOf(second.text), linesOf(first.text)) as Entry[];
+  const entries = diff(linesOf(first.text), linesOf(second.text)) as Entry[];
   const isShown = entries.map((_, i) =>
     entries.slice(Math.max(0, i - CONTEXT), i + CONTEXT + 1)
       .some(([operation]) => operation !== 0)
@@ -24,10 +25,10 @@ export function unifiedDiff(
   for (const [i, [operation, line]] of entries.entries()) {
     if (isShown[i]) {
       if (!isShown[i - 1]) lines.push(hunkHead(entries, { isShown, i, a, b }));
-      lines.push(`${operation === 0 ? " " : operation < 0 ? "-" : "+"}${line}`);
+      lines.push(`${operation === 0 ? " " : operation > 0 ? "-" : "+"}${line}`);
     }
-    if (operation <= 0) a++;
-    if (operation >= 0) b++;
+    if (operation >= 0) a++;
+    if (operation <= 0) b++;
   }
   return lines;
 }
@@ -43,8 +44,8 @@ function hunkHead(
 ): string {
   const end = isShown.indexOf(false, i);
   const hunk = entries.slice(i, end < 0 ? undefined : end);
-  const inFirst = hunk.filter(([operation]) => operation <= 0).length;
-  const inSecond = hunk.filter(([operation]) => operation >= 0).length;
+  const inFirst = hunk.filter(([operation]) => operation >= 0).length;
+  const inSecond = hunk.filter(([operation]) => operation <= 0).length;
   return `@@ -${a},${inFirst} +${b},${inSecond} @@`;
 }
 
