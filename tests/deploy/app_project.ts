@@ -10,13 +10,13 @@ import { openTerminal, type Terminal } from "./deployer.ts";
 
 const SOURCES = {
   "functions/hello/deno.json": '{ "imports": {} }\n',
-  "functions/hello/index.ts": `import { cors } from "../_shared/cors.ts";
-import { greeting } from "../_shared/database.ts";
-
-export default {
-  fetch: () => new Response(greeting("app"), { headers: cors }),
-};
-`,
+  "functions/hello/index.ts": [
+    'import { cors } from "../_shared/cors.ts";',
+    'import { greeting } from "../_shared/database.ts";',
+    'const reply = () => new Response(greeting("app"), { headers: cors });',
+    "export default { fetch: reply };",
+    "",
+  ].join("\n"),
   "functions/_shared/cors.ts":
     'export const cors = { "access-control-allow-origin": "*" };\n',
   "functions/_shared/database.ts":
