@@ -15,12 +15,9 @@ import { planLines, todoLines } from "./add/show_plan.ts";
 import { reportEnd, UsageError } from "./common/cli.ts";
 import { print, printError } from "./common/print.ts";
 
-const NEXT = {
-  add: "Next: deno task add <folder>",
-  push: `Next: supabase db push --remote
+const NEXT = `Next: supabase db push --remote
 Then: supabase functions deploy billing-webhook --use-api
-      supabase functions deploy billing-worker --use-api`,
-} as const;
+      supabase functions deploy billing-worker --use-api`;
 
 if (import.meta.main) Deno.exit(await add(Deno.args).catch(reportEnd));
 
@@ -51,17 +48,19 @@ async function add(args: readonly string[]): Promise<number> {
     return 0;
   }
   print(`Version ${plan.version} for ${project}`, "", ...planLines(plan), "");
-  if (mode === "check") return end(plan, "Not up to date.", NEXT.add);
-  if (mode === "show") return end(plan, "Nothing was written.", NEXT.add, 0);
+  const addIt = `Next: deno task add ${folder}`;
+  if (mode === "check") return end(plan, "Not up to date.", addIt);
+  if (mode === "show") return end(plan, "Nothing was written.", addIt, 0);
   if (mode === "ask" && plan.changes.length > 0 && !mayWrite()) {
-    return end(plan, "Nothing was written.", NEXT.add);
+    print("Nothing was written.");
+    return 1;
   }
   await makeChanges(join(project, "supabase"), plan.changes);
   const isDone = plan.config.todo.length === 0 &&
     !plan.files.some(({ state }) => state === "conflict");
   return isDone
-    ? end(plan, `Done: ${project} has version ${plan.version}.`, NEXT.push, 0)
-    : end(plan, "Written, but this is left for you:", NEXT.push);
+    ? end(plan, `Done: ${project} has version ${plan.version}.`, NEXT, 0)
+    : end(plan, "This is left for you:", NEXT);
 }
 
 /** Prints the result, what is left to do, and what comes next. */

@@ -19,8 +19,8 @@ export interface AddArguments {
 const COMMAND_LINE = {
   usage: "add <folder>",
   summary:
-    `Puts the receiver into a Supabase project that you already have, and brings it up
-to date there. Nothing of yours is overwritten.`,
+    `Puts the receiver into a Supabase project that you already have, and updates it
+there. Nothing of yours is overwritten.`,
   options: {
     "--yes": "do not ask",
     "--dry-run": "show what it would do, and write nothing",
@@ -35,9 +35,8 @@ to date there. Nothing of yours is overwritten.`,
     `The folder is the one that holds supabase/. Commit your work first, so that git
 shows what has changed.
 
-Exit code: 0 if the project is up to date afterwards (with --dry-run: if there is
-nothing to solve first), 1 if something is left for you to do, 2 for a wrong
-command line.`,
+Exit code: 0 if the project is up to date afterwards, and for --dry-run, 1 if
+something is left for you to do first, 2 for a wrong command line.`,
 } as const satisfies CommandLine;
 
 /**

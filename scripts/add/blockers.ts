@@ -38,7 +38,7 @@ replace a single one with --force.`,
     blockers.push(
       list(
         [...new Set(obstacles.values())],
-        "These are in the way. Move them.",
+        "These are in the way: add replaces no folder, and writes through no link.",
       ),
     );
   }

@@ -98,7 +98,7 @@ function otherLines({ config, ignoresEnv }: Plan): string[] {
   return [
     ...config.text === undefined
       ? []
-      : ["Sections for both functions, at the end of supabase/config.toml"],
+      : ["The functions' sections, at the end of supabase/config.toml"],
     ...ignoresEnv
       ? ["functions/.env, which holds secrets, in supabase/.gitignore"]
       : [],

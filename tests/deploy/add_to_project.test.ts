@@ -6,18 +6,24 @@
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import postgres from "postgres";
+import { makeChanges } from "../../scripts/add/make_changes.ts";
+import { makePlan } from "../../scripts/add/plan.ts";
+import { readProject } from "../../scripts/add/project.ts";
+import { readReceiver } from "../../scripts/add/receiver.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { edgeDenoPath } from "../../scripts/dev/test/edge_deno.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { createDatabase } from "../../scripts/local_stack/databases.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import { post } from "../support/send.ts";
+import { setting } from "../support/test_environment.ts";
 import { makeAppProject } from "./app_project.ts";
 import { SIGNING_SECRET, type Typed } from "./deployer.ts";
 import { startEmptyServer } from "./empty_server.ts";
 import { createHostedProject } from "./hosted_project.ts";
 import { ACCESS_TOKEN } from "./management_api.ts";
-import { migrationNames } from "./migrate_part.ts";
+import { migrateFrom, migrationNames } from "./migrate_part.ts";
 import { serveUpload } from "./serve_upload.ts";
 
 const PUSH = "supabase db push --remote --yes";
@@ -50,7 +56,7 @@ Deno.test("a project gets the receiver, runs it beside its own functions, and up
       select name from supabase_migrations.schema_migrations order by version`;
     return rows.map(({ name }) => String(name));
   }
-  async function hello() {
+  function hello() {
     const upload = api.uploads.get("hello")!;
     return { metadata: upload.metadata, files: [...upload.files] };
   }
@@ -72,7 +78,7 @@ ${DEPLOY.split("\n")[0]}`,
       ),
     );
     assertEquals(await appliedNames(), theirs);
-    deployed = await hello();
+    deployed = hello();
   });
 
   await test.step("a table of another shape: the push says so, and leaves nothing behind", async () => {
@@ -92,7 +98,7 @@ ${DEPLOY.split("\n")[0]}`,
   await test.step("added: a plain push, and the function of before is deployed byte for byte", async () => {
     assertWorks(await app.type(`${PUSH}\n${DEPLOY}`));
     assertEquals(await appliedNames(), [...theirs, ...ours.slice(0, -2)]);
-    assertEquals(await hello(), deployed);
+    assertEquals(hello(), deployed);
     assertEquals(
       Array.from(api.uploads, ([name, { metadata }]) => [
         name,
@@ -185,4 +191,42 @@ ${DEPLOY.split("\n")[0]}`,
   });
   assert(api.requests.length > 0);
   assertEquals(api.faults, []);
+});
+
+Deno.test("migrations with four digits go on with four digits, and are applied in order", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-app-" });
+  const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
+  const { url } = await createDatabase(port, { name: "four_digits" });
+  const sql = postgres(url, { max: 1, onnotice() {} });
+  try {
+    const supabase = `${folder}/supabase`;
+    await Deno.mkdir(`${supabase}/migrations`, { recursive: true });
+    await Deno.writeTextFile(`${supabase}/config.toml`, 'project_id = "app"\n');
+    await Deno.writeTextFile(
+      `${supabase}/migrations/0007_notes.sql`,
+      "create table public.notes (id int primary key);\n",
+    );
+    await migrateFrom(folder, url);
+    const receiver = await readReceiver();
+    const project = await readProject(folder, receiver);
+    const { changes } = makePlan(receiver, project, { clock: Date.now });
+    await makeChanges(supabase, changes);
+    await migrateFrom(folder, url);
+    const rows = await sql`
+      select version, name from supabase_migrations.schema_migrations
+      order by version`;
+    const names = migrationNames().map((name) =>
+      name.replace(/^\d+_|\.sql$/g, "")
+    );
+    assertEquals(
+      rows.map(({ version, name }) => [version, name]),
+      ["notes", ...names].map((name, i) => [
+        String(7 + i).padStart(4, "0"),
+        name,
+      ]),
+    );
+  } finally {
+    await sql.end();
+    await Deno.remove(folder, { recursive: true });
+  }
 });

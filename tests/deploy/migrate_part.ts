@@ -37,13 +37,21 @@ export async function migrate(
         `${folder}/supabase/migrations/${name}`,
       );
     }
-    await runSupabaseCli([
-      "migration",
-      "up",
-      `--remote=${databaseUrl}?sslmode=disable`,
-      "--yes",
-    ], { purpose: "apply the migrations", home: folder, cwd: folder });
+    await migrateFrom(folder, databaseUrl);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+}
+
+/** Applies the migrations of a project's folder with the Supabase CLI. */
+export async function migrateFrom(
+  folder: string,
+  databaseUrl: string,
+): Promise<void> {
+  await runSupabaseCli([
+    "migration",
+    "up",
+    `--remote=${databaseUrl}?sslmode=disable`,
+    "--yes",
+  ], { purpose: "apply the migrations", home: folder, cwd: folder });
 }
