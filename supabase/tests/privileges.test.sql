@@ -195,7 +195,8 @@ select is_empty(
         'provider_of_failed_event(text,text)',
         'retry_failed_events(text,text,timestamp with time zone,timestamp with time zone)',
         'resolve_failed_event(text,text,text,text)',
-        'prune_billing_tables(interval,interval,interval,integer)'
+        'prune_billing_tables(interval,interval,interval,integer)',
+        'revoke_billing_rights()'
       )$$,
   'service_role may execute every function that the receiver or the worker calls'
 );

@@ -353,6 +353,7 @@ export type Database = {
         };
         Returns: string;
       };
+      "billing_version": { Args: Record<PropertyKey, never>; Returns: string };
       "claim_billing_events": {
         Args: { "events": Json };
         Returns: Record<string, unknown>;
@@ -497,6 +498,10 @@ export type Database = {
         Returns: string;
       };
       "retry_request_answer": { Args: { "asked": number }; Returns: string };
+      "revoke_billing_rights": {
+        Args: Record<PropertyKey, never>;
+        Returns: undefined;
+      };
       "schedule_billing_worker": {
         Args: { "project_url": string; "secret_key": string };
         Returns: string;
