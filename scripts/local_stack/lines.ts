@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { writeAll } from "./bytes.ts";
 
 /** Writes lines without making the rest of the process wait for a reader. */
 export interface LineWriter {
@@ -43,7 +42,7 @@ export function createLineWriter(
 
   async function writeWaiting() {
     try {
-      while (lines.length > 0) await writeAll({ write }, takeWaiting());
+      while (lines.length > 0) await write(takeWaiting());
     } catch {
       isGone = true;
       lines = [];
@@ -62,10 +61,11 @@ export function createLineWriter(
     return new TextEncoder().encode(text);
   }
 
-  async function write(bytes: Uint8Array): Promise<number> {
-    for (;;) {
+  // A write may take only some of the bytes.
+  async function write(bytes: Uint8Array): Promise<void> {
+    for (let rest = bytes; rest.length > 0;) {
       try {
-        return await to.write(bytes);
+        rest = rest.subarray(await to.write(rest));
       } catch (error) {
         if (!(error instanceof Deno.errors.WouldBlock)) throw error;
         await sleep(FULL_RETRY_MS);
