@@ -1,5 +1,5 @@
 import { functionEnvironment } from "../scripts/common/environment.ts";
-import type { Stack } from "../scripts/local_stack/stack.ts";
+import type { Stack } from "../scripts/local_stack/start_stack.ts";
 import { startStack } from "../scripts/local_stack/start_stack.ts";
 
 /**
