@@ -25,7 +25,6 @@ import { findPostgrest, postgrestService } from "./postgrest.ts";
 import {
   createService,
   type Service,
-  type ServiceLine,
   type ServiceObserver,
 } from "./service.ts";
 import { openStateFolder } from "./state_folder.ts";
@@ -50,7 +49,7 @@ export interface StackOptions {
   /** Called after each step with a line about it. */
   readonly onProgress?: (text: string) => void;
   /** Called with each line that a part prints: webhook, worker, ... */
-  readonly onLog?: (line: ServiceLine) => void;
+  readonly onLog?: ServiceObserver["onLog"];
 }
 
 /** A stack that runs. */
