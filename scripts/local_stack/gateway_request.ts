@@ -1,6 +1,7 @@
-import type { IncomingMessage } from "node:http";
 import { isValidToken, type LocalKeys } from "../common/keys.ts";
 import { isLoopbackHost } from "../common/loopback.ts";
+import { encodeLatin1 } from "./bytes.ts";
+import { headerValues, type RequestHead } from "./http_request.ts";
 
 /** The service that a request is for, and the path under which it sees it. */
 export interface Route {
@@ -14,33 +15,25 @@ export interface GatewayOptions {
   readonly keys: LocalKeys;
 }
 
-/** Where a request goes and with which headers; or why it goes nowhere. */
+/** Where a request goes and with which head; or the gateway's own answer. */
 export type Plan =
-  | {
-    readonly port: number;
-    readonly path: string;
-    /** Name, value, name, value, ... */
-    readonly headers: readonly string[];
-  }
-  | Refusal;
+  | { readonly port: number; readonly head: Uint8Array }
+  | { readonly status: GatewayStatus };
 
-/** An answer of the gateway's own. */
-export interface Refusal {
-  readonly status: number;
-  readonly message: string;
-}
+/** The statuses that the gateway itself answers with. */
+export type GatewayStatus = keyof typeof ANSWERS;
 
-const WRONG_METHOD = {
-  status: 405,
-  message: "The gateway does not pass this method on",
-};
-const WRONG_PATH = { status: 404, message: "No service has this path" };
-const WRONG_HOST = {
-  status: 403,
-  message:
+const ANSWERS = {
+  400: ["Bad Request", "The request is malformed"],
+  401: ["Unauthorized", "The request has no valid apikey"],
+  403: [
+    "Forbidden",
     "Only the webhook is served under this name: use 127.0.0.1 or localhost",
-};
-const WRONG_KEY = { status: 401, message: "The request has no valid apikey" };
+  ],
+  404: ["Not Found", "No service has this path"],
+  405: ["Method Not Allowed", "The gateway does not pass this method on"],
+  502: ["Bad Gateway", "The service does not answer"],
+} as const;
 
 // After the prefix comes nothing, a segment or a query.
 const PREFIXES = [
@@ -59,57 +52,35 @@ const PREFIXES = [
 ] as const;
 
 /**
- * Decides where a request goes. Its headers stay as they are, in their order,
- * but for those of the connection and, towards the REST API, `Authorization`.
+ * Decides where a request goes. Its head stays as it is, but for the target
+ * and, towards the REST API, `Authorization`.
  */
 export async function planRequest(
-  request: Pick<IncomingMessage, "method" | "url" | "rawHeaders">,
+  { method, target, version, lines }: RequestHead,
   { targets, keys }: GatewayOptions,
 ): Promise<Plan> {
-  const { method, url = "", rawHeaders } = request;
-  if (method === "TRACE") return WRONG_METHOD;
-  const route = routeOf(url);
+  if (/^(TRACE|CONNECT)$/.test(method)) return { status: 405 };
+  const route = routeOf(target);
   const port = route && targets[route.to];
-  if (!port) return WRONG_PATH;
+  if (!port) return { status: 404 };
   // The keys of the local stack are public, so what they give access to is for
   // this machine only: not for a tunnel, nor for a web page whose name resolves
   // to 127.0.0.1 (DNS rebinding). The webhook verifies signatures instead.
-  const hosts = headerValues(rawHeaders, "host");
+  const hosts = headerValues(lines, "host");
   const isLocal = hosts.length > 0 && hosts.every(isLoopbackHost);
-  if (route.to !== "webhook" && !isLocal) return WRONG_HOST;
-  const headers = withoutHeaders(rawHeaders, /^(connection|keep-alive)$/);
-  if (route.to !== "rest") return { port, path: route.path, headers };
-  const authorization = await authorize({
-    apikey: headerValues(rawHeaders, "apikey")[0],
-    authorization: headerValues(rawHeaders, "authorization")[0],
-  }, keys);
-  if (!authorization) return WRONG_KEY;
-  return {
-    port,
-    path: route.path,
-    headers: withoutHeaders(headers, /^authorization$/)
-      .concat("Authorization", authorization),
-  };
-}
-
-/**
- * Returns raw headers (name, value, name, value, ...) without some of them.
- *
- * @param names matches their names in lower case
- */
-export function withoutHeaders(
-  headers: readonly string[],
-  names: RegExp,
-): string[] {
-  return headers.filter((_, index) =>
-    !names.test(headers[index - index % 2]!.toLowerCase())
-  );
-}
-
-function headerValues(headers: readonly string[], name: string): string[] {
-  return headers.filter((_, index) =>
-    index % 2 === 1 && headers[index - 1]!.toLowerCase() === name
-  );
+  if (route.to !== "webhook" && !isLocal) return { status: 403 };
+  let sent = lines;
+  if (route.to === "rest") {
+    const authorization = await authorize({
+      apikey: headerValues(lines, "apikey")[0],
+      authorization: headerValues(lines, "authorization")[0],
+    }, keys);
+    if (!authorization) return { status: 401 };
+    sent = lines.filter((line) => !/^authorization:/i.test(line))
+      .concat(`Authorization: ${authorization}`);
+  }
+  const head = [`${method} ${route.path} ${version}`, ...sent, "", ""];
+  return { port, head: encodeLatin1(head.join("\r\n")) };
 }
 
 /**
@@ -160,4 +131,18 @@ async function tokenFor(
   if (apikey === keys.secret) return keys.serviceRole;
   if (apikey === keys.publishable) return keys.anon;
   return await isValidToken(apikey, Date.now() / 1000) ? apikey : undefined;
+}
+
+/** Returns an answer of the gateway's own, after which it closes. */
+export function gatewayAnswer(status: GatewayStatus): Uint8Array {
+  const [reason, message] = ANSWERS[status];
+  const body = JSON.stringify({ message });
+  return encodeLatin1([
+    `HTTP/1.1 ${status} ${reason}`,
+    "Content-Type: application/json",
+    `Content-Length: ${body.length}`,
+    "Connection: close",
+    "",
+    body,
+  ].join("\r\n"));
 }

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { writeAll } from "./bytes.ts";
 
 /** Writes lines without making the rest of the process wait for a reader. */
 export interface LineWriter {
@@ -42,7 +43,7 @@ export function createLineWriter(
 
   async function writeWaiting() {
     try {
-      while (lines.length > 0) await write(takeWaiting());
+      while (lines.length > 0) await writeAll({ write }, takeWaiting());
     } catch {
       isGone = true;
       lines = [];
@@ -61,11 +62,10 @@ export function createLineWriter(
     return new TextEncoder().encode(text);
   }
 
-  // A write may take only some of the bytes.
-  async function write(bytes: Uint8Array): Promise<void> {
-    for (let rest = bytes; rest.length > 0;) {
+  async function write(bytes: Uint8Array): Promise<number> {
+    for (;;) {
       try {
-        rest = rest.subarray(await to.write(rest));
+        return await to.write(bytes);
       } catch (error) {
         if (!(error instanceof Deno.errors.WouldBlock)) throw error;
         await sleep(FULL_RETRY_MS);

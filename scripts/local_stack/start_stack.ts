@@ -164,7 +164,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   signal?.throwIfAborted();
   const { webhook, worker, postgrest: rest } = ports;
-  const gateway = await startGateway(ports.api, {
+  const gateway = startGateway(ports.api, {
     targets: { webhook, worker, rest },
     keys,
   });

@@ -59,7 +59,7 @@ export async function createHostedProject(
       worker: await serve("billing-worker"),
       rest: Number(new URL(rest.url).port),
     };
-    opened.defer((await startGateway(apiPort, { targets, keys })).close);
+    opened.defer(startGateway(apiPort, { targets, keys }).close);
     return opened.move();
   }
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Buffer } from "node:buffer";
+import { encodeLatin1 } from "../../scripts/local_stack/bytes.ts";
 import type { Answer } from "./send.ts";
 
 /** A request, byte by byte. */
@@ -94,7 +94,7 @@ export async function slowRequest(
       isChunked ? "Transfer-Encoding: chunked" : "Content-Length: 1000",
     ],
   });
-  const byte = Buffer.from(isChunked ? "1\r\nx\r\n" : "x", "latin1");
+  const byte = encodeLatin1(isChunked ? "1\r\nx\r\n" : "x");
   const trickle = setInterval(() => {
     connection.write(byte).catch(() => {});
   }, every);
@@ -119,9 +119,7 @@ async function send(
   const text = `${head.join("\r\n")}\r\nConnection: close\r\n\r\n`;
   try {
     for (const part of [text, body]) {
-      const bytes = typeof part === "string"
-        ? Buffer.from(part, "latin1")
-        : part;
+      const bytes = typeof part === "string" ? encodeLatin1(part) : part;
       for (let at = 0; at < bytes.length;) {
         at += await connection.write(bytes.subarray(at));
       }
