@@ -79,8 +79,8 @@ async function run(
       env: { ...settings, ...receiver?.env },
       signal: ending.signal,
       onProgress: (text) => print(`  ${text}`),
-      onLog: ({ source, text }) => {
-        if (/^(webhook|worker)$/.test(source)) log(`[${source}] ${text}`);
+      onLog: (line, source) => {
+        if (/^(webhook|worker)$/.test(source)) log(`[${source}] ${line}`);
       },
     });
     using _timer = startWorkerTimer(stack.urls.worker, {
