@@ -8,6 +8,7 @@ import { edited } from "../../scripts/events/edited.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { OLD_SHAPES } from "../support/old_shapes.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { post } from "../support/send.ts";
 import { stripeHeader } from "../support/sign.ts";
@@ -83,6 +84,51 @@ Deno.test("each failed attempt at one invoice is notified by itself", async () =
     attempts.map(({ id }) => id).sort(),
   );
 });
+
+for (const { version, subscription, previous, becomes } of OLD_SHAPES) {
+  const outcome = typeof becomes === "string" ? "refused" : "applied";
+  Deno.test(`a creation and an update of ${version} are ${outcome}`, async () => {
+    const id = uniqueId("sub");
+    const created = Math.floor(Date.now() / 1000) - 60;
+    const object = {
+      ...subscription,
+      id,
+      customer: "cus_1",
+      metadata: { accountId: "acc_1" },
+    };
+    const common = { object: "event", livemode: false };
+    const events = [
+      {
+        ...common,
+        id: uniqueId("evt"),
+        created,
+        type: "customer.subscription.created",
+        data: { object },
+      },
+      {
+        ...common,
+        id: uniqueId("evt"),
+        created: created + 30,
+        type: "customer.subscription.updated",
+        data: { object, previous_attributes: previous },
+      },
+    ];
+    for (const event of events) {
+      assertEquals(await send(event), outcome === "applied" ? 200 : 422);
+      const { failures } = await storedEvent(sql, event.id);
+      const [error = ""] = `${failures[0]?.["error"] ?? ""}`.split("; ");
+      assertEquals(error, outcome === "applied" ? "" : becomes);
+    }
+    const [record] = await sql`
+      select status, plan_id, current_period_end, provider_status, quantity,
+        cancel_at, trial_end, paused, livemode
+      from public.subscriptions where id = ${id}`;
+    assertEquals<unknown>(
+      record && { ...record },
+      outcome === "applied" ? becomes : undefined,
+    );
+  });
+}
 
 Deno.test("a thin event is acknowledged, and nothing comes of it", async () => {
   const before = await rowCounts(sql);
