@@ -12,7 +12,7 @@ import { OLD_SHAPES } from "../support/old_shapes.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { post } from "../support/send.ts";
 import { stripeHeader } from "../support/sign.ts";
-import { readDoc } from "../support/sql_blocks.ts";
+import { readDoc, sqlBlocks } from "../support/sql_blocks.ts";
 import {
   connect,
   rowCounts,
@@ -83,6 +83,38 @@ Deno.test("each failed attempt at one invoice is notified by itself", async () =
     rows.map((row) => row["event_id"]).sort(),
     attempts.map(({ id }) => id).sort(),
   );
+});
+
+Deno.test("a function of one's own knows the account of a customer's first subscription", async () => {
+  const [block] = sqlBlocks(await readDoc("stripe.md"), "stripe.md");
+  const nothing = new Error("nothing of it stays");
+  const [customer, id] = [uniqueId("cus"), uniqueId("sub")];
+  const account = crypto.randomUUID();
+  let found: unknown;
+  await sql.begin(async (tx) => {
+    await tx`
+      create table public.customers (account_id uuid, stripe_customer_id text)`;
+    await tx`insert into public.customers values (${account}, ${customer})`;
+    await tx`grant select on public.customers to service_role`;
+    await tx.unsafe(block!.sql).simple();
+    await tx`set local role service_role`;
+    const event = {
+      provider: "a",
+      event_id: uniqueId("evt"),
+      type: "customer.subscription.created",
+      subscription_id: id,
+      customer_id: customer,
+      plan_id: "price_1",
+      current_period_end: new Date(),
+    };
+    await tx`select public.apply_billing_events(${sql.json([event] as never)})`;
+    [found] = await tx`
+      select account_id from public.subscriptions where id = ${id}`;
+    throw nothing;
+  }).catch((error) => {
+    if (error !== nothing) throw error;
+  });
+  assertEquals(found, { account_id: account });
 });
 
 for (const { version, subscription, previous, becomes } of OLD_SHAPES) {
