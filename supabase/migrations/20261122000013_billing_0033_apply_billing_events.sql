@@ -26,6 +26,11 @@
  * before its client gives up (3 s). After the first wait that times out, the
  * other events of that subscription fail at once.
  *
+ * An event of a subscription that is not recorded fails with BW001. If
+ * account_of_customer knows its customer, it fails with BW006 instead: the
+ * creation will be applied, even without an account id, so the event must come
+ * again. The receiver may ignore the others (UNMAPPED_SUBSCRIPTIONS).
+ *
  * Every statement below finds its rows by key: a plan that was cached while a
  * table was empty must not scan the table after it has grown.
  */
@@ -186,8 +191,18 @@ begin
         outcome := 'failed';
         error_code := sqlstate;
         error := sqlerrm;
+        if sqlstate = 'BW001' and event.customer_id is not null then
+          begin
+            if public.account_of_customer(event.provider, event.customer_id) is not null then
+              error_code := 'BW006';
+            end if;
+          exception when others then
+            -- Nobody knows whether the customer is known.
+            error_code := 'BW006';
+          end;
+        end if;
         failures := failures
-          || jsonb_build_object(event.claim, jsonb_build_object('code', sqlstate, 'message', sqlerrm));
+          || jsonb_build_object(event.claim, jsonb_build_object('code', error_code, 'message', error));
         delete from public.processed_events p
         where p.provider = event.provider and p.event_id = event.event_id;
       end;

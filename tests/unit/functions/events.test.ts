@@ -211,14 +211,21 @@ Deno.test("handledEvent drops rubbish in what an update replaced, part by part",
   }
 });
 
-Deno.test("handledEvent reads nothing but the id of a deletion", () => {
-  const object = { id: "sub_1", status: 1, items: "rubbish", metadata: null };
+Deno.test("handledEvent reads nothing but id and customer of a deletion", () => {
+  const object = {
+    id: "sub_1",
+    customer: { id: "cus_1" },
+    status: 1,
+    items: "rubbish",
+    metadata: null,
+  };
   assertEquals<unknown>(
     handledEvent.parse(event("customer.subscription.deleted", { object })),
     {
       ...COMMON,
       type: "customer.subscription.deleted",
       subscription_id: "sub_1",
+      customer_id: "cus_1",
     },
   );
 });
@@ -234,6 +241,7 @@ Deno.test("handledEvent reads a failed invoice of either API shape", () => {
         type: "invoice.payment_failed",
         subscription_id: "sub_1",
         invoice_id: "in_1",
+        customer_id: null,
       },
     );
   }
