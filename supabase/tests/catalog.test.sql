@@ -77,6 +77,7 @@ select set_eq(
     ('account_email(text)', 's'),
     -- It reads subscriptions, and nothing else.
     ('has_access(text,interval)', 's'),
+    ('account_of_customer(text,text)', 's'),
     -- A list that is written out.
     ('notification_waits()', 'i'),
     -- They compute, and touch no table.

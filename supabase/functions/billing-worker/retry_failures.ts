@@ -128,7 +128,8 @@ function awaitCreations(
     ).filter(([, outcome]) => hasFailed(outcome, "record_locked")),
   );
   return outcomes.map((outcome, index) =>
-    hasFailed(outcome, "subscription_unknown")
+    hasFailed(outcome, "subscription_unknown") ||
+      hasFailed(outcome, "creation_pending")
       ? locked.get(events[index]!.subscription_id) ?? outcome
       : outcome
   );
