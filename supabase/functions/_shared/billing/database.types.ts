@@ -376,12 +376,17 @@ export type Database = {
         };
         Returns: {
           "account_id": string;
+          "amount_due": number;
           "attempt": number;
+          "attempt_count": number;
           "created_at": string;
+          "currency": string;
           "event_id": string;
+          "hosted_invoice_url": string;
           "id": string;
           "invoice_id": string;
           "lease_id": string;
+          "next_payment_attempt": string;
           "provider": string;
           "subscription_id": string;
           "wait_ms": number;
