@@ -185,7 +185,8 @@ async function mailExamples(): Promise<DocExample[]> {
   await sql`insert into auth.users values (${account}, ${OWNER})`;
   const examples: DocExample[] = [];
   for (const apiVersion of API_VERSIONS) {
-    const ofVersion: DocExample[] = [];
+    const texts: DocExample[] = [];
+    const htmls: DocExample[] = [];
     for (const changes of [NEXT, LAST, LITTLE]) {
       const failure = await failPayment(stack.urls.webhook, {
         changes,
@@ -195,9 +196,10 @@ async function mailExamples(): Promise<DocExample[]> {
       const { id } = await settledRow(sql, failure.event.id);
       const mail = api.requests.find(({ key }) => key === id);
       assert(mail !== undefined && mail.status === 200);
-      ofVersion.push(mailExample(mail, failure));
-      if (changes === NEXT) ofVersion.push(htmlExample(mail, failure));
+      texts.push(mailExample(mail, failure));
+      htmls.push(htmlExample(mail, failure));
     }
+    const ofVersion = [...texts, ...htmls.slice(0, 1)];
     if (examples.length > 0) assertEquals(ofVersion, examples);
     else examples.push(...ofVersion);
   }
