@@ -1,8 +1,21 @@
 import { Webhook } from "standardwebhooks";
 import type { Environment } from "../common/environment.ts";
+import { formatAmount } from "../../supabase/functions/billing-worker/channels/format_amount.ts";
 
 /** Public, so for this machine only. */
 const LOCAL_SIGNING_SECRET = "whsec_bG9jYWwtbm90aWZpY2F0aW9uLXNlY3JldC0wMQ==";
+
+/** What is printed of a message about a failed payment. */
+interface Message {
+  readonly type: string;
+  readonly data: {
+    readonly account_id: string;
+    readonly subscription_id: string;
+    readonly hosted_invoice_url?: string;
+    readonly amount_due?: number;
+    readonly currency?: string;
+  };
+}
 
 /** Receives notifications as long as no other destination is configured. */
 export interface NotificationReceiver extends AsyncDisposable {
@@ -32,9 +45,12 @@ export function startNotificationReceiver(
   }, async (request) => {
     const body = await request.text();
     try {
-      webhook.verify(body, Object.fromEntries(request.headers));
+      const headers = Object.fromEntries(request.headers);
+      const message = webhook.verify(body, headers) as Message;
       print(
-        `verified ${body} (webhook-id ${request.headers.get("webhook-id")})`,
+        message.type === "billing.payment_failed"
+          ? `verified: ${summary(message.data)}`
+          : `verified ${body}`,
       );
       return new Response("OK");
     } catch (error) {
@@ -49,4 +65,18 @@ export function startNotificationReceiver(
     },
     [Symbol.asyncDispose]: () => server.shutdown(),
   };
+}
+
+/** Returns one line: the amount, the account, and the link to pay. */
+function summary(
+  { account_id, subscription_id, hosted_invoice_url, amount_due, currency }:
+    Message["data"],
+): string {
+  const amount = amount_due === undefined || currency === undefined
+    ? "payment"
+    : `payment of ${formatAmount(amount_due, currency)}`;
+  const link = hosted_invoice_url === undefined
+    ? ""
+    : `: ${hosted_invoice_url}`;
+  return `${amount} failed for ${account_id} (${subscription_id})${link}`;
 }

@@ -96,12 +96,20 @@ begin
         cancel_at timestamptz,
         trial_end timestamptz,
         paused text,
-        livemode boolean
+        livemode boolean,
+        hosted_invoice_url text,
+        amount_due bigint,
+        currency text,
+        attempt_count integer,
+        next_payment_attempt timestamptz,
+        once_per_invoice boolean
       )
     ) with ordinality as e (
       provider, event_id, type, created, subscription_id, account_id, status,
       plan_id, current_period_end, previous, invoice_id, retry, provider_status,
-      customer_id, quantity, cancel_at, trial_end, paused, livemode, place
+      customer_id, quantity, cancel_at, trial_end, paused, livemode,
+      hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt,
+      once_per_invoice, place
     )
     order by
       is_twin,
@@ -158,7 +166,9 @@ begin
             event.provider, event.created, event.subscription_id
           )
           when 'invoice.payment_failed' then public.apply_invoice_payment_failed(
-            event.provider, event.event_id, event.subscription_id, event.invoice_id
+            event.provider, event.event_id, event.subscription_id, event.invoice_id,
+            event.hosted_invoice_url, event.amount_due, event.currency,
+            event.attempt_count, event.next_payment_attempt, event.once_per_invoice
           )
         end;
         if outcome is null then

@@ -77,7 +77,10 @@ set local role service_role;
 select is(pg_temp.claim(), '', 'of an empty outbox nothing is claimed');
 
 reset role;
-select pg_temp.owe('tap_1', '{"invoice_id": "in_1"}');
+select pg_temp.owe('tap_1', '{
+  "invoice_id": "in_1", "hosted_invoice_url": "https://pay.example.com/in_1", "amount_due": 1234,
+  "currency": "eur", "attempt_count": 2, "next_payment_attempt": "2026-05-03T10:00:00Z"
+}');
 set local role service_role;
 
 create temporary table claimed as
@@ -89,6 +92,8 @@ select is(
     select jsonb_build_object(
       'id', n.id, 'lease_id', n.lease_id, 'attempt', 1, 'provider', 'a', 'event_id', 'tap_1',
       'account_id', 'acc_1', 'subscription_id', 'tap_sub', 'invoice_id', 'in_1', 'created_at', now(),
+      'hosted_invoice_url', 'https://pay.example.com/in_1', 'amount_due', 1234, 'currency', 'eur',
+      'attempt_count', 2, 'next_payment_attempt', '2026-05-03T10:00:00+00:00',
       'wait_ms', 0
     )
     from pg_temp.row_of('tap_1') as n

@@ -319,8 +319,14 @@ export type Database = {
       };
       "apply_invoice_payment_failed": {
         Args: {
+          "p_amount_due"?: number;
+          "p_attempt_count"?: number;
+          "p_currency"?: string;
           "p_event_id": string;
+          "p_hosted_invoice_url"?: string;
           "p_invoice_id": string;
+          "p_next_payment_attempt"?: string;
+          "p_once_per_invoice"?: boolean;
           "p_provider": string;
           "p_subscription_id": string;
         };
@@ -395,12 +401,17 @@ export type Database = {
         };
         Returns: {
           "account_id": string;
+          "amount_due": number;
           "attempt": number;
+          "attempt_count": number;
           "created_at": string;
+          "currency": string;
           "event_id": string;
+          "hosted_invoice_url": string;
           "id": string;
           "invoice_id": string;
           "lease_id": string;
+          "next_payment_attempt": string;
           "provider": string;
           "subscription_id": string;
           "wait_ms": number;

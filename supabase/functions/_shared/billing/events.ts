@@ -8,6 +8,7 @@
 import { z } from "zod";
 import { identifier, member, unixSeconds } from "./fields.ts";
 import { currentPeriodEnd, invoiceSubscription } from "./moved_fields.ts";
+import { paymentDetails } from "./payment_details.ts";
 import {
   customerId,
   firstItem,
@@ -103,6 +104,11 @@ const invoicePaymentFailed = envelope.extend({
       subscription: passed,
       parent: passed,
       customer: passed,
+      hosted_invoice_url: passed,
+      amount_due: passed,
+      currency: passed,
+      attempt_count: passed,
+      next_payment_attempt: passed,
     }),
   }),
 }).transform((event, context) => ({
@@ -111,6 +117,7 @@ const invoicePaymentFailed = envelope.extend({
   subscription_id: invoiceSubscription(event.data.object, context),
   invoice_id: event.data.object.id,
   customer_id: customerId(event.data.object),
+  ...paymentDetails(event.data.object),
 }));
 
 /** The handled events, in the form that `apply_billing_events` takes. */
