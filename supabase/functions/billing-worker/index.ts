@@ -29,6 +29,7 @@ const worker: Worker = {
     log: logJson,
   }),
   unmappedSubscriptions: config.unmappedSubscriptions,
+  oncePerInvoice: config.oncePerInvoice,
   toleranceSeconds: config.toleranceSeconds,
   log: logJson,
   clock: Date.now,

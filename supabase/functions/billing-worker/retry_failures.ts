@@ -28,6 +28,8 @@ export interface RetryOptions {
   readonly database: DatabaseClient;
   /** What happens to events of subscriptions without an account. */
   readonly unmappedSubscriptions: UnmappedChoice;
+  /** Whether further failed payments of an invoice create no notification. */
+  readonly oncePerInvoice: boolean;
   /** How far ahead of now an event may be dated, in seconds. */
   readonly toleranceSeconds: number;
   readonly log: Log;

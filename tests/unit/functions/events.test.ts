@@ -3,6 +3,7 @@ import {
   handledEvent,
   isHandledType,
 } from "../../../supabase/functions/_shared/billing/events.ts";
+import { paymentDetails } from "../../../supabase/functions/_shared/billing/payment_details.ts";
 
 const CREATED = 1_793_624_405;
 const PERIOD_END = 1_796_212_800;
@@ -199,6 +200,7 @@ Deno.test("handledEvent reads a failed invoice of either API shape", () => {
         type: "invoice.payment_failed",
         subscription_id: "sub_1",
         invoice_id: "in_1",
+        ...paymentDetails({}),
       },
     );
   }

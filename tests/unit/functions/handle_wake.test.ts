@@ -54,6 +54,7 @@ async function wake(
         send: () => Promise.resolve({ result: "sent" }),
       },
       unmappedSubscriptions: "fail",
+      oncePerInvoice: false,
       toleranceSeconds: 300,
       log: (...line) => lines.push(line),
       clock: Date.now,

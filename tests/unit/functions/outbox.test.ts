@@ -9,6 +9,7 @@ import {
   type Result,
   settleNotifications,
 } from "../../../supabase/functions/billing-worker/outbox.ts";
+import { NOT_STATED } from "../../support/payment.ts";
 
 const NOTIFICATION: ClaimedNotification = {
   id: "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
@@ -18,6 +19,7 @@ const NOTIFICATION: ClaimedNotification = {
   account_id: "acc_1",
   subscription_id: "sub_1",
   invoice_id: null,
+  ...NOT_STATED,
   created_at: "2026-11-21T06:24:03.113987+00:00",
   wait_ms: 0,
 };

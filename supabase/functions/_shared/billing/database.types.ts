@@ -349,8 +349,14 @@ export type Database = {
       };
       "apply_invoice_payment_failed": {
         Args: {
+          "p_amount_due"?: number;
+          "p_attempt_count"?: number;
+          "p_currency"?: string;
           "p_event_id": string;
+          "p_hosted_invoice_url"?: string;
           "p_invoice_id": string;
+          "p_next_payment_attempt"?: string;
+          "p_once_per_invoice"?: boolean;
           "p_provider": string;
           "p_subscription_id": string;
         };

@@ -8,6 +8,7 @@
 import { z } from "zod";
 import { identifier, unixSeconds } from "./fields.ts";
 import { currentPeriodEnd, invoiceSubscription } from "./moved_fields.ts";
+import { paymentDetails } from "./payment_details.ts";
 
 const price = z.object({ id: identifier });
 
@@ -93,6 +94,11 @@ const invoicePaymentFailed = envelope.extend({
       id: identifier.optional().catch(undefined),
       subscription: z.unknown().optional(),
       parent: z.unknown().optional(),
+      hosted_invoice_url: z.unknown().optional(),
+      amount_due: z.unknown().optional(),
+      currency: z.unknown().optional(),
+      attempt_count: z.unknown().optional(),
+      next_payment_attempt: z.unknown().optional(),
     }),
   }),
 }).transform((event, context) => ({
@@ -100,6 +106,7 @@ const invoicePaymentFailed = envelope.extend({
   type: event.type,
   subscription_id: invoiceSubscription(event.data.object, context),
   invoice_id: event.data.object.id,
+  ...paymentDetails(event.data.object),
 }));
 
 /** The handled events, in the form that `apply_billing_events` takes. */

@@ -25,6 +25,12 @@ export const unixSeconds = z.number()
   .min(YEAR_2000, "must not be before 2000, in Unix seconds")
   .max(YEAR_2200, "must not be after 2200, in Unix seconds");
 
+/** Returns whether a value is a Unix time in the range of {@linkcode unixSeconds}. */
+export function isUnixSeconds(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= YEAR_2000 &&
+    (value as number) <= YEAR_2200;
+}
+
 /** The message for a missing field. It follows the path without a colon. */
 export const MISSING = "is missing";
 

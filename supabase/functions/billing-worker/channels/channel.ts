@@ -9,6 +9,19 @@ export interface Notification {
   readonly invoice_id: string | null;
   /** When the event was applied, in the time format of PostgREST. */
   readonly created_at: string;
+  /** Where the invoice can be paid; https only. */
+  readonly hosted_invoice_url: string | null;
+  /** In the smallest unit of the currency. */
+  readonly amount_due: number | null;
+  /** Three lower-case letters. */
+  readonly currency: string | null;
+  /** How often the provider has tried to collect the payment. */
+  readonly attempt_count: number | null;
+  /**
+   * In the time format of PostgREST. Null if the provider does not try again, or,
+   * if `attempt_count` is null too, if that is not known.
+   */
+  readonly next_payment_attempt: string | null;
 }
 
 /** The result of an attempt to deliver a notification. */

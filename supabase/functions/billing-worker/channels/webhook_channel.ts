@@ -63,21 +63,40 @@ export function webhookChannel(
   return { name: "webhook", destination: new URL(url).host, send };
 }
 
-function message(
-  { account_id, subscription_id, provider, event_id, invoice_id, created_at }:
-    Notification,
-) {
+/**
+ * Returns the message. JSON leaves out what is undefined, which is what the event
+ * did not state. (An older database has no such columns.)
+ */
+function message(notification: Notification) {
+  const { account_id, subscription_id, provider, event_id } = notification;
   return {
     type: "billing.payment_failed",
-    timestamp: new Date(created_at).toISOString(),
+    timestamp: toIso(notification.created_at),
     data: {
       account_id,
       subscription_id,
       provider,
       event_id,
-      ...(invoice_id === null ? {} : { invoice_id }),
+      invoice_id: notification.invoice_id ?? undefined,
+      hosted_invoice_url: notification.hosted_invoice_url ?? undefined,
+      amount_due: notification.amount_due ?? undefined,
+      currency: notification.currency ?? undefined,
+      attempt_count: notification.attempt_count ?? undefined,
+      next_payment_attempt: nextAttempt(notification),
     },
   };
+}
+
+/** If the attempts so far are known and no next one is, null says so. */
+function nextAttempt(
+  { attempt_count, next_payment_attempt }: Notification,
+): string | null | undefined {
+  if (next_payment_attempt) return toIso(next_payment_attempt);
+  return typeof attempt_count === "number" ? null : undefined;
+}
+
+function toIso(time: string): string {
+  return new Date(time).toISOString();
 }
 
 /**
