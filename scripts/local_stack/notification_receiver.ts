@@ -1,8 +1,37 @@
 import { Webhook } from "standardwebhooks";
 import type { Environment } from "../common/environment.ts";
+import { formatAmount } from "../../supabase/functions/billing-worker/channels/format_amount.ts";
 
 /** Public, so for this machine only. */
 const LOCAL_SIGNING_SECRET = "whsec_bG9jYWwtbm90aWZpY2F0aW9uLXNlY3JldC0wMQ==";
+
+/** What is printed of a message about a failed payment. */
+interface FailedPayment {
+  readonly type: "billing.payment_failed";
+  readonly data: {
+    readonly account_id: string;
+    readonly subscription_id: string;
+    readonly hosted_invoice_url?: string;
+    readonly amount_due?: number;
+    readonly currency?: string;
+  };
+}
+
+/** What is printed of the alerts to the operator. */
+interface FailureOpened {
+  readonly type: "billing.failure_opened";
+  readonly data: {
+    readonly error_code: string;
+    readonly new: number;
+    readonly open: number;
+  };
+}
+interface FailuresResolved {
+  readonly type: "billing.failures_resolved";
+  readonly data: { readonly error_code: string };
+}
+
+type Message = FailedPayment | FailureOpened | FailuresResolved;
 
 /**
  * Receives notifications and alerts, as far as no other destination is
@@ -23,7 +52,7 @@ function hasChannel(env: Environment): boolean {
  * Webhooks package, and prints it.
  *
  * @param print called with one line per notification or alert
- * @param settings of the worker; what they have set is left as it is
+ * @param settings of the worker; a destination that they name is kept
  */
 export function startNotificationReceiver(
   print: (line: string) => void,
@@ -37,12 +66,9 @@ export function startNotificationReceiver(
   }, async (request) => {
     const body = await request.text();
     try {
-      const message = webhook.verify(body, Object.fromEntries(request.headers));
-      const id = request.headers.get("webhook-id");
-      print(
-        describeAlert(message as Message) ??
-          `verified ${body} (webhook-id ${id})`,
-      );
+      const headers = Object.fromEntries(request.headers);
+      const message = webhook.verify(body, headers) as Message;
+      print(describe(message) ?? `verified ${body}`);
       return new Response("OK");
     } catch (error) {
       print(`refused: ${(error as Error).message}`);
@@ -65,15 +91,11 @@ export function startNotificationReceiver(
   };
 }
 
-/** Of a message, what tells alerts from notifications, and is printed of them. */
-interface Message {
-  readonly type: string;
-  readonly data: Readonly<Record<string, unknown>>;
-}
-
-/** Returns what is printed of an alert; undefined if it is none. */
-function describeAlert({ type, data }: Message): string | undefined {
+/** Returns one line; undefined for a message of another type. */
+function describe({ type, data }: Message): string | undefined {
   switch (type) {
+    case "billing.payment_failed":
+      return `verified: ${summary(data)}`;
     case "billing.failure_opened":
       return `alert: ${data.error_code}: ${data.new} new, ${data.open} open`;
     case "billing.failures_resolved":
@@ -81,4 +103,18 @@ function describeAlert({ type, data }: Message): string | undefined {
     default:
       return undefined;
   }
+}
+
+/** Returns the amount, the account, and the link to pay. */
+function summary(
+  { account_id, subscription_id, hosted_invoice_url, amount_due, currency }:
+    FailedPayment["data"],
+): string {
+  const amount = amount_due === undefined || currency === undefined
+    ? "payment"
+    : `payment of ${formatAmount(amount_due, currency)}`;
+  const link = hosted_invoice_url === undefined
+    ? ""
+    : `: ${hosted_invoice_url}`;
+  return `${amount} failed for ${account_id} (${subscription_id})${link}`;
 }

@@ -4,7 +4,8 @@ import { startNotificationReceiver } from "../../../scripts/local_stack/notifica
 import { chooseAlertChannel } from "../../../supabase/functions/billing-worker/channels/choose_alert_channel.ts";
 import { chooseChannel } from "../../../supabase/functions/billing-worker/channels/choose_channel.ts";
 
-const BODY = '{"type":"billing.payment_failed","data":{"account_id":"acc_1"}}';
+const DATA = { account_id: "acc_1", subscription_id: "sub_1" };
+const BODY = JSON.stringify({ type: "billing.payment_failed", data: DATA });
 
 function signed(secret: string, body: string): RequestInit {
   const now = new Date();
@@ -40,10 +41,31 @@ async function receive(
   return { statuses, printed };
 }
 
-Deno.test("startNotificationReceiver() prints a notification with a valid signature", async () => {
-  const { statuses, printed } = await receive((secret) => signed(secret, BODY));
-  assertEquals(statuses, [200]);
-  assertEquals(printed, [`verified ${BODY} (webhook-id id_1)`]);
+Deno.test("startNotificationReceiver() prints amount, account and link in one line", async () => {
+  const stated = JSON.stringify({
+    type: "billing.payment_failed",
+    data: {
+      ...DATA,
+      hosted_invoice_url: "https://pay.example.com/in_1",
+      amount_due: 1900,
+      currency: "eur",
+    },
+  });
+  const { statuses, printed } = await receive(
+    (secret) => signed(secret, stated),
+    (secret) => signed(secret, BODY),
+  );
+  assertEquals(statuses, [200, 200]);
+  assertEquals(printed, [
+    "verified: payment of €19.00 failed for acc_1 (sub_1): https://pay.example.com/in_1",
+    "verified: payment failed for acc_1 (sub_1)",
+  ]);
+});
+
+Deno.test("startNotificationReceiver() prints a message of another type as it is", async () => {
+  const other = '{"type":"billing.other","data":{}}';
+  const { printed } = await receive((secret) => signed(secret, other));
+  assertEquals(printed, [`verified ${other}`]);
 });
 
 Deno.test("startNotificationReceiver() refuses everything else, and prints none of it", async () => {

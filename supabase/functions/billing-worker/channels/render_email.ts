@@ -48,7 +48,8 @@ export function renderEmail(
 function button({ label, url }: { label: string; url: string }): string[] {
   return [
     "    <p>",
-    `      <a href="${escape(url)}"`,
+    "      <a",
+    `        href="${escape(url)}"`,
     '        style="display: inline-block; padding: 10px 20px; border-radius: 4px; background-color: #1f5fbf; color: #ffffff; text-decoration: none"',
     `      >${escape(label)}</a>`,
     "    </p>",
