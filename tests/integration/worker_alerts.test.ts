@@ -6,6 +6,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { localKeys } from "../../scripts/common/keys.ts";
+import { edited } from "../../scripts/events/edited.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
@@ -114,9 +115,12 @@ async function alerted(by: ServedFunction = worker): Promise<Message[]> {
 
 Deno.test("the operator is alerted of an event that fails, and told when it is resolved", async () => {
   await beginAnew();
-  const event = subscriptionEvent("customer.subscription.created", {
-    subscription: uniqueId("sub"),
-  });
+  const event = edited(
+    subscriptionEvent("customer.subscription.created", {
+      subscription: uniqueId("sub"),
+    }),
+    { "data.object.customer": uniqueId("cus") },
+  );
   const refused = await deliver(receiver.url, withoutAccount(event));
   assertEquals(refused.status, 422);
 

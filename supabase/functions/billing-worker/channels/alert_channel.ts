@@ -1,4 +1,9 @@
-import type { Alert, Channel } from "./channel.ts";
+import type {
+  Alert,
+  Channel,
+  FailureOpened,
+  FailuresResolved,
+} from "./channel.ts";
 import { type WebhookMessage, webhookSender } from "./send_webhook.ts";
 
 /**
@@ -42,14 +47,27 @@ function message({ kind, created_at, alert }: Alert): WebhookMessage {
   return {
     type: `billing.${kind}`,
     timestamp: toIso(created_at),
-    data: "open" in alert
-      ? {
-        ...alert,
-        first_failed_at: toIso(alert.first_failed_at),
-        last_failed_at: toIso(alert.last_failed_at),
-      }
-      : { ...alert, opened_at: toIso(alert.opened_at) },
+    data: "open" in alert ? openedData(alert) : resolvedData(alert),
   };
+}
+
+/** In an order for people to read, which the database does not keep. */
+function openedData(alert: FailureOpened) {
+  return {
+    error_code: alert.error_code,
+    error: alert.error,
+    open: alert.open,
+    new: alert.new,
+    first_failed_at: toIso(alert.first_failed_at),
+    last_failed_at: toIso(alert.last_failed_at),
+    provider: alert.provider,
+    event_id: alert.event_id,
+    event_type: alert.event_type,
+  };
+}
+
+function resolvedData({ error_code, resolved, opened_at }: FailuresResolved) {
+  return { error_code, resolved, opened_at: toIso(opened_at) };
 }
 
 function toIso(time: string): string {
