@@ -215,7 +215,10 @@ Deno.test("a worker that finds another one writing alerts does not wait for it",
   await sql.begin(async (tx) => {
     const [written] = await tx`select public.open_alerts() as alerts`;
     assertEquals(written?.["alerts"], 1);
-    const [other] = await sql`select public.open_alerts() as alerts`;
+    const [other] = await sql.begin(async (next) => {
+      await next`set local statement_timeout = '5s'`;
+      return await next`select public.open_alerts() as alerts`;
+    });
     assertEquals(other?.["alerts"], 0);
   });
   const [later] = await sql`select public.open_alerts() as alerts`;
@@ -275,6 +278,26 @@ Deno.test("a receiver of notifications that is slow and asks for a pause holds u
 
   await failMany(1, "record_locked");
   assertEquals((await alerted()).length, 1);
+});
+
+Deno.test("one host for both may ask for a pause of notifications, and gets alerts", async () => {
+  await beginAnew();
+  await using both = await startWorker({
+    ...accounts.env,
+    ...alertEnvironment(accounts),
+  });
+  const [event] = await oweNotifications(sql);
+  accounts.answerWith(({ message }) =>
+    message.type === "billing.payment_failed"
+      ? new Response("", { status: 429, headers: { "retry-after": "3600" } })
+      : new Response("OK")
+  );
+  assertEquals((await takeTurn(both)).notifications["limited"], 1);
+  const failed = await failMany(1, "internal_error");
+  const { alerts, notifications } = await takeTurn(both);
+  assertEquals([alerts["sent"], notifications["claimed"]], [1, 0]);
+  assertEquals(accounts.about(failed).length, 1);
+  assertEquals((await outboxRow(sql, event)).status, "pending");
 });
 
 Deno.test("a receiver that is down gets the alert later; what was resolved meanwhile is only taken back", async () => {
