@@ -35,8 +35,8 @@ export async function checkExamples(
     return;
   }
   assertEquals(
-    found,
-    expected,
+    found.split("\n"),
+    expected.split("\n"),
     `docs/${page} does not show what was sent. If what was sent is right, run ` +
       "this test with UPDATE_EXAMPLES=1.",
   );
