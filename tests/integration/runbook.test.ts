@@ -73,6 +73,8 @@ async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
   // The pages' examples of where accounts may be kept.
   await tx`create table public.teams (id uuid, billing_email text)`;
   await tx`create table public.team_members (team_id uuid, user_id uuid)`;
+  await tx`
+    create table public.customers (account_id uuid, stripe_customer_id text)`;
 }
 
 /** pg_cron as far as a job can be put down. */

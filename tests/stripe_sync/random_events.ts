@@ -7,7 +7,7 @@ import {
 
 /**
  * Returns at least this many events of random histories, in the order in which
- * they occurred.
+ * they occurred, all of them of test mode: a key of Stripe's is of one mode.
  */
 export function randomEvents(
   least: number,
@@ -17,7 +17,11 @@ export function randomEvents(
   const histories = fc.sample(history, { seed, numRuns: least });
   for (const [i, each] of histories.entries()) {
     if (events.length >= least) break;
-    events.push(...renamed(each, `${prefix}_${i}`).events);
+    const own = renamed(each, `${prefix}_${i}`).events;
+    events.push(...own.map((event) => ({
+      ...event,
+      values: { ...event.values, livemode: false },
+    })));
   }
   // Stable: what happened to one subscription within a second stays in order.
   return events.sort((one, other) => one.created - other.created);
