@@ -65,7 +65,7 @@ select count(to_jsonb(v)) from public.open_failures as v;
 select pg_temp.tally('open_failures');
 select is(pg_temp.scanned('billing_events_per_hour', 'open_failures'), '{}', 'open_failures reads no table to its end');
 
-select is(public.open_alerts(), 1, 'there is something to report');
+select cmp_ok(public.open_alerts(), '>', 0, 'there is something to report');
 select pg_temp.tally('open_alerts');
 select is(
   pg_temp.scanned('open_failures', 'open_alerts'), '{failure_alerts}',
