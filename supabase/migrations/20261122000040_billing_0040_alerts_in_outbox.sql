@@ -41,3 +41,5 @@ comment on column public.notifications.account_id is
   'The account that owned the subscription when the event was applied; null for alerts.';
 comment on column public.notifications.status is
   'pending until it is delivered (sent), given up (dead), or the account turns out to have no address (undeliverable). withdrawn: an alert that was no longer true before it was delivered.';
+comment on column public.notification_pace.destination is
+  'The receiver: resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL.';
