@@ -1,8 +1,8 @@
 /**
- * docs/notifications.md shows each notification and e-mail as it really is: signed
- * events go through the receiver and the worker, and what arrives is compared with
- * the page. IDs, times and the signature are new in each run, so they are replaced
- * by those of the page.
+ * docs/notifications.md shows each notification and e-mail as it really is, and
+ * docs/runbook.md each alert: signed events go through the receiver and the worker,
+ * and what arrives is compared with the page. IDs, times and the signature are new
+ * in each run, so they are replaced by those of the page.
  *
  * @module
  */
@@ -16,9 +16,12 @@ import {
 } from "../../scripts/events/event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
+import type { Alert } from "../../supabase/functions/billing-worker/channels/channel.ts";
+import { slackChannel } from "../../supabase/functions/billing-worker/channels/slack_channel.ts";
 import { checkExamples, type DocExample } from "../support/doc_examples.ts";
 import { type MailRequest, startMailApi } from "../support/mail_api.ts";
 import {
+  alertEnvironment,
   type Arrival,
   NOTIFICATION_SECRET,
   startNotifiedEndpoint,
@@ -26,7 +29,10 @@ import {
 import { startOwnStack } from "../support/own_stack.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver, type ProviderName } from "../support/send.ts";
+import { startSlackApi } from "../support/slack_api.ts";
 import { connect } from "../support/tables.ts";
+import { settleLeftovers } from "../support/triage.ts";
+import { withoutAccount } from "../support/without_account.ts";
 import { putOffAll, settledRow, startWorker } from "../support/worker.ts";
 
 const SENT_AT = new Date("2026-11-28T09:00:03Z");
@@ -49,7 +55,7 @@ const LITTLE = {
 
 /** An event that was sent, and the IDs that the page has instead of its own. */
 interface Failure {
-  readonly event: ReturnType<typeof invoiceEvent>;
+  readonly event: { readonly id: string };
   readonly pageIds: readonly (readonly [string, string])[];
 }
 
@@ -94,7 +100,11 @@ function withPageIds(text: string, { pageIds }: Failure): string {
   );
 }
 
-function webhookExample(arrival: Arrival, failure: Failure): DocExample {
+function webhookExample(
+  arrival: Arrival,
+  failure: Failure,
+  path = "/billing-notifications",
+): DocExample {
   const message = { ...arrival.message, timestamp: "2026-11-28T09:00:02.113Z" };
   const body = withPageIds(JSON.stringify(message), failure);
   const headers = new Headers({
@@ -115,7 +125,7 @@ function webhookExample(arrival: Arrival, failure: Failure): DocExample {
   return {
     language: "http",
     text: [
-      "POST /billing-notifications HTTP/1.1",
+      `POST ${path} HTTP/1.1`,
       ...Array.from(headers, ([name, value]) => `${name}: ${value}`),
       "",
       JSON.stringify(JSON.parse(body), null, 2),
@@ -211,4 +221,86 @@ Deno.test("docs/notifications.md shows what accounts are sent", async () => {
     ...await webhookExamples(),
     ...await mailExamples(),
   ]);
+});
+
+/** When the failure happened and was reported, as the page has it. */
+const PAGE_TIMES = {
+  first_failed_at: "2026-11-28T09:00:01.500Z",
+  last_failed_at: "2026-11-28T09:00:01.500Z",
+  opened_at: "2026-11-28T08:20:02.250Z",
+};
+
+/** An alert with the times of the page. */
+function withPageTimes(arrival: Arrival): Arrival {
+  const { message } = arrival;
+  const data = Object.entries(message.data).map(([name, value]) => [
+    name,
+    PAGE_TIMES[name as keyof typeof PAGE_TIMES] ?? value,
+  ]);
+  return {
+    ...arrival,
+    message: { ...message, data: Object.fromEntries(data) },
+  };
+}
+
+/** The message of Slack's channel for the alert of an arrival. */
+async function slackExample(
+  { message: { type, timestamp, data } }: Arrival,
+  failure: Failure,
+): Promise<DocExample> {
+  await using slack = startSlackApi();
+  const channel = slackChannel(slack.url, {
+    fetch: slack.fetch,
+    clock: Date.now,
+  });
+  const { result } = await channel.send({
+    id: "",
+    lease_id: "",
+    event_id: null,
+    created_at: timestamp,
+    kind: type.replace("billing.", ""),
+    alert: data as unknown as Alert["alert"],
+  });
+  assertEquals(result, "sent");
+  return {
+    language: "text",
+    text: withPageIds(slack.messages.join(), failure),
+  };
+}
+
+Deno.test("docs/runbook.md shows the alerts that operators are sent", async () => {
+  await using endpoint = startNotifiedEndpoint();
+  await using receiver = await startReceiver();
+  await using worker = await startWorker(alertEnvironment(endpoint));
+  const sql = connect();
+  try {
+    await settleLeftovers(sql);
+    await sql`truncate public.failure_alerts`;
+    const event = subscriptionEvent("customer.subscription.created", {
+      subscription: uniqueId("sub"),
+    });
+    const failure = { event, pageIds: [[event.id, "evt_1"]] as const };
+    const refused = await deliver(
+      receiver.url,
+      edited(withoutAccount(event), {
+        "data.object.customer": uniqueId("cus"),
+      }),
+    );
+    assertEquals(refused.status, 422);
+    await worker.wake();
+    assertEquals((await deliver(receiver.url, event)).status, 200);
+    await worker.wake();
+
+    const alerts = endpoint.arrivals.map(withPageTimes);
+    assertEquals(alerts.map(({ message }) => message.type), [
+      "billing.failure_opened",
+      "billing.failures_resolved",
+    ]);
+    await checkExamples("runbook.md", [
+      ...alerts.map((alert) => webhookExample(alert, failure, "/alerts")),
+      ...await Promise.all(alerts.map((alert) => slackExample(alert, failure))),
+    ]);
+  } finally {
+    await sql.end();
+  }
 });

@@ -4,6 +4,7 @@ import { DeliveryError } from "../../../supabase/functions/_shared/billing/error
 import type {
   Attempt,
   Channel,
+  Notification,
 } from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import { deliverNotifications } from "../../../supabase/functions/billing-worker/deliver_notifications.ts";
 import type { ClaimedNotification } from "../../../supabase/functions/billing-worker/outbox.ts";
@@ -57,7 +58,7 @@ async function run(
       return Promise.resolve(answer);
     },
   });
-  const counts = deliverNotifications({
+  const counts = deliverNotifications<Notification>({
     database,
     channel: channel && {
       ...channel,

@@ -6,6 +6,7 @@ import {
   accountEmail,
   type ClaimedNotification,
   claimNotifications,
+  openAlerts,
   type Result,
   settleNotifications,
 } from "../../../supabase/functions/billing-worker/outbox.ts";
@@ -90,6 +91,26 @@ Deno.test("claimNotifications() asks for a batch, leased for a minute", async ()
     { name: "claim_notifications", body },
     { name: "claim_notifications", body: { ...body, p_per_second: 3 } },
   ]);
+});
+
+Deno.test("claimNotifications() asks for alerts if the channel sends alerts", async () => {
+  const { database, calls } = fakeDatabase(() => Response.json([]));
+  await claimNotifications(database, {
+    limit: 7,
+    channel: { ...CHANNEL, alerts: true },
+  });
+  assertEquals(calls.map(({ body }) => body), [{
+    p_limit: 7,
+    p_lease_seconds: 60,
+    p_destination: "hooks.test",
+    p_alerts: true,
+  }]);
+});
+
+Deno.test("openAlerts() asks the database to write what is due", async () => {
+  const { database, calls } = fakeDatabase(() => Response.json(0));
+  await openAlerts(database);
+  assertEquals(calls.map(({ name }) => name), ["open_alerts"]);
 });
 
 Deno.test("settleNotifications() writes what became of each", async () => {
@@ -179,6 +200,7 @@ Deno.test("outbox functions fail with the database", async () => {
       }),
     DeliveryError,
   );
+  await assertRejects(() => openAlerts(database), DeliveryError);
   await assertRejects(
     () => accountEmail(database, "acc_1"),
     DeliveryError,
