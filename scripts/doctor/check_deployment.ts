@@ -2,6 +2,7 @@ import type { RequestTools } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
 import type { Checks, Surroundings } from "./check.ts";
 import { checkDatabase } from "./check_database.ts";
+import { checkModes } from "./check_modes.ts";
 import { checkProject } from "./check_project.ts";
 import { checkWebhook } from "./check_webhook.ts";
 
@@ -15,5 +16,6 @@ export async function* checkDeployment(
 ): Checks {
   yield* checkWebhook(target, { env: here.env, tools });
   yield* checkProject(target, tools);
+  yield ["live and test", await checkModes(target, tools)];
   yield* checkDatabase(target, here);
 }
