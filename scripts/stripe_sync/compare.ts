@@ -1,11 +1,14 @@
 import type Stripe from "stripe";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
-import { accountOf, customerOf } from "./account_of.ts";
+import type { Context } from "./context.ts";
 import { correctionEvent } from "./correction_event.ts";
 import { fieldDifferences, type SubscriptionDifference } from "./difference.ts";
-import { recordsOf, type SubscriptionRecord, type Tables } from "./records.ts";
+import { recordsOf, type SubscriptionRecord } from "./records.ts";
 import type { Page } from "./stripe_source.ts";
+
+/** The part of a subscription that may name its account. */
+type Owned = Pick<Stripe.Subscription, "metadata" | "customer">;
 
 /** One subscription at Stripe beside its record. */
 export interface Comparison {
@@ -26,24 +29,20 @@ const LONGEST_AHEAD_SECONDS = 300;
 /**
  * Compares pages of subscriptions with the records, page by page.
  *
- * @param options.only Leaves out all other subscriptions.
+ * @param only Leaves out all other subscriptions.
  */
 export async function* comparePages(
   pages: AsyncIterable<Page>,
-  { tables, accountFrom, only }: {
-    tables: Tables;
-    accountFrom: string | undefined;
-    only?: ReadonlySet<string> | undefined;
-  },
+  context: Context,
+  only?: ReadonlySet<string>,
 ): AsyncGenerator<Comparison[]> {
-  for await (const { subscriptions, askedAtSeconds } of pages) {
-    const chosen = subscriptions.filter(({ id }) => only?.has(id) ?? true);
-    const records = await recordsOf(chosen.map(({ id }) => id), tables);
+  for await (const { data, askedAtSeconds } of pages) {
+    const chosen = data.filter(({ id }) => only?.has(id) ?? true);
+    const records = await recordsOf(chosen.map(({ id }) => id), context);
     yield chosen.map((subscription) =>
       compare(subscription, {
+        ...context,
         record: records.get(subscription.id),
-        provider: tables.provider,
-        accountFrom,
         askedAtSeconds,
       })
     );
@@ -64,7 +63,8 @@ export function compare(
     askedAtSeconds: number;
   },
 ): Comparison {
-  const { id, status } = subscription;
+  const { id } = subscription;
+  const isCanceled = subscription.status === "canceled";
   function comparison(
     difference?: SubscriptionDifference,
     corrections: readonly BillingEvent[] = [],
@@ -76,7 +76,7 @@ export function compare(
   const account = accountOf(subscription, undefined) ?? record?.account_id ??
     accountOf(subscription, accountFrom);
   if (account === undefined) {
-    const customer = customerOf(subscription) ?? null;
+    const customer = customerOf(subscription);
     return comparison({ kind: "unmapped", subscription: id, customer });
   }
   const metadata = { ...subscription.metadata, accountId: account };
@@ -86,7 +86,6 @@ export function compare(
     const creation = correctionEvent("customer.subscription.created", source);
     const update = correctionEvent("customer.subscription.updated", source);
     const deletion = correctionEvent("customer.subscription.deleted", source);
-    const isCanceled = status === "canceled";
     if (record === undefined) {
       return comparison(
         { kind: "missing_here", subscription: id, account },
@@ -94,15 +93,14 @@ export function compare(
       );
     }
     const fields = fieldDifferences(record, {
-      there: { ...creation, ...update, provider } as Partial<
-        Record<string, string>
-      >,
+      values: { ...creation, ...update, provider } as Record<string, string>,
       isCanceled,
       latestSeconds: askedAtSeconds + LONGEST_AHEAD_SECONDS,
     });
     if (fields.length === 0) return comparison();
-    const differs = (...names: string[]) =>
-      fields.some(({ field }) => names.includes(field));
+    function differs(...names: string[]) {
+      return fields.some(({ field }) => names.includes(field));
+    }
     return comparison({ kind: "differs", subscription: id, fields }, [
       // Each also sets a mark anew.
       ...(differs("account_id", "account_as_of") ? [creation] : []),
@@ -116,4 +114,28 @@ export function compare(
     const { message } = error;
     return comparison({ kind: "unreadable", subscription: id, error: message });
   }
+}
+
+/**
+ * Returns the account that a subscription belongs to: `metadata.accountId`, as
+ * for the receiver, or else the value of the other source.
+ *
+ * @param accountFrom A key of the metadata, or `customer` for the customer's ID.
+ */
+export function accountOf(
+  subscription: Owned,
+  accountFrom: string | undefined,
+): string | undefined {
+  const metadata = new Map(Object.entries(subscription.metadata));
+  const account = metadata.get("accountId");
+  if (account?.trim()) return account;
+  if (accountFrom === undefined) return undefined;
+  const other = accountFrom === "customer"
+    ? customerOf(subscription)
+    : metadata.get(accountFrom);
+  return other?.trim() ? other : undefined;
+}
+
+function customerOf({ customer }: Owned): string {
+  return typeof customer === "string" ? customer : customer.id;
 }

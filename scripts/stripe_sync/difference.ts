@@ -11,7 +11,7 @@ export type SubscriptionDifference =
   | {
     readonly kind: "unmapped";
     readonly subscription: string;
-    readonly customer: string | null;
+    readonly customer: string;
   }
   /** Stripe's subscription lacks a field that is needed. */
   | {
@@ -52,6 +52,15 @@ export interface FieldDifference {
   readonly there: string | null;
 }
 
+const FIELDS = [
+  "provider",
+  "account_id",
+  "status",
+  "plan_id",
+  "current_period_end",
+  "canceled_at",
+] as const;
+
 /** The columns with the times of the newest events that the record took. */
 const MARKS = ["account_as_of", "changed_as_of", "canceled_as_of"] as const;
 
@@ -59,52 +68,42 @@ const MARKS = ["account_as_of", "changed_as_of", "canceled_as_of"] as const;
  * Returns the fields of a record that differ from Stripe's, and the marks that
  * are later than any event can be. Such a mark freezes the record.
  *
- * @param options.there The fields as `apply_billing_events` takes them.
+ * @param options.values The fields as `apply_billing_events` takes them.
  * @param options.latestSeconds How late an event can be, in Unix seconds.
  */
 export function fieldDifferences(
   record: SubscriptionRecord,
-  { there, isCanceled, latestSeconds }: {
-    there: Partial<Record<string, string>>;
+  { values, isCanceled, latestSeconds }: {
+    values: Readonly<Record<string, string>>;
     isCanceled: boolean;
     latestSeconds: number;
   },
 ): FieldDifference[] {
-  const fields = ["provider", "account_id", "status", "plan_id"] as const;
+  const here = {
+    ...record,
+    current_period_end: new Date(record.current_period_end).toISOString(),
+    // The time of handling: only whether there is one can be compared.
+    canceled_at: record.canceled_at === null ? null : "set",
+  };
+  const there: Record<string, string | null> = {
+    ...values,
+    canceled_at: isCanceled ? "set" : here.canceled_at,
+  };
+  const latest = new Date(latestSeconds * 1000);
   return [
-    ...fields.map((field) => ({
-      field,
-      here: record[field],
-      there: there[field] ?? null,
-    })),
-    {
-      field: "current_period_end",
-      here: new Date(record.current_period_end).toISOString(),
-      there: there["current_period_end"] ?? null,
-    },
-    // The record's is the time of handling: only whether there is one can be
-    // compared.
-    ...(isCanceled
-      ? [{
-        field: "canceled_at",
-        here: record.canceled_at === null ? null : "set",
-        there: "set",
-      }]
-      : []),
-    ...marksAfter(new Date(latestSeconds * 1000), record),
-  ].filter(({ here, there }) => here !== there);
-}
-
-function marksAfter(
-  latest: Date,
-  record: SubscriptionRecord,
-): FieldDifference[] {
-  return MARKS.flatMap((field) => {
-    const mark = record[field] === null ? null : new Date(record[field]);
-    if (mark === null || mark <= latest) return [];
-    const there = `at most ${latest.toISOString()}`;
-    return [{ field, here: mark.toISOString(), there }];
-  });
+    ...FIELDS.filter((field) => here[field] !== there[field])
+      .map((field) => ({
+        field,
+        here: here[field],
+        there: there[field] ?? null,
+      })),
+    ...MARKS.filter((mark) => new Date(record[mark] ?? 0) > latest)
+      .map((mark) => ({
+        field: mark,
+        here: new Date(record[mark] ?? 0).toISOString(),
+        there: `at most ${latest.toISOString()}`,
+      })),
+  ];
 }
 
 /** Returns whether a record takes no events because a mark is ahead. */

@@ -4,12 +4,10 @@
  * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import {
-  findDifferences,
-  type ReconcileContext,
-} from "../../scripts/stripe_sync/reconcile/find_differences.ts";
-import { differenceLine } from "../../scripts/stripe_sync/reconcile/report.ts";
-import { applyFixes } from "../../scripts/stripe_sync/reconcile/apply_fixes.ts";
+import type { Context } from "../../scripts/stripe_sync/context.ts";
+import { findDifferences } from "../../scripts/stripe_sync/find_differences.ts";
+import { differenceLine } from "../../scripts/stripe_sync/report.ts";
+import { applyFixes } from "../../scripts/stripe_sync/apply_fixes.ts";
 import { withoutAccount } from "../support/without_account.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import type { StripeEvent } from "../../scripts/events/event_types.ts";
@@ -64,24 +62,8 @@ async function reconcile(url: string, ...args: string[]) {
   return { code, ...document };
 }
 
-/** The same in this process, without waiting before the second comparison. */
-async function contextOf(
-  url: string,
-  changes: Partial<
-    Pick<ReconcileContext, "accountFrom" | "unmappedSubscriptions">
-  > = {},
-): Promise<ReconcileContext> {
-  return {
-    ...await testContext(url),
-    accountFrom: undefined,
-    unmappedSubscriptions: "fail",
-    onPage: () => {},
-    ...changes,
-  };
-}
-
 /** Fixes what is found, and returns what still differs. */
-async function fix(context: ReconcileContext): Promise<readonly Difference[]> {
+async function fix(context: Context): Promise<readonly Difference[]> {
   await applyFixes(await findDifferences(context), context);
   return (await findDifferences(context)).differences;
 }
@@ -231,7 +213,7 @@ Deno.test("reconcile lists each kind of difference, and deletes nothing", async 
     ]
   ) assertStringIncludes(dry.out, line);
 
-  const left = await fix(await contextOf(api.url));
+  const left = await fix(testContext(api.url));
   assertEquals(
     left.map(({ kind }) => kind).sort(),
     ["failed", "missing_there", "unmapped", "unreadable"],
@@ -248,7 +230,7 @@ Deno.test("reconcile lists each kind of difference, and deletes nothing", async 
     ].sort((a, b) => a.id < b.id ? -1 : 1),
   );
 
-  await fix(await contextOf(api.url, { accountFrom: "customer" }));
+  await fix(testContext(api.url, { accountFrom: "customer" }));
   const [row] = await sql`
     select account_id from public.subscriptions where id = 'sub_nobodys'`;
   assertEquals(row?.["account_id"], template.customer);
@@ -272,7 +254,7 @@ Deno.test("reconcile ignores an event that was resolved by hand", async () => {
     )`;
   await sql`select public.resolve_failed_event(${invoice.id}, 'called', 'me')`;
   await using api = await serveStripeApi(account);
-  assertEquals(await fix(await contextOf(api.url)), []);
+  assertEquals(await fix(testContext(api.url)), []);
   const applied = await sql`select event_id from public.processed_events`;
   assertEquals(applied.map(({ event_id }) => event_id), [id]);
 });
@@ -290,7 +272,7 @@ Deno.test("reconcile refuses an event from the future, as the receiver does, and
   });
   account.events.set(event.id, asListed(event));
   await using api = await serveStripeApi(account);
-  const left = await fix(await contextOf(api.url));
+  const left = await fix(testContext(api.url));
   assertEquals(left.map(({ kind }) => kind), ["undelivered"]);
   const [row] = await sql`
     select status from public.subscriptions where id = ${one}`;
@@ -345,7 +327,7 @@ for (const type of ["created", "updated", "deleted"] as const) {
     assertEquals(status, 200);
     await using api = await serveStripeApi(account);
 
-    const context = await contextOf(api.url);
+    const context = testContext(api.url);
     const { differences } = await findDifferences(context);
     assertEquals(differences.map(({ kind }) => kind), ["differs", "differs"]);
     assertEquals(await fix(context), []);
@@ -381,7 +363,7 @@ Deno.test("reconcile fixes a record that is frozen, even if its values are right
     select * from public.subscriptions where id = ${one}`;
   account.nowSeconds = nowSeconds();
   await using api = await serveStripeApi(account);
-  const context = await contextOf(api.url);
+  const context = testContext(api.url);
   const [difference] = (await findDifferences(context)).differences;
   assertEquals(
     difference?.kind === "differs" &&
@@ -409,7 +391,7 @@ Deno.test("reconcile moves no record to another account because of --account-fro
   account.nowSeconds += 3_600;
   changed(account, one, { metadata: {} });
   await using api = await serveStripeApi(account);
-  const context = await contextOf(api.url, { accountFrom: "customer" });
+  const context = testContext(api.url, { accountFrom: "customer" });
   assertEquals((await findDifferences(context)).differences, []);
 });
 
@@ -444,10 +426,10 @@ Deno.test("reconcile completes an undelivered creation from its record, and skip
   account.subscriptions.set(creation.subscription, withoutAccount(shown));
   await using api = await serveStripeApi(account);
 
-  const ignored = await contextOf(api.url, { unmappedSubscriptions: "ignore" });
+  const ignored = testContext(api.url, { unmappedSubscriptions: "ignore" });
   assertEquals((await findDifferences(ignored)).differences, []);
 
-  const failing = await contextOf(api.url);
+  const failing = testContext(api.url);
   assertEquals((await fix(failing)).map(({ kind }) => kind), [
     "unmapped",
     "undelivered",
@@ -470,7 +452,7 @@ Deno.test("reconcile fixes the records even if Stripe no longer has the events",
   account.events.clear();
   account.nowSeconds += 60;
   await using api = await serveStripeApi(account);
-  const left = await fix(await contextOf(api.url));
+  const left = await fix(testContext(api.url));
   assertEquals(left.filter(({ kind }) => kind !== "failed"), []);
   await assertRecords(events, sql);
 });
@@ -495,12 +477,12 @@ Deno.test("reconcile finds many subscriptions that Stripe's list leaves out", as
     );
   }
   await using api = await serveStripeApi(account);
-  assertEquals(await fix(await contextOf(api.url)), []);
+  assertEquals(await fix(testContext(api.url)), []);
   await using clocks = await serveStripeApi(account, {
     unlisted: new Set(ids),
   });
   assertEquals(
-    (await findDifferences(await contextOf(clocks.url))).differences,
+    (await findDifferences(testContext(clocks.url))).differences,
     [],
   );
 });
@@ -517,7 +499,7 @@ Deno.test("reconcile compares subscriptions that Stripe's list leaves out", asyn
   await using api = await serveStripeApi(account, {
     unlisted: new Set([one, other]),
   });
-  const context = await contextOf(api.url);
+  const context = testContext(api.url);
   const { differences } = await findDifferences(context);
   const expected = [one, other].map((subscription, i) => ({
     kind: "differs" as const,

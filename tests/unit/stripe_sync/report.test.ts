@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import type { Difference } from "../../../scripts/stripe_sync/difference.ts";
-import { differenceLines } from "../../../scripts/stripe_sync/reconcile/report.ts";
+import { differenceLines } from "../../../scripts/stripe_sync/report.ts";
 
 const MISSING: Difference = {
   kind: "missing_here",

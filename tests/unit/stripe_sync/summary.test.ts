@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import type { Difference } from "../../../scripts/stripe_sync/difference.ts";
-import { summary } from "../../../scripts/stripe_sync/reconcile/summary.ts";
+import { summary } from "../../../scripts/stripe_sync/summary.ts";
 
 const DIFFERENCES: readonly Difference[] = [
   { kind: "missing_there", subscription: "sub_1" },

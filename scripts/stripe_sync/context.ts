@@ -1,8 +1,5 @@
-import { setTimeout as wait } from "node:timers/promises";
-import {
-  createClient,
-  type DatabaseClient,
-} from "../../supabase/functions/_shared/billing/database.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { printError } from "../common/print.ts";
 import { restRefusal } from "../common/rest_refusal.ts";
@@ -11,48 +8,54 @@ import type { Tables } from "./records.ts";
 import { openStripeSource, type StripeSource } from "./stripe_source.ts";
 
 /** What a command works with. */
-export interface CommandContext {
+export interface Context
+  extends Tables, Pick<Target, "accountFrom" | "unmappedSubscriptions"> {
   readonly stripe: StripeSource;
-  readonly tables: Tables;
   /** Aborted by Ctrl-C. */
   readonly signal: AbortSignal;
-  /** Waits this many milliseconds; rejects if the signal is aborted. */
-  readonly sleep: (milliseconds: number) => Promise<void>;
+  /** Receives a line after each page. */
+  readonly onProgress: (text: string) => void;
 }
 
 /** Longer than a project takes that is there. */
 const CHECK_LIMIT_MS = 10_000;
+
+/** Between two lines of progress. */
+const PROGRESS_INTERVAL_MS = 1_000;
 
 /**
  * Opens the Stripe account and the project that the command line names.
  *
  * @throws {Error} With what to do, if the project cannot be used.
  */
-export async function openContext(
-  target: Target,
+export async function openContext<Arguments extends Target>(
+  target: Arguments,
   signal: AbortSignal,
-): Promise<CommandContext> {
-  function sleep(milliseconds: number): Promise<void> {
-    return wait(milliseconds, undefined, { signal });
+): Promise<Arguments & Context> {
+  async function wait(milliseconds: number, reason?: string) {
+    if (reason !== undefined) printError(reason);
+    await sleep(milliseconds, undefined, { signal });
   }
-  const tools = { sleep, onWait: (text: string) => printError(text) };
-  const database = createClient({
-    supabaseUrl: target.projectUrl,
-    secretKey: target.secretKey,
-  }, { fetch });
-  await checkProject(database, { projectUrl: target.projectUrl, signal });
-  return {
-    stripe: openStripeSource(target, tools),
-    tables: { database, provider: target.provider, tools },
-    signal,
-    sleep,
-  };
+  let shownAtMs = performance.now();
+  function onProgress(text: string) {
+    if (performance.now() - shownAtMs < PROGRESS_INTERVAL_MS) return;
+    shownAtMs = performance.now();
+    printError(text);
+  }
+  const { projectUrl, secretKey } = target;
+  const database = createClient({ supabaseUrl: projectUrl, secretKey }, {
+    fetch,
+  });
+  await checkProject({ database, projectUrl, signal });
+  const stripe = openStripeSource(target, wait);
+  return { ...target, stripe, database, wait, onProgress, signal };
 }
 
 /** Finds out at once, without retries, if the project refuses this command. */
 async function checkProject(
-  database: DatabaseClient,
-  { projectUrl, signal }: { projectUrl: string; signal: AbortSignal },
+  { database, projectUrl, signal }:
+    & Pick<Context, "database" | "signal">
+    & Pick<Target, "projectUrl">,
 ): Promise<void> {
   const limit = AbortSignal.timeout(CHECK_LIMIT_MS);
   const { status } = await database.from("billing_health").select("*")

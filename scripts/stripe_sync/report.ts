@@ -1,6 +1,6 @@
-import type { Difference } from "../difference.ts";
+import type { Difference } from "./difference.ts";
 
-/** The kinds that `--apply` fixes, if it can. */
+/** The kinds that `reconcile --apply` fixes, if it can. */
 const FIXABLE = new Set<Difference["kind"]>([
   "missing_here",
   "differs",
@@ -11,7 +11,7 @@ const FIXABLE = new Set<Difference["kind"]>([
 /** What to do about the others. */
 const ADVICE: Partial<Record<Difference["kind"], string>> = {
   unmapped:
-    "no account: set metadata.accountId at Stripe, or use --account-from. For subscriptions of another product, set UNMAPPED_SUBSCRIPTIONS=ignore.",
+    "no account: set metadata.accountId at Stripe and run this again, or use --account-from <metadata key> or --account-from customer. For subscriptions of another product, set UNMAPPED_SUBSCRIPTIONS=ignore (docs/reconcile.md).",
   unreadable:
     "unreadable: --apply changes nothing. Check the subscription at Stripe.",
   missing_there:
@@ -30,19 +30,25 @@ export function differenceLines(
   { apply }: { apply: boolean },
 ): string[] {
   if (differences.length === 0) return ["No differences."];
-  const kinds = new Set(differences.map(({ kind }) => kind));
   const count = differences.length === 1
     ? "1 difference."
     : `${differences.length} differences.`;
+  const isFixable = differences.some(({ kind }) => FIXABLE.has(kind));
   return [
     ...differences.map(differenceLine),
-    apply || kinds.isDisjointFrom(FIXABLE)
+    apply || !isFixable
       ? count
       : `${count} --apply fixes what it can, and deletes nothing.`,
-    ...Object.entries(ADVICE)
-      .filter(([kind]) => kinds.has(kind as Difference["kind"]))
-      .map(([, advice]) => advice),
+    ...adviceLines(differences),
   ];
+}
+
+/** Returns what to do by hand, once per kind of difference. */
+export function adviceLines(differences: readonly Difference[]): string[] {
+  const kinds = new Set<string>(differences.map(({ kind }) => kind));
+  return Object.entries(ADVICE)
+    .filter(([kind]) => kinds.has(kind))
+    .map(([, advice]) => advice);
 }
 
 /** Returns a difference as one line. */
@@ -51,9 +57,7 @@ export function differenceLine(difference: Difference): string {
     case "missing_here":
       return `missing here   ${difference.subscription}, account ${difference.account}`;
     case "unmapped":
-      return `no account     ${difference.subscription}, customer ${
-        difference.customer ?? "unknown"
-      }`;
+      return `no account     ${difference.subscription}, customer ${difference.customer}`;
     case "unreadable":
       return `unreadable     ${difference.subscription}: ${difference.error}`;
     case "missing_there":

@@ -1,19 +1,17 @@
 import type Stripe from "stripe";
-import { DEFAULT_TOLERANCE_SECONDS } from "../../../supabase/functions/_shared/billing/config.ts";
+import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
+import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/billing/config.ts";
 import {
   DeliveryError,
   toDeliveryError,
-} from "../../../supabase/functions/_shared/billing/errors.ts";
-import { parseEvent } from "../../../supabase/functions/_shared/billing/parse_event.ts";
-import { lacksAccountId } from "../../../supabase/functions/_shared/billing/unmapped.ts";
-import {
-  applyGroups,
-  correctRecords,
-  type EventGroup,
-} from "../correct_records.ts";
-import { recordsOf, type Tables } from "../records.ts";
-import type { FoundDifferences, ReconcileContext } from "./find_differences.ts";
+} from "../../supabase/functions/_shared/billing/errors.ts";
+import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
+import { lacksAccountId } from "../../supabase/functions/_shared/billing/unmapped.ts";
+import type { Context } from "./context.ts";
+import { applyGroups, correctRecords } from "./correct_records.ts";
+import type { FoundDifferences } from "./find_differences.ts";
 import { missedEvents } from "./missed_events.ts";
+import { recordsOf, type Tables } from "./records.ts";
 
 /**
  * Fixes what can be fixed: first the records, so that events of a subscription
@@ -23,26 +21,21 @@ import { missedEvents } from "./missed_events.ts";
  */
 export async function applyFixes(
   { comparisons }: FoundDifferences,
-  context: ReconcileContext,
+  context: Context,
 ): Promise<Map<string, string>> {
-  const { tables } = context;
-  const errors = await correctRecords(comparisons, tables);
+  const errors = await correctRecords(comparisons, context);
   const missed = (await missedEvents(context))
     .map(({ event }) => event)
     .sort(byOccurrence);
-  const groups: { id: string; group: EventGroup }[] = [];
+  const parsed = new Map<string, BillingEvent[]>();
   for (const event of missed) {
     try {
-      groups.push({ id: event.id, group: [await parse(event, tables)] });
+      parsed.set(event.id, [await parse(event, context)]);
     } catch (thrown) {
       errors.set(event.id, toDeliveryError(thrown).message);
     }
   }
-  const failures = await applyGroups(groups.map(({ group }) => group), tables);
-  for (const [i, failure] of failures.entries()) {
-    if (failure !== undefined) errors.set(groups[i]?.id ?? "", failure.message);
-  }
-  return errors;
+  return new Map([...errors, ...await applyGroups(parsed, context)]);
 }
 
 /** The database orders the events of one call, but there may be several calls. */

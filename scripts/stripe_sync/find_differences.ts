@@ -1,18 +1,9 @@
-import type { UnmappedChoice } from "../../../supabase/functions/_shared/billing/unmapped.ts";
-import type { CommandContext } from "../command_context.ts";
-import { comparePages, type Comparison } from "../compare.ts";
-import type { Difference } from "../difference.ts";
-import { allSubscriptionIds, openFailures } from "../records.ts";
-import type { Page } from "../stripe_source.ts";
+import { comparePages, type Comparison } from "./compare.ts";
+import type { Context } from "./context.ts";
+import type { Difference } from "./difference.ts";
 import { missedEvents, stillMissed } from "./missed_events.ts";
-
-/** What `reconcile` works with. */
-export interface ReconcileContext extends CommandContext {
-  readonly accountFrom: string | undefined;
-  readonly unmappedSubscriptions: UnmappedChoice;
-  /** Receives how many subscriptions were compared, after each page. */
-  readonly onPage: (compared: number) => void;
-}
+import { allSubscriptionIds, openFailures } from "./records.ts";
+import { ITEMS_PER_PAGE, type Page } from "./stripe_source.ts";
 
 /** All differences, and the comparisons that can correct some of them. */
 export interface FoundDifferences {
@@ -25,7 +16,6 @@ interface Pass {
   /** The IDs of all that were compared. */
   readonly ids: ReadonlySet<string>;
   readonly different: readonly Comparison[];
-  readonly pages: number;
 }
 
 /**
@@ -39,24 +29,23 @@ const UNLISTED_PER_PASS = 100;
 
 /** Compares Stripe's subscriptions and events with the tables. */
 export async function findDifferences(
-  context: ReconcileContext,
+  context: Context,
 ): Promise<FoundDifferences> {
-  const { stripe, tables, sleep, unmappedSubscriptions } = context;
+  const { stripe, unmappedSubscriptions } = context;
   // Read before Stripe is asked: Stripe has whatever is recorded by now.
-  const recordedIds = await allSubscriptionIds(tables);
+  const recordedIds = await allSubscriptionIds(context);
   const listed = await compareAll(stripe.subscriptions(), context);
   const unlistedIds = recordedIds.filter((id) => !listed.ids.has(id));
   const unlisted = await compareUnlisted(unlistedIds, context);
   const missed = await missedEvents(context);
-  const doubtful = listed.different.length + unlisted.different.length +
-    missed.length;
-  if (doubtful > 0) await sleep(SECOND_LOOK_AFTER_MS);
+  const doubtful = [...listed.different, ...unlisted.different, ...missed];
+  if (doubtful.length > 0) await context.wait(SECOND_LOOK_AFTER_MS);
 
   const comparisons = [
-    ...await compareAgain(listed, context),
-    ...await compareAgain(unlisted, context),
+    ...await compareListedAgain(listed, context),
+    ...(await compareSome(idsOf(unlisted), context)).different,
   ];
-  const failures = await openFailures(tables);
+  const failures = await openFailures(context);
   const failed = new Set(failures.map(({ event_id }) => event_id));
   const undelivered = (await stillMissed(missed, context))
     .filter(({ event }) => !failed.has(event.id));
@@ -92,25 +81,24 @@ export async function findDifferences(
 /** @param only Leaves out all other subscriptions. */
 async function compareAll(
   source: AsyncIterable<Page>,
-  context: ReconcileContext,
+  context: Context,
   only?: ReadonlySet<string>,
 ): Promise<Pass> {
-  const { tables, accountFrom, onPage, signal } = context;
   const ids = new Set<string>();
   const different: Comparison[] = [];
-  let pages = 0;
-  for await (
-    const page of comparePages(source, { tables, accountFrom, only })
-  ) {
+  for await (const page of comparePages(source, context, only)) {
     for (const comparison of page) {
       ids.add(comparison.subscription);
       if (comparison.difference !== undefined) different.push(comparison);
     }
-    pages++;
-    onPage(ids.size);
-    signal.throwIfAborted();
+    context.onProgress(`${ids.size} subscriptions compared`);
+    context.signal.throwIfAborted();
   }
-  return { ids, different, pages };
+  return { ids, different };
+}
+
+function compareSome(ids: readonly string[], context: Context): Promise<Pass> {
+  return compareAll(context.stripe.someSubscriptions(ids), context);
 }
 
 /**
@@ -119,32 +107,32 @@ async function compareAll(
  */
 async function compareUnlisted(
   recordedIds: readonly string[],
-  context: ReconcileContext,
+  context: Context,
 ): Promise<Pass> {
   const ids = new Set<string>();
   const different: Comparison[] = [];
   for (let i = 0; i < recordedIds.length; i += UNLISTED_PER_PASS) {
     const part = recordedIds.slice(i, i + UNLISTED_PER_PASS);
-    const pass = await compareAll(
-      context.stripe.someSubscriptions(part),
-      context,
-    );
+    const pass = await compareSome(part, context);
     if (pass.ids.size === 0) break;
     pass.ids.forEach((id) => ids.add(id));
     different.push(...pass.different);
   }
-  return { ids, different, pages: Infinity };
+  return { ids, different };
 }
 
 /** Compares what differed again: one by one, or with the list if that is shorter. */
-async function compareAgain(
-  { different, pages }: Pass,
-  context: ReconcileContext,
+async function compareListedAgain(
+  listed: Pass,
+  context: Context,
 ): Promise<readonly Comparison[]> {
-  const { stripe } = context;
-  const ids = different.map(({ subscription }) => subscription);
-  const source = ids.length <= pages
-    ? stripe.someSubscriptions(ids)
-    : stripe.subscriptions();
-  return (await compareAll(source, context, new Set(ids))).different;
+  const ids = idsOf(listed);
+  const again = ids.length <= listed.ids.size / ITEMS_PER_PAGE
+    ? await compareSome(ids, context)
+    : await compareAll(context.stripe.subscriptions(), context, new Set(ids));
+  return again.different;
+}
+
+function idsOf({ different }: Pass): string[] {
+  return different.map(({ subscription }) => subscription);
 }

@@ -1,12 +1,9 @@
 import type Stripe from "stripe";
-import { HANDLED_TYPES } from "../../../supabase/functions/_shared/billing/events.ts";
-import { parseEvent } from "../../../supabase/functions/_shared/billing/parse_event.ts";
-import {
-  lacksAccountId,
-  type UnmappedChoice,
-} from "../../../supabase/functions/_shared/billing/unmapped.ts";
-import { recordsOf, settledEvents, type Tables } from "../records.ts";
-import type { StripeSource } from "../stripe_source.ts";
+import { HANDLED_TYPES } from "../../supabase/functions/_shared/billing/events.ts";
+import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
+import { lacksAccountId } from "../../supabase/functions/_shared/billing/unmapped.ts";
+import type { Context } from "./context.ts";
+import { recordsOf, settledEvents } from "./records.ts";
 
 /** An event that Stripe could not deliver to one of its endpoints. */
 export interface MissedEvent {
@@ -16,19 +13,13 @@ export interface MissedEvent {
 }
 
 /** Reads the undelivered events that would change the tables and have not. */
-export async function missedEvents(
-  { stripe, ...options }: {
-    stripe: StripeSource;
-    tables: Tables;
-    unmappedSubscriptions: UnmappedChoice;
-  },
-): Promise<MissedEvent[]> {
+export async function missedEvents(context: Context): Promise<MissedEvent[]> {
   const events: MissedEvent[] = [];
-  for await (const event of stripe.undeliveredEvents(HANDLED_TYPES)) {
+  for await (const event of context.stripe.undeliveredEvents(HANDLED_TYPES)) {
     const subscription = subscriptionOf(event);
     if (subscription !== undefined) events.push({ event, subscription });
   }
-  return await stillMissed(events, options);
+  return await stillMissed(events, context);
 }
 
 /**
@@ -38,19 +29,16 @@ export async function missedEvents(
  */
 export async function stillMissed(
   events: readonly MissedEvent[],
-  { tables, unmappedSubscriptions }: {
-    tables: Tables;
-    unmappedSubscriptions: UnmappedChoice;
-  },
+  context: Context,
 ): Promise<MissedEvent[]> {
   const ids = events.map(({ event }) => event.id);
-  const settled = await settledEvents(ids, tables);
+  const settled = await settledEvents(ids, context);
   const missed = events.filter(({ event }) => !settled.has(event.id));
-  if (unmappedSubscriptions === "fail") return missed;
+  if (context.unmappedSubscriptions === "fail") return missed;
   const withoutAccount = missed.filter(({ event }) => lacksAccountId(event));
   const records = await recordsOf(
     withoutAccount.map(({ subscription }) => subscription ?? ""),
-    tables,
+    context,
   );
   const ignored = new Set(
     withoutAccount.filter(({ event, subscription }) =>

@@ -5,8 +5,8 @@
  *
  * @module
  */
-import { print } from "../../common/print.ts";
-import type { Difference } from "../difference.ts";
+import { print } from "../common/print.ts";
+import type { Difference } from "./difference.ts";
 import { differenceLine } from "./report.ts";
 
 const MOST_LISTED = 20;
