@@ -304,6 +304,10 @@ export type Database = {
     };
     Functions: {
       "account_email": { Args: { "account_id": string }; Returns: string };
+      "account_of_customer": {
+        Args: { "customer_id": string; "provider": string };
+        Returns: string;
+      };
       "apply_billing_events": {
         Args: { "events": Json };
         Returns: {
@@ -325,11 +329,18 @@ export type Database = {
       "apply_subscription_created": {
         Args: {
           "p_account_id": string;
+          "p_cancel_at"?: string;
           "p_created": string;
           "p_current_period_end": string;
+          "p_customer_id"?: string;
+          "p_livemode"?: boolean;
+          "p_paused"?: string;
           "p_plan_id": string;
           "p_provider": string;
+          "p_provider_status"?: string;
+          "p_quantity"?: number;
           "p_subscription_id": string;
+          "p_trial_end"?: string;
         };
         Returns: string;
       };
@@ -343,13 +354,20 @@ export type Database = {
       };
       "apply_subscription_updated": {
         Args: {
+          "p_cancel_at"?: string;
           "p_created": string;
           "p_current_period_end": string;
+          "p_customer_id"?: string;
+          "p_livemode"?: boolean;
+          "p_paused"?: string;
           "p_plan_id": string;
           "p_previous": Json;
           "p_provider": string;
+          "p_provider_status"?: string;
+          "p_quantity"?: number;
           "p_status": string;
           "p_subscription_id": string;
+          "p_trial_end"?: string;
         };
         Returns: string;
       };
