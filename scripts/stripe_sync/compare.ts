@@ -3,8 +3,17 @@ import type { BillingEvent } from "../../supabase/functions/_shared/billing/appl
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import type { Context } from "./context.ts";
 import { correctionEvent } from "./correction_event.ts";
-import { fieldDifferences, type SubscriptionDifference } from "./difference.ts";
-import { recordsOf, type SubscriptionRecord } from "./records.ts";
+import {
+  type Difference,
+  fieldDifferences,
+  type FieldValue,
+  type SubscriptionDifference,
+} from "./difference.ts";
+import {
+  accountsOfCustomers,
+  recordsOf,
+  type SubscriptionRecord,
+} from "./records.ts";
 import type { Page } from "./stripe_source.ts";
 
 /** The part of a subscription that may name its account. */
@@ -39,10 +48,19 @@ export async function* comparePages(
   for await (const { data, askedAtSeconds } of pages) {
     const chosen = data.filter(({ id }) => only?.has(id) ?? true);
     const records = await recordsOf(chosen.map(({ id }) => id), context);
+    const unnamed = chosen.filter((subscription) =>
+      !records.has(subscription.id) &&
+      accountOf(subscription, context.accountFrom) === undefined
+    );
+    const accounts = await accountsOfCustomers(
+      unnamed.map(customerOf),
+      context,
+    );
     yield chosen.map((subscription) =>
       compare(subscription, {
         ...context,
         record: records.get(subscription.id),
+        customersAccount: accounts.get(customerOf(subscription)),
         askedAtSeconds,
       })
     );
@@ -50,16 +68,38 @@ export async function* comparePages(
 }
 
 /**
+ * Compares those subscriptions without an account again of whose customer the
+ * account is known by now: from another one that was recorded meanwhile.
+ */
+export async function* compareUnmappedAgain(
+  differences: readonly (Difference | undefined)[],
+  context: Context,
+): AsyncGenerator<Comparison[]> {
+  const unmapped = differences.filter((difference) =>
+    difference?.kind === "unmapped"
+  );
+  const accounts = await accountsOfCustomers(
+    unmapped.map(({ customer }) => customer),
+    context,
+  );
+  const ids = unmapped.filter(({ customer }) => accounts.has(customer))
+    .map(({ subscription }) => subscription);
+  yield* comparePages(context.stripe.someSubscriptions(ids), context);
+}
+
+/**
  * Compares a subscription with its record.
  *
+ * @param options.customersAccount What `account_of_customer` answers.
  * @param options.askedAtSeconds See `StripeAnswer`.
  */
 export function compare(
   subscription: Stripe.Subscription,
-  { record, provider, accountFrom, askedAtSeconds }: {
+  { record, provider, accountFrom, customersAccount, askedAtSeconds }: {
     record: SubscriptionRecord | undefined;
     provider: string;
     accountFrom: string | undefined;
+    customersAccount?: string | undefined;
     askedAtSeconds: number;
   },
 ): Comparison {
@@ -73,13 +113,15 @@ export function compare(
   }
 
   // A recorded account stays, unless `metadata.accountId` names another one.
-  const account = accountOf(subscription, undefined) ?? record?.account_id ??
+  const named = accountOf(subscription, undefined) ?? record?.account_id ??
     accountOf(subscription, accountFrom);
+  const account = named ?? customersAccount;
   if (account === undefined) {
     const customer = customerOf(subscription);
     return comparison({ kind: "unmapped", subscription: id, customer });
   }
-  const metadata = { ...subscription.metadata, accountId: account };
+  // Without an account in the event, the database asks account_of_customer.
+  const metadata = { ...subscription.metadata, accountId: named ?? null };
   const object = { ...subscription, metadata };
   const source = { object, provider, askedAtSeconds };
   try {
@@ -93,14 +135,16 @@ export function compare(
       );
     }
     const fields = fieldDifferences(record, {
-      values: { ...creation, ...update, provider } as Record<string, string>,
+      values: { ...creation, ...update, provider } as unknown as Record<
+        string,
+        FieldValue
+      >,
       isCanceled,
       latestSeconds: askedAtSeconds + LONGEST_AHEAD_SECONDS,
     });
     if (fields.length === 0) return comparison();
-    function differs(...names: string[]) {
-      return fields.some(({ field }) => names.includes(field));
-    }
+    const differs = (...names: string[]) =>
+      fields.some(({ field }) => names.includes(field));
     return comparison({ kind: "differs", subscription: id, fields }, [
       // Each also sets a mark anew.
       ...(differs("account_id", "account_as_of") ? [creation] : []),
