@@ -143,15 +143,15 @@ export function compare(
       latestSeconds: askedAtSeconds + LONGEST_AHEAD_SECONDS,
     });
     if (fields.length === 0) return comparison();
-    const differs = (...names: string[]) =>
-      fields.some(({ field }) => names.includes(field));
+    const names = new Set(fields.map(({ field }) => field));
+    // Each also sets a mark anew.
+    const needsCreation = names.has("account_id") || names.has("account_as_of");
+    const needsDeletion = isCanceled &&
+      (names.has("canceled_at") || names.has("canceled_as_of"));
     return comparison({ kind: "differs", subscription: id, fields }, [
-      // Each also sets a mark anew.
-      ...(differs("account_id", "account_as_of") ? [creation] : []),
+      ...(needsCreation ? [creation] : []),
       update,
-      ...(isCanceled && differs("canceled_at", "canceled_as_of")
-        ? [deletion]
-        : []),
+      ...(needsDeletion ? [deletion] : []),
     ]);
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw error;

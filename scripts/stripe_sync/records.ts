@@ -98,13 +98,15 @@ export function openFailures({ database, provider, wait }: Tables) {
   return readPages(
     (last) =>
       database.from("failed_events")
-        .select("event_id, type, subscription_id, error_code")
+        .select(
+          "event:event_id, type, subscription:subscription_id, error_code",
+        )
         .eq("provider", provider)
         .is("resolved_at", null)
         .gt("event_id", last)
         .order("event_id")
         .limit(ROWS_PER_PAGE),
-    ({ event_id }) => event_id,
+    ({ event }) => event,
     wait,
   );
 }

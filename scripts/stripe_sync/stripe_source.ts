@@ -6,6 +6,9 @@ import type { Wait } from "./retry.ts";
 /** The largest page that Stripe gives. */
 export const ITEMS_PER_PAGE = 100;
 
+/** Subscriptions that Stripe does not have, one after the other. */
+const MOST_GONE = 100;
+
 /** A page of a busy account takes long. */
 const TIMEOUT_MS = 60_000;
 
@@ -73,8 +76,12 @@ export function openStripeSource(
       );
     },
 
-    /** Reads some subscriptions, one per page; those that are gone are left out. */
+    /**
+     * Reads some subscriptions, one per page. Those that are gone are left out;
+     * if many in a row are, the key is of another account, and it ends.
+     */
     async *someSubscriptions(ids: readonly string[]): AsyncGenerator<Page> {
+      let goneInARow = 0;
       for (const id of ids) {
         try {
           const { data, askedAtSeconds } = await callStripe(
@@ -82,9 +89,11 @@ export function openStripeSource(
             wait,
           );
           checkMode(data);
+          goneInARow = 0;
           yield { data: [data], askedAtSeconds };
         } catch (error) {
           if (!isGone(error)) throw error;
+          if (++goneInARow === MOST_GONE) return;
         }
       }
     },

@@ -1,7 +1,7 @@
 import type { DoctorArguments } from "../../scripts/doctor/arguments.ts";
 import type { RequestTools } from "../../scripts/common/send_request.ts";
 import type { Check, Surroundings } from "../../scripts/doctor/check.ts";
-import { checkDeployment } from "../../scripts/doctor/check_deployment.ts";
+import { checkDeployment } from "../../scripts/doctor.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { serveFunction } from "../support/serve_function.ts";

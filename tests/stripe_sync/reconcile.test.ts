@@ -488,6 +488,14 @@ Deno.test("reconcile finds many subscriptions that Stripe's list leaves out", as
   );
 });
 
+Deno.test("reconcile stops to ask for subscriptions if Stripe has none of many", async () => {
+  await using api = await serveStripeApi(createStripeAccount());
+  const { stripe } = testContext(api.url);
+  const ids = Array.from({ length: 130 }, (_, i) => `sub_${i}`);
+  assertEquals(await Array.fromAsync(stripe.someSubscriptions(ids)), []);
+  assertEquals(api.requests.length, 100);
+});
+
 Deno.test("reconcile compares subscriptions that Stripe's list leaves out", async () => {
   const account = createStripeAccount();
   account.nowSeconds = 1_795_000_000;
