@@ -34,7 +34,14 @@ export async function assertRecords(
       canceled: row["canceled"] && isCanceled(row),
     })),
     [...records.values()]
-      .map((record) => ({ ...record, canceled: isCanceled(record) }))
+      .map((record) => ({
+        id: record.id,
+        account_id: record.account_id,
+        status: record.status,
+        plan_id: record.plan_id,
+        current_period_end: record.current_period_end,
+        canceled: isCanceled(record),
+      }))
       .sort((one, other) => one.id < other.id ? -1 : 1),
   );
 }

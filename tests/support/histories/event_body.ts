@@ -8,9 +8,9 @@ import type { HistoryEvent } from "./history.ts";
  * Returns the full-size body that a provider sends for an event of a history.
  */
 export function eventBody(event: HistoryEvent): object {
-  const { id, created, apiVersion, subscription, account, values, previous } =
-    event;
+  const { id, created, apiVersion, subscription, values, previous } = event;
   if (event.type === "invoice.payment_failed") {
+    const { account } = event;
     return invoiceEvent({ id, created, apiVersion, subscription, account });
   }
   return subscriptionEvent(event.type, {
@@ -18,7 +18,7 @@ export function eventBody(event: HistoryEvent): object {
     created,
     apiVersion,
     subscription,
-    account,
+    account: event.namesAccount ? event.account : null,
     ...values,
     previous,
   });
