@@ -41,7 +41,16 @@ export async function applyFixes(
     context,
   );
 
-  const errors = [...await correctRecords(comparisons, context)];
+  // The database finds out the account of some, and for that it has to know the
+  // other subscriptions of the customer.
+  const { named = [], unnamed = [] } = Object.groupBy(
+    comparisons,
+    ({ corrections }) => asksForAccount(corrections) ? "unnamed" : "named",
+  );
+  const errors = [
+    ...await correctRecords(named, context),
+    ...await correctRecords(unnamed, context),
+  ];
   const differences = comparisons.map(({ difference }) => difference);
   for await (const page of compareUnmappedAgain(differences, context)) {
     errors.push(...await correctRecords(page, context));
@@ -49,6 +58,12 @@ export async function applyFixes(
 
   const left = await stillMissed(missed, context);
   return new Map([...errors, ...await applyMissed(left, context)]);
+}
+
+function asksForAccount(corrections: readonly BillingEvent[]): boolean {
+  return corrections.some((event) =>
+    event.type === "customer.subscription.created" && event.account_id === null
+  );
 }
 
 async function applyMissed(

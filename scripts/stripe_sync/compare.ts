@@ -38,12 +38,17 @@ const LONGEST_AHEAD_SECONDS = 300;
 /**
  * Compares pages of subscriptions with the records, page by page.
  *
- * @param only Leaves out all other subscriptions.
+ * @param options.only Leaves out all other subscriptions.
+ * @param options.asksDatabase Whether `account_of_customer` is asked for those
+ * that do not name their account.
  */
 export async function* comparePages(
   pages: AsyncIterable<Page>,
   context: Context,
-  only?: ReadonlySet<string>,
+  { only, asksDatabase = true }: {
+    only?: ReadonlySet<string> | undefined;
+    asksDatabase?: boolean;
+  } = {},
 ): AsyncGenerator<Comparison[]> {
   for await (const { data, askedAtSeconds } of pages) {
     const chosen = data.filter(({ id }) => only?.has(id) ?? true);
@@ -53,7 +58,7 @@ export async function* comparePages(
       accountOf(subscription, context.accountFrom) === undefined
     );
     const accounts = await accountsOfCustomers(
-      unnamed.map(customerOf),
+      asksDatabase ? unnamed.map(customerOf) : [],
       context,
     );
     yield chosen.map((subscription) =>

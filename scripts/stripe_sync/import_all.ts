@@ -49,15 +49,16 @@ export async function importAll(
   context: Context,
 ): Promise<void> {
   const pages = context.stripe.subscriptions(progress.after);
-  for await (const page of comparePages(pages, context)) {
+  // The database is asked for accounts at the end: until then it does not know all
+  // subscriptions of a customer, which may have different accounts.
+  const options = { asksDatabase: false };
+  for await (const page of comparePages(pages, context, options)) {
     await importPage(page, { progress, context });
     progress.read += page.length;
     progress.after = page.at(-1)?.subscription ?? progress.after;
     context.onProgress(progressLine(progress));
     context.signal.throwIfAborted();
   }
-  // The newest came first, and an older one of the same customer may have named
-  // the account.
   for await (const page of compareUnmappedAgain(progress.unmapped, context)) {
     const ids = new Set(page.map(({ subscription }) => subscription));
     progress.unmapped = progress.unmapped.filter(({ subscription }) =>

@@ -20,7 +20,7 @@ const RECORD: SubscriptionRecord = {
   current_period_end: "2027-01-15T08:00:00+00:00",
   canceled_at: null,
   provider_status: "active",
-  customer_id: "cus_ExampleCustomer01",
+  customer_id: "cus_1",
   quantity: 1,
   cancel_at: null,
   trial_end: null,
@@ -125,7 +125,7 @@ Deno.test("compare() names each reported value that differs, in any API version"
     }],
     [{ customer: { id: "cus_2" } }, {}, {
       field: "customer_id",
-      here: "cus_ExampleCustomer01",
+      here: "cus_1",
       there: "cus_2",
     }],
     [{ items: { data: [{ ...item, quantity: 5 }] } }, {}, {
@@ -191,7 +191,7 @@ Deno.test("compare() corrects with the values that the receiver reads from an ev
         plan_id: "price_1",
         current_period_end: "2027-01-15T08:00:00.000Z",
         provider_status: "past_due",
-        customer_id: "cus_ExampleCustomer01",
+        customer_id: "cus_1",
         quantity: 1,
         cancel_at: "2027-01-15T08:00:00.000Z",
         trial_end: "2026-09-21T14:13:20.000Z",
