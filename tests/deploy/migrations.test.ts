@@ -9,7 +9,7 @@ import postgres from "postgres";
 import { generateTypes, TYPES_FILE } from "../../scripts/dev/generate_types.ts";
 import { createDatabase } from "../../scripts/local_stack/databases.ts";
 import { setting } from "../support/test_environment.ts";
-import { migrate, migrationVersions } from "./migrate_part.ts";
+import { migrate, migrationVersions } from "../support/migrate_part.ts";
 
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
 

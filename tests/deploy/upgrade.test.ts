@@ -6,13 +6,14 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import postgres from "postgres";
+import type postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { createDatabase } from "../../scripts/local_stack/databases.ts";
-import { startGateway } from "../../scripts/local_stack/gateway.ts";
-import { startPostgrest } from "../support/start_postgrest.ts";
-import { setting } from "../support/test_environment.ts";
-import { migrate, migrationVersions } from "./migrate_part.ts";
+import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { handleWebhook } from "../../supabase/functions/billing-webhook/handle_webhook.ts";
+import { providerHeaders } from "../support/send.ts";
+import { testReceiver } from "../support/test_receiver.ts";
+import { createUpgradedProject } from "../support/upgraded_project.ts";
+import { migrationVersions } from "../support/migrate_part.ts";
 import {
   BUSY_SECOND,
   NEXT_VERSION,
@@ -20,9 +21,8 @@ import {
   oldDeletion,
   oldFailedPayment,
   oldUpdate,
-  putPreviousData,
   TABLES,
-} from "./previous_version.ts";
+} from "../support/previous_version.ts";
 
 /** Columns that null or an empty value stands in until an event fills them. */
 const NEW_COLUMNS = {
@@ -47,41 +47,25 @@ const NEW_COLUMNS = {
 
 type Rows = Record<typeof TABLES[number], Record<string, unknown>[]>;
 
-const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
-const { url } = await createDatabase(port, { name: "upgraded" });
-const sql = postgres(url, { max: 1, onnotice() {} });
-
-await migrate(url, { before: NEXT_VERSION });
-const appliedBefore = await appliedVersions();
-await putPreviousData(sql);
-const before = await allRows();
-await migrate(url);
-// A second time changes nothing.
-await migrate(url);
-const after = await allRows();
-
-const rest = await startPostgrest(url);
+const project = await createUpgradedProject(
+  "upgraded",
+  async (sql) => ({
+    versions: await appliedVersions(sql),
+    rows: await allRows(sql),
+  }),
+);
+const { sql, before, after } = project;
 const keys = await localKeys();
-const gateway = startGateway(0, {
-  targets: { rest: Number(new URL(rest.url).port) },
-  keys,
-});
-const projectUrl = `http://127.0.0.1:${gateway.port}`;
+Deno.test.afterAll(async () => await project[Symbol.asyncDispose]());
 
-Deno.test.afterAll(async () => {
-  await gateway.close();
-  await rest[Symbol.asyncDispose]();
-  await sql.end();
-});
-
-async function appliedVersions(): Promise<string[]> {
+async function appliedVersions(sql: postgres.Sql): Promise<string[]> {
   const rows = await sql`
     select version from supabase_migrations.schema_migrations order by version`;
   return rows.map(({ version }) => version);
 }
 
 /** The rows of each table. Dates as text: a Date would drop microseconds. */
-async function allRows(): Promise<Rows> {
+async function allRows(sql: postgres.Sql): Promise<Rows> {
   const rows: Partial<Rows> = {};
   for (const table of TABLES) {
     const found = await sql`
@@ -95,7 +79,7 @@ async function allRows(): Promise<Rows> {
 
 /** Calls a database function as the previous version does: by argument names. */
 async function call(name: string, body: object): Promise<unknown> {
-  const response = await fetch(`${projectUrl}/rest/v1/rpc/${name}`, {
+  const response = await fetch(`${project.url}/rest/v1/rpc/${name}`, {
     method: "POST",
     headers: { apikey: keys.secret, "content-type": "application/json" },
     body: JSON.stringify(body),
@@ -105,26 +89,27 @@ async function call(name: string, body: object): Promise<unknown> {
   return answer;
 }
 
-Deno.test("an upgrade applies the migrations of this version to one that has the others", async () => {
+Deno.test("an upgrade applies the migrations of this version to one that has the others", () => {
   const versions = migrationVersions();
   const older = versions.filter((version) => version < NEXT_VERSION);
   assert(older.length > 20 && older.length < versions.length);
-  assertEquals(appliedBefore, older);
-  assertEquals(await appliedVersions(), versions);
+  assertEquals(before.versions, older);
+  assertEquals(after.versions, versions);
 });
 
 Deno.test("an upgrade keeps every row and every value, and leaves new columns empty", () => {
   for (const table of TABLES) {
-    assert(before[table].length > 0, table);
-    const columns = Object.keys(before[table][0] ?? {});
+    const old = before.rows[table];
+    assert(old.length > 0, table);
+    const columns = Object.keys(old[0] ?? {});
     assertEquals(
-      sorted(after[table].map((row) => pick(row, columns))),
-      sorted(before[table]),
+      sorted(after.rows[table].map((row) => pick(row, columns))),
+      sorted(old),
       table,
     );
   }
   for (const [table, columns] of Object.entries(NEW_COLUMNS)) {
-    for (const row of after[table as keyof typeof NEW_COLUMNS]) {
+    for (const row of after.rows[table as keyof typeof NEW_COLUMNS]) {
       assertEquals(
         pick(row, columns),
         Object.fromEntries(columns.map((column) => [column, null])),
@@ -140,6 +125,71 @@ function pick(row: Record<string, unknown>, columns: readonly string[]) {
 function sorted(rows: readonly object[]): string[] {
   return rows.map((row) => JSON.stringify(row)).sort();
 }
+
+Deno.test("after an upgrade, the next event of a subscription fills its new columns", async () => {
+  const receiver = await testReceiver({ supabaseUrl: project.url });
+  const second = Date.parse(BUSY_SECOND) / 1000;
+  const reported = {
+    account: "acc_1",
+    customer: "cus_1",
+    quantity: 3,
+    cancelAtPeriodEnd: true,
+    periodEnd: 1_775_000_000,
+    trialEnd: 1_770_000_000,
+    paused: "void",
+  };
+  for (
+    const event of [
+      subscriptionEvent("customer.subscription.updated", {
+        ...reported,
+        subscription: "sub_active",
+        created: second + 60,
+        status: "past_due",
+        previous: { status: "active" },
+      }),
+      // In the second whose updates the record remembers.
+      subscriptionEvent("customer.subscription.updated", {
+        ...reported,
+        subscription: "sub_past_due",
+        created: second,
+        status: "past_due",
+        plan: "price_2",
+        previous: { quantity: 1 },
+      }),
+    ]
+  ) {
+    const body = JSON.stringify(event);
+    const request = new Request("http://localhost/billing-webhook", {
+      method: "POST",
+      headers: providerHeaders(body, "a"),
+      body,
+    });
+    const response = await handleWebhook(request, receiver);
+    assertEquals([response.status, await response.text()], [200, "OK"]);
+  }
+  const columns = NEW_COLUMNS.subscriptions;
+  const rows = await sql`
+    select ${sql(["id", ...columns])} from public.subscriptions
+    where id in ('sub_active', 'sub_past_due') order by id`;
+  const filled = {
+    provider_status: "past_due",
+    customer_id: "cus_1",
+    quantity: 3,
+    cancel_at: new Date(1_775_000_000_000),
+    trial_end: new Date(1_770_000_000_000),
+    paused: "void",
+    livemode: false,
+  };
+  assertEquals(rows.map((row) => ({ ...row })), [
+    {
+      ...filled,
+      id: "sub_active",
+      past_due_since: new Date((second + 60) * 1000),
+    },
+    // It was past_due before there was the column.
+    { ...filled, id: "sub_past_due", past_due_since: null },
+  ]);
+});
 
 Deno.test("after an upgrade, the previous receiver's calls still work", async () => {
   const events = [
