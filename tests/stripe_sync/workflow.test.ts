@@ -20,6 +20,8 @@ const WORKFLOW = await Deno.readTextFile(
   `${ROOT}.github/workflows/reconcile.yml`,
 );
 
+const PAGE = await Deno.readTextFile(`${ROOT}docs/reconcile.md`);
+
 /** Runs this Deno, and leads `reconcile` to the stand-in. */
 const NPX = `#!/bin/sh
 if [ "$FAULT" = registry ]; then exit 1; fi
@@ -99,6 +101,43 @@ async function runStep(
   }
 }
 
+/** Runs the line for cron in docs/reconcile.md, in test mode; returns what it prints. */
+async function runCronLine(stripeUrl: string): Promise<string> {
+  const [line = ""] = PAGE.match(/^ {4}43 4 \* \* \* .+$/m) ?? [];
+  const command = line.replace(/^ {4}43 4 \* \* \* /, "");
+  assertStringIncludes(command, "--mode live");
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-cron-" });
+  try {
+    await Deno.writeTextFile(
+      `${folder}/reconcile.env`,
+      `export STRIPE_API_KEY=${TEST_API_KEY}
+export SUPABASE_URL=${setting("TEST_API_URL")}
+export SUPABASE_SECRET_KEY=${(await localKeys()).secret}
+`,
+    );
+    // cron starts commands in the user's home folder.
+    const npx = NPX.replace("shift 2", `cd ${ROOT}\nshift 2`);
+    await Deno.writeTextFile(`${folder}/npx`, npx, { mode: 0o755 });
+    const { stdout, stderr } = await createCommand("sh", {
+      args: [
+        "-c",
+        command.replace("/srv/billing", folder)
+          .replace("--mode live", "--mode test"),
+      ],
+      cwd: "/",
+      env: {
+        PATH: `${folder}:${Deno.env.get("PATH")}`,
+        DENO: Deno.execPath(),
+        STRIPE_URL: stripeUrl,
+      },
+    }).output();
+    const decoder = new TextDecoder();
+    return decoder.decode(stdout) + decoder.decode(stderr);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
 /** An account with a number of subscriptions, of which none is recorded. */
 function accountWith(count: number) {
   const account = createStripeAccount();
@@ -128,6 +167,24 @@ Deno.test("the workflow is off as shipped: its only job needs a variable that is
 
 Deno.test("the workflow's commands contain no expression: GitHub would insert it as text", () => {
   assert(!part("run").join("\n").includes("${{"));
+});
+
+Deno.test("docs/reconcile.md names each secret and variable of the workflow", () => {
+  const names = [...WORKFLOW.matchAll(/\b(?:secrets|vars)\.(\w+)/g)]
+    .map(([, name]) => name);
+  assertEquals(new Set(names).size, 5);
+  const section = PAGE.slice(
+    PAGE.indexOf("### Switch it on"),
+    PAGE.indexOf("### If it fails"),
+  );
+  for (const name of names) assertStringIncludes(section, `\`${name}`);
+});
+
+Deno.test("the line for cron prints nothing if nothing differs, or else what differs", async () => {
+  await using same = await serveStripeApi(accountWith(0));
+  assertEquals(await runCronLine(same.url), "");
+  await using other = await serveStripeApi(accountWith(1));
+  assertStringIncludes(await runCronLine(other.url), "\n1 difference.");
 });
 
 Deno.test("the workflow succeeds if nothing differs", async () => {
