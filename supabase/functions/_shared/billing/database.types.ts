@@ -440,6 +440,10 @@ export type Database = {
         Args: { "p_provider": string; "p_subscription_id": string };
         Returns: boolean;
       };
+      "has_access": {
+        Args: { "account_id": string; "grace"?: string };
+        Returns: boolean;
+      };
       "has_long_number": { Args: { "payload": Json }; Returns: boolean };
       "lock_failed_event": {
         Args: { "p_event_id": string; "p_provider": string; "p_retry": Json };
