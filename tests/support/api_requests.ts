@@ -26,6 +26,7 @@ const NO_SUCH_FUNCTION = "PGRST202";
 const ARGUMENTS: Readonly<Record<string, string>> = {
   "text": "x",
   "text[]": "{x}",
+  "boolean": "true",
   "integer": "1",
   "numeric": "1",
   "uuid": "00000000-0000-0000-0000-000000000000",

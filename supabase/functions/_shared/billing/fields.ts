@@ -50,8 +50,15 @@ export function describeFault(
 
 /** Returns whether a value fits {@linkcode identifier}. */
 export function isIdentifier(value: unknown): value is string {
-  return typeof value === "string" && value.length <= MAX_IDENTIFIER_LENGTH &&
+  return typeof value === "string" && isShort(value) &&
     NOT_BLANK.test(value) && STORABLE.test(value);
+}
+
+/** As zod and Postgres count: characters, of which each is one or two units. */
+function isShort(text: string): boolean {
+  return text.length <= MAX_IDENTIFIER_LENGTH ||
+    (text.length <= 2 * MAX_IDENTIFIER_LENGTH &&
+      [...text].length <= MAX_IDENTIFIER_LENGTH);
 }
 
 /** Returns whether a value fits {@linkcode unixSeconds}. */
