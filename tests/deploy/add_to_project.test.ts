@@ -23,7 +23,7 @@ import { SIGNING_SECRET, type Typed } from "./deployer.ts";
 import { startEmptyServer } from "./empty_server.ts";
 import { createHostedProject } from "./hosted_project.ts";
 import { ACCESS_TOKEN } from "./management_api.ts";
-import { migrateFrom, migrationNames } from "./migrate_part.ts";
+import { migrateFrom, migrationNames } from "../support/migrate_part.ts";
 import { serveUpload } from "./serve_upload.ts";
 
 const PUSH = "supabase db push --remote --yes";

@@ -18,7 +18,7 @@ import { SIGNING_SECRET, startDeployer, type Typed } from "./deployer.ts";
 import { startEmptyServer } from "./empty_server.ts";
 import { createHostedProject } from "./hosted_project.ts";
 import { ACCESS_TOKEN } from "./management_api.ts";
-import { migrationVersions } from "./migrate_part.ts";
+import { migrationVersions } from "../support/migrate_part.ts";
 
 const PAGE = "docs/deploy.md";
 const SECRETS = {
