@@ -20,6 +20,7 @@ const CONNECTIONS = 16;
 /** The only errors that Postgres may return for a good event. */
 const DATABASE_SAYS = [
   "subscription_unknown",
+  "creation_pending",
   "subscription_of_other_provider",
 ];
 

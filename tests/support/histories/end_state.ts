@@ -18,6 +18,7 @@ export async function assertEndState(
   const expected = modelState(events);
   const eventIds = sql.json(events.map((event) => event.id));
   const recordIds = sql.json([...expected.records.keys()]);
+  const leftOut = sql.json([...except]);
   const [actual] = await sql<{ state: unknown }[]>`
     with ids as (
       select 'a' as provider, jsonb_array_elements_text(${eventIds}) as event_id
@@ -39,7 +40,7 @@ export async function assertEndState(
           'livemode', s.livemode,
           'past_due_since', extract(epoch from s.past_due_since)::bigint,
           'canceled', s.canceled_at is not null
-        ) - ${[...except]}::text[] order by s.id), '[]')
+        ) - array(select jsonb_array_elements_text(${leftOut})) order by s.id), '[]')
         from public.subscriptions s
         where s.id in (select jsonb_array_elements_text(${recordIds}))
       ),
