@@ -9,6 +9,7 @@ import {
   skipped,
   type Surroundings,
 } from "./check.ts";
+import { checkMigrations } from "./check_migrations.ts";
 import { type DatabaseTls, databaseTls, isUnproven } from "./database_tls.ts";
 
 const JOBS = ["billing-worker", "billing-prune"];
@@ -83,40 +84,6 @@ function notConnected(error: unknown): Check {
       `cannot connect: ${message}`,
       "Copy the URL from Connect in the dashboard, and insert the database's password",
     );
-}
-
-/** Checks that all migrations of this clone are applied. */
-async function checkMigrations(
-  sql: postgres.Sql,
-  files: readonly string[],
-): Promise<Check> {
-  const wanted = files.map((name) => name.split("_")[0] ?? name);
-  const applied = await appliedVersions(sql);
-  const missing = wanted.filter((version) => !applied.includes(version));
-  if (missing.length > 0) {
-    return failed(
-      `${missing.length} of ${wanted.length} are missing, the first is ${
-        missing[0]
-      }`,
-      "supabase db push --remote",
-    );
-  }
-  // A project may have migrations of its own, from another repository.
-  const others = applied.filter((version) => !wanted.includes(version)).length;
-  return ok(
-    others === 0
-      ? `all ${wanted.length} are applied`
-      : `all ${wanted.length} are applied, and ${others} that are not in this clone`,
-  );
-}
-
-async function appliedVersions(sql: postgres.Sql): Promise<string[]> {
-  const [table] = await sql`
-    select to_regclass('supabase_migrations.schema_migrations') is not null as is_there`;
-  if (!table?.is_there) return [];
-  const rows =
-    await sql`select version from supabase_migrations.schema_migrations`;
-  return rows.map(({ version }) => version);
 }
 
 /** Checks that the jobs exist that wake this project's worker and prune. */

@@ -1,4 +1,50 @@
 /*
+ * Before anything is created: if the database has objects of the names that the
+ * receiver's migrations use, this says which, all at once. A project that the
+ * receiver is added to may well have its own public.subscriptions. The Supabase
+ * CLI prints the message and this statement, so both are short.
+ */
+do $$
+declare
+  taken text;
+begin
+  select string_agg(pg_describe_object(o.classid, o.objid, 0), ', ' order by o.name) into taken
+  from (
+    select 'pg_class'::regclass, c.oid, c.relname, 'relation'
+    from pg_class c where c.relnamespace = 'public'::regnamespace
+    union all
+    select 'pg_type'::regclass, t.oid, t.typname, 'relation'
+    from pg_type t where t.typnamespace = 'public'::regnamespace and t.typrelid = 0
+    union all
+    select 'pg_proc'::regclass, p.oid, p.proname, 'function'
+    from pg_proc p where p.pronamespace = 'public'::regnamespace
+  ) as o (classid, objid, name, kind)
+  where (o.kind, o.name) in (
+    select 'relation', unnest('{
+      billing_events_per_hour, billing_health, failed_events, failed_events_open,
+      failed_events_resolved, failed_events_to_retry, notification_pace, notifications,
+      notifications_due, notifications_given_up, notifications_settled, open_failures,
+      processed_events, processed_events_processed_at, subscriptions,
+      subscriptions_account_id, subscriptions_customer_id}'::name[])
+    union all
+    select 'function', unnest('{
+      account_email, apply_billing_events, apply_invoice_payment_failed,
+      apply_subscription_created, apply_subscription_deleted, apply_subscription_updated,
+      billing_version, claim_billing_events, claim_failed_events, claim_notifications,
+      find_subscription, forget_marks_ahead, has_long_number, keep_original_payload,
+      lock_failed_event, merge_update, notification_waits, provider_of_failed_event,
+      prune_billing_tables, record_failed_event, resolve_failed_event, retry_failed_event,
+      retry_failed_events, retry_request_answer, revoke_billing_rights,
+      schedule_billing_worker, settle_failed_events, settle_notifications,
+      unschedule_billing_worker, wake_billing_worker}'::name[])
+  );
+  if taken is not null then
+    raise exception 'Nothing was created: schema public has % already. Rename or drop them, or move them to another schema. Then push again.', taken;
+  end if;
+end;
+$$;
+
+/*
  * The subscription records: one row per subscription, kept in step with the
  * provider that created it.
  *

@@ -26,6 +26,11 @@
  * before its client gives up (3 s). After the first wait that times out, the
  * other events of that subscription fail at once.
  *
+ * An event of a subscription that is not recorded fails with BW001. If
+ * account_of_customer knows its customer, it fails with BW006 instead: the
+ * creation will be applied, even without an account id, so the event must come
+ * again. The receiver may ignore the others (UNMAPPED_SUBSCRIPTIONS).
+ *
  * Every statement below finds its rows by key: a plan that was cached while a
  * table was empty must not scan the table after it has grown.
  */
@@ -91,12 +96,20 @@ begin
         cancel_at timestamptz,
         trial_end timestamptz,
         paused text,
-        livemode boolean
+        livemode boolean,
+        hosted_invoice_url text,
+        amount_due bigint,
+        currency text,
+        attempt_count integer,
+        next_payment_attempt timestamptz,
+        once_per_invoice boolean
       )
     ) with ordinality as e (
       provider, event_id, type, created, subscription_id, account_id, status,
       plan_id, current_period_end, previous, invoice_id, retry, provider_status,
-      customer_id, quantity, cancel_at, trial_end, paused, livemode, place
+      customer_id, quantity, cancel_at, trial_end, paused, livemode,
+      hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt,
+      once_per_invoice, place
     )
     order by
       is_twin,
@@ -153,7 +166,9 @@ begin
             event.provider, event.created, event.subscription_id
           )
           when 'invoice.payment_failed' then public.apply_invoice_payment_failed(
-            event.provider, event.event_id, event.subscription_id, event.invoice_id
+            event.provider, event.event_id, event.subscription_id, event.invoice_id,
+            event.hosted_invoice_url, event.amount_due, event.currency,
+            event.attempt_count, event.next_payment_attempt, event.once_per_invoice
           )
         end;
         if outcome is null then
@@ -186,8 +201,18 @@ begin
         outcome := 'failed';
         error_code := sqlstate;
         error := sqlerrm;
+        if sqlstate = 'BW001' and event.customer_id is not null then
+          begin
+            if public.account_of_customer(event.provider, event.customer_id) is not null then
+              error_code := 'BW006';
+            end if;
+          exception when others then
+            -- Nobody knows whether the customer is known.
+            error_code := 'BW006';
+          end;
+        end if;
         failures := failures
-          || jsonb_build_object(event.claim, jsonb_build_object('code', sqlstate, 'message', sqlerrm));
+          || jsonb_build_object(event.claim, jsonb_build_object('code', error_code, 'message', error));
         delete from public.processed_events p
         where p.provider = event.provider and p.event_id = event.event_id;
       end;

@@ -3,7 +3,7 @@
  * and replaced by a project.
  */
 begin;
-select plan(35);
+select plan(40);
 
 -- The answer in the order of the places, such as 'applied, failed BW005'.
 create function pg_temp.apply(variadic p_events jsonb[])
@@ -142,6 +142,38 @@ select is(
 );
 select is(pg_temp.state('tap_4'), 'acc_own plan_20 15', 'the account is its own, the plan is the newer one''s');
 
+-- Events that arrive before the creation.
+
+create function pg_temp.update_of(p_id text, p_customer text, p_type text default 'customer.subscription.updated')
+returns jsonb
+language sql
+as $$
+  select pg_temp.created(p_id, 40, p_customer, null) || jsonb_build_object('type', p_type, 'status', 'active')
+$$;
+select is(
+  pg_temp.apply(pg_temp.update_of('tap_later', 'cus_new')), 'failed BW006',
+  'an event of a known customer''s subscription that is not recorded waits for its creation'
+);
+select is(
+  pg_temp.apply(
+    pg_temp.update_of('tap_later', 'cus_new', 'invoice.payment_failed'),
+    pg_temp.update_of('tap_later', 'cus_new', 'customer.subscription.deleted'),
+    pg_temp.update_of('tap_later', 'cus_shared'),
+    pg_temp.update_of('tap_later', 'cus_nobody'),
+    pg_temp.update_of('tap_later', null)
+  ),
+  'failed BW006, failed BW006, failed BW001, failed BW001, failed BW001',
+  'whatever its type; others are unknown'
+);
+select is(
+  (select a.error from public.apply_billing_events(jsonb_build_array(pg_temp.update_of('tap_later', 'cus_new'))) as a),
+  'No subscription tap_later is recorded.', 'the message is the same'
+);
+select is(
+  pg_temp.apply(pg_temp.created('tap_later', 30, 'cus_new', null), pg_temp.update_of('tap_later', 'cus_new')),
+  'applied, applied', 'with the creation, it is applied'
+);
+
 -- Replaced by a project.
 
 reset role;
@@ -188,6 +220,14 @@ select is(
 select is(
   pg_temp.apply(pg_temp.created('tap_own', 20, 'cus_raises', null)), 'applied',
   'nor about the customer of a record that is there'
+);
+
+select is(
+  pg_temp.apply(
+    pg_temp.update_of('tap_never', 'cus_raises'),
+    pg_temp.created('tap_fine_still', 10, 'cus_raises', 'acc_1')
+  ),
+  'failed BW006, applied', 'if it raises an error for an event that is early, that event comes again'
 );
 
 -- Events of a receiver that is older than these columns.

@@ -148,7 +148,10 @@ select is(
 -- invoice.payment_failed
 
 select is(
-  pg_temp.apply(pg_temp.invoice('tap_4', 'tap_sub', '{"invoice_id": "in_1"}')),
+  pg_temp.apply(pg_temp.invoice('tap_4', 'tap_sub', '{
+    "invoice_id": "in_1", "hosted_invoice_url": "https://pay.example.com/in_1", "amount_due": 1234,
+    "currency": "eur", "attempt_count": 2, "next_payment_attempt": "2027-02-03T10:00:00Z"
+  }')),
   'applied',
   'a failed invoice is applied'
 );
@@ -164,8 +167,10 @@ select results_eq(
   $$select jsonb_strip_nulls(to_jsonb(n) - 'id') from public.notifications n where n.event_id = 'tap_4'$$,
   $$select jsonb_build_object(
     'provider', 'a', 'event_id', 'tap_4', 'account_id', 'acc_1', 'subscription_id', 'tap_sub',
-    'invoice_id', 'in_1', 'status', 'pending', 'attempts', 0,
-    'next_attempt_at', now(), 'created_at', now()
+    'invoice_id', 'in_1', 'kind', 'payment_failed', 'status', 'pending', 'attempts', 0,
+    'next_attempt_at', now(), 'created_at', now(),
+    'hosted_invoice_url', 'https://pay.example.com/in_1', 'amount_due', 1234, 'currency', 'eur',
+    'attempt_count', 2, 'next_payment_attempt', '2027-02-03T10:00:00Z'::timestamptz
   )$$,
   'a failed invoice owes the account of the subscription one notification'
 );

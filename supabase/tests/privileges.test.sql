@@ -144,6 +144,7 @@ select set_eq(
     ('billing_events_per_hour', 'select'),
     ('billing_health', 'select'),
     ('failed_events', 'insert, select, update'),
+    ('failure_alerts', 'insert, select, update'),
     ('notification_pace', 'insert, select, update'),
     ('notifications', 'insert, select, update'),
     ('open_failures', 'select'),
@@ -195,7 +196,8 @@ select is_empty(
         'provider_of_failed_event(text,text)',
         'retry_failed_events(text,text,timestamp with time zone,timestamp with time zone)',
         'resolve_failed_event(text,text,text,text)',
-        'prune_billing_tables(interval,interval,interval,integer)'
+        'prune_billing_tables(interval,interval,interval,integer)',
+        'revoke_billing_rights()'
       )$$,
   'service_role may execute every function that the receiver or the worker calls'
 );

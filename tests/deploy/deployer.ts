@@ -1,5 +1,5 @@
 /**
- * A user who deploys: a clone, a terminal in it, and an unused CLI.
+ * A user who deploys: a folder, a terminal in it, and an unused CLI.
  *
  * @module
  */
@@ -24,8 +24,8 @@ export interface Typed {
   readonly said: string;
 }
 
-/** A clone, and a terminal in it. */
-export interface Deployer extends AsyncDisposable {
+/** A terminal whose commands reach the stand-ins. */
+export interface Terminal extends AsyncDisposable {
   /**
    * Types a block of commands, as it stands but for what the reader has to
    * fill in.
@@ -40,7 +40,7 @@ export interface Deployer extends AsyncDisposable {
 }
 
 /**
- * Opens a terminal in a clone whose commands reach the stand-ins.
+ * Opens a terminal in a new clone.
  *
  * @param options.localPort Where the clone's config.toml has the local
  * database.
@@ -48,20 +48,34 @@ export interface Deployer extends AsyncDisposable {
 export async function startDeployer(
   project: HostedProject,
   { localPort }: { localPort: number },
-): Promise<Deployer> {
+): Promise<Terminal> {
   await using opened = new AsyncDisposableStack();
   const clone = opened.use(await copyRepository());
-  const home = await Deno.makeTempDir({ prefix: "billing-webhook-home-" });
-  opened.defer(() => Deno.remove(home, { recursive: true }));
-  await makeTools(home);
-  const profile = `${home}/loopback.yaml`;
-  await Deno.writeTextFile(profile, profileOf(project.api));
   const config = `${clone.path}/supabase/config.toml`;
   const text = await Deno.readTextFile(config);
   await Deno.writeTextFile(
     config,
     text.replace("port = 54322", `port = ${localPort}`),
   );
+  const terminal = opened.use(await openTerminal(project, clone.path));
+  const owned = opened.move();
+  return {
+    type: terminal.type,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** Opens a terminal in a folder, with a CLI that was not used before. */
+export async function openTerminal(
+  project: HostedProject,
+  folder: string,
+): Promise<Terminal> {
+  await using opened = new AsyncDisposableStack();
+  const home = await Deno.makeTempDir({ prefix: "billing-webhook-home-" });
+  opened.defer(() => Deno.remove(home, { recursive: true }));
+  await makeTools(home);
+  const profile = `${home}/loopback.yaml`;
+  await Deno.writeTextFile(profile, profileOf(project.api));
 
   const terminal = {
     ...toolEnvironment(),
@@ -94,7 +108,7 @@ export async function startDeployer(
       }
       const child = createCommand("bash", {
         args: ["-ec", command],
-        cwd: clone.path,
+        cwd: folder,
         env: { ...terminal, ...env },
         clearEnv: true,
         stdin: "piped",

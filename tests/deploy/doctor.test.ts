@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import postgres from "postgres";
 import type { Check } from "../../scripts/doctor/check.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
@@ -293,6 +293,44 @@ Deno.test("a migration that was not applied fails, with its version", async () =
 Deno.test("a database without migrations fails", async () => {
   const findings = await stage.look({ target: { dbUrl: other.url } });
   assertEquals(failedChecks(findings), ["migrations"]);
+});
+
+Deno.test("migrations count under any version, and after a squash by the database's number", async () => {
+  async function look() {
+    const { migrations } = await stage.look({ target: { dbUrl: other.url } });
+    return `${migrations?.state}: ${migrations?.text}`;
+  }
+  const all = migrationFiles.length;
+  await otherSql`create schema supabase_migrations`;
+  await otherSql`
+    create table supabase_migrations.schema_migrations (version text, name text)`;
+  try {
+    for (const [i, file] of migrationFiles.entries()) {
+      const name = file.replace(/^\d+_|\.sql$/g, "");
+      await otherSql`
+        insert into supabase_migrations.schema_migrations
+        values (${`2099${i}`}, ${name})`;
+    }
+    assertEquals(await look(), `ok: all ${all} are applied`);
+    await otherSql`delete from supabase_migrations.schema_migrations
+      where name like 'billing_0007_%'`;
+    assertStringIncludes(await look(), `FAIL: 1 of ${all} are missing`);
+
+    await otherSql`delete from supabase_migrations.schema_migrations`;
+    const newest = /_(\d{4})_/.exec(migrationFiles.at(-1)!)?.[1] ?? "";
+    await otherSql.unsafe(`create function public.billing_version()
+      returns text language sql return '${newest}'`);
+    assertEquals(await look(), `ok: all ${all} are applied, and were squashed`);
+    await otherSql.unsafe(`create or replace function public.billing_version()
+      returns text language sql return '0028'`);
+    assertStringIncludes(
+      await look(),
+      "the first is 20261122000002_billing_0029",
+    );
+  } finally {
+    await otherSql`drop schema supabase_migrations cascade`;
+    await otherSql`drop function if exists public.billing_version()`;
+  }
 });
 
 Deno.test("the schedule fails until it wakes this project's worker", async () => {

@@ -1,15 +1,24 @@
 /**
  * The migrations on an empty database, on one that has them already, and on one
- * that has some of them.
+ * with the data of an earlier state.
  *
  * @module
  */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import postgres from "postgres";
 import { generateTypes, TYPES_FILE } from "../../scripts/dev/generate_types.ts";
 import { createDatabase } from "../../scripts/local_stack/databases.ts";
 import { setting } from "../support/test_environment.ts";
-import { migrate, migrationVersions } from "../support/migrate_part.ts";
+import {
+  migrate,
+  migrationNames,
+  migrationVersions,
+} from "../support/migrate_part.ts";
 
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
 
@@ -31,6 +40,9 @@ Deno.test("on an empty database the migrations apply, and a second time change n
   assertEquals(await appliedVersions(sql), migrationVersions());
   assertEquals(await writtenObjects(sql), once);
 
+  const [row] = await sql`select public.billing_version() as version`;
+  assertStringIncludes(migrationNames().at(-1)!, `_billing_${row?.version}_`);
+
   const committed = await Deno.readTextFile(TYPES_FILE);
   assertEquals(
     await generateTypes(url),
@@ -42,6 +54,7 @@ Deno.test("on an empty database the migrations apply, and a second time change n
 Deno.test("migrations that stopped half way go on there", async () => {
   await using database = await emptyDatabase("migrated_half_way");
   const { url, sql } = database;
+  await migrate(url, { before: migrationVersions()[2]! });
   await sql`create table public.failed_events (id text)`;
   await assertRejects(() => migrate(url), Error, "already exists");
   assertEquals(await appliedVersions(sql), migrationVersions().slice(0, 2));
@@ -49,6 +62,102 @@ Deno.test("migrations that stopped half way go on there", async () => {
   await migrate(url);
   assertEquals(await appliedVersions(sql), migrationVersions());
 });
+
+Deno.test("a table of another shape stops the first migration, and stays as it was", async () => {
+  await using database = await emptyDatabase("collision");
+  const { url, sql } = database;
+  await sql`create table public.subscriptions (user_id int primary key)`;
+  await sql`insert into public.subscriptions values (7)`;
+  const before = await namesIn(sql);
+  await assertRejects(
+    () => migrate(url),
+    Error,
+    "Nothing was created: schema public has table subscriptions already.",
+  );
+  assertEquals(await namesIn(sql), before);
+  assertEquals(await appliedVersions(sql), []);
+  assertEquals([...await sql`table public.subscriptions`], [{ user_id: 7 }]);
+});
+
+Deno.test("the first migration names everything that stands in the way of any migration", async () => {
+  await using migrated = await emptyDatabase("collisions_named");
+  await migrate(migrated.url);
+  const { relations, functions } = await namesIn(migrated.sql);
+  assert(relations.length > 15 && functions.length > 25);
+
+  await using database = await emptyDatabase("collisions");
+  const { url, sql } = database;
+  for (const name of relations) await sql`create sequence ${sql(name)}`;
+  for (const name of functions) {
+    await sql`
+      create function ${
+      sql(name)
+    }(other text) returns int language sql return 1`;
+  }
+  const before = await namesIn(sql);
+  const { message } = await assertRejects(() => migrate(url), Error);
+  assertEquals(
+    [
+      ...relations.filter((name) => !message.includes(`sequence ${name}`)),
+      ...functions.filter((name) => !message.includes(`function ${name}(`)),
+    ],
+    [],
+    "add these to the lists at the head of the first migration",
+  );
+  assertEquals(await namesIn(sql), before);
+});
+
+Deno.test("the migration that repeats the revokes changes no right", async () => {
+  await using database = await emptyDatabase("rights_repeated");
+  const { url, sql } = database;
+  const [version] = migrationVersions().slice(-1);
+  await migrate(url, { before: version! });
+  const before = await rightsIn(sql);
+  await migrate(url);
+  const after = await rightsIn(sql);
+  assert(before.length > 40);
+  const objects = new Set(before.map((right) => right.split(": ")[0]));
+  assertEquals(
+    after.filter((right) => objects.has(right.split(": ")[0])),
+    before,
+  );
+});
+
+/** The names that a new table, view or index, or a function, cannot have. */
+async function namesIn(sql: postgres.Sql) {
+  const relations = await sql`
+    select c.relname as name from pg_class c
+    where c.relnamespace = 'public'::regnamespace
+      -- Postgres chooses another name for the index of a constraint.
+      and not exists (select from pg_constraint k where k.conindid = c.oid)
+    union
+    select t.typname from pg_type t
+    where t.typnamespace = 'public'::regnamespace
+      and t.typrelid = 0 and t.typelem = 0
+    order by 1`;
+  const functions = await sql`
+    select distinct proname as name from pg_proc
+    where pronamespace = 'public'::regnamespace order by 1`;
+  return {
+    relations: relations.map(({ name }) => String(name)),
+    functions: functions.map(({ name }) => String(name)),
+  };
+}
+
+/** Each right on an object of schema public, with who has it. */
+async function rightsIn(sql: postgres.Sql): Promise<string[]> {
+  const rows = await sql`
+    select format('%s: %s %s', o.name, a.grantee::regrole, a.privilege_type) as text
+    from (
+      select c.oid::regclass::text, c.relacl from pg_class c
+      where c.relnamespace = 'public'::regnamespace
+      union all
+      select p.oid::regprocedure::text, coalesce(p.proacl, acldefault('f', p.proowner))
+      from pg_proc p where p.pronamespace = 'public'::regnamespace
+    ) as o(name, acl), aclexplode(o.acl) a
+    order by 1`;
+  return rows.map(({ text }) => text);
+}
 
 async function appliedVersions(sql: postgres.Sql): Promise<string[]> {
   const rows = await sql`

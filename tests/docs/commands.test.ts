@@ -26,6 +26,7 @@ const LIKE_DEPLOYED =
 const STRIPE = "an account of Stripe's, and its CLI";
 const DOCKER = "Docker";
 const STAND_IN = "tests/stripe_sync, with a stand-in for Stripe";
+const ADDED = "tests/deploy/add_to_project.test.ts, with another folder";
 const DEPLOYED =
   "tests/deploy/deploy_page.test.ts, with a stand-in for Supabase";
 
@@ -49,6 +50,8 @@ const ELSEWHERE: Record<string, string> = {
   "supabase secrets set PROVIDER_A_SIGNING_SECRET=<new>": LIKE_DEPLOYED,
   "supabase functions deploy billing-webhook --use-api": DEPLOYED,
   "supabase functions deploy billing-worker --use-api": DEPLOYED,
+  "deno task add ../my-app": ADDED,
+  "deno task add ../my-app --check": ADDED,
   "supabase start": DOCKER,
   "supabase functions serve": DOCKER,
   "stripe login": STRIPE,
@@ -68,6 +71,8 @@ const ELSEWHERE: Record<string, string> = {
     "four minutes; the gate does fewer",
   "EVERYTHING_SECONDS=60 deno task test tests/faults/everything_at_once.test.ts":
     "a minute; the gate does four seconds",
+  "UPDATE_EXAMPLES=1 deno task test tests/integration/notification_examples.test.ts":
+    "it writes into the page; without the variable, the gate runs it",
   "npx -y deno@2.9.6 audit": "the registry's list of advisories",
 };
 

@@ -135,6 +135,42 @@ Deno.test("a creation without an account is neither ignored nor refused if its c
   }
 });
 
+Deno.test("what arrives before the creation of a known customer's subscription is never ignored", async () => {
+  const [customer, account] = [uniqueId("cus"), uniqueId("acc")];
+  const subscription = uniqueId("sub");
+  await statusOf(
+    ignoring,
+    subscriptionEvent("customer.subscription.created", { customer, account }),
+  );
+  const created = Math.floor(Date.now() / 1000) - 60;
+  const options = { subscription, customer, created };
+  const early = [
+    withoutAccount(subscriptionEvent("customer.subscription.updated", {
+      ...options,
+      status: "trialing",
+    })),
+    withoutAccount(invoiceEvent(options)),
+  ];
+  for (const event of early) {
+    assertEquals(await statusOf(ignoring, event), 500);
+    const { failures } = await storedEvent(sql, event.id);
+    assertEquals(failures[0]?.["error_code"], "creation_pending");
+  }
+  const creation = subscriptionEvent("customer.subscription.created", {
+    ...options,
+    account: null,
+    status: "incomplete",
+  });
+  for (const event of [creation, ...early]) {
+    assertEquals(await statusOf(ignoring, event), 200);
+  }
+  const record = await subscriptionRecord(sql, subscription);
+  assertEquals([record?.["account_id"], record?.["status"]], [
+    account,
+    "trialing",
+  ]);
+});
+
 Deno.test("a retry finds the account that the customer has meanwhile", async () => {
   await settleLeftovers(sql);
   const [customer, account] = [uniqueId("cus"), uniqueId("acc")];

@@ -5,11 +5,14 @@ import {
 
 const MIGRATIONS = `${REPOSITORY}/supabase/migrations`;
 
+/** The names of the migrations' files, in order. */
+export function migrationNames(): string[] {
+  return [...Deno.readDirSync(MIGRATIONS)].map(({ name }) => name).sort();
+}
+
 /** A migration's version: the number that its file's name begins with. */
 export function migrationVersions(): string[] {
-  return [...Deno.readDirSync(MIGRATIONS)]
-    .map(({ name }) => name.split("_")[0] ?? "")
-    .sort();
+  return migrationNames().map((name) => name.split("_")[0] ?? "");
 }
 
 /**
@@ -34,13 +37,21 @@ export async function migrate(
         `${folder}/supabase/migrations/${name}`,
       );
     }
-    await runSupabaseCli([
-      "migration",
-      "up",
-      `--remote=${databaseUrl}?sslmode=disable`,
-      "--yes",
-    ], { purpose: "apply the migrations", home: folder, cwd: folder });
+    await migrateFrom(folder, databaseUrl);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+}
+
+/** Applies the migrations of a project's folder with the Supabase CLI. */
+export async function migrateFrom(
+  folder: string,
+  databaseUrl: string,
+): Promise<void> {
+  await runSupabaseCli([
+    "migration",
+    "up",
+    `--remote=${databaseUrl}?sslmode=disable`,
+    "--yes",
+  ], { purpose: "apply the migrations", home: folder, cwd: folder });
 }

@@ -11,7 +11,15 @@ export function eventBody(event: HistoryEvent): object {
   const { id, created, apiVersion, subscription, values, previous } = event;
   if (event.type === "invoice.payment_failed") {
     const { account } = event;
-    return invoiceEvent({ id, created, apiVersion, subscription, account });
+    const { customer } = values;
+    return invoiceEvent({
+      id,
+      created,
+      apiVersion,
+      subscription,
+      account,
+      customer,
+    });
   }
   return subscriptionEvent(event.type, {
     id,

@@ -84,6 +84,7 @@ const FAILURES: [code: string, expected: DeliveryError["code"]][] = [
   ["BW002", "subscription_of_other_provider"],
   ["BW003", "deployment_fault"],
   ["BW005", "event_invalid"],
+  ["BW006", "creation_pending"],
   ["42501", "deployment_fault"],
   ["22P05", "apply_failed"],
   ["XX000", "apply_failed"],

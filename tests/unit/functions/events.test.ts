@@ -3,6 +3,7 @@ import {
   handledEvent,
   isHandledType,
 } from "../../../supabase/functions/_shared/billing/events.ts";
+import { paymentDetails } from "../../../supabase/functions/_shared/billing/payment_details.ts";
 
 const CREATED = 1_793_624_405;
 const PERIOD_END = 1_796_212_800;
@@ -211,14 +212,21 @@ Deno.test("handledEvent drops rubbish in what an update replaced, part by part",
   }
 });
 
-Deno.test("handledEvent reads nothing but the id of a deletion", () => {
-  const object = { id: "sub_1", status: 1, items: "rubbish", metadata: null };
+Deno.test("handledEvent reads nothing but id and customer of a deletion", () => {
+  const object = {
+    id: "sub_1",
+    customer: { id: "cus_1" },
+    status: 1,
+    items: "rubbish",
+    metadata: null,
+  };
   assertEquals<unknown>(
     handledEvent.parse(event("customer.subscription.deleted", { object })),
     {
       ...COMMON,
       type: "customer.subscription.deleted",
       subscription_id: "sub_1",
+      customer_id: "cus_1",
     },
   );
 });
@@ -234,6 +242,8 @@ Deno.test("handledEvent reads a failed invoice of either API shape", () => {
         type: "invoice.payment_failed",
         subscription_id: "sub_1",
         invoice_id: "in_1",
+        customer_id: null,
+        ...paymentDetails({}),
       },
     );
   }

@@ -62,11 +62,13 @@ function retry(
     answers = {},
     clock,
     unmappedSubscriptions = "fail",
+    oncePerInvoice = false,
   }: {
     outcomeOf?: (event: Applied) => Answer;
     answers?: Record<string, () => Response>;
     clock?: () => number;
     unmappedSubscriptions?: UnmappedChoice;
+    oncePerInvoice?: boolean;
   } = {},
 ) {
   const calls: string[] = [];
@@ -111,6 +113,7 @@ function retry(
       },
     }),
     unmappedSubscriptions,
+    oncePerInvoice,
     toleranceSeconds: 60,
     log: () => {},
     clock: clock ?? (() => NOW),
@@ -284,6 +287,17 @@ Deno.test("retryFailures() calls nothing to apply if no body is an event with an
     "settle_failed_events",
     "claim_failed_events",
   ]);
+});
+
+Deno.test("retryFailures() asks for one notification per invoice if so configured", async () => {
+  const batch = () => [[claimed(invoiceEvent({ created: NOW / 1000 }))]];
+  for (const oncePerInvoice of [true, false]) {
+    const { counts, applied } = retry(batch(), { oncePerInvoice });
+    assertEquals((await counts).applied, 1);
+    assertEquals(applied.map((event) => "once_per_invoice" in event), [
+      oncePerInvoice,
+    ]);
+  }
 });
 
 Deno.test("retryFailures() decodes what is kept as base64", async () => {

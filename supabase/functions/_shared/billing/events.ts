@@ -8,7 +8,9 @@
 import { z } from "zod";
 import { identifier, member, unixSeconds } from "./fields.ts";
 import { currentPeriodEnd, invoiceSubscription } from "./moved_fields.ts";
+import { paymentDetails } from "./payment_details.ts";
 import {
+  customerId,
   firstItem,
   identifierOrNull,
   livemode,
@@ -86,11 +88,12 @@ const subscriptionUpdated = subscriptionEnvelope.extend({
 
 const subscriptionDeleted = envelope.extend({
   type: z.literal("customer.subscription.deleted"),
-  data: z.object({ object: z.object({ id: identifier }) }),
+  data: z.object({ object: z.object({ id: identifier, customer: passed }) }),
 }).transform((event) => ({
   ...common(event),
   type: event.type,
   subscription_id: event.data.object.id,
+  customer_id: customerId(event.data.object),
 }));
 
 const invoicePaymentFailed = envelope.extend({
@@ -98,8 +101,14 @@ const invoicePaymentFailed = envelope.extend({
   data: z.object({
     object: z.object({
       id: identifier.optional().catch(undefined),
-      subscription: z.unknown().optional(),
-      parent: z.unknown().optional(),
+      subscription: passed,
+      parent: passed,
+      customer: passed,
+      hosted_invoice_url: passed,
+      amount_due: passed,
+      currency: passed,
+      attempt_count: passed,
+      next_payment_attempt: passed,
     }),
   }),
 }).transform((event, context) => ({
@@ -107,6 +116,8 @@ const invoicePaymentFailed = envelope.extend({
   type: event.type,
   subscription_id: invoiceSubscription(event.data.object, context),
   invoice_id: event.data.object.id,
+  customer_id: customerId(event.data.object),
+  ...paymentDetails(event.data.object),
 }));
 
 /** The handled events, in the form that `apply_billing_events` takes. */

@@ -27,11 +27,9 @@ export interface ProviderReport {
 
 /** Returns what a subscription, as the provider sends it, reports. */
 export function providerReport(subscription: unknown): ProviderReport {
-  const customer = member(subscription, "customer");
   return {
     provider_status: identifierOrNull(member(subscription, "status")),
-    customer_id: identifierOrNull(customer) ??
-      identifierOrNull(member(customer, "id")),
+    customer_id: customerId(subscription),
     quantity: quantityOrNull(member(firstItem(subscription), "quantity")),
     cancel_at: cancelAt(subscription),
     trial_end: secondsOrNull(member(subscription, "trial_end")),
@@ -64,6 +62,12 @@ export function replacedReport(
       value !== after[name as keyof ProviderReport]
     ),
   );
+}
+
+/** Returns the customer of a subscription or invoice, expanded or not. */
+export function customerId(object: unknown): string | null {
+  const customer = member(object, "customer");
+  return identifierOrNull(customer) ?? identifierOrNull(member(customer, "id"));
 }
 
 /** Returns whether an event is of live mode: by the event, or else by its object. */

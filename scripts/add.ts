@@ -1,0 +1,75 @@
+/**
+ * `deno task add <folder>`: puts the receiver into a project that exists
+ * already, and brings it up to date there.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import { parseAddArguments } from "./add/arguments.ts";
+import { findProject } from "./add/find_project.ts";
+import { makeChanges } from "./add/make_changes.ts";
+import { isUpToDate, makePlan, type Plan } from "./add/plan.ts";
+import { readProject } from "./add/project.ts";
+import { readReceiver } from "./add/receiver.ts";
+import { planLines, todoLines } from "./add/show_plan.ts";
+import { reportEnd, UsageError } from "./common/cli.ts";
+import { print, printError } from "./common/print.ts";
+
+const NEXT = `Next: supabase db push --remote
+Then: supabase functions deploy billing-webhook --use-api
+      supabase functions deploy billing-worker --use-api`;
+
+if (import.meta.main) Deno.exit(await add(Deno.args).catch(reportEnd));
+
+async function add(args: readonly string[]): Promise<number> {
+  const { folder, mode, force, keep } = parseAddArguments(args);
+  const project = await findProject(folder, {
+    env: Deno.env.toObject(),
+    cwd: Deno.cwd(),
+  });
+  const receiver = await readReceiver();
+  for (const path of [force, keep]) {
+    if (path !== undefined && !receiver.files.has(path)) {
+      throw new UsageError(`${path} is not a file of the receiver.`);
+    }
+  }
+  const plan = makePlan(receiver, await readProject(project, receiver), {
+    decisions: { force, keep },
+    clock: Date.now,
+  });
+  if (plan.blockers.length > 0) {
+    printError("Nothing was written.");
+    for (const text of plan.blockers) printError("", ...text.split("\n"));
+    return 1;
+  }
+  if (isUpToDate(plan)) {
+    print(`Up to date: ${project} has version ${plan.version}.`);
+    print(...planLines(plan), ...todoLines(plan));
+    return 0;
+  }
+  print(`Version ${plan.version} for ${project}`, "", ...planLines(plan), "");
+  const addIt = `Next: deno task add ${folder}`;
+  if (mode === "check") return end(plan, "Not up to date.", addIt);
+  if (mode === "show") return end(plan, "Nothing was written.", addIt, 0);
+  if (mode === "ask" && plan.changes.length > 0 && !mayWrite()) {
+    print("Nothing was written.");
+    return 1;
+  }
+  await makeChanges(join(project, "supabase"), plan.changes);
+  const isDone = plan.config.todo.length === 0 &&
+    !plan.files.some(({ state }) => state === "conflict");
+  return isDone
+    ? end(plan, `Done: ${project} has version ${plan.version}.`, NEXT, 0)
+    : end(plan, "This is left for you:", NEXT);
+}
+
+/** Prints the result, what is left to do, and what comes next. */
+function end(plan: Plan, result: string, next: string, code = 1): number {
+  print(result, ...todoLines(plan), ...next.split("\n"));
+  return code;
+}
+
+function mayWrite(): boolean {
+  if (Deno.stdin.isTerminal()) return confirm("Write this?");
+  throw new UsageError("There is no terminal to ask: add --yes or --dry-run.");
+}

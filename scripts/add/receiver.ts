@@ -1,0 +1,72 @@
+/**
+ * What this version of the receiver puts into a project.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import denoConfig from "../../deno.json" with { type: "json" };
+import { REPOSITORY } from "../common/supabase_cli.ts";
+import { ENV_EXAMPLE } from "./env_example.ts";
+import { sectionsOf } from "./config_sections.ts";
+import { type Migration, migrationOf } from "./migrations.ts";
+
+/** One version of the receiver. */
+export interface Receiver {
+  readonly version: string;
+  /** Texts, by their paths below `supabase/`. */
+  readonly files: ReadonlyMap<string, string>;
+  readonly migrations: readonly Migration[];
+  /** Sections of config.toml, by the names of the functions. */
+  readonly sections: ReadonlyMap<string, string>;
+}
+
+/** The folders, below `supabase/`, whose files are copied. */
+export const COPIED_FOLDERS = [
+  "functions/billing-webhook",
+  "functions/billing-worker",
+  "functions/_shared/billing",
+  "snippets",
+] as const;
+
+/** Reads the receiver from a clone of this repository. */
+export async function readReceiver(clone = REPOSITORY): Promise<Receiver> {
+  const supabase = join(clone, "supabase");
+  const files = new Map<string, string>();
+  for (const folder of COPIED_FOLDERS) {
+    for await (const path of filesBelow(supabase, folder)) {
+      files.set(path, await Deno.readTextFile(join(supabase, path)));
+    }
+  }
+  files.set(ENV_EXAMPLE, await Deno.readTextFile(join(supabase, ENV_EXAMPLE)));
+  const migrations: Migration[] = [];
+  for await (const path of filesBelow(supabase, "migrations")) {
+    const text = await Deno.readTextFile(join(supabase, path));
+    migrations.push(migrationOf(path.slice("migrations/".length), text));
+  }
+  return {
+    version: denoConfig.version,
+    files,
+    migrations,
+    sections: sectionsOf(
+      await Deno.readTextFile(join(supabase, "config.toml")),
+    ),
+  };
+}
+
+/** The files of a folder, in order, without hidden ones such as `.env`. */
+async function* filesBelow(
+  root: string,
+  folder: string,
+): AsyncGenerator<string> {
+  const entries = await Array.fromAsync(Deno.readDir(join(root, folder)));
+  for (const { name, isDirectory } of entries.sort(byName)) {
+    if (name.startsWith(".") || name === "node_modules") continue;
+    const path = `${folder}/${name}`;
+    if (isDirectory) yield* filesBelow(root, path);
+    else yield path;
+  }
+}
+
+function byName(a: Deno.DirEntry, b: Deno.DirEntry): number {
+  return a.name < b.name ? -1 : 1;
+}

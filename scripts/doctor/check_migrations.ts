@@ -1,0 +1,73 @@
+import type postgres from "postgres";
+import { type Check, failed, ok } from "./check.ts";
+
+/**
+ * Checks that all migrations of this clone are applied. A project that the
+ * receiver was added to has them under versions of its own, so the number in
+ * the name counts. After a squash there are no names, and the database says its
+ * number itself.
+ *
+ * @param files The names of the files in supabase/migrations.
+ */
+export async function checkMigrations(
+  sql: postgres.Sql,
+  files: readonly string[],
+): Promise<Check> {
+  const rows = await appliedMigrations(sql);
+  const applied = new Set(
+    rows.flatMap(({ version, name }) => [version, numberIn(`_${name}`)]),
+  );
+  const squashed = files.some((file) => applied.has(numberIn(file)))
+    ? ""
+    : await databaseVersion(sql);
+  const missing = files.filter((file) => {
+    const number = numberIn(file);
+    return !applied.has(number) && !applied.has(versionOf(file)) &&
+      !(number <= squashed);
+  });
+  if (missing.length > 0) {
+    return failed(
+      `${missing.length} of ${files.length} are missing, the first is ${
+        missing[0]
+      }`,
+      "supabase db push --remote",
+    );
+  }
+  if (squashed !== "") {
+    return ok(`all ${files.length} are applied, and were squashed`);
+  }
+  const others = rows.length - files.length;
+  return ok(
+    others <= 0
+      ? `all ${files.length} are applied`
+      : `all ${files.length} are applied, and ${others} that are not in this clone`,
+  );
+}
+
+/** A migration's number in this repository, such as 0001. */
+function numberIn(name: string): string {
+  return /_billing_(\d{4})_/.exec(name)?.[1] ?? name;
+}
+
+function versionOf(file: string): string {
+  return file.split("_")[0] ?? file;
+}
+
+async function appliedMigrations(
+  sql: postgres.Sql,
+): Promise<{ version: string; name: string | null }[]> {
+  const [table] = await sql`
+    select to_regclass('supabase_migrations.schema_migrations') is not null as is_there`;
+  if (!table?.is_there) return [];
+  return await sql`
+    select version, name from supabase_migrations.schema_migrations`;
+}
+
+/** The number of its newest migration; empty if it has none. */
+async function databaseVersion(sql: postgres.Sql): Promise<string> {
+  const [found] = await sql`
+    select to_regproc('public.billing_version') is not null as is_there`;
+  if (!found?.is_there) return "";
+  const [row] = await sql`select public.billing_version() as number`;
+  return String(row?.number ?? "");
+}

@@ -1,0 +1,279 @@
+/**
+ * What a first `add` does to a project, and what stops it.
+ *
+ * @module
+ */
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
+import { isUpToDate } from "../../../scripts/add/plan.ts";
+import { createCommand } from "../../../scripts/common/create_command.ts";
+import { REPOSITORY } from "../../../scripts/common/supabase_cli.ts";
+import {
+  inState,
+  makeProject,
+  type ProjectFolder,
+  receiver,
+  THEIRS,
+  type Tree,
+} from "./project_folder.ts";
+
+const WEBHOOK = "functions/billing-webhook/index.ts";
+
+/** What is in a tree and not in another. */
+function without(tree: Tree, other: Tree): Tree {
+  return Object.fromEntries(
+    Object.entries(tree).filter(([path, text]) => other[path] !== text),
+  );
+}
+
+/** Nothing may be done to the project, and this is why. */
+async function assertStops(project: ProjectFolder, why: string): Promise<void> {
+  const before = await project.tree();
+  const error = await assertRejects(() => project.add(), Error);
+  assertStringIncludes(error.message, why);
+  assertEquals(await project.tree(), before);
+}
+
+Deno.test("add copies the functions, the shared folder and the snippets byte for byte, and nothing else", async () => {
+  await using project = await makeProject();
+  await project.add();
+  const added = without(await project.tree(), THEIRS);
+  const copied = Object.entries(added).filter(([path]) =>
+    /^supabase\/(functions\/(billing-|_shared\/billing\/)|snippets\/)/.test(
+      path,
+    )
+  );
+  assert(copied.length > 50);
+  for (const [path, text] of copied) {
+    assertEquals(text, await Deno.readTextFile(`${REPOSITORY}/${path}`), path);
+  }
+  const others = Object.keys(added).filter((path) =>
+    !copied.some(([it]) => it === path)
+  );
+  const migrations = others.filter((it) =>
+    it.startsWith("supabase/migrations/")
+  );
+  assertEquals(
+    migrations.map((path) => added[path]),
+    receiver.migrations.map(({ text }) => text),
+  );
+  assertEquals(
+    migrations[0]?.slice(20),
+    "20261122100000_billing_0001_subscriptions.sql",
+  );
+  assertEquals(others.filter((it) => !migrations.includes(it)).sort(), [
+    "supabase/.gitignore",
+    "supabase/billing.json",
+    "supabase/config.toml",
+    "supabase/functions/.env.example",
+  ]);
+});
+
+Deno.test("add leaves every file of the project as it was, and only appends to config.toml", async () => {
+  await using project = await makeProject();
+  await project.add();
+  const after = await project.tree();
+  const gone = without(THEIRS, after);
+  assertEquals(Object.keys(gone), ["supabase/config.toml"]);
+  const config = after["supabase/config.toml"]!;
+  assert(config.startsWith(THEIRS["supabase/config.toml"]));
+  assertStringIncludes(
+    config,
+    "\n[functions.billing-worker]\nverify_jwt = false\n",
+  );
+});
+
+Deno.test("a second add changes nothing", async () => {
+  await using project = await makeProject();
+  assert(!isUpToDate(await project.add()));
+  const before = await project.tree();
+  const plan = await project.add();
+  assert(isUpToDate(plan));
+  assertEquals(inState(plan, "unchanged").length, receiver.files.size);
+  assertEquals(await project.tree(), before);
+});
+
+Deno.test("an add that was interrupted anywhere ends the same when it is run again", async () => {
+  await using straight = await makeProject();
+  const { changes } = await straight.add();
+  const wanted = await straight.tree();
+  for (let stopAfter = 0; stopAfter < changes.length; stopAfter += 7) {
+    await using project = await makeProject();
+    await project.add(receiver, { stopAfter });
+    await project.write("supabase/.billing-add", "export const hal");
+    await project.add();
+    assertEquals(await project.tree(), wanted, `after ${stopAfter} changes`);
+  }
+});
+
+Deno.test("add lists every file that is there already, and writes nothing", async () => {
+  await using project = await makeProject({
+    ...THEIRS,
+    [`supabase/${WEBHOOK}`]: "// mine",
+    "supabase/snippets/4_retry.sql": "select 'mine'",
+  });
+  await assertStops(
+    project,
+    `  supabase/${WEBHOOK}\n  supabase/snippets/4_retry.sql`,
+  );
+});
+
+Deno.test("add --force replaces the one file that it names", async () => {
+  await using project = await makeProject({
+    ...THEIRS,
+    [`supabase/${WEBHOOK}`]: "// mine",
+  });
+  await project.add(receiver, { decisions: { force: WEBHOOK } });
+  assertEquals(
+    await project.read(`supabase/${WEBHOOK}`),
+    receiver.files.get(WEBHOOK),
+  );
+});
+
+Deno.test("a copy that was made by hand, before add, is taken over", async () => {
+  const files: Record<string, string> = { ...THEIRS };
+  for (const [path, text] of receiver.files) files[`supabase/${path}`] = text;
+  // Names and versions of the first migrations, before they had numbers.
+  for (const { version, suffix, text } of receiver.migrations.slice(0, 27)) {
+    const name = version + suffix.replace(/_billing_\d{4}/, "");
+    files[`supabase/migrations/${name}`] = text;
+  }
+  await using project = await makeProject(files);
+  const plan = await project.add();
+  assertEquals(
+    [...plan.migrations.added.values()].map(({ id }) => id),
+    receiver.migrations.slice(27).map(({ id }) => id),
+  );
+  assertEquals(
+    Object.keys(without(files, await project.tree())),
+    ["supabase/config.toml"],
+  );
+  assert(isUpToDate(await project.add()));
+});
+
+Deno.test("an older copy that was made by hand is named, and nothing of it is lost", async () => {
+  await using project = await makeProject({
+    ...THEIRS,
+    [`supabase/${WEBHOOK}`]: "// an older version",
+  });
+  await assertStops(project, "an older copy of the receiver");
+  await Deno.remove(`${project.path}/supabase/functions/billing-webhook`, {
+    recursive: true,
+  });
+  assert(!isUpToDate(await project.add()));
+});
+
+Deno.test("add writes through no symbolic link", async () => {
+  for (
+    const path of ["snippets", "migrations", "functions/_shared", "config.toml"]
+  ) {
+    await using elsewhere = await makeProject({ "x/y": "theirs" });
+    await using project = await makeProject();
+    const target = `${project.path}/supabase/${path}`;
+    await Deno.remove(target, { recursive: true }).catch(() => {});
+    await Deno.symlink(`${elsewhere.path}/x`, target);
+    await assertStops(project, `supabase/${path} is a symbolic link`);
+    assertEquals(await elsewhere.tree(), { "x/y": "theirs" });
+  }
+});
+
+Deno.test("add stops at a folder in place of a file, and the other way around", async () => {
+  await using folder = await makeProject({
+    ...THEIRS,
+    [`supabase/${WEBHOOK}/x`]: "",
+  });
+  await assertStops(folder, `supabase/${WEBHOOK} is not a file`);
+  await using file = await makeProject({ ...THEIRS, "supabase/snippets": "" });
+  await assertStops(file, "supabase/snippets is not a folder");
+});
+
+Deno.test("add keeps the modes of the files that it changes", async () => {
+  await using project = await makeProject();
+  const config = `${project.path}/supabase/config.toml`;
+  await Deno.chmod(config, 0o600);
+  await project.add();
+  assertEquals((await Deno.stat(config)).mode! & 0o777, 0o600);
+});
+
+for (
+  const [what, before] of [
+    ["no file", undefined],
+    ["an empty file", ""],
+    ["settings of the project's own", "OPENAI_API_KEY=sk-...\n"],
+    ["no final newline", "A=1"],
+    ["CRLF", "A=1\r\nB=2\r\n"],
+  ] as const
+) {
+  Deno.test(`add puts the settings into .env.example behind ${what}`, async () => {
+    const path = "supabase/functions/.env.example";
+    await using project = await makeProject({
+      ...THEIRS,
+      ...before === undefined ? {} : { [path]: before },
+    });
+    await project.add();
+    const after = await project.read(path);
+    assert(after.startsWith(before ?? ""));
+    assertStringIncludes(after, "#PROVIDER_A_SIGNING_SECRET=whsec_...");
+    assertEquals(
+      after.replaceAll("\r\n", "").includes("\n"),
+      !before?.includes("\r\n"),
+    );
+    assert(isUpToDate(await project.add()));
+    assertEquals(await project.read(path), after);
+  });
+}
+
+Deno.test("add keeps functions/.env out of git, unless it is ignored already", async () => {
+  await using project = await makeProject({
+    ...THEIRS,
+    "supabase/.gitignore": ".temp",
+  });
+  await project.add();
+  assertEquals(
+    await project.read("supabase/.gitignore"),
+    ".temp\n\n# Secrets of the functions\nfunctions/.env\n",
+  );
+
+  await using ignored = await makeProject({
+    ...THEIRS,
+    ".gitignore": ".env\n",
+  });
+  await createCommand("git", {
+    args: ["init", "--quiet"],
+    cwd: ignored.path,
+  }).output();
+  assertEquals((await ignored.plan()).hidesEnv, false);
+});
+
+Deno.test("a manifest cannot make add touch what is not the receiver's", async () => {
+  for (
+    const path of [
+      "../README.md",
+      "functions/hello/index.ts",
+      "functions/billing-webhook/../hello/index.ts",
+      "config.toml",
+    ]
+  ) {
+    await using project = await makeProject({
+      ...THEIRS,
+      "supabase/billing.json": JSON.stringify({
+        version: "0.1.0",
+        files: { [path]: "0" },
+        migrations: {},
+      }),
+    });
+    await assertStops(project, `${path} is not a file of the receiver`);
+  }
+});
+
+Deno.test("a manifest that a merge has broken is not used", async () => {
+  await using project = await makeProject({
+    ...THEIRS,
+    "supabase/billing.json": "<<<<<<< HEAD\n{}",
+  });
+  await assertStops(project, "After a merge, keep either side");
+});
