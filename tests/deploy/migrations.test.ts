@@ -1,6 +1,7 @@
 /**
  * The migrations on an empty database, on one that has them already, and on one
- * with the data of an earlier state.
+ * that has something in their way. upgrade.test.ts has the data of an earlier
+ * version.
  *
  * @module
  */
