@@ -14,6 +14,7 @@ const EVENT: BillingEvent = {
   type: "invoice.payment_failed",
   subscription_id: "sub_1",
   invoice_id: undefined,
+  customer_id: null,
 };
 
 /** Applies the event against a database that answers so. */

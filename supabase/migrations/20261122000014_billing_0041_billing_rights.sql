@@ -20,6 +20,7 @@ declare
     "billing_events_per_hour": "select",
     "billing_health": "select",
     "failed_events": "select, insert, update",
+    "failure_alerts": "select, insert, update",
     "notification_pace": "select, insert, update",
     "notifications": "select, insert, update",
     "open_failures": "select",
@@ -29,6 +30,7 @@ declare
   -- Whether service_role may execute each function.
   function_rights constant jsonb := '{
     "account_email": true,
+    "account_of_customer": true,
     "apply_billing_events": true,
     "apply_invoice_payment_failed": true,
     "apply_subscription_created": true,
@@ -40,11 +42,13 @@ declare
     "claim_notifications": true,
     "find_subscription": true,
     "forget_marks_ahead": true,
+    "has_access": true,
     "has_long_number": true,
     "keep_original_payload": false,
     "lock_failed_event": true,
     "merge_update": true,
     "notification_waits": true,
+    "open_alerts": true,
     "provider_of_failed_event": false,
     "prune_billing_tables": false,
     "record_failed_event": true,
@@ -89,14 +93,22 @@ begin
   end loop;
 
   for item in
-    select p.oid::regprocedure as signature, f.value::boolean as is_called
+    select
+      p.oid::regprocedure as signature,
+      f.value::boolean as is_called,
+      -- Users whom the app lets read subscriptions may also call has_access
+      -- (docs/app.md). It sees no more than they do.
+      case
+        when p.proname = 'has_access'
+          and has_any_column_privilege('authenticated', 'public.subscriptions', 'select')
+          then 'public, anon, service_role'
+        else 'public, anon, authenticated, service_role'
+      end as others
     from pg_proc p
     join jsonb_each_text(function_rights) f on f.key = p.proname
     where p.pronamespace = 'public'::regnamespace
   loop
-    execute format(
-      'revoke all on function %s from public, anon, authenticated, service_role', item.signature
-    );
+    execute format('revoke all on function %s from %s', item.signature, item.others);
     if item.is_called then
       execute format('grant execute on function %s to service_role', item.signature);
     end if;
@@ -105,7 +117,7 @@ end;
 $$;
 
 comment on function public.revoke_billing_rights() is
-  'Revokes and grants again what the migrations do, for every table, view and function of the receiver. Grants of single columns stay. Run it after a squash or a restore.';
+  'Revokes and grants again what the migrations do, for every table, view and function of the receiver. Grants of single columns stay, and with them the right to call has_access. Run it after a squash or a restore.';
 
 /*
  * The newest migration of the receiver in this database, by its number. It is
@@ -118,7 +130,7 @@ language sql
 immutable
 set search_path = ''
 as $$
-  select '0050'
+  select '0041'
 $$;
 
 comment on function public.billing_version() is
