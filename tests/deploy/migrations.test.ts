@@ -1,6 +1,7 @@
 /**
  * The migrations on an empty database, on one that has them already, and on one
- * that has some of them.
+ * that has something in their way. upgrade.test.ts has the data of an earlier
+ * version.
  *
  * @module
  */

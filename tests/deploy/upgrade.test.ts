@@ -8,7 +8,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import { handleWebhook } from "../../supabase/functions/billing-webhook/handle_webhook.ts";
 import { providerHeaders } from "../support/send.ts";
 import { testReceiver } from "../support/test_receiver.ts";
@@ -126,8 +126,20 @@ function sorted(rows: readonly object[]): string[] {
   return rows.map((row) => JSON.stringify(row)).sort();
 }
 
-Deno.test("after an upgrade, the next event of a subscription fills its new columns", async () => {
+/** This version's receiver takes an event. */
+async function receive(event: object): Promise<void> {
   const receiver = await testReceiver({ supabaseUrl: project.url });
+  const body = JSON.stringify(event);
+  const request = new Request("http://localhost/billing-webhook", {
+    method: "POST",
+    headers: providerHeaders(body, "a"),
+    body,
+  });
+  const response = await handleWebhook(request, receiver);
+  assertEquals([response.status, await response.text()], [200, "OK"]);
+}
+
+Deno.test("after an upgrade, the next event of a subscription fills its new columns", async () => {
   const second = Date.parse(BUSY_SECOND) / 1000;
   const reported = {
     account: "acc_1",
@@ -158,14 +170,7 @@ Deno.test("after an upgrade, the next event of a subscription fills its new colu
       }),
     ]
   ) {
-    const body = JSON.stringify(event);
-    const request = new Request("http://localhost/billing-webhook", {
-      method: "POST",
-      headers: providerHeaders(body, "a"),
-      body,
-    });
-    const response = await handleWebhook(request, receiver);
-    assertEquals([response.status, await response.text()], [200, "OK"]);
+    await receive(event);
   }
   const columns = NEW_COLUMNS.subscriptions;
   const rows = await sql`
@@ -189,6 +194,18 @@ Deno.test("after an upgrade, the next event of a subscription fills its new colu
     // It was past_due before there was the column.
     { ...filled, id: "sub_past_due", past_due_since: null },
   ]);
+});
+
+Deno.test("after an upgrade, a failed payment's notification has the new columns", async () => {
+  const event = invoiceEvent({ subscription: "sub_active" });
+  await receive(event);
+  const rows = await sql`
+    select ${sql(NEW_COLUMNS.notifications)} from public.notifications
+    where event_id = ${event.id}`;
+  assertEquals(rows.length, 1);
+  for (const column of NEW_COLUMNS.notifications) {
+    assert(rows[0]?.[column] !== null, column);
+  }
 });
 
 Deno.test("after an upgrade, the previous receiver's calls still work", async () => {
