@@ -68,6 +68,7 @@ for (const became of ["applied", "duplicate", "stale"]) {
           created: null,
           type: "invoice.payment_failed",
           subscription_id: "sub_1",
+          customer_id: null,
         }],
       },
     }]);
