@@ -79,11 +79,10 @@ async function applyTogether(
   events: readonly BillingEvent[],
   { database, wait }: Tables,
 ): ReturnType<typeof applyEvents> {
-  const options = { database, log: () => {}, clock: Date.now };
   let outcomes: Awaited<ReturnType<typeof applyEvents>> | undefined;
   try {
     await retryDatabase(async () => {
-      outcomes = await applyEvents(events, options);
+      outcomes = await applyEvents(events, { database });
       const transient = outcomes.find(isTransient);
       if (transient !== undefined) throw transient;
     }, wait);
