@@ -38,6 +38,7 @@ const ALLOWED: readonly (readonly [from: string, to: readonly string[]])[] = [
   ["scripts/reset.ts", ["scripts/local_stack/", ...COMMON]],
   ["scripts/trigger.ts", ["scripts/trigger/", ...COMMON]],
   ["scripts/doctor.ts", ["scripts/doctor/", ...COMMON]],
+  ["scripts/token.ts", COMMON],
   ["scripts/add.ts", ["scripts/add/", ...COMMON]],
   ["scripts/import.ts", ["scripts/stripe_sync/", ...COMMON]],
   ["scripts/reconcile.ts", ["scripts/stripe_sync/", ...COMMON]],

@@ -2,7 +2,7 @@ import { restRefusal } from "../common/rest_refusal.ts";
 import { type RequestTools, sendRequest } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
 import { type Check, failed, ok, skipped } from "./check.ts";
-import { restHeaders } from "./check_project.ts";
+import { restHeaders } from "../common/rest_headers.ts";
 
 /**
  * Checks that the provider's test subscriptions are not recorded beside its live

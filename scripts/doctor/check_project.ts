@@ -1,3 +1,4 @@
+import { restHeaders } from "../common/rest_headers.ts";
 import { restRefusal } from "../common/rest_refusal.ts";
 import { type RequestTools, sendRequest } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
@@ -116,11 +117,4 @@ export async function checkFailures(
     `${health.open_failures} open, the oldest since ${health.oldest_open_failure}`,
     "select * from public.open_failures; docs/runbook.md says what to do for each error code",
   );
-}
-
-/** Returns the headers with which the REST API accepts a secret key, old or new. */
-export function restHeaders(secretKey: string): Record<string, string> {
-  return secretKey.startsWith("sb_")
-    ? { apikey: secretKey }
-    : { apikey: secretKey, authorization: `Bearer ${secretKey}` };
 }
