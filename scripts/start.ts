@@ -24,6 +24,7 @@ import {
   type StartArguments,
 } from "./local_stack/start_arguments.ts";
 import { startStack } from "./local_stack/start_stack.ts";
+import { watchSources } from "./local_stack/watch_sources.ts";
 import { startWorkerTimer } from "./local_stack/worker_timer.ts";
 
 /** For the last lines of the output. */
@@ -109,6 +110,10 @@ async function run(
       ((line, source) => print(printable(`[${source}] ${line}`)));
     for (const line of early) log(...line);
 
+    using _watched = watchSources(stack, {
+      note: log,
+      print: (line) => print(printable(line)),
+    });
     const reason = await Promise.race([stack.failed, aborted(ending.signal)]);
     print(reason ? `Stopping because ${reason}` : "Stopping");
     return reason ? 1 : 0;

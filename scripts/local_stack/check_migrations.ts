@@ -1,0 +1,51 @@
+import { join } from "node:path";
+import postgres from "postgres";
+import { REPOSITORY } from "../common/supabase_cli.ts";
+import {
+  compareMigrations,
+  type Migration,
+  parseMigrationName,
+} from "./compare_migrations.ts";
+
+/** Where the migrations are. */
+export const MIGRATIONS = join(REPOSITORY, "supabase", "migrations");
+
+/**
+ * Returns what differs between the files of the migrations and the database,
+ * one line each.
+ */
+export async function checkMigrations(
+  dbUrl: string,
+): Promise<readonly string[]> {
+  const [files, applied] = await Promise.all([
+    readFiles(),
+    readApplied(dbUrl),
+  ]);
+  return compareMigrations(files, applied);
+}
+
+async function readFiles(): Promise<readonly Migration[]> {
+  const names = Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name);
+  const files = await Promise.all(
+    names.sort().map(async (file) => {
+      const parsed = parseMigrationName(file);
+      if (parsed === undefined) return [];
+      const text = await Deno.readTextFile(join(MIGRATIONS, file));
+      return [{ ...parsed, text }];
+    }),
+  );
+  return files.flat();
+}
+
+async function readApplied(dbUrl: string): Promise<readonly Migration[]> {
+  const sql = postgres(dbUrl, { max: 1, onnotice() {} });
+  try {
+    return await sql<Migration[]>`
+      select version, coalesce(name, '') as name,
+        array_to_string(statements, '') as text
+      from supabase_migrations.schema_migrations
+      order by version`;
+  } finally {
+    await sql.end();
+  }
+}
