@@ -4,6 +4,7 @@ import { REPOSITORY } from "../common/supabase_cli.ts";
 import {
   compareMigrations,
   type Migration,
+  type MigrationFinding,
   parseMigrationName,
 } from "./compare_migrations.ts";
 
@@ -11,17 +12,31 @@ import {
 export const MIGRATIONS = join(REPOSITORY, "supabase", "migrations");
 
 /**
- * Returns what differs between the files of the migrations and the database,
- * one line each.
+ * Returns what differs between the files of the migrations and the database.
  */
 export async function checkMigrations(
   dbUrl: string,
-): Promise<readonly string[]> {
+): Promise<readonly MigrationFinding[]> {
   const [files, applied] = await Promise.all([
     readFiles(),
     readApplied(dbUrl),
   ]);
   return compareMigrations(files, applied);
+}
+
+/**
+ * Returns why migrations cannot be applied, if that is because the database has
+ * one whose file is gone: the Supabase CLI says how to repair a remote project.
+ */
+export async function explainMigrationFault(
+  fault: Error,
+  dbUrl: string,
+): Promise<Error> {
+  const findings = await checkMigrations(dbUrl).catch(() => []);
+  const missing = findings.filter(({ kind }) => kind === "missing");
+  if (missing.length === 0) return fault;
+  const texts = missing.map(({ text }) => `  Migration ${text}`);
+  return new Error(["Cannot apply the migrations:", ...texts].join("\n"));
 }
 
 async function readFiles(): Promise<readonly Migration[]> {

@@ -5,37 +5,45 @@ export interface Migration {
   readonly text: string;
 }
 
+/** A difference between the folder and the database. */
+export interface MigrationFinding {
+  readonly kind: "changed" | "missing" | "waiting";
+  /** One line, with what to do. */
+  readonly text: string;
+}
+
 /**
  * Returns what differs between the migrations in the folder and those that the
- * database has applied, one line each, with what to do.
+ * database has applied.
  */
 export function compareMigrations(
   files: readonly Migration[],
   applied: readonly Migration[],
-): readonly string[] {
+): readonly MigrationFinding[] {
   const inFolder = byVersion(files);
   const inDatabase = byVersion(applied);
-  const changed = applied
-    .filter(({ version, text }) => {
-      const file = inFolder.get(version);
-      return file !== undefined && essence(file.text) !== essence(text);
-    })
-    .map((one) =>
-      `${numberOf(one)} changed since it was applied: deno task reset`
-    );
-  const missing = applied
-    .filter(({ version }) => !inFolder.has(version))
-    .map((one) =>
-      `${
-        numberOf(one)
-      } is applied, and its file is gone: put it back, or deno task reset`
-    );
-  const waiting = files
-    .filter(({ version }) => !inDatabase.has(version))
-    .map((one) =>
-      `${numberOf(one)} is not applied yet: restart deno task start`
-    );
-  return [...changed, ...missing, ...waiting];
+  return [
+    ...applied.flatMap((one) => compareOne(one, inFolder.get(one.version))),
+    ...files.filter(({ version }) => !inDatabase.has(version)).map((one) => ({
+      kind: "waiting" as const,
+      text: `${numberOf(one)} is not applied yet: restart deno task start`,
+    })),
+  ];
+}
+
+function compareOne(
+  applied: Migration,
+  file: Migration | undefined,
+): readonly MigrationFinding[] {
+  const number = numberOf(applied);
+  if (file === undefined) {
+    const text =
+      `${number} is applied, and its file is gone: put it back, or deno task reset`;
+    return [{ kind: "missing", text }];
+  }
+  if (essence(file.text) === essence(applied.text)) return [];
+  const text = `${number} changed since it was applied: deno task reset`;
+  return [{ kind: "changed", text }];
 }
 
 /** Returns a migration from the name of its file; undefined for another file. */

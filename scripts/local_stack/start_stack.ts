@@ -11,6 +11,7 @@ import {
   databaseUrls,
   setUpServer,
 } from "./databases.ts";
+import { explainMigrationFault } from "./check_migrations.ts";
 import { startGateway } from "./gateway.ts";
 import type { Environment } from "../common/environment.ts";
 import { type LocalKeys, localKeys } from "../common/keys.ts";
@@ -140,7 +141,14 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   const { url: dbUrl, adminUrl } = databaseUrls(ports.db);
   const migration = { cliHome: folder.cli, signal };
-  await step("Migrations are applied", () => applyMigrations(dbUrl, migration));
+  await step("Migrations are applied", async () => {
+    try {
+      await applyMigrations(dbUrl, migration);
+    } catch (fault) {
+      signal?.throwIfAborted();
+      throw await explainMigrationFault(fault as Error, dbUrl);
+    }
+  });
 
   const postgrest = createService(
     postgrestService(postgrestCommand, { cwd: folder.path, ports }),

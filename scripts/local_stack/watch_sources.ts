@@ -44,7 +44,8 @@ export function watchSources(
 
   async function check() {
     try {
-      const lines = await checkMigrations(stack.dbUrl);
+      const findings = await checkMigrations(stack.dbUrl);
+      const lines = findings.map(({ text }) => text);
       for (const line of lines) {
         if (!said.includes(line)) note(line, "migration");
       }
