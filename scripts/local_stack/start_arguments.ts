@@ -46,8 +46,14 @@ const START = {
       "print the functions' log lines as they are; so it does if the output is not a terminal",
   },
   details:
-    `The functions get the environment of this command, and for variables that are
-not set there, supabase/functions/.env.
+    `On a terminal, it shows one line per delivery: time, status, outcome, type,
+subscription, event and milliseconds. A saved change of a function is served at
+once.
+
+The functions get the environment of this command, and for variables that are
+not set there, supabase/functions/.env. The other commands find the stack by
+themselves; if its data is elsewhere, they need the same BILLING_STACK_DATA. Two
+stacks need two folders and two bases.
 
 Exit code: 0 if it was stopped, 1 if it could not start or a part of it ended, 2
 for a wrong command line.`,
