@@ -15,5 +15,5 @@ export async function* checkDeployment(
 ): Checks {
   yield* checkWebhook(target, { env: here.env, tools });
   yield* checkProject(target, tools);
-  yield* checkDatabase(target, here);
+  yield* checkDatabase(target, { here, tools });
 }

@@ -167,7 +167,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     ) {
       const doctor = commandOf(page, start);
       const { code, said } = await type(`${settings}\n${doctor}`, pasted);
-      assertWorks({ code, said }, "9 ok, 0 FAIL, 1 skipped");
+      assertWorks({ code, said }, "10 ok, 0 FAIL, 1 skipped");
       for (const one of [secret, signing, person.dbUrl]) {
         assertEquals(said.includes(one), false, `${one} is in: ${said}`);
       }
