@@ -154,25 +154,27 @@ const STATEMENTS = [
 /**
  * Returns the statements that create schema `public` again.
  *
+ * @param sql One connection, whose search path is the default one afterwards.
  * @throws {Error} If the schema has what no statement here creates.
  */
-export async function dumpSchema(sql: postgres.Sql): Promise<string[]> {
-  return await sql.begin(async (transaction) => {
-    // Every name is then written with its schema.
-    await transaction.unsafe("set local search_path = ''");
-    const unknown = await transaction.unsafe(UNKNOWN);
-    if (unknown.length > 0) {
-      throw new Error(
-        `Cannot dump ${unknown.map(({ object }) => object).join(", ")}`,
-      );
-    }
-    const texts: string[] = [HEAD];
-    for (const query of STATEMENTS) {
-      const rows = await transaction.unsafe(query);
-      texts.push(
-        ...rows.map(({ text }) => `${String(text).trim().replace(/;$/, "")};`),
-      );
-    }
-    return texts;
-  });
+export async function dumpSchema(
+  sql: Pick<postgres.Sql, "unsafe">,
+): Promise<string[]> {
+  // Every name is then written with its schema.
+  await sql.unsafe("set search_path = ''");
+  const unknown = await sql.unsafe(UNKNOWN);
+  if (unknown.length > 0) {
+    throw new Error(
+      `Cannot dump ${unknown.map(({ object }) => object).join(", ")}`,
+    );
+  }
+  const texts: string[] = [HEAD];
+  for (const query of STATEMENTS) {
+    const rows = await sql.unsafe(query);
+    texts.push(
+      ...rows.map(({ text }) => `${String(text).trim().replace(/;$/, "")};`),
+    );
+  }
+  await sql.unsafe("set search_path to default");
+  return texts;
 }
