@@ -143,7 +143,7 @@ Deno.test("docs/deploy.md: its commands bring the receiver into a project with a
   await using server = await startEmptyServer();
   await using project = await createHostedProject(server);
   await using clone = await startDeployer(project, { localPort: server.port });
-  await using app = await makeAppProject(project);
+  await using app = await makeAppProject(project, { localPort: server.port });
   // `add` asks, and the page's folder is beside the clone.
   const typedIn = (block: string) =>
     block.replace("add ../my-app", `add '${app.path}' --yes`)
@@ -161,6 +161,8 @@ Deno.test("docs/deploy.md: its commands bring the receiver into a project with a
     const versions = versionsIn(app.path);
     assertEquals(versions.length, 3 + migrationVersions().length);
     assertEquals(await migrationsIn(project.databaseUrl), versions);
+    const local = databaseUrls(server.port).url;
+    assertEquals(await migrationsIn(local), [], "the local database");
   });
 
   await test.step("3. The functions, 5. Secrets", async () => {

@@ -106,7 +106,7 @@ Deno.test("docs/leave.md takes out all that add and the deployment have put ther
     setting("TEST_PG_SHARE_DIR"),
   );
   await using hosted = await createHostedProject(server);
-  await using app = await makeAppProject(hosted);
+  await using app = await makeAppProject(hosted, { localPort: server.port });
   const { api } = hosted;
   const sql = postgres(hosted.databaseUrl, { max: 1, onnotice() {} });
   await using _sql = { [Symbol.asyncDispose]: () => sql.end() };
