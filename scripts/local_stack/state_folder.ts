@@ -1,7 +1,5 @@
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-
-const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
+import { REPOSITORY } from "../common/supabase_cli.ts";
 
 const LOCK = "lock";
 const OWN_NAMES = /^(binaries|cli|database|lock)(\.|$)/;

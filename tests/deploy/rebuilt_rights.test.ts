@@ -16,9 +16,13 @@ import { checkDatabase } from "../../scripts/doctor/check_database.ts";
 import { createDatabase } from "../../scripts/local_stack/databases.ts";
 import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "../../scripts/local_stack/roles.ts";
 import { dumpSchema } from "../support/dump_schema.ts";
+import {
+  migrate,
+  migrateFrom,
+  migrationNames,
+} from "../support/migrate_part.ts";
 import { readDoc, sqlBlocks } from "../support/sql_blocks.ts";
 import { setting } from "../support/test_environment.ts";
-import { migrate, migrateFrom, migrationNames } from "./migrate_part.ts";
 
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
 

@@ -1,9 +1,11 @@
-import { fileURLToPath } from "node:url";
-import { createCommand } from "../../common/create_command.ts";
+import { toolEnvironment } from "../../common/create_command.ts";
+import { runTool } from "../../common/run_tool.ts";
+import { REPOSITORY } from "../../common/supabase_cli.ts";
 import { PLATFORM_OPTIONS } from "../../local_stack/serve_functions.ts";
-import { EDGE_DENO_VERSION, edgeDenoPath } from "./edge_deno.ts";
 
-const REPOSITORY = fileURLToPath(new URL("../../..", import.meta.url));
+/** The version that Supabase's edge runtime is built on. */
+export const EDGE_DENO_VERSION = "2.1.4";
+
 const ENTRIES = ["billing-webhook", "billing-worker"].map((name) =>
   `supabase/functions/${name}/index.ts`
 );
@@ -21,48 +23,55 @@ export const NO_DOWNLOADS = {
 };
 
 /**
- * Downloads what the tests need besides the packages of `deno install`, if
- * it is not there yet, and shows what.
+ * Downloads what the tests need besides the packages of `deno install`, if it
+ * is not there yet: the Deno that Supabase's edge runtime is built on, and the
+ * packages that the functions import, as it resolves them.
  *
- * @returns the path of the Deno that Supabase's edge runtime is built on
- * @throws {Error} Where the registry cannot be reached.
+ * @returns the path of that Deno
+ * @throws {Error} If the registry cannot be reached.
  */
-export async function downloadForTests(): Promise<string> {
-  const started = performance.now();
+export async function downloadForTests(signal?: AbortSignal): Promise<string> {
+  const startedMs = performance.now();
   console.log(
     `\n== downloads, if missing: Deno ${EDGE_DENO_VERSION}, and the functions' packages for it`,
   );
-  const edgeDeno = await downloadEdgeDeno();
-  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  const edgeDeno = await edgeDenoPath(signal);
+  await run(edgeDeno, ["cache", ...PLATFORM_OPTIONS, ...ENTRIES], signal);
+  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   console.log(`== downloads: ok (${seconds} s)`);
   return edgeDeno;
 }
 
 /**
- * Downloads the Deno that Supabase's edge runtime is built on, and the packages
- * that the functions import, as it resolves them.
+ * Returns the path of the Deno that Supabase's edge runtime is built on, which
+ * npm downloads if it is not there yet.
  *
- * @returns its path
- * @throws {Error} Where the registry cannot be reached.
+ * @throws {Error} If npm is not there, or cannot download it.
  */
-export async function downloadEdgeDeno(): Promise<string> {
-  const edgeDeno = await edgeDenoPath();
-  await download(edgeDeno, ["cache", ...PLATFORM_OPTIONS, ...ENTRIES]);
-  return edgeDeno;
+export async function edgeDenoPath(signal?: AbortSignal): Promise<string> {
+  const path = await run("npx", [
+    "-y",
+    `deno@${EDGE_DENO_VERSION}`,
+    "eval",
+    // Its lock file has another form.
+    "--no-config",
+    "--no-lock",
+    "console.log(Deno.execPath())",
+  ], signal);
+  return path.trim();
 }
 
-async function download(program: string, args: string[]): Promise<void> {
-  const { success } = await createCommand(program, {
+function run(
+  command: string,
+  args: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  return runTool({
+    purpose:
+      `download Deno ${EDGE_DENO_VERSION} and its packages for the tests, with npm and its registry`,
+    command,
     args,
+    env: toolEnvironment(),
     cwd: REPOSITORY,
-    stdin: "null",
-    stdout: "null",
-    stderr: "inherit",
-  }).spawn().status;
-  if (success) return;
-  throw new Error(
-    `Cannot download what the tests need: ${program} ${
-      args.join(" ")
-    } failed. See above.`,
-  );
+  }, signal);
 }

@@ -10,6 +10,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { isUpToDate } from "../../../scripts/add/plan.ts";
+import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/supabase_cli.ts";
 import {
   inState,
@@ -241,11 +242,11 @@ Deno.test("add keeps functions/.env out of git, unless it is ignored already", a
     ...THEIRS,
     ".gitignore": ".env\n",
   });
-  await new Deno.Command("git", {
+  await createCommand("git", {
     args: ["init", "--quiet"],
     cwd: ignored.path,
   }).output();
-  assertEquals((await ignored.plan()).ignoresEnv, false);
+  assertEquals((await ignored.plan()).hidesEnv, false);
 });
 
 Deno.test("a manifest cannot make add touch what is not the receiver's", async () => {
