@@ -171,8 +171,11 @@ supabase secrets set PROVIDER_A_SIGNATURE_HEADER=stripe-signature PROVIDER_A_SIG
   const leave = block("do $$");
   const migrations = join(app.path, "supabase/migrations");
   let file = "";
-  await test.step("2. Something of the app depends on it: nothing is changed", async () => {
+  await test.step("2. As long as something of the app depends on it, nothing is changed", async () => {
     await sql`create view public.my_plans as select plan_id from public.subscriptions`;
+    await sql`
+      create policy members on public.tags for select to authenticated
+        using (public.has_access('acc_1'))`;
     const used = await dumpSchema(sql);
     assertWorks(await app.type(block("supabase migration new")));
     const [name] = [...Deno.readDirSync(migrations)].map(({ name }) => name)
@@ -180,16 +183,25 @@ supabase secrets set PROVIDER_A_SIGNATURE_HEADER=stripe-signature PROVIDER_A_SIG
     // Behind the migrations of the project that are dated ahead.
     file = join(migrations, "20991231000000_billing_leave.sql");
     await Deno.rename(join(migrations, name!), file);
-    await Deno.writeTextFile(file, leave);
-    const { code, said } = await app.type(push, { env });
-    assertEquals(code, 1, said);
-    assertStringIncludes(said, "my_plans");
-    assertEquals(await dumpSchema(sql), used);
-    assertEquals((await around()).jobs.length, 3);
+    for (
+      const [top, named] of [
+        ["", "policy members on table tags"],
+        ["drop policy members on public.tags;", "view my_plans"],
+      ] as const
+    ) {
+      await Deno.writeTextFile(file, `${top}\n${leave}`);
+      const { code, said } = await app.type(push, { env });
+      assertEquals(code, 1, said);
+      assertStringIncludes(said, named);
+      assertEquals(await dumpSchema(sql), used);
+      assertEquals((await around()).jobs.length, 3);
+    }
   });
 
   await test.step("2. Pushed: the schema is what it was before the receiver", async () => {
-    await Deno.writeTextFile(file, `drop view public.my_plans;\n${leave}`);
+    const top =
+      "drop policy members on public.tags; drop view public.my_plans;";
+    await Deno.writeTextFile(file, `${top}\n${leave}`);
     assertWorks(await app.type(push, { env }));
     assertEquals(await dumpSchema(sql), before.schema);
   });
