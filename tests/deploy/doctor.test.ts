@@ -45,7 +45,8 @@ const other = await createDatabase(port, { name: "doctor" });
 const otherSql = postgres(other.url, { max: 1, onnotice() {} });
 
 Deno.test.beforeEach(async () => {
-  // Other tests have left failures open.
+  // Other tests have left subscriptions of both modes, and failures open.
+  await sql`update public.subscriptions set livemode = null`;
   await sql`
     select public.resolve_failed_event(event_id, 'Left by a test', 'doctor', provider)
     from public.failed_events where resolved_at is null`;
