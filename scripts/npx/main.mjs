@@ -6,7 +6,7 @@
  * @module
  */
 import { spawn, spawnSync } from "node:child_process";
-import { readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import process from "node:process";
@@ -63,14 +63,7 @@ function run(command, args) {
     );
   }
   const env = environment();
-  if (WITH_STACK.includes(command)) {
-    const { status } = spawnSync(deno, ["install", "--quiet", "--frozen"], {
-      cwd: STACK,
-      env,
-      stdio: ["ignore", "inherit", "inherit"],
-    });
-    if (status !== 0) return 1;
-  }
+  if (WITH_STACK.includes(command) && !installStack(deno, env)) return 1;
   const child = spawn(deno, [
     "run",
     "--allow-all",
@@ -92,6 +85,20 @@ function run(command, args) {
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
   });
+}
+
+/** Downloads what the local stack is made of, the first time. */
+function installStack(deno, env) {
+  if (!existsSync(join(STACK, "node_modules"))) {
+    say("Downloading Postgres, PostgREST and the Supabase CLI, once");
+  }
+  const { status } = spawnSync(deno, [
+    "install",
+    "--quiet",
+    "--frozen",
+    `--config=${join(STACK, "deno.json")}`,
+  ], { env, stdio: ["ignore", "inherit", "inherit"] });
+  return status === 0;
 }
 
 /** Returns the path of the Deno that npm installed; undefined if it did not. */
@@ -136,7 +143,7 @@ function commandLine() {
 /** Returns the package that npx was given; it notes that where it installs. */
 function npxSpec() {
   try {
-    const file = join(dirname(dirname(ROOT)), "..", "package.json");
+    const file = join(dirname(dirname(ROOT)), "package.json");
     return JSON.parse(readFileSync(file, "utf8"))._npx.packages[0];
   } catch {
     return undefined;
