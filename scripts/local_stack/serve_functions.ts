@@ -6,25 +6,21 @@ import type { ServiceSpec } from "./service.ts";
 import { toolEnvironment } from "../common/create_command.ts";
 
 /**
- * The options for another version of Deno: like the platform, it reads only the
- * import map, because the formats of `deno.json` and the lock file differ.
+ * Returns the options with which Deno reads what is uploaded with a function,
+ * its own `deno.json` and `deno.lock`, and nothing else of this repository.
+ *
+ * @param name the function's folder
  */
-export const PLATFORM_OPTIONS = [
-  "--no-config",
-  "--no-lock",
-  "--import-map",
-  "import_map.json",
-];
-
-/** In the user's project, which has a `deno.json` per function and no other. */
-function projectOptions(name: string): string[] {
+export function platformOptions(name: string): string[] {
   const folder = `supabase/functions/${name}`;
   return [
     "--no-config",
-    "--no-lock",
     "--node-modules-dir=none",
     "--import-map",
     `${folder}/deno.json`,
+    "--lock",
+    `${folder}/deno.lock`,
+    "--frozen",
   ];
 }
 
@@ -59,10 +55,10 @@ export function functionService(
       "--allow-net",
       "--allow-env",
       ...(isFromPackage
-        ? projectOptions(name)
+        ? platformOptions(name)
         : isOwn
         ? ["--frozen"]
-        : ["--cached-only", ...PLATFORM_OPTIONS]),
+        : ["--cached-only", ...platformOptions(name)]),
       "--host",
       "127.0.0.1",
       "--port",

@@ -18,6 +18,8 @@ const SOURCES_LIMIT = 1_000_000;
 const SHARED = "supabase/functions/_shared/billing";
 const WEBHOOK_IMPORTS = "supabase/functions/billing-webhook/deno.json";
 
+const WORKER_LOCK = "supabase/functions/billing-worker/deno.lock";
+
 const denoPath = await edgeDenoPath();
 const uploads = {
   "billing-webhook": await deployFunction("billing-webhook"),
@@ -40,6 +42,8 @@ for (const [name, upload] of Object.entries(uploads)) {
     assertEquals(await uploadFaults(upload, { denoPath }), []);
     const paths = [...upload.files.keys()];
     assertEquals(paths.filter((path) => !isExpected(path, name)), []);
+    // Nothing imports it, so it is only there if config.toml names it.
+    assert(paths.includes(`supabase/functions/${name}/deno.lock`));
     const size = uploadSize(upload);
     console.log(`${name}: ${paths.length} files, ${size} bytes`);
     assert(size < SOURCES_LIMIT);
@@ -48,10 +52,13 @@ for (const [name, upload] of Object.entries(uploads)) {
 
 Deno.test("a bundle is refused if a package has another version than its deno.json says", async () => {
   const worker = uploads["billing-worker"];
-  const unpinned = withFile(worker, {
-    path: worker.metadata.entrypoint_path,
-    change: (text) => text.replace('import "@supabase/supabase-js";\n', ""),
-  });
+  const unpinned = withFile(
+    withFile(worker, { path: WORKER_LOCK, change: () => undefined }),
+    {
+      path: worker.metadata.entrypoint_path,
+      change: (text) => text.replace('import "@supabase/supabase-js";\n', ""),
+    },
+  );
   const faults = await uploadFaults(unpinned, { denoPath });
   assert(
     faults.some((fault) => fault.startsWith("@supabase/supabase-js is ")),
@@ -90,6 +97,36 @@ for (const [what, { upload, fault }] of Object.entries(BROKEN)) {
   });
 }
 
+for (
+  const [what, change, says] of [
+    [
+      "a checksum in its lock is wrong",
+      (text: string) =>
+        text.replace(/("jose@[^"]+": \{\s+"integrity": "sha512-)./, "$1_"),
+      'Integrity check failed for package: "npm:jose@',
+    ],
+    [
+      "a dependency of a package is not in its lock",
+      (text: string) => text.replace(/ *"npm:resend@[^\n]+\n/, ""),
+      "The lockfile is out of date",
+    ],
+    ["it has no lock", () => undefined, "it ended at once"],
+  ] as const
+) {
+  Deno.test(`a bundle is not served by the platform's Deno if ${what}`, async () => {
+    const worker = uploads["billing-worker"];
+    const upload = withFile(worker, { path: WORKER_LOCK, change });
+    assert(upload.files.get(WORKER_LOCK) !== worker.files.get(WORKER_LOCK));
+    await assertRejects(
+      async () =>
+        await (await serveUpload(upload, { denoPath, env: {} }))
+          [Symbol.asyncDispose](),
+      Error,
+      says,
+    );
+  });
+}
+
 Deno.test("a bundle is refused if it has a file that nothing imports", async () => {
   const upload = withFile(webhook, {
     path: "supabase/functions/.env",
@@ -100,9 +137,10 @@ Deno.test("a bundle is refused if it has a file that nothing imports", async () 
   ]);
 });
 
-/** Only the function's own code, what it shares, and its `deno.json`. */
+/** Only the function's own code, what it shares, its `deno.json` and its lock. */
 function isExpected(path: string, name: string): boolean {
   return path === `supabase/functions/${name}/deno.json` ||
+    path === `supabase/functions/${name}/deno.lock` ||
     [name, "_shared"].some((folder) =>
       path.startsWith(`supabase/functions/${folder}/`) && path.endsWith(".ts")
     );

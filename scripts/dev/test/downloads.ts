@@ -1,12 +1,10 @@
 import { fileURLToPath } from "node:url";
 import { createCommand } from "../../common/create_command.ts";
-import { PLATFORM_OPTIONS } from "../../local_stack/serve_functions.ts";
+import { platformOptions } from "../../local_stack/serve_functions.ts";
 import { EDGE_DENO_VERSION, edgeDenoPath } from "./edge_deno.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../..", import.meta.url));
-const ENTRIES = ["billing-webhook", "billing-worker"].map((name) =>
-  `supabase/functions/${name}/index.ts`
-);
+const FUNCTIONS = ["billing-webhook", "billing-worker"];
 
 /** What a test's process finds set, so that none reaches for the registry. */
 export const NO_DOWNLOADS = {
@@ -47,7 +45,13 @@ export async function downloadForTests(): Promise<string> {
  */
 export async function downloadEdgeDeno(): Promise<string> {
   const edgeDeno = await edgeDenoPath();
-  await download(edgeDeno, ["cache", ...PLATFORM_OPTIONS, ...ENTRIES]);
+  for (const name of FUNCTIONS) {
+    await download(edgeDeno, [
+      "cache",
+      ...platformOptions(name),
+      `supabase/functions/${name}/index.ts`,
+    ]);
+  }
   return edgeDeno;
 }
 
