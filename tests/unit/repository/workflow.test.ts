@@ -47,11 +47,19 @@ Deno.test("the workflow runs the gate, and the audit with the gate's Deno", () =
 Deno.test("a workflow may read the repository, and no more", () => {
   for (const [name, text] of workflows()) {
     assertEquals(
-      [...text.matchAll(/permissions:\n((?: {2}.+\n)+)/g)].map(([, all]) =>
+      [...text.matchAll(/^permissions:\n((?: {2}.+\n)+)/gm)].map(([, all]) =>
         all
       ),
       ["  contents: read\n"],
       name,
     );
   }
+});
+
+Deno.test("only the job that publishes may prove where it runs", () => {
+  const granted = [...workflows()].flatMap(([name, text]) =>
+    [...text.matchAll(/^ +([\w-]+): write|write-all/gm)]
+      .map(([grant, what]) => `${name}: ${what ?? grant}`)
+  );
+  assertEquals(granted, ["publish.yml: id-token"]);
 });
