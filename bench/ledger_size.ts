@@ -5,7 +5,7 @@
  * @module
  */
 import postgres from "postgres";
-import type { Stack } from "../scripts/local_stack/stack.ts";
+import type { Stack } from "../scripts/local_stack/start_stack.ts";
 import { subscriptionEvent } from "../scripts/events/event.ts";
 import { subscriptionIds } from "./requests.ts";
 import { median } from "./statistics.ts";

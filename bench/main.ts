@@ -14,8 +14,10 @@ import { withStack } from "./stack.ts";
 import { measureThroughput } from "./throughput.ts";
 import { measureVerification } from "./verification.ts";
 import { createCommand } from "../scripts/common/create_command.ts";
-import { downloadEdgeDeno } from "../scripts/dev/test/downloads.ts";
-import { EDGE_DENO_VERSION } from "../scripts/dev/test/edge_deno.ts";
+import {
+  downloadForTests,
+  EDGE_DENO_VERSION,
+} from "../scripts/dev/test/downloads.ts";
 
 const RESULTS = "bench/results";
 
@@ -40,7 +42,7 @@ async function measureAll(): Promise<Results> {
   console.log("Cold start");
   const coldStart = {
     [Deno.version.deno]: await measureColdStart(Deno.execPath()),
-    [EDGE_DENO_VERSION]: await measureColdStart(await downloadEdgeDeno()),
+    [EDGE_DENO_VERSION]: await measureColdStart(await downloadForTests()),
   };
   return await withStack(async (stack, folder) => {
     console.log("Throughput");

@@ -5,7 +5,7 @@
  * @module
  */
 import { createCommand } from "../scripts/common/create_command.ts";
-import type { Stack } from "../scripts/local_stack/stack.ts";
+import type { Stack } from "../scripts/local_stack/start_stack.ts";
 import { subscriptionIds, writeRequests } from "./requests.ts";
 import { runLoad } from "./run_load.ts";
 import { receiverTarget } from "./targets.ts";

@@ -7,9 +7,16 @@
 import { reportEnd } from "./common/cli.ts";
 import { functionEnvironment, readEnvFile } from "./common/environment.ts";
 import { print, printError } from "./common/print.ts";
-import { parseDoctorArguments } from "./doctor/arguments.ts";
-import { checkLine } from "./doctor/check.ts";
-import { checkDeployment } from "./doctor/check_deployment.ts";
+import type { RequestTools } from "./common/send_request.ts";
+import {
+  type DoctorArguments,
+  parseDoctorArguments,
+} from "./doctor/arguments.ts";
+import { checkLine, type Checks, type Surroundings } from "./doctor/check.ts";
+import { checkDatabase } from "./doctor/check_database.ts";
+import { checkModes } from "./doctor/check_modes.ts";
+import { checkProject } from "./doctor/check_project.ts";
+import { checkWebhook } from "./doctor/check_webhook.ts";
 
 const MIGRATIONS = new URL("../supabase/migrations/", import.meta.url);
 
@@ -38,4 +45,18 @@ async function doctor(args: readonly string[]): Promise<number> {
   }
   print(`${counts.ok} ok, ${counts.FAIL} FAIL, ${counts.skipped} skipped`);
   return counts.FAIL === 0 ? 0 : 1;
+}
+
+/**
+ * Checks a deployment from the outside inwards. It stores nothing. With the
+ * secret key the worker does one turn, as it does every minute anyway.
+ */
+export async function* checkDeployment(
+  target: DoctorArguments,
+  { here, tools }: { here: Surroundings; tools: RequestTools },
+): Checks {
+  yield* checkWebhook(target, { env: here.env, tools });
+  yield* checkProject(target, tools);
+  yield ["live and test", await checkModes(target, tools)];
+  yield* checkDatabase(target, here);
 }

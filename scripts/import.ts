@@ -4,57 +4,90 @@
  *
  * @module
  */
+import {
+  type CommandLine,
+  parseCommandLine,
+  UsageError,
+} from "./common/cli.ts";
 import { print, printError } from "./common/print.ts";
 import {
-  type ImportArguments,
-  parseImportArguments,
-} from "./stripe_sync/import/arguments.ts";
-import { importAll, noProgress } from "./stripe_sync/import/import_all.ts";
-import { notImported, progressLine } from "./stripe_sync/import/report.ts";
-import type { CommandContext } from "./stripe_sync/command_context.ts";
+  readTarget,
+  type Surroundings,
+  TARGET_ENVIRONMENT,
+  TARGET_OPTIONS,
+} from "./stripe_sync/arguments.ts";
+import type { Context } from "./stripe_sync/context.ts";
+import {
+  importAll,
+  noProgress,
+  progressLine,
+} from "./stripe_sync/import_all.ts";
+import { adviceLines, differenceLine } from "./stripe_sync/report.ts";
 import { runCommand } from "./stripe_sync/run_command.ts";
 
-/** Between two lines of progress. */
-const PROGRESS_INTERVAL_MS = 1_000;
+const COMMAND_LINE = {
+  usage: "import",
+  summary:
+    `Imports the subscriptions that already exist at Stripe, as if their events had
+arrived. You can run it again at any time: a record that matches Stripe stays
+as it is, and a different one is corrected unless a newer event changed it.`,
+  options: {
+    "--after ID":
+      "continue after this subscription; an interrupted import prints the ID",
+    ...TARGET_OPTIONS,
+  },
+  environment: TARGET_ENVIRONMENT,
+  details:
+    `Exit code: 0 if every subscription is recorded, 1 if one is not, 2 for a wrong
+command line, 3 if the import could not finish, 130 if it was interrupted. With
+--after it counts the remaining subscriptions only.`,
+} as const satisfies CommandLine;
 
 if (import.meta.main) {
-  Deno.exit(
-    await runCommand(Deno.args, {
-      parse: parseImportArguments,
-      work: importSubscriptions,
-    }),
-  );
+  Deno.exit(await runCommand(parseImportArguments, importSubscriptions));
+}
+
+/**
+ * Parses the command line of `deno task import`.
+ *
+ * @throws {HelpRequest}
+ * @throws {UsageError}
+ */
+export function parseImportArguments(
+  args: readonly string[],
+  here: Surroundings,
+) {
+  const { values } = parseCommandLine(args, COMMAND_LINE);
+  if (values.after?.trim() === "") {
+    throw new UsageError("--after takes the ID of a subscription.");
+  }
+  return { ...readTarget(values, here), after: values.after };
 }
 
 async function importSubscriptions(
-  target: ImportArguments,
-  context: CommandContext,
+  context: Context & ReturnType<typeof parseImportArguments>,
 ): Promise<number> {
-  const { accountFrom, unmappedSubscriptions } = target;
-  const progress = noProgress(target.after);
-  let shownAtMs = performance.now();
-  function onPage() {
-    if (performance.now() - shownAtMs < PROGRESS_INTERVAL_MS) return;
-    shownAtMs = performance.now();
-    printError(progressLine(progress));
-  }
-
+  const { mode, projectUrl, provider, unmappedSubscriptions } = context;
   printError(
-    `Importing from Stripe (${target.mode} mode) into ${target.projectUrl} as provider ${target.provider}`,
+    `Importing from Stripe (${mode} mode) into ${projectUrl} as provider ${provider}`,
   );
+  const progress = noProgress(context.after);
   let isComplete = false;
   try {
-    await importAll(progress, { ...context, accountFrom, onPage });
+    await importAll(progress, context);
     isComplete = true;
   } finally {
-    print(progressLine(progress), ...notImported(progress));
+    const { unmapped, errors } = progress;
+    print(...unmapped.map(differenceLine));
+    for (const [id, error] of errors) print(`not imported   ${id}: ${error}`);
+    print(progressLine(progress), ...adviceLines(unmapped));
     if (!isComplete && progress.after !== undefined) {
       print(
         `Not complete. To continue, run the same command with --after ${progress.after}. Starting over is safe too.`,
       );
     }
   }
-  const { unmapped, failed } = progress;
+  const { unmapped, errors } = progress;
   const isUnmapped = unmapped.length > 0 && unmappedSubscriptions === "fail";
-  return isUnmapped || failed.length > 0 ? 1 : 0;
+  return isUnmapped || errors.size > 0 ? 1 : 0;
 }

@@ -4,42 +4,69 @@
  *
  * @module
  */
-import { print, printError } from "./common/print.ts";
-import type { CommandContext } from "./stripe_sync/command_context.ts";
-import { runCommand } from "./stripe_sync/run_command.ts";
 import {
-  parseReconcileArguments,
-  type ReconcileArguments,
-} from "./stripe_sync/reconcile/arguments.ts";
-import { applyFixes } from "./stripe_sync/reconcile/apply_fixes.ts";
-import { findDifferences } from "./stripe_sync/reconcile/find_differences.ts";
-import { differenceLines } from "./stripe_sync/reconcile/report.ts";
+  type CommandLine,
+  parseCommandLine,
+  UsageError,
+} from "./common/cli.ts";
+import { print, printError } from "./common/print.ts";
+import { applyFixes } from "./stripe_sync/apply_fixes.ts";
+import {
+  readTarget,
+  type Surroundings,
+  TARGET_ENVIRONMENT,
+  TARGET_OPTIONS,
+} from "./stripe_sync/arguments.ts";
+import type { Context } from "./stripe_sync/context.ts";
+import { findDifferences } from "./stripe_sync/find_differences.ts";
+import { differenceLines } from "./stripe_sync/report.ts";
+import { runCommand } from "./stripe_sync/run_command.ts";
 
-/** Between two lines of progress. */
-const PROGRESS_INTERVAL_MS = 1_000;
+const COMMAND_LINE = {
+  usage: "reconcile",
+  summary:
+    `Compares Stripe's subscriptions with the records, and the events that Stripe
+could not deliver in the last 30 days with the ledger.`,
+  options: {
+    "--dry-run": "only show differences (the default)",
+    "--apply":
+      "fix them: update records to match Stripe, unless a newer event changed them, and apply missed events; nothing is deleted",
+    "--json": "print one JSON document",
+    ...TARGET_OPTIONS,
+  },
+  environment: TARGET_ENVIRONMENT,
+  details:
+    `Exit code: 0 if nothing differs (with --apply: if nothing differs any more), 1
+if something differs, 2 for a wrong command line, 3 if the comparison could not
+finish, 130 if it was interrupted.`,
+} as const satisfies CommandLine;
 
 if (import.meta.main) {
-  Deno.exit(
-    await runCommand(Deno.args, {
-      parse: parseReconcileArguments,
-      work: reconcile,
-    }),
-  );
+  Deno.exit(await runCommand(parseReconcileArguments, reconcile));
+}
+
+/**
+ * Parses the command line of `deno task reconcile`.
+ *
+ * @throws {HelpRequest}
+ * @throws {UsageError}
+ */
+export function parseReconcileArguments(
+  args: readonly string[],
+  here: Surroundings,
+) {
+  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const { apply = false, json = false } = values;
+  if (apply && values["dry-run"]) {
+    throw new UsageError("Use either --dry-run or --apply, not both.");
+  }
+  return { ...readTarget(values, here), apply, json };
 }
 
 async function reconcile(
-  target: ReconcileArguments,
-  command: CommandContext,
+  context: Context & ReturnType<typeof parseReconcileArguments>,
 ): Promise<number> {
-  const { mode, provider, projectUrl, apply, json } = target;
-  const { accountFrom, unmappedSubscriptions } = target;
-  let shownAtMs = performance.now();
-  function onPage(compared: number) {
-    if (performance.now() - shownAtMs < PROGRESS_INTERVAL_MS) return;
-    shownAtMs = performance.now();
-    printError(`${compared} subscriptions compared`);
-  }
-  const context = { ...command, accountFrom, unmappedSubscriptions, onPage };
+  const { mode, provider, projectUrl, apply, json } = context;
   printError(
     `Comparing Stripe (${mode} mode) with ${projectUrl}, provider ${provider}`,
   );

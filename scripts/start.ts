@@ -22,10 +22,7 @@ import {
   readEnvFile,
 } from "./common/environment.ts";
 import { createLineWriter } from "./local_stack/lines.ts";
-import {
-  hasChannel,
-  startNotificationReceiver,
-} from "./local_stack/notification_receiver.ts";
+import { startNotificationReceiver } from "./local_stack/notification_receiver.ts";
 import {
   parseStartArguments,
   type StartArguments,
@@ -85,17 +82,18 @@ async function run(
   let log: (line: string) => void = (line) => early.push(line);
   print("Starting the local stack");
   try {
-    await using receiver = hasChannel(settings)
-      ? undefined
-      : startNotificationReceiver((line) => log(`[notification] ${line}`));
+    await using receiver = startNotificationReceiver(
+      (line) => log(`[notification] ${line}`),
+      settings,
+    );
     await using stack = await startStack({
       dataDir,
       ports: wanted.ports,
-      env: { ...settings, ...receiver?.env },
+      env: { ...settings, ...receiver.env },
       signal: ending.signal,
       onProgress: (text) => print(`  ${text}`),
-      onLog: ({ source, text }) => {
-        if (/^(webhook|worker)$/.test(source)) log(`[${source}] ${text}`);
+      onLog: (line, source) => {
+        if (/^(webhook|worker)$/.test(source)) log(`[${source}] ${line}`);
       },
     });
     using _timer = startWorkerTimer(stack.urls.worker, {

@@ -6,8 +6,11 @@
  */
 import { reportEnd } from "./common/cli.ts";
 import { functionEnvironment, readEnvFile } from "./common/environment.ts";
+import { asTyped } from "./common/how_started.ts";
+import { isLoopback } from "./common/loopback.ts";
 import { print, printError } from "./common/print.ts";
 import { providerSettings } from "./common/provider_settings.ts";
+import { sendRequest } from "./common/send_request.ts";
 import { signatureHeaders } from "./common/sign.ts";
 import { advice } from "./trigger/advice.ts";
 import {
@@ -20,7 +23,6 @@ import {
   defaultSubscription,
   waitBeforeMs,
 } from "./trigger/build_event.ts";
-import { send } from "./trigger/send.ts";
 
 if (import.meta.main) {
   Deno.exit(await trigger(Deno.args).catch(reportEnd));
@@ -34,12 +36,22 @@ async function trigger(args: readonly string[]): Promise<number> {
   const { body, title } = "payload" in what
     ? { body: await readPayload(what.payload), title: what.payload }
     : await eventBody(what, provider);
-  const headers = signatureHeaders({ ...settings, body });
+  const headers = {
+    "content-type": "application/json; charset=utf-8",
+    ...signatureHeaders({ ...settings, body }),
+  };
 
   printError(
     `Sending ${title}, signed as provider ${provider} (${settings.scheme}), to ${url}`,
   );
-  const reply = await send(url, { headers, body });
+  const reply = await sendRequest(url, { method: "POST", headers, body });
+  if ("fault" in reply) {
+    const isNotStarted = isLoopback(url) && /refused/i.test(reply.fault);
+    const reason = isNotStarted
+      ? `is the local stack running? Start it with: ${asTyped("start")}`
+      : reply.fault;
+    throw new Error(`Cannot reach ${url}: ${reason}`);
+  }
   print(...`${reply.status} ${reply.body}`.trimEnd().split(/\r?\n/));
 
   const next = advice(reply, sent);

@@ -9,13 +9,12 @@
 import { isDeepStrictEqual } from "node:util";
 import { parse } from "smol-toml";
 import { appended } from "./append.ts";
-
-/** A project's configuration file. */
-export interface ConfigFile {
-  /** The CLI prefers them in the order `config.json`, `.jsonc`, `.toml`. */
-  readonly name: string;
-  readonly text: string;
-}
+import {
+  type ConfigFile,
+  readConfig,
+  type Table,
+  tableIn,
+} from "./config_file.ts";
 
 /** What to do with it. */
 export interface ConfigPlan {
@@ -25,8 +24,6 @@ export interface ConfigPlan {
   readonly todo: readonly string[];
   readonly warnings: readonly string[];
 }
-
-type Table = { readonly [key: string]: unknown };
 
 /** Returns the text of each `[functions.*]` section of a config.toml. */
 export function sectionsOf(text: string): ReadonlyMap<string, string> {
@@ -43,7 +40,7 @@ export function planConfig(
   file: ConfigFile,
   sections: ReadonlyMap<string, string>,
 ): ConfigPlan {
-  const before = read(file);
+  const before = readConfig(file);
   if (before === undefined) {
     return {
       text: undefined,
@@ -89,7 +86,10 @@ function withSections(
       ...tableIn(parse(part), "functions"),
     },
   };
-  return isDeepStrictEqual(plain(read({ name, text: after })), plain(wanted))
+  return isDeepStrictEqual(
+      plain(readConfig({ name, text: after })),
+      plain(wanted),
+    )
     ? after
     : undefined;
 }
@@ -146,31 +146,6 @@ function shown(
 ): string {
   const text = [...sections.values()].map((it) => it.trimEnd()).join("\n\n");
   return name.endsWith(".toml") ? text : JSON.stringify(parse(text), null, 2);
-}
-
-/** The file's content; undefined if it is not valid. */
-function read({ name, text }: ConfigFile): Table | undefined {
-  try {
-    if (name.endsWith(".toml")) return parse(text) as Table;
-    const content = JSON.parse(withoutComments(text.replace(/^\ufeff/, "")));
-    return typeof content === "object" && content !== null
-      ? content
-      : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** JSON for JSON with comments and trailing commas. */
-function withoutComments(text: string): string {
-  return text
-    .replace(/("(?:\\.|[^"\\])*")|\/\/.*|\/\*[^]*?\*\//g, "$1")
-    .replace(/("(?:\\.|[^"\\])*")|,(?=\s*[}\]])/g, "$1");
-}
-
-function tableIn(table: Table, key: string): Table {
-  const value = Object.hasOwn(table, key) ? table[key] : undefined;
-  return typeof value === "object" && value !== null ? value as Table : {};
 }
 
 /** Without the prototypes and classes of the parser. */

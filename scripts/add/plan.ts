@@ -28,7 +28,7 @@ export interface Plan {
   readonly migrations: MigrationPlan;
   readonly config: ConfigPlan;
   /** Whether the project gets a line that keeps the secrets out of git. */
-  readonly ignoresEnv: boolean;
+  readonly hidesEnv: boolean;
   /** Why nothing can be done, each with what to do first. */
   readonly blockers: readonly string[];
   /** In the order in which they are made, the manifest last. */
@@ -48,14 +48,14 @@ export function makePlan(
   }, clock);
   const config = planConfig(project.config, receiver.sections);
   const manifest = manifestAfter(receiver, { project, files, migrations });
-  const ignoresEnv = !project.ignoresEnv &&
+  const hidesEnv = !project.ignoresEnv &&
     !/^functions\/\.env\r?$/m.test(project.files.get(GITIGNORE) ?? "");
   return {
     version: receiver.version,
     files,
     migrations,
     config,
-    ignoresEnv,
+    hidesEnv,
     blockers: blockersOf(receiver, { project, files, migrations }),
     changes: [
       ...files.flatMap((file) => changeOf(file, project)),
@@ -66,7 +66,7 @@ export function makePlan(
       ...config.text === undefined
         ? []
         : [{ path: project.config.name, text: config.text }],
-      ...ignoresEnv ? [ignoreEnv(project)] : [],
+      ...hidesEnv ? [ignoreEnv(project)] : [],
       ...manifestText(manifest) === project.files.get(MANIFEST)
         ? []
         : [{ path: MANIFEST, text: manifestText(manifest) }],

@@ -5,9 +5,10 @@
  */
 import { join } from "node:path";
 import { createCommand } from "../common/create_command.ts";
-import type { ConfigFile } from "./config_sections.ts";
+import type { ConfigFile } from "./config_file.ts";
 import { CONFIG_FILES } from "./find_project.ts";
 import { MANIFEST, type Manifest, parseManifest } from "./manifest.ts";
+import { namesIn, obstacleAt, readText } from "./read_files.ts";
 import type { Receiver } from "./receiver.ts";
 
 /** The path of the file that keeps secrets out of git, below `supabase/`. */
@@ -70,56 +71,6 @@ export async function readProject(
     config: config ?? { name: "config.toml", text: "" },
     ignoresEnv: await gitIgnores(supabase, "functions/.env"),
   };
-}
-
-/** Nothing is written through links, which may lead out of the project. */
-async function obstacleAt(
-  supabase: string,
-  path: string,
-): Promise<string | undefined> {
-  const parts = path.split("/");
-  for (let length = 1; length <= parts.length; length++) {
-    const part = parts.slice(0, length).join("/");
-    const info = await infoOf(join(supabase, part));
-    if (info === undefined) return undefined;
-    if (info.isSymlink) return `supabase/${part} is a symbolic link`;
-    const isLast = length === parts.length;
-    if (isLast && !info.isFile) return `supabase/${part} is not a file`;
-    if (!isLast && !info.isDirectory) return `supabase/${part} is not a folder`;
-  }
-  return undefined;
-}
-
-async function infoOf(path: string): Promise<Deno.FileInfo | undefined> {
-  try {
-    return await Deno.lstat(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
-}
-
-/** A byte order mark is kept: the text is written back as it is. */
-const UTF8 = { fatal: true, ignoreBOM: true } as const;
-
-async function readText(path: string): Promise<string | undefined> {
-  try {
-    return new TextDecoder("utf-8", UTF8).decode(await Deno.readFile(path));
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    if (!(error instanceof TypeError)) throw error;
-    throw new Error(`Cannot read ${path}: it is not text in UTF-8.`);
-  }
-}
-
-async function namesIn(folder: string): Promise<string[]> {
-  try {
-    const entries = await Array.fromAsync(Deno.readDir(folder));
-    return entries.map(({ name }) => name).sort();
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  }
 }
 
 /** False if git says no, and also if git or a repository is missing. */

@@ -94,12 +94,12 @@ function migrationLines({ migrations: { added, squashed } }: Plan): string[] {
   ];
 }
 
-function otherLines({ config, ignoresEnv }: Plan): string[] {
+function otherLines({ config, hidesEnv }: Plan): string[] {
   return [
     ...config.text === undefined
       ? []
       : ["The functions' sections, at the end of supabase/config.toml"],
-    ...ignoresEnv
+    ...hidesEnv
       ? ["functions/.env, which holds secrets, in supabase/.gitignore"]
       : [],
   ];

@@ -12,7 +12,7 @@ import { reportEnd } from "../common/cli.ts";
 import { toolEnvironment } from "../common/create_command.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 import { runTool } from "../common/run_tool.ts";
-import { edgeDenoPath } from "./test/edge_deno.ts";
+import { edgeDenoPath } from "./test/downloads.ts";
 
 const FUNCTIONS = ["billing-webhook", "billing-worker"];
 

@@ -30,40 +30,14 @@ import { runSupabaseCli } from "../common/supabase_cli.ts";
 
 const DEBIAN_POSTGRES = "/usr/lib/postgresql/15";
 
-/** What Supabase's Postgres has and functions name: nothing runs, so it does nothing. */
-const STAND_INS_SQL = `
-  create table auth.users (id uuid, email text);
-
-  create schema vault;
-  create table vault.secrets (id uuid, name text, secret text);
-  create view vault.decrypted_secrets as
-    select id, name, secret as decrypted_secret from vault.secrets;
-  create function vault.create_secret(text, text) returns uuid
-    language sql return null::uuid;
-  create function vault.update_secret(uuid, text) returns void
-    language sql return null;
-
-  create schema cron;
-  create table cron.job (jobname text);
-  create function cron.schedule(text, text, text) returns bigint
-    language sql return 1::bigint;
-  create function cron.unschedule(text) returns boolean
-    language sql return true;
-
-  create schema net;
-  create function net.http_post(
-    url text, body jsonb, headers jsonb, timeout_milliseconds integer
-  ) returns bigint
-    language sql return 1::bigint;
-`;
+/** Stand-ins for the extensions of Supabase's Postgres that functions name. */
+const EXTENSIONS = new URL("../../tests/support/extensions/", import.meta.url);
 
 if (import.meta.main) {
-  try {
-    await lintDatabase();
-  } catch (error) {
-    console.error((error as Error).message);
+  await lintDatabase().catch((error) => {
+    console.error(error.message);
     Deno.exit(1);
-  }
+  });
 }
 
 async function lintDatabase(): Promise<void> {
@@ -93,10 +67,25 @@ async function lintDatabase(): Promise<void> {
 
   const { url, adminUrl } = databaseUrls(port);
   await applyMigrations(url, { cliHome: folder });
+  const sql = postgres(adminUrl, { max: 1, onnotice() {} });
+  opened.defer(() => sql.end());
   // Only a superuser may; the CLI's own attempt finds it there then.
-  await run(adminUrl, "create extension plpgsql_check with schema extensions");
-  await run(url, STAND_INS_SQL);
-  await lint(url, { home: folder });
+  await sql`create extension plpgsql_check with schema extensions`;
+  await sql`create schema vault`;
+  await sql`create table auth.users (id uuid, email text)`;
+  for (const { name } of Deno.readDirSync(EXTENSIONS)) {
+    if (name.endsWith(".sql")) {
+      await sql.file(new URL(name, EXTENSIONS).pathname);
+    }
+  }
+  await runSupabaseCli([
+    "db",
+    "lint",
+    `--remote=${url}?sslmode=disable`,
+    "--schema=public",
+    "--level=warning",
+    "--fail-on=warning",
+  ], { purpose: "call the functions in Postgres clean", home: folder });
   console.log("Nothing to complain of");
 }
 
@@ -123,27 +112,4 @@ async function makeCluster(
     cwd: binaries,
     ...(user && { user }),
   });
-}
-
-async function run(databaseUrl: string, text: string): Promise<void> {
-  const sql = postgres(databaseUrl, { max: 1, onnotice() {} });
-  try {
-    await sql.unsafe(text);
-  } finally {
-    await sql.end();
-  }
-}
-
-async function lint(url: string, { home }: { home: string }): Promise<void> {
-  await runSupabaseCli([
-    "db",
-    "lint",
-    `--remote=${url}?sslmode=disable`,
-    "--schema",
-    "public",
-    "--level",
-    "warning",
-    "--fail-on",
-    "warning",
-  ], { purpose: "call the functions in Postgres clean", home });
 }

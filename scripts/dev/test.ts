@@ -17,8 +17,11 @@ import { abortOnEnd } from "../local_stack/abort_on_end.ts";
 import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "../local_stack/roles.ts";
 import { startStack } from "../local_stack/start_stack.ts";
 import { parseTestArguments, type TestArguments } from "./test/arguments.ts";
-import { downloadForTests, NO_DOWNLOADS } from "./test/downloads.ts";
-import { EDGE_DENO_VERSION } from "./test/edge_deno.ts";
+import {
+  downloadForTests,
+  EDGE_DENO_VERSION,
+  NO_DOWNLOADS,
+} from "./test/downloads.ts";
 import { namedRuns, type Run } from "./test/named_runs.ts";
 import { runStep, type StepResult } from "./test/run_step.ts";
 
@@ -66,7 +69,7 @@ async function testNamed(
   signal: AbortSignal,
 ): Promise<StepResult[]> {
   const { withoutStack, onStack, needsDownloads } = namedRuns(args);
-  if (needsDownloads) await downloadForTests();
+  if (needsDownloads) await downloadForTests(signal);
   const results: StepResult[] = [];
   for (const run of withoutStack) results.push(await runTests(run, { signal }));
   return onStack.length === 0
@@ -80,7 +83,7 @@ async function testAll(signal: AbortSignal): Promise<StepResult[]> {
     await runStep("lint", { args: ["lint"], signal }),
     await runStep("types", { args: ["check"], signal }),
     await runTests({ name: "unit tests", files: ["tests/unit"] }, { signal }),
-    ...await testInLanes(await downloadForTests(), signal),
+    ...await testInLanes(await downloadForTests(signal), signal),
   ];
 }
 

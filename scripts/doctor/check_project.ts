@@ -100,9 +100,7 @@ export async function checkFailures(
 ): Promise<Check> {
   if (secretKey === undefined) return NEEDS_KEY;
   const reply = await sendRequest(`${projectUrl}/rest/v1/billing_health`, {
-    headers: secretKey.startsWith("sb_")
-      ? { apikey: secretKey }
-      : { apikey: secretKey, authorization: `Bearer ${secretKey}` },
+    headers: restHeaders(secretKey),
   }, tools);
   if ("fault" in reply) {
     return failed(
@@ -118,4 +116,11 @@ export async function checkFailures(
     `${health.open_failures} open, the oldest since ${health.oldest_open_failure}`,
     "select * from public.open_failures; docs/runbook.md says what to do for each error code",
   );
+}
+
+/** Returns the headers with which the REST API accepts a secret key, old or new. */
+export function restHeaders(secretKey: string): Record<string, string> {
+  return secretKey.startsWith("sb_")
+    ? { apikey: secretKey }
+    : { apikey: secretKey, authorization: `Bearer ${secretKey}` };
 }

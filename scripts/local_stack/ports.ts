@@ -1,26 +1,16 @@
 import { isListening } from "../common/is_listening.ts";
 
-/** The ports of the stack, all on 127.0.0.1. */
-export interface StackPorts {
-  /** The gateway. */
-  readonly api: number;
-  readonly db: number;
-  /** The functions' own processes. */
-  readonly webhook: number;
-  readonly worker: number;
-  readonly postgrest: number;
-  /** Where PostgREST says whether it is ready. */
-  readonly postgrestAdmin: number;
-}
-
 const NAMES = [
-  "api",
+  "api", // the gateway
   "db",
-  "webhook",
+  "webhook", // the functions' own processes
   "worker",
   "postgrest",
-  "postgrestAdmin",
+  "postgrestAdmin", // where PostgREST says whether it is ready
 ] as const;
+
+/** The ports of the stack, all on 127.0.0.1. */
+export type StackPorts = Readonly<Record<typeof NAMES[number], number>>;
 
 const FREE_FROM = 15_000;
 const FREE_COUNT = 15_000;

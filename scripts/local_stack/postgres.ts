@@ -1,12 +1,9 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { runTool } from "../common/run_tool.ts";
 import { endProcess, lookUpProcess } from "./processes.ts";
+import { LOCAL_PASSWORD } from "./roles.ts";
 import type { ServiceSpec } from "./service.ts";
-
-/** An account of the operating system. */
-export interface SystemUser {
-  readonly uid: number;
-  readonly gid: number;
-}
 
 /** Where a server's programs and data are, and who runs it. */
 export interface PostgresPlace {
@@ -15,7 +12,7 @@ export interface PostgresPlace {
   /** The data folder; its parent must exist. */
   readonly data: string;
   /** Undefined for the account that runs this process. */
-  readonly user: SystemUser | undefined;
+  readonly user: { readonly uid: number; readonly gid: number } | undefined;
 }
 
 /** The server's environment, without anything from the user's. */
@@ -28,7 +25,7 @@ const NOBODY = 65534;
  * Returns the account that runs Postgres, which refuses to run as root: `nobody`
  * if this process is root, otherwise undefined for the current account.
  */
-export async function databaseUser(): Promise<SystemUser | undefined> {
+export async function databaseUser(): Promise<PostgresPlace["user"]> {
   if (Deno.uid() !== 0) return undefined;
   const accounts = await Deno.readTextFile("/etc/passwd");
   const found = /^nobody:[^:]*:(-?\d+):(-?\d+):/m.exec(accounts);
@@ -37,6 +34,48 @@ export async function databaseUser(): Promise<SystemUser | undefined> {
     uid: Number(found?.[1] ?? NOBODY) >>> 0,
     gid: Number(found?.[2] ?? NOBODY) >>> 0,
   };
+}
+
+/**
+ * Creates an empty database cluster with the superuser `supabase_admin`, if
+ * there is none yet.
+ */
+export async function initializeDatabase(
+  place: PostgresPlace,
+  signal?: AbortSignal,
+): Promise<void> {
+  if (existsSync(place.data)) return;
+  // Renamed when complete, so that an incomplete one is never used.
+  const unfinished = `${place.data}.new`;
+  const passwordFile = `${place.data}.password`;
+  if (existsSync(unfinished)) {
+    await Deno.remove(unfinished, { recursive: true });
+  }
+  await Deno.mkdir(unfinished, { mode: 0o700 });
+  await Deno.writeTextFile(passwordFile, LOCAL_PASSWORD);
+  if (place.user) {
+    await Deno.chown(unfinished, place.user.uid, place.user.gid);
+  }
+  await runTool({
+    purpose: "create the database",
+    command: join(place.binaries, "bin", "initdb"),
+    args: [
+      `--pgdata=${unfinished}`,
+      "--username=supabase_admin",
+      `--pwfile=${passwordFile}`,
+      "--auth=scram-sha-256",
+      "--encoding=UTF8",
+      // Postgres's own C.UTF-8, which is the same on every platform.
+      "--locale=C",
+      "--locale-provider=builtin",
+      "--builtin-locale=C.UTF-8",
+    ],
+    env: POSTGRES_ENV,
+    cwd: place.binaries,
+    ...(place.user && { user: place.user }),
+  }, signal);
+  await Deno.remove(passwordFile);
+  await Deno.rename(unfinished, place.data);
 }
 
 /**
@@ -110,12 +149,7 @@ export async function endLeftoverPostgres(
 
 // Postgres's documentation, "Database File Layout": line 1 is the process id.
 // Line 8 is the server's state, which pg_ctl reads as well.
-async function readPostmasterFile(
-  data: string,
-): Promise<
-  | { readonly processId: number; readonly status: string | undefined }
-  | undefined
-> {
+async function readPostmasterFile(data: string) {
   try {
     const text = await Deno.readTextFile(join(data, "postmaster.pid"));
     const lines = text.split("\n");

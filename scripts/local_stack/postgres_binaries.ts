@@ -1,6 +1,7 @@
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
 import { existsSync } from "node:fs";
+import { cp } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { basename, dirname, join } from "node:path";
 import { NODE_MODULES } from "../common/how_started.ts";
 
 const UNUSED = /\.a$|^pkgconfig$/;
@@ -21,7 +22,11 @@ export async function copyPostgresBinaries(folder: string): Promise<string> {
   // Renamed when complete, so that an incomplete copy is never used.
   const unfinished = `${target}.new`;
   await Deno.remove(unfinished, { recursive: true }).catch(() => {});
-  await copyFolder(native, unfinished);
+  await cp(native, unfinished, {
+    recursive: true,
+    verbatimSymlinks: true,
+    filter: (path) => !UNUSED.test(basename(path)),
+  });
   await Deno.rename(unfinished, target);
   return target;
 }
@@ -51,16 +56,4 @@ async function findPackage(): Promise<
 function platform(): string {
   const architecture = Deno.build.arch === "aarch64" ? "arm64" : "x64";
   return `${Deno.build.os}-${architecture}`;
-}
-
-async function copyFolder(from: string, to: string): Promise<void> {
-  await Deno.mkdir(to, { recursive: true, mode: 0o755 });
-  for await (const entry of Deno.readDir(from)) {
-    const [source, target] = [join(from, entry.name), join(to, entry.name)];
-    if (UNUSED.test(entry.name)) continue;
-    if (entry.isDirectory) await copyFolder(source, target);
-    else if (entry.isSymlink) {
-      await Deno.symlink(await Deno.readLink(source), target);
-    } else await Deno.copyFile(source, target);
-  }
 }

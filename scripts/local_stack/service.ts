@@ -18,16 +18,10 @@ export interface ServiceSpec {
   readonly stopSignal: Deno.Signal;
 }
 
-/** A line that a service printed. */
-export interface ServiceLine {
-  /** The service's name. */
-  readonly source: string;
-  readonly text: string;
-}
-
 /** What a service reports to the stack. */
 export interface ServiceObserver {
-  readonly onLog: (line: ServiceLine) => void;
+  /** Called with each line that a service prints, and the service's name. */
+  readonly onLog: (line: string, source: string) => void;
   /** Called if the service ends without being stopped; `text` says how. */
   readonly onUnexpectedEnd: (text: string) => void;
 }
@@ -60,7 +54,7 @@ export function createService(
 
   function onLine(text: string) {
     lastLines = [...lastLines.slice(1 - LAST_LINES), text];
-    observer.onLog({ source: spec.name, text });
+    observer.onLog(text, spec.name);
   }
 
   async function watch({ child, ended }: GuardedProcess) {

@@ -6,22 +6,26 @@
  */
 import { readUnmapped } from "../../supabase/functions/_shared/billing/config.ts";
 import type { UnmappedChoice } from "../../supabase/functions/_shared/billing/unmapped.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { UsageError, type Values } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import {
   checkedProjectUrl,
+  oneOf,
   PROVIDER_OPTION,
   readProvider,
   readSecret,
 } from "../common/option_values.ts";
 import type { ProviderName } from "../common/provider_settings.ts";
-import { type Mode, readMode } from "./read_mode.ts";
+
+const MODES = ["test", "live"] as const;
 
 /** Which provider's account, and which project. */
 export interface Target {
   readonly apiKey: string;
-  readonly mode: Mode;
+  /** Whether payments are real. */
+  readonly mode: typeof MODES[number];
   /** A URL other than Stripe's. */
   readonly stripeUrl: string | undefined;
   /** Without a slash at its end. */
@@ -58,11 +62,8 @@ export const TARGET_ENVIRONMENT = {
 };
 
 /** What a command needs besides its command line. */
-export interface CommandSurroundings {
-  /** The command's environment. */
+export interface Surroundings {
   readonly env: Environment;
-  /** The local stack's. */
-  readonly localSecretKey: string;
   /** Receives warnings, for standard error. */
   readonly warn: (text: string) => void;
 }
@@ -74,7 +75,7 @@ export interface CommandSurroundings {
  */
 export function readTarget(
   values: Values<typeof TARGET_OPTIONS>,
-  { env, localSecretKey, warn }: CommandSurroundings,
+  { env, warn }: Surroundings,
 ): Target {
   const option = values["project-url"];
   const projectUrl = option === undefined
@@ -88,7 +89,7 @@ export function readTarget(
     option: "secret-key",
     value: values["secret-key"],
     variable: "SUPABASE_SECRET_KEY",
-  }, { env, warn }) || (isHere ? localSecretKey : "");
+  }, { env, warn }) || (isHere ? LOCAL_SECRET_KEY : "");
   if (secretKey === "") {
     throw new UsageError(
       `${projectUrl} needs SUPABASE_SECRET_KEY: sb_secret_... (dashboard, Project Settings, API Keys).`,
@@ -107,6 +108,38 @@ export function readTarget(
     accountFrom: values["account-from"],
     unmappedSubscriptions: unmappedChoice(env),
   };
+}
+
+/**
+ * Returns the mode of a Stripe key. Unless a test key meets a local project,
+ * `--mode` has to confirm it: nobody notices at once that the tables of one mode
+ * contain data of the other.
+ */
+function readMode(
+  apiKey: string,
+  { confirmed, isHere }: { confirmed: string | undefined; isHere: boolean },
+): Target["mode"] {
+  const ofKey = /^[sr]k_(test|live)_\S+$/.exec(apiKey)?.[1];
+  if (ofKey === undefined) {
+    throw new UsageError(
+      apiKey === ""
+        ? "STRIPE_API_KEY is not set. Copy a key from Stripe's dashboard (Developers, API keys)."
+        : "STRIPE_API_KEY must begin with sk_test_, rk_test_, sk_live_ or rk_live_.",
+    );
+  }
+  if (confirmed === undefined) {
+    if (ofKey === "test" && isHere) return "test";
+    throw new UsageError(
+      `STRIPE_API_KEY is a ${ofKey} key, ${
+        isHere ? "but the project is local" : "and the project is not local"
+      }. If that is intended, add --mode ${ofKey}.`,
+    );
+  }
+  const mode = oneOf(MODES, { value: confirmed, what: "mode" });
+  if (mode === ofKey) return mode;
+  throw new UsageError(
+    `STRIPE_API_KEY is a ${ofKey} key, which does not match --mode ${mode}.`,
+  );
 }
 
 function unmappedChoice(env: Environment): UnmappedChoice {

@@ -1,5 +1,5 @@
 import Stripe from "stripe";
-import { retry, type RetryTools } from "./retry.ts";
+import { retry, type Wait } from "./retry.ts";
 
 /** What Stripe answered, and Stripe's clock before it was asked. */
 export interface StripeAnswer<T> {
@@ -26,13 +26,13 @@ const LONGEST_RETRY_AFTER_MS = 60_000;
  */
 export function callStripe<T>(
   call: () => Promise<Stripe.Response<T>>,
-  tools: RetryTools,
+  wait: Wait,
 ): Promise<StripeAnswer<T>> {
   return retry(() => callOnce(call), (error, failures) => {
     const waitMs = WAITS_MS[failures];
     if (waitMs === undefined || !isTransient(error)) return undefined;
     return retryAfterMs(error) ?? waitMs;
-  }, tools);
+  }, wait);
 }
 
 async function callOnce<T>(

@@ -4,104 +4,91 @@ import {
 } from "../../supabase/functions/_shared/billing/apply_events.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import type { Comparison } from "./compare.ts";
-import { callTables, isTransient, retryDatabase } from "./database_calls.ts";
+import { isTransient, retryDatabase, send } from "./database_calls.ts";
 import { isFrozen } from "./difference.ts";
 import type { Tables } from "./records.ts";
 
-/** Events that are applied in one call, so that nobody sees only some of them. */
-export type EventGroup = readonly BillingEvent[];
+/**
+ * Events that are applied in one call, so that nobody sees only some of them,
+ * by the ID of their subscription, or of the only event.
+ */
+export type EventGroups = ReadonlyMap<string, readonly BillingEvent[]>;
 
-/** About as many events per call as the receiver sends. */
-const EVENTS_PER_CALL = 50;
+/** Most groups have two events: about as many as the receiver sends per call. */
+const GROUPS_PER_CALL = 25;
 
 /**
  * Brings the records to the state that Stripe's subscriptions had. The marks of
  * frozen records are taken back first: otherwise no correction changes them.
  *
  * @returns why, by subscription, for those that could not be corrected.
+ * @throws {DeliveryError} If the database keeps failing.
  */
 export async function correctRecords(
   comparisons: readonly Comparison[],
   tables: Tables,
 ): Promise<Map<string, string>> {
+  const { database, provider, wait } = tables;
   for (const { subscription, difference } of comparisons) {
-    if (difference?.kind === "differs" && isFrozen(difference.fields)) {
-      await forgetMarksAhead(subscription, tables);
+    if (difference?.kind !== "differs" || !isFrozen(difference.fields)) {
+      continue;
     }
+    const record = { p_provider: provider, p_subscription_id: subscription };
+    await send(() => database.rpc("forget_marks_ahead", record), wait);
   }
-  const correctable = comparisons
-    .filter(({ corrections }) => corrections.length > 0);
-  const failures = await applyGroups(
-    correctable.map(({ corrections }) => corrections),
-    tables,
-  );
-  return new Map(
-    correctable.flatMap(({ subscription }, i) => {
-      const failure = failures[i];
-      return failure === undefined ? [] : [[subscription, failure.message]];
-    }),
-  );
-}
-
-/**
- * Takes back the marks of a record that are ahead of the database's clock.
- * Without that, no correction would change the record.
- *
- * @throws {DeliveryError} If the database keeps failing.
- */
-async function forgetMarksAhead(
-  subscription: string,
-  { database, provider, tools }: Tables,
-): Promise<void> {
-  await callTables((signal) =>
-    database.rpc("forget_marks_ahead", {
-      p_provider: provider,
-      p_subscription_id: subscription,
-    }).abortSignal(signal), tools);
+  const groups = comparisons
+    .filter(({ corrections }) => corrections.length > 0)
+    .map(({ subscription, corrections }) =>
+      [subscription, corrections] as const
+    );
+  return await applyGroups(new Map(groups), tables);
 }
 
 /**
  * Applies events as the receiver does, through `apply_billing_events`, with
  * retries.
  *
- * @returns for each group, in the same order, its failure, or undefined if
- * there was none.
+ * @returns why, by the group's ID, for those that were not applied.
  * @throws {DeliveryError} If a call as a whole keeps failing.
  */
 export async function applyGroups(
-  groups: readonly EventGroup[],
+  groups: EventGroups,
   tables: Tables,
-): Promise<(DeliveryError | undefined)[]> {
-  const results: (DeliveryError | undefined)[] = [];
-  let waiting: EventGroup[] = [];
-  for (const [index, group] of groups.entries()) {
-    waiting.push(group);
-    const isLast = index === groups.length - 1;
-    if (waiting.flat().length < EVENTS_PER_CALL && !isLast) continue;
-    results.push(...await applyTogether(waiting, tables));
-    waiting = [];
+): Promise<Map<string, string>> {
+  const errors = new Map<string, string>();
+  const waiting = [...groups];
+  while (waiting.length > 0) {
+    const events = waiting.splice(0, GROUPS_PER_CALL).flatMap(([id, group]) =>
+      group.map((event) => ({ id, event }))
+    );
+    const outcomes = await applyTogether(
+      events.map(({ event }) => event),
+      tables,
+    );
+    for (const [i, { id }] of events.entries()) {
+      const outcome = outcomes[i];
+      if (!(outcome instanceof DeliveryError) || errors.has(id)) continue;
+      errors.set(id, outcome.message);
+    }
   }
-  return results;
+  return errors;
 }
 
+/** Repeats the call while an event fails that may succeed later. */
 async function applyTogether(
-  groups: readonly EventGroup[],
-  { database, tools }: Tables,
-): Promise<(DeliveryError | undefined)[]> {
+  events: readonly BillingEvent[],
+  { database, wait }: Tables,
+): ReturnType<typeof applyEvents> {
   const options = { database, log: () => {}, clock: Date.now };
-  let failures: (DeliveryError | undefined)[] | undefined;
+  let outcomes: Awaited<ReturnType<typeof applyEvents>> | undefined;
   try {
     await retryDatabase(async () => {
-      const outcomes = (await applyEvents(groups.flat(), options)).values();
-      failures = groups.map((group) =>
-        group.map(() => outcomes.next().value)
-          .find((outcome) => outcome instanceof DeliveryError)
-      );
-      const transient = failures.find(isTransient);
+      outcomes = await applyEvents(events, options);
+      const transient = outcomes.find(isTransient);
       if (transient !== undefined) throw transient;
-    }, tools);
+    }, wait);
   } catch (error) {
-    if (failures === undefined) throw error;
+    if (outcomes === undefined) throw error;
   }
-  return failures ?? [];
+  return outcomes ?? [];
 }

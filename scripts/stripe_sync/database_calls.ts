@@ -5,10 +5,14 @@
  */
 import { callDatabase } from "../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
-import { retry, type RetryTools } from "./retry.ts";
+import { retry, type Wait } from "./retry.ts";
 
-/** Starts one call; it must pass the signal on. */
-type DatabaseCall<T> = Parameters<typeof callDatabase<T>>[0];
+/** A query of the client that was not sent yet. */
+interface Query<T> {
+  abortSignal(
+    signal: AbortSignal,
+  ): ReturnType<Parameters<typeof callDatabase<T>>[0]>;
+}
 
 /** A project's database restarts within seconds. */
 const WAITS_MS = [500, 1_000, 2_000, 4_000, 8_000];
@@ -30,12 +34,12 @@ const IDS_PER_CALL = 100;
  */
 export function retryDatabase<T>(
   call: () => Promise<T>,
-  tools: RetryTools,
+  wait: Wait,
 ): Promise<T> {
   return retry(
     call,
     (error, failures) => isTransient(error) ? WAITS_MS[failures] : undefined,
-    tools,
+    wait,
   );
 }
 
@@ -46,30 +50,30 @@ export function isTransient(error: unknown): error is DeliveryError {
 }
 
 /**
- * Makes one call to the tables, with a time limit and with retries.
+ * Sends a query, with a time limit and with retries.
  *
+ * @param query Builds it; each try sends a new one.
  * @throws {DeliveryError} If the last try fails, or if a retry would not help.
  */
-export function callTables<T>(
-  call: DatabaseCall<T>,
-  tools: RetryTools,
-): Promise<T> {
+export function send<T>(query: () => Query<T>, wait: Wait): Promise<T> {
   return retryDatabase(
-    () => callDatabase(call, { timeLimitMs: TIME_LIMIT_MS }),
-    tools,
+    () =>
+      callDatabase((signal) => query().abortSignal(signal), {
+        timeLimitMs: TIME_LIMIT_MS,
+      }),
+    wait,
   );
 }
 
 /** Reads the rows of some ids, a limited number per call. */
 export async function readByIds<Row>(
   ids: readonly string[],
-  read: (part: string[]) => DatabaseCall<Row[]>,
-  tools: RetryTools,
+  query: (part: string[]) => Query<Row[]>,
+  wait: Wait,
 ): Promise<Row[]> {
   const rows: Row[] = [];
   for (let i = 0; i < ids.length; i += IDS_PER_CALL) {
-    const part = ids.slice(i, i + IDS_PER_CALL);
-    rows.push(...await callTables(read(part), tools));
+    rows.push(...await send(() => query(ids.slice(i, i + IDS_PER_CALL)), wait));
   }
   return rows;
 }
@@ -79,13 +83,13 @@ export async function readByIds<Row>(
  * between shift nothing.
  */
 export async function readPages<Row>(
-  read: (last: string) => DatabaseCall<Row[]>,
+  query: (last: string) => Query<Row[]>,
   keyOf: (row: Row) => string,
-  tools: RetryTools,
+  wait: Wait,
 ): Promise<Row[]> {
   const rows: Row[] = [];
   for (let last = "";;) {
-    const page = await callTables(read(last), tools);
+    const page = await send(() => query(last), wait);
     if (page.length === 0) return rows;
     rows.push(...page);
     last = keyOf(page.at(-1) as Row);

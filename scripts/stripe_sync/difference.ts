@@ -7,12 +7,7 @@ export type SubscriptionDifference =
     readonly subscription: string;
     readonly account: string;
   }
-  /** Missing here, and without an account ID. */
-  | {
-    readonly kind: "unmapped";
-    readonly subscription: string;
-    readonly customer: string | null;
-  }
+  | UnmappedDifference
   /** Stripe's subscription lacks a field that is needed. */
   | {
     readonly kind: "unreadable";
@@ -24,6 +19,13 @@ export type SubscriptionDifference =
     readonly subscription: string;
     readonly fields: readonly FieldDifference[];
   };
+
+/** Missing here, and nobody says whose it is. */
+export interface UnmappedDifference {
+  readonly kind: "unmapped";
+  readonly subscription: string;
+  readonly customer: string;
+}
 
 /** Any difference between Stripe and the tables. `--json` prints it as it is. */
 export type Difference =
@@ -45,12 +47,36 @@ export type Difference =
     readonly error_code: string;
   };
 
+/** The value of a field; times as in ISO 8601. */
+export type FieldValue = string | number | boolean | null;
+
 /** A field with one value in the record and another one at Stripe. */
 export interface FieldDifference {
   readonly field: string;
-  readonly here: string | null;
-  readonly there: string | null;
+  readonly here: FieldValue;
+  readonly there: FieldValue;
 }
+
+/** What earlier versions of the receiver did not record. */
+const REPORTED = [
+  "provider_status",
+  "customer_id",
+  "quantity",
+  "cancel_at",
+  "trial_end",
+  "paused",
+  "livemode",
+] as const;
+
+const FIELDS = [
+  "provider",
+  "account_id",
+  "status",
+  "plan_id",
+  "current_period_end",
+  "canceled_at",
+  ...REPORTED,
+] as const;
 
 /** The columns with the times of the newest events that the record took. */
 const MARKS = ["account_as_of", "changed_as_of", "canceled_as_of"] as const;
@@ -59,52 +85,72 @@ const MARKS = ["account_as_of", "changed_as_of", "canceled_as_of"] as const;
  * Returns the fields of a record that differ from Stripe's, and the marks that
  * are later than any event can be. Such a mark freezes the record.
  *
- * @param options.there The fields as `apply_billing_events` takes them.
+ * @param options.values The fields as `apply_billing_events` takes them.
  * @param options.latestSeconds How late an event can be, in Unix seconds.
  */
 export function fieldDifferences(
   record: SubscriptionRecord,
-  { there, isCanceled, latestSeconds }: {
-    there: Partial<Record<string, string>>;
+  { values, isCanceled, latestSeconds }: {
+    values: Readonly<Record<string, FieldValue>>;
     isCanceled: boolean;
     latestSeconds: number;
   },
 ): FieldDifference[] {
-  const fields = ["provider", "account_id", "status", "plan_id"] as const;
+  const here = {
+    ...record,
+    current_period_end: isoTime(record.current_period_end),
+    cancel_at: isoTime(record.cancel_at),
+    trial_end: isoTime(record.trial_end),
+    // The time of handling: only whether there is one can be compared.
+    canceled_at: record.canceled_at === null ? null : "set",
+  };
+  // A creation is recorded as active, whatever status it reports.
+  const isAsCreated = here.status === "active" && !here.changed_by_update &&
+    here.provider_status === values["provider_status"];
+  const there: Readonly<Record<string, FieldValue | undefined>> = {
+    ...values,
+    ...(isAsCreated && { status: here.status }),
+    // A deletion sets the status only, and not what an update reported last.
+    ...(isCanceled && here.provider_status !== null &&
+      { provider_status: here.provider_status }),
+    canceled_at: isCanceled ? "set" : here.canceled_at,
+  };
+  const latest = new Date(latestSeconds * 1000);
   return [
-    ...fields.map((field) => ({
-      field,
-      here: record[field],
-      there: there[field] ?? null,
-    })),
-    {
-      field: "current_period_end",
-      here: new Date(record.current_period_end).toISOString(),
-      there: there["current_period_end"] ?? null,
-    },
-    // The record's is the time of handling: only whether there is one can be
-    // compared.
-    ...(isCanceled
-      ? [{
-        field: "canceled_at",
-        here: record.canceled_at === null ? null : "set",
-        there: "set",
-      }]
-      : []),
-    ...marksAfter(new Date(latestSeconds * 1000), record),
-  ].filter(({ here, there }) => here !== there);
+    ...FIELDS.filter((field) => here[field] !== there[field])
+      .map((field) => ({
+        field,
+        here: here[field],
+        there: there[field] ?? null,
+      })),
+    ...MARKS.filter((mark) => new Date(record[mark] ?? 0) > latest)
+      .map((mark) => ({
+        field: mark,
+        here: new Date(record[mark] ?? 0).toISOString(),
+        there: `at most ${latest.toISOString()}`,
+      })),
+  ];
 }
 
-function marksAfter(
-  latest: Date,
-  record: SubscriptionRecord,
-): FieldDifference[] {
-  return MARKS.flatMap((field) => {
-    const mark = record[field] === null ? null : new Date(record[field]);
-    if (mark === null || mark <= latest) return [];
-    const there = `at most ${latest.toISOString()}`;
-    return [{ field, here: mark.toISOString(), there }];
-  });
+function isoTime(time: string | null): string | null {
+  return time === null ? null : new Date(time).toISOString();
+}
+
+/**
+ * Returns the fields that an earlier version of the receiver did not record, of a
+ * record that has had no event since; none if the record is newer.
+ */
+export function unrecordedFields(
+  fields: readonly FieldDifference[],
+): readonly FieldDifference[] {
+  const isUnrecorded = ({ field, here }: FieldDifference) =>
+    here === null && REPORTED.some((reported) => reported === field);
+  // Every event reports a status.
+  return fields.some(({ field, here }) =>
+      field === "provider_status" && here === null
+    )
+    ? fields.filter(isUnrecorded)
+    : [];
 }
 
 /** Returns whether a record takes no events because a mark is ahead. */

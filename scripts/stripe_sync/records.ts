@@ -1,6 +1,6 @@
 import type { DatabaseClient } from "../../supabase/functions/_shared/billing/database.ts";
-import { readByIds, readPages, ROWS_PER_PAGE } from "./database_calls.ts";
-import type { RetryTools } from "./retry.ts";
+import { readByIds, readPages, ROWS_PER_PAGE, send } from "./database_calls.ts";
+import type { Wait } from "./retry.ts";
 
 /** A row of `subscriptions`, without the columns that are not compared. */
 export interface SubscriptionRecord {
@@ -11,109 +11,129 @@ export interface SubscriptionRecord {
   readonly plan_id: string;
   readonly current_period_end: string;
   readonly canceled_at: string | null;
+  readonly provider_status: string | null;
+  readonly customer_id: string | null;
+  readonly quantity: number | null;
+  readonly cancel_at: string | null;
+  readonly trial_end: string | null;
+  readonly paused: string | null;
+  readonly livemode: boolean | null;
   readonly account_as_of: string | null;
   readonly changed_as_of: string | null;
+  readonly changed_by_update: boolean;
   readonly canceled_as_of: string | null;
-}
-
-/** An open row of `failed_events`, without the columns that are not reported. */
-export interface OpenFailure {
-  readonly event_id: string;
-  readonly type: string | null;
-  readonly subscription_id: string | null;
-  readonly error_code: string;
 }
 
 /** The tables of one provider. */
 export interface Tables {
   readonly database: DatabaseClient;
   readonly provider: string;
-  readonly tools: RetryTools;
+  readonly wait: Wait;
 }
 
 /** Reads the records of some subscriptions, of any provider, by id. */
 export async function recordsOf(
   ids: readonly string[],
-  { database, tools }: Tables,
+  { database, wait }: Tables,
 ): Promise<Map<string, SubscriptionRecord>> {
   const rows = await readByIds<SubscriptionRecord>(
     ids,
-    (part) => (signal) =>
+    (part) =>
       database.from("subscriptions")
         .select(
-          "id, provider, account_id, status, plan_id, current_period_end, canceled_at, account_as_of, changed_as_of, canceled_as_of",
+          "id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode, account_as_of, changed_as_of, changed_by_update, canceled_as_of",
         )
-        .in("id", part)
-        .abortSignal(signal),
-    tools,
+        .in("id", part),
+    wait,
   );
   return new Map(rows.map((row) => [row.id, row]));
 }
 
+/**
+ * Asks `account_of_customer`, as the receiver does for a creation without an
+ * account ID. One by one: the project may have replaced the function.
+ *
+ * @returns the accounts that are known, by customer.
+ */
+export async function accountsOfCustomers(
+  customers: Iterable<string>,
+  { database, provider, wait }: Tables,
+): Promise<Map<string, string>> {
+  const accounts = new Map<string, string>();
+  for (const customer_id of new Set(customers)) {
+    const [account] = await send(() => ({
+      abortSignal: async (signal) => {
+        const answer = await database
+          .rpc("account_of_customer", { provider, customer_id })
+          .abortSignal(signal);
+        // In an array, because null is an answer here: not known.
+        return { ...answer, data: [answer.data] };
+      },
+    }), wait);
+    if (account) accounts.set(customer_id, account);
+  }
+  return accounts;
+}
+
 /** Reads the ids of all of a provider's subscriptions. */
 export async function allSubscriptionIds(
-  { database, provider, tools }: Tables,
+  { database, provider, wait }: Tables,
 ): Promise<string[]> {
   const rows = await readPages<{ id: string }>(
-    (last) => (signal) =>
+    (last) =>
       database.from("subscriptions")
         .select("id")
         .eq("provider", provider)
         .gt("id", last)
         .order("id")
-        .limit(ROWS_PER_PAGE)
-        .abortSignal(signal),
+        .limit(ROWS_PER_PAGE),
     ({ id }) => id,
-    tools,
+    wait,
   );
   return rows.map(({ id }) => id);
 }
 
 /** Reads all open failures of a provider's events. */
-export function openFailures(
-  { database, provider, tools }: Tables,
-): Promise<OpenFailure[]> {
-  return readPages<OpenFailure>(
-    (last) => (signal) =>
+export function openFailures({ database, provider, wait }: Tables) {
+  return readPages(
+    (last) =>
       database.from("failed_events")
-        .select("event_id, type, subscription_id, error_code")
+        .select(
+          "event:event_id, type, subscription:subscription_id, error_code",
+        )
         .eq("provider", provider)
         .is("resolved_at", null)
         .gt("event_id", last)
         .order("event_id")
-        .limit(ROWS_PER_PAGE)
-        .abortSignal(signal),
-    ({ event_id }) => event_id,
-    tools,
+        .limit(ROWS_PER_PAGE),
+    ({ event }) => event,
+    wait,
   );
 }
 
 /** Returns which of some events were applied, or resolved by hand after a failure. */
 export async function settledEvents(
   ids: readonly string[],
-  { database, provider, tools }: Tables,
+  { database, provider, wait }: Tables,
 ): Promise<Set<string>> {
-  type Row = Pick<OpenFailure, "event_id">;
-  const applied = await readByIds<Row>(
+  const applied = await readByIds(
     ids,
-    (part) => (signal) =>
+    (part) =>
       database.from("processed_events")
         .select("event_id")
         .eq("provider", provider)
-        .in("event_id", part)
-        .abortSignal(signal),
-    tools,
+        .in("event_id", part),
+    wait,
   );
-  const resolved = await readByIds<Row>(
+  const resolved = await readByIds(
     ids,
-    (part) => (signal) =>
+    (part) =>
       database.from("failed_events")
         .select("event_id")
         .eq("provider", provider)
         .eq("resolution", "by hand")
-        .in("event_id", part)
-        .abortSignal(signal),
-    tools,
+        .in("event_id", part),
+    wait,
   );
   return new Set([...applied, ...resolved].map(({ event_id }) => event_id));
 }

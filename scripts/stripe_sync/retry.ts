@@ -1,10 +1,8 @@
-/** What a retry needs from the command. */
-export interface RetryTools {
-  /** Waits this many milliseconds; rejects if the command is interrupted. */
-  readonly sleep: (milliseconds: number) => Promise<void>;
-  /** Receives a line to show before each wait. */
-  readonly onWait: (text: string) => void;
-}
+/**
+ * Waits this many milliseconds, and shows why if a reason is given; rejects if
+ * the command is interrupted.
+ */
+export type Wait = (milliseconds: number, reason?: string) => Promise<void>;
 
 /**
  * Makes a call, and repeats it after each failure that has a wait.
@@ -16,7 +14,7 @@ export interface RetryTools {
 export async function retry<T>(
   call: () => Promise<T>,
   waitMsAfter: (error: unknown, failures: number) => number | undefined,
-  { sleep, onWait }: RetryTools,
+  wait: Wait,
 ): Promise<T> {
   for (let failures = 0;; failures++) {
     try {
@@ -25,8 +23,7 @@ export async function retry<T>(
       const waitMs = waitMsAfter(error, failures);
       if (waitMs === undefined) throw error;
       const reason = (error as Error).message.trim().replace(/\.$/, "");
-      onWait(`${reason}. Retrying in ${waitMs / 1000} s.`);
-      await sleep(waitMs);
+      await wait(waitMs, `${reason}. Retrying in ${waitMs / 1000} s.`);
     }
   }
 }

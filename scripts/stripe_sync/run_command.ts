@@ -5,10 +5,9 @@ import {
   readEnvFile,
 } from "../common/environment.ts";
 import { printError } from "../common/print.ts";
-import { localKeys } from "../common/keys.ts";
 import { reportEnd } from "../common/cli.ts";
-import type { CommandSurroundings, Target } from "./arguments.ts";
-import { type CommandContext, openContext } from "./command_context.ts";
+import type { Surroundings, Target } from "./arguments.ts";
+import { type Context, openContext } from "./context.ts";
 
 const PROJECT_ADVICE =
   "Check SUPABASE_URL and SUPABASE_SECRET_KEY. If migrations are missing, run: supabase db push --remote";
@@ -19,6 +18,8 @@ const FAILED = 3;
 /** As in shells: 128 plus the number of SIGINT. */
 const INTERRUPTED = 130;
 
+const INTERRUPTS = ["SIGINT", "SIGTERM"] as const;
+
 /**
  * Runs `import` or `reconcile`: parses its arguments, opens the Stripe account
  * and the project, and reports what is thrown. The first Ctrl-C lets the
@@ -27,20 +28,14 @@ const INTERRUPTED = 130;
  * @returns the exit status
  */
 export async function runCommand<Arguments extends Target>(
-  args: string[],
-  { parse, work }: {
-    parse: (args: string[], here: CommandSurroundings) => Arguments;
-    work: (target: Arguments, context: CommandContext) => Promise<number>;
-  },
+  parse: (args: readonly string[], here: Surroundings) => Arguments,
+  work: (context: Arguments & Context) => Promise<number>,
 ): Promise<number> {
-  const { signal, close } = interruption();
+  const signal = interruption();
   try {
-    const target = parse(args, {
-      env: await commandEnvironment(),
-      localSecretKey: (await localKeys()).secret,
-      warn: printError,
-    });
-    return await work(target, await openContext(target, signal));
+    const env = await commandEnvironment();
+    const target = parse(Deno.args, { env, warn: printError });
+    return await work(await openContext(target, signal));
   } catch (error) {
     if (signal.aborted) {
       console.error("Interrupted.");
@@ -49,8 +44,6 @@ export async function runCommand<Arguments extends Target>(
     const code = reportEnd(error, { failed: FAILED });
     if (error instanceof DeliveryError) printError(PROJECT_ADVICE);
     return code;
-  } finally {
-    close();
   }
 }
 
@@ -60,22 +53,13 @@ async function commandEnvironment(): Promise<Environment> {
   return { ...functionEnvironment(own, await readEnvFile()), ...own };
 }
 
-/**
- * Listens for Ctrl-C once: the second one ends the process.
- *
- * @returns a signal that it aborts, and a function that stops listening
- */
-function interruption(): { signal: AbortSignal; close: () => void } {
+/** Returns a signal that the first Ctrl-C aborts; the second ends the process. */
+function interruption(): AbortSignal {
   const controller = new AbortController();
   function interrupt() {
-    close();
+    for (const name of INTERRUPTS) Deno.removeSignalListener(name, interrupt);
     controller.abort();
   }
-  function close() {
-    Deno.removeSignalListener("SIGINT", interrupt);
-    Deno.removeSignalListener("SIGTERM", interrupt);
-  }
-  Deno.addSignalListener("SIGINT", interrupt);
-  Deno.addSignalListener("SIGTERM", interrupt);
-  return { signal: controller.signal, close };
+  for (const name of INTERRUPTS) Deno.addSignalListener(name, interrupt);
+  return controller.signal;
 }

@@ -1,50 +1,33 @@
 import Stripe from "stripe";
+import type { Target } from "./arguments.ts";
 import { callStripe, type StripeAnswer } from "./call_stripe.ts";
-import type { Mode } from "./read_mode.ts";
-import type { RetryTools } from "./retry.ts";
+import type { Wait } from "./retry.ts";
 
 /** The largest page that Stripe gives. */
-const ITEMS_PER_PAGE = 100;
+export const ITEMS_PER_PAGE = 100;
+
+/** Subscriptions that Stripe does not have, one after the other. */
+const MOST_GONE = 100;
 
 /** A page of a busy account takes long. */
 const TIMEOUT_MS = 60_000;
 
 /** Subscriptions as Stripe had them at one moment or later. */
-export interface Page {
-  readonly subscriptions: readonly Stripe.Subscription[];
-  /** See {@linkcode StripeAnswer}. */
-  readonly askedAtSeconds: number;
-}
+export type Page = StripeAnswer<Stripe.Subscription[]>;
 
 /** Reads a Stripe account. */
-export interface StripeSource {
-  /**
-   * Reads all subscriptions, canceled ones included, the newest first.
-   *
-   * @param after A subscription's ID: reads only the older ones.
-   */
-  subscriptions(after?: string): AsyncGenerator<Page>;
-  /** Reads some subscriptions, one per page; those that are gone are left out. */
-  someSubscriptions(ids: readonly string[]): AsyncGenerator<Page>;
-  /** Reads the events of the last 30 days that an endpoint has not acknowledged. */
-  undeliveredEvents(types: readonly string[]): AsyncGenerator<Stripe.Event>;
-}
+export type StripeSource = ReturnType<typeof openStripeSource>;
 
 /**
  * Returns a reader of the account that an API key belongs to. It uses Stripe's
  * own package.
  *
- * @param options.stripeUrl A stand-in for Stripe's API, for tests.
  * @throws {Error} While reading, if an object is of the other mode.
  */
 export function openStripeSource(
-  { apiKey, mode, stripeUrl }: {
-    apiKey: string;
-    mode: Mode;
-    stripeUrl?: string | undefined;
-  },
-  tools: RetryTools,
-): StripeSource {
+  { apiKey, mode, stripeUrl }: Pick<Target, "apiKey" | "mode" | "stripeUrl">,
+  wait: Wait,
+) {
   const stripe = new Stripe(apiKey, {
     maxNetworkRetries: 0,
     timeout: TIMEOUT_MS,
@@ -52,7 +35,6 @@ export function openStripeSource(
     ...(stripeUrl === undefined ? {} : addressOf(stripeUrl)),
   });
 
-  /** Reads a list page by page. */
   async function* pages<T extends { id: string; livemode: boolean }>(
     list: (
       position: { limit: number; starting_after?: string },
@@ -65,7 +47,7 @@ export function openStripeSource(
       const position = last === undefined ? {} : { starting_after: last };
       const { data: page, askedAtSeconds } = await callStripe(
         () => list({ limit: ITEMS_PER_PAGE, ...position }),
-        tools,
+        wait,
       );
       page.data.forEach(checkMode);
       last = page.data.at(-1)?.id;
@@ -82,41 +64,49 @@ export function openStripeSource(
   }
 
   return {
-    async *subscriptions(after) {
-      for await (
-        const { data, askedAtSeconds } of pages(
-          (position) =>
-            stripe.subscriptions.list({ status: "all", ...position }),
-          after,
-        )
-      ) yield { subscriptions: data, askedAtSeconds };
+    /**
+     * Reads all subscriptions, canceled ones included, the newest first.
+     *
+     * @param after A subscription's ID: reads only the older ones.
+     */
+    subscriptions(after?: string): AsyncGenerator<Page> {
+      return pages(
+        (position) => stripe.subscriptions.list({ status: "all", ...position }),
+        after,
+      );
     },
 
-    async *someSubscriptions(ids) {
+    /**
+     * Reads some subscriptions, one per page. Those that are gone are left out;
+     * if many in a row are, the key is of another account, and it ends.
+     */
+    async *someSubscriptions(ids: readonly string[]): AsyncGenerator<Page> {
+      let goneInARow = 0;
       for (const id of ids) {
         try {
           const { data, askedAtSeconds } = await callStripe(
             () => stripe.subscriptions.retrieve(id),
-            tools,
+            wait,
           );
           checkMode(data);
-          yield { subscriptions: [data], askedAtSeconds };
+          goneInARow = 0;
+          yield { data: [data], askedAtSeconds };
         } catch (error) {
           if (!isGone(error)) throw error;
+          if (++goneInARow === MOST_GONE) return;
         }
       }
     },
 
-    async *undeliveredEvents(types) {
-      for await (
-        const { data } of pages((position) =>
-          stripe.events.list({
-            delivery_success: false,
-            types: [...types],
-            ...position,
-          })
-        )
-      ) yield* data;
+    /** Reads the events of the last 30 days that an endpoint has not acknowledged. */
+    async *undeliveredEvents(
+      types: readonly string[],
+    ): AsyncGenerator<Stripe.Event> {
+      const undelivered = { delivery_success: false, types: [...types] };
+      const found = pages((position) =>
+        stripe.events.list({ ...undelivered, ...position })
+      );
+      for await (const { data } of found) yield* data;
     },
   };
 }

@@ -4,7 +4,7 @@
  * public is the receiver's here.
  */
 begin;
-select plan(7);
+select plan(9);
 
 create temporary view rights as
 select c.oid::regclass::text as object, a.grantee, a.privilege_type
@@ -33,6 +33,7 @@ select set_eq('table rights', 'table rights_before', 'afterwards the rights are 
 -- An app's own grant of columns, as docs/app.md has it.
 grant select (id, account_id) on table public.subscriptions to authenticated;
 grant select on table public.subscriptions to anon;
+grant execute on function public.has_access(text, interval) to authenticated, anon;
 select public.revoke_billing_rights();
 select ok(
   has_column_privilege('authenticated', 'public.subscriptions', 'account_id', 'select'),
@@ -42,6 +43,17 @@ select ok(
   not has_column_privilege('authenticated', 'public.subscriptions', 'plan_id', 'select')
     and not has_column_privilege('anon', 'public.subscriptions', 'account_id', 'select'),
   'and no others, for no other role'
+);
+select ok(
+  has_function_privilege('authenticated', 'public.has_access(text, interval)', 'execute')
+    and not has_function_privilege('anon', 'public.has_access(text, interval)', 'execute'),
+  'a role that may read columns may still call has_access'
+);
+revoke select (id, account_id) on table public.subscriptions from authenticated;
+select public.revoke_billing_rights();
+select ok(
+  not has_function_privilege('authenticated', 'public.has_access(text, interval)', 'execute'),
+  'and nobody else'
 );
 
 -- A function of the project's own is left alone.

@@ -75,6 +75,9 @@ select set_eq(
   $$values
     -- It reads auth.users, and nothing else.
     ('account_email(text)', 's'),
+    -- They read subscriptions, and nothing else.
+    ('account_of_customer(text,text)', 's'),
+    ('has_access(text,interval)', 's'),
     -- A list that is written out.
     ('notification_waits()', 'i'),
     -- They compute, and touch no table.

@@ -8,7 +8,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import postgres from "postgres";
 import { databaseUrls } from "../../scripts/local_stack/databases.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { edgeDenoPath } from "../../scripts/dev/test/edge_deno.ts";
+import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
 import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { readPage } from "../support/doc_commands.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
@@ -18,7 +18,7 @@ import { SIGNING_SECRET, startDeployer, type Typed } from "./deployer.ts";
 import { startEmptyServer } from "./empty_server.ts";
 import { createHostedProject } from "./hosted_project.ts";
 import { ACCESS_TOKEN } from "./management_api.ts";
-import { migrationVersions } from "./migrate_part.ts";
+import { migrationVersions } from "../support/migrate_part.ts";
 
 const PAGE = "docs/deploy.md";
 const SECRETS = {

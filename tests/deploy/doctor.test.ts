@@ -31,6 +31,7 @@ const ALL = [
   "worker",
   "worker's key",
   "failures",
+  "live and test",
   "database",
   "migrations",
   "schedule",
@@ -160,7 +161,11 @@ Deno.test("a worker that accepts calls without a key fails", async () => {
 
 Deno.test("a wrong secret key fails", async () => {
   const findings = await stage.look({ target: { secretKey: "sb_secret_x" } });
-  assertEquals(failedChecks(findings), ["worker's key", "failures"]);
+  assertEquals(failedChecks(findings), [
+    "worker's key",
+    "failures",
+    "live and test",
+  ]);
 });
 
 Deno.test("a failed event that is open makes its check fail, with the count", async () => {
@@ -170,6 +175,59 @@ Deno.test("a failed event that is open makes its check fail, with the count", as
   const findings = await stage.look();
   assertEquals(failedChecks(findings), ["failures"]);
   assert(findings.failures?.text.startsWith("1 open, the oldest since 20"));
+});
+
+/** Leaves these subscriptions of provider `b` alone, and asks about them. */
+async function lookAtModes(...livemodes: (boolean | null)[]) {
+  await sql`delete from public.subscriptions where provider = 'b'`;
+  for (const livemode of livemodes) {
+    await sql`
+      insert into public.subscriptions
+        (id, provider, account_id, status, plan_id, current_period_end, livemode)
+      values (${
+      uniqueId("sub")
+    }, 'b', 'acc_1', 'active', 'price_1', now(), ${livemode})`;
+  }
+  const findings = await stage.look({ target: { provider: "b" } });
+  return findings["live and test"]!;
+}
+
+Deno.test("test subscriptions beside live ones fail, and the mode to set is named", async () => {
+  const both = await lookAtModes(true, false, null);
+  assertEquals(both.state, "FAIL");
+  assert(
+    "todo" in both &&
+      both.todo.startsWith("supabase secrets set PROVIDER_B_MODE=live,"),
+  );
+  // Those of the other provider do not count.
+  await sql`update public.subscriptions set livemode = true where provider = 'a'`;
+  for (
+    const [livemodes, says] of [
+      [[], "no recorded subscription says its mode yet"],
+      [[null], "no recorded subscription says its mode yet"],
+      [[true, null], "all recorded subscriptions are live"],
+      [
+        [false, null],
+        "only test subscriptions; before real payments, set PROVIDER_B_MODE=live",
+      ],
+    ] as const
+  ) {
+    assertEquals(await lookAtModes(...livemodes), { state: "ok", text: says });
+  }
+});
+
+Deno.test("a project without the newer columns fails, with the command that adds them", async () => {
+  const findings = await stage.look({
+    instead: (path) =>
+      path === "/rest/v1/subscriptions"
+        ? Response.json({ code: "42703" }, { status: 400 })
+        : undefined,
+  });
+  assertEquals(failedChecks(findings), ["live and test"]);
+  assertEquals(
+    "todo" in findings["live and test"]! && findings["live and test"].todo,
+    "supabase db push --remote",
+  );
 });
 
 Deno.test("a database that does not answer fails", async () => {
@@ -330,7 +388,7 @@ Deno.test("the command prints one line per check, and its exit code is 0, 1 or 2
   await stage.look(); // nothing is answered by something else any more
   const working = await command(["--url", url]);
   assertEquals(working.code, 0, working.text);
-  assert(working.text.endsWith("5 ok, 0 FAIL, 4 skipped\n"), working.text);
+  assert(working.text.endsWith("5 ok, 0 FAIL, 5 skipped\n"), working.text);
 
   const broken = await command(["--url", `${url}s`]);
   assertEquals(broken.code, 1, broken.text);

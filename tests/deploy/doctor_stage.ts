@@ -1,7 +1,7 @@
 import type { DoctorArguments } from "../../scripts/doctor/arguments.ts";
 import type { RequestTools } from "../../scripts/common/send_request.ts";
 import type { Check, Surroundings } from "../../scripts/doctor/check.ts";
-import { checkDeployment } from "../../scripts/doctor/check_deployment.ts";
+import { checkDeployment } from "../../scripts/doctor.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { serveFunction } from "../support/serve_function.ts";
@@ -44,12 +44,12 @@ export async function startDoctorStage(
     Deno.serve(
       { hostname: "127.0.0.1", port: 0, onListen: () => {} },
       async (request) => {
-        const path = new URL(request.url).pathname;
+        const { pathname: path, search } = new URL(request.url);
         const target = targetOf(path);
         return instead(path) ??
           (target === undefined
             ? new Response("Not Found", { status: 404 })
-            : await forward(request, target));
+            : await forward(request, target + search));
       },
     ),
   );

@@ -1,9 +1,9 @@
 import {
   databaseUser,
+  initializeDatabase,
   postgresService,
 } from "../../scripts/local_stack/postgres.ts";
 import { setUpServer } from "../../scripts/local_stack/databases.ts";
-import { initializeDatabase } from "../../scripts/local_stack/initialize_database.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import { freePort } from "../support/free_port.ts";
 import { setting } from "../support/test_environment.ts";

@@ -9,7 +9,7 @@ import {
   createCommand,
   trustedCertificates,
 } from "../../scripts/common/create_command.ts";
-import { edgeDenoPath } from "../../scripts/dev/test/edge_deno.ts";
+import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
 import { makeCertificates } from "../support/certificates.ts";
 
 const DENOS = [Deno.execPath(), await edgeDenoPath()];

@@ -4,7 +4,12 @@
  *
  * @module
  */
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import {
@@ -13,6 +18,7 @@ import {
   pages,
   readPage,
 } from "../support/doc_commands.ts";
+import { appOf, loadAppCode, RIGHTS, sqlOf } from "../support/app_page.ts";
 import { newcomer, type Typed } from "./newcomer.ts";
 
 const LIKE_DEPLOYED =
@@ -65,6 +71,8 @@ const ELSEWHERE: Record<string, string> = {
     "four minutes; the gate does fewer",
   "EVERYTHING_SECONDS=60 deno task test tests/faults/everything_at_once.test.ts":
     "a minute; the gate does four seconds",
+  "UPDATE_EXAMPLES=1 deno task test tests/integration/notification_examples.test.ts":
+    "it writes into the page; without the variable, the gate runs it",
   "npx -y deno@2.9.6 audit": "the registry's list of advisories",
 };
 
@@ -167,7 +175,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     ) {
       const doctor = commandOf(page, start);
       const { code, said } = await type(`${settings}\n${doctor}`, pasted);
-      assertWorks({ code, said }, "9 ok, 0 FAIL, 1 skipped");
+      assertWorks({ code, said }, "10 ok, 0 FAIL, 1 skipped");
       for (const one of [secret, signing, person.dbUrl]) {
         assertEquals(said.includes(one), false, `${one} is in: ${said}`);
       }
@@ -175,6 +183,36 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const rotation = blockOf("SECURITY.md", "deno task doctor").join("\n");
     const header = "export PROVIDER_A_SIGNATURE_HEADER=stripe-signature";
     assertWorks(await type(`${header}\n${rotation}`, `${signing}\n`), "0 FAIL");
+  });
+
+  await test.step("app.md: a user reads their own plan and is let in", async () => {
+    await using _stack = await person.start(
+      commandOf("docs/app.md", "deno task start"),
+    );
+    await using code = await loadAppCode();
+    const psql = commandOf("docs/app.md", "psql");
+    const asUser = sqlOf("set local role authenticated");
+    const [account = ""] = /1111[-\d]+1111/.exec(asUser) ?? [];
+    const app = await appOf({ sub: account }, { apiUrl: person.apiUrl });
+
+    for (const sql of [RIGHTS, sqlOf('"Users read')]) {
+      assertWorks(await type(psql, sql), "");
+    }
+    assertEquals(await code.hasAccess(app, account), false);
+    assertEquals(await code.readPlan(app), null);
+
+    assertWorks(await tell("docs/app.md", "deno task trigger"), "200 OK");
+    assertWorks(await type(psql, asUser), '"has_access":true');
+    const another = asUser.replaceAll(account, crypto.randomUUID());
+    const seen = await type(psql, another);
+    assertWorks(seen, "[]");
+    assertEquals(seen.said.includes("has_access"), false, seen.said);
+    assertEquals(await code.hasAccess(app, account), true);
+    const plan = await code.readPlan(app);
+    assertMatch(
+      code.describePlan(plan!, { timeZone: "UTC" }),
+      /^price_\w+, (\d seats?, )?renews on \d+ \w+ \d{4}$/,
+    );
   });
 
   await test.step("README: reset", async () => {

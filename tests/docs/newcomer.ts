@@ -27,6 +27,7 @@ export interface Typed {
 export interface Newcomer extends AsyncDisposable {
   /** The clone's folder. */
   readonly path: string;
+  readonly apiUrl: string;
   readonly dbUrl: string;
   /** Types a command, and what it asks for, and waits for its end. */
   type(command: string, input?: string): Promise<Typed>;
@@ -130,6 +131,7 @@ export async function newcomer(): Promise<Newcomer> {
   const owned = opened.move();
   return {
     path: clone.path,
+    apiUrl: api,
     dbUrl,
     type,
     start,

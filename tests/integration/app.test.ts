@@ -6,38 +6,25 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { createClient, type SupabaseClient } from "@supabase/supabase-js";
-import { localKeys, signToken } from "../../scripts/common/keys.ts";
-import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { writeDocCode } from "../support/doc_code.ts";
+import {
+  applySql,
+  appOf,
+  type Client,
+  DENIED,
+  loadAppCode,
+  RIGHTS,
+  sqlOf,
+  subscribe,
+} from "../support/app_page.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
-import { readDoc, sqlBlocks } from "../support/sql_blocks.ts";
 import { connect } from "../support/tables.ts";
-import { setting } from "../support/test_environment.ts";
-
-type Client = SupabaseClient<Database>;
-
-const DENIED = "42501"; // insufficient_privilege
-const UNDO = `
-  drop policy if exists "Users read their own subscriptions" on public.subscriptions;
-  drop policy if exists "Members read their teams' subscriptions" on public.subscriptions;
-  drop policy if exists "The account in the token reads its subscriptions" on public.subscriptions;
-  revoke all on table public.subscriptions from authenticated;
-  drop index if exists public.subscriptions_account_id_idx;
-  drop table if exists public.team_members;
-`;
 
 const sql = connect();
 const receiver = await startReceiver();
-const page = await readDoc("app.md");
-const code = await writeDocCode("app.md");
-const { readSubscription } = await import(code.files[0]!) as {
-  readSubscription(supabase: Client): Promise<Record<string, unknown> | null>;
-};
-const { publishable } = await localKeys();
+const code = await loadAppCode();
 
 Deno.test.afterAll(async () => {
   await code[Symbol.asyncDispose]();
@@ -45,112 +32,84 @@ Deno.test.afterAll(async () => {
   await sql.end();
 });
 
-/** The page's block that holds a text. */
-function block(text: string): string {
-  const found = sqlBlocks(page, "app.md").filter(({ sql }) =>
-    sql.includes(text)
-  );
-  assertEquals(found.length, 1, text);
-  return found[0]!.sql;
-}
-
-const GRANT = block("grant select");
-
-/** Applies the page's SQL for as long as it is in use. */
-async function applied(...statements: string[]): Promise<AsyncDisposable> {
-  for (const statement of statements) await sql.unsafe(statement).simple();
-  return {
-    [Symbol.asyncDispose]: async () => {
-      await sql.unsafe(UNDO).simple();
-    },
-  };
-}
-
-/** Returns an app whose signed-in user has a token with these claims. */
-function appOf(claims?: Record<string, unknown>): Client {
-  return createClient<Database>(setting("TEST_API_URL"), publishable, {
-    ...(claims && {
-      accessToken: () =>
-        signToken({
-          role: "authenticated",
-          exp: Math.floor(Date.now() / 1000) + 60,
-          ...claims,
-        }),
-    }),
-  });
-}
-
-/** Delivers the creation of a subscription for an account; returns its ID. */
-async function subscribe(account: string): Promise<string> {
-  const subscription = uniqueId("sub");
-  const event = subscriptionEvent("customer.subscription.created", {
-    subscription,
-    account,
-    plan: "price_pro",
-  });
-  assertEquals((await deliver(receiver.url, event)).status, 200);
-  return subscription;
-}
-
 /** Returns the IDs that an app can read, or the code of the refusal. */
 async function seenBy(app: Client) {
   const { data, error } = await app.from("subscriptions").select("id");
-  return { ids: data?.map(({ id }) => id), code: error?.code };
+  return { ids: data?.map(({ id }) => id), refusal: error?.code };
 }
 
 Deno.test("a user reads their own subscription, and no other", async () => {
   const [ann, ben, eve] = [1, 2, 3].map(() => crypto.randomUUID());
-  const subscription = await subscribe(ann!);
-  const other = await subscribe(ben!);
-  await using _ = await applied(GRANT, block('"Users read'));
+  const subscription = await subscribe(receiver.url, ann!);
+  const other = await subscribe(receiver.url, ben!);
+  await using _ = await applySql(sql, RIGHTS, sqlOf('"Users read'));
 
-  const { current_period_end, ...row } =
-    await readSubscription(appOf({ sub: ann })) ?? {};
-  assertEquals(row, {
+  const plan = {
     id: subscription,
     status: "active",
+    provider_status: "trialing",
     plan_id: "price_pro",
-    canceled_at: null,
-  });
-  assert(typeof current_period_end === "string");
-  const ended = await subscribe(ann!);
+    quantity: 5,
+    cancel_at: "2027-05-03T10:00:00+00:00",
+    trial_end: "2027-05-04T10:00:00+00:00",
+    current_period_end: "2027-05-05T10:00:00+00:00",
+  };
+  await sql`update public.subscriptions set ${
+    sql(plan)
+  } where id = ${subscription}`;
+  assertEquals(await code.readPlan(await appOf({ sub: ann })), plan);
+  const ended = await subscribe(receiver.url, ann!);
   await sql`
     update public.subscriptions set
       status = 'canceled', canceled_at = now(), current_period_end = '2030-01-01'
     where id = ${ended}`;
   assertEquals(
-    (await readSubscription(appOf({ sub: ann })))?.["id"],
+    (await code.readPlan(await appOf({ sub: ann })))?.["id"],
     subscription,
     "One that has ended hides the one that counts",
   );
+  await sql`
+    update public.subscriptions set status = 'active', provider_status = 'incomplete'
+    where id = ${ended}`;
+  assertEquals(
+    (await code.readPlan(await appOf({ sub: ann })))?.["id"],
+    subscription,
+    "One that nobody has paid hides the one that counts",
+  );
   await sql`delete from public.subscriptions where id = ${ended}`;
-  assertEquals((await readSubscription(appOf({ sub: ben })))?.["id"], other);
-  assertEquals(await readSubscription(appOf({ sub: eve })), null);
+  assertEquals((await code.readPlan(await appOf({ sub: ben })))?.["id"], other);
+  assertEquals(await code.readPlan(await appOf({ sub: eve })), null);
 
-  const code = undefined;
-  assertEquals(await seenBy(appOf({ sub: ann })), {
+  const refusal = undefined;
+  assertEquals(await seenBy(await appOf({ sub: ann })), {
     ids: [subscription],
-    code,
+    refusal,
   });
-  assertEquals(await seenBy(appOf({ sub: ben })), { ids: [other], code });
-  assertEquals(await seenBy(appOf({})), { ids: [], code });
+  assertEquals(await seenBy(await appOf({ sub: ben })), {
+    ids: [other],
+    refusal,
+  });
+  assertEquals(await seenBy(await appOf({})), { ids: [], refusal });
 });
 
 Deno.test("a client that is not signed in reads nothing", async () => {
-  await using _ = await applied(GRANT, block('"Users read'));
-  assertEquals(await seenBy(appOf()), { ids: undefined, code: DENIED });
+  await using _ = await applySql(sql, RIGHTS, sqlOf('"Users read'));
+  assertEquals(await seenBy(await appOf()), {
+    ids: undefined,
+    refusal: DENIED,
+  });
 });
 
 Deno.test("without the page's SQL nobody reads anything", async () => {
-  const app = appOf({ sub: crypto.randomUUID() });
-  assertEquals(await seenBy(app), { ids: undefined, code: DENIED });
+  const app = await appOf({ sub: crypto.randomUUID() });
+  assertEquals(await seenBy(app), { ids: undefined, refusal: DENIED });
 });
 
 Deno.test("a user writes nothing, and reads no other column, table or function", async () => {
   const ann = crypto.randomUUID();
-  const id = await subscribe(ann);
-  await using _ = await applied(GRANT, block('"Users read'));
-  const app = appOf({ sub: ann });
+  const id = await subscribe(receiver.url, ann);
+  await using _ = await applySql(sql, RIGHTS, sqlOf('"Users read'));
+  const app = await appOf({ sub: ann });
   const subscriptions = app.from("subscriptions");
   const answers = await Promise.all([
     subscriptions.update({ status: "active" }).eq("id", id),
@@ -166,6 +125,7 @@ Deno.test("a user writes nothing, and reads no other column, table or function",
     }),
     subscriptions.select("*"),
     subscriptions.select("changed_in_second"),
+    subscriptions.select("customer_id"),
     app.from("failed_events").select("event_id"),
     app.from("processed_events").select("event_id"),
     app.from("notifications").select("id"),
@@ -184,18 +144,19 @@ Deno.test("a user writes nothing, and reads no other column, table or function",
 Deno.test("members of a team read its subscription", async () => {
   const [ann, ben] = [crypto.randomUUID(), crypto.randomUUID()];
   const [red, blue] = [crypto.randomUUID(), crypto.randomUUID()];
-  const subscription = await subscribe(red);
-  const other = await subscribe(blue);
-  await using _ = await applied(
+  const subscription = await subscribe(receiver.url, red);
+  const other = await subscribe(receiver.url, blue);
+  await using _ = await applySql(
+    sql,
     "create table public.team_members (team_id uuid, user_id uuid)",
-    GRANT,
-    block('"Members read'),
+    RIGHTS,
+    sqlOf('"Members read'),
   );
   await sql`
     insert into public.team_members values (${red}, ${ann}), (${blue}, ${ben})`;
-  const app = appOf({ sub: ann });
+  const app = await appOf({ sub: ann });
   // As the page says: their rights count, and they have none on it yet.
-  assertEquals((await seenBy(app)).code, DENIED);
+  assertEquals((await seenBy(app)).refusal, DENIED);
 
   await sql.unsafe(`
     alter table public.team_members enable row level security;
@@ -203,20 +164,23 @@ Deno.test("members of a team read its subscription", async () => {
     create policy "All rows" on public.team_members for select to authenticated
       using (true);
   `).simple();
-  assertEquals((await readSubscription(app))?.["id"], subscription);
+  assertEquals((await code.readPlan(app))?.["id"], subscription);
   assertEquals((await seenBy(app)).ids, [subscription]);
-  assertEquals((await seenBy(appOf({ sub: ben }))).ids, [other]);
-  assertEquals((await seenBy(appOf({ sub: crypto.randomUUID() }))).ids, []);
+  assertEquals((await seenBy(await appOf({ sub: ben }))).ids, [other]);
+  assertEquals(
+    (await seenBy(await appOf({ sub: crypto.randomUUID() }))).ids,
+    [],
+  );
 });
 
 Deno.test("the account in the token reads its subscription", async () => {
   const account = uniqueId("acc");
-  const subscription = await subscribe(account);
-  await using _ = await applied(GRANT, block('"The account'));
+  const subscription = await subscribe(receiver.url, account);
+  await using _ = await applySql(sql, RIGHTS, sqlOf('"The account'));
   const sub = crypto.randomUUID();
   const own = { account_id: account };
   const seen = async (claims: Record<string, unknown>) =>
-    (await seenBy(appOf({ sub, ...claims }))).ids;
+    (await seenBy(await appOf({ sub, ...claims }))).ids;
   assertEquals(await seen({ app_metadata: own }), [subscription]);
   assertEquals(
     await seen({ app_metadata: { account_id: uniqueId("acc") } }),
@@ -228,11 +192,11 @@ Deno.test("the account in the token reads its subscription", async () => {
 });
 
 Deno.test("Postgres hands Realtime each change of a subscription, and of no other table", async () => {
-  await sql.unsafe(block("alter publication")).simple();
+  await sql.unsafe(sqlOf("alter publication")).simple();
   const slot = uniqueId("slot").toLowerCase();
   await sql`select pg_create_logical_replication_slot(${slot}, 'pgoutput')`;
   try {
-    const id = await subscribe(crypto.randomUUID());
+    const id = await subscribe(receiver.url, crypto.randomUUID());
     const update = subscriptionEvent("customer.subscription.updated", {
       subscription: id,
       status: "past_due",

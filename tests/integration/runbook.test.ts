@@ -15,6 +15,7 @@ import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
 import { edited } from "../../scripts/events/edited.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { REALTIME_SQL } from "../support/realtime_schema.ts";
 import {
   everySqlBlock,
   fillIn,
@@ -73,6 +74,12 @@ async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
   // The pages' examples of where accounts may be kept.
   await tx`create table public.teams (id uuid, billing_email text)`;
   await tx`create table public.team_members (team_id uuid, user_id uuid)`;
+  await tx`create table public.documents (account_id text)`;
+  await tx`grant select on table public.subscriptions to authenticated`;
+  await tx`grant execute on function public.has_access to authenticated`;
+  await tx.unsafe(REALTIME_SQL).simple();
+  await tx`
+    create table public.customers (account_id uuid, stripe_customer_id text)`;
 }
 
 /** pg_cron as far as a job can be put down. */

@@ -79,7 +79,7 @@ export async function startNginx(
     isReady: () => isListening(ports.own),
     stopSignal: "SIGTERM",
   }, {
-    onLog: ({ text }) => lines.push(text),
+    onLog: (line) => lines.push(line),
     onUnexpectedEnd: (text) => lines.push(text),
   });
   opened.defer(service.stop);

@@ -1,25 +1,31 @@
 import { openStripeSource } from "../../scripts/stripe_sync/stripe_source.ts";
-import type { CommandContext } from "../../scripts/stripe_sync/command_context.ts";
-import { localKeys } from "../../scripts/common/keys.ts";
+import type { Context } from "../../scripts/stripe_sync/context.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { setting } from "../support/test_environment.ts";
 import { TEST_API_KEY } from "../support/run_script.ts";
 
 /** Returns what the commands work with, for use in this process, without waits. */
-export async function testContext(stripeUrl: string): Promise<CommandContext> {
-  const sleep = () => Promise.resolve();
-  const tools = { sleep, onWait: () => {} };
-  const database = createClient({
-    supabaseUrl: setting("TEST_API_URL"),
-    secretKey: (await localKeys()).secret,
-  }, { fetch });
+export function testContext(
+  stripeUrl: string,
+  changes: Partial<Context> = {},
+): Context {
+  const wait = () => Promise.resolve();
   return {
     stripe: openStripeSource(
       { apiKey: TEST_API_KEY, mode: "test", stripeUrl },
-      tools,
+      wait,
     ),
-    tables: { database, provider: "a", tools },
+    database: createClient({
+      supabaseUrl: setting("TEST_API_URL"),
+      secretKey: LOCAL_SECRET_KEY,
+    }, { fetch }),
+    provider: "a",
+    accountFrom: undefined,
+    unmappedSubscriptions: "fail",
+    wait,
+    onProgress: () => {},
     signal: new AbortController().signal,
-    sleep,
+    ...changes,
   };
 }

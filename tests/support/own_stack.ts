@@ -3,10 +3,11 @@ import {
   type Environment,
   functionEnvironment,
 } from "../../scripts/common/environment.ts";
-import { startStack } from "../../scripts/local_stack/start_stack.ts";
+import {
+  type Stack,
+  startStack,
+} from "../../scripts/local_stack/start_stack.ts";
 import { setting } from "./test_environment.ts";
-
-type Stack = Awaited<ReturnType<typeof startStack>>;
 
 /** A local stack that only one test uses. */
 export interface OwnStack extends AsyncDisposable {
@@ -35,7 +36,7 @@ export async function startOwnStack(
       denoPath: setting("TEST_FUNCTIONS_DENO"),
       env: { ...functionEnvironment({}), ...env },
       fsync,
-      onLog: ({ text }) => log.push(text),
+      onLog: (line) => log.push(line),
     }),
   );
   const sql = postgres(stack.dbUrl, { max: 1, onnotice() {} });

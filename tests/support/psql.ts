@@ -1,5 +1,6 @@
 /**
- * As much of psql as the pages use: `psql <address> -c '<SQL>'`.
+ * As much of psql as the pages use: `psql <address> -c '<SQL>'`, and
+ * `psql <address>` with SQL on standard input. It stops at the first error.
  *
  * @module
  */
@@ -7,8 +8,11 @@ import postgres from "postgres";
 
 if (import.meta.main) {
   const [url, option, text, ...more] = Deno.args;
-  if (!url || option !== "-c" || !text || more.length > 0) Deno.exit(64);
+  const isUsage = url && more.length === 0 &&
+    (option === undefined || (option === "-c" && text));
+  if (!isUsage) Deno.exit(64);
   const sql = postgres(url, { max: 1 });
-  console.log(JSON.stringify(await sql.unsafe(text)));
+  const statements = text ?? await new Response(Deno.stdin.readable).text();
+  console.log(JSON.stringify(await sql.unsafe(statements).simple()));
   await sql.end();
 }

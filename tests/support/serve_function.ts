@@ -66,7 +66,7 @@ export async function serveFunction(
     ),
   });
   const service = createService(spec, {
-    onLog: ({ text }) => lines.push(text),
+    onLog: (line) => lines.push(line),
     onUnexpectedEnd: (text) => lines.push(text),
   });
   await service.start();

@@ -1,9 +1,11 @@
-import { fileURLToPath } from "node:url";
-import { createCommand } from "../../common/create_command.ts";
+import { toolEnvironment } from "../../common/create_command.ts";
+import { REPOSITORY } from "../../common/how_started.ts";
+import { runTool } from "../../common/run_tool.ts";
 import { platformOptions } from "../../local_stack/serve_functions.ts";
-import { EDGE_DENO_VERSION, edgeDenoPath } from "./edge_deno.ts";
 
-const REPOSITORY = fileURLToPath(new URL("../../..", import.meta.url));
+/** The version that Supabase's edge runtime is built on. */
+export const EDGE_DENO_VERSION = "2.1.4";
+
 const FUNCTIONS = ["billing-webhook", "billing-worker"];
 
 /** What a test's process finds set, so that none reaches for the registry. */
@@ -19,54 +21,61 @@ export const NO_DOWNLOADS = {
 };
 
 /**
- * Downloads what the tests need besides the packages of `deno install`, if
- * it is not there yet, and shows what.
+ * Downloads what the tests need besides the packages of `deno install`, if it
+ * is not there yet: the Deno that Supabase's edge runtime is built on, and the
+ * packages that the functions import, as their lock files name them; and the
+ * Deno that the npm package depends on.
  *
- * @returns the path of the Deno that Supabase's edge runtime is built on
- * @throws {Error} Where the registry cannot be reached.
+ * @returns the path of that Deno
+ * @throws {Error} If the registry cannot be reached.
  */
-export async function downloadForTests(): Promise<string> {
-  const started = performance.now();
+export async function downloadForTests(signal?: AbortSignal): Promise<string> {
+  const startedMs = performance.now();
   console.log(
-    `\n== downloads, if missing: Deno ${EDGE_DENO_VERSION}, and the functions' packages for it`,
+    `\n== downloads, if missing: npm's Deno ${Deno.version.deno}, and Deno ${EDGE_DENO_VERSION} with the functions' packages`,
   );
-  const edgeDeno = await downloadEdgeDeno();
-  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  // What npm installs with this project's package.
+  await run("npx", ["-y", `deno@${Deno.version.deno}`, "--version"], signal);
+  const edgeDeno = await edgeDenoPath(signal);
+  for (const name of FUNCTIONS) {
+    const entry = `supabase/functions/${name}/index.ts`;
+    await run(edgeDeno, ["cache", ...platformOptions(name), entry], signal);
+  }
+  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   console.log(`== downloads: ok (${seconds} s)`);
   return edgeDeno;
 }
 
 /**
- * Downloads the Deno that Supabase's edge runtime is built on, and the packages
- * that the functions import, as it resolves them.
+ * Returns the path of the Deno that Supabase's edge runtime is built on, which
+ * npm downloads if it is not there yet.
  *
- * @returns its path
- * @throws {Error} Where the registry cannot be reached.
+ * @throws {Error} If npm is not there, or cannot download it.
  */
-export async function downloadEdgeDeno(): Promise<string> {
-  const edgeDeno = await edgeDenoPath();
-  for (const name of FUNCTIONS) {
-    await download(edgeDeno, [
-      "cache",
-      ...platformOptions(name),
-      `supabase/functions/${name}/index.ts`,
-    ]);
-  }
-  return edgeDeno;
+export async function edgeDenoPath(signal?: AbortSignal): Promise<string> {
+  const path = await run("npx", [
+    "-y",
+    `deno@${EDGE_DENO_VERSION}`,
+    "eval",
+    // Its lock file has another form.
+    "--no-config",
+    "--no-lock",
+    "console.log(Deno.execPath())",
+  ], signal);
+  return path.trim();
 }
 
-async function download(program: string, args: string[]): Promise<void> {
-  const { success } = await createCommand(program, {
+function run(
+  command: string,
+  args: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  return runTool({
+    purpose:
+      "download Deno and the functions' packages for the tests, with npm and its registry",
+    command,
     args,
+    env: toolEnvironment(),
     cwd: REPOSITORY,
-    stdin: "null",
-    stdout: "null",
-    stderr: "inherit",
-  }).spawn().status;
-  if (success) return;
-  throw new Error(
-    `Cannot download what the tests need: ${program} ${
-      args.join(" ")
-    } failed. See above.`,
-  );
+  }, signal);
 }

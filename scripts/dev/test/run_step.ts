@@ -1,6 +1,6 @@
+import { relative } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { spawnGuarded } from "../../common/spawn_guarded.ts";
-import { withoutTests } from "./without_tests.ts";
 
 /** How many checks of a step passed and failed. */
 export interface StepResult {
@@ -11,6 +11,12 @@ export interface StepResult {
 /** The last line that `deno test` prints, with or without steps and filters. */
 const SUMMARY =
   /^(?:ok|FAILED) \| (\d+) passed(?: \([^)]*\))? \| (\d+) failed/gm;
+
+/** What `deno test` prints above the tests of a file. */
+const FILE = /^running \d+ tests? from (.+)$/m;
+
+/** What it prints of a test that was neither ignored nor filtered out. */
+const RAN = / \.\.\. (?:ok|FAILED) \(/;
 
 /** What a test itself printed, and what it printed before or after. */
 const OUTPUT_OF_TEST =
@@ -87,4 +93,17 @@ export async function runStep(
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(`== ${name}: ${isOk ? "ok" : "FAILED"} (${seconds} s)`);
   return { passed, failed: failed + untested.length };
+}
+
+/** Returns the files and folders, relative to the current one, of which no test ran. */
+function withoutTests(output: string, named: readonly string[]): string[] {
+  const [, ...parts] = output.split(FILE);
+  const ran = parts.filter((_, i) => i % 2 === 0 && RAN.test(parts[i + 1]!))
+    .map((file) => relative("", file));
+  return named.filter((name) => {
+    const path = relative("", name);
+    return !ran.some((file) =>
+      path === "" || file === path || file.startsWith(`${path}/`)
+    );
+  });
 }

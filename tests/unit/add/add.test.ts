@@ -246,7 +246,7 @@ Deno.test("add keeps functions/.env out of git, unless it is ignored already", a
     args: ["init", "--quiet"],
     cwd: ignored.path,
   }).output();
-  assertEquals((await ignored.plan()).ignoresEnv, false);
+  assertEquals((await ignored.plan()).hidesEnv, false);
 });
 
 Deno.test("a manifest cannot make add touch what is not the receiver's", async () => {

@@ -1,7 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
-import Stripe from "stripe";
 import {
   ANSWERS,
   DeliveryError,
@@ -158,88 +157,6 @@ Deno.test("verifyDelivery() verifies bytes, not text", async () => {
   }
 });
 
-Deno.test("verifyDelivery() rejects a tampered body", async () => {
-  const signatures = {
-    stripe: { headers: { "provider-a-signature": VALID_A }, env: DEFAULTS },
-    hex: { headers: { "provider-b-signature": MAC_B }, env: DEFAULTS },
-    standard: {
-      headers: standardHeaders(BODY, {
-        secret: SECRET_STANDARD,
-        timestamp: NOW,
-      }),
-      env: STANDARD,
-    },
-  };
-  const original = new TextEncoder().encode(BODY);
-  for (const [scheme, { headers, env }] of Object.entries(signatures)) {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.nat(original.length - 1),
-        fc.integer({ min: 1, max: 255 }),
-        async (place, difference) => {
-          const body = original.slice();
-          body[place] = body[place]! ^ difference;
-          await assertRefused(
-            { headers, env, body },
-            "signature_mismatch",
-            scheme,
-          );
-        },
-      ),
-      { numRuns: 20 },
-    );
-    for (const body of ["", `${BODY} `, BODY.slice(0, -1), ` ${BODY}`]) {
-      await assertRefused({ headers, env, body }, "signature_mismatch", scheme);
-    }
-  }
-});
-
-Deno.test("verifyDelivery() rejects a signature with any bit changed", async () => {
-  await fc.assert(
-    fc.asyncProperty(
-      fc.nat(63),
-      fc.integer({ min: 1, max: 15 }),
-      async (place, difference) => {
-        const digit = parseInt(MAC_B[place]!, 16) ^ difference;
-        const mac = MAC_B.slice(0, place) + digit.toString(16) +
-          MAC_B.slice(place + 1);
-        await assertRefused(
-          { headers: { "provider-b-signature": mac } },
-          "signature_mismatch",
-        );
-      },
-    ),
-    { numRuns: 50 },
-  );
-});
-
-Deno.test("verifyDelivery() rejects the signature of another time", async () => {
-  const header = `t=${NOW + 1},v1=${MAC_A}`;
-  await assertRefused(
-    { headers: { "provider-a-signature": header } },
-    "signature_mismatch",
-  );
-  const headers = standardHeaders(BODY, {
-    secret: SECRET_STANDARD,
-    timestamp: NOW,
-  });
-  await assertRefused({
-    headers: { ...headers, "webhook-timestamp": String(NOW + 1) },
-    env: STANDARD,
-  }, "signature_mismatch");
-});
-
-Deno.test("verifyDelivery() rejects a message id that was not signed", async () => {
-  const headers = standardHeaders(BODY, {
-    secret: SECRET_STANDARD,
-    timestamp: NOW,
-  });
-  await assertRefused({
-    headers: { ...headers, "webhook-id": "msg_2" },
-    env: STANDARD,
-  }, "signature_mismatch");
-});
-
 Deno.test("verifyDelivery() rejects a delivery without a signature header", async () => {
   const others: HeadersInit[] = [
     {},
@@ -285,164 +202,6 @@ Deno.test("verifyDelivery() rejects one provider's signature under the other's n
   );
 });
 
-const MALFORMED_A: Record<string, string> = {
-  "empty": "",
-  "blank": " \t ",
-  "without v1": `t=${NOW}`,
-  "without t": `v1=${MAC_A}`,
-  "an empty v1": `t=${NOW},v1=`,
-  "v1 without =": `t=${NOW},v1`,
-  "t without =": `t,v1=${MAC_A}`,
-  "62 hex digits": `t=${NOW},v1=${MAC_A.slice(2)}`,
-  "63 hex digits": `t=${NOW},v1=${MAC_A.slice(1)}`,
-  "65 hex digits": `t=${NOW},v1=${MAC_A}0`,
-  "an extra byte": `t=${NOW},v1=${MAC_A}00`,
-  "an extra =": `t=${NOW},v1=${MAC_A}=`,
-  "something after a second =": `t=${NOW},v1=${MAC_A}=00`,
-  "something after the time": `t=${NOW}=0,v1=${MAC_A}`,
-  "no hex": `t=${NOW},v1=${"z".repeat(64)}`,
-  "hex with a prefix": `t=${NOW},v1=0x${MAC_A.slice(2)}`,
-  "base64": `t=${NOW},v1=${btoa(MAC_A)}`,
-  "v0 only": `t=${NOW},v0=${MAC_A}`,
-  "an unknown version": `t=${NOW},v2=${MAC_A}`,
-  "V1": `t=${NOW},V1=${MAC_A}`,
-  "white space between": `t=${NOW}, v1=${MAC_A}`,
-  "white space before =": `t=${NOW},v1 =${MAC_A}`,
-  "semicolons": `t=${NOW};v1=${MAC_A}`,
-  "a comma at the end": `${VALID_A},`,
-  "the same t twice": `t=${NOW},${VALID_A}`,
-  "another t before": `t=${NOW - 1},${VALID_A}`,
-  "another t after": `${VALID_A},t=${NOW - 1}`,
-  "sent twice": `${VALID_A}, ${VALID_A}`,
-  "sent twice, first as rubbish": `rubbish, ${VALID_A}`,
-  "sent twice, second as v1 only": `${VALID_A}, v1=${MAC_A}`,
-  "the plain hex of the other scheme": MAC_B,
-};
-for (const [name, header] of Object.entries(MALFORMED_A)) {
-  Deno.test(`verifyDelivery() rejects a stripe header: ${name}`, async () => {
-    await assertRefused(
-      { headers: { "provider-a-signature": header } },
-      "signature_malformed",
-    );
-  });
-}
-
-Deno.test("verifyDelivery() rejects a time that is not plain digits, even signed", async () => {
-  const times = [
-    "123abc",
-    `${NOW}abc`,
-    "-1",
-    `-${NOW}`,
-    `+${NOW}`,
-    "1e9",
-    "1.8e9",
-    "0x1",
-    `0x${NOW.toString(16)}`,
-    ` ${NOW}`,
-    "1.5",
-    `${NOW}.0`,
-    `${NOW}n`,
-    "1_800_000_000",
-    "",
-    "NaN",
-    "Infinity",
-    `${NOW}000`,
-    `${NOW}123`,
-    "1".repeat(40),
-    `${"0".repeat(30)}${NOW}`,
-  ];
-  for (const time of times) {
-    await assertRefused(
-      { headers: { "provider-a-signature": signedAt(time) } },
-      "signature_malformed",
-      time,
-    );
-    const mac = hmacHex(
-      Uint8Array.from(atob(SECRET_STANDARD.slice(6)), (c) => c.charCodeAt(0)),
-      `msg_1.${time}.`,
-      BODY,
-    );
-    // Optional white space around a header's value is no part of it.
-    if (time.trim() !== time) continue;
-    await assertRefused(
-      {
-        headers: {
-          "webhook-id": "msg_1",
-          "webhook-timestamp": time,
-          "webhook-signature": `v1,${hexToBase64(mac)}`,
-        },
-        env: STANDARD,
-      },
-      "signature_malformed",
-      time,
-    );
-  }
-});
-
-Deno.test("verifyDelivery() rejects everything but 64 hex digits for the plain scheme", async () => {
-  const headers = [
-    "",
-    " ",
-    MAC_B.slice(1),
-    MAC_B.slice(2),
-    `${MAC_B}0`,
-    `${MAC_B}00`,
-    // Which Headers leaves where it is, and trim() does not.
-    `${MAC_B}\u00a0`,
-    `0x${MAC_B}`,
-    `0x${MAC_B.slice(2)}`,
-    "z".repeat(64),
-    hexToBase64(MAC_B),
-    `sha256=${MAC_B}`,
-    `v1=${MAC_B}`,
-    `${MAC_B}, ${MAC_B}`,
-    `${MAC_B},${MAC_B}`,
-    `${MAC_B} ${MAC_B}`,
-    `"${MAC_B}"`,
-  ];
-  for (const header of headers) {
-    await assertRefused(
-      { headers: { "provider-b-signature": header } },
-      "signature_malformed",
-      header,
-    );
-  }
-});
-
-Deno.test("verifyDelivery() rejects a header sent twice, in each scheme", async () => {
-  const plain = new Headers();
-  plain.append("provider-b-signature", MAC_B);
-  plain.append("provider-b-signature", MAC_B);
-  await assertRefused({ headers: plain }, "signature_malformed");
-
-  const timed = new Headers();
-  timed.append("provider-a-signature", VALID_A);
-  timed.append("provider-a-signature", VALID_A);
-  await assertRefused({ headers: timed }, "signature_malformed");
-
-  const once = standardHeaders(BODY, {
-    secret: SECRET_STANDARD,
-    timestamp: NOW,
-  });
-  for (const name of Object.keys(once)) {
-    for (const second of [once[name]!, ""]) {
-      const twice = new Headers(once);
-      twice.append(name, second);
-      await assertRefused(
-        { headers: twice, env: STANDARD },
-        "signature_malformed",
-        name,
-      );
-    }
-  }
-});
-
-Deno.test("verifyDelivery() accepts upper-case hex", async () => {
-  const a = `t=${NOW},v1=${MAC_A.toUpperCase()}`;
-  await verify({ headers: { "provider-a-signature": a } });
-  await verify({ headers: { "provider-b-signature": MAC_B.toUpperCase() } });
-});
-
 Deno.test("verifyDelivery() accepts one valid signature among others", async () => {
   const headers = [
     `t=${NOW},v1=${MAC_A},v1=${OTHER_MAC}`,
@@ -477,48 +236,6 @@ Deno.test("verifyDelivery() accepts one valid signature among others", async () 
   }
 });
 
-Deno.test("verifyDelivery() looks at 8 signatures and no more", async () => {
-  const list = (
-    length: number,
-    valid: string,
-    other: string,
-  ) => [...Array<string>(length - 1).fill(other), valid];
-  const timed = (length: number, other: string) =>
-    `t=${NOW},${list(length, `v1=${MAC_A}`, other).join(",")}`;
-  for (const other of [`v1=${OTHER_MAC}`, "v1=", "v1=zz"]) {
-    await verify({ headers: { "provider-a-signature": timed(8, other) } });
-    for (const length of [9, 60]) {
-      const header = timed(length, other);
-      assert(header.length <= 4096, "It is not the length that is refused");
-      await assertRejects(
-        () => verify({ headers: { "provider-a-signature": header } }),
-        DeliveryError,
-      );
-    }
-  }
-
-  const valid = standardHeaders(BODY, {
-    secret: SECRET_STANDARD,
-    timestamp: NOW,
-  });
-  const signature = valid["webhook-signature"]!;
-  const spaced = (length: number) => ({
-    ...valid,
-    "webhook-signature": list(
-      length,
-      signature,
-      `v1,${hexToBase64(OTHER_MAC)}`,
-    ).join(" "),
-  });
-  await verify({ headers: spaced(8), env: STANDARD });
-  for (const length of [9, 60]) {
-    await assertRefused(
-      { headers: spaced(length), env: STANDARD },
-      "signature_mismatch",
-    );
-  }
-});
-
 Deno.test("verifyDelivery() does not count signatures of other versions", async () => {
   const others = `v0=${OTHER_MAC},`.repeat(20);
   const header = `t=${NOW},${others}v1=${MAC_A}`;
@@ -536,69 +253,6 @@ Deno.test("verifyDelivery() does not count signatures of other versions", async 
     },
     env: STANDARD,
   });
-});
-
-Deno.test("verifyDelivery() rejects a signature header over 4 kB", async () => {
-  const padded = (length: number) => `${VALID_A},v0=`.padEnd(length, "0");
-  await verify({ headers: { "provider-a-signature": padded(4096) } });
-  await assertRefused(
-    { headers: { "provider-a-signature": padded(4097) } },
-    "signature_malformed",
-  );
-
-  const valid = standardHeaders(BODY, {
-    secret: SECRET_STANDARD,
-    timestamp: NOW,
-  });
-  const long = (length: number) => ({
-    ...valid,
-    "webhook-signature": `${valid["webhook-signature"]} v1a,`
-      .padEnd(length, "A"),
-  });
-  await verify({ headers: long(4096), env: STANDARD });
-  await assertRefused(
-    { headers: long(4097), env: STANDARD },
-    "signature_malformed",
-  );
-});
-
-Deno.test("verifyDelivery() holds the tolerance on both sides of now", async () => {
-  const cases: [age: number, code?: DeliveryError["code"]][] = [
-    [0],
-    [299],
-    [300],
-    [301, "signature_too_old"],
-    [NOW, "signature_too_old"],
-    [-299],
-    [-300],
-    [-301, "signature_too_far_ahead"],
-    [-315_360_000, "signature_too_far_ahead"],
-  ];
-  for (const [age, code] of cases) {
-    const signed = { timestamp: NOW - age };
-    const deliveries: Case[] = [
-      {
-        headers: {
-          "provider-a-signature": await stripeHeader(BODY, {
-            ...signed,
-            secret: SECRET_A,
-          }),
-        },
-      },
-      {
-        headers: standardHeaders(BODY, { ...signed, secret: SECRET_STANDARD }),
-        env: STANDARD,
-      },
-    ];
-    // SDKs take a time of 0 for none: write that header by hand.
-    if (signed.timestamp === 0) {
-      deliveries[0] = { headers: { "provider-a-signature": signedAt("0") } };
-    }
-    for (const delivery of deliveries) {
-      if (code === undefined) await verify(delivery);
-      else await assertRefused(delivery, code, `${age} s`);
-    }
-  }
 });
 
 Deno.test("verifyDelivery() takes the tolerance as configured, in whole seconds", async () => {
@@ -639,15 +293,6 @@ Deno.test("verifyDelivery() accepts each of several secrets", async () => {
   }
 });
 
-Deno.test("verifyDelivery() accepts a sender that rolls its secret and signs with both", async () => {
-  const both = ["whsec_retiring", SECRET_A]
-    .map((secret) => `v1=${hmacHex(secret, `${NOW}.`, BODY)}`);
-  for (const list of [both, both.toReversed()]) {
-    const header = `t=${NOW},${list.join(",")}`;
-    await verify({ headers: { "provider-a-signature": header } });
-  }
-});
-
 Deno.test("verifyDelivery() reads the header that is configured, and only that", async () => {
   const env = {
     ...DEFAULTS,
@@ -684,64 +329,6 @@ Deno.test("verifyDelivery() reads id and time under the prefix of the signature 
     { headers: standardHeaders(BODY, signed), env },
     "signature_missing",
   );
-});
-
-Deno.test("verifyDelivery() rejects a message id that makes the signed text ambiguous", async () => {
-  const signed = { secret: SECRET_STANDARD, timestamp: NOW };
-  const ids = ["msg.1", ".", `msg_1.${NOW}`, "a b", "a,b", "i".repeat(256), ""];
-  for (const id of ids) {
-    const headers = standardHeaders(BODY, { ...signed, id });
-    await assertRefused({ headers, env: STANDARD }, "signature_malformed", id);
-  }
-  for (const id of ["msg_1", "i".repeat(255), "a-b_c:d/e"]) {
-    const headers = standardHeaders(BODY, { ...signed, id });
-    await verify({ headers, env: STANDARD });
-  }
-});
-
-Deno.test("verifyDelivery() rejects what Standard Webhooks does not allow", async () => {
-  const valid = standardHeaders(BODY, {
-    secret: SECRET_STANDARD,
-    timestamp: NOW,
-  });
-  const signature = valid["webhook-signature"]!;
-  const lists = {
-    "empty": "",
-    "blank": " ",
-    "no signature": "v1,",
-    "no version": signature.slice(3),
-    "another version": signature.replace("v1", "v2"),
-    "the asymmetric version": signature.replace("v1", "v1a"),
-    "upper case": signature.replace("v1", "V1"),
-    "= for the comma": signature.replace(",", "="),
-    "no padding": signature.slice(0, -1),
-    "the same bytes, written in another way": signature.replace(
-      /.(?==$)/,
-      nextCharacter,
-    ),
-    "a truncated MAC": `v1,${btoa("short")}`,
-    "an extra byte": `v1,${btoa(atob(signature.slice(3)) + "x")}`,
-    "no base64": `v1,${"!".repeat(43)}=`,
-    "hex": `v1,${OTHER_MAC}`,
-    "a comma between": `${signature},${signature}`,
-    "two spaces between": `${signature}  ${signature}`,
-    "a tab between": `${signature}\t${signature}`,
-  };
-  for (const [name, list] of Object.entries(lists)) {
-    await assertRefused(
-      {
-        headers: { ...valid, "webhook-signature": list },
-        env: STANDARD,
-      },
-      "signature_malformed",
-      name,
-    );
-  }
-  for (const name of ["webhook-id", "webhook-timestamp"]) {
-    const headers = new Headers(valid);
-    headers.delete(name);
-    await assertRefused({ headers, env: STANDARD }, "signature_malformed");
-  }
 });
 
 Deno.test("verifyDelivery() throws nothing but its own errors, whatever a header holds", async () => {
@@ -798,44 +385,6 @@ Deno.test("verifyDelivery() throws nothing but its own errors, whatever a header
   );
 });
 
-Deno.test("verifyDelivery() accepts no header that Stripe's SDK refuses", async () => {
-  const entry = fc.constantFrom(
-    `t=${NOW}`,
-    `t=${NOW - 301}`,
-    `v1=${MAC_A}`,
-    `v1=${OTHER_MAC}`,
-    `v0=${MAC_A}`,
-    `v1=${MAC_A.toUpperCase()}`,
-    "v1=",
-    "x=y",
-  );
-  let accepted = 0;
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(entry, { minLength: 1, maxLength: 5 }),
-      async (entries) => {
-        const header = entries.join(",");
-        const ours = await verify({
-          headers: { "provider-a-signature": header },
-        }).then(() => true, () => false);
-        // The SDK compares text, so it refuses the upper-case form.
-        if (!ours || header.includes(MAC_A.toUpperCase())) return;
-        accepted++;
-        await Stripe.webhooks.constructEventAsync(
-          BODY,
-          header,
-          SECRET_A,
-          300,
-          undefined,
-          NOW * 1000,
-        );
-      },
-    ),
-    { numRuns: 300 },
-  );
-  assert(accepted > 0, "Some of the headers are valid");
-});
-
 Deno.test("verifyDelivery() reports a provider without a secret as misconfigured", async () => {
   const error = await assertRejects(
     () =>
@@ -886,9 +435,4 @@ function assertForgeryImpossible(delivery: Case): () => never {
   return () => {
     throw new TypeError(`Accepted: ${JSON.stringify(delivery)}`);
   };
-}
-
-/** Of base64, where the last bits before the padding do not count. */
-function nextCharacter(character: string): string {
-  return String.fromCharCode(character.charCodeAt(0) + 1);
 }

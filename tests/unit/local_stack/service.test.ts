@@ -19,7 +19,7 @@ function scriptService(script: string) {
     },
     stopSignal: "SIGTERM",
   }, {
-    onLog: ({ text }) => lines.push(text),
+    onLog: (line) => lines.push(line),
     onUnexpectedEnd: ended.resolve,
   });
   return { service, id: () => id, ended: ended.promise };

@@ -4,7 +4,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { EDGE_DENO_VERSION } from "../../../scripts/dev/test/edge_deno.ts";
+import { EDGE_DENO_VERSION } from "../../../scripts/dev/test/downloads.ts";
 import { readDoc } from "../../support/sql_blocks.ts";
 import {
   deployedPackages,

@@ -44,6 +44,21 @@ Deno.test("the workflow runs the gate, and the audit with the gate's Deno", () =
   assertEquals(commands, [".ci/run", `${deno} audit`]);
 });
 
+Deno.test("every workflow runs the gate's Deno, and has a time limit for each job", () => {
+  const gate = Deno.readTextFileSync(new URL(".ci/run", ROOT));
+  const [deno] = /npx -y deno@\S+/.exec(gate) ?? [];
+  for (const [name, text] of workflows()) {
+    for (const [used] of text.matchAll(/npx -y \S+/g)) {
+      assertEquals(used, deno, name);
+    }
+    assertEquals(
+      text.match(/^ {4}timeout-minutes: \d+$/gm)?.length,
+      text.match(/^ {4}runs-on: /gm)?.length,
+      name,
+    );
+  }
+});
+
 Deno.test("a workflow may read the repository, and no more", () => {
   for (const [name, text] of workflows()) {
     assertEquals(

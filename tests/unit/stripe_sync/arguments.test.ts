@@ -1,9 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { parseImportArguments } from "../../../scripts/stripe_sync/import/arguments.ts";
-import { parseReconcileArguments } from "../../../scripts/stripe_sync/reconcile/arguments.ts";
+import { parseImportArguments } from "../../../scripts/import.ts";
+import { parseReconcileArguments } from "../../../scripts/reconcile.ts";
 import { HelpRequest, UsageError } from "../../../scripts/common/cli.ts";
+import { LOCAL_SECRET_KEY } from "../../../supabase/functions/billing-webhook/local_stack.ts";
 
-const LOCAL = "sb_secret_local";
 const REMOTE = ["--project-url", "https://abc.supabase.co/"];
 const TEST_KEY = { STRIPE_API_KEY: "sk_test_1" };
 const LIVE_KEY = { STRIPE_API_KEY: "rk_live_1" };
@@ -13,7 +13,7 @@ function target(
   env: Record<string, string>,
   warn: (text: string) => void = () => {},
 ) {
-  return parseImportArguments(args, { env, localSecretKey: LOCAL, warn });
+  return parseImportArguments(args, { env, warn });
 }
 
 function refused(args: string[], env: Record<string, string>, says: string) {
@@ -29,7 +29,7 @@ Deno.test("a test key for the local stack needs no options", () => {
     mode: "test",
     stripeUrl: undefined,
     projectUrl: "http://127.0.0.1:54321",
-    secretKey: LOCAL,
+    secretKey: LOCAL_SECRET_KEY,
     provider: "a",
     accountFrom: undefined,
     unmappedSubscriptions: "fail",
@@ -110,7 +110,7 @@ Deno.test("a key is sent over the network by https only", () => {
 Deno.test("a secret key as an option works, with a warning", () => {
   const warnings: string[] = [];
   const warn = (text: string) => void warnings.push(text);
-  assertEquals(target([], TEST_KEY, warn).secretKey, LOCAL);
+  assertEquals(target([], TEST_KEY, warn).secretKey, LOCAL_SECRET_KEY);
   const env = { ...TEST_KEY, SUPABASE_SECRET_KEY: "sb_secret_1" };
   assertEquals(target([], env, warn).secretKey, "sb_secret_1");
   assertEquals(warnings, []);
@@ -148,7 +148,7 @@ Deno.test("unknown options and providers are refused, and --help explains them",
 });
 
 Deno.test("reconcile changes nothing without --apply", () => {
-  const here = { env: TEST_KEY, localSecretKey: LOCAL, warn: () => {} };
+  const here = { env: TEST_KEY, warn: () => {} };
   const { apply, json } = parseReconcileArguments([], here);
   assertEquals([apply, json], [false, false]);
   assertEquals(parseReconcileArguments(["--dry-run"], here).apply, false);

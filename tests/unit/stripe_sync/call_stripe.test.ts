@@ -18,10 +18,10 @@ async function asked(
     }),
   });
   const waits: number[] = [];
-  const result = callStripe(() => stripe.subscriptions.retrieve("sub_1"), {
-    sleep: (milliseconds) => Promise.resolve(void waits.push(milliseconds)),
-    onWait: () => {},
-  });
+  const result = callStripe(
+    () => stripe.subscriptions.retrieve("sub_1"),
+    (milliseconds) => Promise.resolve(void waits.push(milliseconds)),
+  );
   await result.catch(() => {});
   return { result, waits, calls: turn };
 }

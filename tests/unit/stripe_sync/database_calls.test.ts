@@ -8,16 +8,17 @@ import {
 /** Makes calls that fail with these codes in turn, and then succeed. */
 function retried(codes: readonly ErrorCode[]) {
   const waitsMs: number[] = [];
-  const texts: string[] = [];
+  const texts: (string | undefined)[] = [];
   let calls = 0;
   const result = retryDatabase(() => {
     const code = codes[calls++];
     return code === undefined
       ? Promise.resolve("done")
       : Promise.reject(new DeliveryError(code, "No answer."));
-  }, {
-    sleep: (milliseconds) => Promise.resolve(void waitsMs.push(milliseconds)),
-    onWait: (text) => texts.push(text),
+  }, (milliseconds, reason) => {
+    waitsMs.push(milliseconds);
+    texts.push(reason);
+    return Promise.resolve();
   });
   return { result, waitsMs, texts };
 }

@@ -1,0 +1,102 @@
+import type Stripe from "stripe";
+import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
+import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/billing/config.ts";
+import {
+  DeliveryError,
+  toDeliveryError,
+} from "../../supabase/functions/_shared/billing/errors.ts";
+import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
+import type { Context } from "./context.ts";
+import { applyGroups, correctRecords } from "./correct_records.ts";
+import type { FoundDifferences } from "./find_differences.ts";
+import { compareUnmappedAgain } from "./compare.ts";
+import {
+  type MissedEvent,
+  missedEvents,
+  stillMissed,
+} from "./missed_events.ts";
+import type { Tables } from "./records.ts";
+
+/**
+ * Fixes what can be fixed, in three steps:
+ *
+ * 1. missed updates: `past_due_since` is the time of an update, and a correction
+ *    only has the time at which Stripe was asked
+ * 2. the records
+ * 3. the other missed events, under their own IDs. They find the records that
+ *    were missing, and failed payments find the right account.
+ *
+ * @returns why, by subscription or event, for what could not be fixed.
+ */
+export async function applyFixes(
+  { comparisons }: FoundDifferences,
+  context: Context,
+): Promise<Map<string, string>> {
+  const missed = await missedEvents(context);
+  // Those that fail are tried again in the third step.
+  await applyMissed(
+    missed.filter(({ event }) =>
+      event.type === "customer.subscription.updated"
+    ),
+    context,
+  );
+
+  // The database finds out the account of some, and for that it has to know the
+  // other subscriptions of the customer.
+  const { named = [], unnamed = [] } = Object.groupBy(
+    comparisons,
+    ({ corrections }) => asksForAccount(corrections) ? "unnamed" : "named",
+  );
+  const errors = [
+    ...await correctRecords(named, context),
+    ...await correctRecords(unnamed, context),
+  ];
+  const differences = comparisons.map(({ difference }) => difference);
+  for await (const page of compareUnmappedAgain(differences, context)) {
+    errors.push(...await correctRecords(page, context));
+  }
+
+  const left = await stillMissed(missed, context);
+  return new Map([...errors, ...await applyMissed(left, context)]);
+}
+
+function asksForAccount(corrections: readonly BillingEvent[]): boolean {
+  return corrections.some((event) =>
+    event.type === "customer.subscription.created" && event.account_id === null
+  );
+}
+
+async function applyMissed(
+  missed: readonly MissedEvent[],
+  tables: Tables,
+): Promise<Map<string, string>> {
+  const errors = new Map<string, string>();
+  const parsed = new Map<string, BillingEvent[]>();
+  for (const event of missed.map(({ event }) => event).sort(byOccurrence)) {
+    try {
+      parsed.set(event.id, [parse(event, tables)]);
+    } catch (thrown) {
+      errors.set(event.id, toDeliveryError(thrown).message);
+    }
+  }
+  return new Map([...errors, ...await applyGroups(parsed, tables)]);
+}
+
+/** The database orders the events of one call, but there may be several calls. */
+function byOccurrence(one: Stripe.Event, other: Stripe.Event): number {
+  const isCreation = ({ type }: Stripe.Event) =>
+    type === "customer.subscription.created";
+  return one.created - other.created ||
+    Number(isCreation(other)) - Number(isCreation(one));
+}
+
+function parse(event: Stripe.Event, tables: Tables): BillingEvent {
+  const result = parseEvent(JSON.stringify(event), {
+    nowSeconds: Date.now() / 1000,
+    toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
+  });
+  if (!result.handled) {
+    throw new DeliveryError("internal_error", `Nobody handles ${event.type}`);
+  }
+  return { ...result.event, provider: tables.provider };
+}

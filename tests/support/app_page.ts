@@ -1,0 +1,124 @@
+/**
+ * What the tests of docs/app.md share: the page's SQL and TypeScript, and apps
+ * that run it.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import {
+  createClient,
+  type RealtimeClientOptions,
+  type SupabaseClient,
+} from "@supabase/supabase-js";
+import type { Sql } from "postgres";
+import { localKeys, signToken } from "../../scripts/common/keys.ts";
+import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
+import { writeDocCode } from "./doc_code.ts";
+import { deliver } from "./send.ts";
+import { readDoc, sqlBlocks } from "./sql_blocks.ts";
+import { setting } from "./test_environment.ts";
+
+/** The client that an app has. */
+export type Client = SupabaseClient<Database>;
+
+/** What docs/app.md exports, as far as tests call it. */
+export interface AppCode extends AsyncDisposable {
+  hasAccess(supabase: Client, accountId: string): Promise<boolean>;
+  readPlan(supabase: Client): Promise<Record<string, unknown> | null>;
+  describePlan(
+    plan: Record<string, unknown>,
+    options: { timeZone: string },
+  ): string;
+  watchAccount(
+    supabase: Client,
+    accountId: string,
+    onChange: () => void,
+  ): Promise<() => Promise<unknown>>;
+}
+
+/** insufficient_privilege */
+export const DENIED = "42501";
+
+const UNDO = `
+  drop policy if exists "Users read their own subscriptions" on public.subscriptions;
+  drop policy if exists "Members read their teams' subscriptions" on public.subscriptions;
+  drop policy if exists "The account in the token reads its subscriptions" on public.subscriptions;
+  revoke all on table public.subscriptions from authenticated;
+  revoke all on function public.has_access(text, interval) from authenticated;
+  drop table if exists public.team_members, public.documents;
+`;
+
+const page = await readDoc("app.md");
+
+/** Returns the page's SQL block that holds a text. */
+export function sqlOf(text: string): string {
+  const found = sqlBlocks(page, "app.md").filter(({ sql }) =>
+    sql.includes(text)
+  );
+  assertEquals(found.length, 1, text);
+  return found[0]!.sql;
+}
+
+/** What signed-in users may do, without any policy. */
+export const RIGHTS = sqlOf("grant select");
+
+/** Loads the page's TypeScript. */
+export async function loadAppCode(): Promise<AppCode> {
+  const code = await writeDocCode("app.md");
+  const modules = await Promise.all(code.files.map((file) => import(file)));
+  return Object.assign({}, ...modules, {
+    [Symbol.asyncDispose]: () => code[Symbol.asyncDispose](),
+  });
+}
+
+/** Applies the page's SQL for as long as it is in use. */
+export async function applySql(
+  sql: Sql,
+  ...statements: string[]
+): Promise<AsyncDisposable> {
+  await using opened = new AsyncDisposableStack();
+  opened.defer(async () => {
+    await sql.unsafe(UNDO).simple();
+  });
+  for (const statement of statements) await sql.unsafe(statement).simple();
+  return opened.move();
+}
+
+/** Returns an app whose signed-in user has a token with these claims. */
+export async function appOf(
+  claims?: Record<string, unknown>,
+  options: { apiUrl?: string; realtime?: RealtimeClientOptions } = {},
+): Promise<Client> {
+  const { publishable } = await localKeys();
+  const { apiUrl = setting("TEST_API_URL"), realtime } = options;
+  return createClient<Database>(apiUrl, publishable, {
+    ...(realtime && { realtime }),
+    ...(claims && { accessToken: () => tokenOf(claims) }),
+  });
+}
+
+/** Signs the token of a signed-in user, as Supabase Auth does. */
+function tokenOf(claims: Record<string, unknown>): Promise<string> {
+  return signToken({
+    role: "authenticated",
+    exp: Math.floor(Date.now() / 1000) + 60,
+    ...claims,
+  });
+}
+
+/** Delivers the creation of a subscription for an account; returns its ID. */
+export async function subscribe(
+  webhookUrl: string,
+  account: string,
+): Promise<string> {
+  const subscription = uniqueId("sub");
+  const event = subscriptionEvent("customer.subscription.created", {
+    subscription,
+    account,
+    plan: "price_pro",
+  });
+  assertEquals((await deliver(webhookUrl, event)).status, 200);
+  return subscription;
+}
