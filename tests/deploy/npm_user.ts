@@ -24,8 +24,6 @@ import type { Typed } from "./deployer.ts";
 export interface NpmUser extends AsyncDisposable {
   /** The project's folder. */
   readonly path: string;
-  /** Where npx installs packages. */
-  readonly npxFolder: string;
   /** The project's own URL, once `start` runs. */
   readonly apiUrl: string;
   readonly dbUrl: string;
@@ -104,7 +102,6 @@ export async function makeNpmUser(): Promise<NpmUser> {
   const owned = opened.move();
   return {
     path,
-    npxFolder: join(cache, "_npx"),
     apiUrl: `http://127.0.0.1:${ports.api}`,
     dbUrl: `postgresql://postgres:postgres@127.0.0.1:${ports.db}/postgres`,
     async npx(args, { env } = {}) {

@@ -48,7 +48,7 @@ Deno.test("every workflow runs the gate's Deno, and has a time limit for each jo
   const gate = Deno.readTextFileSync(new URL(".ci/run", ROOT));
   const [deno] = /npx -y deno@\S+/.exec(gate) ?? [];
   for (const [name, text] of workflows()) {
-    for (const [used] of text.matchAll(/npx -y \S+/g)) {
+    for (const [used] of text.matchAll(/npx -y deno\S+/g)) {
       assertEquals(used, deno, name);
     }
     assertEquals(
