@@ -28,6 +28,8 @@ const WITH_STACK = ["start", "reset"];
 
 const USAGE_ERROR = 2;
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+/** The folder that npx installs into, and uses again as it is. */
+const INSTALLED = dirname(dirname(ROOT));
 const STACK = join(ROOT, "scripts", "npx", "stack");
 const require = createRequire(import.meta.url);
 const { name, version, engines, optionalDependencies } = require(
@@ -59,7 +61,7 @@ function run(command, args) {
   const deno = findDeno();
   if (deno === undefined) {
     return refuse(
-      `Deno ${optionalDependencies.deno} is missing: npm could not download it, or has none for this platform. Check the connection and try again.`,
+      `Deno ${optionalDependencies.deno} is missing: npm could not download it, or has none for this platform. Check the connection, delete ${INSTALLED}, and try again.`,
     );
   }
   const env = environment();
@@ -143,7 +145,7 @@ function commandLine() {
 /** Returns the package that npx was given; it notes that where it installs. */
 function npxSpec() {
   try {
-    const file = join(dirname(dirname(ROOT)), "package.json");
+    const file = join(INSTALLED, "package.json");
     return JSON.parse(readFileSync(file, "utf8"))._npx.packages[0];
   } catch {
     return undefined;

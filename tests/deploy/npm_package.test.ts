@@ -7,7 +7,7 @@
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { COMMANDS } from "../../scripts/dev/generate_locks.ts";
+import { COMMANDS } from "../../scripts/dev/npm_package.ts";
 import { leftOf, processTree } from "../support/process_tree.ts";
 import type { Typed } from "./deployer.ts";
 import { makeNpmUser } from "./npm_user.ts";
@@ -29,11 +29,13 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
   const { npx } = user;
 
   await test.step("without Deno, which npm leaves out if it cannot have it", async () => {
-    assertEnds(
-      await npx(["doctor"], { env: { npm_config_omit: "optional" } }),
-      1,
-      `Deno ${Deno.version.deno} is missing`,
-    );
+    const { code, said } = await npx(["doctor"], {
+      env: { npm_config_omit: "optional" },
+    });
+    assertEquals(code, 1, said);
+    assertStringIncludes(said, `Deno ${Deno.version.deno} is missing`);
+    const [, folder = ""] = /delete (\S+), and try again/.exec(said) ?? [];
+    await Deno.remove(folder, { recursive: true });
   });
 
   await test.step("help, and what is not a command", async () => {
@@ -45,15 +47,12 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
       [...COMMANDS],
     );
     assertEnds(await npx(["trigge"]), 2, 'no command "trigge"');
-    assertEnds(await npx(["add"]), 2, `${NPX} add ../my-app`);
     assertEnds(await npx(["start"]), 1, `Run this there first: ${NPX} add .`);
   });
 
   await test.step("add", async () => {
-    assertEnds(await npx(["add", "."]), 2, "There is no terminal to ask");
     assertEnds(await npx(["add", ".", "--check"]), 1, `Next: ${NPX} add .`);
     assertEnds(await npx(["add", ".", "--yes"]), 0, `Done: ${user.path} has`);
-    assertEnds(await npx(["add", ".", "--check"]), 0, "Up to date");
   });
 
   await test.step("start, trigger and doctor, with the project's own settings", async () => {

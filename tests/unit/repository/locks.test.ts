@@ -5,7 +5,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { stackConfig } from "../../../scripts/dev/generate_locks.ts";
+import { stackConfig } from "../../../scripts/dev/npm_package.ts";
 import { FUNCTIONS } from "../../support/imported_packages.ts";
 
 interface LockFile {

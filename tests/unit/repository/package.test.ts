@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { readReceiver } from "../../../scripts/add/receiver.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
-import { COMMANDS } from "../../../scripts/dev/generate_locks.ts";
+import { COMMANDS } from "../../../scripts/dev/npm_package.ts";
 import { copyRepository } from "../../support/copy_repository.ts";
 
 /** What is neither imported by a command nor copied by `add`. */
