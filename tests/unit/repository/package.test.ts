@@ -112,6 +112,15 @@ Deno.test("package.json has the version of deno.json, and the gate's Deno", asyn
   assertEquals(manifest.dependencies, undefined);
 });
 
+Deno.test("the pages name the file that npm pack makes", async () => {
+  const files = (await read("docs/add.md")).match(/[\w-]+-[\d.]+\.tgz/g) ?? [];
+  assert(files.length > 3);
+  assertEquals(
+    [...new Set(files)],
+    [`${manifest.name}-${manifest.version}.tgz`],
+  );
+});
+
 Deno.test("package.json names the licence, and a program that is there", async () => {
   const licence = await read("LICENSE");
   assert(licence.startsWith(`${manifest.license} License`));
