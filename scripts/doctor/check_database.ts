@@ -1,4 +1,5 @@
 import postgres from "postgres";
+import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
 import type { RequestTools } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
@@ -118,7 +119,7 @@ async function checkSchedule(
       to_regclass('vault.decrypted_secrets') is not null as vault`;
   if (!has?.cron) {
     return isLoopback(projectUrl)
-      ? skipped("the local stack wakes the worker itself (deno task start)")
+      ? skipped(`the local stack wakes the worker itself (${asTyped("start")})`)
       : failed("pg_cron is not installed", todo);
   }
   const rows = await sql`

@@ -7,7 +7,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import postgres from "postgres";
-import { REPOSITORY } from "../../scripts/common/supabase_cli.ts";
+import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { fencedBlocks } from "../support/fenced_blocks.ts";
 import { readPage } from "../support/doc_commands.ts";

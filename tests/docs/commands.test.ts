@@ -28,6 +28,8 @@ const DOCKER = "Docker";
 const STAND_IN = "tests/stripe_sync, with a stand-in for Stripe";
 const ADDED = "tests/deploy/add_to_project.test.ts, with another folder";
 const LEAVE = "tests/deploy/leave_page.test.ts, with a stand-in for Supabase";
+const PACKAGED =
+  "tests/deploy/npm_package.test.ts, with another name of the file";
 const DEPLOYED =
   "tests/deploy/deploy_page.test.ts, with a stand-in for Supabase";
 
@@ -53,6 +55,11 @@ const ELSEWHERE: Record<string, string> = {
   "supabase functions deploy billing-worker --use-api": DEPLOYED,
   "deno task add ../my-app": DEPLOYED,
   "cd ../my-app": DEPLOYED,
+  "npm pack": PACKAGED,
+  "npx --yes ./billing-webhook-receiver-0.9.0.tgz add .": PACKAGED,
+  "npx --yes ./billing-webhook-receiver-0.9.0.tgz start": PACKAGED,
+  "npx --yes ./billing-webhook-receiver-0.9.0.tgz trigger customer.subscription.created":
+    PACKAGED,
   "deno task add ../my-app --check": ADDED,
   "supabase migration new billing_leave": LEAVE,
   "supabase functions delete billing-webhook": LEAVE,
