@@ -60,5 +60,5 @@ export async function* checkDeployment(
   yield* checkWebhook(target, { env: here.env, tools });
   yield* checkProject(target, tools);
   yield ["live and test", await checkModes(target, tools)];
-  yield* checkDatabase(target, here);
+  yield* checkDatabase(target, { here, tools });
 }

@@ -4,9 +4,17 @@
  *
  * @module
  */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { styleText } from "node:util";
 import { reportEnd } from "./common/cli.ts";
 import { defaultStateFolder } from "./common/default_state_folder.ts";
+import {
+  asTyped,
+  COMMAND_START,
+  isFromPackage,
+  PROJECT,
+} from "./common/how_started.ts";
 import { printable } from "./common/print.ts";
 import { abortOnEnd } from "./local_stack/abort_on_end.ts";
 import { announcement } from "./local_stack/announcement.ts";
@@ -45,6 +53,13 @@ async function main(args: string[], env: Environment): Promise<number> {
     if (Deno.build.os === "windows") {
       throw new Error(
         'Cannot start on Windows: use WSL, or Docker and "supabase start".',
+      );
+    }
+    if (!existsSync(join(PROJECT, "supabase/functions/billing-webhook"))) {
+      throw new Error(
+        `Cannot start: ${PROJECT} does not have the receiver. Run this there first: ${
+          asTyped("add .")
+        }`,
       );
     }
     await abortOnEnd(ending, env);
@@ -130,9 +145,9 @@ function columns(): number {
 }
 
 function runnerOf(env: Environment): string {
-  return env["npm_command"] === "exec"
+  return env["npm_command"] === "exec" && !isFromPackage
     ? `npx -y deno@${Deno.version.deno} task`
-    : "deno task";
+    : COMMAND_START;
 }
 
 function aborted(signal: AbortSignal): Promise<undefined> {

@@ -10,6 +10,7 @@ import {
   reportEnd,
   UsageError,
 } from "./common/cli.ts";
+import { asTyped } from "./common/how_started.ts";
 import { signToken } from "./common/keys.ts";
 import { print } from "./common/print.ts";
 import { findRunningStack } from "./common/running_stack.ts";
@@ -52,7 +53,9 @@ async function token(args: readonly string[]): Promise<number> {
   }
   if (!await findRunningStack(Deno.env.toObject())) {
     throw new Error(
-      "A token is for the local stack only, and none runs. Start it with: deno task start",
+      `A token is for the local stack only, and none runs. Start it with: ${
+        asTyped("start")
+      }`,
     );
   }
   const nowSeconds = Math.floor(Date.now() / 1000);

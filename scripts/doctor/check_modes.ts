@@ -1,8 +1,7 @@
-import { restRefusal } from "../common/rest_refusal.ts";
-import { type RequestTools, sendRequest } from "../common/send_request.ts";
+import type { RequestTools } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
 import { type Check, failed, ok, skipped } from "./check.ts";
-import { restHeaders } from "../common/rest_headers.ts";
+import { readApi } from "./read_api.ts";
 
 /**
  * Checks that the provider's test subscriptions are not recorded beside its live
@@ -18,7 +17,6 @@ export async function checkModes(
 ): Promise<Check> {
   if (projectUrl === undefined) return skipped("needs SUPABASE_URL");
   if (secretKey === undefined) return skipped("needs SUPABASE_SECRET_KEY");
-  const headers = restHeaders(secretKey);
   const recorded: Record<"live" | "test", boolean> = {
     live: false,
     test: false,
@@ -31,22 +29,17 @@ export async function checkModes(
       limit: "1",
     });
     const url = `${projectUrl}/rest/v1/subscriptions?${query}`;
-    const reply = await sendRequest(url, { headers }, tools);
-    if ("fault" in reply) {
-      return failed(
-        `cannot reach the REST API: ${reply.fault}`,
-        "Check the project's URL (SUPABASE_URL or --project-url)",
-      );
+    const reply = await readApi(url, { secretKey, tools });
+    if ("refusal" in reply) {
+      // The column does not exist before the migrations of this version.
+      return reply.status === 400
+        ? failed(
+          "the records do not say their mode",
+          "supabase db push --remote",
+        )
+        : reply.refusal;
     }
-    // The column does not exist before the migrations of this version.
-    if (reply.status === 400) {
-      return failed(
-        "the records do not say their mode",
-        "supabase db push --remote",
-      );
-    }
-    if (reply.status !== 200) return failed(...restRefusal(reply.status));
-    recorded[mode] = JSON.parse(reply.body).length > 0;
+    recorded[mode] = reply.rows.length > 0;
   }
   const setting = `PROVIDER_${provider.toUpperCase()}_MODE=live`;
   if (recorded.live && recorded.test) {

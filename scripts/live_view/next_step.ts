@@ -35,7 +35,7 @@ const NEXT_STEPS: Readonly<Record<ErrorCode, string | null>> = {
   subscription_of_other_provider: "send it from the one that created it",
   repair_pending: "select public.retry_failed_event('<event id>');",
   apply_failed: "select error, payload from public.open_failures;",
-  deployment_fault: "deno task start applies missing migrations",
+  deployment_fault: "a restart of start applies missing migrations",
   internal_error: null,
 
   overloaded: SEND_AGAIN,

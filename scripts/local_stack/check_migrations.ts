@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import postgres from "postgres";
-import { REPOSITORY } from "../common/supabase_cli.ts";
+import { PROJECT } from "../common/how_started.ts";
 import {
   compareMigrations,
   type Migration,
@@ -9,7 +9,7 @@ import {
 } from "./compare_migrations.ts";
 
 /** Where the migrations are. */
-export const MIGRATIONS = join(REPOSITORY, "supabase", "migrations");
+export const MIGRATIONS = join(PROJECT, "supabase", "migrations");
 
 /**
  * Returns what differs between the files of the migrations and the database.

@@ -1,3 +1,5 @@
+import { asTyped } from "../common/how_started.ts";
+
 /** A migration in the folder, or as the database has applied it. */
 export interface Migration {
   readonly version: string;
@@ -26,7 +28,7 @@ export function compareMigrations(
     ...applied.flatMap((one) => compareOne(one, inFolder.get(one.version))),
     ...files.filter(({ version }) => !inDatabase.has(version)).map((one) => ({
       kind: "waiting" as const,
-      text: `${numberOf(one)} is not applied yet: restart deno task start`,
+      text: `${numberOf(one)} is not applied yet: restart ${asTyped("start")}`,
     })),
   ];
 }
@@ -37,12 +39,13 @@ function compareOne(
 ): readonly MigrationFinding[] {
   const number = numberOf(applied);
   if (file === undefined) {
-    const text =
-      `${number} is applied, and its file is gone: put it back, or deno task reset`;
+    const text = `${number} is applied, and its file is gone: put it back, or ${
+      asTyped("reset")
+    }`;
     return [{ kind: "missing", text }];
   }
   if (essence(file.text) === essence(applied.text)) return [];
-  const text = `${number} changed since it was applied: deno task reset`;
+  const text = `${number} changed since it was applied: ${asTyped("reset")}`;
   return [{ kind: "changed", text }];
 }
 

@@ -1,10 +1,10 @@
 import { join } from "node:path";
-import { REPOSITORY } from "../common/supabase_cli.ts";
+import { PROJECT } from "../common/how_started.ts";
 import { checkMigrations, MIGRATIONS } from "./check_migrations.ts";
 import type { Stack } from "./start_stack.ts";
 import { watchFiles } from "./watch_files.ts";
 
-const FUNCTIONS = join(REPOSITORY, "supabase", "functions");
+const FUNCTIONS = join(PROJECT, "supabase", "functions");
 
 /** How the watchers tell what happens. */
 export interface Told {

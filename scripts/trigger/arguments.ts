@@ -71,8 +71,8 @@ const COMMAND_LINE = {
 ${EVENT_TYPES.map((type) => `  ${type}`).join("\n")}
 
 Standard output has the status and the body of the answer. Standard error has
-what the event came to, and the row: on the local stack, or with SUPABASE_URL and
-SUPABASE_SECRET_KEY, for a --url of that project.
+what became of the event, and the row: on the local stack, or with SUPABASE_URL
+and SUPABASE_SECRET_KEY for a --url of that project.
 
 Exit code: 0 for a 2xx answer, 1 for any other or none, 2 for a wrong command
 line.

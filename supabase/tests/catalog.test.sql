@@ -83,8 +83,11 @@ select set_eq(
     -- They compute, and touch no table.
     ('merge_update(jsonb,jsonb,jsonb,jsonb)', 'i'),
     ('has_long_number(jsonb)', 'i'),
-    -- A number that is written out.
-    ('billing_version()', 'i')$$,
+    -- A number, and a table, that are written out.
+    ('billing_version()', 'i'),
+    ('billing_rights()', 'i'),
+    -- It reads the catalog.
+    ('excess_billing_rights()', 's')$$,
   'every function is volatile, since it writes or locks, except those that only read'
 );
 

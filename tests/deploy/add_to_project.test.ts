@@ -39,7 +39,7 @@ function assertWorks({ code, said }: Typed): string {
 Deno.test("a project gets the receiver, runs it beside its own functions, and updates it", async (test) => {
   await using server = await startEmptyServer();
   await using hosted = await createHostedProject(server);
-  await using app = await makeAppProject(hosted);
+  await using app = await makeAppProject(hosted, { localPort: server.port });
   await using clone = await copyRepository();
   const { api } = hosted;
   const sql = postgres(hosted.databaseUrl, { max: 1, onnotice() {} });

@@ -48,7 +48,7 @@ Deno.test("every workflow runs the gate's Deno, and has a time limit for each jo
   const gate = Deno.readTextFileSync(new URL(".ci/run", ROOT));
   const [deno] = /npx -y deno@\S+/.exec(gate) ?? [];
   for (const [name, text] of workflows()) {
-    for (const [used] of text.matchAll(/npx -y \S+/g)) {
+    for (const [used] of text.matchAll(/npx -y deno\S+/g)) {
       assertEquals(used, deno, name);
     }
     assertEquals(
@@ -62,11 +62,19 @@ Deno.test("every workflow runs the gate's Deno, and has a time limit for each jo
 Deno.test("a workflow may read the repository, and no more", () => {
   for (const [name, text] of workflows()) {
     assertEquals(
-      [...text.matchAll(/permissions:\n((?: {2}.+\n)+)/g)].map(([, all]) =>
+      [...text.matchAll(/^permissions:\n((?: {2}.+\n)+)/gm)].map(([, all]) =>
         all
       ),
       ["  contents: read\n"],
       name,
     );
   }
+});
+
+Deno.test("only the job that publishes may prove where it runs", () => {
+  const granted = [...workflows()].flatMap(([name, text]) =>
+    [...text.matchAll(/^ +([\w-]+): write|write-all/gm)]
+      .map(([grant, what]) => `${name}: ${what ?? grant}`)
+  );
+  assertEquals(granted, ["publish.yml: id-token"]);
 });

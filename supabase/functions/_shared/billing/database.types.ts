@@ -411,6 +411,15 @@ export type Database = {
         };
         Returns: string;
       };
+      "billing_rights": {
+        Args: Record<PropertyKey, never>;
+        Returns: {
+          "app_may": string;
+          "kind": string;
+          "name": string;
+          "service_role_may": string;
+        }[];
+      };
       "billing_version": { Args: Record<PropertyKey, never>; Returns: string };
       "claim_billing_events": {
         Args: { "events": Json };
@@ -452,6 +461,13 @@ export type Database = {
           "provider": string;
           "subscription_id": string;
           "wait_ms": number;
+        }[];
+      };
+      "excess_billing_rights": {
+        Args: Record<PropertyKey, never>;
+        Returns: {
+          "excess": string;
+          "object": string;
         }[];
       };
       "find_subscription": {
