@@ -15,6 +15,7 @@ export const COMMANDS = [
   "doctor",
   "import",
   "reconcile",
+  "token",
   "reset",
 ] as const;
 
