@@ -10,6 +10,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { isUpToDate } from "../../../scripts/add/plan.ts";
+import { writePlan } from "../../../scripts/add/write_plan.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 import {
@@ -108,6 +109,46 @@ Deno.test("an add that was interrupted anywhere ends the same when it is run aga
     await project.add();
     assertEquals(await project.tree(), wanted, `after ${stopAfter} changes`);
   }
+});
+
+Deno.test("add overwrites nothing that was saved while the user was asked", async () => {
+  for (
+    const [path, text] of [
+      ["supabase/config.toml", 'project_id = "changed"\n'],
+      ["supabase/functions/.env.example", "MINE=1\n"],
+      [`supabase/${WEBHOOK}`, "// mine\n"],
+      ["supabase/migrations/20991231000000_mine.sql", "select 1;\n"],
+    ] as const
+  ) {
+    await using project = await makeProject();
+    const plan = await project.plan();
+    await project.write(path, text);
+    const before = await project.tree();
+    const error = await assertRejects(
+      () => writePlan(`${project.path}/supabase`, plan, () => project.plan()),
+      Error,
+    );
+    assertStringIncludes(error.message, "the project has changed");
+    assertEquals(await project.tree(), before);
+  }
+});
+
+Deno.test("add writes nothing while another one does", async () => {
+  await using project = await makeProject();
+  const plan = await project.plan();
+  const supabase = `${project.path}/supabase`;
+  await writePlan(supabase, plan, async () => {
+    const error = await assertRejects(
+      () => writePlan(supabase, plan, () => project.plan()),
+      Error,
+    );
+    assertStringIncludes(error.message, "another add is at work");
+    return await project.plan();
+  });
+  assert(isUpToDate(await project.plan()));
+  assert(
+    !Object.keys(await project.tree()).some((it) => it.includes("billing-add")),
+  );
 });
 
 Deno.test("add lists every file that is there already, and writes nothing", async () => {
