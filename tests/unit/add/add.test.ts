@@ -9,7 +9,9 @@ import {
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
+import { dirname } from "node:path";
 import { isUpToDate } from "../../../scripts/add/plan.ts";
+import { readReceiver } from "../../../scripts/add/receiver.ts";
 import { writePlan } from "../../../scripts/add/write_plan.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
@@ -87,6 +89,28 @@ Deno.test("add leaves every file of the project as it was, and only appends to c
     "\n[functions.billing-worker]\nverify_jwt = false\n",
   );
 });
+
+Deno.test("a clone that git checked out with CRLF adds the same", async () => {
+  const clone = await Deno.makeTempDir({ prefix: "billing-webhook-clone-" });
+  try {
+    for await (const path of filesBelow(`${REPOSITORY}/supabase`)) {
+      const target = path.replace(REPOSITORY, clone);
+      await Deno.mkdir(dirname(target), { recursive: true });
+      const text = await Deno.readTextFile(path);
+      await Deno.writeTextFile(target, text.replaceAll("\n", "\r\n"));
+    }
+    assertEquals(await readReceiver(clone), receiver);
+  } finally {
+    await Deno.remove(clone, { recursive: true });
+  }
+});
+
+async function* filesBelow(folder: string): AsyncGenerator<string> {
+  for await (const { name, isDirectory, isFile } of Deno.readDir(folder)) {
+    if (isDirectory) yield* filesBelow(`${folder}/${name}`);
+    if (isFile) yield `${folder}/${name}`;
+  }
+}
 
 Deno.test("a second add changes nothing", async () => {
   await using project = await makeProject();
