@@ -4,6 +4,7 @@ import { guard } from "./guard.ts";
 import { addHeaders } from "./headers.ts";
 import type { Html } from "./html.ts";
 import { layout } from "./pages/layout.ts";
+import { refusedPage } from "./pages/refused.ts";
 import { missingPage, troublePage } from "./pages/message.ts";
 import { ProjectError } from "./project.ts";
 import type { ConsoleOptions } from "./routes.ts";
@@ -39,7 +40,10 @@ export function createConsole(options: ConsoleOptions): Hono {
   }
 
   app.use(addHeaders);
-  app.use(bodyLimit({ maxSize: MAX_FORM_BYTES }));
+  app.use(bodyLimit({
+    maxSize: MAX_FORM_BYTES,
+    onError: (c) => c.html(refusedPage("This form is too long."), 413),
+  }));
   app.use(guard({ session, host }));
   app.get(
     "/style.css",

@@ -27,15 +27,20 @@ export function relativeTime(text: string, nowMs: number): string {
 }
 
 /** Returns a time with its distance from now; a dash if there is none. */
-export function timeElement(
-  text: string | null | undefined,
-  nowMs: number = Date.now(),
-): Html {
-  if (text === null || text === undefined) {
-    return html`<span class="muted">–</span>`;
-  }
-  return html`
-    <time datetime="${text}">${formatTime(text)}</time> <span
-      class="muted nowrap">${relativeTime(text, nowMs)}</span>
-  `;
+export function timeElement(text: string | null | undefined): Html {
+  if (!text) return html`<span class="muted">–</span>`;
+  const distance = relativeTime(text, Date.now());
+  return html`<time datetime="${text}">${formatTime(text)}</time>${
+    distance === "" ? "" : html`
+      <span class="muted nowrap">(${distance})</span>
+    `
+  }`;
+}
+
+/** Returns how long ago a time is, with the time itself for the mouse. */
+export function ageElement(text: string | null): Html {
+  if (!text) return html`<span class="muted">–</span>`;
+  return html`<time datetime="${text}" title="${formatTime(text)}">${
+    relativeTime(text, Date.now())
+  }</time>`;
 }

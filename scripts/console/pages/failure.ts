@@ -35,7 +35,7 @@ export function failurePage(
         <p class="error-text">${visibleLines(failure.error)}</p>
         ${advice === undefined ? "" : html`
           <div class="advice">
-            <h3>What the runbook says</h3>
+            <h3>What the runbook says (docs/runbook.md)</h3>
             <p>${markdownLine(advice.means)}</p>
             ${advice.todo === ""
               ? ""

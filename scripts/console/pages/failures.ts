@@ -51,7 +51,13 @@ export function failuresPage(
 
 function filterForm(filter: FailureFilter, codes: readonly string[]): Html {
   return html`
-    <form class="filter" action="/failures" method="get">
+    <details class="filter-box" ${Object.keys(filterFields(filter)).length > 0
+      ? html`
+        open
+      `
+      : ""}>
+      <summary>Filter</summary>
+      <form class="filter" action="/failures" method="get">
       ${select("state", "State", {
         options: ["open", "resolved"],
         chosen: filter.state,
@@ -72,7 +78,8 @@ function filterForm(filter: FailureFilter, codes: readonly string[]): Html {
         <button>Filter</button>
         <a href="/failures">Clear</a>
       </div>
-    </form>
+      </form>
+    </details>
   `;
 }
 

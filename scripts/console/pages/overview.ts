@@ -1,7 +1,7 @@
 import { type Html, html } from "../html.ts";
 import type { Overview } from "../overview.ts";
 import type { Advice } from "../runbook.ts";
-import { timeElement } from "../time.ts";
+import { ageElement, timeElement } from "../time.ts";
 import { hourChart } from "./chart.ts";
 import { markdownLine } from "./markdown.ts";
 import { link } from "./parts.ts";
@@ -21,7 +21,7 @@ ${
       href: "/failures",
       isBad: open > 0,
       note: open > 0
-        ? html`the oldest from ${timeElement(health.oldest_open_failure)}`
+        ? html`the oldest: ${ageElement(health.oldest_open_failure)}`
         : html`every event that arrived was handled`,
     })
   }
@@ -35,9 +35,7 @@ ${
     tile("Notifications that wait", pending, {
       href: link("/notifications", { status: "pending" }),
       note: pending > 0
-        ? html`the oldest from ${
-          timeElement(health.oldest_pending_notification)
-        }`
+        ? html`the oldest: ${ageElement(health.oldest_pending_notification)}`
         : html`nothing is due`,
     })
   }
