@@ -19,6 +19,7 @@ import { type Project, ProjectError } from "./project.ts";
 import type { Routes } from "./routes.ts";
 import type { Notice } from "./session.ts";
 import type { FailureKey } from "./sql.ts";
+import { visibleJson } from "./visible.ts";
 
 /** In characters: a browser's text field gets slow with more. */
 const LONGEST_DRAFT = 2 * 1024 * 1024;
@@ -198,9 +199,11 @@ function resultOf(
 
 /** Returns what to edit: the payload, or the text that a JSON string holds. */
 function draftText({ payload, payload_encoding }: Failure): string {
-  return payload_encoding === "text"
-    ? JSON.parse(payload!)
-    : prettyJson(payload!).text;
+  return visibleJson(
+    payload_encoding === "text"
+      ? JSON.parse(payload!)
+      : prettyJson(payload!).text,
+  );
 }
 
 function bad(text: string): Notice {

@@ -9,6 +9,9 @@ import { type Html, html } from "./html.ts";
 /** Control and format characters, line separators and lone surrogates. */
 export const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
+/** White space between values stays. */
+const HIDDEN_IN_JSON = new RegExp(`(?![\\t\\n\\r])${HIDDEN.source}`, "gu");
+
 const SPLIT = new RegExp(`(${HIDDEN.source})`, "u");
 
 /** Returns a text with each hidden character replaced by its code, as U+202E. */
@@ -31,6 +34,18 @@ export function visibleLines(text: string): Html {
       html`${i === 0 ? "" : "\n"}${visible(line)}`
     )
   }`;
+}
+
+/**
+ * Returns JSON text with hidden characters as JSON writes them, as \u202e. It
+ * stays the same document, and is fast to show, however many there are.
+ */
+export function visibleJson(json: string): string {
+  return json.replace(HIDDEN_IN_JSON, (characters) =>
+    Array.from(
+      { length: characters.length },
+      (_, i) => `\\u${characters.charCodeAt(i).toString(16).padStart(4, "0")}`,
+    ).join(""));
 }
 
 /** Returns a text that may be shown in a title or a message, without marks. */

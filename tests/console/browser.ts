@@ -18,7 +18,7 @@ const LIBRARIES = fileURLToPath(new URL("al2023.tar.br", PACKAGE));
  *
  * @throws {Error} If it cannot start, with what is missing. The tests do not skip.
  */
-export async function startBrowser(): Promise<Browser & AsyncDisposable> {
+export async function startBrowser(): Promise<Browser> {
   const home = await Deno.makeTempDir();
   try {
     const [executablePath, libraries] = await Promise.all([

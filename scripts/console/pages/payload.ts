@@ -1,8 +1,8 @@
 import { type ComparedLine, compareLines } from "../compare_lines.ts";
 import type { Failure } from "../failures.ts";
 import { type Html, html } from "../html.ts";
-import { prettyJson } from "../json_text.ts";
-import { visible, visibleLines } from "../visible.ts";
+import { type PrettyJson, prettyJson } from "../json_text.ts";
+import { visibleJson } from "../visible.ts";
 import { link } from "./parts.ts";
 
 /** Of a payload on the page, in characters. The rest is in the download. */
@@ -44,13 +44,20 @@ function encodingNote({ payload_encoding }: Failure): Html {
 }
 
 function payloadText(json: string): Html {
-  const { text, isCut } = prettyJson(json, { maxLength: SHOWN });
+  const { text, isCut } = shownText(json);
   return html`
     <pre class="payload" tabindex="0"
-      aria-label="Payload">${visibleLines(text)}</pre>${isCut
-        ? cutNote(json)
-        : ""}
+      aria-label="Payload">${text}</pre>${isCut ? cutNote(json) : ""}
   `;
+}
+
+function shownText(json: string): PrettyJson {
+  const { text, isCut } = prettyJson(json, { maxLength: SHOWN });
+  const visible = visibleJson(text);
+  return {
+    text: visible.slice(0, SHOWN),
+    isCut: isCut || visible.length > SHOWN,
+  };
 }
 
 function cutNote(json: string): Html {
@@ -73,9 +80,7 @@ function download(
 }
 
 function comparison(original: string, payload: string): Html {
-  const [before, after] = [original, payload].map((json) =>
-    prettyJson(json, { maxLength: SHOWN })
-  ) as [ReturnType<typeof prettyJson>, ReturnType<typeof prettyJson>];
+  const [before, after] = [shownText(original), shownText(payload)];
   const rows = compareLines(before.text, after.text);
   if (rows === undefined) {
     return html`
@@ -109,21 +114,21 @@ function comparedRow(row: ComparedLine | number): Html {
   if (isSame) {
     return html`
       <tr class="same">
-        <td>${visible(before ?? "")}</td>
-        <td>${visible(after ?? "")}</td>
+        <td>${before ?? ""}</td>
+        <td>${after ?? ""}</td>
       </tr>
     `;
   }
   return html`<tr>${
     before === undefined ? html`<td class="none"></td>` : html`
       <td class="removed">
-        <del>${visible(before)}</del>
+        <del>${before}</del>
       </td>
     `
   }${
     after === undefined ? html`<td class="none"></td>` : html`
       <td class="added">
-        <ins>${visible(after)}</ins>
+        <ins>${after}</ins>
       </td>
     `
   }</tr>`;

@@ -63,6 +63,7 @@ Deno.test("hidden characters are shown by their codes", async () => {
   for (const mark of ["U+202E", "U+0007", "U+200B"]) {
     assertStringIncludes(text, `<span class="hidden-mark">${mark}</span>`);
   }
+  assertStringIncludes(text, "x\\u202ey");
   assertEquals(/[\u202e\u0007\u200b]/.test(text), false);
 });
 

@@ -12,7 +12,7 @@ import {
   sqlString,
 } from "../../../scripts/console/sql.ts";
 import { formatTime, relativeTime } from "../../../scripts/console/time.ts";
-import { visible } from "../../../scripts/console/visible.ts";
+import { visible, visibleJson } from "../../../scripts/console/visible.ts";
 import { ANSWERS } from "../../../supabase/functions/_shared/billing/errors.ts";
 
 Deno.test("prettyJson() formats as JSON.stringify does", () => {
@@ -101,6 +101,13 @@ Deno.test("visible() marks what cannot be seen, and nothing else", () => {
     `${visible("a\u202eb")}`,
     '<bdi>a<span class="hidden-mark">U+202E</span>b</bdi>',
   );
+});
+
+Deno.test("visibleJson() writes what cannot be seen as JSON does", () => {
+  const json = JSON.stringify({ a: "x\u202ey\u{e0001}\u200b" }, null, "\t");
+  const shown = visibleJson(json);
+  assertEquals(shown, '{\n\t"a": "x\\u202ey\\udb40\\udc01\\u200b"\n}');
+  assertEquals(JSON.parse(shown), JSON.parse(json));
 });
 
 Deno.test("compareLines() puts what changed side by side", () => {
