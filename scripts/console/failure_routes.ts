@@ -23,6 +23,8 @@ import { visibleJson } from "./visible.ts";
 
 /** In characters: a browser's text field gets slow with more. */
 const LONGEST_DRAFT = 2 * 1024 * 1024;
+/** The same of many lines: a longer payload is edited as it is stored. */
+const LONGEST_PRETTY = 512 * 1024;
 
 /** Adds the page of one failure, and the actions on it. */
 export function addFailureRoutes(
@@ -199,11 +201,9 @@ function resultOf(
 
 /** Returns what to edit: the payload, or the text that a JSON string holds. */
 function draftText({ payload, payload_encoding }: Failure): string {
-  return visibleJson(
-    payload_encoding === "text"
-      ? JSON.parse(payload!)
-      : prettyJson(payload!).text,
-  );
+  if (payload_encoding === "text") return visibleJson(JSON.parse(payload!));
+  const pretty = prettyJson(payload!, { maxLength: LONGEST_PRETTY });
+  return visibleJson(pretty.isCut ? payload! : pretty.text);
 }
 
 function bad(text: string): Notice {
