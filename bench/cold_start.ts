@@ -4,7 +4,7 @@
  * @module
  */
 import { createCommand } from "../scripts/common/create_command.ts";
-import { PLATFORM_OPTIONS } from "../scripts/local_stack/serve_functions.ts";
+import { platformOptions } from "../scripts/local_stack/serve_functions.ts";
 import { signatureHeaders } from "../scripts/common/sign.ts";
 import { freePort } from "../tests/support/free_port.ts";
 import { SECRET } from "./targets.ts";
@@ -51,7 +51,7 @@ async function startOnce(denoPath: string, entry: string): Promise<number> {
   const child = createCommand(denoPath, {
     args: [
       ...["serve", "--quiet", "--no-prompt", "--allow-net", "--allow-env"],
-      ...PLATFORM_OPTIONS,
+      ...platformOptions("billing-webhook"),
       ...["--host", "127.0.0.1", "--port", String(port), entry],
     ],
     env: {

@@ -13,6 +13,7 @@ import { readProject } from "./add/project.ts";
 import { readReceiver } from "./add/receiver.ts";
 import { planLines, todoLines } from "./add/show_plan.ts";
 import { reportEnd, UsageError } from "./common/cli.ts";
+import { asTyped } from "./common/how_started.ts";
 import { print, printError } from "./common/print.ts";
 
 const NEXT = `Next: supabase db push --remote
@@ -48,7 +49,7 @@ async function add(args: readonly string[]): Promise<number> {
     return 0;
   }
   print(`Version ${plan.version} for ${project}`, "", ...planLines(plan), "");
-  const addIt = `Next: deno task add ${folder}`;
+  const addIt = `Next: ${asTyped("add")} ${folder}`;
   if (mode === "check") return end(plan, "Not up to date.", addIt);
   if (mode === "show") return end(plan, "Nothing was written.", addIt, 0);
   if (mode === "ask" && plan.changes.length > 0 && !mayWrite()) {

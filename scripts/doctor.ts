@@ -14,6 +14,7 @@ import {
 } from "./doctor/arguments.ts";
 import { checkLine, type Checks, type Surroundings } from "./doctor/check.ts";
 import { checkDatabase } from "./doctor/check_database.ts";
+import { checkModes } from "./doctor/check_modes.ts";
 import { checkProject } from "./doctor/check_project.ts";
 import { checkWebhook } from "./doctor/check_webhook.ts";
 
@@ -56,5 +57,6 @@ export async function* checkDeployment(
 ): Checks {
   yield* checkWebhook(target, { env: here.env, tools });
   yield* checkProject(target, tools);
-  yield* checkDatabase(target, here);
+  yield ["live and test", await checkModes(target, tools)];
+  yield* checkDatabase(target, { here, tools });
 }

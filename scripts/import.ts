@@ -72,12 +72,12 @@ async function importSubscriptions(
     `Importing from Stripe (${mode} mode) into ${projectUrl} as provider ${provider}`,
   );
   const progress = noProgress(context.after);
-  const { unmapped, errors } = progress;
   let isComplete = false;
   try {
     await importAll(progress, context);
     isComplete = true;
   } finally {
+    const { unmapped, errors } = progress;
     print(...unmapped.map(differenceLine));
     for (const [id, error] of errors) print(`not imported   ${id}: ${error}`);
     print(progressLine(progress), ...adviceLines(unmapped));
@@ -87,6 +87,7 @@ async function importSubscriptions(
       );
     }
   }
+  const { unmapped, errors } = progress;
   const isUnmapped = unmapped.length > 0 && unmappedSubscriptions === "fail";
   return isUnmapped || errors.size > 0 ? 1 : 0;
 }

@@ -4,7 +4,15 @@
  *
  * @module
  */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { reportEnd } from "./common/cli.ts";
+import {
+  asTyped,
+  COMMAND_START,
+  isFromPackage,
+  PROJECT,
+} from "./common/how_started.ts";
 import { printable } from "./common/print.ts";
 import { abortOnEnd } from "./local_stack/abort_on_end.ts";
 import { announcement } from "./local_stack/announcement.ts";
@@ -14,10 +22,7 @@ import {
   readEnvFile,
 } from "./common/environment.ts";
 import { createLineWriter } from "./local_stack/lines.ts";
-import {
-  hasChannel,
-  startNotificationReceiver,
-} from "./local_stack/notification_receiver.ts";
+import { startNotificationReceiver } from "./local_stack/notification_receiver.ts";
 import {
   parseStartArguments,
   type StartArguments,
@@ -42,6 +47,13 @@ async function main(args: string[], env: Environment): Promise<number> {
     if (Deno.build.os === "windows") {
       throw new Error(
         'Cannot start on Windows: use WSL, or Docker and "supabase start".',
+      );
+    }
+    if (!existsSync(join(PROJECT, "supabase/functions/billing-webhook"))) {
+      throw new Error(
+        `Cannot start: ${PROJECT} does not have the receiver. Run this there first: ${
+          asTyped("add .")
+        }`,
       );
     }
     await abortOnEnd(ending, env);
@@ -70,13 +82,14 @@ async function run(
   let log: (line: string) => void = (line) => early.push(line);
   print("Starting the local stack");
   try {
-    await using receiver = hasChannel(settings)
-      ? undefined
-      : startNotificationReceiver((line) => log(`[notification] ${line}`));
+    await using receiver = startNotificationReceiver(
+      (line) => log(`[notification] ${line}`),
+      settings,
+    );
     await using stack = await startStack({
       dataDir,
       ports: wanted.ports,
-      env: { ...settings, ...receiver?.env },
+      env: { ...settings, ...receiver.env },
       signal: ending.signal,
       onProgress: (text) => print(`  ${text}`),
       onLog: (line, source) => {
@@ -108,9 +121,9 @@ async function run(
 }
 
 function runnerOf(env: Environment): string {
-  return env["npm_command"] === "exec"
+  return env["npm_command"] === "exec" && !isFromPackage
     ? `npx -y deno@${Deno.version.deno} task`
-    : "deno task";
+    : COMMAND_START;
 }
 
 function aborted(signal: AbortSignal): Promise<undefined> {

@@ -6,6 +6,7 @@
  */
 import { reportEnd } from "./common/cli.ts";
 import { functionEnvironment, readEnvFile } from "./common/environment.ts";
+import { asTyped } from "./common/how_started.ts";
 import { isLoopback } from "./common/loopback.ts";
 import { print, printError } from "./common/print.ts";
 import { providerSettings } from "./common/provider_settings.ts";
@@ -47,7 +48,7 @@ async function trigger(args: readonly string[]): Promise<number> {
   if ("fault" in reply) {
     const isNotStarted = isLoopback(url) && /refused/i.test(reply.fault);
     const reason = isNotStarted
-      ? "is the local stack running? Start it with: deno task start"
+      ? `is the local stack running? Start it with: ${asTyped("start")}`
       : reply.fault;
     throw new Error(`Cannot reach ${url}: ${reason}`);
   }

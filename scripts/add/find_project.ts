@@ -1,6 +1,6 @@
 import { basename, dirname, join, relative, resolve } from "node:path";
 import type { Environment } from "../common/environment.ts";
-import { REPOSITORY } from "../common/supabase_cli.ts";
+import { REPOSITORY } from "../common/how_started.ts";
 
 /** The CLI's configuration files, the ones that win first. */
 export const CONFIG_FILES = ["config.json", "config.jsonc", "config.toml"];

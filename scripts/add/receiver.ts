@@ -5,7 +5,7 @@
  */
 import { join } from "node:path";
 import denoConfig from "../../deno.json" with { type: "json" };
-import { REPOSITORY } from "../common/supabase_cli.ts";
+import { REPOSITORY } from "../common/how_started.ts";
 import { ENV_EXAMPLE } from "./env_example.ts";
 import { sectionsOf } from "./config_sections.ts";
 import { type Migration, migrationOf } from "./migrations.ts";

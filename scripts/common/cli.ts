@@ -6,6 +6,7 @@
  */
 import { parseArgs } from "node:util";
 import { closest } from "./closest.ts";
+import { asTyped } from "./how_started.ts";
 import { print, printError } from "./print.ts";
 
 /**
@@ -146,7 +147,7 @@ function helpText(
 ): string {
   return [
     summary,
-    `Usage: deno task ${usage} [options]`,
+    `Usage: ${asTyped(usage)} [options]`,
     `Options:\n${list({ ...options, ...HELP })}`,
     environment && `Environment:\n${list(environment)}`,
     details,

@@ -2,15 +2,17 @@
  * The settings that the functions get on this machine. `start` serves the
  * functions with them, and `trigger` signs with the same secrets.
  */
+import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { LOCAL_SIGNING_SECRETS } from "../../supabase/functions/billing-webhook/local_stack.ts";
+import { PROJECT } from "./how_started.ts";
 
 export { LOCAL_SIGNING_SECRETS };
 
 /** Names and values, as in a process's environment. */
 export type Environment = Readonly<Record<string, string>>;
 
-const ENV_FILE = new URL("../../supabase/functions/.env", import.meta.url);
+const ENV_FILE = join(PROJECT, "supabase", "functions", ".env");
 
 /**
  * Reads `supabase/functions/.env`, or another file of that format.

@@ -8,7 +8,7 @@ export function restRefusal(status: number): [text: string, todo: string] {
       ];
     case 404:
       return [
-        "the view billing_health does not exist",
+        "the database lacks what this version needs",
         "Run supabase db push --remote, then in the SQL editor: notify pgrst, 'reload schema';",
       ];
     default:

@@ -1,16 +1,12 @@
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import importMap from "../../import_map.json" with { type: "json" };
 import type { Environment } from "./environment.ts";
+import { NODE_MODULES, REPOSITORY } from "./how_started.ts";
 import { runTool } from "./run_tool.ts";
 import { toolEnvironment } from "./create_command.ts";
 
-/** The repository, without a slash at its end. */
-export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url))
-  .replace(/\/$/, "");
-
 const PACKAGE = "@supabase/cli-linux-x64";
-const PACKAGED = join(REPOSITORY, "node_modules", PACKAGE, "bin", "supabase");
+const PACKAGED = join(NODE_MODULES, PACKAGE, "bin", "supabase");
 
 /** The version of the Supabase CLI that this project is tested with. */
 export const SUPABASE_CLI_VERSION = importMap.imports[PACKAGE].split("@").at(

@@ -7,7 +7,8 @@
  */
 import { toolEnvironment } from "../common/create_command.ts";
 import { runTool } from "../common/run_tool.ts";
-import { REPOSITORY, SUPABASE_CLI_VERSION } from "../common/supabase_cli.ts";
+import { REPOSITORY } from "../common/how_started.ts";
+import { SUPABASE_CLI_VERSION } from "../common/supabase_cli.ts";
 
 const latest = (await runTool({
   purpose: "ask npm for the latest Supabase CLI",

@@ -1,5 +1,7 @@
 import postgres from "postgres";
+import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
+import type { RequestTools } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
 import {
   type Check,
@@ -10,18 +12,32 @@ import {
   type Surroundings,
 } from "./check.ts";
 import { checkMigrations } from "./check_migrations.ts";
+import { checkRights, checkRightsThroughApi } from "./check_rights.ts";
 import { type DatabaseTls, databaseTls, isUnproven } from "./database_tls.ts";
 
 const JOBS = ["billing-worker", "billing-prune"];
 
-/** Checks the connection to the database, its migrations and its schedule. */
+/** Checks the connection to the database, and its migrations, rights and schedule. */
 export async function* checkDatabase(
-  { projectUrl, dbUrl }: Pick<DoctorArguments, "projectUrl" | "dbUrl">,
-  { migrationFiles, env }: Surroundings,
+  { projectUrl, secretKey, dbUrl }: Pick<
+    DoctorArguments,
+    "projectUrl" | "secretKey" | "dbUrl"
+  >,
+  { here: { migrationFiles, env }, tools }: {
+    here: Surroundings;
+    tools: RequestTools;
+  },
 ): Checks {
-  const others = ["migrations", "schedule"];
   if (dbUrl === undefined) {
-    for (const name of others) yield [name, skipped("needs SUPABASE_DB_URL")];
+    const needsUrl = skipped("needs SUPABASE_DB_URL");
+    yield ["migrations", needsUrl];
+    yield [
+      "rights",
+      projectUrl === undefined || secretKey === undefined
+        ? skipped("needs SUPABASE_DB_URL, or the project and its secret key")
+        : await checkRightsThroughApi(projectUrl, { secretKey, tools }),
+    ];
+    yield ["schedule", needsUrl];
     return;
   }
   let sql;
@@ -31,11 +47,14 @@ export async function* checkDatabase(
     yield ["database", connected(tls)];
   } catch (error) {
     yield ["database", notConnected(error)];
-    for (const name of others) yield [name, skipped("fix the database first")];
+    for (const name of ["migrations", "rights", "schedule"]) {
+      yield [name, skipped("fix the database first")];
+    }
     return;
   }
   try {
     yield ["migrations", await checkMigrations(sql, migrationFiles)];
+    yield ["rights", await checkRights(sql)];
     yield [
       "schedule",
       projectUrl === undefined
@@ -100,7 +119,7 @@ async function checkSchedule(
       to_regclass('vault.decrypted_secrets') is not null as vault`;
   if (!has?.cron) {
     return isLoopback(projectUrl)
-      ? skipped("the local stack wakes the worker itself (deno task start)")
+      ? skipped(`the local stack wakes the worker itself (${asTyped("start")})`)
       : failed("pg_cron is not installed", todo);
   }
   const rows = await sql`

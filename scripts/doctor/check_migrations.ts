@@ -17,14 +17,15 @@ export async function checkMigrations(
   const applied = new Set(
     rows.flatMap(({ version, name }) => [version, numberIn(`_${name}`)]),
   );
-  const squashed = files.some((file) => applied.has(numberIn(file)))
-    ? ""
-    : await databaseVersion(sql);
-  const missing = files.filter((file) => {
-    const number = numberIn(file);
-    return !applied.has(number) && !applied.has(versionOf(file)) &&
-      !(number <= squashed);
-  });
+  const lacking = files.filter((file) =>
+    !applied.has(numberIn(file)) && !applied.has(versionOf(file))
+  );
+  // A squash takes all files up to one, which may keep its name or not.
+  const first = files.find((file) => !lacking.includes(file));
+  const newest = lacking.length > 0 ? await databaseVersion(sql) : "";
+  const missing = lacking.filter((file) =>
+    numberIn(file) > newest || (first !== undefined && file > first)
+  );
   if (missing.length > 0) {
     return failed(
       `${missing.length} of ${files.length} are missing, the first is ${
@@ -33,7 +34,7 @@ export async function checkMigrations(
       "supabase db push --remote",
     );
   }
-  if (squashed !== "") {
+  if (lacking.length > 0) {
     return ok(`all ${files.length} are applied, and were squashed`);
   }
   const others = rows.length - files.length;

@@ -1,7 +1,7 @@
-import { restRefusal } from "../common/rest_refusal.ts";
 import { type RequestTools, sendRequest } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
 import { type Check, type Checks, failed, ok, skipped } from "./check.ts";
+import { readApi } from "./read_api.ts";
 
 const DEPLOY = "supabase functions deploy billing-worker --use-api";
 const NEEDS_KEY = skipped("needs SUPABASE_SECRET_KEY");
@@ -99,23 +99,19 @@ export async function checkFailures(
   { secretKey, tools }: { secretKey: string | undefined; tools: RequestTools },
 ): Promise<Check> {
   if (secretKey === undefined) return NEEDS_KEY;
-  const reply = await sendRequest(`${projectUrl}/rest/v1/billing_health`, {
-    headers: secretKey.startsWith("sb_")
-      ? { apikey: secretKey }
-      : { apikey: secretKey, authorization: `Bearer ${secretKey}` },
-  }, tools);
-  if ("fault" in reply) {
-    return failed(
-      `cannot reach the REST API: ${reply.fault}`,
-      "Check the project's URL (SUPABASE_URL or --project-url)",
-    );
-  }
-  if (reply.status !== 200) return failed(...restRefusal(reply.status));
-  const [health] = JSON.parse(reply.body) as [
-    { open_failures: number; oldest_open_failure: string | null },
-  ];
-  return health.open_failures === 0 ? ok("none is open") : failed(
-    `${health.open_failures} open, the oldest since ${health.oldest_open_failure}`,
+  const reply = await readApi<Health>(
+    `${projectUrl}/rest/v1/billing_health`,
+    { secretKey, tools },
+  );
+  if ("refusal" in reply) return reply.refusal;
+  const [health] = reply.rows;
+  return health?.open_failures === 0 ? ok("none is open") : failed(
+    `${health?.open_failures} open, the oldest since ${health?.oldest_open_failure}`,
     "select * from public.open_failures; docs/runbook.md says what to do for each error code",
   );
+}
+
+interface Health {
+  readonly open_failures: number;
+  readonly oldest_open_failure: string | null;
 }

@@ -1,5 +1,6 @@
 import { isPublished } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import type { Environment } from "../common/environment.ts";
+import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
 import {
   type ProviderName,
@@ -50,7 +51,7 @@ export function checkEndpoint(
     return failed(
       `cannot reach ${url}: ${reply.fault}`,
       isLoopback(url)
-        ? "Start the local stack: deno task start"
+        ? `Start the local stack: ${asTyped("start")}`
         : "Compare its project ref with the dashboard, and check that the project is not paused",
     );
   }

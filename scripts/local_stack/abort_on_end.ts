@@ -60,7 +60,9 @@ export async function watchLauncher(
 
 function isByNpx(env: Environment): boolean {
   return env["npm_lifecycle_event"] === "npx" &&
-    /\bdeno\b/.test(env["npm_lifecycle_script"] ?? "");
+    /\b(deno|billing-webhook-receiver)\b/.test(
+      env["npm_lifecycle_script"] ?? "",
+    );
 }
 
 /** Returns the ids of the ancestors, the parent first. */

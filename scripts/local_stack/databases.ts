@@ -1,5 +1,7 @@
 import postgres from "postgres";
+import { isFromPackage, REPOSITORY } from "../common/how_started.ts";
 import { runSupabaseCli } from "../common/supabase_cli.ts";
+import { copyReceiverMigrations } from "./receiver_migrations.ts";
 import { DATABASE_SQL, LOCAL_PASSWORD, ROLES_SQL } from "./roles.ts";
 
 /** A database's connection strings: for the superuser, and for `postgres`. */
@@ -75,6 +77,9 @@ export async function applyMigrations(
   ], {
     purpose: "apply the migrations",
     home: options.cliHome,
+    cwd: isFromPackage
+      ? await copyReceiverMigrations(`${options.cliHome}.project`)
+      : REPOSITORY,
     signal: options.signal,
   });
 }

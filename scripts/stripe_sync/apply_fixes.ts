@@ -6,16 +6,25 @@ import {
   toDeliveryError,
 } from "../../supabase/functions/_shared/billing/errors.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
-import { lacksAccountId } from "../../supabase/functions/_shared/billing/unmapped.ts";
 import type { Context } from "./context.ts";
 import { applyGroups, correctRecords } from "./correct_records.ts";
 import type { FoundDifferences } from "./find_differences.ts";
-import { missedEvents } from "./missed_events.ts";
-import { recordsOf, type Tables } from "./records.ts";
+import { compareUnmappedAgain } from "./compare.ts";
+import {
+  type MissedEvent,
+  missedEvents,
+  stillMissed,
+} from "./missed_events.ts";
+import type { Tables } from "./records.ts";
 
 /**
- * Fixes what can be fixed: first the records, so that events of a subscription
- * that was missing find it, then the missed events, under their own IDs.
+ * Fixes what can be fixed, in three steps:
+ *
+ * 1. missed updates: `past_due_since` is the time of an update, and a correction
+ *    only has the time at which Stripe was asked
+ * 2. the records
+ * 3. the other missed events, under their own IDs. They find the records that
+ *    were missing, and failed payments find the right account.
  *
  * @returns why, by subscription or event, for what could not be fixed.
  */
@@ -23,19 +32,54 @@ export async function applyFixes(
   { comparisons }: FoundDifferences,
   context: Context,
 ): Promise<Map<string, string>> {
-  const errors = await correctRecords(comparisons, context);
-  const missed = (await missedEvents(context))
-    .map(({ event }) => event)
-    .sort(byOccurrence);
+  const missed = await missedEvents(context);
+  // Those that fail are tried again in the third step.
+  await applyMissed(
+    missed.filter(({ event }) =>
+      event.type === "customer.subscription.updated"
+    ),
+    context,
+  );
+
+  // The database finds out the account of some, and for that it has to know the
+  // other subscriptions of the customer.
+  const { named = [], unnamed = [] } = Object.groupBy(
+    comparisons,
+    ({ corrections }) => asksForAccount(corrections) ? "unnamed" : "named",
+  );
+  const errors = [
+    ...await correctRecords(named, context),
+    ...await correctRecords(unnamed, context),
+  ];
+  const differences = comparisons.map(({ difference }) => difference);
+  for await (const page of compareUnmappedAgain(differences, context)) {
+    errors.push(...await correctRecords(page, context));
+  }
+
+  const left = await stillMissed(missed, context);
+  return new Map([...errors, ...await applyMissed(left, context)]);
+}
+
+function asksForAccount(corrections: readonly BillingEvent[]): boolean {
+  return corrections.some((event) =>
+    event.type === "customer.subscription.created" && event.account_id === null
+  );
+}
+
+async function applyMissed(
+  missed: readonly MissedEvent[],
+  tables: Tables,
+): Promise<Map<string, string>> {
+  const errors = new Map<string, string>();
   const parsed = new Map<string, BillingEvent[]>();
-  for (const event of missed) {
+  for (const event of missed.map(({ event }) => event).sort(byOccurrence)) {
     try {
-      parsed.set(event.id, [await parse(event, context)]);
+      parsed.set(event.id, [parse(event, tables)]);
     } catch (thrown) {
       errors.set(event.id, toDeliveryError(thrown).message);
     }
   }
-  return new Map([...errors, ...await applyGroups(parsed, context)]);
+  return new Map([...errors, ...await applyGroups(parsed, tables)]);
 }
 
 /** The database orders the events of one call, but there may be several calls. */
@@ -46,9 +90,8 @@ function byOccurrence(one: Stripe.Event, other: Stripe.Event): number {
     Number(isCreation(other)) - Number(isCreation(one));
 }
 
-async function parse(event: Stripe.Event, tables: Tables) {
-  const text = JSON.stringify(await withAccount(event, tables));
-  const result = parseEvent(text, {
+function parse(event: Stripe.Event, tables: Tables): BillingEvent {
+  const result = parseEvent(JSON.stringify(event), {
     nowSeconds: Date.now() / 1000,
     toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
   });
@@ -56,19 +99,4 @@ async function parse(event: Stripe.Event, tables: Tables) {
     throw new DeliveryError("internal_error", `Nobody handles ${event.type}`);
   }
   return { ...result.event, provider: tables.provider };
-}
-
-/**
- * Completes a creation that lacks the account ID from the subscription's
- * record, as a person would.
- */
-async function withAccount(event: Stripe.Event, tables: Tables) {
-  if (
-    event.type !== "customer.subscription.created" || !lacksAccountId(event)
-  ) return event;
-  const { object } = event.data;
-  const record = (await recordsOf([object.id], tables)).get(object.id);
-  if (record === undefined) return event;
-  const metadata = { ...object.metadata, accountId: record.account_id };
-  return { ...event, data: { object: { ...object, metadata } } };
 }

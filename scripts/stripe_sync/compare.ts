@@ -3,8 +3,17 @@ import type { BillingEvent } from "../../supabase/functions/_shared/billing/appl
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import type { Context } from "./context.ts";
 import { correctionEvent } from "./correction_event.ts";
-import { fieldDifferences, type SubscriptionDifference } from "./difference.ts";
-import { recordsOf, type SubscriptionRecord } from "./records.ts";
+import {
+  type Difference,
+  fieldDifferences,
+  type FieldValue,
+  type SubscriptionDifference,
+} from "./difference.ts";
+import {
+  accountsOfCustomers,
+  recordsOf,
+  type SubscriptionRecord,
+} from "./records.ts";
 import type { Page } from "./stripe_source.ts";
 
 /** The part of a subscription that may name its account. */
@@ -29,20 +38,34 @@ const LONGEST_AHEAD_SECONDS = 300;
 /**
  * Compares pages of subscriptions with the records, page by page.
  *
- * @param only Leaves out all other subscriptions.
+ * @param options.only Leaves out all other subscriptions.
+ * @param options.asksDatabase Whether `account_of_customer` is asked for those
+ * that do not name their account.
  */
 export async function* comparePages(
   pages: AsyncIterable<Page>,
   context: Context,
-  only?: ReadonlySet<string>,
+  { only, asksDatabase = true }: {
+    only?: ReadonlySet<string> | undefined;
+    asksDatabase?: boolean;
+  } = {},
 ): AsyncGenerator<Comparison[]> {
   for await (const { data, askedAtSeconds } of pages) {
     const chosen = data.filter(({ id }) => only?.has(id) ?? true);
     const records = await recordsOf(chosen.map(({ id }) => id), context);
+    const unnamed = chosen.filter((subscription) =>
+      !records.has(subscription.id) &&
+      accountOf(subscription, context.accountFrom) === undefined
+    );
+    const accounts = await accountsOfCustomers(
+      asksDatabase ? unnamed.map(customerOf) : [],
+      context,
+    );
     yield chosen.map((subscription) =>
       compare(subscription, {
         ...context,
         record: records.get(subscription.id),
+        customersAccount: accounts.get(customerOf(subscription)),
         askedAtSeconds,
       })
     );
@@ -50,16 +73,38 @@ export async function* comparePages(
 }
 
 /**
+ * Compares those subscriptions without an account again of whose customer the
+ * account is known by now: from another one that was recorded meanwhile.
+ */
+export async function* compareUnmappedAgain(
+  differences: readonly (Difference | undefined)[],
+  context: Context,
+): AsyncGenerator<Comparison[]> {
+  const unmapped = differences.filter((difference) =>
+    difference?.kind === "unmapped"
+  );
+  const accounts = await accountsOfCustomers(
+    unmapped.map(({ customer }) => customer),
+    context,
+  );
+  const ids = unmapped.filter(({ customer }) => accounts.has(customer))
+    .map(({ subscription }) => subscription);
+  yield* comparePages(context.stripe.someSubscriptions(ids), context);
+}
+
+/**
  * Compares a subscription with its record.
  *
+ * @param options.customersAccount What `account_of_customer` answers.
  * @param options.askedAtSeconds See `StripeAnswer`.
  */
 export function compare(
   subscription: Stripe.Subscription,
-  { record, provider, accountFrom, askedAtSeconds }: {
+  { record, provider, accountFrom, customersAccount, askedAtSeconds }: {
     record: SubscriptionRecord | undefined;
     provider: string;
     accountFrom: string | undefined;
+    customersAccount?: string | undefined;
     askedAtSeconds: number;
   },
 ): Comparison {
@@ -73,13 +118,15 @@ export function compare(
   }
 
   // A recorded account stays, unless `metadata.accountId` names another one.
-  const account = accountOf(subscription, undefined) ?? record?.account_id ??
+  const named = accountOf(subscription, undefined) ?? record?.account_id ??
     accountOf(subscription, accountFrom);
+  const account = named ?? customersAccount;
   if (account === undefined) {
     const customer = customerOf(subscription);
     return comparison({ kind: "unmapped", subscription: id, customer });
   }
-  const metadata = { ...subscription.metadata, accountId: account };
+  // Without an account in the event, the database asks account_of_customer.
+  const metadata = { ...subscription.metadata, accountId: named ?? null };
   const object = { ...subscription, metadata };
   const source = { object, provider, askedAtSeconds };
   try {
@@ -93,7 +140,10 @@ export function compare(
       );
     }
     const fields = fieldDifferences(record, {
-      values: { ...creation, ...update, provider } as Record<string, string>,
+      values: { ...creation, ...update, provider } as unknown as Record<
+        string,
+        FieldValue
+      >,
       isCanceled,
       latestSeconds: askedAtSeconds + LONGEST_AHEAD_SECONDS,
     });

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
+import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { printError } from "../common/print.ts";
 import { restRefusal } from "../common/rest_refusal.ts";
@@ -63,7 +64,7 @@ async function checkProject(
   signal.throwIfAborted();
   if (status === 0) {
     const todo = isLoopback(projectUrl)
-      ? "Start the local stack with: deno task start"
+      ? `Start the local stack with: ${asTyped("start")}`
       : "Use a URL such as https://<project-ref>.supabase.co";
     throw new Error(`Cannot reach ${projectUrl}. ${todo}`);
   }

@@ -7,12 +7,7 @@ export type SubscriptionDifference =
     readonly subscription: string;
     readonly account: string;
   }
-  /** Missing here, and without an account ID. */
-  | {
-    readonly kind: "unmapped";
-    readonly subscription: string;
-    readonly customer: string;
-  }
+  | UnmappedDifference
   /** Stripe's subscription lacks a field that is needed. */
   | {
     readonly kind: "unreadable";
@@ -24,6 +19,13 @@ export type SubscriptionDifference =
     readonly subscription: string;
     readonly fields: readonly FieldDifference[];
   };
+
+/** Missing here, and nobody says whose it is. */
+export interface UnmappedDifference {
+  readonly kind: "unmapped";
+  readonly subscription: string;
+  readonly customer: string;
+}
 
 /** Any difference between Stripe and the tables. `--json` prints it as it is. */
 export type Difference =
@@ -45,12 +47,26 @@ export type Difference =
     readonly error_code: string;
   };
 
+/** The value of a field; times as in ISO 8601. */
+export type FieldValue = string | number | boolean | null;
+
 /** A field with one value in the record and another one at Stripe. */
 export interface FieldDifference {
   readonly field: string;
-  readonly here: string | null;
-  readonly there: string | null;
+  readonly here: FieldValue;
+  readonly there: FieldValue;
 }
+
+/** What earlier versions of the receiver did not record. */
+const REPORTED = [
+  "provider_status",
+  "customer_id",
+  "quantity",
+  "cancel_at",
+  "trial_end",
+  "paused",
+  "livemode",
+] as const;
 
 const FIELDS = [
   "provider",
@@ -59,6 +75,7 @@ const FIELDS = [
   "plan_id",
   "current_period_end",
   "canceled_at",
+  ...REPORTED,
 ] as const;
 
 /** The columns with the times of the newest events that the record took. */
@@ -74,19 +91,28 @@ const MARKS = ["account_as_of", "changed_as_of", "canceled_as_of"] as const;
 export function fieldDifferences(
   record: SubscriptionRecord,
   { values, isCanceled, latestSeconds }: {
-    values: Readonly<Record<string, string>>;
+    values: Readonly<Record<string, FieldValue>>;
     isCanceled: boolean;
     latestSeconds: number;
   },
 ): FieldDifference[] {
   const here = {
     ...record,
-    current_period_end: new Date(record.current_period_end).toISOString(),
+    current_period_end: isoTime(record.current_period_end),
+    cancel_at: isoTime(record.cancel_at),
+    trial_end: isoTime(record.trial_end),
     // The time of handling: only whether there is one can be compared.
     canceled_at: record.canceled_at === null ? null : "set",
   };
-  const there: Record<string, string | null> = {
+  // A creation is recorded as active, whatever status it reports.
+  const isAsCreated = here.status === "active" && !here.changed_by_update &&
+    here.provider_status === values["provider_status"];
+  const there: Readonly<Record<string, FieldValue | undefined>> = {
     ...values,
+    ...(isAsCreated && { status: here.status }),
+    // A deletion sets the status only, and not what an update reported last.
+    ...(isCanceled && here.provider_status !== null &&
+      { provider_status: here.provider_status }),
     canceled_at: isCanceled ? "set" : here.canceled_at,
   };
   const latest = new Date(latestSeconds * 1000);
@@ -104,6 +130,27 @@ export function fieldDifferences(
         there: `at most ${latest.toISOString()}`,
       })),
   ];
+}
+
+function isoTime(time: string | null): string | null {
+  return time === null ? null : new Date(time).toISOString();
+}
+
+/**
+ * Returns the fields that an earlier version of the receiver did not record, of a
+ * record that has had no event since; none if the record is newer.
+ */
+export function unrecordedFields(
+  fields: readonly FieldDifference[],
+): readonly FieldDifference[] {
+  const isUnrecorded = ({ field, here }: FieldDifference) =>
+    here === null && REPORTED.some((reported) => reported === field);
+  // Every event reports a status.
+  return fields.some(({ field, here }) =>
+      field === "provider_status" && here === null
+    )
+    ? fields.filter(isUnrecorded)
+    : [];
 }
 
 /** Returns whether a record takes no events because a mark is ahead. */

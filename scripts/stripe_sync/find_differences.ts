@@ -75,7 +75,7 @@ async function compareAll(
 ): Promise<Pass> {
   const ids = new Set<string>();
   const different: Comparison[] = [];
-  for await (const page of comparePages(source, context, only)) {
+  for await (const page of comparePages(source, context, { only })) {
     for (const comparison of page) {
       ids.add(comparison.subscription);
       if (comparison.difference !== undefined) different.push(comparison);

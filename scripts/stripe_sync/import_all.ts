@@ -1,7 +1,11 @@
-import { comparePages } from "./compare.ts";
+import {
+  comparePages,
+  compareUnmappedAgain,
+  type Comparison,
+} from "./compare.ts";
 import type { Context } from "./context.ts";
 import { correctRecords } from "./correct_records.ts";
-import type { Difference } from "./difference.ts";
+import type { UnmappedDifference } from "./difference.ts";
 
 /** How far an import has come. */
 export interface ImportProgress {
@@ -11,8 +15,8 @@ export interface ImportProgress {
   imported: number;
   /** How many had a record that differed. */
   corrected: number;
-  /** Those without an account ID. */
-  readonly unmapped: Difference[];
+  /** Those without an account. */
+  unmapped: UnmappedDifference[];
   /** Why others could not be recorded, by ID. */
   readonly errors: Map<string, string>;
   /** The last subscription of the last page that is done. */
@@ -45,22 +49,40 @@ export async function importAll(
   context: Context,
 ): Promise<void> {
   const pages = context.stripe.subscriptions(progress.after);
-  for await (const page of comparePages(pages, context)) {
-    const errors = await correctRecords(page, context);
+  // The database is asked for accounts at the end: until then it does not know all
+  // subscriptions of a customer, which may have different accounts.
+  const options = { asksDatabase: false };
+  for await (const page of comparePages(pages, context, options)) {
+    await importPage(page, { progress, context });
     progress.read += page.length;
-    for (const { subscription, difference } of page) {
-      const error = difference?.kind === "unreadable"
-        ? difference.error
-        : errors.get(subscription);
-      if (error !== undefined) progress.errors.set(subscription, error);
-      else if (difference?.kind === "missing_here") progress.imported++;
-      else if (difference?.kind === "differs") progress.corrected++;
-      else if (difference?.kind === "unmapped") {
-        progress.unmapped.push(difference);
-      }
-    }
     progress.after = page.at(-1)?.subscription ?? progress.after;
     context.onProgress(progressLine(progress));
     context.signal.throwIfAborted();
+  }
+  for await (const page of compareUnmappedAgain(progress.unmapped, context)) {
+    const ids = new Set(page.map(({ subscription }) => subscription));
+    progress.unmapped = progress.unmapped.filter(({ subscription }) =>
+      !ids.has(subscription)
+    );
+    await importPage(page, { progress, context });
+    context.signal.throwIfAborted();
+  }
+}
+
+async function importPage(
+  page: readonly Comparison[],
+  { progress, context }: { progress: ImportProgress; context: Context },
+): Promise<void> {
+  const errors = await correctRecords(page, context);
+  for (const { subscription, difference } of page) {
+    const error = difference?.kind === "unreadable"
+      ? difference.error
+      : errors.get(subscription);
+    if (error !== undefined) progress.errors.set(subscription, error);
+    else if (difference?.kind === "missing_here") progress.imported++;
+    else if (difference?.kind === "differs") progress.corrected++;
+    else if (difference?.kind === "unmapped") {
+      progress.unmapped.push(difference);
+    }
   }
 }

@@ -41,8 +41,7 @@ export async function stillMissed(
     context,
   );
   const ignored = new Set(
-    withoutAccount.filter(({ event, subscription }) =>
-      event.type === "customer.subscription.created" ||
+    withoutAccount.filter(({ subscription }) =>
       !records.has(subscription ?? "")
     ),
   );

@@ -1,5 +1,5 @@
 import type { DatabaseClient } from "../../supabase/functions/_shared/billing/database.ts";
-import { readByIds, readPages, ROWS_PER_PAGE } from "./database_calls.ts";
+import { readByIds, readPages, ROWS_PER_PAGE, send } from "./database_calls.ts";
 import type { Wait } from "./retry.ts";
 
 /** A row of `subscriptions`, without the columns that are not compared. */
@@ -11,8 +11,16 @@ export interface SubscriptionRecord {
   readonly plan_id: string;
   readonly current_period_end: string;
   readonly canceled_at: string | null;
+  readonly provider_status: string | null;
+  readonly customer_id: string | null;
+  readonly quantity: number | null;
+  readonly cancel_at: string | null;
+  readonly trial_end: string | null;
+  readonly paused: string | null;
+  readonly livemode: boolean | null;
   readonly account_as_of: string | null;
   readonly changed_as_of: string | null;
+  readonly changed_by_update: boolean;
   readonly canceled_as_of: string | null;
 }
 
@@ -33,12 +41,38 @@ export async function recordsOf(
     (part) =>
       database.from("subscriptions")
         .select(
-          "id, provider, account_id, status, plan_id, current_period_end, canceled_at, account_as_of, changed_as_of, canceled_as_of",
+          "id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode, account_as_of, changed_as_of, changed_by_update, canceled_as_of",
         )
         .in("id", part),
     wait,
   );
   return new Map(rows.map((row) => [row.id, row]));
+}
+
+/**
+ * Asks `account_of_customer`, as the receiver does for a creation without an
+ * account ID. One by one: the project may have replaced the function.
+ *
+ * @returns the accounts that are known, by customer.
+ */
+export async function accountsOfCustomers(
+  customers: Iterable<string>,
+  { database, provider, wait }: Tables,
+): Promise<Map<string, string>> {
+  const accounts = new Map<string, string>();
+  for (const customer_id of new Set(customers)) {
+    const [account] = await send(() => ({
+      abortSignal: async (signal) => {
+        const answer = await database
+          .rpc("account_of_customer", { provider, customer_id })
+          .abortSignal(signal);
+        // In an array, because null is an answer here: not known.
+        return { ...answer, data: [answer.data] };
+      },
+    }), wait);
+    if (account) accounts.set(customer_id, account);
+  }
+  return accounts;
 }
 
 /** Reads the ids of all of a provider's subscriptions. */

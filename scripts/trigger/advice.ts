@@ -1,4 +1,5 @@
 import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
+import { asTyped } from "../common/how_started.ts";
 import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
 import type { Reply } from "../common/send_request.ts";
 import type { EventType } from "../events/templates.ts";
@@ -75,7 +76,7 @@ function command(
 ): string {
   const subscription = "type" in what ? what.subscription : undefined;
   return [
-    "deno task trigger",
+    asTyped("trigger"),
     type,
     ...(provider === "a" ? [] : [`--provider ${provider}`]),
     ...(subscription === undefined ? [] : [`--subscription ${subscription}`]),

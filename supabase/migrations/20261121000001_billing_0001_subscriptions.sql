@@ -22,21 +22,23 @@ begin
   where (o.kind, o.name) in (
     select 'relation', unnest('{
       billing_events_per_hour, billing_health, failed_events, failed_events_open,
-      failed_events_resolved, failed_events_to_retry, notification_pace, notifications,
-      notifications_due, notifications_given_up, notifications_settled, open_failures,
-      processed_events, processed_events_processed_at, subscriptions,
-      subscriptions_account_id, subscriptions_customer_id}'::name[])
+      failed_events_resolved, failed_events_to_retry, failure_alerts, notification_pace,
+      notifications, notifications_due, notifications_given_up, notifications_invoice,
+      notifications_settled, open_failures, processed_events,
+      processed_events_processed_at, subscriptions, subscriptions_account_id,
+      subscriptions_customer_id}'::name[])
     union all
     select 'function', unnest('{
-      account_email, apply_billing_events, apply_invoice_payment_failed,
-      apply_subscription_created, apply_subscription_deleted, apply_subscription_updated,
-      billing_version, claim_billing_events, claim_failed_events, claim_notifications,
-      find_subscription, forget_marks_ahead, has_long_number, keep_original_payload,
-      lock_failed_event, merge_update, notification_waits, provider_of_failed_event,
-      prune_billing_tables, record_failed_event, resolve_failed_event, retry_failed_event,
-      retry_failed_events, retry_request_answer, revoke_billing_rights,
-      schedule_billing_worker, settle_failed_events, settle_notifications,
-      unschedule_billing_worker, wake_billing_worker}'::name[])
+      account_email, account_of_customer, apply_billing_events,
+      apply_invoice_payment_failed, apply_subscription_created, apply_subscription_deleted,
+      apply_subscription_updated, billing_rights, billing_version, claim_billing_events,
+      claim_failed_events, claim_notifications, excess_billing_rights, find_subscription,
+      forget_marks_ahead, has_access, has_long_number, keep_original_payload,
+      lock_failed_event, merge_update, notification_waits, open_alerts,
+      provider_of_failed_event, prune_billing_tables, record_failed_event,
+      resolve_failed_event, retry_failed_event, retry_failed_events, retry_request_answer,
+      revoke_billing_rights, schedule_billing_worker, settle_failed_events,
+      settle_notifications, unschedule_billing_worker, wake_billing_worker}'::name[])
   );
   if taken is not null then
     raise exception 'Nothing was created: schema public has % already. Rename or drop them, or move them to another schema. Then push again.', taken;

@@ -49,100 +49,57 @@ $$;
 /*
  * As before, with the six functions that service_role may execute now.
  */
-create or replace function public.revoke_billing_rights()
-returns void
-language plpgsql
-volatile
+create or replace function public.billing_rights()
+returns table (kind text, name text, service_role_may text, app_may text)
+language sql
+immutable
 set search_path = ''
 as $$
-declare
-  -- What service_role may do with each table and view.
-  relation_rights constant jsonb := '{
-    "billing_events_per_hour": "select",
-    "billing_health": "select",
-    "failed_events": "select, insert, update",
-    "notification_pace": "select, insert, update",
-    "notifications": "select, insert, update",
-    "open_failures": "select",
-    "processed_events": "select, insert, update, delete",
-    "subscriptions": "select, insert, update"
-  }';
-  -- Whether service_role may execute each function.
-  function_rights constant jsonb := '{
-    "account_email": true,
-    "apply_billing_events": true,
-    "apply_invoice_payment_failed": true,
-    "apply_subscription_created": true,
-    "apply_subscription_deleted": true,
-    "apply_subscription_updated": true,
-    "billing_version": true,
-    "claim_billing_events": true,
-    "claim_failed_events": true,
-    "claim_notifications": true,
-    "find_subscription": true,
-    "forget_marks_ahead": true,
-    "has_long_number": true,
-    "keep_original_payload": false,
-    "lock_failed_event": true,
-    "merge_update": true,
-    "notification_waits": true,
-    "provider_of_failed_event": true,
-    "prune_billing_tables": false,
-    "record_failed_event": true,
-    "resolve_failed_event": true,
-    "retry_failed_event": true,
-    "retry_failed_events": true,
-    "retry_request_answer": true,
-    "revoke_billing_rights": false,
-    "schedule_billing_worker": false,
-    "settle_failed_events": true,
-    "settle_notifications": true,
-    "unschedule_billing_worker": false,
-    "wake_billing_worker": true
-  }';
-  item record;
-begin
-  for item in
-    select
-      c.oid::regclass as relation,
-      r.value as rights,
-      -- Nothing but a statement of the project's own grants columns (docs/app.md),
-      -- so these stay. "revoke all" takes them too.
-      (
-        select string_agg(format(
-          'grant %s (%I) on table %s to %s', a.privilege_type, k.attname, c.oid::regclass,
-          case a.grantee when 0 then 'public' else a.grantee::regrole::text end
-        ), ';')
-        from pg_attribute k, aclexplode(k.attacl) a
-        where k.attrelid = c.oid
-      ) as column_grants
-    from pg_class c
-    join jsonb_each_text(relation_rights) r on r.key = c.relname
-    where c.relnamespace = 'public'::regnamespace
-  loop
-    execute format(
-      'revoke all on table %s from public, anon, authenticated, service_role', item.relation
-    );
-    execute format('grant %s on table %s to service_role', item.rights, item.relation);
-    if item.column_grants is not null then
-      execute item.column_grants;
-    end if;
-  end loop;
-
-  for item in
-    select p.oid::regprocedure as signature, f.value::boolean as is_called
-    from pg_proc p
-    join jsonb_each_text(function_rights) f on f.key = p.proname
-    where p.pronamespace = 'public'::regnamespace
-  loop
-    execute format(
-      'revoke all on function %s from public, anon, authenticated, service_role', item.signature
-    );
-    if item.is_called then
-      execute format('grant execute on function %s to service_role', item.signature);
-    end if;
-  end loop;
-end;
+  values
+    ('table', 'failed_events', 'select, insert, update', null),
+    ('table', 'failure_alerts', 'select, insert, update', null),
+    ('table', 'notification_pace', 'select, insert, update', null),
+    ('table', 'notifications', 'select, insert, update', null),
+    ('table', 'processed_events', 'select, insert, update, delete', null),
+    ('table', 'subscriptions', 'select, insert, update', 'select'),
+    ('view', 'billing_events_per_hour', 'select', null),
+    ('view', 'billing_health', 'select', null),
+    ('view', 'open_failures', 'select', null),
+    ('function', 'account_email', 'execute', null),
+    ('function', 'account_of_customer', 'execute', null),
+    ('function', 'apply_billing_events', 'execute', null),
+    ('function', 'apply_invoice_payment_failed', 'execute', null),
+    ('function', 'apply_subscription_created', 'execute', null),
+    ('function', 'apply_subscription_deleted', 'execute', null),
+    ('function', 'apply_subscription_updated', 'execute', null),
+    ('function', 'billing_rights', 'execute', null),
+    ('function', 'billing_version', 'execute', null),
+    ('function', 'claim_billing_events', 'execute', null),
+    ('function', 'claim_failed_events', 'execute', null),
+    ('function', 'claim_notifications', 'execute', null),
+    ('function', 'excess_billing_rights', 'execute', null),
+    ('function', 'find_subscription', 'execute', null),
+    ('function', 'forget_marks_ahead', 'execute', null),
+    ('function', 'has_access', 'execute', 'execute'),
+    ('function', 'has_long_number', 'execute', null),
+    ('function', 'keep_original_payload', null, null),
+    ('function', 'lock_failed_event', 'execute', null),
+    ('function', 'merge_update', 'execute', null),
+    ('function', 'notification_waits', 'execute', null),
+    ('function', 'open_alerts', 'execute', null),
+    ('function', 'provider_of_failed_event', 'execute', null),
+    ('function', 'prune_billing_tables', null, null),
+    ('function', 'record_failed_event', 'execute', null),
+    ('function', 'resolve_failed_event', 'execute', null),
+    ('function', 'retry_failed_event', 'execute', null),
+    ('function', 'retry_failed_events', 'execute', null),
+    ('function', 'retry_request_answer', 'execute', null),
+    ('function', 'revoke_billing_rights', null, null),
+    ('function', 'schedule_billing_worker', null, null),
+    ('function', 'settle_failed_events', 'execute', null),
+    ('function', 'settle_notifications', 'execute', null),
+    ('function', 'unschedule_billing_worker', null, null),
+    ('function', 'wake_billing_worker', 'execute', null)
 $$;
 
 create or replace function public.billing_version()

@@ -1,5 +1,5 @@
--- Notifications that were not delivered, oldest first.
-select id, account_id, subscription_id, status, attempts, last_error, next_attempt_at, created_at
+-- Notifications and alerts that were not delivered, oldest first.
+select id, kind, account_id, subscription_id, status, attempts, last_error, next_attempt_at, created_at
 from public.notifications
-where status <> 'sent'
+where status not in ('sent', 'withdrawn')
 order by created_at;

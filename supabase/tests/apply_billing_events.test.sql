@@ -23,7 +23,10 @@ as $$
   select jsonb_build_object(
     'provider', 'a', 'event_id', p_event_id, 'type', 'customer.subscription.created',
     'created', '2027-01-15T08:00:10.000Z', 'subscription_id', p_subscription_id,
-    'account_id', 'acc_1', 'plan_id', 'plan_1', 'current_period_end', '2027-02-01T00:00:00.000Z'
+    'account_id', 'acc_1', 'plan_id', 'plan_1', 'current_period_end', '2027-02-01T00:00:00.000Z',
+    'provider_status', 'trialing', 'customer_id', 'cus_1', 'quantity', 5,
+    'cancel_at', '2027-02-01T00:00:00.000Z', 'trial_end', '2027-01-22T00:00:00.000Z',
+    'paused', 'void', 'livemode', true
   ) || p_fields
 $$;
 
@@ -66,13 +69,21 @@ select is(
     "plan_id": "plan_1",
     "current_period_end": "2027-02-01T00:00:00+00:00",
     "canceled_at": null,
+    "provider_status": "trialing",
+    "customer_id": "cus_1",
+    "quantity": 5,
+    "cancel_at": "2027-02-01T00:00:00+00:00",
+    "trial_end": "2027-01-22T00:00:00+00:00",
+    "paused": "void",
+    "livemode": true,
+    "past_due_since": null,
     "account_as_of": "2027-01-15T08:00:10+00:00",
     "changed_as_of": "2027-01-15T08:00:10+00:00",
     "changed_by_update": false,
     "changed_in_second": {},
     "canceled_as_of": null
   }',
-  'a creation makes a record that is active, with account, plan and period of the event'
+  'a creation makes a record that is active, with all that the event reports'
 );
 select is(
   (select to_jsonb(p) from public.processed_events p where p.event_id = 'tap_1'),
@@ -90,7 +101,12 @@ select is(
     "provider": "a", "event_id": "tap_3", "type": "customer.subscription.updated",
     "created": "2027-01-15T08:00:20.000Z", "subscription_id": "tap_sub",
     "status": "past_due", "plan_id": "plan_2", "current_period_end": "2027-03-01T00:00:00.000Z",
-    "previous": {"status": "active", "plan_id": "plan_1", "current_period_end": 1801440000}
+    "provider_status": "past_due", "customer_id": "cus_2", "quantity": 6, "cancel_at": null,
+    "trial_end": "2027-01-23T00:00:00.000Z", "livemode": false,
+    "previous": {
+      "status": "active", "plan_id": "plan_1", "current_period_end": 1801440000,
+      "provider_status": "active", "paused": "void", "trial_end": null
+    }
   }'),
   'applied',
   'an update is applied'
@@ -105,23 +121,37 @@ select is(
     "plan_id": "plan_2",
     "current_period_end": "2027-03-01T00:00:00+00:00",
     "canceled_at": null,
+    "provider_status": "past_due",
+    "customer_id": "cus_2",
+    "quantity": 6,
+    "cancel_at": null,
+    "trial_end": "2027-01-23T00:00:00+00:00",
+    "paused": null,
+    "livemode": false,
+    "past_due_since": "2027-01-15T08:00:20+00:00",
     "account_as_of": "2027-01-15T08:00:10+00:00",
     "changed_as_of": "2027-01-15T08:00:20+00:00",
     "changed_by_update": true,
     "changed_in_second": {
       "status": {"replaced": ["active"]},
       "plan_id": {"replaced": ["plan_1"]},
-      "current_period_end": {"replaced": [1801440000]}
+      "current_period_end": {"replaced": [1801440000]},
+      "provider_status": {"replaced": ["active"]},
+      "paused": {"replaced": ["void"]},
+      "trial_end": {"replaced": [null]}
     },
     "canceled_as_of": null
   }',
-  'an update copies status, plan and period, and leaves account and cancellation alone'
+  'an update copies all that it reports, null where it reports nothing, and leaves account and cancellation alone'
 );
 
 -- invoice.payment_failed
 
 select is(
-  pg_temp.apply(pg_temp.invoice('tap_4', 'tap_sub', '{"invoice_id": "in_1"}')),
+  pg_temp.apply(pg_temp.invoice('tap_4', 'tap_sub', '{
+    "invoice_id": "in_1", "hosted_invoice_url": "https://pay.example.com/in_1", "amount_due": 1234,
+    "currency": "eur", "attempt_count": 2, "next_payment_attempt": "2027-02-03T10:00:00Z"
+  }')),
   'applied',
   'a failed invoice is applied'
 );
@@ -134,11 +164,13 @@ select is(
   'a failed invoice has no part in the order of changes'
 );
 select results_eq(
-  $$select to_jsonb(n) - 'id' from public.notifications n where n.event_id = 'tap_4'$$,
+  $$select jsonb_strip_nulls(to_jsonb(n) - 'id') from public.notifications n where n.event_id = 'tap_4'$$,
   $$select jsonb_build_object(
     'provider', 'a', 'event_id', 'tap_4', 'account_id', 'acc_1', 'subscription_id', 'tap_sub',
-    'invoice_id', 'in_1', 'status', 'pending', 'attempts', 0, 'last_error', null,
-    'next_attempt_at', now(), 'lease_id', null, 'limited_since', null, 'created_at', now(), 'sent_at', null
+    'invoice_id', 'in_1', 'kind', 'payment_failed', 'status', 'pending', 'attempts', 0,
+    'next_attempt_at', now(), 'created_at', now(),
+    'hosted_invoice_url', 'https://pay.example.com/in_1', 'amount_due', 1234, 'currency', 'eur',
+    'attempt_count', 2, 'next_payment_attempt', '2027-02-03T10:00:00Z'::timestamptz
   )$$,
   'a failed invoice owes the account of the subscription one notification'
 );
@@ -182,17 +214,28 @@ select is(
     "status": "canceled",
     "plan_id": "plan_2",
     "current_period_end": "2027-03-01T00:00:00+00:00",
+    "provider_status": "past_due",
+    "customer_id": "cus_2",
+    "quantity": 6,
+    "cancel_at": null,
+    "trial_end": "2027-01-23T00:00:00+00:00",
+    "paused": null,
+    "livemode": false,
+    "past_due_since": "2027-01-15T08:00:20+00:00",
     "account_as_of": "2027-01-15T08:00:10+00:00",
     "changed_as_of": "2027-01-15T08:00:20+00:00",
     "changed_by_update": true,
     "changed_in_second": {
       "status": {"replaced": ["active"]},
       "plan_id": {"replaced": ["plan_1"]},
-      "current_period_end": {"replaced": [1801440000]}
+      "current_period_end": {"replaced": [1801440000]},
+      "provider_status": {"replaced": ["active"]},
+      "paused": {"replaced": ["void"]},
+      "trial_end": {"replaced": [null]}
     },
     "canceled_as_of": "2027-01-15T08:00:40+00:00"
   }'::jsonb || jsonb_build_object('canceled_at', now()),
-  'a deletion sets canceled and the time of handling, and keeps account, plan and period'
+  'a deletion sets canceled and the time of handling, and keeps everything else'
 );
 select is(
   pg_temp.apply(pg_temp.invoice('tap_8', 'tap_sub')),
@@ -211,6 +254,14 @@ select is(
     "plan_id": "plan_1",
     "current_period_end": "2027-02-01T00:00:00+00:00",
     "canceled_at": null,
+    "provider_status": "trialing",
+    "customer_id": "cus_1",
+    "quantity": 5,
+    "cancel_at": "2027-02-01T00:00:00+00:00",
+    "trial_end": "2027-01-22T00:00:00+00:00",
+    "paused": "void",
+    "livemode": true,
+    "past_due_since": null,
     "changed_as_of": "2027-01-15T08:00:10+00:00",
     "changed_by_update": false,
     "changed_in_second": {},
@@ -265,6 +316,14 @@ select is(
     "status": "active",
     "plan_id": "plan_3",
     "current_period_end": "2027-04-01T00:00:00+00:00",
+    "provider_status": null,
+    "customer_id": null,
+    "quantity": null,
+    "cancel_at": null,
+    "trial_end": null,
+    "paused": null,
+    "livemode": null,
+    "past_due_since": "2027-01-15T08:00:20+00:00",
     "account_as_of": "2027-01-15T08:01:00+00:00",
     "changed_as_of": "2027-01-15T08:01:00+00:00",
     "changed_by_update": false,

@@ -75,15 +75,19 @@ select set_eq(
   $$values
     -- It reads auth.users, and nothing else.
     ('account_email(text)', 's'),
-    -- It reads subscriptions, and nothing else.
+    -- They read subscriptions, and nothing else.
+    ('account_of_customer(text,text)', 's'),
     ('has_access(text,interval)', 's'),
     -- A list that is written out.
     ('notification_waits()', 'i'),
     -- They compute, and touch no table.
     ('merge_update(jsonb,jsonb,jsonb,jsonb)', 'i'),
     ('has_long_number(jsonb)', 'i'),
-    -- A number that is written out.
-    ('billing_version()', 'i')$$,
+    -- A number, and a table, that are written out.
+    ('billing_version()', 'i'),
+    ('billing_rights()', 'i'),
+    -- It reads the catalog.
+    ('excess_billing_rights()', 's')$$,
   'every function is volatile, since it writes or locks, except those that only read'
 );
 

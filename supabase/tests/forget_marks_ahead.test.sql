@@ -2,7 +2,7 @@
  * Marks that are ahead of the clock are taken back, and only these.
  */
 begin;
-select plan(9);
+select plan(14);
 
 create function pg_temp.insert_record(p_id text, p_account interval, p_changed interval, p_canceled interval)
 returns void
@@ -45,6 +45,24 @@ select is(pg_temp.marks('tap_near'), '-1 days 00:05:00 -', 'such a record stays 
 select ok(public.forget_marks_ahead('a', 'tap_one'), 'one mark is enough');
 select is(pg_temp.marks('tap_one'), '-1 days 00:00:00 -', 'the other marks stay');
 select ok(not public.forget_marks_ahead('b', 'tap_other'), 'another provider''s record is left alone');
+
+-- past_due_since: the latest that it can have been is now.
+
+select pg_temp.insert_record('tap_past_due', '-1 day', '-1 day', null);
+select pg_temp.insert_record('tap_never', '1 day', '1 day', null);
+update public.subscriptions s set past_due_since = now() + interval '00:05:01' where s.id = 'tap_past_due';
+select ok(public.forget_marks_ahead('a', 'tap_past_due'), 'past_due_since ahead of the clock is enough');
+select is(
+  (select s.past_due_since from public.subscriptions s where s.id = 'tap_past_due'), now(),
+  'past_due_since becomes the present'
+);
+update public.subscriptions s set past_due_since = now() + interval '00:05:00' where s.id = 'tap_past_due';
+select ok(not public.forget_marks_ahead('a', 'tap_past_due'), 'past_due_since five minutes ahead stays');
+select ok(public.forget_marks_ahead('a', 'tap_never'), 'a record that was never past_due has marks to forget');
+select is(
+  (select s.past_due_since from public.subscriptions s where s.id = 'tap_never'), null,
+  'but still no past_due_since'
+);
 
 reset role;
 set local role authenticated;

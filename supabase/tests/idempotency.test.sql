@@ -3,7 +3,7 @@
  * whatever company it comes.
  */
 begin;
-select plan(29);
+select plan(33);
 
 create function pg_temp.apply(variadic p_events jsonb[])
 returns text
@@ -216,6 +216,33 @@ select results_eq(
     where event_id = 'tap_11' order by provider$$,
   $$values ('a', 'tap_sub'), ('b', 'tap_sub_b')$$,
   'each of the two owes a notification of its own'
+);
+
+-- One notification per invoice, for callers that ask for it.
+
+select is(
+  pg_temp.apply(
+    pg_temp.invoice('tap_12', 'tap_sub', '{"invoice_id": "tap_in_1", "once_per_invoice": true}'),
+    pg_temp.invoice('tap_13', 'tap_sub', '{"invoice_id": "tap_in_1", "once_per_invoice": true}')
+  ),
+  'applied, applied',
+  'two failed payments of an invoice are applied in one array'
+);
+select results_eq(
+  $$select event_id from public.notifications where invoice_id = 'tap_in_1'$$, $$values ('tap_12')$$,
+  'the first of them owes a notification'
+);
+select is(
+  pg_temp.apply(
+    pg_temp.invoice('tap_14', 'tap_sub', '{"invoice_id": "tap_in_1", "once_per_invoice": false}'),
+    pg_temp.invoice('tap_15', 'tap_sub', '{"invoice_id": "tap_in_1", "once_per_invoice": null}')
+  ),
+  'applied, applied',
+  'failed payments are applied for callers that do not ask for it'
+);
+select is(
+  (select count(*)::integer from public.notifications where invoice_id = 'tap_in_1'), 3,
+  'and each of them owes a notification'
 );
 
 -- The order of locks, which keeps concurrent arrays from deadlock.

@@ -4,7 +4,7 @@
  * tests, which have more than one connection.
  */
 begin;
-select plan(30);
+select plan(34);
 set local timezone = 'UTC';
 
 -- The outbox is this file's alone until the rollback.
@@ -18,7 +18,7 @@ as $$
   select * from jsonb_populate_record(null::public.notifications, jsonb_build_object(
     'id', gen_random_uuid(), 'provider', 'a', 'event_id', p_event_id, 'account_id', 'acc_1',
     'subscription_id', 'tap_sub', 'status', 'pending', 'attempts', 0,
-    'next_attempt_at', now(), 'created_at', now()
+    'next_attempt_at', now(), 'created_at', now(), 'kind', 'payment_failed'
   ) || p_fields)
 $$;
 
@@ -77,7 +77,10 @@ set local role service_role;
 select is(pg_temp.claim(), '', 'of an empty outbox nothing is claimed');
 
 reset role;
-select pg_temp.owe('tap_1', '{"invoice_id": "in_1"}');
+select pg_temp.owe('tap_1', '{
+  "invoice_id": "in_1", "hosted_invoice_url": "https://pay.example.com/in_1", "amount_due": 1234,
+  "currency": "eur", "attempt_count": 2, "next_payment_attempt": "2026-05-03T10:00:00Z"
+}');
 set local role service_role;
 
 create temporary table claimed as
@@ -89,7 +92,9 @@ select is(
     select jsonb_build_object(
       'id', n.id, 'lease_id', n.lease_id, 'attempt', 1, 'provider', 'a', 'event_id', 'tap_1',
       'account_id', 'acc_1', 'subscription_id', 'tap_sub', 'invoice_id', 'in_1', 'created_at', now(),
-      'wait_ms', 0
+      'hosted_invoice_url', 'https://pay.example.com/in_1', 'amount_due', 1234, 'currency', 'eur',
+      'attempt_count', 2, 'next_payment_attempt', '2026-05-03T10:00:00+00:00',
+      'kind', 'payment_failed', 'alert', null, 'wait_ms', 0
     )
     from pg_temp.row_of('tap_1') as n
   ),
@@ -236,6 +241,39 @@ update public.notification_pace set next_send_at = clock_timestamp() + interval 
 select pg_temp.claim_paced(9);
 select is(
   (select count(*)::int from paced where batch = 9), 0, 'what another worker has is not claimed before its lease ends'
+);
+
+-- Alerts, which have a receiver of their own.
+
+reset role;
+truncate public.notifications, public.notification_pace;
+select pg_temp.owe('tap_' || n) from generate_series(1, 5000) as n;
+insert into public.notifications (kind, alert, attempts)
+values
+  ('failure_opened', '{"error_code": "event_invalid"}', 0),
+  ('failure_opened', '{"error_code": "internal_error"}', 10);
+analyze public.notifications;
+insert into public.notification_pace values ('tap_host', now() + interval '1 day');
+set local role service_role;
+create temporary view reads as
+select seq_tup_read + idx_tup_fetch as rows from pg_stat_xact_user_tables where relid = 'public.notifications'::regclass;
+create temporary table before as select rows from reads;
+select results_eq(
+  $$select kind, alert from public.claim_notifications(100, 60, 'tap_alerts', p_alerts => true)$$,
+  $$values ('failure_opened', '{"error_code": "event_invalid"}'::jsonb)$$,
+  'alerts are claimed by themselves, though the other receiver asked for a pause'
+);
+select cmp_ok(
+  (select r.rows - b.rows from reads r, before b), '<', 100::bigint,
+  'and the notifications that wait for it are not read'
+);
+select is(
+  (select status from public.notifications where alert ->> 'error_code' = 'internal_error'), 'dead',
+  'an alert is given up like the others'
+);
+select is(
+  (select count(*)::int from public.claim_notifications(9999, 60, 'tap_new_host')), 5000,
+  'without asking for alerts, none is claimed'
 );
 
 select * from finish();

@@ -144,6 +144,7 @@ select set_eq(
     ('billing_events_per_hour', 'select'),
     ('billing_health', 'select'),
     ('failed_events', 'insert, select, update'),
+    ('failure_alerts', 'insert, select, update'),
     ('notification_pace', 'insert, select, update'),
     ('notifications', 'insert, select, update'),
     ('open_failures', 'select'),

@@ -2,7 +2,7 @@
  * What the tables refuse by themselves, no matter who writes to them.
  */
 begin;
-select plan(38);
+select plan(46);
 set local timezone = 'UTC';
 
 -- Keys and types that other code relies on.
@@ -177,6 +177,20 @@ select throws_ok(
   'notifications refuses an unknown status'
 );
 select throws_ok(
+  'insert into public.notifications (kind, provider, event_id, account_id, subscription_id, alert) values ' || n.row,
+  '23514', null, format('notifications refuses %s', n.what)
+)
+from (values
+  ('a kind that is unknown', $$('reminder', 'a', 'tap_1', 'acc_1', 'tap_sub', null)$$),
+  ('one to an account without an account', $$('payment_failed', 'a', 'tap_1', null, 'tap_sub', null)$$),
+  ('one to an account without an event', $$('payment_failed', 'a', null, 'acc_1', 'tap_sub', null)$$),
+  ('one to an account without a provider', $$('payment_failed', null, 'tap_1', 'acc_1', 'tap_sub', null)$$),
+  ('one to an account without a subscription', $$('payment_failed', 'a', 'tap_1', 'acc_1', null, null)$$),
+  ('one to an account with an alert', $$('payment_failed', 'a', 'tap_1', 'acc_1', 'tap_sub', '{"error_code": "x"}')$$),
+  ('an alert that says nothing', $$('failure_opened', null, null, null, null, null)$$),
+  ('an alert without an error code', $$('failures_resolved', null, null, null, null, '{"resolved": 1}')$$)
+) as n (what, row);
+select throws_ok(
   pg_temp.notification('{"attempts": -1}'), '23514', null,
   'notifications refuses a negative number of attempts'
 );
@@ -184,8 +198,9 @@ select lives_ok(
   pg_temp.notification('{"event_id": "tap_1", "status": "pending"}') || ';'
     || pg_temp.notification('{"event_id": "tap_2", "status": "sent"}') || ';'
     || pg_temp.notification('{"event_id": "tap_3", "status": "dead"}') || ';'
-    || pg_temp.notification('{"event_id": "tap_4", "status": "undeliverable"}'),
-  'notifications takes the four states of a promise'
+    || pg_temp.notification('{"event_id": "tap_4", "status": "undeliverable"}') || ';'
+    || pg_temp.notification('{"event_id": "tap_5", "status": "withdrawn"}'),
+  'notifications takes the five states of a promise'
 );
 
 select * from finish();

@@ -1,10 +1,10 @@
 /*
- * The views and the pruning on a ledger that is large: 100,000 events in 90
+ * The views, the alerts and the pruning on a ledger that is large: 100,000 events in 90
  * days. Postgres counts the times that this transaction has read a table from
  * its beginning to its end.
  */
 begin;
-select plan(6);
+select plan(8);
 
 insert into public.processed_events (provider, event_id, type, processed_at)
 select 'a', format('tap_%s', i), 'invoice.payment_failed', now() - interval '91 days' * (i / 100000.0)
@@ -65,13 +65,20 @@ select count(to_jsonb(v)) from public.open_failures as v;
 select pg_temp.tally('open_failures');
 select is(pg_temp.scanned('billing_events_per_hour', 'open_failures'), '{}', 'open_failures reads no table to its end');
 
+select cmp_ok(public.open_alerts(), '>', 0, 'there is something to report');
+select pg_temp.tally('open_alerts');
+select is(
+  pg_temp.scanned('open_failures', 'open_alerts'), '{failure_alerts}',
+  'open_alerts reads no table to its end, except the one with a row per error code'
+);
+
 select cmp_ok(
   (select ledger_rows + failures + notifications from public.prune_billing_tables()), '>', 1000::bigint,
   'there is something to prune'
 );
 select pg_temp.tally('prune_billing_tables');
 select is(
-  pg_temp.scanned('open_failures', 'prune_billing_tables'), '{}', 'prune_billing_tables reads no table to its end'
+  pg_temp.scanned('open_alerts', 'prune_billing_tables'), '{}', 'prune_billing_tables reads no table to its end'
 );
 
 select * from finish();

@@ -150,6 +150,7 @@ export const ROWS_61_TO_64: readonly Row[] = [
         for (const happenings of BURSTS) {
           const events = liveThrough({
             apiVersion,
+            isOfFirst: false,
             start: 0,
             creation: { status: "incomplete", happenings },
             moments: [],

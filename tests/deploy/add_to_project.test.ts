@@ -12,7 +12,7 @@ import { readProject } from "../../scripts/add/project.ts";
 import { readReceiver } from "../../scripts/add/receiver.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { signatureHeaders } from "../../scripts/common/sign.ts";
-import { edgeDenoPath } from "../../scripts/dev/test/edge_deno.ts";
+import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import { createDatabase } from "../../scripts/local_stack/databases.ts";
 import { copyRepository } from "../support/copy_repository.ts";
@@ -23,7 +23,7 @@ import { SIGNING_SECRET, type Typed } from "./deployer.ts";
 import { startEmptyServer } from "./empty_server.ts";
 import { createHostedProject } from "./hosted_project.ts";
 import { ACCESS_TOKEN } from "./management_api.ts";
-import { migrateFrom, migrationNames } from "./migrate_part.ts";
+import { migrateFrom, migrationNames } from "../support/migrate_part.ts";
 import { serveUpload } from "./serve_upload.ts";
 
 const PUSH = "supabase db push --remote --yes";
@@ -39,7 +39,7 @@ function assertWorks({ code, said }: Typed): string {
 Deno.test("a project gets the receiver, runs it beside its own functions, and updates it", async (test) => {
   await using server = await startEmptyServer();
   await using hosted = await createHostedProject(server);
-  await using app = await makeAppProject(hosted);
+  await using app = await makeAppProject(hosted, { localPort: server.port });
   await using clone = await copyRepository();
   const { api } = hosted;
   const sql = postgres(hosted.databaseUrl, { max: 1, onnotice() {} });

@@ -6,7 +6,7 @@
  */
 import { dirname, join } from "node:path";
 import type { HostedProject } from "./hosted_project.ts";
-import { openTerminal, type Terminal } from "./deployer.ts";
+import { openTerminal, setLocalPort, type Terminal } from "./deployer.ts";
 
 const SOURCES = {
   "functions/hello/deno.json": '{ "imports": {} }\n',
@@ -32,9 +32,14 @@ export interface AppProject extends Terminal {
   readonly path: string;
 }
 
-/** Makes the project, and links it to a hosted one. */
+/**
+ * Makes the project, with a terminal that reaches a hosted one.
+ *
+ * @param options.localPort Where its config.toml has the local database.
+ */
 export async function makeAppProject(
   hosted: HostedProject,
+  { localPort }: { localPort: number },
 ): Promise<AppProject> {
   await using opened = new AsyncDisposableStack();
   const path = await Deno.makeTempDir({ prefix: "billing-webhook-app-" });
@@ -45,6 +50,7 @@ supabase init --yes
 supabase functions new hello
 supabase migration new profiles`);
   if (code !== 0) throw new Error(said);
+  await setLocalPort(path, localPort);
   for (const [name, text] of Object.entries(SOURCES)) {
     const file = join(path, "supabase", name);
     await Deno.mkdir(dirname(file), { recursive: true });

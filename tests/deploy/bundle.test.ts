@@ -18,6 +18,8 @@ const SOURCES_LIMIT = 1_000_000;
 const SHARED = "supabase/functions/_shared/billing";
 const WEBHOOK_IMPORTS = "supabase/functions/billing-webhook/deno.json";
 
+const WORKER_LOCK = "supabase/functions/billing-worker/deno.lock";
+
 const denoPath = await edgeDenoPath();
 const uploads = {
   "billing-webhook": await deployFunction("billing-webhook"),
@@ -40,16 +42,27 @@ for (const [name, upload] of Object.entries(uploads)) {
     assertEquals(await uploadFaults(upload, { denoPath }), []);
     const paths = [...upload.files.keys()];
     assertEquals(paths.filter((path) => !isExpected(path, name)), []);
+    // Nothing imports it, so it is only there if config.toml names it.
+    assert(paths.includes(`supabase/functions/${name}/deno.lock`));
     const size = uploadSize(upload);
     console.log(`${name}: ${paths.length} files, ${size} bytes`);
     assert(size < SOURCES_LIMIT);
   });
 }
 
+// Whether Supabase's bundler reads the lock file is not known.
+const unlocked = withFile(uploads["billing-worker"], {
+  path: WORKER_LOCK,
+  change: () => undefined,
+});
+
+Deno.test("the platform's Deno takes the versions of deno.json without the lock too", async () => {
+  assertEquals(await uploadFaults(unlocked, { denoPath }), []);
+});
+
 Deno.test("a bundle is refused if a package has another version than its deno.json says", async () => {
-  const worker = uploads["billing-worker"];
-  const unpinned = withFile(worker, {
-    path: worker.metadata.entrypoint_path,
+  const unpinned = withFile(unlocked, {
+    path: unlocked.metadata.entrypoint_path,
     change: (text) => text.replace('import "@supabase/supabase-js";\n', ""),
   });
   const faults = await uploadFaults(unpinned, { denoPath });
@@ -90,6 +103,37 @@ for (const [what, { upload, fault }] of Object.entries(BROKEN)) {
   });
 }
 
+for (
+  const [what, change, says] of [
+    [
+      "a checksum in its lock is wrong",
+      (text: string) =>
+        text.replace(/("jose@[^"]+": \{\s+"integrity": "sha512-)./, "$1_"),
+      'Integrity check failed for package: "npm:jose@',
+    ],
+    [
+      "a dependency of a package is not in its lock",
+      (text: string) =>
+        text.replace(/ *"npm:@supabase\/postgrest-js@[^\n]+\n/, ""),
+      "The lockfile is out of date",
+    ],
+    ["it has no lock", () => undefined, "it ended at once"],
+  ] as const
+) {
+  Deno.test(`a bundle is not served by the platform's Deno if ${what}`, async () => {
+    const worker = uploads["billing-worker"];
+    const upload = withFile(worker, { path: WORKER_LOCK, change });
+    assert(upload.files.get(WORKER_LOCK) !== worker.files.get(WORKER_LOCK));
+    await assertRejects(
+      async () =>
+        await (await serveUpload(upload, { denoPath, env: {} }))
+          [Symbol.asyncDispose](),
+      Error,
+      says,
+    );
+  });
+}
+
 Deno.test("a bundle is refused if it has a file that nothing imports", async () => {
   const upload = withFile(webhook, {
     path: "supabase/functions/.env",
@@ -100,9 +144,10 @@ Deno.test("a bundle is refused if it has a file that nothing imports", async () 
   ]);
 });
 
-/** Only the function's own code, what it shares, and its `deno.json`. */
+/** Only the function's own code, what it shares, its `deno.json` and its lock. */
 function isExpected(path: string, name: string): boolean {
   return path === `supabase/functions/${name}/deno.json` ||
+    path === `supabase/functions/${name}/deno.lock` ||
     [name, "_shared"].some((folder) =>
       path.startsWith(`supabase/functions/${folder}/`) && path.endsWith(".ts")
     );

@@ -1,6 +1,7 @@
 /**
- * docs/deploy.md: its commands run here in order, in a new clone with an unused
- * CLI, against a hosted project on this machine.
+ * docs/deploy.md: its commands run here in order, with an unused CLI, against a
+ * hosted project on this machine: for a project of the receiver's own, and for
+ * one that has an app already.
  *
  * @module
  */
@@ -14,17 +15,26 @@ import { readPage } from "../support/doc_commands.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { fencedBlocks } from "../support/fenced_blocks.ts";
 import { post } from "../support/send.ts";
-import { SIGNING_SECRET, startDeployer, type Typed } from "./deployer.ts";
+import { makeAppProject } from "./app_project.ts";
+import {
+  SIGNING_SECRET,
+  startDeployer,
+  type Terminal,
+  type Typed,
+} from "./deployer.ts";
 import { startEmptyServer } from "./empty_server.ts";
-import { createHostedProject } from "./hosted_project.ts";
+import { createHostedProject, type HostedProject } from "./hosted_project.ts";
 import { ACCESS_TOKEN } from "./management_api.ts";
-import { migrationVersions } from "./migrate_part.ts";
+import { migrationVersions } from "../support/migrate_part.ts";
 
 const PAGE = "docs/deploy.md";
 const SECRETS = {
   PROVIDER_A_SIGNATURE_HEADER: "stripe-signature",
   PROVIDER_A_SIGNING_SECRET: SIGNING_SECRET,
 };
+
+/** What a person answers when the CLI asks. */
+const YES = { SUPABASE_YES: "1" };
 
 /** Blocks that are not typed here: how they begin, and why not. */
 const ELSEWHERE: Record<string, string> = {
@@ -68,17 +78,114 @@ async function migrationsIn(databaseUrl: string): Promise<string[]> {
   }
 }
 
-Deno.test("docs/deploy.md: its commands bring the receiver to the hosted project, and to no other database", async (test) => {
+/** The versions that a project's own migrations and the receiver's have. */
+function versionsIn(folder: string): string[] {
+  return [...Deno.readDirSync(`${folder}/supabase/migrations`)]
+    .map(({ name }) => name.split("_")[0] ?? "").sort();
+}
+
+/** Steps 3 and 5, in the project's folder. */
+async function deployAndSetSecrets(
+  folder: Terminal,
+  { api }: HostedProject,
+): Promise<void> {
+  assertWorks(await folder.type(blockBelow("## 3."), { env: YES }));
+  assertEquals(
+    Array.from(api.uploads, ([name, { metadata }]) => [
+      name,
+      metadata.verify_jwt,
+    ]),
+    [["billing-webhook", false], ["billing-worker", false]],
+  );
+  assertWorks(await folder.type(blockBelow("## 5."), { env: YES }));
+  assertEquals(Object.fromEntries(api.secrets), SECRETS);
+}
+
+/** Steps 7 and 8, in the clone: the doctor finds nothing, an event is applied. */
+async function lookAndReceive(
+  clone: Terminal,
+  project: HostedProject,
+): Promise<void> {
+  const denoPath = await edgeDenoPath();
+  await using _running = await project.run({ denoPath });
+  const { secret, publishable } = await localKeys();
+  const pasted = [secret, project.databaseUrl, SIGNING_SECRET, ""].join("\n");
+  assertWorks(await clone.type(blockBelow("## 7."), { input: pasted }));
+
+  const event = subscriptionEvent("customer.subscription.created", {
+    subscription: "sub_deployed",
+    account: "acc_deployed",
+  });
+  const body = JSON.stringify(event);
+  const headers = await signatureHeaders({
+    scheme: "stripe",
+    header: SECRETS.PROVIDER_A_SIGNATURE_HEADER,
+    secret: SECRETS.PROVIDER_A_SIGNING_SECRET,
+    body,
+  });
+  const answer = await post(
+    `${project.url}/functions/v1/billing-webhook?forceFunctionRegion=eu-central-1`,
+    { headers, body },
+  );
+  assertEquals([answer.status, answer.body], [200, "OK"]);
+  const [subscriptions, health] = await firstEventQueries(project.databaseUrl);
+  assertEquals(subscriptions?.[0]?.["id"], "sub_deployed");
+  assertEquals(subscriptions?.[0]?.["account_id"], "acc_deployed");
+  assertEquals(health?.[0]?.["open_failures"], "0");
+
+  const app = await post(`${project.url}/functions/v1/billing-worker`, {
+    headers: { apikey: publishable },
+  });
+  assertEquals(app.status, 401);
+}
+
+Deno.test("docs/deploy.md: its commands bring the receiver into a project with an app", async (test) => {
+  await using server = await startEmptyServer();
+  await using project = await createHostedProject(server);
+  await using clone = await startDeployer(project, { localPort: server.port });
+  await using app = await makeAppProject(project, { localPort: server.port });
+  // `add` asks, and the page's folder is beside the clone.
+  const typedIn = (block: string) =>
+    block.replace("add ../my-app", `add '${app.path}' --yes`)
+      .replace("cd ../my-app", `cd '${app.path}'`);
+
+  await test.step("1. In your project", async () => {
+    assertWorks(await clone.type(typedIn(blockBelow("## 1."))));
+    assertWorks(
+      await app.type(typedIn(blockBelow("## 1.", 2)), { input: ACCESS_TOKEN }),
+    );
+  });
+
+  await test.step("2. The database", async () => {
+    assertWorks(await app.type(blockBelow("## 2."), { env: YES }));
+    const versions = versionsIn(app.path);
+    assertEquals(versions.length, 3 + migrationVersions().length);
+    assertEquals(await migrationsIn(project.databaseUrl), versions);
+    const local = databaseUrls(server.port).url;
+    assertEquals(await migrationsIn(local), [], "the local database");
+  });
+
+  await test.step("3. The functions, 5. Secrets", async () => {
+    await deployAndSetSecrets(app, project);
+  });
+
+  await test.step("7. The doctor, 8. The first event", async () => {
+    await lookAndReceive(clone, project);
+  });
+
+  assertEquals(project.api.faults, []);
+});
+
+Deno.test("docs/deploy.md: its commands bring the receiver to a project of its own, and to no other database", async (test) => {
   await using server = await startEmptyServer();
   await using project = await createHostedProject(server);
   await using person = await startDeployer(project, { localPort: server.port });
   const { api } = project;
   const local = databaseUrls(server.port).url;
-  // What a person answers when the CLI asks.
-  const env = { SUPABASE_YES: "1" };
+  const env = YES;
 
-  await test.step("1. Link", async () => {
-    const block = blockBelow("## 1.");
+  await test.step("1. A project of its own", async () => {
+    const block = blockBelow("## 1.", 3);
     assertWorks(await person.type(block, { input: ACCESS_TOKEN }));
   });
 
@@ -96,54 +203,11 @@ Deno.test("docs/deploy.md: its commands bring the receiver to the hosted project
   });
 
   await test.step("3. The functions, 5. Secrets", async () => {
-    const functions = blockBelow("## 3.");
-    assertWorks(await person.type(functions, { env }));
-    assertEquals(
-      Array.from(api.uploads, ([name, { metadata }]) => [
-        name,
-        metadata.verify_jwt,
-      ]),
-      [["billing-webhook", false], ["billing-worker", false]],
-    );
-    const secrets = blockBelow("## 5.");
-    assertWorks(await person.type(secrets, { env }));
-    assertEquals(Object.fromEntries(api.secrets), SECRETS);
+    await deployAndSetSecrets(person, project);
   });
 
   await test.step("7. The doctor, 8. The first event", async () => {
-    const denoPath = await edgeDenoPath();
-    await using _running = await project.run({ denoPath });
-    const { secret, publishable } = await localKeys();
-    const pasted = [secret, project.databaseUrl, SIGNING_SECRET, ""].join("\n");
-    assertWorks(await person.type(blockBelow("## 7."), { input: pasted }));
-
-    const event = subscriptionEvent("customer.subscription.created", {
-      subscription: "sub_deployed",
-      account: "acc_deployed",
-    });
-    const body = JSON.stringify(event);
-    const headers = await signatureHeaders({
-      scheme: "stripe",
-      header: SECRETS.PROVIDER_A_SIGNATURE_HEADER,
-      secret: SECRETS.PROVIDER_A_SIGNING_SECRET,
-      body,
-    });
-    const answer = await post(
-      `${project.url}/functions/v1/billing-webhook?forceFunctionRegion=eu-central-1`,
-      { headers, body },
-    );
-    assertEquals([answer.status, answer.body], [200, "OK"]);
-    const [subscriptions, health] = await firstEventQueries(
-      project.databaseUrl,
-    );
-    assertEquals(subscriptions?.[0]?.["id"], "sub_deployed");
-    assertEquals(subscriptions?.[0]?.["account_id"], "acc_deployed");
-    assertEquals(health?.[0]?.["open_failures"], "0");
-
-    const app = await post(`${project.url}/functions/v1/billing-worker`, {
-      headers: { apikey: publishable },
-    });
-    assertEquals(app.status, 401);
+    await lookAndReceive(person, project);
   });
 
   await test.step("8. Two secrets", async () => {

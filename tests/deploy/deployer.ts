@@ -51,18 +51,25 @@ export async function startDeployer(
 ): Promise<Terminal> {
   await using opened = new AsyncDisposableStack();
   const clone = opened.use(await copyRepository());
-  const config = `${clone.path}/supabase/config.toml`;
-  const text = await Deno.readTextFile(config);
-  await Deno.writeTextFile(
-    config,
-    text.replace("port = 54322", `port = ${localPort}`),
-  );
+  await setLocalPort(clone.path, localPort);
   const terminal = opened.use(await openTerminal(project, clone.path));
   const owned = opened.move();
   return {
     type: terminal.type,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** Sets where a project's config.toml has the local database. */
+export async function setLocalPort(
+  folder: string,
+  port: number,
+): Promise<void> {
+  const config = `${folder}/supabase/config.toml`;
+  const text = await Deno.readTextFile(config);
+  const changed = text.replace("port = 54322", `port = ${port}`);
+  if (changed === text) throw new Error(`${config} has no local database`);
+  await Deno.writeTextFile(config, changed);
 }
 
 /** Opens a terminal in a folder, with a CLI that was not used before. */

@@ -31,8 +31,10 @@ const ALL = [
   "worker",
   "worker's key",
   "failures",
+  "live and test",
   "database",
   "migrations",
+  "rights",
   "schedule",
 ];
 
@@ -43,7 +45,8 @@ const other = await createDatabase(port, { name: "doctor" });
 const otherSql = postgres(other.url, { max: 1, onnotice() {} });
 
 Deno.test.beforeEach(async () => {
-  // Other tests have left failures open.
+  // Other tests have left subscriptions of both modes, and failures open.
+  await sql`update public.subscriptions set livemode = null`;
   await sql`
     select public.resolve_failed_event(event_id, 'Left by a test', 'doctor', provider)
     from public.failed_events where resolved_at is null`;
@@ -160,7 +163,15 @@ Deno.test("a worker that accepts calls without a key fails", async () => {
 
 Deno.test("a wrong secret key fails", async () => {
   const findings = await stage.look({ target: { secretKey: "sb_secret_x" } });
-  assertEquals(failedChecks(findings), ["worker's key", "failures"]);
+  assertEquals(failedChecks(findings), [
+    "worker's key",
+    "failures",
+    "live and test",
+  ]);
+  const { rights } = await stage.look({
+    target: { secretKey: "sb_secret_x", dbUrl: undefined },
+  });
+  assertEquals(rights?.text, "the REST API refuses the secret key");
 });
 
 Deno.test("a failed event that is open makes its check fail, with the count", async () => {
@@ -170,6 +181,59 @@ Deno.test("a failed event that is open makes its check fail, with the count", as
   const findings = await stage.look();
   assertEquals(failedChecks(findings), ["failures"]);
   assert(findings.failures?.text.startsWith("1 open, the oldest since 20"));
+});
+
+/** Leaves these subscriptions of provider `b` alone, and asks about them. */
+async function lookAtModes(...livemodes: (boolean | null)[]) {
+  await sql`delete from public.subscriptions where provider = 'b'`;
+  for (const livemode of livemodes) {
+    await sql`
+      insert into public.subscriptions
+        (id, provider, account_id, status, plan_id, current_period_end, livemode)
+      values (${
+      uniqueId("sub")
+    }, 'b', 'acc_1', 'active', 'price_1', now(), ${livemode})`;
+  }
+  const findings = await stage.look({ target: { provider: "b" } });
+  return findings["live and test"]!;
+}
+
+Deno.test("test subscriptions beside live ones fail, and the mode to set is named", async () => {
+  const both = await lookAtModes(true, false, null);
+  assertEquals(both.state, "FAIL");
+  assert(
+    "todo" in both &&
+      both.todo.startsWith("supabase secrets set PROVIDER_B_MODE=live,"),
+  );
+  // Those of the other provider do not count.
+  await sql`update public.subscriptions set livemode = true where provider = 'a'`;
+  for (
+    const [livemodes, says] of [
+      [[], "no recorded subscription says its mode yet"],
+      [[null], "no recorded subscription says its mode yet"],
+      [[true, null], "all recorded subscriptions are live"],
+      [
+        [false, null],
+        "only test subscriptions; before real payments, set PROVIDER_B_MODE=live",
+      ],
+    ] as const
+  ) {
+    assertEquals(await lookAtModes(...livemodes), { state: "ok", text: says });
+  }
+});
+
+Deno.test("a project without the newer columns fails, with the command that adds them", async () => {
+  const findings = await stage.look({
+    instead: (path) =>
+      path === "/rest/v1/subscriptions"
+        ? Response.json({ code: "42703" }, { status: 400 })
+        : undefined,
+  });
+  assertEquals(failedChecks(findings), ["live and test"]);
+  assertEquals(
+    "todo" in findings["live and test"]! && findings["live and test"].todo,
+    "supabase db push --remote",
+  );
 });
 
 Deno.test("a database that does not answer fails", async () => {
@@ -263,6 +327,18 @@ Deno.test("migrations count under any version, and after a squash by the databas
     await otherSql.unsafe(`create function public.billing_version()
       returns text language sql return '${newest}'`);
     assertEquals(await look(), `ok: all ${all} are applied, and were squashed`);
+    // The squashed file keeps the name of the last one, and others follow it.
+    for (const file of migrationFiles.slice(-3)) {
+      const [version, ...name] = file.replace(".sql", "").split("_");
+      await otherSql`
+        insert into supabase_migrations.schema_migrations
+        values (${version!}, ${name.join("_")})`;
+    }
+    assertEquals(await look(), `ok: all ${all} are applied, and were squashed`);
+    await otherSql`delete from supabase_migrations.schema_migrations
+      where version = ${migrationFiles.at(-2)!.split("_")[0]!}`;
+    assertStringIncludes(await look(), `FAIL: 1 of ${all} are missing`);
+    await otherSql`delete from supabase_migrations.schema_migrations`;
     await otherSql.unsafe(`create or replace function public.billing_version()
       returns text language sql return '0028'`);
     assertStringIncludes(
@@ -274,6 +350,42 @@ Deno.test("migrations count under any version, and after a squash by the databas
     await otherSql`drop function if exists public.billing_version()`;
   }
 });
+
+for (const dbUrl of [setting("TEST_DATABASE_URL"), undefined]) {
+  const way = dbUrl ? "the database" : "the REST API and the secret key";
+  Deno.test(`rights that nobody granted on purpose fail, through ${way}`, async () => {
+    const intended = `
+      grant select (id, status) on public.subscriptions to authenticated;
+      create policy doctor on public.subscriptions for select to authenticated
+        using (true);`;
+    const tooMany = `
+      grant select on public.failed_events, public.open_failures to anon;
+      grant execute on function public.account_email(text),
+        public.billing_version() to authenticated;`;
+    try {
+      await sql.unsafe(intended);
+      assertEquals(
+        (await stage.look({ target: { dbUrl } })).rights?.state,
+        "ok",
+      );
+      await sql.unsafe(tooMany);
+      const findings = await stage.look({ target: { dbUrl } });
+      assertEquals(failedChecks(findings), ["rights"]);
+      assertEquals(findings.rights, {
+        state: "FAIL",
+        text:
+          "4 objects are open to others: table public.failed_events (anon: select), view public.open_failures (anon: select), function public.account_email(text) (authenticated: execute) and 1 more",
+        todo: "In the SQL editor: select public.revoke_billing_rights();",
+      });
+    } finally {
+      await sql`select public.revoke_billing_rights()`;
+      await sql.unsafe(`
+        revoke select (id, status) on public.subscriptions from authenticated;
+        drop policy doctor on public.subscriptions;`);
+    }
+    assertEquals((await stage.look({ target: { dbUrl } })).rights?.state, "ok");
+  });
+}
 
 Deno.test("the schedule fails until it wakes this project's worker", async () => {
   const project = "https://abcdefghijklmnopqrst.supabase.co";
@@ -330,7 +442,7 @@ Deno.test("the command prints one line per check, and its exit code is 0, 1 or 2
   await stage.look(); // nothing is answered by something else any more
   const working = await command(["--url", url]);
   assertEquals(working.code, 0, working.text);
-  assert(working.text.endsWith("5 ok, 0 FAIL, 4 skipped\n"), working.text);
+  assert(working.text.endsWith("5 ok, 0 FAIL, 6 skipped\n"), working.text);
 
   const broken = await command(["--url", `${url}s`]);
   assertEquals(broken.code, 1, broken.text);

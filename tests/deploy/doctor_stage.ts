@@ -44,12 +44,12 @@ export async function startDoctorStage(
     Deno.serve(
       { hostname: "127.0.0.1", port: 0, onListen: () => {} },
       async (request) => {
-        const path = new URL(request.url).pathname;
+        const { pathname: path, search } = new URL(request.url);
         const target = targetOf(path);
         return instead(path) ??
           (target === undefined
             ? new Response("Not Found", { status: 404 })
-            : await forward(request, target));
+            : await forward(request, target + search));
       },
     ),
   );

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import {
   deployedFunction,
   poolerConfig,
@@ -33,7 +33,7 @@ export interface ManagementApi extends AsyncDisposable {
 
 /**
  * Serves as much of the management API as `supabase link`, `db push --remote`,
- * `functions deploy` and `secrets set` call, for one project and one account.
+ * `functions deploy` and `delete`, `secrets set` and `unset` call, for one project and one account.
  * Whatever else is asked, or asked without the token, is refused and noted.
  *
  * @param options.database If it is left out, what concerns it is refused too.
@@ -48,6 +48,7 @@ export function startManagementApi(
 
   async function answer(request: Request): Promise<Response> {
     const { pathname, searchParams } = new URL(request.url);
+    const slug = pathname.split("/").at(-1) ?? "";
     assertEquals(
       request.headers.get("authorization"),
       `Bearer ${ACCESS_TOKEN}`,
@@ -79,6 +80,11 @@ export function startManagementApi(
           secrets.set(String(name), String(value));
         }
         return new Response(null, { status: 201 });
+      case "DELETE /v1/projects/REF/secrets":
+        for (const name of await request.json()) {
+          assert(secrets.delete(String(name)), `no secret ${name}`);
+        }
+        return new Response(null, { status: 200 });
       case "POST /v1/projects/REF/functions/deploy": {
         const upload = await readUpload(request);
         const { name } = upload.metadata;
@@ -86,6 +92,9 @@ export function startManagementApi(
         uploads.set(name, upload);
         return Response.json(deployedFunction(name), { status: 201 });
       }
+      case `DELETE /v1/projects/REF/functions/${slug}`:
+        assert(uploads.delete(slug), `no function ${slug}`);
+        return new Response(null, { status: 200 });
     }
     throw new Error("There is no such route");
   }

@@ -3,7 +3,7 @@ import type { Environment } from "../../scripts/common/environment.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import { toolEnvironment } from "../../scripts/common/create_command.ts";
 import { freePort } from "../support/free_port.ts";
-import { unpack, type Upload } from "./upload.ts";
+import { unpack, type Upload, uploadOptions } from "./upload.ts";
 
 /** An uploaded function that is served. */
 export interface ServedUpload extends AsyncDisposable {
@@ -22,7 +22,7 @@ export async function serveUpload(
   upload: Upload,
   { denoPath, env }: { denoPath: string; env: Environment },
 ): Promise<ServedUpload> {
-  const { name, import_map_path, entrypoint_path } = upload.metadata;
+  const { name, entrypoint_path } = upload.metadata;
   await using opened = new AsyncDisposableStack();
   const folder = await Deno.makeTempDir({ prefix: "billing-webhook-bundle-" });
   opened.defer(() => Deno.remove(folder, { recursive: true }));
@@ -39,10 +39,8 @@ export async function serveUpload(
       "--allow-net",
       "--allow-env",
       "--cached-only",
-      "--no-config",
-      "--no-lock",
-      "--import-map",
-      import_map_path,
+      ...uploadOptions(upload),
+      "--frozen",
       "--host",
       "127.0.0.1",
       "--port",

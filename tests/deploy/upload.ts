@@ -31,6 +31,25 @@ export async function readUpload(request: Request): Promise<Upload> {
   return { metadata: JSON.parse(metadata), files: new Map(files) };
 }
 
+/**
+ * Returns the options with which Deno uses nothing but an upload: its
+ * `deno.json`, and the lock file beside it.
+ */
+export function uploadOptions({ metadata }: Upload): string[] {
+  return [
+    "--no-config",
+    "--import-map",
+    metadata.import_map_path,
+    "--lock",
+    lockPath(metadata.import_map_path),
+  ];
+}
+
+/** Returns the path of the lock file that belongs to a `deno.json`. */
+export function lockPath(configPath: string): string {
+  return configPath.replace(/deno\.json$/, "deno.lock");
+}
+
 /** How large an upload is, in bytes. */
 export function uploadSize({ files }: Upload): number {
   return [...files.values()].reduce((sum, { length }) => sum + length, 0);

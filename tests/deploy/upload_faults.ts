@@ -1,5 +1,5 @@
 import { createCommand } from "../../scripts/common/create_command.ts";
-import { unpack, type Upload } from "./upload.ts";
+import { lockPath, unpack, type Upload, uploadOptions } from "./upload.ts";
 
 /** The part of `deno info --json` that is looked at. */
 interface ModuleGraph {
@@ -41,7 +41,9 @@ export async function uploadFaults(
     const imported = new Set(
       modules.map(({ specifier }) => specifier.replace(root, "")),
     );
-    imported.add(upload.metadata.import_map_path);
+    const { import_map_path: configPath } = upload.metadata;
+    imported.add(configPath);
+    imported.add(lockPath(configPath));
     return [
       ...modules.flatMap((module) => faultsOf(module)),
       ...[...upload.files.keys()].filter((path) => !imported.has(path))
@@ -74,18 +76,15 @@ function versionFault(
 }
 
 async function moduleGraph(
-  { metadata }: Upload,
+  upload: Upload,
   { denoPath, folder }: { denoPath: string; folder: string },
 ): Promise<ModuleGraph> {
   const { success, stdout, stderr } = await createCommand(denoPath, {
     args: [
       "info",
       "--json",
-      "--no-config",
-      "--no-lock",
-      "--import-map",
-      metadata.import_map_path,
-      metadata.entrypoint_path,
+      ...uploadOptions(upload),
+      upload.metadata.entrypoint_path,
     ],
     cwd: folder,
   }).output();

@@ -27,6 +27,9 @@ const STRIPE = "an account of Stripe's, and its CLI";
 const DOCKER = "Docker";
 const STAND_IN = "tests/stripe_sync, with a stand-in for Stripe";
 const ADDED = "tests/deploy/add_to_project.test.ts, with another folder";
+const LEAVE = "tests/deploy/leave_page.test.ts, with a stand-in for Supabase";
+const PACKAGED =
+  "tests/deploy/npm_package.test.ts, with another name of the file";
 const DEPLOYED =
   "tests/deploy/deploy_page.test.ts, with a stand-in for Supabase";
 
@@ -50,8 +53,30 @@ const ELSEWHERE: Record<string, string> = {
   "supabase secrets set PROVIDER_A_SIGNING_SECRET=<new>": LIKE_DEPLOYED,
   "supabase functions deploy billing-webhook --use-api": DEPLOYED,
   "supabase functions deploy billing-worker --use-api": DEPLOYED,
-  "deno task add ../my-app": ADDED,
+  "deno task add ../my-app": DEPLOYED,
+  "cd ../my-app": DEPLOYED,
+  "npm pack": PACKAGED,
+  "npx --yes ./billing-webhook-receiver-0.9.0.tgz add .": PACKAGED,
+  "npx --yes ./billing-webhook-receiver-0.9.0.tgz start": PACKAGED,
+  "npx --yes ./billing-webhook-receiver-0.9.0.tgz trigger customer.subscription.created":
+    PACKAGED,
   "deno task add ../my-app --check": ADDED,
+  "supabase migration new billing_leave": LEAVE,
+  "supabase functions delete billing-webhook": LEAVE,
+  "supabase functions delete billing-worker": LEAVE,
+  "supabase secrets unset PROVIDER_A_SIGNING_SECRET PROVIDER_A_SIGNATURE_HEADER":
+    LEAVE,
+  "rm -r supabase/functions/billing-webhook supabase/functions/billing-worker":
+    LEAVE,
+  "rm -r supabase/functions/_shared/billing": LEAVE,
+  "grep -o 'snippets/[^\"]*' supabase/billing.json | sed 's|^|supabase/|' | xargs rm":
+    LEAVE,
+  "rm supabase/billing.json": LEAVE,
+  "files=$(cd supabase/migrations && ls | grep -E '_billing_([0-9]{4}_|leave\\.)')":
+    LEAVE,
+  'supabase migration repair --remote --status reverted $(echo "$files" | cut -d_ -f1)':
+    LEAVE,
+  "(cd supabase/migrations && rm $files)": LEAVE,
   "supabase start": DOCKER,
   "supabase functions serve": DOCKER,
   "stripe login": STRIPE,
@@ -76,6 +101,8 @@ const ELSEWHERE: Record<string, string> = {
     "tests/unit/console/command.test.ts",
   "SCREENSHOT=1 deno task test tests/console":
     "the gate, which runs this and takes no picture",
+  "UPDATE_EXAMPLES=1 deno task test tests/integration/notification_examples.test.ts":
+    "it writes into the page; without the variable, the gate runs it",
   "npx -y deno@2.9.6 audit": "the registry's list of advisories",
 };
 
@@ -178,7 +205,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     ) {
       const doctor = commandOf(page, start);
       const { code, said } = await type(`${settings}\n${doctor}`, pasted);
-      assertWorks({ code, said }, "9 ok, 0 FAIL, 1 skipped");
+      assertWorks({ code, said }, "11 ok, 0 FAIL, 1 skipped");
       for (const one of [secret, signing, person.dbUrl]) {
         assertEquals(said.includes(one), false, `${one} is in: ${said}`);
       }

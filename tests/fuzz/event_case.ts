@@ -50,6 +50,20 @@ const USED: [string, ...string[]] = [
   "data.object.parent.subscription_details.subscription",
   "data.previous_attributes",
   "data.previous_attributes.items",
+  "livemode",
+  "data.object.livemode",
+  "data.object.customer",
+  "data.object.items.data.0.quantity",
+  "data.object.cancel_at",
+  "data.object.cancel_at_period_end",
+  "data.object.trial_end",
+  "data.object.pause_collection",
+  "data.previous_attributes.status",
+  "data.previous_attributes.customer",
+  "data.previous_attributes.cancel_at",
+  "data.previous_attributes.cancel_at_period_end",
+  "data.previous_attributes.trial_end",
+  "data.previous_attributes.pause_collection",
 ];
 
 const TYPES: [string, ...string[]] = [
@@ -100,6 +114,7 @@ function strangeValue(dice: Dice, { created }: EventNames): unknown {
     [{ price: { id: "price_1" } }],
     {},
     { id: VALUE_MARK },
+    { behavior: VALUE_MARK },
     { id: 12 },
     { id: null, subscription: VALUE_MARK },
     { subscription_details: { subscription: VALUE_MARK } },

@@ -43,8 +43,7 @@ export function judge(body: Uint8Array, now: number): Verdict {
     object !== undefined;
   switch (type) {
     case "customer.subscription.created":
-      good &&= isSubscription(object) && isRecord(object.metadata) &&
-        isId(object.metadata.accountId);
+      good &&= isSubscription(object) && mayNameAccount(object.metadata);
       break;
     case "customer.subscription.updated":
       good &&= isSubscription(object) && isId(object.status);
@@ -73,6 +72,13 @@ export function usableId(body: Uint8Array): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** If it does not, the database asks for the account of the customer. */
+function mayNameAccount(metadata: unknown): boolean {
+  const account = isRecord(metadata) ? metadata.accountId : metadata;
+  return account === undefined || account === null ||
+    (isRecord(metadata) && isId(account));
 }
 
 function isSubscription(object: Json | undefined): object is Json {

@@ -20,8 +20,12 @@ const CONNECTIONS = 16;
 /** The only errors that Postgres may return for a good event. */
 const DATABASE_SAYS = [
   "subscription_unknown",
+  "creation_pending",
   "subscription_of_other_provider",
 ];
+
+/** What the database says of a creation without an account. */
+const NO_ACCOUNT = "data.object.metadata.accountId is missing";
 
 interface Delivery {
   readonly number: number;
@@ -110,8 +114,13 @@ function faultOf(
       return status === 200 ? undefined : "status";
     case "handled":
       if (status === 200) return isApplied ? undefined : "not in the ledger";
-      if (status !== 500) return "status";
+      if (status !== 500 && status !== 422) return "status";
       if (row === undefined) return "not filed";
+      if (status === 422) {
+        return isOnly && !String(row.error).startsWith(NO_ACCOUNT)
+          ? `${row.error_code}: ${row.error}`
+          : undefined;
+      }
       return isOnly && !DATABASE_SAYS.includes(String(row.error_code))
         ? `${row.error_code}: ${row.error}`
         : undefined;

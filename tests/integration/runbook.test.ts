@@ -78,6 +78,8 @@ async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
   await tx`grant select on table public.subscriptions to authenticated`;
   await tx`grant execute on function public.has_access to authenticated`;
   await tx.unsafe(REALTIME_SQL).simple();
+  await tx`
+    create table public.customers (account_id uuid, stripe_customer_id text)`;
 }
 
 /** pg_cron as far as a job can be put down. */

@@ -8,10 +8,11 @@ import { edited } from "../../scripts/events/edited.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { OLD_SHAPES } from "../support/old_shapes.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { post } from "../support/send.ts";
 import { stripeHeader } from "../support/sign.ts";
-import { readDoc } from "../support/sql_blocks.ts";
+import { readDoc, sqlBlocks } from "../support/sql_blocks.ts";
 import {
   connect,
   rowCounts,
@@ -83,6 +84,83 @@ Deno.test("each failed attempt at one invoice is notified by itself", async () =
     attempts.map(({ id }) => id).sort(),
   );
 });
+
+Deno.test("a function of one's own knows the account of a customer's first subscription", async () => {
+  const [block] = sqlBlocks(await readDoc("stripe.md"), "stripe.md");
+  const nothing = new Error("nothing of it stays");
+  const [customer, id] = [uniqueId("cus"), uniqueId("sub")];
+  const account = crypto.randomUUID();
+  let found: unknown;
+  await sql.begin(async (tx) => {
+    await tx`
+      create table public.customers (account_id uuid, stripe_customer_id text)`;
+    await tx`insert into public.customers values (${account}, ${customer})`;
+    await tx`grant select on public.customers to service_role`;
+    await tx.unsafe(block!.sql).simple();
+    await tx`set local role service_role`;
+    const event = {
+      provider: "a",
+      event_id: uniqueId("evt"),
+      type: "customer.subscription.created",
+      subscription_id: id,
+      customer_id: customer,
+      plan_id: "price_1",
+      current_period_end: new Date(),
+    };
+    await tx`select public.apply_billing_events(${sql.json([event] as never)})`;
+    [found] = await tx`
+      select account_id from public.subscriptions where id = ${id}`;
+    throw nothing;
+  }).catch((error) => {
+    if (error !== nothing) throw error;
+  });
+  assertEquals(found, { account_id: account });
+});
+
+for (const { version, subscription, previous, becomes } of OLD_SHAPES) {
+  const outcome = typeof becomes === "string" ? "refused" : "applied";
+  Deno.test(`a creation and an update of ${version} are ${outcome}`, async () => {
+    const id = uniqueId("sub");
+    const created = Math.floor(Date.now() / 1000) - 60;
+    const object = {
+      ...subscription,
+      id,
+      customer: "cus_1",
+      metadata: { accountId: "acc_1" },
+    };
+    const common = { object: "event", livemode: false };
+    const events = [
+      {
+        ...common,
+        id: uniqueId("evt"),
+        created,
+        type: "customer.subscription.created",
+        data: { object },
+      },
+      {
+        ...common,
+        id: uniqueId("evt"),
+        created: created + 30,
+        type: "customer.subscription.updated",
+        data: { object, previous_attributes: previous },
+      },
+    ];
+    for (const event of events) {
+      assertEquals(await send(event), outcome === "applied" ? 200 : 422);
+      const { failures } = await storedEvent(sql, event.id);
+      const [error = ""] = `${failures[0]?.["error"] ?? ""}`.split("; ");
+      assertEquals(error, outcome === "applied" ? "" : becomes);
+    }
+    const [record] = await sql`
+      select status, plan_id, current_period_end, provider_status, quantity,
+        cancel_at, trial_end, paused, livemode
+      from public.subscriptions where id = ${id}`;
+    assertEquals<unknown>(
+      record && { ...record },
+      outcome === "applied" ? becomes : undefined,
+    );
+  });
+}
 
 Deno.test("a thin event is acknowledged, and nothing comes of it", async () => {
   const before = await rowCounts(sql);

@@ -87,7 +87,7 @@ for (const provider of ["a", "b"] as const) {
 
       // Repaired; and the provider sends the old body once more.
       await paste(repair, values);
-      assertEquals((await send(creation)).status, 422);
+      assertEquals((await send(creation)).status, 500);
       const repaired = await failureOf(sql, creation.id, { provider });
       assertEquals(repaired.attempts, 2);
       assertEquals(

@@ -113,6 +113,85 @@ Deno.test("events without an account are applied to a subscription that is recor
   assertEquals(notifications.length, 1);
 });
 
+Deno.test("a creation without an account is neither ignored nor refused if its customer is known", async () => {
+  const [customer, account] = [uniqueId("cus"), uniqueId("acc")];
+  await statusOf(
+    failing,
+    subscriptionEvent("customer.subscription.created", { customer, account }),
+  );
+  for (const receiver of [ignoring, failing]) {
+    const creation = subscriptionEvent("customer.subscription.created", {
+      customer,
+      account: null,
+    });
+    assertEquals(await statusOf(receiver, creation), 200);
+    const subscription = creation.data.object.id;
+    const record = await subscriptionRecord(sql, subscription);
+    assertEquals(record?.["account_id"], account);
+    const invoice = withoutAccount(invoiceEvent({ subscription }));
+    assertEquals(await statusOf(receiver, invoice), 200);
+    const { notifications } = await storedEvent(sql, invoice.id);
+    assertEquals(notifications[0]?.["account_id"], account);
+  }
+});
+
+Deno.test("what arrives before the creation of a known customer's subscription is never ignored", async () => {
+  const [customer, account] = [uniqueId("cus"), uniqueId("acc")];
+  const subscription = uniqueId("sub");
+  await statusOf(
+    ignoring,
+    subscriptionEvent("customer.subscription.created", { customer, account }),
+  );
+  const created = Math.floor(Date.now() / 1000) - 60;
+  const options = { subscription, customer, created };
+  const early = [
+    withoutAccount(subscriptionEvent("customer.subscription.updated", {
+      ...options,
+      status: "trialing",
+    })),
+    withoutAccount(invoiceEvent(options)),
+  ];
+  for (const event of early) {
+    assertEquals(await statusOf(ignoring, event), 500);
+    const { failures } = await storedEvent(sql, event.id);
+    assertEquals(failures[0]?.["error_code"], "creation_pending");
+  }
+  const creation = subscriptionEvent("customer.subscription.created", {
+    ...options,
+    account: null,
+    status: "incomplete",
+  });
+  for (const event of [creation, ...early]) {
+    assertEquals(await statusOf(ignoring, event), 200);
+  }
+  const record = await subscriptionRecord(sql, subscription);
+  assertEquals([record?.["account_id"], record?.["status"]], [
+    account,
+    "trialing",
+  ]);
+});
+
+Deno.test("a retry finds the account that the customer has meanwhile", async () => {
+  await settleLeftovers(sql);
+  const [customer, account] = [uniqueId("cus"), uniqueId("acc")];
+  const creation = subscriptionEvent("customer.subscription.created", {
+    customer,
+    account: null,
+  });
+  const { id } = creation;
+  assertEquals(await statusOf(failing, creation), 422);
+  await statusOf(
+    failing,
+    subscriptionEvent("customer.subscription.created", { customer, account }),
+  );
+  await using worker = await serveFunction("billing-worker", { env: {} });
+  await requestRetry(sql, id);
+  const { retries } = await takeTurn(worker);
+  assertEquals([retries["applied"], retries["failed"]], [1, 0]);
+  const [failure] = (await storedEvent(sql, id)).failures;
+  assertEquals(failure?.["resolution"], "applied");
+});
+
 Deno.test("a malformed account id is not the same as none, and other faults still fail", async () => {
   const creation = subscriptionEvent("customer.subscription.created");
   const malformed = [

@@ -85,7 +85,11 @@ Deno.test("an account is notified of a failed payment once, however often its ev
     account,
   });
   assertEquals((await deliver(receiver.url, creation)).status, 200);
-  const event = invoiceEvent({ subscription, invoice: "in_7" });
+  const event = edited(invoiceEvent({ subscription, invoice: "in_7" }), {
+    "data.object.hosted_invoice_url": "https://pay.example.com/in_7",
+    "data.object.next_payment_attempt": Date.parse("2027-01-02T09:00:00Z") /
+      1000,
+  });
   const answers = await Promise.all(
     Array.from({ length: 10 }, () => deliver(receiver.url, event)),
   );
@@ -112,6 +116,11 @@ Deno.test("an account is notified of a failed payment once, however often its ev
       provider: "a",
       event_id: event.id,
       invoice_id: "in_7",
+      hosted_invoice_url: "https://pay.example.com/in_7",
+      amount_due: 1900,
+      currency: "eur",
+      attempt_count: 1,
+      next_payment_attempt: "2027-01-02T09:00:00.000Z",
     },
   });
   const { status, attempts, last_error, sent_at } = await outboxRow(
@@ -122,7 +131,7 @@ Deno.test("an account is notified of a failed payment once, however often its ev
   assert(sent_at instanceof Date);
 });
 
-Deno.test("the notification of an event without an invoice names none", async () => {
+Deno.test("odd values of an invoice reach nobody, and do not fail its event", async () => {
   await putOffAll(sql);
   await using receiver = await startReceiver();
   const subscription = uniqueId("sub");
@@ -132,8 +141,18 @@ Deno.test("the notification of an event without an invoice names none", async ()
   });
   const event = edited(invoiceEvent({ subscription }), {
     "data.object.id": undefined,
+    "data.object.hosted_invoice_url": "javascript:alert(1)",
+    "data.object.amount_due": -1,
+    "data.object.currency": "<b>eur</b>",
+    "data.object.attempt_count": "two",
+    "data.object.next_payment_attempt": "X".repeat(500_000),
   });
-  for (const sent of [creation, event]) {
+  // JSON.stringify writes no such number.
+  const body = JSON.stringify(event).replace(
+    '"amount_due":-1',
+    '"amount_due":1e400',
+  );
+  for (const sent of [creation, body]) {
     const answer = await deliver(receiver.url, sent, { provider: "b" });
     assertEquals(answer.status, 200);
   }
@@ -145,6 +164,38 @@ Deno.test("the notification of an event without an invoice names none", async ()
     provider: "b",
     event_id: event.id,
   });
+});
+
+Deno.test("NOTIFY_ONCE_PER_INVOICE notifies of an invoice once, even if its events arrive at once", async () => {
+  await using receiver = await startReceiver({
+    env: { NOTIFY_ONCE_PER_INVOICE: "true" },
+  });
+  await using another = await startReceiver({
+    env: { NOTIFY_ONCE_PER_INVOICE: "true" },
+  });
+  const subscription = uniqueId("sub");
+  const creation = subscriptionEvent("customer.subscription.created", {
+    subscription,
+  });
+  assertEquals((await deliver(receiver.url, creation)).status, 200);
+  const invoices = Array.from({ length: 5 }, () => uniqueId("in"));
+  const answers = await Promise.all(
+    [receiver, another].flatMap(({ url }) =>
+      invoices.flatMap((invoice) =>
+        [1, 2, 3].map(() =>
+          deliver(url, invoiceEvent({ subscription, invoice }))
+        )
+      )
+    ),
+  );
+  assertEquals(new Set(answers.map(({ status }) => status)), new Set([200]));
+  const rows = await sql`
+    select invoice_id, count(*)::int from public.notifications
+    where subscription_id = ${subscription} group by 1`;
+  assertEquals(
+    rows.map(({ invoice_id, count }) => [invoice_id, count]).sort(),
+    invoices.map((invoice) => [invoice, 1]).sort(),
+  );
 });
 
 Deno.test("one turn sends everything that is due, as long as the endpoint accepts it", async () => {

@@ -12,6 +12,16 @@ import { history } from "../support/histories/history.ts";
 import { freshSeed } from "../support/random.ts";
 import { wireEvent } from "../support/histories/wire_event.ts";
 
+/** These go into the notification alone. */
+const IN_NOTIFICATION = [
+  "invoice_id",
+  "hosted_invoice_url",
+  "amount_due",
+  "currency",
+  "attempt_count",
+  "next_payment_attempt",
+];
+
 Deno.test("wireEvent() makes what parseEvent() reads out of eventBody()", () => {
   const seed = freshSeed();
   console.log(`seed ${seed}`);
@@ -23,9 +33,10 @@ Deno.test("wireEvent() makes what parseEvent() reads out of eventBody()", () => 
           nowSeconds: event.created,
           toleranceSeconds: 0,
         });
-        const { invoice_id: _, ...read } = JSON.parse(
+        const read = JSON.parse(
           JSON.stringify(parsed.handled && parsed.event),
         );
+        for (const name of IN_NOTIFICATION) delete read[name];
         const wire = JSON.parse(JSON.stringify(wireEvent(event)));
         assertEquals(
           read,

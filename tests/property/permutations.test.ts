@@ -80,18 +80,59 @@ const LATER: Record<string, readonly Happening[]> = {
     { plan: "price_team" },
     { status: "unpaid", item: true },
   ],
-  "five changes of everything": [
+  "five changes of status, plan and period": [
     { status: "active", plan: "price_2", period: 2 },
     { status: "past_due", plan: "price_3", period: 3 },
     { status: "unpaid", plan: "price_4", period: 4 },
     { status: "paused", plan: "price_5", period: 5 },
     { status: "incomplete", plan: "price_6", period: 6 },
   ],
+  "five changes of everything else": [
+    { quantity: 2, paused: "void", cancelAt: 2, trialEnd: 2, customer: null },
+    {
+      quantity: null,
+      paused: "keep_as_draft",
+      cancelAt: 3,
+      trialEnd: 3,
+      customer: "cus_3",
+    },
+    {
+      quantity: 4,
+      paused: "mark_uncollectible",
+      cancelAt: 4,
+      trialEnd: 4,
+      customer: "cus_4",
+    },
+    { quantity: 5, cancelAt: 5, trialEnd: 5, customer: "cus_5" },
+    { quantity: 6, cancelAt: 6, trialEnd: 6, customer: "cus_6" },
+  ],
+  "seats that are not paid, then none": [
+    { quantity: 3 },
+    NEUTRAL,
+    { status: "past_due" },
+    { quantity: null },
+    ITEM,
+  ],
+  "an end that moves with the period, and is taken back": [
+    { cancelAtPeriodEnd: true },
+    { period: 2 },
+    ITEM,
+    { cancelAtPeriodEnd: false, cancelAt: 3 },
+    { status: "past_due" },
+  ],
+  "a pause in two ways, resumed, at the end of a trial": [
+    { paused: "keep_as_draft", trialEnd: 2 },
+    { paused: "void" },
+    { status: "active", period: 2 },
+    { paused: "mark_uncollectible", quantity: 0 },
+    NEUTRAL,
+  ],
 };
 
 function life(changes: Partial<Life>): Life {
   return {
     apiVersion: "2024-06-20",
+    isOfFirst: false,
     start: 0,
     creation: { status: "trialing", happenings: [] },
     moments: [],

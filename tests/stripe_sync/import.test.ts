@@ -47,6 +47,11 @@ function accountWith(count: number): StripeAccount {
           status: STATUSES[i % STATUSES.length] ?? "",
           plan: `price_${i % 5}`,
           periodEnd: 1_800_000_000 + i,
+          quantity: i % 4 === 0 ? null : i,
+          cancelAtPeriodEnd: i % 3 === 0,
+          cancelAt: i % 6 === 0 ? 1_810_000_000 + i : null,
+          trialEnd: i % 5 === 0 ? 1_790_000_000 + i : null,
+          paused: i % 7 === 0 ? "void" : null,
         },
       }, 1_700_000_000 + i),
     );
@@ -64,6 +69,16 @@ function expectedRows({ subscriptions }: StripeAccount) {
     plan_id: shown.items.data[0].price.id,
     current_period_end: shown.items.data[0].current_period_end ?? 0,
     is_canceled: shown.status === "canceled",
+    provider_status: shown.status,
+    customer_id: shown.customer,
+    quantity: shown.items.data[0].quantity ?? null,
+    cancel_at: shown.cancel_at ??
+      (shown.cancel_at_period_end
+        ? shown.items.data[0].current_period_end ?? null
+        : null),
+    trial_end: shown.trial_end,
+    paused: shown.pause_collection?.behavior ?? null,
+    livemode: false,
   })).sort((one, other) => one.id < other.id ? -1 : 1);
 }
 
@@ -72,7 +87,11 @@ async function rowsOf({ subscriptions }: StripeAccount) {
   const rows = await sql`
     select id, provider, account_id, status, plan_id,
       extract(epoch from current_period_end)::int as current_period_end,
-      canceled_at is not null as is_canceled
+      canceled_at is not null as is_canceled,
+      provider_status, customer_id, quantity,
+      extract(epoch from cancel_at)::int as cancel_at,
+      extract(epoch from trial_end)::int as trial_end,
+      paused, livemode
     from public.subscriptions where id = any (${ids}) order by id collate "C"`;
   return rows.map((row) => ({ ...row }));
 }
@@ -196,6 +215,38 @@ Deno.test("import lists subscriptions without an account ID, and --account-from 
     rows.find(({ id }) => id === second.id)?.["account_id"],
     "acc_1",
   );
+});
+
+Deno.test("import records subscriptions without an account ID of customers whose account is known", async () => {
+  const account = accountWith(4);
+  const shown = [...account.subscriptions.values()];
+  const [older, newer, one, other] = shown;
+  assert(older && newer && one && other);
+  // Stripe lists the newest first, so the account is known only afterwards.
+  const { customer } = older;
+  account.subscriptions.set(newer.id, { ...withoutAccount(newer), customer });
+  // Two accounts: it could be either's.
+  const nobodys = {
+    ...withoutAccount(one),
+    id: uniqueId("sub"),
+    customer: other.customer,
+  };
+  account.subscriptions.set(one.id, { ...one, customer: other.customer });
+  account.subscriptions.set(nobodys.id, nobodys);
+  await using api = await serveStripeApi(account, { maxPage: 1 });
+  const { code, out } = await runScript("import", {
+    args: ["--stripe-url", api.url],
+  });
+  assertEquals(code, 1);
+  assertStringIncludes(
+    out,
+    "5 read, 4 imported, 0 corrected, 1 without an account ID, 0 failed",
+  );
+  assertStringIncludes(out, `no account     ${nobodys.id}`);
+  const rows = await rowsOf(account);
+  const accounts = new Map(rows.map((row) => [row["id"], row["account_id"]]));
+  assertEquals(accounts.get(newer.id), "acc_0");
+  assertEquals(accounts.get(nobodys.id), undefined);
 });
 
 Deno.test("import corrects a record whose mark is ahead of the clock", async () => {

@@ -10,7 +10,7 @@ import type {
 } from "../../scripts/events/event_types.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { eventBody } from "../support/histories/event_body.ts";
-import type { HistoryEvent } from "../support/histories/history.ts";
+import type { HistoryEvent, Values } from "../support/histories/history.ts";
 
 /** A subscription as the API shows it. */
 export type ShownSubscription = SubscriptionObject & {
@@ -58,10 +58,9 @@ export function createStripeAccount(): StripeAccount {
 
 /** Returns a subscription as the API shows it after an event. */
 export function shownSubscription(
-  { type, subscription, account, values }: Pick<
-    HistoryEvent,
-    "type" | "subscription" | "account" | "values"
-  >,
+  { type, subscription, account, values }:
+    & Pick<HistoryEvent, "type" | "subscription" | "account">
+    & { values: Partial<Values> & Pick<Values, "status"> },
   created: number,
 ): ShownSubscription {
   const { data: { object } } = subscriptionEvent(

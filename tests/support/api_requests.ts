@@ -26,6 +26,8 @@ const NO_SUCH_FUNCTION = "PGRST202";
 const ARGUMENTS: Readonly<Record<string, string>> = {
   "text": "x",
   "text[]": "{x}",
+  "boolean": "true",
+  "bigint": "1",
   "integer": "1",
   "numeric": "1",
   "uuid": "00000000-0000-0000-0000-000000000000",

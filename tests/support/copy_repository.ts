@@ -3,10 +3,12 @@ import { createCommand } from "../../scripts/common/create_command.ts";
 
 const REPOSITORY = new URL("../../", import.meta.url);
 const PARTS = [
+  "LICENSE",
   "README.md",
   "deno.json",
   "deno.lock",
   "import_map.json",
+  "package.json",
   "scripts",
   "supabase",
   "tests",

@@ -15,13 +15,19 @@ export interface MailRequest {
   readonly fields: Readonly<Record<string, string>>;
 }
 
-/** A stand-in for Resend's API, with its limit and its idempotency keys. */
+/**
+ * A stand-in for Resend's API, with its limit, its idempotency keys, and what it
+ * refuses: a mail without sender, recipient, subject or content, a line break in
+ * the subject, and another mail with a key that was used.
+ *
+ * @see https://resend.com/docs/api-reference/errors
+ */
 export interface MailApi extends AsyncDisposable {
   readonly url: string;
   /** What makes a worker send here. */
   readonly env: Environment;
   readonly requests: readonly MailRequest[];
-  /** Recipients by idempotency key, one for each mail that was accepted. */
+  /** Mails in JSON by idempotency key, one for each that was accepted. */
   readonly mails: ReadonlyMap<string, string>;
   /** Changes what is answered from now on to a request within the limit. */
   answerWith(answer: () => Response): void;
@@ -68,16 +74,22 @@ export function startMailApi(
     };
   }
 
-  function judge(key: string, { to, at }: { to: string; at: number }) {
+  function judge(
+    key: string,
+    { fields, at }: { fields: Record<string, string>; at: number },
+  ) {
     const { isExceeded, headers } = limit(at);
     if (isExceeded) {
       return refusal(429, "rate_limit_exceeded", headers);
     }
     if (answerInstead !== undefined) return answerInstead();
-    if (mails.has(key) && mails.get(key) !== to) {
+    const fault = faultOf(fields);
+    if (fault !== undefined) return refusal(422, fault, headers);
+    const mail = JSON.stringify(fields);
+    if (mails.has(key) && mails.get(key) !== mail) {
       return refusal(409, "invalid_idempotent_request", headers);
     }
-    mails.set(key, to);
+    mails.set(key, mail);
     return Response.json({ id: `mail_${key}` }, { headers });
   }
 
@@ -94,7 +106,7 @@ export function startMailApi(
         ? refusal(403, "invalid_api_key")
         : key === ""
         ? refusal(400, "invalid_idempotency_key")
-        : judge(key, { to, at });
+        : judge(key, { fields, at });
       requests.push({ at, status: answer.status, key, to, headers, fields });
       if (latencyMs > 0) await sleep(latencyMs);
       return answer;
@@ -113,6 +125,16 @@ export function startMailApi(
     answerWith: (changed) => answerInstead = changed,
     [Symbol.asyncDispose]: () => server.shutdown(),
   };
+}
+
+/** Returns the name of the error that a mail gets, or undefined. */
+function faultOf(
+  { from, to, subject, text, html }: Record<string, string>,
+): string | undefined {
+  if (!from || !to || !subject) return "missing_required_field";
+  const isGood = to.includes("@") && !/[\r\n]/.test(subject) &&
+    (text || html);
+  return isGood ? undefined : "validation_error";
 }
 
 function refusal(

@@ -118,3 +118,9 @@ export function notifiedEnvironment(port: number): Environment {
     NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET,
   };
 }
+
+/** Returns the settings with which a worker sends alerts to an endpoint. */
+export function alertEnvironment({ env }: NotifiedEndpoint): Environment {
+  const { NOTIFICATION_URL: url = "" } = env;
+  return { ALERT_URL: url, ALERT_SIGNING_SECRET: NOTIFICATION_SECRET };
+}

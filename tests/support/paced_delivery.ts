@@ -1,6 +1,7 @@
 import type postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
+import type { Notification } from "../../supabase/functions/billing-worker/channels/channel.ts";
 import { emailChannel } from "../../supabase/functions/billing-worker/channels/email_channel.ts";
 import {
   deliverNotifications,
@@ -143,7 +144,7 @@ async function worker(
     clock: clock.now,
   });
   return () =>
-    deliverNotifications({
+    deliverNotifications<Notification>({
       database,
       channel: {
         ...channel,

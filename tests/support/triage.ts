@@ -43,9 +43,9 @@ export async function settleLeftovers(sql: postgres.Sql): Promise<void> {
     where resolved_at is null`;
 }
 
-/** A turn's counts of retries and notifications. */
+/** A turn's counts of retries, alerts and notifications. */
 export type Turn = Record<
-  "retries" | "notifications",
+  "retries" | "alerts" | "notifications",
   Record<string, number>
 >;
 

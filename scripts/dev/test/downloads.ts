@@ -1,14 +1,14 @@
+import { cp } from "node:fs/promises";
 import { toolEnvironment } from "../../common/create_command.ts";
+import { REPOSITORY } from "../../common/how_started.ts";
 import { runTool } from "../../common/run_tool.ts";
-import { REPOSITORY } from "../../common/supabase_cli.ts";
-import { PLATFORM_OPTIONS } from "../../local_stack/serve_functions.ts";
+import { platformOptions } from "../../local_stack/serve_functions.ts";
+import { CACHE_COMMANDS, STACK_FOLDER } from "../npm_package.ts";
 
 /** The version that Supabase's edge runtime is built on. */
 export const EDGE_DENO_VERSION = "2.1.4";
 
-const ENTRIES = ["billing-webhook", "billing-worker"].map((name) =>
-  `supabase/functions/${name}/index.ts`
-);
+const FUNCTIONS = ["billing-webhook", "billing-worker"];
 
 /** What a test's process finds set, so that none reaches for the registry. */
 export const NO_DOWNLOADS = {
@@ -25,7 +25,8 @@ export const NO_DOWNLOADS = {
 /**
  * Downloads what the tests need besides the packages of `deno install`, if it
  * is not there yet: the Deno that Supabase's edge runtime is built on, and the
- * packages that the functions import, as it resolves them.
+ * packages that the functions import, as their lock files name them; and what
+ * is installed with the npm package.
  *
  * @returns the path of that Deno
  * @throws {Error} If the registry cannot be reached.
@@ -33,13 +34,39 @@ export const NO_DOWNLOADS = {
 export async function downloadForTests(signal?: AbortSignal): Promise<string> {
   const startedMs = performance.now();
   console.log(
-    `\n== downloads, if missing: Deno ${EDGE_DENO_VERSION}, and the functions' packages for it`,
+    `\n== downloads, if missing: what the npm package installs, and Deno ${EDGE_DENO_VERSION} with the functions' packages`,
   );
+  await downloadForPackage(signal);
   const edgeDeno = await edgeDenoPath(signal);
-  await run(edgeDeno, ["cache", ...PLATFORM_OPTIONS, ...ENTRIES], signal);
+  for (const name of FUNCTIONS) {
+    const entry = `supabase/functions/${name}/index.ts`;
+    const options = platformOptions(name);
+    await run(edgeDeno, ["cache", ...options, entry], signal);
+    // As `start` of the npm package serves them. To read a lock of this form,
+    // this Deno asks the registry, the first time.
+    await run(Deno.execPath(), ["cache", ...options, entry], signal);
+    // What the registry says of them, for tests without the lock files.
+    const unlocked = ["--no-config", "--no-lock", "--import-map"];
+    const map = `supabase/functions/${name}/deno.json`;
+    await run(edgeDeno, ["cache", ...unlocked, map, entry], signal);
+  }
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   console.log(`== downloads: ok (${seconds} s)`);
   return edgeDeno;
+}
+
+/** Downloads what npm and Deno install with this project's npm package. */
+async function downloadForPackage(signal?: AbortSignal): Promise<void> {
+  await run("npx", ["-y", `deno@${Deno.version.deno}`, "--version"], signal);
+  await run(Deno.execPath(), [...CACHE_COMMANDS, "--frozen"], signal);
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-stack-" });
+  try {
+    await cp(`${REPOSITORY}/${STACK_FOLDER}`, folder, { recursive: true });
+    const config = `--config=${folder}/deno.json`;
+    await run(Deno.execPath(), ["install", "--frozen", config], signal);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 }
 
 /**
@@ -68,7 +95,7 @@ function run(
 ): Promise<string> {
   return runTool({
     purpose:
-      `download Deno ${EDGE_DENO_VERSION} and its packages for the tests, with npm and its registry`,
+      "download Deno and the functions' packages for the tests, with npm and its registry",
     command,
     args,
     env: toolEnvironment(),

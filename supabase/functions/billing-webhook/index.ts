@@ -35,6 +35,7 @@ const LOG_INTERVAL_MS = 1_000;
 const log = throttleInfo(logJson, { intervalMs: LOG_INTERVAL_MS });
 const env = Deno.env.toObject();
 const config = readConfig(env);
+const { oncePerInvoice } = config;
 const database = createClient(config, { fetch });
 const receiver: Receiver = {
   providers: await readProviders(env),
@@ -43,7 +44,8 @@ const receiver: Receiver = {
   unmappedSubscriptions: config.unmappedSubscriptions,
   apply: awaitLocks(
     gather(
-      (events) => applyEvents(events, { database, log, clock: Date.now }),
+      (events) =>
+        applyEvents(events, { database, oncePerInvoice, log, clock: Date.now }),
       GATHER_LIMITS,
     ),
     { sleep, clock: Date.now },

@@ -1,8 +1,11 @@
 import type { DatabaseClient } from "../_shared/billing/database.ts";
 import type { Log } from "../_shared/billing/log.ts";
-import type { Channel } from "./channels/channel.ts";
+import type {
+  Channel,
+  Notification,
+  OutboxMessage,
+} from "./channels/channel.ts";
 import {
-  type ClaimedNotification,
   claimNotifications,
   type Result,
   settleNotifications,
@@ -39,10 +42,12 @@ const RUN_TIME_MS = 60_000;
 const RUN_LIMIT = 1_000;
 
 /** What is needed to deliver notifications. */
-export interface DeliveryOptions {
+export interface DeliveryOptions<
+  Message extends OutboxMessage = Notification,
+> {
   readonly database: DatabaseClient;
   /** Undefined if none is configured. */
-  readonly channel: Channel | undefined;
+  readonly channel: Channel<Message> | undefined;
   readonly log: Log;
   /** Returns milliseconds since the epoch. */
   readonly clock: () => number;
@@ -58,8 +63,8 @@ export interface DeliveryOptions {
  *
  * @throws {DeliveryError} If a database call fails.
  */
-export async function deliverNotifications(
-  options: DeliveryOptions,
+export async function deliverNotifications<Message extends OutboxMessage>(
+  options: DeliveryOptions<Message>,
 ): Promise<NotificationCounts> {
   const counts = {
     claimed: 0,
@@ -98,9 +103,9 @@ function isWorthwhile(results: readonly Result[]): boolean {
   return results.some(({ result }) => result !== "failed" && result !== "dead");
 }
 
-async function deliverBatch(
-  channel: Channel,
-  { database, log, sleep }: DeliveryOptions,
+async function deliverBatch<Message extends OutboxMessage>(
+  channel: Channel<Message>,
+  { database, log, sleep }: DeliveryOptions<Message>,
 ): Promise<readonly Result[]> {
   const { destination, perSecond } = channel;
   const notifications = await claimNotifications(database, {
@@ -130,7 +135,7 @@ async function deliverBatch(
 function logFailure(
   log: Log,
   { notification, attempt }: {
-    notification: ClaimedNotification;
+    notification: OutboxMessage;
     attempt: Result;
   },
 ): void {

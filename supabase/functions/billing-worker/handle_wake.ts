@@ -3,6 +3,7 @@ import {
   DeliveryError,
   toDeliveryError,
 } from "../_shared/billing/errors.ts";
+import { type AlertOptions, deliverAlerts } from "./deliver_alerts.ts";
 import {
   deliverNotifications,
   type DeliveryOptions,
@@ -10,11 +11,11 @@ import {
 import { retryFailures, type RetryOptions } from "./retry_failures.ts";
 
 /** What one run of the worker needs. */
-export interface Worker extends RetryOptions, DeliveryOptions {}
+export interface Worker extends RetryOptions, DeliveryOptions, AlertOptions {}
 
 /**
- * Answers one wake with one run of the worker: requested retries, then due
- * notifications. The reply has counts, so that the caller sees whether there was
+ * Answers one wake with one run of the worker: requested retries, then due alerts
+ * and notifications. The reply has counts, so that the caller sees whether there was
  * anything to do.
  */
 export async function handleWake(
@@ -24,19 +25,22 @@ export async function handleWake(
   if (request.method !== "POST") {
     return new Response("", { status: 405, headers: { allow: "POST" } });
   }
-  // Retries first, because an applied event may create a notification. If they
-  // fail, notifications are still delivered.
+  // Retries first, because an applied event may create a notification and leaves
+  // nothing to alert of. If they fail, the rest is still delivered.
   const retries = await doPart(retryFailures, {
     done: "failures retried",
     worker,
   });
-  const notifications = await doPart(deliverNotifications, {
-    done: "notifications delivered",
-    worker,
-  });
-  const parts = [retries, notifications];
+  // At the same time, because either receiver may be slow, or ask for a pause.
+  const [alerts, notifications] = await Promise.all([
+    doPart(deliverAlerts, { done: "alerts delivered", worker }),
+    doPart(deliverNotifications, { done: "notifications delivered", worker }),
+  ]);
+  const parts = [retries, alerts, notifications];
   const fault = parts.find((part) => part instanceof DeliveryError);
-  if (fault === undefined) return Response.json({ retries, notifications });
+  if (fault === undefined) {
+    return Response.json({ retries, alerts, notifications });
+  }
   const { status, body } = ANSWERS[fault.code];
   return new Response(body, { status });
 }

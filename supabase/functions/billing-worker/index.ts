@@ -1,6 +1,6 @@
 /**
- * The worker, wired to its environment. It delivers notifications to accounts,
- * and retries failed events on request. It accepts only callers with the
+ * The worker, wired to its environment. It delivers notifications to accounts
+ * and alerts to the operator, and retries failed events on request. It accepts only callers with the
  * project's secret key.
  *
  * @module
@@ -13,6 +13,7 @@ import { readConfig, readKeyMap } from "../_shared/billing/config.ts";
 import { createClient } from "../_shared/billing/database.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
+import { chooseAlertChannel } from "./channels/choose_alert_channel.ts";
 import { chooseChannel } from "./channels/choose_channel.ts";
 import { handleWake, type Worker } from "./handle_wake.ts";
 import { accountEmail } from "./outbox.ts";
@@ -28,7 +29,9 @@ const worker: Worker = {
     clock: Date.now,
     log: logJson,
   }),
+  alertChannel: chooseAlertChannel(env, { fetch, clock: Date.now }),
   unmappedSubscriptions: config.unmappedSubscriptions,
+  oncePerInvoice: config.oncePerInvoice,
   toleranceSeconds: config.toleranceSeconds,
   log: logJson,
   clock: Date.now,

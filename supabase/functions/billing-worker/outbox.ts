@@ -3,12 +3,17 @@ import {
   type DatabaseClient,
 } from "../_shared/billing/database.ts";
 import { databaseError } from "../_shared/billing/database_errors.ts";
-import type { Attempt, Channel, Notification } from "./channels/channel.ts";
+import type {
+  Attempt,
+  Channel,
+  Notification,
+  OutboxMessage,
+} from "./channels/channel.ts";
 
 /** A claimed notification, and how long to wait before it is sent. */
-export interface ClaimedNotification extends Notification {
-  readonly wait_ms: number;
-}
+export type ClaimedNotification<
+  Message extends OutboxMessage = Notification,
+> = Message & { readonly wait_ms: number };
 
 /**
  * The result for a claimed notification: an attempt, or `unsent` if the receiver
@@ -30,28 +35,43 @@ const LEASE_SECONDS = 60;
 const ERROR_LENGTH = 1_000;
 
 /**
- * Claims due notifications, oldest first. No other worker can claim them for a
+ * Writes the alerts that are due into the outbox.
+ *
+ * @throws {DeliveryError} If the database call fails.
+ */
+export async function openAlerts(database: DatabaseClient): Promise<void> {
+  await callDatabase(
+    (signal) => database.rpc("open_alerts").abortSignal(signal),
+    { timeLimitMs: TIME_LIMIT_MS },
+  );
+}
+
+/**
+ * Claims due notifications of the channel, oldest first. No other worker can claim them for a
  * minute. Claims none while the destination has asked for a pause.
  *
  * @throws {DeliveryError} If the database call fails.
  */
-export async function claimNotifications(
+export async function claimNotifications<Message extends OutboxMessage>(
   database: DatabaseClient,
-  { limit, channel: { destination, perSecond } }: {
+  { limit, channel: { destination, perSecond, alerts } }: {
     limit: number;
-    channel: Channel;
+    channel: Channel<Message>;
   },
-): Promise<readonly ClaimedNotification[]> {
-  return await callDatabase(
+): Promise<readonly ClaimedNotification<Message>[]> {
+  const claimed: unknown = await callDatabase(
     (signal) =>
       database.rpc("claim_notifications", {
         p_limit: limit,
         p_lease_seconds: LEASE_SECONDS,
         p_destination: destination,
         ...(perSecond !== undefined && { p_per_second: perSecond }),
+        ...(alerts && { p_alerts: alerts }),
       }).abortSignal(signal),
     { timeLimitMs: TIME_LIMIT_MS },
   );
+  // The result has the columns of both kinds.
+  return claimed as ClaimedNotification<Message>[];
 }
 
 /**
@@ -66,7 +86,7 @@ export async function claimNotifications(
 export async function settleNotifications(
   database: DatabaseClient,
   { attempts, destination }: {
-    attempts: readonly { notification: Notification; attempt: Result }[];
+    attempts: readonly { notification: OutboxMessage; attempt: Result }[];
     destination: string;
   },
 ): Promise<number> {

@@ -28,6 +28,8 @@ export interface RetryOptions {
   readonly database: DatabaseClient;
   /** What happens to events of subscriptions without an account. */
   readonly unmappedSubscriptions: UnmappedChoice;
+  /** Whether further failed payments of an invoice create no notification. */
+  readonly oncePerInvoice: boolean;
   /** How far ahead of now an event may be dated, in seconds. */
   readonly toleranceSeconds: number;
   readonly log: Log;
@@ -128,7 +130,8 @@ function awaitCreations(
     ).filter(([, outcome]) => hasFailed(outcome, "record_locked")),
   );
   return outcomes.map((outcome, index) =>
-    hasFailed(outcome, "subscription_unknown")
+    hasFailed(outcome, "subscription_unknown") ||
+      hasFailed(outcome, "creation_pending")
       ? locked.get(events[index]!.subscription_id) ?? outcome
       : outcome
   );

@@ -18,6 +18,14 @@ create table cron.job (
 alter table cron.job enable row level security;
 create policy own_jobs on cron.job using (username = current_user);
 
+-- Whose job it is: the role that is set, as the CLI sets postgres, or the session's.
+create function cron.caller()
+returns text
+language sql
+stable
+set search_path = ''
+return coalesce(nullif(current_setting('role'), 'none'), session_user);
+
 create function cron.schedule(job_name text, schedule text, command text)
 returns bigint
 language plpgsql
@@ -32,7 +40,7 @@ begin
     raise exception 'invalid schedule: %', schedule.schedule;
   end if;
   insert into cron.job (jobname, schedule, command, username)
-  values (job_name, schedule.schedule, schedule.command, session_user)
+  values (job_name, schedule.schedule, schedule.command, cron.caller())
   on conflict (jobname, username) do update set schedule = excluded.schedule, command = excluded.command
   returning jobid into id;
   return id;
@@ -46,7 +54,7 @@ security definer
 set search_path = ''
 as $$
 begin
-  delete from cron.job where jobname = job_name and username = session_user;
+  delete from cron.job where jobname = job_name and username = cron.caller();
   if not found then
     raise exception 'could not find valid entry for job ''%''', job_name;
   end if;

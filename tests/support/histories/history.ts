@@ -6,7 +6,7 @@
  */
 import fc from "fast-check";
 import { API_VERSIONS } from "../../../scripts/events/templates.ts";
-import type { HistoryEvent } from "./history_event.ts";
+import type { HistoryEvent, Values } from "./history_event.ts";
 import { type Happening, liveThrough } from "./subscription_life.ts";
 
 export type { HistoryEvent, Values } from "./history_event.ts";
@@ -21,14 +21,44 @@ export interface History {
 const STATUSES = ["trialing", "active", "past_due", "unpaid", "paused"];
 const PLANS = ["price_basic", "price_team", "price_scale"];
 
+const PAUSES = ["void", "keep_as_draft", "mark_uncollectible"];
+
 /** Changes nothing that is kept: a payment method, an invoice, metadata. */
 const NEUTRAL: Happening = {};
-/** Seats, an add-on, metadata of the item: the whole old item is sent. */
+/** An add-on, metadata of the item: the whole old item is sent. */
 const ITEM: Happening = { item: true };
 const FAILED_PAYMENT: Happening = { invoice: true };
 
 const plan = fc.constantFrom(...PLANS);
 const period = fc.integer({ min: 1, max: 6 });
+
+/** A value, or none. */
+function orNull<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null> {
+  return fc.option(arbitrary, { freq: 2 });
+}
+
+/** What is reported beside status, plan and period: one of it, or several. */
+const report: fc.Arbitrary<Happening> = fc.oneof(
+  fc.record({ quantity: orNull(fc.integer({ min: 0, max: 4 })) }),
+  fc.record({ paused: orNull(fc.constantFrom(...PAUSES)) }),
+  fc.record({ cancelAtPeriodEnd: fc.boolean() }),
+  fc.record({
+    cancelAtPeriodEnd: fc.boolean(),
+    cancelAt: orNull(period),
+  }),
+  fc.record({ trialEnd: orNull(period) }),
+  fc.record({ customer: orNull(fc.constantFrom("cus_a", "cus_b")) }),
+  fc.record({ livemode: orNull(fc.boolean()) }),
+  fc.record({
+    status: fc.constantFrom(...STATUSES),
+    period,
+    quantity: orNull(fc.integer({ min: 0, max: 4 })),
+    cancelAtPeriodEnd: fc.boolean(),
+    cancelAt: orNull(period),
+    trialEnd: orNull(period),
+    paused: orNull(fc.constantFrom(...PAUSES)),
+  }, { requiredKeys: [] }),
+);
 
 const anything: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 2, arbitrary: fc.constant(NEUTRAL) },
@@ -43,6 +73,7 @@ const anything: fc.Arbitrary<Happening> = fc.oneof(
       item: fc.boolean(),
     }, { requiredKeys: [] }),
   },
+  { weight: 6, arbitrary: report },
 );
 
 /** What Stripe makes several events of, most of them in one second. */
@@ -51,7 +82,10 @@ const burst: fc.Arbitrary<readonly Happening[]> = fc.oneof(
   // The trial ends, and the first payment goes through or fails.
   {
     weight: 1,
-    arbitrary: period.map((period) => [{ status: "active", period }, NEUTRAL]),
+    arbitrary: period.map((period) => [
+      { status: "active", period, trialEnd: period },
+      NEUTRAL,
+    ]),
   },
   {
     weight: 1,
@@ -80,6 +114,35 @@ const burst: fc.Arbitrary<readonly Happening[]> = fc.oneof(
       ]),
   },
   { weight: 1, arbitrary: fc.constant([ITEM, { status: "past_due" }]) },
+  // Seats, and the payment for them. Paused, in another way, and resumed.
+  {
+    weight: 1,
+    arbitrary: fc.constant([
+      { quantity: 3 },
+      NEUTRAL,
+      { status: "past_due" },
+      { quantity: 2 },
+    ]),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.constant([
+      { paused: "keep_as_draft" },
+      { paused: "void" },
+      { quantity: 0 },
+      { paused: null },
+    ]),
+  },
+  // It is going to be canceled, and the period changes under it.
+  {
+    weight: 1,
+    arbitrary: period.map((period) => [
+      { cancelAtPeriodEnd: true },
+      { period },
+      { cancelAtPeriodEnd: false, cancelAt: 3 },
+      NEUTRAL,
+    ]),
+  },
 );
 
 /** The second of the creation, by the status in which Stripe creates. */
@@ -119,12 +182,19 @@ const moment = fc.record({
   gap,
   happenings: fc.oneof(
     { weight: 12, arbitrary: burst },
-    { weight: 1, arbitrary: fc.constant("creation" as const) },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom(
+        "creation" as const,
+        "creation without account" as const,
+      ),
+    },
   ),
 });
 
 const life = fc.record({
   apiVersion: fc.constantFrom(...API_VERSIONS),
+  isOfFirst: fc.boolean(),
   start: gap,
   creation,
   moments: fc.array(moment, { maxLength: 2 }),
@@ -186,10 +256,16 @@ function birthFirst(
  * Returns a copy of a history with its own IDs, so that runs can share tables.
  */
 export function renamed(history: History, prefix: string): History {
+  function withOwnCustomer<T extends Partial<Values>>(values: T): T {
+    const { customer } = values;
+    return customer ? { ...values, customer: `${customer}_${prefix}` } : values;
+  }
   const rename = (event: HistoryEvent): HistoryEvent => ({
     ...event,
     id: `evt_${prefix}_${event.id}`,
     subscription: `sub_${prefix}_${event.subscription}`,
+    values: withOwnCustomer(event.values),
+    previous: withOwnCustomer(event.previous),
   });
   return {
     events: history.events.map(rename),

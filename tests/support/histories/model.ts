@@ -4,16 +4,18 @@
  *
  * @module
  */
-import type { HistoryEvent } from "./history.ts";
+import {
+  type HistoryEvent,
+  recorded,
+  type RecordedValues,
+} from "./history_event.ts";
 
 /** A subscription record, by the specification. */
-export interface ModelRecord {
+export interface ModelRecord extends RecordedValues {
   readonly id: string;
   readonly account_id: string;
-  readonly status: string;
-  readonly plan_id: string;
   /** Unix seconds. */
-  readonly current_period_end: number;
+  readonly past_due_since: number | null;
   readonly canceled: boolean;
 }
 
@@ -33,26 +35,29 @@ export function modelState(events: readonly HistoryEvent[]): ModelState {
 }
 
 function happen(event: HistoryEvent, { records, notifications }: ModelState) {
+  const record = records.get(event.subscription);
   if (event.type === "customer.subscription.created") {
     records.set(event.subscription, {
+      ...recorded(event.values),
       id: event.subscription,
-      account_id: event.account,
+      account_id: event.namesAccount || record === undefined
+        ? event.account
+        : record.account_id,
       status: "active",
-      plan_id: event.values.plan,
-      current_period_end: event.values.periodEnd,
-      canceled: records.get(event.subscription)?.canceled ?? false,
+      past_due_since: record?.past_due_since ?? null,
+      canceled: record?.canceled ?? false,
     });
     return;
   }
-  const record = records.get(event.subscription);
   if (record === undefined) throw new Error("A history begins with a creation");
   switch (event.type) {
     case "customer.subscription.updated":
       records.set(record.id, {
         ...record,
-        status: event.values.status,
-        plan_id: event.values.plan,
-        current_period_end: event.values.periodEnd,
+        ...recorded(event.values),
+        past_due_since: becamePastDue(event)
+          ? event.created
+          : record.past_due_since,
       });
       break;
     case "customer.subscription.deleted":
@@ -62,4 +67,9 @@ function happen(event: HistoryEvent, { records, notifications }: ModelState) {
       notifications.set(event.id, record.account_id);
       break;
   }
+}
+
+function becamePastDue({ values, previous }: HistoryEvent): boolean {
+  return values.status === "past_due" && previous.status !== undefined &&
+    previous.status !== "past_due";
 }

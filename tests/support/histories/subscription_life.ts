@@ -4,7 +4,7 @@
  * @module
  */
 import type { ApiVersion } from "../../../scripts/events/templates.ts";
-import type { HistoryEvent, Values } from "./history_event.ts";
+import { type HistoryEvent, recorded, type Values } from "./history_event.ts";
 
 /** An update, or a failed payment; an update of nothing that is kept is `{}`. */
 export interface Happening {
@@ -12,6 +12,17 @@ export interface Happening {
   readonly plan?: string;
   /** Its number. */
   readonly period?: number;
+  readonly customer?: string | null;
+  /** Null: the price is based on usage. */
+  readonly quantity?: number | null;
+  /** The number of the period after which it ends. */
+  readonly cancelAt?: number | null;
+  readonly cancelAtPeriodEnd?: boolean;
+  /** The number of the period after which the trial ends. */
+  readonly trialEnd?: number | null;
+  readonly paused?: string | null;
+  /** No provider changes it; but an event may leave it out. */
+  readonly livemode?: boolean | null;
   /** Whether a part of the item changed that is not kept. */
   readonly item?: boolean;
   /** A failed payment, and nothing else. */
@@ -22,13 +33,18 @@ export interface Happening {
 export interface Moment {
   /** Seconds after what was before. */
   readonly gap: number;
-  /** Or the subscription is created once more. */
-  readonly happenings: readonly Happening[] | "creation";
+  /** Or the subscription is created once more, with its account or without. */
+  readonly happenings:
+    | readonly Happening[]
+    | "creation"
+    | "creation without account";
 }
 
 /** All that happens to a subscription. */
 export interface Life {
   readonly apiVersion: ApiVersion;
+  /** Whether it has the customer and the account of the first subscription. */
+  readonly isOfFirst: boolean;
   readonly start: number;
   readonly creation: {
     readonly status: string;
@@ -41,7 +57,6 @@ export interface Life {
 
 const EPOCH = 1_760_000_000;
 const MONTH = 2_592_000;
-const KEYS = ["status", "plan", "periodEnd"] as const;
 
 /**
  * Lives through one subscription. What the ordering rule leaves open is kept
@@ -51,18 +66,29 @@ const KEYS = ["status", "plan", "periodEnd"] as const;
  */
 export function liveThrough(life: Life, index: number): HistoryEvent[] {
   const { apiVersion } = life;
+  const owner = life.isOfFirst ? 0 : index;
   const events: HistoryEvent[] = [];
   let created = EPOCH + life.start;
   let values: Values = {
     status: life.creation.status,
     plan: "price_basic",
-    periodEnd: EPOCH + MONTH,
+    periodEnd: endOf(1),
+    customer: `cus_${owner}`,
+    quantity: 1,
+    cancelAt: null,
+    cancelAtPeriodEnd: false,
+    trialEnd: null,
+    paused: null,
+    livemode: false,
   };
   let valuesThisSecond = [values];
 
   function happen(
     type: HistoryEvent["type"],
-    previous: Partial<Values> = {},
+    { previous = {}, namesAccount = true }: {
+      previous?: Partial<Values>;
+      namesAccount?: boolean;
+    } = {},
   ): void {
     events.push({
       id: `${index}_${events.length}`,
@@ -70,7 +96,8 @@ export function liveThrough(life: Life, index: number): HistoryEvent[] {
       apiVersion,
       created,
       subscription: String(index),
-      account: `acc_${index}`,
+      account: `acc_${owner}`,
+      namesAccount,
       values,
       previous,
     });
@@ -84,29 +111,34 @@ export function liveThrough(life: Life, index: number): HistoryEvent[] {
 
   function take(happening: Happening): void {
     if (happening.invoice) return happen("invoice.payment_failed");
-    const { status, plan, period, item = false } = happening;
+    const { period, cancelAt, trialEnd, item = false, ...changes } = happening;
     const next: Values = {
-      status: status ?? values.status,
-      plan: plan ?? values.plan,
-      periodEnd: period === undefined
-        ? values.periodEnd
-        : EPOCH + period * MONTH,
+      ...values,
+      ...changes,
+      ...(period !== undefined && { periodEnd: endOf(period) }),
+      ...(cancelAt !== undefined && { cancelAt: endOf(cancelAt) }),
+      ...(trialEnd !== undefined && { trialEnd: endOf(trialEnd) }),
     };
-    if (changesBack(next, values, valuesThisSecond)) pass(1);
+    // No event tells what livemode was.
+    if (
+      next.livemode !== values.livemode ||
+      changesBack(next, values, valuesThisSecond)
+    ) pass(1);
     const previous = previousValues(values, next, { apiVersion, item });
     values = next;
     valuesThisSecond.push(next);
-    happen("customer.subscription.updated", previous);
+    happen("customer.subscription.updated", { previous });
   }
 
   function liveMoment({ gap, happenings }: Moment): void {
     pass(gap);
-    if (happenings !== "creation") return happenings.forEach(take);
+    if (typeof happenings !== "string") return happenings.forEach(take);
     // Within a second the rule takes a creation for the first event.
     pass(1);
     values = { ...values, status: "active" };
     valuesThisSecond = [values];
-    happen("customer.subscription.created");
+    const namesAccount = happenings === "creation";
+    happen("customer.subscription.created", { namesAccount });
   }
 
   happen("customer.subscription.created");
@@ -131,11 +163,14 @@ function previousValues(
   after: Values,
   { apiVersion, item }: { apiVersion: ApiVersion; item: boolean },
 ): Partial<Values> {
-  const changed = new Set(KEYS.filter((key) => before[key] !== after[key]));
+  const changed = new Set(
+    keysOf(before).filter((key) => before[key] !== after[key]),
+  );
+  changed.delete("livemode");
   const periodIsInItem = apiVersion !== "2024-06-20";
-  const itemIsSent = item || changed.has("plan") ||
+  const itemIsSent = item || changed.has("plan") || changed.has("quantity") ||
     (periodIsInItem && changed.has("periodEnd"));
-  if (itemIsSent) changed.add("plan");
+  if (itemIsSent) changed.add("plan").add("quantity");
   if (itemIsSent && periodIsInItem) changed.add("periodEnd");
   return Object.fromEntries([...changed].map((key) => [key, before[key]]));
 }
@@ -145,7 +180,20 @@ function changesBack(
   current: Values,
   seen: readonly Values[],
 ): boolean {
-  return KEYS.some((key) =>
-    next[key] !== current[key] && seen.some((held) => held[key] === next[key])
+  const [after, before] = [recorded(next), recorded(current)];
+  const earlier = seen.map(recorded);
+  return keysOf(after).some((key) =>
+    after[key] !== before[key] &&
+    earlier.some((held) => held[key] === after[key])
   );
+}
+
+function endOf(period: number): number;
+function endOf(period: number | null): number | null;
+function endOf(period: number | null): number | null {
+  return period === null ? null : EPOCH + period * MONTH;
+}
+
+function keysOf<T extends object>(value: T): (keyof T)[] {
+  return Object.keys(value) as (keyof T)[];
 }

@@ -11,7 +11,7 @@ import {
 } from "@std/assert";
 import { isUpToDate } from "../../../scripts/add/plan.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
-import { REPOSITORY } from "../../../scripts/common/supabase_cli.ts";
+import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 import {
   inState,
   makeProject,

@@ -6,7 +6,7 @@
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { createCommand } from "../../../scripts/common/create_command.ts";
-import { REPOSITORY } from "../../../scripts/common/supabase_cli.ts";
+import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 import { makeProject, THEIRS } from "./project_folder.ts";
 
 /** Runs the command from another folder, as `deno task` does. */

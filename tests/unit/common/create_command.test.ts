@@ -79,7 +79,8 @@ Deno.test("only createCommand() starts a process", async () => {
       if (STARTS.test(text)) starting.push(path);
     }
   }
-  assertEquals(starting, [ONLY_PLACE]);
+  // The npm package's program is on Node.js.
+  assertEquals(starting.sort(), [ONLY_PLACE, "scripts/npx/main.mjs"]);
 });
 
 async function* modulesIn(folder: string): AsyncGenerator<string> {

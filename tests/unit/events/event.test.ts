@@ -171,6 +171,80 @@ for (const apiVersion of API_VERSIONS) {
     assert(!("plan" in (previous_attributes ?? {})));
   });
 
+  Deno.test(`subscriptionEvent() reports what it is told in ${apiVersion}, and what that replaced`, () => {
+    const { livemode, data } = subscriptionEvent(UPDATED, {
+      account: null,
+      customer: "cus_mine",
+      quantity: null,
+      cancelAt: CREATED,
+      cancelAtPeriodEnd: true,
+      trialEnd: PERIOD_END,
+      paused: "void",
+      livemode: true,
+      previous: {
+        customer: null,
+        quantity: 3,
+        cancelAt: null,
+        cancelAtPeriodEnd: false,
+        trialEnd: CREATED,
+        paused: "keep_as_draft",
+      },
+      apiVersion,
+    });
+    const { object, previous_attributes } = data;
+    assertEquals([livemode, object.livemode], [true, true]);
+    assertEquals(object.metadata, {});
+    assertEquals(object.customer, "cus_mine");
+    assert(!("quantity" in object || "quantity" in object.items.data[0]));
+    assertEquals([object.cancel_at, object.trial_end], [CREATED, PERIOD_END]);
+    assertEquals(object.cancel_at_period_end, true);
+    assertEquals(object.pause_collection, {
+      behavior: "void",
+      resumes_at: null,
+    });
+
+    const { items, latest_invoice: _, ...others } = JSON.parse(
+      JSON.stringify(previous_attributes),
+    );
+    assertEquals(items.data[0].quantity, 3);
+    assertEquals(items.data[0].price, object.items.data[0].price);
+    assertEquals(others, {
+      customer: null,
+      quantity: 3,
+      cancel_at: null,
+      cancel_at_period_end: false,
+      trial_end: CREATED,
+      // Of an object, only what changed.
+      pause_collection: { behavior: "keep_as_draft" },
+    });
+  });
+
+  Deno.test(`subscriptionEvent() sends a pause of ${apiVersion} whole if there is none on the other side`, () => {
+    const whole = { behavior: "void", resumes_at: null };
+    const resumed = subscriptionEvent(UPDATED, {
+      previous: { paused: "void" },
+      apiVersion,
+    }).data;
+    assertEquals(resumed.object.pause_collection, null);
+    assertEquals(resumed.previous_attributes?.["pause_collection"], whole);
+    const paused = subscriptionEvent(UPDATED, {
+      paused: "void",
+      previous: { paused: null },
+      apiVersion,
+    }).data;
+    assertEquals(paused.previous_attributes?.["pause_collection"], null);
+  });
+
+  Deno.test(`events of one subscription of ${apiVersion} have one customer, of two have two`, () => {
+    const customers = ["sub_one", "sub_one", "sub_two"].flatMap((
+      subscription,
+    ) => [
+      subscriptionEvent(UPDATED, { subscription, apiVersion }),
+      invoiceEvent({ subscription, apiVersion }),
+    ]).map(({ data }) => data.object.customer);
+    assertEquals(new Set(customers), new Set(["cus_one", "cus_two"]));
+  });
+
   Deno.test(`invoiceEvent() fills in ${apiVersion} everywhere`, () => {
     const event = invoiceEvent({
       id: "evt_mine",

@@ -14,6 +14,7 @@ const EVENT: BillingEvent = {
   type: "invoice.payment_failed",
   subscription_id: "sub_1",
   invoice_id: undefined,
+  customer_id: null,
 };
 
 /** Applies the event against a database that answers so. */
@@ -67,6 +68,7 @@ for (const became of ["applied", "duplicate", "stale"]) {
           created: null,
           type: "invoice.payment_failed",
           subscription_id: "sub_1",
+          customer_id: null,
         }],
       },
     }]);
@@ -83,6 +85,8 @@ const FAILURES: [code: string, expected: DeliveryError["code"]][] = [
   ["BW001", "subscription_unknown"],
   ["BW002", "subscription_of_other_provider"],
   ["BW003", "deployment_fault"],
+  ["BW005", "event_invalid"],
+  ["BW006", "creation_pending"],
   ["42501", "deployment_fault"],
   ["22P05", "apply_failed"],
   ["XX000", "apply_failed"],

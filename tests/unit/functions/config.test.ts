@@ -14,8 +14,10 @@ Deno.test("readConfig() has the documented defaults", () => {
     toleranceSeconds: 300,
     maxBodyBytes: 1_048_576,
     unmappedSubscriptions: "fail",
+    oncePerInvoice: false,
   });
   const empty = {
+    NOTIFY_ONCE_PER_INVOICE: "",
     SIGNATURE_TOLERANCE_SECONDS: "",
     MAX_BODY_BYTES: "",
     UNMAPPED_SUBSCRIPTIONS: "",
@@ -30,6 +32,20 @@ Deno.test("readConfig() reads the limits that are set", () => {
     MAX_BODY_BYTES: "65536",
   });
   assertEquals([config.toleranceSeconds, config.maxBodyBytes], [60, 65_536]);
+});
+
+Deno.test("readConfig() reads NOTIFY_ONCE_PER_INVOICE", () => {
+  for (const [text, oncePerInvoice] of [["true", true], ["false", false]]) {
+    const config = readConfig({ ...ENV, NOTIFY_ONCE_PER_INVOICE: `${text}` });
+    assertEquals<unknown>(config.oncePerInvoice, oncePerInvoice);
+  }
+  for (const text of ["yes", "1", "TRUE", " true", "on"]) {
+    assertThrows(
+      () => readConfig({ ...ENV, NOTIFY_ONCE_PER_INVOICE: text }),
+      Error,
+      `NOTIFY_ONCE_PER_INVOICE must be true or false, not "${text}"`,
+    );
+  }
 });
 
 Deno.test("readConfig() takes the legacy key if the map has none", () => {

@@ -52,6 +52,8 @@ const CODES: Partial<Record<ErrorCode, string[]>> = {
   subscription_unknown: ["BW001"],
   subscription_of_other_provider: ["BW002"],
   repair_pending: ["BW004"],
+  creation_pending: ["BW006"],
+  event_invalid: ["BW005"], // a creation without an account, of an unknown customer
   record_locked: ["55P03"], // lock_not_available
   apply_failed: [
     "22P05", // untranslatable_character

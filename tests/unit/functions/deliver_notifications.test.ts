@@ -4,9 +4,11 @@ import { DeliveryError } from "../../../supabase/functions/_shared/billing/error
 import type {
   Attempt,
   Channel,
+  Notification,
 } from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import { deliverNotifications } from "../../../supabase/functions/billing-worker/deliver_notifications.ts";
 import type { ClaimedNotification } from "../../../supabase/functions/billing-worker/outbox.ts";
+import { NOT_STATED } from "../../support/payment.ts";
 
 function notification(number: number, wait_ms = 0): ClaimedNotification {
   return {
@@ -17,6 +19,7 @@ function notification(number: number, wait_ms = 0): ClaimedNotification {
     account_id: "acc_1",
     subscription_id: "sub_1",
     invoice_id: null,
+    ...NOT_STATED,
     created_at: "2026-11-21T06:24:03.113987+00:00",
     wait_ms,
   };
@@ -55,7 +58,7 @@ async function run(
       return Promise.resolve(answer);
     },
   });
-  const counts = deliverNotifications({
+  const counts = deliverNotifications<Notification>({
     database,
     channel: channel && {
       ...channel,

@@ -7,6 +7,7 @@ import {
   type AddressOf,
   emailChannel,
 } from "../../../supabase/functions/billing-worker/channels/email_channel.ts";
+import { NOT_STATED, STATED } from "../../support/payment.ts";
 
 const API_KEY = "re_unit_SECRET";
 
@@ -18,6 +19,7 @@ const NOTIFICATION: Notification = {
   account_id: "acc_1",
   subscription_id: "sub_1",
   invoice_id: "in_1",
+  ...NOT_STATED,
   created_at: "2026-11-21T06:24:03.113987+00:00",
 };
 
@@ -105,16 +107,29 @@ Deno.test("emailChannel() mails the account, once a notification", async () => {
     "owner@example.com",
     "Your payment failed",
   ]);
-  assertStringIncludes(text ?? "", "sub_1");
-  assertStringIncludes(text ?? "", "(invoice in_1)");
+  assertStringIncludes(text ?? "", "Invoice: in_1, Subscription: sub_1");
 });
 
-Deno.test("emailChannel() leaves out an invoice that is not known", async () => {
+Deno.test("emailChannel() sends plain text and HTML", async () => {
   const { sent: [request] } = await attempt(accepted, {
-    notification: { ...NOTIFICATION, invoice_id: null },
+    notification: { ...NOTIFICATION, ...STATED },
   });
-  assert(!request?.mail.text?.includes("(invoice"), request?.mail.text);
-  assert(!request?.mail.text?.includes("null"), request?.mail.text);
+  const { subject, text, html } = request?.mail ?? {};
+  assertEquals(subject, "Your payment of €19.00 failed");
+  assertStringIncludes(text ?? "", STATED.hosted_invoice_url);
+  assertStringIncludes(
+    html ?? "",
+    'href="https://pay.example.com/in_1?a=1&amp;b=2"',
+  );
+});
+
+Deno.test("emailChannel() sends the same mail at every attempt, as Resend asks", async () => {
+  const notification = { ...NOTIFICATION, ...STATED };
+  const [first, second] = [
+    await attempt(accepted, { notification }),
+    await attempt(accepted, { notification }),
+  ];
+  assertEquals(first.sent[0]?.mail, second.sent[0]?.mail);
 });
 
 Deno.test("emailChannel() finds an account without an address undeliverable", async () => {

@@ -26,6 +26,7 @@ const STATUSES: Record<ErrorCode, number> = {
   body_not_json: 400,
   event_invalid: 422,
   subscription_unknown: 500,
+  creation_pending: 500,
   subscription_of_other_provider: 500,
   repair_pending: 500,
   apply_failed: 500,

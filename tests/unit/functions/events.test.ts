@@ -3,6 +3,7 @@ import {
   handledEvent,
   isHandledType,
 } from "../../../supabase/functions/_shared/billing/events.ts";
+import { paymentDetails } from "../../../supabase/functions/_shared/billing/payment_details.ts";
 
 const CREATED = 1_793_624_405;
 const PERIOD_END = 1_796_212_800;
@@ -13,12 +14,18 @@ const ITEM = {
   price: { id: "price_1", product: "prod_1" },
   current_period_start: 1_793_620_800,
   current_period_end: PERIOD_END,
+  quantity: 5,
 };
 const SUBSCRIPTION = {
   id: "sub_1",
   object: "subscription",
   status: "trialing",
+  customer: "cus_1",
   metadata: { accountId: "acc_1", other: "x" },
+  cancel_at: null,
+  cancel_at_period_end: true,
+  trial_end: PERIOD_END,
+  pause_collection: { behavior: "void", resumes_at: null },
   items: { object: "list", data: [ITEM, { price: null }, "rubbish"] },
   unread: { any: ["thing"] },
 };
@@ -35,6 +42,16 @@ function event(type: string, data: unknown): unknown {
     data,
   };
 }
+
+const REPORT = {
+  provider_status: "trialing",
+  customer_id: "cus_1",
+  quantity: 5,
+  cancel_at: "2026-12-02T12:00:00.000Z",
+  trial_end: "2026-12-02T12:00:00.000Z",
+  paused: "void",
+  livemode: false,
+};
 
 const COMMON = { event_id: "evt_1", created: "2026-11-02T13:00:05.000Z" };
 
@@ -78,6 +95,7 @@ Deno.test("handledEvent reads a creation", () => {
       account_id: "acc_1",
       plan_id: "price_1",
       current_period_end: "2026-12-02T12:00:00.000Z",
+      ...REPORT,
     },
   );
 });
@@ -86,8 +104,13 @@ Deno.test("handledEvent reads an update, and what it replaced", () => {
   const previous_attributes = {
     status: "incomplete",
     items: {
-      data: [{ price: { id: "price_0" }, current_period_end: CREATED }],
+      data: [{
+        price: { id: "price_0" },
+        current_period_end: CREATED,
+        quantity: 2,
+      }],
     },
+    trial_end: null,
     latest_invoice: "in_1",
   };
   assertEquals<unknown>(
@@ -102,10 +125,16 @@ Deno.test("handledEvent reads an update, and what it replaced", () => {
       status: "trialing",
       plan_id: "price_1",
       current_period_end: "2026-12-02T12:00:00.000Z",
+      ...REPORT,
       previous: {
         status: "incomplete",
         plan_id: "price_0",
         current_period_end: CREATED,
+        provider_status: "incomplete",
+        quantity: 2,
+        // The period that it replaced would have been the end.
+        cancel_at: CREATED,
+        trial_end: null,
       },
     },
   );
@@ -117,7 +146,9 @@ Deno.test("handledEvent prefers the replaced period where the specification puts
       object: SUBSCRIPTION,
       previous_attributes: {
         current_period_end: CREATED,
-        items: { data: [{ current_period_end: PERIOD_END }] },
+        items: { data: [{ current_period_end: PERIOD_END, quantity: 5 }] },
+        // Nor is there an end to which it was going to be canceled.
+        cancel_at_period_end: false,
       },
     }),
   ) as { previous: unknown };
@@ -125,6 +156,7 @@ Deno.test("handledEvent prefers the replaced period where the specification puts
     status: undefined,
     plan_id: undefined,
     current_period_end: CREATED,
+    cancel_at: null,
   });
 });
 
@@ -136,9 +168,9 @@ Deno.test("handledEvent drops rubbish in what an update replaced, part by part",
   };
   const good = { price: { id: "price_0" }, current_period_end: CREATED };
   const cases: [previous: unknown, expected: unknown][] = [
-    [undefined, none],
-    [null, none],
-    ["rubbish", none],
+    [undefined, null],
+    [null, null],
+    ["rubbish", null],
     [[], none],
     [{}, none],
     [{ status: 1, items: null }, none],
@@ -167,23 +199,34 @@ Deno.test("handledEvent drops rubbish in what an update replaced, part by part",
         object: SUBSCRIPTION,
         previous_attributes,
       }),
-    ) as { previous: unknown };
+    ) as { previous: Record<string, unknown> | null };
     assertEquals(
-      parsed.previous,
+      parsed.previous && {
+        status: parsed.previous["status"],
+        plan_id: parsed.previous["plan_id"],
+        current_period_end: parsed.previous["current_period_end"],
+      },
       expected,
       JSON.stringify(previous_attributes),
     );
   }
 });
 
-Deno.test("handledEvent reads nothing but the id of a deletion", () => {
-  const object = { id: "sub_1", status: 1, items: "rubbish", metadata: null };
+Deno.test("handledEvent reads nothing but id and customer of a deletion", () => {
+  const object = {
+    id: "sub_1",
+    customer: { id: "cus_1" },
+    status: 1,
+    items: "rubbish",
+    metadata: null,
+  };
   assertEquals<unknown>(
     handledEvent.parse(event("customer.subscription.deleted", { object })),
     {
       ...COMMON,
       type: "customer.subscription.deleted",
       subscription_id: "sub_1",
+      customer_id: "cus_1",
     },
   );
 });
@@ -199,6 +242,8 @@ Deno.test("handledEvent reads a failed invoice of either API shape", () => {
         type: "invoice.payment_failed",
         subscription_id: "sub_1",
         invoice_id: "in_1",
+        customer_id: null,
+        ...paymentDetails({}),
       },
     );
   }

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import {
   identifier,
   isIdentifier,
+  isUnixSeconds,
   unixSeconds,
 } from "../../../supabase/functions/_shared/billing/fields.ts";
 
@@ -13,7 +14,7 @@ Deno.test("isIdentifier() takes what providers send, and odd but harmless text",
     "a".repeat(255),
     " padded ",
     "ключ",
-    "\u{1f600}",
+    "\u{1f600}".repeat(255),
     "'; drop table subscriptions; --",
     "<script>alert(1)</script>",
     "{{7*7}}",
@@ -31,6 +32,8 @@ Deno.test("isIdentifier() refuses what cannot be stored or shown", () => {
     " ",
     "\u00a0\u3000",
     "a".repeat(256),
+    "\u{1f600}".repeat(256),
+    "\u{1f600}".repeat(100_000),
     "a\0",
     "a\nb",
     "a\r",
@@ -53,6 +56,7 @@ Deno.test("isIdentifier() refuses what cannot be stored or shown", () => {
   ];
   for (const value of bad) {
     assertEquals(isIdentifier(value), false, JSON.stringify(value));
+    assertEquals(identifier.safeParse(value).success, false);
   }
 });
 
@@ -68,17 +72,19 @@ Deno.test("isIdentifier() passes nothing that breaks a line or is no Unicode tex
             unit !== 0x2028 && unit !== 0x2029
           );
         assertEquals(isIdentifier(text), isHarmless);
+        assertEquals(identifier.safeParse(text).success, isHarmless);
       },
     ),
     { numRuns: 2_000 },
   );
 });
 
-Deno.test("unixSeconds holds the years 2000 to 2200", () => {
+Deno.test("unixSeconds and isUnixSeconds() hold the years 2000 to 2200", () => {
   const first = Date.UTC(2000, 0) / 1000;
   const last = Date.UTC(2200, 0) / 1000;
   for (const seconds of [first, 1_793_624_405, last]) {
     assertEquals(unixSeconds.safeParse(seconds).success, true);
+    assertEquals(isUnixSeconds(seconds), true);
   }
   const bad = [
     first - 1,
@@ -101,5 +107,6 @@ Deno.test("unixSeconds holds the years 2000 to 2200", () => {
   ];
   for (const value of bad) {
     assertEquals(unixSeconds.safeParse(value).success, false, String(value));
+    assertEquals(isUnixSeconds(value), false, String(value));
   }
 });

@@ -1,4 +1,9 @@
 import { assertEquals } from "@std/assert";
+import { OPENED } from "../../support/alerts.ts";
+import type {
+  Alert,
+  Channel,
+} from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { handleWake } from "../../../supabase/functions/billing-worker/handle_wake.ts";
 import { invoiceEvent } from "../../../scripts/events/event.ts";
@@ -26,12 +31,18 @@ const NOTIFICATION = {
   wait_ms: 0,
 };
 
+/** The columns of both kinds of message, as the database returns them. */
+const ALERT = { ...NOTIFICATION, ...OPENED };
+
 type Answers = Record<string, () => Response>;
 
 /** One run against a database that has nothing due unless told. */
 async function wake(
-  { method = "POST", answers = {} }: { method?: string; answers?: Answers } =
-    {},
+  { method = "POST", answers = {}, alertChannel }: {
+    method?: string;
+    answers?: Answers;
+    alertChannel?: Channel<Alert>;
+  } = {},
 ) {
   const calls: string[] = [];
   const lines: unknown[][] = [];
@@ -42,8 +53,10 @@ async function wake(
         supabaseUrl: "http://database.test",
         secretKey: "sb_secret_unit",
       }, {
-        fetch: (input) => {
-          const name = String(input).split("/").pop() ?? "";
+        fetch: (input, init) => {
+          const { p_alerts } = JSON.parse(String(init?.body));
+          const rpc = String(input).split("/").pop() ?? "";
+          const name = p_alerts ? `${rpc} of alerts` : rpc;
           calls.push(name);
           return Promise.resolve(answers[name]?.() ?? Response.json([]));
         },
@@ -53,7 +66,9 @@ async function wake(
         destination: "hooks.test",
         send: () => Promise.resolve({ result: "sent" }),
       },
+      alertChannel,
       unmappedSubscriptions: "fail",
+      oncePerInvoice: false,
       toleranceSeconds: 300,
       log: (...line) => lines.push(line),
       clock: Date.now,
@@ -173,3 +188,90 @@ for (const failing of ["claim_failed_events", "apply_billing_events"]) {
     ]);
   });
 }
+
+function alertChannelThat(send: Channel<Alert>["send"]): Channel<Alert> {
+  return {
+    name: "webhook",
+    alerts: true,
+    destination: "alerts to ops.test",
+    send,
+  };
+}
+
+/** One alert is due, and none after it. */
+function oneAlertDue(): Answers {
+  const due = [ALERT];
+  return {
+    open_alerts: () => Response.json(1),
+    "claim_notifications of alerts": () => Response.json(due.splice(0)),
+    settle_notifications: () => Response.json(1),
+  };
+}
+
+Deno.test("handleWake() writes no alerts if nobody is to get them", async () => {
+  const { response, calls } = await wake();
+  assertEquals((await response.json()).alerts, NOTHING);
+  assertEquals(calls.filter((name) => /alert/.test(name)), []);
+});
+
+Deno.test("handleWake() writes the alerts that are due, and sends them", async () => {
+  const sent: Alert[] = [];
+  const { response, calls, lines } = await wake({
+    answers: oneAlertDue(),
+    alertChannel: alertChannelThat((alert) => {
+      sent.push(alert);
+      return Promise.resolve({ result: "sent" });
+    }),
+  });
+  const alerts = { ...NOTHING, claimed: 1, sent: 1 };
+  assertEquals(await response.json().then((counts) => counts.alerts), alerts);
+  assertEquals(sent.map(({ alert }) => alert), [OPENED.alert]);
+  const alerting = calls.filter((name) => /alert/.test(name));
+  assertEquals(alerting.slice(0, 2), [
+    "open_alerts",
+    "claim_notifications of alerts",
+  ]);
+  assertEquals(lines, [["info", "alerts delivered", { counts: alerts }]]);
+});
+
+Deno.test("handleWake() sends alerts and notifications at the same time", async () => {
+  const settled = Promise.withResolvers<void>();
+  let settles = 0;
+  const { response } = await wake({
+    answers: {
+      ...oneAlertDue(),
+      claim_notifications: oneDue(),
+      settle_notifications: () => {
+        if (++settles === 1) settled.resolve();
+        return Response.json(1);
+      },
+    },
+    // Ends only after the notification was sent.
+    alertChannel: alertChannelThat(async () => {
+      await settled.promise;
+      return { result: "sent" };
+    }),
+  });
+  const { alerts, notifications } = await response.json();
+  assertEquals([alerts.sent, notifications.sent], [1, 1]);
+});
+
+Deno.test("handleWake() delivers notifications although alerts fail", async () => {
+  const { response, calls, lines } = await wake({
+    answers: {
+      open_alerts: refusal("PGRST202"),
+      claim_notifications: oneDue(),
+      settle_notifications: () => Response.json(1),
+    },
+    alertChannel: alertChannelThat(() => Promise.resolve({ result: "sent" })),
+  });
+  assertEquals(response.status, 500);
+  assertEquals(
+    calls.filter((name) => name === "settle_notifications").length,
+    1,
+  );
+  assertEquals(lines.map(([, message]) => message).sort(), [
+    "notifications delivered",
+    "run failed",
+  ]);
+});

@@ -6,9 +6,11 @@ import {
   accountEmail,
   type ClaimedNotification,
   claimNotifications,
+  openAlerts,
   type Result,
   settleNotifications,
 } from "../../../supabase/functions/billing-worker/outbox.ts";
+import { NOT_STATED } from "../../support/payment.ts";
 
 const NOTIFICATION: ClaimedNotification = {
   id: "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
@@ -18,6 +20,7 @@ const NOTIFICATION: ClaimedNotification = {
   account_id: "acc_1",
   subscription_id: "sub_1",
   invoice_id: null,
+  ...NOT_STATED,
   created_at: "2026-11-21T06:24:03.113987+00:00",
   wait_ms: 0,
 };
@@ -88,6 +91,26 @@ Deno.test("claimNotifications() asks for a batch, leased for a minute", async ()
     { name: "claim_notifications", body },
     { name: "claim_notifications", body: { ...body, p_per_second: 3 } },
   ]);
+});
+
+Deno.test("claimNotifications() asks for alerts if the channel sends alerts", async () => {
+  const { database, calls } = fakeDatabase(() => Response.json([]));
+  await claimNotifications(database, {
+    limit: 7,
+    channel: { ...CHANNEL, alerts: true },
+  });
+  assertEquals(calls.map(({ body }) => body), [{
+    p_limit: 7,
+    p_lease_seconds: 60,
+    p_destination: "hooks.test",
+    p_alerts: true,
+  }]);
+});
+
+Deno.test("openAlerts() asks the database to write what is due", async () => {
+  const { database, calls } = fakeDatabase(() => Response.json(0));
+  await openAlerts(database);
+  assertEquals(calls.map(({ name }) => name), ["open_alerts"]);
 });
 
 Deno.test("settleNotifications() writes what became of each", async () => {
@@ -177,6 +200,7 @@ Deno.test("outbox functions fail with the database", async () => {
       }),
     DeliveryError,
   );
+  await assertRejects(() => openAlerts(database), DeliveryError);
   await assertRejects(
     () => accountEmail(database, "acc_1"),
     DeliveryError,

@@ -123,6 +123,7 @@ Deno.test("processEvent() applies a handled event in one call, under its provide
           type: "customer.subscription.deleted",
           created: new Date(NOW * 1000).toISOString(),
           subscription_id: "sub_1",
+          customer_id: null,
         }],
       },
     }]);

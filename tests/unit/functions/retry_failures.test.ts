@@ -62,11 +62,13 @@ function retry(
     answers = {},
     clock,
     unmappedSubscriptions = "fail",
+    oncePerInvoice = false,
   }: {
     outcomeOf?: (event: Applied) => Answer;
     answers?: Record<string, () => Response>;
     clock?: () => number;
     unmappedSubscriptions?: UnmappedChoice;
+    oncePerInvoice?: boolean;
   } = {},
 ) {
   const calls: string[] = [];
@@ -111,6 +113,7 @@ function retry(
       },
     }),
     unmappedSubscriptions,
+    oncePerInvoice,
     toleranceSeconds: 60,
     log: () => {},
     clock: clock ?? (() => NOW),
@@ -286,6 +289,17 @@ Deno.test("retryFailures() calls nothing to apply if no body is an event with an
   ]);
 });
 
+Deno.test("retryFailures() asks for one notification per invoice if so configured", async () => {
+  const batch = () => [[claimed(invoiceEvent({ created: NOW / 1000 }))]];
+  for (const oncePerInvoice of [true, false]) {
+    const { counts, applied } = retry(batch(), { oncePerInvoice });
+    assertEquals((await counts).applied, 1);
+    assertEquals(applied.map((event) => "once_per_invoice" in event), [
+      oncePerInvoice,
+    ]);
+  }
+});
+
 Deno.test("retryFailures() decodes what is kept as base64", async () => {
   const event = JSON.stringify(
     invoiceEvent({ id: "evt_ü", created: NOW / 1000 }),
@@ -322,13 +336,22 @@ Deno.test("retryFailures() ignores unmapped events if so configured", async () =
     claimed(edited(creation, { "data.object.id": null })),
     claimed(btoa("\x80\x80"), { body_encoding: "base64" }),
   ];
-  const ignoring = retry([batch()], { unmappedSubscriptions: "ignore" });
+  // As the database answers for a creation without an account.
+  const outcomeOf = () => ({
+    outcome: "failed",
+    error_code: "BW005",
+    error: "data.object.metadata.accountId is missing",
+  });
+  const ignoring = retry([batch()], {
+    unmappedSubscriptions: "ignore",
+    outcomeOf,
+  });
   const expected = { ...NOTHING, claimed: 4, ignored: 2, failed: 2 };
   assertEquals(await ignoring.counts, expected);
   const outcomes = ["ignored", "ignored", "failed", "failed"];
   assertEquals(ignoring.settled.map((row) => row["outcome"]), outcomes);
 
-  const failing = retry([batch()]);
+  const failing = retry([batch()], { outcomeOf });
   assertEquals(await failing.counts, { ...NOTHING, claimed: 4, failed: 4 });
 });
 

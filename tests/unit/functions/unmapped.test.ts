@@ -84,6 +84,7 @@ Deno.test("isUnmapped() means creations that are invalid and events that are unk
   assertEquals(failed("subscription_unknown", update), true);
   for (
     const code of [
+      "creation_pending",
       "subscription_of_other_provider",
       "database_unavailable",
       "apply_failed",

@@ -5,6 +5,7 @@ import type {
   Notification,
 } from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import { webhookChannel } from "../../../supabase/functions/billing-worker/channels/webhook_channel.ts";
+import { NOT_STATED, STATED } from "../../support/payment.ts";
 
 const URL_TEXT = "https://hooks.test/billing?token=URL-SECRET";
 const SECRET = "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";
@@ -17,6 +18,7 @@ const NOTIFICATION: Notification = {
   account_id: "acc_1",
   subscription_id: "sub_1",
   invoice_id: "in_1",
+  ...NOT_STATED,
   created_at: "2026-11-21T06:24:03.113987+00:00",
 };
 
@@ -89,6 +91,55 @@ Deno.test("webhookChannel() leaves out an invoice that is not known", async () =
     event_id: "evt_1",
   });
 });
+
+for (
+  const [what, notification, data] of [
+    ["all that the event states", STATED, {
+      ...STATED,
+      next_payment_attempt: "2026-05-03T23:30:00.000Z",
+    }],
+    ["that there is no next attempt", {
+      ...NOT_STATED,
+      attempt_count: 8,
+    }, { attempt_count: 8, next_payment_attempt: null }],
+    ["a next attempt whose number is not known", {
+      ...NOT_STATED,
+      next_payment_attempt: "2026-05-03T23:30:00+00:00",
+    }, { next_payment_attempt: "2026-05-03T23:30:00.000Z" }],
+    ["an amount of nothing", { ...NOT_STATED, amount_due: 0 }, {
+      amount_due: 0,
+    }],
+    ["that no attempt was made", { ...NOT_STATED, attempt_count: 0 }, {
+      attempt_count: 0,
+      next_payment_attempt: null,
+    }],
+    [
+      "nothing that an older database does not know",
+      {
+        hosted_invoice_url: undefined,
+        amount_due: undefined,
+        currency: undefined,
+        attempt_count: undefined,
+        next_payment_attempt: undefined,
+      } as unknown as typeof NOT_STATED,
+      {},
+    ],
+  ] as const
+) {
+  Deno.test(`webhookChannel() says ${what}`, async () => {
+    const { requests: [request] } = await attempt(status(200), {
+      notification: { ...NOTIFICATION, ...notification },
+    });
+    assertEquals((await request?.json()).data, {
+      account_id: "acc_1",
+      subscription_id: "sub_1",
+      provider: "b",
+      event_id: "evt_1",
+      invoice_id: "in_1",
+      ...data,
+    });
+  });
+}
 
 Deno.test("webhookChannel() signs each attempt at its own time, with the same id", async () => {
   const times = [1_795_242_243_000, 1_795_242_999_900];

@@ -44,14 +44,37 @@ Deno.test("the workflow runs the gate, and the audit with the gate's Deno", () =
   assertEquals(commands, [".ci/run", `${deno} audit`]);
 });
 
+Deno.test("every workflow runs the gate's Deno, and has a time limit for each job", () => {
+  const gate = Deno.readTextFileSync(new URL(".ci/run", ROOT));
+  const [deno] = /npx -y deno@\S+/.exec(gate) ?? [];
+  for (const [name, text] of workflows()) {
+    for (const [used] of text.matchAll(/npx -y deno\S+/g)) {
+      assertEquals(used, deno, name);
+    }
+    assertEquals(
+      text.match(/^ {4}timeout-minutes: \d+$/gm)?.length,
+      text.match(/^ {4}runs-on: /gm)?.length,
+      name,
+    );
+  }
+});
+
 Deno.test("a workflow may read the repository, and no more", () => {
   for (const [name, text] of workflows()) {
     assertEquals(
-      [...text.matchAll(/permissions:\n((?: {2}.+\n)+)/g)].map(([, all]) =>
+      [...text.matchAll(/^permissions:\n((?: {2}.+\n)+)/gm)].map(([, all]) =>
         all
       ),
       ["  contents: read\n"],
       name,
     );
   }
+});
+
+Deno.test("only the job that publishes may prove where it runs", () => {
+  const granted = [...workflows()].flatMap(([name, text]) =>
+    [...text.matchAll(/^ +([\w-]+): write|write-all/gm)]
+      .map(([grant, what]) => `${name}: ${what ?? grant}`)
+  );
+  assertEquals(granted, ["publish.yml: id-token"]);
 });

@@ -1,7 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import type Stripe from "stripe";
 import { compare } from "../../../scripts/stripe_sync/compare.ts";
-import { isFrozen } from "../../../scripts/stripe_sync/difference.ts";
+import {
+  type FieldDifference,
+  isFrozen,
+  unrecordedFields,
+} from "../../../scripts/stripe_sync/difference.ts";
 import type { SubscriptionRecord } from "../../../scripts/stripe_sync/records.ts";
 import { subscriptionEvent } from "../../../scripts/events/event.ts";
 import { API_VERSIONS } from "../../../scripts/events/templates.ts";
@@ -15,8 +19,16 @@ const RECORD: SubscriptionRecord = {
   plan_id: "price_1",
   current_period_end: "2027-01-15T08:00:00+00:00",
   canceled_at: null,
+  provider_status: "active",
+  customer_id: "cus_1",
+  quantity: 1,
+  cancel_at: null,
+  trial_end: null,
+  paused: null,
+  livemode: false,
   account_as_of: "2026-11-01T10:00:00+00:00",
   changed_as_of: "2026-11-21T10:05:00+00:00",
+  changed_by_update: true,
   canceled_as_of: null,
 };
 const OPTIONS = {
@@ -71,6 +83,7 @@ Deno.test("compare() finds nothing if nothing differs, in any API version", () =
     const subscription = shown({}, apiVersion);
     assertEquals(compare(subscription, { ...OPTIONS, record: RECORD }), SAME);
   }
+  // A deletion sets the status, and provider_status stays.
   const record = { ...RECORD, status: "canceled", canceled_at: "2026-01-01" };
   const canceled = shown({ status: "canceled" });
   assertEquals(compare(canceled, { ...OPTIONS, record }), SAME);
@@ -100,6 +113,144 @@ Deno.test("compare() names each field that differs", () => {
     },
     { field: "canceled_at", here: null, there: "set" },
   ]);
+});
+
+Deno.test("compare() names each reported value that differs, in any API version", () => {
+  const item = { price: { id: "price_1" }, current_period_end: 1_800_000_000 };
+  const cases: [object, Partial<SubscriptionRecord>, FieldDifference][] = [
+    [{ status: "paused" }, { status: "paused" }, {
+      field: "provider_status",
+      here: "active",
+      there: "paused",
+    }],
+    [{ customer: { id: "cus_2" } }, {}, {
+      field: "customer_id",
+      here: "cus_1",
+      there: "cus_2",
+    }],
+    [{ items: { data: [{ ...item, quantity: 5 }] } }, {}, {
+      field: "quantity",
+      here: 1,
+      there: 5,
+    }],
+    // Metered: the API leaves it out.
+    [{ items: { data: [item] } }, {}, {
+      field: "quantity",
+      here: 1,
+      there: null,
+    }],
+    [{ cancel_at_period_end: true, cancel_at: null }, {}, {
+      field: "cancel_at",
+      here: null,
+      there: "2027-01-15T08:00:00.000Z",
+    }],
+    [{ cancel_at: 1_800_003_600, cancel_at_period_end: false }, {}, {
+      field: "cancel_at",
+      here: null,
+      there: "2027-01-15T09:00:00.000Z",
+    }],
+    [{ trial_end: null }, { trial_end: "2027-01-15T08:00:00+00:00" }, {
+      field: "trial_end",
+      here: "2027-01-15T08:00:00.000Z",
+      there: null,
+    }],
+    [{ pause_collection: { behavior: "void", resumes_at: null } }, {}, {
+      field: "paused",
+      here: null,
+      there: "void",
+    }],
+    [{ livemode: true }, {}, { field: "livemode", here: false, there: true }],
+  ];
+  for (const apiVersion of API_VERSIONS) {
+    for (const [changes, here, expected] of cases) {
+      const subscription = shown(changes, apiVersion);
+      assertEquals(fields(subscription, { ...RECORD, ...here }), [expected]);
+    }
+  }
+  const trial = shown({ trial_end: 1_800_000_000 });
+  const record = { ...RECORD, trial_end: "2027-01-15T08:00:00+00:00" };
+  assertEquals(compare(trial, { ...OPTIONS, record }), SAME);
+});
+
+Deno.test("compare() corrects with the values that the receiver reads from an event", () => {
+  for (const apiVersion of API_VERSIONS) {
+    const subscription = shown({
+      status: "past_due",
+      cancel_at_period_end: true,
+      cancel_at: null,
+      trial_end: 1_790_000_000,
+      pause_collection: { behavior: "keep_as_draft", resumes_at: null },
+      livemode: true,
+    }, apiVersion);
+    for (const event of corrections(subscription, undefined)) {
+      const { created: _, event_id: __, ...values } = event;
+      assertEquals<unknown>(values, {
+        type: event.type,
+        provider: "a",
+        subscription_id: "sub_1",
+        plan_id: "price_1",
+        current_period_end: "2027-01-15T08:00:00.000Z",
+        provider_status: "past_due",
+        customer_id: "cus_1",
+        quantity: 1,
+        cancel_at: "2027-01-15T08:00:00.000Z",
+        trial_end: "2026-09-21T14:13:20.000Z",
+        paused: "keep_as_draft",
+        livemode: true,
+        ...(event.type === "customer.subscription.created"
+          ? { account_id: "acc_1" }
+          // No statement of what it replaced: so past_due_since is set only
+          // if the record did not know of past_due.
+          : { status: "past_due", previous: null }),
+      });
+    }
+  }
+});
+
+Deno.test("compare() takes a record as it was created for no difference, though it is active", () => {
+  const trialing = shown({ status: "trialing" });
+  const created = {
+    ...RECORD,
+    provider_status: "trialing",
+    changed_by_update: false,
+  };
+  assertEquals(compare(trialing, { ...OPTIONS, record: created }), SAME);
+  // An update was missed.
+  assertEquals(
+    fields(shown(), created).map(({ field }) => field),
+    ["provider_status"],
+  );
+  assertEquals(
+    fields(shown({ status: "past_due" }), created).map(({ field }) => field),
+    ["status", "provider_status"],
+  );
+  assertEquals(
+    fields(trialing, { ...created, changed_by_update: true })
+      .map(({ field }) => field),
+    ["status"],
+  );
+});
+
+Deno.test("compare() finds what an earlier version did not record, of canceled subscriptions too", () => {
+  const old = {
+    ...RECORD,
+    provider_status: null,
+    customer_id: null,
+    quantity: null,
+    livemode: null,
+  };
+  const names = ["provider_status", "customer_id", "quantity", "livemode"];
+  assertEquals(fields(shown(), old).map(({ field }) => field), names);
+  assertEquals(unrecordedFields(fields(shown(), old)).length, names.length);
+  assertEquals(types(shown(), old), ["updated"]);
+  const canceled = { ...old, status: "canceled", canceled_at: "2026-01-01" };
+  assertEquals(
+    fields(shown({ status: "canceled" }), canceled).map(({ field }) => field),
+    names,
+  );
+  // A customer that is missing here alone is a difference like any other.
+  const record = { ...RECORD, customer_id: null };
+  assertEquals(unrecordedFields(fields(shown(), record)), []);
 });
 
 Deno.test("compare() corrects with only the events that the change needs", () => {
@@ -181,7 +332,8 @@ Deno.test("compare() finds no account for a subscription without one, unless it 
     },
     corrections: [],
   });
-  assertEquals(compare(nobodys, { ...OPTIONS, record: RECORD }), SAME);
+  const record = { ...RECORD, customer_id: "cus_1" };
+  assertEquals(compare(nobodys, { ...OPTIONS, record }), SAME);
   const { difference } = compare(nobodys, {
     ...OPTIONS,
     record: undefined,
@@ -192,6 +344,36 @@ Deno.test("compare() finds no account for a subscription without one, unless it 
     subscription: "sub_1",
     account: "cus_1",
   });
+});
+
+Deno.test("compare() asks for the customer's account last, and leaves it to the database", () => {
+  const nobodys = shown({ metadata: {}, customer: "cus_1" });
+  const options = { ...OPTIONS, record: undefined, customersAccount: "acc_c" };
+  const { difference, corrections } = compare(nobodys, options);
+  assertEquals(difference, {
+    kind: "missing_here",
+    subscription: "sub_1",
+    account: "acc_c",
+  });
+  const [creation] = corrections;
+  assert(creation?.type === "customer.subscription.created");
+  assertEquals(creation.account_id, null);
+
+  function accountWith(changes: Partial<typeof OPTIONS>, subscription: object) {
+    const { difference } = compare(
+      subscription as Stripe.Subscription,
+      {
+        ...options,
+        ...changes,
+      } as typeof options,
+    );
+    return difference?.kind === "missing_here" && difference.account;
+  }
+  assertEquals(accountWith({}, shown()), "acc_1");
+  assertEquals(
+    accountWith({ accountFrom: "customer" as never }, nobodys),
+    "cus_1",
+  );
 });
 
 Deno.test("compare() changes nothing if the subscription lacks a field that is needed", () => {

@@ -34,6 +34,8 @@ const TIME_LIMIT_MS = 3_000;
  * Applies each event exactly once, all in one call, and logs one line with the
  * counts of those that did not fail.
  *
+ * @param options.oncePerInvoice Whether further failed payments of an invoice
+ * create no notification.
  * @param options.clock Returns milliseconds since the epoch.
  * @returns For each event, in the same order, its outcome or its own failure.
  * @throws {DeliveryError} If the call as a whole fails:
@@ -41,16 +43,20 @@ const TIME_LIMIT_MS = 3_000;
  */
 export async function applyEvents(
   events: readonly (BillingEvent | RetriedEvent)[],
-  { database, log, clock }: {
+  { database, oncePerInvoice = false, log, clock }: {
     database: DatabaseClient;
+    oncePerInvoice?: boolean;
     log: Log;
     clock: () => number;
   },
 ): Promise<(Outcome | DeliveryError)[]> {
   const startedMs = clock();
+  const sent = oncePerInvoice
+    ? events.map((event) => ({ ...event, once_per_invoice: true }))
+    : [...events];
   const rows = await callDatabase(
     (signal) =>
-      database.rpc("apply_billing_events", { events: [...events] })
+      database.rpc("apply_billing_events", { events: sent })
         .abortSignal(signal),
     { timeLimitMs: TIME_LIMIT_MS },
   );

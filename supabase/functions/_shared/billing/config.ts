@@ -19,6 +19,8 @@ export interface Config extends DatabaseAccess {
   readonly maxBodyBytes: number;
   /** What happens to events of subscriptions without an account. */
   readonly unmappedSubscriptions: UnmappedChoice;
+  /** Whether further failed payments of an invoice create no notification. */
+  readonly oncePerInvoice: boolean;
 }
 
 /** The same as Stripe's. */
@@ -40,6 +42,7 @@ export function readConfig(env: Environment): Config {
     ),
     maxBodyBytes: wholeNumber(env, "MAX_BODY_BYTES", 1_048_576),
     unmappedSubscriptions: readUnmapped(env),
+    oncePerInvoice: trueOrFalse(env, "NOTIFY_ONCE_PER_INVOICE"),
   };
 }
 
@@ -132,4 +135,19 @@ export function wholeNumber(
     );
   }
   return Number(text);
+}
+
+/**
+ * Reads `true` or `false`; returns false if it is not set.
+ *
+ * @throws {Error} If the value is something else; names the variable.
+ */
+function trueOrFalse(env: Environment, name: string): boolean {
+  const text = env[name] || "false";
+  if (text !== "true" && text !== "false") {
+    throw new Error(
+      `Cannot start: ${name} must be true or false, not "${text}".`,
+    );
+  }
+  return text === "true";
 }

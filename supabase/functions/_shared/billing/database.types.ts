@@ -78,6 +78,34 @@ export type Database = {
         };
         Relationships: [];
       };
+      "failure_alerts": {
+        Row: {
+          "alerted_at": string | null;
+          "error_code": string;
+          "notification_id": string;
+          "opened_at": string | null;
+          "reported": number;
+          "reported_until": string;
+        };
+        ComputedFields: never;
+        Insert: {
+          "alerted_at"?: string | null;
+          "error_code": string;
+          "notification_id": string;
+          "opened_at"?: string | null;
+          "reported": number;
+          "reported_until": string;
+        };
+        Update: {
+          "alerted_at"?: string | null;
+          "error_code"?: string;
+          "notification_id"?: string;
+          "opened_at"?: string | null;
+          "reported"?: number;
+          "reported_until"?: string;
+        };
+        Relationships: [];
+      };
       "notification_pace": {
         Row: {
           "destination": string;
@@ -96,68 +124,74 @@ export type Database = {
       };
       "notifications": {
         Row: {
-          "account_id": string;
+          "account_id": string | null;
+          "alert": Json | null;
           "amount_due": number | null;
           "attempt_count": number | null;
           "attempts": number;
           "created_at": string;
           "currency": string | null;
-          "event_id": string;
+          "event_id": string | null;
           "hosted_invoice_url": string | null;
           "id": string;
           "invoice_id": string | null;
+          "kind": string;
           "last_error": string | null;
           "lease_id": string | null;
           "limited_since": string | null;
           "next_attempt_at": string;
           "next_payment_attempt": string | null;
-          "provider": string;
+          "provider": string | null;
           "sent_at": string | null;
           "status": string;
-          "subscription_id": string;
+          "subscription_id": string | null;
         };
         ComputedFields: never;
         Insert: {
-          "account_id": string;
+          "account_id"?: string | null;
+          "alert"?: Json | null;
           "amount_due"?: number | null;
           "attempt_count"?: number | null;
           "attempts"?: number;
           "created_at"?: string;
           "currency"?: string | null;
-          "event_id": string;
+          "event_id"?: string | null;
           "hosted_invoice_url"?: string | null;
           "id"?: string;
           "invoice_id"?: string | null;
+          "kind"?: string;
           "last_error"?: string | null;
           "lease_id"?: string | null;
           "limited_since"?: string | null;
           "next_attempt_at"?: string;
           "next_payment_attempt"?: string | null;
-          "provider": string;
+          "provider"?: string | null;
           "sent_at"?: string | null;
           "status"?: string;
-          "subscription_id": string;
+          "subscription_id"?: string | null;
         };
         Update: {
-          "account_id"?: string;
+          "account_id"?: string | null;
+          "alert"?: Json | null;
           "amount_due"?: number | null;
           "attempt_count"?: number | null;
           "attempts"?: number;
           "created_at"?: string;
           "currency"?: string | null;
-          "event_id"?: string;
+          "event_id"?: string | null;
           "hosted_invoice_url"?: string | null;
           "id"?: string;
           "invoice_id"?: string | null;
+          "kind"?: string;
           "last_error"?: string | null;
           "lease_id"?: string | null;
           "limited_since"?: string | null;
           "next_attempt_at"?: string;
           "next_payment_attempt"?: string | null;
-          "provider"?: string;
+          "provider"?: string | null;
           "sent_at"?: string | null;
           "status"?: string;
-          "subscription_id"?: string;
+          "subscription_id"?: string | null;
         };
         Relationships: [];
       };
@@ -304,6 +338,10 @@ export type Database = {
     };
     Functions: {
       "account_email": { Args: { "account_id": string }; Returns: string };
+      "account_of_customer": {
+        Args: { "customer_id": string; "provider": string };
+        Returns: string;
+      };
       "apply_billing_events": {
         Args: { "events": Json };
         Returns: {
@@ -315,8 +353,14 @@ export type Database = {
       };
       "apply_invoice_payment_failed": {
         Args: {
+          "p_amount_due"?: number;
+          "p_attempt_count"?: number;
+          "p_currency"?: string;
           "p_event_id": string;
+          "p_hosted_invoice_url"?: string;
           "p_invoice_id": string;
+          "p_next_payment_attempt"?: string;
+          "p_once_per_invoice"?: boolean;
           "p_provider": string;
           "p_subscription_id": string;
         };
@@ -325,11 +369,18 @@ export type Database = {
       "apply_subscription_created": {
         Args: {
           "p_account_id": string;
+          "p_cancel_at"?: string;
           "p_created": string;
           "p_current_period_end": string;
+          "p_customer_id"?: string;
+          "p_livemode"?: boolean;
+          "p_paused"?: string;
           "p_plan_id": string;
           "p_provider": string;
+          "p_provider_status"?: string;
+          "p_quantity"?: number;
           "p_subscription_id": string;
+          "p_trial_end"?: string;
         };
         Returns: string;
       };
@@ -343,15 +394,31 @@ export type Database = {
       };
       "apply_subscription_updated": {
         Args: {
+          "p_cancel_at"?: string;
           "p_created": string;
           "p_current_period_end": string;
+          "p_customer_id"?: string;
+          "p_livemode"?: boolean;
+          "p_paused"?: string;
           "p_plan_id": string;
           "p_previous": Json;
           "p_provider": string;
+          "p_provider_status"?: string;
+          "p_quantity"?: number;
           "p_status": string;
           "p_subscription_id": string;
+          "p_trial_end"?: string;
         };
         Returns: string;
+      };
+      "billing_rights": {
+        Args: Record<PropertyKey, never>;
+        Returns: {
+          "app_may": string;
+          "kind": string;
+          "name": string;
+          "service_role_may": string;
+        }[];
       };
       "billing_version": { Args: Record<PropertyKey, never>; Returns: string };
       "claim_billing_events": {
@@ -370,6 +437,7 @@ export type Database = {
       };
       "claim_notifications": {
         Args: {
+          "p_alerts"?: boolean;
           "p_destination": string;
           "p_lease_seconds": number;
           "p_limit": number;
@@ -377,15 +445,29 @@ export type Database = {
         };
         Returns: {
           "account_id": string;
+          "alert": Json;
+          "amount_due": number;
           "attempt": number;
+          "attempt_count": number;
           "created_at": string;
+          "currency": string;
           "event_id": string;
+          "hosted_invoice_url": string;
           "id": string;
           "invoice_id": string;
+          "kind": string;
           "lease_id": string;
+          "next_payment_attempt": string;
           "provider": string;
           "subscription_id": string;
           "wait_ms": number;
+        }[];
+      };
+      "excess_billing_rights": {
+        Args: Record<PropertyKey, never>;
+        Returns: {
+          "excess": string;
+          "object": string;
         }[];
       };
       "find_subscription": {
@@ -445,6 +527,7 @@ export type Database = {
         Args: Record<PropertyKey, never>;
         Returns: (string)[];
       };
+      "open_alerts": { Args: Record<PropertyKey, never>; Returns: number };
       "provider_of_failed_event": {
         Args: { "event_id": string; "of_provider": string };
         Returns: string;

@@ -6,6 +6,8 @@ const OWN: ReadonlyMap<string, ErrorCode> = new Map([
   ["BW002", "subscription_of_other_provider"],
   ["BW003", "deployment_fault"],
   ["BW004", "repair_pending"],
+  ["BW005", "event_invalid"],
+  ["BW006", "creation_pending"],
 ]);
 
 /** Another transaction has locked a row that the event needs. */

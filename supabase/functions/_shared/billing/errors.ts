@@ -38,6 +38,7 @@ export const ANSWERS = {
   event_invalid: { status: 422, body: "Event is not valid" },
 
   subscription_unknown: NOT_APPLIED,
+  creation_pending: NOT_APPLIED,
   subscription_of_other_provider: NOT_APPLIED,
   repair_pending: NOT_APPLIED,
   apply_failed: NOT_APPLIED,

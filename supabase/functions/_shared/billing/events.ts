@@ -6,64 +6,72 @@
  * @module
  */
 import { z } from "zod";
-import { identifier, unixSeconds } from "./fields.ts";
+import { identifier, member, unixSeconds } from "./fields.ts";
 import { currentPeriodEnd, invoiceSubscription } from "./moved_fields.ts";
+import { paymentDetails } from "./payment_details.ts";
+import {
+  customerId,
+  firstItem,
+  identifierOrNull,
+  livemode,
+  providerReport,
+  replacedReport,
+  secondsOrNull,
+} from "./provider_report.ts";
 
-const price = z.object({ id: identifier });
+/** A field that another file reads. */
+const passed = z.unknown().optional();
 
 const subscription = z.object({
   id: identifier,
   items: z.object({
-    data: z.tuple(
-      [z.object({ price, current_period_end: z.unknown().optional() })],
-      z.unknown(),
-    ),
+    data: z.tuple([
+      z.object({
+        price: z.object({ id: identifier }),
+        current_period_end: passed,
+        quantity: passed,
+      }),
+    ], z.unknown()),
   }),
-  current_period_end: z.unknown().optional(),
+  current_period_end: passed,
+  status: passed,
+  customer: passed,
+  cancel_at: passed,
+  cancel_at_period_end: passed,
+  trial_end: passed,
+  pause_collection: passed,
+  livemode: passed,
 });
 
 const envelope = z.object({ id: identifier, created: unixSeconds.optional() });
 
-/**
- * The values that an update replaced. They only break ties, so a bad value is
- * not an error.
- */
-const previousAttributes = z.object({
-  status: identifier.optional().catch(undefined),
-  current_period_end: unixSeconds.optional().catch(undefined),
-  items: z.object({
-    data: z.tuple([
-      z.object({
-        price: price.optional().catch(undefined),
-        current_period_end: unixSeconds.optional().catch(undefined),
-      }),
-    ], z.unknown()),
-  }).optional().catch(undefined),
-}).optional().catch(undefined);
+const subscriptionEnvelope = envelope.extend({ livemode: passed });
 
-const subscriptionCreated = envelope.extend({
+const subscriptionCreated = subscriptionEnvelope.extend({
   type: z.literal("customer.subscription.created"),
   data: z.object({
     object: subscription.extend({
-      metadata: z.object({ accountId: identifier }),
+      // If it is missing, the database asks account_of_customer.
+      metadata: z.object({ accountId: identifier.nullish() }).nullish(),
     }),
   }),
 }).transform((event, context) => ({
   ...common(event),
   type: event.type,
   subscription_id: event.data.object.id,
-  account_id: event.data.object.metadata.accountId,
+  account_id: event.data.object.metadata?.accountId ?? null,
   plan_id: event.data.object.items.data[0].price.id,
   current_period_end: toDateTime(
     currentPeriodEnd(event.data.object, context),
   ),
+  ...reported(event),
 }));
 
-const subscriptionUpdated = envelope.extend({
+const subscriptionUpdated = subscriptionEnvelope.extend({
   type: z.literal("customer.subscription.updated"),
   data: z.object({
     object: subscription.extend({ status: identifier }),
-    previous_attributes: previousAttributes,
+    previous_attributes: passed,
   }),
 }).transform((event, context) => ({
   ...common(event),
@@ -74,16 +82,18 @@ const subscriptionUpdated = envelope.extend({
   current_period_end: toDateTime(
     currentPeriodEnd(event.data.object, context),
   ),
-  previous: previousValues(event.data.previous_attributes),
+  ...reported(event),
+  previous: previousValues(event.data.object, event.data.previous_attributes),
 }));
 
 const subscriptionDeleted = envelope.extend({
   type: z.literal("customer.subscription.deleted"),
-  data: z.object({ object: z.object({ id: identifier }) }),
+  data: z.object({ object: z.object({ id: identifier, customer: passed }) }),
 }).transform((event) => ({
   ...common(event),
   type: event.type,
   subscription_id: event.data.object.id,
+  customer_id: customerId(event.data.object),
 }));
 
 const invoicePaymentFailed = envelope.extend({
@@ -91,8 +101,14 @@ const invoicePaymentFailed = envelope.extend({
   data: z.object({
     object: z.object({
       id: identifier.optional().catch(undefined),
-      subscription: z.unknown().optional(),
-      parent: z.unknown().optional(),
+      subscription: passed,
+      parent: passed,
+      customer: passed,
+      hosted_invoice_url: passed,
+      amount_due: passed,
+      currency: passed,
+      attempt_count: passed,
+      next_payment_attempt: passed,
     }),
   }),
 }).transform((event, context) => ({
@@ -100,6 +116,8 @@ const invoicePaymentFailed = envelope.extend({
   type: event.type,
   subscription_id: invoiceSubscription(event.data.object, context),
   invoice_id: event.data.object.id,
+  customer_id: customerId(event.data.object),
+  ...paymentDetails(event.data.object),
 }));
 
 /** The handled events, in the form that `apply_billing_events` takes. */
@@ -137,12 +155,31 @@ function toDateTime(seconds: number): string {
   return Number.isNaN(seconds) ? "" : new Date(seconds * 1000).toISOString();
 }
 
-function previousValues(attributes: z.output<typeof previousAttributes>) {
-  const item = attributes?.items?.data[0];
+/** What the provider reports, in the form that the database takes. */
+function reported(event: { data: { object: object }; livemode?: unknown }) {
+  const { object } = event.data;
+  const { cancel_at, trial_end, ...report } = providerReport(object);
   return {
-    status: attributes?.status,
-    plan_id: item?.price?.id,
-    current_period_end: attributes?.current_period_end ??
-      item?.current_period_end,
+    ...report,
+    cancel_at: cancel_at === null ? null : toDateTime(cancel_at),
+    trial_end: trial_end === null ? null : toDateTime(trial_end),
+    livemode: livemode(event, object),
+  };
+}
+
+/**
+ * Returns the values that an update replaced, with times in Unix seconds; null
+ * if it does not say. They only break ties, so a bad value is not an error.
+ */
+function previousValues(object: object, attributes: unknown) {
+  if (typeof attributes !== "object" || attributes === null) return null;
+  const item = firstItem(attributes);
+  return {
+    status: identifierOrNull(member(attributes, "status")) ?? undefined,
+    plan_id: identifierOrNull(member(member(item, "price"), "id")) ?? undefined,
+    current_period_end:
+      secondsOrNull(member(attributes, "current_period_end")) ??
+        secondsOrNull(member(item, "current_period_end")) ?? undefined,
+    ...replacedReport(object, attributes),
   };
 }

@@ -17,7 +17,8 @@ export type UnmappedChoice = typeof UNMAPPED_CHOICES[number];
  * Returns whether an event failed only because its subscription has no account:
  * a creation without an account id, or an event without one for a subscription
  * that is not recorded. Stripe puts a subscription's metadata into each of its
- * events, so an event that merely arrives before its creation has an account id.
+ * events, so an event that merely arrives before its creation has an account id,
+ * or its customer has an account, and the code is `creation_pending`.
  *
  * @param text The event as text.
  */

@@ -1,14 +1,64 @@
-/** A notification, as a channel sends it. */
-export interface Notification {
+/** What every row of the outbox has. */
+export interface OutboxMessage {
   readonly id: string;
   readonly lease_id: string;
+  /** Null for an alert. */
+  readonly event_id: string | null;
+  /** When the row was written, in the time format of PostgREST. */
+  readonly created_at: string;
+}
+
+/** A notification to an account, as a channel sends it. */
+export interface Notification extends OutboxMessage {
   readonly provider: string;
   readonly event_id: string;
   readonly account_id: string;
   readonly subscription_id: string;
   readonly invoice_id: string | null;
-  /** When the event was applied, in the time format of PostgREST. */
-  readonly created_at: string;
+  /** Where the invoice can be paid; https only. */
+  readonly hosted_invoice_url: string | null;
+  /** In the smallest unit of the currency. */
+  readonly amount_due: number | null;
+  /** Three lower-case letters. */
+  readonly currency: string | null;
+  /** How often the provider has tried to collect the payment. */
+  readonly attempt_count: number | null;
+  /**
+   * In the time format of PostgREST. Null if the provider does not try again, or,
+   * if `attempt_count` is null too, if that is not known.
+   */
+  readonly next_payment_attempt: string | null;
+}
+
+/** An alert to the operator. Its times are in the time format of PostgREST. */
+export interface Alert extends OutboxMessage {
+  readonly kind: string;
+  readonly alert: FailureOpened | FailuresResolved;
+}
+
+/** Failures of one error code are open that no alert has counted. */
+export interface FailureOpened {
+  readonly error_code: string;
+  /** The newest failure's message, except where it may repeat the event's data. */
+  readonly error?: string;
+  /** How many are open, and how many of these no alert has counted. */
+  readonly open: number;
+  readonly new: number;
+  readonly first_failed_at: string;
+  readonly last_failed_at: string;
+  /** The newest failure's event. */
+  readonly provider: string;
+  readonly event_id: string;
+  /** Missing if it could not be read. */
+  readonly event_type?: string;
+}
+
+/** No failure of an error code is open any more. */
+export interface FailuresResolved {
+  readonly error_code: string;
+  readonly resolved: number;
+  /** When the first alert about them was written. */
+  readonly opened_at: string;
 }
 
 /** The result of an attempt to deliver a notification. */
@@ -34,15 +84,17 @@ export type Attempt =
     readonly error: string;
   };
 
-/** A way to reach an account. */
-export interface Channel {
-  readonly name: "webhook" | "email";
+/** A way to reach an account, or the operator. */
+export interface Channel<Message extends OutboxMessage = Notification> {
+  readonly name: "webhook" | "email" | "slack";
+  /** What it sends: alerts to the operator, or else notifications to accounts. */
+  readonly alerts?: true;
   /** The receiver whose rate limit applies, shared by all workers. Not secret. */
   readonly destination: string;
   /** How many requests per second are allowed; undefined means no limit. */
   readonly perSecond?: number;
   /** Makes one attempt within the time limit. It never throws. */
-  send(notification: Notification): Promise<Attempt>;
+  send(message: Message): Promise<Attempt>;
 }
 
 /** For one attempt. */

@@ -4,6 +4,8 @@ import {
   type Channel,
   type Notification,
 } from "./channel.ts";
+import { emailTexts } from "./email_texts.ts";
+import { renderEmail } from "./render_email.ts";
 import { retryAfterSeconds } from "./retry_after.ts";
 
 /** Returns the e-mail address of an account; null if it has none. */
@@ -40,7 +42,7 @@ export function emailChannel(
       // Loaded only when needed, so that the other channel starts faster.
       const { Resend } = await import("resend");
       const { data, error, headers } = await new Resend(apiKey).emails.send(
-        { from, to, ...text(notification) },
+        { from, to, ...renderEmail(emailTexts(notification)) },
         {
           idempotencyKey: notification.id,
           signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT_MS),
@@ -63,16 +65,4 @@ export function emailChannel(
   }
 
   return { name: "email", destination: "resend", perSecond, send };
-}
-
-function text({ subscription_id, invoice_id }: Notification) {
-  const invoice = invoice_id === null ? "" : ` (invoice ${invoice_id})`;
-  return {
-    subject: "Your payment failed",
-    text: [
-      `We could not collect the payment for your subscription${invoice}.`,
-      "Please check your payment method. We will try again in the next days.",
-      `Subscription: ${subscription_id}`,
-    ].join("\n\n"),
-  };
 }

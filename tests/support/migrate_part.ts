@@ -1,7 +1,5 @@
-import {
-  REPOSITORY,
-  runSupabaseCli,
-} from "../../scripts/common/supabase_cli.ts";
+import { REPOSITORY } from "../../scripts/common/how_started.ts";
+import { runSupabaseCli } from "../../scripts/common/supabase_cli.ts";
 
 const MIGRATIONS = `${REPOSITORY}/supabase/migrations`;
 

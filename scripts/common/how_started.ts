@@ -1,0 +1,35 @@
+/**
+ * How this command was started: in a clone of this repository by `deno task`, or
+ * from the npm package, whose program sets BILLING_COMMAND to what the user
+ * typed before the name of the command.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** The clone or the unpacked package, without a slash at its end. */
+export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url))
+  .replace(/\/$/, "");
+
+const PACKAGE_COMMAND = Deno.env.get("BILLING_COMMAND");
+
+/** Whether this is the npm package: then the user is in their own project. */
+export const isFromPackage = PACKAGE_COMMAND !== undefined;
+
+/** The folder whose `supabase` the commands are about. */
+export const PROJECT = isFromPackage ? Deno.cwd() : REPOSITORY;
+
+/** The packages that the local stack runs programs of. */
+export const NODE_MODULES = join(
+  REPOSITORY,
+  isFromPackage ? "scripts/npx/stack/node_modules" : "node_modules",
+);
+
+/** What the user types before the name of a command. */
+export const COMMAND_START = PACKAGE_COMMAND ?? "deno task";
+
+/** Returns a command of this project as the user types it. */
+export function asTyped(command: string): string {
+  return `${COMMAND_START} ${command}`;
+}

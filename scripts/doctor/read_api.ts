@@ -1,0 +1,36 @@
+import { restRefusal } from "../common/rest_refusal.ts";
+import { type RequestTools, sendRequest } from "../common/send_request.ts";
+import { type Check, failed } from "./check.ts";
+
+/**
+ * Reads a view, or what a function answers, through a project's REST API with
+ * the secret key, old or new.
+ *
+ * @returns The rows, or the failed check that says why there are none, with the
+ * status of the answer if there was one.
+ */
+export async function readApi<Row>(
+  url: string,
+  { secretKey, tools }: { secretKey: string; tools: RequestTools },
+): Promise<
+  { rows: readonly Row[] } | { refusal: Check; status: number | undefined }
+> {
+  const reply = await sendRequest(url, {
+    headers: secretKey.startsWith("sb_")
+      ? { apikey: secretKey }
+      : { apikey: secretKey, authorization: `Bearer ${secretKey}` },
+  }, tools);
+  if ("fault" in reply) {
+    return {
+      refusal: failed(
+        `cannot reach the REST API: ${reply.fault}`,
+        "Check the project's URL (SUPABASE_URL or --project-url)",
+      ),
+      status: undefined,
+    };
+  }
+  const { status } = reply;
+  return status === 200
+    ? { rows: JSON.parse(reply.body) }
+    : { refusal: failed(...restRefusal(status)), status };
+}

@@ -1,0 +1,66 @@
+/**
+ * What the e-mail about a failed payment says. To change its words, or to write it
+ * in another language, change this file.
+ *
+ * @module
+ */
+import type { Notification } from "./channel.ts";
+import { formatAmount } from "./format_amount.ts";
+import { formatDate } from "./format_date.ts";
+
+/** The words of an e-mail. They are plain text. */
+export interface EmailTexts {
+  /** One line, as Resend refuses a line break in it. */
+  readonly subject: string;
+  readonly paragraphs: readonly string[];
+  /** Where the account can pay, if that is known. */
+  readonly link: { readonly label: string; readonly url: string } | undefined;
+  /** Below the rest, in small letters. */
+  readonly footer: string;
+}
+
+/**
+ * Returns the words for a notification. What the event did not state is left out,
+ * and nothing is claimed about it.
+ *
+ * Each attempt to send a notification must give the same words, or Resend refuses
+ * the repetition: they must not depend on the current time.
+ */
+export function emailTexts(notification: Notification): EmailTexts {
+  const amount = amountOf(notification);
+  const url = notification.hosted_invoice_url;
+  const { invoice_id, subscription_id } = notification;
+  return {
+    subject: `Your payment${amount} failed`,
+    paragraphs: [
+      `We could not collect the payment${amount} for your subscription.`,
+      ...nextAttempt(notification),
+      url
+        ? "You can pay the invoice now:"
+        : "Please check your payment method.",
+    ],
+    link: url ? { label: "Pay the invoice", url } : undefined,
+    footer: [
+      ...(invoice_id ? [`Invoice: ${invoice_id}`] : []),
+      `Subscription: ${subscription_id}`,
+    ].join(", "),
+  };
+}
+
+function amountOf({ amount_due, currency }: Notification): string {
+  return typeof amount_due === "number" && currency
+    ? ` of ${formatAmount(amount_due, currency)}`
+    : "";
+}
+
+/** If the attempts so far are known and no next one is, this was the last. */
+function nextAttempt(
+  { attempt_count, next_payment_attempt }: Notification,
+): string[] {
+  if (next_payment_attempt) {
+    return [`We will try again on ${formatDate(next_payment_attempt)}.`];
+  }
+  return typeof attempt_count === "number"
+    ? ["No further attempt is scheduled."]
+    : [];
+}

@@ -1,0 +1,39 @@
+/** What Stripe states in whole units, because there is no smaller one. */
+const WITHOUT_DECIMALS = new Set(
+  [
+    "bif clp djf gnf jpy kmf krw mga",
+    "pyg rwf vnd vuv xaf xof xpf",
+  ].join(" ").split(" "),
+);
+const WITH_THREE_DECIMALS = new Set(["bhd", "jod", "kwd", "omr", "tnd"]);
+/** Have no smaller unit any more, but Stripe states them in hundredths. */
+const IN_UNUSED_HUNDREDTHS = new Set(["isk", "ugx"]);
+
+/**
+ * Returns an amount of money for English readers, such as `€19.00`.
+ *
+ * How many decimals an amount has is Stripe's rule, which is not that of `Intl`:
+ * 500 is ISK 5 to Stripe, and a Hungarian forint has hundredths.
+ *
+ * @param amount A whole number, in Stripe's smallest unit of the currency.
+ * @param currency Three lower-case letters.
+ * @see https://docs.stripe.com/currencies#zero-decimal
+ * @see https://docs.stripe.com/currencies#special-cases
+ */
+export function formatAmount(amount: number, currency: string): string {
+  const decimals = WITHOUT_DECIMALS.has(currency)
+    ? 0
+    : WITH_THREE_DECIMALS.has(currency)
+    ? 3
+    : 2;
+  const format = new Intl.NumberFormat("en-US", {
+    style: "currency",
+    currency,
+    minimumFractionDigits: IN_UNUSED_HUNDREDTHS.has(currency) ? 0 : decimals,
+    maximumFractionDigits: decimals,
+  });
+  // As text, because a division may round. Without the no-break space of Intl,
+  // which differs between versions.
+  return format.format(`${amount}e-${decimals}` as `${number}`)
+    .replaceAll(/\s/g, " ");
+}

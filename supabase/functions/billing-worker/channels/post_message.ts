@@ -1,0 +1,78 @@
+import { type Attempt, ATTEMPT_TIME_LIMIT_MS } from "./channel.ts";
+import { retryAfterSeconds } from "./retry_after.ts";
+
+/** Where messages are posted, and with what. */
+export interface PostOptions {
+  /** The name of the setting that holds the URL, for errors. */
+  readonly setting: string;
+  readonly fetch: typeof globalThis.fetch;
+  /** Returns milliseconds since the epoch. */
+  readonly clock: () => number;
+  readonly timeLimitMs?: number;
+}
+
+/**
+ * Posts a JSON text once, within the time limit. It follows no redirect, and
+ * never throws.
+ *
+ * @param message.headers Besides the content type.
+ */
+export async function postMessage(
+  url: string,
+  message: { headers: Readonly<Record<string, string>>; body: string },
+  { setting, fetch, clock, timeLimitMs = ATTEMPT_TIME_LIMIT_MS }: PostOptions,
+): Promise<Attempt> {
+  const signal = AbortSignal.timeout(timeLimitMs);
+  try {
+    const response = await fetch(url, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...message.headers },
+      body: message.body,
+      redirect: "manual",
+      signal,
+    });
+    await response.body?.cancel();
+    return readAttempt(response, { setting, nowMs: clock() });
+  } catch (error) {
+    return {
+      result: "failed",
+      error: signal.aborted
+        ? `no answer within ${timeLimitMs} ms`
+        : describe(error, setting),
+    };
+  }
+}
+
+/**
+ * Reads the result from a response. 410: the receiver wants no more
+ * notifications. 429: it wants them later. Any other failure may be temporary.
+ */
+function readAttempt(
+  { ok, status, headers }: Response,
+  { setting, nowMs }: { setting: string; nowMs: number },
+): Attempt {
+  if (ok) return { result: "sent" };
+  if (status === 410) {
+    return { result: "dead", error: "the receiver answered 410 Gone" };
+  }
+  const redirected = status >= 300 && status < 400;
+  return {
+    result: status === 429 ? "limited" : "failed",
+    error: `the receiver answered ${status}` +
+      (redirected
+        ? `, and redirects are not followed: set ${setting} to the final URL`
+        : ""),
+    retryAfterSeconds: retryAfterSeconds(headers.get("retry-after"), nowMs),
+  };
+}
+
+/**
+ * Returns why there was no reply. Some runtimes put the reason into the cause.
+ * All of them repeat the URL, normalized; it may contain a secret, so the name of
+ * its setting replaces it.
+ */
+function describe(error: unknown, setting: string): string {
+  const { message, cause } = error as Error;
+  return (cause instanceof Error ? `${message}: ${cause.message}` : message)
+    .replaceAll(/https?:\/\/\S+?(?=\)?:?(?:\s|$))/g, setting);
+}

@@ -1,0 +1,62 @@
+import type { EmailTexts } from "./email_texts.ts";
+
+/** An e-mail in both forms; a mail program shows one of them. */
+export interface RenderedEmail {
+  readonly subject: string;
+  readonly text: string;
+  readonly html: string;
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
+
+/**
+ * Returns an e-mail as plain text and as HTML. The HTML is simple enough for every
+ * mail program: no images, nothing from elsewhere, and no colors but those of the
+ * button, so that a dark mode can choose the others.
+ */
+export function renderEmail(
+  { subject, paragraphs, link, footer }: EmailTexts,
+): RenderedEmail {
+  return {
+    subject,
+    text: [...paragraphs, ...(link ? [link.url] : []), footer].join("\n\n"),
+    html: [
+      "<!DOCTYPE html>",
+      '<html lang="en">',
+      "  <head>",
+      '    <meta charset="utf-8">',
+      '    <meta name="color-scheme" content="light dark">',
+      `    <title>${escape(subject)}</title>`,
+      "  </head>",
+      '  <body style="font-family: sans-serif; font-size: 16px; line-height: 1.5">',
+      ...paragraphs.map((paragraph) => `    <p>${escape(paragraph)}</p>`),
+      ...(link ? button(link) : []),
+      `    <p style="font-size: 13px">${escape(footer)}</p>`,
+      "  </body>",
+      "</html>",
+      "",
+    ].join("\n"),
+  };
+}
+
+function button({ label, url }: { label: string; url: string }): string[] {
+  return [
+    "    <p>",
+    "      <a",
+    `        href="${escape(url)}"`,
+    '        style="display: inline-block; padding: 10px 20px; border-radius: 4px; background-color: #1f5fbf; color: #ffffff; text-decoration: none"',
+    `      >${escape(label)}</a>`,
+    "    </p>",
+  ];
+}
+
+/** Escapes text for HTML, also within an attribute in double quotes. */
+function escape(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character]!);
+}

@@ -1,0 +1,64 @@
+import { alertDestination } from "./alert_channel.ts";
+import type { Alert, Channel } from "./channel.ts";
+import { postMessage } from "./post_message.ts";
+
+/** Slack allows a webhook one message per second, and short bursts. */
+const REQUESTS_PER_SECOND = 1;
+
+/**
+ * Returns a channel that sends alerts to an incoming webhook of Slack. The body
+ * is the text alone, because Slack does not say what it does with fields that it
+ * does not know. Nothing is signed: the URL itself is the secret.
+ *
+ * @param options.clock Returns milliseconds since the epoch.
+ * @see https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
+ */
+export function slackChannel(
+  url: string,
+  options: { fetch: typeof globalThis.fetch; clock: () => number },
+): Channel<Alert> {
+  return {
+    name: "slack",
+    alerts: true,
+    destination: alertDestination(url),
+    perSecond: REQUESTS_PER_SECOND,
+    send: ({ alert }) => {
+      const body = JSON.stringify({ text: escape(text(alert)) });
+      return postMessage(url, { headers: {}, body }, {
+        setting: "ALERT_URL",
+        ...options,
+      });
+    },
+  };
+}
+
+function text(alert: Alert["alert"]): string {
+  const { error_code } = alert;
+  if (!("open" in alert)) {
+    return [
+      `Billing: no failed event with ${error_code} is open any more.`,
+      `Resolved: ${alert.resolved}. Reported since ${time(alert.opened_at)}.`,
+    ].join("\n");
+  }
+  const { provider, event_id, event_type = "type unknown", error } = alert;
+  return [
+    `Billing: ${alert.new} new failed event${
+      alert.new === 1 ? "" : "s"
+    } with ${error_code}`,
+    `Open: ${alert.open}, since ${time(alert.first_failed_at)}.`,
+    `Newest: ${event_id} (${event_type}, provider ${provider})${
+      error === undefined ? "" : `: ${error}`
+    }`,
+    "What to do: select * from public.open_failures; and docs/runbook.md",
+  ].join("\n");
+}
+
+function time(text: string): string {
+  return `${new Date(text).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+}
+
+/** Otherwise an event's type could mention a whole channel. */
+function escape(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;");
+}

@@ -1,0 +1,422 @@
+/**
+ * From a failing event to the operator, with the worker in its own process:
+ * what is sent and how often, and what the receiver of alerts cannot hold up.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { edited } from "../../scripts/events/edited.ts";
+import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
+import { chooseAlertChannel } from "../../supabase/functions/billing-worker/channels/choose_alert_channel.ts";
+import { deliverAlerts } from "../../supabase/functions/billing-worker/deliver_alerts.ts";
+import { freePort } from "../support/free_port.ts";
+import {
+  alertEnvironment,
+  type Message,
+  startNotifiedEndpoint,
+  URL_SECRET,
+} from "../support/notified_endpoint.ts";
+import { startReceiver } from "../support/receiver.ts";
+import { deliver } from "../support/send.ts";
+import type { ServedFunction } from "../support/serve_function.ts";
+import { SLACK_PATH, startSlackApi } from "../support/slack_api.ts";
+import { connect } from "../support/tables.ts";
+import { setting } from "../support/test_environment.ts";
+import {
+  failureOf,
+  repair,
+  requestRetry,
+  settleLeftovers,
+  takeTurn,
+} from "../support/triage.ts";
+import {
+  endPauses,
+  NO_COUNTS,
+  outboxRow,
+  oweNotifications,
+  putOffAll,
+  startWorker,
+} from "../support/worker.ts";
+import { withoutAccount } from "../support/without_account.ts";
+
+const sql = connect();
+const accounts = startNotifiedEndpoint();
+const operator = startNotifiedEndpoint();
+const env = { ...accounts.env, ...alertEnvironment(operator) };
+const receiver = await startReceiver();
+const worker = await startWorker(env);
+const second = await startWorker(env);
+Deno.test.afterAll(async () => {
+  await forgetAlerts();
+  for (const used of [worker, second, receiver, accounts, operator]) {
+    await used[Symbol.asyncDispose]();
+  }
+  await sql.end();
+});
+
+async function forgetAlerts(): Promise<void> {
+  await sql`truncate public.failure_alerts`;
+  await sql`delete from public.notifications where kind <> 'payment_failed'`;
+}
+
+/** Nothing is open, owed or reported, and nobody asked for a pause. */
+async function beginAnew(): Promise<void> {
+  await settleLeftovers(sql);
+  await putOffAll(sql);
+  await endPauses(sql);
+  await forgetAlerts();
+  accounts.answerWith(() => new Response("OK"));
+  operator.answerWith(() => new Response("OK"));
+}
+
+/** Makes failures with one error code; returns the newest one's event. */
+async function failMany(count: number, code: string): Promise<string> {
+  const ids = Array.from({ length: count }, () => uniqueId("evt"));
+  await sql`
+    select public.record_failed_event(
+      'a', id, '{}', 'text', ${code}, 'made by a test', 'invoice.payment_failed'
+    ) from unnest(${ids}::text[]) as id`;
+  return ids.at(-1)!;
+}
+
+interface AlertRow {
+  readonly id: string;
+  readonly kind: string;
+  readonly status: string;
+  readonly attempts: number;
+  readonly last_error: string | null;
+  readonly created_at: Date;
+}
+
+async function alertRows(): Promise<readonly AlertRow[]> {
+  return await sql<AlertRow[]>`
+    select * from public.notifications where kind <> 'payment_failed'
+    order by created_at`;
+}
+
+/** Makes pending alerts due, and ends all pauses. */
+async function makeAlertsDue(): Promise<void> {
+  await endPauses(sql);
+  await sql`
+    update public.notifications set next_attempt_at = now()
+    where kind <> 'payment_failed' and status = 'pending'`;
+}
+
+/** One turn; what arrived at the operator in it. */
+async function alerted(by: ServedFunction = worker): Promise<Message[]> {
+  const before = operator.arrivals.length;
+  await takeTurn(by);
+  assertEquals(operator.refused, []);
+  return operator.arrivals.slice(before).map(({ message }) => message);
+}
+
+Deno.test("the operator is alerted of an event that fails, and told when it is resolved", async () => {
+  await beginAnew();
+  const event = edited(
+    subscriptionEvent("customer.subscription.created", {
+      subscription: uniqueId("sub"),
+    }),
+    { "data.object.customer": uniqueId("cus") },
+  );
+  const refused = await deliver(receiver.url, withoutAccount(event));
+  assertEquals(refused.status, 422);
+
+  const [opened, ...others] = await alerted();
+  assertEquals(others, []);
+  const [row] = await alertRows();
+  const { error } = await failureOf(sql, event.id);
+  const [times] = await sql`
+    select first_failed_at, last_failed_at from public.failed_events
+    where event_id = ${event.id}`;
+  assertEquals(opened, {
+    type: "billing.failure_opened",
+    timestamp: row!.created_at.toISOString(),
+    data: {
+      error_code: "event_invalid",
+      error,
+      open: 1,
+      new: 1,
+      first_failed_at: times!["first_failed_at"].toISOString(),
+      last_failed_at: times!["last_failed_at"].toISOString(),
+      provider: "a",
+      event_id: event.id,
+      event_type: "customer.subscription.created",
+    },
+  });
+  assert(error.includes("accountId is missing"), error);
+  assertEquals(operator.arrivals.at(-1)?.id, row!.id);
+  assertEquals([row!.status, row!.attempts], ["sent", 1]);
+  assertEquals(await alerted(), []);
+
+  // The provider sends it again, which is no news.
+  await deliver(receiver.url, withoutAccount(event));
+  assertEquals(await alerted(), []);
+
+  // The turn that retries it says so already.
+  await repair(sql, event.id, event);
+  await requestRetry(sql, event.id);
+  const [resolved, ...more] = await alerted();
+  assertEquals(more, []);
+  assertEquals(resolved, {
+    type: "billing.failures_resolved",
+    timestamp: (await alertRows()).at(-1)!.created_at.toISOString(),
+    data: {
+      error_code: "event_invalid",
+      resolved: 1,
+      opened_at: row!.created_at.toISOString(),
+    },
+  });
+  assertEquals(await alerted(), []);
+  assertEquals(accounts.about(event.id), []);
+});
+
+Deno.test("of a hundred failures there is one alert per error code, with the count", async () => {
+  await beginAnew();
+  await failMany(100, "subscription_unknown");
+  await failMany(3, "deployment_fault");
+  const counted = (await alerted()).map(({ data }) => [
+    data["error_code"],
+    data["new"],
+    data["open"],
+  ]);
+  assertEquals(counted.sort(), [
+    ["deployment_fault", 3, 3],
+    ["subscription_unknown", 100, 100],
+  ]);
+  await failMany(50, "subscription_unknown");
+  assertEquals(await alerted(), []);
+});
+
+Deno.test("two workers that are woken at once write and send each alert once", async () => {
+  for (let round = 0; round < 5; round++) {
+    await beginAnew();
+    await failMany(2, "internal_error");
+    await failMany(1, "apply_failed");
+    const before = operator.arrivals.length;
+    await Promise.all(
+      [worker, second, worker, second].map((one) => takeTurn(one)),
+    );
+    // What one had claimed while another looked.
+    await takeTurn(worker);
+    assertEquals(operator.arrivals.length - before, 2);
+    assertEquals((await alertRows()).map(({ status }) => status), [
+      "sent",
+      "sent",
+    ]);
+  }
+});
+
+Deno.test("a worker that finds another one writing alerts does not wait for it", async () => {
+  await beginAnew();
+  await failMany(1, "internal_error");
+  await sql.begin(async (tx) => {
+    const [written] = await tx`select public.open_alerts() as alerts`;
+    assertEquals(written?.["alerts"], 1);
+    const [other] = await sql.begin(async (next) => {
+      await next`set local statement_timeout = '5s'`;
+      return await next`select public.open_alerts() as alerts`;
+    });
+    assertEquals(other?.["alerts"], 0);
+  });
+  const [later] = await sql`select public.open_alerts() as alerts`;
+  assertEquals(later?.["alerts"], 0);
+  assertEquals((await alertRows()).length, 1);
+});
+
+for (const status of [500, 429] as const) {
+  Deno.test(`an alert that is answered ${status} is sent again, with the same id, and holds up no notification`, async () => {
+    await beginAnew();
+    const [event] = await oweNotifications(sql);
+    await failMany(1, "internal_error");
+    operator.answerWith(() =>
+      new Response("", { status, headers: { "retry-after": "3600" } })
+    );
+    const first = operator.arrivals.length;
+    const { notifications } = await takeTurn(worker);
+    assertEquals(notifications, { ...NO_COUNTS, claimed: 1, sent: 1 });
+    assertEquals((await outboxRow(sql, event)).status, "sent");
+    const [row] = await alertRows();
+    assertEquals(row?.status, "pending");
+    assertEquals(row?.last_error, `the receiver answered ${status}`);
+
+    // Neither are those that come after it.
+    const [next] = await oweNotifications(sql);
+    assertEquals(await alerted(), []);
+    assertEquals((await outboxRow(sql, next)).status, "sent");
+
+    operator.answerWith(() => new Response("OK"));
+    await makeAlertsDue();
+    assertEquals((await alerted()).length, 1);
+    const ids = operator.arrivals.slice(first).map(({ id }) => id);
+    assertEquals(ids, [row!.id, row!.id]);
+    assertEquals((await alertRows()).map(({ status }) => status), ["sent"]);
+  });
+}
+
+Deno.test("a receiver of notifications that is slow and asks for a pause holds up no alert", async () => {
+  await beginAnew();
+  const [event] = await oweNotifications(sql, { count: 2 });
+  const arrived = Promise.withResolvers<void>();
+  operator.answerWith(() => {
+    arrived.resolve();
+    return new Response("OK");
+  });
+  // Answers only when the alert has arrived.
+  accounts.answerWith(async () => {
+    await arrived.promise;
+    return new Response("", {
+      status: 429,
+      headers: { "retry-after": "3600" },
+    });
+  });
+  await failMany(1, "internal_error");
+  assertEquals((await alerted()).length, 1);
+  assertEquals((await outboxRow(sql, event)).status, "pending");
+
+  await failMany(1, "record_locked");
+  assertEquals((await alerted()).length, 1);
+});
+
+Deno.test("one host for both may ask for a pause of notifications, and gets alerts", async () => {
+  await beginAnew();
+  await using both = await startWorker({
+    ...accounts.env,
+    ...alertEnvironment(accounts),
+  });
+  const [event] = await oweNotifications(sql);
+  accounts.answerWith(({ message }) =>
+    message.type === "billing.payment_failed"
+      ? new Response("", { status: 429, headers: { "retry-after": "3600" } })
+      : new Response("OK")
+  );
+  assertEquals((await takeTurn(both)).notifications["limited"], 1);
+  const failed = await failMany(1, "internal_error");
+  const { alerts, notifications } = await takeTurn(both);
+  assertEquals([alerts["sent"], notifications["claimed"]], [1, 0]);
+  assertEquals(accounts.about(failed).length, 1);
+  assertEquals((await outboxRow(sql, event)).status, "pending");
+});
+
+Deno.test("a receiver that is down gets the alert later; what was resolved meanwhile is only taken back", async () => {
+  await beginAnew();
+  const port = freePort();
+  await using away = await startWorker({
+    ...env,
+    ALERT_URL: `http://127.0.0.1:${port}/?token=${URL_SECRET}`,
+  });
+  const resolvedMeanwhile = await failMany(1, "internal_error");
+  await failMany(1, "record_locked");
+  await takeTurn(away);
+  await sql`
+    select public.resolve_failed_event(${resolvedMeanwhile}, 'a test', 'us')`;
+  for (const row of await alertRows()) {
+    assertEquals([row.status, row.attempts], ["pending", 1]);
+    assert(row.last_error?.includes("ALERT_URL"), row.last_error ?? "");
+    assert(!row.last_error?.includes(URL_SECRET), row.last_error ?? "");
+  }
+  assert(!away.output().includes(URL_SECRET), away.output());
+
+  await using back = startNotifiedEndpoint({ port });
+  await makeAlertsDue();
+  await takeTurn(away);
+  const said = back.arrivals.map(({ message: { type, data } }) => [
+    type,
+    data["error_code"],
+  ]);
+  assertEquals(said.sort(), [
+    ["billing.failure_opened", "record_locked"],
+    ["billing.failures_resolved", "internal_error"],
+  ]);
+});
+
+Deno.test("without ALERT_URL nothing is written, and what fails later is alerted of", async () => {
+  await beginAnew();
+  await failMany(2, "internal_error");
+  {
+    await using silent = await startWorker(accounts.env);
+    const { alerts } = await takeTurn(silent);
+    assertEquals(alerts, NO_COUNTS);
+    assert(!silent.output().includes("ALERT"), silent.output());
+  }
+  assertEquals((await alertRows()).length, 0);
+  const [row] = await sql`select count(*)::int from public.failure_alerts`;
+  assertEquals(row?.["count"], 0);
+  assertEquals((await alerted()).map(({ data }) => data["open"]), [2]);
+});
+
+Deno.test("notifications to accounts are not sent to the operator, nor alerts to accounts", async () => {
+  await beginAnew();
+  const [event] = await oweNotifications(sql);
+  const failed = await failMany(1, "internal_error");
+  await takeTurn(worker);
+  assertEquals(
+    [accounts, operator].map((endpoint) =>
+      [event, failed].map((id) => endpoint.about(id).length)
+    ),
+    [[1, 0], [0, 1]],
+  );
+});
+
+Deno.test("Slack gets one message per second, and is not asked again after 429", async () => {
+  await beginAnew();
+  let skippedMs = 0;
+  await using slack = startSlackApi({ clock: () => Date.now() + skippedMs });
+  const database = createClient({
+    supabaseUrl: setting("TEST_API_URL"),
+    secretKey: (await localKeys()).secret,
+  }, { fetch });
+  const logged: unknown[] = [];
+  const options = {
+    database,
+    alertChannel: chooseAlertChannel({ ALERT_URL: slack.url }, {
+      fetch: slack.fetch,
+      clock: Date.now,
+    }),
+    log: (...line: unknown[]) => logged.push(line),
+    clock: Date.now,
+    sleep: (ms: number) => new Promise<void>((done) => setTimeout(done, ms)),
+  };
+  const codes = ["internal_error", "record_locked", "deployment_fault"];
+  for (const code of codes) await failMany(1, code);
+  const { sent, limited } = await deliverAlerts(options);
+  assertEquals([sent, limited], [3, 0]);
+  assertEquals(
+    codes.map((code) =>
+      slack.messages.filter((text) => text.includes(code)).length
+    ),
+    [1, 1, 1],
+  );
+
+  await failMany(1, "event_invalid");
+  slack.answerWith(() =>
+    new Response("rate_limited", {
+      status: 429,
+      headers: { "retry-after": "30" },
+    })
+  );
+  await endPauses(sql);
+  skippedMs = 1_000;
+  const asked = slack.bodies.length;
+  assertEquals((await deliverAlerts(options)).limited, 1);
+  assertEquals((await deliverAlerts(options)).claimed, 0);
+  assertEquals(slack.bodies.length, asked + 1);
+
+  const [paces] = await sql`
+    select jsonb_agg(p) as rows from public.notification_pace p`;
+  const traces = JSON.stringify([paces, logged, await alertRows()]);
+  assert(!traces.includes(SLACK_PATH.split("/").at(-1)!), traces);
+});
+
+Deno.test("a failed payment's event that fails is an alert, not a notification", async () => {
+  await beginAnew();
+  const event = invoiceEvent({ subscription: uniqueId("sub") });
+  assertEquals((await deliver(receiver.url, event)).status, 500);
+  assertEquals(
+    (await alerted()).map(({ data }) => [data["error_code"], data["event_id"]]),
+    [["subscription_unknown", event.id]],
+  );
+  assertEquals(accounts.about(event.id), []);
+});

@@ -1,0 +1,270 @@
+/**
+ * The workflow that runs `reconcile` every day: its step runs here as on GitHub,
+ * against the stack under test and a stand-in for Stripe's API.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { TEST_API_KEY } from "../support/run_script.ts";
+import { connect } from "../support/tables.ts";
+import { setting } from "../support/test_environment.ts";
+import { createStripeAccount, shownSubscription } from "./stripe_account.ts";
+import { serveStripeApi } from "./stripe_api.ts";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const WORKFLOW = await Deno.readTextFile(
+  `${ROOT}.github/workflows/reconcile.yml`,
+);
+
+const PAGE = await Deno.readTextFile(`${ROOT}docs/reconcile.md`);
+
+/** Runs this Deno, and leads `reconcile` to the stand-in. */
+const NPX = `#!/bin/sh
+if [ "$FAULT" = registry ]; then exit 1; fi
+shift 2
+if [ "$1" = task ]; then set -- "$@" --stripe-url "$STRIPE_URL"; fi
+exec "$DENO" "$@"
+`;
+
+const sql = connect();
+Deno.test.beforeEach(async () => {
+  // reconcile compares all records, those of other tests included.
+  await sql`
+    truncate public.subscriptions, public.processed_events, public.failed_events, public.notifications`;
+});
+Deno.test.afterAll(() => sql.end());
+
+/** The lines of the last step, without the indent of a part of it. */
+function part(name: "env" | "run"): string[] {
+  const step = WORKFLOW.slice(WORKFLOW.indexOf("- name: Compare"));
+  const [, body] = new RegExp(`^ {8}${name}:.*\n((?: {10}.*\n)+)`, "m")
+    .exec(step) ?? [];
+  assert(body !== undefined, `The step has no ${name}`);
+  return body.trimEnd().split("\n").map((line) => line.slice(10));
+}
+
+/** The step's environment, with GitHub's expressions replaced by values. */
+function stepEnvironment(
+  values: Readonly<Record<string, string>>,
+): Record<string, string> {
+  return Object.fromEntries(
+    part("env").filter((line) => !line.startsWith("#")).map((line) => {
+      const [, name, key, or = ""] =
+        /^(\w+): \$\{\{ ([\w.]+)(?: \|\| '(\w+)')? \}\}$/.exec(line) ?? [];
+      assert(name !== undefined && key !== undefined, line);
+      // Of a variable or secret that is not set, GitHub makes an empty text.
+      return [name, values[key] || or];
+    }),
+  );
+}
+
+/** Runs the step as GitHub does: `bash -e`, with a file for the summary. */
+async function runStep(
+  stripeUrl: string,
+  { fault = "", ...changes }: { fault?: string; [expression: string]: string } =
+    {},
+) {
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-step-" });
+  try {
+    await Deno.writeTextFile(`${folder}/step.sh`, part("run").join("\n"));
+    await Deno.writeTextFile(`${folder}/npx`, NPX, { mode: 0o755 });
+    const { code, stdout, stderr } = await createCommand("bash", {
+      args: ["-e", `${folder}/step.sh`],
+      cwd: ROOT,
+      env: {
+        ...stepEnvironment({
+          "vars.BILLING_RECONCILE": "test",
+          "secrets.STRIPE_API_KEY": TEST_API_KEY,
+          "secrets.SUPABASE_URL": setting("TEST_API_URL"),
+          "secrets.SUPABASE_SECRET_KEY": (await localKeys()).secret,
+          ...changes,
+        }),
+        PATH: `${folder}:${Deno.env.get("PATH")}`,
+        RUNNER_TEMP: folder,
+        GITHUB_STEP_SUMMARY: `${folder}/summary.md`,
+        DENO: Deno.execPath(),
+        STRIPE_URL: stripeUrl,
+        FAULT: fault,
+      },
+    }).output();
+    const summary = await Deno.readTextFile(`${folder}/summary.md`)
+      .catch(() => "");
+    const decoder = new TextDecoder();
+    const log = decoder.decode(stdout) + decoder.decode(stderr);
+    return { code, summary, log };
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** Runs the line for cron in docs/reconcile.md, in test mode; returns what it prints. */
+async function runCronLine(stripeUrl: string): Promise<string> {
+  const [line = ""] = PAGE.match(/^ {4}43 4 \* \* \* .+$/m) ?? [];
+  const command = line.replace(/^ {4}43 4 \* \* \* /, "");
+  assertStringIncludes(command, "--mode live");
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-cron-" });
+  try {
+    await Deno.writeTextFile(
+      `${folder}/reconcile.env`,
+      `export STRIPE_API_KEY=${TEST_API_KEY}
+export SUPABASE_URL=${setting("TEST_API_URL")}
+export SUPABASE_SECRET_KEY=${(await localKeys()).secret}
+`,
+    );
+    // cron starts commands in the user's home folder.
+    const npx = NPX.replace("shift 2", `cd ${ROOT}\nshift 2`);
+    await Deno.writeTextFile(`${folder}/npx`, npx, { mode: 0o755 });
+    const { stdout, stderr } = await createCommand("sh", {
+      args: [
+        "-c",
+        command.replace("/srv/billing", folder)
+          .replace("--mode live", "--mode test"),
+      ],
+      cwd: "/",
+      env: {
+        PATH: `${folder}:${Deno.env.get("PATH")}`,
+        DENO: Deno.execPath(),
+        STRIPE_URL: stripeUrl,
+      },
+    }).output();
+    const decoder = new TextDecoder();
+    return decoder.decode(stdout) + decoder.decode(stderr);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** An account with a number of subscriptions, of which none is recorded. */
+function accountWith(count: number) {
+  const account = createStripeAccount();
+  account.nowSeconds = Math.floor(Date.now() / 1000);
+  for (let i = 0; i < count; i++) {
+    const subscription = uniqueId("sub");
+    account.subscriptions.set(
+      subscription,
+      shownSubscription({
+        type: "customer.subscription.updated",
+        subscription,
+        account: "acc_secret",
+        values: { status: "active", plan: "price_1", periodEnd: 1_800_000_000 },
+      }, 1_700_000_000),
+    );
+  }
+  return account;
+}
+
+Deno.test("the workflow is off as shipped: its only job needs a variable that is not set", () => {
+  const jobs = WORKFLOW.slice(WORKFLOW.indexOf("\njobs:\n") + 7);
+  assertEquals(jobs.match(/^ {2}\w.*$/gm), ["  reconcile:"]);
+  assertEquals(jobs.match(/^ {4}if: .*$/gm), [
+    "    if: vars.BILLING_RECONCILE != ''",
+  ]);
+});
+
+Deno.test("the workflow's commands contain no expression: GitHub would insert it as text", () => {
+  assert(!part("run").join("\n").includes("${{"));
+});
+
+Deno.test("docs/reconcile.md names each secret and variable of the workflow", () => {
+  const names = [...WORKFLOW.matchAll(/\b(?:secrets|vars)\.(\w+)/g)]
+    .map(([, name]) => name);
+  assertEquals(new Set(names).size, 5);
+  const section = PAGE.slice(
+    PAGE.indexOf("### Switch it on"),
+    PAGE.indexOf("### If it fails"),
+  );
+  for (const name of names) assertStringIncludes(section, `\`${name}`);
+});
+
+Deno.test("the line for cron prints nothing if nothing differs, or else what differs", async () => {
+  await using same = await serveStripeApi(accountWith(0));
+  assertEquals(await runCronLine(same.url), "");
+  await using other = await serveStripeApi(accountWith(1));
+  assertStringIncludes(await runCronLine(other.url), "\n1 difference.");
+});
+
+Deno.test("the workflow succeeds if nothing differs", async () => {
+  await using api = await serveStripeApi(accountWith(0));
+  const { code, summary, log } = await runStep(api.url);
+  assertEquals([code, summary], [0, ""], log);
+  assertStringIncludes(log, "No differences.");
+});
+
+Deno.test("the workflow fails with 1 if something differs, and its summary counts and lists it", async () => {
+  const account = accountWith(23);
+  await using api = await serveStripeApi(account);
+  const { code, summary, log } = await runStep(api.url, {
+    "github.repository_visibility": "private",
+  });
+  assertEquals(code, 1, log);
+  assertStringIncludes(log, "::error::Something differs from Stripe.");
+  assertStringIncludes(summary, "| `missing_here` | 23 |");
+  const [newest] = [...account.subscriptions.keys()].reverse();
+  assertStringIncludes(
+    summary,
+    `\n    missing here   ${newest}, account acc_secret\n`,
+  );
+  assertEquals(summary.match(/^ {4}missing here/gm)?.length, 20);
+  assertStringIncludes(summary, "And 3 more.");
+});
+
+for (const visibility of ["public", "internal", ""]) {
+  Deno.test(`the workflow prints no IDs if the repository's visibility is "${visibility}"`, async () => {
+    const account = accountWith(2);
+    await using api = await serveStripeApi(account);
+    const { code, summary, log } = await runStep(api.url, {
+      "github.repository_visibility": visibility,
+    });
+    assertEquals(code, 1, log);
+    assertStringIncludes(summary, "| `missing_here` | 2 |");
+    for (const id of [...account.subscriptions.keys(), "acc_secret"]) {
+      assert(!`${log}${summary}`.includes(id), id);
+    }
+  });
+}
+
+for (
+  const [what, changes, code, reason] of [
+    [
+      "the project cannot be reached",
+      { "secrets.SUPABASE_URL": "http://127.0.0.1:1" },
+      3,
+      "Cannot reach http://127.0.0.1:1",
+    ],
+    [
+      "the key is wrong",
+      { "secrets.STRIPE_API_KEY": "sk_test_wrong" },
+      3,
+      "Invalid API Key",
+    ],
+    ["npm's registry cannot be reached", { fault: "registry" }, 3, ""],
+    [
+      "a secret is missing",
+      { "secrets.SUPABASE_URL": "" },
+      2,
+      "SUPABASE_URL",
+    ],
+    [
+      "the variable is not a mode",
+      { "vars.BILLING_RECONCILE": "on" },
+      2,
+      "live",
+    ],
+  ] as const
+) {
+  Deno.test(`the workflow fails with ${code} if ${what}`, async () => {
+    await using api = await serveStripeApi(accountWith(1));
+    const run = await runStep(api.url, changes);
+    assertEquals(run.code, code, run.log);
+    assertStringIncludes(
+      run.log,
+      `::error::Could not compare (exit code ${code})`,
+    );
+    assertStringIncludes(run.log, reason);
+    assertStringIncludes(run.summary, "Could not compare.");
+  });
+}

@@ -1,0 +1,57 @@
+import postgres from "postgres";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { createDatabase } from "../../scripts/local_stack/databases.ts";
+import { startGateway } from "../../scripts/local_stack/gateway.ts";
+import { migrate } from "./migrate_part.ts";
+import { NEXT_VERSION, putPreviousData } from "./previous_version.ts";
+import { startPostgrest } from "./start_postgrest.ts";
+import { setting } from "./test_environment.ts";
+
+/** A project that began with the previous version, and was upgraded. */
+export interface UpgradedProject<State> extends AsyncDisposable {
+  readonly sql: postgres.Sql;
+  /** The URL of its API. */
+  readonly url: string;
+  /** What `look` returned right before the upgrade, and right after it. */
+  readonly before: State;
+  readonly after: State;
+}
+
+/**
+ * Makes a database of the previous version with its data, and upgrades it, both
+ * with the Supabase CLI.
+ *
+ * @param name The database's.
+ */
+export async function createUpgradedProject<State>(
+  name: string,
+  look: (sql: postgres.Sql) => Promise<State>,
+): Promise<UpgradedProject<State>> {
+  await using opened = new AsyncDisposableStack();
+  const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
+  const { url } = await createDatabase(port, { name });
+  const sql = postgres(url, { max: 1, onnotice() {} });
+  opened.defer(() => sql.end());
+  await migrate(url, { before: NEXT_VERSION });
+  await putPreviousData(sql);
+  const before = await look(sql);
+  await migrate(url);
+  // A second time changes nothing.
+  await migrate(url);
+  const after = await look(sql);
+
+  const rest = opened.use(await startPostgrest(url));
+  const gateway = startGateway(0, {
+    targets: { rest: Number(new URL(rest.url).port) },
+    keys: await localKeys(),
+  });
+  opened.defer(gateway.close);
+  const owned = opened.move();
+  return {
+    sql,
+    url: `http://127.0.0.1:${gateway.port}`,
+    before,
+    after,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}

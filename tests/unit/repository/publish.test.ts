@@ -1,0 +1,88 @@
+/**
+ * The workflow that publishes the npm package. What it runs is run here too, but
+ * for the upload itself.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { join } from "node:path";
+import { createCommand } from "../../../scripts/common/create_command.ts";
+import { REPOSITORY } from "../../../scripts/common/how_started.ts";
+
+const text = await Deno.readTextFile(
+  join(REPOSITORY, ".github/workflows/publish.yml"),
+);
+const { version } = JSON.parse(
+  await Deno.readTextFile(join(REPOSITORY, "package.json")),
+);
+
+/** Returns the command of a step. */
+function commandOf(step: string): string {
+  const [, command = ""] =
+    new RegExp(`- name: ${step}\n +run: (?!\\|)(.+)\n`).exec(text) ?? [];
+  assert(command !== "", step);
+  return command;
+}
+
+/** Runs the commands of steps in a folder that has the package.json. */
+async function run(steps: readonly string[], tag: string) {
+  const folder = await Deno.makeTempDir();
+  try {
+    const file = join(folder, "package.json");
+    await Deno.copyFile(join(REPOSITORY, "package.json"), file);
+    const { code } = await createCommand("bash", {
+      args: ["-ec", steps.map(commandOf).join("\n")],
+      cwd: folder,
+      env: {
+        GITHUB_REF_NAME: tag,
+        GITHUB_SERVER_URL: "https://git.example",
+        GITHUB_REPOSITORY: "owner/name",
+      },
+    }).output();
+    return { code, manifest: JSON.parse(await Deno.readTextFile(file)) };
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("the workflow publishes the version of the tag only", async () => {
+  const step = ["Compare the tag with the version"];
+  assertEquals((await run(step, `v${version}`)).code, 0);
+  for (const tag of [version, `v${version}1`, "v"]) {
+    assertEquals((await run(step, tag)).code, 1, tag);
+  }
+});
+
+Deno.test("the workflow names the repository that it runs in", async () => {
+  const { code, manifest } = await run(["Name the repository"], "");
+  assertEquals([code, manifest.repository], [0, {
+    type: "git",
+    url: "git+https://git.example/owner/name.git",
+  }]);
+});
+
+Deno.test("the workflow tests first, and publishes with provenance", () => {
+  const names = Array.from(
+    text.matchAll(/- name: (.+)/g),
+    ([, name]) => name,
+  );
+  assertEquals(names.slice(-4), [
+    "Compare the tag with the version",
+    "Test",
+    "Name the repository",
+    "Publish",
+  ]);
+  assertEquals(commandOf("Test"), ".ci/run");
+  assert(
+    /^npx -y npm@[\d.]+ publish --ignore-scripts --provenance --access public$/
+      .test(commandOf("Publish")),
+  );
+});
+
+Deno.test("the workflow does nothing until a maintainer enables it", () => {
+  assert(text.includes("    if: vars.PUBLISH_TO_NPM == 'true'\n"));
+  assertEquals(
+    [...text.matchAll(/^on:\n((?: .*\n)+)/gm)].map(([, on]) => on),
+    ['  push:\n    tags: ["v*"]\n'],
+  );
+});
