@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { asTyped } from "../common/how_started.ts";
 import type { FailureFilter } from "./failure_filter.ts";
 import { ask, type Project, ProjectError, refusal } from "./project.ts";
 import { type FailureKey, retryArguments } from "./sql.ts";
@@ -153,7 +154,9 @@ export async function wakeWorker(project: Project): Promise<string> {
     await response.body?.cancel();
     return response.ok
       ? ""
-      : `The worker answered ${response.status}: look at its log, and check the deployment with deno task doctor.`;
+      : `The worker answered ${response.status}: look at its log, and check the deployment with ${
+        asTyped("doctor")
+      }.`;
   } catch (error) {
     return (error as Error).name === "TimeoutError"
       ? "The worker is still at work: reload this page in a moment."

@@ -2,6 +2,7 @@ import { PostgrestClient } from "@supabase/postgrest-js";
 import type { DatabaseClient } from "../../supabase/functions/_shared/billing/database.ts";
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
 import { restRefusal } from "../common/rest_refusal.ts";
+import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
 
 /** The project that the console shows. */
@@ -102,7 +103,7 @@ export function refusal(
     return new ProjectError(
       `Cannot reach ${url}.`,
       isLoopback(url)
-        ? "Is the local stack running? Start it with: deno task start"
+        ? `Is the local stack running? Start it with: ${asTyped("start")}`
         : "Check SUPABASE_URL and the network. A paused project does not answer either.",
     );
   }
@@ -110,7 +111,9 @@ export function refusal(
     return new ProjectError(
       `This database lacks something that the console needs (${code}): ${message}`,
       isLoopback(url)
-        ? "Restart the local stack, which applies new migrations: deno task start"
+        ? `Restart the local stack, which applies new migrations: ${
+          asTyped("start")
+        }`
         : "Run supabase db push --remote, then in the SQL editor: notify pgrst, 'reload schema';",
     );
   }

@@ -83,7 +83,7 @@ async function subscriptionsWith(
 }
 
 const NOTIFICATION =
-  "id, provider, event_id, account_id, subscription_id, invoice_id, status, attempts, last_error, next_attempt_at, created_at, sent_at";
+  "id, kind, alert_code:alert->>error_code, event_id, account_id, subscription_id, status, attempts, last_error, next_attempt_at, created_at, sent_at";
 
 async function notificationsWith(
   project: Project,

@@ -9,8 +9,8 @@ import {
   dash,
   facts,
   failureLink,
-  idLink,
   link,
+  linked,
   stateBadge,
   statement,
   value,
@@ -68,16 +68,11 @@ function factsOf(failure: Failure): Html {
     ["Provider", value(failure.provider)],
     [
       "Subscription",
-      subscription_id === null ? dash() : idLink(
-        subscription_id,
-        link("/subscription", { id: subscription_id }),
-      ),
+      linked(subscription_id, (id) => link("/subscription", { id })),
     ],
     [
       "Account",
-      account_id === null
-        ? dash()
-        : idLink(account_id, link("/search", { q: account_id })),
+      linked(account_id, (q) => link("/search", { q })),
     ],
     ["Occurred", occurred],
     ["First failed", timeElement(failure.first_failed_at)],

@@ -3,7 +3,7 @@ import type { Notification } from "../records.ts";
 import { sendAgainSql } from "../sql.ts";
 import { timeElement } from "../time.ts";
 import { visible } from "../visible.ts";
-import { idLink, link, statement, value } from "./parts.ts";
+import { link, linked, statement, value } from "./parts.ts";
 
 /** What the list can be narrowed to, by the value in the URL. */
 const CHOICES = {
@@ -82,7 +82,7 @@ export function notificationTable(
     <table class="cards">
       <thead>
         <tr>
-          <th scope="col">Account</th>
+          <th scope="col">To</th>
           <th scope="col">Subscription</th>
           <th scope="col">Status</th>
           <th scope="col">Last error</th>
@@ -93,13 +93,10 @@ export function notificationTable(
       <tbody>${notifications.map((row) =>
         html`
           <tr>
-            <td data-label="Account">${idLink(
-              row.account_id,
-              link("/search", { q: row.account_id }),
-            )}</td>
-            <td data-label="Subscription">${idLink(
+            <td data-label="To">${recipient(row)}</td>
+            <td data-label="Subscription">${linked(
               row.subscription_id,
-              link("/subscription", { id: row.subscription_id }),
+              (id) => link("/subscription", { id }),
             )}</td>
             <td data-label="Status">${statusBadge(row.status)} <span
                 class="muted nowrap">${row
@@ -116,6 +113,13 @@ export function notificationTable(
       )}</tbody>
     </table>
   `;
+}
+
+/** An account, or the operator, who is told of an error code. */
+function recipient({ kind, account_id, alert_code }: Notification): Html {
+  return kind === "payment_failed"
+    ? linked(account_id, (q) => link("/search", { q }))
+    : html`you <span class="muted">(${kind}: ${alert_code ?? ""})</span>`;
 }
 
 function statusBadge(status: string): Html {

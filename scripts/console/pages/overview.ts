@@ -1,3 +1,4 @@
+import { asTyped } from "../../common/how_started.ts";
 import { type Html, html } from "../html.ts";
 import type { Overview } from "../overview.ts";
 import type { Advice } from "../runbook.ts";
@@ -55,7 +56,9 @@ ${codeTable(codes, runbook)}
 <h2 id="hours">Events per hour, last three days</h2>
 <p class="muted">${
     health.last_event_at === null
-      ? html`No event was applied yet. Send one: <code>deno task trigger customer.subscription.created</code>`
+      ? html`No event was applied yet. Send one: <code>${
+        asTyped("trigger customer.subscription.created")
+      }</code>`
       : html`The last event was applied ${
         timeElement(health.last_event_at)
       }. The ledger has about ${

@@ -29,10 +29,12 @@ export function failureLink(
 }
 
 /** An ID that leads to a page; a dash if there is none. */
-export function idLink(id: string | null, href: string): Html {
-  return id === null
-    ? dash()
-    : html`<a class="id" href="${href}">${visible(id)}</a>`;
+export function linked(
+  id: string | null,
+  hrefOf: (id: string) => string,
+): Html {
+  if (id === null) return dash();
+  return html`<a class="id" href="${hrefOf(id)}">${visible(id)}</a>`;
 }
 
 /** A value from outside; a dash if there is none. */
@@ -110,24 +112,25 @@ export function failureTable(
         html`
           <tr>
             <td
-              data-label="Event">${idLink(
-                row.event_id,
-                failureLink({ provider: row.provider, eventId: row.event_id }),
-              )}<br><span class="muted">${value(row.type)}, provider ${visible(
-                row.provider,
-              )}</span></td>
+              data-label="Event">${linked(row.event_id, (eventId) =>
+                failureLink({
+                  provider: row.provider,
+                  eventId,
+                }))}<br><span class="muted">${value(
+                  row.type,
+                )}, provider ${visible(
+                  row.provider,
+                )}</span></td>
             <td
               data-label="Error">${stateBadge(row)} <code>${visible(
                 row.error_code,
               )}</code><br><span class="error-text">${visible(
                 shortened(row.error),
               )}</span></td>
-            <td data-label="Subscription">${row.subscription_id === null
-              ? dash()
-              : idLink(
-                row.subscription_id,
-                link("/subscription", { id: row.subscription_id }),
-              )}</td>
+            <td data-label="Subscription">${linked(
+              row.subscription_id,
+              (id) => link("/subscription", { id }),
+            )}</td>
             <td data-label="Attempts" class="number">${row.attempts}</td>
             <td data-label="Last failed">${timeElement(row.last_failed_at)}</td>
           </tr>

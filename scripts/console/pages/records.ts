@@ -1,4 +1,5 @@
 import type { ListedFailure } from "../failures.ts";
+import { asTyped } from "../../common/how_started.ts";
 import { type Html, html } from "../html.ts";
 import type {
   Notification,
@@ -9,7 +10,7 @@ import type {
 import { timeElement } from "../time.ts";
 import { visible } from "../visible.ts";
 import { notificationTable } from "./notifications.ts";
-import { facts, failureTable, idLink, link, value } from "./parts.ts";
+import { facts, failureTable, link, linked, value } from "./parts.ts";
 
 /** A subscription: its record, its failures and its notifications. */
 export function subscriptionPage(
@@ -35,7 +36,7 @@ function record(row: Subscription): Html {
     ["Status at the provider", value(row.provider_status)],
     [
       "Account",
-      idLink(row.account_id, link("/search", { q: row.account_id })),
+      linked(row.account_id, (q) => link("/search", { q })),
     ],
     ["Customer", value(row.customer_id)],
     ["Plan", value(row.plan_id)],
@@ -65,7 +66,9 @@ export function searchPage(q: string, found: SearchResult): Html {
     ${count > 0 ? "" : html`
       <p class="empty">Nothing has this ID. The search compares whole IDs, of
       accounts, subscriptions, customers and events. An event that never arrived is
-      not here either: <code>deno task reconcile</code> asks Stripe for it.</p>
+      not here either: <code>${asTyped(
+        "reconcile",
+      )}</code> asks Stripe for it.</p>
     `}
     ${ledger.map(({ provider, event_id, type, outcome, processed_at }) =>
       html`
@@ -102,10 +105,8 @@ function subscriptionTable(rows: readonly Subscription[]): Html {
       <tbody>${rows.map((row) =>
         html`
           <tr>
-            <td data-label="Subscription">${idLink(
-              row.id,
-              link("/subscription", { id: row.id }),
-            )}</td>
+            <td data-label="Subscription">${linked(row.id, (id) =>
+              link("/subscription", { id }))}</td>
             <td data-label="Account">${visible(row.account_id)}</td>
             <td data-label="Status">${visible(row.status)}</td>
             <td data-label="Plan">${visible(row.plan_id)}</td>

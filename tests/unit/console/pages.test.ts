@@ -1,4 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { subscriptionEvent } from "../../../scripts/events/event.ts";
+import { withoutAccount } from "../../support/without_account.ts";
 import { HIDDEN } from "../../../scripts/console/visible.ts";
 import { FAILURE, openConsole } from "./console_app.ts";
 
@@ -166,7 +168,9 @@ for (
     ["empty", " ", "This is not JSON"],
     [
       "without an account",
-      '{"id":"evt_1","type":"customer.subscription.created","data":{"object":{"id":"sub_1","metadata":{}}}}',
+      JSON.stringify(
+        withoutAccount(subscriptionEvent("customer.subscription.created")),
+      ),
       "data.object.metadata.accountId is missing",
     ],
     [
