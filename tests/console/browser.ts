@@ -18,7 +18,9 @@ const LIBRARIES = fileURLToPath(new URL("al2023.tar.br", PACKAGE));
  *
  * @throws {Error} If it cannot start, with what is missing. The tests do not skip.
  */
-export async function startBrowser(): Promise<Browser> {
+export async function startBrowser(
+  { usesOwnFonts }: { usesOwnFonts: boolean },
+): Promise<Browser> {
   const home = await Deno.makeTempDir();
   try {
     const [executablePath, libraries] = await Promise.all([
@@ -35,7 +37,8 @@ export async function startBrowser(): Promise<Browser> {
         HOME: home,
         PATH: Deno.env.get("PATH"),
         TMPDIR: tmpdir(),
-        FONTCONFIG_PATH: `${tmpdir()}/fonts`,
+        // With the package's own font, or with the machine's for a picture.
+        ...(usesOwnFonts && { FONTCONFIG_PATH: `${tmpdir()}/fonts` }),
         LD_LIBRARY_PATH: `${libraries}/lib`,
       },
     });

@@ -100,10 +100,7 @@ Deno.test("the console in a browser", async (test) => {
     const refused = await save(visitor);
     assertStringIncludes(refused, "accountId: must not be blank");
     assertEquals(
-      await page.$eval(
-        "#text",
-        (field) => (field as HTMLTextAreaElement).value,
-      ),
+      await page.evaluate(`document.querySelector("#text").value`),
       broken,
     );
     assertEquals((await failureOf(sql, creation.id)).original_payload, null);
@@ -118,7 +115,7 @@ Deno.test("the console in a browser", async (test) => {
     assertEquals(row.original_payload, JSON.parse(JSON.stringify(creation)));
     assertEquals(
       await page.$$eval(
-        ".added",
+        ".changed .after span",
         (cells) => cells.map(({ textContent }) => textContent?.trim()),
       ),
       ['"metadata": {', '"accountId": "acc_42"', "},"],
@@ -346,9 +343,10 @@ Deno.test("the console in a browser", async (test) => {
           await open(path);
           await assertWellMade(visitor);
         }
-        const ground = await page.$eval(
-          "body",
-          (body) => getComputedStyle(body).backgroundColor,
+        const ground = String(
+          await page.evaluate(
+            "getComputedStyle(document.body).backgroundColor",
+          ),
         );
         const isDark = Number(/\d+/.exec(ground)?.[0]) < 128;
         assertEquals(isDark, value === "dark", ground);
@@ -386,7 +384,7 @@ async function downloadOf({ page }: Visitor, id: string): Promise<string> {
 
 /** Takes the picture of the repaired failure, for the docs. */
 async function takePicture({ page }: Visitor): Promise<void> {
-  await page.setViewport({ width: 1180, height: 1000, deviceScaleFactor: 1 });
+  await page.setViewport({ width: 1180, height: 1240, deviceScaleFactor: 1 });
   await Deno.mkdir(new URL(".", IMAGE), { recursive: true });
   await Deno.writeFile(IMAGE, await page.screenshot({ type: "png" }));
 }

@@ -19,7 +19,9 @@ export interface Stage extends OwnStack {
 export async function openStage(): Promise<Stage> {
   await using opened = new AsyncDisposableStack();
   const endpoint = opened.use(startNotifiedEndpoint());
-  const browser = await startBrowser();
+  const browser = await startBrowser({
+    usesOwnFonts: !Deno.env.get("SCREENSHOT"),
+  });
   opened.defer(() => browser.close());
   const own = opened.use(await startOwnStack({ env: endpoint.env }));
   const { secret } = await localKeys();

@@ -27,9 +27,11 @@ export function failurePage(
   return html`
     <p class="above"><a href="/failures">Failures</a></p>
     <h1 class="id">${visible(event_id)}</h1>
-    <p>${stateBadge(failure)}</p>
+    <p>${stateBadge(failure)} ${failure.original === null
+      ? ""
+      : html`<span class="badge wait">repaired</span>`}</p>
     <div class="columns">
-      <section aria-labelledby="why">
+      <section aria-labelledby="why" class="why">
         <h2 id="why">Why it failed</h2>
         <p class="error-code"><code>${visible(failure.error_code)}</code></p>
         <p class="error-text">${visibleLines(failure.error)}</p>
@@ -50,11 +52,11 @@ export function failurePage(
           ? openActions(failure, { key, csrf })
           : resolvedActions(failure, { key, csrf })}
       </section>
+      <section aria-labelledby="payload" class="evidence">
+        <h2 id="payload">Payload</h2>
+        ${payloadSection(failure)}
+      </section>
     </div>
-    <section aria-labelledby="payload">
-      <h2 id="payload">Payload</h2>
-      ${payloadSection(failure)}
-    </section>
   `;
 }
 

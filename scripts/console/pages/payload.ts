@@ -111,27 +111,17 @@ function comparedRow(row: ComparedLine | number): Html {
     `;
   }
   const { before, after, isSame } = row;
-  if (isSame) {
-    return html`
-      <tr class="same">
-        <td>${before ?? ""}</td>
-        <td>${after ?? ""}</td>
-      </tr>
-    `;
-  }
-  return html`<tr>${
-    before === undefined ? html`<td class="none"></td>` : html`
-      <td class="removed">
-        <del>${before}</del>
-      </td>
-    `
-  }${
-    after === undefined ? html`<td class="none"></td>` : html`
-      <td class="added">
-        <ins>${after}</ins>
-      </td>
-    `
+  const kind = isSame ? "same" : "changed";
+  return html`<tr class="${kind}">${cell(before, "before")}${
+    cell(after, "after")
   }</tr>`;
+}
+
+/** White space in a line counts, and in the cell around it does not. */
+function cell(line: string | undefined, side: "before" | "after"): Html {
+  return line === undefined
+    ? html`<td class="none"></td>`
+    : html`<td class="${side}"><span>${line}</span></td>`;
 }
 
 /** Replaces long runs of equal lines by their number. */

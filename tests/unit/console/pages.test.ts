@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { edited } from "../../../scripts/events/edited.ts";
 import { subscriptionEvent } from "../../../scripts/events/event.ts";
-import { withoutAccount } from "../../support/without_account.ts";
 import { HIDDEN } from "../../../scripts/console/visible.ts";
 import { FAILURE, openConsole } from "./console_app.ts";
 
@@ -167,11 +167,12 @@ for (
     ["more than one value", '{}, "resolved_at": "now"', "This is not JSON"],
     ["empty", " ", "This is not JSON"],
     [
-      "without an account",
-      JSON.stringify(
-        withoutAccount(subscriptionEvent("customer.subscription.created")),
-      ),
-      "data.object.metadata.accountId is missing",
+      "without a price",
+      JSON.stringify(edited(
+        subscriptionEvent("customer.subscription.created"),
+        { "data.object.items.data.0.price.id": "" },
+      )),
+      "data.object.items.data[0].price.id: must not be blank",
     ],
     [
       "of a type without effect",
