@@ -44,19 +44,19 @@ as $$
     ('function', 'merge_update', 'execute', null),
     ('function', 'notification_waits', 'execute', null),
     ('function', 'open_alerts', 'execute', null),
-    ('function', 'provider_of_failed_event', null, null),
+    ('function', 'provider_of_failed_event', 'execute', null),
     ('function', 'prune_billing_tables', null, null),
     ('function', 'record_failed_event', 'execute', null),
-    ('function', 'resolve_failed_event', null, null),
-    ('function', 'retry_failed_event', null, null),
-    ('function', 'retry_failed_events', null, null),
-    ('function', 'retry_request_answer', null, null),
+    ('function', 'resolve_failed_event', 'execute', null),
+    ('function', 'retry_failed_event', 'execute', null),
+    ('function', 'retry_failed_events', 'execute', null),
+    ('function', 'retry_request_answer', 'execute', null),
     ('function', 'revoke_billing_rights', null, null),
     ('function', 'schedule_billing_worker', null, null),
     ('function', 'settle_failed_events', 'execute', null),
     ('function', 'settle_notifications', 'execute', null),
     ('function', 'unschedule_billing_worker', null, null),
-    ('function', 'wake_billing_worker', null, null)
+    ('function', 'wake_billing_worker', 'execute', null)
 $$;
 
 revoke all on function public.billing_rights() from public, anon, authenticated, service_role;
