@@ -34,7 +34,11 @@ could not deliver in the last 30 days with the ledger.`,
     "--json": "print one JSON document",
     ...TARGET_OPTIONS,
   },
-  environment: TARGET_ENVIRONMENT,
+  environment: {
+    ...TARGET_ENVIRONMENT,
+    NOTIFY_ONCE_PER_INVOICE:
+      "as in the receiver, for failed payments that --apply applies",
+  },
   details:
     `Exit code: 0 if nothing differs (with --apply: if nothing differs any more), 1
 if something differs, 2 for a wrong command line, 3 if the comparison could not

@@ -10,12 +10,7 @@ import type { Context } from "./context.ts";
 import { applyGroups, correctRecords } from "./correct_records.ts";
 import type { FoundDifferences } from "./find_differences.ts";
 import { compareUnmappedAgain } from "./compare.ts";
-import {
-  type MissedEvent,
-  missedEvents,
-  stillMissed,
-} from "./missed_events.ts";
-import type { Tables } from "./records.ts";
+import { type MissedEvent, missedEvents } from "./missed_events.ts";
 
 /**
  * Fixes what can be fixed, in three steps:
@@ -32,10 +27,9 @@ export async function applyFixes(
   { comparisons }: FoundDifferences,
   context: Context,
 ): Promise<Map<string, string>> {
-  const missed = await missedEvents(context);
   // Those that fail are tried again in the third step.
   await applyMissed(
-    missed.filter(({ event }) =>
+    (await missedEvents(context)).filter(({ event }) =>
       event.type === "customer.subscription.updated"
     ),
     context,
@@ -56,7 +50,8 @@ export async function applyFixes(
     errors.push(...await correctRecords(page, context));
   }
 
-  const left = await stillMissed(missed, context);
+  // Asked again: with more records, fewer events are those of other products.
+  const left = await missedEvents(context);
   return new Map([...errors, ...await applyMissed(left, context)]);
 }
 
@@ -68,18 +63,18 @@ function asksForAccount(corrections: readonly BillingEvent[]): boolean {
 
 async function applyMissed(
   missed: readonly MissedEvent[],
-  tables: Tables,
+  context: Context,
 ): Promise<Map<string, string>> {
   const errors = new Map<string, string>();
   const parsed = new Map<string, BillingEvent[]>();
   for (const event of missed.map(({ event }) => event).sort(byOccurrence)) {
     try {
-      parsed.set(event.id, [parse(event, tables)]);
+      parsed.set(event.id, [parse(event, context)]);
     } catch (thrown) {
       errors.set(event.id, toDeliveryError(thrown).message);
     }
   }
-  return new Map([...errors, ...await applyGroups(parsed, tables)]);
+  return new Map([...errors, ...await applyGroups(parsed, context)]);
 }
 
 /** The database orders the events of one call, but there may be several calls. */
@@ -90,7 +85,7 @@ function byOccurrence(one: Stripe.Event, other: Stripe.Event): number {
     Number(isCreation(other)) - Number(isCreation(one));
 }
 
-function parse(event: Stripe.Event, tables: Tables): BillingEvent {
+function parse(event: Stripe.Event, { provider }: Context): BillingEvent {
   const result = parseEvent(JSON.stringify(event), {
     nowSeconds: Date.now() / 1000,
     toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
@@ -98,5 +93,5 @@ function parse(event: Stripe.Event, tables: Tables): BillingEvent {
   if (!result.handled) {
     throw new DeliveryError("internal_error", `Nobody handles ${event.type}`);
   }
-  return { ...result.event, provider: tables.provider };
+  return { ...result.event, provider };
 }

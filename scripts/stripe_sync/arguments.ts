@@ -4,7 +4,10 @@
  *
  * @module
  */
-import { readUnmapped } from "../../supabase/functions/_shared/billing/config.ts";
+import {
+  readOncePerInvoice,
+  readUnmapped,
+} from "../../supabase/functions/_shared/billing/config.ts";
 import type { UnmappedChoice } from "../../supabase/functions/_shared/billing/unmapped.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { UsageError, type Values } from "../common/cli.ts";
@@ -36,6 +39,8 @@ export interface Target {
   /** Where the account ID is if `metadata.accountId` is missing. */
   readonly accountFrom: string | undefined;
   readonly unmappedSubscriptions: UnmappedChoice;
+  /** Whether further failed payments of an invoice create no notification. */
+  readonly oncePerInvoice: boolean;
 }
 
 /** The options that both commands have. */
@@ -106,7 +111,8 @@ export function readTarget(
     secretKey,
     provider: readProvider(values.provider),
     accountFrom: values["account-from"],
-    unmappedSubscriptions: unmappedChoice(env),
+    unmappedSubscriptions: asUsage(() => readUnmapped(env)),
+    oncePerInvoice: asUsage(() => readOncePerInvoice(env)),
   };
 }
 
@@ -142,9 +148,10 @@ function readMode(
   );
 }
 
-function unmappedChoice(env: Environment): UnmappedChoice {
+/** A wrong setting is reported like a wrong option. */
+function asUsage<T>(read: () => T): T {
   try {
-    return readUnmapped(env);
+    return read();
   } catch (error) {
     throw new UsageError((error as Error).message);
   }

@@ -10,7 +10,9 @@ import { openStripeSource, type StripeSource } from "./stripe_source.ts";
 
 /** What a command works with. */
 export interface Context
-  extends Tables, Pick<Target, "accountFrom" | "unmappedSubscriptions"> {
+  extends
+    Tables,
+    Pick<Target, "accountFrom" | "unmappedSubscriptions" | "oncePerInvoice"> {
   readonly stripe: StripeSource;
   /** Aborted by Ctrl-C. */
   readonly signal: AbortSignal;

@@ -4,9 +4,9 @@ import {
 } from "../../supabase/functions/_shared/billing/apply_events.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import type { Comparison } from "./compare.ts";
+import type { Context } from "./context.ts";
 import { isTransient, retryDatabase, send } from "./database_calls.ts";
 import { isFrozen } from "./difference.ts";
-import type { Tables } from "./records.ts";
 
 /**
  * Events that are applied in one call, so that nobody sees only some of them,
@@ -26,9 +26,9 @@ const GROUPS_PER_CALL = 25;
  */
 export async function correctRecords(
   comparisons: readonly Comparison[],
-  tables: Tables,
+  context: Context,
 ): Promise<Map<string, string>> {
-  const { database, provider, wait } = tables;
+  const { database, provider, wait } = context;
   for (const { subscription, difference } of comparisons) {
     if (difference?.kind !== "differs" || !isFrozen(difference.fields)) {
       continue;
@@ -41,7 +41,7 @@ export async function correctRecords(
     .map(({ subscription, corrections }) =>
       [subscription, corrections] as const
     );
-  return await applyGroups(new Map(groups), tables);
+  return await applyGroups(new Map(groups), context);
 }
 
 /**
@@ -53,7 +53,7 @@ export async function correctRecords(
  */
 export async function applyGroups(
   groups: EventGroups,
-  tables: Tables,
+  context: Context,
 ): Promise<Map<string, string>> {
   const errors = new Map<string, string>();
   const waiting = [...groups];
@@ -63,7 +63,7 @@ export async function applyGroups(
     );
     const outcomes = await applyTogether(
       events.map(({ event }) => event),
-      tables,
+      context,
     );
     for (const [i, { id }] of events.entries()) {
       const outcome = outcomes[i];
@@ -77,9 +77,14 @@ export async function applyGroups(
 /** Repeats the call while an event fails that may succeed later. */
 async function applyTogether(
   events: readonly BillingEvent[],
-  { database, wait }: Tables,
+  { database, oncePerInvoice, wait }: Context,
 ): ReturnType<typeof applyEvents> {
-  const options = { database, log: () => {}, clock: Date.now };
+  const options = {
+    database,
+    oncePerInvoice,
+    log: () => {},
+    clock: Date.now,
+  };
   let outcomes: Awaited<ReturnType<typeof applyEvents>> | undefined;
   try {
     await retryDatabase(async () => {

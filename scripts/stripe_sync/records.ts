@@ -31,6 +31,12 @@ export interface Tables {
   readonly wait: Wait;
 }
 
+/**
+ * A Stripe account that also sells other products may have thousands of customers
+ * that nobody here knows. Well under the connections that a project's API has.
+ */
+const CALLS_AT_ONCE = 10;
+
 /** Reads the records of some subscriptions, of any provider, by id. */
 export async function recordsOf(
   ids: readonly string[],
@@ -51,28 +57,42 @@ export async function recordsOf(
 
 /**
  * Asks `account_of_customer`, as the receiver does for a creation without an
- * account ID. One by one: the project may have replaced the function.
+ * account ID. A call per customer, because the project may have replaced the
+ * function.
  *
  * @returns the accounts that are known, by customer.
  */
 export async function accountsOfCustomers(
   customers: Iterable<string>,
-  { database, provider, wait }: Tables,
+  tables: Tables,
 ): Promise<Map<string, string>> {
   const accounts = new Map<string, string>();
-  for (const customer_id of new Set(customers)) {
-    const [account] = await send(() => ({
-      abortSignal: async (signal) => {
-        const answer = await database
-          .rpc("account_of_customer", { provider, customer_id })
-          .abortSignal(signal);
-        // In an array, because null is an answer here: not known.
-        return { ...answer, data: [answer.data] };
-      },
-    }), wait);
-    if (account) accounts.set(customer_id, account);
+  const waiting = [...new Set(customers)];
+  while (waiting.length > 0) {
+    await Promise.all(
+      waiting.splice(0, CALLS_AT_ONCE).map(async (customer) => {
+        const account = await accountOfCustomer(customer, tables);
+        if (account) accounts.set(customer, account);
+      }),
+    );
   }
   return accounts;
+}
+
+async function accountOfCustomer(
+  customer_id: string,
+  { database, provider, wait }: Tables,
+): Promise<string | null | undefined> {
+  const [account] = await send(() => ({
+    abortSignal: async (signal) => {
+      const answer = await database
+        .rpc("account_of_customer", { provider, customer_id })
+        .abortSignal(signal);
+      // In an array, because null is an answer here: not known.
+      return { ...answer, data: [answer.data] };
+    },
+  }), wait);
+  return account;
 }
 
 /** Reads the ids of all of a provider's subscriptions. */

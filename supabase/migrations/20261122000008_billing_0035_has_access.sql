@@ -13,9 +13,10 @@
  *   status changed, not at the end of the period: Stripe moves the period on at
  *   renewal, about an hour before it tries to collect the payment ("What events can
  *   I see when a subscription is renewed?"), so `current_period_end` ends a period
- *   that nobody has paid for. If the change was not seen, as in an import or before
- *   `past_due_since` was there, the grace begins at the end of the period or at the
- *   newest event, whichever is earlier; the period's end alone if no event had a time.
+ *   that nobody has paid for. If the change was not seen, because its event was
+ *   lost or came before `past_due_since` was there, the grace begins at the end of
+ *   the period or at the newest event, whichever is earlier; the period's end alone
+ *   if no event had a time.
  * - Its invoices are not voided (`paused`), since nobody pays for that time. Stripe's
  *   page "Pause payment collection" used to name `void` for a service that is not
  *   provided, and `mark_uncollectible` for a free one. Today it names all three for

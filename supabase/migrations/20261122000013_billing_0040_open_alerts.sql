@@ -62,19 +62,25 @@ begin
     ) as o
     full join public.failure_alerts a on a.error_code = o.error_code
   loop
-    update public.notifications w set status = 'withdrawn'
-    where w.id = any (array(
-      select d.id
-      from public.notifications d
-      where d.status = 'pending' and d.kind <> 'payment_failed'
-        and d.kind = case when code.failures > 0 then 'failures_resolved' else 'failure_opened' end
-        and d.alert ->> 'error_code' = code.error_code
-        -- A worker sends it right now.
-        and (d.lease_id is null or d.next_attempt_at <= now())
-      for update skip locked
-    ))
-    returning w.attempts, w.created_at, (w.alert ->> 'opened_at')::timestamptz as opened_at
-    into withdrawn;
+    -- Several only if somebody wants to send alerts again that were given up.
+    with gone as (
+      update public.notifications w set status = 'withdrawn'
+      where w.id = any (array(
+        select d.id
+        from public.notifications d
+        where d.status = 'pending' and d.kind <> 'payment_failed'
+          and d.kind = case when code.failures > 0 then 'failures_resolved' else 'failure_opened' end
+          and d.alert ->> 'error_code' = code.error_code
+          -- A worker sends it right now.
+          and (d.lease_id is null or d.next_attempt_at <= now())
+        for update skip locked
+      ))
+      returning w.attempts, w.created_at, (w.alert ->> 'opened_at')::timestamptz as opened_at
+    )
+    select
+      max(g.attempts) as attempts, max(g.created_at) as created_at, min(g.opened_at) as opened_at
+    into withdrawn
+    from gone g;
     is_under_way := exists (
       select from public.notifications p
       where p.status = 'pending' and p.kind <> 'payment_failed'

@@ -3,7 +3,7 @@
  * passes by moving all times back.
  */
 begin;
-select plan(48);
+select plan(50);
 set local timezone = 'UTC';
 
 -- What other tests have left would be reported.
@@ -284,6 +284,23 @@ select pg_temp.wake();
 update public.notifications set status = 'pending', attempts = 0, next_attempt_at = now() where status = 'withdrawn';
 select pg_temp.resolve('tap_2');
 select is(pg_temp.wake(), 'failures_resolved event_invalid 1', 'so is an old one that somebody wants to send again');
+
+-- Several old ones that somebody wants to send again (docs/runbook.md).
+
+select pg_temp.start_again();
+select pg_temp.fail('tap_1');
+select pg_temp.wake('dead');
+select pg_temp.pass('2 hours');
+select pg_temp.fail('tap_2');
+select pg_temp.wake('dead');
+update public.notifications set status = 'pending', attempts = 0, next_attempt_at = now() where status = 'dead';
+select pg_temp.resolve('tap_%');
+select is(pg_temp.wake('dead'), 'failures_resolved event_invalid 2', 'all of them are withdrawn, and taken back');
+select is(
+  (select string_agg(n.kind || ' ' || n.status, ', ' order by n.created_at, n.kind collate "C") from public.notifications n),
+  'failure_opened withdrawn, failure_opened withdrawn, failures_resolved dead',
+  'none of them is left to be sent'
+);
 
 -- What an alert may say.
 

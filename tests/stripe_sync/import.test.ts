@@ -128,6 +128,14 @@ Deno.test("import records 2,500 subscriptions in spite of rate limits, failures 
   );
   assertStringIncludes(first.out, "2500 read, 2500 imported, 0 corrected");
   assertEquals(await rowsOf(account), expectedRows(account));
+  // Stripe does not say since when a subscription is past_due.
+  const since = await sql`
+    select distinct status, past_due_since > now() - interval '10 minutes' as is_new
+    from public.subscriptions
+    where id = any (${[
+    ...account.subscriptions.keys(),
+  ]}) and past_due_since is not null`;
+  assertEquals(since.map((row) => Object.values(row)), [["past_due", true]]);
   assertEquals(
     api.requests.filter(({ fault }) => fault !== undefined).length,
     faults.size,

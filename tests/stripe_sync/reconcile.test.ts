@@ -526,6 +526,59 @@ Deno.test("reconcile records subscriptions without an account ID of known custom
   }]);
 });
 
+Deno.test("reconcile applies the missed events of a known customer's subscription, also if UNMAPPED_SUBSCRIPTIONS is ignore", async () => {
+  const account = createStripeAccount();
+  account.nowSeconds = 1_795_000_000;
+  const [one] = await twoRecorded(account);
+  account.nowSeconds += 3_600;
+  const template = account.subscriptions.get(one);
+  assert(template !== undefined);
+  const subscription = uniqueId("known");
+  account.subscriptions.set(subscription, {
+    ...withoutAccount(template),
+    id: subscription,
+  });
+  const invoice = withoutAccount(asListed(invoiceEvent({
+    subscription,
+    customer: template.customer,
+    created: account.nowSeconds - 60,
+  })));
+  account.events.set(invoice.id, invoice);
+  await using api = await serveStripeApi(account);
+  const context = testContext(api.url, { unmappedSubscriptions: "ignore" });
+  assertEquals(await fix(context), []);
+  const notified = await sql`select account_id from public.notifications`;
+  assertEquals(notified.map(({ account_id }) => account_id), ["acc_0"]);
+});
+
+for (const [setting, count] of [["true", 1], ["false", 2]] as const) {
+  Deno.test(`reconcile creates ${count} of two notifications of an invoice if NOTIFY_ONCE_PER_INVOICE is ${setting}`, async () => {
+    const account = createStripeAccount();
+    const creation = creationOf("once");
+    account.happen(creation);
+    await deliver(receiver.url, eventBody(creation));
+    account.delivered.add(creation.id);
+    const { subscription } = creation;
+    const invoice = uniqueId("in");
+    for (const created of [creation.created + 60, creation.created + 120]) {
+      const event = invoiceEvent({ subscription, invoice, created });
+      account.events.set(event.id, asListed(event));
+    }
+    account.nowSeconds += 180;
+    await using api = await serveStripeApi(account);
+    const { code } = await runScript("reconcile", {
+      args: ["--stripe-url", api.url, "--apply"],
+      env: { NOTIFY_ONCE_PER_INVOICE: setting },
+    });
+    assertEquals(code, 0);
+    const notified = await sql`select invoice_id from public.notifications`;
+    assertEquals(
+      notified.map(({ invoice_id }) => invoice_id),
+      Array(count).fill(invoice),
+    );
+  });
+}
+
 Deno.test("reconcile sets past_due_since to the time of the update, if that was missed", async () => {
   const account = createStripeAccount();
   const creation = creationOf("due");

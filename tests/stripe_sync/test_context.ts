@@ -23,6 +23,7 @@ export function testContext(
     provider: "a",
     accountFrom: undefined,
     unmappedSubscriptions: "fail",
+    oncePerInvoice: false,
     wait,
     onProgress: () => {},
     signal: new AbortController().signal,

@@ -42,6 +42,7 @@ export function startScript(
         SUPABASE_SECRET_KEY: "",
         // Set, so that supabase/functions/.env does not matter.
         UNMAPPED_SUBSCRIPTIONS: "fail",
+        NOTIFY_ONCE_PER_INVOICE: "false",
         ...env,
       },
     },

@@ -1,7 +1,7 @@
 /**
  * The worker, wired to its environment. It delivers notifications to accounts
- * and alerts to the operator, and retries failed events on request. It accepts only callers with the
- * project's secret key.
+ * and alerts to the operator, and retries failed events on request. It accepts
+ * only callers with the project's secret key.
  *
  * @module
  */

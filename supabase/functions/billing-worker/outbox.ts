@@ -47,8 +47,9 @@ export async function openAlerts(database: DatabaseClient): Promise<void> {
 }
 
 /**
- * Claims due notifications of the channel, oldest first. No other worker can claim them for a
- * minute. Claims none while the destination has asked for a pause.
+ * Claims due notifications of the channel, oldest first. No other worker can
+ * claim them for a minute. Claims none while the destination has asked for a
+ * pause.
  *
  * @throws {DeliveryError} If the database call fails.
  */

@@ -33,6 +33,7 @@ Deno.test("a test key for the local stack needs no options", () => {
     provider: "a",
     accountFrom: undefined,
     unmappedSubscriptions: "fail",
+    oncePerInvoice: false,
     after: undefined,
   });
 });
@@ -139,6 +140,12 @@ Deno.test("UNMAPPED_SUBSCRIPTIONS has the values of the receiver", () => {
   const env = { ...TEST_KEY, UNMAPPED_SUBSCRIPTIONS: "ignore" };
   assertEquals(target([], env).unmappedSubscriptions, "ignore");
   refused([], { ...env, UNMAPPED_SUBSCRIPTIONS: "yes" }, "fail or ignore");
+});
+
+Deno.test("NOTIFY_ONCE_PER_INVOICE has the values of the receiver", () => {
+  const env = { ...TEST_KEY, NOTIFY_ONCE_PER_INVOICE: "true" };
+  assertEquals(target([], env).oncePerInvoice, true);
+  refused([], { ...env, NOTIFY_ONCE_PER_INVOICE: "yes" }, "true or false");
 });
 
 Deno.test("unknown options and providers are refused, and --help explains them", () => {

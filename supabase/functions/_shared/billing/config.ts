@@ -42,7 +42,7 @@ export function readConfig(env: Environment): Config {
     ),
     maxBodyBytes: wholeNumber(env, "MAX_BODY_BYTES", 1_048_576),
     unmappedSubscriptions: readUnmapped(env),
-    oncePerInvoice: trueOrFalse(env, "NOTIFY_ONCE_PER_INVOICE"),
+    oncePerInvoice: readOncePerInvoice(env),
   };
 }
 
@@ -63,6 +63,22 @@ export function readUnmapped(env: Environment): UnmappedChoice {
     );
   }
   return choice;
+}
+
+/**
+ * Reads `NOTIFY_ONCE_PER_INVOICE`: whether further failed payments of an invoice
+ * create no notification.
+ *
+ * @throws {Error} If the value is neither `true` nor `false`.
+ */
+export function readOncePerInvoice(env: Environment): boolean {
+  const text = env["NOTIFY_ONCE_PER_INVOICE"] || "false";
+  if (text !== "true" && text !== "false") {
+    throw new Error(
+      `Cannot start: NOTIFY_ONCE_PER_INVOICE must be true or false, not "${text}".`,
+    );
+  }
+  return text === "true";
 }
 
 /** Returns the secret key named `default`, or the first if there is none. */
@@ -135,19 +151,4 @@ export function wholeNumber(
     );
   }
   return Number(text);
-}
-
-/**
- * Reads `true` or `false`; returns false if it is not set.
- *
- * @throws {Error} If the value is something else; names the variable.
- */
-function trueOrFalse(env: Environment, name: string): boolean {
-  const text = env[name] || "false";
-  if (text !== "true" && text !== "false") {
-    throw new Error(
-      `Cannot start: ${name} must be true or false, not "${text}".`,
-    );
-  }
-  return text === "true";
 }

@@ -4,6 +4,9 @@ const MAX_IDENTIFIER_LENGTH = 255;
 const YEAR_2000 = 946_684_800;
 const YEAR_2200 = 7_258_118_400;
 
+/** The largest `integer` of Postgres. */
+export const MAX_INTEGER = 2_147_483_647;
+
 const NOT_BLANK = /\S/u;
 const STORABLE = /^[^\p{Cc}\p{Cs}\u2028\u2029]*$/u;
 
@@ -65,6 +68,16 @@ function isShort(text: string): boolean {
 export function isUnixSeconds(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= YEAR_2000 &&
     Number(value) <= YEAR_2200;
+}
+
+/** Returns whether a value is a whole number from 0 to `most`. */
+export function isWholeNumber(value: unknown, most: number): value is number {
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= most;
+}
+
+/** Returns whether a JSON value is an object, and neither null nor a list. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Returns a member of a JSON value; undefined if it has none of that name. */

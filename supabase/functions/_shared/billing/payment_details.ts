@@ -1,8 +1,6 @@
-import { isUnixSeconds } from "./fields.ts";
+import { isUnixSeconds, isWholeNumber, MAX_INTEGER } from "./fields.ts";
 
 const MAX_URL_LENGTH = 2_048;
-/** The largest `integer` of Postgres. */
-const MAX_COUNT = 2_147_483_647;
 
 /** What an account needs to know to act on a failed payment. */
 export interface PaymentDetails {
@@ -37,7 +35,7 @@ export function paymentDetails(invoice: StatedDetails): PaymentDetails {
     amount_due: wholeNumber(invoice.amount_due, Number.MAX_SAFE_INTEGER),
     currency: currencyCode(invoice.currency),
     attempt_count: next === null || isUnixSeconds(next)
-      ? wholeNumber(invoice.attempt_count, MAX_COUNT)
+      ? wholeNumber(invoice.attempt_count, MAX_INTEGER)
       : undefined,
     next_payment_attempt: isUnixSeconds(next)
       ? new Date(next * 1000).toISOString()
@@ -58,11 +56,8 @@ function httpsUrl(value: unknown): string | undefined {
     : undefined;
 }
 
-function wholeNumber(value: unknown, max: number): number | undefined {
-  return Number.isInteger(value) && (value as number) >= 0 &&
-      (value as number) <= max
-    ? value as number
-    : undefined;
+function wholeNumber(value: unknown, most: number): number | undefined {
+  return isWholeNumber(value, most) ? value : undefined;
 }
 
 function currencyCode(value: unknown): string | undefined {

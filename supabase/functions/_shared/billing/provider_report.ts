@@ -8,10 +8,14 @@
  *
  * @module
  */
-import { isIdentifier, isUnixSeconds, member } from "./fields.ts";
-
-/** The largest value of Postgres' `integer`. */
-const MAX_QUANTITY = 2_147_483_647;
+import {
+  isIdentifier,
+  isRecord,
+  isUnixSeconds,
+  isWholeNumber,
+  MAX_INTEGER,
+  member,
+} from "./fields.ts";
 
 /** The columns that an event reports; null if it does not. */
 export interface ProviderReport {
@@ -95,10 +99,7 @@ export function secondsOrNull(value: unknown): number | null {
 }
 
 function quantityOrNull(value: unknown): number | null {
-  return Number.isInteger(value) && Number(value) >= 0 &&
-      Number(value) <= MAX_QUANTITY
-    ? Number(value)
-    : null;
+  return isWholeNumber(value, MAX_INTEGER) ? value : null;
 }
 
 /** Its own, or else the end of the period, at either place (moved_fields.ts). */
@@ -118,8 +119,4 @@ function cancelAt(subscription: unknown): number | null {
  */
 function paused(pauseCollection: unknown): string | null {
   return identifierOrNull(member(pauseCollection, "behavior"));
-}
-
-function isRecord(value: unknown): value is object {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import type { DeliveryError } from "./errors.ts";
-import { member } from "./fields.ts";
+import { isRecord, member } from "./fields.ts";
 
 /** The choices for events of subscriptions without an account. */
 export const UNMAPPED_CHOICES = ["fail", "ignore"] as const;
@@ -60,8 +60,4 @@ function namesNoAccount(metadata: unknown): boolean {
   const account = member(metadata, "accountId");
   return account === undefined || account === null ||
     (typeof account === "string" && account.trim() === "");
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

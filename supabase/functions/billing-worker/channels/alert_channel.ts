@@ -4,7 +4,7 @@ import type {
   FailureOpened,
   FailuresResolved,
 } from "./channel.ts";
-import { type WebhookMessage, webhookSender } from "./send_webhook.ts";
+import { toIso, type WebhookMessage, webhookSender } from "./send_webhook.ts";
 
 /**
  * Returns a channel that sends alerts as signed webhooks.
@@ -68,8 +68,4 @@ function openedData(alert: FailureOpened) {
 
 function resolvedData({ error_code, resolved, opened_at }: FailuresResolved) {
   return { error_code, resolved, opened_at: toIso(opened_at) };
-}
-
-function toIso(time: string): string {
-  return new Date(time).toISOString();
 }

@@ -36,3 +36,8 @@ export function webhookSender(
     return await postMessage(url, { headers, body }, options);
   };
 }
+
+/** Returns a time of PostgREST as ISO 8601. */
+export function toIso(time: string): string {
+  return new Date(time).toISOString();
+}

@@ -1,5 +1,5 @@
 import type { Channel, Notification } from "./channel.ts";
-import { type WebhookMessage, webhookSender } from "./send_webhook.ts";
+import { toIso, type WebhookMessage, webhookSender } from "./send_webhook.ts";
 
 /**
  * Returns a channel that sends a signed webhook to a service of the operator,
@@ -61,8 +61,4 @@ function nextAttempt(
 ): string | null | undefined {
   if (next_payment_attempt) return toIso(next_payment_attempt);
   return typeof attempt_count === "number" ? null : undefined;
-}
-
-function toIso(time: string): string {
-  return new Date(time).toISOString();
 }
