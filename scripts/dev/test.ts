@@ -33,6 +33,7 @@ const FAULT_TESTS = ["tests/fuzz", "tests/faults"];
 const WAITING_TESTS = ["tests/integration", "tests/catalogue"];
 const DEPLOYMENT_TESTS = ["tests/deploy", "tests/recipes", "tests/docs"];
 const PROVIDER_TESTS = ["tests/stripe_sync"];
+const BROWSER_TESTS = ["tests/console"];
 
 const INTERRUPTED = 130;
 /** For two cores: one lane keeps a core busy, two others mostly wait. */
@@ -102,6 +103,7 @@ async function testInLanes(
     { name: "fuzzing and faults", files: FAULT_TESTS },
     { name: "deployment, recipes and pages", files: DEPLOYMENT_TESTS },
     { name: "import and reconcile", files: PROVIDER_TESTS },
+    { name: "console in a browser", files: BROWSER_TESTS },
   ];
   const lanes = Array.from(
     { length: LANES },

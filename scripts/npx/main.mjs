@@ -18,6 +18,7 @@ const COMMANDS = {
   start: "runs the project's receiver on this machine, without Docker",
   trigger: "signs and sends an event",
   doctor: "checks a deployment, and says what to fix",
+  console: "a page for failures: why, repair, retry",
   import: "records the subscriptions that Stripe already has",
   reconcile: "shows what differs from Stripe; --apply fixes it",
   reset: "deletes the local data",

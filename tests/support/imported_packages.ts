@@ -57,7 +57,11 @@ async function* modulesIn(folder: URL): AsyncGenerator<string> {
 
 async function graphOf(name: string): Promise<Graph> {
   const { stdout } = await createCommand(Deno.execPath(), {
-    args: ["info", "--json", `supabase/functions/${name}/index.ts`],
+    args: [
+      ...["info", "--json", "--no-lock"],
+      `--config=supabase/functions/${name}/deno.json`,
+      `supabase/functions/${name}/index.ts`,
+    ],
     cwd: fileURLToPath(ROOT),
   }).output();
   return JSON.parse(new TextDecoder().decode(stdout));
