@@ -7,6 +7,7 @@
 import { reportEnd } from "./common/cli.ts";
 import { functionEnvironment, readEnvFile } from "./common/environment.ts";
 import { print, printError } from "./common/print.ts";
+import { findRunningStack } from "./common/running_stack.ts";
 import type { RequestTools } from "./common/send_request.ts";
 import {
   type DoctorArguments,
@@ -24,7 +25,8 @@ if (import.meta.main) Deno.exit(await doctor(Deno.args).catch(reportEnd));
 
 async function doctor(args: readonly string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const target = parseDoctorArguments(args, { env, warn: printError });
+  const local = await findRunningStack(env);
+  const target = parseDoctorArguments(args, { env, warn: printError, local });
   const here = {
     env: functionEnvironment(env, await readEnvFile()),
     migrationFiles: [...Deno.readDirSync(MIGRATIONS)]

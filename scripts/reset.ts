@@ -6,10 +6,10 @@
  */
 import { existsSync } from "node:fs";
 import { reportEnd } from "./common/cli.ts";
+import { defaultStateFolder } from "./common/default_state_folder.ts";
 import { endLeftoverPostgres } from "./local_stack/postgres.ts";
 import { parseStartArguments, RESET } from "./local_stack/start_arguments.ts";
 import {
-  defaultStateFolder,
   emptyStateFolder,
   openStateFolder,
 } from "./local_stack/state_folder.ts";

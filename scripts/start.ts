@@ -1,12 +1,14 @@
 /**
- * `deno task start`: runs the local stack and prints its functions' log lines
- * until it is stopped.
+ * `deno task start`: runs the local stack and shows its deliveries until it is
+ * stopped. If the output is not a terminal, it prints the functions' log lines.
  *
  * @module
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { styleText } from "node:util";
 import { reportEnd } from "./common/cli.ts";
+import { defaultStateFolder } from "./common/default_state_folder.ts";
 import {
   asTyped,
   COMMAND_START,
@@ -21,6 +23,8 @@ import {
   functionEnvironment,
   readEnvFile,
 } from "./common/environment.ts";
+import { publishRunningStack } from "./common/running_stack.ts";
+import { createLiveView } from "./live_view/live_view.ts";
 import { createLineWriter } from "./local_stack/lines.ts";
 import { startNotificationReceiver } from "./local_stack/notification_receiver.ts";
 import {
@@ -28,11 +32,13 @@ import {
   type StartArguments,
 } from "./local_stack/start_arguments.ts";
 import { startStack } from "./local_stack/start_stack.ts";
-import { defaultStateFolder } from "./local_stack/state_folder.ts";
+import { watchSources } from "./local_stack/watch_sources.ts";
 import { startWorkerTimer } from "./local_stack/worker_timer.ts";
 
 /** For the last lines of the output. */
 const FLUSH_WITHIN_MS = 1_000;
+
+const STANDARD_COLUMNS = 80;
 
 if (import.meta.main) Deno.exit(await main(Deno.args, Deno.env.toObject()));
 
@@ -78,12 +84,16 @@ async function run(
   const settings = functionEnvironment(env, await readEnvFile());
   const dataDir = wanted.dataDir ?? await defaultStateFolder();
   const beginMs = performance.now();
-  const early: string[] = []; // log lines before all is ready
-  let log: (line: string) => void = (line) => early.push(line);
+  type Log = (line: string, source: string) => void;
+  const early: Parameters<Log>[] = []; // before all is ready
+  let log: Log = (...line) => early.push(line);
+  using view = wanted.json || !Deno.stdout.isTerminal()
+    ? undefined
+    : createLiveView({ print, columns, paint: styleText, clock: Date.now });
   print("Starting the local stack");
   try {
     await using receiver = startNotificationReceiver(
-      (line) => log(`[notification] ${line}`),
+      (line) => log(line, "notification"),
       settings,
     );
     await using stack = await startStack({
@@ -93,8 +103,12 @@ async function run(
       signal: ending.signal,
       onProgress: (text) => print(`  ${text}`),
       onLog: (line, source) => {
-        if (/^(webhook|worker)$/.test(source)) log(`[${source}] ${line}`);
+        if (/^(webhook|worker)$/.test(source)) log(line, source);
       },
+    });
+    await using _running = await publishRunningStack(dataDir, {
+      apiUrl: stack.urls.api,
+      dbUrl: stack.dbUrl,
     });
     using _timer = startWorkerTimer(stack.urls.worker, {
       secretKey: stack.keys.secret,
@@ -107,9 +121,14 @@ async function run(
       isDefault: wanted.dataDir === undefined,
       run: runnerOf(env),
     }));
-    log = (line) => print(printable(line));
-    for (const line of early) log(line);
+    log = view?.onLog ??
+      ((line, source) => print(printable(`[${source}] ${line}`)));
+    for (const line of early) log(...line);
 
+    using _watched = watchSources(stack, {
+      note: log,
+      print: (line) => print(printable(line)),
+    });
     const reason = await Promise.race([stack.failed, aborted(ending.signal)]);
     print(reason ? `Stopping because ${reason}` : "Stopping");
     return reason ? 1 : 0;
@@ -118,6 +137,11 @@ async function run(
     print("Stopped before it was ready");
     return 0;
   }
+}
+
+/** A terminal that does not know its size says 0. */
+function columns(): number {
+  return Deno.consoleSize().columns || STANDARD_COLUMNS;
 }
 
 function runnerOf(env: Environment): string {

@@ -1,15 +1,16 @@
 /**
  * `deno task trigger`: signs an event as a provider does, and sends it.
- * Standard output has the answer only.
+ * Standard output has the answer only, or with `--print` the event.
  *
  * @module
  */
 import { reportEnd } from "./common/cli.ts";
 import { functionEnvironment, readEnvFile } from "./common/environment.ts";
 import { asTyped } from "./common/how_started.ts";
-import { isLoopback } from "./common/loopback.ts";
+import { isLoopback, LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
 import { print, printError } from "./common/print.ts";
 import { providerSettings } from "./common/provider_settings.ts";
+import { findRunningStack } from "./common/running_stack.ts";
 import { sendRequest } from "./common/send_request.ts";
 import { signatureHeaders } from "./common/sign.ts";
 import { advice } from "./trigger/advice.ts";
@@ -23,24 +24,43 @@ import {
   defaultSubscription,
   waitBeforeMs,
 } from "./trigger/build_event.ts";
+import { projectOf } from "./trigger/project_of.ts";
+import {
+  readLedger,
+  readResult,
+  type SentEvent,
+} from "./trigger/read_result.ts";
 
 if (import.meta.main) {
   Deno.exit(await trigger(Deno.args).catch(reportEnd));
 }
 
 async function trigger(args: readonly string[]): Promise<number> {
-  const sent = parseTriggerArguments(args);
+  const command = Deno.env.toObject();
+  const local = await findRunningStack(command);
+  const defaultUrl = local?.webhookUrl ?? LOCAL_WEBHOOK_URL;
+  const sent = parseTriggerArguments(args, defaultUrl);
   const { provider, url, what } = sent;
-  const env = functionEnvironment(Deno.env.toObject(), await readEnvFile());
+  const env = functionEnvironment(command, await readEnvFile());
   const settings = providerSettings(env, provider);
-  const { body, title } = "payload" in what
+  const { body, title, event } = "payload" in what
     ? { body: await readPayload(what.payload), title: what.payload }
-    : await eventBody(what, provider);
+    : await eventBody(what, sent);
+  if (sent.print) {
+    print(...String(body).split("\n"));
+    return 0;
+  }
   const headers = {
     "content-type": "application/json; charset=utf-8",
     ...signatureHeaders({ ...settings, body }),
   };
 
+  const project = event && projectOf(url, { local, env: command });
+  const before = project && await readLedger(project, event)
+    .then(
+      (outcome) => ({ wasApplied: outcome !== undefined }),
+      () => undefined,
+    );
   printError(
     `Sending ${title}, signed as provider ${provider} (${settings.scheme}), to ${url}`,
   );
@@ -54,29 +74,42 @@ async function trigger(args: readonly string[]): Promise<number> {
   }
   print(...`${reply.status} ${reply.body}`.trimEnd().split(/\r?\n/));
 
-  const next = advice(reply, sent);
+  if (before) {
+    const result = { status: reply.status, ...before };
+    printError(
+      ...await readResult(project, event, result)
+        .catch((error) => [`Cannot read the row: ${error.message}`]),
+    );
+  }
+  const next = advice(reply, {
+    ...sent,
+    ...(url === defaultUrl && { url: undefined }),
+  });
   if (next !== null) printError(next);
   return reply.status >= 200 && reply.status < 300 ? 0 : 1;
 }
 
 async function eventBody(
   what: EventArguments,
-  provider: TriggerArguments["provider"],
-): Promise<{ body: string; title: string }> {
-  if (what.created === undefined) {
+  { provider, print }: Pick<TriggerArguments, "provider" | "print">,
+): Promise<{ body: string; title: string; event: SentEvent }> {
+  if (what.created === undefined && !print) {
     await new Promise((resolve) =>
       setTimeout(resolve, waitBeforeMs(what.type, Date.now()))
     );
   }
   const created = Math.floor(Date.now() / 1000);
   const event = buildEvent(what, { provider, created });
-  const about = event.type.startsWith("payment_intent")
+  const { id, type } = event;
+  const { subscription = defaultSubscription(provider) } = what;
+  const about = type.startsWith("payment_intent")
     ? ""
-    : ` about ${what.subscription ?? defaultSubscription(provider)}`;
+    : ` about ${subscription}`;
   return {
     // Indented, as Stripe sends it.
     body: JSON.stringify(event, null, 2),
-    title: `${event.type} ${event.id}${about}`,
+    title: `${type} ${id}${about}`,
+    event: { provider, id, type, subscription },
   };
 }
 

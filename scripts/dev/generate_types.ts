@@ -11,7 +11,7 @@ import {
   reportEnd,
 } from "../common/cli.ts";
 import { isLoopback } from "../common/loopback.ts";
-import { databaseUrls } from "../local_stack/databases.ts";
+import { findRunningStack } from "../common/running_stack.ts";
 import { runTool } from "../common/run_tool.ts";
 import { runSupabaseCli } from "../common/supabase_cli.ts";
 import { toolEnvironment } from "../common/create_command.ts";
@@ -21,8 +21,6 @@ export const TYPES_FILE = new URL(
   "../../supabase/functions/_shared/billing/database.types.ts",
   import.meta.url,
 );
-
-const STANDARD_DB_PORT = 54322;
 
 const COMMAND_LINE = {
   usage: "types",
@@ -43,7 +41,11 @@ if (import.meta.main) {
 
 async function writeTypes(args: readonly string[]): Promise<number> {
   const { values } = parseCommandLine(args, COMMAND_LINE);
-  const url = values["db-url"] ?? databaseUrls(STANDARD_DB_PORT).url;
+  const url = values["db-url"] ??
+    (await findRunningStack(Deno.env.toObject()))?.dbUrl;
+  if (url === undefined) {
+    throw new Error("No local stack runs. Start it with: deno task start");
+  }
   await Deno.writeTextFile(TYPES_FILE, await generateTypes(url));
   console.log(`Wrote ${TYPES_FILE.pathname}`);
   return 0;

@@ -32,6 +32,7 @@ const SQL_TESTS = ["tests/pgtap.test.ts", "tests/property"];
 const FAULT_TESTS = ["tests/fuzz", "tests/faults"];
 const WAITING_TESTS = ["tests/integration", "tests/catalogue"];
 const DEPLOYMENT_TESTS = ["tests/deploy", "tests/recipes", "tests/docs"];
+const START_TESTS = ["tests/start"];
 const PROVIDER_TESTS = ["tests/stripe_sync"];
 const BROWSER_TESTS = ["tests/console"];
 
@@ -104,6 +105,7 @@ async function testInLanes(
     { name: "deployment, recipes and pages", files: DEPLOYMENT_TESTS },
     { name: "import and reconcile", files: PROVIDER_TESTS },
     { name: "console in a browser", files: BROWSER_TESTS },
+    { name: "start at a terminal", files: START_TESTS },
   ];
   const lanes = Array.from(
     { length: LANES },

@@ -11,6 +11,7 @@ import {
   readProvider,
   readSecret,
 } from "../common/option_values.ts";
+import type { RunningStack } from "../common/running_stack.ts";
 import type { ProviderName } from "../common/provider_settings.ts";
 
 /** What to check, and with which rights. */
@@ -32,7 +33,7 @@ const COMMAND_LINE = {
   summary: "Checks a deployment, and says how to fix what does not work.",
   options: {
     "--url URL":
-      `the endpoint, as registered at the provider (default: the project's, else ${LOCAL_WEBHOOK_URL})`,
+      `the endpoint, as registered at the provider (default: the project's, else the local stack's, ${LOCAL_WEBHOOK_URL})`,
     ...PROVIDER_OPTION,
     "--project-url URL":
       "https://<project-ref>.supabase.co, also SUPABASE_URL (default: the project of --url)",
@@ -50,7 +51,9 @@ const COMMAND_LINE = {
       "as in the deployment; also read from supabase/functions/.env (default: the local stack's, for an endpoint on this machine)",
   },
   details:
-    `--secret-key and --db-url still work, but other users of this machine can read
+    `Without a URL, it checks the local stack that runs, with its key and database.
+
+--secret-key and --db-url still work, but other users of this machine can read
 their values.
 
 Exit code: 0 if no check fails, 1 if one does, 2 for a wrong command line.`,
@@ -61,17 +64,27 @@ Exit code: 0 if no check fails, 1 if one does, 2 for a wrong command line.`,
  *
  * @param here.env The command's environment.
  * @param here.warn Receives warnings.
+ * @param here.local The local stack, if one runs. It is checked if no URL is
+ * given, with its own key and database.
  * @throws {HelpRequest}
  * @throws {UsageError}
  */
 export function parseDoctorArguments(
   args: readonly string[],
-  here: { env: Environment; warn: (text: string) => void },
+  here: {
+    env: Environment;
+    warn: (text: string) => void;
+    local?: RunningStack | undefined;
+  },
 ): DoctorArguments {
   const { values } = parseCommandLine(args, COMMAND_LINE);
   const project = projectOption(values["project-url"], here.env);
+  const isLocal = values.url === undefined && project === undefined;
+  const local = isLocal ? here.local : undefined;
   const url = values.url === undefined
-    ? project === undefined ? LOCAL_WEBHOOK_URL : project + WEBHOOK_PATH
+    ? project === undefined
+      ? local?.webhookUrl ?? LOCAL_WEBHOOK_URL
+      : project + WEBHOOK_PATH
     : checkedEndpoint(values.url);
   return {
     url,
@@ -80,12 +93,14 @@ export function parseDoctorArguments(
       option: "secret-key",
       value: values["secret-key"],
       variable: "SUPABASE_SECRET_KEY",
-    }, here),
-    dbUrl: checkedDatabase(readSecret({
-      option: "db-url",
-      value: values["db-url"],
-      variable: "SUPABASE_DB_URL",
-    }, here)),
+    }, here) ?? local?.secretKey,
+    dbUrl: checkedDatabase(
+      readSecret({
+        option: "db-url",
+        value: values["db-url"],
+        variable: "SUPABASE_DB_URL",
+      }, here) ?? local?.dbUrl,
+    ),
     provider: readProvider(values.provider),
   };
 }

@@ -1,3 +1,4 @@
+import { restHeaders } from "../common/rest_headers.ts";
 import { restRefusal } from "../common/rest_refusal.ts";
 import { type RequestTools, sendRequest } from "../common/send_request.ts";
 import { type Check, failed } from "./check.ts";
@@ -16,9 +17,7 @@ export async function readApi<Row>(
   { rows: readonly Row[] } | { refusal: Check; status: number | undefined }
 > {
   const reply = await sendRequest(url, {
-    headers: secretKey.startsWith("sb_")
-      ? { apikey: secretKey }
-      : { apikey: secretKey, authorization: `Bearer ${secretKey}` },
+    headers: restHeaders(secretKey),
   }, tools);
   if ("fault" in reply) {
     return {

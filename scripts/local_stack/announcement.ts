@@ -35,7 +35,8 @@ export function announcement(
   const { urls, keys, dbUrl } = stack;
   const { env, dataDir, isDefault, run } = options;
   const reset = `${run} reset${isDefault ? "" : ` --data ${dataDir}`}`;
-  const url = new URL(urls.api).port === `${STANDARD_API_PORT}`
+  // Other commands find a stack in the default place by themselves.
+  const url = isDefault || new URL(urls.api).port === `${STANDARD_API_PORT}`
     ? ""
     : ` --url ${urls.webhook}`;
   const facts: readonly Fact[] = [

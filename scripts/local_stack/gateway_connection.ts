@@ -14,8 +14,13 @@ import { copyBody, parseRequestHead } from "./http_request.ts";
 
 /** A client's connection while it is served. */
 export interface GatewayConnection {
-  /** Whether a request was passed on and its answer has not begun. */
-  readonly isWaiting: () => boolean;
+  /**
+   * Whether a request was passed on, to that port or any, and its answer has
+   * not begun.
+   */
+  readonly isWaiting: (port?: number) => boolean;
+  /** Closes the connection to the service on that port, unless it is needed. */
+  readonly leave: (port: number) => void;
   readonly close: () => void;
   readonly ended: Promise<void>;
 }
@@ -163,7 +168,15 @@ export function serveConnection(
     closeQuietly(client);
   }
 
-  return { isWaiting: () => waiting, close, ended: serve() };
+  return {
+    isWaiting: (port) =>
+      waiting && (port === undefined || upstream?.port === port),
+    leave: (port) => {
+      if (!waiting && upstream?.port === port) leaveUpstream();
+    },
+    close,
+    ended: serve(),
+  };
 }
 
 function closeQuietly(connection: Deno.TcpConn | undefined) {

@@ -11,6 +11,7 @@ export interface Route {
 
 /** What is behind the gateway: the port of each service, and the keys. */
 export interface GatewayOptions {
+  /** Read for each request: functions move when their code changes. */
   readonly targets: { readonly [service in Route["to"]]?: number };
   readonly keys: LocalKeys;
 }

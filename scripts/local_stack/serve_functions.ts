@@ -2,13 +2,7 @@ import type { Environment } from "../common/environment.ts";
 import { isFromPackage, PROJECT } from "../common/how_started.ts";
 import { isListening } from "../common/is_listening.ts";
 import type { LocalKeys } from "../common/keys.ts";
-import type { StackPorts } from "./ports.ts";
-import {
-  createService,
-  type Service,
-  type ServiceObserver,
-  type ServiceSpec,
-} from "./service.ts";
+import type { ServiceSpec } from "./service.ts";
 import { toolEnvironment } from "../common/create_command.ts";
 
 /**
@@ -71,51 +65,13 @@ export function functionService(
       `${port}`,
       `supabase/functions/${name}/index.ts`,
     ],
-    env: { ...toolEnvironment(), ...env },
+    // Its errors are printed beside lines that have no colours.
+    env: { ...toolEnvironment(), NO_COLOR: "1", ...env },
     cwd: PROJECT,
     // `deno serve` listens once the module is loaded.
     isReady: () => isListening(port),
     stopSignal: "SIGTERM",
   };
-}
-
-/** Returns the webhook and the worker, which start and stop together. */
-export function createFunctionGroup(
-  first: ServeOptions,
-  options: {
-    readonly ports: Pick<StackPorts, "webhook" | "worker">;
-    readonly observer: ServiceObserver;
-  },
-) {
-  const { ports, observer } = options;
-  let settings = first;
-  let services: Service[] = [];
-
-  async function start(signal?: AbortSignal) {
-    services = (["webhook", "worker"] as const).map((name) =>
-      createService(
-        functionService(`billing-${name}`, { ...settings, port: ports[name] }),
-        observer,
-      )
-    );
-    await Promise.all(services.map((service) => service.start(signal)));
-  }
-
-  async function stop() {
-    await Promise.all(services.map((service) => service.stop()));
-  }
-
-  /** Stops the functions and serves them again, with other options. */
-  async function restart(changes: Partial<ServeOptions> = {}) {
-    await stop();
-    settings = {
-      denoPath: changes.denoPath ?? settings.denoPath,
-      env: { ...settings.env, ...changes.env },
-    };
-    await start();
-  }
-
-  return { start, stop, restart };
 }
 
 /**

@@ -6,25 +6,28 @@ import {
 } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
 
-// `supabase start` uses the first two as well.
-const STANDARD_PORTS = {
-  api: 54321,
-  db: 54322,
-  webhook: 54331,
-  worker: 54332,
-  postgrest: 54333,
-};
+/** With it, the first two ports are those of `supabase start`. */
+const STANDARD_BASE = 54_300;
 
-type PortName = keyof typeof STANDARD_PORTS;
+/** How far each port is above the base. */
+const OFFSETS = { api: 21, db: 22, webhook: 31, worker: 32, postgrest: 33 };
 
-const PORT_NAMES = Object.keys(STANDARD_PORTS) as PortName[];
+type PortName = keyof typeof OFFSETS;
+
+const PORT_NAMES = Object.keys(OFFSETS) as PortName[];
 
 /** What the command line and the environment ask for. */
 export interface StartArguments {
   readonly ports: Readonly<Record<PortName, number>>;
   /** Undefined for the usual state folder. */
   readonly dataDir: string | undefined;
+  /** Whether log lines are printed as they are, on a terminal too. */
+  readonly json: boolean;
 }
+
+const BASE_VARIABLE = "BILLING_PORT_BASE";
+
+const BASE_OPTION = "--port-base N";
 
 const DATA_OPTION = {
   "--data DIR":
@@ -34,14 +37,29 @@ const DATA_OPTION = {
 const START = {
   usage: "start",
   summary: "Runs the receiver on this machine, without Docker.",
-  options: { ...portOptions(portText), ...DATA_OPTION },
+  options: {
+    [BASE_OPTION]:
+      `move all ports: the API to N+21, the database to N+22, and so on; also ${BASE_VARIABLE} (default: ${STANDARD_BASE})`,
+    ...portOptions(portText),
+    ...DATA_OPTION,
+    "--json":
+      "print the functions' log lines as they are; so it does if the output is not a terminal",
+  },
   details:
-    `The functions get the environment of this command, and for variables that are
-not set there, supabase/functions/.env.
+    `On a terminal, it shows one line per delivery: time, status, outcome, type,
+subscription, event and milliseconds. A saved change of a function is served at
+once.
+
+The functions get the environment of this command, and for variables that are
+not set there, supabase/functions/.env. The other commands find the stack by
+themselves; if its data is elsewhere, they need the same BILLING_STACK_DATA. Two
+stacks need two folders and two bases.
 
 Exit code: 0 if it was stopped, 1 if it could not start or a part of it ended, 2
 for a wrong command line.`,
 } as const satisfies CommandLine;
+
+type StartOptions = Readonly<Record<keyof typeof START.options, string>>;
 
 /** The command line of `reset`: it accepts the ports of `start`, unused. */
 export const RESET = {
@@ -49,7 +67,12 @@ export const RESET = {
   summary:
     `Deletes the local data: every record, event and notification of the local
 stack. Ends processes that a crashed stack left behind.`,
-  options: { ...portOptions(() => ""), ...DATA_OPTION },
+  options: {
+    [BASE_OPTION]: "",
+    ...portOptions(() => ""),
+    ...DATA_OPTION,
+    "--json": "",
+  },
   details:
     "Exit code: 0 if the data is deleted, 1 if not, 2 for a wrong command line.",
 } as const satisfies CommandLine;
@@ -63,18 +86,20 @@ stack. Ends processes that a crashed stack left behind.`,
 export function parseStartArguments(
   args: readonly string[],
   env: Environment,
-  command: CommandLine<typeof START.options> = START,
+  command: CommandLine<StartOptions> = START,
 ): StartArguments {
   const { values } = parseCommandLine(args, command);
+  const base = baseOf(values["port-base"] ?? env[BASE_VARIABLE]);
   const ports = PORT_NAMES.map((name) => {
     const text = values[`${name}-port`] ?? env[variableOf(name)];
-    return [name, portOf(name, text || `${STANDARD_PORTS[name]}`)] as const;
+    return [name, portOf(name, text || `${base + OFFSETS[name]}`)] as const;
   });
   refuseSharedPorts(ports);
   const data = values.data ?? env["BILLING_STACK_DATA"];
   return {
     ports: Object.fromEntries(ports) as Record<PortName, number>,
     dataDir: data ? resolve(data) : undefined,
+    json: values.json ?? false,
   };
 }
 
@@ -85,11 +110,21 @@ function portOptions(textOf: (name: PortName) => string) {
 }
 
 function portText(name: PortName): string {
-  return `also ${variableOf(name)} (default: ${STANDARD_PORTS[name]})`;
+  return `also ${variableOf(name)} (default: ${STANDARD_BASE + OFFSETS[name]})`;
 }
 
 function variableOf(name: PortName): string {
   return `BILLING_${name.toUpperCase()}_PORT`;
+}
+
+function baseOf(text: string | undefined): number {
+  if (!text) return STANDARD_BASE;
+  const base = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  const most = 65_535 - Math.max(...Object.values(OFFSETS));
+  if (base > 0 && base <= most) return base;
+  throw new UsageError(
+    `--port-base and ${BASE_VARIABLE} take a number from 1 to ${most}, not "${text}".`,
+  );
 }
 
 function portOf(name: PortName, text: string): number {

@@ -11,14 +11,12 @@ import {
   databaseUrls,
   setUpServer,
 } from "./databases.ts";
+import { explainMigrationFault } from "./check_migrations.ts";
 import { startGateway } from "./gateway.ts";
 import type { Environment } from "../common/environment.ts";
 import { type LocalKeys, localKeys } from "../common/keys.ts";
-import {
-  createFunctionGroup,
-  platformEnvironment,
-  type ServeOptions,
-} from "./serve_functions.ts";
+import { createFunctionGroup, type Reload } from "./function_group.ts";
+import { platformEnvironment, type ServeOptions } from "./serve_functions.ts";
 import { choosePorts, type StackPorts } from "./ports.ts";
 import { copyPostgresBinaries } from "./postgres_binaries.ts";
 import { findPostgrest, postgrestService } from "./postgrest.ts";
@@ -78,6 +76,14 @@ export interface Stack extends AsyncDisposable {
   readonly postgrest: Service;
   /** Stops the functions and serves them again, with other options. */
   readonly restartFunctions: (changes?: Partial<ServeOptions>) => Promise<void>;
+  /**
+   * Serves the functions' code as it is now. No request is cut off.
+   *
+   * @throws {Error} if it does not start; the old code goes on
+   */
+  readonly reloadFunctions: (
+    options: Pick<Reload, "onServed">,
+  ) => Promise<void>;
   /** Creates another database beside the first, with all migrations. */
   readonly createDatabase: (
     name: string,
@@ -135,7 +141,14 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   const { url: dbUrl, adminUrl } = databaseUrls(ports.db);
   const migration = { cliHome: folder.cli, signal };
-  await step("Migrations are applied", () => applyMigrations(dbUrl, migration));
+  await step("Migrations are applied", async () => {
+    try {
+      await applyMigrations(dbUrl, migration);
+    } catch (fault) {
+      signal?.throwIfAborted();
+      throw await explainMigrationFault(fault as Error, dbUrl);
+    }
+  });
 
   const postgrest = createService(
     postgrestService(postgrestCommand, { cwd: folder.path, ports }),
@@ -163,9 +176,16 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   }
 
   signal?.throwIfAborted();
-  const { webhook, worker, postgrest: rest } = ports;
   const gateway = startGateway(ports.api, {
-    targets: { webhook, worker, rest },
+    targets: {
+      rest: ports.postgrest,
+      get webhook() {
+        return functions.ports().webhook;
+      },
+      get worker() {
+        return functions.ports().worker;
+      },
+    },
     keys,
   });
   running.defer(gateway.close);
@@ -182,8 +202,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       rest: `${api}/rest/v1`,
       webhook: `${api}/functions/v1/billing-webhook`,
       worker: `${api}/functions/v1/billing-worker`,
-      webhookProcess: `http://127.0.0.1:${webhook}`,
-      workerProcess: `http://127.0.0.1:${worker}`,
+      webhookProcess: `http://127.0.0.1:${ports.webhook}`,
+      workerProcess: `http://127.0.0.1:${ports.worker}`,
     },
     keys,
     dbUrl,
@@ -192,6 +212,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     postgres,
     postgrest,
     restartFunctions: functions.restart,
+    reloadFunctions: ({ onServed }) =>
+      functions.reload({ onServed, leave: gateway.leave }),
     createDatabase: async (name, { sqlBefore } = {}) => {
       const urls = await createDatabase(ports.db, { name, sqlBefore });
       await applyMigrations(urls.url, { cliHome: folder.cli });

@@ -79,12 +79,7 @@ async function applyTogether(
   events: readonly BillingEvent[],
   { database, oncePerInvoice, wait }: Context,
 ): ReturnType<typeof applyEvents> {
-  const options = {
-    database,
-    oncePerInvoice,
-    log: () => {},
-    clock: Date.now,
-  };
+  const options = { database, oncePerInvoice };
   let outcomes: Awaited<ReturnType<typeof applyEvents>> | undefined;
   try {
     await retryDatabase(async () => {

@@ -1,6 +1,5 @@
 import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
 import { asTyped } from "../common/how_started.ts";
-import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
 import type { Reply } from "../common/send_request.ts";
 import type { EventType } from "../events/templates.ts";
 import type { TriggerArguments } from "./arguments.ts";
@@ -17,10 +16,15 @@ const NEXT: Partial<Record<EventType, EventType>> = {
 const RECORDED =
   "The event is in failed_events: select * from public.open_failures;";
 
+/** What was sent; without `url`, to where it is sent by default. */
+export type Sent =
+  & Pick<TriggerArguments, "provider" | "what">
+  & { readonly url?: string | undefined };
+
 /** Returns what to do after a reply, in one line; null if there is no advice. */
 export function advice(
   { status, body }: Pick<Reply, "status" | "body">,
-  sent: TriggerArguments,
+  sent: Sent,
 ): string | null {
   const type = "type" in sent.what ? sent.what.type : null;
   if (status >= 200 && status < 300) {
@@ -63,7 +67,7 @@ export function advice(
 }
 
 /** Returns what was sent, about a subscription that does not exist yet. */
-function another(sent: TriggerArguments): TriggerArguments {
+function another(sent: Sent): Sent {
   const { what, provider } = sent;
   if (!("type" in what)) return sent;
   const { subscription = defaultSubscription(provider) } = what;
@@ -72,7 +76,7 @@ function another(sent: TriggerArguments): TriggerArguments {
 
 function command(
   type: string,
-  { provider, url, what }: TriggerArguments,
+  { provider, url, what }: Sent,
 ): string {
   const subscription = "type" in what ? what.subscription : undefined;
   return [
@@ -80,6 +84,6 @@ function command(
     type,
     ...(provider === "a" ? [] : [`--provider ${provider}`]),
     ...(subscription === undefined ? [] : [`--subscription ${subscription}`]),
-    ...(url === LOCAL_WEBHOOK_URL ? [] : [`--url ${url}`]),
+    ...(url === undefined ? [] : [`--url ${url}`]),
   ].join(" ");
 }

@@ -22,6 +22,8 @@ import {
 export interface TriggerArguments {
   readonly provider: ProviderName;
   readonly url: string;
+  /** Whether the event is only printed, and not sent. */
+  readonly print: boolean;
   /** An event to build, or the file whose bytes are the body. */
   readonly what: EventArguments | { readonly payload: string };
 }
@@ -59,14 +61,18 @@ const COMMAND_LINE = {
   summary: "Signs a realistic event as the provider does, and sends it.",
   options: {
     ...PROVIDER_OPTION,
-    "--url URL": `the receiver's URL (default: ${LOCAL_WEBHOOK_URL})`,
+    "--url URL":
+      `the receiver's URL (default: the local stack's, ${LOCAL_WEBHOOK_URL})`,
     ...EVENT_OPTIONS,
     "--payload FILE": "sign and send the bytes of a file, instead of an event",
+    "--print": "print the event, and send nothing",
   },
   details: `Event types:
 ${EVENT_TYPES.map((type) => `  ${type}`).join("\n")}
 
-Standard output has the status and the body of the answer.
+Standard output has the status and the body of the answer. Standard error has
+what became of the event, and the row: on the local stack, or with SUPABASE_URL
+and SUPABASE_SECRET_KEY for a --url of that project.
 
 Exit code: 0 for a 2xx answer, 1 for any other or none, 2 for a wrong command
 line.
@@ -78,17 +84,23 @@ supabase/functions/.env, or else the ones of the local stack.`,
 /**
  * Parses the command line of `deno task trigger`.
  *
+ * @param defaultUrl The local stack's receiver.
  * @throws {HelpRequest}
  * @throws {UsageError}
  */
 export function parseTriggerArguments(
   args: readonly string[],
+  defaultUrl: string = LOCAL_WEBHOOK_URL,
 ): TriggerArguments {
   const { values, operands } = parseCommandLine(args, COMMAND_LINE);
-  const { provider, url, payload, ...event } = values;
+  const { provider, url, payload, print = false, ...event } = values;
+  if (print && payload !== undefined) {
+    throw new UsageError("--print is for an event, not for a --payload.");
+  }
   return {
     provider: readProvider(provider),
-    url: checkedUrl(url ?? LOCAL_WEBHOOK_URL),
+    url: checkedUrl(url ?? defaultUrl),
+    print,
     what: payload === undefined
       ? eventArguments(operands, event)
       : { payload: onlyPayload(payload, { operands, event }) },

@@ -147,10 +147,9 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     await using _stack = await person.start(
       commandOf("README.md", "npx -y deno@2.9.6 task start"),
     );
-    assertWorks(
-      await tell("README.md", "npx -y deno@2.9.6 task trigger"),
-      "200 OK",
-    );
+    const first = await tell("README.md", "npx -y deno@2.9.6 task trigger");
+    assertWorks(first, "200 OK");
+    assertStringIncludes(first.said, "applied. The row in subscriptions:");
     assertWorks(await tell("README.md", "psql"), '"status":"active"');
     for (
       const event of [
@@ -237,6 +236,14 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const seen = await type(psql, another);
     assertWorks(seen, "[]");
     assertEquals(seen.said.includes("has_access"), false, seen.said);
+    const token = blockOf("docs/app.md", "token=").join("\n");
+    const read = await type(token);
+    assertMatch(
+      read.said,
+      /\[\{"id":"sub_local_a","status":"active","plan_id":"price_\w+"\}\]/,
+    );
+    const noPlan = token.replaceAll(account, crypto.randomUUID());
+    assertWorks(await type(noPlan), "[]");
     assertEquals(await code.hasAccess(app, account), true);
     const plan = await code.readPlan(app);
     assertMatch(

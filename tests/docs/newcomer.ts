@@ -69,15 +69,13 @@ export async function newcomer(): Promise<Newcomer> {
     ["sb_secret_...", secret],
     ["whsec_...", LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET],
     ["<new>", LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET],
+    ["127.0.0.1:54321", `127.0.0.1:${ports.api}`],
     ["127.0.0.1:54322", `127.0.0.1:${ports.db}`],
   ];
 
   function shell(command: string) {
     let text = command;
     for (const [name, value] of stands) text = text.replaceAll(name, value);
-    if (/task (trigger|doctor)\b/.test(text) && !text.includes("--url")) {
-      text += ` --url ${api}/functions/v1/billing-webhook`;
-    }
     return spawnGuarded({
       command: "bash",
       args: ["-ec", `exec < '${typedInput}'\n${text}`],

@@ -21,7 +21,6 @@ export async function testReceiver(
     maxBodyBytes: 1_048_576,
   };
   const database = createClient(config, { fetch });
-  const log = () => {};
   return {
     providers: await readProviders({
       ...LOCAL_SIGNING_SECRETS,
@@ -30,12 +29,12 @@ export async function testReceiver(
     toleranceSeconds: config.toleranceSeconds,
     body: { maxBytes: config.maxBodyBytes, timeLimitMs: 10_000 },
     apply: gather(
-      (events) => applyEvents(events, { database, log, clock: Date.now }),
+      (events) => applyEvents(events, { database }),
       { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 },
     ),
     database,
     unmappedSubscriptions: "fail",
-    log,
+    log: () => {},
     wakeWorker: () => {},
     clock: Date.now,
   };

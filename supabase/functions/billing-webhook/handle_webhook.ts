@@ -15,12 +15,13 @@ import { verifyDelivery } from "./verify_delivery.ts";
 export interface Receiver extends ProcessOptions {
   readonly providers: readonly SignatureProvider[];
   readonly body: BodyLimits;
+  readonly log: Log;
 }
 
 /**
  * Answers one request: 200 if its event is applied, was applied before or has no
- * effect here. Any other status makes the provider retry, and the failure is
- * logged.
+ * effect here. Any other status makes the provider retry. Each delivery has one
+ * log line.
  */
 export async function handleWebhook(
   request: Request,
@@ -35,7 +36,8 @@ export async function handleWebhook(
       toleranceSeconds,
       nowSeconds: startedMs / 1000,
     });
-    await processEvent(verified, receiver);
+    const { level, message, fields } = await processEvent(verified, receiver);
+    log(level, message, { ...fields, duration_ms: clock() - startedMs });
     return respondOk();
   } catch (thrown) {
     const error = toDeliveryError(thrown);

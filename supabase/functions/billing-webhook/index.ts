@@ -12,6 +12,7 @@ import { awaitLocks } from "./await_locks.ts";
 import { gather } from "./gather.ts";
 import { handleWebhook, type Receiver } from "./handle_webhook.ts";
 import { readProviders } from "./providers.ts";
+import { isLocalStack } from "./local_stack.ts";
 import { workerWaker } from "./wake_worker.ts";
 
 /** A body that takes longer is an attack or a lost connection. */
@@ -32,8 +33,14 @@ const GATHER_LIMITS = {
 /** Ten lines per message in ten seconds; Supabase keeps a hundred lines. */
 const LOG_INTERVAL_MS = 1_000;
 
-const log = throttleInfo(logJson, { intervalMs: LOG_INTERVAL_MS });
+/** On a local stack, a developer watches the deliveries one by one. */
+const LOCAL_LINES = 50;
+
 const env = Deno.env.toObject();
+const log = throttleInfo(logJson, {
+  intervalMs: LOG_INTERVAL_MS,
+  maxLines: isLocalStack(env) ? LOCAL_LINES : 1,
+});
 const config = readConfig(env);
 const { oncePerInvoice } = config;
 const database = createClient(config, { fetch });
@@ -44,8 +51,7 @@ const receiver: Receiver = {
   unmappedSubscriptions: config.unmappedSubscriptions,
   apply: awaitLocks(
     gather(
-      (events) =>
-        applyEvents(events, { database, oncePerInvoice, log, clock: Date.now }),
+      (events) => applyEvents(events, { database, oncePerInvoice }),
       GATHER_LIMITS,
     ),
     { sleep, clock: Date.now },

@@ -7,7 +7,7 @@ import {
   withLogFields,
 } from "../_shared/billing/errors.ts";
 import { isIdentifier } from "../_shared/billing/fields.ts";
-import type { Log, LogFields } from "../_shared/billing/log.ts";
+import type { LogFields, LogLevel } from "../_shared/billing/log.ts";
 import { parseEvent } from "../_shared/billing/parse_event.ts";
 import { describeFailedBody, recordFailure } from "./record_failure.ts";
 import {
@@ -29,11 +29,18 @@ export interface ProcessOptions {
    * event's time ahead of now, in seconds.
    */
   readonly toleranceSeconds: number;
-  readonly log: Log;
   /** Called if an event may have created a notification; returns at once. */
   readonly wakeWorker: () => void;
   /** Returns milliseconds since the epoch. */
   readonly clock: () => number;
+}
+
+/** The log line of a delivery that did not fail. */
+export interface Report {
+  readonly level: LogLevel;
+  readonly message: string;
+  /** `outcomes` has one: applied, duplicate, stale or ignored. */
+  readonly fields: LogFields;
 }
 
 /** The log lines for events that have no effect here. */
@@ -47,8 +54,8 @@ const IGNORED = {
 } as const;
 
 /**
- * Applies the event of a verified delivery. An event that has no effect here is
- * logged. An event that fails is stored in `failed_events`.
+ * Applies the event of a verified delivery, and returns its log line. An event
+ * that fails is stored in `failed_events`.
  *
  * Two kinds of failed events are not errors: an event that was applied before,
  * such as one that comes again in the shape of another API version, and an
@@ -61,18 +68,18 @@ const IGNORED = {
 export async function processEvent(
   delivery: VerifiedDelivery,
   options: ProcessOptions,
-): Promise<void> {
+): Promise<Report> {
   try {
-    await applyOrIgnore(delivery, options);
+    return await applyOrIgnore(delivery, options);
   } catch (thrown) {
-    await handleFailure(toDeliveryError(thrown), delivery, options);
+    return await handleFailure(toDeliveryError(thrown), delivery, options);
   }
 }
 
 async function applyOrIgnore(
   { provider, mode, body }: VerifiedDelivery,
-  { apply, toleranceSeconds, log, wakeWorker, clock }: ProcessOptions,
-): Promise<void> {
+  { apply, toleranceSeconds, wakeWorker, clock }: ProcessOptions,
+): Promise<Report> {
   const parsed = parseEvent(decodeBody(body), {
     nowSeconds: clock() / 1000,
     toleranceSeconds,
@@ -80,31 +87,41 @@ async function applyOrIgnore(
   });
   if (!parsed.handled) {
     const [level, message] = IGNORED[parsed.reason];
-    log(level, message, { provider, ...loggable(parsed) });
-    return;
+    const fields = { provider, ...loggable(parsed), outcomes: { ignored: 1 } };
+    return { level, message, fields };
   }
   const event = { ...parsed.event, provider };
-  const outcome = await apply(event);
+  const { event_id, type, subscription_id } = event;
+  const outcome = await apply(event).catch((thrown) => {
+    throw withLogFields(toDeliveryError(thrown), { subscription_id });
+  });
   // A duplicate too: the first delivery may have ended before it woke the worker.
   if (outcome !== "stale" && event.type === "invoice.payment_failed") {
     wakeWorker();
   }
+  const outcomes = { [outcome]: 1 };
+  const fields = { provider, event_id, type, subscription_id, outcomes };
+  return { level: "info", message: "events applied", fields };
 }
 
 async function handleFailure(
   error: DeliveryError,
   { provider, body }: VerifiedDelivery,
-  { database, unmappedSubscriptions, log, wakeWorker }: ProcessOptions,
-): Promise<void> {
+  { database, unmappedSubscriptions, wakeWorker }: ProcessOptions,
+): Promise<Report> {
   const failed = await describeFailedBody(body);
-  const event = { provider, event_id: failed.eventId, type: failed.type };
+  const event = {
+    provider,
+    event_id: failed.eventId,
+    type: failed.type,
+    ...error.logFields,
+  };
   const { code } = error;
 
   // The codes in question imply JSON, so the body is text and not base64.
   if (unmappedSubscriptions === "ignore" && isUnmapped(error, failed.body)) {
-    const outcomes = { ignored: 1 };
-    log("info", "unmapped event ignored", { ...event, code, outcomes });
-    return;
+    const fields = { ...event, code, outcomes: { ignored: 1 } };
+    return { level: "info", message: "unmapped event ignored", fields };
   }
   const logFields = { ...event, body_sha256: failed.bodyHash };
   // An overloaded receiver must not make one more call per event.
@@ -117,8 +134,8 @@ async function handleFailure(
   if (isOpen) throw withLogFields(error, logFields);
   // The event was applied, for example by a call whose answer was lost.
   if (failed.type === "invoice.payment_failed") wakeWorker();
-  const outcomes = { duplicate: 1 };
-  log("info", "duplicate of an applied event", { ...event, code, outcomes });
+  const fields = { ...event, code, outcomes: { duplicate: 1 } };
+  return { level: "info", message: "duplicate of an applied event", fields };
 }
 
 function failureNotRecorded(

@@ -7,25 +7,32 @@ interface Summary {
   outcomes: Record<string, number>;
 }
 
+interface Interval {
+  /** Lines that were written. */
+  written: number;
+  /** Of the lines that were left out. */
+  summary?: Summary;
+}
+
 /**
- * Returns a log that writes each `info` message at most once per interval. The
- * lines in between become one line at the end of the interval: the newest, how
- * many it stands for (`lines`), and the sums of their `outcomes`. Warnings and
- * errors are written at once.
+ * Returns a log that writes each `info` message at most `maxLines` times per
+ * interval. The other lines become one line at the end of the interval: the
+ * newest, how many it stands for (`lines`), and the sums of their `outcomes`.
+ * Warnings and errors are written at once.
  *
  * Supabase keeps a hundred lines in ten seconds. Under load, lines about
  * successes would use them up and failures would be lost.
  */
 export function throttleInfo(
   log: Log,
-  { intervalMs }: { intervalMs: number },
+  { intervalMs, maxLines }: { intervalMs: number; maxLines: number },
 ): Log {
-  const waiting = new Map<string, Summary | undefined>();
+  const intervals = new Map<string, Interval>();
 
   function endInterval(message: string): void {
-    const summary = waiting.get(message);
+    const summary = intervals.get(message)?.summary;
     if (summary === undefined) {
-      waiting.delete(message);
+      intervals.delete(message);
       return;
     }
     const { fields, lines, outcomes } = summary;
@@ -37,19 +44,24 @@ export function throttleInfo(
     beginInterval(message);
   }
 
+  /** Begins with one line that is written. */
   function beginInterval(message: string): void {
-    waiting.set(message, undefined);
+    intervals.set(message, { written: 1 });
     setTimeout(endInterval, intervalMs, message);
   }
 
   return function throttled(level, message, fields = {}) {
     if (level !== "info") return log(level, message, fields);
-    if (!waiting.has(message)) {
+    const interval = intervals.get(message);
+    if (interval === undefined) {
       beginInterval(message);
       return log(level, message, fields);
     }
-    const summary = waiting.get(message) ??
-      { fields, lines: 0, outcomes: {} };
+    if (interval.written < maxLines) {
+      interval.written++;
+      return log(level, message, fields);
+    }
+    const summary = interval.summary ??= { fields, lines: 0, outcomes: {} };
     summary.fields = fields;
     summary.lines++;
     const { outcomes } = fields;
@@ -58,6 +70,5 @@ export function throttleInfo(
         summary.outcomes[outcome] = (summary.outcomes[outcome] ?? 0) + count;
       }
     }
-    waiting.set(message, summary);
   };
 }

@@ -49,6 +49,7 @@ export async function verifyDelivery(
     throw new DeliveryError(
       "signature_mismatch",
       `No signature matches: check the signing secret of provider ${provider.name}, and that no proxy changes the body`,
+      { logFields: { provider: provider.name } },
     );
   }
   const { name, mode } = provider;
@@ -81,6 +82,7 @@ function signingProvider(
     throw new DeliveryError(
       "provider_misconfigured",
       `Cannot verify deliveries of provider ${provider.name}: ${provider.fault}`,
+      { logFields: { provider: provider.name } },
     );
   }
   return provider;
@@ -98,6 +100,7 @@ function readClaim(
     throw new DeliveryError(
       "signature_malformed",
       `The header ${provider.header} does not match the signature scheme of provider ${provider.name}: check PROVIDER_${provider.name.toUpperCase()}_SIGNATURE_SCHEME`,
+      { logFields: { provider: provider.name } },
     );
   }
   return claim;

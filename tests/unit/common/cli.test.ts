@@ -143,6 +143,7 @@ Deno.test("every command's help fits into 80 columns and exits with 0, a wrong o
       "start",
       "reset",
       "trigger",
+      "token",
       "doctor",
       "import",
       "reconcile",

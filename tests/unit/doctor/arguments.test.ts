@@ -139,3 +139,33 @@ for (
     assertEquals(error.message.includes("hunter2"), false);
   });
 }
+
+Deno.test("parseDoctorArguments() takes key and database of the local stack that runs, without a URL", () => {
+  const local = {
+    apiUrl: "http://127.0.0.1:5",
+    webhookUrl: "http://127.0.0.1:5/functions/v1/billing-webhook",
+    dbUrl: "postgresql://127.0.0.1:6/postgres",
+    secretKey: "sb_secret_local",
+  };
+  const withLocal = (args: string[], env = {}) =>
+    parseDoctorArguments(args, { env, warn: () => {}, local });
+  assertEquals(withLocal([]), {
+    url: local.webhookUrl,
+    projectUrl: local.apiUrl,
+    secretKey: local.secretKey,
+    dbUrl: local.dbUrl,
+    provider: "a",
+  });
+  const hosted = { SUPABASE_URL: "https://abc.supabase.co" };
+  for (
+    const other of [
+      withLocal(["--url", "https://example.com/hook"]),
+      withLocal(["--project-url", "https://abc.supabase.co"]),
+      withLocal([], hosted),
+    ]
+  ) {
+    assertEquals([other.secretKey, other.dbUrl], [undefined, undefined]);
+  }
+  const own = withLocal([], { SUPABASE_SECRET_KEY: "sb_secret_own" });
+  assertEquals(own.secretKey, "sb_secret_own");
+});

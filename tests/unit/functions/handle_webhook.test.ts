@@ -60,7 +60,7 @@ async function handle(request: Request, setting: Setting = {}) {
     toleranceSeconds: 300,
     body: { maxBytes: 4_096, timeLimitMs: setting.timeLimitMs ?? 5_000 },
     apply: gather(
-      (events) => applyEvents(events, { database, log, clock: () => 0 }),
+      (events) => applyEvents(events, { database }),
       { maxTogether: 1, maxWaiting: 1, maxWaitMs: 1_000 },
     ),
     database,
@@ -145,7 +145,19 @@ Deno.test("handleWebhook() answers 200 and OK to an event that is applied", asyn
     const { status, text, calls, lines } = await handle(request);
     assertEquals([status, text], [200, "OK"]);
     assertEquals(calls, ["apply_billing_events"]);
-    assertEquals(lines.map(({ level }) => level), ["info"]);
+    const provider = request.headers.has("provider-a-signature") ? "a" : "b";
+    assertEquals(lines, [{
+      level: "info",
+      message: "events applied",
+      fields: {
+        provider,
+        event_id: "evt_1",
+        type: "customer.subscription.deleted",
+        subscription_id: "sub_1",
+        outcomes: { applied: 1 },
+        duration_ms: 14,
+      },
+    }]);
     assertDiscreet(lines);
   }
 });

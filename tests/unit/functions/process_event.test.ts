@@ -3,7 +3,6 @@ import { createHash } from "node:crypto";
 import { applyEvents } from "../../../supabase/functions/_shared/billing/apply_events.ts";
 import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
-import type { Log } from "../../../supabase/functions/_shared/billing/log.ts";
 import { gather } from "../../../supabase/functions/billing-webhook/gather.ts";
 import { processEvent } from "../../../supabase/functions/billing-webhook/process_event.ts";
 import { readProviders } from "../../../supabase/functions/billing-webhook/providers.ts";
@@ -80,10 +79,9 @@ async function process(
     },
   });
   let wakes = 0;
-  const log: Log = (...line) => lines.push(line);
   const clock = () => NOW * 1000;
   const result = processEvent(await verified(body, env), {
-    apply: gather((events) => applyEvents(events, { database, log, clock }), {
+    apply: gather((events) => applyEvents(events, { database }), {
       maxTogether: 1,
       maxWaiting: 1,
       maxWaitMs: 1_000,
@@ -91,12 +89,14 @@ async function process(
     database,
     unmappedSubscriptions: "fail",
     toleranceSeconds: 300,
-    log,
     wakeWorker: () => wakes++,
     clock,
     ...instead,
   });
-  await result.catch(() => {});
+  await result.then(
+    ({ level, message, fields }) => lines.push([level, message, fields]),
+    () => {},
+  );
   return { result, calls, lines, wakes };
 }
 
@@ -147,6 +147,7 @@ Deno.test("processEvent() ignores other types without touching the database", as
     provider: "b",
     event_id: "evt_1",
     type: "payment_intent.payment_failed",
+    outcomes: { ignored: 1 },
   }]]);
 });
 
@@ -162,6 +163,7 @@ Deno.test("processEvent() ignores events of the other mode, and says so", async 
     provider: "b",
     event_id: "evt_1",
     type: "customer.subscription.deleted",
+    outcomes: { ignored: 1 },
   }]]);
   const wanted = await process(body, {}, {}, { PROVIDER_B_MODE: "test" });
   await wanted.result;
@@ -181,6 +183,7 @@ Deno.test("processEvent() warns of thin events: their destination loses everythi
     provider: "b",
     event_id: "evt_1",
     type: "v1.customer.subscription.created",
+    outcomes: { ignored: 1 },
   });
 });
 
@@ -234,10 +237,16 @@ Deno.test("processEvent() logs nothing unchecked of an ignored event", async () 
       provider: "b",
       event_id: undefined,
       type: undefined,
+      outcomes: { ignored: 1 },
     }]]);
   }
   const { lines: [line] } = await process('{"id":{"a":1},"type":"x"}');
-  assertEquals(line?.[2], { provider: "b", event_id: undefined, type: "x" });
+  assertEquals(line?.[2], {
+    provider: "b",
+    event_id: undefined,
+    type: "x",
+    outcomes: { ignored: 1 },
+  });
 });
 
 /** Authentic bodies that cannot be an event, and what they are filed as. */
@@ -324,6 +333,7 @@ Deno.test("processEvent() stores an event that fails in the database", async () 
     provider: "b",
     event_id: "evt_1",
     type: "customer.subscription.deleted",
+    subscription_id: "sub_1",
     body_sha256: createHash("sha256").update(DELETION).digest("hex"),
   });
 });

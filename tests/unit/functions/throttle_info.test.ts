@@ -4,10 +4,11 @@ import { waitUntil } from "../../../scripts/common/wait_until.ts";
 
 const INTERVAL = 20;
 
-function throttled() {
+function throttled({ maxLines = 1 } = {}) {
   const lines: unknown[][] = [];
   const log = throttleInfo((...line) => lines.push(line), {
     intervalMs: INTERVAL,
+    maxLines,
   });
   return { lines, log };
 }
@@ -39,6 +40,24 @@ Deno.test("throttleInfo() sums up what comes within the interval", async () => {
   await new Promise((resolve) => setTimeout(resolve, 3 * INTERVAL));
   log("info", "events applied", { outcomes: { applied: 1 } });
   assertEquals(lines.length, 3, "after an idle interval a line passes at once");
+});
+
+Deno.test("throttleInfo() writes as many lines as allowed before it sums up", async () => {
+  const { lines, log } = throttled({ maxLines: 3 });
+  for (let i = 1; i <= 5; i++) {
+    log("info", "events applied", { outcomes: { applied: 1 }, i });
+  }
+  assertEquals(lines.map(([, , fields]) => fields), [
+    { outcomes: { applied: 1 }, i: 1 },
+    { outcomes: { applied: 1 }, i: 2 },
+    { outcomes: { applied: 1 }, i: 3 },
+  ]);
+  await waitUntil(() => lines.length > 3, { timeoutMs: 2_000 });
+  assertEquals(lines[3]?.[2], { outcomes: { applied: 2 }, i: 5, lines: 2 });
+  for (let i = 6; i <= 9; i++) log("info", "events applied", { i });
+  assertEquals(lines.length, 6, "the summary counts as a line");
+  await waitUntil(() => lines.length > 6, { timeoutMs: 2_000 });
+  await new Promise((resolve) => setTimeout(resolve, 2 * INTERVAL));
 });
 
 Deno.test("throttleInfo() keeps messages apart", async () => {

@@ -8,6 +8,7 @@ import {
   encodeLatin1,
 } from "../../../scripts/local_stack/bytes.ts";
 import { localKeys } from "../../../scripts/common/keys.ts";
+import { waitUntil } from "../../../scripts/common/wait_until.ts";
 
 const keys = await localKeys();
 const WEBHOOK = "/api/billing/webhook";
@@ -376,4 +377,59 @@ Deno.test("gateway uses no connection that the service has closed", async () => 
   assertEquals(await (await fetch(url)).text(), "second");
   await gateway.close();
   await server.shutdown();
+});
+
+Deno.test("the gateway leaves a service only when nobody waits for it, and cuts no connection", async () => {
+  const { promise: slow, resolve: answer } = Promise.withResolvers<void>();
+  let isAsked = false;
+  const old = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    async (request) => {
+      if (new URL(request.url).search === "?slow") {
+        isAsked = true;
+        await slow;
+      }
+      return new Response("old");
+    },
+  );
+  const next = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    () => new Response("next"),
+  );
+  let webhook = old.addr.port;
+  const gateway = startGateway(0, {
+    targets: {
+      get webhook() {
+        return webhook;
+      },
+    },
+    keys,
+  });
+  // Two connections that are kept, one of them idle.
+  const clients = [1, 2].map(() =>
+    Deno.createHttpClient({ poolMaxIdlePerHost: 1 })
+  );
+  const get = async (client: Deno.HttpClient | undefined, query = "") => {
+    const url = `http://127.0.0.1:${gateway.port}${WEBHOOK}${query}`;
+    return await (await fetch(url, { client: client! })).text();
+  };
+  try {
+    assertEquals(await get(clients[0]), "old");
+    const waiting = get(clients[1], "?slow");
+    await waitUntil(() => isAsked, { timeoutMs: 5_000 });
+    webhook = next.addr.port;
+    let isLeft = false;
+    const left = gateway.leave(old.addr.port).then(() => isLeft = true);
+    assertEquals(await get(clients[0]), "next");
+    assertEquals(isLeft, false);
+    answer();
+    assertEquals(await waiting, "old");
+    await left;
+    await old.shutdown();
+    for (const client of clients) assertEquals(await get(client), "next");
+  } finally {
+    for (const client of clients) client.close();
+    await gateway.close();
+    await next.shutdown();
+  }
 });

@@ -15,7 +15,35 @@ Deno.test("parseStartArguments() has the ports of supabase start", () => {
       postgrest: 54333,
     },
     dataDir: undefined,
+    json: false,
   });
+});
+
+Deno.test("parseStartArguments() moves all ports with --port-base", () => {
+  const moved = {
+    api: 4321,
+    db: 4322,
+    webhook: 4331,
+    worker: 4332,
+    postgrest: 4333,
+  };
+  assertEquals(parseStartArguments(["--port-base", "4300"], {}).ports, moved);
+  const env = { BILLING_PORT_BASE: "4300" };
+  assertEquals(parseStartArguments([], env).ports, moved);
+  assertEquals(
+    parseStartArguments(["--port-base=4300", "--db-port", "5"], {
+      BILLING_PORT_BASE: "9000",
+      BILLING_API_PORT: "6",
+    }).ports,
+    { ...moved, db: 5, api: 6 },
+  );
+  for (const base of ["0", "65503", "x"]) {
+    assertThrows(
+      () => parseStartArguments(["--port-base", base], {}),
+      UsageError,
+      "from 1 to 65502",
+    );
+  }
 });
 
 Deno.test("parseStartArguments() prefers the command line to the environment", () => {
@@ -60,18 +88,20 @@ Deno.test("the help texts list the options that each command uses", () => {
       .message.match(/^ +--[a-z-]+/gm)?.map((name) => name.trim());
   assertEquals(options(RESET), ["--data", "--help"]);
   assertEquals(options(), [
+    "--port-base",
     "--api-port",
     "--db-port",
     "--webhook-port",
     "--worker-port",
     "--postgrest-port",
     "--data",
+    "--json",
     "--help",
   ]);
 });
 
 Deno.test("reset accepts the options of start", () => {
-  const args = ["--api-port", "1001", "--data", "/tmp/one"];
+  const args = ["--api-port", "1001", "--data", "/tmp/one", "--port-base=9"];
   assertEquals(
     parseStartArguments(args, {}, RESET),
     parseStartArguments(args, {}),

@@ -4,14 +4,11 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { advice } from "../../../scripts/trigger/advice.ts";
-import type { TriggerArguments } from "../../../scripts/trigger/arguments.ts";
-import { LOCAL_WEBHOOK_URL } from "../../../scripts/common/loopback.ts";
+import { advice, type Sent } from "../../../scripts/trigger/advice.ts";
 import type { EventType } from "../../../scripts/events/templates.ts";
 
-const SENT: TriggerArguments = {
+const SENT: Sent = {
   provider: "a",
-  url: LOCAL_WEBHOOK_URL,
   what: { type: "customer.subscription.created" },
 };
 const OK = { status: 200, body: "OK" };
@@ -19,7 +16,7 @@ const OK = { status: 200, body: "OK" };
 /** The advice after an answer other than 200. */
 function adviceOn(
   answer: { status: number; body?: string },
-  sent: Partial<TriggerArguments> = {},
+  sent: Partial<Sent> = {},
 ): string {
   return advice({ body: "", ...answer }, { ...SENT, ...sent }) ?? "";
 }

@@ -10,6 +10,7 @@ Deno.test("parseTriggerArguments() needs an event type only", () => {
     assertEquals(parseTriggerArguments([type]), {
       provider: "a",
       url: LOCAL,
+      print: false,
       what: { type },
     });
   }
@@ -40,6 +41,7 @@ Deno.test("parseTriggerArguments() takes every option, before or after the type"
     {
       provider: "b",
       url: "https://example.com/hook",
+      print: false,
       what: {
         type: "customer.subscription.updated",
         subscription: "sub_1",
@@ -60,6 +62,7 @@ Deno.test("parseTriggerArguments() takes a file instead of a type", () => {
     {
       provider: "b",
       url: LOCAL,
+      print: false,
       what: { payload: "event.json" },
     },
   );

@@ -6,11 +6,18 @@ import {
 } from "@std/assert";
 import Stripe from "stripe";
 import { createCommand } from "../../../scripts/common/create_command.ts";
+import { publishRunningStack } from "../../../scripts/common/running_stack.ts";
 
 const SCRIPT = new URL("../../../scripts/trigger.ts", import.meta.url).href;
 const SECRET = "whsec_of_this_test";
 
-async function trigger(...args: string[]) {
+async function trigger(
+  ...given: [Record<string, string>, ...string[]] | string[]
+) {
+  const [first, ...rest] = given;
+  const [env, args] = typeof first === "object"
+    ? [first, rest as string[]]
+    : [{}, given as string[]];
   const output = await createCommand(Deno.execPath(), {
     args: ["run", "--quiet", "-A", SCRIPT, ...args],
     // Set, so that supabase/functions/.env does not matter.
@@ -18,6 +25,8 @@ async function trigger(...args: string[]) {
       PROVIDER_A_SIGNING_SECRET: SECRET,
       PROVIDER_A_SIGNATURE_SCHEME: "stripe",
       PROVIDER_A_SIGNATURE_HEADER: "stripe-signature",
+      BILLING_STACK_DATA: "/nowhere",
+      ...env,
     },
   }).output();
   const decoder = new TextDecoder();
@@ -68,6 +77,83 @@ Deno.test("trigger sends what verifies, and prints the answer alone", async () =
     assertStringIncludes(err, "sub_local_a");
     assertStringIncludes(err, url);
   });
+});
+
+Deno.test("trigger --print prints the event, and sends nothing", async () => {
+  let requests = 0;
+  await withReceiver(() => {
+    requests++;
+    return new Response("OK");
+  }, async (url) => {
+    const type = "customer.subscription.created";
+    const { code, out, err } = await trigger(type, "--print", "--url", url);
+    assertEquals([code, err], [0, ""]);
+    const event = JSON.parse(out);
+    assertEquals([event.type, event.data.object.id], [type, "sub_local_a"]);
+    const file = await trigger("--payload", "x.json", "--print");
+    assertEquals([file.code, file.out], [2, ""]);
+  });
+  assertEquals(requests, 0);
+});
+
+Deno.test("trigger prints what became of the event on standard error, where it may read that", async () => {
+  const requests: string[] = [];
+  await withReceiver((request) => {
+    const { pathname } = new URL(request.url);
+    requests.push(`${request.method} ${pathname}`);
+    if (request.method === "POST") return new Response("OK");
+    assertEquals(request.headers.get("apikey"), "sb_secret_x");
+    return Response.json(
+      pathname.endsWith("subscriptions")
+        ? [{ id: "sub_1", status: "ac\u001b[2Jtive", canceled_at: null }]
+        : requests.length > 1
+        ? [{ outcome: "applied" }]
+        : [],
+    );
+  }, async (url) => {
+    const { out, err } = await trigger(
+      { SUPABASE_URL: new URL(url).origin, SUPABASE_SECRET_KEY: "sb_secret_x" },
+      "customer.subscription.updated",
+      "--url",
+      url,
+    );
+    assertEquals(out, "200 OK\n");
+    assertStringIncludes(
+      err,
+      "applied. The row in subscriptions:\n  id      sub_1\n  status  ac\\u001b[2Jtive\n",
+    );
+  });
+  assertEquals(requests, [
+    "GET /rest/v1/processed_events",
+    "POST /hook",
+    "GET /rest/v1/processed_events",
+    "GET /rest/v1/subscriptions",
+  ]);
+});
+
+Deno.test("trigger finds the local stack by itself", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    await withReceiver((request) => {
+      const { pathname } = new URL(request.url);
+      return pathname === "/functions/v1/billing-webhook"
+        ? new Response("OK")
+        : Response.json([]);
+    }, async (url) => {
+      await using _running = await publishRunningStack(folder, {
+        apiUrl: new URL(url).origin,
+        dbUrl: "postgresql://127.0.0.1:5/postgres",
+      });
+      const { out, err } = await trigger(
+        { BILLING_STACK_DATA: folder },
+        "payment_intent.payment_failed",
+      );
+      assertEquals(out, "200 OK\n");
+      assertStringIncludes(err, "ignored: nothing was stored.\n");
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });
 
 Deno.test("trigger sends a file as it is", async () => {

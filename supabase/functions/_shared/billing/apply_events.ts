@@ -3,7 +3,6 @@ import { callDatabase, type DatabaseClient } from "./database.ts";
 import { databaseError } from "./database_errors.ts";
 import { DeliveryError } from "./errors.ts";
 import type { HandledEvent } from "./events.ts";
-import type { Log } from "./log.ts";
 
 /** A handled event together with the provider that sent it. */
 export type BillingEvent = HandledEvent & { readonly provider: string };
@@ -31,26 +30,21 @@ const eventOutcomes = z.array(z.object({
 const TIME_LIMIT_MS = 3_000;
 
 /**
- * Applies each event exactly once, all in one call, and logs one line with the
- * counts of those that did not fail.
+ * Applies each event exactly once, all in one call.
  *
  * @param options.oncePerInvoice Whether further failed payments of an invoice
  * create no notification.
- * @param options.clock Returns milliseconds since the epoch.
  * @returns For each event, in the same order, its outcome or its own failure.
  * @throws {DeliveryError} If the call as a whole fails:
  * `database_unavailable`, `record_locked` or `deployment_fault`.
  */
 export async function applyEvents(
   events: readonly (BillingEvent | RetriedEvent)[],
-  { database, oncePerInvoice = false, log, clock }: {
+  { database, oncePerInvoice = false }: {
     database: DatabaseClient;
     oncePerInvoice?: boolean;
-    log: Log;
-    clock: () => number;
   },
 ): Promise<(Outcome | DeliveryError)[]> {
-  const startedMs = clock();
   const sent = oncePerInvoice
     ? events.map((event) => ({ ...event, once_per_invoice: true }))
     : [...events];
@@ -65,18 +59,6 @@ export async function applyEvents(
   const results = new Map(
     answer.data.map((row) => [row.place, readOutcome(row)]),
   );
-
-  const outcomes: Record<string, number> = {};
-  for (const result of results.values()) {
-    if (typeof result !== "string") continue;
-    outcomes[result] = (outcomes[result] ?? 0) + 1;
-  }
-  if (Object.keys(outcomes).length > 0) {
-    log("info", "events applied", {
-      outcomes,
-      duration_ms: clock() - startedMs,
-    });
-  }
   return events.map((_, index) => results.get(index + 1) ?? unreadable());
 }
 

@@ -1,0 +1,66 @@
+import { join } from "node:path";
+import postgres from "postgres";
+import { PROJECT } from "../common/how_started.ts";
+import {
+  compareMigrations,
+  type Migration,
+  type MigrationFinding,
+  parseMigrationName,
+} from "./compare_migrations.ts";
+
+/** Where the migrations are. */
+export const MIGRATIONS = join(PROJECT, "supabase", "migrations");
+
+/**
+ * Returns what differs between the files of the migrations and the database.
+ */
+export async function checkMigrations(
+  dbUrl: string,
+): Promise<readonly MigrationFinding[]> {
+  const [files, applied] = await Promise.all([
+    readFiles(),
+    readApplied(dbUrl),
+  ]);
+  return compareMigrations(files, applied);
+}
+
+/**
+ * Returns why migrations cannot be applied, if that is because the database has
+ * one whose file is gone: the Supabase CLI says how to repair a remote project.
+ */
+export async function explainMigrationFault(
+  fault: Error,
+  dbUrl: string,
+): Promise<Error> {
+  const findings = await checkMigrations(dbUrl).catch(() => []);
+  const missing = findings.filter(({ kind }) => kind === "missing");
+  if (missing.length === 0) return fault;
+  const texts = missing.map(({ text }) => `  Migration ${text}`);
+  return new Error(["Cannot apply the migrations:", ...texts].join("\n"));
+}
+
+async function readFiles(): Promise<readonly Migration[]> {
+  const names = Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name);
+  const files = await Promise.all(
+    names.sort().map(async (file) => {
+      const parsed = parseMigrationName(file);
+      if (parsed === undefined) return [];
+      const text = await Deno.readTextFile(join(MIGRATIONS, file));
+      return [{ ...parsed, text }];
+    }),
+  );
+  return files.flat();
+}
+
+async function readApplied(dbUrl: string): Promise<readonly Migration[]> {
+  const sql = postgres(dbUrl, { max: 1, onnotice() {} });
+  try {
+    return await sql<Migration[]>`
+      select version, coalesce(name, '') as name,
+        array_to_string(statements, '') as text
+      from supabase_migrations.schema_migrations
+      order by version`;
+  } finally {
+    await sql.end();
+  }
+}

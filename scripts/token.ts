@@ -1,0 +1,76 @@
+/**
+ * `deno task token`: prints a token with which the local stack takes its bearer
+ * for a user who has signed in. The local stack has no Supabase Auth.
+ *
+ * @module
+ */
+import {
+  type CommandLine,
+  parseCommandLine,
+  reportEnd,
+  UsageError,
+} from "./common/cli.ts";
+import { asTyped } from "./common/how_started.ts";
+import { signToken } from "./common/keys.ts";
+import { print } from "./common/print.ts";
+import { findRunningStack } from "./common/running_stack.ts";
+
+const LIFETIME_SECONDS = 3_600;
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+const COMMAND_LINE = {
+  usage: "token",
+  summary:
+    `Prints a token for a user of the local stack, valid for an hour. It is signed
+with the local stack's public secret, so nothing else accepts it.`,
+  options: {
+    "--user ID": "the user's ID, which auth.uid() returns",
+    "--email ADDRESS": "the user's e-mail address",
+    "--account ID": "account_id in app_metadata, for a policy that reads it",
+  },
+  details: `Use it as Authorization, beside the publishable key as apikey.
+
+Exit code: 0 if it is printed, 1 if no local stack runs, 2 for a wrong command
+line.`,
+} as const satisfies CommandLine;
+
+if (import.meta.main) {
+  Deno.exit(await token(Deno.args).catch(reportEnd));
+}
+
+async function token(args: readonly string[]): Promise<number> {
+  const { values: { user, email, account } } = parseCommandLine(
+    args,
+    COMMAND_LINE,
+  );
+  if (!user) throw new UsageError("The user is missing: --user=ID.");
+  // auth.uid() is a uuid, and refuses any other text in the middle of a query.
+  if (!UUID.test(user)) {
+    throw new UsageError(
+      "--user takes a UUID, such as 11111111-1111-4111-8111-111111111111.",
+    );
+  }
+  if (!await findRunningStack(Deno.env.toObject())) {
+    throw new Error(
+      `A token is for the local stack only, and none runs. Start it with: ${
+        asTyped("start")
+      }`,
+    );
+  }
+  const nowSeconds = Math.floor(Date.now() / 1000);
+  print(
+    await signToken({
+      iss: "supabase-demo",
+      aud: "authenticated",
+      role: "authenticated",
+      sub: user,
+      ...(email !== undefined && { email }),
+      app_metadata: account === undefined ? {} : { account_id: account },
+      user_metadata: {},
+      iat: nowSeconds,
+      exp: nowSeconds + LIFETIME_SECONDS,
+    }),
+  );
+  return 0;
+}

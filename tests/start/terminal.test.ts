@@ -1,0 +1,248 @@
+/**
+ * What a developer sees at a terminal while the local stack runs: deliveries one
+ * by one, saved changes, and migrations that are not applied.
+ *
+ * @module
+ */
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
+import postgres from "postgres";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { leftOf, processTree } from "../support/process_tree.ts";
+import { deliver } from "../support/send.ts";
+import { startAtTerminal } from "./terminal.ts";
+
+const USER = "11111111-1111-4111-8111-111111111111";
+const CONNECTIONS = 64;
+const MIGRATION = "supabase/migrations/20261121000010_billing_0010";
+
+Deno.test("start at a terminal shows what happens", async (test) => {
+  await using stack = await startAtTerminal();
+  const webhookUrl = `${stack.apiUrl}/functions/v1/billing-webhook`;
+  const subscription = uniqueId("sub");
+  const trigger = (type: string, ...args: string[]) =>
+    stack.task("trigger", type, "--subscription", subscription, ...args);
+
+  await test.step("each outcome, with its own event; trigger prints the row", async () => {
+    const outcomes = [
+      ["customer.subscription.created", "evt_shown_1", "applied", []],
+      ["customer.subscription.updated", "evt_shown_2", "applied", []],
+      ["customer.subscription.updated", "evt_shown_2", "duplicate", []],
+      ["customer.subscription.updated", "evt_shown_3", "stale", [
+        "--created=1700000000",
+      ]],
+      ["payment_intent.payment_failed", "evt_shown_4", "ignored", []],
+    ] as const;
+    for (const [type, event, outcome, more] of outcomes) {
+      const { out, err } = await trigger(type, "--event", event, ...more);
+      assertEquals(out, "200 OK\n");
+      assertMatch(err, new RegExp(`^${outcome}[.:]`, "m"));
+      assertEquals(
+        err.includes(`  id                  ${subscription}`),
+        outcome !== "ignored",
+        err,
+      );
+      const line = await stack.line(
+        new RegExp(`^\\d\\d:\\d\\d:\\d\\d 200 ${outcome} +\\S+ .*${event}`),
+      );
+      assertMatch(line, / \d+ ms$/);
+      assertStringIncludes(line, type.slice(-8));
+    }
+  });
+
+  await test.step("failures, with the next step", async () => {
+    const wrong = { ...subscriptionEvent("customer.subscription.created") };
+    await deliver(webhookUrl, { ...wrong, data: { object: {} } });
+    await deliver(webhookUrl, "no JSON");
+    await fetch(webhookUrl, { method: "POST", body: "{}" });
+    await deliver(
+      webhookUrl,
+      subscriptionEvent("customer.subscription.updated", {
+        subscription: "sub_without_a_creation",
+      }),
+    );
+    for (
+      const [first, next] of [
+        [/422 failed +subscription\.created/, /event_invalid: .*is missing/],
+        [/400 failed/, /body_not_json: the sender must/],
+        [/401 failed/, /signature_missing: set PROVIDER_A/],
+        [/500 failed .*sub_/, /subscription_unknown: send its creation first/],
+      ] as const
+    ) {
+      const line = await stack.line(first);
+      await stack.line(next);
+      const lines = stack.lines();
+      assertMatch(lines[lines.indexOf(line) + 1] ?? "", next);
+    }
+  });
+
+  await test.step("many at once: all are counted, by what they came to", async () => {
+    // The seconds before this burst are over.
+    await stack.line(/worker +alerts delivered/);
+    const before = stack.lines().length;
+    const events = Array.from(
+      { length: CONNECTIONS * 4 },
+      (_, i) =>
+        subscriptionEvent("customer.subscription.updated", {
+          subscription: i % 4 === 0 ? uniqueId("sub") : subscription,
+        }),
+    );
+    const statuses = await Promise.all(
+      events.map(async (event) => (await deliver(webhookUrl, event)).status),
+    );
+    const failed = statuses.filter((status) => status === 500).length;
+    const ok = statuses.filter((status) => status === 200).length;
+    assertEquals([failed, ok], [CONNECTIONS, CONNECTIONS * 3]);
+    const counts = () => {
+      const lines = stack.lines().slice(before);
+      const count = (outcome: string) =>
+        lines.filter((line) => new RegExp(` \\d{3} ${outcome} `).test(line))
+          .length +
+        lines.reduce(
+          (sum, line) =>
+            sum + Number(
+              new RegExp(`more: .*?(\\d+) ${outcome}`).exec(line)?.[1] ?? 0,
+            ),
+          0,
+        );
+      return {
+        failed: count("failed"),
+        ok: count("applied") + count("stale"),
+      };
+    };
+    await waitUntil(() => counts().ok >= ok && counts().failed >= failed, {
+      timeoutMs: 10_000,
+    });
+    assertEquals(counts(), { failed, ok });
+    const shown = stack.lines().slice(before).filter((line) =>
+      line.includes(" 200 ")
+    );
+    assert(shown.length < ok, `${shown.length} lines for ${ok} deliveries`);
+  });
+
+  await test.step("doctor finds the stack by itself, and the failures", async () => {
+    const { code, out } = await stack.task("doctor");
+    assertEquals(code, 1);
+    assertMatch(out, /^FAIL +failures +\d+ open/m);
+    assertMatch(out, /^ok +migrations +all \d+ are applied$/m);
+    assertMatch(out, /^ok +worker's key /m);
+    assertMatch(out, /^skipped +schedule +the local stack wakes/m);
+    assertEquals(out.match(/^FAIL/gm)?.length, 1, out);
+  });
+
+  await test.step("a user's token opens the REST API as that user", async () => {
+    const { out } = await stack.task("token", "--user", USER);
+    const sql = postgres(stack.dbUrl, { max: 1, onnotice() {} });
+    await sql`grant select (id, account_id) on subscriptions to authenticated`;
+    await sql`create policy own on subscriptions for select to authenticated
+      using (account_id = (select auth.uid())::text)`;
+    await sql.end();
+    await trigger("customer.subscription.created", "--account", "acc_other");
+    const mine = uniqueId("sub");
+    await stack.task(
+      "trigger",
+      "customer.subscription.created",
+      "--subscription",
+      mine,
+      "--account",
+      USER,
+    );
+    const { publishable } = await localKeys();
+    const response = await fetch(
+      `${stack.apiUrl}/rest/v1/subscriptions?select=id,account_id`,
+      {
+        headers: {
+          apikey: publishable,
+          authorization: `Bearer ${out.trimEnd()}`,
+        },
+      },
+    );
+    assertEquals(await response.json(), [{ id: mine, account_id: USER }]);
+  });
+
+  await test.step("a saved change is served, and no request is cut off", async () => {
+    const file = `${stack.path}/supabase/functions/billing-webhook/respond.ts`;
+    const code = await Deno.readTextFile(file);
+    let isOver = false;
+    const bodies = new Set<string>();
+    const load = Array.from({ length: 8 }, async () => {
+      while (!isOver) {
+        const event = subscriptionEvent("customer.subscription.updated", {
+          subscription,
+        });
+        const { status, body } = await deliver(webhookUrl, event);
+        assertEquals(status, 200);
+        bodies.add(body);
+      }
+    });
+    await Deno.writeTextFile(file, code.replace('"OK"', '"OK, changed"'));
+    await stack.line(/reload +the new code is served \(after/);
+    // It begins beside the old code, and then moves to the known port.
+    const isHome = await waitUntil(async () => {
+      const event = subscriptionEvent("customer.subscription.updated", {
+        subscription,
+      });
+      const body = await deliver(stack.processUrl, event)
+        .then((answer) => answer.body, () => "not served");
+      return body === "OK, changed" && await servedFunctions(stack.id) === 2;
+    }, { timeoutMs: 30_000 });
+    isOver = true;
+    await Promise.all(load);
+    assert(isHome, "the new code did not come to the known port");
+    assertEquals([...bodies].sort(), ["OK", "OK, changed"]);
+
+    await Deno.writeTextFile(file, `${code}\nconst x = ;\n`);
+    await stack.line(/SyntaxError: Expression expected/);
+    await stack.line(/reload +the old code is still served/);
+    const event = subscriptionEvent("customer.subscription.updated", {
+      subscription,
+    });
+    assertEquals((await deliver(webhookUrl, event)).body, "OK, changed");
+    await Deno.writeTextFile(file, code);
+  });
+
+  await test.step("a migration that is not applied as it is", async () => {
+    const folder = `${stack.path}/supabase/migrations`;
+    const name = Array.from(Deno.readDirSync(folder), (entry) => entry.name)
+      .find((one) => `supabase/migrations/${one}`.startsWith(MIGRATION));
+    const file = `${folder}/${name}`;
+    const text = await Deno.readTextFile(file);
+    await Deno.writeTextFile(file, `${text}\nselect 1;\n`);
+    await stack.line(
+      /migration 0010 changed since it was applied: deno task reset$/,
+    );
+    await Deno.writeTextFile(`${folder}/20991231000000_mine.sql`, "select 1;");
+    await stack.line(/migration 20991231000000 is not applied yet: restart/);
+    await Deno.remove(file);
+    await stack.line(/migration 0010 is applied, and its file is gone/);
+  });
+
+  await test.step("no line is wider than the terminal, and nothing is left", async () => {
+    // But for the path in the compiler's own message.
+    const wide = stack.lines().filter((line) =>
+      line.length >= 80 && !/^ +at file:/.test(line)
+    );
+    assertEquals(wide, []);
+    const tree = await processTree(stack.id);
+    await stack[Symbol.asyncDispose]();
+    assertEquals(await leftOf(tree), []);
+  });
+});
+
+/** How many processes serve a function; while code is exchanged, four do. */
+async function servedFunctions(id: number): Promise<number> {
+  const commands = Array.from(
+    (await processTree(id)).values(),
+    ({ command }) => command,
+  );
+  return commands.filter((one) =>
+    /^\S*deno serve .*\/billing-\w+\/index\.ts/.test(one)
+  ).length;
+}

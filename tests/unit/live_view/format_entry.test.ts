@@ -1,0 +1,170 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { ANSWERS } from "../../../supabase/functions/_shared/billing/errors.ts";
+import {
+  deliveryLines,
+  fit,
+  noteLines,
+  summaryLine,
+} from "../../../scripts/live_view/format_entry.ts";
+import type { Delivery } from "../../../scripts/live_view/read_log_line.ts";
+
+const AT = {
+  timeMs: new Date(2026, 10, 22, 9, 5, 7).getTime(),
+  columns: 80,
+  paint: (_style: string, text: string) => text,
+};
+const APPLIED: Delivery = {
+  kind: "delivery",
+  status: 200,
+  outcome: "applied",
+  type: "customer.subscription.created",
+  subscription: "sub_local_a",
+  event: "evt_1SBiOdBe0ycHroRBN3pieuMu",
+  provider: "a",
+  durationMs: 4.2,
+  code: undefined,
+  error: undefined,
+};
+const FAILED: Delivery = {
+  ...APPLIED,
+  status: 500,
+  outcome: "failed",
+  code: "subscription_unknown",
+  error: "No subscription sub_local_a is recorded.",
+};
+
+Deno.test("deliveryLines() has time, status, outcome, type, both IDs and milliseconds", () => {
+  assertEquals(deliveryLines(APPLIED, AT), [
+    "09:05:07 200 applied   subscription.created   sub_local_a evt_1S…pieuMu    4 ms",
+  ]);
+});
+
+Deno.test("deliveryLines() shows whole IDs on a wide terminal", () => {
+  const [line = ""] = deliveryLines(APPLIED, { ...AT, columns: 140 });
+  assertMatch(line, / sub_local_a +evt_1SBiOdBe0ycHroRBN3pieuMu +4 ms$/);
+});
+
+Deno.test("deliveryLines() says what to do after a failure", () => {
+  assertEquals(deliveryLines(FAILED, AT), [
+    "09:05:07 500 failed    subscription.created   sub_local_a evt_1S…pieuMu    4 ms",
+    "    subscription_unknown: send its creation first; this event applies on retry",
+  ]);
+});
+
+Deno.test("deliveryLines() names what is missing, and the provider's own secret", () => {
+  const step = (changes: Partial<Delivery>) =>
+    deliveryLines({ ...FAILED, ...changes }, AT)[1];
+  assertEquals(
+    step({ code: "event_invalid", error: "data.object.id is missing" }),
+    "    event_invalid: data.object.id is missing",
+  );
+  assertEquals(
+    step({ code: "signature_mismatch", provider: "b" }),
+    "    signature_mismatch: secrets differ: check PROVIDER_B_SIGNING_SECRET",
+  );
+  assertEquals(
+    step({
+      code: "provider_misconfigured",
+      error:
+        "Cannot verify deliveries of provider a: PROVIDER_A_SIGNING_SECRET is not set: x",
+    }),
+    "    provider_misconfigured: PROVIDER_A_SIGNING_SECRET is not set: x",
+  );
+  assertEquals(step({ code: "new_code", error: "Why." }), "    new_code: Why.");
+});
+
+Deno.test("no line about a delivery is as wide as the terminal", () => {
+  const long = "x".repeat(255);
+  const hostile = "\u001b[2J\u202e漢字".repeat(20);
+  for (const columns of [80, 81, 100, 200]) {
+    for (const code of Object.keys(ANSWERS)) {
+      for (const text of [long, hostile]) {
+        const lines = deliveryLines({
+          ...FAILED,
+          code,
+          type: text,
+          subscription: text,
+          event: text,
+          error: text,
+          durationMs: 99_999,
+        }, { ...AT, columns });
+        assertEquals(lines.length, 2);
+        for (const line of lines) assert(shownColumns(line) < columns, line);
+        assertEquals(lines.join().includes("\u001b"), false);
+      }
+    }
+  }
+});
+
+Deno.test("no next step is cut at 80 columns, whichever the code", () => {
+  const cut = Object.keys(ANSWERS)
+    .map((code) => deliveryLines({ ...FAILED, code, error: "Why." }, AT)[1]!)
+    .filter((line) => line.includes("…") || line.includes("undefined"));
+  assertEquals(cut, []);
+});
+
+Deno.test("deliveryLines() paints outcomes, and nothing else depends on colours", () => {
+  const paint = (style: string, text: string) => `<${style}>${text}</>`;
+  for (
+    const [outcome, style] of [
+      ["applied", "green"],
+      ["duplicate", "yellow"],
+      ["stale", "yellow"],
+      ["ignored", "dim"],
+      ["failed", "red"],
+    ] as const
+  ) {
+    const delivery = { ...FAILED, outcome };
+    const [line = ""] = deliveryLines(delivery, { ...AT, paint });
+    assertMatch(line, new RegExp(`<${style}>${outcome} *</>`));
+    assertEquals(
+      line.replaceAll(/<.*?>/g, ""),
+      deliveryLines(delivery, AT)[0],
+    );
+  }
+});
+
+Deno.test("noteLines() wraps at words below the first one", () => {
+  const text =
+    "payment of $20.00 failed for acc_local (sub_local_a): https://pay.example/1";
+  const note = { kind: "note", word: "notified", text, isFailure: false };
+  assertEquals(noteLines({ ...note, kind: "note" }, AT), [
+    "09:05:07     notified  payment of $20.00 failed for acc_local (sub_local_a):",
+    "                       https://pay.example/1",
+  ]);
+});
+
+Deno.test("noteLines() keeps a long URL in one piece, on one line if possible", () => {
+  const url = `https://${"x".repeat(60)}`;
+  assertEquals(
+    noteLines(
+      { kind: "note", word: "notified", text: `pay: ${url}`, isFailure: false },
+      AT,
+    ),
+    ["09:05:07     notified  pay:", `    ${url}`],
+  );
+});
+
+Deno.test("summaryLine() counts what was not shown", () => {
+  assertEquals(
+    summaryLine({ applied: 1_200, stale: 0, failed: 3 }, AT),
+    "09:05:07     ... and 1,203 more: 1,200 applied, 3 failed",
+  );
+});
+
+Deno.test("fit() keeps the beginning and the end", () => {
+  assertEquals(fit("abc", 5), "abc  ");
+  assertEquals(fit("abcde", 5), "abcde");
+  assertEquals(fit("abcdefghij", 5), "ab…ij");
+  assertEquals(fit("abcdefghij", 6), "ab…hij");
+  assertEquals(fit("漢字漢字", 5), "漢…字");
+  assertEquals(fit("漢字漢字", 6), "漢…字 ");
+});
+
+/** A wide character takes two columns. */
+function shownColumns(line: string): number {
+  return Array.from(line).reduce(
+    (sum, one) => sum + (/\p{Script=Han}/u.test(one) ? 2 : 1),
+    0,
+  );
+}
