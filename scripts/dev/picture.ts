@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { recordStart } from "./picture/record_start.ts";
+import { recordStart, type Trigger } from "./picture/record_start.ts";
 import { type RecordedLine, renderView } from "./picture/render_view.ts";
 import { terminalSvg } from "./picture/terminal_svg.ts";
 
@@ -21,10 +21,13 @@ export const PICTURE = new URL("live_view.svg", IMAGES);
 const COLUMNS = 80;
 
 /** One that is applied, one that notifies the account, and one that fails. */
-const TRIGGERS = [
-  ["customer.subscription.created"],
-  ["invoice.payment_failed"],
-  ["customer.subscription.updated", "--subscription", "sub_new"],
+const TRIGGERS: readonly Trigger[] = [
+  { args: ["customer.subscription.created"], until: '"applied":1' },
+  { args: ["invoice.payment_failed"], until: "notifications delivered" },
+  {
+    args: ["customer.subscription.updated", "--subscription", "sub_new"],
+    until: "alerts delivered",
+  },
 ];
 
 if (import.meta.main) {

@@ -1,22 +1,27 @@
 import { createCommand, toolEnvironment } from "../../common/create_command.ts";
 import { spawnGuarded } from "../../common/spawn_guarded.ts";
+import { waitUntil } from "../../common/wait_until.ts";
 import { choosePorts } from "../../local_stack/ports.ts";
 import { stackSettings } from "../../../tests/support/started_stack.ts";
 import type { RecordedLine } from "./render_view.ts";
 
 const READY = "Stop with Ctrl-C";
 const LOG_LINE = /^\[(\w+)\] (.*)$/;
-/** For the last lines to arrive: the account is notified after the answer. */
-const QUIET_MS = 2_000;
+const WITHIN_MS = 20_000;
+
+/** An event to send. */
+export interface Trigger {
+  readonly args: readonly string[];
+  /** In the last line that comes of it: the worker sends after the answer. */
+  readonly until: string;
+}
 
 /**
  * Runs `start` in an empty folder, sends events with `trigger`, and returns the
  * log lines that `start` has printed.
- *
- * @param triggers The arguments of each `trigger`.
  */
 export async function recordStart(
-  triggers: readonly (readonly string[])[],
+  triggers: readonly Trigger[],
 ): Promise<readonly RecordedLine[]> {
   await using opened = new AsyncDisposableStack();
   const folder = await Deno.makeTempDir({ prefix: "billing-webhook-picture-" });
@@ -49,12 +54,16 @@ export async function recordStart(
     await Promise.all([ended, read]);
   });
   await Promise.race([ready.promise, read.then(notReady)]);
-  for (const args of triggers) {
+  for (const { args, until } of triggers) {
     await createCommand(Deno.execPath(), {
       args: ["task", "trigger", ...args, "--url", webhookUrl(env)],
       env,
     }).output();
-    await new Promise((resolve) => setTimeout(resolve, QUIET_MS));
+    const isDone = await waitUntil(
+      () => recorded.some(({ line }) => line.includes(until)),
+      { timeoutMs: WITHIN_MS },
+    );
+    if (!isDone) throw new Error(`start printed no line with ${until}`);
   }
   return recorded;
 }
