@@ -54,18 +54,22 @@ ${codeTable(codes, runbook)}
 </section>
 <section aria-labelledby="hours">
 <h2 id="hours">Events per hour, last three days</h2>
-<p class="muted">${
+${
     health.last_event_at === null
-      ? html`No event was applied yet. Send one: <code>${
-        asTyped("trigger customer.subscription.created")
-      }</code>`
-      : html`The last event was applied ${
+      ? html`
+        <p
+          class="empty">No event was applied yet. Send one: <code>${asTyped(
+            "trigger customer.subscription.created",
+          )}</code></p>
+      `
+      : html`<p class="muted">Last event applied: ${
         timeElement(health.last_event_at)
-      }. The ledger has about ${
-        (health.ledger_rows_estimate ?? 0).toLocaleString("en")
-      } rows.`
-  }</p>
+      }</p>`
+  }
 ${hourChart(hours)}
+<p class="muted">The ledger has about ${
+    (health.ledger_rows_estimate ?? 0).toLocaleString("en")
+  } rows.</p>
 </section>`;
 }
 
