@@ -104,8 +104,8 @@ async function testInLanes(
     { name: "fuzzing and faults", files: FAULT_TESTS },
     { name: "deployment, recipes and pages", files: DEPLOYMENT_TESTS },
     { name: "import and reconcile", files: PROVIDER_TESTS },
-    { name: "console in a browser", files: BROWSER_TESTS },
     { name: "start at a terminal", files: START_TESTS },
+    { name: "console in a browser", files: BROWSER_TESTS },
   ];
   const lanes = Array.from(
     { length: LANES },
