@@ -25,7 +25,8 @@ export function guard(
     if (PUBLIC_PATHS.includes(c.req.path)) return await next();
     const isKnown = isSameSecret(getCookie(c, cookieName()), session.cookie);
     const token = c.req.query("token");
-    if (c.req.path === "/" && token !== undefined) {
+    // Not HEAD: a program that previews links must not use this one up.
+    if (c.req.method === "GET" && c.req.path === "/" && token !== undefined) {
       if (isKnown) return c.redirect("/", 303);
       return exchange(c, token);
     }

@@ -25,6 +25,11 @@ for (
 Deno.test("the link lets in one browser, once, and is not kept in the address", async () => {
   const { request, session } = openConsole();
   const stranger = { headers: { cookie: "" } };
+  const preview = await request(`/?token=${session.token}`, {
+    ...stranger,
+    method: "HEAD",
+  });
+  assertEquals(preview.status, 401);
   const first = await request(`/?token=${session.token}`, stranger);
   assertEquals([first.status, first.headers.get("location")], [303, "/"]);
   const cookie = first.headers.get("set-cookie") ?? "";
