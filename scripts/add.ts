@@ -7,11 +7,11 @@
 import { join } from "node:path";
 import { parseAddArguments } from "./add/arguments.ts";
 import { findProject } from "./add/find_project.ts";
-import { makeChanges } from "./add/make_changes.ts";
 import { isUpToDate, makePlan, type Plan } from "./add/plan.ts";
 import { readProject } from "./add/project.ts";
 import { readReceiver } from "./add/receiver.ts";
 import { planLines, todoLines } from "./add/show_plan.ts";
+import { writePlan } from "./add/write_plan.ts";
 import { reportEnd, UsageError } from "./common/cli.ts";
 import { asTyped } from "./common/how_started.ts";
 import { print, printError } from "./common/print.ts";
@@ -34,10 +34,14 @@ async function add(args: readonly string[]): Promise<number> {
       throw new UsageError(`${path} is not a file of the receiver.`);
     }
   }
-  const plan = makePlan(receiver, await readProject(project, receiver), {
-    decisions: { force, keep },
-    clock: Date.now,
-  });
+  const nowMs = Date.now();
+  async function planNow(): Promise<Plan> {
+    return makePlan(receiver, await readProject(project, receiver), {
+      decisions: { force, keep },
+      clock: () => nowMs,
+    });
+  }
+  const plan = await planNow();
   if (plan.blockers.length > 0) {
     printError("Nothing was written.");
     for (const text of plan.blockers) printError("", ...text.split("\n"));
@@ -56,7 +60,7 @@ async function add(args: readonly string[]): Promise<number> {
     print("Nothing was written.");
     return 1;
   }
-  await makeChanges(join(project, "supabase"), plan.changes);
+  await writePlan(join(project, "supabase"), plan, planNow);
   const isDone = plan.config.todo.length === 0 &&
     !plan.files.some(({ state }) => state === "conflict");
   return isDone

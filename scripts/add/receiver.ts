@@ -7,6 +7,7 @@ import { join } from "node:path";
 import denoConfig from "../../deno.json" with { type: "json" };
 import { REPOSITORY } from "../common/how_started.ts";
 import { ENV_EXAMPLE } from "./env_example.ts";
+import { withLf } from "./fingerprint.ts";
 import { sectionsOf } from "./config_sections.ts";
 import { type Migration, migrationOf } from "./migrations.ts";
 
@@ -34,13 +35,13 @@ export async function readReceiver(clone = REPOSITORY): Promise<Receiver> {
   const files = new Map<string, string>();
   for (const folder of COPIED_FOLDERS) {
     for await (const path of filesBelow(supabase, folder)) {
-      files.set(path, await Deno.readTextFile(join(supabase, path)));
+      files.set(path, await readLf(join(supabase, path)));
     }
   }
-  files.set(ENV_EXAMPLE, await Deno.readTextFile(join(supabase, ENV_EXAMPLE)));
+  files.set(ENV_EXAMPLE, await readLf(join(supabase, ENV_EXAMPLE)));
   const migrations: Migration[] = [];
   for await (const path of filesBelow(supabase, "migrations")) {
-    const text = await Deno.readTextFile(join(supabase, path));
+    const text = await readLf(join(supabase, path));
     migrations.push(migrationOf(path.slice("migrations/".length), text));
   }
   return {
@@ -48,9 +49,14 @@ export async function readReceiver(clone = REPOSITORY): Promise<Receiver> {
     files,
     migrations,
     sections: sectionsOf(
-      await Deno.readTextFile(join(supabase, "config.toml")),
+      await readLf(join(supabase, "config.toml")),
     ),
   };
+}
+
+/** A project gets the same bytes from a clone that git checked out with CRLF. */
+async function readLf(path: string): Promise<string> {
+  return withLf(await Deno.readTextFile(path));
 }
 
 /** The files of a folder, in order, without hidden ones such as `.env`. */

@@ -29,6 +29,7 @@ const ALLOWED: readonly (readonly [from: string, to: readonly string[]])[] = [
   ["scripts/live_view/", ["scripts/live_view/", ...COMMON]],
   ["scripts/trigger/", ["scripts/trigger/", ...EVENTS, ...COMMON]],
   ["scripts/doctor/", ["scripts/doctor/", ...COMMON]],
+  ["scripts/console/", ["scripts/console/", ...COMMON]],
   ["scripts/add/", ["scripts/add/", ...COMMON]],
   ["scripts/stripe_sync/", ["scripts/stripe_sync/", ...COMMON]],
   [
@@ -39,6 +40,7 @@ const ALLOWED: readonly (readonly [from: string, to: readonly string[]])[] = [
   ["scripts/trigger.ts", ["scripts/trigger/", ...COMMON]],
   ["scripts/doctor.ts", ["scripts/doctor/", ...COMMON]],
   ["scripts/token.ts", COMMON],
+  ["scripts/console.ts", ["scripts/console/", ...COMMON]],
   ["scripts/add.ts", ["scripts/add/", ...COMMON]],
   ["scripts/import.ts", ["scripts/stripe_sync/", ...COMMON]],
   ["scripts/reconcile.ts", ["scripts/stripe_sync/", ...COMMON]],

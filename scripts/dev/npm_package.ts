@@ -13,6 +13,7 @@ export const COMMANDS = [
   "start",
   "trigger",
   "doctor",
+  "console",
   "import",
   "reconcile",
   "token",

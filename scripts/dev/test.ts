@@ -34,6 +34,7 @@ const WAITING_TESTS = ["tests/integration", "tests/catalogue"];
 const DEPLOYMENT_TESTS = ["tests/deploy", "tests/recipes", "tests/docs"];
 const START_TESTS = ["tests/start"];
 const PROVIDER_TESTS = ["tests/stripe_sync"];
+const BROWSER_TESTS = ["tests/console"];
 
 const INTERRUPTED = 130;
 /** For two cores: one lane keeps a core busy, two others mostly wait. */
@@ -104,6 +105,7 @@ async function testInLanes(
     { name: "deployment, recipes and pages", files: DEPLOYMENT_TESTS },
     { name: "import and reconcile", files: PROVIDER_TESTS },
     { name: "start at a terminal", files: START_TESTS },
+    { name: "console in a browser", files: BROWSER_TESTS },
   ];
   const lanes = Array.from(
     { length: LANES },

@@ -18,6 +18,7 @@ const COMMANDS = {
   start: "runs the project's receiver on this machine, without Docker",
   trigger: "signs and sends an event, and shows what became of it",
   doctor: "checks a deployment, and says what to fix",
+  console: "a page for failures: why, repair, retry",
   import: "records the subscriptions that Stripe already has",
   reconcile: "shows what differs from Stripe; --apply fixes it",
   token: "prints a token for a user of the local stack",

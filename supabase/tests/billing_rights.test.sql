@@ -4,7 +4,7 @@
  * public is the receiver's here.
  */
 begin;
-select plan(22);
+select plan(25);
 
 create temporary view rights as
 select c.oid::regclass::text as object, a.grantee, a.privilege_type
@@ -127,7 +127,10 @@ grant select (id, account_id) on table public.subscriptions to authenticated;
 grant execute on function public.has_access(text, interval) to authenticated;
 select is(pg_temp.excess(), null, 'what docs/app.md grants is not reported');
 grant select on table public.subscriptions to authenticated;
-select is(pg_temp.excess(), null, 'nor is a select on the whole table, with a policy');
+select is(
+  pg_temp.excess(), 'table public.subscriptions (authenticated: select)',
+  'a select on the whole table is, if single columns are granted'
+);
 
 grant select on table public.subscriptions to anon;
 grant execute on function public.has_access(text, interval) to anon;
@@ -151,6 +154,22 @@ select public.revoke_billing_rights();
 select ok(
   not has_function_privilege('authenticated', 'public.has_access(text, interval)', 'execute'),
   'and nobody else'
+);
+grant select on table public.subscriptions to authenticated;
+grant execute on function public.has_access(text, interval) to authenticated;
+select is(pg_temp.excess(), null, 'with a policy, a select on the whole table alone is not reported');
+select public.revoke_billing_rights();
+select ok(
+  has_table_privilege('authenticated', 'public.subscriptions', 'select')
+    and has_function_privilege('authenticated', 'public.has_access(text, interval)', 'execute'),
+  'and stays, and has_access with it'
+);
+drop policy "Users read their own subscriptions" on public.subscriptions;
+select public.revoke_billing_rights();
+select ok(
+  not has_table_privilege('authenticated', 'public.subscriptions', 'select')
+    and not has_function_privilege('authenticated', 'public.has_access(text, interval)', 'execute'),
+  'without a policy neither stays'
 );
 
 -- A function of the project's own is left alone.

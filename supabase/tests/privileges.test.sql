@@ -191,15 +191,11 @@ select is_empty(
       and not has_function_privilege('service_role', oid, 'execute')
       -- Exceptions: the owner runs these, in the SQL editor and from pg_cron.
       and signature not in (
-        'schedule_billing_worker(text,text)', 'unschedule_billing_worker()', 'wake_billing_worker()',
-        'retry_failed_event(text,text)', 'retry_request_answer(integer)',
-        'provider_of_failed_event(text,text)',
-        'retry_failed_events(text,text,timestamp with time zone,timestamp with time zone)',
-        'resolve_failed_event(text,text,text,text)',
+        'schedule_billing_worker(text,text)', 'unschedule_billing_worker()',
         'prune_billing_tables(interval,interval,interval,integer)',
         'revoke_billing_rights()'
       )$$,
-  'service_role may execute every function that the receiver or the worker calls'
+  'service_role may execute every function that the receiver, the worker or the console calls'
 );
 select set_eq(
   $$select signature from our_functions where prosecdef$$,

@@ -111,9 +111,9 @@ select matches(public.retry_failed_event('tap_1'), '^Retry requested: 1\.', 'and
 -- Who may.
 
 select is(
-  (select count(*)::int from unnest(array['anon', 'authenticated', 'service_role']) as r (name)
+  (select count(*)::int from unnest(array['anon', 'authenticated']) as r (name)
     where has_function_privilege(r.name, 'public.resolve_failed_event(text, text, text, text)', 'execute')),
-  0, 'nobody resolves through the API'
+  0, 'no user resolves through the API, only the secret key does'
 );
 select function_privs_are(
   'public', 'resolve_failed_event', array['text', 'text', 'text', 'text'], 'postgres', array['EXECUTE'],

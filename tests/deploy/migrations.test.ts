@@ -111,10 +111,12 @@ Deno.test("the first migration names everything that stands in the way of any mi
 Deno.test("the migration that repeats the revokes changes no right", async () => {
   await using database = await emptyDatabase("rights_repeated");
   const { url, sql } = database;
-  const name = migrationNames().find((it) => it.includes("_billing_rights"));
-  await migrate(url, { before: name! });
+  const names = migrationNames();
+  const index = names.findIndex((it) => it.includes("_billing_rights"));
+  await migrate(url, { before: names[index]! });
   const before = await rightsIn(sql);
-  await migrate(url);
+  // Not the later ones: these may grant something.
+  await migrate(url, { before: names[index + 1]! });
   const after = await rightsIn(sql);
   assert(before.length > 40);
   const objects = new Set(before.map((right) => right.split(": ")[0]));

@@ -96,6 +96,13 @@ const ELSEWHERE: Record<string, string> = {
     "four minutes; the gate does fewer",
   "EVERYTHING_SECONDS=60 deno task test tests/faults/everything_at_once.test.ts":
     "a minute; the gate does four seconds",
+  "deno task console": "tests/unit/console/command.test.ts, and tests/console",
+  "deno task console --project-url https://<project-ref>.supabase.co":
+    "tests/unit/console/command.test.ts",
+  "deno task picture --draw":
+    "tests/unit/dev/picture.test.ts, which compares what it draws",
+  "SCREENSHOT=1 deno task test tests/console":
+    "the gate, which runs this and takes no picture",
   "UPDATE_EXAMPLES=1 deno task test tests/integration/notification_examples.test.ts":
     "it writes into the page; without the variable, the gate runs it",
   "npx -y deno@2.9.6 audit": "the registry's list of advisories",

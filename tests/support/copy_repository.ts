@@ -7,6 +7,7 @@ const PARTS = [
   "README.md",
   "deno.json",
   "deno.lock",
+  "docs",
   "import_map.json",
   "package.json",
   "scripts",

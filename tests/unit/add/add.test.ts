@@ -9,7 +9,10 @@ import {
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
+import { dirname } from "node:path";
 import { isUpToDate } from "../../../scripts/add/plan.ts";
+import { readReceiver } from "../../../scripts/add/receiver.ts";
+import { writePlan } from "../../../scripts/add/write_plan.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 import {
@@ -19,7 +22,7 @@ import {
   receiver,
   THEIRS,
   type Tree,
-} from "./project_folder.ts";
+} from "../../support/project_folder.ts";
 
 const WEBHOOK = "functions/billing-webhook/index.ts";
 
@@ -87,6 +90,28 @@ Deno.test("add leaves every file of the project as it was, and only appends to c
   );
 });
 
+Deno.test("a clone that git checked out with CRLF adds the same", async () => {
+  const clone = await Deno.makeTempDir({ prefix: "billing-webhook-clone-" });
+  try {
+    for await (const path of filesBelow(`${REPOSITORY}/supabase`)) {
+      const target = path.replace(REPOSITORY, clone);
+      await Deno.mkdir(dirname(target), { recursive: true });
+      const text = await Deno.readTextFile(path);
+      await Deno.writeTextFile(target, text.replaceAll("\n", "\r\n"));
+    }
+    assertEquals(await readReceiver(clone), receiver);
+  } finally {
+    await Deno.remove(clone, { recursive: true });
+  }
+});
+
+async function* filesBelow(folder: string): AsyncGenerator<string> {
+  for await (const { name, isDirectory, isFile } of Deno.readDir(folder)) {
+    if (isDirectory) yield* filesBelow(`${folder}/${name}`);
+    if (isFile) yield `${folder}/${name}`;
+  }
+}
+
 Deno.test("a second add changes nothing", async () => {
   await using project = await makeProject();
   assert(!isUpToDate(await project.add()));
@@ -108,6 +133,46 @@ Deno.test("an add that was interrupted anywhere ends the same when it is run aga
     await project.add();
     assertEquals(await project.tree(), wanted, `after ${stopAfter} changes`);
   }
+});
+
+Deno.test("add overwrites nothing that was saved while the user was asked", async () => {
+  for (
+    const [path, text] of [
+      ["supabase/config.toml", 'project_id = "changed"\n'],
+      ["supabase/functions/.env.example", "MINE=1\n"],
+      [`supabase/${WEBHOOK}`, "// mine\n"],
+      ["supabase/migrations/20991231000000_mine.sql", "select 1;\n"],
+    ] as const
+  ) {
+    await using project = await makeProject();
+    const plan = await project.plan();
+    await project.write(path, text);
+    const before = await project.tree();
+    const error = await assertRejects(
+      () => writePlan(`${project.path}/supabase`, plan, () => project.plan()),
+      Error,
+    );
+    assertStringIncludes(error.message, "the project has changed");
+    assertEquals(await project.tree(), before);
+  }
+});
+
+Deno.test("add writes nothing while another one does", async () => {
+  await using project = await makeProject();
+  const plan = await project.plan();
+  const supabase = `${project.path}/supabase`;
+  await writePlan(supabase, plan, async () => {
+    const error = await assertRejects(
+      () => writePlan(supabase, plan, () => project.plan()),
+      Error,
+    );
+    assertStringIncludes(error.message, "another add is at work");
+    return await project.plan();
+  });
+  assert(isUpToDate(await project.plan()));
+  assert(
+    !Object.keys(await project.tree()).some((it) => it.includes("billing-add")),
+  );
 });
 
 Deno.test("add lists every file that is there already, and writes nothing", async () => {

@@ -7,7 +7,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
-import { makeProject, THEIRS } from "./project_folder.ts";
+import { makeProject, THEIRS } from "../../support/project_folder.ts";
 
 /** Runs the command from another folder, as `deno task` does. */
 async function add(cwd: string, ...args: string[]) {
@@ -49,6 +49,17 @@ Deno.test("add, from nothing to up to date", async () => {
     assert(said.startsWith("Up to date: "), said);
   }
   assertEquals(await project.tree(), after);
+});
+
+Deno.test("of several adds at once, one writes and the others leave it alone", async () => {
+  await using project = await makeProject();
+  const ended = await Promise.all(
+    Array.from({ length: 4 }, () => add(project.path, ".", "--yes")),
+  );
+  const done = ended.filter(({ said }) => said.includes("Done: "));
+  assertEquals(done.length, 1, JSON.stringify(ended));
+  const { code, said } = await add(project.path, ".", "--check");
+  assertEquals(code, 0, said);
 });
 
 Deno.test("add ends with 1 if something is left to do, and does the rest", async () => {

@@ -1,7 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { planLines } from "../../../scripts/add/show_plan.ts";
 import { unifiedDiff } from "../../../scripts/add/unified_diff.ts";
-import { makeProject, olderVersion, receiver } from "./project_folder.ts";
+import {
+  makeProject,
+  olderVersion,
+  receiver,
+} from "../../support/project_folder.ts";
 
 Deno.test("planLines() fits 80 columns, and counts new files by folder", async () => {
   await using project = await makeProject();

@@ -18,7 +18,7 @@ import {
   receiver,
   THEIRS,
   type Tree,
-} from "./project_folder.ts";
+} from "../../support/project_folder.ts";
 
 const WEBHOOK = "functions/billing-webhook/index.ts";
 const WORKER = "functions/billing-worker/index.ts";

@@ -37,15 +37,32 @@ function table(heading: string, text = page): Row[] {
     }));
 }
 
-/** The packages of an import map; the rest are files of this repository. */
+/**
+ * The packages of an import map. The rest are files of this repository, and the
+ * parts of a package.
+ */
 async function importMap(path: string): Promise<Record<string, string>> {
   const { imports } = JSON.parse(
     await Deno.readTextFile(new URL(path, ROOT)),
   ) as { imports: Record<string, string> };
   return Object.fromEntries(
-    Object.entries(imports).filter(([, target]) => !target.startsWith("./")),
+    Object.entries(imports).filter(([name, target]) =>
+      !target.startsWith("./") && !name.endsWith("/")
+    ),
   );
 }
+
+Deno.test("the parts of a package in import_map.json have its version", async () => {
+  const { imports } = JSON.parse(
+    await Deno.readTextFile(new URL("import_map.json", ROOT)),
+  ) as { imports: Record<string, string> };
+  const parts = Object.keys(imports).filter((name) => name.endsWith("/"));
+  assertEquals(parts, ["hono/"]);
+  for (const name of parts) {
+    const whole = imports[name.slice(0, -1)];
+    assertEquals(imports[name], `${whole?.replace("npm:", "npm:/")}/`);
+  }
+});
 
 for (const path of ["import_map.json", "bench/peers/import_map.json"]) {
   Deno.test(`docs/dependencies.md has each entry of ${path}, and its version`, async () => {

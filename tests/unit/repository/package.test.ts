@@ -13,6 +13,9 @@ import { copyRepository } from "../../support/copy_repository.ts";
 
 /** What is neither imported by a command nor copied by `add`. */
 const BESIDES = [
+  // The console reads both.
+  "docs/runbook.md",
+  "scripts/console/style.css",
   "LICENSE",
   "README.md",
   "package.json",

@@ -4,15 +4,15 @@
  * @module
  */
 import { dirname, join } from "node:path";
-import { makeChanges } from "../../../scripts/add/make_changes.ts";
+import { makeChanges } from "../../scripts/add/make_changes.ts";
 import {
   type Decisions,
   type PlannedFile,
-} from "../../../scripts/add/plan_files.ts";
-import { makePlan, type Plan } from "../../../scripts/add/plan.ts";
-import { readProject } from "../../../scripts/add/project.ts";
-import { readReceiver } from "../../../scripts/add/receiver.ts";
-import type { Receiver } from "../../../scripts/add/receiver.ts";
+} from "../../scripts/add/plan_files.ts";
+import { makePlan, type Plan } from "../../scripts/add/plan.ts";
+import { readProject } from "../../scripts/add/project.ts";
+import { readReceiver } from "../../scripts/add/receiver.ts";
+import type { Receiver } from "../../scripts/add/receiver.ts";
 
 /** What this repository adds. */
 export const receiver: Receiver = await readReceiver();

@@ -4,8 +4,8 @@
  * without row level security. revoke_billing_rights repairs all of it.
  *
  * A select on all of subscriptions counts as granted on purpose if a policy says
- * which rows authenticated may read. Without a policy, such a grant is what the
- * default privileges from before 30 October 2026 give.
+ * which rows authenticated may read, and no single column is granted. Else it is
+ * what the default privileges from before 30 October 2026 give.
  */
 create function public.excess_billing_rights()
 returns table (object text, excess text)
@@ -55,6 +55,10 @@ as $$
             where p.polrelid = o.relation
               and p.polcmd in ('r', '*')
               and p.polroles && array[0, 'authenticated'::regrole::oid]
+          ) and not exists (
+            select from granted c
+            where c.object = g.object and c.grantee = g.grantee
+              and c.may = g.may and c.is_column
           )
         )
       )

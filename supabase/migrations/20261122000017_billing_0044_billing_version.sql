@@ -9,7 +9,7 @@ language sql
 immutable
 set search_path = ''
 as $$
-  select '0043'
+  select '0044'
 $$;
 
 revoke all on function public.billing_version() from public, anon, authenticated, service_role;

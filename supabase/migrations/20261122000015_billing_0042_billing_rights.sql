@@ -44,19 +44,19 @@ as $$
     ('function', 'merge_update', 'execute', null),
     ('function', 'notification_waits', 'execute', null),
     ('function', 'open_alerts', 'execute', null),
-    ('function', 'provider_of_failed_event', null, null),
+    ('function', 'provider_of_failed_event', 'execute', null),
     ('function', 'prune_billing_tables', null, null),
     ('function', 'record_failed_event', 'execute', null),
-    ('function', 'resolve_failed_event', null, null),
-    ('function', 'retry_failed_event', null, null),
-    ('function', 'retry_failed_events', null, null),
-    ('function', 'retry_request_answer', null, null),
+    ('function', 'resolve_failed_event', 'execute', null),
+    ('function', 'retry_failed_event', 'execute', null),
+    ('function', 'retry_failed_events', 'execute', null),
+    ('function', 'retry_request_answer', 'execute', null),
     ('function', 'revoke_billing_rights', null, null),
     ('function', 'schedule_billing_worker', null, null),
     ('function', 'settle_failed_events', 'execute', null),
     ('function', 'settle_notifications', 'execute', null),
     ('function', 'unschedule_billing_worker', null, null),
-    ('function', 'wake_billing_worker', null, null)
+    ('function', 'wake_billing_worker', 'execute', null)
 $$;
 
 revoke all on function public.billing_rights() from public, anon, authenticated, service_role;
@@ -72,8 +72,10 @@ comment on function public.billing_rights() is
  * authenticated may execute every function and read every table. So this repeats
  * what the migrations revoke and grant.
  *
- * What docs/app.md grants stays: single columns, and with them has_access. No
- * default privilege grants a column, so such a grant is the project's own.
+ * What an app was granted stays (docs/app.md): single columns, and with them
+ * has_access. No default privilege grants a column, so such a grant is the
+ * project's own. Without single columns, a select on the whole table is the
+ * project's own too if a policy says which rows authenticated may read.
  */
 create function public.revoke_billing_rights()
 returns void
@@ -103,15 +105,30 @@ begin
       where o.app_may = 'select'
         and a.privilege_type = 'SELECT' and a.grantee = 'authenticated'::regrole
       group by o.relation
+    ),
+    app_reads as (
+      select c.relation, format('select (%s)', c.granted) as may from columns c
+      union all
+      select o.relation, 'select'
+      from objects o
+      where o.app_may = 'select'
+        and o.relation not in (select c.relation from columns c)
+        and has_table_privilege('authenticated', o.relation, 'select')
+        and exists (
+          select from pg_policy p
+          where p.polrelid = o.relation
+            and p.polcmd in ('r', '*')
+            and p.polroles && array[0, 'authenticated'::regrole::oid]
+        )
     )
     select
       o.object,
       o.service_role_may,
       case
         when o.relation is not null then (
-          select format('select (%s)', c.granted) from columns c where c.relation = o.relation
+          select r.may from app_reads r where r.relation = o.relation
         )
-        when o.app_may = 'execute' and exists (select from columns)
+        when o.app_may = 'execute' and exists (select from app_reads)
           and has_function_privilege('authenticated', o.function, 'execute')
         then 'execute'
       end as app_may,
@@ -137,7 +154,7 @@ $$;
 
 -- It revokes its own rights below, with all others.
 comment on function public.revoke_billing_rights() is
-  'Revokes and grants again what the migrations do, for every table, view and function of the receiver, and enables row level security. What docs/app.md grants stays. Run it after a squash or a restore.';
+  'Revokes and grants again what the migrations do, for every table, view and function of the receiver, and enables row level security. What an app was granted stays. Run it after a squash or a restore.';
 
 -- Also for databases that were rebuilt before this migration.
 select public.revoke_billing_rights();

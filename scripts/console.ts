@@ -1,0 +1,39 @@
+/**
+ * `deno task console`: a page on this machine that shows what is failing, and
+ * repairs, retries and resolves it.
+ *
+ * @module
+ */
+import { reportEnd } from "./common/cli.ts";
+import { print } from "./common/print.ts";
+import { parseConsoleArguments } from "./console/arguments.ts";
+import { openBrowser } from "./console/open_browser.ts";
+import { serveConsole } from "./console/serve.ts";
+
+if (import.meta.main) Deno.exit(await main(Deno.args).catch(reportEnd));
+
+async function main(args: readonly string[]): Promise<number> {
+  const { port, opensBrowser, ...access } = parseConsoleArguments(
+    args,
+    Deno.env.toObject(),
+  );
+  const ended = interruption();
+  await using running = await serveConsole(access, { port });
+  print(
+    `Console of ${access.projectUrl}: open this link, which works once`,
+    `  ${running.link}`,
+    "Stop with Ctrl-C",
+  );
+  if (opensBrowser && Deno.stdout.isTerminal()) openBrowser(running.link);
+  await ended;
+  return 0;
+}
+
+/** Resolves on Ctrl-C, on SIGTERM, and when the terminal is closed. */
+function interruption(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+      Deno.addSignalListener(name, () => resolve());
+    }
+  });
+}

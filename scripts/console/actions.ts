@@ -1,0 +1,165 @@
+/**
+ * What the console changes: each is one statement that the SQL editor runs too.
+ *
+ * @module
+ */
+import { asTyped } from "../common/how_started.ts";
+import type { FailureFilter } from "./failure_filter.ts";
+import { ask, type Project, ProjectError, refusal } from "./project.ts";
+import { type FailureKey, retryArguments } from "./sql.ts";
+
+/** A retry request waits this long for the worker's turn. */
+const WORKER_WAIT_MS = 8_000;
+const REPAIR_LIMIT_MS = 10_000;
+
+/** Requests the retry of one event. Returns the function's answer. */
+export async function retryFailure(
+  project: Project,
+  { provider, eventId }: FailureKey,
+): Promise<string> {
+  const { data } = await ask(
+    project,
+    (signal) =>
+      project.database.rpc("retry_failed_event", {
+        event_id: eventId,
+        of_provider: provider,
+      }).abortSignal(signal),
+  );
+  return data;
+}
+
+/** Requests the retry of all open failures that match. */
+export async function retryFailures(
+  project: Project,
+  filter: FailureFilter,
+): Promise<string> {
+  const { data } = await ask(
+    project,
+    (signal) =>
+      project.database.rpc("retry_failed_events", retryArguments(filter))
+        .abortSignal(signal),
+  );
+  return data;
+}
+
+/** Resolves a failure by hand. */
+export async function resolveFailure(
+  project: Project,
+  { provider, eventId }: FailureKey,
+  { reason, who }: { reason: string; who: string },
+): Promise<string> {
+  const { data } = await ask(
+    project,
+    (signal) =>
+      project.database.rpc("resolve_failed_event", {
+        event_id: eventId,
+        reason,
+        who,
+        of_provider: provider,
+      }).abortSignal(signal),
+  );
+  return data;
+}
+
+/** Opens a failure again that was resolved by hand. */
+export async function reopenFailure(
+  project: Project,
+  { provider, eventId }: FailureKey,
+): Promise<void> {
+  const { data } = await ask(
+    project,
+    (signal) =>
+      project.database.from("failed_events").update({
+        resolved_at: null,
+        resolution: null,
+        resolution_note: null,
+        resolved_by: null,
+      }).eq("provider", provider).eq("event_id", eventId)
+        .eq("resolution", "by hand")
+        .select("event_id").abortSignal(signal),
+  );
+  if (data.length === 0) {
+    throw new ProjectError(
+      "Nothing was changed: it is not resolved by hand any more.",
+      "",
+    );
+  }
+}
+
+/**
+ * Stores a repaired payload. The text goes to Postgres as it is: JSON.parse and
+ * JSON.stringify would round its large numbers. The client cannot do that.
+ *
+ * @param json A single JSON value; the caller has parsed it.
+ */
+export async function repairPayload(
+  project: Project,
+  { provider, eventId }: FailureKey,
+  json: string,
+): Promise<void> {
+  const query = new URLSearchParams({
+    provider: `eq.${provider}`,
+    event_id: `eq.${eventId}`,
+    // The API takes this column from the body, whatever else it holds.
+    columns: "payload",
+    select: "event_id",
+  });
+  const response = await project.request(`/rest/v1/failed_events?${query}`, {
+    method: "PATCH",
+    headers: {
+      "content-type": "application/json",
+      prefer: "return=representation",
+    },
+    body: `{"payload":${json}}`,
+    signal: AbortSignal.timeout(REPAIR_LIMIT_MS),
+  }).catch((error: Error) => {
+    throw refusal({ message: error.message }, { status: 0, url: project.url });
+  });
+  const answer = await response.json().catch(() => ({}));
+  if (!response.ok) {
+    throw refusal(answer, { status: response.status, url: project.url });
+  }
+  if (answer.length !== 1) {
+    throw new ProjectError("Nothing was changed: the failure is gone.", "");
+  }
+}
+
+/** Makes notifications due that were given up: one, or all. Returns how many. */
+export async function sendAgain(
+  project: Project,
+  id?: string,
+): Promise<number> {
+  const { count } = await ask(project, (signal) => {
+    const all = project.database.from("notifications").update({
+      status: "pending",
+      attempts: 0,
+      next_attempt_at: new Date().toISOString(),
+    }, { count: "exact" }).in("status", ["dead", "undeliverable"]);
+    return (id === undefined ? all : all.eq("id", id)).abortSignal(signal);
+  });
+  return count;
+}
+
+/**
+ * Wakes the worker, and waits a few seconds for its turn to end.
+ *
+ * @returns what to tell the operator; empty if the turn is over
+ */
+export async function wakeWorker(project: Project): Promise<string> {
+  try {
+    const response = await project.request("/functions/v1/billing-worker", {
+      method: "POST",
+      signal: AbortSignal.timeout(WORKER_WAIT_MS),
+    });
+    await response.body?.cancel();
+    return response.ok
+      ? ""
+      : `The worker answered ${response.status}: look at its log, and check the deployment with ${
+        asTyped("doctor")
+      }.`;
+  } catch (error) {
+    return (error as Error).name === "TimeoutError"
+      ? "The worker is still at work: reload this page in a moment."
+      : "The worker could not be reached. Its schedule, if there is one, wakes it within a minute.";
+  }
+}

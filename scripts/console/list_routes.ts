@@ -1,0 +1,113 @@
+import { retryFailures, sendAgain, wakeWorker } from "./actions.ts";
+import { readFailureFilter } from "./failure_filter.ts";
+import { firstSentences, readForm } from "./form.ts";
+import { countToRetry, listFailures } from "./failures.ts";
+import { readOverview } from "./overview.ts";
+import { failuresPage, retryAllPage } from "./pages/failures.ts";
+import { notificationsPage } from "./pages/notifications.ts";
+import { overviewPage } from "./pages/overview.ts";
+import { link } from "./pages/parts.ts";
+import { searchPage, subscriptionPage } from "./pages/records.ts";
+import {
+  listNotifications,
+  readSubscription,
+  search,
+  UNSENT,
+} from "./records.ts";
+import type { Routes } from "./routes.ts";
+
+const GIVEN_UP = ["dead", "undeliverable"] as const;
+
+/** Adds the pages with lists, and the actions on many rows. */
+export function addListRoutes(
+  { app, show, project, session, runbook, clock }: Routes,
+): void {
+  const { csrf } = session;
+
+  app.get("/", async (c) => {
+    const overview = await readOverview(project, clock());
+    return show(c, {
+      title: "Overview",
+      content: overviewPage(overview, runbook),
+    });
+  });
+
+  app.get("/failures", async (c) => {
+    const filter = readFailureFilter((name) => c.req.query(name));
+    const page = readPage(c.req.query("page"));
+    const list = await listFailures(project, { filter, page });
+    return show(c, {
+      title: "Failures",
+      content: failuresPage({ filter, page, ...list }, [...runbook.keys()]),
+    });
+  });
+
+  app.get("/failures/retry", async (c) => {
+    const filter = readFailureFilter((name) => c.req.query(name));
+    const count = await countToRetry(project, filter);
+    return show(c, {
+      title: "Retry",
+      content: retryAllPage({ filter, count, csrf }),
+    });
+  });
+
+  app.post("/failures/retry", async (c) => {
+    const form = await readForm(c);
+    const filter = readFailureFilter((name) => form[name]);
+    const answer = await retryFailures(project, filter);
+    const waking = await wakeWorker(project);
+    session.notice = {
+      kind: waking === "" ? "good" : "bad",
+      text: [
+        firstSentences(answer),
+        waking ||
+        "The worker has taken its turn: what is still listed failed again, or waits for its next turn.",
+      ].join("\n"),
+    };
+    return c.redirect("/failures", 303);
+  });
+
+  app.get("/subscription", async (c) => {
+    const id = c.req.query("id") ?? "";
+    const view = await readSubscription(project, id);
+    return show(c, { title: id, content: subscriptionPage(id, view) });
+  });
+
+  app.get("/search", async (c) => {
+    const q = c.req.query("q")?.trim() ?? "";
+    const found = await search(project, q);
+    return show(c, { title: "Search", content: searchPage(q, found) });
+  });
+
+  app.get("/notifications", async (c) => {
+    const chosen = UNSENT.find((state) => state === c.req.query("status"));
+    const [list, { count: givenUp }] = await Promise.all([
+      listNotifications(project, chosen === undefined ? UNSENT : [chosen]),
+      listNotifications(project, GIVEN_UP),
+    ]);
+    return show(c, {
+      title: "Notifications",
+      content: notificationsPage({
+        ...list,
+        chosen: chosen ?? "",
+        givenUp,
+        csrf,
+      }),
+    });
+  });
+
+  app.post("/notifications/send", async (c) => {
+    const { id } = await readForm(c);
+    const count = await sendAgain(project, id);
+    const waking = await wakeWorker(project);
+    session.notice = {
+      kind: waking === "" ? "good" : "bad",
+      text: [`${count} made due again.`, waking].join("\n").trim(),
+    };
+    return c.redirect(link("/notifications"), 303);
+  });
+}
+
+function readPage(text: string | undefined): number {
+  return /^[1-9]\d{0,4}$/.test(text ?? "") ? Number(text) : 1;
+}

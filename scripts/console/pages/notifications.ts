@@ -1,0 +1,144 @@
+import { type Html, html } from "../html.ts";
+import type { Notification } from "../records.ts";
+import { sendAgainSql } from "../sql.ts";
+import { timeElement } from "../time.ts";
+import { visible } from "../visible.ts";
+import { link, linked, statement, value } from "./parts.ts";
+
+/** What the list can be narrowed to, by the value in the URL. */
+const CHOICES = {
+  "": "not sent",
+  pending: "pending",
+  dead: "dead",
+  undeliverable: "undeliverable",
+} as const;
+
+/** What to do about each state, as the runbook says. */
+const ADVICE: Readonly<Record<string, string>> = {
+  pending:
+    "Pending ones are tried again when they are due. If one stays without attempts, the worker is not woken, or no channel is configured.",
+  dead:
+    "Dead ones were given up, for the reason in their error. Fix the receiver, then send them again.",
+  undeliverable:
+    "For undeliverable ones, account_email has no address. Add one, then send them again.",
+};
+
+/** The notifications that are not sent, the oldest first. */
+export function notificationsPage(
+  { notifications, count, chosen, givenUp, csrf }: {
+    notifications: readonly Notification[];
+    count: number;
+    chosen: string;
+    /** How many can be sent again. */
+    givenUp: number;
+    csrf: string;
+  },
+): Html {
+  return html`
+    <h1>Notifications</h1>
+    <nav class="tabs" aria-label="States">${Object.entries(CHOICES).map((
+      [choice, name],
+    ) =>
+      html`
+        <a href="${link("/notifications", {
+          status: choice || undefined,
+        })}" ${choice === chosen
+          ? html`
+            aria-current="true"
+          `
+          : ""}>${name}</a>
+      `
+    )}</nav>
+    <p>${count === 1
+      ? "1 notification."
+      : `${
+        count.toLocaleString("en")
+      } notifications.`} ${count > notifications.length
+      ? `The oldest ${notifications.length} are shown. `
+      : ""}${ADVICE[chosen] ?? ""}</p>
+    ${givenUp === 0 ? "" : html`
+      <form class="action" action="/notifications/send" method="post">
+        <input type="hidden" name="csrf" value="${csrf}">
+        <h2>Send all again that were given up</h2>
+        <p>${givenUp.toLocaleString("en")} are dead or undeliverable.</p>
+        ${statement(sendAgainSql())}
+        <button>Send ${givenUp.toLocaleString("en")} again</button>
+      </form>
+    `}
+    ${notificationTable(notifications, csrf)}
+  `;
+}
+
+/** A table of notifications; with a token, those given up can be sent again. */
+export function notificationTable(
+  notifications: readonly Notification[],
+  csrf?: string,
+): Html {
+  if (notifications.length === 0) {
+    return html`<p class="empty">There is none. A failed payment
+      (<code>invoice.payment_failed</code>) makes one.</p>`;
+  }
+  return html`
+    <table class="cards">
+      <thead>
+        <tr>
+          <th scope="col">To</th>
+          <th scope="col">Subscription</th>
+          <th scope="col">Status</th>
+          <th scope="col">Last error</th>
+          <th scope="col">Made</th>
+          <th scope="col">Next attempt</th>
+        </tr>
+      </thead>
+      <tbody>${notifications.map((row) =>
+        html`
+          <tr>
+            <td data-label="To">${recipient(row)}</td>
+            <td data-label="Subscription">${linked(
+              row.subscription_id,
+              (id) => link("/subscription", { id }),
+            )}</td>
+            <td data-label="Status">${statusBadge(row.status)} <span
+                class="muted nowrap">${row
+                  .attempts} attempts</span>${csrf === undefined
+                  ? ""
+                  : sendAgainForm(row, csrf)}</td>
+            <td data-label="Last error">${value(row.last_error)}</td>
+            <td data-label="Made">${timeElement(row.created_at)}</td>
+            <td data-label="Next attempt">${row.status === "pending"
+              ? timeElement(row.next_attempt_at)
+              : timeElement(row.sent_at)}</td>
+          </tr>
+        `
+      )}</tbody>
+    </table>
+  `;
+}
+
+/** An account, or the operator, who is told of an error code. */
+function recipient({ kind, account_id, alert_code }: Notification): Html {
+  return kind === "payment_failed"
+    ? linked(account_id, (q) => link("/search", { q }))
+    : html`you <span class="muted">(${kind}: ${alert_code ?? ""})</span>`;
+}
+
+function statusBadge(status: string): Html {
+  const kind = status === "sent"
+    ? "good"
+    : status === "pending"
+    ? "wait"
+    : "bad";
+  return html`<span class="badge ${kind}">${visible(status)}</span>`;
+}
+
+function sendAgainForm({ id, status }: Notification, csrf: string): Html {
+  if (status !== "dead" && status !== "undeliverable") return html``;
+  return html`
+    <form action="/notifications/send" method="post">
+      <input type="hidden" name="csrf" value="${csrf}">
+      <input type="hidden" name="id" value="${id}">
+      ${statement(sendAgainSql(id), "SQL")}
+      <button>Send again</button>
+    </form>
+  `;
+}

@@ -1,0 +1,147 @@
+/**
+ * Small parts that several pages share.
+ *
+ * @module
+ */
+import { type Html, html } from "../html.ts";
+import type { ListedFailure } from "../failures.ts";
+import type { FailureKey } from "../sql.ts";
+import { timeElement } from "../time.ts";
+import { visible } from "../visible.ts";
+
+/** Returns a URL of the console with these fields. */
+export function link(
+  path: string,
+  fields: Readonly<Record<string, string | undefined>> = {},
+): string {
+  const given = Object.entries(fields)
+    .filter((field): field is [string, string] => field[1] !== undefined);
+  const query = new URLSearchParams(given).toString();
+  return query === "" ? path : `${path}?${query}`;
+}
+
+/** Returns the URL of a failure's page, or of a page below it. */
+export function failureLink(
+  { provider, eventId }: FailureKey,
+  path: "/failure" | "/failure/repair" = "/failure",
+): string {
+  return link(path, { provider, event: eventId });
+}
+
+/** An ID that leads to a page; a dash if there is none. */
+export function linked(
+  id: string | null,
+  hrefOf: (id: string) => string,
+): Html {
+  if (id === null) return dash();
+  return html`<a class="id" href="${hrefOf(id)}">${visible(id)}</a>`;
+}
+
+/** A value from outside; a dash if there is none. */
+export function value(text: string | number | null | undefined): Html {
+  if (text === null || text === undefined) return dash();
+  return visible(String(text));
+}
+
+/** Stands for what is not there. */
+export function dash(): Html {
+  return html`<span class="muted">–</span>`;
+}
+
+/** A list of names and values. */
+export function facts(entries: readonly (readonly [string, Html])[]): Html {
+  return html`<dl class="facts">${
+    entries.map(([name, content]) =>
+      html`
+        <div>
+          <dt>${name}</dt>
+          <dd>${content}</dd>
+        </div>
+      `
+    )
+  }</dl>`;
+}
+
+/** The statement that an action runs, for the SQL editor. */
+export function statement(
+  sql: string,
+  summary = "The SQL that this runs",
+): Html {
+  return html`
+    <details class="statement">
+      <summary>${summary}</summary>
+      <pre class="copyable" tabindex="0">${sql}</pre>
+    </details>
+  `;
+}
+
+/** Says whether a failure is open, with a word and a color. */
+export function stateBadge(
+  { resolved_at, resolution, retry_requested_at }: Pick<
+    ListedFailure,
+    "resolved_at" | "resolution" | "retry_requested_at"
+  >,
+): Html {
+  if (resolved_at !== null) {
+    return html`<span class="badge good">resolved: ${resolution ?? ""}</span>`;
+  }
+  return retry_requested_at === null
+    ? html`<span class="badge bad">open</span>`
+    : html`<span class="badge wait">retry requested</span>`;
+}
+
+/** A table of failures, or a text if there is none. */
+export function failureTable(
+  failures: readonly ListedFailure[],
+  { caption, empty }: { caption: string; empty: Html },
+): Html {
+  if (failures.length === 0) return html`<p class="empty">${empty}</p>`;
+  return html`
+    <table class="cards">
+      <caption class="for-readers">${caption}</caption>
+      <thead>
+        <tr>
+          <th scope="col">Event</th>
+          <th scope="col">Error</th>
+          <th scope="col">Subscription</th>
+          <th scope="col">Attempts</th>
+          <th scope="col">Last failed</th>
+        </tr>
+      </thead>
+      <tbody>${failures.map((row) =>
+        html`
+          <tr>
+            <td
+              data-label="Event">${linked(row.event_id, (eventId) =>
+                failureLink({
+                  provider: row.provider,
+                  eventId,
+                }))}<br><span class="muted">${value(
+                  row.type,
+                )}, provider ${visible(
+                  row.provider,
+                )}</span></td>
+            <td
+              data-label="Error">${stateBadge(row)} <code>${visible(
+                row.error_code,
+              )}</code><br><span class="error-text">${visible(
+                shortened(row.error),
+              )}</span></td>
+            <td data-label="Subscription">${linked(
+              row.subscription_id,
+              (id) => link("/subscription", { id }),
+            )}</td>
+            <td data-label="Attempts" class="number">${row.attempts}</td>
+            <td data-label="Last failed">${timeElement(row.last_failed_at)}</td>
+          </tr>
+        `
+      )}</tbody>
+    </table>
+  `;
+}
+
+const SHORT = 160;
+
+function shortened(text: string): string {
+  return text.length > SHORT ? `${text.slice(0, SHORT)}…` : text;
+}

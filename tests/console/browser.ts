@@ -1,0 +1,53 @@
+/**
+ * A real browser from npm: a build of Chromium that needs no installed browser,
+ * no fonts and no libraries but the C library's.
+ *
+ * @module
+ */
+import chromium, { inflate } from "@sparticuz/chromium";
+import puppeteer, { type Browser } from "puppeteer-core";
+import { tmpdir } from "node:os";
+import { fileURLToPath } from "node:url";
+
+const PACKAGE = new URL("../bin/", import.meta.resolve("@sparticuz/chromium"));
+/** What Chromium needs besides the C library, as the package brings it. */
+const LIBRARIES = fileURLToPath(new URL("al2023.tar.br", PACKAGE));
+
+/**
+ * Starts a browser with an empty profile and home folder.
+ *
+ * @throws {Error} If it cannot start, with what is missing. The tests do not skip.
+ */
+export async function startBrowser(
+  { usesOwnFonts }: { usesOwnFonts: boolean },
+): Promise<Browser> {
+  const home = await Deno.makeTempDir();
+  try {
+    const [executablePath, libraries] = await Promise.all([
+      chromium.executablePath(),
+      inflate(LIBRARIES),
+    ]);
+    return await puppeteer.launch({
+      executablePath,
+      headless: "shell",
+      userDataDir: home,
+      // The tests may run as root, and the sandbox needs rights of the kernel.
+      args: ["--no-sandbox", "--disable-gpu", "--font-render-hinting=none"],
+      env: {
+        HOME: home,
+        PATH: Deno.env.get("PATH"),
+        TMPDIR: tmpdir(),
+        // With the package's own font, or with the machine's for a picture.
+        ...(usesOwnFonts && { FONTCONFIG_PATH: `${tmpdir()}/fonts` }),
+        LD_LIBRARY_PATH: `${libraries}/lib`,
+      },
+    });
+  } catch (error) {
+    throw new Error(
+      `Cannot start the browser for the console's tests (@sparticuz/chromium, Linux x64 only): ${
+        (error as Error).message
+      }\nIf the message names a shared library, install it; if a file is missing, run deno install.`,
+      { cause: error },
+    );
+  }
+}
