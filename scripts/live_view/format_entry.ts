@@ -34,14 +34,14 @@ const INDENT = 4;
 
 /**
  * Returns the line about a delivery, and for a failure a second one with the
- * next step. Both are narrower than the terminal.
+ * next step. All are narrower than the terminal.
  */
 export function deliveryLines(
   delivery: Delivery,
   { timeMs, columns, paint }: Terminal & { readonly timeMs: number },
 ): readonly string[] {
   const { status, outcome, type = "-", durationMs } = delivery;
-  const { subscription = "-", event = "-" } = delivery;
+  const { subscription = "-", event = "-", warning = "" } = delivery;
   const style = STYLES[outcome];
   const ids = Math.max(columns - 1 - FIXED, MIN_IDS);
   const first = Math.min(Math.floor(ids * SUBSCRIPTION_SHARE), MAX_ID);
@@ -55,9 +55,14 @@ export function deliveryLines(
     fit(event, second),
     paint("dim", duration(durationMs).padStart(DURATION)),
   ].join(" ");
-  if (outcome !== "failed") return [line];
-  const step = cutEnd(printable(nextStep(delivery)), columns - 1 - INDENT);
-  return [line, " ".repeat(INDENT) + paint("yellow", step)];
+  const width = columns - 1 - INDENT;
+  const below = outcome === "failed"
+    ? [cutEnd(printable(nextStep(delivery)), width)]
+    : wrap(printable(warning), width);
+  return [
+    line,
+    ...below.map((text) => " ".repeat(INDENT) + paint("yellow", text)),
+  ];
 }
 
 /** Returns the lines about anything else, wrapped at words and indented. */

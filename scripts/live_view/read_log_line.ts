@@ -16,6 +16,8 @@ export interface Delivery {
   /** Of a failure: its code, and the message for operators. */
   readonly code: string | undefined;
   readonly error: string | undefined;
+  /** Of a success that somebody should look at, such as a thin event. */
+  readonly warning: string | undefined;
 }
 
 /** A log line that stands for many deliveries. */
@@ -66,6 +68,9 @@ export function readLogLine(line: string, source: string): Entry {
     durationMs,
     code: textOf(json["code"]),
     error: textOf(json["error"]),
+    warning: json["level"] === "warn" && status === 200
+      ? textOf(json["message"])
+      : undefined,
   };
 }
 

@@ -24,6 +24,7 @@ const APPLIED: Delivery = {
   durationMs: 4.2,
   code: undefined,
   error: undefined,
+  warning: undefined,
 };
 const FAILED: Delivery = {
   ...APPLIED,
@@ -71,6 +72,15 @@ Deno.test("deliveryLines() names what is missing, and the provider's own secret"
     "    provider_misconfigured: PROVIDER_A_SIGNING_SECRET is not set: x",
   );
   assertEquals(step({ code: "new_code", error: "Why." }), "    new_code: Why.");
+});
+
+Deno.test("deliveryLines() shows a warning in full", () => {
+  const ignored = { ...APPLIED, outcome: "ignored" } as const;
+  const warning =
+    "thin event ignored, and its change is lost: at the provider, replace this destination with one that sends snapshot payloads";
+  const [, ...below] = deliveryLines({ ...ignored, warning }, AT);
+  assertEquals(below.map((line) => line.trim()).join(" "), warning);
+  for (const line of below) assert(line.length < 80, line);
 });
 
 Deno.test("no line about a delivery is as wide as the terminal", () => {

@@ -28,6 +28,7 @@ for (const outcome of ["applied", "duplicate", "stale", "ignored"] as const) {
         durationMs: 3,
         code: undefined,
         error: undefined,
+        warning: undefined,
       },
     );
   });
@@ -54,7 +55,21 @@ Deno.test("readLogLine() reads a failure", () => {
       durationMs: 1,
       code: "signature_missing",
       error: "No signature header",
+      warning: undefined,
     },
+  );
+});
+
+Deno.test("readLogLine() reads the warning about an event that was ignored", () => {
+  const entry = webhook({
+    level: "warn",
+    message: "thin event ignored",
+    outcomes: { ignored: 1 },
+    duration_ms: 1,
+  });
+  assertEquals(
+    entry.kind === "delivery" && [entry.outcome, entry.warning],
+    ["ignored", "thin event ignored"],
   );
 });
 
