@@ -16,6 +16,7 @@ export const COMMANDS = [
   "console",
   "import",
   "reconcile",
+  "token",
   "reset",
 ] as const;
 

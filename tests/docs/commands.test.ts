@@ -99,6 +99,8 @@ const ELSEWHERE: Record<string, string> = {
   "deno task console": "tests/unit/console/command.test.ts, and tests/console",
   "deno task console --project-url https://<project-ref>.supabase.co":
     "tests/unit/console/command.test.ts",
+  "deno task picture --draw":
+    "tests/unit/dev/picture.test.ts, which compares what it draws",
   "SCREENSHOT=1 deno task test tests/console":
     "the gate, which runs this and takes no picture",
   "UPDATE_EXAMPLES=1 deno task test tests/integration/notification_examples.test.ts":

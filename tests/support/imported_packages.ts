@@ -9,18 +9,22 @@ export const FUNCTIONS = ["billing-webhook", "billing-worker"] as const;
 /** The part of `deno info --json` that is looked at. */
 interface Graph {
   readonly modules: readonly {
-    readonly npmPackage?: string;
     readonly dependencies?: readonly { readonly specifier: string }[];
   }[];
-  readonly npmPackages: Readonly<
-    Record<string, { name: string; dependencies: readonly string[] }>
-  >;
 }
 
-/** Returns the packages that the functions import, directly or not. */
+/**
+ * Returns the packages that the functions import, directly or not: those in the
+ * lock files that they are deployed with.
+ */
 export async function deployedPackages(): Promise<Set<string>> {
-  const graphs = await Promise.all(FUNCTIONS.map(graphOf));
-  return new Set(graphs.flatMap(packagesOf));
+  const names = new Set<string>();
+  for (const name of FUNCTIONS) {
+    const url = new URL(`supabase/functions/${name}/deno.lock`, ROOT);
+    const { npm } = JSON.parse(await Deno.readTextFile(url));
+    for (const id of Object.keys(npm)) names.add(id.replace(/(?<=.)@.*$/, ""));
+  }
+  return names;
 }
 
 /** Returns what the modules of a function import, shared modules included. */
@@ -58,22 +62,12 @@ async function* modulesIn(folder: URL): AsyncGenerator<string> {
 async function graphOf(name: string): Promise<Graph> {
   const { stdout } = await createCommand(Deno.execPath(), {
     args: [
-      ...["info", "--json", "--no-lock"],
+      // Without asking the registry.
+      ...["info", "--json", "--no-lock", "--no-npm"],
       `--config=supabase/functions/${name}/deno.json`,
       `supabase/functions/${name}/index.ts`,
     ],
     cwd: fileURLToPath(ROOT),
   }).output();
   return JSON.parse(new TextDecoder().decode(stdout));
-}
-
-function packagesOf({ modules, npmPackages }: Graph): string[] {
-  const reached = new Set<string>();
-  function reach(id: string): void {
-    if (reached.has(id)) return;
-    reached.add(id);
-    npmPackages[id]?.dependencies.forEach(reach);
-  }
-  for (const { npmPackage } of modules) if (npmPackage) reach(npmPackage);
-  return [...reached].flatMap((id) => npmPackages[id]?.name ?? []);
 }

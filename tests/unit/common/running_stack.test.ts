@@ -84,7 +84,10 @@ Deno.test("findRunningStack() believes no file that leads elsewhere, or is no st
         "",
         "[]",
         "null",
-        JSON.stringify({ ...said, apiUrl: "https://evil.example" }),
+        JSON.stringify({
+          ...said,
+          apiUrl: urls.apiUrl.replace("127.0.0.1", "evil.example"),
+        }),
         JSON.stringify({ ...said, dbUrl: undefined }),
         JSON.stringify({ ...said, processId: "1" }),
       ]

@@ -113,7 +113,17 @@ Deno.test("processEvent() applies a handled event in one call, under its provide
     const { result, calls } = await process(DELETION, {
       apply_billing_events: applied({ outcome }),
     });
-    await result;
+    assertEquals(await result, {
+      level: "info",
+      message: "events applied",
+      fields: {
+        provider: "b",
+        event_id: "evt_1",
+        type: "customer.subscription.deleted",
+        subscription_id: "sub_1",
+        outcomes: { [outcome]: 1 },
+      },
+    });
     assertEquals(calls, [{
       name: "apply_billing_events",
       body: {

@@ -1,8 +1,20 @@
 /*
- * Wakes the worker, as before. The console calls it through the API, as
- * service_role, which may not read Vault or use pg_net in every project. Then it
- * returns false: the caller wakes the worker itself, or the schedule does within
- * a minute.
+ * The console (docs/console.md) acts on failures through the API, with the
+ * project's secret key. It calls the functions that the SQL editor calls, so
+ * service_role may execute them. That adds little: service_role may update
+ * failed_events anyway, and it may call the worker.
+ */
+grant execute on function public.provider_of_failed_event(text, text) to service_role;
+grant execute on function public.resolve_failed_event(text, text, text, text) to service_role;
+grant execute on function public.retry_failed_event(text, text) to service_role;
+grant execute on function public.retry_failed_events(text, text, timestamptz, timestamptz) to service_role;
+grant execute on function public.retry_request_answer(integer) to service_role;
+grant execute on function public.wake_billing_worker() to service_role;
+
+/*
+ * As before, and it returns false if the caller may not read Vault or use pg_net,
+ * as service_role may not in every project. The caller then wakes the worker
+ * itself, or the schedule does within a minute.
  */
 create or replace function public.wake_billing_worker()
 returns boolean
