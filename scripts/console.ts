@@ -6,6 +6,7 @@
  */
 import { reportEnd } from "./common/cli.ts";
 import { print } from "./common/print.ts";
+import { findRunningStack } from "./common/running_stack.ts";
 import { parseConsoleArguments } from "./console/arguments.ts";
 import { openBrowser } from "./console/open_browser.ts";
 import { serveConsole } from "./console/serve.ts";
@@ -13,10 +14,11 @@ import { serveConsole } from "./console/serve.ts";
 if (import.meta.main) Deno.exit(await main(Deno.args).catch(reportEnd));
 
 async function main(args: readonly string[]): Promise<number> {
-  const { port, opensBrowser, ...access } = parseConsoleArguments(
-    args,
-    Deno.env.toObject(),
-  );
+  const env = Deno.env.toObject();
+  const { port, opensBrowser, ...access } = parseConsoleArguments(args, {
+    env,
+    local: await findRunningStack(env),
+  });
   const ended = interruption();
   await using running = await serveConsole(access, { port });
   print(

@@ -9,6 +9,7 @@ import { missingPage, troublePage } from "./pages/message.ts";
 import { ProjectError } from "./project.ts";
 import type { ConsoleOptions } from "./routes.ts";
 import { addFailureRoutes } from "./failure_routes.ts";
+import { addRepairRoutes } from "./repair_routes.ts";
 import { addListRoutes } from "./list_routes.ts";
 import { visibleText } from "./visible.ts";
 
@@ -56,6 +57,7 @@ export function createConsole(options: ConsoleOptions): Hono {
   const routes = { ...options, app, show };
   addListRoutes(routes);
   addFailureRoutes(routes);
+  addRepairRoutes(routes);
 
   app.notFound((c) =>
     show(c, {

@@ -6,6 +6,7 @@ import {
 } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
+import type { RunningStack } from "../common/running_stack.ts";
 import { checkedProjectUrl } from "../common/option_values.ts";
 import type { ProjectAccess } from "./project.ts";
 
@@ -25,7 +26,7 @@ const COMMAND_LINE = {
 and resolves it. Only the browser that opens the printed link is let in.`,
   options: {
     "--project-url URL":
-      `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the local stack's, ${LOCAL_PROJECT_URL})`,
+      `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the local stack that runs, else ${LOCAL_PROJECT_URL})`,
     "--port NUMBER":
       `the port of 127.0.0.1 to listen on (default: ${DEFAULT_PORT}; 0: any free one)`,
     "--no-open": "print the link, and do not open a browser",
@@ -42,19 +43,21 @@ wrong command line.`,
 /**
  * Parses the command line of `deno task console`.
  *
+ * @param here.local The local stack, if one runs. It is shown if no URL is
+ * given.
  * @throws {HelpRequest}
  * @throws {UsageError}
  */
 export function parseConsoleArguments(
   args: readonly string[],
-  env: Environment,
+  { env, local }: { env: Environment; local?: RunningStack | undefined },
 ): ConsoleArguments {
   const { values } = parseCommandLine(args, COMMAND_LINE);
   const option = values["project-url"];
   const projectUrl = option === undefined
     ? checkedProjectUrl(
       "SUPABASE_URL",
-      env["SUPABASE_URL"] || LOCAL_PROJECT_URL,
+      env["SUPABASE_URL"] || (local?.apiUrl ?? LOCAL_PROJECT_URL),
     )
     : checkedProjectUrl("--project-url", option);
   const secretKey = env["SUPABASE_SECRET_KEY"] ||

@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import type { FailureKey } from "./sql.ts";
 
 /** Returns the fields of a form that are text. */
 export async function readForm(
@@ -15,4 +16,9 @@ export async function readForm(
 /** Returns an answer of the SQL function without its advice for the SQL editor. */
 export function firstSentences(answer: string): string {
   return answer.replace(/ (?:The worker|See:).*$/s, "");
+}
+
+/** Reads which failure a form or a URL is about. */
+export function keyOf(field: (name: string) => string | undefined): FailureKey {
+  return { provider: field("provider") ?? "", eventId: field("event") ?? "" };
 }

@@ -1,6 +1,7 @@
 import { PostgrestClient } from "@supabase/postgrest-js";
 import type { DatabaseClient } from "../../supabase/functions/_shared/billing/database.ts";
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
+import { restHeaders } from "../common/rest_headers.ts";
 import { restRefusal } from "../common/rest_refusal.ts";
 import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
@@ -40,23 +41,22 @@ export function openProject(
   { projectUrl, secretKey }: ProjectAccess,
   { fetch }: { fetch: typeof globalThis.fetch },
 ): Project {
-  // A new key is sent as apikey only; a legacy key is also a token.
-  const key: Record<string, string> = secretKey.startsWith("sb_")
-    ? { apikey: secretKey }
-    : { apikey: secretKey, authorization: `Bearer ${secretKey}` };
+  const headers = restHeaders(secretKey);
+  // A redirect could lead the secret key elsewhere.
+  const send: typeof globalThis.fetch = (input, init) =>
+    fetch(input, { ...init, redirect: "error" });
   return {
     url: projectUrl,
     // Without retries: a person waits, and sooner knows what is wrong.
     database: new PostgrestClient<Database>(`${projectUrl}/rest/v1`, {
-      headers: key,
-      fetch,
+      headers,
+      fetch: send,
       retry: false,
     }),
     request: (path, init) =>
-      fetch(projectUrl + path, {
+      send(projectUrl + path, {
         ...init,
-        redirect: "error",
-        headers: { ...init.headers as Record<string, string>, ...key },
+        headers: { ...init.headers as Record<string, string>, ...headers },
       }),
   };
 }

@@ -12,11 +12,21 @@ import { LOCAL_SECRET_KEY } from "../../../supabase/functions/billing-webhook/lo
 
 const SCRIPT = new URL("../../../scripts/console.ts", import.meta.url).href;
 
+const LOCAL = {
+  apiUrl: "http://127.0.0.1:12345",
+  webhookUrl: "http://127.0.0.1:12345/functions/v1/billing-webhook",
+  dbUrl: "postgresql://postgres@127.0.0.1:12346/postgres",
+  secretKey: LOCAL_SECRET_KEY,
+};
+
 /** Starts the command; without a terminal it opens no browser. */
 function start(...args: string[]): Deno.ChildProcess {
   return createCommand(Deno.execPath(), {
     args: ["run", "--quiet", "-A", SCRIPT, ...args],
-    env: { SUPABASE_URL: "", SUPABASE_SECRET_KEY: "sb_secret_of_this_test" },
+    env: {
+      SUPABASE_URL: "http://127.0.0.1:54321",
+      SUPABASE_SECRET_KEY: "sb_secret_of_this_test",
+    },
     stdout: "piped",
     stderr: "piped",
   }).spawn();
@@ -89,7 +99,7 @@ Deno.test("console takes a wrong command line for what it is", async () => {
 });
 
 Deno.test("parseConsoleArguments() takes the local stack by default", () => {
-  assertEquals(parseConsoleArguments([], {}), {
+  assertEquals(parseConsoleArguments([], { env: {} }), {
     projectUrl: "http://127.0.0.1:54321",
     secretKey: LOCAL_SECRET_KEY,
     port: 54340,
@@ -97,11 +107,22 @@ Deno.test("parseConsoleArguments() takes the local stack by default", () => {
   });
 });
 
+Deno.test("parseConsoleArguments() takes the local stack that runs, on whatever port", () => {
+  const { projectUrl, secretKey } = parseConsoleArguments([], {
+    env: {},
+    local: LOCAL,
+  });
+  assertEquals([projectUrl, secretKey], [LOCAL.apiUrl, LOCAL_SECRET_KEY]);
+});
+
 Deno.test("parseConsoleArguments() reads a hosted project from the environment", () => {
   assertEquals(
     parseConsoleArguments(["--no-open", "--port", "5"], {
-      SUPABASE_URL: "https://abc.supabase.co/",
-      SUPABASE_SECRET_KEY: "sb_secret_x",
+      env: {
+        SUPABASE_URL: "https://abc.supabase.co/",
+        SUPABASE_SECRET_KEY: "sb_secret_x",
+      },
+      local: LOCAL,
     }),
     {
       projectUrl: "https://abc.supabase.co",
@@ -121,6 +142,6 @@ for (
   ] as [string, string[], Record<string, string>][]
 ) {
   Deno.test(`parseConsoleArguments() refuses ${what}`, () => {
-    assertThrows(() => parseConsoleArguments(args, env), UsageError);
+    assertThrows(() => parseConsoleArguments(args, { env }), UsageError);
   });
 }

@@ -47,6 +47,8 @@ export function openConsole(
 ) {
   const session = createSession();
   const calls: ApiCall[] = [];
+  /** What each request says about redirects. */
+  const redirects: string[] = [];
   const app = createConsole({
     project: openProject(
       { projectUrl: PROJECT_URL, secretKey: "sb_secret_of_this_test" },
@@ -61,6 +63,7 @@ export function openConsole(
             body: await request.text(),
           };
           calls.push(call);
+          redirects.push(request.redirect);
           return answer(call);
         },
       },
@@ -105,5 +108,5 @@ export function openConsole(
     });
   }
 
-  return { app, session, calls, request, send };
+  return { app, session, calls, redirects, request, send };
 }

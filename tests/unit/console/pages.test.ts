@@ -218,3 +218,11 @@ Deno.test("a repair of a payload that somebody has changed is not saved", async 
   assertStringIncludes(await answer.text(), "Somebody has changed the payload");
   assertEquals(calls.filter(({ method }) => method === "PATCH"), []);
 });
+
+Deno.test("the secret key follows no redirect", async () => {
+  const { request, send, redirects } = openConsole();
+  await request(PAGE);
+  await send("/failure/retry", { provider: "a", event: "evt_1" });
+  assert(redirects.length > 2);
+  assertEquals([...new Set(redirects)], ["error"]);
+});
