@@ -102,12 +102,18 @@ function differences(
   const wanted = tableIn(tableIn(parse(section), "functions"), name);
   const has = tableIn(present, name);
   return Object.entries(wanted)
-    .filter(([key, value]) => !isDeepStrictEqual(has[key], value))
+    .filter(([key, value]) => !includes(has[key], value))
     .map(([key, value]) =>
       `In supabase/${file.name}, ${name} needs ${key} = ${
         JSON.stringify(value)
       }.`
     );
+}
+
+/** Whether a value is the wanted one; a list may have more. */
+function includes(value: unknown, wanted: unknown): boolean {
+  if (!Array.isArray(wanted)) return isDeepStrictEqual(value, wanted);
+  return Array.isArray(value) && wanted.every((item) => value.includes(item));
 }
 
 function warningsOf(

@@ -83,6 +83,20 @@ for (
   });
 }
 
+Deno.test("planConfig() is content with a list that has more than the receiver's", () => {
+  const section = '[functions.x]\nstatic_files = ["./a.lock"]\n';
+  const present = '[functions.x]\nstatic_files = ["./mine", "./a.lock"]\n';
+  const file = { name: "config.toml", text: present };
+  assertEquals(planConfig(file, sectionsOf(section)).todo, []);
+  const without = {
+    ...file,
+    text: '[functions.x]\nstatic_files = ["./mine"]\n',
+  };
+  assertEquals(planConfig(without, sectionsOf(section)).todo, [
+    'In supabase/config.toml, x needs static_files = ["./a.lock"].',
+  ]);
+});
+
 for (
   const section of [
     "[functions.billing-webhook]\nverify_jwt = true\n",
