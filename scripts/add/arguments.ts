@@ -3,7 +3,7 @@ import {
   parseCommandLine,
   UsageError,
 } from "../common/cli.ts";
-import { asTyped } from "../common/how_started.ts";
+import { asTyped, isFromPackage } from "../common/how_started.ts";
 
 /** What to add the receiver to, and how. */
 export interface AddArguments {
@@ -51,9 +51,9 @@ export function parseAddArguments(args: readonly string[]): AddArguments {
   const [folder, ...more] = operands;
   if (folder === undefined || more.length > 0) {
     throw new UsageError(
-      `Name one folder, the one that holds supabase/: ${
-        asTyped("add ../my-app")
-      }`,
+      `Name the folder that holds supabase/, as in "${
+        asTyped(isFromPackage ? "add ." : "add ../my-app")
+      }".`,
     );
   }
   const modes = (["yes", "dry-run", "check"] as const)

@@ -32,7 +32,7 @@ export async function findProject(
       return dirname(project);
     }
     throw new Error(
-      `Cannot add to ${path}: it has no supabase folder. Run "supabase init" there first.`,
+      `Cannot add to ${path}: it has no supabase folder. Name the folder that holds it. If there is none yet, run "supabase init".`,
     );
   }
   if (supabase !== join(project, "supabase")) {

@@ -84,12 +84,12 @@ Deno.test("add says what is wrong with its folder or its options", async () => {
   await using project = await makeProject({ "app/supabase/x": "", "b/c": "" });
   for (
     const [args, code, says] of [
-      [[], 2, "Name one folder"],
-      [["a", "b"], 2, "Name one folder"],
+      [[], 2, "Name the folder that holds supabase/, as in"],
+      [["a", "b"], 2, "Name the folder that holds supabase/, as in"],
       [["b", "--yes", "--check"], 2, "Choose one of --yes and --check."],
       [["b", "--force"], 2, "--force needs a value"],
       [["nowhere"], 1, "there is no such folder"],
-      [["b"], 1, 'has no supabase folder. Run "supabase init" there first.'],
+      [["b"], 1, "has no supabase folder. Name the folder that holds it."],
       [["app"], 1, 'has no config.toml. Run "supabase init" there first.'],
       [[REPOSITORY], 1, "that is the receiver itself"],
     ] as const
