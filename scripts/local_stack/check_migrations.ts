@@ -25,18 +25,24 @@ export async function checkMigrations(
 }
 
 /**
- * Returns why migrations cannot be applied, if that is because the database has
- * one whose file is gone: the Supabase CLI says how to repair a remote project.
+ * Returns why migrations cannot be applied. If the database has one whose file
+ * is gone, the Supabase CLI says how to repair a remote project. If one changed
+ * since it was applied, a later one may fail for that reason.
  */
 export async function explainMigrationFault(
   fault: Error,
   dbUrl: string,
 ): Promise<Error> {
   const findings = await checkMigrations(dbUrl).catch(() => []);
-  const missing = findings.filter(({ kind }) => kind === "missing");
-  if (missing.length === 0) return fault;
-  const texts = missing.map(({ text }) => `  Migration ${text}`);
-  return new Error(["Cannot apply the migrations:", ...texts].join("\n"));
+  const texts = (wanted: MigrationFinding["kind"]) =>
+    findings.filter(({ kind }) => kind === wanted)
+      .map(({ text }) => `  Migration ${text}`);
+  const missing = texts("missing");
+  return new Error(
+    missing.length > 0
+      ? ["Cannot apply the migrations:", ...missing].join("\n")
+      : [fault.message, ...texts("changed")].join("\n"),
+  );
 }
 
 async function readFiles(): Promise<readonly Migration[]> {
