@@ -27,6 +27,8 @@ export async function startBrowser(
       chromium.executablePath(),
       inflate(LIBRARIES),
     ]);
+    const fonts = `${home}/fonts.conf`;
+    await Deno.writeTextFile(fonts, fontConfiguration(home));
     return await puppeteer.launch({
       executablePath,
       headless: "shell",
@@ -38,7 +40,7 @@ export async function startBrowser(
         PATH: Deno.env.get("PATH"),
         TMPDIR: tmpdir(),
         // With the package's own font, or with the machine's for a picture.
-        ...(usesOwnFonts && { FONTCONFIG_PATH: `${tmpdir()}/fonts` }),
+        ...(usesOwnFonts && { FONTCONFIG_FILE: fonts }),
         LD_LIBRARY_PATH: `${libraries}/lib`,
       },
     });
@@ -50,4 +52,18 @@ export async function startBrowser(
       { cause: error },
     );
   }
+}
+
+/**
+ * Names the folder that the package unpacks its font to. Its own configuration
+ * looks in /tmp, and a browser without any font ends.
+ */
+function fontConfiguration(home: string): string {
+  return `<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+  <dir>${tmpdir()}/fonts</dir>
+  <cachedir>${home}/fonts-cache</cachedir>
+</fontconfig>
+`;
 }
