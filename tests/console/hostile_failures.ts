@@ -1,5 +1,5 @@
 /**
- * Failures whose payloads are made to harm whoever looks at them.
+ * Failures whose payloads are made to harm the person who looks at them.
  *
  * @module
  */
