@@ -126,7 +126,7 @@ select is(
   pg_temp.apply(pg_temp.created('tap_known', 30, 'cus_2', null)), 'applied',
   'a newer creation without an account is applied to a record'
 );
-select is(pg_temp.state('tap_known'), 'acc_1 plan_30 10', 'which keeps its own account, whoever the customer is now');
+select is(pg_temp.state('tap_known'), 'acc_1 plan_30 10', 'which keeps its own account, even if another customer is named now');
 select is(
   pg_temp.apply(pg_temp.created('tap_known', 25, 'cus_2', null)), 'stale',
   'an older one changes nothing'
