@@ -6,55 +6,118 @@ export interface Bar {
   readonly max: number;
 }
 
+/** Bars under one heading. */
+export interface BarGroup {
+  readonly heading: string;
+  readonly bars: readonly Bar[];
+}
+
 const WIDTH = 760;
-const LABEL = 260;
-const ROW = 34;
-const TOP = 56;
+const LABEL = 280;
+const ROW = 28;
+const BAR = 18;
+const HEADING = 30;
+const TOP = 58;
+const VALUE = 70;
+
+const STYLE = `
+.page { fill: #ffffff } text { fill: #1f2933; paint-order: stroke; stroke: #ffffff; stroke-width: 3px } .quiet { fill: #5b6773 }
+.bar { fill: #a9b4bf } .ours { fill: #2fb37c } .range { stroke: #1f2933 }
+.ceiling { stroke: #b4540a } .ceiling-name { fill: #b4540a }
+@media (prefers-color-scheme: dark) {
+.page { fill: #0d1117 } text { fill: #e6edf3; stroke: #0d1117 } .quiet { fill: #9aa7b4 }
+.bar { fill: #57616c } .ours { fill: #2fb37c } .range { stroke: #e6edf3 }
+.ceiling { stroke: #f0a35e } .ceiling-name { fill: #f0a35e }
+}`;
 
 /**
- * A bar chart as SVG: medians as bars, ranges as lines. It has a background of
- * its own, so that it can be read in dark pages too.
+ * Returns a bar chart as SVG: medians as bars, ranges as lines, and a ceiling as
+ * a line through all of it. The first bar of each group is highlighted. Text and
+ * background follow the reader's light or dark mode together.
  */
 export function barChart(
-  bars: readonly Bar[],
-  { title, unit }: { title: string; unit: string },
+  groups: readonly BarGroup[],
+  { title, unit, ceiling }: {
+    title: string;
+    unit: string;
+    ceiling: { readonly name: string; readonly value: number };
+  },
 ): string {
-  const most = Math.max(...bars.map(({ max }) => max));
-  const scale = (WIDTH - LABEL - 100) / most;
-  const height = TOP + bars.length * ROW + 16;
-  const rows = bars.map(({ name, value, min, max }, i) => {
-    const y = TOP + i * ROW;
-    const middle = y + 11;
-    const end = LABEL + max * scale;
-    return [
-      `<text x="${LABEL - 10}" y="${y + 15}" text-anchor="end">${
-        escapeXml(name)
-      }</text>`,
-      `<rect x="${LABEL}" y="${y}" width="${
-        (value * scale).toFixed(1)
-      }" height="22" fill="${i === 0 ? "#3ecf8e" : "#b8c2cc"}"/>`,
-      `<line x1="${(LABEL + min * scale).toFixed(1)}" x2="${
-        end.toFixed(1)
-      }" y1="${middle}" y2="${middle}" stroke="#334" stroke-width="2"/>`,
-      `<text x="${(end + 8).toFixed(1)}" y="${y + 15}">${
-        Math.round(value).toLocaleString("en")
-      }</text>`,
-    ].join("\n");
-  });
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" font-family="system-ui, sans-serif" font-size="13" fill="#223">
-<rect width="${WIDTH}" height="${height}" fill="#fff"/>
-<text x="16" y="26" font-size="16" font-weight="bold">${escapeXml(title)}</text>
-<text x="16" y="44" fill="#667">${
-    escapeXml(unit)
-  }; bars are medians, lines ranges</text>
-${rows.join("\n")}
+  const most = Math.max(
+    ceiling.value,
+    ...groups.flatMap(({ bars }) => bars.map(({ max }) => max)),
+  );
+  const scale = (WIDTH - LABEL - VALUE) / most;
+  const parts: string[] = [];
+  let y = TOP;
+  for (const { heading, bars } of groups) {
+    parts.push(text(heading, { x: 16, y: y + 18, more: `font-weight="600"` }));
+    y += HEADING;
+    for (const [i, bar] of bars.entries()) {
+      parts.push(drawBar(bar, { y, scale, isOurs: i === 0 }));
+      y += ROW;
+    }
+  }
+  const x = at(LABEL + ceiling.value * scale);
+  const height = y + 34;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" font-family="system-ui, sans-serif" font-size="13">
+<style>${STYLE}</style>
+<rect class="page" width="${WIDTH}" height="${height}" rx="6"/>
+${text(title, { x: 16, y: 26, more: `font-size="16" font-weight="600"` })}
+${
+    text(`${unit}; bars are medians, lines ranges`, {
+      x: 16,
+      y: 46,
+      more: `class="quiet"`,
+    })
+  }
+<line class="ceiling" x1="${x}" x2="${x}" y1="${TOP}" y2="${
+    y + 4
+  }" stroke-dasharray="4 3"/>
+${parts.join("\n")}
+${
+    text(ceiling.name, {
+      x: Number(x),
+      y: y + 20,
+      more: `class="ceiling-name" text-anchor="end"`,
+    })
+  }
 </svg>
 `;
 }
 
-function escapeXml(text: string): string {
-  return text.replace(
+function drawBar(
+  { name, value, min, max }: Bar,
+  { y, scale, isOurs }: { y: number; scale: number; isOurs: boolean },
+): string {
+  const middle = y + BAR / 2;
+  const end = LABEL + max * scale;
+  return [
+    text(name, { x: LABEL - 10, y: y + 14, more: `text-anchor="end"` }),
+    `<rect class="${isOurs ? "ours" : "bar"}" x="${LABEL}" y="${y}" width="${
+      at(value * scale)
+    }" height="${BAR}"/>`,
+    `<line class="range" x1="${at(LABEL + min * scale)}" x2="${
+      at(end)
+    }" y1="${middle}" y2="${middle}" stroke-width="2"/>`,
+    text(Math.round(value).toLocaleString("en"), {
+      x: Number(at(end + 8)),
+      y: y + 14,
+    }),
+  ].join("\n");
+}
+
+function text(
+  content: string,
+  { x, y, more = "" }: { x: number; y: number; more?: string },
+): string {
+  const escaped = content.replace(
     /[&<>"]/g,
     (character) => `&#${character.charCodeAt(0)};`,
   );
+  return `<text x="${x}" y="${y}" ${more}>${escaped}</text>`;
+}
+
+function at(number: number): string {
+  return number.toFixed(1);
 }

@@ -1,58 +1,92 @@
 /**
  * Whether a full ledger costs: apply latency, bytes a row and WAL an event, at
- * three sizes of the ledger.
+ * three sizes of the ledger, with event IDs as Stripe makes them, which begin with
+ * their time, and with random ones.
  *
  * @module
  */
 import postgres from "postgres";
 import type { Stack } from "../scripts/local_stack/start_stack.ts";
 import { subscriptionEvent } from "../scripts/events/event.ts";
-import { subscriptionIds } from "./requests.ts";
 import { median } from "./statistics.ts";
+import { BASE_62, FIRST_SECOND, stripeId } from "./stripe_ids.ts";
 import { wireEvent } from "./targets.ts";
 
 const SIZES = [10_000, 1_000_000, 10_000_000];
 const CALLS = 2_000;
+/** When the ledger's first row was created, in Unix seconds. */
+const START = 1_750_000_000;
+/** How far its rows are apart: 10 million in 80 days. */
+const SECONDS_PER_ROW = 80 * 86_400 / 10_000_000;
+
+/** How event IDs are made. */
+export type EventIds = "stripe" | "random";
 
 /** What one size of the ledger came to. */
 export interface LedgerSize {
+  readonly ids: EventIds;
   readonly rows: number;
   /** Of a call with one event, in milliseconds. */
   readonly p50: number;
   readonly p99: number;
-  /** Table and indexes together. */
+  /** Table and indexes. */
   readonly bytesPerRow: number;
-  /** Of everything that an update writes. */
+  /** What an event adds to the write-ahead log, with everything it touches. */
   readonly walPerEvent: number;
 }
 
-/** Fills the ledger step by step and measures at each. Takes minutes. */
+/** Measures all sizes with both kinds of IDs. Takes minutes. */
 export async function measureLedgerSizes(stack: Stack): Promise<LedgerSize[]> {
-  const { url } = await stack.createDatabase("ledger_size");
+  const results: LedgerSize[] = [];
+  for (const ids of ["stripe", "random"] as const) {
+    for (const rows of SIZES) {
+      const result = await measureLedger(stack, { ids, rows });
+      results.push(result);
+      console.log(
+        `  ${ids} IDs, ${rows} rows: p50 ${result.p50.toFixed(3)} ms, ` +
+          `${Math.round(result.bytesPerRow)} bytes a row, ` +
+          `${Math.round(result.walPerEvent)} bytes of WAL an event`,
+      );
+    }
+  }
+  return results;
+}
+
+/** Measures in a database of its own, so that the indexes grow in order of time. */
+async function measureLedger(
+  stack: Stack,
+  { ids, rows }: { ids: EventIds; rows: number },
+): Promise<LedgerSize> {
+  const { url } = await stack.createDatabase(`ledger_${ids}_${rows}`);
   const sql = postgres(url, { max: 1, onnotice() {} });
   const admin = postgres(stack.adminUrl, { max: 1 });
   try {
-    const subscriptions = subscriptionIds(2_000);
-    await apply(sql, {
-      type: "customer.subscription.created",
-      subscriptions,
-    });
-    const results: LedgerSize[] = [];
-    let rows = subscriptions.length;
-    for (const size of SIZES) {
-      await fillLedger(sql, { from: rows, to: size });
-      await sql`vacuum analyze public.processed_events`;
-      await admin`checkpoint`;
-      const measured = await measure(sql, subscriptions);
-      rows = size + CALLS * 2;
-      results.push({ rows: size, ...measured });
-      console.log(
-        `  ${size} rows: p50 ${measured.p50.toFixed(3)} ms, ` +
-          `${Math.round(measured.bytesPerRow)} bytes a row, ` +
-          `${Math.round(measured.walPerEvent)} bytes of WAL an event`,
-      );
-    }
-    return results;
+    await fillLedger(sql, { ids, rows });
+    const subscriptions = Array.from({ length: CALLS }, (_, i) => `sub_${i}`);
+    const created = START + Math.ceil(rows * SECONDS_PER_ROW);
+    const plan = { ids, subscriptions, created };
+    await applyAll(sql, { ...plan, type: "customer.subscription.created" });
+    await sql`vacuum analyze public.processed_events`;
+    await admin`checkpoint`;
+
+    // The first calls plan and fill the caches.
+    const type = "customer.subscription.updated";
+    await applyAll(sql, { ...plan, type, created: created + 1 });
+    const [before] = await sql`select pg_current_wal_lsn() as lsn`;
+    const times = await applyAll(sql, { ...plan, type, created: created + 2 });
+    const [after] = await sql`
+      select
+        pg_wal_lsn_diff(pg_current_wal_lsn(), ${before?.lsn}::pg_lsn)::float8 as wal,
+        pg_total_relation_size('public.processed_events')::float8
+          / (select count(*) from public.processed_events) as bytes`;
+    return {
+      ids,
+      rows,
+      p50: median(times),
+      p99: times.toSorted((a, b) => a - b)[Math.floor(CALLS * 0.99)] ?? NaN,
+      bytesPerRow: Number(after?.bytes),
+      walPerEvent: Number(after?.wal) / CALLS,
+    };
   } finally {
     await sql.end();
     await admin.end();
@@ -62,68 +96,51 @@ export async function measureLedgerSizes(stack: Stack): Promise<LedgerSize[]> {
 /** Rows as they would be after weeks, in the order of their time. */
 async function fillLedger(
   sql: postgres.Sql,
-  { from, to }: { from: number; to: number },
+  { ids, rows }: { ids: EventIds; rows: number },
 ): Promise<void> {
+  const seconds = `(i * ${SECONDS_PER_ROW})::bigint`;
+  const digits = [4, 3, 2, 1, 0].map((place) =>
+    `substr('${BASE_62}', ((${START - FIRST_SECOND} + ${seconds}) / ${
+      62 ** place
+    } % 62)::integer + 1, 1)`
+  );
+  const id = ids === "random"
+    ? "'evt_' || substr(md5(i::text), 1, 24)"
+    : `'evt_1' || ${
+      digits.join(" || ")
+    } || 'Bx7kQ2mVr4' || substr(md5(i::text), 1, 8)`;
   await sql`
     insert into public.processed_events (provider, event_id, type, processed_at)
     select
       'a',
-      'evt_' || md5(i::text),
+      ${sql.unsafe(id)},
       'customer.subscription.updated',
-      now() - interval '80 days' + i * interval '80 days' / ${to}
-    from generate_series(${from}::bigint, ${to}::bigint) as i`;
+      now() - interval '80 days' + ${sql.unsafe(seconds)} * interval '1 s'
+    from generate_series(1, ${rows}::bigint) as i`;
 }
 
-async function measure(sql: postgres.Sql, subscriptions: readonly string[]) {
-  const type = "customer.subscription.updated";
-  // The first calls plan and fill the caches.
-  await apply(sql, {
-    type,
-    subscriptions: subscriptions.slice(0, CALLS),
-    each: true,
-  });
-  const [before] = await sql`select pg_current_wal_lsn() as lsn`;
-  const times = await apply(sql, {
-    type,
-    subscriptions: subscriptions.slice(0, CALLS),
-    each: true,
-  });
-  const [after] = await sql`
-    select
-      pg_wal_lsn_diff(pg_current_wal_lsn(), ${before?.lsn}::pg_lsn)::float8 as wal,
-      pg_total_relation_size('public.processed_events')::float8
-        / greatest((select count(*) from public.processed_events), 1) as bytes`;
-  times.sort((a, b) => a - b);
-  return {
-    p50: median(times),
-    p99: times[Math.floor(times.length * 0.99)] ?? NaN,
-    bytesPerRow: Number(after?.bytes),
-    walPerEvent: Number(after?.wal) / times.length,
-  };
-}
-
-let eventTime = 1_750_000_000;
-
-/** Applies one event a subscription, in one call or in one each; their times. */
-async function apply(
+/** Applies one event per subscription, in a call of its own; their times. */
+async function applyAll(
   sql: postgres.Sql,
-  { type, subscriptions, each = false }: {
-    type: "customer.subscription.created" | "customer.subscription.updated";
+  { ids, subscriptions, type, created }: {
+    ids: EventIds;
     subscriptions: readonly string[];
-    each?: boolean;
+    type: "customer.subscription.created" | "customer.subscription.updated";
+    created: number;
   },
 ): Promise<number[]> {
-  const created = eventTime++;
-  const events = subscriptions.map((subscription) =>
-    wireEvent(subscriptionEvent(type, { subscription, created }))
-  );
-  const calls = each ? events.map((event) => [event]) : [events];
   const times: number[] = [];
-  for (const call of calls) {
+  for (const subscription of subscriptions) {
+    const id = ids === "random"
+      ? `evt_${crypto.randomUUID().replaceAll("-", "").slice(0, 24)}`
+      : stripeId("evt", created);
+    const event = wireEvent(
+      subscriptionEvent(type, { id, subscription, created }),
+    );
     const began = performance.now();
     await sql`
       select place, outcome
-      from public.apply_billing_events(${sql.json(call as never)})`;
+      from public.apply_billing_events(${sql.json([event] as never)})`;
     times.push(performance.now() - began);
   }
   return times;

@@ -17,26 +17,26 @@ export interface LoadPlan {
   readonly connections: number;
   /** A file of requests, each behind its length as 32 bits, little-endian. */
   readonly requests: string;
-  /** Where in the file to begin, in bytes. */
-  readonly offset: number;
-  readonly seconds: number;
-  /** Begins again where the requests run out, for who does not tell them apart. */
-  readonly repeats?: boolean;
-  /** At most so many; as many as can be unless given. */
+  /** By default, until each request is sent. */
+  readonly seconds?: number;
+  /** Sends the requests again and again, to a server that cannot tell. */
+  readonly repeats: boolean;
+  /** At most so many; by default, as many as can be. */
   readonly perSecond?: number;
 }
 
 /** What came of it. Times in milliseconds. */
 export interface LoadResult {
+  /** All answers, errors included. */
   readonly answers: number;
+  /** Answers other than 200. */
   readonly errors: number;
+  /** Answers with 200. */
   readonly perSecond: number;
   readonly p50: number;
   readonly p99: number;
   /** Processor time of the generator, in seconds. */
   readonly cpu: number;
-  /** Where in the file the next run may go on. */
-  readonly offset: number;
 }
 
 if (import.meta.main) {
@@ -47,10 +47,11 @@ if (import.meta.main) {
 async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
   const bytes = await Deno.readFile(plan.requests);
   const view = new DataView(bytes.buffer);
-  let offset = plan.offset;
+  let offset = 0;
   const next = () => {
     if (offset >= bytes.length && plan.repeats) offset = 0;
     if (offset >= bytes.length) {
+      if (plan.seconds === undefined) return;
       throw new Error("Cannot go on: the requests ran out; build more");
     }
     const length = view.getUint32(offset, true);
@@ -63,7 +64,7 @@ async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
   let errors = 0;
   const cpuBefore = process.cpuUsage();
   const began = performance.now();
-  const end = began + plan.seconds * 1000;
+  const end = began + (plan.seconds ?? Infinity) * 1000;
   await Promise.all(Array.from({ length: plan.connections }, async () => {
     using connection = await Deno.connect({
       hostname: "127.0.0.1",
@@ -79,8 +80,10 @@ async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
       const early = due - performance.now();
       if (early > 1) await new Promise((go) => setTimeout(go, early));
       due = Math.max(due + pause, performance.now());
+      const request = next();
+      if (request === undefined) return;
       const sent = performance.now();
-      await writeAll(connection, next());
+      await writeAll(connection, request);
       const status = await readAnswer(connection, space);
       times.push(performance.now() - sent);
       if (status !== 200) errors++;
@@ -94,11 +97,10 @@ async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
   return {
     answers: times.length,
     errors,
-    perSecond: times.length / seconds,
+    perSecond: (times.length - errors) / seconds,
     p50: at(0.5),
     p99: at(0.99),
     cpu: (cpu.user + cpu.system) / 1e6,
-    offset,
   };
 }
 

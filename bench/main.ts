@@ -1,87 +1,107 @@
 /**
  * `deno task bench`: all benchmarks, side by side in one run, into
- * `bench/results`. It takes about ten minutes and wants the machine to itself.
+ * `bench/results`. It takes up to twenty minutes and wants the machine to
+ * itself. With the names of some of them, those alone, and nothing is written.
  *
  * @module
  */
-import { barChart } from "./chart.ts";
 import { measureColdStart } from "./cold_start.ts";
 import { measureLedgerSizes } from "./ledger_size.ts";
 import { describeMachine } from "./machine.ts";
-import { report, type Results } from "./report.ts";
+import type { Measured } from "./measured.ts";
+import { resultsPage, resultTables } from "./report.ts";
 import { measureSoak } from "./soak.ts";
 import { withStack } from "./stack.ts";
 import { measureThroughput } from "./throughput.ts";
+import { throughputChart } from "./throughput_chart.ts";
 import { measureVerification } from "./verification.ts";
 import { createCommand } from "../scripts/common/create_command.ts";
 import {
   downloadForTests,
   EDGE_DENO_VERSION,
 } from "../scripts/dev/test/downloads.ts";
+import type { Stack } from "../scripts/local_stack/start_stack.ts";
 
 const RESULTS = "bench/results";
 
+/** What a part may use. */
+interface Place {
+  readonly stack: Stack;
+  readonly folder: string;
+  /** What was measured before. */
+  readonly measured: Partial<Measured>;
+}
+
+/** In the order in which they run. */
+const PARTS: {
+  [Name in keyof Measured]: (place: Place) => Promise<Measured[Name]>;
+} = {
+  verification: measureVerification,
+  coldStart: async () => ({
+    [Deno.version.deno]: await measureColdStart(Deno.execPath()),
+    [EDGE_DENO_VERSION]: await measureColdStart(await downloadForTests()),
+  }),
+  throughput: ({ stack, folder }) => measureThroughput(stack, folder),
+  soak: ({ stack, folder, measured }) =>
+    measureSoak(stack, {
+      folder,
+      maximum: measured.throughput?.targets[0]?.perSecond.median,
+    }),
+  ledger: ({ stack }) => measureLedgerSizes(stack),
+};
+
+const NAMES = Object.keys(PARTS) as (keyof Measured)[];
+
 if (import.meta.main) {
-  const results = await measureAll();
+  const unknown = Deno.args.find((arg) => !(NAMES as string[]).includes(arg));
+  if (unknown !== undefined) {
+    console.error(
+      `There is no part ${unknown}. The parts: ${NAMES.join(", ")}.`,
+    );
+    Deno.exit(2);
+  }
+  const measured = await measure(
+    NAMES.filter((name) => Deno.args.length === 0 || Deno.args.includes(name)),
+  );
+  if (Deno.args.length > 0) console.log("Not written: not the whole run.");
+  else await write(measured as Measured);
+}
+
+async function measure(
+  names: readonly (keyof Measured)[],
+): Promise<Partial<Measured>> {
+  const began = performance.now();
+  return await withStack(async (stack, folder) => {
+    let measured: Partial<Measured> = {};
+    for (const name of names) {
+      const minutes = ((performance.now() - began) / 60_000).toFixed(1);
+      console.log(`${name} (after ${minutes} minutes)`);
+      const part = await PARTS[name]({ stack, folder, measured });
+      measured = { ...measured, [name]: part };
+      console.log(`\n${resultTables({ [name]: part })}`);
+    }
+    return measured;
+  });
+}
+
+async function write(measured: Measured): Promise<void> {
+  const results = {
+    date: new Date().toISOString().slice(0, 10),
+    machine: await describeMachine(),
+    ...measured,
+  };
   await Deno.mkdir(RESULTS, { recursive: true });
   await Deno.writeTextFile(
     `${RESULTS}/results.json`,
     `${JSON.stringify(results, null, 2)}\n`,
   );
-  await Deno.writeTextFile(`${RESULTS}/README.md`, report(results));
-  await Deno.writeTextFile(`${RESULTS}/throughput.svg`, chartOf(results));
+  await Deno.writeTextFile(`${RESULTS}/README.md`, resultsPage(results));
+  await Deno.writeTextFile(
+    `${RESULTS}/throughput.svg`,
+    throughputChart(results.throughput),
+  );
   await createCommand(Deno.execPath(), {
     args: ["fmt", "--quiet", RESULTS],
   }).output();
-  console.log(`\n${report(results)}\nWritten to ${RESULTS}.`);
-}
-
-async function measureAll(): Promise<Results> {
-  console.log("Verification");
-  const verification = await measureVerification();
-  console.log("Cold start");
-  const coldStart = {
-    [Deno.version.deno]: await measureColdStart(Deno.execPath()),
-    [EDGE_DENO_VERSION]: await measureColdStart(await downloadForTests()),
-  };
-  return await withStack(async (stack, folder) => {
-    console.log("Throughput");
-    const throughput = await measureThroughput(stack, folder);
-    console.log("Soak");
-    const maximum = throughput.targets[0]?.perSecond.median ?? NaN;
-    const soak = await measureSoak(stack, { folder, maximum });
-    console.log("Size of the ledger");
-    const ledger = await measureLedgerSizes(stack);
-    return {
-      date: new Date().toISOString().slice(0, 10),
-      machine: await describeMachine(),
-      verification,
-      coldStart,
-      throughput,
-      ledger,
-      soak,
-    };
-  });
-}
-
-function chartOf({ throughput: { targets, sqlCeilings } }: Results): string {
-  const bars = targets
-    .filter(({ name, connections }) =>
-      connections === 64 && name !== "bare server"
-    )
-    .map(({ name, perSecond: { median, min, max } }) => ({
-      name,
-      value: median,
-      min,
-      max,
-    }));
-  return barChart([
-    ...bars,
-    ...Object.entries(sqlCeilings).map((
-      [name, { median, min, max }],
-    ) => ({ name, value: median, min, max })),
-  ], {
-    title: "Subscription updates over 64 connections",
-    unit: "events a second, over HTTP but for the SQL function",
-  });
+  console.log(`Written to ${RESULTS}.`);
 }

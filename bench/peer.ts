@@ -9,24 +9,39 @@ export interface Peer extends AsyncDisposable {
   readonly port: number;
 }
 
-const READY_WITHIN = 60_000;
+/** What to serve. */
+export interface PeerOptions {
+  readonly entry: string;
+  /** `serve` if it exports a handler, `run` if it starts a server. */
+  readonly command: "serve" | "run";
+  readonly databaseUrl?: string;
+}
 
-/** Serves an entry point with the packages of `bench/peers` alone. */
+// The first start downloads its packages.
+const READY_WITHIN = 120_000;
+
+/**
+ * Serves an entry point with the packages of `bench/peers` alone. A call of
+ * Stripe's API would fail.
+ */
 export async function servePeer(
-  entry: string,
-  databaseUrl: string,
+  { entry, command, databaseUrl = "" }: PeerOptions,
 ): Promise<Peer> {
   const port = freePort();
   const { child, ended } = spawnGuarded({
     command: Deno.execPath(),
     args: [
-      ...["serve", "--quiet", "-A", "--no-check", "--no-config", "--no-lock"],
-      ...["--import-map", "bench/peers/import_map.json"],
-      ...["--host", "127.0.0.1", "--port", String(port), entry],
+      ...[command, "--quiet", "-A", "--deny-net=api.stripe.com"],
+      ...["--no-check", "--no-config", "--no-lock"],
+      ...["--import-map", "bench/peers/import_map.json", entry],
     ],
     stopSignal: "SIGTERM",
     options: {
-      env: { DATABASE_URL: databaseUrl, STRIPE_WEBHOOK_SECRET: SECRET },
+      env: {
+        DENO_SERVE_ADDRESS: `tcp:127.0.0.1:${port}`,
+        DATABASE_URL: databaseUrl,
+        STRIPE_WEBHOOK_SECRET: SECRET,
+      },
       stdout: "null",
       stderr: "inherit",
     },

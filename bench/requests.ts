@@ -1,11 +1,13 @@
 /**
- * Builds the requests of a benchmark before it runs: subscription updates of
- * full size, each a new event, signed.
+ * Builds the requests of a benchmark before it runs: subscription events of
+ * full size, each with an ID of its own, signed.
  *
  * @module
  */
-import { subscriptionEvent } from "../scripts/events/event.ts";
 import { createHmac } from "node:crypto";
+import { subscriptionEvent } from "../scripts/events/event.ts";
+import { uniqueId } from "../scripts/events/unique_id.ts";
+import { stripeId } from "./stripe_ids.ts";
 
 /** A request's head and body, and how a target wants them. */
 export interface RequestShape {
@@ -14,76 +16,123 @@ export interface RequestShape {
   readonly body: (event: object) => string;
 }
 
+/** What the requests of a file are about. */
+export interface RequestOptions {
+  readonly shape: RequestShape;
+  readonly count: number;
+  readonly subscriptions: readonly string[];
+  /** By default updates. */
+  readonly type?:
+    | "customer.subscription.created"
+    | "customer.subscription.updated";
+  /** The events' IDs: as Stripe makes them, by default, or in no order. */
+  readonly ids?: "stripe" | "random";
+}
+
 const PLANS = ["price_basic", "price_team", "price_scale"];
 const STATUSES = ["active", "past_due"];
 
-/** The subscriptions that the updates are about. */
+/** Stands for an event's time, in a body as a number or as text. */
+const CREATED = 1_000_000_000;
+const CREATED_ISO = new Date(CREATED * 1000).toISOString();
+
+/** What differs from event to event, and where it is in a body. */
+const SLOTS = new RegExp(
+  `EVENT_ID|SUBSCRIPTION_ID|ITEM_ID|PLAN_ID|STATUS|${CREATED_ISO}|${CREATED}`,
+);
+
+const CHUNK = 4 * 2 ** 20;
+
+/** The time of the next file's first event: no file has older ones. */
+let nextCreated = Math.floor(Date.now() / 1000) - 86_400;
+
+/** Returns IDs of subscriptions that the events can be about. */
 export function subscriptionIds(count: number): string[] {
-  return Array.from({ length: count }, (_, i) => `sub_bench${i}`);
+  return Array.from(
+    { length: count },
+    (_, i) => stripeId("sub", 1_750_000_000 + i),
+  );
 }
 
 /**
- * Writes requests to a file, each behind its length. Times go up, so no update
- * is stale, and every event has an id of its own.
+ * Writes requests to a file, each behind its length. The events go through the
+ * subscriptions again and again, a second later each time, so no update is
+ * stale.
  *
- * @param options.run Sets this file's events apart from other files'.
+ * @return the time of the first event, in Unix seconds
  */
 export async function writeRequests(
   file: string,
-  { shape, count, run, subscriptions }: {
-    shape: RequestShape;
-    count: number;
-    run: string;
-    subscriptions: readonly string[];
-  },
-): Promise<void> {
+  options: RequestOptions,
+): Promise<number> {
+  const { shape, count, subscriptions, ids = "stripe" } = options;
+  const start = nextCreated;
+  nextCreated += Math.ceil(count / subscriptions.length);
+  const bodyOf = bodyBuilder(options);
   const encoder = new TextEncoder();
-  const start = Math.floor(Date.now() / 1000) - 3600;
-  // Building an event costs more than filling in another one's ids.
-  const template = JSON.stringify(subscriptionEvent(
-    "customer.subscription.updated",
-    {
-      id: "EVENT_ID",
-      subscription: "SUBSCRIPTION_ID",
-      account: "acc_bench",
-      plan: "PLAN_ID",
-      status: "STATUS",
-      previous: { status: "trialing" },
-    },
-  ));
   using output = await Deno.open(file, {
     write: true,
     create: true,
     truncate: true,
   });
+  const chunk = new Uint8Array(CHUNK);
+  let used = 0;
   for (let i = 0; i < count; i++) {
-    const event = JSON.parse(
-      template
-        .replaceAll("EVENT_ID", `evt_${run}_${i}`)
-        .replaceAll(
-          "SUBSCRIPTION_ID",
-          subscriptions[i % subscriptions.length] ?? "",
-        )
-        .replaceAll("PLAN_ID", PLANS[i % PLANS.length] ?? "")
-        .replaceAll("STATUS", STATUSES[i % STATUSES.length] ?? ""),
-    );
-    event.created = start + Math.floor(i / subscriptions.length);
-    const body = shape.body(event);
-    const bytes = encoder.encode(body);
+    const subscription = subscriptions[i % subscriptions.length] ?? "";
+    const created = start + Math.floor(i / subscriptions.length);
+    const body = bodyOf({
+      EVENT_ID: ids === "stripe" ? stripeId("evt", created) : uniqueId("evt"),
+      SUBSCRIPTION_ID: subscription,
+      ITEM_ID: subscription.replace("sub_", "si_"),
+      PLAN_ID: PLANS[i % PLANS.length] ?? "",
+      STATUS: STATUSES[i % STATUSES.length] ?? "",
+      [CREATED]: `${created}`,
+      [CREATED_ISO]: new Date(created * 1000).toISOString(),
+    });
     const headers = Object.entries({
       host: "127.0.0.1",
       "content-type": "application/json",
-      "content-length": String(bytes.length),
+      "content-length": String(encoder.encode(body).length),
       ...shape.headers(body),
     }).map(([name, value]) => `${name}: ${value}\r\n`).join("");
-    const head = encoder.encode(
-      `POST ${shape.path} HTTP/1.1\r\n${headers}\r\n`,
+    const request = encoder.encode(
+      `POST ${shape.path} HTTP/1.1\r\n${headers}\r\n${body}`,
     );
-    const frame = new Uint8Array(4 + head.length + bytes.length);
-    new DataView(frame.buffer).setUint32(0, head.length + bytes.length, true);
-    frame.set(head, 4);
-    frame.set(bytes, 4 + head.length);
-    await output.write(frame);
+    if (used + 4 + request.length > CHUNK) {
+      await writeAll(output, chunk.subarray(0, used));
+      used = 0;
+    }
+    new DataView(chunk.buffer).setUint32(used, request.length, true);
+    chunk.set(request, used + 4);
+    used += 4 + request.length;
+  }
+  await writeAll(output, chunk.subarray(0, used));
+  return start;
+}
+
+/** Building an event costs more than filling in what differs. */
+function bodyBuilder(
+  { shape, type = "customer.subscription.updated" }: RequestOptions,
+): (values: Record<string, string>) => string {
+  const event = subscriptionEvent(type, {
+    id: "EVENT_ID",
+    subscription: "SUBSCRIPTION_ID",
+    account: "acc_bench",
+    plan: "PLAN_ID",
+    status: "STATUS",
+    previous: { status: "trialing" },
+  });
+  event.created = CREATED;
+  const item = event.data.object.items.data[0].id;
+  const template = shape.body(event).replaceAll(item, "ITEM_ID");
+  const parts = template.split(new RegExp(`(${SLOTS.source})`));
+  return (values) =>
+    parts.map((part, i) => i % 2 === 0 ? part : values[part]).join("");
+}
+
+async function writeAll(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length;) {
+    at += await file.write(bytes.subarray(at));
   }
 }
 
@@ -91,8 +140,8 @@ export async function writeRequests(
 export function stripeHeaders(
   { header, secret }: { header: string; secret: string },
 ): RequestShape["headers"] {
-  const timestamp = Math.floor(Date.now() / 1000);
   return (body) => {
+    const timestamp = Math.floor(Date.now() / 1000);
     const signature = createHmac("sha256", secret)
       .update(`${timestamp}.${body}`).digest("hex");
     return { [header]: `t=${timestamp},v1=${signature}` };

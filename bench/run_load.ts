@@ -1,8 +1,92 @@
 import { createCommand } from "../scripts/common/create_command.ts";
+import { checkApplied } from "./applied.ts";
 import type { LoadPlan, LoadResult } from "./load.ts";
+import { processorTime } from "./processor_time.ts";
+import { type RequestOptions, writeRequests } from "./requests.ts";
+import type { Target } from "./targets.ts";
 
-/** Runs the load generator in a process of its own. */
-export async function runLoad(plan: LoadPlan): Promise<LoadResult> {
+/** What to send to a target. */
+export interface Load
+  extends Pick<LoadPlan, "connections" | "seconds" | "perSecond"> {
+  readonly subscriptions: readonly string[];
+  readonly type?: RequestOptions["type"];
+  /** For files. */
+  readonly folder: string;
+}
+
+/** What came of a load, and what it cost. */
+export interface MeasuredLoad extends LoadResult {
+  /** Processor time of everything but the generator, per answer, in milliseconds. */
+  readonly processor: number;
+}
+
+/** More answers per second than one connection ever gets. */
+const MOST_PER_CONNECTION = 3_000;
+
+/**
+ * Sends new events to a target, and checks in its database that it has applied
+ * each of them. The load generator is a process of its own.
+ *
+ * @throws {Error} if an event was not applied
+ */
+export async function runLoad(
+  target: Target,
+  { connections, seconds, perSecond, subscriptions, type, folder }: Load,
+): Promise<MeasuredLoad> {
+  const { port, shape, ids, records } = target;
+  const requests = `${folder}/requests`;
+  const most = Math.min(
+    perSecond === undefined ? target.most : perSecond * 1.1,
+    connections * MOST_PER_CONNECTION,
+  );
+  const repeats = records === undefined;
+  const start = await writeRequests(requests, {
+    shape,
+    count: seconds === undefined || repeats
+      ? subscriptions.length
+      : Math.ceil(most * seconds) + connections,
+    subscriptions,
+    ...(type && { type }),
+    ...(ids && { ids }),
+  });
+  const before = await processorTime();
+  const result = await generate({
+    ...{ port, connections, requests, repeats },
+    ...(seconds !== undefined && { seconds }),
+    ...(perSecond !== undefined && { perSecond }),
+  });
+  const used = await processorTime() - before;
+  // Which one failed is not known.
+  if (records && result.errors === 0) {
+    await checkApplied(target.name, {
+      records,
+      subscriptions,
+      start,
+      count: result.answers,
+    });
+  }
+  return { ...result, processor: used * 1000 / result.answers };
+}
+
+/** Lets a target create the subscriptions that the other events are about. */
+export async function createSubscriptions(
+  target: Target,
+  options: Pick<Load, "subscriptions" | "folder">,
+): Promise<void> {
+  const type = "customer.subscription.created";
+  const { errors } = await runLoad(target, {
+    ...options,
+    type,
+    connections: 8,
+  });
+  if (errors > 0) {
+    throw new Error(
+      `Cannot measure: ${target.name} refused ${errors} of ${type}`,
+    );
+  }
+}
+
+async function generate(plan: LoadPlan): Promise<LoadResult> {
   const { success, stdout } = await createCommand(Deno.execPath(), {
     args: ["run", "-A", "--no-check", "bench/load.ts", JSON.stringify(plan)],
     stderr: "inherit",

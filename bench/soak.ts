@@ -1,20 +1,21 @@
 /**
- * A minute at most of what it can do: whether memory grows, answers slow down
- * or fail.
+ * Five minutes at most of what it can do: whether memory grows, answers slow
+ * down or fail.
  *
  * @module
  */
 import { createCommand } from "../scripts/common/create_command.ts";
 import type { Stack } from "../scripts/local_stack/start_stack.ts";
-import { subscriptionIds, writeRequests } from "./requests.ts";
-import { runLoad } from "./run_load.ts";
+import { subscriptionIds } from "./requests.ts";
+import { createSubscriptions, runLoad } from "./run_load.ts";
+import { median } from "./statistics.ts";
 import { receiverTarget } from "./targets.ts";
 
-const SLICES = 6;
-const SECONDS = 10;
+const SLICES = 10;
+const SECONDS = 30;
 const SHARE = 0.8;
 
-/** What a slice of the minute came to. */
+/** What a slice came to. */
 export interface SoakSlice {
   readonly perSecond: number;
   readonly p99: number;
@@ -24,40 +25,48 @@ export interface SoakSlice {
 }
 
 /**
- * @param maximum The events a second that were measured before.
+ * Runs the slices. Between two of them, it rests for the few seconds that it
+ * takes to build the requests.
+ *
+ * @param options.maximum the events per second that were measured before; by
+ *   default, they are measured first
  */
 export async function measureSoak(
   stack: Stack,
-  { folder, maximum }: { folder: string; maximum: number },
+  { folder, maximum }: { folder: string; maximum?: number | undefined },
 ): Promise<SoakSlice[]> {
   const target = receiverTarget(stack);
-  const requests = `${folder}/requests`;
-  await writeRequests(requests, {
-    shape: target.shape,
-    count: Math.ceil(maximum * SHARE * SECONDS * (SLICES + 1)),
-    run: crypto.randomUUID().slice(0, 8),
+  const load = {
+    connections: 64,
     subscriptions: subscriptionIds(2_000),
-  });
+    folder,
+  };
+  await createSubscriptions(target, load);
+  const most = maximum ??
+    (await runLoad(target, { ...load, seconds: 6 })).perSecond;
   const slices: SoakSlice[] = [];
-  let offset = 0;
-  for (let i = 0; i < SLICES; i++) {
-    const result = await runLoad({
-      port: target.port,
-      connections: 64,
-      requests,
-      offset,
+  for (let i = 1; i <= SLICES; i++) {
+    const { perSecond, p99, errors } = await runLoad(target, {
+      ...load,
       seconds: SECONDS,
-      perSecond: maximum * SHARE,
+      perSecond: most * SHARE,
     });
-    offset = result.offset;
-    slices.push({
-      perSecond: result.perSecond,
-      p99: result.p99,
-      errors: result.errors,
-      memory: await residentMemory(target.port),
-    });
+    const memory = await residentMemory(target.port);
+    slices.push({ perSecond, p99, errors, memory });
+    console.log(
+      `  Slice ${i} of ${SLICES}: ${Math.round(perSecond)} per second, p99 ${
+        p99.toFixed(1)
+      } ms, ${Math.round(memory)} MiB`,
+    );
   }
   return slices;
+}
+
+/** Returns the memory of the second half to that of the first, by medians. */
+export function memoryGrowth(slices: readonly SoakSlice[]): number {
+  const half = Math.floor(slices.length / 2);
+  const memory = slices.map((slice) => slice.memory);
+  return median(memory.slice(half)) / median(memory.slice(0, half));
 }
 
 /** Of the process that listens on a port of this machine. */
@@ -69,5 +78,8 @@ async function residentMemory(port: number): Promise<number> {
     .find((line) =>
       line.includes(" serve ") && line.includes(`--port ${port}`)
     );
-  return Number(line?.trim().split(/\s+/)[0]) / 1024;
+  if (line === undefined) {
+    throw new Error(`Cannot measure: no process serves port ${port}`);
+  }
+  return Number(line.trim().split(/\s+/)[0]) / 1024;
 }

@@ -1,5 +1,6 @@
 import postgres from "postgres";
 import { subscriptionEvent } from "../scripts/events/event.ts";
+import { stripeId } from "./stripe_ids.ts";
 import { wireEvent } from "./targets.ts";
 
 /**
@@ -17,7 +18,6 @@ export async function measureSqlCeiling(
     together: number;
   },
 ): Promise<number> {
-  const run = crypto.randomUUID().slice(0, 8);
   const template = wireEvent(
     subscriptionEvent("customer.subscription.updated", {
       previous: { status: "trialing" },
@@ -31,7 +31,7 @@ export async function measureSqlCeiling(
       const created = start + Math.floor(i / subscriptions.length);
       return {
         ...template,
-        event_id: `evt_${run}_${i}`,
+        event_id: stripeId("evt", created),
         subscription_id: subscriptions[i % subscriptions.length],
         created: new Date(created * 1000).toISOString(),
       };

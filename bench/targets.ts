@@ -13,11 +13,22 @@ export interface Target {
   readonly name: string;
   readonly port: number;
   readonly shape: RequestShape;
-  /** Whether it may get a request twice. */
-  readonly repeats?: boolean;
+  /** More events per second than it can ever apply. */
+  readonly most: number;
+  /** Where its records are; undefined if it applies nothing. */
+  readonly records: Records | undefined;
+  /** The events' IDs; by default as Stripe makes them. */
+  readonly ids?: "stripe" | "random";
 }
 
-/** The secret that provider A and the peer sign with. */
+/** How to see which events were applied. */
+export interface Records {
+  readonly databaseUrl: string;
+  /** Selects the `id` of each subscription, and as `at` its newest event's time. */
+  readonly query: string;
+}
+
+/** The secret that provider A and the peers sign with. */
 export const SECRET = LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET;
 
 /** This receiver, at its own port. */
@@ -33,12 +44,18 @@ export function receiverTarget(stack: Stack): Target {
       }),
       body: (event) => JSON.stringify(event),
     },
+    most: 12_000,
+    records: {
+      databaseUrl: stack.dbUrl,
+      query: "select id, changed_as_of as at from public.subscriptions",
+    },
   };
 }
 
-/** The same events, as bare calls of the same SQL function, one a call. */
+/** The same events, as bare calls of the same SQL function, one per call. */
 export function postgrestTarget(stack: Stack): Target {
   return {
+    ...receiverTarget(stack),
     name: "bare PostgREST call",
     port: stack.ports.postgrest,
     shape: {
@@ -46,39 +63,41 @@ export function postgrestTarget(stack: Stack): Target {
       headers: () => ({ authorization: `Bearer ${stack.keys.serviceRole}` }),
       body: (event) => JSON.stringify({ events: [wireEvent(event)] }),
     },
+    most: 5_000,
   };
 }
 
 /** The same through the local gateway, which every call of a function passes. */
 export function gatewayTarget(stack: Stack): Target {
-  const { shape } = postgrestTarget(stack);
+  const target = postgrestTarget(stack);
   return {
+    ...target,
     name: "the same through the gateway",
     port: stack.ports.api,
     shape: {
-      ...shape,
-      path: `/rest/v1${shape.path}`,
+      ...target.shape,
+      path: `/rest/v1${target.shape.path}`,
       headers: () => ({ apikey: stack.keys.secret }),
     },
   };
 }
 
-/** `@supabase/stripe-sync-engine`, served on Deno by its own example. */
-export function peerTarget(port: number): Target {
+/** A server that Stripe's events are sent to as they are. */
+export function peerTarget(
+  port: number,
+  { name, records }: Pick<Target, "name" | "records">,
+): Target {
   return {
-    name: "@supabase/stripe-sync-engine",
+    name,
     port,
     shape: {
       path: "/",
       headers: stripeHeaders({ header: "stripe-signature", secret: SECRET }),
       body: (event) => JSON.stringify(event),
     },
+    most: 5_000,
+    records,
   };
-}
-
-/** A server that answers at once: what the generator itself can do. */
-export function bareTarget(port: number): Target {
-  return { ...peerTarget(port), name: "bare server", repeats: true };
 }
 
 /** What the receiver makes of an event on its way to the database. */

@@ -1,6 +1,6 @@
 /**
- * Events a second and how long each takes, end to end over real HTTP, in
- * alternating rounds: this receiver, its peer, bare PostgREST calls, and the
+ * Events per second and how long each takes, end to end over real HTTP, in
+ * alternating rounds: this receiver, its peers, bare PostgREST calls, and the
  * SQL function straight in Postgres.
  *
  * @module
@@ -8,14 +8,13 @@
 import postgres from "postgres";
 import type { Stack } from "../scripts/local_stack/start_stack.ts";
 import { subscriptionEvent } from "../scripts/events/event.ts";
-import type { LoadResult } from "./load.ts";
 import { servePeer } from "./peer.ts";
-import { subscriptionIds, writeRequests } from "./requests.ts";
-import { runLoad } from "./run_load.ts";
+import { servePeers } from "./peers.ts";
+import { subscriptionIds } from "./requests.ts";
+import { createSubscriptions, type MeasuredLoad, runLoad } from "./run_load.ts";
 import { measureSqlCeiling } from "./sql_ceiling.ts";
 import { type Spread, spread } from "./statistics.ts";
 import {
-  bareTarget,
   gatewayTarget,
   peerTarget,
   postgrestTarget,
@@ -25,14 +24,20 @@ import {
 } from "./targets.ts";
 
 const ROUNDS = 3;
-const SECONDS = 6;
-/** More than any of them can answer in a round. */
-const REQUESTS = { 64: 70_000, 1: 9_000 } as const;
+const SECONDS = 5;
+
+/** The numbers of connections, as in the results. */
+export const CONNECTIONS = [64, 16, 1] as const;
+
+/** Returns a number of connections, in words. */
+export function overConnections(connections: number): string {
+  return connections === 1 ? "1 connection" : `${connections} connections`;
+}
 
 /** As many connections as get the most out of two cores. */
 const CEILINGS = {
-  "the SQL function, 1 a call": { together: 1, connections: 8 },
-  "the SQL function, 50 a call": { together: 50, connections: 2 },
+  "the SQL function, one event per call": { together: 1, connections: 8 },
+  "the SQL function, 50 events per call": { together: 50, connections: 2 },
 };
 
 /** What one target came to at a number of connections. */
@@ -42,6 +47,8 @@ export interface TargetResult {
   readonly perSecond: Spread;
   readonly p50: Spread;
   readonly p99: Spread;
+  /** Of everything but the generator, in milliseconds of one core per event. */
+  readonly processor: Spread;
   readonly errors: number;
   /** The generator's share of one core. */
   readonly generatorCpu: number;
@@ -54,82 +61,114 @@ export interface Throughput {
   readonly sqlCeilings: Readonly<Record<string, Spread>>;
 }
 
-/** Runs the rounds. It takes a few minutes. */
+interface Contest {
+  readonly target: Target;
+  readonly connections: number;
+  readonly rounds: MeasuredLoad[];
+}
+
+/** Runs the rounds. It takes about ten minutes. */
 export async function measureThroughput(
   stack: Stack,
   folder: string,
 ): Promise<Throughput> {
   const subscriptions = subscriptionIds(2_000);
-  await createSubscriptions(stack.dbUrl, subscriptions);
-  await using peer = await servePeer(
-    "bench/peers/stripe_sync_engine.ts",
-    (await stack.createDatabase("stripe_sync_engine")).url,
-  );
-  await using bare = await servePeer("bench/peers/bare.ts", "");
-  const contests: [Target, 64 | 1][] = [
-    [receiverTarget(stack), 64],
-    [peerTarget(peer.port), 64],
-    [postgrestTarget(stack), 64],
-    [bareTarget(bare.port), 64],
-    [receiverTarget(stack), 1],
-    [postgrestTarget(stack), 1],
-    [gatewayTarget(stack), 1],
-  ];
+  await using peers = await servePeers(stack);
+  await using bare = await servePeer({
+    entry: "bench/bare_server.ts",
+    command: "serve",
+  });
+  const receiver = receiverTarget(stack);
+  for (const target of [receiver, ...peers.targets]) {
+    await createSubscriptions(target, { subscriptions, folder });
+  }
+  // Their events have times of their own.
+  const ceilingSubscriptions = subscriptionIds(2_000);
+  await applyCreations(stack.dbUrl, ceilingSubscriptions);
 
-  const results = contests.map(() => [] as LoadResult[]);
+  const targets = [
+    receiver,
+    ...peers.targets,
+    postgrestTarget(stack),
+    gatewayTarget(stack),
+  ];
+  const random: Target = {
+    ...receiver,
+    name: "this receiver, random event IDs",
+    ids: "random",
+  };
+  // Answers at once: what the generator itself can do.
+  const nothing = peerTarget(bare.port, {
+    name: "bare server",
+    records: undefined,
+  });
+  const contests = [
+    ...CONNECTIONS.flatMap((connections) =>
+      targets.map((target) => ({ target, connections }))
+    ),
+    { target: random, connections: 64 },
+    { target: nothing, connections: 64 },
+  ].map((contest): Contest => ({ ...contest, rounds: [] }));
+
   const ceilings = new Map<string, number[]>();
-  for (let round = 0; round < ROUNDS; round++) {
-    for (const [i, [target, connections]] of contests.entries()) {
-      const file = `${folder}/requests`;
-      await writeRequests(file, {
-        shape: target.shape,
-        count: REQUESTS[connections],
-        run: crypto.randomUUID().slice(0, 8),
+  for (let round = 1; round <= ROUNDS; round++) {
+    console.log(`  Round ${round} of ${ROUNDS}`);
+    for (const { target, connections, rounds } of contests) {
+      const result = await runLoad(target, {
+        connections,
         subscriptions,
+        folder,
+        seconds: SECONDS,
       });
-      const { name, port, repeats = false } = target;
-      const plan = { port, repeats, connections, requests: file, offset: 0 };
-      const result = await runLoad({ ...plan, seconds: SECONDS });
-      results[i]?.push(result);
+      rounds.push(result);
       console.log(
-        `  ${name}, ${connections} connection(s): ` +
-          `${Math.round(result.perSecond)} a second, p50 ${
-            result.p50.toFixed(2)
-          } ms, p99 ${result.p99.toFixed(2)} ms`,
+        `  ${target.name}, ${overConnections(connections)}: ${lineOf(result)}`,
       );
     }
     for (const [name, calls] of Object.entries(CEILINGS)) {
       const ceiling = await measureSqlCeiling(stack.dbUrl, {
         ...calls,
         seconds: SECONDS,
-        subscriptions,
+        subscriptions: ceilingSubscriptions,
       });
       ceilings.set(name, [...ceilings.get(name) ?? [], ceiling]);
-      console.log(`  ${name}: ${Math.round(ceiling)} a second`);
+      console.log(`  ${name}: ${Math.round(ceiling)} per second`);
     }
   }
-
   return {
-    targets: contests.map(([{ name }, connections], i) => {
-      const rounds = results[i] ?? [];
-      return {
-        name,
-        connections,
-        perSecond: spread(rounds.map((round) => round.perSecond)),
-        p50: spread(rounds.map((round) => round.p50)),
-        p99: spread(rounds.map((round) => round.p99)),
-        errors: rounds.reduce((sum, round) => sum + round.errors, 0),
-        generatorCpu: spread(rounds.map((round) => round.cpu / SECONDS)).median,
-      };
-    }),
+    targets: contests.map(resultOf),
     sqlCeilings: Object.fromEntries(
       [...ceilings].map(([name, rounds]) => [name, spread(rounds)]),
     ),
   };
 }
 
-/** So that every update finds its record. */
-export async function createSubscriptions(
+function lineOf(
+  { perSecond, p50, p99, processor, errors }: MeasuredLoad,
+): string {
+  return [
+    `${Math.round(perSecond)} per second`,
+    `p50 ${p50.toFixed(2)} ms`,
+    `p99 ${p99.toFixed(2)} ms`,
+    `processor ${processor.toFixed(2)} ms`,
+    ...errors > 0 ? [`${errors} errors`] : [],
+  ].join(", ");
+}
+
+function resultOf({ target, connections, rounds }: Contest): TargetResult {
+  return {
+    name: target.name,
+    connections,
+    perSecond: spread(rounds.map((round) => round.perSecond)),
+    p50: spread(rounds.map((round) => round.p50)),
+    p99: spread(rounds.map((round) => round.p99)),
+    processor: spread(rounds.map((round) => round.processor)),
+    errors: rounds.reduce((sum, round) => sum + round.errors, 0),
+    generatorCpu: spread(rounds.map((round) => round.cpu / SECONDS)).median,
+  };
+}
+
+async function applyCreations(
   databaseUrl: string,
   subscriptions: readonly string[],
 ): Promise<void> {

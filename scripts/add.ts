@@ -42,6 +42,8 @@ async function add(args: readonly string[]): Promise<number> {
     });
   }
   const plan = await planNow();
+  const typed = `${asTyped("add")} ${folder}`;
+  const todo = todoLines(plan, typed);
   if (plan.blockers.length > 0) {
     printError("Nothing was written.");
     for (const text of plan.blockers) printError("", ...text.split("\n"));
@@ -49,13 +51,14 @@ async function add(args: readonly string[]): Promise<number> {
   }
   if (isUpToDate(plan)) {
     print(`Up to date: ${project} has version ${plan.version}.`);
-    print(...planLines(plan), ...todoLines(plan));
+    print(...planLines(plan), ...todo);
     return 0;
   }
   print(`Version ${plan.version} for ${project}`, "", ...planLines(plan), "");
-  const addIt = `Next: ${asTyped("add")} ${folder}`;
-  if (mode === "check") return end(plan, "Not up to date.", addIt);
-  if (mode === "show") return end(plan, "Nothing was written.", addIt, 0);
+  if (mode === "check") return end(todo, "Not up to date.", `Next: ${typed}`);
+  if (mode === "show") {
+    return end(todo, "Nothing was written.", `Next: ${typed}`, 0);
+  }
   if (mode === "ask" && plan.changes.length > 0 && !mayWrite()) {
     print("Nothing was written.");
     return 1;
@@ -64,13 +67,18 @@ async function add(args: readonly string[]): Promise<number> {
   const isDone = plan.config.todo.length === 0 &&
     !plan.files.some(({ state }) => state === "conflict");
   return isDone
-    ? end(plan, `Done: ${project} has version ${plan.version}.`, NEXT, 0)
-    : end(plan, "This is left for you:", NEXT);
+    ? end(todo, `Done: ${project} has version ${plan.version}.`, NEXT, 0)
+    : end(todo, "This is left for you:", NEXT);
 }
 
 /** Prints the result, what is left to do, and what comes next. */
-function end(plan: Plan, result: string, next: string, code = 1): number {
-  print(result, ...todoLines(plan), ...next.split("\n"));
+function end(
+  todo: readonly string[],
+  result: string,
+  next: string,
+  code = 1,
+): number {
+  print(result, ...todo, ...next.split("\n"));
   return code;
 }
 

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
 import { reportEnd } from "./common/cli.ts";
 import { print } from "./common/print.ts";
 import { findRunningStack } from "./common/running_stack.ts";
@@ -19,7 +20,8 @@ async function main(args: readonly string[]): Promise<number> {
     env,
     local: await findRunningStack(env),
   });
-  const ended = interruption();
+  const ending = new AbortController();
+  await abortOnEnd(ending, env);
   await using running = await serveConsole(access, { port });
   print(
     `Console of ${access.projectUrl}: open this link, which works once`,
@@ -27,15 +29,6 @@ async function main(args: readonly string[]): Promise<number> {
     "Stop with Ctrl-C",
   );
   if (opensBrowser && Deno.stdout.isTerminal()) openBrowser(running.link);
-  await ended;
+  await aborted(ending.signal);
   return 0;
-}
-
-/** Resolves on Ctrl-C, on SIGTERM, and when the terminal is closed. */
-function interruption(): Promise<void> {
-  return new Promise((resolve) => {
-    for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-      Deno.addSignalListener(name, () => resolve());
-    }
-  });
 }

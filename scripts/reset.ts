@@ -1,18 +1,27 @@
 /**
- * `deno task reset`: deletes the local data. It has the options of
- * `deno task start`, and uses `--data` and `BILLING_STACK_DATA` only.
+ * `deno task reset`: deletes the local data.
  *
  * @module
  */
 import { existsSync } from "node:fs";
-import { reportEnd } from "./common/cli.ts";
+import { type CommandLine, parseCommandLine, reportEnd } from "./common/cli.ts";
 import { defaultStateFolder } from "./common/default_state_folder.ts";
 import { endLeftoverPostgres } from "./local_stack/postgres.ts";
-import { parseStartArguments, RESET } from "./local_stack/start_arguments.ts";
+import { DATA_OPTION, dataFolder } from "./local_stack/start_arguments.ts";
 import {
   emptyStateFolder,
   openStateFolder,
 } from "./local_stack/state_folder.ts";
+
+const COMMAND_LINE = {
+  usage: "reset",
+  summary:
+    `Deletes the local data: every record, event and notification of the local
+stack. Ends processes that a crashed stack left behind.`,
+  options: DATA_OPTION,
+  details:
+    "Exit code: 0 if the data is deleted, 1 if not, 2 for a wrong command line.",
+} as const satisfies CommandLine;
 
 if (import.meta.main) {
   Deno.exit(
@@ -24,8 +33,9 @@ if (import.meta.main) {
 }
 
 async function reset(args: readonly string[]): Promise<number> {
-  const { dataDir } = parseStartArguments(args, Deno.env.toObject(), RESET);
-  const path = dataDir ?? await defaultStateFolder();
+  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const path = dataFolder(values.data, Deno.env.toObject()) ??
+    await defaultStateFolder();
   if (!existsSync(path)) {
     console.log(`There is no data in ${path}`);
     return 0;

@@ -9,14 +9,9 @@ import { join } from "node:path";
 import { styleText } from "node:util";
 import { reportEnd } from "./common/cli.ts";
 import { defaultStateFolder } from "./common/default_state_folder.ts";
-import {
-  asTyped,
-  COMMAND_START,
-  isFromPackage,
-  PROJECT,
-} from "./common/how_started.ts";
+import { asTyped, COMMAND_START, PROJECT } from "./common/how_started.ts";
 import { printable } from "./common/print.ts";
-import { abortOnEnd } from "./local_stack/abort_on_end.ts";
+import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
 import { announcement } from "./local_stack/announcement.ts";
 import {
   type Environment,
@@ -81,7 +76,9 @@ async function run(
     readonly print: (line: string) => void;
   },
 ): Promise<number> {
-  const settings = functionEnvironment(env, await readEnvFile());
+  const readSettings = async () =>
+    functionEnvironment(env, await readEnvFile());
+  const settings = await readSettings();
   const dataDir = wanted.dataDir ?? await defaultStateFolder();
   const beginMs = performance.now();
   type Log = (line: string, source: string) => void;
@@ -94,16 +91,16 @@ async function run(
   try {
     await using receiver = startNotificationReceiver(
       (line) => log(line, "notification"),
-      settings,
     );
+    const served = receiver.addTo(settings);
     await using stack = await startStack({
       dataDir,
       ports: wanted.ports,
-      env: { ...settings, ...receiver.env },
+      env: served,
       signal: ending.signal,
       onProgress: (text) => print(`  ${text}`),
       onLog: (line, source) => {
-        if (/^(webhook|worker)$/.test(source)) log(line, source);
+        if (/^(webhook|worker|restart)$/.test(source)) log(line, source);
       },
     });
     await using _running = await publishRunningStack(dataDir, {
@@ -119,13 +116,15 @@ async function run(
       env: settings,
       dataDir,
       isDefault: wanted.dataDir === undefined,
-      run: runnerOf(env),
+      run: COMMAND_START,
     }));
     log = view?.onLog ??
       ((line, source) => print(printable(`[${source}] ${line}`)));
     for (const line of early) log(...line);
 
     using _watched = watchSources(stack, {
+      settings: served,
+      readSettings: async () => receiver.addTo(await readSettings()),
       note: log,
       print: (line) => print(printable(line)),
     });
@@ -142,17 +141,4 @@ async function run(
 /** A terminal that does not know its size says 0. */
 function columns(): number {
   return Deno.consoleSize().columns || STANDARD_COLUMNS;
-}
-
-function runnerOf(env: Environment): string {
-  return env["npm_command"] === "exec" && !isFromPackage
-    ? `npx -y deno@${Deno.version.deno} task`
-    : COMMAND_START;
-}
-
-function aborted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    signal.addEventListener("abort", () => resolve(undefined));
-  });
 }

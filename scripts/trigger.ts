@@ -28,8 +28,10 @@ import { projectOf } from "./trigger/project_of.ts";
 import {
   readLedger,
   readResult,
+  type Result,
   type SentEvent,
 } from "./trigger/read_result.ts";
+import { sentEvent } from "./trigger/sent_event.ts";
 
 if (import.meta.main) {
   Deno.exit(await trigger(Deno.args).catch(reportEnd));
@@ -44,7 +46,7 @@ async function trigger(args: readonly string[]): Promise<number> {
   const env = functionEnvironment(command, await readEnvFile());
   const settings = providerSettings(env, provider);
   const { body, title, event } = "payload" in what
-    ? { body: await readPayload(what.payload), title: what.payload }
+    ? await payloadBody(what.payload, provider)
     : await eventBody(what, sent);
   if (sent.print) {
     print(...String(body).split("\n"));
@@ -55,7 +57,7 @@ async function trigger(args: readonly string[]): Promise<number> {
     ...signatureHeaders({ ...settings, body }),
   };
 
-  const project = event && projectOf(url, { local, env: command });
+  const project = projectOf(url, { local, env: command });
   const before = project && await readLedger(project, event)
     .then(
       (outcome) => ({ wasApplied: outcome !== undefined }),
@@ -74,14 +76,12 @@ async function trigger(args: readonly string[]): Promise<number> {
   }
   print(...`${reply.status} ${reply.body}`.trimEnd().split(/\r?\n/));
 
-  if (before) {
-    const result = { status: reply.status, ...before };
-    printError(
-      ...await readResult(project, event, result)
-        .catch((error) => [`Cannot read the row: ${error.message}`]),
-    );
-  }
-  const next = advice(reply, {
+  const { lines, errorCode }: Result = before
+    ? await readResult(project, event, { status: reply.status, ...before })
+      .catch((error) => ({ lines: [`Cannot read the row: ${error.message}`] }))
+    : { lines: [] };
+  printError(...lines);
+  const next = advice({ ...reply, errorCode }, {
     ...sent,
     ...(url === defaultUrl && { url: undefined }),
   });
@@ -111,6 +111,11 @@ async function eventBody(
     title: `${type} ${id}${about}`,
     event: { provider, id, type, subscription },
   };
+}
+
+async function payloadBody(file: string, provider: string) {
+  const body = await readPayload(file);
+  return { body, title: file, event: await sentEvent(body, provider) };
 }
 
 async function readPayload(file: string): Promise<Uint8Array<ArrayBuffer>> {

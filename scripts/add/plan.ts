@@ -14,6 +14,7 @@ import { type MigrationPlan, planMigrations } from "./migrations.ts";
 import { type Decisions, planFiles, type PlannedFile } from "./plan_files.ts";
 import { GITIGNORE, type Project } from "./project.ts";
 import type { Receiver } from "./receiver.ts";
+import { takenNames } from "./taken_names.ts";
 
 /** A change of the project; without a text, the file is removed. */
 export interface Change {
@@ -26,6 +27,8 @@ export interface Plan {
   readonly version: string;
   readonly files: readonly PlannedFile[];
   readonly migrations: MigrationPlan;
+  /** Names of the receiver that the project's migrations use, with the file. */
+  readonly takenNames: ReadonlyMap<string, string>;
   readonly config: ConfigPlan;
   /** Whether the project gets a line that keeps the secrets out of git. */
   readonly hidesEnv: boolean;
@@ -54,6 +57,7 @@ export function makePlan(
     version: receiver.version,
     files,
     migrations,
+    takenNames: takenBefore(migrations, project),
     config,
     hidesEnv,
     blockers: blockersOf(receiver, { project, files, migrations }),
@@ -72,6 +76,17 @@ export function makePlan(
         : [{ path: MANIFEST, text: manifestText(manifest) }],
     ],
   };
+}
+
+/** Only the first migration minds, and the project may replace functions later. */
+function takenBefore(
+  { added }: MigrationPlan,
+  { migrationTexts }: Project,
+): ReadonlyMap<string, string> {
+  const [first] = added.values();
+  return first?.id === "0001"
+    ? takenNames(first.text, migrationTexts)
+    : new Map();
 }
 
 /** Whether the project has all of this version that it can have. */

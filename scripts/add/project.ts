@@ -22,6 +22,8 @@ export interface Project {
   readonly obstacles: ReadonlyMap<string, string>;
   /** The names of the files in `supabase/migrations`. */
   readonly migrationFiles: readonly string[];
+  /** The texts of those, by name, in order. */
+  readonly migrationTexts: ReadonlyMap<string, string>;
   readonly manifest: Manifest;
   readonly config: ConfigFile;
   /** Whether git ignores `supabase/functions/.env`. */
@@ -61,16 +63,32 @@ export async function readProject(
     if (text !== undefined) config = { name, text };
   }
   await read("migrations/x.sql"); // whether new files can go there
+  const migrations = join(supabase, "migrations");
+  const migrationFiles = obstacles.has("migrations/x.sql")
+    ? []
+    : await namesIn(migrations);
   return {
     files,
     obstacles,
-    migrationFiles: obstacles.has("migrations/x.sql")
-      ? []
-      : await namesIn(join(supabase, "migrations")),
+    migrationFiles,
+    migrationTexts: await textsOf(migrations, migrationFiles),
     manifest,
     config: config ?? { name: "config.toml", text: "" },
     ignoresEnv: await gitIgnores(supabase, "functions/.env"),
   };
+}
+
+/** What cannot be read, such as a folder, is not a migration either. */
+async function textsOf(
+  folder: string,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const texts = new Map<string, string>();
+  for (const name of names.filter((name) => name.endsWith(".sql"))) {
+    const text = await Deno.readTextFile(join(folder, name)).catch(() => "");
+    texts.set(name, text);
+  }
+  return texts;
 }
 
 /** False if git says no, and also if git or a repository is missing. */

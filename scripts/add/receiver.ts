@@ -4,7 +4,7 @@
  * @module
  */
 import { join } from "node:path";
-import denoConfig from "../../deno.json" with { type: "json" };
+import manifest from "../../package.json" with { type: "json" };
 import { REPOSITORY } from "../common/how_started.ts";
 import { ENV_EXAMPLE } from "./env_example.ts";
 import { withLf } from "./fingerprint.ts";
@@ -45,7 +45,7 @@ export async function readReceiver(clone = REPOSITORY): Promise<Receiver> {
     migrations.push(migrationOf(path.slice("migrations/".length), text));
   }
   return {
-    version: denoConfig.version,
+    version: manifest.version,
     files,
     migrations,
     sections: sectionsOf(

@@ -27,17 +27,27 @@ export function planLines(plan: Plan): string[] {
     ...migrationLines(plan),
     ...otherLines(plan),
     ...unchanged.length > 0 ? [`Unchanged: ${files(unchanged.length)}`] : [],
+    ...takenLines(plan),
   ];
 }
 
-/** Returns what the user has to do, whatever is written. */
-export function todoLines({ config, files }: Plan): string[] {
+/**
+ * Returns what the user has to do, whatever is written.
+ *
+ * @param command This one, as the user types it.
+ */
+export function todoLines(
+  { config, files }: Plan,
+  command: string,
+): string[] {
   const conflicts = files.filter(({ state }) => state === "conflict");
   return [
     ...config.todo.flatMap((text) => text.split("\n")),
     ...conflicts.flatMap(({ path }) => [
-      `Merge supabase/${path} by hand, then add --keep ${path}`,
-      `  or take this version's: add --force ${path}`,
+      `Merge supabase/${path} by hand, then`,
+      `  ${command} --keep ${path}`,
+      `or take this version's:`,
+      `  ${command} --force ${path}`,
     ]),
     ...config.warnings.flatMap((text) => `Warning: ${text}`.split("\n")),
   ];
@@ -91,6 +101,17 @@ function migrationLines({ migrations: { added, squashed } }: Plan): string[] {
         "  select public.revoke_billing_rights();",
       ]
       : [],
+  ];
+}
+
+function takenLines({ takenNames }: Plan): string[] {
+  if (takenNames.size === 0) return [];
+  return [
+    "",
+    "Warning: your migrations create what the receiver has under the same name, so",
+    '"supabase db push" will stop at its first migration:',
+    ...Array.from(takenNames, ([name, file]) => `  ${file}: ${name}`),
+    "Rename yours before you add the receiver: docs/switch.md says how.",
   ];
 }
 

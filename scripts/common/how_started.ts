@@ -1,6 +1,6 @@
 /**
- * How this command was started: in a clone of this repository by `deno task`, or
- * from the npm package, whose program sets BILLING_COMMAND to what the user
+ * How this command was started: in a clone of this repository by `deno task`,
+ * with a Deno that is installed or by npx; or from the npm package, whose program sets BILLING_COMMAND to what the user
  * typed before the name of the command.
  *
  * @module
@@ -26,8 +26,12 @@ export const NODE_MODULES = join(
   isFromPackage ? "scripts/npx/stack/node_modules" : "node_modules",
 );
 
+const TASK = Deno.env.get("npm_command") === "exec"
+  ? `npx -y deno@${Deno.version.deno} task`
+  : "deno task";
+
 /** What the user types before the name of a command. */
-export const COMMAND_START = PACKAGE_COMMAND ?? "deno task";
+export const COMMAND_START = PACKAGE_COMMAND ?? TASK;
 
 /** Returns a command of this project as the user types it. */
 export function asTyped(command: string): string {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { checkKey } from "../../supabase/functions/_shared/billing/check_key.ts";
 import { UsageError } from "./cli.ts";
 import { closest } from "./closest.ts";
 import type { Environment } from "./environment.ts";
@@ -55,10 +56,8 @@ export function oneOf<T extends string>(
  * @throws {UsageError}
  */
 export function checkedProjectUrl(name: string, text: string): string {
-  const url = URL.parse(text);
-  const isSafe = url?.protocol === "https:" ||
-    (url?.protocol === "http:" && isLoopback(text));
-  if (isSafe && url.username === "" && url.password === "" && isWhole(url)) {
+  const url = safeUrl(text);
+  if (url?.username === "" && url.password === "" && isWhole(url)) {
     return url.origin + url.pathname.replace(/\/+$/, "");
   }
   // The message leaves the text out: it may contain a password.
@@ -67,9 +66,31 @@ export function checkedProjectUrl(name: string, text: string): string {
   );
 }
 
+/** Returns a URL that a key may be sent to: https, or http on this machine. */
+export function safeUrl(text: string): URL | undefined {
+  const url = URL.parse(text);
+  const isSafe = url?.protocol === "https:" ||
+    (url?.protocol === "http:" && isLoopback(text));
+  return isSafe ? url : undefined;
+}
+
 /** Returns whether it is a project's URL, to which paths can be added. */
 function isWhole({ search, hash, pathname }: URL): boolean {
   return search === "" && hash === "" && !pathname.includes("/functions/v1");
+}
+
+/**
+ * Returns a key that is sent in a header.
+ *
+ * @param name The option or variable that the key comes from.
+ * @throws {UsageError} The message does not repeat the key.
+ */
+export function checkedKey(name: string, key: string): string {
+  try {
+    return checkKey(key, name);
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
 }
 
 /** A secret that a command reads from the environment, or from an option. */
@@ -86,14 +107,18 @@ export interface SecretOption {
  * of the machine sees it in the list of processes, and `deno task` prints it.
  *
  * @param warn Receives the warning, which does not repeat the secret.
+ * @throws {UsageError} If it has a line break.
  */
 export function readSecret(
   { option, value, variable }: SecretOption,
   { env, warn }: { env: Environment; warn: (text: string) => void },
 ): string | undefined {
-  if (value === undefined) return env[variable] || undefined;
+  if (value === undefined) {
+    const set = env[variable];
+    return set ? checkedKey(variable, set) : undefined;
+  }
   warn(
     `--${option} shows the secret to other users of this machine, in logs and in the shell's history. Set ${variable} instead: read -rs ${variable} && export ${variable}`,
   );
-  return value;
+  return checkedKey(`--${option}`, value);
 }

@@ -1,5 +1,8 @@
 import type { Environment } from "./environment.ts";
-import { PROVIDERS } from "../../supabase/functions/billing-webhook/providers.ts";
+import {
+  PROVIDERS,
+  SCHEMES,
+} from "../../supabase/functions/billing-webhook/providers.ts";
 import { SIGNATURE_SCHEMES, type SignatureScheme } from "./sign.ts";
 
 /** A provider's name in the receiver's table. */
@@ -42,9 +45,7 @@ export function providerSettings(
       `Cannot sign: ${prefix}_SIGNING_SECRET is empty. Set it in the environment or in supabase/functions/.env; without such a line the local secret is used.`,
     );
   }
-  const standardHeader = scheme === "standard-webhooks"
-    ? "webhook-signature"
-    : defaults.header;
+  const standardHeader = SCHEMES.get(scheme)?.defaultHeader ?? defaults.header;
   return {
     scheme,
     header: env[`${prefix}_SIGNATURE_HEADER`] || standardHeader,

@@ -11,10 +11,22 @@ export function restRefusal(status: number): [text: string, todo: string] {
         "the database lacks what this version needs",
         "Run supabase db push --remote, then in the SQL editor: notify pgrst, 'reload schema';",
       ];
-    default:
+    case 406:
       return [
         `the REST API answered ${status}`,
         "Expose the schema public (dashboard, Project Settings, Data API)",
+      ];
+    case 540:
+      return [
+        `the REST API answered ${status}: the project is paused`,
+        "Restore it (dashboard)",
+      ];
+    default:
+      return [
+        `the REST API answered ${status}`,
+        status >= 500
+          ? "Try again. If it stays so, look at the database (dashboard, Reports) and at https://status.supabase.com"
+          : "Check the URL: it should be a Supabase project's",
       ];
   }
 }

@@ -90,16 +90,19 @@ export async function reopenFailure(
  * Stores a repaired payload. The text goes to Postgres as it is: JSON.parse and
  * JSON.stringify would round its large numbers. The client cannot do that.
  *
- * @param json A single JSON value; the caller has parsed it.
+ * @param repair.json A single JSON value; the caller has parsed it.
+ * @param repair.version Of the failure as the caller has read it. One that has
+ * changed since is left alone.
  */
 export async function repairPayload(
   project: Project,
   { provider, eventId }: FailureKey,
-  json: string,
+  { json, version }: { json: string; version: string },
 ): Promise<void> {
   const query = new URLSearchParams({
     provider: `eq.${provider}`,
     event_id: `eq.${eventId}`,
+    xmin: `eq.${version}`,
     // The API takes this column from the body, whatever else it holds.
     columns: "payload",
     select: "event_id",
@@ -120,7 +123,10 @@ export async function repairPayload(
     throw refusal(answer, { status: response.status, url: project.url });
   }
   if (answer.length !== 1) {
-    throw new ProjectError("Nothing was changed: the failure is gone.", "");
+    throw new ProjectError(
+      "Nothing was changed: the failure changed at the same moment, or is gone.",
+      "Save again: the console compares what is there now.",
+    );
   }
 }
 

@@ -8,10 +8,12 @@ import { refusedPage } from "./pages/refused.ts";
 import { missingPage, troublePage } from "./pages/message.ts";
 import { ProjectError } from "./project.ts";
 import type { ConsoleOptions } from "./routes.ts";
+import type { Notice } from "./session.ts";
 import { addFailureRoutes } from "./failure_routes.ts";
 import { addRepairRoutes } from "./repair_routes.ts";
+import { addHourRoutes } from "./hour_routes.ts";
 import { addListRoutes } from "./list_routes.ts";
-import { visibleText } from "./visible.ts";
+import { printError } from "../common/print.ts";
 
 /** A repaired payload may be long, and a form makes it longer. */
 const MAX_FORM_BYTES = 16 * 1024 * 1024;
@@ -29,15 +31,27 @@ export function createConsole(options: ConsoleOptions): Hono {
     page: { title: string; content: Html },
     status: 200 | 404 | 422 | 502 = 200,
   ): Response {
-    const { notice } = session;
-    session.notice = undefined;
     const frame = {
       projectUrl: project.url,
       path: c.req.path,
-      notice,
+      notice: takeNotice(c),
       searched: c.req.path === "/search" ? c.req.query("q") ?? "" : "",
     };
     return c.html(layout(page, frame), status);
+  }
+
+  /** While an action runs, the operator may have gone to another page. */
+  function takeNotice(c: Context): Notice | undefined {
+    const { pathname, search } = new URL(c.req.url);
+    const { notice } = session;
+    if (notice?.path !== pathname + search) return undefined;
+    session.notice = undefined;
+    return notice;
+  }
+
+  function showResult(c: Context, path: string, notice: Notice): Response {
+    session.notice = { ...notice, path };
+    return c.redirect(path, 303);
   }
 
   app.use(addHeaders);
@@ -54,7 +68,8 @@ export function createConsole(options: ConsoleOptions): Hono {
     "/icon.svg",
     (c) => c.body(ICON, 200, { "content-type": "image/svg+xml" }),
   );
-  const routes = { ...options, app, show };
+  const routes = { ...options, app, show, showResult };
+  addHourRoutes(routes); // first: it hears of actions
   addListRoutes(routes);
   addFailureRoutes(routes);
   addRepairRoutes(routes);
@@ -67,7 +82,7 @@ export function createConsole(options: ConsoleOptions): Hono {
   );
   app.onError((error, c) => {
     if (!(error instanceof ProjectError)) {
-      console.error(visibleText(error.stack ?? error.message));
+      printError(...(error.stack ?? error.message).split("\n"));
     }
     const shown = error instanceof ProjectError ? error : new ProjectError(
       "The console itself failed.",

@@ -7,7 +7,7 @@ import {
 import type { Environment } from "../common/environment.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import type { RunningStack } from "../common/running_stack.ts";
-import { checkedProjectUrl } from "../common/option_values.ts";
+import { checkedKey, checkedProjectUrl } from "../common/option_values.ts";
 import type { ProjectAccess } from "./project.ts";
 
 /** Which project to show, and where. */
@@ -33,7 +33,7 @@ and resolves it. Only the browser that opens the printed link is let in.`,
   },
   environment: {
     SUPABASE_SECRET_KEY:
-      "sb_secret_... (default for a local project: the local stack's). It stays in this process.",
+      "sb_secret_..., if a URL is given (default for a local project: the local stack's). It stays in this process.",
   },
   details:
     `Ctrl-C ends it. Exit code: 0 if it was ended so, 1 if it cannot listen, 2 for a
@@ -53,26 +53,35 @@ export function parseConsoleArguments(
   { env, local }: { env: Environment; local?: RunningStack | undefined },
 ): ConsoleArguments {
   const { values } = parseCommandLine(args, COMMAND_LINE);
-  const option = values["project-url"];
-  const projectUrl = option === undefined
-    ? checkedProjectUrl(
-      "SUPABASE_URL",
-      env["SUPABASE_URL"] || (local?.apiUrl ?? LOCAL_PROJECT_URL),
-    )
-    : checkedProjectUrl("--project-url", option);
-  const secretKey = env["SUPABASE_SECRET_KEY"] ||
-    (isLoopback(projectUrl) ? LOCAL_SECRET_KEY : "");
-  if (secretKey === "") {
-    throw new UsageError(
-      `${projectUrl} needs SUPABASE_SECRET_KEY: sb_secret_... (dashboard, Project Settings, API Keys).`,
-    );
-  }
+  const given = givenProjectUrl(values["project-url"], env);
+  const projectUrl = given ?? local?.apiUrl ?? LOCAL_PROJECT_URL;
   return {
     projectUrl,
-    secretKey,
+    // A key in the environment belongs to the project that is named there too.
+    secretKey: given === undefined ? LOCAL_SECRET_KEY : readKey(given, env),
     port: readPort(values.port),
     opensBrowser: values["no-open"] === undefined,
   };
+}
+
+function givenProjectUrl(
+  option: string | undefined,
+  env: Environment,
+): string | undefined {
+  if (option !== undefined) return checkedProjectUrl("--project-url", option);
+  const variable = env["SUPABASE_URL"];
+  return variable ? checkedProjectUrl("SUPABASE_URL", variable) : undefined;
+}
+
+function readKey(projectUrl: string, env: Environment): string {
+  const key = env["SUPABASE_SECRET_KEY"] ||
+    (isLoopback(projectUrl) ? LOCAL_SECRET_KEY : "");
+  if (key !== "" && !key.startsWith("sb_publishable_")) {
+    return checkedKey("SUPABASE_SECRET_KEY", key);
+  }
+  throw new UsageError(
+    `${projectUrl} needs SUPABASE_SECRET_KEY: sb_secret_... (dashboard, Project Settings, API Keys).`,
+  );
 }
 
 function readPort(text: string | undefined): number {

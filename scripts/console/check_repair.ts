@@ -2,19 +2,30 @@ import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/bill
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
 
+/** An event without a usable ID is stored under the hash of its body. */
+const HASHED = /^sha256:/;
+
 /**
  * Returns what is wrong with a repaired payload, one line per field; none if the
- * receiver accepts it and it has an effect.
+ * receiver accepts it, it has an effect, and it is still about the same event.
  *
- * @param nowSeconds Unix time.
+ * @param options.eventId Of the failure.
+ * @param options.nowSeconds Unix time.
  */
-export function faultsOf(json: string, nowSeconds: number): readonly string[] {
+export function faultsOf(
+  json: string,
+  { eventId, nowSeconds }: { eventId: string; nowSeconds: number },
+): readonly string[] {
   try {
     const parsed = parseEvent(json, {
       nowSeconds,
       toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
     });
-    if (parsed.handled) return [];
+    if (parsed.handled) {
+      return HASHED.test(eventId) || parsed.event.event_id === eventId ? [] : [
+        `id: must be ${eventId}. With another one, a retry would apply that event instead.`,
+      ];
+    }
     return [
       parsed.reason === "not_handled"
         ? `type: ${parsed.type} has no effect here, so a retry would ignore the event. If it is not needed, resolve it instead.`

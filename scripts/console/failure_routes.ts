@@ -19,7 +19,7 @@ import type { FailureKey } from "./sql.ts";
 export function addFailureRoutes(
   routes: Routes,
 ): void {
-  const { app, show, project, session, runbook } = routes;
+  const { app, show, showResult, project, session, runbook } = routes;
   const { csrf } = session;
 
   /** Runs an action, then shows the failure with what came of it. */
@@ -32,11 +32,11 @@ export function addFailureRoutes(
   ): Promise<Response> {
     const form = await readForm(c);
     const key = keyOf((name) => form[name]);
-    session.notice = await action(key, form).catch((error) => {
+    const notice = await action(key, form).catch((error) => {
       if (!(error instanceof ProjectError)) throw error;
       return bad(`${error.message}\n${error.hint}`);
     });
-    return c.redirect(failureLink(key), 303);
+    return showResult(c, failureLink(key), notice);
   }
 
   app.get("/failure", async (c) => {
@@ -55,6 +55,7 @@ export function addFailureRoutes(
   app.post("/failure/retry", (c) =>
     act(c, async (key) => {
       const answer = await retryFailure(project, key);
+      if (!answer.startsWith("Retry requested")) return bad(answer);
       const waking = await wakeWorker(project);
       const failure = await readFailure(project, key);
       return resultOf(failure, { answer, waking });

@@ -4,34 +4,45 @@
  * @module
  */
 import type { FailureFilter } from "./failure_filter.ts";
-import { ask, type Project } from "./project.ts";
+import { ask, type Project, type ProjectError } from "./project.ts";
 import type { FailureKey } from "./sql.ts";
 
 /** How many rows a list has. */
 export const PAGE_SIZE = 50;
 
 const LISTED =
-  "provider, event_id, type, subscription_id, account_id, error_code, error, attempts, first_failed_at, last_failed_at, retry_requested_at, resolved_at, resolution";
+  "provider, event_id, type, subscription_id, error_code, error, attempts, first_failed_at, last_failed_at, retry_requested_at, resolved_at, resolution";
 
 // As text, since JSON.parse rounds large numbers.
 const SHOWN =
-  `${LISTED}, payload_encoding, resolution_note, resolved_by, event_created, payload:payload::text, original:original_payload::text` as const;
+  `${LISTED}, account_id, payload_encoding, resolution_note, resolved_by, event_created, payload:payload::text, original:original_payload::text` as const;
+
+// Postgres's system column, which every change of the row changes. It is not in
+// the types of the database.
+const SHOWN_WITH_VERSION =
+  `${SHOWN}, version:xmin::text` as unknown as typeof SHOWN;
 
 /** A failure in a list. */
-export type ListedFailure = Awaited<
-  ReturnType<typeof listFailures>
+export type ListedFailure = NonNullable<
+  Awaited<ReturnType<typeof listFailures>>
 >["failures"][number];
 
 /** A failure with its payload, as JSON text. */
 export type Failure = NonNullable<Awaited<ReturnType<typeof readFailure>>>;
 
-/** Returns one page of the failures that match, the newest first. */
+/** PostgREST's code for a range that begins after the last row. */
+const NO_SUCH_RANGE = "PGRST103";
+
+/**
+ * Returns one page of the failures that match, the newest first; undefined if
+ * there are not as many pages.
+ */
 export async function listFailures(
   project: Project,
   { filter, page }: { filter: FailureFilter; page: number },
 ) {
   const first = (page - 1) * PAGE_SIZE;
-  const { data, count } = await ask(project, (signal) => {
+  const list = await ask(project, (signal) => {
     const newest = filter.state === "open" ? "last_failed_at" : "resolved_at";
     return matching(
       project.database.from("failed_events").select(LISTED, { count: "exact" }),
@@ -41,9 +52,15 @@ export async function listFailures(
       .order("event_id")
       .range(first, first + PAGE_SIZE - 1)
       .abortSignal(signal);
+  }).catch((error: ProjectError) => {
+    if (error.code !== NO_SUCH_RANGE) throw error;
+    return undefined;
   });
-  return { failures: data, count };
+  return list && { failures: list.data, count: list.count };
 }
+
+// Counts read a row, too: after HEAD, PostgREST 12 closes the connection without
+// saying so, and the next request on it fails.
 
 /** Returns how many open failures a retry of all that match would retry. */
 export async function countToRetry(
@@ -53,9 +70,9 @@ export async function countToRetry(
   const { count } = await ask(project, (signal) =>
     matching(
       project.database.from("failed_events")
-        .select("event_id", { count: "exact", head: true }),
+        .select("event_id", { count: "exact" }),
       { ...filter, state: "open" },
-    ).not("payload", "is", null).abortSignal(signal));
+    ).not("payload", "is", null).limit(1).abortSignal(signal));
   return count;
 }
 
@@ -67,11 +84,12 @@ export async function readFailure(
   const { data } = await ask(
     project,
     (signal) =>
-      project.database.from("failed_events").select(SHOWN)
+      project.database.from("failed_events").select(SHOWN_WITH_VERSION)
         .eq("provider", provider).eq("event_id", eventId)
         .abortSignal(signal),
   );
-  return data[0];
+  const [failure] = data;
+  return failure as typeof failure & { readonly version: string } | undefined;
 }
 
 /** Returns how many failures of a code are open. */
@@ -83,9 +101,9 @@ export async function countOpen(
     project,
     (signal) =>
       project.database.from("failed_events")
-        .select("event_id", { count: "exact", head: true })
+        .select("event_id", { count: "exact" })
         .is("resolved_at", null).eq("error_code", code)
-        .abortSignal(signal),
+        .limit(1).abortSignal(signal),
   );
   return count;
 }

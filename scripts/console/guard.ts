@@ -1,6 +1,7 @@
 import type { Context, MiddlewareHandler, Next } from "hono";
 import { getCookie, setCookie } from "hono/cookie";
 import { refusedPage } from "./pages/refused.ts";
+import { welcomePage } from "./pages/welcome.ts";
 import { isSameSecret, type Session } from "./session.ts";
 
 /** They tell nothing about the project. */
@@ -63,7 +64,11 @@ export function guard(
       sameSite: "Strict",
       path: "/",
     });
-    return c.redirect("/", 303);
+    // A redirect counts as a request of the page that had the link. If that is
+    // another website, it comes without the cookie.
+    return c.req.header("sec-fetch-site") === "cross-site"
+      ? c.html(welcomePage())
+      : c.redirect("/", 303);
   }
 
   return admit;

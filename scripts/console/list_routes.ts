@@ -1,5 +1,5 @@
 import { retryFailures, sendAgain, wakeWorker } from "./actions.ts";
-import { readFailureFilter } from "./failure_filter.ts";
+import { filterFields, readFailureFilter } from "./failure_filter.ts";
 import { firstSentences, readForm } from "./form.ts";
 import { countToRetry, listFailures } from "./failures.ts";
 import { readOverview } from "./overview.ts";
@@ -21,12 +21,12 @@ const GIVEN_UP = ["dead", "undeliverable"] as const;
 
 /** Adds the pages with lists, and the actions on many rows. */
 export function addListRoutes(
-  { app, show, project, session, runbook, clock }: Routes,
+  { app, show, showResult, project, session, runbook }: Routes,
 ): void {
   const { csrf } = session;
 
   app.get("/", async (c) => {
-    const overview = await readOverview(project, clock());
+    const overview = await readOverview(project);
     return show(c, {
       title: "Overview",
       content: overviewPage(overview, runbook),
@@ -37,6 +37,10 @@ export function addListRoutes(
     const filter = readFailureFilter((name) => c.req.query(name));
     const page = readPage(c.req.query("page"));
     const list = await listFailures(project, { filter, page });
+    // While the operator read it, failures were resolved.
+    if (list === undefined) {
+      return c.redirect(link("/failures", filterFields(filter)), 303);
+    }
     return show(c, {
       title: "Failures",
       content: failuresPage({ filter, page, ...list }, [...runbook.keys()]),
@@ -57,15 +61,14 @@ export function addListRoutes(
     const filter = readFailureFilter((name) => form[name]);
     const answer = await retryFailures(project, filter);
     const waking = await wakeWorker(project);
-    session.notice = {
+    return showResult(c, "/failures", {
       kind: waking === "" ? "good" : "bad",
       text: [
         firstSentences(answer),
         waking ||
         "The worker has taken its turn: what is still listed failed again, or waits for its next turn.",
       ].join("\n"),
-    };
-    return c.redirect("/failures", 303);
+    });
   });
 
   app.get("/subscription", async (c) => {
@@ -75,7 +78,8 @@ export function addListRoutes(
   });
 
   app.get("/search", async (c) => {
-    const q = c.req.query("q")?.trim() ?? "";
+    // No ID has a NUL, but what is pasted may.
+    const q = (c.req.query("q") ?? "").replaceAll("\0", "").trim();
     const found = await search(project, q);
     return show(c, { title: "Search", content: searchPage(q, found) });
   });
@@ -101,11 +105,10 @@ export function addListRoutes(
     const { id } = await readForm(c);
     const count = await sendAgain(project, id);
     const waking = await wakeWorker(project);
-    session.notice = {
+    return showResult(c, "/notifications", {
       kind: waking === "" ? "good" : "bad",
       text: [`${count} made due again.`, waking].join("\n").trim(),
-    };
-    return c.redirect(link("/notifications"), 303);
+    });
   });
 }
 

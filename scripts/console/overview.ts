@@ -1,25 +1,23 @@
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
 import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
 import { countOpen } from "./failures.ts";
-import type { HourCount } from "./hour_count.ts";
 import { ask, type Project } from "./project.ts";
+
+/** Supabase's API sends no more, unless it is told to. */
+const MAX_ROWS = 1_000;
 
 type Health = Database["public"]["Views"]["billing_health"]["Row"];
 
 /** What the first page shows. */
 export type Overview = Awaited<ReturnType<typeof readOverview>>;
 
-const HOURS = 72;
-const HOUR_MS = 3_600_000;
-
 /** Reads what the first page shows. */
-export async function readOverview(project: Project, nowMs: number) {
-  const [health, hours, codes] = await Promise.all([
+export async function readOverview(project: Project) {
+  const [health, codes] = await Promise.all([
     readHealth(project),
-    readHours(project, nowMs),
     readCodes(project),
   ]);
-  return { health, hours, codes };
+  return { health, codes };
 }
 
 async function readHealth(project: Project): Promise<Health> {
@@ -32,51 +30,40 @@ async function readHealth(project: Project): Promise<Health> {
   return data!; // one row, always
 }
 
-/** Returns the last hours in order, also those without an event. */
-async function readHours(
+/** How many failures of an error code are open. */
+interface CodeCount {
+  readonly code: string;
+  readonly open: number;
+}
+
+/** Returns the codes of open failures, the most frequent first. */
+async function readCodes(project: Project): Promise<readonly CodeCount[]> {
+  const counts = await countRows(project) ?? await countEachCode(project);
+  return counts.filter(({ open }) => open > 0)
+    .sort((a, b) => b.open - a.open);
+}
+
+/** Counts in one request; undefined if there are more rows than it reads. */
+async function countRows(
   project: Project,
-  nowMs: number,
-): Promise<readonly HourCount[]> {
-  const { data } = await ask(
+): Promise<readonly CodeCount[] | undefined> {
+  const { data, count } = await ask(
     project,
     (signal) =>
-      project.database.from("billing_events_per_hour")
-        .select("hour, outcome, events").abortSignal(signal),
+      project.database.from("failed_events")
+        .select("error_code", { count: "exact" })
+        .is("resolved_at", null).limit(MAX_ROWS).abortSignal(signal),
   );
-  const last = Math.floor(nowMs / HOUR_MS);
-  const counts = Array.from({ length: HOURS }, (_, i) => ({
-    hour: new Date((last - HOURS + 1 + i) * HOUR_MS).toISOString(),
-    applied: 0,
-    stale: 0,
-    failed: 0,
-  }));
-  for (const { hour, outcome, events } of data) {
-    const index = Math.floor(Date.parse(hour ?? "") / HOUR_MS) - last + HOURS -
-      1;
-    const count = counts[index];
-    if (count !== undefined && isOutcome(outcome)) {
-      count[outcome] += events ?? 0;
-    }
-  }
-  return counts;
+  if (data.length < count) return undefined;
+  const byCode = Map.groupBy(data, ({ error_code }) => error_code);
+  return Array.from(byCode, ([code, { length }]) => ({ code, open: length }));
 }
 
-function isOutcome(
-  text: string | null,
-): text is "applied" | "stale" | "failed" {
-  return text === "applied" || text === "stale" || text === "failed";
-}
-
-/** Returns how many failures of each code are open, the most frequent first. */
-async function readCodes(
-  project: Project,
-): Promise<readonly { code: string; open: number }[]> {
-  const counts = await Promise.all(
+async function countEachCode(project: Project): Promise<readonly CodeCount[]> {
+  return await Promise.all(
     Object.keys(ANSWERS).map(async (code) => ({
       code,
       open: await countOpen(project, code),
     })),
   );
-  return counts.filter(({ open }) => open > 0)
-    .sort((a, b) => b.open - a.open);
 }

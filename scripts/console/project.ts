@@ -26,15 +26,21 @@ export class ProjectError extends Error {
   override name = "ProjectError";
   /** What to do about it. */
   readonly hint: string;
+  /** PostgREST's or Postgres's, if there is one. */
+  readonly code: string | undefined;
 
-  constructor(message: string, hint: string) {
+  constructor(message: string, hint: string, code?: string) {
     super(message);
     this.hint = hint;
+    this.code = code;
   }
 }
 
 /** For one call to the database. */
 const TIME_LIMIT_MS = 10_000;
+
+const PUSH =
+  "supabase db push --remote, then in the SQL editor: notify pgrst, 'reload schema';";
 
 /** Opens a project. It makes no request yet. */
 export function openProject(
@@ -99,6 +105,12 @@ export function refusal(
   { code, message, hint }: Refusal,
   { status, url }: { status: number; url: string },
 ): ProjectError {
+  if (status === 0 && /timed out/.test(message)) {
+    return new ProjectError(
+      `${url} did not answer within ${TIME_LIMIT_MS / 1000} seconds.`,
+      "Try again. If it stays so, look at the database's load.",
+    );
+  }
   if (status === 0) {
     return new ProjectError(
       `Cannot reach ${url}.`,
@@ -114,7 +126,9 @@ export function refusal(
         ? `Restart the local stack, which applies new migrations: ${
           asTyped("start")
         }`
-        : "Run supabase db push --remote, then in the SQL editor: notify pgrst, 'reload schema';",
+        : code === "42501"
+        ? `Check that SUPABASE_SECRET_KEY begins with sb_secret_. If it does, run ${PUSH}`
+        : `Run ${PUSH}`,
     );
   }
   if (code === "57014") {
@@ -127,5 +141,5 @@ export function refusal(
     return new ProjectError(message, hint ?? "");
   }
   const [text, todo] = restRefusal(status);
-  return new ProjectError(`Cannot use ${url}: ${text}.`, `${todo}.`);
+  return new ProjectError(`Cannot use ${url}: ${text}.`, `${todo}.`, code);
 }

@@ -7,10 +7,9 @@ import { keyOf, readForm } from "./form.ts";
 import { prettyJson } from "./json_text.ts";
 import { showMissing } from "./missing.ts";
 import { failureLink } from "./pages/parts.ts";
-import { type Draft, repairPage } from "./pages/repair.ts";
-import { type Project, ProjectError } from "./project.ts";
+import { repairPage } from "./pages/repair.ts";
+import { ProjectError } from "./project.ts";
 import type { Routes } from "./routes.ts";
-import type { FailureKey } from "./sql.ts";
 import { visibleJson } from "./visible.ts";
 
 /** In characters: a browser's text field gets slow with more. */
@@ -18,20 +17,21 @@ const LONGEST_DRAFT = 2 * 1024 * 1024;
 /** The same of many lines: a longer payload is edited as it is stored. */
 const LONGEST_PRETTY = 512 * 1024;
 
+const CHANGED =
+  "Somebody has changed the payload since you opened this page. Copy your text, and begin again with Cancel.";
+
 /** Adds the page on which a payload is edited. */
 export function addRepairRoutes(routes: Routes): void {
-  const { app, show, project, session, clock } = routes;
+  const { app, show, showResult, project, session, clock } = routes;
   const { csrf } = session;
 
   app.get("/failure/repair", async (c) => {
-    const failure = await readFailure(
-      project,
-      keyOf((name) => c.req.query(name)),
-    );
+    const key = keyOf((name) => c.req.query(name));
+    const failure = await readFailure(project, key);
     if (failure === undefined) return showMissing(c, routes);
     const { payload } = failure;
     if (payload === null || failure.resolved_at !== null) {
-      return showMissing(c, routes);
+      return c.redirect(failureLink(key), 303);
     }
     if (payload.length > LONGEST_DRAFT) {
       throw new ProjectError(
@@ -44,58 +44,45 @@ export function addRepairRoutes(routes: Routes): void {
       hash: hashOf(payload),
       faults: [],
     };
-    return showDraft(c, { failure, draft });
+    return showDraft(c, { key, draft, failure });
   });
 
   app.post("/failure/repair", async (c) => {
     const form = await readForm(c);
     const key = keyOf((name) => form[name]);
     const { text = "", hash = "" } = form;
-    const failure = await readFailure(project, key);
-    if (failure === undefined) return showMissing(c, routes);
-    const faults = hash === hashOf(failure.payload ?? "")
-      ? await save(project, { key, text, nowSeconds: clock() / 1000 })
-      : [
-        "Somebody has changed the payload since you opened this page. Copy your text, and begin again with Cancel.",
-      ];
-    if (faults.length > 0) {
-      return showDraft(c, { failure, draft: { text, hash, faults } }, 422);
+
+    function refuse(faults: readonly string[]): Response {
+      return showDraft(c, { key, draft: { text, hash, faults } }, 422);
     }
-    session.notice = {
-      kind: "good",
-      text:
-        "Saved. Now retry the event: until then, deliveries of it are refused, so that the old payload is not applied.",
-    };
-    return c.redirect(failureLink(key), 303);
+
+    try {
+      const failure = await readFailure(project, key);
+      if (failure === undefined) return showMissing(c, routes);
+      if (hash !== hashOf(failure.payload ?? "")) return refuse([CHANGED]);
+      const faults = faultsOf(text, { ...key, nowSeconds: clock() / 1000 });
+      if (faults.length > 0) return refuse(faults);
+      const { version } = failure;
+      await repairPayload(project, key, { json: text, version });
+      return showResult(c, failureLink(key), {
+        kind: "good",
+        text: failure.retry_requested_at === null
+          ? "Saved. Now retry the event: until then, deliveries of it are refused, so that the old payload is not applied."
+          : "Saved. A retry is requested already: the worker applies this payload at its next turn.",
+      });
+    } catch (error) {
+      if (!(error instanceof ProjectError)) throw error;
+      return refuse([`${error.message} ${error.hint}`.trim()]);
+    }
   });
 
   function showDraft(
     c: Context,
-    { failure, draft }: { failure: Failure; draft: Draft },
+    page: Parameters<typeof repairPage>[0],
     status: 200 | 422 = 200,
   ): Response {
-    const content = repairPage(failure, { draft, csrf });
+    const content = repairPage(page, csrf);
     return show(c, { title: "Repair", content }, status);
-  }
-}
-
-/** Stores a payload if the receiver would accept it; returns the faults. */
-async function save(
-  project: Project,
-  { key, text, nowSeconds }: {
-    key: FailureKey;
-    text: string;
-    nowSeconds: number;
-  },
-): Promise<readonly string[]> {
-  const faults = faultsOf(text, nowSeconds);
-  if (faults.length > 0) return faults;
-  try {
-    await repairPayload(project, key, text);
-    return [];
-  } catch (error) {
-    if (!(error instanceof ProjectError)) throw error;
-    return [`${error.message} ${error.hint}`.trim()];
   }
 }
 

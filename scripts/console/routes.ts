@@ -2,7 +2,7 @@ import type { Context, Hono } from "hono";
 import type { Html } from "./html.ts";
 import type { Project } from "./project.ts";
 import type { Advice } from "./runbook.ts";
-import type { Session } from "./session.ts";
+import type { Notice, Session } from "./session.ts";
 
 /** What the pages are made from. */
 export interface ConsoleOptions {
@@ -25,4 +25,6 @@ export interface Routes extends ConsoleOptions {
     page: { title: string; content: Html },
     status?: 200 | 404 | 422 | 502,
   ) => Response;
+  /** Sends the browser to a page, which shows the result of an action once. */
+  readonly showResult: (c: Context, path: string, notice: Notice) => Response;
 }

@@ -1,5 +1,7 @@
 import { createConsole } from "./app.ts";
-import { openProject, type ProjectAccess } from "./project.ts";
+import { readOverview } from "./overview.ts";
+import { overviewPage } from "./pages/overview.ts";
+import { openProject, type Project, type ProjectAccess } from "./project.ts";
 import { readRunbook } from "./runbook.ts";
 import { createSession } from "./session.ts";
 
@@ -26,8 +28,9 @@ export async function serveConsole(
     Deno.readTextFile(STYLE),
     readRunbook(),
   ]);
+  const project = openProject(access, { fetch });
   const app = createConsole({
-    project: openProject(access, { fetch }),
+    project,
     session,
     runbook,
     style,
@@ -36,6 +39,7 @@ export async function serveConsole(
   });
   const server = listen(port, app.fetch);
   const host = `${HOSTNAME}:${server.addr.port}`;
+  warmUp(project, runbook);
   return {
     link: `http://${host}/?token=${session.token}`,
     // At once: a browser keeps its connections open.
@@ -47,6 +51,19 @@ export async function serveConsole(
       ]);
     },
   };
+}
+
+/**
+ * Makes the first page once, before somebody waits for it: the first use of
+ * fetch and of number formats takes about 100 ms. A page says what is wrong.
+ */
+function warmUp(
+  project: Project,
+  runbook: Awaited<ReturnType<typeof readRunbook>>,
+): void {
+  readOverview(project)
+    .then((overview) => `${overviewPage(overview, runbook)}`)
+    .catch(() => {});
 }
 
 function listen(

@@ -10,14 +10,20 @@ export interface Session {
   /** In every form. */
   readonly csrf: string;
   isTokenUsed: boolean;
-  /** The result of the last action, for the next page. */
-  notice: Notice | undefined;
+  /** The result of the last action, until its page is shown. */
+  notice: PlacedNotice | undefined;
 }
 
 /** What to tell the operator after an action. */
 export interface Notice {
   readonly kind: "good" | "bad";
   readonly text: string;
+}
+
+/** A notice, and the page that it is about. */
+export interface PlacedNotice extends Notice {
+  /** The path with its query. */
+  readonly path: string;
 }
 
 /** Makes a session with new random secrets. */

@@ -1,7 +1,8 @@
 /**
  * `deno task locks`: writes the lock files of what does not use `deno.lock`: of
- * each function, which the platform's Deno has to be able to read, and of the
- * npm package, which downloads only what its commands need.
+ * each function, which the platform's Deno has to be able to read; of the npm
+ * package, which downloads only what its commands need; and of the browser tests,
+ * whose browser only they download.
  *
  * @module
  */
@@ -11,6 +12,11 @@ import { toolEnvironment } from "../common/create_command.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 import { runTool } from "../common/run_tool.ts";
 import { CACHE_COMMANDS, STACK_FOLDER, stackConfig } from "./npm_package.ts";
+import {
+  BROWSER_ENTRY,
+  BROWSER_FOLDER,
+  BROWSER_OPTIONS,
+} from "./test/browser_tests.ts";
 import { edgeDenoPath } from "./test/downloads.ts";
 
 const FUNCTIONS = ["billing-webhook", "billing-worker"];
@@ -31,6 +37,9 @@ async function generateLocks(): Promise<number> {
   }
   const deno = Deno.execPath();
   await generate("scripts/npx/deno.lock", deno, CACHE_COMMANDS);
+  await generate(`${BROWSER_FOLDER}/deno.lock`, deno, [
+    ...["cache", ...BROWSER_OPTIONS, BROWSER_ENTRY],
+  ]);
   const config = `${STACK_FOLDER}/deno.json`;
   await Deno.writeTextFile(join(REPOSITORY, config), stackConfig());
   await generate(`${STACK_FOLDER}/deno.lock`, deno, [

@@ -1,10 +1,11 @@
 /**
- * `deno task types`: generates the functions' types of the database, from the
- * running local stack or from `--db-url`.
+ * `deno task types`: generates the functions' types of the database, and the
+ * definitions in docs/schema, from the running local stack or from `--db-url`.
  *
  * @module
  */
 import { join } from "node:path";
+import postgres from "postgres";
 import {
   type CommandLine,
   parseCommandLine,
@@ -13,8 +14,14 @@ import {
 import { isLoopback } from "../common/loopback.ts";
 import { findRunningStack } from "../common/running_stack.ts";
 import { runTool } from "../common/run_tool.ts";
+import { checkMigrations } from "../local_stack/check_migrations.ts";
 import { runSupabaseCli } from "../common/supabase_cli.ts";
 import { toolEnvironment } from "../common/create_command.ts";
+import {
+  SCHEMA_FOLDER,
+  schemaFiles,
+  writeSchemaFiles,
+} from "./schema_files.ts";
 
 /** The file that is written. */
 export const TYPES_FILE = new URL(
@@ -24,7 +31,8 @@ export const TYPES_FILE = new URL(
 
 const COMMAND_LINE = {
   usage: "types",
-  summary: "Generates the functions' types of the database.",
+  summary:
+    "Generates the functions' types of the database, and the files of docs/schema.",
   options: {
     "--db-url URL": "a migrated database (default: the local stack's)",
   },
@@ -41,14 +49,40 @@ if (import.meta.main) {
 
 async function writeTypes(args: readonly string[]): Promise<number> {
   const { values } = parseCommandLine(args, COMMAND_LINE);
-  const url = values["db-url"] ??
-    (await findRunningStack(Deno.env.toObject()))?.dbUrl;
-  if (url === undefined) {
+  await writeGenerated(values["db-url"] ?? await localDatabase());
+  return 0;
+}
+
+/**
+ * Returns the URL of the local stack's database.
+ *
+ * @throws {Error} If no stack runs, or if it has not applied all migrations:
+ * what is generated would lack them.
+ */
+async function localDatabase(): Promise<string> {
+  const stack = await findRunningStack(Deno.env.toObject());
+  if (stack === undefined) {
     throw new Error("No local stack runs. Start it with: deno task start");
   }
-  await Deno.writeTextFile(TYPES_FILE, await generateTypes(url));
+  const findings = await checkMigrations(stack.dbUrl);
+  for (const { text } of findings) console.error(`Migration ${text}`);
+  if (findings.some(({ kind }) => kind === "waiting")) {
+    throw new Error("Nothing was written.");
+  }
+  return stack.dbUrl;
+}
+
+/** Writes everything that is generated from a migrated database. */
+export async function writeGenerated(databaseUrl: string): Promise<void> {
+  await Deno.writeTextFile(TYPES_FILE, await generateTypes(databaseUrl));
   console.log(`Wrote ${TYPES_FILE.pathname}`);
-  return 0;
+  const sql = postgres(databaseUrl, { max: 1, onnotice() {} });
+  try {
+    await writeSchemaFiles(await schemaFiles(sql));
+  } finally {
+    await sql.end();
+  }
+  console.log(`Wrote the files of ${SCHEMA_FOLDER}`);
 }
 
 /**

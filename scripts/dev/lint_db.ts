@@ -12,8 +12,7 @@ import { join } from "node:path";
 import postgres from "postgres";
 import {
   databaseUser,
-  POSTGRES_ENV,
-  type PostgresPlace,
+  initializeDatabase,
   postgresService,
 } from "../local_stack/postgres.ts";
 import {
@@ -23,8 +22,6 @@ import {
 } from "../local_stack/databases.ts";
 import { existsSync } from "node:fs";
 import { choosePorts } from "../local_stack/ports.ts";
-import { LOCAL_PASSWORD } from "../local_stack/roles.ts";
-import { runTool } from "../common/run_tool.ts";
 import { createService } from "../local_stack/service.ts";
 import { runSupabaseCli } from "../common/supabase_cli.ts";
 
@@ -54,7 +51,7 @@ async function lintDatabase(): Promise<void> {
   const user = await databaseUser();
   const data = join(folder, "database");
   const place = { binaries: DEBIAN_POSTGRES, data, user };
-  await makeCluster(place);
+  await initializeDatabase(place, { locale: ["--locale=C.UTF-8"] });
 
   const { db: port } = await choosePorts({});
   const server = createService(postgresService(place, { port, fsync: false }), {
@@ -87,29 +84,4 @@ async function lintDatabase(): Promise<void> {
     "--fail-on=warning",
   ], { purpose: "call the functions in Postgres clean", home: folder });
   console.log("Nothing to complain of");
-}
-
-/** An empty cluster, as the local stack has it but for what 15 has not. */
-async function makeCluster(
-  { binaries, data, user }: PostgresPlace,
-): Promise<void> {
-  await Deno.mkdir(data, { mode: 0o700 });
-  if (user) await Deno.chown(data, user.uid, user.gid);
-  const passwordFile = `${data}.password`;
-  await Deno.writeTextFile(passwordFile, LOCAL_PASSWORD);
-  await runTool({
-    purpose: "make the database",
-    command: join(binaries, "bin", "initdb"),
-    args: [
-      `--pgdata=${data}`,
-      "--username=supabase_admin",
-      `--pwfile=${passwordFile}`,
-      "--auth=scram-sha-256",
-      "--encoding=UTF8",
-      "--locale=C.UTF-8",
-    ],
-    env: POSTGRES_ENV,
-    cwd: binaries,
-    ...(user && { user }),
-  });
 }

@@ -6,23 +6,26 @@
  * free ports. What keeps the processor busy begins beside what waits for
  * processes and time limits; whichever lane is done takes the next. The
  * integration tests run twice, the second time with the functions served by the
- * Deno that Supabase's runtime is built on. With arguments, only the named test
- * files or folders run.
+ * Deno that Supabase's runtime is built on. Some run with a function of the last
+ * release beside the other one of this version. With arguments, only the named
+ * test files or folders run.
  *
  * @module
  */
 import { fileURLToPath } from "node:url";
 import { reportEnd } from "../common/cli.ts";
-import { abortOnEnd } from "../local_stack/abort_on_end.ts";
+import { abortOnEnd } from "../common/abort_on_end.ts";
 import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "../local_stack/roles.ts";
 import { startStack } from "../local_stack/start_stack.ts";
 import { parseTestArguments, type TestArguments } from "./test/arguments.ts";
 import {
+  downloadBrowser,
   downloadForTests,
   EDGE_DENO_VERSION,
   NO_DOWNLOADS,
 } from "./test/downloads.ts";
-import { namedRuns, type Run } from "./test/named_runs.ts";
+import { BROWSER_ENTRY, BROWSER_OPTIONS } from "./test/browser_tests.ts";
+import { BROWSER_TESTS, namedRuns, type Run } from "./test/named_runs.ts";
 import { runStep, type StepResult } from "./test/run_step.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -32,9 +35,22 @@ const SQL_TESTS = ["tests/pgtap.test.ts", "tests/property"];
 const FAULT_TESTS = ["tests/fuzz", "tests/faults"];
 const WAITING_TESTS = ["tests/integration", "tests/catalogue"];
 const DEPLOYMENT_TESTS = ["tests/deploy", "tests/recipes", "tests/docs"];
+const RELEASED_TESTS = ["tests/released"];
 const START_TESTS = ["tests/start"];
 const PROVIDER_TESTS = ["tests/stripe_sync"];
-const BROWSER_TESTS = ["tests/console"];
+/** By the function that is served as the last release had it. */
+const BESIDE_RELEASED = {
+  "billing-webhook": [
+    "tests/integration/failures.test.ts",
+    "tests/integration/triage_retry.test.ts",
+    "tests/integration/worker_delivery.test.ts",
+  ],
+  "billing-worker": [
+    "tests/integration/triage_retry.test.ts",
+    "tests/integration/worker_crash.test.ts",
+    "tests/integration/worker_delivery.test.ts",
+  ],
+};
 
 const INTERRUPTED = 130;
 /** For two cores: one lane keeps a core busy, two others mostly wait. */
@@ -70,8 +86,11 @@ async function testNamed(
   args: TestArguments,
   signal: AbortSignal,
 ): Promise<StepResult[]> {
-  const { withoutStack, onStack, needsDownloads } = namedRuns(args);
-  if (needsDownloads) await downloadForTests(signal);
+  const { withoutStack, onStack, ...needs } = namedRuns(args);
+  if (needs.needsDownloads || Deno.env.has("TEST_RELEASED_FUNCTION")) {
+    await downloadForTests(signal);
+  }
+  if (needs.needsBrowser) await downloadBrowser(signal);
   const results: StepResult[] = [];
   for (const run of withoutStack) results.push(await runTests(run, { signal }));
   return onStack.length === 0
@@ -80,12 +99,22 @@ async function testNamed(
 }
 
 async function testAll(signal: AbortSignal): Promise<StepResult[]> {
-  return [
+  const beforeDownloads = [
     await runStep("formatting", { args: ["fmt", "--check"], signal }),
     await runStep("lint", { args: ["lint"], signal }),
     await runStep("types", { args: ["check"], signal }),
     await runTests({ name: "unit tests", files: ["tests/unit"] }, { signal }),
-    ...await testInLanes(await downloadForTests(signal), signal),
+  ];
+  const edgeDeno = await downloadForTests(signal);
+  await downloadBrowser(signal);
+  return [
+    ...beforeDownloads,
+    await runStep("types of the browser tests", {
+      args: ["check", ...BROWSER_OPTIONS, "--frozen", BROWSER_ENTRY],
+      env: NO_DOWNLOADS,
+      signal,
+    }),
+    ...await testInLanes(edgeDeno, signal),
   ];
 }
 
@@ -104,8 +133,14 @@ async function testInLanes(
     { name: "fuzzing and faults", files: FAULT_TESTS },
     { name: "deployment, recipes and pages", files: DEPLOYMENT_TESTS },
     { name: "import and reconcile", files: PROVIDER_TESTS },
+    { name: "what was released", files: RELEASED_TESTS },
     { name: "start at a terminal", files: START_TESTS },
-    { name: "console in a browser", files: BROWSER_TESTS },
+    ...Object.entries(BESIDE_RELEASED).map(([released, files]) => ({
+      name: `integration, with ${released} of the last release`,
+      files,
+      released,
+    })),
+    BROWSER_TESTS,
   ];
   const lanes = Array.from(
     { length: LANES },
@@ -152,6 +187,7 @@ async function testOnStack(
           TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
           TEST_API_URL: stack.urls.api,
           TEST_FUNCTIONS_DENO: run.denoPath ?? Deno.execPath(),
+          ...(run.released && { TEST_RELEASED_FUNCTION: run.released }),
         },
       }),
     );
@@ -160,7 +196,7 @@ async function testOnStack(
 }
 
 function runTests(
-  { name, files, filter }: Run,
+  { name, files, filter, options = [] }: Run,
   { signal, env = {}, isBeside = false }: {
     signal: AbortSignal;
     env?: Record<string, string>;
@@ -172,7 +208,7 @@ function runTests(
     signal,
     testsOf: files,
     args: [
-      ...["test", "--allow-all", "--no-check", "--cached-only"],
+      ...["test", "--allow-all", "--no-check", "--cached-only", ...options],
       ...(filter === undefined ? [] : ["--filter", filter]),
       ...files,
     ],

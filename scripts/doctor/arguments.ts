@@ -4,12 +4,13 @@ import {
   UsageError,
 } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
-import { isLoopback, LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
+import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
 import {
   checkedProjectUrl,
   PROVIDER_OPTION,
   readProvider,
   readSecret,
+  safeUrl,
 } from "../common/option_values.ts";
 import type { RunningStack } from "../common/running_stack.ts";
 import type { ProviderName } from "../common/provider_settings.ts";
@@ -51,7 +52,8 @@ const COMMAND_LINE = {
       "as in the deployment; also read from supabase/functions/.env (default: the local stack's, for an endpoint on this machine)",
   },
   details:
-    `Without a URL, it checks the local stack that runs, with its key and database.
+    `Without a URL, it checks the local stack that runs, with its key and database;
+those in the environment are not used.
 
 --secret-key and --db-url still work, but other users of this machine can read
 their values.
@@ -65,7 +67,7 @@ Exit code: 0 if no check fails, 1 if one does, 2 for a wrong command line.`,
  * @param here.env The command's environment.
  * @param here.warn Receives warnings.
  * @param here.local The local stack, if one runs. It is checked if no URL is
- * given, with its own key and database.
+ * given, with its own key and database. Options still win.
  * @throws {HelpRequest}
  * @throws {UsageError}
  */
@@ -81,6 +83,7 @@ export function parseDoctorArguments(
   const project = projectOption(values["project-url"], here.env);
   const isLocal = values.url === undefined && project === undefined;
   const local = isLocal ? here.local : undefined;
+  const secrets = isLocal ? { ...here, env: localSecrets(here, local) } : here;
   const url = values.url === undefined
     ? project === undefined
       ? local?.webhookUrl ?? LOCAL_WEBHOOK_URL
@@ -93,16 +96,38 @@ export function parseDoctorArguments(
       option: "secret-key",
       value: values["secret-key"],
       variable: "SUPABASE_SECRET_KEY",
-    }, here) ?? local?.secretKey,
+    }, secrets),
     dbUrl: checkedDatabase(
       readSecret({
         option: "db-url",
         value: values["db-url"],
         variable: "SUPABASE_DB_URL",
-      }, here) ?? local?.dbUrl,
+      }, secrets),
     ),
     provider: readProvider(values.provider),
   };
+}
+
+/**
+ * Returns the local stack's secrets. Those in the environment belong to another
+ * project, and must not be sent to a port of this machine.
+ */
+function localSecrets(
+  { env, warn }: { env: Environment; warn: (text: string) => void },
+  local: RunningStack | undefined,
+): Environment {
+  const secrets = {
+    SUPABASE_SECRET_KEY: local?.secretKey ?? "",
+    SUPABASE_DB_URL: local?.dbUrl ?? "",
+  };
+  for (const [name, own] of Object.entries(secrets)) {
+    if (env[name] && env[name] !== own) {
+      warn(
+        `${name} is not used: this checks the local stack. To check another project, set SUPABASE_URL.`,
+      );
+    }
+  }
+  return secrets;
 }
 
 function projectOption(
@@ -116,11 +141,7 @@ function projectOption(
 
 /** The project's secret key may be sent there too: see {@linkcode projectOf}. */
 function checkedEndpoint(text: string): string {
-  const url = URL.parse(text);
-  if (
-    url?.protocol === "https:" ||
-    (url?.protocol === "http:" && isLoopback(text))
-  ) return text;
+  if (safeUrl(text)) return text;
   throw new UsageError(
     "--url takes an https URL, or an http URL on this machine.",
   );
@@ -128,10 +149,12 @@ function checkedEndpoint(text: string): string {
 
 function checkedDatabase(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
-  if (/^postgres(ql)?:$/.test(URL.parse(text)?.protocol ?? "")) return text;
+  const isDatabase = /^postgres(ql)?:$/.test(URL.parse(text)?.protocol ?? "");
+  // With a second @, a part of the password would be taken for the host.
+  if (isDatabase && text.split("@").length <= 2) return text;
   // The message leaves the text out: it may contain a password.
   throw new UsageError(
-    "SUPABASE_DB_URL (or --db-url) takes a URL such as postgresql://postgres.abc:<password>@aws-0-eu-central-1.pooler.supabase.com:5432/postgres, with special characters of the password percent-encoded.",
+    "SUPABASE_DB_URL (or --db-url) takes a URL such as postgresql://postgres.abc:<password>@aws-0-eu-central-1.pooler.supabase.com:5432/postgres, with special characters of the password percent-encoded: %40 for @.",
   );
 }
 

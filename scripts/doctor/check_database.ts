@@ -92,8 +92,15 @@ function connected({ ssl }: DatabaseTls): Check {
   );
 }
 
-function notConnected(error: unknown): Check {
-  const { message } = error as Error;
+/** Reports why there is no connection, and what to do about it. */
+export function notConnected(error: unknown): Check {
+  const { message, code = "" } = error as Error & { code?: string };
+  if (/^(?:CONNECT_TIMEOUT|ECONNREFUSED|57P0[1-5])$/.test(code)) {
+    return failed(
+      `does not answer: ${message}`,
+      "Check in the dashboard that the project is not paused and its database is healthy, and https://status.supabase.com. If no command could ever connect, copy the URL from Connect",
+    );
+  }
   return isUnproven(error)
     ? failed(
       `its certificate cannot be verified, so the password was not sent: ${message}`,

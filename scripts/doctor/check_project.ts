@@ -12,7 +12,9 @@ export async function* checkProject(
   tools: RequestTools,
 ): Checks {
   if (projectUrl === undefined) {
-    for (const name of ["worker", "worker's key", "failures"]) {
+    for (
+      const name of ["worker", "worker's key", "failures", "notifications"]
+    ) {
       yield [name, skipped("needs SUPABASE_URL")];
     }
     return;
@@ -26,7 +28,9 @@ export async function* checkProject(
       ? skipped("fix the worker first")
       : await checkWorkerAccepts(workerUrl, { secretKey, tools }),
   ];
-  yield ["failures", await checkFailures(projectUrl, { secretKey, tools })];
+  const access = { secretKey, tools };
+  yield ["failures", await checkFailures(projectUrl, access)];
+  yield ["notifications", await checkNotifications(projectUrl, access)];
 }
 
 /** Checks that the worker runs, and refuses a call without a key. */
@@ -82,6 +86,12 @@ export async function checkWorkerAccepts(
     );
   }
   if (reply.status === 200) return ok("does a turn for the secret key");
+  if (reply.status === 503) {
+    return failed(
+      "answered 503: the database does not answer the worker",
+      "Check in the dashboard that the project is not paused and its database is healthy, and https://status.supabase.com",
+    );
+  }
   return reply.status === 401
     ? failed(
       "refuses the secret key",
@@ -111,7 +121,28 @@ export async function checkFailures(
   );
 }
 
+/** Checks that no notification or alert was given up, of which no alert tells. */
+export async function checkNotifications(
+  projectUrl: string,
+  { secretKey, tools }: { secretKey: string | undefined; tools: RequestTools },
+): Promise<Check> {
+  if (secretKey === undefined) return NEEDS_KEY;
+  const reply = await readApi<Health>(
+    `${projectUrl}/rest/v1/billing_health`,
+    { secretKey, tools },
+  );
+  if ("refusal" in reply) return reply.refusal;
+  const [health] = reply.rows;
+  return health?.notifications_given_up === 0
+    ? ok("none was given up")
+    : failed(
+      `given up: ${health?.notifications_given_up}`,
+      "select * from public.notifications where status in ('dead', 'undeliverable'); docs/runbook.md says how to send them again",
+    );
+}
+
 interface Health {
+  readonly notifications_given_up: number;
   readonly open_failures: number;
   readonly oldest_open_failure: string | null;
 }

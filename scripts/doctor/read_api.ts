@@ -29,7 +29,18 @@ export async function readApi<Row>(
     };
   }
   const { status } = reply;
-  return status === 200
-    ? { rows: JSON.parse(reply.body) }
-    : { refusal: failed(...restRefusal(status)), status };
+  const rows = status === 200 ? parseRows<Row>(reply.body) : undefined;
+  return rows === undefined
+    ? { refusal: failed(...restRefusal(status)), status }
+    : { rows };
+}
+
+/** Returns undefined for what is not from the REST API, such as a website. */
+function parseRows<Row>(body: string): readonly Row[] | undefined {
+  try {
+    const rows = JSON.parse(body);
+    return Array.isArray(rows) ? rows : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -1,4 +1,5 @@
 import { printable } from "../common/print.ts";
+import { cutEnd, fit, wrap } from "./fit_text.ts";
 import { nextStep } from "./next_step.ts";
 import type { Delivery, Note, Outcome } from "./read_log_line.ts";
 
@@ -31,33 +32,39 @@ const MAX_ID = 30;
 /** Of the space for both: at 80 columns, `sub_local_a` fits. */
 const SUBSCRIPTION_SHARE = 0.47;
 const INDENT = 4;
+/** What is left of the columns above if the terminal is narrow. */
+const HEAD = TIME + STATUS + WORD + 3;
+const MIN_TYPE = 12;
+/** From here on, the next step has one line; below, a few. */
+const STANDARD = 80;
+const MAX_STEPS = 3;
+/** Below this, other lines begin on a line of their own. */
+const NARROW = 60;
+/** Where the line about what was not shown begins. */
+const SUMMARY = TIME + STATUS + 2;
 
 /**
  * Returns the line about a delivery, and for a failure a second one with the
- * next step. All are narrower than the terminal.
+ * next step. All are narrower than the terminal, if that has 40 columns. Below
+ * 72, the subscription and the duration are left out, and then the type.
  */
 export function deliveryLines(
   delivery: Delivery,
   { timeMs, columns, paint }: Terminal & { readonly timeMs: number },
 ): readonly string[] {
-  const { status, outcome, type = "-", durationMs } = delivery;
-  const { subscription = "-", event = "-", warning = "" } = delivery;
+  const { status, outcome, warning = "" } = delivery;
   const style = STYLES[outcome];
-  const ids = Math.max(columns - 1 - FIXED, MIN_IDS);
-  const first = Math.min(Math.floor(ids * SUBSCRIPTION_SHARE), MAX_ID);
-  const second = Math.min(ids - first, MAX_ID);
   const line = [
     paint("dim", clockTime(timeMs)),
     paint(style, `${status}`),
     paint(style, outcome.padEnd(WORD)),
-    fit(type.replace(/^customer\./, ""), TYPE),
-    fit(subscription, first),
-    fit(event, second),
-    paint("dim", duration(durationMs).padStart(DURATION)),
+    ...(columns - 1 < FIXED + MIN_IDS
+      ? narrowCells(delivery, columns - 1 - HEAD)
+      : wideCells(delivery, { columns, paint })),
   ].join(" ");
   const width = columns - 1 - INDENT;
   const below = outcome === "failed"
-    ? [cutEnd(printable(nextStep(delivery)), width)]
+    ? stepLines(delivery, { columns, width })
     : wrap(printable(warning), width);
   return [
     line,
@@ -65,22 +72,62 @@ export function deliveryLines(
   ];
 }
 
+function stepLines(
+  delivery: Delivery,
+  { columns, width }: { columns: number; width: number },
+): readonly string[] {
+  const step = printable(nextStep(delivery));
+  const lines = columns < STANDARD
+    ? wrap(step, width).slice(0, MAX_STEPS)
+    : [step];
+  return lines.map((text) => cutEnd(text, width));
+}
+
+function wideCells(
+  { type, subscription = "-", event = "-", durationMs }: Delivery,
+  { columns, paint }: Terminal,
+): readonly string[] {
+  const ids = columns - 1 - FIXED;
+  const first = Math.min(Math.floor(ids * SUBSCRIPTION_SHARE), MAX_ID);
+  return [
+    fit(shortType(type), TYPE),
+    fit(subscription, first),
+    fit(event, Math.min(ids - first, MAX_ID)),
+    paint("dim", duration(durationMs).padStart(DURATION)),
+  ];
+}
+
+function narrowCells(
+  { type, event = "-" }: Delivery,
+  width: number,
+): readonly string[] {
+  const forType = Math.min(width - MIN_IDS - 1, TYPE);
+  return forType < MIN_TYPE
+    ? [fit(event, width)]
+    : [fit(shortType(type), forType), fit(event, width - forType - 1)];
+}
+
+function shortType(type = "-"): string {
+  return type.replace(/^customer\./, "");
+}
+
 /** Returns the lines about anything else, wrapped at words and indented. */
 export function noteLines(
   { word, text, isFailure }: Note,
   { timeMs, columns, paint }: Terminal & { readonly timeMs: number },
 ): readonly string[] {
-  const head = TIME + STATUS + 2;
-  const indent = head + WORD + 1;
+  const isNarrow = columns < NARROW;
+  const indent = isNarrow ? INDENT : HEAD;
   const width = columns - 1 - indent;
-  const [first = "", ...more] = wrap(printable(text), width);
+  const lines = wrap(printable(text), width);
+  const [first = "", ...more] = isNarrow ? ["", ...lines] : lines;
   return [
     [
       paint("dim", clockTime(timeMs)),
       " ".repeat(STATUS),
       paint(isFailure ? "red" : "cyan", fit(word, WORD)),
       first,
-    ].join(" "),
+    ].join(" ").trimEnd(),
     // A long URL stays in one piece, so that it can be copied.
     ...more.map((rest) =>
       " ".repeat(rest.length > width ? INDENT : indent) + rest
@@ -88,70 +135,25 @@ export function noteLines(
   ];
 }
 
-/** Returns the line about what was not shown one by one. */
-export function summaryLine(
+/** Returns the lines about what was not shown one by one. */
+export function summaryLines(
   counts: Readonly<Record<string, number>>,
-  { timeMs, paint }: Pick<Terminal, "paint"> & { readonly timeMs: number },
-): string {
+  { timeMs, columns, paint }: Terminal & { readonly timeMs: number },
+): readonly string[] {
   const entries = Object.entries(counts).filter(([, count]) => count > 0);
   const total = entries.reduce((sum, [, count]) => sum + count, 0);
-  const parts = entries.map(([name, count]) => {
-    const text = `${number(count)} ${name}`;
-    return name === "failed" ? paint("red", text) : text;
-  });
-  return `${paint("dim", clockTime(timeMs))}     ... and ${
-    number(total)
-  } more: ${parts.join(", ")}`;
-}
-
-/**
- * Returns a text of exactly that many columns. A longer one loses its middle:
- * the beginning of an ID says what it is, and its end which.
- */
-export function fit(text: string, width: number): string {
-  const characters = Array.from(printable(text));
-  if (columnsOf(characters) <= width) {
-    return characters.join("") + " ".repeat(width - columnsOf(characters));
-  }
-  const kept = width - 1;
-  const start = takeColumns(characters, Math.floor(kept / 2));
-  const end = takeColumns(
-    characters.toReversed(),
-    kept - columnsOf(start),
-  ).toReversed();
-  const short = [...start, "…", ...end];
-  return short.join("") + " ".repeat(width - columnsOf(short));
-}
-
-function takeColumns(
-  characters: readonly string[],
-  width: number,
-): readonly string[] {
-  let used = 0;
-  const end = characters.findIndex((character) => {
-    used += columnsOf([character]);
-    return used > width;
-  });
-  return end === -1 ? characters : characters.slice(0, end);
-}
-
-/** Counts every character beyond Latin as two columns, which most are not. */
-function columnsOf(characters: readonly string[]): number {
-  return characters.reduce(
-    (sum, one) => sum + (one > "\u024f" && one !== "…" ? 2 : 1),
-    0,
+  const parts = entries.map(([name, count]) => `${number(count)} ${name}`);
+  const indent = columns < NARROW ? INDENT : SUMMARY;
+  const [first = "", ...more] = wrap(
+    printable(`... and ${number(total)} more: ${parts.join(", ")}`),
+    columns - 1 - SUMMARY,
   );
-}
-
-function cutEnd(text: string, width: number): string {
-  const characters = Array.from(text);
-  if (columnsOf(characters) <= width) return text;
-  return `${takeColumns(characters, width - 1).join("")}…`;
-}
-
-function wrap(text: string, width: number): readonly string[] {
-  const most = Math.max(width, MIN_IDS);
-  return text.match(new RegExp(`\\S.{0,${most - 1}}(?= |$)|\\S+`, "g")) ?? [];
+  return [
+    `${paint("dim", clockTime(timeMs))}${" ".repeat(SUMMARY - TIME)}${first}`,
+    ...more.map((rest) => " ".repeat(indent) + rest),
+  ].map((line) =>
+    line.replace(/[\d,]+ failed/, (failed) => paint("red", failed))
+  );
 }
 
 function duration(ms: number): string {

@@ -1,7 +1,7 @@
 import {
   deliveryLines,
   noteLines,
-  summaryLine,
+  summaryLines,
   type Terminal,
 } from "./format_entry.ts";
 import { type Entry, readLogLine } from "./read_log_line.ts";
@@ -25,17 +25,15 @@ export interface LiveViewOptions {
 /** Of each kind in one second: failures are not hidden behind successes. */
 const MAX_SHOWN = 10;
 
-type Kind = "success" | "failure" | "note";
-
 /**
  * Returns a view with one line per delivery. In a second with many, it shows the
- * first ten successes, failures and other lines, and counts the rest in one
- * line. It keeps nothing else, so a burst costs no memory.
+ * first ten successes, failures and other lines of each part, and counts the
+ * rest in one line. It keeps nothing else, so a burst costs no memory.
  */
 export function createLiveView(
   { print, columns, paint, clock }: LiveViewOptions,
 ): LiveView {
-  let shown: Record<Kind, number> = { success: 0, failure: 0, note: 0 };
+  let shown: Record<string, number> = {};
   let hidden: Record<string, number> = {};
   let endOfSecond: ReturnType<typeof setTimeout> | undefined;
 
@@ -50,7 +48,8 @@ export function createLiveView(
       return;
     }
     const kind = kindOf(entry);
-    if (shown[kind]++ >= MAX_SHOWN) {
+    shown[kind] = (shown[kind] ?? 0) + 1;
+    if (shown[kind] > MAX_SHOWN) {
       return hide(entry.kind === "note" ? "other lines" : entry.outcome, 1);
     }
     const where = { timeMs, columns: columns(), paint };
@@ -67,16 +66,18 @@ export function createLiveView(
   function endSecond() {
     clearTimeout(endOfSecond);
     endOfSecond = undefined;
-    shown = { success: 0, failure: 0, note: 0 };
+    shown = {};
     if (Object.keys(hidden).length === 0) return;
-    print(summaryLine(hidden, { timeMs: clock(), paint }));
+    const where = { timeMs: clock(), columns: columns(), paint };
+    for (const text of summaryLines(hidden, where)) print(text);
     hidden = {};
   }
 
   return { onLog, [Symbol.dispose]: endSecond };
 }
 
-function kindOf(entry: Exclude<Entry, { kind: "summary" }>): Kind {
-  if (entry.kind === "note") return "note";
+// A function's last words do not hide that it ended, which is another's note.
+function kindOf(entry: Exclude<Entry, { kind: "summary" }>): string {
+  if (entry.kind === "note") return entry.word;
   return entry.outcome === "failed" ? "failure" : "success";
 }

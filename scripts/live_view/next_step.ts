@@ -34,7 +34,7 @@ const NEXT_STEPS: Readonly<Record<ErrorCode, string | null>> = {
   creation_pending: CREATE_FIRST,
   subscription_of_other_provider: "send it from the one that created it",
   repair_pending: "select public.retry_failed_event('<event id>');",
-  apply_failed: "select error, payload from public.open_failures;",
+  apply_failed: "select error, payload from public.failed_events;",
   deployment_fault: "a restart of start applies missing migrations",
   internal_error: null,
 

@@ -36,9 +36,10 @@ export function announcement(
   const { env, dataDir, isDefault, run } = options;
   const reset = `${run} reset${isDefault ? "" : ` --data ${dataDir}`}`;
   // Other commands find a stack in the default place by themselves.
-  const url = isDefault || new URL(urls.api).port === `${STANDARD_API_PORT}`
-    ? ""
-    : ` --url ${urls.webhook}`;
+  const isFound = isDefault ||
+    new URL(urls.api).port === `${STANDARD_API_PORT}`;
+  const url = isFound ? "" : ` --url ${urls.webhook}`;
+  const projectUrl = isFound ? "" : ` --project-url ${urls.api}`;
   const facts: readonly Fact[] = [
     ["Webhook", urls.webhook],
     ["", `${urls.api}/api/billing/webhook`],
@@ -57,8 +58,10 @@ export function announcement(
     "Send a first event, from a second terminal:",
     `  ${run} trigger ${EVENT}${url}`,
     "See what it did:",
-    `  psql ${dbUrl} \\\n    -c 'table subscriptions'`,
+    `  psql ${dbUrl} \\\n    -c 'select id, account_id, status, plan_id from subscriptions'`,
     `  curl -H 'apikey: ${keys.secret}' \\\n    ${urls.rest}/subscriptions`,
+    "If an event fails, see why, and repair it:",
+    `  ${run} console${projectUrl}`,
     "",
     `Stop with Ctrl-C. The data is kept; "${reset}" deletes it.`,
     "",

@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import postgres from "postgres";
 import { PROJECT } from "../common/how_started.ts";
 import {
   compareMigrations,
@@ -7,6 +6,8 @@ import {
   type MigrationFinding,
   parseMigrationName,
 } from "./compare_migrations.ts";
+import { isForLocalStack } from "./receiver_migrations.ts";
+import { withDatabase } from "./databases.ts";
 
 /** Where the migrations are. */
 export const MIGRATIONS = join(PROJECT, "supabase", "migrations");
@@ -46,7 +47,8 @@ export async function explainMigrationFault(
 }
 
 async function readFiles(): Promise<readonly Migration[]> {
-  const names = Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name);
+  const names = Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name)
+    .filter(isForLocalStack);
   const files = await Promise.all(
     names.sort().map(async (file) => {
       const parsed = parseMigrationName(file);
@@ -58,15 +60,11 @@ async function readFiles(): Promise<readonly Migration[]> {
   return files.flat();
 }
 
-async function readApplied(dbUrl: string): Promise<readonly Migration[]> {
-  const sql = postgres(dbUrl, { max: 1, onnotice() {} });
-  try {
-    return await sql<Migration[]>`
+function readApplied(dbUrl: string): Promise<readonly Migration[]> {
+  return withDatabase(dbUrl, async (sql) =>
+    await sql<Migration[]>`
       select version, coalesce(name, '') as name,
         array_to_string(statements, '') as text
       from supabase_migrations.schema_migrations
-      order by version`;
-  } finally {
-    await sql.end();
-  }
+      order by version`);
 }

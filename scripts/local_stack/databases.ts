@@ -84,13 +84,14 @@ export async function applyMigrations(
   });
 }
 
-async function withDatabase(
+/** Connects to a database, and disconnects after the use. */
+export async function withDatabase<T>(
   url: string,
-  use: (sql: postgres.Sql) => Promise<unknown>,
-): Promise<void> {
+  use: (sql: postgres.Sql) => Promise<T>,
+): Promise<T> {
   const sql = postgres(url, { max: 1, onnotice() {} });
   try {
-    await use(sql);
+    return await use(sql);
   } finally {
     await sql.end();
   }

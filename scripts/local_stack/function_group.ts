@@ -1,10 +1,8 @@
+import type { Environment } from "../common/environment.ts";
 import { choosePorts, type StackPorts } from "./ports.ts";
 import { functionService, type ServeOptions } from "./serve_functions.ts";
-import {
-  createService,
-  type Service,
-  type ServiceObserver,
-} from "./service.ts";
+import { createKeptService } from "./kept_service.ts";
+import type { Service, ServiceObserver } from "./service.ts";
 
 type FunctionPorts = Pick<StackPorts, "webhook" | "worker">;
 
@@ -18,6 +16,8 @@ interface Served {
 
 /** How a reload hands over from the old processes to the new ones. */
 export interface Reload {
+  /** The settings for the new ones, instead of those before. */
+  readonly env: Environment;
   /** Called as soon as the new code serves every new request. */
   readonly onServed: () => void;
   /** Waits until nobody waits for an answer from that port. */
@@ -33,7 +33,7 @@ export interface FunctionGroup {
   /** Stops the functions and serves them again, with other options. */
   readonly restart: (changes?: Partial<ServeOptions>) => Promise<void>;
   /**
-   * Serves the code as it is now, without a gap.
+   * Serves the code as it is now, without a gap, with other settings.
    *
    * @throws {Error} if it does not start; the old code goes on
    */
@@ -43,9 +43,9 @@ export interface FunctionGroup {
 /** Returns a group that is not started yet, and serves on its own ports. */
 export function createFunctionGroup(
   first: ServeOptions,
-  { ports: home, observer }: {
+  { ports: home, onLog }: {
     readonly ports: FunctionPorts;
-    readonly observer: ServiceObserver;
+    readonly onLog: ServiceObserver["onLog"];
   },
 ): FunctionGroup {
   let settings = first;
@@ -53,9 +53,9 @@ export function createFunctionGroup(
   const all = new Set<Served>();
   let stopping = new AbortController();
 
-  function createServed(ports: FunctionPorts, to = observer): Served {
+  function createServed(ports: FunctionPorts, to = onLog): Served {
     const services = NAMES.map((name) =>
-      createService(
+      createKeptService(
         functionService(`billing-${name}`, { ...settings, port: ports[name] }),
         to,
       )
@@ -90,23 +90,23 @@ export function createFunctionGroup(
     await start();
   }
 
-  async function moveTo(ports: FunctionPorts, { onServed, leave }: Reload) {
+  async function moveTo(
+    ports: FunctionPorts,
+    { onServed, leave }: Pick<Reload, "onServed" | "leave">,
+  ) {
     const { signal } = stopping;
     const old = current;
     // What a process says that never serves is in the error of its start.
     const early: [line: string, source: string][] = [];
     let log: ServiceObserver["onLog"] = (...line) => early.push(line);
-    const next = createServed(ports, {
-      ...observer,
-      onLog: (...line) => log(...line),
-    });
+    const next = createServed(ports, (...line) => log(...line));
     try {
       await Promise.all(next.services.map((one) => one.start(signal)));
     } catch (error) {
       await end(next);
       throw error;
     }
-    log = observer.onLog;
+    log = onLog;
     for (const line of early) log(...line);
     current = next;
     onServed();
@@ -116,7 +116,8 @@ export function createFunctionGroup(
 
   // The new code starts beside the old, so a mistake in it stops nothing. Then
   // it moves to the group's own ports, which are those that people know.
-  async function reload(options: Reload) {
+  async function reload({ env, ...options }: Reload) {
+    settings = { ...settings, env };
     if (current.ports === home) await moveTo(await choosePorts({}), options);
     if (stopping.signal.aborted) return;
     await moveTo(home, { ...options, onServed: () => {} });

@@ -10,7 +10,12 @@ import {
   type GatewayStatus,
   planRequest,
 } from "./gateway_request.ts";
-import { copyBody, parseRequestHead } from "./http_request.ts";
+import {
+  copyBody,
+  headerValues,
+  parseRequestHead,
+  type RequestHead,
+} from "./http_request.ts";
 
 /** A client's connection while it is served. */
 export interface GatewayConnection {
@@ -42,6 +47,9 @@ const LINGER_MS = 2_000;
  *
  * One thing cannot work this way: a request for another service before the
  * last answer has begun. Such a connection is closed.
+ *
+ * After HEAD, PostgREST 12 closes its connection without announcing it. So the
+ * next request gets a new one, and the client's stays open.
  */
 export function serveConnection(
   client: Deno.TcpConn,
@@ -50,6 +58,8 @@ export function serveConnection(
   const reader = createByteReader(client);
   let upstream: Upstream | undefined;
   let waiting = false;
+  /** Whether the service may close, and the client does not expect it. */
+  let isAfterHead = false;
   let lingering: ReturnType<typeof setTimeout> | undefined;
 
   async function serve() {
@@ -75,6 +85,7 @@ export function serveConnection(
       const service = await connect(plan.port);
       if (!service) return await refuse(502);
       waiting = true;
+      isAfterHead = isHeadKeptAlive(request);
       await writeAll(service, plan.head);
       try {
         await copyBody(
@@ -90,7 +101,8 @@ export function serveConnection(
   }
 
   async function connect(port: number): Promise<Deno.TcpConn | undefined> {
-    if (upstream?.port === port) return upstream.connection;
+    const isUsable = waiting || !isAfterHead;
+    if (upstream?.port === port && isUsable) return upstream.connection;
     if (waiting) throw new Error("Cannot change the service while it works");
     leaveUpstream();
     try {
@@ -116,6 +128,7 @@ export function serveConnection(
       // One side is gone; the other is told below.
     }
     if (upstream?.connection !== from) return;
+    if (isAfterHead && !waiting) return leaveUpstream();
     if (waiting) await writeAll(client, gatewayAnswer(502)).catch(() => {});
     waiting = false;
     await endAnswers();
@@ -177,6 +190,12 @@ export function serveConnection(
     close,
     ended: serve(),
   };
+}
+
+/** Whether the client expects to send another request after this HEAD. */
+function isHeadKeptAlive({ method, version, lines }: RequestHead): boolean {
+  return method === "HEAD" && version === "HTTP/1.1" &&
+    !headerValues(lines, "connection").some((value) => /close/i.test(value));
 }
 
 function closeQuietly(connection: Deno.TcpConn | undefined) {

@@ -1,5 +1,9 @@
 import { Webhook } from "standardwebhooks";
 import type { Environment } from "../common/environment.ts";
+import type {
+  FailureOpened,
+  FailuresResolved,
+} from "../../supabase/functions/billing-worker/channels/channel.ts";
 import { formatAmount } from "../../supabase/functions/billing-worker/channels/format_amount.ts";
 
 /** Public, so for this machine only. */
@@ -7,39 +11,28 @@ const LOCAL_SIGNING_SECRET = "whsec_bG9jYWwtbm90aWZpY2F0aW9uLXNlY3JldC0wMQ==";
 
 /** What is printed of a message about a failed payment. */
 interface FailedPayment {
-  readonly type: "billing.payment_failed";
-  readonly data: {
-    readonly account_id: string;
-    readonly subscription_id: string;
-    readonly hosted_invoice_url?: string;
-    readonly amount_due?: number;
-    readonly currency?: string;
-  };
+  readonly account_id: string;
+  readonly subscription_id: string;
+  readonly hosted_invoice_url?: string;
+  readonly amount_due?: number;
+  readonly currency?: string;
 }
 
-/** What is printed of the alerts to the operator. */
-interface FailureOpened {
-  readonly type: "billing.failure_opened";
-  readonly data: {
-    readonly error_code: string;
-    readonly new: number;
-    readonly open: number;
+type Message =
+  | { readonly type: "billing.payment_failed"; readonly data: FailedPayment }
+  | { readonly type: "billing.failure_opened"; readonly data: FailureOpened }
+  | {
+    readonly type: "billing.failures_resolved";
+    readonly data: FailuresResolved;
   };
-}
-interface FailuresResolved {
-  readonly type: "billing.failures_resolved";
-  readonly data: { readonly error_code: string };
-}
-
-type Message = FailedPayment | FailureOpened | FailuresResolved;
 
 /**
  * Receives notifications and alerts, as far as no other destination is
  * configured.
  */
 export interface NotificationReceiver extends AsyncDisposable {
-  /** The settings that make the worker send here. */
-  readonly env: Environment;
+  /** Returns settings with which the worker sends here what they send nowhere. */
+  readonly addTo: (settings: Environment) => Environment;
 }
 
 /** Returns whether the settings name a destination for notifications. */
@@ -52,11 +45,9 @@ function hasChannel(env: Environment): boolean {
  * Webhooks package, and prints it.
  *
  * @param print called with one line per notification or alert
- * @param settings of the worker; a destination that they name is kept
  */
 export function startNotificationReceiver(
   print: (line: string) => void,
-  settings: Environment = {},
 ): NotificationReceiver {
   const webhook = new Webhook(LOCAL_SIGNING_SECRET);
   const server = Deno.serve({
@@ -77,7 +68,8 @@ export function startNotificationReceiver(
   });
   const url = `http://127.0.0.1:${server.addr.port}/`;
   return {
-    env: {
+    addTo: (settings) => ({
+      ...settings,
       ...(!hasChannel(settings) && {
         NOTIFICATION_URL: url,
         NOTIFICATION_SIGNING_SECRET: LOCAL_SIGNING_SECRET,
@@ -86,7 +78,7 @@ export function startNotificationReceiver(
         ALERT_URL: url,
         ALERT_SIGNING_SECRET: LOCAL_SIGNING_SECRET,
       }),
-    },
+    }),
     [Symbol.asyncDispose]: () => server.shutdown(),
   };
 }
@@ -108,7 +100,7 @@ function describe({ type, data }: Message): string | undefined {
 /** Returns the amount, the account, and the link to pay. */
 function summary(
   { account_id, subscription_id, hosted_invoice_url, amount_due, currency }:
-    FailedPayment["data"],
+    FailedPayment,
 ): string {
   const amount = amount_due === undefined || currency === undefined
     ? "payment"

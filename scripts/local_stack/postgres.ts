@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { runTool } from "../common/run_tool.ts";
-import { endProcess, lookUpProcess } from "./processes.ts";
+import { endProcess, lookUpProcess } from "../common/processes.ts";
 import { LOCAL_PASSWORD } from "./roles.ts";
 import type { ServiceSpec } from "./service.ts";
 
@@ -36,13 +36,25 @@ export async function databaseUser(): Promise<PostgresPlace["user"]> {
   };
 }
 
+/** Postgres's own C.UTF-8, which is the same on every platform. */
+const BUILTIN_LOCALE = [
+  "--locale=C",
+  "--locale-provider=builtin",
+  "--builtin-locale=C.UTF-8",
+];
+
 /**
  * Creates an empty database cluster with the superuser `supabase_admin`, if
  * there is none yet.
+ *
+ * @param options.locale for `initdb`; versions before 17 do not know the default
  */
 export async function initializeDatabase(
   place: PostgresPlace,
-  signal?: AbortSignal,
+  { signal, locale = BUILTIN_LOCALE }: {
+    readonly signal?: AbortSignal | undefined;
+    readonly locale?: readonly string[];
+  } = {},
 ): Promise<void> {
   if (existsSync(place.data)) return;
   // Renamed when complete, so that an incomplete one is never used.
@@ -65,10 +77,7 @@ export async function initializeDatabase(
       `--pwfile=${passwordFile}`,
       "--auth=scram-sha-256",
       "--encoding=UTF8",
-      // Postgres's own C.UTF-8, which is the same on every platform.
-      "--locale=C",
-      "--locale-provider=builtin",
-      "--builtin-locale=C.UTF-8",
+      ...locale,
     ],
     env: POSTGRES_ENV,
     cwd: place.binaries,

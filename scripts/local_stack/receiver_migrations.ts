@@ -1,8 +1,16 @@
 import { join } from "node:path";
-import { asTyped, PROJECT } from "../common/how_started.ts";
+import { asTyped, isFromPackage, PROJECT } from "../common/how_started.ts";
 
 /** A migration of the receiver's, whatever version the project gave it. */
 const OURS = /^\d+_billing_\d{4}_.*\.sql$/;
+
+/**
+ * Returns whether the local stack applies a migration. In a clone that is each;
+ * in the user's project, see {@linkcode copyReceiverMigrations}.
+ */
+export function isForLocalStack(file: string): boolean {
+  return !isFromPackage || OURS.test(file);
+}
 
 /**
  * Copies the receiver's migrations out of the user's project into a folder that

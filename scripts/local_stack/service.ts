@@ -1,5 +1,5 @@
 import type { Environment } from "../common/environment.ts";
-import { childrenOf, lookUpProcess } from "./processes.ts";
+import { childrenOf, lookUpProcess } from "../common/processes.ts";
 import { readLines } from "./lines.ts";
 import { type GuardedProcess, spawnGuarded } from "../common/spawn_guarded.ts";
 import { waitUntil } from "../common/wait_until.ts";

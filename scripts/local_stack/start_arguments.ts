@@ -27,9 +27,8 @@ export interface StartArguments {
 
 const BASE_VARIABLE = "BILLING_PORT_BASE";
 
-const BASE_OPTION = "--port-base N";
-
-const DATA_OPTION = {
+/** The option of `start` and `reset`. */
+export const DATA_OPTION = {
   "--data DIR":
     "where the data is kept, also BILLING_STACK_DATA (default: .stack; for root, a folder below /var/tmp)",
 } as const;
@@ -38,9 +37,9 @@ const START = {
   usage: "start",
   summary: "Runs the receiver on this machine, without Docker.",
   options: {
-    [BASE_OPTION]:
+    "--port-base N":
       `move all ports: the API to N+21, the database to N+22, and so on; also ${BASE_VARIABLE} (default: ${STANDARD_BASE})`,
-    ...portOptions(portText),
+    ...portOptions(),
     ...DATA_OPTION,
     "--json":
       "print the functions' log lines as they are; so it does if the output is not a terminal",
@@ -59,26 +58,8 @@ Exit code: 0 if it was stopped, 1 if it could not start or a part of it ended, 2
 for a wrong command line.`,
 } as const satisfies CommandLine;
 
-type StartOptions = Readonly<Record<keyof typeof START.options, string>>;
-
-/** The command line of `reset`: it accepts the ports of `start`, unused. */
-export const RESET = {
-  usage: "reset",
-  summary:
-    `Deletes the local data: every record, event and notification of the local
-stack. Ends processes that a crashed stack left behind.`,
-  options: {
-    [BASE_OPTION]: "",
-    ...portOptions(() => ""),
-    ...DATA_OPTION,
-    "--json": "",
-  },
-  details:
-    "Exit code: 0 if the data is deleted, 1 if not, 2 for a wrong command line.",
-} as const satisfies CommandLine;
-
 /**
- * Reads the arguments of `start` or `reset`; they override the environment.
+ * Reads the arguments of `start`; they override the environment.
  *
  * @throws {HelpRequest}
  * @throws {UsageError}
@@ -86,26 +67,33 @@ stack. Ends processes that a crashed stack left behind.`,
 export function parseStartArguments(
   args: readonly string[],
   env: Environment,
-  command: CommandLine<StartOptions> = START,
 ): StartArguments {
-  const { values } = parseCommandLine(args, command);
+  const { values } = parseCommandLine(args, START);
   const base = baseOf(values["port-base"] ?? env[BASE_VARIABLE]);
   const ports = PORT_NAMES.map((name) => {
     const text = values[`${name}-port`] ?? env[variableOf(name)];
     return [name, portOf(name, text || `${base + OFFSETS[name]}`)] as const;
   });
   refuseSharedPorts(ports);
-  const data = values.data ?? env["BILLING_STACK_DATA"];
   return {
     ports: Object.fromEntries(ports) as Record<PortName, number>,
-    dataDir: data ? resolve(data) : undefined,
+    dataDir: dataFolder(values.data, env),
     json: values.json ?? false,
   };
 }
 
-function portOptions(textOf: (name: PortName) => string) {
+/** Returns the state folder that is asked for; undefined for the usual one. */
+export function dataFolder(
+  option: string | undefined,
+  env: Environment,
+): string | undefined {
+  const folder = option ?? env["BILLING_STACK_DATA"];
+  return folder ? resolve(folder) : undefined;
+}
+
+function portOptions() {
   return Object.fromEntries(
-    PORT_NAMES.map((name) => [`--${name}-port PORT`, textOf(name)]),
+    PORT_NAMES.map((name) => [`--${name}-port PORT`, portText(name)]),
   ) as Record<`--${PortName}-port PORT`, string>;
 }
 
@@ -118,22 +106,22 @@ function variableOf(name: PortName): string {
 }
 
 function baseOf(text: string | undefined): number {
-  if (!text) return STANDARD_BASE;
-  const base = /^\d{1,5}$/.test(text) ? Number(text) : 0;
-  const most = 65_535 - Math.max(...Object.values(OFFSETS));
-  if (base > 0 && base <= most) return base;
-  throw new UsageError(
-    `--port-base and ${BASE_VARIABLE} take a number from 1 to ${most}, not "${text}".`,
+  return numberUpTo(
+    65_535 - Math.max(...Object.values(OFFSETS)),
+    text || `${STANDARD_BASE}`,
+    `--port-base and ${BASE_VARIABLE}`,
   );
 }
 
 function portOf(name: PortName, text: string): number {
-  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
-  if (port > 0 && port <= 65_535) return port;
+  return numberUpTo(65_535, text, `--${name}-port and ${variableOf(name)}`);
+}
+
+function numberUpTo(most: number, text: string, names: string): number {
+  const number = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  if (number > 0 && number <= most) return number;
   throw new UsageError(
-    `--${name}-port and ${
-      variableOf(name)
-    } take a number from 1 to 65535, not "${text}".`,
+    `${names} take a number from 1 to ${most}, not "${text}".`,
   );
 }
 

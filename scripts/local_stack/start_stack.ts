@@ -46,7 +46,10 @@ export interface StackOptions {
   readonly signal?: AbortSignal;
   /** Called after each step with a line about it. */
   readonly onProgress?: (text: string) => void;
-  /** Called with each line that a part prints: webhook, worker, ... */
+  /**
+   * Called with each line that a part prints: webhook, worker, ...; and with a
+   * line of `restart` if a function ends by itself.
+   */
   readonly onLog?: ServiceObserver["onLog"];
 }
 
@@ -77,19 +80,23 @@ export interface Stack extends AsyncDisposable {
   /** Stops the functions and serves them again, with other options. */
   readonly restartFunctions: (changes?: Partial<ServeOptions>) => Promise<void>;
   /**
-   * Serves the functions' code as it is now. No request is cut off.
+   * Serves the functions' code as it is now, with these settings instead of
+   * those before. No request is cut off.
    *
    * @throws {Error} if it does not start; the old code goes on
    */
   readonly reloadFunctions: (
-    options: Pick<Reload, "onServed">,
+    options: Pick<Reload, "onServed" | "env">,
   ) => Promise<void>;
   /** Creates another database beside the first, with all migrations. */
   readonly createDatabase: (
     name: string,
     options?: { readonly sqlBefore?: string },
   ) => Promise<DatabaseUrls>;
-  /** Resolves with the reason if a part ends without being stopped. */
+  /**
+   * Resolves with the reason if a part ends without being stopped. Functions
+   * start again instead.
+   */
   readonly failed: Promise<string>;
   /** Stops all parts, last started first. So does `await using`. */
   readonly stop: () => Promise<void>;
@@ -133,7 +140,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     observer,
   );
   await step("Postgres 17 runs", async () => {
-    await initializeDatabase(place, signal);
+    await initializeDatabase(place, { signal });
     running.defer(postgres.stop);
     await postgres.start(signal);
     await setUpServer(ports.db);
@@ -161,13 +168,11 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   const api = `http://127.0.0.1:${ports.api}`;
   const keys = await localKeys();
+  const platform = platformEnvironment({ apiUrl: api, dbUrl, keys });
   const functions = createFunctionGroup({
     denoPath: options.denoPath ?? Deno.execPath(),
-    env: {
-      ...platformEnvironment({ apiUrl: api, dbUrl, keys }),
-      ...options.env,
-    },
-  }, { ports, observer });
+    env: { ...platform, ...options.env },
+  }, { ports, onLog });
   if (options.functions !== false) {
     await step("Functions are served", async () => {
       running.defer(functions.stop);
@@ -212,8 +217,12 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     postgres,
     postgrest,
     restartFunctions: functions.restart,
-    reloadFunctions: ({ onServed }) =>
-      functions.reload({ onServed, leave: gateway.leave }),
+    reloadFunctions: ({ env, onServed }) =>
+      functions.reload({
+        env: { ...platform, ...env },
+        onServed,
+        leave: gateway.leave,
+      }),
     createDatabase: async (name, { sqlBefore } = {}) => {
       const urls = await createDatabase(ports.db, { name, sqlBefore });
       await applyMigrations(urls.url, { cliHome: folder.cli });

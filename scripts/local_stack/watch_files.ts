@@ -1,11 +1,11 @@
 /** Between the first event of a save and the last one. */
 const DEBOUNCE_MS = 100;
 
-const SOURCES = /\.(?:ts|tsx|js|mjs|json|sql)$/;
+const SOURCES = /\.(?:ts|tsx|js|mjs|json|sql)$|\/\.env$/;
 
 /**
- * Calls `onChange` after a source file below a folder has changed. Changes during
- * a call lead to one more call after it.
+ * Calls `onChange` after a source file or an `.env` below a folder has changed.
+ * Changes during a call lead to one more call after it.
  */
 export function watchFiles(
   folder: string,
@@ -44,4 +44,21 @@ export function watchFiles(
       watcher.close();
     },
   };
+}
+
+/**
+ * As {@linkcode watchFiles}, or calls `onFault` if the system refuses: on Linux,
+ * editors may have used up what a user may watch.
+ */
+export function tryToWatch(
+  folder: string,
+  onChange: () => Promise<void>,
+  onFault: (message: string) => void,
+): Disposable {
+  try {
+    return watchFiles(folder, onChange);
+  } catch (error) {
+    onFault((error as Error).message);
+    return { [Symbol.dispose]: () => {} };
+  }
 }

@@ -1,13 +1,19 @@
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import type { Environment } from "../common/environment.ts";
 import { PROJECT } from "../common/how_started.ts";
 import { checkMigrations, MIGRATIONS } from "./check_migrations.ts";
 import type { Stack } from "./start_stack.ts";
-import { watchFiles } from "./watch_files.ts";
+import { tryToWatch } from "./watch_files.ts";
 
 const FUNCTIONS = join(PROJECT, "supabase", "functions");
 
-/** How the watchers tell what happens. */
-export interface Told {
+/** What is watched beside the files, and how the watchers tell what happens. */
+export interface WatchOptions {
+  /** Returns the functions' settings as they are now. */
+  readonly readSettings: () => Promise<Environment>;
+  /** The settings that are served. */
+  readonly settings: Environment;
   /** One line, and whose it is: reload or migration. */
   readonly note: (text: string, word: string) => void;
   /** A line of a longer text, as it is. */
@@ -15,30 +21,37 @@ export interface Told {
 }
 
 /**
- * While it is not disposed of, serves each saved change of a function, and says
- * which migrations are not applied as they are.
+ * While it is not disposed of, serves each saved change of a function or of its
+ * settings, and says which migrations are not applied as they are.
  */
 export function watchSources(
   stack: Pick<Stack, "reloadFunctions" | "dbUrl">,
-  { note, print }: Told,
+  { settings, readSettings, note, print }: WatchOptions,
 ): Disposable {
   using watchers = new DisposableStack();
   let isStopped = false;
   watchers.defer(() => isStopped = true);
+  let served = settings;
   let said: readonly string[] = [];
 
   async function reload() {
     const beginMs = performance.now();
-    function onServed() {
-      const seconds = ((performance.now() - beginMs) / 1000).toFixed(1);
-      note(`the new code is served (after ${seconds} s)`, "reload");
-    }
+    let what = "code is";
     try {
-      await stack.reloadFunctions({ onServed });
+      const env = await readSettings();
+      if (!isDeepStrictEqual(env, served)) what = "settings are";
+      await stack.reloadFunctions({
+        env,
+        onServed() {
+          served = env;
+          const seconds = ((performance.now() - beginMs) / 1000).toFixed(1);
+          note(`the new ${what} served (after ${seconds} s)`, "reload");
+        },
+      });
     } catch (error) {
       if (isStopped) return; // it fails because the stack stops
       for (const line of (error as Error).message.split("\n")) print(line);
-      note("the old code is still served", "reload");
+      note(`the old ${what} still served`, "reload");
     }
   }
 
@@ -56,8 +69,10 @@ export function watchSources(
     }
   }
 
-  watchers.use(watchFiles(FUNCTIONS, reload));
-  watchers.use(watchFiles(MIGRATIONS, check));
+  const onFault = (why: string) =>
+    note(`restart start after a change; none is noticed: ${why}`, "reload");
+  watchers.use(tryToWatch(FUNCTIONS, reload, onFault));
+  watchers.use(tryToWatch(MIGRATIONS, check, onFault));
   check();
   return watchers.move();
 }

@@ -13,17 +13,27 @@ const NEXT: Partial<Record<EventType, EventType>> = {
   "invoice.payment_failed": "customer.subscription.deleted",
 };
 
-const RECORDED =
-  "The event is in failed_events: select * from public.open_failures;";
+const RECORDED = `The event is in failed_events. To repair it: ${
+  asTyped("console")
+}, or docs/runbook.md for SQL`;
+
+/** Also what is not known: most likely there is no creation yet. */
+const CREATION_MISSING = /^(?:|subscription_unknown|creation_pending)$/;
 
 /** What was sent; without `url`, to where it is sent by default. */
 export type Sent =
   & Pick<TriggerArguments, "provider" | "what">
   & { readonly url?: string | undefined };
 
-/** Returns what to do after a reply, in one line; null if there is no advice. */
+/**
+ * Returns what to do after a reply, in one line; null if there is no advice.
+ *
+ * @param reply.errorCode Of the row in `failed_events`, if that could be read.
+ */
 export function advice(
-  { status, body }: Pick<Reply, "status" | "body">,
+  { status, body, errorCode }: Pick<Reply, "status" | "body"> & {
+    readonly errorCode?: string | undefined;
+  },
   sent: Sent,
 ): string | null {
   const type = "type" in sent.what ? sent.what.type : null;
@@ -54,12 +64,16 @@ export function advice(
       if (body === ANSWERS.provider_misconfigured.body) {
         return `The receiver is not configured. Its log names the setting; usually it is ${secret}.`;
       }
-      return type === null || type === CREATED
+      return type === null || type === CREATED ||
+          !CREATION_MISSING.test(errorCode ?? "")
         ? `The receiver's log has the reason. ${RECORDED}`
         : `If the subscription does not exist yet, create it first: ${
           command(CREATED, sent)
         }`;
     case 503:
+      if (errorCode === "record_locked") {
+        return "Another session has locked the record. Try again with the same --event; docs/runbook.md says how to find and end that session.";
+      }
       return "The receiver cannot reach its database, or is overloaded. Try again with the same --event.";
     default:
       return null;
@@ -83,7 +97,16 @@ function command(
     asTyped("trigger"),
     type,
     ...(provider === "a" ? [] : [`--provider ${provider}`]),
-    ...(subscription === undefined ? [] : [`--subscription ${subscription}`]),
-    ...(url === undefined ? [] : [`--url ${url}`]),
+    ...(subscription === undefined
+      ? []
+      : [`--subscription ${quoted(subscription)}`]),
+    ...(url === undefined ? [] : [`--url ${quoted(url)}`]),
   ].join(" ");
+}
+
+/** Returns a word of a command line, for a shell. */
+function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word)
+    ? word
+    : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -1,5 +1,5 @@
 import type { Environment } from "../common/environment.ts";
-import { checkedProjectUrl } from "../common/option_values.ts";
+import { checkedKey, checkedProjectUrl } from "../common/option_values.ts";
 import type { RunningStack } from "../common/running_stack.ts";
 import type { Project } from "./read_result.ts";
 
@@ -17,7 +17,7 @@ export function projectOf(
     ...(hosted && hostedKey
       ? [{
         url: checkedProjectUrl("SUPABASE_URL", hosted),
-        secretKey: hostedKey,
+        secretKey: checkedKey("SUPABASE_SECRET_KEY", hostedKey),
       }]
       : []),
   ];

@@ -17,6 +17,14 @@ export interface SentEvent {
   readonly subscription: string;
 }
 
+/** What an event came to. */
+export interface Result {
+  /** For a person: the outcome, and the row. */
+  readonly lines: readonly string[];
+  /** Of the row in `failed_events`, if there is one. */
+  readonly errorCode?: string;
+}
+
 /** A row, without the columns that are null. */
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -46,8 +54,7 @@ export async function readLedger(
 }
 
 /**
- * Returns what an event came to, and the row that it changed or left, one line
- * each.
+ * Returns what an event came to, and the row that it changed or left.
  *
  * @param options.status Of the receiver's answer.
  * @param options.wasApplied Whether the ledger had the event before it was sent.
@@ -61,7 +68,7 @@ export async function readResult(
     readonly wasApplied: boolean;
     readonly tools?: RequestTools;
   },
-): Promise<readonly string[]> {
+): Promise<Result> {
   const { provider, id, type, subscription } = event;
   const ofEvent = { provider, event_id: id };
   if (status < 200 || status > 299) {
@@ -69,12 +76,15 @@ export async function readResult(
     const columns = FAILURE_COLUMNS;
     const filter = { ...ofEvent, resolved_at: null };
     const row = await readRow(project, { table, columns, filter }, tools);
-    return row === undefined
-      ? ["failed: nothing was stored."]
-      : ["failed. The row in failed_events:", ...rowLines(row)];
+    return row === undefined ? { lines: ["failed: nothing was stored."] } : {
+      lines: ["failed. The row in failed_events:", ...rowLines(row)],
+      errorCode: String(row["error_code"]),
+    };
   }
   const outcome = await readLedger(project, event, tools);
-  if (outcome === undefined) return ["ignored: nothing was stored."];
+  if (outcome === undefined) {
+    return { lines: ["ignored: nothing was stored."] };
+  }
   const [table, columns, filter] = type === "invoice.payment_failed"
     ? ["notifications", NOTIFICATION_COLUMNS, ofEvent] as const
     : ["subscriptions", SUBSCRIPTION_COLUMNS, { id: subscription }] as const;
@@ -84,9 +94,11 @@ export async function readResult(
     : outcome === "stale"
     ? "stale: newer events had been applied."
     : "applied.";
-  return row === undefined
-    ? [`${head} There is no row in ${table}.`]
-    : [`${head} The row in ${table}:`, ...rowLines(row)];
+  return {
+    lines: row === undefined
+      ? [`${head} There is no row in ${table}.`]
+      : [`${head} The row in ${table}:`, ...rowLines(row)],
+  };
 }
 
 async function readRow(

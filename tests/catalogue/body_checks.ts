@@ -4,7 +4,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { edited } from "../../scripts/events/edited.ts";
+import { edited } from "../support/edited.ts";
 import { post } from "../support/send.ts";
 import { hashId } from "./events.ts";
 import {

@@ -1,6 +1,6 @@
 /** Events with a mark in them, by which a leaked payload is found. */
 import { createHash } from "node:crypto";
-import { edited } from "../../scripts/events/edited.ts";
+import { edited } from "../support/edited.ts";
 import {
   invoiceEvent,
   type InvoiceEventOptions,

@@ -1,7 +1,7 @@
 /** Rows 28 to 38: a valid signature over unusual or broken bodies. */
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { edited } from "../../scripts/events/edited.ts";
+import { edited } from "../support/edited.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { subscriptionRecord } from "../support/tables.ts";
 import {

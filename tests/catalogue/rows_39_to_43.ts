@@ -4,7 +4,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
-import { edited } from "../../scripts/events/edited.ts";
+import { edited } from "../support/edited.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import {
   applied,

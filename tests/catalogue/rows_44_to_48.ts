@@ -3,7 +3,7 @@
  * hostile or out of range.
  */
 import { assert, assertEquals } from "@std/assert";
-import { edited } from "../../scripts/events/edited.ts";
+import { edited } from "../support/edited.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { subscriptionRecord } from "../support/tables.ts";
 import { applied, filedWith } from "./body_checks.ts";

@@ -3,7 +3,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
-import { edited } from "../../scripts/events/edited.ts";
+import { edited } from "../support/edited.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { abandonedRequest, headerLines } from "../support/raw_request.ts";
 import {

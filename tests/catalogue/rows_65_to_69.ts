@@ -3,7 +3,7 @@
  * between.
  */
 import { assert, assertEquals } from "@std/assert";
-import { edited } from "../../scripts/events/edited.ts";
+import { edited } from "../support/edited.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startApiProxy } from "../support/api_proxy.ts";
 import { storedEvent, subscriptionRecord } from "../support/tables.ts";

@@ -4,7 +4,7 @@
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
-import { edited } from "../../scripts/events/edited.ts";
+import { edited } from "../support/edited.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { deliverPaced } from "../support/paced_delivery.ts";

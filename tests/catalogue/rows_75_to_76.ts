@@ -3,7 +3,7 @@
  * over a creation that does not say whose it is.
  */
 import { assert, assertEquals } from "@std/assert";
-import { edited } from "../../scripts/events/edited.ts";
+import { edited } from "../support/edited.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { applied, filed } from "./body_checks.ts";
 import { creation, update } from "./events.ts";

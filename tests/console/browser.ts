@@ -48,7 +48,7 @@ export async function startBrowser(
     throw new Error(
       `Cannot start the browser for the console's tests (@sparticuz/chromium, Linux x64 only): ${
         (error as Error).message
-      }\nIf the message names a shared library, install it; if a file is missing, run deno install.`,
+      }\nIf the message names a shared library, install it.`,
       { cause: error },
     );
   }

@@ -8,7 +8,7 @@
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { HIDDEN } from "../../scripts/console/visible.ts";
-import { edited } from "../../scripts/events/edited.ts";
+import { edited } from "../support/edited.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import { deliver } from "../support/send.ts";
 import { failureOf } from "../support/triage.ts";
@@ -68,6 +68,25 @@ Deno.test("the console in a browser", async (test) => {
     assertEquals((await other.page.cookies()).length, 0);
     const [cookie] = await page.cookies();
     assertEquals([cookie?.httpOnly, cookie?.sameSite], [true, "Strict"]);
+  });
+
+  await test.step("the link works in a page of another website, as in a terminal in a browser", async () => {
+    await using fresh = await stage.startConsole();
+    await using server = Deno.serve(
+      { hostname: "127.0.0.1", port: 0, onListen() {} },
+      () =>
+        new Response(`<a href="${fresh.link}">link</a>`, {
+          headers: { "content-type": "text/html" },
+        }),
+    );
+    const context = await browser.createBrowserContext();
+    const terminal = await context.newPage();
+    // Another site than 127.0.0.1.
+    await terminal.goto(`http://localhost:${server.addr.port}/`);
+    await terminal.click("a");
+    await terminal.waitForSelector("h1 + .tiles");
+    assertEquals(new URL(terminal.url()).search, "");
+    await context.close();
   });
 
   await test.step("empty pages say that nothing is wrong", async () => {
@@ -294,7 +313,7 @@ Deno.test("the console in a browser", async (test) => {
       await assertWellMade(visitor);
     }
     const before =
-      `{"id": "evt_r", "type": "customer.subscription.deleted", "data": {"object": {"id": "sub_r"}}, "n": `;
+      `{"id": "evt_large_numbers", "type": "customer.subscription.deleted", "data": {"object": {"id": "sub_r"}}, "n": `;
     for (
       const [number, expected] of [
         ["1e400}", "a number of more than 40 digits"],
@@ -320,6 +339,7 @@ Deno.test("the console in a browser", async (test) => {
   await test.step("every page is whole on a phone, in both color schemes", async () => {
     const paths = [
       "/",
+      "/hours",
       "/failures",
       "/failures?state=resolved",
       "/failures/retry?code=event_invalid",

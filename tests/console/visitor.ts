@@ -95,11 +95,14 @@ const LOOK = `(() => {
     headings: all("h1").length,
     lacks: ["title", "header", "nav", "main", "footer"].filter((name) =>
       !document.querySelector(name)?.textContent.trim()),
-    active: html(all("script, img, iframe, object, embed, [style]")),
+    active: html(all(
+      "script, img:not([src='/hours.svg']), iframe, object, embed, [style]")),
     handlers: all("*").filter((element) =>
       element.getAttributeNames().some((name) => name.startsWith("on"))).length,
     unlabelled: html(all("input:not([type=hidden]), select, textarea")
       .filter((field) => field.labels.length !== 1)),
+    unreadable: html(all("img:not([alt])")),
+    unloaded: html(all("img").filter((image) => image.naturalWidth === 0)),
     nameless: html(all("a, button").filter((one) => !one.textContent.trim())),
     twice: ids.filter((id, i) => ids.indexOf(id) !== i),
     overflow: Math.max(0, document.documentElement.scrollWidth - innerWidth),
@@ -115,6 +118,8 @@ export async function assertWellMade({ page }: Visitor): Promise<void> {
     active: [],
     handlers: 0,
     unlabelled: [],
+    unreadable: [],
+    unloaded: [],
     nameless: [],
     twice: [],
     overflow: 0,

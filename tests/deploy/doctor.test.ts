@@ -31,6 +31,7 @@ const ALL = [
   "worker",
   "worker's key",
   "failures",
+  "notifications",
   "live and test",
   "database",
   "migrations",
@@ -45,8 +46,12 @@ const other = await createDatabase(port, { name: "doctor" });
 const otherSql = postgres(other.url, { max: 1, onnotice() {} });
 
 Deno.test.beforeEach(async () => {
-  // Other tests have left subscriptions of both modes, and failures open.
+  // Other tests have left subscriptions of both modes, failures open, and
+  // notifications given up.
   await sql`update public.subscriptions set livemode = null`;
+  await sql`
+    update public.notifications set status = 'withdrawn'
+    where status in ('dead', 'undeliverable')`;
   await sql`
     select public.resolve_failed_event(event_id, 'Left by a test', 'doctor', provider)
     from public.failed_events where resolved_at is null`;
@@ -166,6 +171,7 @@ Deno.test("a wrong secret key fails", async () => {
   assertEquals(failedChecks(findings), [
     "worker's key",
     "failures",
+    "notifications",
     "live and test",
   ]);
   const { rights } = await stage.look({
@@ -181,6 +187,15 @@ Deno.test("a failed event that is open makes its check fail, with the count", as
   const findings = await stage.look();
   assertEquals(failedChecks(findings), ["failures"]);
   assert(findings.failures?.text.startsWith("1 open, the oldest since 20"));
+});
+
+Deno.test("a notification that was given up makes its check fail, with the count", async () => {
+  await sql`
+    insert into public.notifications (provider, event_id, account_id, subscription_id, status)
+    values ('a', ${uniqueId("evt")}, 'acc_1', 'sub_1', 'dead')`;
+  const findings = await stage.look();
+  assertEquals(failedChecks(findings), ["notifications"]);
+  assertEquals(findings.notifications?.text, "given up: 1");
 });
 
 /** Leaves these subscriptions of provider `b` alone, and asks about them. */
@@ -442,7 +457,7 @@ Deno.test("the command prints one line per check, and its exit code is 0, 1 or 2
   await stage.look(); // nothing is answered by something else any more
   const working = await command(["--url", url]);
   assertEquals(working.code, 0, working.text);
-  assert(working.text.endsWith("5 ok, 0 FAIL, 6 skipped\n"), working.text);
+  assert(working.text.endsWith("5 ok, 0 FAIL, 7 skipped\n"), working.text);
 
   const broken = await command(["--url", `${url}s`]);
   assertEquals(broken.code, 1, broken.text);

@@ -13,6 +13,10 @@ import {
 } from "@std/assert";
 import postgres from "postgres";
 import { generateTypes, TYPES_FILE } from "../../scripts/dev/generate_types.ts";
+import {
+  readSchemaFiles,
+  schemaFiles,
+} from "../../scripts/dev/schema_files.ts";
 import { createDatabase } from "../../scripts/local_stack/databases.ts";
 import { setting } from "../support/test_environment.ts";
 import {
@@ -49,6 +53,11 @@ Deno.test("on an empty database the migrations apply, and a second time change n
     await generateTypes(url),
     committed,
     "database.types.ts is not what the migrations make: deno task types",
+  );
+  assertEquals(
+    await readSchemaFiles(),
+    await schemaFiles(sql),
+    "docs/schema is not what the migrations make: deno task types",
   );
 });
 

@@ -60,6 +60,11 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
       `${user.path}/supabase/functions/.env`,
       "PROVIDER_A_SIGNING_SECRET=whsec_of_the_project_0123456789\n",
     );
+    // Only the receiver's migrations are applied to the local stack.
+    await Deno.writeTextFile(
+      `${user.path}/supabase/migrations/20240101000000_of_the_project.sql`,
+      "create table public.mine (id bigint);",
+    );
     const { child, ended } = user.spawnNpx(["start"]);
     const errors = new Response(child.stderr).text();
     const output = child.stdout.pipeThrough(new TextDecoderStream())
@@ -96,9 +101,14 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
       );
     } finally {
       child.kill("SIGTERM");
-      while (!(await output.read()).done);
+      for (;;) {
+        const { value, done } = await output.read();
+        if (done) break;
+        said += value;
+      }
       await Promise.all([ended, errors]);
     }
+    assertEquals(said.includes("[migration]"), false, said);
     assertEquals([await leftOf(tree), tree.size > AT_LEAST], [[], true]);
   });
 });

@@ -10,8 +10,10 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
+import manifest from "../../package.json" with { type: "json" };
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
 import {
   commandsOf,
   docCommands,
@@ -21,6 +23,8 @@ import {
 import { appOf, loadAppCode, RIGHTS, sqlOf } from "../support/app_page.ts";
 import { newcomer, type Typed } from "./newcomer.ts";
 
+const SERVED_WITHIN_MS = 60_000;
+
 const LIKE_DEPLOYED =
   "tests/deploy/deploy_page.test.ts, with other names and values";
 const STRIPE = "an account of Stripe's, and its CLI";
@@ -28,10 +32,12 @@ const DOCKER = "Docker";
 const STAND_IN = "tests/stripe_sync, with a stand-in for Stripe";
 const ADDED = "tests/deploy/add_to_project.test.ts, with another folder";
 const LEAVE = "tests/deploy/leave_page.test.ts, with a stand-in for Supabase";
+const SWITCH = "tests/deploy/switch_page.test.ts, with a stand-in for Supabase";
 const PACKAGED =
   "tests/deploy/npm_package.test.ts, with another name of the file";
 const DEPLOYED =
   "tests/deploy/deploy_page.test.ts, with a stand-in for Supabase";
+const PACKAGE = `${manifest.name}-${manifest.version}.tgz`;
 
 /**
  * Commands that this test does not run, with the reason or the test that does.
@@ -56,10 +62,9 @@ const ELSEWHERE: Record<string, string> = {
   "deno task add ../my-app": DEPLOYED,
   "cd ../my-app": DEPLOYED,
   "npm pack": PACKAGED,
-  "npx --yes ./billing-webhook-receiver-0.9.0.tgz add .": PACKAGED,
-  "npx --yes ./billing-webhook-receiver-0.9.0.tgz start": PACKAGED,
-  "npx --yes ./billing-webhook-receiver-0.9.0.tgz trigger customer.subscription.created":
-    PACKAGED,
+  [`npx --yes ./${PACKAGE} add .`]: PACKAGED,
+  [`npx --yes ./${PACKAGE} start`]: PACKAGED,
+  [`npx --yes ./${PACKAGE} trigger customer.subscription.created`]: PACKAGED,
   "deno task add ../my-app --check": ADDED,
   "supabase migration new billing_leave": LEAVE,
   "supabase functions delete billing-webhook": LEAVE,
@@ -77,6 +82,7 @@ const ELSEWHERE: Record<string, string> = {
   'supabase migration repair --remote --status reverted $(echo "$files" | cut -d_ -f1)':
     LEAVE,
   "(cd supabase/migrations && rm $files)": LEAVE,
+  "rm supabase/migrations/*_billing_[0-9]*.sql supabase/billing.json": SWITCH,
   "supabase start": DOCKER,
   "supabase functions serve": DOCKER,
   "stripe login": STRIPE,
@@ -101,11 +107,15 @@ const ELSEWHERE: Record<string, string> = {
     "tests/unit/console/command.test.ts",
   "deno task picture --draw":
     "tests/unit/dev/picture.test.ts, which compares what it draws",
+  "TEST_RELEASED_FUNCTION=billing-worker deno task test tests/integration/worker_delivery.test.ts":
+    "the gate runs this file so",
   "SCREENSHOT=1 deno task test tests/console":
     "the gate, which runs this and takes no picture",
   "UPDATE_EXAMPLES=1 deno task test tests/integration/notification_examples.test.ts":
     "it writes into the page; without the variable, the gate runs it",
   "npx -y deno@2.9.6 audit": "the registry's list of advisories",
+  "npx -y deno@2.9.6 audit --lock tests/console/deno.lock":
+    "the registry's list of advisories",
 };
 
 const commands = docCommands();
@@ -190,8 +200,17 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   });
 
   await test.step("stripe.md and the doctor: with Stripe's header", async () => {
-    await using _stack = await person.start(
-      commandOf("docs/stripe.md", "PROVIDER_A_SIGNATURE_HEADER"),
+    await using _stack = await person.start("deno task start");
+    for (const line of blockOf("docs/stripe.md", "echo PROVIDER_A")) {
+      assertWorks(await type(line), "");
+    }
+    // The commands read the file as well: this waits until it is served.
+    const trigger = "deno task trigger payment_intent.payment_failed";
+    assert(
+      await waitUntil(async () => (await type(trigger)).code === 0, {
+        timeoutMs: SERVED_WITHIN_MS,
+      }),
+      "start does not serve the file",
     );
     const { secret } = await localKeys();
     const signing = LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET;
@@ -206,7 +225,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     ) {
       const doctor = commandOf(page, start);
       const { code, said } = await type(`${settings}\n${doctor}`, pasted);
-      assertWorks({ code, said }, "11 ok, 0 FAIL, 1 skipped");
+      assertWorks({ code, said }, "12 ok, 0 FAIL, 1 skipped");
       for (const one of [secret, signing, person.dbUrl]) {
         assertEquals(said.includes(one), false, `${one} is in: ${said}`);
       }
@@ -214,6 +233,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const rotation = blockOf("SECURITY.md", "deno task doctor").join("\n");
     const header = "export PROVIDER_A_SIGNATURE_HEADER=stripe-signature";
     assertWorks(await type(`${header}\n${rotation}`, `${signing}\n`), "0 FAIL");
+    await Deno.remove(`${person.path}/supabase/functions/.env`);
   });
 
   await test.step("app.md: a user reads their own plan and is let in", async () => {
@@ -231,9 +251,13 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     }
     assertEquals(await code.hasAccess(app, account), false);
     assertEquals(await code.readPlan(app), null);
+    const ask = commandOf("docs/app.md", "curl -s -H 'apikey")
+      .replace("acc_local", account);
+    assertEquals((await type(ask)).said, "false");
 
     assertWorks(await tell("docs/app.md", "deno task trigger"), "200 OK");
     assertWorks(await type(psql, asUser), '"has_access":true');
+    assertEquals((await type(ask)).said, "true");
     const another = asUser.replaceAll(account, crypto.randomUUID());
     const seen = await type(psql, another);
     assertWorks(seen, "[]");
@@ -252,6 +276,13 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
       code.describePlan(plan!, { timeZone: "UTC" }),
       /^price_\w+, (\d seats?, )?renews on \d+ \w+ \d{4}$/,
     );
+  });
+
+  await test.step("console.md: an event that fails", async () => {
+    await using _stack = await person.start("deno task start");
+    const { said } = await tell("docs/console.md", "deno task trigger");
+    assertStringIncludes(said, "422 Event is not valid");
+    assertMatch(said, /error_code +event_invalid/);
   });
 
   await test.step("README: reset", async () => {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { createClient } from "@supabase/supabase-js";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
@@ -101,6 +101,20 @@ Deno.test("without the page's SQL, nobody but the server may ask", async () => {
   const server = createClient<Database>(setting("TEST_API_URL"), secret);
   assertEquals(await answer(server, ann), true);
   assertEquals(await answer(server, uniqueId("acc")), false);
+});
+
+Deno.test("a server without Supabase's packages asks over HTTP", async () => {
+  const ann = await accountWith({ provider_status: "active" });
+  const ben = await accountWith({ provider_status: "incomplete" });
+  const { secret, publishable } = await localKeys();
+  const ask = (account: string, secretKey = secret) =>
+    code.askForAccess(account, {
+      projectUrl: setting("TEST_API_URL"),
+      secretKey,
+    });
+  assertEquals(await ask(ann), true);
+  assertEquals(await ask(ben), false);
+  await assertRejects(() => ask(ann, publishable), Error, "has_access: 401");
 });
 
 Deno.test("a policy lets accounts with access read their documents", async () => {

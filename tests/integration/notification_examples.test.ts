@@ -8,7 +8,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { Webhook } from "standardwebhooks";
-import { edited } from "../../scripts/events/edited.ts";
+import { edited } from "../support/edited.ts";
 import {
   invoiceEvent,
   type InvoiceEventOptions,
@@ -250,6 +250,7 @@ async function slackExample(
 ): Promise<DocExample> {
   await using slack = startSlackApi();
   const channel = slackChannel(slack.url, {
+    projectUrl: "https://abcdefghijklmnopqrst.supabase.co",
     fetch: slack.fetch,
     clock: Date.now,
   });

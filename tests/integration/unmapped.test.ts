@@ -5,7 +5,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { edited } from "../../scripts/events/edited.ts";
+import { edited } from "../support/edited.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import {
   API_VERSIONS,

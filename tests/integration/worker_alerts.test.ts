@@ -6,7 +6,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { edited } from "../../scripts/events/edited.ts";
+import { edited } from "../support/edited.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
@@ -345,19 +345,6 @@ Deno.test("without ALERT_URL nothing is written, and what fails later is alerted
   const [row] = await sql`select count(*)::int from public.failure_alerts`;
   assertEquals(row?.["count"], 0);
   assertEquals((await alerted()).map(({ data }) => data["open"]), [2]);
-});
-
-Deno.test("notifications to accounts are not sent to the operator, nor alerts to accounts", async () => {
-  await beginAnew();
-  const [event] = await oweNotifications(sql);
-  const failed = await failMany(1, "internal_error");
-  await takeTurn(worker);
-  assertEquals(
-    [accounts, operator].map((endpoint) =>
-      [event, failed].map((id) => endpoint.about(id).length)
-    ),
-    [[1, 0], [0, 1]],
-  );
 });
 
 Deno.test("Slack gets one message per second, and is not asked again after 429", async () => {

@@ -10,7 +10,7 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { edited } from "../../scripts/events/edited.ts";
+import { edited } from "../support/edited.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { freePort } from "../support/free_port.ts";
@@ -22,12 +22,12 @@ import {
 } from "../support/notified_endpoint.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { startReceiver } from "../support/receiver.ts";
+import { isBefore } from "../support/released_function.ts";
 import { deliver } from "../support/send.ts";
 import { connect, storedEvent } from "../support/tables.ts";
 import {
   makeDue,
   NO_COUNTS,
-  type OutboxRow,
   outboxRow,
   oweNotifications,
   putOffAll,
@@ -35,7 +35,6 @@ import {
 } from "../support/worker.ts";
 
 const SECOND_MS = 1000;
-const DAY_MS = 86_400 * SECOND_MS;
 
 const sql = connect();
 const endpoint = startNotifiedEndpoint();
@@ -45,35 +44,6 @@ Deno.test.afterAll(async () => {
   await endpoint[Symbol.asyncDispose]();
   await sql.end();
 });
-
-/** One attempt that is answered so; the row afterwards, and its wait in ms. */
-async function attemptAt(
-  answer: () => Response,
-): Promise<{ row: OutboxRow; counts: Record<string, number>; wait: Wait }> {
-  const [event] = await oweNotifications(sql);
-  endpoint.answerWith(answer);
-  const begin = Date.now();
-  const counts = await worker.wake();
-  const end = Date.now();
-  const row = await outboxRow(sql, event);
-  assertEquals(endpoint.about(event).length, 1);
-  const due = row.next_attempt_at.getTime();
-  return { row, counts, wait: { most: due - begin, least: due - end } };
-}
-
-/** The database's clock was read in between. */
-interface Wait {
-  readonly most: number;
-  readonly least: number;
-}
-
-/** Passes when the wait can have been one of these, in milliseconds. */
-function assertWait({ most, least }: Wait, from: number, to: number): void {
-  assert(
-    most >= from - 1 && least <= to + 1,
-    `It is due after ${least} to ${most} ms, not ${from} to ${to}`,
-  );
-}
 
 Deno.test("an account is notified of a failed payment once, however often its event is delivered", async () => {
   await putOffAll(sql);
@@ -116,11 +86,13 @@ Deno.test("an account is notified of a failed payment once, however often its ev
       provider: "a",
       event_id: event.id,
       invoice_id: "in_7",
-      hosted_invoice_url: "https://pay.example.com/in_7",
-      amount_due: 1900,
-      currency: "eur",
-      attempt_count: 1,
-      next_payment_attempt: "2027-01-02T09:00:00.000Z",
+      ...(!isBefore("1.0.0") && {
+        hosted_invoice_url: "https://pay.example.com/in_7",
+        amount_due: 1900,
+        currency: "eur",
+        attempt_count: 1,
+        next_payment_attempt: "2027-01-02T09:00:00.000Z",
+      }),
     },
   });
   const { status, attempts, last_error, sent_at } = await outboxRow(
@@ -166,7 +138,14 @@ Deno.test("odd values of an invoice reach nobody, and do not fail its event", as
   });
 });
 
-Deno.test("NOTIFY_ONCE_PER_INVOICE notifies of an invoice once, even if its events arrive at once", async () => {
+Deno.test({
+  name:
+    "NOTIFY_ONCE_PER_INVOICE notifies of an invoice once, even if its events arrive at once",
+  ignore: isBefore("1.0.0", "billing-webhook"),
+  fn: notifyOnce,
+});
+
+async function notifyOnce(): Promise<void> {
   await using receiver = await startReceiver({
     env: { NOTIFY_ONCE_PER_INVOICE: "true" },
   });
@@ -196,7 +175,7 @@ Deno.test("NOTIFY_ONCE_PER_INVOICE notifies of an invoice once, even if its even
     rows.map(({ invoice_id, count }) => [invoice_id, count]).sort(),
     invoices.map((invoice) => [invoice, 1]).sort(),
   );
-});
+}
 
 Deno.test("one turn sends everything that is due, as long as the endpoint accepts it", async () => {
   const events = await oweNotifications(sql, { count: 45 });
@@ -215,37 +194,33 @@ Deno.test("an endpoint that fails gets at most one batch per turn", async () => 
   await putOffAll(sql);
 });
 
-for (const status of [400, 401, 404, 500, 502, 503, 504]) {
-  Deno.test(`${status} is a failed attempt, and tried again by the schedule`, async () => {
-    const { row, counts, wait } = await attemptAt(() =>
-      new Response("<html>no</html>", { status })
-    );
-    assertEquals(counts, { ...NO_COUNTS, claimed: 1, failed: 1 });
-    assertEquals(
-      [row.status, row.attempts, row.last_error, row.lease_id],
-      ["pending", 1, `the receiver answered ${status}`, null],
-    );
-    assertWait(wait, 5 * SECOND_MS, 5.5 * SECOND_MS);
-    const line = await worker.logged((line) => line.event_id === row.event_id);
-    assertEquals(
-      [line.level, line.notification_id, line.result, line.error],
-      ["warn", row.id, "failed", row.last_error],
-    );
-  });
-}
-
-Deno.test("410 makes the notification dead at once", async () => {
-  const { row, counts } = await attemptAt(() =>
-    new Response(null, { status: 410 })
+// The other answers are in row 62 of the catalogue and in webhookChannel()'s
+// tests, and the waits in those of settle_notifications().
+Deno.test("a failed attempt is in the log, and tried again when its receiver says", async () => {
+  const [event] = await oweNotifications(sql);
+  endpoint.answerWith(() =>
+    new Response("<html>no</html>", {
+      status: 503,
+      headers: { "retry-after": "120" },
+    })
   );
-  assertEquals(counts, { ...NO_COUNTS, claimed: 1, dead: 1 });
+  const beginMs = Date.now();
+  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, failed: 1 });
+  const endMs = Date.now();
+  assertEquals(endpoint.about(event).length, 1);
+  const row = await outboxRow(sql, event);
   assertEquals(
-    [row.status, row.attempts, row.last_error],
-    ["dead", 1, "the receiver answered 410 Gone"],
+    [row.status, row.attempts, row.last_error, row.lease_id],
+    ["pending", 1, "the receiver answered 503", null],
   );
-  await makeDue(sql, row.event_id);
-  assertEquals(await worker.wake(), NO_COUNTS);
-  assertEquals(endpoint.about(row.event_id).length, 1);
+  // The database's clock was read in between.
+  const askedAtMs = row.next_attempt_at.getTime() - 120 * SECOND_MS;
+  assert(askedAtMs >= beginMs - 1 && askedAtMs <= endMs + 1, `${askedAtMs}`);
+  const line = await worker.logged((line) => line.event_id === event);
+  assertEquals(
+    [line.level, line.notification_id, line.result, line.error],
+    ["warn", row.id, "failed", row.last_error],
+  );
 });
 
 Deno.test("429 does not count as an attempt, and pauses all notifications for a minute", async () => {
@@ -291,103 +266,6 @@ Deno.test("a 429 for a second is waited for within the turn", async () => {
     const { status, attempts } = await outboxRow(sql, event);
     assertEquals([status, attempts], ["sent", 1]);
   }
-});
-
-for (const status of [429, 503]) {
-  Deno.test(`${status} with Retry-After in seconds is tried again then`, async () => {
-    const { row, wait } = await attemptAt(() =>
-      new Response(null, { status, headers: { "retry-after": "120" } })
-    );
-    assertEquals(row.status, "pending");
-    assertWait(wait, 120 * SECOND_MS, 120 * SECOND_MS);
-  });
-
-  Deno.test(`${status} with Retry-After as a date is tried again then`, async () => {
-    // The form has whole seconds only.
-    const date = new Date(Math.ceil(Date.now() / 1000 + 600) * 1000);
-    const { row } = await attemptAt(() =>
-      new Response(null, {
-        status,
-        headers: { "retry-after": date.toUTCString() },
-      })
-    );
-    assertEquals(row.status, "pending");
-    const late = row.next_attempt_at.getTime() - date.getTime();
-    assert(late >= -1 && late < 2 * SECOND_MS, `${late} ms after the date`);
-  });
-}
-
-for (
-  const retryAfter of ["1", "0", "-5", "soon", "Thu, 01 Jan 1970 00:00:00 GMT"]
-) {
-  Deno.test(`Retry-After: ${retryAfter} does not shorten the wait`, async () => {
-    const { wait } = await attemptAt(() =>
-      new Response(null, {
-        status: 503,
-        headers: { "retry-after": retryAfter },
-      })
-    );
-    assertWait(wait, 5 * SECOND_MS, 5.5 * SECOND_MS);
-  });
-}
-
-for (const retryAfter of ["999999999", "Fri, 31 Dec 9999 23:59:59 GMT"]) {
-  Deno.test(`Retry-After: ${retryAfter} makes it wait a day at most`, async () => {
-    const { row, counts, wait } = await attemptAt(() =>
-      new Response(null, {
-        status: 503,
-        headers: { "retry-after": retryAfter },
-      })
-    );
-    assertEquals(counts, { ...NO_COUNTS, claimed: 1, failed: 1 });
-    assertEquals(row.lease_id, null);
-    assertWait(wait, DAY_MS, DAY_MS);
-  });
-}
-
-for (const status of [301, 302, 303, 307, 308]) {
-  Deno.test(`a redirect by ${status} is a failed attempt, and its target gets nothing`, async () => {
-    let requests = 0;
-    const target = Deno.serve(
-      { hostname: "127.0.0.1", port: 0, onListen: () => {} },
-      () => {
-        requests++;
-        return new Response("OK");
-      },
-    );
-    try {
-      const location = `http://127.0.0.1:${target.addr.port}/`;
-      const { row, wait } = await attemptAt(() =>
-        new Response(null, { status, headers: { location } })
-      );
-      assertEquals(
-        [row.status, row.last_error],
-        [
-          "pending",
-          `the receiver answered ${status}, and redirects are not followed: set NOTIFICATION_URL to the final URL`,
-        ],
-      );
-      assertWait(wait, 5 * SECOND_MS, 5.5 * SECOND_MS);
-      assertEquals(requests, 0);
-    } finally {
-      await target.shutdown();
-    }
-  });
-}
-
-Deno.test("the tenth failed attempt is the last", async () => {
-  const [event] = await oweNotifications(sql);
-  await sql`
-    update public.notifications set attempts = 9 where event_id = ${event}`;
-  endpoint.answerWith(() => new Response(null, { status: 500 }));
-  assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 1, failed: 1 });
-  const { status, attempts, last_error } = await outboxRow(sql, event);
-  assertEquals(
-    [status, attempts, last_error],
-    ["dead", 10, "the receiver answered 500"],
-  );
-  await makeDue(sql, event);
-  assertEquals(await worker.wake(), NO_COUNTS);
 });
 
 Deno.test("a notification is delivered once its receiver is up again", async () => {

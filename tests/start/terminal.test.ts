@@ -208,6 +208,47 @@ Deno.test("start at a terminal shows what happens", async (test) => {
     await Deno.writeTextFile(file, code);
   });
 
+  await test.step("saved code that fails later ends nothing but itself", async () => {
+    const file = `${stack.path}/supabase/functions/billing-webhook/respond.ts`;
+    const code = await Deno.readTextFile(file);
+    const fault = "setTimeout(() => { throw new Error('of the test'); }, 300);";
+    await Deno.writeTextFile(file, `${code}\n${fault}\n`);
+    await stack.line(/restart +webhook ended: error: Uncaught/);
+    await Deno.writeTextFile(file, code.replace('"OK"', '"OK, fixed"'));
+    const isServed = await waitUntil(async () => {
+      const event = subscriptionEvent("customer.subscription.updated", {
+        subscription,
+      });
+      const { body } = await deliver(webhookUrl, event);
+      return body === "OK, fixed";
+    }, { timeoutMs: 30_000 });
+    assert(isServed, "the fixed code is not served");
+    const worker = await fetch(`${stack.apiUrl}/functions/v1/billing-worker`, {
+      method: "POST",
+    });
+    assertEquals(worker.status, 401, await worker.text());
+    await Deno.writeTextFile(file, code);
+  });
+
+  await test.step("saved settings are served, too", async () => {
+    const file = `${stack.path}/supabase/functions/.env`;
+    const signed = () =>
+      deliver(webhookUrl, subscriptionEvent("customer.subscription.updated"));
+    assertEquals((await signed()).status, 500); // of an unknown subscription
+    await Deno.writeTextFile(
+      file,
+      "PROVIDER_A_SIGNING_SECRET=whsec_another_secret_0123456789\n",
+    );
+    await stack.line(/reload +the new settings are served \(after/);
+    assertEquals((await signed()).status, 401);
+    await Deno.remove(file);
+    const isBack = await waitUntil(
+      async () => (await signed()).status === 500,
+      { timeoutMs: 30_000 },
+    );
+    assert(isBack, "the settings of the file are still served");
+  });
+
   await test.step("a migration that is not applied as it is", async () => {
     const folder = `${stack.path}/supabase/migrations`;
     const name = Array.from(Deno.readDirSync(folder), (entry) => entry.name)
@@ -225,9 +266,9 @@ Deno.test("start at a terminal shows what happens", async (test) => {
   });
 
   await test.step("no line is wider than the terminal, and nothing is left", async () => {
-    // But for the path in the compiler's own message.
+    // But for the paths in Deno's own messages.
     const wide = stack.lines().filter((line) =>
-      line.length >= 80 && !/^ +at file:/.test(line)
+      line.length >= 80 && !/^ +(?:at .*)?\(?file:/.test(line)
     );
     assertEquals(wide, []);
     const tree = await processTree(stack.id);

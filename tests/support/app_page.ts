@@ -26,6 +26,10 @@ export type Client = SupabaseClient<Database>;
 /** What docs/app.md exports, as far as tests call it. */
 export interface AppCode extends AsyncDisposable {
   hasAccess(supabase: Client, accountId: string): Promise<boolean>;
+  askForAccess(
+    accountId: string,
+    project: { projectUrl: string; secretKey: string },
+  ): Promise<boolean>;
   readPlan(supabase: Client): Promise<Record<string, unknown> | null>;
   describePlan(
     plan: Record<string, unknown>,

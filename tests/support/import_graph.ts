@@ -1,5 +1,5 @@
 import { dirname, join, normalize } from "node:path/posix";
-import type { ImportGraph } from "../../scripts/dev/import_rules.ts";
+import type { ImportGraph } from "./import_rules.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const FOLDERS = ["supabase/functions", "scripts", "bench", "tests"];

@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { createCommand } from "../../scripts/common/create_command.ts";
+import { RELEASED_FUNCTIONS } from "../../scripts/dev/release/released_functions.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 
@@ -37,6 +38,9 @@ export async function importsOf(name: string): Promise<string[]> {
   return [...new Set(specifiers)].sort();
 }
 
+/** They are not installed with this version's packages. */
+const RELEASED = new URL(`${RELEASED_FUNCTIONS}/`, ROOT).href;
+
 /** Returns the packages that the modules of a folder import. */
 export async function importedPackages(folder: string): Promise<Set<string>> {
   const names = new Set<string>();
@@ -51,6 +55,7 @@ export async function importedPackages(folder: string): Promise<Set<string>> {
 }
 
 async function* modulesIn(folder: URL): AsyncGenerator<string> {
+  if (folder.href === RELEASED) return;
   for await (const { name, isDirectory } of Deno.readDir(folder)) {
     if (isDirectory) yield* modulesIn(new URL(`${name}/`, folder));
     else if (name.endsWith(".ts")) {

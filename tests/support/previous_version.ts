@@ -6,6 +6,10 @@
  */
 import { assertEquals } from "@std/assert";
 import type postgres from "postgres";
+import { invoiceEvent } from "../../scripts/events/event.ts";
+
+/** The release with those before {@linkcode NEXT_VERSION}. */
+export const FIRST_RELEASE = "0.9.0";
 
 /** The first migration of this version. The previous version had those before it. */
 export const NEXT_VERSION = "20261122000001";
@@ -97,6 +101,7 @@ export function oldFailedPayment(
  */
 export async function putPreviousData(sql: postgres.Sql): Promise<void> {
   await putSubscriptions(sql);
+  await putStaleEvent(sql);
   await putNotifications(sql);
   await putFailures(sql);
 }
@@ -132,6 +137,17 @@ async function putSubscriptions(sql: postgres.Sql): Promise<void> {
     ["sub_quiet", "active", false, false],
     ["sub_undated", "active", false, false],
   ]);
+}
+
+/** An update that is older than what its record holds. */
+async function putStaleEvent(sql: postgres.Sql): Promise<void> {
+  const event = oldUpdate("sub_canceled", "2026-01-01T00:00:00Z", {
+    status: "active",
+    n: 2,
+  });
+  const rows = await sql`
+    select outcome from public.apply_billing_events(${sql.json([event])})`;
+  assertEquals(rows.map(({ outcome }) => outcome), ["stale"]);
 }
 
 async function putNotifications(sql: postgres.Sql): Promise<void> {
@@ -178,7 +194,11 @@ async function putFailures(sql: postgres.Sql): Promise<void> {
       ["evt_open", '{"id": "evt_open"}', "text"],
       ["evt_text", String.raw`{"id": "evt_text", "x": "\u0000"}`, "text"],
       ["evt_base64", "/w==", "base64"],
-      ["evt_claimed", '{"id": "evt_claimed"}', "text"],
+      ["evt_claimed", failedPayment("evt_claimed"), "text"],
+      ["evt_early", failedPayment("evt_early"), "text"],
+      ["evt_duplicate", "{}", "text"],
+      ["evt_ignored", "{}", "text"],
+      ["evt_stale", "{}", "text"],
       ["evt_requested", '{"id": "evt_requested"}', "text"],
       ["evt_repaired", '{"id": "evt_repaired"}', "text"],
       ["evt_by_hand", '{"id": "evt_by_hand"}', "text"],
@@ -190,6 +210,7 @@ async function putFailures(sql: postgres.Sql): Promise<void> {
         'a', ${id}, ${body}, ${encoding}, 'event_invalid', 'No type',
         'customer.subscription.created')`;
   }
+  await settleRetries(sql, ["duplicate", "ignored", "stale"]);
   await sql`select public.retry_failed_event('evt_claimed')`;
   await sql`select public.claim_failed_events(10, 3600)`;
   await sql`select public.retry_failed_event('evt_requested')`;
@@ -209,12 +230,41 @@ async function putFailures(sql: postgres.Sql): Promise<void> {
     ["evt_base64", "base64", null, false, false, false],
     ["evt_by_hand", "json", "by hand", false, false, false],
     ["evt_claimed", "json", null, true, true, false],
+    ["evt_duplicate", "json", "duplicate", false, false, false],
+    ["evt_early", "json", null, false, false, false],
+    ["evt_ignored", "json", "ignored", false, false, false],
     ["evt_open", "json", null, false, false, false],
     ["evt_repaired", "json", null, false, false, true],
     ["evt_requested", "json", null, true, false, false],
+    ["evt_stale", "json", "stale", false, false, false],
     ["evt_sub_late_created", "json", "applied", false, false, false],
     ["evt_text", "text", null, false, false, false],
   ]);
+}
+
+/** The body of a failed payment of `sub_active`. */
+function failedPayment(id: string): string {
+  const subscription = "sub_active";
+  return JSON.stringify(invoiceEvent({ id, subscription }));
+}
+
+/** Retries the event that is named after each of these outcomes. */
+async function settleRetries(
+  sql: postgres.Sql,
+  outcomes: readonly string[],
+): Promise<void> {
+  for (const outcome of outcomes) {
+    await sql`select public.retry_failed_event(${`evt_${outcome}`})`;
+  }
+  const claimed = await sql`
+    select provider, event_id, lease_id from public.claim_failed_events(10, 60)`;
+  const results = claimed.map((claim) => ({
+    ...claim,
+    outcome: claim["event_id"].replace("evt_", ""),
+  }));
+  const [row] = await sql`
+    select public.settle_failed_events(${sql.json(results)}) as settled`;
+  assertEquals(row?.["settled"], outcomes.length);
 }
 
 async function apply(sql: postgres.Sql, events: OldEvent[]): Promise<void> {

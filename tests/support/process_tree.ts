@@ -2,7 +2,7 @@ import {
   childrenOf,
   lookUpProcess,
   type ProcessEntry,
-} from "../../scripts/local_stack/processes.ts";
+} from "../../scripts/common/processes.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 
 /** A process and its descendants at one moment. */

@@ -2,12 +2,13 @@ import postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { createDatabase } from "../../scripts/local_stack/databases.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
-import { migrate } from "./migrate_part.ts";
-import { NEXT_VERSION, putPreviousData } from "./previous_version.ts";
+import { putAlerts } from "./alert_states.ts";
+import { migrate, migrationsSince } from "./migrate_part.ts";
+import { FIRST_RELEASE, putPreviousData } from "./previous_version.ts";
 import { startPostgrest } from "./start_postgrest.ts";
 import { setting } from "./test_environment.ts";
 
-/** A project that began with the previous version, and was upgraded. */
+/** A project that began with an earlier release, and was upgraded. */
 export interface UpgradedProject<State> extends AsyncDisposable {
   readonly sql: postgres.Sql;
   /** The URL of its API. */
@@ -18,25 +19,27 @@ export interface UpgradedProject<State> extends AsyncDisposable {
 }
 
 /**
- * Makes a database of the previous version with its data, and upgrades it, both
+ * Makes a database of a release with rows in every state, and upgrades it, both
  * with the Supabase CLI.
  *
  * @param name The database's.
+ * @param options.release By default the first one.
  */
 export async function createUpgradedProject<State>(
   name: string,
   look: (sql: postgres.Sql) => Promise<State>,
+  { release = FIRST_RELEASE }: { release?: string } = {},
 ): Promise<UpgradedProject<State>> {
   await using opened = new AsyncDisposableStack();
   const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
   const { url } = await createDatabase(port, { name });
   const sql = postgres(url, { max: 1, onnotice() {} });
   opened.defer(() => sql.end());
-  await migrate(url, { before: NEXT_VERSION });
+  const [next] = await migrationsSince(release);
+  await migrate(url, next === undefined ? {} : { before: next });
   await putPreviousData(sql);
+  if (release !== FIRST_RELEASE) await putAlerts(sql);
   const before = await look(sql);
-  await migrate(url);
-  // A second time changes nothing.
   await migrate(url);
   const after = await look(sql);
 

@@ -2,11 +2,10 @@ import type { Failure } from "../failures.ts";
 import { type Html, html } from "../html.ts";
 import type { Advice } from "../runbook.ts";
 import { type FailureKey, reopenSql, resolveSql, retrySql } from "../sql.ts";
-import { timeElement } from "../time.ts";
+import { timeElement, unixTimeElement } from "../time.ts";
 import { visible, visibleLines } from "../visible.ts";
 import { markdownLine } from "./markdown.ts";
 import {
-  dash,
   facts,
   failureLink,
   link,
@@ -61,10 +60,7 @@ export function failurePage(
 }
 
 function factsOf(failure: Failure): Html {
-  const { subscription_id, account_id, event_created } = failure;
-  const occurred = event_created === null
-    ? dash()
-    : timeElement(new Date(Number(event_created) * 1000).toISOString());
+  const { subscription_id, account_id } = failure;
   return facts([
     ["Type", value(failure.type)],
     ["Provider", value(failure.provider)],
@@ -76,7 +72,7 @@ function factsOf(failure: Failure): Html {
       "Account",
       linked(account_id, (q) => link("/search", { q })),
     ],
-    ["Occurred", occurred],
+    ["Occurred", unixTimeElement(failure.event_created)],
     ["First failed", timeElement(failure.first_failed_at)],
     ["Last failed", timeElement(failure.last_failed_at)],
     ["Attempts", value(failure.attempts)],

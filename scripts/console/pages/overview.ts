@@ -2,14 +2,15 @@ import { asTyped } from "../../common/how_started.ts";
 import { type Html, html } from "../html.ts";
 import type { Overview } from "../overview.ts";
 import type { Advice } from "../runbook.ts";
+import { visible } from "../visible.ts";
 import { ageElement, timeElement } from "../time.ts";
-import { hourChart } from "./chart.ts";
+import { chartFigure } from "./hours.ts";
 import { markdownLine } from "./markdown.ts";
 import { link } from "./parts.ts";
 
 /** The first page: is it well, and if not, where to look. */
 export function overviewPage(
-  { health, hours, codes }: Overview,
+  { health, codes }: Overview,
   runbook: ReadonlyMap<string, Advice>,
 ): Html {
   const open = health.open_failures ?? 0;
@@ -66,8 +67,8 @@ ${
         timeElement(health.last_event_at)
       }</p>`
   }
-${hourChart(hours)}
-<p class="muted">The ledger has about ${
+${chartFigure()}
+<p class="muted"><a href="/hours">The chart as a table</a>. The ledger has about ${
     (health.ledger_rows_estimate ?? 0).toLocaleString("en")
   } rows.</p>
 </section>`;
@@ -120,7 +121,7 @@ function codeTable(
           <tr>
             <td data-label="Error"><a href="${link("/failures", {
               code,
-            })}"><code>${code}</code></a></td>
+            })}"><code>${visible(code)}</code></a></td>
             <td data-label="Means">${markdownLine(
               runbook.get(code)?.means ?? "",
             )}</td>

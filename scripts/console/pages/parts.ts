@@ -9,6 +9,13 @@ import type { FailureKey } from "../sql.ts";
 import { timeElement } from "../time.ts";
 import { visible } from "../visible.ts";
 
+/** The receiver accepts no longer one, but stores what it refuses. */
+const LONGEST_ID = 255;
+/** A reason for a resolution has as many. */
+const LONGEST_VALUE = 1_000;
+/** In a list. */
+const LONGEST_ERROR = 160;
+
 /** Returns a URL of the console with these fields. */
 export function link(
   path: string,
@@ -28,19 +35,20 @@ export function failureLink(
   return link(path, { provider, event: eventId });
 }
 
-/** An ID that leads to a page; a dash if there is none. */
+/** An ID that leads to a page, unless no record can have it; a dash if there is none. */
 export function linked(
   id: string | null,
   hrefOf: (id: string) => string,
 ): Html {
   if (id === null) return dash();
+  if (id.length > LONGEST_ID) return visible(shortened(id, LONGEST_ID));
   return html`<a class="id" href="${hrefOf(id)}">${visible(id)}</a>`;
 }
 
 /** A value from outside; a dash if there is none. */
 export function value(text: string | number | null | undefined): Html {
   if (text === null || text === undefined) return dash();
-  return visible(String(text));
+  return visible(shortened(String(text), LONGEST_VALUE));
 }
 
 /** Stands for what is not there. */
@@ -125,7 +133,7 @@ export function failureTable(
               data-label="Error">${stateBadge(row)} <code>${visible(
                 row.error_code,
               )}</code><br><span class="error-text">${visible(
-                shortened(row.error),
+                shortened(row.error, LONGEST_ERROR),
               )}</span></td>
             <td data-label="Subscription">${linked(
               row.subscription_id,
@@ -140,8 +148,6 @@ export function failureTable(
   `;
 }
 
-const SHORT = 160;
-
-function shortened(text: string): string {
-  return text.length > SHORT ? `${text.slice(0, SHORT)}…` : text;
+function shortened(text: string, length: number): string {
+  return text.length > length ? `${text.slice(0, length)}…` : text;
 }

@@ -15,34 +15,36 @@ export interface Draft {
   readonly faults: readonly string[];
 }
 
-/** The form in which a payload is edited. */
+/** The form in which a payload is edited. It begins with why the event failed. */
 export function repairPage(
-  failure: Failure,
-  { draft, csrf }: { draft: Draft; csrf: string },
+  { key, draft, failure }: {
+    key: FailureKey;
+    draft: Draft;
+    failure?: Failure;
+  },
+  csrf: string,
 ): Html {
-  const { provider, event_id, error, error_code } = failure;
-  const key: FailureKey = { provider, eventId: event_id };
+  const { provider, eventId } = key;
   const { text, hash, faults } = draft;
   return html`
     <p class="above"><a href="/failures">Failures</a> ›
-    <a href="${failureLink(key)}">${visible(event_id)}</a></p>
+    <a href="${failureLink(key)}">${visible(eventId)}</a></p>
     <h1>Repair the payload</h1>
-    ${faults.length === 0
-      ? html`
-        <p>It failed with <code>${visible(error_code)}</code>: ${visible(
-          error,
-        )}</p>
-      `
-      : html`
-        <div class="notice bad" role="alert" id="faults">
-          <h2>Not saved: the receiver would refuse it</h2>
-          <ul>${faults.map((fault) => html`<li>${visible(fault)}</li>`)}</ul>
-        </div>
-      `}
+    ${failure === undefined ? "" : html`
+      <p>It failed with <code>${visible(failure.error_code)}</code>: ${visible(
+        failure.error,
+      )}</p>
+    `}
+    ${faults.length === 0 ? "" : html`
+      <div class="notice bad" role="alert" id="faults">
+        <h2>Not saved</h2>
+        <ul>${faults.map((fault) => html`<li>${visible(fault)}</li>`)}</ul>
+      </div>
+    `}
     <form class="action wide" action="/failure/repair" method="post">
       <input type="hidden" name="csrf" value="${csrf}">
       <input type="hidden" name="provider" value="${provider}">
-      <input type="hidden" name="event" value="${event_id}">
+      <input type="hidden" name="event" value="${eventId}">
       <input type="hidden" name="hash" value="${hash}">
       <p class="field"><label for="text">Payload, as JSON</label>${textarea(
         draft,

@@ -1,6 +1,7 @@
 import { createCommand, toolEnvironment } from "../../common/create_command.ts";
 import { spawnGuarded } from "../../common/spawn_guarded.ts";
 import { waitUntil } from "../../common/wait_until.ts";
+import { readLines } from "../../local_stack/lines.ts";
 import { choosePorts } from "../../local_stack/ports.ts";
 import { stackSettings } from "../../../tests/support/started_stack.ts";
 import type { RecordedLine } from "./render_view.ts";
@@ -56,7 +57,7 @@ export async function recordStart(
   await Promise.race([ready.promise, read.then(notReady)]);
   for (const { args, until } of triggers) {
     await createCommand(Deno.execPath(), {
-      args: ["task", "trigger", ...args, "--url", webhookUrl(env)],
+      args: ["task", "trigger", ...args],
       env,
     }).output();
     const isDone = await waitUntil(
@@ -68,24 +69,6 @@ export async function recordStart(
   return recorded;
 }
 
-function webhookUrl(env: Readonly<Record<string, string>>): string {
-  return `http://127.0.0.1:${
-    env["BILLING_API_PORT"]
-  }/functions/v1/billing-webhook`;
-}
-
 function notReady(): never {
   throw new Error("start has ended before it was ready");
-}
-
-async function readLines(
-  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
-  onLine: (line: string) => void,
-): Promise<void> {
-  let rest = "";
-  for await (const text of stream.pipeThrough(new TextDecoderStream())) {
-    const lines = (rest + text).split("\n");
-    rest = lines.pop() ?? "";
-    lines.forEach(onLine);
-  }
 }

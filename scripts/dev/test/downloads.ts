@@ -4,6 +4,11 @@ import { REPOSITORY } from "../../common/how_started.ts";
 import { runTool } from "../../common/run_tool.ts";
 import { platformOptions } from "../../local_stack/serve_functions.ts";
 import { CACHE_COMMANDS, STACK_FOLDER } from "../npm_package.ts";
+import {
+  RELEASED_FUNCTIONS,
+  releasedOptions,
+} from "../release/released_functions.ts";
+import { BROWSER_ENTRY, BROWSER_OPTIONS } from "./browser_tests.ts";
 
 /** The version that Supabase's edge runtime is built on. */
 export const EDGE_DENO_VERSION = "2.1.4";
@@ -49,10 +54,30 @@ export async function downloadForTests(signal?: AbortSignal): Promise<string> {
     const unlocked = ["--no-config", "--no-lock", "--import-map"];
     const map = `supabase/functions/${name}/deno.json`;
     await run(edgeDeno, ["cache", ...unlocked, map, entry], signal);
+    const released = `${RELEASED_FUNCTIONS}/${name}/index.ts`;
+    const needed = ["cache", ...releasedOptions(name), released];
+    await run(Deno.execPath(), needed, signal);
   }
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   console.log(`== downloads: ok (${seconds} s)`);
   return edgeDeno;
+}
+
+/**
+ * Downloads the browser of the tests, if it is not there yet.
+ *
+ * @throws {Error} If the registry cannot be reached.
+ */
+export async function downloadBrowser(signal?: AbortSignal): Promise<void> {
+  const startedMs = performance.now();
+  console.log("\n== downloads, if missing: the browser");
+  await run(
+    Deno.execPath(),
+    ["cache", ...BROWSER_OPTIONS, "--frozen", BROWSER_ENTRY],
+    signal,
+  );
+  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
+  console.log(`== downloads: ok (${seconds} s)`);
 }
 
 /** Downloads what npm and Deno install with this project's npm package. */
@@ -94,8 +119,7 @@ function run(
   signal: AbortSignal | undefined,
 ): Promise<string> {
   return runTool({
-    purpose:
-      "download Deno and the functions' packages for the tests, with npm and its registry",
+    purpose: "download what the tests need, with npm and its registry",
     command,
     args,
     env: toolEnvironment(),

@@ -57,6 +57,7 @@ export async function runStep(
     options: {
       env: {
         ...(Deno.stdout.isTerminal() ? { FORCE_COLOR: "1" } : {}),
+        npm_command: "", // commands name themselves the same with and without npx
         ...env,
       },
       stdout: "piped",

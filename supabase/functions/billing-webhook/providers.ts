@@ -6,7 +6,8 @@ import { standardWebhooks } from "./schemes/standard_webhooks.ts";
 import { stripe } from "./schemes/stripe.ts";
 import { readSigningSecrets, shareSecret } from "./signing_secrets.ts";
 
-const SCHEMES: ReadonlyMap<string, SignatureScheme> = new Map([
+/** The signature schemes, by their names in the settings. */
+export const SCHEMES: ReadonlyMap<string, SignatureScheme> = new Map([
   ["stripe", stripe],
   ["hmac-sha256-hex", hmacSha256Hex],
   ["standard-webhooks", standardWebhooks],

@@ -138,7 +138,10 @@ Deno.test("a file that the user changed is kept and shown, and all else is updat
   const shown = planLines(plan).join("\n");
   assertStringIncludes(shown, `--- yours/${WEBHOOK}`);
   assertStringIncludes(shown, "    -// mine\n");
-  assertStringIncludes(todoLines(plan).join("\n"), `--keep ${WEBHOOK}`);
+  assertStringIncludes(
+    todoLines(plan, "deno task add ../my-app").join("\n"),
+    `deno task add ../my-app --keep ${WEBHOOK}`,
+  );
 
   const again = await project.add();
   assertEquals(inState(again, "conflict"), [WEBHOOK], "it is said again");

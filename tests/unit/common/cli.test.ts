@@ -17,7 +17,7 @@ const COMMAND = {
   summary: "Shows what a table of options gives.",
   options: {
     "--mode MODE": "the mode (default: one)",
-    "--secret-key KEY": "",
+    "--api-key KEY": "the key",
     "--long-name-of-an-option X": LONG,
     "--apply": "do it",
   },
@@ -38,13 +38,13 @@ Deno.test("parseCommandLine() returns values and operands, in any order", () => 
     "--mode=two",
     "b",
     "--apply",
-    "--secret-key=-x",
+    "--api-key=-x",
     "--mode",
     "three",
     "--",
     "--c",
   );
-  assertEquals([values.mode, values.apply, values["secret-key"]], [
+  assertEquals([values.mode, values.apply, values["api-key"]], [
     "three",
     true,
     "-x",
@@ -59,12 +59,12 @@ for (
     [["-x"], "Unknown option --x."],
     [["--constructor"], "Unknown option --constructor."],
     [["--no-apply"], "Unknown option --no-apply."],
-    [["--secret-key"], "--secret-key needs a value: --secret-key=KEY."],
+    [["--api-key"], "--api-key needs a value: --api-key=KEY."],
     [["--mode", "--apply"], "--mode needs a value: --mode=MODE."],
     [["--apply=yes"], "--apply takes no value."],
     [
-      ["--secert-key=hunter2"],
-      "Unknown option --secert-key. Did you mean --secret-key?",
+      ["--apy-key=hunter2"],
+      "Unknown option --apy-key. Did you mean --api-key?",
     ],
   ] as const
 ) {
@@ -94,6 +94,7 @@ Usage: deno task example <word> [options]
 
 Options:
   --mode MODE          the mode (default: one)
+  --api-key KEY        the key
   --long-name-of-an-option X
                        where to find it if it is not in the usual place, which
                        is a folder named after the date on which it was created

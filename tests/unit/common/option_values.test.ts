@@ -1,5 +1,8 @@
-import { assertEquals, assertThrows } from "@std/assert";
-import { checkedProjectUrl } from "../../../scripts/common/option_values.ts";
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import {
+  checkedKey,
+  checkedProjectUrl,
+} from "../../../scripts/common/option_values.ts";
 import { UsageError } from "../../../scripts/common/cli.ts";
 
 Deno.test("checkedProjectUrl() returns the address as paths can follow it", () => {
@@ -31,4 +34,20 @@ Deno.test("checkedProjectUrl() refuses what no path can follow", () => {
       "SUPABASE_URL takes a URL such as https://abc.supabase.co",
     );
   }
+});
+
+Deno.test("checkedKey() refuses a key with a line break, and does not repeat it", () => {
+  for (const key of ["sb_secret_one\nsb_secret_two", "sb_secret_one\0"]) {
+    const { message } = assertThrows(
+      () => checkedKey("SUPABASE_SECRET_KEY", key),
+      UsageError,
+      "SUPABASE_SECRET_KEY contains a line break",
+    );
+    assert(!message.includes("sb_"), message);
+  }
+});
+
+Deno.test("checkedKey() takes a key with a line break at its end", () => {
+  const key = "sb_secret_one\n";
+  assertEquals(checkedKey("SUPABASE_SECRET_KEY", key), key);
 });

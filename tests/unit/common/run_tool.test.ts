@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { childrenOf } from "../../../scripts/local_stack/processes.ts";
+import { childrenOf } from "../../../scripts/common/processes.ts";
 import { runTool } from "../../../scripts/common/run_tool.ts";
 import { waitUntil } from "../../../scripts/common/wait_until.ts";
 import { leftOf, processTree } from "../../support/process_tree.ts";

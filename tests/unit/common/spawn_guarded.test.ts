@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import {
   childrenOf,
   lookUpProcess,
-} from "../../../scripts/local_stack/processes.ts";
+} from "../../../scripts/common/processes.ts";
 import { spawnGuarded } from "../../../scripts/common/spawn_guarded.ts";
 import { waitUntil } from "../../../scripts/common/wait_until.ts";
 import { leftOf, processTree } from "../../support/process_tree.ts";

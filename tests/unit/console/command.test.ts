@@ -7,7 +7,9 @@ import {
 } from "@std/assert";
 import { UsageError } from "../../../scripts/common/cli.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
+import { spawnGuarded } from "../../../scripts/common/spawn_guarded.ts";
 import { parseConsoleArguments } from "../../../scripts/console/arguments.ts";
+import { leftOf, processTree } from "../../support/process_tree.ts";
 import { LOCAL_SECRET_KEY } from "../../../supabase/functions/billing-webhook/local_stack.ts";
 
 const SCRIPT = new URL("../../../scripts/console.ts", import.meta.url).href;
@@ -60,6 +62,23 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
     assertEquals(await errors, "");
   });
 }
+
+Deno.test("console ends if deno task is killed", async () => {
+  const { child, ended, kill } = spawnGuarded({
+    command: Deno.execPath(),
+    args: ["task", "console", "--port=0"],
+    stopSignal: "SIGKILL",
+    options: { stdout: "piped", stderr: "null" },
+  });
+  await readLink(child);
+  const tree = await processTree(child.pid);
+  assert(tree.size > 1, "deno task and the console");
+  child.kill("SIGKILL");
+  await ended;
+  const left = await leftOf(tree);
+  kill("SIGKILL");
+  assertEquals(left, []);
+});
 
 Deno.test("console says so if its port is in use", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
@@ -115,6 +134,19 @@ Deno.test("parseConsoleArguments() takes the local stack that runs, on whatever 
   assertEquals([projectUrl, secretKey], [LOCAL.apiUrl, LOCAL_SECRET_KEY]);
 });
 
+Deno.test("parseConsoleArguments() keeps the key of a hosted project from the local stack", () => {
+  const env = { SUPABASE_SECRET_KEY: "sb_secret_of_a_hosted_project" };
+  for (const local of [LOCAL, undefined]) {
+    const { secretKey } = parseConsoleArguments([], { env, local });
+    assertEquals(secretKey, LOCAL_SECRET_KEY);
+  }
+  // supabase start may have another key.
+  const given = parseConsoleArguments([
+    "--project-url=http://127.0.0.1:54321",
+  ], { env, local: LOCAL });
+  assertEquals(given.secretKey, "sb_secret_of_a_hosted_project");
+});
+
 Deno.test("parseConsoleArguments() reads a hosted project from the environment", () => {
   assertEquals(
     parseConsoleArguments(["--no-open", "--port", "5"], {
@@ -136,6 +168,10 @@ Deno.test("parseConsoleArguments() reads a hosted project from the environment",
 for (
   const [what, args, env] of [
     ["a hosted project without its key", [], { SUPABASE_URL: "https://a.b" }],
+    ["a publishable key", [], {
+      SUPABASE_URL: "https://a.b",
+      SUPABASE_SECRET_KEY: "sb_publishable_x",
+    }],
     ["plain http elsewhere", ["--project-url", "http://abc.example"], {}],
     ["a port out of range", ["--port", "65536"], {}],
     ["a port that is none", ["--port", "x"], {}],
@@ -145,3 +181,16 @@ for (
     assertThrows(() => parseConsoleArguments(args, { env }), UsageError);
   });
 }
+
+Deno.test("console refuses a key with a line break, and does not repeat it", () => {
+  const env = {
+    SUPABASE_URL: "https://abc.supabase.co",
+    SUPABASE_SECRET_KEY: "sb_secret_one\nsb_secret_two",
+  };
+  const { message } = assertThrows(
+    () => parseConsoleArguments([], { env }),
+    UsageError,
+    "SUPABASE_SECRET_KEY contains a line break",
+  );
+  assertEquals(message.includes("sb_secret_"), false);
+});

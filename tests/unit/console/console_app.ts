@@ -31,6 +31,7 @@ export const FAILURE = {
   event_created: null,
   payload: '{"id": "evt_1"}',
   original: null,
+  version: "741",
 };
 
 /** A request that reached the stand-in. */
@@ -44,6 +45,7 @@ export interface ApiCall {
 /** Opens a console whose database answers as told: by default with one failure. */
 export function openConsole(
   answer: (call: ApiCall) => Response = () => Response.json([FAILURE]),
+  projectUrl = PROJECT_URL,
 ) {
   const session = createSession();
   const calls: ApiCall[] = [];
@@ -51,7 +53,7 @@ export function openConsole(
   const redirects: string[] = [];
   const app = createConsole({
     project: openProject(
-      { projectUrl: PROJECT_URL, secretKey: "sb_secret_of_this_test" },
+      { projectUrl, secretKey: "sb_secret_of_this_test" },
       {
         fetch: async (input, init) => {
           const request = new Request(input, init);

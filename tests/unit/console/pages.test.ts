@@ -1,6 +1,8 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { edited } from "../../../scripts/events/edited.ts";
+import { mock } from "node:test";
+import { edited } from "../../support/edited.ts";
 import { subscriptionEvent } from "../../../scripts/events/event.ts";
+import { link } from "../../../scripts/console/pages/parts.ts";
 import { HIDDEN } from "../../../scripts/console/visible.ts";
 import { FAILURE, openConsole } from "./console_app.ts";
 
@@ -54,6 +56,123 @@ Deno.test("every value of a failure is escaped on every page that shows it", asy
   }
 });
 
+Deno.test("every value of a resolved failure, a filter and a notification is escaped", async () => {
+  const { request } = openConsole(() =>
+    Response.json([{
+      ...FAILURE,
+      resolved_at: "2026-11-22T00:00:00Z",
+      resolution: HOSTILE,
+      resolution_note: HOSTILE,
+      resolved_by: HOSTILE,
+      attempts: HOSTILE,
+      // Of notifications.
+      id: HOSTILE,
+      kind: HOSTILE,
+      alert_code: HOSTILE,
+      status: "dead",
+      last_error: HOSTILE,
+    }])
+  );
+  const hostile = encodeURIComponent(HOSTILE);
+  for (
+    const [path, shown] of [
+      [PAGE, 5],
+      ["/failures?state=resolved", 1],
+      [`/failures?code=${hostile}`, 1],
+      [`/failures?type=${hostile}`, 1],
+      ["/notifications?status=dead", 2],
+    ] as const
+  ) {
+    const text = await (await request(path)).text();
+    const times = text.split("&lt;script&gt;alert(1)").length - 1;
+    assert(times >= shown, `${path}: ${times}`);
+    assertEquals(/<script|<img/.test(text), false, path);
+  }
+});
+
+Deno.test("the overview counts up to a thousand failures in one request", async () => {
+  const codes = [...Array(999).fill("event_invalid"), HOSTILE];
+  for (const more of [0, 1]) {
+    const { request, calls } = openConsole(({ path }) => {
+      if (path.includes("billing_health")) {
+        return Response.json({ open_failures: 1_000 + more });
+      }
+      const headers = { "content-range": `0-999/${1_000 + more}` };
+      return path.includes("error_code=eq.")
+        ? Response.json([{}], { headers: { "content-range": "0-0/501" } })
+        : Response.json(codes.map((error_code) => ({ error_code })), {
+          headers,
+        });
+    });
+    const text = await (await request("/")).text();
+    assertStringIncludes(text, more === 0 ? ">999</td>" : ">501</td>");
+    assertEquals(text.includes("&lt;script&gt;alert(1)"), more === 0);
+    assertEquals(/<script/.test(text), false);
+    assertEquals(calls.length > 10, more === 1, `${calls.length}`);
+    // PostgREST closes the connection after HEAD, without saying so.
+    await request("/failures/retry");
+    assertEquals(calls.filter(({ method }) => method !== "GET"), []);
+  }
+});
+
+Deno.test("what Postgres says instead of a page is escaped", async () => {
+  const { request } = openConsole(() =>
+    Response.json({ code: "P0001", message: HOSTILE, hint: HOSTILE }, {
+      status: 400,
+    })
+  );
+  const text = await (await request("/failures")).text();
+  assertEquals(text.split("&lt;script&gt;alert(1)").length - 1, 2);
+  assertEquals(/<script|<img/.test(text), false);
+});
+
+Deno.test("what Postgres says about an action is escaped", async () => {
+  const { request, send } = openConsole(({ path }) =>
+    path.includes("/rpc/")
+      ? Response.json({ code: "P0001", message: HOSTILE, hint: HOSTILE }, {
+        status: 400,
+      })
+      : Response.json([FAILURE])
+  );
+  await send("/failure/retry", { provider: "a", event: "evt_1" });
+  const text = await (await request(PAGE)).text();
+  assertStringIncludes(text, "&lt;script&gt;alert(1)");
+  assertEquals(/<script|<img/.test(text), false);
+});
+
+Deno.test("an error of the console itself is on the terminal, and not on the page", async () => {
+  const { request } = openConsole(() =>
+    Response.json([{
+      ...FAILURE,
+      payload_encoding: "text",
+      payload: "\u001b[2J<b>",
+    }])
+  );
+  const lines: string[] = [];
+  const printed = mock.method(console, "error", (line: string) => {
+    lines.push(line);
+  });
+  try {
+    const response = await request("/failure/repair?provider=a&event=evt_1");
+    assertEquals(response.status, 502);
+    const text = await response.text();
+    assertStringIncludes(text, "The console itself failed.");
+    assertEquals(/SyntaxError|repair_routes/.test(text), false);
+  } finally {
+    printed.mock.restore();
+  }
+  assert(lines.length > 1, lines.join());
+  assertStringIncludes(lines[0]!, "SyntaxError");
+  assertStringIncludes(lines[0]!, "\\u001b[2J");
+});
+
+Deno.test("link() keeps every character of an ID", () => {
+  const event = "evt_/?&#%2F \"'<b>\u202e";
+  const url = new URL(link("/failure", { event, none: undefined }), "http://x");
+  assertEquals([url.pathname, url.hash], ["/failure", ""]);
+  assertEquals([...url.searchParams], [["event", event]]);
+});
+
 Deno.test("hidden characters are shown by their codes", async () => {
   const { request } = openConsole(() =>
     Response.json([{
@@ -68,6 +187,43 @@ Deno.test("hidden characters are shown by their codes", async () => {
   }
   assertStringIncludes(text, "x\\u202ey");
   assertEquals(HIDDEN.test(text.replaceAll("\n", "")), false);
+});
+
+for (
+  const [what, created, shown] of [
+    ["in seconds", 1_763_769_600, "2025-11-22 00:00:00 UTC"],
+    ["in milliseconds", 1_763_769_600_000, "1763769600000"],
+    ["in microseconds", 1_763_769_600_000_000, "1763769600000000"],
+    ["before 1970", -1e15, "-1000000000000000"],
+  ] as const
+) {
+  Deno.test(`a failure whose event is dated ${what} has a page`, async () => {
+    const { request } = openConsole(() =>
+      Response.json([{ ...FAILURE, event_created: created }])
+    );
+    const response = await request(PAGE);
+    assertEquals(response.status, 200);
+    assertStringIncludes(await response.text(), shown);
+  });
+}
+
+Deno.test("IDs that are far too long make no long page", async () => {
+  const long = "\u202e".repeat(400_000);
+  const { request, calls } = openConsole(() =>
+    Response.json([{
+      ...FAILURE,
+      type: long,
+      subscription_id: long,
+      account_id: long,
+    }])
+  );
+  for (const path of ["/failures", PAGE]) {
+    const text = await (await request(path)).text();
+    assert(text.length < 200_000, `${path}: ${text.length}`);
+    assertStringIncludes(text, "U+202E");
+  }
+  const [list] = calls.filter(({ path }) => path.includes("order="));
+  assertEquals(list?.path.includes("account_id"), false);
 });
 
 Deno.test("a long payload is cut, and the download has all of it", async () => {
@@ -89,12 +245,28 @@ Deno.test("a long payload is cut, and the download has all of it", async () => {
   );
 });
 
+Deno.test("a search leaves out what no ID can hold", async () => {
+  const { request, calls } = openConsole(() => Response.json([]));
+  const page = await (await request("/search?q=+evt%00_1%00+")).text();
+  assertStringIncludes(page, "Nothing has this ID");
+  const paths = calls.map(({ path }) => path);
+  assertEquals(paths.some((path) => path.includes("eq.evt_1&")), true);
+  assertEquals(paths.filter((path) => path.includes("%00")), []);
+});
+
 Deno.test("a page says what to do if the database does not answer", async () => {
   const { request } = openConsole(() => {
     throw new TypeError("connection refused");
   });
   for (
-    const path of ["/", "/failures", PAGE, "/notifications", "/search?q=x"]
+    const path of [
+      "/",
+      "/hours",
+      "/failures",
+      PAGE,
+      "/notifications",
+      "/search?q=x",
+    ]
   ) {
     const response = await request(path);
     assertEquals(response.status, 502);
@@ -118,6 +290,75 @@ Deno.test("a page says what to do if the key is refused, or something is missing
   }
 });
 
+for (
+  const [what, status, body, expected, todo] of [
+    ["is paused", 540, "Project paused", "answered 540", "Restore"],
+    [
+      "has lost its database",
+      503,
+      { code: "PGRST002", message: "no schema cache" },
+      "answered 503",
+      "Try again",
+    ],
+    ["times out", 544, "", "answered 544", "Try again"],
+    ["is something else", 200, "<html>", "answered 200", "Check the URL"],
+    [
+      "does not expose the tables",
+      406,
+      { code: "PGRST106", message: "Invalid schema: public" },
+      "answered 406",
+      "Expose the schema public",
+    ],
+    [
+      "takes the key for a visitor's",
+      401,
+      { code: "42501", message: "permission denied for view billing_health" },
+      "permission denied",
+      "sb_secret_",
+    ],
+  ] as const
+) {
+  Deno.test(`a page says what to do if a hosted project ${what}`, async () => {
+    const { request } = openConsole(
+      () =>
+        typeof body === "string"
+          ? new Response(body, { status })
+          : Response.json(body, { status }),
+      "https://abc.supabase.co",
+    );
+    for (const path of ["/", "/failures", "/search?q=x"]) {
+      const response = await request(path);
+      assertEquals(response.status, 502);
+      const text = await response.text();
+      assertStringIncludes(text, expected);
+      assertStringIncludes(text, todo);
+    }
+  });
+}
+
+Deno.test("a page says so if the project does not answer in time", async () => {
+  const { request } = openConsole(() => {
+    throw new DOMException("Signal timed out.", "TimeoutError");
+  });
+  const text = await (await request("/failures")).text();
+  assertStringIncludes(text, "did not answer within 10 seconds");
+  assertEquals(text.includes("deno task start"), false);
+});
+
+Deno.test("a page of the list that is gone leads to the first one", async () => {
+  const { request } = openConsole(() =>
+    Response.json({
+      code: "PGRST103",
+      message: "Requested range not satisfiable",
+    }, { status: 416 })
+  );
+  const response = await request("/failures?code=apply_failed&page=9");
+  assertEquals(
+    [response.status, response.headers.get("location")],
+    [303, "/failures?code=apply_failed"],
+  );
+});
+
 Deno.test("an action that Postgres refuses says why, with the hint", async () => {
   const { request, send } = openConsole(({ path }) =>
     path.includes("/rpc/")
@@ -139,6 +380,40 @@ Deno.test("an action that Postgres refuses says why, with the hint", async () =>
   // Once.
   const again = await (await request(PAGE)).text();
   assertEquals(again.includes("its payload was pruned."), false);
+});
+
+Deno.test("the result of an action is on the page of that failure alone", async () => {
+  const { request, send } = openConsole();
+  const answer = await send("/failure/reopen", {
+    provider: "a",
+    event: "evt_1",
+  });
+  // As if the operator had opened another page while the action ran.
+  for (const path of ["/failure?provider=a&event=evt_2", "/failures"]) {
+    const other = await (await request(path)).text();
+    assertEquals(other.includes("It is open again."), false, path);
+  }
+  const text = await (await request(answer.headers.get("location")!)).text();
+  assertStringIncludes(text, "It is open again.");
+});
+
+Deno.test("a retry of what somebody has resolved meanwhile says so", async () => {
+  const { request, send } = openConsole(({ path }) =>
+    Response.json(
+      path.includes("/rpc/") ? "It is already resolved: nothing to retry." : [{
+        ...FAILURE,
+        resolved_at: FAILURE.last_failed_at,
+        resolution: "by hand",
+      }],
+    )
+  );
+  const answer = await send("/failure/retry", {
+    provider: "a",
+    event: "evt_1",
+  });
+  const text = await (await request(answer.headers.get("location")!)).text();
+  assertStringIncludes(text, "It is already resolved: nothing to retry.");
+  assertEquals(text.includes("Retried: by hand"), false);
 });
 
 Deno.test("a repair sends what was typed, character by character", async () => {
@@ -166,6 +441,11 @@ for (
     ["not JSON", '{"id": ', "This is not JSON"],
     ["more than one value", '{}, "resolved_at": "now"', "This is not JSON"],
     ["empty", " ", "This is not JSON"],
+    [
+      "the payload of another event",
+      '{"id":"evt_2","type":"customer.subscription.deleted","data":{"object":{"id":"sub_1"}}}',
+      "id: must be evt_1",
+    ],
     [
       "without a price",
       JSON.stringify(edited(
@@ -219,8 +499,118 @@ Deno.test("a repair of a payload that somebody has changed is not saved", async 
   assertEquals(calls.filter(({ method }) => method === "PATCH"), []);
 });
 
+for (const original of [null, '{"id": "evt_1"}']) {
+  const what = original === null ? "first" : "second";
+  Deno.test(`of two ${what} repairs at once, only one is saved`, async () => {
+    const { request, send, calls } = openConsole(({ method }) =>
+      Response.json(
+        method === "PATCH" ? [] : [{ ...FAILURE, original, version: "75" }],
+      )
+    );
+    const page = await (await request("/failure/repair?provider=a&event=evt_1"))
+      .text();
+    const answer = await send("/failure/repair", {
+      provider: "a",
+      event: "evt_1",
+      text:
+        '{"id":"evt_1","type":"customer.subscription.deleted","data":{"object":{"id":"sub_1"}}}',
+      hash: /name="hash" value="([^"]+)"/.exec(page)?.[1] ?? "",
+    });
+    const [patch] = calls.filter(({ method }) => method === "PATCH");
+    assertStringIncludes(patch?.path ?? "", "xmin=eq.75");
+    assertEquals(answer.status, 422);
+    assertStringIncludes(await answer.text(), "changed at the same moment");
+  });
+}
+
+for (
+  const [what, changes] of [
+    ["was resolved", { resolved_at: FAILURE.last_failed_at }],
+    ["has no payload any more", { payload: null }],
+  ] as const
+) {
+  Deno.test(`the repair of what ${what} leads to its page`, async () => {
+    const { request } = openConsole(() =>
+      Response.json([{ ...FAILURE, ...changes }])
+    );
+    const answer = await request("/failure/repair?provider=a&event=evt_1");
+    assertEquals(
+      [answer.status, answer.headers.get("location")],
+      [303, "/failure?provider=a&event=evt_1"],
+    );
+  });
+}
+
+Deno.test("an event whose own ID was not usable may be given one", async () => {
+  const { request, send, calls } = openConsole(() =>
+    Response.json([{ ...FAILURE, event_id: "sha256:00" }])
+  );
+  const fields = { provider: "a", event: "sha256:00" };
+  const page = await (await request(
+    `/failure/repair?${new URLSearchParams(fields)}`,
+  )).text();
+  const answer = await send("/failure/repair", {
+    ...fields,
+    text:
+      '{"id":"evt_1","type":"customer.subscription.deleted","data":{"object":{"id":"sub_1"}}}',
+    hash: /name="hash" value="([^"]+)"/.exec(page)?.[1] ?? "",
+  });
+  assertEquals(answer.status, 303);
+  assertEquals(calls.filter(({ method }) => method === "PATCH").length, 1);
+});
+
+for (
+  const [what, retry_requested_at, expected] of [
+    ["without a retry", null, "Now retry the event"],
+    ["during a retry", FAILURE.last_failed_at, "is requested already"],
+  ] as const
+) {
+  Deno.test(`a repair ${what} says what happens next`, async () => {
+    const { request, send } = openConsole(() =>
+      Response.json([{ ...FAILURE, retry_requested_at }])
+    );
+    const page = await (await request(
+      "/failure/repair?provider=a&event=evt_1",
+    )).text();
+    const answer = await send("/failure/repair", {
+      provider: "a",
+      event: "evt_1",
+      text:
+        '{"id":"evt_1","type":"customer.subscription.deleted","data":{"object":{"id":"sub_1"}}}',
+      hash: /name="hash" value="([^"]+)"/.exec(page)?.[1] ?? "",
+    });
+    const text = await (await request(answer.headers.get("location")!)).text();
+    assertStringIncludes(text, expected);
+  });
+}
+
+Deno.test("a repair that the database cannot take keeps the text", async () => {
+  let isAway = false;
+  const { request, send } = openConsole(() => {
+    if (isAway) throw new TypeError("connection refused");
+    return Response.json([FAILURE]);
+  });
+  const page = await (await request("/failure/repair?provider=a&event=evt_1"))
+    .text();
+  isAway = true;
+  const typed =
+    '{"id":"evt_1","type":"customer.subscription.deleted","data":{"object":{"id":"sub_typed"}}}';
+  const answer = await send("/failure/repair", {
+    provider: "a",
+    event: "evt_1",
+    text: typed,
+    hash: /name="hash" value="([^"]+)"/.exec(page)?.[1] ?? "",
+  });
+  const text = await answer.text();
+  assertStringIncludes(text, "sub_typed");
+  assertStringIncludes(text, "Cannot reach");
+  assertEquals(text.includes("the receiver would refuse it"), false);
+});
+
 Deno.test("the secret key follows no redirect", async () => {
-  const { request, send, redirects } = openConsole();
+  const { request, send, redirects } = openConsole(({ path }) =>
+    Response.json(path.includes("/rpc/") ? "Retry requested: 1." : [FAILURE])
+  );
   await request(PAGE);
   await send("/failure/retry", { provider: "a", event: "evt_1" });
   assert(redirects.length > 2);

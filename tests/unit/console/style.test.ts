@@ -1,4 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
+import { CHART_COLORS } from "../../../scripts/console/pages/chart.ts";
 
 const CSS = await Deno.readTextFile(
   new URL("../../../scripts/console/style.css", import.meta.url),
@@ -34,6 +35,15 @@ for (const scheme of ["light", "dark"] as const) {
     for (const [ink, ground] of PAIRS) {
       const ratio = contrast(palette[ink]!, palette[ground]!);
       assert(ratio >= MIN_CONTRAST, `${ink} on ${ground}: ${ratio.toFixed(2)}`);
+    }
+  });
+}
+
+for (const scheme of ["light", "dark"] as const) {
+  Deno.test(`the chart has the ${scheme} colors of the style`, () => {
+    const palette = colors(scheme);
+    for (const [name, color] of Object.entries(CHART_COLORS[scheme])) {
+      assertEquals(color, palette[name], name);
     }
   });
 }

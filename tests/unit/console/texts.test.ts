@@ -120,6 +120,21 @@ Deno.test("compareLines() puts what changed side by side", () => {
   assertEquals(compareLines("a\n".repeat(6_000), "b"), undefined);
 });
 
+Deno.test("compareLines() leaves texts alone that have little in common", () => {
+  const text = (prefix: string, count: number) =>
+    Array.from({ length: count }, (_, i) => `${prefix}${i}`).join("\n");
+  // It would take seconds, and hundreds of megabytes.
+  assertEquals(compareLines(text("a", 4_900), text("b", 4_900)), undefined);
+  assertEquals(compareLines(text("a", 4_900), text("b", 20)), undefined);
+  const long = text("a", 4_900);
+  const changed = long.replace(/^a\d*00$/gm, "changed");
+  assertEquals(
+    compareLines(long, changed)?.filter(({ isSame }) => !isSame).length,
+    48,
+  );
+  assertEquals(compareLines(long, long)?.length, 4_900);
+});
+
 Deno.test("formatTime() and relativeTime() name the zone and the distance", () => {
   const text = "2026-11-22T01:30:00.5+01:00";
   assertEquals(formatTime(text), "2026-11-22 00:30:00 UTC");
@@ -140,7 +155,7 @@ Deno.test("readRunbook() finds what the runbook says about every code", async ()
   const runbook = await readRunbook();
   assertEquals([...runbook.keys()].sort(), Object.keys(ANSWERS).sort());
   for (const [code, { means }] of runbook) assert(means.length > 10, code);
-  assert(runbook.get("event_invalid")?.todo.startsWith("repair the payload"));
+  assert(runbook.get("event_invalid")?.todo.startsWith("[repair the payload"));
 });
 
 Deno.test("markdownLine() shows code, and the page that a link leads to", () => {

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { brokenImportRules } from "../../../scripts/dev/import_rules.ts";
+import { brokenImportRules } from "../../support/import_rules.ts";
 import { importsOf, readImportGraph } from "../../support/import_graph.ts";
 
 Deno.test("every import of the repository keeps the rules", async () => {

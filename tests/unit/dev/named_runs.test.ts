@@ -15,7 +15,7 @@ Deno.test("namedRuns() needs one for all others", () => {
   for (const path of ["", "tests", "tests/unite", "tests/pgtap.test.ts"]) {
     const { withoutStack, onStack } = runs(path);
     assertEquals(withoutStack, []);
-    assertEquals(onStack.map(({ files }) => files), [[path]]);
+    assertEquals(onStack[0]?.files, [path]);
   }
 });
 
@@ -32,6 +32,27 @@ Deno.test("namedRuns() runs SQL first, each file by itself", () => {
     [["tests/pgtap.test.ts"], undefined],
     [["tests/fuzz"], undefined],
   ]);
+});
+
+Deno.test("namedRuns() runs the browser tests with their own packages", () => {
+  for (
+    const [path, files, others] of [
+      ["tests/console", ["tests/console"], []],
+      ["tests/console/a.test.ts", ["tests/console/a.test.ts"], []],
+      ["tests", ["tests/console"], [["tests"]]],
+      ["", ["tests/console"], [[""]]],
+      ["tests/fuzz", undefined, [["tests/fuzz"]]],
+      ["tests/unit/console", undefined, []],
+    ] as const
+  ) {
+    const { onStack, needsBrowser } = runs(path);
+    const isInBrowser = (run: typeof onStack[number]) =>
+      run.options?.includes("--import-map=tests/console/import_map.json");
+    assertEquals(onStack.find(isInBrowser)?.files, files && [...files], path);
+    const rest = onStack.filter((run) => !isInBrowser(run));
+    assertEquals(rest.map((run) => run.files), others.map((one) => [...one]));
+    assertEquals(needsBrowser, files !== undefined);
+  }
 });
 
 Deno.test("namedRuns() hands the filter on", () => {

@@ -6,6 +6,14 @@ import { LOCAL_WEBHOOK_URL } from "../../../scripts/common/loopback.ts";
 const KEY = "sb_secret_of_this_test";
 const DB_URL = "postgresql://postgres.ref:hunter2@pooler.example:5432/postgres";
 
+const URL_OF_PROJECT = "https://ref.supabase.co/functions/v1/billing-webhook";
+const LOCAL = {
+  apiUrl: "http://127.0.0.1:5",
+  webhookUrl: "http://127.0.0.1:5/functions/v1/billing-webhook",
+  dbUrl: "postgresql://127.0.0.1:6/postgres",
+  secretKey: "sb_secret_local",
+};
+
 function parse(
   args: string[],
   { env = {}, warn = unexpected }: {
@@ -128,11 +136,13 @@ for (
     ["SUPABASE_URL", "http://ref.supabase.co"],
     ["SUPABASE_URL", "ref.supabase.co"],
     ["SUPABASE_DB_URL", "https://u:hunter2@example.com"],
+    ["SUPABASE_DB_URL", "postgresql://u:p@hunter2#1@example.com:5432/postgres"],
+    ["SUPABASE_DB_URL", "postgresql://u:p@hunter2@example.com:5432/postgres"],
   ] as const
 ) {
   Deno.test(`parseDoctorArguments() refuses ${name} ${value}`, () => {
     const error = assertThrows(
-      () => parse([], { env: { [name]: value } }),
+      () => parse(["--url", URL_OF_PROJECT], { env: { [name]: value } }),
       UsageError,
       name,
     );
@@ -141,19 +151,13 @@ for (
 }
 
 Deno.test("parseDoctorArguments() takes key and database of the local stack that runs, without a URL", () => {
-  const local = {
-    apiUrl: "http://127.0.0.1:5",
-    webhookUrl: "http://127.0.0.1:5/functions/v1/billing-webhook",
-    dbUrl: "postgresql://127.0.0.1:6/postgres",
-    secretKey: "sb_secret_local",
-  };
   const withLocal = (args: string[], env = {}) =>
-    parseDoctorArguments(args, { env, warn: () => {}, local });
+    parseDoctorArguments(args, { env, warn: () => {}, local: LOCAL });
   assertEquals(withLocal([]), {
-    url: local.webhookUrl,
-    projectUrl: local.apiUrl,
-    secretKey: local.secretKey,
-    dbUrl: local.dbUrl,
+    url: LOCAL.webhookUrl,
+    projectUrl: LOCAL.apiUrl,
+    secretKey: LOCAL.secretKey,
+    dbUrl: LOCAL.dbUrl,
     provider: "a",
   });
   const hosted = { SUPABASE_URL: "https://abc.supabase.co" };
@@ -166,6 +170,53 @@ Deno.test("parseDoctorArguments() takes key and database of the local stack that
   ) {
     assertEquals([other.secretKey, other.dbUrl], [undefined, undefined]);
   }
-  const own = withLocal([], { SUPABASE_SECRET_KEY: "sb_secret_own" });
-  assertEquals(own.secretKey, "sb_secret_own");
+});
+
+Deno.test("parseDoctorArguments() keeps the secrets of a hosted project from the local stack", () => {
+  const env = { SUPABASE_SECRET_KEY: KEY, SUPABASE_DB_URL: DB_URL };
+  for (const local of [LOCAL, undefined]) {
+    const warnings: string[] = [];
+    const warn = (text: string) => warnings.push(text);
+    const { secretKey, dbUrl } = parseDoctorArguments([], { env, warn, local });
+    assertEquals([secretKey, dbUrl], [local?.secretKey, local?.dbUrl]);
+    assertEquals(warnings, [
+      "SUPABASE_SECRET_KEY is not used: this checks the local stack. To check another project, set SUPABASE_URL.",
+      "SUPABASE_DB_URL is not used: this checks the local stack. To check another project, set SUPABASE_URL.",
+    ]);
+  }
+});
+
+Deno.test("parseDoctorArguments() uses the variables for a URL that is given, also on this machine", () => {
+  const env = { SUPABASE_SECRET_KEY: KEY, SUPABASE_DB_URL: DB_URL };
+  const project = "http://127.0.0.1:54321";
+  for (
+    const parsed of [
+      parse(["--project-url", project], { env }),
+      parse(["--url", `${project}/functions/v1/billing-webhook`], { env }),
+      parse([], { env: { ...env, SUPABASE_URL: project } }),
+    ]
+  ) {
+    assertEquals([parsed.secretKey, parsed.dbUrl], [KEY, DB_URL]);
+  }
+});
+
+Deno.test("parseDoctorArguments() says nothing about variables that are the local stack's own", () => {
+  const env = {
+    SUPABASE_SECRET_KEY: LOCAL.secretKey,
+    SUPABASE_DB_URL: LOCAL.dbUrl,
+  };
+  const here = { env, warn: unexpected, local: LOCAL };
+  assertEquals(parseDoctorArguments([], here).secretKey, LOCAL.secretKey);
+});
+
+Deno.test("parseDoctorArguments() refuses a key with a line break, without repeating it", () => {
+  const { message } = assertThrows(
+    () =>
+      parse(["--url", "https://abc.supabase.co/functions/v1/billing-webhook"], {
+        env: { SUPABASE_SECRET_KEY: "sb_secret_one\nsb_secret_two" },
+      }),
+    UsageError,
+    "SUPABASE_SECRET_KEY contains a line break",
+  );
+  assertEquals(message.includes("sb_secret_"), false);
 });

@@ -6,6 +6,7 @@ import {
   sendRequest,
 } from "../../../scripts/common/send_request.ts";
 import { type Check, checkLine } from "../../../scripts/doctor/check.ts";
+import { notConnected } from "../../../scripts/doctor/check_database.ts";
 import {
   checkFailures,
   checkWorkerAccepts,
@@ -149,6 +150,26 @@ Deno.test("checkWorkerAccepts() distinguishes a fault of the worker from a wrong
   assert(todoOf(fault).includes("supabase db push --remote"));
 });
 
+Deno.test("checkWorkerAccepts() names the database if the worker answers 503", async () => {
+  const tools = answering(() => new Response("", { status: 503 }));
+  const check = await checkWorkerAccepts(URL, {
+    secretKey: "sb_secret_1",
+    tools,
+  });
+  assert(check.text.includes("the database does not answer"), check.text);
+  assert(!todoOf(check).includes("db push"), todoOf(check));
+});
+
+Deno.test("notConnected() distinguishes a database that is down from a wrong password", () => {
+  for (const code of ["CONNECT_TIMEOUT", "ECONNREFUSED", "57P03"]) {
+    const todo = todoOf(notConnected(Object.assign(new Error("x"), { code })));
+    assert(todo.includes("paused"), todo);
+    assert(!todo.includes("password"), todo);
+  }
+  const wrong = Object.assign(new Error("x"), { code: "28P01" });
+  assert(todoOf(notConnected(wrong)).includes("password"));
+});
+
 Deno.test("checkFailures() says what to do if the view is missing", async () => {
   const tools = answering(() => new Response("{}", { status: 404 }));
   const finding = await checkFailures("https://ref.supabase.co", {
@@ -156,6 +177,16 @@ Deno.test("checkFailures() says what to do if the view is missing", async () => 
     tools,
   });
   assert(todoOf(finding).includes("supabase db push --remote"));
+});
+
+Deno.test("checkFailures() says so if the URL is not a project's", async () => {
+  for (const body of ["<html>", "", "{}"]) {
+    const finding = await checkFailures("https://www.example.com", {
+      secretKey: "sb_secret_1",
+      tools: answering(() => new Response(body)),
+    });
+    assert(todoOf(finding).includes("Check the URL"), body);
+  }
 });
 
 Deno.test("sendRequest() gives the reason if there is no answer", async () => {

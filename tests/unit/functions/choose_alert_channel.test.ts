@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { chooseAlertChannel } from "../../../supabase/functions/billing-worker/channels/choose_alert_channel.ts";
+import { OPENED } from "../../support/alerts.ts";
 
 const SECRET = "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";
 const SLACK = "https://hooks.slack.com/services/T0/B0/PATH-SECRET";
@@ -42,6 +43,22 @@ for (
 
 Deno.test("chooseAlertChannel() asks for no signing secret if Slack is the receiver", () => {
   assertEquals(choose({ ALERT_URL: SLACK }), "slack");
+});
+
+Deno.test("chooseAlertChannel() tells Slack which project it is", async () => {
+  const bodies: string[] = [];
+  const channel = chooseAlertChannel({
+    ALERT_URL: SLACK,
+    SUPABASE_URL: "https://abcdefghijklmnopqrst.supabase.co",
+  }, {
+    fetch: (_url, init) => {
+      bodies.push(String(init?.body));
+      return Promise.resolve(new Response("ok"));
+    },
+    clock: Date.now,
+  });
+  await channel?.send(OPENED);
+  assert(bodies[0]?.includes("/project/abcdefghijklmnopqrst/sql"), bodies[0]);
 });
 
 for (

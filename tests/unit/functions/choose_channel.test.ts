@@ -69,6 +69,23 @@ for (const text of ["0", "-1", "0.5", "two", "1e3"]) {
   });
 }
 
+for (const key of ["re_one\nre_two", "re_one\r\nre_two", "re_one\0"]) {
+  Deno.test(`chooseChannel() refuses RESEND_API_KEY=${JSON.stringify(key)}`, () => {
+    const env = { ...EMAIL, RESEND_API_KEY: key };
+    const { message } = assertThrows(
+      () => choose(env),
+      Error,
+      "Cannot start: RESEND_API_KEY contains a line break",
+    );
+    assert(!message.includes("re_"), message);
+  });
+}
+
+Deno.test("chooseChannel() takes a key with a line break at its end", () => {
+  const env = { ...EMAIL, RESEND_API_KEY: "re_unit\n" };
+  assertEquals(choose(env), { name: "email", lines: [] });
+});
+
 Deno.test("chooseChannel() prefers the URL, and says so", () => {
   assertEquals(choose({ ...EMAIL, ...WEBHOOK }), {
     name: "webhook",

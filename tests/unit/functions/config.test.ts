@@ -91,6 +91,23 @@ Deno.test("readConfig() refuses a map of keys that is no JSON object, without a 
   }
 });
 
+Deno.test("readConfig() refuses a key with a line break, without a part of it", () => {
+  for (
+    const [name, value] of [
+      ["SUPABASE_SECRET_KEYS", '{"default":"sb_secret_one\\nsb_secret_two"}'],
+      ["SUPABASE_SERVICE_ROLE_KEY", "sb_secret_one\r\nsb_secret_two"],
+      ["SUPABASE_SERVICE_ROLE_KEY", "sb_secret_one\0"],
+    ] as const
+  ) {
+    const { message } = assertThrows(
+      () => readConfig({ ...ENV, SUPABASE_SECRET_KEYS: "", [name]: value }),
+      Error,
+      "Cannot start: the project's secret key contains a line break",
+    );
+    assert(!message.includes("sb_"), message);
+  }
+});
+
 Deno.test("readConfig() names the variable that is missing", () => {
   for (const SUPABASE_URL of [undefined, ""]) {
     assertThrows(

@@ -136,6 +136,20 @@ Deno.test("callDatabase() judges the second answer as the first", async () => {
   });
 });
 
+Deno.test({
+  name: "callDatabase() leaves no timer behind",
+  sanitizeOps: true,
+  sanitizeResources: true,
+  fn: async () => {
+    await call([json(200, [])]);
+    await call([broken, broken]);
+    const thrown = callDatabase(() => Promise.reject(new Error("a mistake")), {
+      timeLimitMs: 5_000,
+    });
+    await assertRejects(() => thrown, Error, "a mistake");
+  },
+});
+
 Deno.test("callDatabase() does not try again after its time", async () => {
   await assertFails([hanging], {
     code: "database_unavailable",
@@ -170,34 +184,22 @@ Deno.test("callDatabase() limits the time of an answer that trickles", async () 
   }, { timeLimitMs: 20 });
 });
 
-const ERRORS: [
-  status: number,
-  code: string,
-  expected: DeliveryError["code"],
-][] = [
-  [503, "PGRST000", "database_unavailable"],
-  [504, "PGRST003", "database_unavailable"],
-  [500, "57014", "database_unavailable"],
-  [500, "55P03", "record_locked"],
-  [500, "40P01", "database_unavailable"],
-  [503, "53300", "database_unavailable"],
-  [404, "PGRST202", "deployment_fault"],
-  [401, "PGRST301", "deployment_fault"],
-  [403, "42501", "deployment_fault"],
-  [400, "22P05", "apply_failed"],
-  [500, "XX000", "apply_failed"],
-  // A fault stays one even if something in between says 200 or 404.
-  [404, "57014", "database_unavailable"],
-];
-for (const [status, code, expected] of ERRORS) {
-  Deno.test(`callDatabase() maps ${code} with status ${status} to ${expected}`, async () => {
+Deno.test("callDatabase() judges an error by its code, whatever its status", async () => {
+  for (
+    const [status, code, expected] of [
+      [503, "PGRST000", "database_unavailable"],
+      [403, "42501", "deployment_fault"],
+      // As something in between may say.
+      [404, "57014", "database_unavailable"],
+    ] as const
+  ) {
     const body = { code, details: null, hint: null, message: "says" };
     await assertFails([json(status, body)], {
       code: expected,
       says: `Database call failed: ${code}: says`,
     });
-  });
-}
+  }
+});
 
 const GARBAGE: Record<string, Answer> = {
   "HTML with 200": text(200, "<html>maintenance</html>"),

@@ -142,8 +142,9 @@ Deno.test("handleWebhook() answers 200 and OK to an event that is applied", asyn
       }, "/functions/v1/billing-webhook/api/billing/webhook?region=x"),
     ]
   ) {
-    const { status, text, calls, lines } = await handle(request);
+    const { status, text, headers, calls, lines } = await handle(request);
     assertEquals([status, text], [200, "OK"]);
+    assertEquals(headers.get("content-type"), "text/plain; charset=utf-8");
     assertEquals(calls, ["apply_billing_events"]);
     const provider = request.headers.has("provider-a-signature") ? "a" : "b";
     assertEquals(lines, [{
@@ -241,6 +242,10 @@ for (const [name, [make, code, status]] of Object.entries(REFUSED)) {
     const answer = await handle(await make());
     assertEquals(answer.status, status);
     assertEquals(answer.text, status === 401 ? "Invalid signature" : "");
+    assertEquals([...answer.headers], [
+      ...(status === 405 ? [["allow", "POST"]] : []),
+      ["content-type", "text/plain; charset=utf-8"],
+    ]);
     assertEquals(answer.calls, []);
     assertOneLine(answer.lines, { code, status });
   });

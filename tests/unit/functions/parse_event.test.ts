@@ -378,6 +378,10 @@ Deno.test("parseEvent() reads both shapes of an invoice", () => {
     { subscription: { id: "sub_1" } },
     { parent: { subscription_details: { subscription: "sub_1" } } },
     { parent: { subscription_details: { subscription: { id: "sub_1" } } } },
+    {
+      subscription: "sub_1",
+      parent: { subscription_details: { subscription: "sub_2" } },
+    },
   ];
   for (const place of places) {
     const moved = event(PAYMENT_FAILED, {
@@ -419,16 +423,18 @@ Deno.test("parseEvent() refuses a failed invoice whose subscription is rubbish",
   }
 });
 
-/** Fields that the handler of the type does not read. */
+/** Fields that the handler of the type does not read if the others are there. */
 const UNREAD: Record<string, string[]> = {
   [CREATED]: [
     "data.object.status",
+    "data.object.items.data[0].current_period_end",
     "data.object.items.data[0].quantity",
     "data.object.items.data[1]",
     "data.previous_attributes",
   ],
   [UPDATED]: [
     "data.object.metadata",
+    "data.object.items.data[0].current_period_end",
     "data.object.items.data[0].quantity",
     "data.object.items.data[1]",
   ],

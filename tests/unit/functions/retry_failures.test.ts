@@ -4,7 +4,7 @@ import { DeliveryError } from "../../../supabase/functions/_shared/billing/error
 import { retryFailures } from "../../../supabase/functions/billing-worker/retry_failures.ts";
 import type { UnmappedChoice } from "../../../supabase/functions/_shared/billing/unmapped.ts";
 import type { ClaimedFailure } from "../../../supabase/functions/billing-worker/retry_queue.ts";
-import { edited } from "../../../scripts/events/edited.ts";
+import { edited } from "../../support/edited.ts";
 import {
   invoiceEvent,
   paymentIntentEvent,

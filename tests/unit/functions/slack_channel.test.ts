@@ -10,9 +10,13 @@ import { startSlackApi } from "../../support/slack_api.ts";
 const FAILURE = OPENED.alert as FailureOpened;
 
 /** Returns the text of an alert as a person sees it in Slack. */
-async function shown(alert: Alert): Promise<string | undefined> {
+async function shown(
+  alert: Alert,
+  projectUrl?: string,
+): Promise<string | undefined> {
   await using slack = startSlackApi();
   const channel = slackChannel(slack.url, {
+    projectUrl,
     fetch: slack.fetch,
     clock: Date.now,
   });
@@ -26,8 +30,20 @@ Deno.test("slackChannel() says what failed, and what to do", async () => {
     `Billing: 3 new failed events with event_invalid
 Open: 12, since 2026-11-21 05:07 UTC.
 Newest: evt_1 (customer.subscription.created, provider a): data.object.metadata.accountId is missing
-What to do: select * from public.open_failures; and docs/runbook.md`,
+What to do: run select * from public.open_failures; in the SQL editor, and look up event_invalid in the receiver's docs/runbook.md`,
   );
+});
+
+Deno.test("slackChannel() links the SQL editor of a hosted project only", async () => {
+  const linkOf = async (projectUrl: string) =>
+    (await shown(OPENED, projectUrl))?.split("\n")[4];
+  assertEquals(
+    await linkOf("https://abcdefghijklmnopqrst.supabase.co"),
+    "SQL editor: https://supabase.com/dashboard/project/abcdefghijklmnopqrst/sql/new",
+  );
+  for (const url of ["http://127.0.0.1:54321", "https://billing.example.com"]) {
+    assertEquals(await linkOf(url), undefined);
+  }
 });
 
 Deno.test("slackChannel() does without an error and a type", async () => {

@@ -7,7 +7,7 @@ import {
   isUnmapped,
   lacksAccountId,
 } from "../../../supabase/functions/_shared/billing/unmapped.ts";
-import { edited } from "../../../scripts/events/edited.ts";
+import { edited } from "../../support/edited.ts";
 import {
   invoiceEvent,
   subscriptionEvent,

@@ -27,7 +27,12 @@ type Answer = (signal: AbortSignal) => Response | Promise<Response>;
 /** One attempt that is answered so, and the request that it made. */
 async function attempt(
   answer: Answer,
-  { url = URL_TEXT, notification = NOTIFICATION, timeLimitMs = 5_000 } = {},
+  {
+    url = URL_TEXT,
+    notification = NOTIFICATION,
+    timeLimitMs = 5_000,
+    clock = Date.now,
+  } = {},
 ): Promise<{ attempt: Attempt; requests: Request[] }> {
   const requests: Request[] = [];
   const channel = webhookChannel(url, {
@@ -37,7 +42,7 @@ async function attempt(
       requests.push(new Request(input, { ...init, signal: null }));
       return await answer(init.signal);
     },
-    clock: Date.now,
+    clock,
     timeLimitMs,
   });
   return { attempt: await channel.send(notification), requests };
@@ -190,12 +195,15 @@ for (const code of [400, 401, 404, 408, 409, 428, 430, 500, 503, 504]) {
 }
 
 Deno.test("webhookChannel() passes on what Retry-After asks for", async () => {
-  const answer = status(503, { "retry-after": "120" });
-  assertEquals((await attempt(answer)).attempt, {
-    result: "failed",
-    error: "the receiver answered 503",
-    retryAfterSeconds: 120,
-  });
+  const clock = () => Date.parse("2026-11-21T06:23:00Z");
+  for (const header of ["120", "Sat, 21 Nov 2026 06:25:00 GMT"]) {
+    const answer = status(503, { "retry-after": header });
+    assertEquals((await attempt(answer, { clock })).attempt, {
+      result: "failed",
+      error: "the receiver answered 503",
+      retryAfterSeconds: 120,
+    });
+  }
 });
 
 for (

@@ -1,11 +1,16 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import { ANSWERS } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
   deliveryLines,
-  fit,
   noteLines,
-  summaryLine,
+  summaryLines,
 } from "../../../scripts/live_view/format_entry.ts";
+import { fit } from "../../../scripts/live_view/fit_text.ts";
 import type { Delivery } from "../../../scripts/live_view/read_log_line.ts";
 
 const AT = {
@@ -86,7 +91,7 @@ Deno.test("deliveryLines() shows a warning in full", () => {
 Deno.test("no line about a delivery is as wide as the terminal", () => {
   const long = "x".repeat(255);
   const hostile = "\u001b[2J\u202e漢字".repeat(20);
-  for (const columns of [80, 81, 100, 200]) {
+  for (const columns of [40, 52, 53, 60, 71, 72, 80, 81, 100, 200]) {
     for (const code of Object.keys(ANSWERS)) {
       for (const text of [long, hostile]) {
         const lines = deliveryLines({
@@ -98,11 +103,53 @@ Deno.test("no line about a delivery is as wide as the terminal", () => {
           error: text,
           durationMs: 99_999,
         }, { ...AT, columns });
-        assertEquals(lines.length, 2);
+        assertEquals(lines.length, columns < 80 ? lines.length : 2);
+        assert(lines.length <= 4, lines.join("\n"));
         for (const line of lines) assert(shownColumns(line) < columns, line);
         assertEquals(lines.join().includes("\u001b"), false);
       }
     }
+  }
+});
+
+Deno.test("a narrow terminal leaves out columns, the event's ID last", () => {
+  const at = (columns: number) => deliveryLines(APPLIED, { ...AT, columns })[0];
+  assertEquals(
+    at(60),
+    "09:05:07 200 applied   subscript…n.created evt_1SB…N3pieuMu",
+  );
+  assertEquals(at(40), "09:05:07 200 applied   evt_1SB…N3pieuMu");
+});
+
+Deno.test("a narrow terminal shows the next step on up to three lines", () => {
+  const [, ...below] = deliveryLines(FAILED, { ...AT, columns: 40 });
+  assertEquals(below, [
+    "    subscription_unknown: send its",
+    "    creation first; this event applies",
+    "    on retry",
+  ]);
+});
+
+Deno.test("no other line is as wide as the terminal", () => {
+  const text = "subscription_unknown: 12 new, 1,234 open";
+  const counts = {
+    applied: 1_249,
+    duplicate: 1_249,
+    stale: 1_249,
+    ignored: 1_249,
+    failed: 1_249,
+    "other lines": 12,
+  };
+  for (const columns of [40, 60, 80, 120]) {
+    const at = { ...AT, columns };
+    const lines = [
+      ...noteLines({ kind: "note", word: "alert", text, isFailure: true }, at),
+      ...summaryLines(counts, at),
+    ];
+    for (const line of lines) assert(line.length < columns, line);
+    const all = lines.join(" ").replaceAll(/ +/g, " ");
+    assertStringIncludes(all, text);
+    assertStringIncludes(all, "1,249 failed, 12 other lines");
   }
 });
 
@@ -155,10 +202,10 @@ Deno.test("noteLines() keeps a long URL in one piece, on one line if possible", 
   );
 });
 
-Deno.test("summaryLine() counts what was not shown", () => {
+Deno.test("summaryLines() counts what was not shown", () => {
   assertEquals(
-    summaryLine({ applied: 1_200, stale: 0, failed: 3 }, AT),
-    "09:05:07     ... and 1,203 more: 1,200 applied, 3 failed",
+    summaryLines({ applied: 1_200, stale: 0, failed: 3 }, AT),
+    ["09:05:07     ... and 1,203 more: 1,200 applied, 3 failed"],
   );
 });
 

@@ -5,8 +5,11 @@ import { localKeys } from "../../../scripts/common/keys.ts";
 
 const keys = await localKeys();
 
-function announced(env: Record<string, string>): string {
-  const api = "http://127.0.0.1:54321";
+function announced(
+  env: Record<string, string>,
+  { port = 54321, isDefault = true } = {},
+): string {
+  const api = `http://127.0.0.1:${port}`;
   return announcement({
     urls: {
       api,
@@ -21,7 +24,7 @@ function announced(env: Record<string, string>): string {
   }, {
     env: { ...LOCAL_SIGNING_SECRETS, ...env },
     dataDir: "/tmp/data",
-    isDefault: true,
+    isDefault,
     run: "deno task",
   });
 }
@@ -31,6 +34,14 @@ Deno.test("announcement() prints the local secrets", () => {
   for (const secret of Object.values(LOCAL_SIGNING_SECRETS)) {
     assertStringIncludes(text, secret);
   }
+});
+
+Deno.test("announcement() names the console, with the URL if it cannot find the stack", () => {
+  assertStringIncludes(announced({}), "\n  deno task console\n");
+  assertStringIncludes(
+    announced({}, { port: 57021, isDefault: false }),
+    "\n  deno task console --project-url http://127.0.0.1:57021\n",
+  );
 });
 
 Deno.test("announcement() fits in 80 columns", () => {

@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import {
   type Gateway,
   startGateway,
@@ -8,6 +8,7 @@ import {
   encodeLatin1,
 } from "../../../scripts/local_stack/bytes.ts";
 import { localKeys } from "../../../scripts/common/keys.ts";
+import { waitUntil } from "../../../scripts/common/wait_until.ts";
 
 const keys = await localKeys();
 const WEBHOOK = "/api/billing/webhook";
@@ -376,6 +377,73 @@ Deno.test("gateway uses no connection that the service has closed", async () => 
   assertEquals(await (await fetch(url)).text(), "second");
   await gateway.close();
   await server.shutdown();
+});
+
+// As PostgREST 12 does: it does not announce that it closes after HEAD.
+for (const when of ["at once", "at the next request"]) {
+  Deno.test(`gateway serves on if the service closes after HEAD, ${when}`, async () => {
+    const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    let closed = 0;
+    async function serve(connection: Deno.TcpConn) {
+      const space = new Uint8Array(65_536);
+      let isAfterHead = false;
+      for (;;) {
+        const length = await connection.read(space);
+        if (length === null || isAfterHead) break;
+        isAfterHead = decodeLatin1(space.subarray(0, 5)) === "HEAD ";
+        await connection.write(encodeLatin1(
+          `HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n${
+            isAfterHead ? "" : "body"
+          }`,
+        ));
+        if (isAfterHead && when === "at once") break;
+      }
+      connection.close();
+      closed++;
+    }
+    async function serveAll() {
+      for await (const connection of listener) serve(connection);
+    }
+    const serving = serveAll();
+    const { port } = listener.addr;
+    const gateway = startGateway(0, { targets: { webhook: port }, keys });
+    using client = await Deno.connect({
+      hostname: "127.0.0.1",
+      port: gateway.port,
+    });
+    async function ask(method: string) {
+      await client.write(
+        encodeLatin1(`${method} ${WEBHOOK} HTTP/1.1\r\nHost: x\r\n\r\n`),
+      );
+      const space = new Uint8Array(65_536);
+      const length = await client.read(space);
+      return decodeLatin1(space.subarray(0, length ?? 0));
+    }
+    try {
+      for (let round = 1; round <= 3; round++) {
+        assertStringIncludes(await ask("HEAD"), " 200 ");
+        if (when === "at once") {
+          await waitUntil(() => closed === round, { timeoutMs: 10_000 });
+        }
+        const answer = await ask("GET");
+        assert(/ 200 .*body$/s.test(answer), answer || "the gateway closed");
+      }
+    } finally {
+      await gateway.close();
+      listener.close();
+      await serving;
+    }
+  });
+}
+
+Deno.test("gateway closes after HEAD if the client asked for that", async () => {
+  await withRawService("HTTP/1.1 200 OK\r\n\r\n", async (port) => {
+    const answer = await exchangeBytes(
+      port,
+      `HEAD ${WEBHOOK} HTTP/1.1\r\nConnection: close\r\n\r\n`,
+    );
+    assertEquals(answer, "HTTP/1.1 200 OK\r\n\r\n");
+  });
 });
 
 /** Longer than `leave` waits for the rest of an answer. */

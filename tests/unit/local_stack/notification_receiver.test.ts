@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Webhook } from "standardwebhooks";
+import type { Environment } from "../../../scripts/common/environment.ts";
 import { startNotificationReceiver } from "../../../scripts/local_stack/notification_receiver.ts";
 import { chooseAlertChannel } from "../../../supabase/functions/billing-worker/channels/choose_alert_channel.ts";
 import { chooseChannel } from "../../../supabase/functions/billing-worker/channels/choose_channel.ts";
@@ -31,7 +32,7 @@ async function receive(
   const {
     NOTIFICATION_URL: url = "",
     NOTIFICATION_SIGNING_SECRET: secret = "",
-  } = receiver.env;
+  } = receiver.addTo({});
   const statuses: number[] = [];
   for (const request of requests) {
     const response = await fetch(url, request(secret));
@@ -86,14 +87,15 @@ Deno.test("startNotificationReceiver() refuses everything else, and prints none 
 Deno.test("startNotificationReceiver() has settings that the worker accepts", async () => {
   await using receiver = startNotificationReceiver(() => {});
   const lines: unknown[] = [];
-  const channel = chooseChannel(receiver.env, {
+  const env = receiver.addTo({});
+  const channel = chooseChannel(env, {
     fetch,
     addressOf: () => Promise.resolve(null),
     clock: Date.now,
     log: (...line) => lines.push(line),
   });
   assertEquals([channel?.name, lines], ["webhook", []]);
-  const alerts = chooseAlertChannel(receiver.env, { fetch, clock: Date.now });
+  const alerts = chooseAlertChannel(env, { fetch, clock: Date.now });
   assertEquals(alerts?.name, "webhook");
 });
 
@@ -136,8 +138,11 @@ for (
   ] as const
 ) {
   Deno.test(`startNotificationReceiver() leaves what is set: ${JSON.stringify(settings)}`, async () => {
-    await using receiver = startNotificationReceiver(() => {}, settings);
-    const urls = Object.keys(receiver.env).filter((name) => /_URL$/.test(name));
-    assertEquals(urls, [...names]);
+    await using receiver = startNotificationReceiver(() => {});
+    const given: Environment = settings;
+    const added = receiver.addTo(given);
+    const changed = Object.keys(added)
+      .filter((name) => /_URL$/.test(name) && added[name] !== given[name]);
+    assertEquals(changed, [...names]);
   });
 }

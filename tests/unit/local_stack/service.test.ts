@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { createService } from "../../../scripts/local_stack/service.ts";
-import { lookUpProcess } from "../../../scripts/local_stack/processes.ts";
+import { lookUpProcess } from "../../../scripts/common/processes.ts";
 
 /** Returns a service that runs a script. */
 function scriptService(script: string) {

@@ -1,9 +1,6 @@
-import { assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { HelpRequest, UsageError } from "../../../scripts/common/cli.ts";
-import {
-  parseStartArguments,
-  RESET,
-} from "../../../scripts/local_stack/start_arguments.ts";
+import { assertEquals, assertThrows } from "@std/assert";
+import { UsageError } from "../../../scripts/common/cli.ts";
+import { parseStartArguments } from "../../../scripts/local_stack/start_arguments.ts";
 
 Deno.test("parseStartArguments() has the ports of supabase start", () => {
   assertEquals(parseStartArguments([], {}), {
@@ -79,37 +76,6 @@ Deno.test("parseStartArguments() refuses an invalid port, a port used twice and 
     () => parseStartArguments(["--other"], {}),
     UsageError,
     "--other",
-  );
-});
-
-Deno.test("the help texts list the options that each command uses", () => {
-  const options = (command?: typeof RESET) =>
-    assertThrows(() => parseStartArguments(["-h"], {}, command), HelpRequest)
-      .message.match(/^ +--[a-z-]+/gm)?.map((name) => name.trim());
-  assertEquals(options(RESET), ["--data", "--help"]);
-  assertEquals(options(), [
-    "--port-base",
-    "--api-port",
-    "--db-port",
-    "--webhook-port",
-    "--worker-port",
-    "--postgrest-port",
-    "--data",
-    "--json",
-    "--help",
-  ]);
-});
-
-Deno.test("reset accepts the options of start", () => {
-  const args = ["--api-port", "1001", "--data", "/tmp/one", "--port-base=9"];
-  assertEquals(
-    parseStartArguments(args, {}, RESET),
-    parseStartArguments(args, {}),
-  );
-  const help = () => parseStartArguments(["-h"], {}, RESET);
-  assertMatch(
-    assertThrows(help, HelpRequest).message,
-    /^Deletes the local data/,
   );
 });
 

@@ -1,6 +1,9 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { watchFiles } from "../../../scripts/local_stack/watch_files.ts";
+import {
+  tryToWatch,
+  watchFiles,
+} from "../../../scripts/local_stack/watch_files.ts";
 import { waitUntil } from "../../../scripts/common/wait_until.ts";
 
 /** Longer than the pause after which a save is over. */
@@ -19,7 +22,7 @@ function quiet() {
   return new Promise((resolve) => setTimeout(resolve, QUIET_MS));
 }
 
-Deno.test("watchFiles() calls once for a save of several files, and for a new name and a removal", async () => {
+Deno.test("watchFiles() calls once for a save of several files, and for a new name and a removal, and for settings", async () => {
   await withFolder(async (folder) => {
     let calls = 0;
     using _watcher = watchFiles(folder, () => Promise.resolve(void calls++));
@@ -33,7 +36,9 @@ Deno.test("watchFiles() calls once for a save of several files, and for a new na
     await waitUntil(() => calls > 1, { timeoutMs: 5_000 });
     await Deno.remove(join(folder, "a2.ts"));
     await waitUntil(() => calls > 2, { timeoutMs: 5_000 });
-    assertEquals(calls, 3);
+    await Deno.writeTextFile(join(folder, ".env"), "1");
+    await waitUntil(() => calls > 3, { timeoutMs: 5_000 });
+    assertEquals(calls, 4);
   });
 });
 
@@ -42,7 +47,7 @@ Deno.test("watchFiles() does not look at other files, nor at reading", async () 
     await Deno.writeTextFile(join(folder, "a.ts"), "1");
     let calls = 0;
     using _watcher = watchFiles(folder, () => Promise.resolve(void calls++));
-    for (const name of [".a.ts.swp", "a.ts~", ".env", "notes.md"]) {
+    for (const name of [".a.ts.swp", "a.ts~", ".env.example", "notes.md"]) {
       await Deno.writeTextFile(join(folder, name), "1");
     }
     await Deno.readTextFile(join(folder, "a.ts"));
@@ -73,4 +78,14 @@ Deno.test("watchFiles() calls again for a change during a call, never twice at o
     await quiet();
     assertEquals([calls, most], [2, 1]);
   });
+});
+
+Deno.test("tryToWatch() says why the system does not let it watch", () => {
+  const faults: string[] = [];
+  const missing = join(Deno.cwd(), "no such folder");
+  using _watcher = tryToWatch(missing, () => Promise.resolve(), (fault) => {
+    faults.push(fault);
+  });
+  assertEquals(faults.length, 1);
+  assertStringIncludes(faults[0] ?? "", "No path was found");
 });

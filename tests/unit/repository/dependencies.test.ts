@@ -15,6 +15,7 @@ import {
 
 const ROOT = new URL("../../../", import.meta.url);
 const FOLDERS = ["scripts", "tests", "bench"];
+const BROWSER_MAP = "tests/console/import_map.json";
 const page = await readDoc("dependencies.md");
 
 interface Row {
@@ -47,7 +48,7 @@ async function importMap(path: string): Promise<Record<string, string>> {
   ) as { imports: Record<string, string> };
   return Object.fromEntries(
     Object.entries(imports).filter(([name, target]) =>
-      !target.startsWith("./") && !name.endsWith("/")
+      !target.startsWith(".") && !name.endsWith("/")
     ),
   );
 }
@@ -83,10 +84,27 @@ for (const path of ["import_map.json", "bench/peers/import_map.json"]) {
   });
 }
 
+Deno.test("tests/console/import_map.json repeats import_map.json, and adds what docs/dependencies.md has", async () => {
+  const all = await importMap("import_map.json");
+  const own = Object.entries(await importMap(BROWSER_MAP));
+  for (const [name, target] of own) {
+    if (name in all) assertEquals(target, all[name], name);
+    else assert(/@\d+\.\d+\.\d+$/.test(target), target);
+  }
+  assertEquals(
+    table(BROWSER_MAP).map(({ name, version }) => [
+      name,
+      `npm:${name}@${version}`,
+    ]),
+    own.filter(([name]) => !(name in all)),
+  );
+});
+
 Deno.test("docs/dependencies.md says for each what it is for, and where", () => {
   const rows = [
     ...table("import_map.json"),
     ...table("bench/peers/import_map.json"),
+    ...table(BROWSER_MAP),
     ...table("Runtimes and tools"),
   ];
   for (const { name, use, where } of rows) {

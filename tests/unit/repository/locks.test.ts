@@ -16,6 +16,7 @@ interface LockFile {
 
 const NPX = "scripts/npx/deno.lock";
 const STACK = "scripts/npx/stack/deno.lock";
+const BROWSER = "tests/console/deno.lock";
 const OF_FUNCTIONS = FUNCTIONS.map((name) =>
   `supabase/functions/${name}/deno.lock`
 );
@@ -38,6 +39,22 @@ function checksums({ npm }: LockFile): Map<string, string> {
   );
 }
 
+Deno.test("docs/dependencies.md has each lock file", () => {
+  const page = read("docs/dependencies.md")
+    .replace("functions/<name>/", "functions/billing-webhook/");
+  for (
+    const path of [
+      "deno.lock",
+      ...OF_FUNCTIONS.slice(0, 1),
+      NPX,
+      STACK,
+      BROWSER,
+    ]
+  ) {
+    assert(page.includes(`\n| \`${path}\` `), path);
+  }
+});
+
 for (const path of [...OF_FUNCTIONS, NPX, STACK]) {
   Deno.test(`${path} has the versions and the checksums of deno.lock`, () => {
     const tested = checksums(readLock("deno.lock"));
@@ -48,6 +65,32 @@ for (const path of [...OF_FUNCTIONS, NPX, STACK]) {
     }
   });
 }
+
+Deno.test(`${BROWSER} has the versions and the checksums of deno.lock for what both have`, () => {
+  const tested = checksums(readLock("deno.lock"));
+  const both = [...checksums(readLock(BROWSER))]
+    .filter(([id]) => tested.has(id));
+  assert(both.length >= 6);
+  for (const [id, checksum] of both) {
+    assertEquals(checksum, tested.get(id), `${id}: run deno task locks`);
+  }
+});
+
+Deno.test("only the browser tests have a browser to download", () => {
+  for (const path of ["deno.lock", ...OF_FUNCTIONS, NPX, STACK]) {
+    assertEquals(/puppeteer|chromium/.test(read(path)), false, path);
+  }
+  assert(/puppeteer.*chromium|chromium.*puppeteer/s.test(read(BROWSER)));
+});
+
+Deno.test(`${BROWSER} has what its import map names`, () => {
+  const { imports } = JSON.parse(read("tests/console/import_map.json"));
+  assertEquals(
+    Object.keys(readLock(BROWSER).specifiers).sort(),
+    Object.values<string>(imports)
+      .filter((target) => /^npm:[^/]/.test(target)).sort(),
+  );
+});
 
 for (const path of [...OF_FUNCTIONS, STACK]) {
   Deno.test(`${path} has what its deno.json names`, () => {

@@ -1,6 +1,6 @@
 /**
- * The workflow that publishes the npm package. What it runs is run here too, but
- * for the upload itself.
+ * The workflow that makes a release. What it runs is run here too, but for the
+ * uploads themselves.
  *
  * @module
  */
@@ -61,26 +61,54 @@ Deno.test("the workflow names the repository that it runs in", async () => {
   }]);
 });
 
-Deno.test("the workflow tests first, and publishes with provenance", () => {
+Deno.test("the workflow takes the notes of the version from the changelog", async () => {
+  const command = commandOf("Take the notes from the changelog")
+    .replace(/^npx -y deno@\S+/, `"${Deno.execPath()}"`)
+    .replace(" >notes.md", "");
+  const { success, stdout } = await createCommand("bash", {
+    args: ["-ec", command],
+    cwd: REPOSITORY,
+    env: { GITHUB_REF_NAME: `v${version}` },
+  }).output();
+  assert(success);
+  const notes = new TextDecoder().decode(stdout);
+  assert(notes.trim() !== "" && !notes.includes("\n## "), notes);
+});
+
+Deno.test("the workflow tests first, then publishes with provenance, then writes the release", () => {
   const names = Array.from(
-    text.matchAll(/- name: (.+)/g),
-    ([, name]) => name,
-  );
-  assertEquals(names.slice(-4), [
+    text.matchAll(/^ {2}(\w+):$|- name: (.+)/gm),
+    ([, job, step]) => job ?? step,
+  ).filter((name) => name !== "push" && name !== "Check out");
+  assertEquals(names, [
+    "check",
     "Compare the tag with the version",
     "Test",
+    "Audit",
+    "publish",
     "Name the repository",
     "Publish",
+    "notes",
+    "Pack",
+    "Take the notes from the changelog",
+    "Release",
   ]);
   assertEquals(commandOf("Test"), ".ci/run");
   assert(
     /^npx -y npm@[\d.]+ publish --ignore-scripts --provenance --access public$/
       .test(commandOf("Publish")),
   );
+  assertEquals(
+    Array.from(text.matchAll(/^ {4}needs: (.+)$/gm), ([, needs]) => needs),
+    ["check", "[check, publish]"],
+  );
 });
 
-Deno.test("the workflow does nothing until a maintainer enables it", () => {
-  assert(text.includes("    if: vars.PUBLISH_TO_NPM == 'true'\n"));
+Deno.test("a tag starts it, and npm gets nothing until a maintainer enables it", () => {
+  const [, job = ""] = text.split("\n  publish:\n");
+  assert(
+    job.startsWith("    needs: check\n    if: vars.PUBLISH_TO_NPM == 'true'\n"),
+  );
   assertEquals(
     [...text.matchAll(/^on:\n((?: .*\n)+)/gm)].map(([, on]) => on),
     ['  push:\n    tags: ["v*"]\n'],

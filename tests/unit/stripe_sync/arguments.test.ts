@@ -150,7 +150,7 @@ Deno.test("NOTIFY_ONCE_PER_INVOICE has the values of the receiver", () => {
 
 Deno.test("unknown options and providers are refused, and --help explains them", () => {
   refused(["--nonsense"], TEST_KEY, "nonsense");
-  refused(["--provider", "c"], TEST_KEY, "Choose one of a, b");
+  refused(["--provider", "none"], TEST_KEY, "Choose one of a, b");
   assertThrows(() => target(["--help"], {}), HelpRequest, "--after ID");
 });
 
@@ -171,4 +171,17 @@ Deno.test("reconcile changes nothing without --apply", () => {
     UsageError,
     "not both",
   );
+});
+
+Deno.test("a secret key with a line break is refused, and not repeated", () => {
+  const { message } = assertThrows(
+    () =>
+      target([], {
+        ...TEST_KEY,
+        SUPABASE_SECRET_KEY: "sb_secret_1\nsb_secret_2",
+      }),
+    UsageError,
+    "SUPABASE_SECRET_KEY contains a line break",
+  );
+  assertEquals(message.includes("sb_secret_"), false);
 });

@@ -15,7 +15,7 @@ const OK = { status: 200, body: "OK" };
 
 /** The advice after an answer other than 200. */
 function adviceOn(
-  answer: { status: number; body?: string },
+  answer: { status: number; body?: string; errorCode?: string },
   sent: Partial<Sent> = {},
 ): string {
   return advice({ body: "", ...answer }, { ...SENT, ...sent }) ?? "";
@@ -63,13 +63,31 @@ Deno.test("advice() says what to look at after a refusal", () => {
   );
   assertMatch(adviceOn({ status: 500 }), /log/);
   assertMatch(adviceOn({ status: 503 }), /database/);
+  assertMatch(
+    adviceOn({ status: 503, errorCode: "record_locked" }),
+    /^Another session has locked the record/,
+  );
+});
+
+Deno.test("advice() asks for the creation only if that may be missing", () => {
+  const after = (errorCode?: string) =>
+    adviceOn({ status: 500, ...(errorCode && { errorCode }) }, {
+      what: { type: "customer.subscription.updated" },
+    });
+  for (const code of [undefined, "subscription_unknown", "creation_pending"]) {
+    assertStringIncludes(after(code), "create it first");
+  }
+  for (const code of ["apply_failed", "deployment_fault", "repair_pending"]) {
+    assertStringIncludes(after(code), "failed_events");
+    assert(!after(code).includes("create it first"), code);
+  }
 });
 
 Deno.test("advice() says where a refused event is recorded", () => {
   for (const status of [400, 422, 500]) {
     assertStringIncludes(
       adviceOn({ status }),
-      "The event is in failed_events: select * from public.open_failures;",
+      "The event is in failed_events. To repair it: deno task console, or docs/runbook.md for SQL",
     );
   }
 });
@@ -92,4 +110,23 @@ Deno.test("advice() does not mention failed_events if the provider is not config
 
 Deno.test("advice() has none for a file that was accepted", () => {
   assertEquals(advice(OK, { ...SENT, what: { payload: "x" } }), null);
+});
+
+Deno.test("advice() quotes what a shell would read otherwise", () => {
+  for (
+    const [subscription, shown] of [
+      ["sub_1-a", "sub_1-a"],
+      ["a b; rm -rf ~", "'a b; rm -rf ~'"],
+      ["it's", `'it'\\''s'`],
+    ] as const
+  ) {
+    const what = {
+      type: "customer.subscription.created",
+      subscription,
+    } as const;
+    assertEquals(
+      advice(OK, { ...SENT, what }),
+      `Next: deno task trigger customer.subscription.updated --subscription ${shown}`,
+    );
+  }
 });

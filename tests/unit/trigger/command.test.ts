@@ -175,6 +175,37 @@ Deno.test("trigger sends a file as it is", async () => {
   assertEquals(received, [bytes]);
 });
 
+Deno.test("trigger prints what became of a file, where it may read that", async () => {
+  const file = await Deno.makeTempFile();
+  const queries: string[] = [];
+  try {
+    await Deno.writeTextFile(file, '{"id": "evt_of_file", "type": 1}');
+    await withReceiver(({ method, url }) => {
+      if (method === "POST") return new Response("bad", { status: 422 });
+      queries.push(new URL(url).searchParams.get("event_id") ?? "");
+      return Response.json(
+        url.includes("failed_events") ? [{ error_code: "event_invalid" }] : [],
+      );
+    }, async (url) => {
+      const { out, err } = await trigger(
+        { SUPABASE_URL: new URL(url).origin, SUPABASE_SECRET_KEY: "x" },
+        "--payload",
+        file,
+        "--url",
+        url,
+      );
+      assertEquals(out, "422 bad\n");
+      assertStringIncludes(
+        err,
+        "failed. The row in failed_events:\n  error_code  event_invalid\n",
+      );
+    });
+  } finally {
+    await Deno.remove(file);
+  }
+  assertEquals(queries, ["eq.evt_of_file", "eq.evt_of_file"]);
+});
+
 Deno.test("trigger prints no control characters of an answer", async () => {
   const body = "\x1b[2J\x1b]0;x\x07\u009b31m\u202e\r\nnext";
   await withReceiver(() => new Response(body), async (url) => {
@@ -225,4 +256,19 @@ Deno.test("trigger says what is wrong with a command line, in one line", async (
   const help = await trigger("--help");
   assertEquals([help.code, help.err], [0, ""]);
   assertStringIncludes(help.out, "Usage: deno task trigger <event type>");
+});
+
+Deno.test("trigger refuses a key with a line break, and does not repeat it", async () => {
+  const { code, err } = await trigger(
+    {
+      SUPABASE_URL: "http://127.0.0.1:9",
+      SUPABASE_SECRET_KEY: "sb_secret_one\nsb_secret_two",
+    },
+    "customer.subscription.updated",
+    "--url",
+    "http://127.0.0.1:9/hook",
+  );
+  assertEquals(code, 2);
+  assertStringIncludes(err, "SUPABASE_SECRET_KEY contains a line break");
+  assertEquals(err.includes("sb_secret_"), false);
 });

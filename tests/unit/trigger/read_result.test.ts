@@ -17,7 +17,7 @@ async function resultOf(
   { status = 200, wasApplied = false, event = EVENT } = {},
 ) {
   const requests: URL[] = [];
-  const lines = await readResult(PROJECT, event, {
+  const { lines, errorCode } = await readResult(PROJECT, event, {
     status,
     wasApplied,
     tools: {
@@ -30,7 +30,7 @@ async function resultOf(
       },
     },
   });
-  return { lines, requests };
+  return { lines, errorCode, requests };
 }
 
 const APPLIED = { processed_events: [{ outcome: "applied" }] };
@@ -74,7 +74,9 @@ Deno.test("readResult() shows why an event failed, and says if nothing was store
     ...APPLIED,
     failed_events: [{ error_code: "event_invalid", error: "id is missing" }],
   };
-  assertEquals((await resultOf(rows, { status: 422 })).lines, [
+  const failed = await resultOf(rows, { status: 422 });
+  assertEquals(failed.errorCode, "event_invalid");
+  assertEquals(failed.lines, [
     "failed. The row in failed_events:",
     "  error_code  event_invalid",
     "  error       id is missing",

@@ -1,3 +1,4 @@
+import { checkKey } from "./check_key.ts";
 import { UNMAPPED_CHOICES, type UnmappedChoice } from "./unmapped.ts";
 
 /** The environment, as `Deno.env.toObject()` returns it. */
@@ -87,7 +88,8 @@ function secretKey(env: Environment): string {
     map: "SUPABASE_SECRET_KEYS",
     legacy: "SUPABASE_SERVICE_ROLE_KEY",
   });
-  return keys.default ?? Object.values(keys)[0] ?? "";
+  const key = keys.default ?? Object.values(keys)[0] ?? "";
+  return checkKey(key, "Cannot start: the project's secret key");
 }
 
 /**

@@ -47,9 +47,18 @@ export async function callDatabase<T>(
   call: (signal: AbortSignal) => PromiseLike<CallResult<T>>,
   { timeLimitMs }: { timeLimitMs: number },
 ): Promise<T> {
-  const signal = AbortSignal.timeout(timeLimitMs);
-  let result = await call(signal);
-  if (result.status === 0 && !signal.aborted) result = await call(signal);
+  // AbortSignal.timeout() cannot be stopped. It goes off after each call, which
+  // takes a sixth of a delivery's processor time.
+  const controller = new AbortController();
+  const { signal } = controller;
+  const timer = setTimeout(() => controller.abort(), timeLimitMs);
+  let result: CallResult<T>;
+  try {
+    result = await call(signal);
+    if (result.status === 0 && !signal.aborted) result = await call(signal);
+  } finally {
+    clearTimeout(timer);
+  }
 
   const { data, error, status } = result;
   if (error !== null) {

@@ -21,7 +21,9 @@ export function chooseAlertChannel(
   const { ALERT_URL: url } = env;
   if (!url) return undefined;
   checkUrl(url, "ALERT_URL");
-  if (SLACK_HOST.test(new URL(url).hostname)) return slackChannel(url, options);
+  if (SLACK_HOST.test(new URL(url).hostname)) {
+    return slackChannel(url, { projectUrl: env.SUPABASE_URL, ...options });
+  }
   const secret = readSecret(env, "ALERT_SIGNING_SECRET");
   return alertChannel(url, { secret, ...options });
 }

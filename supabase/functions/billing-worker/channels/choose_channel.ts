@@ -1,4 +1,5 @@
 import { type Environment, wholeNumber } from "../../_shared/billing/config.ts";
+import { checkKey } from "../../_shared/billing/check_key.ts";
 import type { Log } from "../../_shared/billing/log.ts";
 import type { Channel } from "./channel.ts";
 import { type AddressOf, emailChannel } from "./email_channel.ts";
@@ -37,6 +38,7 @@ export function chooseChannel(
     return webhookChannel(url, { secret, fetch, clock });
   }
   if (apiKey) {
+    checkKey(apiKey, "Cannot start: RESEND_API_KEY");
     const from = required(env, "NOTIFICATION_FROM");
     const perSecond = wholeNumber(
       env,

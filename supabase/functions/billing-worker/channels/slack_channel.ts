@@ -10,12 +10,17 @@ const REQUESTS_PER_SECOND = 1;
  * is the text alone, because Slack does not say what it does with fields that it
  * does not know. Nothing is signed: the URL itself is the secret.
  *
+ * @param options.projectUrl The Supabase project that the events failed in.
  * @param options.clock Returns milliseconds since the epoch.
  * @see https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
  */
 export function slackChannel(
   url: string,
-  options: { fetch: typeof globalThis.fetch; clock: () => number },
+  { projectUrl, ...options }: {
+    projectUrl?: string | undefined;
+    fetch: typeof globalThis.fetch;
+    clock: () => number;
+  },
 ): Channel<Alert> {
   return {
     name: "slack",
@@ -23,7 +28,7 @@ export function slackChannel(
     destination: alertDestination(url),
     perSecond: REQUESTS_PER_SECOND,
     send: ({ alert }) => {
-      const body = JSON.stringify({ text: escape(text(alert)) });
+      const body = JSON.stringify({ text: escape(text(alert, projectUrl)) });
       return postMessage(url, { headers: {}, body }, {
         setting: "ALERT_URL",
         ...options,
@@ -32,7 +37,7 @@ export function slackChannel(
   };
 }
 
-function text(alert: Alert["alert"]): string {
+function text(alert: Alert["alert"], projectUrl: string | undefined): string {
   const { error_code } = alert;
   if (!("open" in alert)) {
     return [
@@ -49,8 +54,17 @@ function text(alert: Alert["alert"]): string {
     `Newest: ${event_id} (${event_type}, provider ${provider})${
       error === undefined ? "" : `: ${error}`
     }`,
-    "What to do: select * from public.open_failures; and docs/runbook.md",
+    `What to do: run select * from public.open_failures; in the SQL editor, and look up ${error_code} in the receiver's docs/runbook.md`,
+    ...sqlEditor(projectUrl),
   ].join("\n");
+}
+
+/** The line that opens the SQL editor; none if the project is not hosted. */
+function sqlEditor(projectUrl = ""): string[] {
+  const ref = /^https:\/\/([a-z0-9]+)\.supabase\.co\/?$/.exec(projectUrl)?.[1];
+  return ref === undefined
+    ? []
+    : [`SQL editor: https://supabase.com/dashboard/project/${ref}/sql/new`];
 }
 
 function time(text: string): string {

@@ -1,0 +1,111 @@
+import type { LedgerSize } from "./ledger_size.ts";
+import type { Measured } from "./measured.ts";
+import { PEER_NAMES } from "./peers.ts";
+import { memoryGrowth } from "./soak.ts";
+import type { Spread } from "./statistics.ts";
+import {
+  CONNECTIONS,
+  overConnections,
+  type TargetResult,
+  type Throughput,
+} from "./throughput.ts";
+
+/** What is compared, and how many times as much it is. */
+export type Ratio = readonly [what: string, times: number];
+
+/** Returns the ratios of the parts that were measured. */
+export function ratios(measured: Partial<Measured>): Ratio[] {
+  const { throughput, verification, coldStart, ledger, soak } = measured;
+  return [
+    ...throughput ? endToEnd(throughput) : [],
+    ...verification ? verifications(verification) : [],
+    ...coldStart ? coldStarts(coldStart) : [],
+    ...ledger ? ledgerSizes(ledger) : [],
+    ...soak ? soaked(memoryGrowth(soak)) : [],
+  ];
+}
+
+function endToEnd({ targets, sqlCeilings }: Throughput): Ratio[] {
+  function find(name: string, connections: number): TargetResult {
+    const found = targets.find((target) =>
+      target.name === name && target.connections === connections
+    );
+    if (!found) throw new Error(`Cannot report: no figures of ${name}`);
+    return found;
+  }
+  function peers(connections: number): TargetResult[] {
+    return PEER_NAMES.map((name) => find(name, connections));
+  }
+  const ours = find("this receiver", 64);
+  const single = find("this receiver", 1);
+  const fastest = CONNECTIONS.map((connections): Ratio => {
+    const [peer] = peers(connections)
+      .sort((a, b) => b.perSecond.median - a.perSecond.median);
+    return [
+      `events per second over ${
+        overConnections(connections)
+      }, to the fastest peer (${peer?.name})`,
+      times(find("this receiver", connections).perSecond, peer?.perSecond),
+    ];
+  });
+  const [leastP99] = peers(64).sort((a, b) => a.p99.median - b.p99.median);
+  return [
+    ...fastest,
+    [
+      `p99 over 64 connections, to the peer with the lowest (${leastP99?.name})`,
+      times(ours.p99, leastP99?.p99),
+    ],
+    ...Object.entries(sqlCeilings).map(([name, perSecond]): Ratio => [
+      `events per second over 64 connections, to ${name}`,
+      times(ours.perSecond, perSecond),
+    ]),
+    ...["bare PostgREST call", "the same through the gateway"].map((
+      name,
+    ): Ratio => [
+      `p50 over 1 connection, to ${name}`,
+      times(single.p50, find(name, 1).p50),
+    ]),
+    [
+      "events per second over 64 connections, random event IDs to Stripe's",
+      times(
+        find("this receiver, random event IDs", 64).perSecond,
+        ours.perSecond,
+      ),
+    ],
+  ];
+}
+
+function verifications(spreads: Measured["verification"]): Ratio[] {
+  return ["one by one", "16 at once"].map((how) => [
+    `time of a verification, ${how}, to stripe`,
+    times(
+      spreads[`this receiver, stripe scheme, ${how}`],
+      spreads[`stripe, constructEventAsync, ${how}`],
+    ),
+  ]);
+}
+
+function coldStarts(byVersion: Measured["coldStart"]): Ratio[] {
+  return Object.entries(byVersion).map(([version, started]) => [
+    `cold start with Deno ${version}, to a bare server`,
+    times(started["this receiver"], started["bare server"]),
+  ]);
+}
+
+function ledgerSizes(rows: readonly LedgerSize[]): Ratio[] {
+  const kinds = Map.groupBy(rows, ({ ids }) => ids);
+  return [...kinds].map(([ids, sizes]) => [
+    `apply p50 at the largest ledger, to the smallest, ${
+      ids === "stripe" ? "Stripe's" : "random"
+    } IDs`,
+    (sizes.at(-1)?.p50 ?? NaN) / (sizes[0]?.p50 ?? NaN),
+  ]);
+}
+
+function soaked(growth: number): Ratio[] {
+  return [["memory, second half of the soak to the first", growth]];
+}
+
+function times(a: Spread | undefined, b: Spread | undefined): number {
+  return (a?.median ?? NaN) / (b?.median ?? NaN);
+}

@@ -1,0 +1,17 @@
+-- Written by "deno task types". Created or last replaced by
+-- supabase/migrations/20261122000019_billing_0046_billing_version.sql
+
+CREATE OR REPLACE FUNCTION public.billing_version()
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+  select '0046'
+$function$;
+
+comment on function public.billing_version() is 'The number of the newest migration of the receiver that this database has.';
+
+revoke all on function public.billing_version() from public;
+
+grant EXECUTE on function public.billing_version() to service_role;

@@ -1,0 +1,236 @@
+/**
+ * docs/switch.md: an app with subscriptions of its own changes over to the
+ * receiver by the page's commands and SQL. Its handler writes on all the time.
+ *
+ * @module
+ */
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import postgres from "postgres";
+import { REPOSITORY } from "../../scripts/common/how_started.ts";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { signatureHeaders } from "../../scripts/common/sign.ts";
+import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
+import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { RIGHTS, sqlOf } from "../support/app_page.ts";
+import { readPage } from "../support/doc_commands.ts";
+import { fencedBlocks } from "../support/fenced_blocks.ts";
+import { runScript } from "../support/run_script.ts";
+import { post } from "../support/send.ts";
+import { withoutAccount } from "../support/without_account.ts";
+import { SIGNING_SECRET, type Typed } from "./deployer.ts";
+import { startEmptyServer } from "./empty_server.ts";
+import { createHostedProject } from "./hosted_project.ts";
+import { ACCESS_TOKEN } from "./management_api.ts";
+import { makeStarterProject } from "./starter_project.ts";
+import {
+  handle,
+  serveStripe,
+  type Subscription,
+  subscriptionOf,
+  USERS,
+} from "./starter_stripe.ts";
+
+const PAGE = "docs/switch.md";
+const [ACTIVE, PAST_DUE, LATER] = USERS as [string, string, string];
+const env = { SUPABASE_YES: "1" };
+const typed = new Set<string>();
+const blocks = ["sh", "sql"].flatMap((language) =>
+  fencedBlocks(readPage(PAGE), { page: PAGE, language })
+);
+
+/** The page's block that begins with a text. */
+function block(start: string): string {
+  const found = blocks.filter(({ text }) => text.startsWith(start));
+  assertEquals(found.length, 1, start);
+  typed.add(found[0]!.place);
+  return found[0]!.text;
+}
+
+function assertWorks({ code, said }: Typed): void {
+  assertEquals(code, 0, said);
+}
+
+Deno.test("docs/switch.md: its steps lead from an app's own table to the receiver's", async (test) => {
+  await using server = await startEmptyServer();
+  await using hosted = await createHostedProject(server);
+  await using app = await makeStarterProject(hosted, {
+    localPort: server.port,
+  });
+  const sql = postgres(hosted.databaseUrl, { max: 1, onnotice() {} });
+  await using _sql = { [Symbol.asyncDispose]: () => sql.end() };
+  const subscriptions = new Map<string, Subscription>();
+  const add = `deno run -A '${REPOSITORY}/scripts/add.ts' . --yes`;
+  const push = "supabase db push --remote";
+
+  /** A change at Stripe, which the old handler takes. */
+  async function change(user: string, status: string, table: string) {
+    const subscription = subscriptionOf(user, status);
+    subscriptions.set(subscription.id, subscription);
+    await handle(hosted, subscription, table);
+    return subscription;
+  }
+
+  /** The posts that somebody reads. */
+  async function postsOf(role: string, user = "") {
+    return await sql.begin(async (transaction) => {
+      await transaction.unsafe(`set local role ${role}`);
+      const claims = user && JSON.stringify({ sub: user });
+      await transaction`
+        select set_config('request.jwt.claims', ${claims}, true)`;
+      const rows = await transaction`select title from posts order by 1`;
+      return rows.map(({ title }) => title);
+    });
+  }
+
+  assertWorks(
+    await app.type(
+      `supabase login --token ${ACCESS_TOKEN}
+supabase link --project-ref <project-ref>
+${push}`,
+      { env },
+    ),
+  );
+  for (const id of USERS) {
+    await sql`insert into auth.users values (${id})`;
+    const customer = `cus_${id.slice(0, 8)}`;
+    await sql`insert into customers values (${id}, ${customer})`;
+  }
+  await sql`insert into prices values ('price_1', 500)`;
+  await change(ACTIVE, "active", "subscriptions");
+  await change(PAST_DUE, "past_due", "subscriptions");
+
+  await test.step("added before the renaming: the push creates nothing, and the page's command goes back", async () => {
+    const added = await app.type(add);
+    assertWorks(added);
+    assertStringIncludes(added.said, "20230530034630_init.sql: subscriptions");
+    const { code, said } = await app.type(push, { env });
+    assertEquals(code, 1, said);
+    assertStringIncludes(said, "has table subscriptions");
+    assertWorks(await app.type(block("rm supabase/migrations")));
+  });
+
+  await test.step("1. The handler writes all the time, under the old and the new name", async () => {
+    assertWorks(await app.migrate("rename_1", block("create view")));
+    await change(ACTIVE, "past_due", "subscriptions");
+    await change(ACTIVE, "active", "stripe_subscriptions");
+    assertWorks(await app.migrate("rename_2", block("drop view")));
+    await change(ACTIVE, "trialing", "stripe_subscriptions");
+    await change(ACTIVE, "active", "stripe_subscriptions");
+    assertEquals(await postsOf("authenticated", ACTIVE), ["Free", "Paid"]);
+    assertEquals(await postsOf("authenticated", PAST_DUE), ["Free"]);
+  });
+
+  await test.step("2. The receiver is added", async () => {
+    const added = await app.type(add);
+    assertWorks(added);
+    assertEquals(added.said.includes("Warning"), false, added.said);
+    assertWorks(
+      await app.type(
+        `${push}
+supabase functions deploy billing-webhook --use-api
+supabase functions deploy billing-worker --use-api
+supabase secrets set PROVIDER_A_SIGNATURE_HEADER=stripe-signature PROVIDER_A_SIGNING_SECRET=${SIGNING_SECRET}`,
+        { env },
+      ),
+    );
+  });
+
+  await test.step("3. Whose it is: a user cannot say so", async () => {
+    assertWorks(
+      await app.migrate("accounts", block("create or replace function")),
+    );
+    const [may] = await sql`
+      select has_table_privilege('authenticated', 'customers', 'update')`;
+    assertEquals(may, { has_table_privilege: false });
+  });
+
+  await using _running = await hosted.run({ denoPath: await edgeDenoPath() });
+  await test.step("4. The import finds every account", async () => {
+    await using stripe = serveStripe(subscriptions);
+    const { secret } = await localKeys();
+    const { code, out, err } = await runScript("import", {
+      args: ["--mode", "test", "--stripe-url", stripe.url],
+      env: { SUPABASE_URL: hosted.url, SUPABASE_SECRET_KEY: secret },
+    });
+    assertEquals(code, 0, out + err);
+  });
+
+  const compare = block("select");
+  await test.step("5. Both have an event, 6. and agree", async () => {
+    assertEquals([...await sql.unsafe(compare)], []);
+    const subscription = await change(LATER, "active", "stripe_subscriptions");
+    const [missing, ...more] = await sql.unsafe(compare);
+    assertEquals([missing?.["id"], more], [subscription.id, []]);
+    const event = withoutAccount(
+      subscriptionEvent("customer.subscription.created", {
+        subscription: subscription.id,
+        customer: subscription.customer,
+        plan: "price_1",
+        periodEnd: subscription.current_period_end ?? 0,
+        status: "active",
+      }),
+    );
+    const body = JSON.stringify(event);
+    const { status, body: said } = await post(
+      `${hosted.url}/functions/v1/billing-webhook`,
+      {
+        headers: await signatureHeaders({
+          scheme: "stripe",
+          header: "stripe-signature",
+          secret: SIGNING_SECRET,
+          body,
+        }),
+        body,
+      },
+    );
+    assertEquals([status, said], [200, "OK"]);
+    assertEquals([...await sql.unsafe(compare)], []);
+    for (
+      const difference of [
+        "status = 'canceled'",
+        "account_id = 'another'",
+        "plan_id = 'another'",
+        "current_period_end = now()",
+      ]
+    ) {
+      const undo = new Error("undo");
+      await sql.begin(async (transaction) => {
+        await transaction.unsafe(
+          `update public.subscriptions set ${difference} where id = '${subscription.id}'`,
+        );
+        const rows = await transaction.unsafe(compare);
+        assertEquals(rows.map(({ id }) => id), [subscription.id], difference);
+        throw undo;
+      }).catch((error) => {
+        if (error !== undo) throw error;
+      });
+    }
+  });
+
+  await test.step("7. The same users read the same posts", async () => {
+    await sql.unsafe(RIGHTS).simple();
+    await sql.unsafe(sqlOf('policy "Users read their own')).simple();
+    assertWorks(await app.migrate("policies", block("drop policy")));
+    assertEquals(await postsOf("authenticated", ACTIVE), ["Free", "Paid"]);
+    assertEquals(await postsOf("authenticated", LATER), ["Free", "Paid"]);
+    assertEquals(await postsOf("authenticated", PAST_DUE), ["Free"]);
+    assertEquals(await postsOf("anon"), ["Free"]);
+  });
+
+  await test.step("8. The old table can go", async () => {
+    assertWorks(
+      await app.migrate("drop", "drop table public.stripe_subscriptions;"),
+    );
+    assertEquals([...await sql`select * from excess_billing_rights()`], []);
+    assertEquals(await postsOf("authenticated", ACTIVE), ["Free", "Paid"]);
+  });
+  assertEquals(hosted.api.faults, []);
+});
+
+Deno.test("docs/switch.md: every block is run here", () => {
+  assertEquals(
+    blocks.filter(({ place }) => !typed.has(place)).map(({ text }) => text),
+    [],
+  );
+  assertEquals(blocks.length, 6);
+});

@@ -1,0 +1,92 @@
+import { z } from "zod";
+import { callDatabase, type DatabaseClient } from "./database.ts";
+import { databaseError } from "./database_errors.ts";
+import { DeliveryError } from "./errors.ts";
+import type { HandledEvent } from "./events.ts";
+import type { Log } from "./log.ts";
+
+/** A handled event together with the provider that sent it. */
+export type BillingEvent = HandledEvent & { readonly provider: string };
+
+/** An event that a worker has claimed from a row of `failed_events`. */
+export type RetriedEvent = BillingEvent & {
+  readonly retry: { readonly event_id: string; readonly lease_id: string };
+};
+
+/** The outcome of an event that did not fail. */
+export type Outcome = "applied" | "duplicate" | "stale";
+
+/** The answer of `apply_billing_events`. A proxy in between may garble it. */
+const eventOutcomes = z.array(z.object({
+  place: z.number(),
+  outcome: z.enum(["applied", "duplicate", "stale", "failed"]),
+  error_code: z.string().nullish(),
+  error: z.string().nullish(),
+}));
+
+/**
+ * Well under the 5 s within which a provider expects its answer. Above the lock
+ * timeout in the database (1 s), so that the database reports a lock itself.
+ */
+const TIME_LIMIT_MS = 3_000;
+
+/**
+ * Applies each event exactly once, all in one call, and logs one line with the
+ * counts of those that did not fail.
+ *
+ * @param options.clock Returns milliseconds since the epoch.
+ * @returns For each event, in the same order, its outcome or its own failure.
+ * @throws {DeliveryError} If the call as a whole fails:
+ * `database_unavailable`, `record_locked` or `deployment_fault`.
+ */
+export async function applyEvents(
+  events: readonly (BillingEvent | RetriedEvent)[],
+  { database, log, clock }: {
+    database: DatabaseClient;
+    log: Log;
+    clock: () => number;
+  },
+): Promise<(Outcome | DeliveryError)[]> {
+  const startedMs = clock();
+  const rows = await callDatabase(
+    (signal) =>
+      database.rpc("apply_billing_events", { events: [...events] })
+        .abortSignal(signal),
+    { timeLimitMs: TIME_LIMIT_MS },
+  );
+  const answer = eventOutcomes.safeParse(rows);
+  if (!answer.success) throw unreadable();
+  const results = new Map(
+    answer.data.map((row) => [row.place, readOutcome(row)]),
+  );
+
+  const outcomes: Record<string, number> = {};
+  for (const result of results.values()) {
+    if (typeof result !== "string") continue;
+    outcomes[result] = (outcomes[result] ?? 0) + 1;
+  }
+  if (Object.keys(outcomes).length > 0) {
+    log("info", "events applied", {
+      outcomes,
+      duration_ms: clock() - startedMs,
+    });
+  }
+  return events.map((_, index) => results.get(index + 1) ?? unreadable());
+}
+
+function readOutcome(
+  { outcome, error_code, error }: z.output<typeof eventOutcomes>[number],
+): Outcome | DeliveryError {
+  if (outcome !== "failed") return outcome;
+  const code = error_code ?? "";
+  // Our own messages are complete. Those of Postgres are looked up by code.
+  const message = code.startsWith("BW") ? `${error}` : `${code}: ${error}`;
+  return databaseError(code, message);
+}
+
+function unreadable(): DeliveryError {
+  return new DeliveryError(
+    "database_unavailable",
+    "Database call failed: the answer is not a list of outcomes",
+  );
+}

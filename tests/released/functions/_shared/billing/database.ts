@@ -1,0 +1,72 @@
+import { PostgrestClient } from "@supabase/postgrest-js";
+import type { Database } from "./database.types.ts";
+import type { DatabaseAccess } from "./config.ts";
+import { databaseError } from "./database_errors.ts";
+import { DeliveryError } from "./errors.ts";
+
+/** A client of the project's database API, typed by the schema. */
+export type DatabaseClient = PostgrestClient<Database>;
+
+/** The result of a call through the client. */
+interface CallResult<T> {
+  readonly data: T | null;
+  readonly error: { readonly code?: string; readonly message: string } | null;
+  readonly status: number;
+}
+
+/**
+ * Returns a client that acts as `service_role`. It is only the database part of
+ * supabase-js: loading all of supabase-js takes half of a cold start, for
+ * sessions, files and sockets that nothing here uses (docs/decisions.md).
+ *
+ * @param options.fetch The fetch to use; tests pass one that fails.
+ */
+export function createClient(
+  { supabaseUrl, secretKey }: DatabaseAccess,
+  { fetch }: { fetch: typeof globalThis.fetch },
+): DatabaseClient {
+  return new PostgrestClient<Database>(`${supabaseUrl}/rest/v1`, {
+    // A new key is sent as apikey only; a legacy key is also a token.
+    headers: secretKey.startsWith("sb_")
+      ? { apikey: secretKey }
+      : { apikey: secretKey, authorization: `Bearer ${secretKey}` },
+    fetch,
+  });
+}
+
+/**
+ * Makes one call with a time limit. If the connection breaks, it tries once
+ * more at once; the ledger makes that safe. It does not try again after a
+ * timeout.
+ *
+ * @param call Starts the call; it must pass the signal on.
+ * @param options.timeLimitMs For both tries together.
+ * @throws {DeliveryError} With the code for the fault.
+ */
+export async function callDatabase<T>(
+  call: (signal: AbortSignal) => PromiseLike<CallResult<T>>,
+  { timeLimitMs }: { timeLimitMs: number },
+): Promise<T> {
+  const signal = AbortSignal.timeout(timeLimitMs);
+  let result = await call(signal);
+  if (result.status === 0 && !signal.aborted) result = await call(signal);
+
+  const { data, error, status } = result;
+  if (error !== null) {
+    const what = error.code
+      ? `${error.code}: ${error.message}`
+      : signal.aborted
+      ? `no answer within ${timeLimitMs} ms`
+      : status === 0
+      ? error.message
+      : `no usable answer (HTTP status ${status})`;
+    throw databaseError(error.code, `Database call failed: ${what}`);
+  }
+  if (data === null) {
+    throw new DeliveryError(
+      "database_unavailable",
+      `Database call failed: empty answer (HTTP status ${status})`,
+    );
+  }
+  return data;
+}

@@ -1,0 +1,69 @@
+import { DeliveryError, type ErrorCode } from "./errors.ts";
+
+/** This service's own SQLSTATEs, raised in `supabase/migrations`. */
+const OWN: ReadonlyMap<string, ErrorCode> = new Map([
+  ["BW001", "subscription_unknown"],
+  ["BW002", "subscription_of_other_provider"],
+  ["BW003", "deployment_fault"],
+  ["BW004", "repair_pending"],
+]);
+
+/** Another transaction has locked a row that the event needs. */
+const LOCK_NOT_AVAILABLE = "55P03";
+
+/**
+ * The deployment is wrong until someone fixes it: a function, table or column
+ * is missing from the schema (cache), the API does not serve a schema or path,
+ * a grant is missing, or the API refuses the key.
+ */
+const DEPLOYMENT =
+  /^(?:PGRST20[0-9]|PGRST106|PGRST125|PGRST30[0-2]|42501|42883|42P01|42703)$/;
+
+/**
+ * The fault passes without a fix: the API cannot reach the database or waited
+ * too long for a connection, lost connections, deadlocks, exhausted resources,
+ * cancellations and shutdowns, system errors, a read-only database (25006:
+ * Supabase makes it read-only while the disk is full). PGRST303 (since
+ * PostgREST 13) rejects the times in a token. The platform makes a token per
+ * call, and versions before 14.18 and 16.3 sometimes took one to be issued in
+ * the future.
+ */
+const TRANSIENT =
+  /^(?:PGRST00[0-3]|PGRST303|25006|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
+
+/**
+ * Returns the error code for a fault of the database or its API.
+ *
+ * @param code SQLSTATE or PostgREST code; undefined or empty if there was no
+ * answer, or a proxy in between answered.
+ */
+export function databaseErrorCode(code: string | undefined): ErrorCode {
+  if (code === LOCK_NOT_AVAILABLE) return "record_locked";
+  if (!code || TRANSIENT.test(code)) return "database_unavailable";
+  if (DEPLOYMENT.test(code)) return "deployment_fault";
+  return OWN.get(code) ?? "apply_failed";
+}
+
+/**
+ * Returns a fault of the database as a {@linkcode DeliveryError}. If the
+ * database refuses data, its message may repeat the data, so the log gets only
+ * the code.
+ *
+ * @param message The message of the database.
+ */
+export function databaseError(
+  code: string | undefined,
+  message: string,
+): DeliveryError {
+  const meaning = databaseErrorCode(code);
+  return new DeliveryError(
+    meaning,
+    message,
+    meaning === "apply_failed"
+      ? {
+        logMessage:
+          `The database refused the event with ${code}: see its row in failed_events`,
+      }
+      : {},
+  );
+}

@@ -1,0 +1,29 @@
+/** The level of a line; the platform's log explorer filters by it. */
+export type LogLevel = "info" | "warn" | "error";
+
+/** The fields of a line. Never a secret, a signature or a payload. */
+export type LogFields = Readonly<
+  Record<
+    string,
+    string | number | boolean | null | undefined | Record<string, number>
+  >
+>;
+
+/** Writes one line. */
+export type Log = (
+  level: LogLevel,
+  message: string,
+  fields?: LogFields,
+) => void;
+
+/**
+ * Writes one JSON object per line to the console. JSON escapes line breaks, so
+ * no value can forge a line.
+ */
+export function logJson(
+  level: LogLevel,
+  message: string,
+  fields: LogFields = {},
+): void {
+  console[level](JSON.stringify({ level, message, ...fields }));
+}

@@ -1,0 +1,72 @@
+/**
+ * The receiver of billing events, wired to its environment.
+ *
+ * @module
+ */
+import { applyEvents } from "../_shared/billing/apply_events.ts";
+import { readConfig } from "../_shared/billing/config.ts";
+import { createClient } from "../_shared/billing/database.ts";
+import { logJson } from "../_shared/billing/log.ts";
+import { throttleInfo } from "./throttle_info.ts";
+import { awaitLocks } from "./await_locks.ts";
+import { gather } from "./gather.ts";
+import { handleWebhook, type Receiver } from "./handle_webhook.ts";
+import { readProviders } from "./providers.ts";
+import { workerWaker } from "./wake_worker.ts";
+
+/** A body that takes longer is an attack or a lost connection. */
+const BODY_TIME_LIMIT_MS = 10_000;
+
+/**
+ * With fifty events per call, the round trip no longer matters. Twenty calls of
+ * that size take about a second. After a wait of 3 s there is still time for a
+ * call that hangs (3 s) and for one that records the failure (1.5 s), so every
+ * delivery gets a reply within 10 s.
+ */
+const GATHER_LIMITS = {
+  maxTogether: 50,
+  maxWaiting: 1_000,
+  maxWaitMs: 3_000,
+};
+
+/** Ten lines per message in ten seconds; Supabase keeps a hundred lines. */
+const LOG_INTERVAL_MS = 1_000;
+
+const log = throttleInfo(logJson, { intervalMs: LOG_INTERVAL_MS });
+const env = Deno.env.toObject();
+const config = readConfig(env);
+const database = createClient(config, { fetch });
+const receiver: Receiver = {
+  providers: await readProviders(env),
+  toleranceSeconds: config.toleranceSeconds,
+  body: { maxBytes: config.maxBodyBytes, timeLimitMs: BODY_TIME_LIMIT_MS },
+  unmappedSubscriptions: config.unmappedSubscriptions,
+  apply: awaitLocks(
+    gather(
+      (events) => applyEvents(events, { database, log, clock: Date.now }),
+      GATHER_LIMITS,
+    ),
+    { sleep, clock: Date.now },
+  ),
+  database,
+  log,
+  wakeWorker: workerWaker(config, { fetch, log }),
+  clock: Date.now,
+};
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+for (const { name, fault } of receiver.providers) {
+  if (fault !== undefined) {
+    log("warn", "provider refused until it is configured", {
+      provider: name,
+      error: fault,
+    });
+  }
+}
+
+export default {
+  fetch: (request: Request) => handleWebhook(request, receiver),
+};

@@ -1,0 +1,31 @@
+/**
+ * The keys and secrets that every local stack shares. They are public, so they
+ * must not be trusted anywhere else.
+ *
+ * @module
+ */
+import type { Environment } from "../_shared/billing/config.ts";
+
+/** The secret key that `supabase start` gives every project. */
+export const LOCAL_SECRET_KEY = "sb_secret_N7UND0UgjKTVK-Uodkm0Hg_xSvEMPvz";
+
+/** The signing secrets of a fresh clone. Each works with every scheme. */
+export const LOCAL_SIGNING_SECRETS = {
+  PROVIDER_A_SIGNING_SECRET: "whsec_localProviderA0123456789abcdefgh",
+  PROVIDER_B_SIGNING_SECRET: "whsec_localProviderB0123456789abcdefgh",
+} as const;
+
+/**
+ * Returns whether the function runs on a local stack, with or without Docker,
+ * by its public secret key. The URL cannot tell: `supabase functions serve` and a
+ * self-hosted Supabase both use `http://kong:8000`. An unknown key is not local.
+ */
+export function isLocalStack(env: Environment): boolean {
+  return env["SUPABASE_SECRET_KEYS"]?.includes(`"${LOCAL_SECRET_KEY}"`) ??
+    false;
+}
+
+/** Returns whether a signing secret is one of the public ones. */
+export function isPublished(secret: string): boolean {
+  return Object.values<string>(LOCAL_SIGNING_SECRETS).includes(secret);
+}

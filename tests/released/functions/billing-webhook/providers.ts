@@ -1,0 +1,165 @@
+import type { Environment } from "../_shared/billing/config.ts";
+import { EVENT_MODES, type EventMode } from "../_shared/billing/event_mode.ts";
+import { hmacSha256Hex } from "./schemes/hmac_sha256_hex.ts";
+import type { SignatureScheme } from "./schemes/scheme.ts";
+import { standardWebhooks } from "./schemes/standard_webhooks.ts";
+import { stripe } from "./schemes/stripe.ts";
+import { readSigningSecrets, shareSecret } from "./signing_secrets.ts";
+
+const SCHEMES: ReadonlyMap<string, SignatureScheme> = new Map([
+  ["stripe", stripe],
+  ["hmac-sha256-hex", hmacSha256Hex],
+  ["standard-webhooks", standardWebhooks],
+]);
+
+/** The table of providers: name in the database, and defaults. */
+export const PROVIDERS = [
+  { name: "a", header: "provider-a-signature", scheme: "stripe" },
+  { name: "b", header: "provider-b-signature", scheme: "hmac-sha256-hex" },
+] as const;
+
+/** RFC 9110, section 5.6.2, in lower case. */
+const HEADER_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
+
+/** A provider as configured. Without keys, all its deliveries are refused. */
+export interface SignatureProvider {
+  readonly name: string;
+  readonly header: string;
+  readonly scheme: SignatureScheme;
+  /** Which events its endpoint handles. */
+  readonly mode: EventMode;
+  /** One per secret; not extractable, for verification only. */
+  readonly keys: readonly CryptoKey[];
+  /** What is wrong with its configuration, for operators. */
+  readonly fault?: string;
+}
+
+/**
+ * Reads each provider's configuration and imports its keys. A fault is kept with
+ * its provider, so that the other provider goes on working.
+ */
+export async function readProviders(
+  env: Environment,
+): Promise<readonly SignatureProvider[]> {
+  const providers = await Promise.all(
+    PROVIDERS.map((defaults) => readProvider(env, defaults)),
+  );
+  return providers.map((provider) => {
+    const fault = sharedHeader(provider, providers) ?? provider.fault ??
+      sharedSecret(provider, env);
+    return fault === undefined ? provider : { ...provider, keys: [], fault };
+  });
+}
+
+function sharedHeader(
+  provider: SignatureProvider,
+  providers: readonly SignatureProvider[],
+): string | undefined {
+  return providers.some((other) =>
+      other !== provider && other.header === provider.header
+    )
+    ? `its signature header ${provider.header} is also that of another provider: give each provider its own`
+    : undefined;
+}
+
+/** With a shared secret, each provider could sign as the other. */
+function sharedSecret(
+  { name }: SignatureProvider,
+  env: Environment,
+): string | undefined {
+  const own = secretVariable(name);
+  const other = PROVIDERS.filter((other) => other.name !== name)
+    .map((other) => secretVariable(other.name))
+    .find((other) => shareSecret(env, [own, other]));
+  return other &&
+    `${own} and ${other} share a secret: give each provider its own`;
+}
+
+function secretVariable(provider: string): string {
+  return `PROVIDER_${provider.toUpperCase()}_SIGNING_SECRET`;
+}
+
+async function readProvider(
+  env: Environment,
+  defaults: typeof PROVIDERS[number],
+): Promise<SignatureProvider> {
+  const variable = `PROVIDER_${defaults.name.toUpperCase()}_`;
+  const schemeName = env[`${variable}SIGNATURE_SCHEME`] || defaults.scheme;
+  const scheme = SCHEMES.get(schemeName);
+  const defaultHeader = scheme?.defaultHeader ?? defaults.header;
+  const header = (env[`${variable}SIGNATURE_HEADER`] || defaultHeader)
+    .toLowerCase();
+  const provider = {
+    name: defaults.name,
+    header,
+    scheme: scheme ?? stripe,
+    mode: "any",
+  } as const;
+
+  try {
+    if (scheme === undefined) {
+      throw new Error(
+        `${variable}SIGNATURE_SCHEME must be one of ${
+          [...SCHEMES.keys()].join(", ")
+        }`,
+      );
+    }
+    checkHeader(header, { variable, scheme });
+    const mode = readMode(env, `${variable}MODE`);
+    const name = secretVariable(defaults.name);
+    const keys = readSigningSecrets(env, name)
+      .map((secret) => importKey(secret, { name, scheme }));
+    return { ...provider, mode, keys: await Promise.all(keys) };
+  } catch (error) {
+    return {
+      ...provider,
+      header: HEADER_NAME.test(header) ? header : defaultHeader,
+      keys: [],
+      fault: (error as Error).message,
+    };
+  }
+}
+
+function checkHeader(
+  header: string,
+  { variable, scheme }: { variable: string; scheme: SignatureScheme },
+): void {
+  const name = `${variable}SIGNATURE_HEADER`;
+  if (!HEADER_NAME.test(header)) {
+    throw new Error(
+      `${name} must be the name of an HTTP header, such as stripe-signature`,
+    );
+  }
+  if (scheme === standardWebhooks && !header.endsWith("-signature")) {
+    throw new Error(
+      `${name} must end with -signature: the headers with the id and the time have the same prefix`,
+    );
+  }
+}
+
+function readMode(env: Environment, name: string): EventMode {
+  const text = env[name] || "any";
+  const mode = EVENT_MODES.find((mode) => mode === text);
+  if (mode === undefined) {
+    throw new Error(`${name} must be one of ${EVENT_MODES.join(", ")}`);
+  }
+  return mode;
+}
+
+async function importKey(
+  secret: string,
+  { name, scheme }: { name: string; scheme: SignatureScheme },
+): Promise<CryptoKey> {
+  let bytes: Uint8Array<ArrayBuffer>;
+  try {
+    bytes = scheme.keyBytes(secret);
+  } catch (error) {
+    throw new Error(
+      `${name} does not fit the signature scheme: ${(error as Error).message}`,
+    );
+  }
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  return await crypto.subtle.importKey("raw", bytes, algorithm, false, [
+    "verify",
+  ]);
+}

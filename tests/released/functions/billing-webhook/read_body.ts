@@ -1,0 +1,102 @@
+import { DeliveryError } from "../_shared/billing/errors.ts";
+import { discard, drainBody, letGo } from "./drain_body.ts";
+
+/** How much of a body is read, and for how long. */
+export interface BodyLimits {
+  readonly maxBytes: number;
+  /** For the whole body. */
+  readonly timeLimitMs: number;
+}
+
+/**
+ * Reads the exact bytes of a request's body, and counts them as they arrive. It
+ * reads a stream, because only a stream can be dropped when the time is up
+ * (docs/decisions.md).
+ *
+ * @throws {DeliveryError} `body_too_large`, `body_too_slow`, or
+ * `body_incomplete` if the sender goes away.
+ */
+export async function readBody(
+  request: Request,
+  { maxBytes, timeLimitMs }: BodyLimits,
+): Promise<Uint8Array<ArrayBuffer>> {
+  if (Number(request.headers.get("content-length")) > maxBytes) {
+    await drainBody(request, { maxBytes });
+    throw tooLarge(maxBytes);
+  }
+  const reader = request.body?.getReader();
+  if (reader === undefined) return new Uint8Array();
+  const deadline = startDeadline(timeLimitMs);
+  try {
+    return await readCounted(reader, { maxBytes, deadline });
+  } catch (error) {
+    if (!(error instanceof DeliveryError)) throw incomplete();
+    if (error.code === "body_too_slow") letGo(reader);
+    throw error;
+  } finally {
+    deadline.clear();
+  }
+}
+
+interface Deadline {
+  /** Rejects with `body_too_slow` when the time is up. */
+  readonly passed: Promise<never>;
+  clear(): void;
+}
+
+function startDeadline(timeLimitMs: number): Deadline {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    const message = `The body did not arrive within ${timeLimitMs} ms`;
+    reject(new DeliveryError("body_too_slow", message));
+  }, timeLimitMs);
+  return { passed: promise, clear: () => clearTimeout(timer) };
+}
+
+async function readCounted(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  { maxBytes, deadline }: { maxBytes: number; deadline: Deadline },
+): Promise<Uint8Array<ArrayBuffer>> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for (;;) {
+    const { done, value } = await Promise.race([
+      reader.read(),
+      deadline.passed,
+    ]);
+    if (done) return concatenate(chunks, length);
+    length += value.byteLength;
+    if (length > maxBytes) {
+      await discard(reader, { maxBytes });
+      throw tooLarge(maxBytes);
+    }
+    chunks.push(value);
+  }
+}
+
+function incomplete(): DeliveryError {
+  return new DeliveryError(
+    "body_incomplete",
+    "The connection broke before the whole body arrived",
+  );
+}
+
+function tooLarge(maxBytes: number): DeliveryError {
+  return new DeliveryError(
+    "body_too_large",
+    `The body is larger than ${maxBytes} bytes: if such events are expected, raise MAX_BODY_BYTES`,
+  );
+}
+
+function concatenate(
+  chunks: readonly Uint8Array[],
+  length: number,
+): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(length);
+  let offset = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, offset);
+    offset += chunk.byteLength;
+  }
+  return bytes;
+}

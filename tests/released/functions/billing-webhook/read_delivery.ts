@@ -1,0 +1,70 @@
+import { DeliveryError } from "../_shared/billing/errors.ts";
+import { drainBody } from "./drain_body.ts";
+import { type BodyLimits, readBody } from "./read_body.ts";
+
+/** A request to this endpoint. Nothing about it is verified yet. */
+export interface Delivery {
+  readonly headers: Headers;
+  /** The exact bytes that were sent. */
+  readonly body: Uint8Array<ArrayBuffer>;
+}
+
+const PATHS: ReadonlySet<string> = new Set([
+  // At the project's URL, and as a deployed function sees it.
+  "/functions/v1/billing-webhook",
+  "/billing-webhook",
+  "/functions/v1/billing-webhook/api/billing/webhook",
+  "/billing-webhook/api/billing/webhook",
+  // The specification's path, for a rewrite at the user's own domain.
+  "/api/billing/webhook",
+]);
+
+/**
+ * Reads a delivery from a request.
+ *
+ * @throws {DeliveryError} `path_unknown`, `method_not_allowed`,
+ * `encoding_unsupported`, or what reading the body throws.
+ */
+export async function readDelivery(
+  request: Request,
+  limits: BodyLimits,
+): Promise<Delivery> {
+  const refusal = refuse(request);
+  if (refusal !== undefined) {
+    await drainBody(request, limits);
+    throw refusal;
+  }
+  return { headers: request.headers, body: await readBody(request, limits) };
+}
+
+function refuse(request: Request): DeliveryError | undefined {
+  if (!PATHS.has(pathOf(request))) {
+    return new DeliveryError(
+      "path_unknown",
+      "No endpoint at this path: check the URL that is registered at the provider",
+    );
+  }
+  if (request.method !== "POST") {
+    return new DeliveryError(
+      "method_not_allowed",
+      "Only POST is allowed: check the URL that is registered at the provider",
+    );
+  }
+  const encoding = request.headers.get("content-encoding") || "identity";
+  if (encoding.toLowerCase() !== "identity") {
+    return new DeliveryError(
+      "encoding_unsupported",
+      "The body is compressed: have the provider, or the proxy in between, send it without Content-Encoding",
+    );
+  }
+  return undefined;
+}
+
+/** Returns the path; empty if the request target is not a path (`*`). */
+function pathOf(request: Request): string {
+  try {
+    return new URL(request.url).pathname;
+  } catch {
+    return "";
+  }
+}

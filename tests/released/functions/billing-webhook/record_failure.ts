@@ -1,0 +1,117 @@
+import {
+  callDatabase,
+  type DatabaseClient,
+} from "../_shared/billing/database.ts";
+import { decodeBody } from "../_shared/billing/decode_body.ts";
+import { DeliveryError } from "../_shared/billing/errors.ts";
+import { isIdentifier } from "../_shared/billing/fields.ts";
+
+/** An authentic body in the form in which `failed_events` stores it. */
+export interface FailedBody {
+  /** The event's id, or `sha256:` and the body's hash in hex. */
+  readonly eventId: string;
+  readonly type: string | undefined;
+  /** SHA-256 in hex. */
+  readonly bodyHash: string;
+  readonly body: string;
+  readonly encoding: "text" | "base64";
+}
+
+/** Short, because the provider is still waiting for the reply. */
+const TIME_LIMIT_MS = 1_500;
+
+/**
+ * Reads the id and the type from a body, whatever it contains. An event without
+ * a usable id is filed under the hash of its body, so that its retries share a
+ * row.
+ */
+export async function describeFailedBody(
+  body: Uint8Array<ArrayBuffer>,
+): Promise<FailedBody> {
+  const text = storableText(body);
+  const { id, type } = readEnvelope(text);
+  const bodyHash = await sha256Hex(body);
+  return {
+    eventId: isIdentifier(id) ? id : `sha256:${bodyHash}`,
+    type: isIdentifier(type) ? type : undefined,
+    bodyHash,
+    body: text ?? toBase64(body),
+    encoding: text === undefined ? "base64" : "text",
+  };
+}
+
+/**
+ * Stores a failed event for triage, or counts one more attempt.
+ *
+ * @returns False if the event was applied before: then nothing is stored.
+ * @throws {DeliveryError} If the database call fails.
+ */
+export async function recordFailure(
+  error: DeliveryError,
+  { provider, failed, database }: {
+    provider: string;
+    failed: FailedBody;
+    database: DatabaseClient;
+  },
+): Promise<boolean> {
+  const answer: unknown = await callDatabase(
+    (signal) =>
+      database.rpc("record_failed_event", {
+        p_provider: provider,
+        p_event_id: failed.eventId,
+        p_body: failed.body,
+        p_body_encoding: failed.encoding,
+        p_error_code: error.code,
+        p_error: error.message,
+        ...(failed.type === undefined ? {} : { p_type: failed.type }),
+      }).abortSignal(signal),
+    { timeLimitMs: TIME_LIMIT_MS },
+  );
+  if (typeof answer !== "boolean") {
+    throw new DeliveryError(
+      "database_unavailable",
+      "Database call failed: the answer is not true or false",
+    );
+  }
+  return answer;
+}
+
+/**
+ * Returns the text; undefined for bytes that are not UTF-8 or that Postgres
+ * cannot store as text.
+ */
+function storableText(body: Uint8Array): string | undefined {
+  try {
+    const text = decodeBody(body);
+    return text.includes("\0") ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+function readEnvelope(text: string | undefined): {
+  id?: unknown;
+  type?: unknown;
+} {
+  try {
+    const json: unknown = JSON.parse(text ?? "");
+    return typeof json === "object" && json !== null ? json : {};
+  } catch {
+    return {};
+  }
+}
+
+async function sha256Hex(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0"))
+    .join("");
+}
+
+function toBase64(bytes: Uint8Array): string {
+  const CHUNK = 0x8000;
+  let binary = "";
+  for (let i = 0; i < bytes.length; i += CHUNK) {
+    binary += String.fromCharCode(...bytes.subarray(i, i + CHUNK));
+  }
+  return btoa(binary);
+}

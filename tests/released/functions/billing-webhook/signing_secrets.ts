@@ -1,0 +1,69 @@
+import type { Environment } from "../_shared/billing/config.ts";
+import { isLocalStack, isPublished } from "./local_stack.ts";
+
+/**
+ * Every provider's secrets are longer. A shorter one is made up, or part of a
+ * secret: a list that is split in the wrong place leaves such parts.
+ */
+const MIN_LENGTH = 16;
+
+/** The usual placeholders of documentation and templates. */
+const PLACEHOLDERS = [
+  /\.\.\.|…/,
+  /^<.*>$/,
+  /(?:change|replace)[-_ ]?me|placeholder|your[-_ ]/i,
+  /^(.)\1{15,}$/,
+];
+
+/**
+ * Reads a provider's signing secrets. While a secret is rotated there are
+ * several, separated by commas; each is checked by itself.
+ *
+ * @throws {Error} If one is missing or unsafe; names the variable, never the
+ * value.
+ */
+export function readSigningSecrets(env: Environment, name: string): string[] {
+  const value = env[name] ?? "";
+  if (value.trim() === "") {
+    throw new Error(
+      `${name} is not set: copy it from the provider's dashboard`,
+    );
+  }
+  const secrets = value.split(",");
+  for (const secret of secrets) {
+    const fault = faultOf(secret, env);
+    if (fault !== undefined) throw new Error(`${name} ${fault}`);
+  }
+  return secrets;
+}
+
+/** Returns whether two variables share a secret. */
+export function shareSecret(
+  env: Environment,
+  [one, other]: readonly [string, string],
+): boolean {
+  const secrets = env[one]?.split(",") ?? [];
+  return env[other]?.split(",").some((secret) => secrets.includes(secret)) ??
+    false;
+}
+
+function faultOf(secret: string, env: Environment): string | undefined {
+  // Every secret may have the prefix, so a placeholder may follow it.
+  const body = secret.replace(/^whsec_/, "");
+  if (body === "") {
+    return "contains an empty secret: remove the extra comma, or copy the secret from the provider's dashboard";
+  }
+  if (secret !== secret.trim()) {
+    return "has white space before or after a secret: remove it";
+  }
+  if (PLACEHOLDERS.some((placeholder) => placeholder.test(body))) {
+    return "contains a placeholder: copy the secret from the provider's dashboard";
+  }
+  if (secret.length < MIN_LENGTH) {
+    return `contains a secret of fewer than ${MIN_LENGTH} characters: copy the whole secret (a comma separates two secrets)`;
+  }
+  if (isPublished(secret) && !isLocalStack(env)) {
+    return "contains the local stack's secret, which is public, but this is not a local stack: copy the secret from the provider's dashboard";
+  }
+  return undefined;
+}

@@ -1,0 +1,153 @@
+import { DeliveryError } from "../_shared/billing/errors.ts";
+import type { EventMode } from "../_shared/billing/event_mode.ts";
+import type { SignatureProvider } from "./providers.ts";
+import type { Delivery } from "./read_delivery.ts";
+import type { SignatureClaim } from "./schemes/scheme.ts";
+
+declare const verified: unique symbol;
+
+/**
+ * A delivery that its provider has signed. Only {@linkcode verifyDelivery}
+ * creates one.
+ */
+export interface VerifiedDelivery {
+  readonly [verified]: true;
+  readonly provider: string;
+  /** Which events the provider's endpoint handles. */
+  readonly mode: EventMode;
+  /** The exact bytes that were signed. */
+  readonly body: Uint8Array<ArrayBuffer>;
+}
+
+/** A longer header is refused before it is parsed. */
+const MAX_HEADER_LENGTH = 4_096;
+
+/**
+ * Verifies who sent a delivery. It must carry the signature of exactly one
+ * configured provider, in that provider's scheme, over the exact bytes of the
+ * body, from a time within the tolerance.
+ *
+ * Any signature in the header may match any of the provider's keys, so that a
+ * secret can be rotated. `crypto.subtle.verify` compares in constant time.
+ *
+ * @param options.nowSeconds The receiver's clock, in Unix seconds.
+ * @param options.toleranceSeconds Applies in both directions.
+ * @throws {DeliveryError} A code with status 401, or `provider_misconfigured`.
+ */
+export async function verifyDelivery(
+  { headers, body }: Delivery,
+  options: {
+    providers: readonly SignatureProvider[];
+    nowSeconds: number;
+    toleranceSeconds: number;
+  },
+): Promise<VerifiedDelivery> {
+  const provider = signingProvider(headers, options.providers);
+  const claim = readClaim(headers, provider);
+  checkTime(claim, options);
+  if (!await isSigned(body, { claim, provider })) {
+    throw new DeliveryError(
+      "signature_mismatch",
+      `No signature matches: check the signing secret of provider ${provider.name}, and that no proxy changes the body`,
+    );
+  }
+  const { name, mode } = provider;
+  return { provider: name, mode, body } as VerifiedDelivery;
+}
+
+/** Returns the one provider whose header the delivery carries. */
+function signingProvider(
+  headers: Headers,
+  providers: readonly SignatureProvider[],
+): SignatureProvider {
+  const [provider, ...others] = providers.filter(({ header }) =>
+    headers.has(header)
+  );
+  if (provider === undefined) {
+    throw new DeliveryError(
+      "signature_missing",
+      `No signature header: expected ${
+        providers.map(({ header }) => header).join(" or ")
+      }`,
+    );
+  }
+  if (others.some(({ header }) => header !== provider.header)) {
+    throw new DeliveryError(
+      "signature_ambiguous",
+      "Signature headers of more than one provider: check whether a proxy adds one",
+    );
+  }
+  if (provider.fault !== undefined) {
+    throw new DeliveryError(
+      "provider_misconfigured",
+      `Cannot verify deliveries of provider ${provider.name}: ${provider.fault}`,
+    );
+  }
+  return provider;
+}
+
+function readClaim(
+  headers: Headers,
+  provider: SignatureProvider,
+): SignatureClaim {
+  const value = headers.get(provider.header) ?? "";
+  const claim = value.length > MAX_HEADER_LENGTH
+    ? undefined
+    : provider.scheme.readClaim(headers, provider.header);
+  if (claim === undefined || claim.signatures.length === 0) {
+    throw new DeliveryError(
+      "signature_malformed",
+      `The header ${provider.header} does not match the signature scheme of provider ${provider.name}: check PROVIDER_${provider.name.toUpperCase()}_SIGNATURE_SCHEME`,
+    );
+  }
+  return claim;
+}
+
+function checkTime(
+  { timestamp }: SignatureClaim,
+  { nowSeconds, toleranceSeconds }: {
+    nowSeconds: number;
+    toleranceSeconds: number;
+  },
+): void {
+  if (timestamp === undefined) return;
+  const age = Math.floor(nowSeconds) - timestamp;
+  if (age > toleranceSeconds) {
+    throw new DeliveryError(
+      "signature_too_old",
+      `Signed ${age} s ago: check this machine's clock, or raise SIGNATURE_TOLERANCE_SECONDS`,
+    );
+  }
+  if (age < -toleranceSeconds) {
+    throw new DeliveryError(
+      "signature_too_far_ahead",
+      `Signed ${-age} s ahead of now: check this machine's clock`,
+    );
+  }
+}
+
+async function isSigned(
+  body: Uint8Array,
+  { claim, provider }: { claim: SignatureClaim; provider: SignatureProvider },
+): Promise<boolean> {
+  const signed = signedBytes(claim.prefix, body);
+  for (const key of provider.keys) {
+    for (const signature of claim.signatures) {
+      if (await crypto.subtle.verify("HMAC", key, signature, signed)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+function signedBytes(
+  prefix: string,
+  body: Uint8Array,
+): Uint8Array<ArrayBuffer> {
+  const head = new TextEncoder().encode(prefix);
+  const signed = new Uint8Array(head.byteLength + body.byteLength);
+  signed.set(head);
+  signed.set(body, head.byteLength);
+  return signed;
+}

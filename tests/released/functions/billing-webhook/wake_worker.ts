@@ -1,0 +1,65 @@
+import type { Config } from "../_shared/billing/config.ts";
+import { keepAlive } from "../_shared/billing/keep_alive.ts";
+import type { Log } from "../_shared/billing/log.ts";
+
+/**
+ * Longer than a run of the worker: 20 s of retries and 60 s of notifications, and
+ * the batch under way at the end of each. That takes up to 13 s of calls, and up
+ * to 47 s: 10 s of calls, 22 s until the last is sent and 15 s for its attempt.
+ * Together 140 s. Shorter than the life of an instance, which is 150 s.
+ */
+const TIME_LIMIT_MS = 145_000;
+
+/**
+ * Makes the function that wakes the worker, so that a notification is delivered
+ * at once and not at the worker's next scheduled run. The function returns at
+ * once; the call continues in the background.
+ *
+ * All wakes during a call become one more call after it. A wake that fails is
+ * logged and not repeated: the schedule takes over.
+ */
+export function workerWaker(
+  { supabaseUrl, secretKey }: Pick<Config, "supabaseUrl" | "secretKey">,
+  { fetch, log }: { fetch: typeof globalThis.fetch; log: Log },
+): () => void {
+  let underWay = false;
+  let wanted = false;
+
+  async function callWhileWanted(): Promise<void> {
+    underWay = true;
+    // Starting a request takes almost a millisecond: send the reply first.
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    while (wanted) {
+      wanted = false;
+      await call();
+    }
+    underWay = false;
+  }
+
+  async function call(): Promise<void> {
+    try {
+      const response = await fetch(
+        `${supabaseUrl}/functions/v1/billing-worker`,
+        {
+          method: "POST",
+          headers: { apikey: secretKey },
+          signal: AbortSignal.timeout(TIME_LIMIT_MS),
+        },
+      );
+      await response.body?.cancel();
+      if (!response.ok) {
+        throw new Error(`the worker answered ${response.status}`);
+      }
+    } catch (error) {
+      log("warn", "worker not woken: its schedule will deliver", {
+        error: (error as Error).message,
+      });
+    }
+  }
+
+  return function wakeWorker() {
+    wanted = true;
+    if (underWay) return;
+    keepAlive(callWhileWanted());
+  };
+}

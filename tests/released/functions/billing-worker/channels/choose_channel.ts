@@ -1,0 +1,89 @@
+import { type Environment, wholeNumber } from "../../_shared/billing/config.ts";
+import type { Log } from "../../_shared/billing/log.ts";
+import type { Channel } from "./channel.ts";
+import { type AddressOf, emailChannel } from "./email_channel.ts";
+import { webhookChannel } from "./webhook_channel.ts";
+
+/** At least 12 bytes. The padding may be missing, as some tools omit it. */
+const SECRET =
+  /^whsec_(?:[A-Za-z0-9+/]{4}){4,}(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
+
+/** Resend's default limit for a team. */
+const EMAIL_REQUESTS_PER_SECOND = 2;
+
+/**
+ * Returns the channel that the environment configures: `NOTIFICATION_URL` has
+ * priority over `RESEND_API_KEY`. Undefined, with a warning in the log, if
+ * neither is set.
+ *
+ * @throws {Error} If a variable is missing or wrong; names it, never its value.
+ */
+export function chooseChannel(
+  env: Environment,
+  { fetch, addressOf, clock, log }: {
+    fetch: typeof globalThis.fetch;
+    addressOf: AddressOf;
+    clock: () => number;
+    log: Log;
+  },
+): Channel | undefined {
+  const { NOTIFICATION_URL: url, RESEND_API_KEY: apiKey } = env;
+  if (url) {
+    if (apiKey) {
+      log(
+        "warn",
+        "RESEND_API_KEY is not used, because NOTIFICATION_URL is set: remove one of them",
+      );
+    }
+    checkUrl(url);
+    const secret = required(env, "NOTIFICATION_SIGNING_SECRET");
+    if (!SECRET.test(secret)) {
+      throw new Error(
+        "Cannot start: NOTIFICATION_SIGNING_SECRET must be whsec_ followed by base64 of at least 12 bytes. Create one with: echo whsec_$(openssl rand -base64 32)",
+      );
+    }
+    return webhookChannel(url, { secret, fetch, clock });
+  }
+  if (apiKey) {
+    const from = required(env, "NOTIFICATION_FROM");
+    const perSecond = wholeNumber(
+      env,
+      "EMAIL_REQUESTS_PER_SECOND",
+      EMAIL_REQUESTS_PER_SECOND,
+    );
+    return emailChannel({ apiKey, from, perSecond, addressOf, clock });
+  }
+  log(
+    "warn",
+    "no notification channel is configured: notifications stay pending; set NOTIFICATION_URL or RESEND_API_KEY",
+  );
+  return undefined;
+}
+
+function checkUrl(text: string): void {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isLoopback = url !== undefined &&
+    /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
+  if (
+    url?.protocol !== "https:" && !(url?.protocol === "http:" && isLoopback)
+  ) {
+    throw new Error(
+      "Cannot start: NOTIFICATION_URL must be an https URL (http is allowed only for localhost).",
+    );
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw new Error(
+      "Cannot start: NOTIFICATION_URL must not contain a user name or password. The receiver verifies the signature instead.",
+    );
+  }
+}
+
+function required(env: Environment, name: string): string {
+  const value = env[name];
+  if (!value) {
+    throw new Error(
+      `Cannot start: ${name} is not set. docs/notifications.md says what it must be.`,
+    );
+  }
+  return value;
+}

@@ -1,0 +1,78 @@
+import {
+  type Attempt,
+  ATTEMPT_TIME_LIMIT_MS,
+  type Channel,
+  type Notification,
+} from "./channel.ts";
+import { retryAfterSeconds } from "./retry_after.ts";
+
+/** Returns the e-mail address of an account; null if it has none. */
+export type AddressOf = (accountId: string) => Promise<string | null>;
+
+/**
+ * Returns a channel that sends e-mail through Resend. The notification's id is
+ * the idempotency key, so that a repeated attempt sends no second e-mail.
+ *
+ * @param options.from The sender, such as `Billing <billing@example.com>`.
+ * @param options.perSecond How many requests per second Resend allows the team.
+ * @param options.clock Returns milliseconds since the epoch.
+ * @see https://resend.com/docs/api-reference/rate-limit
+ */
+export function emailChannel(
+  { apiKey, from, perSecond, addressOf, clock }: {
+    apiKey: string;
+    from: string;
+    perSecond: number;
+    addressOf: AddressOf;
+    clock: () => number;
+  },
+): Channel {
+  async function send(notification: Notification): Promise<Attempt> {
+    try {
+      const to = await addressOf(notification.account_id);
+      if (to === null) {
+        return {
+          result: "undeliverable",
+          error:
+            "public.account_email returns no address for this account: add the address, or change that function",
+        };
+      }
+      // Loaded only when needed, so that the other channel starts faster.
+      const { Resend } = await import("resend");
+      const { data, error, headers } = await new Resend(apiKey).emails.send(
+        { from, to, ...text(notification) },
+        {
+          idempotencyKey: notification.id,
+          signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT_MS),
+        },
+      );
+      // Both are null if a proxy in between answers 502 with `null`.
+      return data ? { result: "sent" } : {
+        result: error?.statusCode === 429 ? "limited" : "failed",
+        error: `Resend: ${error?.name ?? "unknown"}: ${
+          error?.message ?? "no reason given"
+        }`,
+        retryAfterSeconds: retryAfterSeconds(
+          headers?.["retry-after"] ?? null,
+          clock(),
+        ),
+      };
+    } catch (error) {
+      return { result: "failed", error: (error as Error).message };
+    }
+  }
+
+  return { name: "email", destination: "resend", perSecond, send };
+}
+
+function text({ subscription_id, invoice_id }: Notification) {
+  const invoice = invoice_id === null ? "" : ` (invoice ${invoice_id})`;
+  return {
+    subject: "Your payment failed",
+    text: [
+      `We could not collect the payment for your subscription${invoice}.`,
+      "Please check your payment method. We will try again in the next days.",
+      `Subscription: ${subscription_id}`,
+    ].join("\n\n"),
+  };
+}

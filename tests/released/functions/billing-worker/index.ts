@@ -1,0 +1,59 @@
+/**
+ * The worker, wired to its environment. It delivers notifications to accounts,
+ * and retries failed events on request. It accepts only callers with the
+ * project's secret key.
+ *
+ * @module
+ */
+import { withSupabase } from "@supabase/server";
+// Pins the version that @supabase/server works with: without this import,
+// Supabase's bundler takes the newest version that matches.
+import "@supabase/supabase-js";
+import { readConfig, readKeyMap } from "../_shared/billing/config.ts";
+import { createClient } from "../_shared/billing/database.ts";
+import { keepAlive } from "../_shared/billing/keep_alive.ts";
+import { logJson } from "../_shared/billing/log.ts";
+import { chooseChannel } from "./channels/choose_channel.ts";
+import { handleWake, type Worker } from "./handle_wake.ts";
+import { accountEmail } from "./outbox.ts";
+
+const env = Deno.env.toObject();
+const config = readConfig(env);
+const database = createClient(config, { fetch });
+const worker: Worker = {
+  database,
+  channel: chooseChannel(env, {
+    fetch,
+    addressOf: (accountId) => accountEmail(database, accountId),
+    clock: Date.now,
+    log: logJson,
+  }),
+  unmappedSubscriptions: config.unmappedSubscriptions,
+  toleranceSeconds: config.toleranceSeconds,
+  log: logJson,
+  clock: Date.now,
+  sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+};
+
+export default {
+  fetch: withSupabase({
+    auth: "secret:*",
+    errors: { detailed: false },
+    env: {
+      url: config.supabaseUrl,
+      secretKeys: readKeyMap(env, {
+        map: "SUPABASE_SECRET_KEYS",
+        legacy: "SUPABASE_SERVICE_ROLE_KEY",
+      }),
+      publishableKeys: readKeyMap(env, {
+        map: "SUPABASE_PUBLISHABLE_KEYS",
+        legacy: "SUPABASE_ANON_KEY",
+      }),
+    },
+  }, (request) => {
+    // A run may take longer than the schedule waits for the reply.
+    const run = handleWake(request, worker);
+    keepAlive(run);
+    return run;
+  }),
+};

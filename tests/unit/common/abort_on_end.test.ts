@@ -1,0 +1,41 @@
+import { assertEquals } from "@std/assert";
+import { spawnGuarded } from "../../../scripts/common/spawn_guarded.ts";
+
+const MODULE = import.meta.resolve(
+  "../../../scripts/common/abort_on_end.ts",
+);
+
+/** Returns what an orphaned process prints until the first check. */
+async function heardByOrphan(env: Record<string, string>): Promise<string> {
+  const script = `
+    import { watchLauncher } from ${JSON.stringify(MODULE)};
+    const parent = Deno.ppid;
+    console.log("go");
+    while (Deno.ppid === parent) await new Promise((r) => setTimeout(r, 10));
+    setTimeout(() => { console.log("nothing"); Deno.exit(); }, 1_500);
+    await watchLauncher(Deno.env.toObject(), () => {
+      console.log("gone");
+      Deno.exit();
+    });`;
+  const { child, ended } = spawnGuarded({
+    command: "sh",
+    // The shell ends once its child has seen it.
+    args: ["-c", '"$0" eval "$1" | { read -r _; kill $$; cat >&2; }']
+      .concat(Deno.execPath(), script),
+    stopSignal: "SIGKILL",
+    options: { env, stdout: "null", stderr: "piped" },
+  });
+  const heard = await new Response(child.stderr).text();
+  await ended;
+  return heard.trim();
+}
+
+Deno.test("watchLauncher() calls back at once if npx has already ended", async () => {
+  const npx = { npm_lifecycle_event: "npx", npm_lifecycle_script: "'deno'" };
+  assertEquals(await heardByOrphan(npx), "gone");
+});
+
+Deno.test("watchLauncher() does not call back if nothing launched the process", async () => {
+  const none = { npm_lifecycle_event: "", npm_lifecycle_script: "" };
+  assertEquals(await heardByOrphan(none), "nothing");
+});
