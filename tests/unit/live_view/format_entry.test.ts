@@ -112,6 +112,13 @@ Deno.test("no line about a delivery is as wide as the terminal", () => {
   }
 });
 
+Deno.test("a terminal that is narrower shows a delivery all the same", () => {
+  for (let columns = 1; columns < 40; columns++) {
+    const at = { ...AT, columns };
+    assert(deliveryLines(FAILED, at)[0]!.startsWith("09:05:07 500 failed "));
+  }
+});
+
 Deno.test("a narrow terminal leaves out columns, the event's ID last", () => {
   const at = (columns: number) => deliveryLines(APPLIED, { ...AT, columns })[0];
   assertEquals(
