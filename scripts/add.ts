@@ -15,6 +15,7 @@ import { writePlan } from "./add/write_plan.ts";
 import { reportEnd, UsageError } from "./common/cli.ts";
 import { asTyped } from "./common/how_started.ts";
 import { print, printError } from "./common/print.ts";
+import { shellWord } from "./common/shell_word.ts";
 
 const NEXT = `Next: supabase db push --remote
 Then: supabase functions deploy billing-webhook --use-api
@@ -42,7 +43,7 @@ async function add(args: readonly string[]): Promise<number> {
     });
   }
   const plan = await planNow();
-  const typed = `${asTyped("add")} ${folder}`;
+  const typed = `${asTyped("add")} ${shellWord(folder)}`;
   const todo = todoLines(plan, typed);
   if (plan.blockers.length > 0) {
     printError("Nothing was written.");

@@ -1,3 +1,4 @@
+import { shellWord } from "../common/shell_word.ts";
 import {
   PROVIDER_NAMES,
   type ProviderName,
@@ -34,7 +35,9 @@ export function announcement(
 ): string {
   const { urls, keys, dbUrl } = stack;
   const { env, dataDir, isDefault, run } = options;
-  const reset = `${run} reset${isDefault ? "" : ` --data ${dataDir}`}`;
+  const reset = `${run} reset${
+    isDefault ? "" : ` --data ${shellWord(dataDir)}`
+  }`;
   // Other commands find a stack in the default place by themselves.
   const isFound = isDefault ||
     new URL(urls.api).port === `${STANDARD_API_PORT}`;

@@ -51,6 +51,17 @@ Deno.test("add, from nothing to up to date", async () => {
   assertEquals(await project.tree(), after);
 });
 
+Deno.test("add names itself as a shell reads it", async () => {
+  await using project = await makeProject();
+  await Deno.mkdir(`${project.path}/my app`);
+  await Deno.rename(
+    `${project.path}/supabase`,
+    `${project.path}/my app/supabase`,
+  );
+  const { said } = await add(project.path, "my app", "--check");
+  assertStringIncludes(said, " add 'my app'\n");
+});
+
 Deno.test("of several adds at once, one writes and the others leave it alone", async () => {
   await using project = await makeProject();
   const ended = await Promise.all(
