@@ -70,7 +70,10 @@ export function watchSources(
   }
 
   const onFault = (why: string) =>
-    note(`restart start after a change; none is noticed: ${why}`, "reload");
+    note(
+      `changes are not noticed (${why}): restart start after each`,
+      "reload",
+    );
   watchers.use(tryToWatch(FUNCTIONS, reload, onFault));
   watchers.use(tryToWatch(MIGRATIONS, check, onFault));
   check();
