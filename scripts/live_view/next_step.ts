@@ -48,8 +48,8 @@ const RESTART = "a restart of start applies missing migrations";
 
 /**
  * What a missing migration of the receiver leads to: the API does not know what
- * the functions call, or nothing applies an event's type. Anything else that is
- * missing is the app's, such as a table that a trigger of it uses.
+ * the functions call, or nothing applies an event's type. No restart brings
+ * anything else back, such as a table that a trigger of the app uses.
  */
 const LACKS_MIGRATION = /PGRST20\d|^No function applies events of type /;
 
