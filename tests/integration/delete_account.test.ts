@@ -7,7 +7,7 @@
 import { assertEquals } from "@std/assert";
 import type postgres from "postgres";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
-import type { StripeEvent } from "../../scripts/events/event_types.ts";
+import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { handledEvent } from "../../supabase/functions/_shared/billing/events.ts";
 import { edited } from "../support/edited.ts";
@@ -17,16 +17,12 @@ import { connect } from "../support/tables.ts";
 const sql = connect();
 Deno.test.afterAll(() => sql.end());
 
-const TABLES = [
-  "subscriptions",
-  "processed_events",
-  "failed_events",
-  "notifications",
-  "failure_alerts",
-  "notification_pace",
-];
+const TABLES = Array.from(
+  Deno.readDirSync(`${REPOSITORY}/docs/schema/tables`),
+  ({ name }) => name.replace(/\.sql$/, ""),
+);
 
-/** Makes something of an account in every table that can hold it. */
+/** Makes something of an account in every table that can hold any. */
 async function makeAccount(
   account: string,
   tx: postgres.TransactionSql,
@@ -40,22 +36,23 @@ async function makeAccount(
     customer: uniqueId("cus"),
   };
 
-  async function apply(event: StripeEvent): Promise<void> {
+  async function apply(event: object): Promise<void> {
     const events = [{ ...handledEvent.parse(event), provider: "a" }];
     const [row] = await tx`
-      select outcome from public.apply_billing_events(${
-      tx.json(events as postgres.JSONValue)
-    })`;
+      select outcome
+      from public.apply_billing_events(${JSON.stringify(events)}::text::jsonb)`;
     assertEquals(row?.["outcome"], "applied");
   }
-  async function fail(event: StripeEvent, body = JSON.stringify(event)) {
+  async function fail(
+    event: { id: string; type: string },
+    body = JSON.stringify(event),
+  ): Promise<void> {
     await tx`
       select public.record_failed_event(
         p_provider => 'a', p_event_id => ${event.id}, p_body => ${body},
         p_body_encoding => 'text', p_error_code => 'event_invalid',
         p_error => 'Failed', p_type => ${event.type}
       )`;
-    return event;
   }
 
   await apply(subscriptionEvent("customer.subscription.created", its));
@@ -80,14 +77,12 @@ async function makeAccount(
   }
   const repaired = subscriptionEvent(update, { ...unknown, account });
   await fail(repaired);
+  const repair = edited(repaired, {
+    "data.object.metadata.accountId": "acc_other",
+  });
   await tx`
-    update public.failed_events set payload = ${
-    tx.json(
-      edited(repaired, {
-        "data.object.metadata.accountId": "acc_other",
-      }) as unknown as postgres.JSONValue,
-    )
-  }
+    update public.failed_events
+    set payload = ${JSON.stringify(repair)}::text::jsonb
     where event_id = ${repaired.id}`;
 }
 
@@ -100,16 +95,6 @@ async function everyRow(tx: postgres.TransactionSql) {
   }
   return rows;
 }
-
-Deno.test("the tables are all that there are", async () => {
-  const rows = await sql`
-    select relname from pg_class
-    where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')`;
-  assertEquals(
-    rows.map(({ relname }) => relname).sort(),
-    [...TABLES].sort(),
-  );
-});
 
 // An event has such texts elsewhere, too: prices and statuses.
 for (const account of ["acc_1", "1900", "19000", "active", `it's "quoted"`]) {
