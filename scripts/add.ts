@@ -23,7 +23,7 @@ const DEPLOY = [
 ];
 const LEADS = ["Next: ", "Then: "];
 const LATER = "      ";
-const RENAME = "rename yours: docs/switch.md, step 1";
+const RENAME = "rename what the warning lists (docs/switch.md, step 1)";
 
 if (import.meta.main) Deno.exit(await add(Deno.args).catch(reportEnd));
 

@@ -86,7 +86,8 @@ Deno.test("add has the names resolved before the push if your migrations use som
     "supabase/migrations/20250102000000_mine.sql":
       "create table subscriptions (id int);",
   });
-  const rename = "Next: rename yours: docs/switch.md, step 1\nThen: ";
+  const rename =
+    "Next: rename what the warning lists (docs/switch.md, step 1)\nThen: ";
   for (
     const [args, code, then] of [
       [["--check"], 1, "deno task add ."],
