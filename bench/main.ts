@@ -20,7 +20,7 @@ import {
   downloadForTests,
   EDGE_DENO_VERSION,
 } from "../scripts/dev/test/downloads.ts";
-import type { Stack } from "../scripts/local_stack/start_stack.ts";
+import type { Stack } from "../scripts/local_stack/stack.ts";
 
 const RESULTS = "bench/results";
 

@@ -8,7 +8,7 @@ import {
   type Environment,
   LOCAL_SIGNING_SECRETS,
 } from "../common/environment.ts";
-import type { Stack } from "./start_stack.ts";
+import type { Stack } from "./stack.ts";
 
 const EVENT = "customer.subscription.created";
 const STANDARD_API_PORT = 54321;

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Environment } from "../common/environment.ts";
 import { PROJECT } from "../common/how_started.ts";
 import { checkMigrations, MIGRATIONS } from "./check_migrations.ts";
-import type { Stack } from "./start_stack.ts";
+import type { Stack } from "./stack.ts";
 import { tryToWatch } from "./watch_files.ts";
 
 const FUNCTIONS = join(PROJECT, "supabase", "functions");

@@ -3,10 +3,8 @@ import {
   type Environment,
   functionEnvironment,
 } from "../../scripts/common/environment.ts";
-import {
-  type Stack,
-  startStack,
-} from "../../scripts/local_stack/start_stack.ts";
+import type { Stack } from "../../scripts/local_stack/stack.ts";
+import { startStack } from "../../scripts/local_stack/start_stack.ts";
 import { setting } from "./test_environment.ts";
 
 /** A local stack that only one test uses. */
