@@ -8,6 +8,7 @@ import { createCommand } from "../../scripts/common/create_command.ts";
 import { assertEquals } from "@std/assert";
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import {
   leftOf,
   type ProcessTree,
@@ -16,7 +17,6 @@ import {
 
 const GATE = new URL("../../scripts/dev/test.ts", import.meta.url).pathname;
 const RECEIVER = import.meta.resolve("../support/receiver.ts");
-const STARTED_WITHIN_MS = 60_000;
 
 /** A test file that serves a function and never disposes of it. */
 const TEST_FILE = `
@@ -107,7 +107,7 @@ async function servingTree(id: number): Promise<ProcessTree> {
   const isServing = await waitUntil(async () => {
     tree = await processTree(id);
     return [...tree.values()].some(({ command }) => / serve /.test(command));
-  }, { timeoutMs: STARTED_WITHIN_MS });
+  }, { timeoutMs: HANG_LIMIT_MS });
   assertEquals(isServing, true);
   return tree;
 }

@@ -216,7 +216,7 @@ Deno.test("a worker that finds another one writing alerts does not wait for it",
     const [written] = await tx`select public.open_alerts() as alerts`;
     assertEquals(written?.["alerts"], 1);
     const [other] = await sql.begin(async (next) => {
-      await next`set local statement_timeout = '5s'`;
+      await next`set local statement_timeout = '60s'`;
       return await next`select public.open_alerts() as alerts`;
     });
     assertEquals(other?.["alerts"], 0);

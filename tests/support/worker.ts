@@ -8,11 +8,10 @@ import type { Environment } from "../../scripts/common/environment.ts";
 import type { NotificationCounts } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "./hang_limit.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { type Answer, post } from "./send.ts";
 import { type ServedFunction, serveFunction } from "./serve_function.ts";
-
-const SETTLED_WITHIN_MS = 10_000;
 
 /** What a turn counts if nothing is due. */
 export const NO_COUNTS: NotificationCounts = {
@@ -128,7 +127,7 @@ export async function settledRow(
       const { attempts, lease_id } = await outboxRow(sql, eventId);
       return attempts > 0 && lease_id === null;
     },
-    { timeoutMs: SETTLED_WITHIN_MS },
+    { timeoutMs: HANG_LIMIT_MS },
   );
   return await outboxRow(sql, eventId);
 }
