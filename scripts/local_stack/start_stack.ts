@@ -11,7 +11,7 @@ import {
   databaseUrls,
   setUpServer,
 } from "./databases.ts";
-import { explainMigrationFault } from "./check_migrations.ts";
+import { explainMigrationFault, isMigrated } from "./check_migrations.ts";
 import { startGateway } from "./gateway.ts";
 import type { Environment } from "../common/environment.ts";
 import { type LocalKeys, localKeys } from "../common/keys.ts";
@@ -149,6 +149,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const { url: dbUrl, adminUrl } = databaseUrls(ports.db);
   const migration = { cliHome: folder.cli, signal };
   await step("Migrations are applied", async () => {
+    if (await isMigrated(dbUrl)) return;
     try {
       await applyMigrations(dbUrl, migration);
     } catch (fault) {
