@@ -24,13 +24,8 @@ import {
 } from "../support/notified_endpoint.ts";
 import { serveFunction } from "../support/serve_function.ts";
 import { subscriptionRecord } from "../support/tables.ts";
-import {
-  makeDue,
-  NO_COUNTS,
-  outboxRow,
-  oweNotifications,
-  startWorker,
-} from "../support/worker.ts";
+import { NO_COUNTS, startWorker } from "../support/worker.ts";
+import { makeDue, outboxRow, oweNotifications } from "../support/outbox.ts";
 import { signed } from "./body_checks.ts";
 import { assertAnswer } from "./outcome.ts";
 import type { Row, Stage } from "./stage.ts";

@@ -14,6 +14,7 @@ import {
   type ProcessTree,
   processTree,
 } from "../support/process_tree.ts";
+import { setting } from "../support/test_environment.ts";
 
 const GATE = new URL("../../scripts/dev/test.ts", import.meta.url).pathname;
 const RECEIVER = import.meta.resolve("../support/receiver.ts");
@@ -88,7 +89,14 @@ async function seenOf({ name, end }: Ending) {
     command: Deno.execPath(),
     args: ["run", "-A", "--no-check", GATE, `${folder}/serving.test.ts`],
     stopSignal: "SIGTERM",
-    options: { env: { TMPDIR: temporary }, stdout: "null", stderr: "null" },
+    options: {
+      env: {
+        TMPDIR: temporary,
+        GATE_STACK_TEMPLATE: setting("TEST_STACK_TEMPLATE"),
+      },
+      stdout: "null",
+      stderr: "null",
+    },
   });
   const tree = await servingTree(child.pid);
   await end({ tree, go });

@@ -32,14 +32,13 @@ import {
   settleLeftovers,
   takeTurn,
 } from "../support/triage.ts";
+import { NO_COUNTS, startWorker } from "../support/worker.ts";
 import {
   endPauses,
-  NO_COUNTS,
   outboxRow,
   oweNotifications,
   putOffAll,
-  startWorker,
-} from "../support/worker.ts";
+} from "../support/outbox.ts";
 import { withoutAccount } from "../support/without_account.ts";
 
 const sql = connect();

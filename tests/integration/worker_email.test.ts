@@ -13,14 +13,13 @@ import { MAIL_API_KEY, startMailApi } from "../support/mail_api.ts";
 import { startOwnStack } from "../support/own_stack.ts";
 import { deliver, post } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
+import { NO_COUNTS, startWorker } from "../support/worker.ts";
 import {
   makeDue,
-  NO_COUNTS,
   outboxRow,
   oweNotifications,
   settledRow,
-  startWorker,
-} from "../support/worker.ts";
+} from "../support/outbox.ts";
 
 Deno.test("without Supabase Auth nobody has an address, and the row says so", async () => {
   const sql = connect();

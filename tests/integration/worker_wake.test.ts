@@ -23,7 +23,7 @@ import { startOwnStack } from "../support/own_stack.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
 import { setting } from "../support/test_environment.ts";
-import { settledRow } from "../support/worker.ts";
+import { settledRow } from "../support/outbox.ts";
 
 /** A second or less, if the machine is neither slow nor busy. */
 const SOON_MS = 8_000;
