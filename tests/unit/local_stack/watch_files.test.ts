@@ -27,9 +27,9 @@ Deno.test("watchFiles() calls once for a save of several files, and for a new na
   await withFolder(async (folder) => {
     let calls = 0;
     using _watcher = watchFiles(folder, () => Promise.resolve(void calls++));
-    for (const name of ["a.ts", "b.json", "c.sql"]) {
-      await Deno.writeTextFile(join(folder, name), "1");
-    }
+    await Promise.all(["a.ts", "b.json", "c.sql"].map(
+      (name) => Deno.writeTextFile(join(folder, name), "1"),
+    ));
     await waitUntil(() => calls > 0, { timeoutMs: HANG_LIMIT_MS });
     await quiet();
     assertEquals(calls, 1);
