@@ -10,7 +10,7 @@ import {
   databaseUrls,
   setUpServer,
 } from "./databases.ts";
-import { explainMigrationFault } from "./check_migrations.ts";
+import { explainMigrationFault, isMigrated } from "./check_migrations.ts";
 import { startGateway } from "./gateway.ts";
 import type { Environment } from "../common/environment.ts";
 import { localKeys } from "../common/keys.ts";
@@ -96,6 +96,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const { url: dbUrl, adminUrl } = databaseUrls(ports.db);
   const migration = { cliHome: folder.cli, signal };
   await step("Migrations are applied", async () => {
+    if (await isMigrated(dbUrl)) return;
     try {
       await applyMigrations(dbUrl, migration);
     } catch (fault) {
