@@ -163,10 +163,11 @@ function isFile(path) {
 /** Returns what the user typed before the name of the command. */
 function commandLine() {
   if (process.env.npm_command !== "exec") return name;
-  const spec = npxSpec();
-  return spec === undefined || spec.startsWith(`${name}@`) || spec === name
-    ? `npx ${spec ?? name}`
-    : `npx --package=${spec} ${name}`;
+  const spec = npxSpec() ?? name;
+  if (spec === name || spec.startsWith(`${name}@`)) return `npx ${spec}`;
+  // Without --yes, npx asks each time whether to install the file. It takes a
+  // path that begins with / or ../ for a program.
+  return `npx --yes ${/^(?:\/|\.\.\/)/.test(spec) ? "file:" : ""}${spec}`;
 }
 
 /** Returns the package that npx was given; it notes that where it installs. */

@@ -65,12 +65,17 @@ export function advice(
       if (body === ANSWERS.provider_misconfigured.body) {
         return `The receiver is not configured. Its log names the setting; usually it is ${secret}.`;
       }
-      return type === null || type === CREATED ||
-          !CREATION_MISSING.test(errorCode ?? "")
-        ? `The receiver's log has the reason. ${RECORDED}`
-        : `If the subscription does not exist yet, create it first: ${
+      if (
+        type !== null && type !== CREATED &&
+        CREATION_MISSING.test(errorCode ?? "")
+      ) {
+        return `If the subscription does not exist yet, create it first: ${
           command(CREATED, sent)
         }`;
+      }
+      return errorCode === undefined
+        ? `The receiver's log has the reason. ${RECORDED}`
+        : RECORDED;
     case 503:
       if (errorCode === "record_locked") {
         return "Another session has locked the record. Try again with the same --event; docs/runbook.md says how to find and end that session.";

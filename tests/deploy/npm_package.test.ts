@@ -13,8 +13,7 @@ import type { Typed } from "./deployer.ts";
 import { makeNpmUser } from "./npm_user.ts";
 
 /** How the user starts a command, as hints have to name it. */
-const NPX =
-  "npx --package=./billing-webhook-receiver.tgz billing-webhook-receiver";
+const NPX = "npx --yes ./billing-webhook-receiver.tgz";
 const DOWNLOADS = "Downloading what the commands need, once";
 const READY = "Stop with Ctrl-C";
 /** npm, its shell, Node.js, `start`, Postgres, PostgREST, two functions. */

@@ -61,7 +61,7 @@ Deno.test("advice() says what to look at after a refusal", () => {
     adviceOn({ status: 500 }, { what: { type: "invoice.payment_failed" } }),
     "deno task trigger customer.subscription.created",
   );
-  assertMatch(adviceOn({ status: 500 }), /log/);
+  assertMatch(adviceOn({ status: 500 }), /log has the reason/);
   assertMatch(adviceOn({ status: 503 }), /database/);
   assertMatch(
     adviceOn({ status: 503, errorCode: "record_locked" }),
@@ -90,6 +90,13 @@ Deno.test("advice() says where a refused event is recorded", () => {
       "The event is in failed_events. To repair it: deno task console, or docs/runbook.md for SQL",
     );
   }
+});
+
+Deno.test("advice() does not send to the log if the row has the reason", () => {
+  assertMatch(
+    adviceOn({ status: 500, errorCode: "apply_failed" }),
+    /^The event is in failed_events/,
+  );
 });
 
 Deno.test("advice() does not mention failed_events if the provider is not configured", () => {
