@@ -6,7 +6,7 @@
  * @module
  */
 import postgres from "postgres";
-import type { Stack } from "../scripts/local_stack/start_stack.ts";
+import type { Stack } from "../scripts/local_stack/stack.ts";
 import { subscriptionEvent } from "../scripts/events/event.ts";
 import { median } from "./statistics.ts";
 import { BASE_62, FIRST_SECOND, stripeId } from "./stripe_ids.ts";

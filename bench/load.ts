@@ -21,7 +21,7 @@ export interface LoadPlan {
   readonly seconds?: number;
   /** Sends the requests again and again, to a server that cannot tell. */
   readonly repeats: boolean;
-  /** At most so many; by default, as many as can be. */
+  /** At most this many; by default, as many as possible. */
   readonly perSecond?: number;
 }
 

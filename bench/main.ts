@@ -1,7 +1,7 @@
 /**
  * `deno task bench`: all benchmarks, side by side in one run, into
  * `bench/results`. It takes up to twenty minutes and wants the machine to
- * itself. With the names of some of them, those alone, and nothing is written.
+ * itself. With names of parts, it runs only those, and writes nothing.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import {
   downloadForTests,
   EDGE_DENO_VERSION,
 } from "../scripts/dev/test/downloads.ts";
-import type { Stack } from "../scripts/local_stack/start_stack.ts";
+import type { Stack } from "../scripts/local_stack/stack.ts";
 
 const RESULTS = "bench/results";
 

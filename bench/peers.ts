@@ -1,4 +1,4 @@
-import type { Stack } from "../scripts/local_stack/start_stack.ts";
+import type { Stack } from "../scripts/local_stack/stack.ts";
 import { servePeer } from "./peer.ts";
 import { peerTarget, type Target } from "./targets.ts";
 

@@ -65,15 +65,16 @@ export function resultTables(measured: Partial<Measured>): string {
 function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
   return [
     "## End to end",
-    "Subscription updates of 3 kB with IDs as Stripe makes them, each a new " +
-    "event, signed and verified. After each round, the database shows that " +
-    "every event was applied. The peers are as they come: the edge function " +
-    "opens a database connection for each event, the pool is of ten " +
-    "connections, and that of `@supabase/stripe-sync-engine` of twenty. None " +
-    "of them calls Stripe. A bare PostgREST call is what the receiver makes of " +
-    "one event, and carries nothing else. The SQL function alone is the " +
-    "ceiling: straight in Postgres, without HTTP. Processor: the time of one " +
-    "core per event, of everything but the load generator.",
+    "Subscription updates of 3 kB with IDs as Stripe makes them, each a new" +
+    " event, signed and verified. After each round, the database shows that" +
+    " every event was applied. The peers run as their packages have them: " +
+    "the edge function opens a database connection for each event, the pool" +
+    " is of ten connections, and that of `@supabase/stripe-sync-engine` of " +
+    "twenty. None of them calls Stripe. A bare PostgREST call is what the " +
+    "receiver makes of one event, and carries nothing else. The SQL " +
+    "function alone is the ceiling: straight in Postgres, without HTTP. " +
+    "Processor: the time of one core per event, of everything but the load " +
+    "generator.",
     table(
       [
         "What",

@@ -5,7 +5,7 @@
  * @module
  */
 import { createCommand } from "../scripts/common/create_command.ts";
-import type { Stack } from "../scripts/local_stack/start_stack.ts";
+import type { Stack } from "../scripts/local_stack/stack.ts";
 import { subscriptionIds } from "./requests.ts";
 import { createSubscriptions, runLoad } from "./run_load.ts";
 import { median } from "./statistics.ts";

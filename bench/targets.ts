@@ -4,7 +4,7 @@
  * @module
  */
 import { LOCAL_SIGNING_SECRETS } from "../scripts/common/environment.ts";
-import type { Stack } from "../scripts/local_stack/start_stack.ts";
+import type { Stack } from "../scripts/local_stack/stack.ts";
 import { handledEvent } from "../supabase/functions/_shared/billing/events.ts";
 import { type RequestShape, stripeHeaders } from "./requests.ts";
 

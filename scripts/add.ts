@@ -15,10 +15,16 @@ import { writePlan } from "./add/write_plan.ts";
 import { reportEnd, UsageError } from "./common/cli.ts";
 import { asTyped } from "./common/how_started.ts";
 import { print, printError } from "./common/print.ts";
+import { shellWord } from "./common/shell_word.ts";
 
-const NEXT = `Next: supabase db push --remote
-Then: supabase functions deploy billing-webhook --use-api
-      supabase functions deploy billing-worker --use-api`;
+const DEPLOY = [
+  "supabase db push --remote",
+  "supabase functions deploy billing-webhook --use-api",
+  "supabase functions deploy billing-worker --use-api",
+];
+const LEADS = ["Next: ", "Then: "];
+const LATER = "      ";
+const RENAME = "rename what the warning lists (docs/switch.md, step 1)";
 
 if (import.meta.main) Deno.exit(await add(Deno.args).catch(reportEnd));
 
@@ -42,8 +48,9 @@ async function add(args: readonly string[]): Promise<number> {
     });
   }
   const plan = await planNow();
-  const typed = `${asTyped("add")} ${folder}`;
+  const typed = `${asTyped("add")} ${shellWord(folder)}`;
   const todo = todoLines(plan, typed);
+  const before = plan.takenNames.size > 0 ? [RENAME] : [];
   if (plan.blockers.length > 0) {
     printError("Nothing was written.");
     for (const text of plan.blockers) printError("", ...text.split("\n"));
@@ -55,9 +62,9 @@ async function add(args: readonly string[]): Promise<number> {
     return 0;
   }
   print(`Version ${plan.version} for ${project}`, "", ...planLines(plan), "");
-  if (mode === "check") return end(todo, "Not up to date.", `Next: ${typed}`);
+  if (mode === "check") return end(todo, "Not up to date.", [...before, typed]);
   if (mode === "show") {
-    return end(todo, "Nothing was written.", `Next: ${typed}`, 0);
+    return end(todo, "Nothing was written.", [...before, typed], 0);
   }
   if (mode === "ask" && plan.changes.length > 0 && !mayWrite()) {
     print("Nothing was written.");
@@ -66,19 +73,21 @@ async function add(args: readonly string[]): Promise<number> {
   await writePlan(join(project, "supabase"), plan, planNow);
   const isDone = plan.config.todo.length === 0 &&
     !plan.files.some(({ state }) => state === "conflict");
+  const next = [...before, ...DEPLOY];
   return isDone
-    ? end(todo, `Done: ${project} has version ${plan.version}.`, NEXT, 0)
-    : end(todo, "This is left for you:", NEXT);
+    ? end(todo, `Done: ${project} has version ${plan.version}.`, next, 0)
+    : end(todo, "This is left for you:", next);
 }
 
-/** Prints the result, what is left to do, and what comes next. */
+/** Prints the result, what is left to do, and what comes next, in order. */
 function end(
   todo: readonly string[],
   result: string,
-  next: string,
+  next: readonly string[],
   code = 1,
 ): number {
-  print(result, ...todo, ...next.split("\n"));
+  const lines = next.map((step, i) => `${LEADS[i] ?? LATER}${step}`);
+  print(result, ...todo, ...lines);
   return code;
 }
 

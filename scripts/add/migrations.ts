@@ -2,7 +2,8 @@
  * Which migrations a project lacks, and under which versions it gets them. The
  * CLI knows a migration by its version alone, the digits of its file's name, and
  * applies versions in the order of text. A file that sorts before one that is
- * applied needs `--include-all`, so new files come behind all others.
+ * applied needs `--include-all`, so new files come behind all others, and before
+ * now: what the user makes next with "supabase migration new" comes behind them.
  *
  * @module
  */
@@ -22,6 +23,8 @@ export interface Migration {
 export interface MigrationPlan {
   /** The missing ones, by the names that their files get. */
   readonly added: ReadonlyMap<string, Migration>;
+  /** The newest version of those, if "supabase migration new" would make an older one. */
+  readonly ahead: string | undefined;
   /** File names by number, as the manifest records them. */
   readonly recorded: Readonly<Record<string, string>>;
   /** Numbers that were added once and whose files are gone: squashed. */
@@ -61,12 +64,10 @@ export function planMigrations(
   },
   clock: () => number,
 ): MigrationPlan {
-  const added = new Map<string, Migration>();
+  const missing: Migration[] = [];
   const recorded: Record<string, string> = { ...project.recorded };
   const squashed: string[] = [];
   const twice = new Map<string, string>();
-  const versions = project.files.flatMap((name) => FILE.exec(name)?.[1] ?? []);
-  let newest = versions.sort().at(-1) ?? "";
   for (const migration of migrations) {
     const [first, ...later] = filesOf(migration, project);
     for (const file of later) twice.set(file, first!);
@@ -75,13 +76,29 @@ export function planMigrations(
     } else if (migration.id in recorded) {
       squashed.push(migration.id);
     } else {
-      newest = versionBehind(newest, clock);
-      const file = newest + migration.suffix;
-      added.set(file, migration);
-      recorded[migration.id] = file;
+      missing.push(migration);
     }
   }
-  return { added, recorded, squashed, twice };
+  const added = new Map<string, Migration>();
+  const versions = project.files.flatMap((name) => FILE.exec(name)?.[1] ?? []);
+  let newest = versions.sort().at(-1) ?? "";
+  const nowMs = clock();
+  const firstMs = nowMs - missing.length * 1000;
+  for (const migration of missing) {
+    newest = versionBehind(newest, firstMs);
+    const file = newest + migration.suffix;
+    added.set(file, migration);
+    recorded[migration.id] = file;
+  }
+  const isAhead = added.size > 0 && newest.length === 14 &&
+    newest >= stamp(nowMs);
+  return {
+    added,
+    ahead: isAhead ? newest : undefined,
+    recorded,
+    squashed,
+    twice,
+  };
 }
 
 /** The files that hold a migration, under whatever version, the oldest first. */
@@ -100,14 +117,14 @@ function filesOf(
 }
 
 /**
- * Returns a version that sorts behind another: the time in UTC, or a second
+ * Returns a version that sorts behind another: this time in UTC, or a second
  * later than `newest` if that is ahead. A project with short numbers, such as
  * 0007, gets the next number.
  */
-function versionBehind(newest: string, clock: () => number): string {
+function versionBehind(newest: string, timeMs: number): string {
   if (newest !== "" && newest.length < "20260102".length) return next(newest);
-  const now = stamp(clock());
-  if (now > newest) return now;
+  const time = stamp(timeMs);
+  if (time > newest) return time;
   const [, ...parts] = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)$/.exec(newest) ??
     [];
   const [year = NaN, month = NaN, ...rest] = parts.map(Number);

@@ -84,7 +84,9 @@ function difference(
   ).map((line) => `    ${line}`);
 }
 
-function migrationLines({ migrations: { added, squashed } }: Plan): string[] {
+function migrationLines(
+  { migrations: { added, ahead, squashed } }: Plan,
+): string[] {
   const names = [...added.keys()];
   const shown = names.length > LISTED ? [names[0], "...", names.at(-1)] : names;
   return [
@@ -94,6 +96,11 @@ function migrationLines({ migrations: { added, squashed } }: Plan): string[] {
         ...shown.map((name) => `  ${name}`),
       ]
       : [],
+    ...ahead === undefined ? [] : [
+      "Warning: the newest of your migrations leaves too few seconds before now, so",
+      `these go up to ${ahead}, in UTC. Until then, rename what`,
+      '"supabase migration new" makes: it would sort before them.',
+    ],
     ...squashed.length > 0
       ? [
         `Squashed, and not added again: ${ranges(squashed).join(", ")}`,

@@ -10,6 +10,8 @@
 const NAME = String.raw`(?:"?public"?\.)?"?(\w+)\b"?(?!\.)`;
 const KIND = String
   .raw`(?:unlogged\s+)?(?:table|(?:materialized\s+)?view|function)`;
+/** Of a function: its arguments, whose types may have brackets too. */
+const ARGUMENTS = String.raw`(?:\s*\([^;]*?\))?`;
 
 const STATEMENT = new RegExp(
   [
@@ -17,15 +19,15 @@ const STATEMENT = new RegExp(
       .raw`\bcreate\s+(?:or\s+replace\s+)?${KIND}\s+(?:if\s+not\s+exists\s+)?${NAME}`,
     String.raw`\bdrop\s+${KIND}\s+(?:if\s+exists\s+)?${NAME}`,
     String
-      .raw`\balter\s+${KIND}\s+(?:if\s+exists\s+)?${NAME}\s+(?:rename\s+to\s+"?(\w+)|set\s+schema\s)`,
+      .raw`\balter\s+${KIND}\s+(?:if\s+exists\s+)?(?:only\s+)?${NAME}${ARGUMENTS}\s+(?:rename\s+to\s+"?(\w+)|set\s+schema\s)`,
   ].join("|"),
   "gi",
 );
 
 /**
  * Returns which names are taken after a project's migrations, each with the file
- * that took it last. What is not plain SQL, such as a `do` block that makes up a
- * statement, is not seen.
+ * that took it last: tables, views and functions. What is not plain SQL, such as
+ * a `do` block that makes up a statement, is not seen, nor are indexes.
  *
  * @param first The receiver's first migration, which lists its names.
  * @param files The project's own migrations, in their order.

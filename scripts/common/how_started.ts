@@ -1,7 +1,8 @@
 /**
  * How this command was started: in a clone of this repository by `deno task`,
- * with a Deno that is installed or by npx; or from the npm package, whose program sets BILLING_COMMAND to what the user
- * typed before the name of the command.
+ * with a Deno that is installed or by npx; or from the npm package, whose
+ * program sets BILLING_COMMAND to what the user typed before the name of the
+ * command.
  *
  * @module
  */

@@ -66,6 +66,22 @@ export function checkedProjectUrl(name: string, text: string): string {
   );
 }
 
+/**
+ * Returns the URL of the project that the option, or else SUPABASE_URL, names;
+ * undefined if neither does.
+ *
+ * @param option The value of --project-url.
+ * @throws {UsageError}
+ */
+export function givenProjectUrl(
+  option: string | undefined,
+  env: Environment,
+): string | undefined {
+  if (option !== undefined) return checkedProjectUrl("--project-url", option);
+  const variable = env["SUPABASE_URL"];
+  return variable ? checkedProjectUrl("SUPABASE_URL", variable) : undefined;
+}
+
 /** Returns a URL that a key may be sent to: https, or http on this machine. */
 export function safeUrl(text: string): URL | undefined {
   const url = URL.parse(text);

@@ -7,7 +7,7 @@ import {
 import type { Environment } from "../common/environment.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import type { RunningStack } from "../common/running_stack.ts";
-import { checkedKey, checkedProjectUrl } from "../common/option_values.ts";
+import { checkedKey, givenProjectUrl } from "../common/option_values.ts";
 import type { ProjectAccess } from "./project.ts";
 
 /** Which project to show, and where. */
@@ -62,15 +62,6 @@ export function parseConsoleArguments(
     port: readPort(values.port),
     opensBrowser: values["no-open"] === undefined,
   };
-}
-
-function givenProjectUrl(
-  option: string | undefined,
-  env: Environment,
-): string | undefined {
-  if (option !== undefined) return checkedProjectUrl("--project-url", option);
-  const variable = env["SUPABASE_URL"];
-  return variable ? checkedProjectUrl("SUPABASE_URL", variable) : undefined;
 }
 
 function readKey(projectUrl: string, env: Environment): string {

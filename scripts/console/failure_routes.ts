@@ -14,6 +14,7 @@ import { ProjectError } from "./project.ts";
 import type { Routes } from "./routes.ts";
 import type { Notice } from "./session.ts";
 import type { FailureKey } from "./sql.ts";
+import { formatTime } from "./time.ts";
 
 /** Adds the page of one failure, and the actions on it. */
 export function addFailureRoutes(
@@ -100,6 +101,15 @@ function resultOf(
   }
   if (failure && failure.retry_requested_at === null) {
     return bad(`Retried, and it failed again: ${failure.error_code}.`);
+  }
+  const leasedUntil = failure?.retry_leased_until;
+  if (waking === "" && leasedUntil) {
+    return bad(
+      `${firstSentences(answer)}
+The worker has claimed it and has no result: most likely another session has locked its record. It is tried again after ${
+        formatTime(leasedUntil)
+      }. To find that session: docs/runbook.md, "Locks".`,
+    );
   }
   return {
     kind: waking === "" ? "good" : "bad",

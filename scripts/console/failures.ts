@@ -15,7 +15,7 @@ const LISTED =
 
 // As text, since JSON.parse rounds large numbers.
 const SHOWN =
-  `${LISTED}, account_id, payload_encoding, resolution_note, resolved_by, event_created, payload:payload::text, original:original_payload::text` as const;
+  `${LISTED}, account_id, payload_encoding, resolution_note, resolved_by, event_created, retry_leased_until, payload:payload::text, original:original_payload::text` as const;
 
 // Postgres's system column, which every change of the row changes. It is not in
 // the types of the database.

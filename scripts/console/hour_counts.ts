@@ -16,7 +16,7 @@ export const OUTCOMES = ["applied", "stale", "failed"] as const;
 export interface HourCounter {
   /** Returns the last hours in order, also those without an event. */
   count(): Promise<readonly HourCount[]>;
-  /** Has the next call count again. */
+  /** Makes the next call count again. */
   forget(): void;
 }
 
@@ -26,8 +26,8 @@ const HOUR_MS = 3_600_000;
 const KEEP_MS = 60_000;
 
 /**
- * Returns what counts events. If a million events arrived within these hours,
- * Postgres needs more than 200 ms for it.
+ * Returns a counter. If a million events arrived within these hours, Postgres
+ * needs more than 200 ms to count them.
  *
  * @param clock Returns milliseconds since the epoch.
  */

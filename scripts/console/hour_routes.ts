@@ -1,7 +1,6 @@
 import { createHourCounter } from "./hour_counts.ts";
 import { chartImage } from "./pages/chart.ts";
 import { hoursPage } from "./pages/hours.ts";
-import { ProjectError } from "./project.ts";
 import type { Routes } from "./routes.ts";
 
 /** Adds the chart of events per hour, and the page with its table. */
@@ -16,14 +15,8 @@ export function addHourRoutes({ app, show, project, clock }: Routes): void {
 
   app.get("/hours.svg", async (c) => {
     const scheme = c.req.query("scheme") === "dark" ? "dark" : "light";
-    try {
-      const image = chartImage(await counter.count(), scheme);
-      return c.body(`${image}`, 200, { "content-type": "image/svg+xml" });
-    } catch (error) {
-      if (!(error instanceof ProjectError)) throw error;
-      // Not a page, which would take the notice from the next one.
-      return c.text(error.message, 502);
-    }
+    const image = chartImage(await counter.count(), scheme);
+    return c.body(`${image}`, 200, { "content-type": "image/svg+xml" });
   });
 
   app.get("/hours", async (c) => {

@@ -66,7 +66,7 @@ export function addListRoutes(
       text: [
         firstSentences(answer),
         waking ||
-        "The worker has taken its turn: what is still listed failed again, or waits for its next turn.",
+        "The worker has taken its turn: what is still listed failed again, or waits for its next turn, such as behind a lock of another session.",
       ].join("\n"),
     });
   });

@@ -39,6 +39,9 @@ export class ProjectError extends Error {
 /** For one call to the database. */
 const TIME_LIMIT_MS = 10_000;
 
+const LOAD =
+  'Try again. If it stays so, look at the database\'s load and at its locks: docs/runbook.md, "Locks".';
+
 const PUSH =
   "supabase db push --remote, then in the SQL editor: notify pgrst, 'reload schema';";
 
@@ -108,7 +111,7 @@ export function refusal(
   if (status === 0 && /timed out/.test(message)) {
     return new ProjectError(
       `${url} did not answer within ${TIME_LIMIT_MS / 1000} seconds.`,
-      "Try again. If it stays so, look at the database's load.",
+      LOAD,
     );
   }
   if (status === 0) {
@@ -134,7 +137,7 @@ export function refusal(
   if (code === "57014") {
     return new ProjectError(
       "The database took too long.",
-      "Try again. If it stays so, look at the database's load.",
+      LOAD,
     );
   }
   if (code?.match(/^[0-9A-Z]{5}$/)) {

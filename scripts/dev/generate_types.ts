@@ -72,16 +72,14 @@ async function localDatabase(): Promise<string> {
   return stack.dbUrl;
 }
 
-/** Writes everything that is generated from a migrated database. */
+/** Writes everything that is generated from a migrated database, or nothing. */
 export async function writeGenerated(databaseUrl: string): Promise<void> {
-  await Deno.writeTextFile(TYPES_FILE, await generateTypes(databaseUrl));
-  console.log(`Wrote ${TYPES_FILE.pathname}`);
+  const types = await generateTypes(databaseUrl);
   const sql = postgres(databaseUrl, { max: 1, onnotice() {} });
-  try {
-    await writeSchemaFiles(await schemaFiles(sql));
-  } finally {
-    await sql.end();
-  }
+  const files = await schemaFiles(sql).finally(() => sql.end());
+  await Deno.writeTextFile(TYPES_FILE, types);
+  console.log(`Wrote ${TYPES_FILE.pathname}`);
+  await writeSchemaFiles(files);
   console.log(`Wrote the files of ${SCHEMA_FOLDER}`);
 }
 

@@ -12,22 +12,24 @@ import {
   reportEnd,
   UsageError,
 } from "../common/cli.ts";
-import { createCommand } from "../common/create_command.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 import { startStack } from "../local_stack/start_stack.ts";
 import { writeGenerated } from "./generate_types.ts";
 import { releaseNotes } from "./release/changelog.ts";
+import { PROMISES, promisesWith } from "./release/promises.ts";
 import {
   keepFunctions,
   readKeptVersion,
 } from "./release/released_functions.ts";
 import {
   readReleased,
+  type Released,
   withRelease,
   writeReleased,
 } from "./release/released.ts";
 import {
   hashesOf,
+  migrationFaults,
   readMigrations,
   RELEASED_MIGRATIONS,
 } from "./release/released_migrations.ts";
@@ -74,35 +76,42 @@ async function release(args: readonly string[]): Promise<number> {
     await keepFunctions(version);
     return 0;
   }
-  await checkBefore(version);
-  await writeVersion(version);
-  const migrations = await readReleased(RELEASED_MIGRATIONS);
-  await writeReleased(
-    RELEASED_MIGRATIONS,
-    withRelease(migrations, {
-      version,
-      items: hashesOf(await readMigrations()),
-    }),
-  );
+  // All checks come first: a release that cannot be made leaves no trace.
+  const migrations = await checkBefore(version);
+  const promises = await promisesWith(version);
+  if (promises === undefined) {
+    console.error("Nothing was written.");
+    return 1;
+  }
   await generate();
-  return await updateInterface();
+  await writeVersion(version);
+  await writeReleased(RELEASED_MIGRATIONS, migrations);
+  await writeReleased(PROMISES, promises);
+  return 0;
 }
 
-/** @throws {Error} If something has to be done first. */
-async function checkBefore(version: string): Promise<void> {
+/**
+ * Returns the list of the migrations with this release.
+ *
+ * @throws {Error} If something has to be done first.
+ */
+async function checkBefore(version: string): Promise<Released> {
   releaseNotes(await read("CHANGELOG.md"), version);
-  const versions = Object.keys(await readReleased(RELEASED_MIGRATIONS))
-    .filter((released) => released !== version);
-  const last = versions.at(-1);
+  const { [version]: _, ...others } = await readReleased(RELEASED_MIGRATIONS);
+  const last = Object.keys(others).at(-1);
   const kept = await readKeptVersion();
   if (kept === version) {
     throw new Error(`${version} is published already. Choose a later version.`);
   }
   if (kept !== last) {
     throw new Error(
-      `The tests still have the functions of ${kept}, and ${last} is published. First: deno task release ${last} --published, in a clone of v${last}.`,
+      `The tests still have the functions of ${kept}, and ${last} is published. First: deno task release ${last} --published`,
     );
   }
+  const migrations = await readMigrations();
+  const faults = migrationFaults(migrations, others);
+  if (faults.length > 0) throw new Error(faults.join("\n"));
+  return withRelease(others, { version, items: hashesOf(migrations) });
 }
 
 async function writeVersion(version: string): Promise<void> {
@@ -137,18 +146,6 @@ async function generate(): Promise<void> {
   } finally {
     await Deno.remove(dataDir, { recursive: true });
   }
-}
-
-/** The tests add what is new to the list of what is promised. */
-async function updateInterface(): Promise<number> {
-  const { code } = await createCommand(Deno.execPath(), {
-    args: ["task", "test", "tests/released/interface.test.ts"],
-    cwd: REPOSITORY,
-    env: { RELEASE: "1" },
-    stdout: "inherit",
-    stderr: "inherit",
-  }).output();
-  return code;
 }
 
 function read(path: string): Promise<string> {

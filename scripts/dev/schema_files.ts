@@ -22,10 +22,7 @@ export const SCHEMA_FOLDER = "docs/schema";
 
 /** What a statement is about; names are written with their schema. */
 const OBJECT =
-  /^(?:create (?:or replace )?(?:table|view|function)|create (?:unique )?index \S+ on|create trigger [^]*? on|alter table|alter publication \S+ add table|create policy \S+ on|comment on (?:table|view|column|function)|(?:revoke|grant) [^]*? on (?:table|function)) public\.(\w+)/i;
-
-const DEFINES =
-  /\bcreate (?:or replace )?(table|view|function) public\.(\w+)/gi;
+  /^(?:create (?:or replace )?(table|view|function)|create (?:unique )?index \S+ on|create trigger [^;]*?\son|alter table|alter publication \S+ add table|create policy \S+ on|comment on (?:table|view|column|function)|(?:revoke|grant) [^;]*? on (?:table|function)) public\.(\w+)/gim;
 
 /** Returns the texts of the files for a database, by their names in the folder. */
 export async function schemaFiles(
@@ -35,14 +32,16 @@ export async function schemaFiles(
   const texts = new Map<string, string[]>();
   // The first statement is about no object.
   for (const statement of (await dumpSchema(sql)).slice(1)) {
-    const [, object = ""] = OBJECT.exec(statement) ?? [];
-    const { kind, migration } = definitions.get(object) ?? {};
-    if (kind === undefined) {
+    const [[, , object = ""] = []] = statement.matchAll(OBJECT);
+    const definition = definitions.get(object);
+    if (definition === undefined) {
       throw new Error(`No migration creates the object of: ${statement}`);
     }
-    const name = `${kind}s/${object}.sql`;
-    const head =
-      `-- Written by "deno task types". Created or last replaced by\n-- supabase/migrations/${migration}`;
+    const name = `${definition.kind}s/${object}.sql`;
+    const head = [
+      '-- Written by "deno task types". Defined in:',
+      ...definition.migrations.map((it) => `-- supabase/migrations/${it}`),
+    ].join("\n");
     texts.set(name, [...texts.get(name) ?? [head], statement]);
   }
   return new Map(
@@ -50,12 +49,28 @@ export async function schemaFiles(
   );
 }
 
-/** Returns the kind of each object, and the newest migration that defines it. */
-function definitionsOf(migrations: Migrations) {
-  const found = new Map<string, { kind: string; migration: string }>();
+/** Where an object's definition is. */
+interface Definition {
+  readonly kind: string;
+  /** The one that created or last replaced it, and those that changed it since. */
+  readonly migrations: readonly string[];
+}
+
+/** Returns the definitions of all objects, by their names. */
+export function definitionsOf(
+  migrations: Migrations,
+): ReadonlyMap<string, Definition> {
+  const found = new Map<string, Definition>();
   for (const [migration, text] of migrations) {
-    for (const [, kind = "", object = ""] of text.matchAll(DEFINES)) {
-      found.set(object, { kind: kind.toLowerCase(), migration });
+    for (const [, created, object = ""] of text.matchAll(OBJECT)) {
+      const before = found.get(object);
+      const kind = created?.toLowerCase() ?? before?.kind;
+      if (kind === undefined) continue;
+      const earlier = created === undefined ? before?.migrations ?? [] : [];
+      found.set(object, {
+        kind,
+        migrations: [...new Set([...earlier, migration])],
+      });
     }
   }
   return found;

@@ -4,9 +4,10 @@ import {
   UsageError,
 } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
+import { localSecrets } from "../common/local_secrets.ts";
 import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
 import {
-  checkedProjectUrl,
+  givenProjectUrl,
   PROVIDER_OPTION,
   readProvider,
   readSecret,
@@ -80,10 +81,14 @@ export function parseDoctorArguments(
   },
 ): DoctorArguments {
   const { values } = parseCommandLine(args, COMMAND_LINE);
-  const project = projectOption(values["project-url"], here.env);
+  const project = givenProjectUrl(values["project-url"], here.env);
   const isLocal = values.url === undefined && project === undefined;
   const local = isLocal ? here.local : undefined;
-  const secrets = isLocal ? { ...here, env: localSecrets(here, local) } : here;
+  const own = {
+    SUPABASE_SECRET_KEY: local?.secretKey ?? "",
+    SUPABASE_DB_URL: local?.dbUrl ?? "",
+  };
+  const secrets = isLocal ? { ...here, env: localSecrets(own, here) } : here;
   const url = values.url === undefined
     ? project === undefined
       ? local?.webhookUrl ?? LOCAL_WEBHOOK_URL
@@ -106,37 +111,6 @@ export function parseDoctorArguments(
     ),
     provider: readProvider(values.provider),
   };
-}
-
-/**
- * Returns the local stack's secrets. Those in the environment belong to another
- * project, and must not be sent to a port of this machine.
- */
-function localSecrets(
-  { env, warn }: { env: Environment; warn: (text: string) => void },
-  local: RunningStack | undefined,
-): Environment {
-  const secrets = {
-    SUPABASE_SECRET_KEY: local?.secretKey ?? "",
-    SUPABASE_DB_URL: local?.dbUrl ?? "",
-  };
-  for (const [name, own] of Object.entries(secrets)) {
-    if (env[name] && env[name] !== own) {
-      warn(
-        `${name} is not used: this checks the local stack. To check another project, set SUPABASE_URL.`,
-      );
-    }
-  }
-  return secrets;
-}
-
-function projectOption(
-  option: string | undefined,
-  env: Environment,
-): string | undefined {
-  if (option !== undefined) return checkedProjectUrl("--project-url", option);
-  const variable = env["SUPABASE_URL"];
-  return variable ? checkedProjectUrl("SUPABASE_URL", variable) : undefined;
 }
 
 /** The project's secret key may be sent there too: see {@linkcode projectOf}. */

@@ -1,12 +1,13 @@
 import { type RequestTools, sendRequest } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
 import { type Check, type Checks, failed, ok, skipped } from "./check.ts";
+import { checkNotifications } from "./check_notifications.ts";
 import { readApi } from "./read_api.ts";
 
 const DEPLOY = "supabase functions deploy billing-worker --use-api";
 const NEEDS_KEY = skipped("needs SUPABASE_SECRET_KEY");
 
-/** Checks the worker, and the failed events in the REST API. */
+/** Checks the worker, and through the REST API what failed. */
 export async function* checkProject(
   { projectUrl, secretKey }: Pick<DoctorArguments, "projectUrl" | "secretKey">,
   tools: RequestTools,
@@ -30,7 +31,12 @@ export async function* checkProject(
   ];
   const access = { secretKey, tools };
   yield ["failures", await checkFailures(projectUrl, access)];
-  yield ["notifications", await checkNotifications(projectUrl, access)];
+  yield [
+    "notifications",
+    secretKey === undefined
+      ? NEEDS_KEY
+      : await checkNotifications(projectUrl, { secretKey, tools }),
+  ];
 }
 
 /** Checks that the worker runs, and refuses a call without a key. */
@@ -121,28 +127,7 @@ export async function checkFailures(
   );
 }
 
-/** Checks that no notification or alert was given up, of which no alert tells. */
-export async function checkNotifications(
-  projectUrl: string,
-  { secretKey, tools }: { secretKey: string | undefined; tools: RequestTools },
-): Promise<Check> {
-  if (secretKey === undefined) return NEEDS_KEY;
-  const reply = await readApi<Health>(
-    `${projectUrl}/rest/v1/billing_health`,
-    { secretKey, tools },
-  );
-  if ("refusal" in reply) return reply.refusal;
-  const [health] = reply.rows;
-  return health?.notifications_given_up === 0
-    ? ok("none was given up")
-    : failed(
-      `given up: ${health?.notifications_given_up}`,
-      "select * from public.notifications where status in ('dead', 'undeliverable'); docs/runbook.md says how to send them again",
-    );
-}
-
 interface Health {
-  readonly notifications_given_up: number;
   readonly open_failures: number;
   readonly oldest_open_failure: string | null;
 }

@@ -76,7 +76,9 @@ export function checkUnsigned(
   { status, body }: Pick<Reply, "status" | "body">,
 ): Check {
   if (status === 401 && body === "Invalid signature") {
-    return ok("refused with 401");
+    return ok(
+      "refused with 401; the signature_missing in the receiver's log is this check's",
+    );
   }
   if (status === 401) {
     return failed(

@@ -59,7 +59,7 @@ export function deliveryLines(
     paint(style, `${status}`),
     paint(style, outcome.padEnd(WORD)),
     ...(columns - 1 < FIXED + MIN_IDS
-      ? narrowCells(delivery, columns - 1 - HEAD)
+      ? narrowCells(delivery, Math.max(columns - 1 - HEAD, MIN_IDS))
       : wideCells(delivery, { columns, paint })),
   ].join(" ");
   const width = columns - 1 - INDENT;

@@ -35,7 +35,7 @@ const NEXT_STEPS: Readonly<Record<ErrorCode, string | null>> = {
   subscription_of_other_provider: "send it from the one that created it",
   repair_pending: "select public.retry_failed_event('<event id>');",
   apply_failed: "select error, payload from public.failed_events;",
-  deployment_fault: "a restart of start applies missing migrations",
+  deployment_fault: null,
   internal_error: null,
 
   overloaded: SEND_AGAIN,
@@ -44,9 +44,20 @@ const NEXT_STEPS: Readonly<Record<ErrorCode, string | null>> = {
   failure_not_recorded: "nothing was stored; send it again",
 };
 
+const RESTART = "a restart of start applies missing migrations";
+
+/**
+ * What a missing migration of the receiver leads to: the API does not know what
+ * the functions call, or nothing applies an event's type. No restart brings
+ * anything else back, such as a table that a trigger of the app uses.
+ */
+const LACKS_MIGRATION = /PGRST20\d|^No function applies events of type /;
+
 /** Returns what failed and what to do about it, in one line. */
-export function nextStep({ code, error, provider }: Delivery): string {
-  const step = NEXT_STEPS[code as ErrorCode] ?? withoutPreamble(error ?? "");
+export function nextStep({ code, error = "", provider }: Delivery): string {
+  const step = code === "deployment_fault" && LACKS_MIGRATION.test(error)
+    ? RESTART
+    : NEXT_STEPS[code as ErrorCode] ?? withoutPreamble(error);
   const own = provider === undefined
     ? step
     : step.replace("PROVIDER_A_", `PROVIDER_${provider.toUpperCase()}_`);
@@ -54,5 +65,8 @@ export function nextStep({ code, error, provider }: Delivery): string {
 }
 
 function withoutPreamble(error: string): string {
-  return error.replace(/^Cannot verify deliveries of provider \w+: /, "");
+  return error.replace(
+    /^(?:Cannot verify deliveries of provider \w+|Database call failed): /,
+    "",
+  );
 }

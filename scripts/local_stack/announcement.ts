@@ -1,3 +1,4 @@
+import { shellWord } from "../common/shell_word.ts";
 import {
   PROVIDER_NAMES,
   type ProviderName,
@@ -7,7 +8,7 @@ import {
   type Environment,
   LOCAL_SIGNING_SECRETS,
 } from "../common/environment.ts";
-import type { Stack } from "./start_stack.ts";
+import type { Stack } from "./stack.ts";
 
 const EVENT = "customer.subscription.created";
 const STANDARD_API_PORT = 54321;
@@ -34,7 +35,9 @@ export function announcement(
 ): string {
   const { urls, keys, dbUrl } = stack;
   const { env, dataDir, isDefault, run } = options;
-  const reset = `${run} reset${isDefault ? "" : ` --data ${dataDir}`}`;
+  const reset = `${run} reset${
+    isDefault ? "" : ` --data ${shellWord(dataDir)}`
+  }`;
   // Other commands find a stack in the default place by themselves.
   const isFound = isDefault ||
     new URL(urls.api).port === `${STANDARD_API_PORT}`;

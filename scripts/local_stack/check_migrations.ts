@@ -26,6 +26,20 @@ export async function checkMigrations(
 }
 
 /**
+ * Returns whether the database has every migration of the folder, and no other.
+ * Then there is nothing to do for the Supabase CLI, which takes seconds to
+ * start.
+ */
+export async function isMigrated(dbUrl: string): Promise<boolean> {
+  try {
+    const findings = await checkMigrations(dbUrl);
+    return findings.every(({ kind }) => kind === "changed");
+  } catch {
+    return false; // a new database has no list of migrations
+  }
+}
+
+/**
  * Returns why migrations cannot be applied. If the database has one whose file
  * is gone, the Supabase CLI says how to repair a remote project. If one changed
  * since it was applied, a later one may fail for that reason.

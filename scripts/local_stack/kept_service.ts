@@ -14,7 +14,7 @@ const STEADY_MS = 60_000;
 
 /**
  * Returns a service that starts again if it ends by itself, each time after
- * twice the wait. A function of somebody at work may fail at any moment, and on
+ * twice the wait. A function that is being edited may fail at any moment, and on
  * Supabase the next request starts another worker.
  *
  * @param onLog also called with a line of source `restart` about each end

@@ -46,16 +46,17 @@ const START = {
   },
   details:
     `On a terminal, it shows one line per delivery: time, status, outcome, type,
-subscription, event and milliseconds. A saved change of a function is served at
-once.
+subscription, event and milliseconds. A saved change of a function, or of
+supabase/functions/.env, is served at once. A function that ends is started
+again.
 
 The functions get the environment of this command, and for variables that are
 not set there, supabase/functions/.env. The other commands find the stack by
 themselves; if its data is elsewhere, they need the same BILLING_STACK_DATA. Two
 stacks need two folders and two bases.
 
-Exit code: 0 if it was stopped, 1 if it could not start or a part of it ended, 2
-for a wrong command line.`,
+Exit code: 0 if it was stopped, 1 if it could not start or if Postgres or
+PostgREST ended, 2 for a wrong command line.`,
 } as const satisfies CommandLine;
 
 /**

@@ -7,24 +7,20 @@ import {
 import {
   applyMigrations,
   createDatabase,
-  type DatabaseUrls,
   databaseUrls,
   setUpServer,
 } from "./databases.ts";
-import { explainMigrationFault } from "./check_migrations.ts";
+import { explainMigrationFault, isMigrated } from "./check_migrations.ts";
 import { startGateway } from "./gateway.ts";
 import type { Environment } from "../common/environment.ts";
-import { type LocalKeys, localKeys } from "../common/keys.ts";
-import { createFunctionGroup, type Reload } from "./function_group.ts";
-import { platformEnvironment, type ServeOptions } from "./serve_functions.ts";
+import { localKeys } from "../common/keys.ts";
+import { createFunctionGroup } from "./function_group.ts";
+import { platformEnvironment } from "./serve_functions.ts";
 import { choosePorts, type StackPorts } from "./ports.ts";
 import { copyPostgresBinaries } from "./postgres_binaries.ts";
 import { findPostgrest, postgrestService } from "./postgrest.ts";
-import {
-  createService,
-  type Service,
-  type ServiceObserver,
-} from "./service.ts";
+import { createService, type ServiceObserver } from "./service.ts";
+import type { Stack } from "./stack.ts";
 import { openStateFolder } from "./state_folder.ts";
 import { toolEnvironment } from "../common/create_command.ts";
 
@@ -51,55 +47,6 @@ export interface StackOptions {
    * line of `restart` if a function ends by itself.
    */
   readonly onLog?: ServiceObserver["onLog"];
-}
-
-/** A stack that runs. */
-export interface Stack extends AsyncDisposable {
-  readonly ports: StackPorts;
-  readonly urls: {
-    /** The gateway. */
-    readonly api: string;
-    readonly rest: string;
-    /** The functions behind the gateway. */
-    readonly webhook: string;
-    readonly worker: string;
-    /** The functions' own processes, without the gateway. */
-    readonly webhookProcess: string;
-    readonly workerProcess: string;
-  };
-  readonly keys: LocalKeys;
-  /** The database, for the role `postgres`. */
-  readonly dbUrl: string;
-  /** The database, for the superuser. */
-  readonly adminUrl: string;
-  /** The folder with Postgres's `bin`, `lib` and `share`. */
-  readonly postgresFolder: string;
-  /** For fault tests, which kill it and start it again. */
-  readonly postgres: Service;
-  readonly postgrest: Service;
-  /** Stops the functions and serves them again, with other options. */
-  readonly restartFunctions: (changes?: Partial<ServeOptions>) => Promise<void>;
-  /**
-   * Serves the functions' code as it is now, with these settings instead of
-   * those before. No request is cut off.
-   *
-   * @throws {Error} if it does not start; the old code goes on
-   */
-  readonly reloadFunctions: (
-    options: Pick<Reload, "onServed" | "env">,
-  ) => Promise<void>;
-  /** Creates another database beside the first, with all migrations. */
-  readonly createDatabase: (
-    name: string,
-    options?: { readonly sqlBefore?: string },
-  ) => Promise<DatabaseUrls>;
-  /**
-   * Resolves with the reason if a part ends without being stopped. Functions
-   * start again instead.
-   */
-  readonly failed: Promise<string>;
-  /** Stops all parts, last started first. So does `await using`. */
-  readonly stop: () => Promise<void>;
 }
 
 /**
@@ -149,6 +96,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const { url: dbUrl, adminUrl } = databaseUrls(ports.db);
   const migration = { cliHome: folder.cli, signal };
   await step("Migrations are applied", async () => {
+    if (await isMigrated(dbUrl)) return;
     try {
       await applyMigrations(dbUrl, migration);
     } catch (fault) {

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Environment } from "../common/environment.ts";
 import { PROJECT } from "../common/how_started.ts";
 import { checkMigrations, MIGRATIONS } from "./check_migrations.ts";
-import type { Stack } from "./start_stack.ts";
+import type { Stack } from "./stack.ts";
 import { tryToWatch } from "./watch_files.ts";
 
 const FUNCTIONS = join(PROJECT, "supabase", "functions");
@@ -70,7 +70,10 @@ export function watchSources(
   }
 
   const onFault = (why: string) =>
-    note(`restart start after a change; none is noticed: ${why}`, "reload");
+    note(
+      `changes are not noticed (${why}): restart start after each`,
+      "reload",
+    );
   watchers.use(tryToWatch(FUNCTIONS, reload, onFault));
   watchers.use(tryToWatch(MIGRATIONS, check, onFault));
   check();

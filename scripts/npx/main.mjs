@@ -6,7 +6,7 @@
  * @module
  */
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import process from "node:process";
@@ -33,6 +33,17 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 /** The folder that npx installs into, and uses again as it is. */
 const INSTALLED = dirname(dirname(ROOT));
 const STACK = join(ROOT, "scripts", "npx", "stack");
+/** An empty file, made when the packages were downloaded. */
+const DOWNLOADED = join(ROOT, "scripts", "npx", "downloaded");
+/** How Deno finds the packages, whatever the project has. */
+const FLAGS = [
+  "--quiet",
+  "--no-config",
+  "--node-modules-dir=none",
+  `--import-map=${join(ROOT, "import_map.json")}`,
+  `--lock=${join(ROOT, "scripts", "npx", "deno.lock")}`,
+  "--frozen",
+];
 const require = createRequire(import.meta.url);
 const { name, version, engines, optionalDependencies } = require(
   "../../package.json",
@@ -67,19 +78,13 @@ function run(command, args) {
     );
   }
   const env = environment();
+  const script = join(ROOT, "scripts", `${command}.ts`);
+  downloadPackages(deno, { env, script });
   if (WITH_STACK.includes(command) && !installStack(deno, env)) return 1;
-  const child = spawn(deno, [
-    "run",
-    "--allow-all",
-    "--quiet",
-    "--no-config",
-    "--node-modules-dir=none",
-    `--import-map=${join(ROOT, "import_map.json")}`,
-    `--lock=${join(ROOT, "scripts", "npx", "deno.lock")}`,
-    "--frozen",
-    join(ROOT, "scripts", `${command}.ts`),
-    ...args,
-  ], { env, stdio: "inherit" });
+  const child = spawn(deno, ["run", "--allow-all", ...FLAGS, script, ...args], {
+    env,
+    stdio: "inherit",
+  });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
     process.on(signal, () => child.kill(signal));
   }
@@ -89,6 +94,26 @@ function run(command, args) {
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
   });
+}
+
+/**
+ * Downloads all packages of the lock file, the first time, and says so on
+ * standard error: it takes seconds, and Deno is told to be quiet. If it fails,
+ * the command fails in the same way, and says why.
+ */
+function downloadPackages(deno, { env, script }) {
+  if (existsSync(DOWNLOADED)) return;
+  process.stderr.write("Downloading what the commands need, once\n");
+  const { status } = spawnSync(deno, ["cache", ...FLAGS, script], {
+    env,
+    stdio: "ignore",
+  });
+  if (status !== 0) return;
+  try {
+    writeFileSync(DOWNLOADED, "");
+  } catch {
+    // A folder that this user cannot write to: said again the next time.
+  }
 }
 
 /** Downloads what the local stack is made of, the first time. */

@@ -12,15 +12,17 @@ import type { UnmappedChoice } from "../../supabase/functions/_shared/billing/un
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { UsageError, type Values } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
+import { localSecrets } from "../common/local_secrets.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import {
-  checkedProjectUrl,
+  givenProjectUrl,
   oneOf,
   PROVIDER_OPTION,
   readProvider,
   readSecret,
 } from "../common/option_values.ts";
 import type { ProviderName } from "../common/provider_settings.ts";
+import type { RunningStack } from "../common/running_stack.ts";
 
 const MODES = ["test", "live"] as const;
 
@@ -51,7 +53,7 @@ export const TARGET_OPTIONS = {
   "--account-from KEY":
     'where to find the account ID if metadata.accountId is missing: another key of the metadata, or "customer" for the customer\'s ID',
   "--project-url URL":
-    `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the local stack's, ${LOCAL_PROJECT_URL})`,
+    `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the local stack that runs, else ${LOCAL_PROJECT_URL})`,
   "--stripe-url URL": "a stand-in for Stripe on this machine, for tests",
   "--secret-key KEY": "",
 } as const;
@@ -71,6 +73,8 @@ export interface Surroundings {
   readonly env: Environment;
   /** Receives warnings, for standard error. */
   readonly warn: (text: string) => void;
+  /** The local stack, if one runs. It is used if no URL is given. */
+  readonly local?: RunningStack | undefined;
 }
 
 /**
@@ -80,21 +84,23 @@ export interface Surroundings {
  */
 export function readTarget(
   values: Values<typeof TARGET_OPTIONS>,
-  { env, warn }: Surroundings,
+  here: Surroundings,
 ): Target {
-  const option = values["project-url"];
-  const projectUrl = option === undefined
-    ? checkedProjectUrl(
-      "SUPABASE_URL",
-      env["SUPABASE_URL"] || LOCAL_PROJECT_URL,
-    )
-    : checkedProjectUrl("--project-url", option);
+  const { env, warn } = here;
+  const given = givenProjectUrl(values["project-url"], env);
+  const local = given === undefined ? here.local : undefined;
+  const projectUrl = given ?? local?.apiUrl ?? LOCAL_PROJECT_URL;
   const isHere = isLoopback(projectUrl);
   const secretKey = readSecret({
     option: "secret-key",
     value: values["secret-key"],
     variable: "SUPABASE_SECRET_KEY",
-  }, { env, warn }) || (isHere ? LOCAL_SECRET_KEY : "");
+  }, {
+    env: local === undefined
+      ? env
+      : localSecrets({ SUPABASE_SECRET_KEY: local.secretKey }, here),
+    warn,
+  }) || (isHere ? LOCAL_SECRET_KEY : "");
   if (secretKey === "") {
     throw new UsageError(
       `${projectUrl} needs SUPABASE_SECRET_KEY: sb_secret_... (dashboard, Project Settings, API Keys).`,

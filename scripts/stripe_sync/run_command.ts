@@ -5,6 +5,7 @@ import {
   readEnvFile,
 } from "../common/environment.ts";
 import { printError } from "../common/print.ts";
+import { findRunningStack } from "../common/running_stack.ts";
 import { reportEnd } from "../common/cli.ts";
 import type { Surroundings, Target } from "./arguments.ts";
 import { type Context, openContext } from "./context.ts";
@@ -34,7 +35,8 @@ export async function runCommand<Arguments extends Target>(
   const signal = interruption();
   try {
     const env = await commandEnvironment();
-    const target = parse(Deno.args, { env, warn: printError });
+    const local = await findRunningStack(env);
+    const target = parse(Deno.args, { env, warn: printError, local });
     return await work(await openContext(target, signal));
   } catch (error) {
     if (signal.aborted) {

@@ -1,6 +1,7 @@
 import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
 import { asTyped } from "../common/how_started.ts";
 import type { Reply } from "../common/send_request.ts";
+import { shellWord } from "../common/shell_word.ts";
 import type { EventType } from "../events/templates.ts";
 import type { TriggerArguments } from "./arguments.ts";
 import { defaultSubscription } from "./build_event.ts";
@@ -104,14 +105,7 @@ function command(
     ...(provider === "a" ? [] : [`--provider ${provider}`]),
     ...(subscription === undefined
       ? []
-      : [`--subscription ${quoted(subscription)}`]),
-    ...(url === undefined ? [] : [`--url ${quoted(url)}`]),
+      : [`--subscription ${shellWord(subscription)}`]),
+    ...(url === undefined ? [] : [`--url ${shellWord(url)}`]),
   ].join(" ");
-}
-
-/** Returns a word of a command line, for a shell. */
-function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word)
-    ? word
-    : `'${word.replaceAll("'", "'\\''")}'`;
 }

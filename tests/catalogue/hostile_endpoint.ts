@@ -1,11 +1,11 @@
 import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
 import { connect } from "../support/tables.ts";
+import { startWorker } from "../support/worker.ts";
 import {
   type OutboxRow,
   outboxRow,
   oweNotifications,
-  startWorker,
-} from "../support/worker.ts";
+} from "../support/outbox.ts";
 
 /** The outcome of a notification for one kind of answer. */
 export interface HostileAnswer {

@@ -8,6 +8,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type postgres from "postgres";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import type { Answer } from "../support/send.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { rowCounts, type StoredEvent, storedEvent } from "../support/tables.ts";
@@ -45,7 +46,6 @@ const BODIES_BY_CODE: Readonly<Record<string, string>> = {
   provider_misconfigured: "Receiver is not configured",
 };
 const FAILED = '"delivery failed"';
-const LOGGED_WITHIN_MS = 5_000;
 
 /** Checks that the delivery is refused, and nothing is stored. */
 export async function expectRefused(
@@ -131,7 +131,7 @@ export async function expectFailure(
   const answer = await send();
   assertAnswer(answer, status, code);
   await waitUntil(() => written().includes(FAILED), {
-    timeoutMs: LOGGED_WITHIN_MS,
+    timeoutMs: HANG_LIMIT_MS,
     intervalMs: 1,
   });
   const lines = written().split("\n").filter((line) => line.includes(FAILED));

@@ -1,6 +1,7 @@
 /** Rows 21 to 27: requests that are wrong, with any signature. */
 import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import {
   abandonedRequest,
   answered,
@@ -21,7 +22,6 @@ import {
 } from "./outcome.ts";
 import { signedHeaders } from "./signature.ts";
 import type { Row, Stage } from "./stage.ts";
-import { SILENT } from "./trickle.ts";
 
 const CAP = 1_048_576;
 const TOO_LARGE = { status: 413, code: "body_too_large" };
@@ -241,17 +241,7 @@ export const ROWS_21_TO_27: readonly Row[] = [
     row: 26,
     input: "a body that trickles",
     check: async ({ trickle }) => {
-      const answers = await trickle.answers;
-      assertEquals(answers.map(({ status }) => status), [408, 408, 408, 408]);
-      // Nothing in Deno closes the connection of a sender that is silent.
-      const sending = answers.filter((_, index) => index !== SILENT);
-      assertEquals(sending.map(({ isClosed }) => isClosed), [true, true, true]);
-      for (const { tookMs } of answers) {
-        assert(
-          tookMs > 9_500 && tookMs < 14_000,
-          `answered after ${tookMs} ms`,
-        );
-      }
+      assertEquals(await trickle.statuses, [408, 408, 408, 408]);
       await trickle.assertLogged();
     },
   },
@@ -276,7 +266,7 @@ export const ROWS_21_TO_27: readonly Row[] = [
         for (const part of parts) await abandonedRequest(receiver.url, part);
       }
       await waitUntil(() => seen() >= TIMES * parts.length, {
-        timeoutMs: 5_000,
+        timeoutMs: HANG_LIMIT_MS,
       });
       assertEquals(seen(), TIMES * parts.length, receiver.output());
       assertEquals(await rowCounts(stage.sql), before);

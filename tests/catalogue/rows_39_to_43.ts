@@ -4,6 +4,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { edited } from "../support/edited.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import {
@@ -202,7 +203,7 @@ export const ROWS_39_TO_43: readonly Row[] = [
       // Lines of one second are summed up in one, which tells how many.
       const logged = () => ignoredLines(receiver.output()) - before;
       const sent = 2 + bodies.length;
-      await waitUntil(() => logged() >= sent, { timeoutMs: 5_000 });
+      await waitUntil(() => logged() >= sent, { timeoutMs: HANG_LIMIT_MS });
       assertEquals(logged(), sent);
       await receiver.logged((line) => line.type === type);
       assertDiscreet(receiver.output());

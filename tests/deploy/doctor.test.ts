@@ -51,7 +51,8 @@ Deno.test.beforeEach(async () => {
   await sql`update public.subscriptions set livemode = null`;
   await sql`
     update public.notifications set status = 'withdrawn'
-    where status in ('dead', 'undeliverable')`;
+    where status in ('dead', 'undeliverable')
+      or (status = 'pending' and last_error is not null)`;
   await sql`
     select public.resolve_failed_event(event_id, 'Left by a test', 'doctor', provider)
     from public.failed_events where resolved_at is null`;
@@ -196,6 +197,95 @@ Deno.test("a notification that was given up makes its check fail, with the count
   const findings = await stage.look();
   assertEquals(failedChecks(findings), ["notifications"]);
   assertEquals(findings.notifications?.text, "given up: 1");
+});
+
+/** Adds a notification that is to be sent in an hour, with an error. */
+async function addWaiting(
+  row: {
+    attempts: number;
+    lease_id?: string;
+    limited_since?: Date;
+    last_error?: string | null;
+    status?: string;
+  },
+) {
+  const notification = {
+    provider: "a",
+    event_id: uniqueId("evt"),
+    account_id: "acc_1",
+    subscription_id: "sub_1",
+    next_attempt_at: new Date(Date.now() + 3_600_000),
+    last_error: "Resend: validation_error: The domain is not verified.",
+    ...row,
+  };
+  await sql`insert into public.notifications ${sql(notification)}`;
+}
+
+Deno.test("notifications that keep failing make their check fail, with the newest error", async () => {
+  await addWaiting({ attempts: 3, last_error: "the receiver answered 503" });
+  await addWaiting({ attempts: 1 });
+  const findings = await stage.look();
+  assertEquals(failedChecks(findings), ["notifications"]);
+  assertEquals(
+    findings.notifications?.text,
+    "2 wait after failed attempts, with the error: Resend: validation_error: The domain is not verified",
+  );
+  await addWaiting({ attempts: 10, status: "dead" });
+  assertEquals(
+    (await stage.look()).notifications?.text,
+    "given up: 1; 2 wait after failed attempts, with the error: Resend: validation_error: The domain is not verified",
+  );
+});
+
+Deno.test("a notification that was refused with 429 for hours makes its check fail", async () => {
+  const hoursAgo = new Date(Date.now() - 2 * 3_600_000);
+  await addWaiting({
+    attempts: 0,
+    limited_since: hoursAgo,
+    last_error: "daily_quota_exceeded ".repeat(20),
+  });
+  const findings = await stage.look();
+  assertEquals(failedChecks(findings), ["notifications"]);
+  const text = findings.notifications?.text ?? "";
+  assertStringIncludes(text, "1 waits after failed attempts");
+  assert(text.endsWith("…") && text.length < 230, text);
+});
+
+for (
+  const [what, row] of [
+    ["after its first failed attempt", { attempts: 1 }],
+    ["while its second attempt is under way", {
+      attempts: 2,
+      lease_id: crypto.randomUUID(),
+    }],
+    ["that a rate limit holds back for a moment", {
+      attempts: 0,
+      limited_since: new Date(),
+    }],
+  ] as const
+) {
+  Deno.test(`a notification ${what} is shown, and is no fault`, async () => {
+    await addWaiting(row);
+    assertEquals((await stage.look()).notifications, {
+      state: "ok",
+      text:
+        "none was given up; 1 waits after failed attempts, with the error: Resend: validation_error: The domain is not verified",
+    });
+  });
+}
+
+Deno.test("a notification that was set to be sent again is not taken for failing", async () => {
+  await addWaiting({ attempts: 0 });
+  await addWaiting({ attempts: 1, lease_id: crypto.randomUUID() });
+  await addWaiting({
+    attempts: 1,
+    lease_id: crypto.randomUUID(),
+    last_error: null,
+  });
+  assertEquals((await stage.look()).notifications, {
+    state: "ok",
+    text: "none was given up",
+  });
 });
 
 /** Leaves these subscriptions of provider `b` alone, and asks about them. */

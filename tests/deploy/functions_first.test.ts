@@ -21,6 +21,7 @@ import { providerHeaders } from "../support/send.ts";
 import { startPostgrest } from "../support/start_postgrest.ts";
 import { setting } from "../support/test_environment.ts";
 import { testReceiver } from "../support/test_receiver.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 
 Deno.test("functions that are deployed before the migrations lose nothing", async () => {
   await using opened = new AsyncDisposableStack();
@@ -132,7 +133,7 @@ Deno.test("functions that are deployed before the migrations lose nothing", asyn
 
 /** PostgREST reads the schema again a moment after it is told to. */
 async function wakeUntilOk(wake: () => Promise<number>): Promise<number> {
-  const endMs = performance.now() + 10_000;
+  const endMs = performance.now() + HANG_LIMIT_MS;
   let status = await wake();
   while (status !== 200 && performance.now() < endMs) status = await wake();
   return status;

@@ -9,7 +9,6 @@ import { join } from "node:path";
 import postgres from "postgres";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { fencedBlocks } from "../support/fenced_blocks.ts";
 import { readPage } from "../support/doc_commands.ts";
 import { dumpSchema } from "../support/dump_schema.ts";
 import { readDoc, sqlBlocks } from "../support/sql_blocks.ts";
@@ -20,20 +19,10 @@ import { SIGNING_SECRET, type Typed } from "./deployer.ts";
 import { startEmptyServer } from "./empty_server.ts";
 import { createHostedProject } from "./hosted_project.ts";
 import { ACCESS_TOKEN } from "./management_api.ts";
+import { readBlocks } from "./page_blocks.ts";
 
 const PAGE = "docs/leave.md";
-const typed = new Set<string>();
-const blocks = ["sh", "sql"].flatMap((language) =>
-  fencedBlocks(readPage(PAGE), { page: PAGE, language })
-);
-
-/** The page's block that begins with a text. */
-function block(start: string): string {
-  const found = blocks.filter(({ text }) => text.startsWith(start));
-  assertEquals(found.length, 1, start);
-  typed.add(found[0]!.place);
-  return found[0]!.text;
-}
+const { block, left, count } = readBlocks(PAGE);
 
 function assertWorks({ code, said }: Typed): string {
   assertEquals(code, 0, said);
@@ -207,7 +196,9 @@ supabase secrets set PROVIDER_A_SIGNATURE_HEADER=stripe-signature PROVIDER_A_SIG
   });
 
   await test.step("3. The functions and secrets", async () => {
-    assertWorks(await app.type(block("supabase functions delete"), { env }));
+    assertWorks(
+      await app.type(block("supabase functions delete"), { env }),
+    );
     assertEquals(await around(), before.around);
   });
 
@@ -277,9 +268,6 @@ supabase db push --remote`,
 });
 
 Deno.test("docs/leave.md: every block is run here", () => {
-  assertEquals(
-    blocks.filter(({ place }) => !typed.has(place)).map(({ text }) => text),
-    [],
-  );
-  assert(blocks.length > 6);
+  assertEquals(left(), []);
+  assert(count > 6);
 });

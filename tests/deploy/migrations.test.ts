@@ -18,9 +18,11 @@ import {
   schemaFiles,
 } from "../../scripts/dev/schema_files.ts";
 import { createDatabase } from "../../scripts/local_stack/databases.ts";
+import { isMigrated } from "../../scripts/local_stack/check_migrations.ts";
 import { setting } from "../support/test_environment.ts";
 import {
   migrate,
+  migrateByCli,
   migrationNames,
   migrationVersions,
 } from "../support/migrate_part.ts";
@@ -37,11 +39,11 @@ async function emptyDatabase(name: string) {
 Deno.test("on an empty database the migrations apply, and a second time change nothing", async () => {
   await using database = await emptyDatabase("migrated_twice");
   const { url, sql } = database;
-  await migrate(url);
+  await migrate(url, { by: migrateByCli });
   assertEquals(await appliedVersions(sql), migrationVersions());
   const once = await writtenObjects(sql);
   assert(once.length > 50, `${once.length} objects`);
-  await migrate(url);
+  await migrate(url, { by: migrateByCli });
   assertEquals(await appliedVersions(sql), migrationVersions());
   assertEquals(await writtenObjects(sql), once);
 
@@ -64,12 +66,19 @@ Deno.test("on an empty database the migrations apply, and a second time change n
 Deno.test("migrations that stopped half way go on there", async () => {
   await using database = await emptyDatabase("migrated_half_way");
   const { url, sql } = database;
-  await migrate(url, { before: migrationVersions()[2]! });
+  await migrate(url, {
+    before: migrationVersions()[2]!,
+    by: migrateByCli,
+  });
   await sql`create table public.failed_events (id text)`;
-  await assertRejects(() => migrate(url), Error, "already exists");
+  await assertRejects(
+    () => migrate(url, { by: migrateByCli }),
+    Error,
+    "already exists",
+  );
   assertEquals(await appliedVersions(sql), migrationVersions().slice(0, 2));
   await sql`drop table public.failed_events`;
-  await migrate(url);
+  await migrate(url, { by: migrateByCli });
   assertEquals(await appliedVersions(sql), migrationVersions());
 });
 
@@ -80,13 +89,25 @@ Deno.test("a table of another shape stops the first migration, and stays as it w
   await sql`insert into public.subscriptions values (7)`;
   const before = await namesIn(sql);
   await assertRejects(
-    () => migrate(url),
+    () => migrate(url, { by: migrateByCli }),
     Error,
     "Nothing was created: schema public has table subscriptions already.",
   );
   assertEquals(await namesIn(sql), before);
   assertEquals(await appliedVersions(sql), []);
   assertEquals([...await sql`table public.subscriptions`], [{ user_id: 7 }]);
+});
+
+Deno.test("only a database with all migrations, and no other, has nothing to be applied", async () => {
+  await using database = await emptyDatabase("migrated_or_not");
+  const { url, sql } = database;
+  assertEquals(await isMigrated(url), false);
+  await migrate(url, { before: migrationVersions().at(-1)! });
+  assertEquals(await isMigrated(url), false);
+  await migrate(url);
+  assertEquals(await isMigrated(url), true);
+  await sql`insert into supabase_migrations.schema_migrations values ('7')`;
+  assertEquals(await isMigrated(url), false);
 });
 
 Deno.test("the first migration names everything that stands in the way of any migration", async () => {

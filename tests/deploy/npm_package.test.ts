@@ -14,6 +14,7 @@ import { makeNpmUser } from "./npm_user.ts";
 
 /** How the user starts a command, as hints have to name it. */
 const NPX = "npx --yes ./billing-webhook-receiver.tgz";
+const DOWNLOADS = "Downloading what the commands need, once";
 const READY = "Stop with Ctrl-C";
 /** npm, its shell, Node.js, `start`, Postgres, PostgREST, two functions. */
 const AT_LEAST = 10;
@@ -46,6 +47,17 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
       [...COMMANDS],
     );
     assertEnds(await npx(["trigge"]), 2, 'no command "trigge"');
+  });
+
+  await test.step("the first command alone says that it downloads", async () => {
+    const [{ said: first }, { said: second }] = [
+      await npx(["token"]),
+      await npx(["token"]),
+    ];
+    assertEquals([first, second].map((said) => said.includes(DOWNLOADS)), [
+      true,
+      false,
+    ]);
     assertEnds(await npx(["start"]), 1, `Run this there first: ${NPX} add .`);
   });
 

@@ -12,8 +12,6 @@ import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { RIGHTS, sqlOf } from "../support/app_page.ts";
-import { readPage } from "../support/doc_commands.ts";
-import { fencedBlocks } from "../support/fenced_blocks.ts";
 import { runScript } from "../support/run_script.ts";
 import { post } from "../support/send.ts";
 import { withoutAccount } from "../support/without_account.ts";
@@ -21,6 +19,7 @@ import { SIGNING_SECRET, type Typed } from "./deployer.ts";
 import { startEmptyServer } from "./empty_server.ts";
 import { createHostedProject } from "./hosted_project.ts";
 import { ACCESS_TOKEN } from "./management_api.ts";
+import { readBlocks } from "./page_blocks.ts";
 import { makeStarterProject } from "./starter_project.ts";
 import {
   handle,
@@ -33,18 +32,7 @@ import {
 const PAGE = "docs/switch.md";
 const [ACTIVE, PAST_DUE, LATER] = USERS as [string, string, string];
 const env = { SUPABASE_YES: "1" };
-const typed = new Set<string>();
-const blocks = ["sh", "sql"].flatMap((language) =>
-  fencedBlocks(readPage(PAGE), { page: PAGE, language })
-);
-
-/** The page's block that begins with a text. */
-function block(start: string): string {
-  const found = blocks.filter(({ text }) => text.startsWith(start));
-  assertEquals(found.length, 1, start);
-  typed.add(found[0]!.place);
-  return found[0]!.text;
-}
+const { block, left, count } = readBlocks(PAGE);
 
 function assertWorks({ code, said }: Typed): void {
   assertEquals(code, 0, said);
@@ -228,9 +216,6 @@ supabase secrets set PROVIDER_A_SIGNATURE_HEADER=stripe-signature PROVIDER_A_SIG
 });
 
 Deno.test("docs/switch.md: every block is run here", () => {
-  assertEquals(
-    blocks.filter(({ place }) => !typed.has(place)).map(({ text }) => text),
-    [],
-  );
-  assertEquals(blocks.length, 6);
+  assertEquals(left(), []);
+  assertEquals(count, 6);
 });

@@ -20,7 +20,8 @@ import { deliver } from "../support/send.ts";
 import { statesWithoutRows } from "../support/states_without_rows.ts";
 import { failureOf, takeTurn } from "../support/triage.ts";
 import { createUpgradedProject } from "../support/upgraded_project.ts";
-import { outboxRow, startWorker } from "../support/worker.ts";
+import { startWorker } from "../support/worker.ts";
+import { outboxRow } from "../support/outbox.ts";
 
 const RELEASES = Object.keys(await readReleased(RELEASED_MIGRATIONS));
 

@@ -14,6 +14,7 @@ import manifest from "../../package.json" with { type: "json" };
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import {
   commandsOf,
   docCommands,
@@ -22,8 +23,6 @@ import {
 } from "../support/doc_commands.ts";
 import { appOf, loadAppCode, RIGHTS, sqlOf } from "../support/app_page.ts";
 import { newcomer, type Typed } from "./newcomer.ts";
-
-const SERVED_WITHIN_MS = 60_000;
 
 const LIKE_DEPLOYED =
   "tests/deploy/deploy_page.test.ts, with other names and values";
@@ -208,7 +207,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const trigger = "deno task trigger payment_intent.payment_failed";
     assert(
       await waitUntil(async () => (await type(trigger)).code === 0, {
-        timeoutMs: SERVED_WITHIN_MS,
+        timeoutMs: HANG_LIMIT_MS,
       }),
       "start does not serve the file",
     );

@@ -9,12 +9,12 @@ import { choosePorts } from "../../scripts/local_stack/ports.ts";
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
 import { toolEnvironment } from "../../scripts/common/create_command.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import { makeTools } from "../support/make_tools.ts";
 import { stackSettings } from "../support/started_stack.ts";
 
 const READY = "Stop with Ctrl-C";
-const READY_WITHIN = 60_000;
 
 /** What a command came to. */
 export interface Typed {
@@ -113,7 +113,7 @@ export async function newcomer(): Promise<Newcomer> {
     let isEnded = false;
     const end = ended.then(() => isEnded = true);
     await waitUntil(() => isEnded || said.includes(READY), {
-      timeoutMs: READY_WITHIN,
+      timeoutMs: HANG_LIMIT_MS,
     });
     const stop = async () => {
       if (!isEnded) child.kill("SIGINT");

@@ -8,15 +8,16 @@ import { createCommand } from "../../scripts/common/create_command.ts";
 import { assertEquals } from "@std/assert";
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import {
   leftOf,
   type ProcessTree,
   processTree,
 } from "../support/process_tree.ts";
+import { setting } from "../support/test_environment.ts";
 
 const GATE = new URL("../../scripts/dev/test.ts", import.meta.url).pathname;
 const RECEIVER = import.meta.resolve("../support/receiver.ts");
-const STARTED_WITHIN_MS = 60_000;
 
 /** A test file that serves a function and never disposes of it. */
 const TEST_FILE = `
@@ -88,7 +89,14 @@ async function seenOf({ name, end }: Ending) {
     command: Deno.execPath(),
     args: ["run", "-A", "--no-check", GATE, `${folder}/serving.test.ts`],
     stopSignal: "SIGTERM",
-    options: { env: { TMPDIR: temporary }, stdout: "null", stderr: "null" },
+    options: {
+      env: {
+        TMPDIR: temporary,
+        GATE_STACK_TEMPLATE: setting("TEST_STACK_TEMPLATE"),
+      },
+      stdout: "null",
+      stderr: "null",
+    },
   });
   const tree = await servingTree(child.pid);
   await end({ tree, go });
@@ -107,7 +115,7 @@ async function servingTree(id: number): Promise<ProcessTree> {
   const isServing = await waitUntil(async () => {
     tree = await processTree(id);
     return [...tree.values()].some(({ command }) => / serve /.test(command));
-  }, { timeoutMs: STARTED_WITHIN_MS });
+  }, { timeoutMs: HANG_LIMIT_MS });
   assertEquals(isServing, true);
   return tree;
 }

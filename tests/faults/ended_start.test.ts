@@ -10,6 +10,7 @@ import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { leftOf, processTree } from "../support/process_tree.ts";
 import { deliver } from "../support/send.ts";
 import { startedStack } from "../support/started_stack.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 
 /** Their log lines are twice what a pipe holds. */
 const FAILING_DELIVERIES = 400;
@@ -29,7 +30,7 @@ Deno.test("start goes on while nobody reads its output, and ends when the reader
       subscriptionEvent("customer.subscription.deleted", {
         subscription: uniqueId("sub"),
       }),
-      { signal: AbortSignal.timeout(5_000) },
+      { signal: AbortSignal.timeout(HANG_LIMIT_MS) },
     );
     assertEquals([i, status], [i, 500]);
   }

@@ -240,7 +240,7 @@ Deno.test("a trigger's waits that come to an end share the second with those tha
       sql.begin(async (call) => {
         // Two whole waits would take longer.
         await call`set local statement_timeout = '1500ms'`;
-        setTimeout(released.resolve, 800);
+        setTimeout(released.resolve, 600);
         return await applyOver(call, [first!, second!].map(update));
       }),
   );

@@ -7,6 +7,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { decodeJwt } from "jose";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import {
   applySql,
@@ -213,7 +214,7 @@ Deno.test("an event does not wait for who holds the table of messages", async ()
     await assertApplied(subscription);
     // Without the receiver's own limit for locks, as in the SQL editor.
     await sql.begin(async (tx) => {
-      await tx`set local statement_timeout = '5s'`;
+      await tx`set local statement_timeout = '60s'`;
       await tx`
         update public.subscriptions set plan_id = 'price_max'
         where id = ${subscription}`;
@@ -238,7 +239,7 @@ Deno.test("the client joins its private topic as the user, and calls back for ch
   });
   let calls = 0;
   async function called(times: number): Promise<void> {
-    const timeoutMs = 5_000;
+    const timeoutMs = HANG_LIMIT_MS;
     assert(await waitUntil(() => calls >= times, { timeoutMs }), `${calls}`);
     assertEquals(calls, times);
   }

@@ -33,7 +33,8 @@ import { startSlackApi } from "../support/slack_api.ts";
 import { connect } from "../support/tables.ts";
 import { settleLeftovers } from "../support/triage.ts";
 import { withoutAccount } from "../support/without_account.ts";
-import { putOffAll, settledRow, startWorker } from "../support/worker.ts";
+import { startWorker } from "../support/worker.ts";
+import { putOffAll, settledRow } from "../support/outbox.ts";
 
 const SENT_AT = new Date("2026-11-28T09:00:03Z");
 const NEXT_ATTEMPT = Date.parse("2026-12-01T09:00:00Z") / 1000;

@@ -9,6 +9,7 @@ import { assert, assertEquals } from "@std/assert";
 import postgres from "postgres";
 import { localKeys, signToken } from "../../scripts/common/keys.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { apiFaults, type Callers } from "../support/api_faults.ts";
 import {
   type ApiRequest,
@@ -163,7 +164,7 @@ Deno.test("the sweep finds a table, a view and a function that were left open", 
       const answer = await fetch(`${postgrest.url}/rpc/left_open`);
       await answer.body?.cancel();
       return answer.ok === expected;
-    }, { timeoutMs: 10_000 });
+    }, { timeoutMs: HANG_LIMIT_MS });
   };
   try {
     // Nothing grants anything here: these are the defaults of older projects.

@@ -7,6 +7,7 @@
 import {
   assert,
   assertEquals,
+  assertMatch,
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
@@ -38,6 +39,7 @@ const VALUES = {
   "project-ref": "abcdefghijklmnopqrst",
   "pid": "0",
   "trigger": "user",
+  "webhook url": "https://hooks.slack.com/services/T/B/X",
 };
 
 // tests/deploy/switch_page.test.ts runs those of switch.md, in their order and
@@ -88,13 +90,12 @@ async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
     create table public.customers (account_id uuid, stripe_customer_id text)`;
 }
 
-/** pg_cron as far as a job can be put down. */
-async function makeCron(tx: postgres.TransactionSql): Promise<void> {
-  await tx`create schema cron`;
-  await tx`create table cron.job (name text, schedule text, command text)`;
-  await tx`
-    create function cron.schedule(text, text, text) returns void language sql
-    as 'insert into cron.job values ($1, $2, $3)'`;
+/** pg_cron and pg_net, as far as they write down jobs and requests. */
+async function makeExtensions(tx: postgres.TransactionSql): Promise<void> {
+  for (const name of ["pg_cron--1.6.sql", "pg_net--0.19.5.sql"]) {
+    const file = new URL(`../support/extensions/${name}`, import.meta.url);
+    await tx.unsafe(await Deno.readTextFile(file)).simple();
+  }
 }
 
 /** Runs it in a transaction of its own, which comes to nothing. */
@@ -127,25 +128,73 @@ for (const { place, sql: block } of blocks) {
         'extension "pg_cron" is not available',
       );
     });
-  } else if (block.includes("cron.schedule(")) {
+  } else if (block.includes("cron.schedule('billing-prune'")) {
     Deno.test(`${place} replaces a job of schedule_billing_worker by one that runs`, async () => {
       await tryOut(async (tx) => {
-        await makeCron(tx);
+        await makeExtensions(tx);
         await tx.unsafe(fillIn(block, VALUES)).simple();
-        const jobs = await tx`select name, schedule, command from cron.job`;
+        const jobs = await tx`select jobname, schedule, command from cron.job`;
         assertEquals(jobs.length, 1);
-        const { name, schedule, command } = jobs[0]!;
+        const { jobname: name, schedule, command } = jobs[0]!;
         const [made] = await tx`
           select pg_get_functiondef('public.schedule_billing_worker'::regproc) as by`;
         assertStringIncludes(made!["by"], `('${name}', '${schedule}', `);
         await tx.unsafe(command).simple();
       });
     });
-  } else {
+  } else if (!block.includes("billing-silence")) {
     Deno.test(`${place} runs`, async () => {
       await tryOut((tx) => tx.unsafe(fillIn(block, VALUES)).simple());
     });
   }
+}
+
+for (
+  const [what, age, isSilent] of [
+    ["an event of this hour", "1 minute", false],
+    ["no event for more than a day", "25 hours", true],
+    ["no event at all", undefined, true],
+  ] as const
+) {
+  Deno.test(`with ${what}, the runbook's monitor and job ${isSilent ? "tell" : "are silent"}`, async () => {
+    await tryOut(async (tx) => {
+      await makeExtensions(tx);
+      if (age === undefined) {
+        await tx`delete from public.processed_events`;
+      } else {
+        await tx`
+          insert into public.processed_events (provider, event_id, type)
+          values ('a', ${uniqueId("evt")}, 'customer.subscription.created')`;
+        await tx`
+          update public.processed_events set processed_at = now() - ${age}::interval`;
+      }
+      const [monitor] = await tx.unsafe(blockWith("as events_arrive"));
+      assertEquals(monitor?.["events_arrive"], !isSilent);
+
+      await tx.unsafe(blockWith("schedule('billing-silence', '")).simple();
+      const [job] = await tx`select command from cron.job`;
+      await tx.unsafe(job?.["command"]).simple();
+      const requests = await tx`
+        select url, convert_from(body, 'UTF8')::jsonb ->> 'text' as text
+        from net.http_request_queue`;
+      assertEquals(requests.length, isSilent ? 1 : 0);
+      if (isSilent) {
+        assertEquals(requests[0]?.["url"], VALUES["webhook url"]);
+        assertMatch(
+          requests[0]?.["text"],
+          /^Billing: no event was applied since (?:20|the beginning)/,
+        );
+      }
+      await tx.unsafe(blockWith("cron.unschedule(")).simple();
+      assertEquals((await tx`select from cron.job`).length, 0);
+    });
+  });
+}
+
+function blockWith(text: string): string {
+  const found = blocks.find(({ sql }) => sql.includes(text));
+  assert(found !== undefined, text);
+  return fillIn(found.sql, VALUES);
 }
 
 Deno.test("the pages and the snippets have SQL to run", () => {

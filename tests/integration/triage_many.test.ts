@@ -60,8 +60,8 @@ async function tally(events: readonly { id: string }[]) {
   return { ...row };
 }
 
-Deno.test("1,000 failures retried at once by two workers are applied once each", async () => {
-  const COUNT = 1_000;
+Deno.test("300 failures retried at once by two workers are applied once each", async () => {
+  const COUNT = 300;
   const invoices = Array.from({ length: COUNT }, () => {
     const subscription = uniqueId("sub");
     return { subscription, event: invoiceEvent({ subscription }) };

@@ -14,7 +14,8 @@ import { deliver } from "../support/send.ts";
 import { fillIn, readDoc, sqlBlocks } from "../support/sql_blocks.ts";
 import { connect, storedEvent, subscriptionRecord } from "../support/tables.ts";
 import { failureOf, settleLeftovers, takeTurn } from "../support/triage.ts";
-import { putOffAll, startWorker } from "../support/worker.ts";
+import { startWorker } from "../support/worker.ts";
+import { putOffAll } from "../support/outbox.ts";
 
 const HEADING = "## The most common case: no account ID";
 

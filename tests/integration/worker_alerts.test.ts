@@ -32,14 +32,13 @@ import {
   settleLeftovers,
   takeTurn,
 } from "../support/triage.ts";
+import { NO_COUNTS, startWorker } from "../support/worker.ts";
 import {
   endPauses,
-  NO_COUNTS,
   outboxRow,
   oweNotifications,
   putOffAll,
-  startWorker,
-} from "../support/worker.ts";
+} from "../support/outbox.ts";
 import { withoutAccount } from "../support/without_account.ts";
 
 const sql = connect();
@@ -216,7 +215,7 @@ Deno.test("a worker that finds another one writing alerts does not wait for it",
     const [written] = await tx`select public.open_alerts() as alerts`;
     assertEquals(written?.["alerts"], 1);
     const [other] = await sql.begin(async (next) => {
-      await next`set local statement_timeout = '5s'`;
+      await next`set local statement_timeout = '60s'`;
       return await next`select public.open_alerts() as alerts`;
     });
     assertEquals(other?.["alerts"], 0);

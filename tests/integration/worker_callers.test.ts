@@ -8,12 +8,8 @@ import { assert, assertEquals } from "@std/assert";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
 import { connect } from "../support/tables.ts";
-import {
-  outboxRow,
-  oweNotifications,
-  startWorker,
-  type TestWorker,
-} from "../support/worker.ts";
+import { startWorker, type TestWorker } from "../support/worker.ts";
+import { outboxRow, oweNotifications } from "../support/outbox.ts";
 
 const keys = await localKeys();
 const SECOND_SECRET = "sb_secret_second_0123456789abcdefghij_klmnopqr";

@@ -7,14 +7,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
 import { connect } from "../support/tables.ts";
-import {
-  makeDue,
-  NO_COUNTS,
-  outboxRow,
-  oweNotifications,
-  startWorker,
-  type TestWorker,
-} from "../support/worker.ts";
+import { NO_COUNTS, startWorker, type TestWorker } from "../support/worker.ts";
+import { makeDue, outboxRow, oweNotifications } from "../support/outbox.ts";
 
 const WORKERS = 5;
 const OWED = 60;

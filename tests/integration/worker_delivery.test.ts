@@ -25,14 +25,13 @@ import { startReceiver } from "../support/receiver.ts";
 import { isBefore } from "../support/released_function.ts";
 import { deliver } from "../support/send.ts";
 import { connect, storedEvent } from "../support/tables.ts";
+import { NO_COUNTS, startWorker } from "../support/worker.ts";
 import {
   makeDue,
-  NO_COUNTS,
   outboxRow,
   oweNotifications,
   putOffAll,
-  startWorker,
-} from "../support/worker.ts";
+} from "../support/outbox.ts";
 
 const SECOND_MS = 1000;
 

@@ -13,12 +13,8 @@ import {
   startNotifiedEndpoint,
 } from "../support/notified_endpoint.ts";
 import { connect } from "../support/tables.ts";
-import {
-  NO_COUNTS,
-  outboxRow,
-  oweNotifications,
-  startWorker,
-} from "../support/worker.ts";
+import { NO_COUNTS, startWorker } from "../support/worker.ts";
+import { outboxRow, oweNotifications } from "../support/outbox.ts";
 
 const sql = connect();
 Deno.test.afterAll(() => sql.end());

@@ -8,6 +8,7 @@ import { isListening } from "../../scripts/common/is_listening.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import { toolEnvironment } from "../../scripts/common/create_command.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { freePort } from "../support/free_port.ts";
 import { configuration } from "./configuration.ts";
 import { makeCertificate } from "./make_certificate.ts";
@@ -91,7 +92,7 @@ export async function startNginx(
       (await Deno.readTextFile(arrivals)).split("\n").slice(0, -1);
     const isThere = await waitUntil(
       async () => (await logged()).length > read,
-      { timeoutMs: 5_000 },
+      { timeoutMs: HANG_LIMIT_MS },
     );
     if (!isThere) throw new Error(`Nothing arrived\n${lines.join("\n")}`);
     return JSON.parse((await logged())[read++]!);

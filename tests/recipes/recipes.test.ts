@@ -33,8 +33,8 @@ function pathOf(patch: string): string {
   return fileURLToPath(new URL(patch, import.meta.url));
 }
 
-/** The two lines at the top of each file of docs/schema. */
-const HEAD = /^-- .+\n-- .+\n/;
+/** The comment at the top of each file of docs/schema. */
+const HEAD = /^(?:-- .+\n)+/;
 
 /** The files that begin the steps below a heading. */
 function namedFiles(heading: string): string[] {

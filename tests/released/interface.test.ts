@@ -5,8 +5,14 @@
  *
  * @module
  */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { COMMANDS } from "../../scripts/dev/npm_package.ts";
+import { PROMISES } from "../../scripts/dev/release/promises.ts";
+import {
+  type Items,
+  readReleased,
+  writeReleased,
+} from "../../scripts/dev/release/released.ts";
 import {
   ANSWERS,
   DeliveryError,
@@ -91,6 +97,33 @@ Deno.test("what is gone or another breaks a promise, and what is new does not", 
     '"column t.b" was promised with 1.0.0 as "text", and is gone.',
   ]);
   assertEquals(brokenPromises(released, { ...options, version: "2.0.0" }), []);
+});
+
+Deno.test("a release that breaks a promise writes nothing, and none writes the list itself", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-list-" });
+  try {
+    const list = `${folder}/interface.json`;
+    const released = { "1.0.0": { "column t.a": "text" } };
+    await writeReleased(list, released);
+    const before = await readReleased(PROMISES);
+    const check = (items: Items) =>
+      checkPromise(["column"], items, { version: "1.1.0", list });
+    await assertRejects(
+      () => check({ "column t.b": "text" }),
+      Error,
+      '"column t.a" was promised with 1.0.0 as "text", and is gone.',
+    );
+    assertEquals(await readReleased(list), released);
+    const items = { "column t.a": "text", "column t.b": "text" };
+    await check(items);
+    assertEquals(await readReleased(list), {
+      ...released,
+      "1.1.0": { "column t.b": "text" },
+    });
+    assertEquals(await readReleased(PROMISES), before);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });
 
 Deno.test("the first release of a major version promises all that it has anew", () => {

@@ -10,7 +10,8 @@ import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
 import { requestRetry, settleLeftovers, takeTurn } from "../support/triage.ts";
-import { endPauses, putOffAll, startWorker } from "../support/worker.ts";
+import { startWorker } from "../support/worker.ts";
+import { endPauses, putOffAll } from "../support/outbox.ts";
 
 const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
 

@@ -5,7 +5,9 @@
  * @module
  */
 import { assert } from "@std/assert";
+import type { Environment } from "../../scripts/common/environment.ts";
 import manifest from "../../package.json" with { type: "json" };
+import { PROMISES } from "../../scripts/dev/release/promises.ts";
 import {
   type Items,
   readReleased,
@@ -16,11 +18,16 @@ import {
   writeReleased,
 } from "../../scripts/dev/release/released.ts";
 
-const INTERFACE = "tests/released/interface.json";
+/** A release that is made: `deno task release` sets it in the environment. */
+interface Release {
+  readonly version: string;
+  /** A copy of the list, to which the tests add what is new. */
+  readonly list: string;
+}
 
 /**
- * Fails if something is not as it was promised. With RELEASE=1 in the
- * environment, as `deno task release` sets it, it adds what is new to the list.
+ * Fails if something is not as it was promised. For a release, it adds what is
+ * new to a copy of the list.
  *
  * @param kinds The first words of the items' names; the rest of the list is not
  * looked at.
@@ -28,25 +35,29 @@ const INTERFACE = "tests/released/interface.json";
 export async function checkPromise(
   kinds: readonly string[],
   items: Items,
+  release = releaseIn(Deno.env.toObject()),
 ): Promise<void> {
   assert(Object.keys(items).length > 0);
   assert(Object.keys(items).every((name) => isOf(kinds, name)));
-  const released = await readReleased(INTERFACE);
-  if (Deno.env.get("RELEASE") !== "1") {
-    const faults = brokenPromises(released, { kinds, items });
-    assertKept(faults);
+  if (release === undefined) {
+    const released = await readReleased(PROMISES);
+    assertKept(released, { kinds, items, version: manifest.version });
     return;
   }
-  const { version } = manifest;
-  const { [version]: own = {}, ...others } = released;
-  const faults = brokenPromises(others, { kinds, items });
-  assertKept(faults);
+  const { version, list } = release;
+  const { [version]: own = {}, ...others } = await readReleased(list);
+  assertKept(others, { kinds, items, version });
   const kept = Object.entries(own).filter(([name]) => !isOf(kinds, name));
   const all = [...kept, ...Object.entries(items)];
   await writeReleased(
-    INTERFACE,
+    list,
     withPromises(others, { version, items: Object.fromEntries(all.sort()) }),
   );
+}
+
+function releaseIn(env: Environment): Release | undefined {
+  const { RELEASE_VERSION: version, RELEASE_LIST: list } = env;
+  return version && list ? { version, list } : undefined;
 }
 
 /** Returns the list with a release: it has what is new in its major version. */
@@ -65,22 +76,26 @@ export function withPromises(
   };
 }
 
-function assertKept(faults: readonly string[]): void {
+function assertKept(released: Released, compared: Compared): void {
+  const faults = brokenPromises(released, compared);
   const advice =
     `Users depend on it. Restore it, or keep it beside what is new. Without it, the next version is ${
-      majorOf(manifest.version) + 1
+      majorOf(compared.version) + 1
     }.0.0: docs/stability.md.`;
   assert(faults.length === 0, [...faults, advice].join("\n"));
+}
+
+/** What a version does, to compare. */
+interface Compared {
+  readonly kinds: readonly string[];
+  readonly items: Items;
+  readonly version: string;
 }
 
 /** Returns each promise of this major version that is broken. */
 export function brokenPromises(
   released: Released,
-  { kinds, items, version = manifest.version }: {
-    kinds: readonly string[];
-    items: Items;
-    version?: string;
-  },
+  { kinds, items, version }: Compared,
 ): string[] {
   return releasedItems(released)
     .filter((item) => majorOf(item.version) === majorOf(version))

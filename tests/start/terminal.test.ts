@@ -13,6 +13,7 @@ import {
 import postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { leftOf, processTree } from "../support/process_tree.ts";
@@ -118,7 +119,7 @@ Deno.test("start at a terminal shows what happens", async (test) => {
       };
     };
     await waitUntil(() => counts().ok >= ok && counts().failed >= failed, {
-      timeoutMs: 10_000,
+      timeoutMs: HANG_LIMIT_MS,
     });
     assertEquals(counts(), { failed, ok });
     const shown = stack.lines().slice(before).filter((line) =>
@@ -192,7 +193,7 @@ Deno.test("start at a terminal shows what happens", async (test) => {
       const body = await deliver(stack.processUrl, event)
         .then((answer) => answer.body, () => "not served");
       return body === "OK, changed" && await servedFunctions(stack.id) === 2;
-    }, { timeoutMs: 30_000 });
+    }, { timeoutMs: HANG_LIMIT_MS });
     isOver = true;
     await Promise.all(load);
     assert(isHome, "the new code did not come to the known port");
@@ -221,7 +222,7 @@ Deno.test("start at a terminal shows what happens", async (test) => {
       });
       const { body } = await deliver(webhookUrl, event);
       return body === "OK, fixed";
-    }, { timeoutMs: 30_000 });
+    }, { timeoutMs: HANG_LIMIT_MS });
     assert(isServed, "the fixed code is not served");
     const worker = await fetch(`${stack.apiUrl}/functions/v1/billing-worker`, {
       method: "POST",
@@ -244,7 +245,7 @@ Deno.test("start at a terminal shows what happens", async (test) => {
     await Deno.remove(file);
     const isBack = await waitUntil(
       async () => (await signed()).status === 500,
-      { timeoutMs: 30_000 },
+      { timeoutMs: HANG_LIMIT_MS },
     );
     assert(isBack, "the settings of the file are still served");
   });

@@ -7,12 +7,12 @@
 import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
 import { toolEnvironment } from "../../scripts/common/create_command.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { choosePorts } from "../../scripts/local_stack/ports.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import { stackSettings } from "../support/started_stack.ts";
 
 const READY = "Stop with Ctrl-C";
-const WITHIN_MS = 60_000;
 
 /** What a command printed, on which output, and how it ended. */
 export interface Typed {
@@ -75,7 +75,7 @@ export async function startAtTerminal(): Promise<StartedAtTerminal> {
     await Promise.all([ended, ...read]);
   });
   await waitUntil(() => isEnded || said.includes(READY), {
-    timeoutMs: WITHIN_MS,
+    timeoutMs: HANG_LIMIT_MS,
   });
   if (!said.includes(READY)) throw new Error(`Cannot start:\n${said}`);
 
@@ -88,7 +88,7 @@ export async function startAtTerminal(): Promise<StartedAtTerminal> {
 
   async function line(pattern: RegExp) {
     const find = () => lines().find((text) => pattern.test(text));
-    await waitUntil(() => find() !== undefined, { timeoutMs: WITHIN_MS });
+    await waitUntil(() => find() !== undefined, { timeoutMs: HANG_LIMIT_MS });
     const found = find();
     if (found === undefined) {
       throw new Error(`No line has ${pattern}:\n${lines().join("\n")}`);

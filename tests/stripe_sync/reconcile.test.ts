@@ -27,6 +27,8 @@ import {
 } from "./stripe_account.ts";
 import { serveStripeApi } from "./stripe_api.ts";
 import { runScript } from "../support/run_script.ts";
+import { publishRunningStack } from "../../scripts/common/running_stack.ts";
+import { setting } from "../support/test_environment.ts";
 import { testContext } from "./test_context.ts";
 
 const EVENTS = 400;
@@ -90,6 +92,24 @@ function named(
 ): string[] {
   return differences.map((difference) => String(difference[name])).sort();
 }
+
+Deno.test("without a URL, import and reconcile find the local stack that runs", async () => {
+  const folder = await Deno.makeTempDir();
+  await using _running = await publishRunningStack(folder, {
+    apiUrl: setting("TEST_API_URL"),
+    dbUrl: setting("TEST_DATABASE_URL"),
+  });
+  await using api = await serveStripeApi(createStripeAccount());
+  for (const name of ["import", "reconcile"] as const) {
+    const { code, err } = await runScript(name, {
+      args: ["--stripe-url", api.url],
+      env: { SUPABASE_URL: "", BILLING_STACK_DATA: folder },
+    });
+    assertEquals(code, 0, err);
+    assertStringIncludes(err, setting("TEST_API_URL"));
+  }
+  await Deno.remove(folder, { recursive: true });
+});
 
 Deno.test("reconcile lists each event that was withheld, fixes everything, and then finds nothing", async () => {
   const seed = freshSeed();

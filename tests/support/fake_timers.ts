@@ -12,11 +12,11 @@ interface Timer {
 }
 
 /**
- * Replaces `setTimeout` and `clearTimeout` of the whole process, until it is
- * disposed of.
+ * Replaces `setTimeout`, `setInterval` and what ends them in the whole process,
+ * until it is disposed of.
  */
 export function useFakeTimers(): FakeTimers {
-  const { setTimeout, clearTimeout } = globalThis;
+  const { setTimeout, clearTimeout, setInterval, clearInterval } = globalThis;
   const timers = new Map<number, Timer>();
   let now = 0;
   let last = 0;
@@ -29,9 +29,25 @@ export function useFakeTimers(): FakeTimers {
     timers.set(++last, { due: now + delay, fire: () => call(...args) });
     return last;
   };
+  const repeat = (call: () => void, delay: number) => {
+    const id = ++last;
+    const begin = () =>
+      timers.set(id, {
+        due: now + delay,
+        fire: () => {
+          begin();
+          call();
+        },
+      });
+    begin();
+    return id;
+  };
+  const end = (id: number) => timers.delete(id);
   Object.assign(globalThis, {
     setTimeout: start,
-    clearTimeout: (id: number) => timers.delete(id),
+    clearTimeout: end,
+    setInterval: repeat,
+    clearInterval: end,
   });
 
   return {
@@ -52,7 +68,12 @@ export function useFakeTimers(): FakeTimers {
       now = end;
     },
     [Symbol.dispose]: () => {
-      Object.assign(globalThis, { setTimeout, clearTimeout });
+      Object.assign(globalThis, {
+        setTimeout,
+        clearTimeout,
+        setInterval,
+        clearInterval,
+      });
     },
   };
 }

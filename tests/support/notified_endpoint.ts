@@ -1,6 +1,7 @@
 import { Webhook } from "standardwebhooks";
 import type { Environment } from "../../scripts/common/environment.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "./hang_limit.ts";
 
 /** `whsec_` and base64, as the docs say. */
 export const NOTIFICATION_SECRET =
@@ -44,8 +45,6 @@ export interface NotifiedEndpoint extends AsyncDisposable {
   /** Resolves when that many have arrived about an event. */
   arrived(eventId: string, options?: { times: number }): Promise<void>;
 }
-
-const ARRIVES_WITHIN_MS = 10_000;
 
 /**
  * Listens on a port of 127.0.0.1.
@@ -96,7 +95,7 @@ export function startNotifiedEndpoint(
     about,
     arrived: async (eventId, { times } = { times: 1 }) => {
       const isThere = await waitUntil(() => about(eventId).length >= times, {
-        timeoutMs: ARRIVES_WITHIN_MS,
+        timeoutMs: HANG_LIMIT_MS,
         intervalMs: 5,
       });
       if (!isThere) {

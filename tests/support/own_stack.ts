@@ -3,10 +3,9 @@ import {
   type Environment,
   functionEnvironment,
 } from "../../scripts/common/environment.ts";
-import {
-  type Stack,
-  startStack,
-} from "../../scripts/local_stack/start_stack.ts";
+import type { Stack } from "../../scripts/local_stack/stack.ts";
+import { startStack } from "../../scripts/local_stack/start_stack.ts";
+import { copyStackTemplate } from "../../scripts/dev/test/stack_template.ts";
 import { setting } from "./test_environment.ts";
 
 /** A local stack that only one test uses. */
@@ -18,7 +17,7 @@ export interface OwnStack extends AsyncDisposable {
 }
 
 /**
- * Starts a stack on free ports, with an empty database.
+ * Starts a stack on free ports, with empty tables.
  *
  * @param options.env For its functions, on top of the local settings.
  * @param options.fsync Whether Postgres survives a kill; slower.
@@ -29,6 +28,7 @@ export async function startOwnStack(
   await using opened = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir();
   opened.defer(() => Deno.remove(dataDir, { recursive: true }));
+  await copyStackTemplate(setting("TEST_STACK_TEMPLATE"), dataDir);
   const log: string[] = [];
   const stack = opened.use(
     await startStack({

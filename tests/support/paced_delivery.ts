@@ -10,7 +10,7 @@ import {
 import { MAIL_API_KEY, type MailApi, startMailApi } from "./mail_api.ts";
 import { setting } from "./test_environment.ts";
 import { type VirtualClock, virtualClock } from "./virtual_clock.ts";
-import { oweNotifications } from "./worker.ts";
+import { oweNotifications } from "./outbox.ts";
 
 /** The outcome for the mails that were due. */
 export interface PacedDelivery {

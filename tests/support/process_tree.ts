@@ -4,11 +4,10 @@ import {
   type ProcessEntry,
 } from "../../scripts/common/processes.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "./hang_limit.ts";
 
 /** A process and its descendants at one moment. */
 export type ProcessTree = ReadonlyMap<number, ProcessEntry>;
-
-const GONE_WITHIN_MS = 15_000;
 
 /** Returns a process and its descendants. */
 export async function processTree(root: number): Promise<ProcessTree> {
@@ -32,6 +31,6 @@ export async function leftOf(tree: ProcessTree): Promise<string[]> {
       if ((await lookUpProcess(id))?.started === started) left.push(command);
     }
     return left.length === 0;
-  }, { timeoutMs: GONE_WITHIN_MS });
+  }, { timeoutMs: HANG_LIMIT_MS });
   return left;
 }

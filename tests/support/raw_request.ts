@@ -5,6 +5,7 @@
  */
 import { encodeLatin1 } from "../../scripts/local_stack/bytes.ts";
 import type { Answer } from "./send.ts";
+import { HANG_LIMIT_MS } from "./hang_limit.ts";
 
 /** A request, byte by byte. */
 export interface RawRequest {
@@ -16,8 +17,7 @@ export interface RawRequest {
   readonly body?: string | Uint8Array;
 }
 
-const ANSWERED_WITHIN_MS = 15_000;
-const CLOSED_WITHIN_MS = 3_000;
+const BYTE_EVERY_MS = 1_000;
 
 /** Returns headers as the lines of a request. */
 export function headerLines(
@@ -72,21 +72,22 @@ export async function abandonedRequest(
 }
 
 /**
- * Promises a body, sends a byte of it now and then, waits for the answer, and
- * goes on sending.
+ * Promises a body, sends a byte of it every second, waits for the answer, and
+ * goes on sending until the server closes the connection.
  *
- * @param options.every Milliseconds between two bytes.
  * @param options.isChunked Sends chunks instead of promising a length.
- * @returns the status of the answer, and whether the server closed the
- * connection after it.
+ * @param options.isSilent Sends no byte, and does not wait for the end of the
+ * connection: nothing in Deno closes it.
+ * @returns the status of the answer
+ * @throws {Error} If the server does not close the connection.
  */
 export async function slowRequest(
   url: string,
-  { every = 1_000, isChunked = false }: {
-    every?: number;
+  { isChunked = false, isSilent = false }: {
     isChunked?: boolean;
+    isSilent?: boolean;
   } = {},
-): Promise<{ status: number; isClosed: boolean }> {
+): Promise<number> {
   using connection = await connectTo(url);
   await send(connection, {
     line: `POST ${new URL(url).pathname}`,
@@ -96,11 +97,12 @@ export async function slowRequest(
   });
   const byte = encodeLatin1(isChunked ? "1\r\nx\r\n" : "x");
   const trickle = setInterval(() => {
-    connection.write(byte).catch(() => {});
-  }, every);
+    if (!isSilent) connection.write(byte).catch(() => {});
+  }, BYTE_EVERY_MS);
   try {
     const status = (await readAnswer(connection))?.status ?? 0;
-    return { status, isClosed: await isClosedByServer(connection) };
+    if (!isSilent) await closedByServer(connection);
+    return status;
   } finally {
     clearInterval(trickle);
   }
@@ -136,7 +138,7 @@ async function readAnswer(
   const timer = setTimeout(() => {
     expired = true;
     connection.close();
-  }, ANSWERED_WITHIN_MS);
+  }, HANG_LIMIT_MS);
   let text = "";
   const space = new Uint8Array(16_384);
   const decoder = new TextDecoder();
@@ -153,18 +155,18 @@ async function readAnswer(
   } finally {
     clearTimeout(timer);
   }
-  if (expired) throw new Error(`No answer within ${ANSWERED_WITHIN_MS} ms`);
+  if (expired) throw new Error(`No answer within ${HANG_LIMIT_MS} ms`);
   return parseAnswer(text);
 }
 
-async function isClosedByServer(connection: Deno.TcpConn): Promise<boolean> {
+async function closedByServer(connection: Deno.TcpConn): Promise<void> {
   const { promise: timeIsUp, resolve } = Promise.withResolvers<false>();
-  const timer = setTimeout(() => resolve(false), CLOSED_WITHIN_MS);
+  const timer = setTimeout(() => resolve(false), HANG_LIMIT_MS);
   const ended = connection.read(new Uint8Array(16))
     .then((length) => length === null, () => true);
   const isClosed = await Promise.race([ended, timeIsUp]);
   clearTimeout(timer);
-  return isClosed;
+  if (!isClosed) throw new Error("The server left the connection open");
 }
 
 function isComplete(text: string): boolean {

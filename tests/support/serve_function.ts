@@ -15,6 +15,7 @@ import {
 } from "../../scripts/local_stack/serve_functions.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "./hang_limit.ts";
 import { freePort } from "./free_port.ts";
 import { isReleased, releasedService } from "./released_function.ts";
 import { setting } from "./test_environment.ts";
@@ -33,8 +34,6 @@ export interface ServedFunction extends AsyncDisposable {
   /** SIGKILL; it is gone when this resolves. */
   kill(): Promise<void>;
 }
-
-const LOGGED_WITHIN_MS = 5_000;
 
 /**
  * Serves a function on a free port.
@@ -82,7 +81,7 @@ export async function serveFunction(
       const found = () =>
         lines.map(parseLine).find((line) => line && fits(line));
       await waitUntil(() => found() !== undefined, {
-        timeoutMs: LOGGED_WITHIN_MS,
+        timeoutMs: HANG_LIMIT_MS,
       });
       const line = found();
       if (!line) {

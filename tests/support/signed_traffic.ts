@@ -1,4 +1,5 @@
 import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "./hang_limit.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import type { Platform } from "./platform.ts";
 import { post, type ProviderName } from "./send.ts";
@@ -35,7 +36,6 @@ const PAUSE_MS = 10;
 /** A run needs a few hundred. */
 const MOST = 4_000;
 const GOES_ON = 20;
-const GOES_ON_WITHIN_MS = 30_000;
 
 /**
  * Starts to send creations, each of a subscription of its own.
@@ -89,7 +89,7 @@ export function startTraffic(
           deliveries.slice(from).filter(({ provider }) => provider === name)
             .length >= GOES_ON
         );
-      if (await waitUntil(isDone, { timeoutMs: GOES_ON_WITHIN_MS })) return;
+      if (await waitUntil(isDone, { timeoutMs: HANG_LIMIT_MS })) return;
       throw new Error(`The traffic stopped after ${deliveries.length}`);
     },
     retry: (delivery) => deliver(delivery, 0),

@@ -19,6 +19,8 @@ export type TestSetting =
   | "TEST_PG_SHARE_DIR"
   /** The local gateway, which stands for the project's URL. */
   | "TEST_API_URL"
+  /** What a test copies that starts a stack of its own. */
+  | "TEST_STACK_TEMPLATE"
   /** The Deno that serves the functions. */
   | "TEST_FUNCTIONS_DENO";
 

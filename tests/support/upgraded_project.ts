@@ -19,8 +19,7 @@ export interface UpgradedProject<State> extends AsyncDisposable {
 }
 
 /**
- * Makes a database of a release with rows in every state, and upgrades it, both
- * with the Supabase CLI.
+ * Makes a database of a release with rows in every state, and upgrades it.
  *
  * @param name The database's.
  * @param options.release By default the first one.

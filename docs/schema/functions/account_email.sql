@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000023_billing_0023_account_email.sql
 
 CREATE OR REPLACE FUNCTION public.account_email(account_id text)

@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261122000003_billing_0030_account_of_customer.sql
 
 CREATE OR REPLACE FUNCTION public.account_of_customer(provider text, customer_id text)

@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261122000006_billing_0033_apply_billing_events.sql
 
 CREATE OR REPLACE FUNCTION public.apply_billing_events(events jsonb)

@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261122000009_billing_0036_apply_invoice_payment_failed.sql
 
 CREATE OR REPLACE FUNCTION public.apply_invoice_payment_failed(p_provider text, p_event_id text, p_subscription_id text, p_invoice_id text, p_hosted_invoice_url text DEFAULT NULL::text, p_amount_due bigint DEFAULT NULL::bigint, p_currency text DEFAULT NULL::text, p_attempt_count integer DEFAULT NULL::integer, p_next_payment_attempt timestamp with time zone DEFAULT NULL::timestamp with time zone, p_once_per_invoice boolean DEFAULT false)

@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261122000004_billing_0031_apply_subscription_created.sql
 
 CREATE OR REPLACE FUNCTION public.apply_subscription_created(p_provider text, p_created timestamp with time zone, p_subscription_id text, p_account_id text, p_plan_id text, p_current_period_end timestamp with time zone, p_provider_status text DEFAULT NULL::text, p_customer_id text DEFAULT NULL::text, p_quantity integer DEFAULT NULL::integer, p_cancel_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_trial_end timestamp with time zone DEFAULT NULL::timestamp with time zone, p_paused text DEFAULT NULL::text, p_livemode boolean DEFAULT NULL::boolean)

@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000009_billing_0009_apply_subscription_deleted.sql
 
 CREATE OR REPLACE FUNCTION public.apply_subscription_deleted(p_provider text, p_created timestamp with time zone, p_subscription_id text)

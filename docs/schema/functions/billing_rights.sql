@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261122000015_billing_0042_billing_rights.sql
 
 CREATE OR REPLACE FUNCTION public.billing_rights()

@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261122000019_billing_0046_billing_version.sql
 
 CREATE OR REPLACE FUNCTION public.billing_version()

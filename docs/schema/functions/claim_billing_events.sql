@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000011_billing_0011_claim_billing_events.sql
 
 CREATE OR REPLACE FUNCTION public.claim_billing_events(events jsonb, OUT claimed text[], OUT failures jsonb)

@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000019_billing_0019_claim_failed_events.sql
 
 CREATE OR REPLACE FUNCTION public.claim_failed_events(p_limit integer, p_lease_seconds integer)

@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261122000011_billing_0038_claim_notifications.sql
 
 CREATE OR REPLACE FUNCTION public.claim_notifications(p_limit integer, p_lease_seconds integer, p_destination text, p_per_second numeric DEFAULT NULL::numeric, p_alerts boolean DEFAULT false)

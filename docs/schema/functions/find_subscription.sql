@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000005_billing_0005_find_subscription.sql
 
 CREATE OR REPLACE FUNCTION public.find_subscription(p_provider text, p_subscription_id text)

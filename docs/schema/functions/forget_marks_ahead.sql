@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261122000007_billing_0034_forget_marks_ahead.sql
 
 CREATE OR REPLACE FUNCTION public.forget_marks_ahead(p_provider text, p_subscription_id text)

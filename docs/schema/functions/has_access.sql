@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261122000008_billing_0035_has_access.sql
 
 CREATE OR REPLACE FUNCTION public.has_access(account_id text, grace interval DEFAULT '00:00:00'::interval)

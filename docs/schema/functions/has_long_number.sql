@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000014_billing_0014_has_long_number.sql
 
 CREATE OR REPLACE FUNCTION public.has_long_number(payload jsonb)

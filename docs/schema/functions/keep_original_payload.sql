@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000016_billing_0016_keep_original_payload.sql
 
 CREATE OR REPLACE FUNCTION public.keep_original_payload()

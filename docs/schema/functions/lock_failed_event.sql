@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000012_billing_0012_lock_failed_event.sql
 
 CREATE OR REPLACE FUNCTION public.lock_failed_event(p_provider text, p_event_id text, p_retry jsonb)

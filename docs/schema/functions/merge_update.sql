@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000006_billing_0006_merge_update.sql
 
 CREATE OR REPLACE FUNCTION public.merge_update(p_second jsonb, p_held jsonb, p_stated jsonb, p_previous jsonb, OUT settled jsonb, OUT second jsonb)

@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000021_billing_0021_claim_notifications.sql
 
 CREATE OR REPLACE FUNCTION public.notification_waits()

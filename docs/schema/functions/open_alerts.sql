@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261122000013_billing_0040_open_alerts.sql
 
 CREATE OR REPLACE FUNCTION public.open_alerts()

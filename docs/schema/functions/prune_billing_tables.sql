@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000026_billing_0026_prune_billing_tables.sql
 
 CREATE OR REPLACE FUNCTION public.prune_billing_tables(ledger_keeps interval DEFAULT '90 days'::interval, settled_rows_keep interval DEFAULT '90 days'::interval, payloads_keep interval DEFAULT '30 days'::interval, batch_size integer DEFAULT 20000)

@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000015_billing_0015_record_failed_event.sql
 
 CREATE OR REPLACE FUNCTION public.record_failed_event(p_provider text, p_event_id text, p_body text, p_body_encoding text, p_error_code text, p_error text, p_type text DEFAULT NULL::text)

@@ -1,5 +1,6 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000018_billing_0018_retry_failed_event.sql
+-- supabase/migrations/20261122000014_billing_0041_console_functions.sql
 
 CREATE OR REPLACE FUNCTION public.retry_failed_event(event_id text, of_provider text DEFAULT NULL::text)
  RETURNS text

@@ -1,5 +1,6 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000018_billing_0018_retry_failed_event.sql
+-- supabase/migrations/20261122000014_billing_0041_console_functions.sql
 
 CREATE OR REPLACE FUNCTION public.retry_failed_events(of_type text DEFAULT NULL::text, of_error_code text DEFAULT NULL::text, failed_since timestamp with time zone DEFAULT NULL::timestamp with time zone, failed_until timestamp with time zone DEFAULT NULL::timestamp with time zone)
  RETURNS text

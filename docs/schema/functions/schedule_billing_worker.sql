@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000025_billing_0025_schedule_billing_worker.sql
 
 CREATE OR REPLACE FUNCTION public.schedule_billing_worker(project_url text, secret_key text)

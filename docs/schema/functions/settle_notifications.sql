@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000022_billing_0022_settle_notifications.sql
 
 CREATE OR REPLACE FUNCTION public.settle_notifications(results jsonb, p_destination text)

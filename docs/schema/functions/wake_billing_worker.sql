@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261122000014_billing_0041_console_functions.sql
 
 CREATE OR REPLACE FUNCTION public.wake_billing_worker()

@@ -1,5 +1,7 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000003_billing_0003_failed_events.sql
+-- supabase/migrations/20261121000016_billing_0016_keep_original_payload.sql
+-- supabase/migrations/20261121000026_billing_0026_prune_billing_tables.sql
 
 create table public.failed_events (
   provider text not null,

@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261122000012_billing_0039_failure_alerts.sql
 
 create table public.failure_alerts (

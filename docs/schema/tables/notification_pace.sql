@@ -1,5 +1,6 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000021_billing_0021_claim_notifications.sql
+-- supabase/migrations/20261122000010_billing_0037_alerts_in_outbox.sql
 
 create table public.notification_pace (
   destination text not null,

@@ -1,5 +1,10 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000004_billing_0004_notifications.sql
+-- supabase/migrations/20261121000024_billing_0024_billing_health.sql
+-- supabase/migrations/20261121000026_billing_0026_prune_billing_tables.sql
+-- supabase/migrations/20261122000002_billing_0029_payment_details.sql
+-- supabase/migrations/20261122000009_billing_0036_apply_invoice_payment_failed.sql
+-- supabase/migrations/20261122000010_billing_0037_alerts_in_outbox.sql
 
 create table public.notifications (
   id uuid default gen_random_uuid() not null,

@@ -1,5 +1,7 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000002_billing_0002_processed_events.sql
+-- supabase/migrations/20261121000024_billing_0024_billing_health.sql
+-- supabase/migrations/20261122000018_billing_0045_ledger_in_byte_order.sql
 
 create table public.processed_events (
   provider text not null,

@@ -1,5 +1,7 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000001_billing_0001_subscriptions.sql
+-- supabase/migrations/20261122000001_billing_0028_provider_reports.sql
+-- supabase/migrations/20261122000003_billing_0030_account_of_customer.sql
 
 create table public.subscriptions (
   id text not null,

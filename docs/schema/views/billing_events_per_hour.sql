@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000024_billing_0024_billing_health.sql
 
 create view public.billing_events_per_hour with (security_invoker=true) as

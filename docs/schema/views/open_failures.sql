@@ -1,4 +1,4 @@
--- Written by "deno task types". Created or last replaced by
+-- Written by "deno task types". Defined in:
 -- supabase/migrations/20261121000017_billing_0017_open_failures.sql
 
 create view public.open_failures with (security_invoker=true) as

@@ -84,6 +84,7 @@ function factsOf(failure: Failure): Html {
     ]),
     ...(failure.retry_requested_at === null ? [] : [
       ["Retry requested", timeElement(failure.retry_requested_at)] as const,
+      ["Tried again after", timeElement(failure.retry_leased_until)] as const,
     ]),
   ]);
 }

@@ -11,7 +11,7 @@ import { visible } from "../visible.ts";
 
 /** The receiver accepts no longer one, but stores what it refuses. */
 const LONGEST_ID = 255;
-/** A reason for a resolution has as many. */
+/** As long as the reason for a resolution may be. */
 const LONGEST_VALUE = 1_000;
 /** In a list. */
 const LONGEST_ERROR = 160;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { join } from "node:path";
+import { resolve } from "node:path";
 import { REPOSITORY } from "../../common/how_started.ts";
 
 /** By version of the receiver: what it was the first to have. */
@@ -23,7 +23,7 @@ export interface ReleasedItem {
 /** Reads a list; an empty one if there is none yet. */
 export async function readReleased(path: string): Promise<Released> {
   try {
-    return JSON.parse(await Deno.readTextFile(join(REPOSITORY, path)));
+    return JSON.parse(await Deno.readTextFile(resolve(REPOSITORY, path)));
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return {};
     throw error;
@@ -36,7 +36,7 @@ export async function writeReleased(
   released: Released,
 ): Promise<void> {
   const text = `${JSON.stringify(released, null, 2)}\n`;
-  await Deno.writeTextFile(join(REPOSITORY, path), text);
+  await Deno.writeTextFile(resolve(REPOSITORY, path), text);
 }
 
 /** Returns what the releases have brought, the oldest first. */

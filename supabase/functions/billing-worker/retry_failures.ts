@@ -16,6 +16,7 @@ import {
 import {
   type ClaimedFailure,
   claimFailures,
+  LEASE_SECONDS,
   type RetryOutcome,
   settleFailures,
 } from "./retry_queue.ts";
@@ -78,7 +79,16 @@ export async function retryFailures(
     });
     if (claimed.length === 0) break;
     const retries = await applyAll(claimed, options);
-    await settleFailures(options.database, retries.filter(isOver));
+    const over = retries.filter(isOver);
+    await settleFailures(options.database, over);
+    if (over.length < retries.length) {
+      const locked = retries.length - over.length;
+      options.log(
+        "warn",
+        `another session has locked the records; tried again in ${LEASE_SECONDS} s`,
+        { counts: { locked } },
+      );
+    }
     counts.claimed += retries.length;
     for (const { result } of retries) {
       counts[typeof result === "string" ? result : "failed"]++;

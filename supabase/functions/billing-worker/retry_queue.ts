@@ -21,7 +21,7 @@ export type RetryOutcome = "applied" | "duplicate" | "stale" | "ignored";
 const TIME_LIMIT_MS = 5_000;
 
 /** A batch takes a second or two. After the lease another worker may claim it. */
-const LEASE_SECONDS = 60;
+export const LEASE_SECONDS = 60;
 
 /**
  * Claims failures to retry, in the order in which the events occurred.

@@ -51,6 +51,17 @@ Deno.test("add, from nothing to up to date", async () => {
   assertEquals(await project.tree(), after);
 });
 
+Deno.test("add names itself as a shell reads it", async () => {
+  await using project = await makeProject();
+  await Deno.mkdir(`${project.path}/my app`);
+  await Deno.rename(
+    `${project.path}/supabase`,
+    `${project.path}/my app/supabase`,
+  );
+  const { said } = await add(project.path, "my app", "--check");
+  assertStringIncludes(said, " add 'my app'\n");
+});
+
 Deno.test("of several adds at once, one writes and the others leave it alone", async () => {
   await using project = await makeProject();
   const ended = await Promise.all(
@@ -78,6 +89,28 @@ Deno.test("add ends with 1 if something is left to do, and does the rest", async
   const again = await add(project.path, ".", "--check");
   assertEquals(again.code, 1, again.said);
   assertStringIncludes(again.said, "Put this into supabase/config.json");
+});
+
+Deno.test("add has the names resolved before the push if your migrations use some of its own", async () => {
+  await using project = await makeProject({
+    ...THEIRS,
+    "supabase/migrations/20250102000000_mine.sql":
+      "create table subscriptions (id int);",
+  });
+  const rename =
+    "Next: rename what the warning lists (docs/switch.md, step 1)\nThen: ";
+  for (
+    const [args, code, then] of [
+      [["--check"], 1, "deno task add ."],
+      [["--dry-run"], 0, "deno task add ."],
+      [["--yes"], 0, "supabase db push --remote"],
+    ] as const
+  ) {
+    const result = await add(project.path, ".", ...args);
+    assertEquals(result.code, code, result.said);
+    assertStringIncludes(result.said, "20250102000000_mine.sql: subscriptions");
+    assertStringIncludes(result.said, `${rename}${then}`);
+  }
 });
 
 Deno.test("add says what is wrong with its folder or its options", async () => {

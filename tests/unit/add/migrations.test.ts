@@ -10,28 +10,35 @@ const ours = [
 ]
   .map((name) => migrationOf(name, `-- ${name}`));
 
-/** The names that the missing migrations get. */
-function namesFor(
-  files: readonly string[],
-  { recorded = {}, now = "2026-11-22T10:00:00Z" } = {},
-): string[] {
-  const plan = planMigrations(ours, { files, recorded }, () => Date.parse(now));
-  return [...plan.added.keys()];
+const NOW = () => Date.parse("2026-11-22T10:00:00Z");
+
+/** The plan for a project with these files. */
+function planFor(files: readonly string[], recorded = {}) {
+  return planMigrations(ours, { files, recorded }, NOW);
 }
 
-Deno.test("planMigrations() numbers new migrations by the time, one second apart", () => {
-  assertEquals(namesFor(["20250101000000_theirs.sql"]), [
-    "20261122100000_billing_0001_a.sql",
-    "20261122100001_billing_0002_b.sql",
+/** The names that the missing migrations get. */
+function namesFor(files: readonly string[]): string[] {
+  return [...planFor(files).added.keys()];
+}
+
+Deno.test("planMigrations() gives new migrations the seconds before now", () => {
+  const { added, ahead } = planFor(["20250101000000_theirs.sql"]);
+  assertEquals([...added.keys()], [
+    "20261122095958_billing_0001_a.sql",
+    "20261122095959_billing_0002_b.sql",
   ]);
+  assertEquals(ahead, undefined);
 });
 
 for (
   const [newest, first, second] of [
+    ["20261122095957", "20261122095958", "20261122095959"],
+    ["20261122095958", "20261122095959", "20261122100000"],
     ["20261122100000", "20261122100001", "20261122100002"],
     ["20271231235959", "20280101000000", "20280101000001"],
     ["20990230250099", "20990230250100", "20990230250101"], // no such time
-    ["20250101", "20261122100000", "20261122100001"],
+    ["20250101", "20261122095958", "20261122095959"],
     ["0007", "0008", "0009"],
     ["0999", "1000", "1001"],
     ["7", "8", "9"],
@@ -44,6 +51,21 @@ for (
       `${second}_billing_0002_b.sql`,
     ]);
     assertEquals([...added, newest].sort()[0], newest);
+  });
+}
+
+for (
+  const [newest, ahead] of [
+    ["20261122095957", undefined],
+    ["20261122095958", "20261122100000"],
+    ["20261122100000", "20261122100002"],
+    ["20271231235959", "20280101000001"],
+    ["0007", undefined],
+    ["7", undefined],
+  ] as const
+) {
+  Deno.test(`planMigrations() says whether it goes beyond now, behind ${newest}`, () => {
+    assertEquals(planFor([`${newest}_theirs.sql`]).ahead, ahead);
   });
 }
 
@@ -61,7 +83,7 @@ Deno.test("planMigrations() adds only what is missing, behind everything", () =>
 
 Deno.test("planMigrations() knows its own under any version, and those from before they had numbers", () => {
   const files = ["20200101000000_billing_0001_a.sql", "20261121000002_b.sql"];
-  const plan = planMigrations(ours, { files, recorded: {} }, Date.now);
+  const plan = planFor(files);
   assertEquals([...plan.added], []);
   assertEquals(plan.recorded, { "0001": files[0]!, "0002": files[1]! });
 });
@@ -76,15 +98,12 @@ Deno.test("planMigrations() does not take another project's file for its own", (
 
 Deno.test("planMigrations() does not add again what was squashed", () => {
   const recorded = { "0001": "20260101000000_billing_0001_a.sql" };
-  const plan = planMigrations(ours, {
-    files: ["20260601000000_squashed.sql"],
-    recorded,
-  }, () => Date.parse("2026-11-22T10:00:00Z"));
+  const plan = planFor(["20260601000000_squashed.sql"], recorded);
   assertEquals(plan.squashed, ["0001"]);
-  assertEquals([...plan.added.keys()], ["20261122100000_billing_0002_b.sql"]);
+  assertEquals([...plan.added.keys()], ["20261122095959_billing_0002_b.sql"]);
   assertEquals(plan.recorded, {
     ...recorded,
-    "0002": "20261122100000_billing_0002_b.sql",
+    "0002": "20261122095959_billing_0002_b.sql",
   });
 });
 
@@ -94,7 +113,7 @@ Deno.test("planMigrations() names the later of two copies", () => {
     "20260302000000_billing_0001_a.sql",
     "20260301000001_billing_0002_b.sql",
   ];
-  const plan = planMigrations(ours, { files, recorded: {} }, Date.now);
+  const plan = planFor(files);
   assertEquals([...plan.twice], [[files[1]!, files[0]!]]);
 });
 

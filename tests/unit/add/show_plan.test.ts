@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { planLines } from "../../../scripts/add/show_plan.ts";
 import { unifiedDiff } from "../../../scripts/add/unified_diff.ts";
 import {
@@ -14,6 +14,19 @@ Deno.test("planLines() fits 80 columns, and counts new files by folder", async (
   const count = receiver.files.size;
   assertEquals(lines[0], `New: ${count} files`);
   assertEquals(lines.length < 20, true);
+});
+
+Deno.test("planLines() warns of versions that are ahead of the clock", async () => {
+  const warning = "Warning: the newest of your migrations leaves too few";
+  await using project = await makeProject();
+  const without = planLines(await project.plan()).join("\n");
+  assertEquals(without.includes(warning), false, without);
+  await project.write("supabase/migrations/20261122100000_x.sql", "select 1;");
+  const plan = await project.plan();
+  const lines = planLines(plan);
+  assertEquals(lines.filter(({ length }) => length > 80), []);
+  const at = lines.findIndex((line) => line.startsWith(warning));
+  assertStringIncludes(lines[at + 1] ?? "", `${plan.migrations.ahead}, in UTC`);
 });
 
 Deno.test("planLines() lists each file that is updated", async () => {

@@ -37,6 +37,17 @@ Deno.test("takenNames() finds functions, and each name once", () => {
   );
 });
 
+Deno.test("takenNames() knows that the name of a function is free again", () => {
+  const create = "create function public.has_access(id text) returns bool;";
+  for (
+    const text of [
+      "drop function public.has_access(text);",
+      "alter function public.has_access(text) rename to had_access;",
+      "alter function has_access (id text, n numeric(1, 2)) set schema legacy;",
+    ]
+  ) assertEquals(taken(create, text), [], text);
+});
+
 for (
   const text of [
     "create table billing.subscriptions (id text);",
@@ -59,6 +70,7 @@ for (
     'drop table if exists "public"."subscriptions" cascade;',
     "alter table public.subscriptions rename to stripe_subscriptions;",
     "alter table if exists subscriptions set schema legacy;",
+    "alter table only public.subscriptions rename to stripe_subscriptions;",
   ]
 ) {
   Deno.test(`takenNames() knows that the name is free after ${text}`, () => {

@@ -285,7 +285,7 @@ Deno.test("two developers who added on two branches: both copies are named, and 
   assertStringIncludes(message, earlier[0]!);
   assertStringIncludes(
     message,
-    "rm supabase/migrations/20261123100000_billing_0001",
+    `rm ${earlier[0]!.replace("/20261122", "/20261123")}`,
   );
   assertEquals(await project.tree(), merged, "nothing is deleted for them");
 

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { childrenOf } from "../../../scripts/common/processes.ts";
 import { runTool } from "../../../scripts/common/run_tool.ts";
 import { waitUntil } from "../../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
 import { leftOf, processTree } from "../../support/process_tree.ts";
 
 function shell(script: string) {
@@ -41,7 +42,7 @@ for (
       async () =>
         Deno.readTextFileSync(file).endsWith("\n") &&
         (then === "wait" || (await childrenOf(Deno.pid)).length === 0),
-      { timeoutMs: 10_000 },
+      { timeoutMs: HANG_LIMIT_MS },
     );
     assert(isReady);
     const sleeping = await processTree(Number(Deno.readTextFileSync(file)));

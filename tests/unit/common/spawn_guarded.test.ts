@@ -6,6 +6,7 @@ import {
 } from "../../../scripts/common/processes.ts";
 import { spawnGuarded } from "../../../scripts/common/spawn_guarded.ts";
 import { waitUntil } from "../../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
 import { leftOf, processTree } from "../../support/process_tree.ts";
 
 const MODULE = import.meta.resolve("../../../scripts/common/spawn_guarded.ts");
@@ -36,7 +37,7 @@ async function startedBy(starter: Deno.ChildProcess) {
     tree = await processTree(starter.pid);
     return [...tree.values()].some(({ command }) => command === "sleep 60") &&
       tree.size === 4;
-  }, { timeoutMs: 10_000 });
+  }, { timeoutMs: HANG_LIMIT_MS });
   assertEquals(tree.size, 4);
   return tree;
 }

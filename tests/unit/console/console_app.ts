@@ -23,6 +23,7 @@ export const FAILURE = {
   first_failed_at: "2026-11-22T00:00:00+00:00",
   last_failed_at: "2026-11-22T00:00:00+00:00",
   retry_requested_at: null,
+  retry_leased_until: null,
   resolved_at: null,
   resolution: null,
   payload_encoding: "json",

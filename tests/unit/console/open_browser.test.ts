@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { waitUntil } from "../../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
 
 const MODULE = new URL(
   "../../../scripts/console/open_browser.ts",
@@ -41,7 +42,7 @@ Deno.test("the browser is told the link, not the secret key, and outlives Ctrl-C
   assert(success, new TextDecoder().decode(stderr));
   const read = () => Deno.readTextFile(seen).catch(() => undefined);
   await waitUntil(async () => await read() !== undefined, {
-    timeoutMs: 10_000,
+    timeoutMs: HANG_LIMIT_MS,
   });
   const said = await read() ?? "";
   assertStringIncludes(said, `url ${LINK}\n`);

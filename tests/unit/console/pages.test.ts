@@ -416,6 +416,35 @@ Deno.test("a retry of what somebody has resolved meanwhile says so", async () =>
   assertEquals(text.includes("Retried: by hand"), false);
 });
 
+for (
+  const [retry_leased_until, says] of [
+    [
+      "2026-11-22T00:01:05+00:00",
+      "another session has locked its record. It is tried again after 2026-11-22 00:01:05 UTC.",
+    ],
+    [null, "The worker takes it at its next turn."],
+  ] as const
+) {
+  Deno.test(`a retry without a result, leased until ${retry_leased_until}, says why`, async () => {
+    const { request, send } = openConsole(({ path }) =>
+      Response.json(
+        path.includes("/rpc/") ? "Retry requested: 1. The worker is on" : [{
+          ...FAILURE,
+          retry_requested_at: FAILURE.last_failed_at,
+          retry_leased_until,
+        }],
+      )
+    );
+    const answer = await send("/failure/retry", {
+      provider: "a",
+      event: "evt_1",
+    });
+    const text = await (await request(answer.headers.get("location")!)).text();
+    assertStringIncludes(text, "Retry requested: 1.");
+    assertStringIncludes(text, says);
+  });
+}
+
 Deno.test("a repair sends what was typed, character by character", async () => {
   const typed =
     `{"id":"evt_1","type":"customer.subscription.deleted","data":{"object":{"id":"sub_1","big":12345678901234567890,"small":1.10,"twice":1,"twice":2}}}`;

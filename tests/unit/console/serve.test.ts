@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
 import { serveConsole } from "../../../scripts/console/serve.ts";
 
 Deno.test("a console reads the overview before somebody opens it", async () => {
@@ -16,7 +17,7 @@ Deno.test("a console reads the overview before somebody opens it", async () => {
   {
     await using running = await serveConsole(access, { port: 0 });
     const isRead = await waitUntil(() => asked.length >= 2, {
-      timeoutMs: 30_000,
+      timeoutMs: HANG_LIMIT_MS,
     });
     assert(isRead, asked.join());
     // What went wrong ends nothing.

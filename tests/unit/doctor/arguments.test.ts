@@ -180,8 +180,8 @@ Deno.test("parseDoctorArguments() keeps the secrets of a hosted project from the
     const { secretKey, dbUrl } = parseDoctorArguments([], { env, warn, local });
     assertEquals([secretKey, dbUrl], [local?.secretKey, local?.dbUrl]);
     assertEquals(warnings, [
-      "SUPABASE_SECRET_KEY is not used: this checks the local stack. To check another project, set SUPABASE_URL.",
-      "SUPABASE_DB_URL is not used: this checks the local stack. To check another project, set SUPABASE_URL.",
+      "SUPABASE_SECRET_KEY is not used with the local stack. For another project, set SUPABASE_URL.",
+      "SUPABASE_DB_URL is not used with the local stack. For another project, set SUPABASE_URL.",
     ]);
   }
 });

@@ -67,6 +67,14 @@ Deno.test("checkUnsigned() distinguishes a function that does not start from ano
   assert(todoOf(checkUnsigned(answered(200, "OK"))).includes("rewrite"));
 });
 
+Deno.test("checkUnsigned() says how the receiver logs what it refused", () => {
+  assertEquals(checkUnsigned(answered(401, "Invalid signature")), {
+    state: "ok",
+    text:
+      "refused with 401; the signature_missing in the receiver's log is this check's",
+  });
+});
+
 for (
   const { date, state, why } of [
     { date: "Sat, 21 Nov 2026 12:00:00 GMT", state: "ok", why: "equal" },

@@ -74,6 +74,7 @@ function retry(
   const calls: string[] = [];
   const applied: Applied[] = [];
   const settled: Record<string, unknown>[] = [];
+  const logged: unknown[] = [];
   let turn = 0;
 
   function answer(name: string, body: Record<string, unknown>): Response {
@@ -115,10 +116,10 @@ function retry(
     unmappedSubscriptions,
     oncePerInvoice,
     toleranceSeconds: 60,
-    log: () => {},
+    log: (...line) => void logged.push(line),
     clock: clock ?? (() => NOW),
   });
-  return { counts, calls, applied, settled };
+  return { counts, calls, applied, settled, logged };
 }
 
 Deno.test("retryFailures() asks once if no retry is requested", async () => {
@@ -222,7 +223,7 @@ Deno.test("retryFailures() leaves a locked row to its lease", async () => {
   const events = ["evt_1", "evt_2"].map((id) =>
     invoiceEvent({ id, created: NOW / 1000 })
   );
-  const { counts, settled } = retry([
+  const { counts, settled, logged } = retry([
     events.map((event) => claimed(event, { event_id: event.id })),
   ], {
     outcomeOf: ({ event_id }) =>
@@ -231,6 +232,11 @@ Deno.test("retryFailures() leaves a locked row to its lease", async () => {
         : { outcome: "applied" },
   });
   assertEquals(await counts, { ...NOTHING, claimed: 2, failed: 1, applied: 1 });
+  assertEquals(logged, [[
+    "warn",
+    "another session has locked the records; tried again in 60 s",
+    { counts: { locked: 1 } },
+  ]]);
   assertEquals(settled.map((row) => row["event_id"]), ["evt_2"]);
 });
 

@@ -62,7 +62,8 @@ Deno.test("slackChannel() says that nothing is open any more", async () => {
   assertEquals(
     await shown(RESOLVED),
     `Billing: no failed event with event_invalid is open any more.
-Resolved: 12. Reported since 2026-11-21 06:25 UTC.`,
+Resolved: 12. Reported since 2026-11-21 06:25 UTC.
+If more fail soon, the next alert may come up to an hour late: after a repair, look at public.open_failures again.`,
   );
 });
 

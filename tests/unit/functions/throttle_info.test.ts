@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { throttleInfo } from "../../../supabase/functions/billing-webhook/throttle_info.ts";
-import { waitUntil } from "../../../scripts/common/wait_until.ts";
+import { useFakeTimers } from "../../support/fake_timers.ts";
 
-const INTERVAL = 20;
+const INTERVAL = 1_000;
 
 function throttled({ maxLines = 1 } = {}) {
   const lines: unknown[][] = [];
@@ -14,16 +14,18 @@ function throttled({ maxLines = 1 } = {}) {
 }
 
 Deno.test("throttleInfo() writes a single line at once and as it is", async () => {
+  using timers = useFakeTimers();
   const { lines, log } = throttled();
   log("info", "events applied", { outcomes: { applied: 1 } });
   assertEquals(lines, [["info", "events applied", {
     outcomes: { applied: 1 },
   }]]);
-  await new Promise((resolve) => setTimeout(resolve, 2 * INTERVAL));
+  await timers.pass(2 * INTERVAL);
   assertEquals(lines.length, 1, "nothing follows");
 });
 
 Deno.test("throttleInfo() sums up what comes within the interval", async () => {
+  using timers = useFakeTimers();
   const { lines, log } = throttled();
   for (
     const outcomes of [{ applied: 1 }, { applied: 2 }, { stale: 1, applied: 3 }]
@@ -31,18 +33,19 @@ Deno.test("throttleInfo() sums up what comes within the interval", async () => {
     log("info", "events applied", { outcomes, duration_ms: 5 });
   }
   assertEquals(lines.length, 1);
-  await waitUntil(() => lines.length > 1, { timeoutMs: 2_000 });
+  await timers.pass(INTERVAL);
   assertEquals(lines[1], ["info", "events applied", {
     outcomes: { applied: 5, stale: 1 },
     duration_ms: 5,
     lines: 2,
   }]);
-  await new Promise((resolve) => setTimeout(resolve, 3 * INTERVAL));
+  await timers.pass(3 * INTERVAL);
   log("info", "events applied", { outcomes: { applied: 1 } });
   assertEquals(lines.length, 3, "after an idle interval a line passes at once");
 });
 
 Deno.test("throttleInfo() writes as many lines as allowed before it sums up", async () => {
+  using timers = useFakeTimers();
   const { lines, log } = throttled({ maxLines: 3 });
   for (let i = 1; i <= 5; i++) {
     log("info", "events applied", { outcomes: { applied: 1 }, i });
@@ -52,15 +55,16 @@ Deno.test("throttleInfo() writes as many lines as allowed before it sums up", as
     { outcomes: { applied: 1 }, i: 2 },
     { outcomes: { applied: 1 }, i: 3 },
   ]);
-  await waitUntil(() => lines.length > 3, { timeoutMs: 2_000 });
+  await timers.pass(INTERVAL);
   assertEquals(lines[3]?.[2], { outcomes: { applied: 2 }, i: 5, lines: 2 });
   for (let i = 6; i <= 9; i++) log("info", "events applied", { i });
   assertEquals(lines.length, 6, "the summary counts as a line");
-  await waitUntil(() => lines.length > 6, { timeoutMs: 2_000 });
-  await new Promise((resolve) => setTimeout(resolve, 2 * INTERVAL));
+  await timers.pass(INTERVAL);
+  assertEquals(lines.length, 7, "the rest is summed up");
 });
 
 Deno.test("throttleInfo() keeps messages apart", async () => {
+  using timers = useFakeTimers();
   const { lines, log } = throttled();
   log("info", "events applied");
   log("info", "event ignored", { type: "ping" });
@@ -69,9 +73,8 @@ Deno.test("throttleInfo() keeps messages apart", async () => {
     "events applied",
     "event ignored",
   ]);
-  await waitUntil(() => lines.length > 2, { timeoutMs: 2_000 });
+  await timers.pass(INTERVAL);
   assertEquals(lines[2], ["info", "event ignored", { type: "pong", lines: 1 }]);
-  await new Promise((resolve) => setTimeout(resolve, 2 * INTERVAL));
 });
 
 Deno.test("throttleInfo() lets every warning and error pass at once", () => {

@@ -79,6 +79,39 @@ Deno.test("deliveryLines() names what is missing, and the provider's own secret"
   assertEquals(step({ code: "new_code", error: "Why." }), "    new_code: Why.");
 });
 
+Deno.test("deliveryLines() offers a restart only if the receiver's own migrations are missing", () => {
+  const step = (error: string) =>
+    deliveryLines({ ...FAILED, code: "deployment_fault", error }, {
+      ...AT,
+      columns: 140,
+    })[1];
+  for (
+    const error of [
+      "Database call failed: PGRST202: Could not find the function public.apply_billing_events(events) in the schema cache",
+      "No function applies events of type customer.subscription.paused.",
+    ]
+  ) {
+    assertEquals(
+      step(error),
+      "    deployment_fault: a restart of start applies missing migrations",
+    );
+  }
+  for (
+    const [error, says] of [
+      [
+        '42P01: relation "app.audit_log" does not exist',
+        '42P01: relation "app.audit_log" does not exist',
+      ],
+      [
+        "Database call failed: 42501: permission denied for schema app",
+        "42501: permission denied for schema app",
+      ],
+    ]
+  ) {
+    assertEquals(step(error!), `    deployment_fault: ${says}`);
+  }
+});
+
 Deno.test("deliveryLines() shows a warning in full", () => {
   const ignored = { ...APPLIED, outcome: "ignored" } as const;
   const warning =
@@ -109,6 +142,13 @@ Deno.test("no line about a delivery is as wide as the terminal", () => {
         assertEquals(lines.join().includes("\u001b"), false);
       }
     }
+  }
+});
+
+Deno.test("a terminal that is narrower shows a delivery all the same", () => {
+  for (let columns = 1; columns < 40; columns++) {
+    const at = { ...AT, columns };
+    assert(deliveryLines(FAILED, at)[0]!.startsWith("09:05:07 500 failed "));
   }
 });
 

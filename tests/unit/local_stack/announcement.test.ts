@@ -7,7 +7,7 @@ const keys = await localKeys();
 
 function announced(
   env: Record<string, string>,
-  { port = 54321, isDefault = true } = {},
+  { port = 54321, isDefault = true, dataDir = "/tmp/data" } = {},
 ): string {
   const api = `http://127.0.0.1:${port}`;
   return announcement({
@@ -23,7 +23,7 @@ function announced(
     dbUrl: "postgresql://postgres:postgres@127.0.0.1:54322/postgres",
   }, {
     env: { ...LOCAL_SIGNING_SECRETS, ...env },
-    dataDir: "/tmp/data",
+    dataDir,
     isDefault,
     run: "deno task",
   });
@@ -42,6 +42,15 @@ Deno.test("announcement() names the console, with the URL if it cannot find the 
     announced({}, { port: 57021, isDefault: false }),
     "\n  deno task console --project-url http://127.0.0.1:57021\n",
   );
+});
+
+Deno.test("announcement() names the command that deletes the data as a shell reads it", () => {
+  const text = announced({}, {
+    port: 57021,
+    isDefault: false,
+    dataDir: "/tmp/my data",
+  });
+  assertStringIncludes(text, "deno task reset --data '/tmp/my data'");
 });
 
 Deno.test("announcement() fits in 80 columns", () => {

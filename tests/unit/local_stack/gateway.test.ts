@@ -9,6 +9,7 @@ import {
 } from "../../../scripts/local_stack/bytes.ts";
 import { localKeys } from "../../../scripts/common/keys.ts";
 import { waitUntil } from "../../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
 
 const keys = await localKeys();
 const WEBHOOK = "/api/billing/webhook";
@@ -423,7 +424,7 @@ for (const when of ["at once", "at the next request"]) {
       for (let round = 1; round <= 3; round++) {
         assertStringIncludes(await ask("HEAD"), " 200 ");
         if (when === "at once") {
-          await waitUntil(() => closed === round, { timeoutMs: 10_000 });
+          await waitUntil(() => closed === round, { timeoutMs: HANG_LIMIT_MS });
         }
         const answer = await ask("GET");
         assert(/ 200 .*body$/s.test(answer), answer || "the gateway closed");

@@ -1,8 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { waitUntil } from "../../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
 import { createKeptService } from "../../../scripts/local_stack/kept_service.ts";
-
-const WITHIN_MS = 30_000;
 
 /** Returns a service that runs a script, which says "ready" as it starts. */
 function keptScript(script: string) {
@@ -28,7 +27,7 @@ Deno.test("a kept service that ends starts again, and says why, less and less of
   );
   await service.start();
   const isAgain = await waitUntil(() => starts() === 2 && said().length === 2, {
-    timeoutMs: WITHIN_MS,
+    timeoutMs: HANG_LIMIT_MS,
   });
   await service.stop();
   assert(isAgain, "it did not start again");
@@ -45,7 +44,7 @@ Deno.test("a kept service that was stopped stays so", async () => {
     "setTimeout(() => Deno.exit(3), 100);",
   );
   await service.start();
-  await waitUntil(() => said().length === 1, { timeoutMs: WITHIN_MS });
+  await waitUntil(() => said().length === 1, { timeoutMs: HANG_LIMIT_MS });
   assertMatch(said()[0] ?? "", /^script ended with code 3\. It starts/);
   await service.stop();
   await new Promise((resolve) => setTimeout(resolve, 1_500));

@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { createLineWriter } from "../../../scripts/local_stack/lines.ts";
+import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
 
 /** Returns a writer to a pipe whose reader can pause, resume and end. */
 function pipe() {
@@ -39,7 +40,7 @@ Deno.test("createLineWriter() writes every line, in order", async () => {
   const { print, flush, said } = pipe();
   const lines = Array.from({ length: 20_000 }, (_, i) => `line ${i}`);
   for (const line of lines) print(line);
-  await flush({ withinMs: 5_000 });
+  await flush({ withinMs: HANG_LIMIT_MS });
   assertEquals(said(), `${lines.join("\n")}\n`);
 });
 
@@ -52,7 +53,7 @@ Deno.test("createLineWriter() drops the oldest lines while nobody reads, and say
   await flush({ withinMs: 10 });
   assertEquals(said(), "");
   goOn();
-  await flush({ withinMs: 5_000 });
+  await flush({ withinMs: HANG_LIMIT_MS });
   const [first, gap, ...rest] = said().trimEnd().split("\n");
   // 1 MiB is 1024 lines of 1024 characters.
   assertEquals(first, "first");
@@ -65,7 +66,7 @@ Deno.test("createLineWriter() waits while a pipe is full", async () => {
   const { print, flush, said, fill, gone } = pipe();
   fill();
   print("line");
-  await flush({ withinMs: 5_000 });
+  await flush({ withinMs: HANG_LIMIT_MS });
   assertEquals([said(), gone()], ["line\n", 0]);
 });
 
@@ -74,7 +75,7 @@ Deno.test("createLineWriter() reports once that the reader is gone", async () =>
   end();
   for (const line of ["one", "two"]) {
     print(line);
-    await flush({ withinMs: 5_000 });
+    await flush({ withinMs: HANG_LIMIT_MS });
   }
   assertEquals(gone(), 1);
 });

@@ -5,6 +5,7 @@ import {
   watchFiles,
 } from "../../../scripts/local_stack/watch_files.ts";
 import { waitUntil } from "../../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
 
 /** Longer than the pause after which a save is over. */
 const QUIET_MS = 400;
@@ -26,18 +27,18 @@ Deno.test("watchFiles() calls once for a save of several files, and for a new na
   await withFolder(async (folder) => {
     let calls = 0;
     using _watcher = watchFiles(folder, () => Promise.resolve(void calls++));
-    for (const name of ["a.ts", "b.json", "c.sql"]) {
-      await Deno.writeTextFile(join(folder, name), "1");
-    }
-    await waitUntil(() => calls > 0, { timeoutMs: 5_000 });
+    await Promise.all(["a.ts", "b.json", "c.sql"].map(
+      (name) => Deno.writeTextFile(join(folder, name), "1"),
+    ));
+    await waitUntil(() => calls > 0, { timeoutMs: HANG_LIMIT_MS });
     await quiet();
     assertEquals(calls, 1);
     await Deno.rename(join(folder, "a.ts"), join(folder, "a2.ts"));
-    await waitUntil(() => calls > 1, { timeoutMs: 5_000 });
+    await waitUntil(() => calls > 1, { timeoutMs: HANG_LIMIT_MS });
     await Deno.remove(join(folder, "a2.ts"));
-    await waitUntil(() => calls > 2, { timeoutMs: 5_000 });
+    await waitUntil(() => calls > 2, { timeoutMs: HANG_LIMIT_MS });
     await Deno.writeTextFile(join(folder, ".env"), "1");
-    await waitUntil(() => calls > 3, { timeoutMs: 5_000 });
+    await waitUntil(() => calls > 3, { timeoutMs: HANG_LIMIT_MS });
     assertEquals(calls, 4);
   });
 });
@@ -69,12 +70,12 @@ Deno.test("watchFiles() calls again for a change during a call, never twice at o
       atOnce--;
     });
     await Deno.writeTextFile(join(folder, "a.ts"), "1");
-    await waitUntil(() => calls === 1, { timeoutMs: 5_000 });
+    await waitUntil(() => calls === 1, { timeoutMs: HANG_LIMIT_MS });
     await Deno.writeTextFile(join(folder, "a.ts"), "2");
     await quiet();
     assertEquals(calls, 1);
     resolve();
-    await waitUntil(() => calls === 2, { timeoutMs: 5_000 });
+    await waitUntil(() => calls === 2, { timeoutMs: HANG_LIMIT_MS });
     await quiet();
     assertEquals([calls, most], [2, 1]);
   });

@@ -122,6 +122,45 @@ Deno.test("a secret key as an option works, with a warning", () => {
   assertEquals(warnings[0]?.includes("sb_secret_2"), false);
 });
 
+Deno.test("without a URL, the local stack that runs is used, with its own key", () => {
+  const local = {
+    apiUrl: "http://127.0.0.1:5",
+    webhookUrl: "http://127.0.0.1:5/functions/v1/billing-webhook",
+    dbUrl: "postgresql://127.0.0.1:6/postgres",
+    secretKey: "sb_secret_local",
+  };
+  const warnings: string[] = [];
+  const warn = (text: string) => void warnings.push(text);
+  for (const parse of [parseImportArguments, parseReconcileArguments]) {
+    const chosen = (args: string[], env = {}) => {
+      const here = { env: { ...TEST_KEY, ...env }, warn, local };
+      const { projectUrl, secretKey } = parse(args, here);
+      return [projectUrl, secretKey];
+    };
+    assertEquals(chosen([]), [local.apiUrl, local.secretKey]);
+    assertEquals(chosen([], { SUPABASE_SECRET_KEY: local.secretKey }), [
+      local.apiUrl,
+      local.secretKey,
+    ]);
+    assertEquals(warnings.splice(0), []);
+    assertEquals(chosen([], { SUPABASE_SECRET_KEY: "sb_secret_hosted" }), [
+      local.apiUrl,
+      local.secretKey,
+    ]);
+    assertEquals(warnings.splice(0), [
+      "SUPABASE_SECRET_KEY is not used with the local stack. For another project, set SUPABASE_URL.",
+    ]);
+    const url = "http://127.0.0.1:7";
+    const own = { SUPABASE_SECRET_KEY: "sb_secret_own" };
+    assertEquals(chosen(["--project-url", url], own), [url, "sb_secret_own"]);
+    assertEquals(chosen([], { ...own, SUPABASE_URL: url }), [
+      url,
+      "sb_secret_own",
+    ]);
+    assertEquals(warnings, []);
+  }
+});
+
 Deno.test("the API key is sent to Stripe or this machine only", () => {
   for (
     const url of [

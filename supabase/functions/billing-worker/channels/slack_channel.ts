@@ -43,6 +43,7 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
     return [
       `Billing: no failed event with ${error_code} is open any more.`,
       `Resolved: ${alert.resolved}. Reported since ${time(alert.opened_at)}.`,
+      "If more fail soon, the next alert may come up to an hour late: after a repair, look at public.open_failures again.",
     ].join("\n");
   }
   const { provider, event_id, event_type = "type unknown", error } = alert;

@@ -1,33 +1,24 @@
 /**
- * Rows 70 to 74: weak secrets, limits of the mail API, this project's commands,
- * and events of the other mode.
+ * Rows 70, 73 and 74: weak secrets, the local gateway, and events of the other
+ * mode. without_functions.test.ts has 71 and 72.
  */
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { edited } from "../support/edited.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { deliverPaced } from "../support/paced_delivery.ts";
 import { answered, headerLines } from "../support/raw_request.ts";
 import { startReceiver } from "../support/receiver.ts";
-import { startScript } from "../support/run_script.ts";
 import { rowCounts } from "../support/tables.ts";
 import { signed } from "./body_checks.ts";
 import { creation } from "./events.ts";
-import { hostileProvider } from "./hostile_provider.ts";
 import { misconfigured } from "./misconfigured.ts";
 import { expectApplied, expectIgnored, expectRefused } from "./outcome.ts";
 import { SECRETS } from "./secrets.ts";
 import { signedHeaders } from "./signature.ts";
 import { hexEndpoint, type Row, stripeEndpoint } from "./stage.ts";
 
-const COUNT = 2_000;
-
-const ALLOWED = 2;
-
-const OWN_TIME_MS = (COUNT / ALLOWED) * 1_000;
-
-export const ROWS_70_TO_74: readonly Row[] = [
+export const ROWS_70_73_74: readonly Row[] = [
   {
     row: 70,
     input:
@@ -59,59 +50,6 @@ export const ROWS_70_TO_74: readonly Row[] = [
         says: "the local stack's secret",
         env: { SUPABASE_SECRET_KEYS: '{"default":"sb_secret_of_a_project"}' },
       });
-    },
-  },
-  {
-    row: 71,
-    input: "2,000 e-mails due at once, the mail API takes 2 a second",
-    check: async ({ sql }) => {
-      const { tookMs, rows, requests } = await deliverPaced(sql, {
-        count: COUNT,
-        allowed: ALLOWED,
-      });
-      assertEquals(rows, { "sent 1": COUNT });
-      assert(
-        tookMs < 1.2 * OWN_TIME_MS,
-        `It took ${tookMs} ms of virtual time`,
-      );
-      const accepted = requests.filter(({ status }) => status === 200);
-      const keys = new Set(accepted.map(({ key }) => key));
-      assertEquals(keys.size, accepted.length, "A mail was sent twice");
-    },
-  },
-  {
-    row: 72,
-    input:
-      "control characters and escape sequences in what a provider's API answers",
-    check: async () => {
-      await using objects = hostileProvider("objects");
-      await using errors = hostileProvider("errors");
-      for (
-        const [name, args, url, code] of [
-          ["import", [], objects.url, 1],
-          ["reconcile", [], objects.url, 1],
-          ["reconcile", ["--json"], objects.url, 1],
-          ["import", [], errors.url, 3],
-          ["reconcile", ["--json"], errors.url, 3],
-        ] as const
-      ) {
-        const result = await startScript(name, {
-          args: ["--stripe-url", url, ...args],
-        }).result;
-        const what = `${name} ${args} ${url}`;
-        const said = result.out + result.err;
-        assertEquals(result.code, code, `${what}\n${said}`);
-        assertMatch(said, /MARK/, `${what} says nothing of it: ${said}`);
-        const found = /[^\n\u0020-\u007e\u00a0-\uffff]|[\u202a-\u202e]/.exec(
-          said,
-        );
-        assertEquals(found, null, `${what}: ${JSON.stringify(said)}`);
-        assertEquals(/^FORGED/m.test(said), false, `${what}: ${said}`);
-        if ((args as readonly string[]).includes("--json") && code === 1) {
-          assert(result.out.includes("\\u001b"));
-          JSON.parse(result.out);
-        }
-      }
     },
   },
   {

@@ -1,0 +1,65 @@
+import { EDGE_DENO_VERSION } from "./downloads.ts";
+import { BROWSER_TESTS, type Run } from "./named_runs.ts";
+
+/** The tests that need neither a database nor what is downloaded later. */
+export const UNIT_TESTS: Run = { name: "unit tests", files: ["tests/unit"] };
+
+const SERVED_TESTS = ["tests/integration", "tests/catalogue"];
+/** Of these, the ones that need no served function: once is enough for them. */
+export const WITHOUT_FUNCTIONS = [
+  "tests/catalogue/without_functions.test.ts",
+  "tests/integration/console_repair.test.ts",
+  "tests/integration/privileges.test.ts",
+  "tests/integration/runbook.test.ts",
+  "tests/integration/worker_pace.test.ts",
+];
+/** By the function that is served as the last release had it. */
+const BESIDE_RELEASED = {
+  "billing-webhook": [
+    "tests/integration/failures.test.ts",
+    "tests/integration/triage_retry.test.ts",
+    "tests/integration/worker_delivery.test.ts",
+  ],
+  "billing-worker": [
+    "tests/integration/triage_retry.test.ts",
+    "tests/integration/worker_crash.test.ts",
+    "tests/integration/worker_delivery.test.ts",
+  ],
+};
+
+/**
+ * Returns all runs that need a stack, in the order in which they begin: what
+ * takes long comes first, so that the lanes end together. SQL counts on empty
+ * tables, so it is among the first, each of which has a new stack.
+ *
+ * @param edgeDeno The Deno that Supabase's runtime is built on: the integration
+ * tests run a second time with the functions served by it.
+ */
+export function allRuns(edgeDeno: string): readonly Run[] {
+  return [
+    { name: "deployment", files: ["tests/deploy"] },
+    {
+      name: "SQL and properties",
+      files: ["tests/pgtap.test.ts", "tests/property"],
+    },
+    { name: "integration and catalogue", files: SERVED_TESTS },
+    {
+      name: `integration and catalogue, served by Deno ${EDGE_DENO_VERSION}`,
+      files: SERVED_TESTS,
+      options: [`--ignore=${WITHOUT_FUNCTIONS.join()}`],
+      denoPath: edgeDeno,
+    },
+    { name: "faults", files: ["tests/faults"] },
+    { name: "recipes and pages", files: ["tests/recipes", "tests/docs"] },
+    { name: "import and reconcile", files: ["tests/stripe_sync"] },
+    { name: "what was released", files: ["tests/released"] },
+    { name: "fuzzing", files: ["tests/fuzz"] },
+    BROWSER_TESTS,
+    { name: "start at a terminal", files: ["tests/start"] },
+    ...Object.entries(BESIDE_RELEASED).map(([released, files]) => ({
+      name: `integration, with ${released} of the last release`,
+      files,
+      released,
+    })),
+  ];
+}

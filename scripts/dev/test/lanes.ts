@@ -1,0 +1,122 @@
+import { databaseUrls } from "../../local_stack/databases.ts";
+import { startStack } from "../../local_stack/start_stack.ts";
+import { NO_DOWNLOADS } from "./downloads.ts";
+import type { Run } from "./named_runs.ts";
+import { runStep, type StepResult } from "./run_step.ts";
+import {
+  copyStackTemplate,
+  LEGACY_DATABASE,
+  makeStackTemplate,
+} from "./stack_template.ts";
+
+/** Options of every run. */
+interface LaneOptions {
+  readonly signal: AbortSignal;
+  /** Whether other tests run at the same time. */
+  readonly isBeside?: boolean;
+}
+
+/**
+ * Runs what needs a stack, in lanes side by side, each with a stack of its own
+ * on free ports. Whichever lane is done takes the next run.
+ */
+export async function runInLanes(
+  runs: readonly Run[],
+  { lanes, signal }: { lanes: number; signal: AbortSignal },
+): Promise<StepResult[]> {
+  await using opened = new AsyncDisposableStack();
+  const template = opened.use(await stackTemplate(signal));
+  const queue = [...runs];
+  const isBeside = lanes > 1;
+  const running = Array.from(
+    { length: lanes },
+    () => runOnStack(queue, { template: template.folder, isBeside, signal }),
+  );
+  return await allEnded(running);
+}
+
+/**
+ * Returns the results of steps that run side by side. Each has to end, and to
+ * clean up, even if another fails.
+ */
+export async function allEnded(
+  steps: readonly Promise<StepResult | StepResult[]>[],
+): Promise<StepResult[]> {
+  await Promise.allSettled(steps);
+  return (await Promise.all(steps)).flat();
+}
+
+/** Runs tests with `deno test`; `env` names the stack, if they need one. */
+export function runTests(
+  { name, files, filter, options = [] }: Run,
+  { signal, env = {}, isBeside = false }: LaneOptions & {
+    env?: Record<string, string>;
+  },
+): Promise<StepResult> {
+  return runStep(name, {
+    isBeside,
+    signal,
+    testsOf: files,
+    args: [
+      ...["test", "--allow-all", "--no-check", "--cached-only", ...options],
+      ...(filter === undefined ? [] : ["--filter", filter]),
+      ...files,
+    ],
+    env: { ...NO_DOWNLOADS, ...env },
+  });
+}
+
+/** Makes a template; a test that runs a gate may hand its own to it. */
+async function stackTemplate(signal: AbortSignal) {
+  const given = Deno.env.get("GATE_STACK_TEMPLATE");
+  await using opened = new AsyncDisposableStack();
+  const folder = given ?? await temporaryFolder(opened);
+  if (given === undefined) await makeStackTemplate(folder, signal);
+  const owned = opened.move();
+  return { folder, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Takes what is to run out of a queue, and runs it against a stack of its own. */
+async function runOnStack(
+  queue: Run[],
+  { template, signal, isBeside = false }: LaneOptions & { template: string },
+): Promise<StepResult[]> {
+  await using opened = new AsyncDisposableStack();
+  const dataDir = await temporaryFolder(opened);
+  await copyStackTemplate(template, dataDir);
+  const stack = opened.use(
+    await startStack({ dataDir, functions: false, fsync: false, signal }),
+  );
+  // Goes with it, whatever tests that are interrupted leave there.
+  const temporary = `${dataDir}/tmp`;
+  await Deno.mkdir(temporary);
+  const results: StepResult[] = [];
+  for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
+    results.push(
+      await runTests(run, {
+        isBeside,
+        signal,
+        env: {
+          TMPDIR: temporary,
+          TEST_DATABASE_URL: stack.dbUrl,
+          TEST_LEGACY_DATABASE_URL:
+            databaseUrls(stack.ports.db, LEGACY_DATABASE).url,
+          TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
+          TEST_API_URL: stack.urls.api,
+          TEST_STACK_TEMPLATE: template,
+          TEST_FUNCTIONS_DENO: run.denoPath ?? Deno.execPath(),
+          ...(run.released && { TEST_RELEASED_FUNCTION: run.released }),
+        },
+      }),
+    );
+  }
+  return results;
+}
+
+async function temporaryFolder(
+  opened: AsyncDisposableStack,
+): Promise<string> {
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
+  opened.defer(() => Deno.remove(folder, { recursive: true }));
+  return folder;
+}

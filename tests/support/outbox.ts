@@ -1,0 +1,96 @@
+/**
+ * What a worker works on: the outbox.
+ *
+ * @module
+ */
+import type postgres from "postgres";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { HANG_LIMIT_MS } from "./hang_limit.ts";
+
+/** The columns of an outbox row that tests use. */
+export interface OutboxRow {
+  readonly id: string;
+  readonly event_id: string;
+  readonly status: string;
+  readonly attempts: number;
+  readonly last_error: string | null;
+  readonly next_attempt_at: Date;
+  readonly lease_id: string | null;
+  readonly sent_at: Date | null;
+}
+
+/** Postpones what other tests have left, so that nothing is due. */
+export async function putOffAll(sql: postgres.Sql): Promise<void> {
+  await sql`
+    update public.notifications set next_attempt_at = 'infinity'
+    where status = 'pending'`;
+}
+
+/** Ends the pauses that a 429 has caused. */
+export async function endPauses(sql: postgres.Sql): Promise<void> {
+  await sql`delete from public.notification_pace`;
+}
+
+/**
+ * Creates notifications that are due. Nothing else is due then, and no receiver
+ * is paused.
+ *
+ * @returns the IDs of their events
+ */
+export async function oweNotifications(
+  sql: postgres.Sql,
+  { count = 1, account = "acc_7" }: { count?: number; account?: string } = {},
+): Promise<[string, ...string[]]> {
+  await putOffAll(sql);
+  await endPauses(sql);
+  const rows = Array.from({ length: count }, () => ({
+    provider: "a",
+    event_id: uniqueId("evt"),
+    account_id: account,
+    subscription_id: "sub_7",
+  }));
+  await sql`insert into public.notifications ${sql(rows)}`;
+  return rows.map((row) => row.event_id) as [string, ...string[]];
+}
+
+/** Returns the notification of an event. */
+export async function outboxRow(
+  sql: postgres.Sql,
+  eventId: string,
+): Promise<OutboxRow> {
+  const [row] = await sql<[OutboxRow?]>`
+    select id, event_id, status, attempts, last_error, next_attempt_at, lease_id, sent_at
+    from public.notifications where event_id = ${eventId}`;
+  if (!row) throw new Error(`Nothing is owed for ${eventId}`);
+  return row;
+}
+
+/**
+ * Returns the row once no worker has it under way. Nobody else waits for a worker
+ * that the webhook woke.
+ */
+export async function settledRow(
+  sql: postgres.Sql,
+  eventId: string,
+): Promise<OutboxRow> {
+  await waitUntil(
+    async () => {
+      const { attempts, lease_id } = await outboxRow(sql, eventId);
+      return attempts > 0 && lease_id === null;
+    },
+    { timeoutMs: HANG_LIMIT_MS },
+  );
+  return await outboxRow(sql, eventId);
+}
+
+/** Ends the lease or the wait of a notification, and all pauses. */
+export async function makeDue(
+  sql: postgres.Sql,
+  eventId: string,
+): Promise<void> {
+  await endPauses(sql);
+  await sql`
+    update public.notifications set next_attempt_at = now()
+    where event_id = ${eventId}`;
+}
