@@ -5,7 +5,6 @@
  * @module
  */
 import { join } from "node:path";
-import postgres from "postgres";
 import {
   type CommandLine,
   parseCommandLine,
@@ -15,6 +14,7 @@ import { isLoopback } from "../common/loopback.ts";
 import { findRunningStack } from "../common/running_stack.ts";
 import { runTool } from "../common/run_tool.ts";
 import { checkMigrations } from "../local_stack/check_migrations.ts";
+import { withDatabase } from "../local_stack/databases.ts";
 import { runSupabaseCli } from "../common/supabase_cli.ts";
 import { toolEnvironment } from "../common/create_command.ts";
 import {
@@ -75,8 +75,7 @@ async function localDatabase(): Promise<string> {
 /** Writes everything that is generated from a migrated database, or nothing. */
 export async function writeGenerated(databaseUrl: string): Promise<void> {
   const types = await generateTypes(databaseUrl);
-  const sql = postgres(databaseUrl, { max: 1, onnotice() {} });
-  const files = await schemaFiles(sql).finally(() => sql.end());
+  const files = await withDatabase(databaseUrl, schemaFiles);
   await Deno.writeTextFile(TYPES_FILE, types);
   console.log(`Wrote ${TYPES_FILE.pathname}`);
   await writeSchemaFiles(files);
