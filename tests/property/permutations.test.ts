@@ -1,6 +1,6 @@
 /**
- * Every order in which five events of one second can arrive, with up to one
- * delivery repeated, ends in the state of the order of occurrence. The bursts
+ * Every order in which five events of one second can arrive ends in the state of
+ * the order of occurrence, and so it does with one delivery repeated. The bursts
  * are those that Stripe makes, in both shapes of its API.
  *
  * @module
@@ -20,7 +20,9 @@ import {
   type Moment,
 } from "../support/histories/subscription_life.ts";
 
-/** 5! and, for each event that comes twice, 6! / 2. */
+/** 5! */
+const ORDERS = 120;
+/** And, for each event that comes twice, 6! / 2. */
 const ARRIVALS = 1_920;
 /** Arrivals of different subscriptions go together; they have nothing in common. */
 const TOGETHER = 60;
@@ -148,10 +150,14 @@ function later(happenings: readonly Happening[]): Moment[] {
 
 for (const apiVersion of API_VERSIONS) {
   for (const [name, changes] of Object.entries(AT_CREATION)) {
-    checkArrivals(name, life({ apiVersion, ...changes }));
+    checkArrivals(name, life({ apiVersion, ...changes }), { repetitions: 1 });
   }
   for (const [name, happenings] of Object.entries(LATER)) {
-    checkArrivals(name, life({ apiVersion, moments: later(happenings) }));
+    // Whatever the burst: once the creation is there, none fails, and what
+    // comes again is a duplicate.
+    checkArrivals(name, life({ apiVersion, moments: later(happenings) }), {
+      repetitions: name === "the end of a trial" ? 1 : 0,
+    });
   }
 }
 checkArrivals(
@@ -164,24 +170,29 @@ checkArrivals(
     ],
     deletion: 60,
   }),
+  { repetitions: 1 },
 );
 
-function checkArrivals(name: string, lived: Life): void {
+function checkArrivals(
+  name: string,
+  lived: Life,
+  { repetitions }: { repetitions: 0 | 1 },
+): void {
   Deno.test(`every arrival of ${name} (${lived.apiVersion}) ends in the state of the order of occurrence`, async () => {
     const events = liveThrough(lived, 0);
     const prefix = crypto.randomUUID().slice(0, 8);
     // The others are there already when the burst arrives.
     const before = events.length - 5;
-    const queues = [...arrivals(events.slice(-5), 1)]
+    const queues = [...arrivals(events.slice(-5), repetitions)]
       .map((deliveries) => ({ events, deliveries }))
       .map((arrival, i) => renamed(arrival, `${prefix}_${i}`));
-    assertEquals(queues.length, ARRIVALS);
+    assertEquals(queues.length, repetitions === 0 ? ORDERS : ARRIVALS);
     const sql = postgres(setting("TEST_DATABASE_URL"), {
       max: 1,
       connection: { synchronous_commit: "off" },
     });
     try {
-      for (let i = 0; i < ARRIVALS; i += TOGETHER) {
+      for (let i = 0; i < queues.length; i += TOGETHER) {
         const group = queues.slice(i, i + TOGETHER);
         await deliverTogether(
           group.map(({ events, deliveries }) => [
