@@ -26,6 +26,15 @@ Deno.test("the tests that run once although others run with two versions of Deno
   }
 });
 
+Deno.test("with another Deno, the others run, and these do not", () => {
+  const files = allRuns("deno").flatMap((run) =>
+    run.denoPath === undefined ? [] : run.files
+  );
+  assertEquals(files.includes("tests/catalogue/catalogue.test.ts"), true);
+  assertEquals(files.includes("tests/integration/worker_wake.test.ts"), true);
+  assertEquals(WITHOUT_FUNCTIONS.filter((one) => files.includes(one)), []);
+});
+
 Deno.test("every test is in a run, and nothing else is", () => {
   const paths = [UNIT_TESTS, ...allRuns("deno")].flatMap(({ files }) => files);
   const tests = [...graph.keys()].filter((file) => file.endsWith(".test.ts"));
