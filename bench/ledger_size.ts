@@ -18,6 +18,8 @@ const CALLS = 2_000;
 const START = 1_750_000_000;
 /** How far its rows are apart: 10 million in 80 days. */
 const SECONDS_PER_ROW = 80 * 86_400 / 10_000_000;
+/** Longer than the events of one round, so that no update is stale. */
+const ROUND_SECONDS = 3_600;
 
 /** How event IDs are made. */
 export type EventIds = "stripe" | "random";
@@ -71,9 +73,13 @@ async function measureLedger(
 
     // The first calls plan and fill the caches.
     const type = "customer.subscription.updated";
-    await applyAll(sql, { ...plan, type, created: created + 1 });
+    await applyAll(sql, { ...plan, type, created: created + ROUND_SECONDS });
     const [before] = await sql`select pg_current_wal_lsn() as lsn`;
-    const times = await applyAll(sql, { ...plan, type, created: created + 2 });
+    const times = await applyAll(sql, {
+      ...plan,
+      type,
+      created: created + 2 * ROUND_SECONDS,
+    });
     const [after] = await sql`
       select
         pg_wal_lsn_diff(pg_current_wal_lsn(), ${before?.lsn}::pg_lsn)::float8 as wal,
@@ -119,6 +125,11 @@ async function fillLedger(
     from generate_series(1, ${rows}::bigint) as i`;
 }
 
+/** How long an event took to arrive: usually seconds, so some overtake others. */
+function secondsLate(): number {
+  return Math.floor(-3 * Math.log(1 - Math.random()));
+}
+
 /** Applies one event per subscription, in a call of its own; their times. */
 async function applyAll(
   sql: postgres.Sql,
@@ -130,12 +141,13 @@ async function applyAll(
   },
 ): Promise<number[]> {
   const times: number[] = [];
-  for (const subscription of subscriptions) {
+  for (const [i, subscription] of subscriptions.entries()) {
+    const at = created + Math.floor(i * SECONDS_PER_ROW) - secondsLate();
     const id = ids === "random"
       ? `evt_${crypto.randomUUID().replaceAll("-", "").slice(0, 24)}`
-      : stripeId("evt", created);
+      : stripeId("evt", at);
     const event = wireEvent(
-      subscriptionEvent(type, { id, subscription, created }),
+      subscriptionEvent(type, { id, subscription, created: at }),
     );
     const began = performance.now();
     await sql`

@@ -1,6 +1,7 @@
 import { freePort } from "../tests/support/free_port.ts";
 import { isListening } from "../scripts/common/is_listening.ts";
 import { spawnGuarded } from "../scripts/common/spawn_guarded.ts";
+import type { Environment } from "../scripts/common/environment.ts";
 import { waitUntil } from "../scripts/common/wait_until.ts";
 import { SECRET } from "./targets.ts";
 
@@ -14,7 +15,8 @@ export interface PeerOptions {
   readonly entry: string;
   /** `serve` if it exports a handler, `run` if it starts a server. */
   readonly command: "serve" | "run";
-  readonly databaseUrl?: string;
+  /** Its settings, such as `DATABASE_URL`. */
+  readonly env?: Environment;
 }
 
 // The first start downloads its packages.
@@ -25,7 +27,7 @@ const READY_WITHIN = 120_000;
  * Stripe's API would fail.
  */
 export async function servePeer(
-  { entry, command, databaseUrl = "" }: PeerOptions,
+  { entry, command, env = {} }: PeerOptions,
 ): Promise<Peer> {
   const port = freePort();
   const { child, ended } = spawnGuarded({
@@ -39,8 +41,8 @@ export async function servePeer(
     options: {
       env: {
         DENO_SERVE_ADDRESS: `tcp:127.0.0.1:${port}`,
-        DATABASE_URL: databaseUrl,
         STRIPE_WEBHOOK_SECRET: SECRET,
+        ...env,
       },
       stdout: "null",
       stderr: "inherit",

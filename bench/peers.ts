@@ -39,7 +39,7 @@ export async function servePeers(
       await servePeer({
         entry: `bench/peers/${entry}.ts`,
         command: "run",
-        databaseUrl,
+        env: { DATABASE_URL: databaseUrl },
       }),
     );
     targets.push(peerTarget(peer.port, {

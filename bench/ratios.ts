@@ -13,6 +13,9 @@ import {
 /** What is compared, and how many times as much it is. */
 export type Ratio = readonly [what: string, times: number];
 
+/** The least that a receiver costs. */
+const LEAST = "the same from a function that only verifies";
+
 /** Returns the ratios of the parts that were measured. */
 export function ratios(measured: Partial<Measured>): Ratio[] {
   const { throughput, verification, coldStart, ledger, soak } = measured;
@@ -59,12 +62,18 @@ function endToEnd({ targets, sqlCeilings }: Throughput): Ratio[] {
       `events per second over 64 connections, to ${name}`,
       times(ours.perSecond, perSecond),
     ]),
-    ...["bare PostgREST call", "the same through the gateway"].map((
-      name,
-    ): Ratio => [
+    ...[
+      "bare PostgREST call",
+      "the same through the gateway",
+      LEAST,
+    ].map((name): Ratio => [
       `p50 over 1 connection, to ${name}`,
       times(single.p50, find(name, 1).p50),
     ]),
+    [
+      "p50 over 1 connection of a function that only verifies, to the call through the gateway",
+      times(find(LEAST, 1).p50, find("the same through the gateway", 1).p50),
+    ],
     [
       "events per second over 64 connections, random event IDs to Stripe's",
       times(

@@ -1,7 +1,11 @@
 import { createCommand } from "../scripts/common/create_command.ts";
 import { checkApplied } from "./applied.ts";
 import type { LoadPlan, LoadResult } from "./load.ts";
-import { processorTime } from "./processor_time.ts";
+import {
+  type PerProcess,
+  perProcess,
+  processorTimes,
+} from "./processor_time.ts";
 import { type RequestOptions, writeRequests } from "./requests.ts";
 import type { Target } from "./targets.ts";
 
@@ -16,8 +20,8 @@ export interface Load
 
 /** What came of a load, and what it cost. */
 export interface MeasuredLoad extends LoadResult {
-  /** Processor time of everything but the generator, per answer, in milliseconds. */
-  readonly processor: number;
+  /** Processor time per answer, in milliseconds. */
+  readonly processor: PerProcess<number>;
 }
 
 /** More answers per second than one connection ever gets. */
@@ -49,13 +53,13 @@ export async function runLoad(
     ...(type && { type }),
     ...(ids && { ids }),
   });
-  const before = await processorTime();
+  const before = await processorTimes();
   const result = await generate({
     ...{ port, connections, requests, repeats },
     ...(seconds !== undefined && { seconds }),
     ...(perSecond !== undefined && { perSecond }),
   });
-  const used = await processorTime() - before;
+  const after = await processorTimes();
   // Which one failed is not known.
   if (records && result.errors === 0) {
     await checkApplied(target.name, {
@@ -65,7 +69,12 @@ export async function runLoad(
       count: result.answers,
     });
   }
-  return { ...result, processor: used * 1000 / result.answers };
+  return {
+    ...result,
+    processor: perProcess((name) =>
+      (after[name] - before[name]) * 1000 / result.answers
+    ),
+  };
 }
 
 /** Lets a target create the subscriptions that the other events are about. */

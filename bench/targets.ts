@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { createHmac } from "node:crypto";
 import { LOCAL_SIGNING_SECRETS } from "../scripts/common/environment.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
 import { handledEvent } from "../supabase/functions/_shared/billing/events.ts";
@@ -52,6 +53,27 @@ export function receiverTarget(stack: Stack): Target {
   };
 }
 
+/**
+ * The same events as ones that the receiver does not handle: it verifies and
+ * parses them, and calls no database.
+ */
+export function ignoredTarget(stack: Stack): Target {
+  const target = receiverTarget(stack);
+  return {
+    ...target,
+    name: "this receiver, events that it ignores",
+    shape: {
+      ...target.shape,
+      body: (event) =>
+        JSON.stringify({
+          ...event,
+          type: "customer.subscription.trial_will_end",
+        }),
+    },
+    records: undefined,
+  };
+}
+
 /** The same events, as bare calls of the same SQL function, one per call. */
 export function postgrestTarget(stack: Stack): Target {
   return {
@@ -78,6 +100,23 @@ export function gatewayTarget(stack: Stack): Target {
       ...target.shape,
       path: `/rest/v1${target.shape.path}`,
       headers: () => ({ apikey: stack.keys.secret }),
+    },
+  };
+}
+
+/** The same from a function that verifies it and passes it on. */
+export function leastTarget(stack: Stack, port: number): Target {
+  const target = postgrestTarget(stack);
+  return {
+    ...target,
+    name: "the same from a function that only verifies",
+    port,
+    shape: {
+      ...target.shape,
+      path: "/",
+      headers: (body) => ({
+        signature: createHmac("sha256", SECRET).update(body).digest("base64"),
+      }),
     },
   };
 }

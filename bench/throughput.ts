@@ -10,12 +10,15 @@ import type { Stack } from "../scripts/local_stack/stack.ts";
 import { subscriptionEvent } from "../scripts/events/event.ts";
 import { servePeer } from "./peer.ts";
 import { servePeers } from "./peers.ts";
+import { type PerProcess, perProcess, PROCESSES } from "./processor_time.ts";
 import { subscriptionIds } from "./requests.ts";
 import { createSubscriptions, type MeasuredLoad, runLoad } from "./run_load.ts";
 import { measureSqlCeiling } from "./sql_ceiling.ts";
 import { type Spread, spread } from "./statistics.ts";
 import {
   gatewayTarget,
+  ignoredTarget,
+  leastTarget,
   peerTarget,
   postgrestTarget,
   receiverTarget,
@@ -47,8 +50,8 @@ export interface TargetResult {
   readonly perSecond: Spread;
   readonly p50: Spread;
   readonly p99: Spread;
-  /** Of everything but the generator, in milliseconds of one core per event. */
-  readonly processor: Spread;
+  /** In milliseconds of one core per event. */
+  readonly processor: PerProcess<Spread>;
   readonly errors: number;
   /** The generator's share of one core. */
   readonly generatorCpu: number;
@@ -78,6 +81,14 @@ export async function measureThroughput(
     entry: "bench/bare_server.ts",
     command: "serve",
   });
+  await using least = await servePeer({
+    entry: "bench/least_function.ts",
+    command: "serve",
+    env: {
+      SUPABASE_URL: stack.urls.api,
+      SUPABASE_SECRET_KEY: stack.keys.secret,
+    },
+  });
   const receiver = receiverTarget(stack);
   for (const target of [receiver, ...peers.targets]) {
     await createSubscriptions(target, { subscriptions, folder });
@@ -91,6 +102,8 @@ export async function measureThroughput(
     ...peers.targets,
     postgrestTarget(stack),
     gatewayTarget(stack),
+    leastTarget(stack, least.port),
+    ignoredTarget(stack),
   ];
   const random: Target = {
     ...receiver,
@@ -150,7 +163,9 @@ function lineOf(
     `${Math.round(perSecond)} per second`,
     `p50 ${p50.toFixed(2)} ms`,
     `p99 ${p99.toFixed(2)} ms`,
-    `processor ${processor.toFixed(2)} ms`,
+    `processor ${
+      PROCESSES.map((name) => processor[name].toFixed(2)).join(" + ")
+    } ms`,
     ...errors > 0 ? [`${errors} errors`] : [],
   ].join(", ");
 }
@@ -162,7 +177,9 @@ function resultOf({ target, connections, rounds }: Contest): TargetResult {
     perSecond: spread(rounds.map((round) => round.perSecond)),
     p50: spread(rounds.map((round) => round.p50)),
     p99: spread(rounds.map((round) => round.p99)),
-    processor: spread(rounds.map((round) => round.processor)),
+    processor: perProcess((name) =>
+      spread(rounds.map((round) => round.processor[name]))
+    ),
     errors: rounds.reduce((sum, round) => sum + round.errors, 0),
     generatorCpu: spread(rounds.map((round) => round.cpu / SECONDS)).median,
   };
