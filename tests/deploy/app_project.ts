@@ -6,7 +6,11 @@
  */
 import { dirname, join } from "node:path";
 import type { HostedProject } from "./hosted_project.ts";
-import { openTerminal, setLocalPort, type Terminal } from "./deployer.ts";
+import {
+  openTerminal,
+  type ProjectTerminal,
+  setLocalPort,
+} from "./deployer.ts";
 
 const SOURCES = {
   "functions/hello/deno.json": '{ "imports": {} }\n',
@@ -27,11 +31,6 @@ const SOURCES = {
     "create table public.tags (id int primary key);\n",
 };
 
-/** The project's folder, and a terminal in it. */
-export interface AppProject extends Terminal {
-  readonly path: string;
-}
-
 /**
  * Makes the project, with a terminal that reaches a hosted one.
  *
@@ -40,7 +39,7 @@ export interface AppProject extends Terminal {
 export async function makeAppProject(
   hosted: HostedProject,
   { localPort }: { localPort: number },
-): Promise<AppProject> {
+): Promise<ProjectTerminal> {
   await using opened = new AsyncDisposableStack();
   const path = await Deno.makeTempDir({ prefix: "billing-webhook-app-" });
   opened.defer(() => Deno.remove(path, { recursive: true }));

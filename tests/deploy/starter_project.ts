@@ -7,7 +7,11 @@
 import { dirname, join } from "node:path";
 import postgres from "postgres";
 import type { HostedProject } from "./hosted_project.ts";
-import { openTerminal, setLocalPort, type Terminal } from "./deployer.ts";
+import {
+  openTerminal,
+  type ProjectTerminal,
+  setLocalPort,
+} from "./deployer.ts";
 
 /** What Supabase Auth has, as far as the app's tables refer to it. */
 export const AUTH_USERS = "create table auth.users (id uuid primary key)";
@@ -73,10 +77,9 @@ const FILES = {
 };
 
 /** The project's folder, and a terminal in it. */
-export interface StarterProject extends Terminal {
-  readonly path: string;
+export interface StarterProject extends ProjectTerminal {
   /** Makes a migration behind all others, and pushes it. */
-  migrate(name: string, sql: string): ReturnType<Terminal["type"]>;
+  migrate(name: string, sql: string): ReturnType<ProjectTerminal["type"]>;
 }
 
 /** Makes the project, with a terminal that reaches a hosted one. */

@@ -14,9 +14,9 @@ import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { RIGHTS, sqlOf } from "../support/app_page.ts";
 import { runScript } from "../support/run_script.ts";
 import { post } from "../support/send.ts";
+import { setting } from "../support/test_environment.ts";
 import { withoutAccount } from "../support/without_account.ts";
 import { SIGNING_SECRET, type Typed } from "./deployer.ts";
-import { startEmptyServer } from "./empty_server.ts";
 import { createHostedProject } from "./hosted_project.ts";
 import { ACCESS_TOKEN } from "./management_api.ts";
 import { readBlocks } from "./page_blocks.ts";
@@ -39,11 +39,9 @@ function assertWorks({ code, said }: Typed): void {
 }
 
 Deno.test("docs/switch.md: its steps lead from an app's own table to the receiver's", async (test) => {
-  await using server = await startEmptyServer();
-  await using hosted = await createHostedProject(server);
-  await using app = await makeStarterProject(hosted, {
-    localPort: server.port,
-  });
+  const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
+  await using hosted = await createHostedProject({ port, name: "starter" });
+  await using app = await makeStarterProject(hosted, { localPort: port });
   const sql = postgres(hosted.databaseUrl, { max: 1, onnotice() {} });
   await using _sql = { [Symbol.asyncDispose]: () => sql.end() };
   const subscriptions = new Map<string, Subscription>();
