@@ -60,7 +60,7 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
   const { api } = hosted;
   const sql = postgres(hosted.databaseUrl, { max: 1, onnotice() {} });
   await using _sql = { [Symbol.asyncDispose]: () => sql.end() };
-  const project = { app, api, sql };
+  const project = { app, hosted, sql };
   const push = block("supabase db push --remote");
   const { secret } = await localKeys();
 
@@ -105,12 +105,11 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
     assertWorks(await app.type(link, { input: ACCESS_TOKEN }));
     assertWorks(
       await app.type(
-        `supabase db push --remote
-supabase functions deploy hello --use-api
-supabase secrets set OF_THE_APP=1`,
+        "supabase db push --remote\nsupabase functions deploy hello --use-api",
         { env: YES },
       ),
     );
+    api.secrets.set("OF_THE_APP", "1");
     await sql`
       create policy notes on public.notes for select to authenticated using (true)`;
     assertEquals(await appliedNames(), theirs);

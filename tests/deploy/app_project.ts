@@ -27,6 +27,7 @@ const SOURCES = {
     "export const greeting = (name: string) => `Hello ${name}!`;\n",
   "migrations/20240101000000_notes.sql":
     "create table public.notes (id int primary key, text text);\n",
+  "migrations/20260101000000_profiles.sql": "",
   "migrations/20990101000000_tags.sql":
     "create table public.tags (id int primary key);\n",
 };
@@ -46,8 +47,7 @@ export async function makeAppProject(
   const { type } = opened.use(await openTerminal(hosted, path));
   const { code, said } = await type(`git init --quiet
 supabase init --yes
-supabase functions new hello
-supabase migration new profiles`);
+supabase functions new hello`);
   if (code !== 0) throw new Error(said);
   await setLocalPort(path, localPort);
   for (const [name, text] of Object.entries(SOURCES)) {

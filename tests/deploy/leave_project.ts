@@ -9,9 +9,10 @@ import { join } from "node:path";
 import postgres from "postgres";
 import { readPage } from "../support/doc_commands.ts";
 import { dumpSchema } from "../support/dump_schema.ts";
+import { migrateFrom } from "../support/migrate_part.ts";
 import { readDoc, sqlBlocks } from "../support/sql_blocks.ts";
 import type { ProjectTerminal, Typed } from "./deployer.ts";
-import type { ManagementApi } from "./management_api.ts";
+import type { HostedProject } from "./hosted_project.ts";
 import { readBlocks } from "./page_blocks.ts";
 
 const PAGE = "docs/leave.md";
@@ -22,8 +23,8 @@ const { block } = LEAVE_BLOCKS;
 /** A project of somebody else's, hosted. */
 export interface LeftProject {
   readonly app: ProjectTerminal;
-  readonly api: ManagementApi;
-  /** Its hosted database. */
+  readonly hosted: HostedProject;
+  /** A connection to its hosted database. */
   readonly sql: postgres.Sql;
 }
 
@@ -44,7 +45,7 @@ export async function stateOf(project: LeftProject): Promise<ProjectState> {
 }
 
 /** What is outside of schema public, and what the platform has. */
-async function around({ api, sql }: LeftProject) {
+async function around({ hosted: { api }, sql }: LeftProject) {
   return {
     jobs: [...await sql`select jobname from cron.job order by 1`],
     secrets: [...await sql`select name from vault.secrets order by 1`],
@@ -129,7 +130,7 @@ export async function leaveProject(
   project: LeftProject,
   { before, add }: { before: ProjectState; add: () => Promise<Typed> },
 ): Promise<void> {
-  const { app, sql } = project;
+  const { app, hosted, sql } = project;
   const env = { SUPABASE_YES: "1" };
   const push = block("supabase db push");
 
@@ -205,7 +206,7 @@ export async function leaveProject(
 
   await test.step("added again, it is there again", async () => {
     assertWorks(await add());
-    assertWorks(await app.type(push, { env }));
+    await migrateFrom(app.path, hosted.databaseUrl);
     const [row] = await sql`select * from public.excess_billing_rights()`;
     assertEquals(row, undefined);
     const [kept] = await sql`select count(*)::int from public.subscriptions`;
