@@ -2,11 +2,10 @@
  * `deno task test`: the whole gate, on the real parts.
  *
  * Side by side: formatting, lint and types; unit tests; and what has to be
- * downloaded, then the tests that need a stack, in lanes. The integration tests
- * run twice, the second time with the functions served by the Deno that
- * Supabase's runtime is built on. Some run with a function of the last release
- * beside the other one of this version. With arguments, only the named test
- * files or folders run.
+ * downloaded, then the tests that need a stack, in lanes. Where it matters which
+ * Deno serves the functions, tests run with the one that Supabase's runtime is
+ * built on. Some run with a function of the last release beside the other one of
+ * this version. With arguments, only the named test files or folders run.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * The receiver in a project of somebody else's: added, deployed beside what is
- * there, and updated.
+ * The receiver in a project of somebody else's: added, updated, deployed beside
+ * what is there by docs/deploy.md, and taken out by docs/leave.md.
  *
  * @module
  */
@@ -14,36 +14,55 @@ import { localKeys } from "../../scripts/common/keys.ts";
 import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
 import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
-import { createDatabase } from "../../scripts/local_stack/databases.ts";
-import { copyRepository } from "../support/copy_repository.ts";
+import {
+  createDatabase,
+  databaseUrls,
+  withDatabase,
+} from "../../scripts/local_stack/databases.ts";
 import { post } from "../support/send.ts";
+import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
 import { setting } from "../support/test_environment.ts";
 import { makeAppProject } from "./app_project.ts";
-import { SIGNING_SECRET, type Typed } from "./deployer.ts";
-import { startEmptyServer } from "./empty_server.ts";
+import { SIGNING_SECRET, startDeployer, type Typed } from "./deployer.ts";
 import { createHostedProject } from "./hosted_project.ts";
+import {
+  LEAVE_BLOCKS,
+  leaveProject,
+  type ProjectState,
+  stateOf,
+} from "./leave_project.ts";
 import { ACCESS_TOKEN } from "./management_api.ts";
+import { readBlocks } from "./page_blocks.ts";
 import { migrateFrom, migrationNames } from "../support/migrate_part.ts";
 import { serveUpload } from "./serve_upload.ts";
 
-const PUSH = "supabase db push --remote --yes";
-const DEPLOY = `supabase functions deploy hello --use-api --yes
-supabase functions deploy billing-webhook --use-api --yes
-supabase functions deploy billing-worker --use-api --yes`;
+const YES = { SUPABASE_YES: "1" };
+const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
+const { block } = readBlocks("docs/deploy.md");
 
 function assertWorks({ code, said }: Typed): string {
   assertEquals(code, 0, said);
   return said;
 }
 
-Deno.test("a project gets the receiver, runs it beside its own functions, and updates it", async (test) => {
-  await using server = await startEmptyServer();
-  await using hosted = await createHostedProject(server);
-  await using app = await makeAppProject(hosted, { localPort: server.port });
-  await using clone = await copyRepository();
+/** Whether the database has a table that `--remote` must keep out of it. */
+function isInLocalDatabase(table: string): Promise<boolean> {
+  return withDatabase(databaseUrls(port).url, async (sql) => {
+    const [row] = await sql`select to_regclass(${`public.${table}`}) as found`;
+    return row?.found !== null;
+  });
+}
+
+Deno.test("a project gets the receiver, updates it, runs it beside its own functions, and leaves it", async (test) => {
+  await using hosted = await createHostedProject({ port, name: "app" });
+  await using app = await makeAppProject(hosted, { localPort: port });
+  await using clone = await startDeployer(hosted, { localPort: port });
   const { api } = hosted;
   const sql = postgres(hosted.databaseUrl, { max: 1, onnotice() {} });
   await using _sql = { [Symbol.asyncDispose]: () => sql.end() };
+  const project = { app, hosted, sql };
+  const push = block("supabase db push --remote");
+  const { secret } = await localKeys();
 
   /** Runs add in the clone, for the app that the user is in. */
   function add(options: string): Promise<Typed> {
@@ -67,25 +86,43 @@ Deno.test("a project gets the receiver, runs it beside its own functions, and up
   const newest = migrationNames().slice(-2);
   const migrations = `${clone.path}/supabase/migrations`;
 
+  const ownMigration = "supabase/migrations/20990201000000_first_tag.sql";
+  const ownText = "insert into public.tags values (1);\n";
+
   let deployed: unknown;
-  await test.step("the project before: its own migrations and its function", async () => {
+  let before: ProjectState;
+  await test.step("the project before: its own migrations, function and settings", async () => {
+    await using _extensions = await installSupabaseExtensions(
+      setting("TEST_PG_SHARE_DIR"),
+    );
+    await sql.unsafe(`
+      create extension pg_cron schema pg_catalog;
+      create extension pg_net schema extensions;
+      create extension supabase_vault;
+      select cron.schedule('of the app', '* * * * *', 'select 1');
+      select vault.create_secret('secret', 'of the app');`);
+    const link = block("cd ../my-app").replace("../my-app", `'${app.path}'`);
+    assertWorks(await app.type(link, { input: ACCESS_TOKEN }));
     assertWorks(
       await app.type(
-        `supabase login --token ${ACCESS_TOKEN}
-supabase link --project-ref <project-ref>
-${PUSH}
-${DEPLOY.split("\n")[0]}`,
+        "supabase db push --remote\nsupabase functions deploy hello --use-api",
+        { env: YES },
       ),
     );
+    api.secrets.set("OF_THE_APP", "1");
+    await sql`
+      create policy notes on public.notes for select to authenticated using (true)`;
     assertEquals(await appliedNames(), theirs);
+    assertEquals(await isInLocalDatabase("tags"), false);
     deployed = hello();
+    before = await stateOf(project);
   });
 
   await test.step("a table of another shape: the push says so, and leaves nothing behind", async () => {
     for (const name of newest) await Deno.remove(`${migrations}/${name}`);
     assertWorks(await add("--yes"));
     await sql`create table public.subscriptions (user_id int)`;
-    const { code, said } = await app.type(PUSH);
+    const { code, said } = await app.type(push, { env: YES });
     assertEquals(code, 1, said);
     assertStringIncludes(
       said,
@@ -95,10 +132,43 @@ ${DEPLOY.split("\n")[0]}`,
     await sql`drop table public.subscriptions`;
   });
 
-  await test.step("added: a plain push, and the function of before is deployed byte for byte", async () => {
-    assertWorks(await app.type(`${PUSH}\n${DEPLOY}`));
+  await test.step("added: a plain push", async () => {
+    assertWorks(await app.type(push, { env: YES }));
     assertEquals(await appliedNames(), [...theirs, ...ours.slice(0, -2)]);
+  });
+
+  await test.step("deploy.md, 1. and 2. Updated, after the project made a migration of its own", async () => {
+    for (const name of newest) {
+      await Deno.copyFile(
+        new URL(`../../supabase/migrations/${name}`, import.meta.url),
+        `${migrations}/${name}`,
+      );
+    }
+    await Deno.writeTextFile(`${app.path}/${ownMigration}`, ownText);
+    assertEquals((await add("--check")).code, 1);
+    // It asks, and the page's folder is beside the clone.
+    const update = block("deno task add ../my-app")
+      .replace("../my-app", `'${app.path}' --yes`);
+    assertWorks(await clone.type(update));
+    assertWorks(await add("--check"));
+    assertWorks(await app.type(push, { env: YES }));
+    assertEquals(await appliedNames(), [
+      ...theirs,
+      ...ours.slice(0, -2),
+      "first_tag",
+      ...ours.slice(-2),
+    ]);
+    const [row] = await sql`select public.billing_version() as number`;
+    assertStringIncludes(ours.at(-1)!, `billing_${row?.number}_`);
+  });
+
+  await test.step("deploy.md, 3. The functions, and that of before is deployed byte for byte. 5. Secrets, 6. The schedule", async () => {
+    assertWorks(
+      await app.type("supabase functions deploy hello --use-api", { env: YES }),
+    );
     assertEquals(hello(), deployed);
+    const deploy = block("supabase functions deploy billing-webhook");
+    assertWorks(await app.type(deploy, { env: YES }));
     assertEquals(
       Array.from(api.uploads, ([name, { metadata }]) => [
         name,
@@ -106,39 +176,21 @@ ${DEPLOY.split("\n")[0]}`,
       ]),
       [["hello", false], ["billing-webhook", false], ["billing-worker", false]],
     );
+    const secrets = block("supabase secrets set PROVIDER_A_SIGNATURE_HEADER");
+    assertWorks(await app.type(secrets, { env: YES }));
+    assertEquals(Object.fromEntries(api.secrets), {
+      OF_THE_APP: "1",
+      PROVIDER_A_SIGNATURE_HEADER: "stripe-signature",
+      PROVIDER_A_SIGNING_SECRET: SIGNING_SECRET,
+    });
+    await sql.unsafe(
+      block("select public.schedule_billing_worker")
+        .replace("https://<project-ref>.supabase.co", hosted.url)
+        .replace("sb_secret_...", secret),
+    );
   });
 
-  await test.step("updated, after the project made a migration of its own", async () => {
-    for (const name of newest) {
-      await Deno.copyFile(
-        new URL(`../../supabase/migrations/${name}`, import.meta.url),
-        `${migrations}/${name}`,
-      );
-    }
-    await Deno.writeTextFile(
-      `${app.path}/supabase/migrations/20990201000000_labels.sql`,
-      "create table public.labels (id int primary key);\n",
-    );
-    assertEquals((await add("--check")).code, 1);
-    assertWorks(await add("--yes"));
-    assertWorks(await add("--check"));
-    assertWorks(await app.type(`${PUSH}\n${DEPLOY}`));
-    assertEquals(await appliedNames(), [
-      ...theirs,
-      ...ours.slice(0, -2),
-      "labels",
-      ...ours.slice(-2),
-    ]);
-    const [row] = await sql`select public.billing_version() as number`;
-    assertStringIncludes(ours.at(-1)!, `billing_${row?.number}_`);
-  });
-
-  await test.step("served as uploaded by the platform's Deno: events are applied, and the function of before works", async () => {
-    assertWorks(
-      await app.type(
-        `supabase secrets set --yes PROVIDER_A_SIGNING_SECRET=${SIGNING_SECRET}`,
-      ),
-    );
+  await test.step("served as uploaded by the platform's Deno: events are applied, the function of before works, and the doctor finds nothing", async () => {
     const denoPath = await edgeDenoPath();
     await using _running = await hosted.run({ denoPath });
     await using ofBefore = await serveUpload(api.uploads.get("hello")!, {
@@ -158,7 +210,7 @@ ${DEPLOY.split("\n")[0]}`,
       const body = JSON.stringify(event);
       const headers = await signatureHeaders({
         scheme: "stripe",
-        header: "provider-a-signature",
+        header: "stripe-signature",
         secret: SIGNING_SECRET,
         body,
       });
@@ -173,29 +225,37 @@ ${DEPLOY.split("\n")[0]}`,
       join public.notifications n on n.subscription_id = s.id`;
     assertEquals(rows.map(({ account_id }) => account_id), ["acc_app"]);
 
-    const { secret } = await localKeys();
-    const doctor = await app.type(
-      `cd '${clone.path}' && deno task doctor --url ${hosted.url}/functions/v1/billing-webhook`,
-      {
-        env: {
-          SUPABASE_SECRET_KEY: secret,
-          SUPABASE_DB_URL: hosted.databaseUrl,
-          PROVIDER_A_SIGNING_SECRET: SIGNING_SECRET,
-        },
-      },
+    const pasted = [secret, hosted.databaseUrl, SIGNING_SECRET, ""].join("\n");
+    const doctor = await clone.type(
+      block(
+        "export SUPABASE_URL=https://<project-ref>.supabase.co\nread -rs SUPABASE_SECRET",
+      ),
+      { input: pasted },
     );
     assertStringIncludes(
       assertWorks(doctor),
       `all ${ours.length} are applied, and 4 that are not in this clone`,
     );
   });
+
+  await leaveProject(test, project, {
+    before: {
+      ...before!,
+      tree: { ...before!.tree, [ownMigration]: ownText },
+    },
+    add: () => add("--yes"),
+  });
   assert(api.requests.length > 0);
   assertEquals(api.faults, []);
 });
 
+Deno.test("docs/leave.md: every block is run here", () => {
+  assertEquals(LEAVE_BLOCKS.left(), []);
+  assert(LEAVE_BLOCKS.count > 6);
+});
+
 Deno.test("migrations with four digits go on with four digits, and are applied in order", async () => {
   const folder = await Deno.makeTempDir({ prefix: "billing-webhook-app-" });
-  const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
   const { url } = await createDatabase(port, { name: "four_digits" });
   const sql = postgres(url, { max: 1, onnotice() {} });
   try {

@@ -6,7 +6,11 @@
  */
 import { dirname, join } from "node:path";
 import type { HostedProject } from "./hosted_project.ts";
-import { openTerminal, setLocalPort, type Terminal } from "./deployer.ts";
+import {
+  openTerminal,
+  type ProjectTerminal,
+  setLocalPort,
+} from "./deployer.ts";
 
 const SOURCES = {
   "functions/hello/deno.json": '{ "imports": {} }\n',
@@ -23,14 +27,10 @@ const SOURCES = {
     "export const greeting = (name: string) => `Hello ${name}!`;\n",
   "migrations/20240101000000_notes.sql":
     "create table public.notes (id int primary key, text text);\n",
+  "migrations/20260101000000_profiles.sql": "",
   "migrations/20990101000000_tags.sql":
     "create table public.tags (id int primary key);\n",
 };
-
-/** The project's folder, and a terminal in it. */
-export interface AppProject extends Terminal {
-  readonly path: string;
-}
 
 /**
  * Makes the project, with a terminal that reaches a hosted one.
@@ -40,15 +40,14 @@ export interface AppProject extends Terminal {
 export async function makeAppProject(
   hosted: HostedProject,
   { localPort }: { localPort: number },
-): Promise<AppProject> {
+): Promise<ProjectTerminal> {
   await using opened = new AsyncDisposableStack();
   const path = await Deno.makeTempDir({ prefix: "billing-webhook-app-" });
   opened.defer(() => Deno.remove(path, { recursive: true }));
   const { type } = opened.use(await openTerminal(hosted, path));
   const { code, said } = await type(`git init --quiet
 supabase init --yes
-supabase functions new hello
-supabase migration new profiles`);
+supabase functions new hello`);
   if (code !== 0) throw new Error(said);
   await setLocalPort(path, localPort);
   for (const [name, text] of Object.entries(SOURCES)) {

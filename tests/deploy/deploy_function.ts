@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { runSupabaseCli } from "../../scripts/common/supabase_cli.ts";
+import { CLI_ENVIRONMENT } from "../support/cli_environment.ts";
 import { PROJECT_REF } from "./management_answers.ts";
 import {
   ACCESS_TOKEN,
@@ -33,7 +34,7 @@ export async function deployFunction(name: string): Promise<Upload> {
     ], {
       purpose: `deploy ${name}`,
       home,
-      env: { SUPABASE_ACCESS_TOKEN: ACCESS_TOKEN },
+      env: { ...CLI_ENVIRONMENT, SUPABASE_ACCESS_TOKEN: ACCESS_TOKEN },
     });
   } finally {
     await Deno.remove(home, { recursive: true });

@@ -1,7 +1,7 @@
 /**
  * docs/deploy.md: its commands run here in order, with an unused CLI, against a
- * hosted project on this machine: for a project of the receiver's own, and for
- * one that has an app already.
+ * hosted project on this machine, for a project of the receiver's own.
+ * add_to_project.test.ts runs them for one that has an app already.
  *
  * @module
  */
@@ -15,7 +15,6 @@ import { readPage } from "../support/doc_commands.ts";
 import { subscriptionEvent } from "../../scripts/events/event.ts";
 import { fencedBlocks } from "../support/fenced_blocks.ts";
 import { post } from "../support/send.ts";
-import { makeAppProject } from "./app_project.ts";
 import {
   SIGNING_SECRET,
   startDeployer,
@@ -36,8 +35,11 @@ const SECRETS = {
 /** What a person answers when the CLI asks. */
 const YES = { SUPABASE_YES: "1" };
 
+const IN_AN_APP = "add_to_project.test.ts, with most of the other blocks";
 /** Blocks that are not typed here: how they begin, and why not. */
 const ELSEWHERE: Record<string, string> = {
+  "deno task add ../my-app": IN_AN_APP,
+  "cd ../my-app": IN_AN_APP,
   "export SUPABASE_URL=https://<project-ref>.supabase.co\nread -rs STRIPE":
     "tests/stripe_sync, with a stand-in for Stripe",
   "deno task reconcile": "tests/stripe_sync, with a stand-in for Stripe",
@@ -76,12 +78,6 @@ async function migrationsIn(databaseUrl: string): Promise<string[]> {
   } finally {
     await sql.end();
   }
-}
-
-/** The versions that a project's own migrations and the receiver's have. */
-function versionsIn(folder: string): string[] {
-  return [...Deno.readDirSync(`${folder}/supabase/migrations`)]
-    .map(({ name }) => name.split("_")[0] ?? "").sort();
 }
 
 /** Steps 3 and 5, in the project's folder. */
@@ -138,43 +134,6 @@ async function lookAndReceive(
   });
   assertEquals(app.status, 401);
 }
-
-Deno.test("docs/deploy.md: its commands bring the receiver into a project with an app", async (test) => {
-  await using server = await startEmptyServer();
-  await using project = await createHostedProject(server);
-  await using clone = await startDeployer(project, { localPort: server.port });
-  await using app = await makeAppProject(project, { localPort: server.port });
-  // `add` asks, and the page's folder is beside the clone.
-  const typedIn = (block: string) =>
-    block.replace("add ../my-app", `add '${app.path}' --yes`)
-      .replace("cd ../my-app", `cd '${app.path}'`);
-
-  await test.step("1. In your project", async () => {
-    assertWorks(await clone.type(typedIn(blockBelow("## 1."))));
-    assertWorks(
-      await app.type(typedIn(blockBelow("## 1.", 2)), { input: ACCESS_TOKEN }),
-    );
-  });
-
-  await test.step("2. The database", async () => {
-    assertWorks(await app.type(blockBelow("## 2."), { env: YES }));
-    const versions = versionsIn(app.path);
-    assertEquals(versions.length, 3 + migrationVersions().length);
-    assertEquals(await migrationsIn(project.databaseUrl), versions);
-    const local = databaseUrls(server.port).url;
-    assertEquals(await migrationsIn(local), [], "the local database");
-  });
-
-  await test.step("3. The functions, 5. Secrets", async () => {
-    await deployAndSetSecrets(app, project);
-  });
-
-  await test.step("7. The doctor, 8. The first event", async () => {
-    await lookAndReceive(clone, project);
-  });
-
-  assertEquals(project.api.faults, []);
-});
 
 Deno.test("docs/deploy.md: its commands bring the receiver to a project of its own, and to no other database", async (test) => {
   await using server = await startEmptyServer();

@@ -39,6 +39,11 @@ export interface Terminal extends AsyncDisposable {
   ): Promise<Typed>;
 }
 
+/** A project's folder, and a terminal in it. */
+export interface ProjectTerminal extends Terminal {
+  readonly path: string;
+}
+
 /**
  * Opens a terminal in a new clone.
  *
@@ -48,13 +53,14 @@ export interface Terminal extends AsyncDisposable {
 export async function startDeployer(
   project: HostedProject,
   { localPort }: { localPort: number },
-): Promise<Terminal> {
+): Promise<ProjectTerminal> {
   await using opened = new AsyncDisposableStack();
   const clone = opened.use(await copyRepository());
   await setLocalPort(clone.path, localPort);
   const terminal = opened.use(await openTerminal(project, clone.path));
   const owned = opened.move();
   return {
+    path: clone.path,
     type: terminal.type,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

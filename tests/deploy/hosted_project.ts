@@ -30,13 +30,15 @@ export interface HostedProject extends AsyncDisposable {
   run(options: { denoPath: string }): Promise<AsyncDisposable>;
 }
 
-/** Makes a project whose database, `hosted`, is on a server of this machine. */
+/**
+ * Makes a project whose database is on a server of this machine.
+ *
+ * @param server.name The database's, if the server has others.
+ */
 export async function createHostedProject(
-  { port }: { port: number },
+  { port, name = "hosted" }: { port: number; name?: string },
 ): Promise<HostedProject> {
-  const { url: databaseUrl, adminUrl } = await createDatabase(port, {
-    name: "hosted",
-  });
+  const { url: databaseUrl, adminUrl } = await createDatabase(port, { name });
   const api = startManagementApi({ database: connectionsTo(adminUrl) });
   const apiPort = freePort();
   const url = `http://127.0.0.1:${apiPort}`;

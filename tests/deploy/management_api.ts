@@ -28,7 +28,8 @@ export interface ManagementApi extends AsyncDisposable {
   readonly faults: readonly string[];
   /** What each function is now, by name. */
   readonly uploads: ReadonlyMap<string, Upload>;
-  readonly secrets: ReadonlyMap<string, string>;
+  /** The secrets of its functions. */
+  readonly secrets: Map<string, string>;
 }
 
 /**

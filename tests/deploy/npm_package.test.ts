@@ -26,7 +26,7 @@ function assertEnds({ code, said }: Typed, wanted: number, says: string): void {
 
 Deno.test("npx adds the receiver to a project, runs it and sends events", async (test) => {
   await using user = await makeNpmUser();
-  const { npx } = user;
+  const { npx, runInstalled } = user;
 
   await test.step("without Deno, which npm leaves out if it cannot have it", async () => {
     const { code, said } = await npx(["doctor"], {
@@ -38,32 +38,37 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
     await Deno.remove(folder, { recursive: true });
   });
 
+  await test.step("the first command alone says that it downloads", async () => {
+    const [first, second] = [await npx(["token"]), await npx(["start"])];
+    assertEquals([first, second].map(({ said }) => said.includes(DOWNLOADS)), [
+      true,
+      false,
+    ]);
+    assertEnds(second, 1, `Run this there first: ${NPX} add .`);
+  });
+
   await test.step("help, and what is not a command", async () => {
-    const { code, said } = await npx([]);
+    const { code, said } = await runInstalled([]);
     assertEquals(code, 0, said);
     assertStringIncludes(said, `Usage: ${NPX} <command> [options]`);
     assertEquals(
       Array.from(said.matchAll(/^ {2}([a-z]+) {2,}/gm), ([, name]) => name),
       [...COMMANDS],
     );
-    assertEnds(await npx(["trigge"]), 2, 'no command "trigge"');
-  });
-
-  await test.step("the first command alone says that it downloads", async () => {
-    const [{ said: first }, { said: second }] = [
-      await npx(["token"]),
-      await npx(["token"]),
-    ];
-    assertEquals([first, second].map((said) => said.includes(DOWNLOADS)), [
-      true,
-      false,
-    ]);
-    assertEnds(await npx(["start"]), 1, `Run this there first: ${NPX} add .`);
+    assertEnds(await runInstalled(["trigge"]), 2, 'no command "trigge"');
   });
 
   await test.step("add", async () => {
-    assertEnds(await npx(["add", ".", "--check"]), 1, `Next: ${NPX} add .`);
-    assertEnds(await npx(["add", ".", "--yes"]), 0, `Done: ${user.path} has`);
+    assertEnds(
+      await runInstalled(["add", ".", "--check"]),
+      1,
+      `Next: ${NPX} add .`,
+    );
+    assertEnds(
+      await runInstalled(["add", ".", "--yes"]),
+      0,
+      `Done: ${user.path} has`,
+    );
   });
 
   await test.step("start, trigger and doctor, with the project's own settings", async () => {
@@ -92,12 +97,12 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
       assertStringIncludes(said, "from PROVIDER_A_SIGNING_SECRET");
       const at = ["--url", `${user.apiUrl}/functions/v1/billing-webhook`];
       const event = ["trigger", "customer.subscription.created", ...at];
-      const sent = await npx(event);
+      const sent = await runInstalled(event);
       assertEnds(sent, 0, "200 OK");
       assertStringIncludes(sent.said, `Next: ${NPX} trigger customer.`);
       const PROVIDER_A_SIGNING_SECRET = "whsec_another_0123456789";
       assertEnds(
-        await npx(event, { env: { PROVIDER_A_SIGNING_SECRET } }),
+        await runInstalled(event, { env: { PROVIDER_A_SIGNING_SECRET } }),
         1,
         "401 Invalid signature",
       );
@@ -106,7 +111,7 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
         SUPABASE_DB_URL: user.dbUrl,
       };
       assertEnds(
-        await npx(["doctor", ...at], { env }),
+        await runInstalled(["doctor", ...at], { env }),
         0,
         " ok, 0 FAIL, 1 skipped",
       );

@@ -17,6 +17,7 @@ import {
 } from "../../scripts/common/spawn_guarded.ts";
 import { runSupabaseCli } from "../../scripts/common/supabase_cli.ts";
 import { choosePorts } from "../../scripts/local_stack/ports.ts";
+import { CLI_ENVIRONMENT } from "../support/cli_environment.ts";
 import { stackSettings } from "../support/started_stack.ts";
 import type { Typed } from "./deployer.ts";
 
@@ -27,16 +28,22 @@ export interface NpmUser extends AsyncDisposable {
   /** The project's own URL, once `start` runs. */
   readonly apiUrl: string;
   readonly dbUrl: string;
-  /** Runs a command of the package and waits for its end. */
+  /** Runs a command of the package with npx and waits for its end. */
   npx(
     args: readonly string[],
     options?: { env?: Environment },
   ): Promise<Typed>;
-  /** Starts a command of the package that goes on until it is stopped. */
+  /**
+   * The same with what npx has installed, as npx starts it. For a package in a
+   * file, npx unpacks the file each time, three times over.
+   */
+  runInstalled: NpmUser["npx"];
+  /** Starts a command with npx that goes on until it is stopped. */
   spawnNpx(args: readonly string[]): GuardedProcess;
 }
 
-const PACKAGE = "./billing-webhook-receiver.tgz";
+const NAME = "billing-webhook-receiver";
+const PACKAGE = `./${NAME}.tgz`;
 
 /** Makes the package, and the project. */
 export async function makeNpmUser(): Promise<NpmUser> {
@@ -63,6 +70,7 @@ export async function makeNpmUser(): Promise<NpmUser> {
     purpose: "make a project",
     home: join(folder, "cli"),
     cwd: path,
+    env: CLI_ENVIRONMENT,
   });
   // Deno must read neither.
   for (const name of ["package.json", "deno.json"]) {
@@ -84,10 +92,13 @@ export async function makeNpmUser(): Promise<NpmUser> {
     NO_COLOR: "1",
   };
 
-  function spawnNpx(args: readonly string[], env: Environment = {}) {
+  function spawn(
+    command: string,
+    { args, env = {} }: { args: readonly string[]; env?: Environment },
+  ) {
     return spawnGuarded({
-      command: "npx",
-      args: ["--yes", PACKAGE, ...args],
+      command,
+      args,
       stopSignal: "SIGTERM",
       options: {
         cwd: path,
@@ -99,23 +110,46 @@ export async function makeNpmUser(): Promise<NpmUser> {
     });
   }
 
+  const spawnNpx = (args: readonly string[], env: Environment = {}) =>
+    spawn("npx", { args: ["--yes", PACKAGE, ...args], env });
+
   const owned = opened.move();
   return {
     path,
     apiUrl: `http://127.0.0.1:${ports.api}`,
     dbUrl: `postgresql://postgres:postgres@127.0.0.1:${ports.db}/postgres`,
-    async npx(args, { env } = {}) {
-      const { child, ended } = spawnNpx(args, env);
-      const [{ code }, ...said] = await Promise.all([
-        ended,
-        new Response(child.stdout).text(),
-        new Response(child.stderr).text(),
-      ]);
-      return { code, said: said.join("") };
-    },
+    npx: (args, { env } = {}) => endOf(spawnNpx(args, env)),
+    runInstalled: async (args, { env } = {}) =>
+      await endOf(
+        spawn(await installedProgram(cache), {
+          args,
+          env: { ...env, npm_command: "exec" },
+        }),
+      ),
     spawnNpx,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** Returns the program that npx has installed, of the only package. */
+async function installedProgram(cache: string): Promise<string> {
+  const [folder, ...more] = await Array.fromAsync(
+    Deno.readDir(join(cache, "_npx")),
+  );
+  if (folder === undefined || more.length > 0) {
+    throw new Error(`Not one installation: ${folder?.name}, ${more.length}`);
+  }
+  const { name } = folder;
+  return join(cache, "_npx", name, "node_modules/.bin", NAME);
+}
+
+async function endOf({ child, ended }: GuardedProcess): Promise<Typed> {
+  const [{ code }, ...said] = await Promise.all([
+    ended,
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
+  return { code, said: said.join("") };
 }
 
 async function output(command: string, args: string[]): Promise<string> {

@@ -6,8 +6,13 @@
  */
 import { dirname, join } from "node:path";
 import postgres from "postgres";
+import { migrateFrom } from "../support/migrate_part.ts";
 import type { HostedProject } from "./hosted_project.ts";
-import { openTerminal, setLocalPort, type Terminal } from "./deployer.ts";
+import {
+  openTerminal,
+  type ProjectTerminal,
+  setLocalPort,
+} from "./deployer.ts";
 
 /** What Supabase Auth has, as far as the app's tables refer to it. */
 export const AUTH_USERS = "create table auth.users (id uuid primary key)";
@@ -73,10 +78,13 @@ const FILES = {
 };
 
 /** The project's folder, and a terminal in it. */
-export interface StarterProject extends Terminal {
-  readonly path: string;
-  /** Makes a migration behind all others, and pushes it. */
-  migrate(name: string, sql: string): ReturnType<Terminal["type"]>;
+export interface StarterProject extends ProjectTerminal {
+  /**
+   * Makes a migration behind all others and applies it, as a push does.
+   *
+   * @throws {Error} If the database or the order of the files refuses it.
+   */
+  migrate(name: string, sql: string): Promise<void>;
 }
 
 /** Makes the project, with a terminal that reaches a hosted one. */
@@ -110,9 +118,7 @@ export async function makeStarterProject(
     const newest = [...Deno.readDirSync(join(supabase, "migrations"))]
       .map(({ name }) => name.split("_")[0] ?? "").sort().at(-1);
     await write(`migrations/${Number(newest) + 1}_${name}.sql`, text);
-    return await type("supabase db push --remote", {
-      env: { SUPABASE_YES: "1" },
-    });
+    await migrateFrom(path, hosted.databaseUrl);
   }
   const owned = opened.move();
   return {

@@ -30,7 +30,8 @@ const STRIPE = "an account of Stripe's, and its CLI";
 const DOCKER = "Docker";
 const STAND_IN = "tests/stripe_sync, with a stand-in for Stripe";
 const ADDED = "tests/deploy/add_to_project.test.ts, with another folder";
-const LEAVE = "tests/deploy/leave_page.test.ts, with a stand-in for Supabase";
+const LEAVE =
+  "tests/deploy/add_to_project.test.ts, with a stand-in for Supabase";
 const SWITCH = "tests/deploy/switch_page.test.ts, with a stand-in for Supabase";
 const PACKAGED =
   "tests/deploy/npm_package.test.ts, with another name of the file";
@@ -58,8 +59,8 @@ const ELSEWHERE: Record<string, string> = {
   "supabase secrets set PROVIDER_A_SIGNING_SECRET=<new>": LIKE_DEPLOYED,
   "supabase functions deploy billing-webhook --use-api": DEPLOYED,
   "supabase functions deploy billing-worker --use-api": DEPLOYED,
-  "deno task add ../my-app": DEPLOYED,
-  "cd ../my-app": DEPLOYED,
+  "deno task add ../my-app": ADDED,
+  "cd ../my-app": ADDED,
   "npm pack": PACKAGED,
   [`npx --yes ./${PACKAGE} add .`]: PACKAGED,
   [`npx --yes ./${PACKAGE} start`]: PACKAGED,

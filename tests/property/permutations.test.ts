@@ -1,7 +1,8 @@
 /**
  * Every order in which five events of one second can arrive ends in the state of
- * the order of occurrence, and so it does with one delivery repeated. The bursts
- * are those that Stripe makes, in both shapes of its API.
+ * the order of occurrence. The bursts are those that Stripe makes, in both shapes
+ * of its API. Some of them, in the newest shape, also arrive with one delivery
+ * repeated: whether an event is a duplicate does not depend on its shape.
  *
  * @module
  */
@@ -149,14 +150,17 @@ function later(happenings: readonly Happening[]): Moment[] {
 }
 
 for (const apiVersion of API_VERSIONS) {
+  const isNewest = apiVersion === API_VERSIONS.at(-1);
   for (const [name, changes] of Object.entries(AT_CREATION)) {
-    checkArrivals(name, life({ apiVersion, ...changes }), { repetitions: 1 });
+    checkArrivals(name, life({ apiVersion, ...changes }), {
+      repetitions: isNewest ? 1 : 0,
+    });
   }
   for (const [name, happenings] of Object.entries(LATER)) {
     // Whatever the burst: once the creation is there, none fails, and what
     // comes again is a duplicate.
     checkArrivals(name, life({ apiVersion, moments: later(happenings) }), {
-      repetitions: name === "the end of a trial" ? 1 : 0,
+      repetitions: isNewest && name === "the end of a trial" ? 1 : 0,
     });
   }
 }

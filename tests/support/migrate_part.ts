@@ -3,6 +3,7 @@ import { readReleased } from "../../scripts/dev/release/released.ts";
 import { RELEASED_MIGRATIONS } from "../../scripts/dev/release/released_migrations.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import { runSupabaseCli } from "../../scripts/common/supabase_cli.ts";
+import { CLI_ENVIRONMENT } from "./cli_environment.ts";
 
 const MIGRATIONS = `${REPOSITORY}/supabase/migrations`;
 
@@ -120,5 +121,10 @@ export async function migrateByCli(
     "up",
     `--remote=${databaseUrl}?sslmode=disable`,
     "--yes",
-  ], { purpose: "apply the migrations", home: folder, cwd: folder });
+  ], {
+    purpose: "apply the migrations",
+    home: folder,
+    cwd: folder,
+    env: CLI_ENVIRONMENT,
+  });
 }

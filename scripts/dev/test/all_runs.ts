@@ -6,8 +6,9 @@ import { BROWSER_TESTS, type Run } from "./named_runs.ts";
 /** The tests that need neither a database nor what is downloaded later. */
 export const UNIT_TESTS: Run = { name: "unit tests", files: ["tests/unit"] };
 
-const SERVED_TESTS = ["tests/integration", "tests/catalogue"];
-/** Of these, the ones that need no served function: once is enough for them. */
+const CATALOGUE = "tests/catalogue";
+const INTEGRATION = "tests/integration";
+/** Of these, the ones that need no served function. */
 export const WITHOUT_FUNCTIONS = [
   "tests/catalogue/without_functions.test.ts",
   "tests/integration/console_repair.test.ts",
@@ -31,11 +32,15 @@ const BESIDE_RELEASED = {
 
 /**
  * Returns all runs that need a stack, in the order in which they begin: what
- * takes long comes first, so that the lanes end together. SQL counts on empty
- * tables, so it is among the first, each of which has a new stack.
+ * takes long comes first, so that the lanes end together.
  *
- * @param edgeDeno The Deno that Supabase's runtime is built on: the integration
- * tests run a second time with the functions served by it.
+ * Integration tests have the functions served by the Deno that Supabase's
+ * runtime is built on. The catalogue of bad input runs with this Deno as well,
+ * which serves them locally: what a broken request comes to depends on the
+ * server, what happens after it does not. Most other runs serve them with this
+ * Deno only.
+ *
+ * @param edgeDeno The Deno that Supabase's runtime is built on.
  */
 export function allRuns(edgeDeno: string): readonly Run[] {
   return [
@@ -44,11 +49,17 @@ export function allRuns(edgeDeno: string): readonly Run[] {
       name: "SQL and properties",
       files: ["tests/pgtap.test.ts", "tests/property"],
     },
-    { name: "integration and catalogue", files: SERVED_TESTS },
     {
       name: `integration and catalogue, served by Deno ${EDGE_DENO_VERSION}`,
       files: withFunctions(),
       denoPath: edgeDeno,
+    },
+    {
+      name: "catalogue, and integration without functions",
+      files: [
+        CATALOGUE,
+        ...WITHOUT_FUNCTIONS.filter((file) => file.startsWith(INTEGRATION)),
+      ],
     },
     { name: "faults", files: ["tests/faults"] },
     { name: "recipes and pages", files: ["tests/recipes", "tests/docs"] },
@@ -67,7 +78,7 @@ export function allRuns(edgeDeno: string): readonly Run[] {
 
 /** By name: of several folders, `deno test --ignore` looks at the first alone. */
 function withFunctions(): string[] {
-  return SERVED_TESTS.flatMap((folder) =>
+  return [INTEGRATION, CATALOGUE].flatMap((folder) =>
     readdirSync(`${REPOSITORY}/${folder}`)
       .filter((name) => name.endsWith(".test.ts"))
       .map((name) => `${folder}/${name}`)

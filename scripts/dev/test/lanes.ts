@@ -1,8 +1,10 @@
+import postgres from "postgres";
 import { databaseUrls } from "../../local_stack/databases.ts";
 import { startStack } from "../../local_stack/start_stack.ts";
 import { NO_DOWNLOADS } from "./downloads.ts";
 import type { Run } from "./named_runs.ts";
 import { runStep, type StepResult } from "./run_step.ts";
+import { emptyTables } from "../../../tests/support/tables.ts";
 import {
   copyStackTemplate,
   LEGACY_DATABASE,
@@ -91,7 +93,11 @@ async function runOnStack(
   const temporary = `${dataDir}/tmp`;
   await Deno.mkdir(temporary);
   const results: StepResult[] = [];
+  // What a run leaves behind would make the next one slow.
+  const sql = postgres(stack.dbUrl, { max: 1 });
+  opened.defer(() => sql.end());
   for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
+    await emptyTables(sql);
     results.push(
       await runTests(run, {
         isBeside,
