@@ -1,7 +1,8 @@
 /**
- * The least that a receiver can do: it verifies the body with SubtleCrypto,
- * passes it on to the database as it is, and waits for the answer. It limits and
- * checks nothing. What this takes longer than the call itself, any function does.
+ * The least that a receiver can do if events come one at a time: it verifies the
+ * body with SubtleCrypto, passes it on to the database as it is, and waits for the
+ * answer. It limits and checks nothing. Any function takes at least this much
+ * longer than the call itself.
  *
  * @module
  */

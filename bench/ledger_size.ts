@@ -125,7 +125,10 @@ async function fillLedger(
     from generate_series(1, ${rows}::bigint) as i`;
 }
 
-/** How long an event took to arrive: usually seconds, so some overtake others. */
+/**
+ * How long an event took to arrive. Some overtake others, which shows in the log;
+ * the rows from before are in order.
+ */
 function secondsLate(): number {
   return Math.floor(-3 * Math.log(1 - Math.random()));
 }

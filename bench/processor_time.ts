@@ -22,9 +22,10 @@ export function perProcess<T>(figure: (name: ProcessName) => T): PerProcess<T> {
 }
 
 /**
- * Returns the processor time so far, in seconds, of this process, which is the
- * gateway, and of all that it has started. Its direct children count for as long as they run,
- * theirs also afterwards: the servers' own processes, but not the load generator.
+ * Returns the processor time so far, in seconds, of this process, which the
+ * gateway is a part of, and of all that it has started. Its direct children count
+ * for as long as they run, theirs also afterwards: the servers' own processes, but
+ * not the load generator.
  */
 export async function processorTimes(): Promise<PerProcess<number>> {
   const processes = new Map<number, ProcessStat>();

@@ -2,6 +2,7 @@ import type { LedgerSize } from "./ledger_size.ts";
 import type { Measured } from "./measured.ts";
 import { PEER_NAMES } from "./peers.ts";
 import { memoryGrowth } from "./soak.ts";
+import { LEAST } from "./targets.ts";
 import type { Spread } from "./statistics.ts";
 import {
   CONNECTIONS,
@@ -12,9 +13,6 @@ import {
 
 /** What is compared, and how many times as much it is. */
 export type Ratio = readonly [what: string, times: number];
-
-/** The least that a receiver costs. */
-const LEAST = "the same from a function that only verifies";
 
 /** Returns the ratios of the parts that were measured. */
 export function ratios(measured: Partial<Measured>): Ratio[] {

@@ -73,9 +73,10 @@ function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
     " is of ten connections, and that of `@supabase/stripe-sync-engine` of " +
     "twenty. None of them calls Stripe. A bare PostgREST call is what the " +
     "receiver makes of one event, and carries nothing else. A function that " +
-    "only verifies and makes this call is the least that any receiver costs. " +
-    "Events that this receiver ignores are what it costs without a database. " +
-    "The SQL function alone is straight in Postgres, without HTTP.",
+    "only verifies and makes this call is the least that a receiver costs if " +
+    "events come one at a time. The rows for ignored events show the cost of " +
+    "this receiver without a call; they repeat 2,000 events, and nothing is " +
+    "applied. The SQL function alone is straight in Postgres, without HTTP.",
     table(
       [
         "What",
@@ -102,7 +103,8 @@ function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
       ],
     ),
     "## Processor time per event",
-    "Of one core, in milliseconds. The load generator's is not counted.",
+    "Of one core, in milliseconds. The gateway is part of the benchmark's own " +
+    "process. The load generator is another one, which is not counted.",
     table(
       ["What", "Connections", ...PROCESSES],
       targets.map((target) => [

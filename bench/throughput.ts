@@ -1,7 +1,8 @@
 /**
  * Events per second and how long each takes, end to end over real HTTP, in
- * alternating rounds: this receiver, its peers, bare PostgREST calls, and the
- * SQL function straight in Postgres.
+ * alternating rounds: this receiver, its peers, bare PostgREST calls and what
+ * there is at least between them and a receiver, and the SQL function straight in
+ * Postgres.
  *
  * @module
  */

@@ -1,8 +1,8 @@
 /**
  * Every `*.test.sql` of supabase/tests, on a database that was migrated under
  * the default privileges of today's Supabase projects, and on one that was
- * migrated under those of projects made before 30 October 2026. What is about
- * large tables takes long and runs on the first alone.
+ * migrated under those of projects made before 30 October 2026. Tests of large
+ * tables (`*_at_size`) run on the first only: plans do not depend on privileges.
  *
  * @module
  */

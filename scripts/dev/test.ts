@@ -2,10 +2,11 @@
  * `deno task test`: the whole gate, on the real parts.
  *
  * Side by side: formatting, lint and types; unit tests; and what has to be
- * downloaded, then the tests that need a stack, in lanes. Where it matters which
- * Deno serves the functions, tests run with the one that Supabase's runtime is
- * built on. Some run with a function of the last release beside the other one of
- * this version. With arguments, only the named test files or folders run.
+ * downloaded, then the tests that need a stack, in lanes. Integration tests have
+ * the functions served by the Deno that Supabase's runtime is built on; the
+ * catalogue of bad input also runs with this Deno. Some tests run with a function
+ * of the last release beside the other one of this version. With arguments, only
+ * the named test files or folders run.
  *
  * @module
  */

@@ -38,14 +38,14 @@ import { serveUpload } from "./serve_upload.ts";
 
 const YES = { SUPABASE_YES: "1" };
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
-const { block } = readBlocks("docs/deploy.md");
+const { block, left } = readBlocks("docs/deploy.md");
 
 function assertWorks({ code, said }: Typed): string {
   assertEquals(code, 0, said);
   return said;
 }
 
-/** Whether the database has a table that `--remote` must keep out of it. */
+/** Whether the local database has a table; `--remote` must keep it out. */
 function isInLocalDatabase(table: string): Promise<boolean> {
   return withDatabase(databaseUrls(port).url, async (sql) => {
     const [row] = await sql`select to_regclass(${`public.${table}`}) as found`;
@@ -135,6 +135,7 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
   await test.step("added: a plain push", async () => {
     assertWorks(await app.type(push, { env: YES }));
     assertEquals(await appliedNames(), [...theirs, ...ours.slice(0, -2)]);
+    assertEquals(await isInLocalDatabase("tags"), false);
   });
 
   await test.step("deploy.md, 1. and 2. Updated, after the project made a migration of its own", async () => {
@@ -247,6 +248,11 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
   });
   assert(api.requests.length > 0);
   assertEquals(api.faults, []);
+});
+
+Deno.test("docs/deploy.md: what only a project with an app needs is typed here", () => {
+  const ofApps = /^(deno task add|cd \.\.\/my-app)/;
+  assertEquals(left().filter((text) => ofApps.test(text)), []);
 });
 
 Deno.test("docs/leave.md: every block is run here", () => {

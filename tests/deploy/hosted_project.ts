@@ -33,7 +33,8 @@ export interface HostedProject extends AsyncDisposable {
 /**
  * Makes a project whose database is on a server of this machine.
  *
- * @param server.name The database's, if the server has others.
+ * @param server.port Of the server.
+ * @param server.name Of the database. The server must have none of that name.
  */
 export async function createHostedProject(
   { port, name = "hosted" }: { port: number; name?: string },
@@ -71,8 +72,20 @@ export async function createHostedProject(
     databasePassword: LOCAL_PASSWORD,
     url,
     run,
-    [Symbol.asyncDispose]: () => api[Symbol.asyncDispose](),
+    async [Symbol.asyncDispose]() {
+      await api[Symbol.asyncDispose]();
+      await askServer(adminUrl, `drop role if exists ${LOGIN_ROLE}`);
+    },
   };
+}
+
+/** The role that the CLI logs in as; the server's other databases see it too. */
+const LOGIN_ROLE = "cli_login_postgres";
+
+async function askServer(adminUrl: string, statements: string): Promise<void> {
+  const sql = postgres(adminUrl, { max: 1, onnotice() {} });
+  await sql.unsafe(statements);
+  await sql.end();
 }
 
 /**
@@ -87,16 +100,13 @@ function connectionsTo(adminUrl: string): ProjectDatabase {
     connectionString:
       `postgresql://postgres:[YOUR-PASSWORD]@pooler.loopback.invalid:6543,127.0.0.1:${port}${pathname}?sslmode=disable`,
     createLoginRole: async () => {
-      const login = {
-        role: "cli_login_postgres",
-        password: crypto.randomUUID(),
-      };
-      const sql = postgres(adminUrl, { max: 1, onnotice() {} });
-      await sql.unsafe(`
-        drop role if exists ${login.role};
+      const login = { role: LOGIN_ROLE, password: crypto.randomUUID() };
+      await askServer(
+        adminUrl,
+        `drop role if exists ${login.role};
         create role ${login.role} login noinherit in role postgres
-          password '${login.password}'`);
-      await sql.end();
+          password '${login.password}'`,
+      );
       return login;
     },
   };

@@ -28,13 +28,14 @@ export interface ManagementApi extends AsyncDisposable {
   readonly faults: readonly string[];
   /** What each function is now, by name. */
   readonly uploads: ReadonlyMap<string, Upload>;
-  /** The secrets of its functions. */
+  /** Of the functions. A test may set some, as a user does in the dashboard. */
   readonly secrets: Map<string, string>;
 }
 
 /**
  * Serves as much of the management API as `supabase link`, `db push --remote`,
- * `functions deploy` and `delete`, `secrets set` and `unset` call, for one project and one account.
+ * `functions deploy` and `delete`, `secrets set` and `unset` call, for one project
+ * and one account.
  * Whatever else is asked, or asked without the token, is refused and noted.
  *
  * @param options.database If it is left out, what concerns it is refused too.

@@ -64,7 +64,8 @@ const ELSEWHERE: Record<string, string> = {
   "npm pack": PACKAGED,
   [`npx --yes ./${PACKAGE} add .`]: PACKAGED,
   [`npx --yes ./${PACKAGE} start`]: PACKAGED,
-  [`npx --yes ./${PACKAGE} trigger customer.subscription.created`]: PACKAGED,
+  [`npx --yes ./${PACKAGE} trigger customer.subscription.created`]:
+    `${PACKAGED}, by what npx has installed`,
   "deno task add ../my-app --check": ADDED,
   "supabase migration new billing_leave": LEAVE,
   "supabase functions delete billing-webhook": LEAVE,

@@ -60,5 +60,6 @@ export async function rowCounts(
 export async function emptyTables(sql: postgres.Sql): Promise<void> {
   await sql`
     truncate public.subscriptions, public.processed_events,
-      public.failed_events, public.notifications`;
+      public.failed_events, public.failure_alerts, public.notifications,
+      public.notification_pace`;
 }

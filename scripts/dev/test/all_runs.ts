@@ -35,10 +35,9 @@ const BESIDE_RELEASED = {
  * takes long comes first, so that the lanes end together.
  *
  * Integration tests have the functions served by the Deno that Supabase's
- * runtime is built on. The catalogue of bad input runs with this Deno as well,
- * which serves them locally: what a broken request comes to depends on the
- * server, what happens after it does not. Most other runs serve them with this
- * Deno only.
+ * runtime is built on. The catalogue of bad input also has them served by the
+ * Deno that runs the tests, as on a local stack: how a broken request is answered
+ * depends on the server. The other runs use the latter only.
  *
  * @param edgeDeno The Deno that Supabase's runtime is built on.
  */
@@ -54,6 +53,8 @@ export function allRuns(edgeDeno: string): readonly Run[] {
       files: withFunctions(),
       denoPath: edgeDeno,
     },
+    { name: "import and reconcile", files: ["tests/stripe_sync"] },
+    { name: "faults", files: ["tests/faults"] },
     {
       name: "catalogue, and integration without functions",
       files: [
@@ -61,13 +62,11 @@ export function allRuns(edgeDeno: string): readonly Run[] {
         ...WITHOUT_FUNCTIONS.filter((file) => file.startsWith(INTEGRATION)),
       ],
     },
-    { name: "faults", files: ["tests/faults"] },
     { name: "recipes and pages", files: ["tests/recipes", "tests/docs"] },
-    { name: "import and reconcile", files: ["tests/stripe_sync"] },
-    { name: "what was released", files: ["tests/released"] },
-    { name: "fuzzing", files: ["tests/fuzz"] },
     BROWSER_TESTS,
     { name: "start at a terminal", files: ["tests/start"] },
+    { name: "fuzzing", files: ["tests/fuzz"] },
+    { name: "what was released", files: ["tests/released"] },
     ...Object.entries(BESIDE_RELEASED).map(([released, files]) => ({
       name: `integration, with ${released} of the last release`,
       files,

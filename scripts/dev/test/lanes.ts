@@ -93,7 +93,7 @@ async function runOnStack(
   const temporary = `${dataDir}/tmp`;
   await Deno.mkdir(temporary);
   const results: StepResult[] = [];
-  // What a run leaves behind would make the next one slow.
+  // SQL tests count on empty tables, and full ones make other tests slow.
   const sql = postgres(stack.dbUrl, { max: 1 });
   opened.defer(() => sql.end());
   for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
