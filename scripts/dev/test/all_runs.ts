@@ -37,7 +37,8 @@ const BESIDE_RELEASED = {
  * Integration tests have the functions served by the Deno that Supabase's
  * runtime is built on. The catalogue of bad input also has them served by the
  * Deno that runs the tests, as on a local stack: how a broken request is answered
- * depends on the server. The other runs use the latter only.
+ * depends on the server. The other runs use the latter only, and so do all runs
+ * on macOS (.github/workflows/ci.yml).
  *
  * @param edgeDeno The Deno that Supabase's runtime is built on.
  */
