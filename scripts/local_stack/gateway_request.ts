@@ -52,6 +52,14 @@ const PREFIXES = [
   { prefix: "/api/billing/webhook", to: "webhook", strip: "" },
 ] as const;
 
+/** Headers of tunnels and proxies, which may put this machine's name into Host. */
+const FORWARDED = [
+  "forwarded",
+  "x-forwarded-for",
+  "x-forwarded-host",
+  "cf-connecting-ip",
+];
+
 /**
  * Decides where a request goes. Its head stays as it is, but for the target
  * and, towards the REST API, `Authorization`.
@@ -68,7 +76,8 @@ export async function planRequest(
   // this machine only: not for a tunnel, nor for a web page whose name resolves
   // to 127.0.0.1 (DNS rebinding). The webhook verifies signatures instead.
   const hosts = headerValues(lines, "host");
-  const isLocal = hosts.length > 0 && hosts.every(isLoopbackHost);
+  const isLocal = hosts.length > 0 && hosts.every(isLoopbackHost) &&
+    !FORWARDED.some((name) => headerValues(lines, name).length > 0);
   if (route.to !== "webhook" && !isLocal) return { status: 403 };
   let sent = lines;
   if (route.to === "rest") {

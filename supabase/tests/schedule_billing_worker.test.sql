@@ -5,7 +5,7 @@
  * tests show what it says where there are none.
  */
 begin;
-select plan(23);
+select plan(28);
 
 create function pg_temp.schedule(p_key text default 'sb_secret_1')
 returns text
@@ -24,6 +24,16 @@ select throws_like(
   $$select public.schedule_billing_worker('https://ref.supabase.co/functions/v1/x', 'sb_secret_1')$$,
   '%without a path%', 'a URL with a path is refused'
 );
+select throws_like(
+  format('select public.schedule_billing_worker(%L, %L)', url, 'sb_secret_1'),
+  '%must begin with https%', format('%s would get the key unencrypted', url)
+)
+from unnest(array['http://ref.supabase.co', 'http://localhost.example', 'http://127.0.0.1.example:80']) as url;
+select throws_like(
+  format('select public.schedule_billing_worker(%L, %L)', url, 'sb_publishable_1'),
+  '%secret key%', format('%s is taken', url)
+)
+from unnest(array['http://127.0.0.1:54321', 'http://kong:8000/']) as url;
 select throws_like(
   $$select public.schedule_billing_worker('https://ref.supabase.co', 'sb_publishable_1')$$,
   '%secret key%', 'a publishable key is refused'

@@ -45,6 +45,7 @@ async function assertRefused(
   const [event] = await oweNotifications(sql);
   const answer = await worker.call(init);
   assertEquals(answer.status, status, answer.body);
+  assertEquals(answer.headers.get("access-control-allow-origin"), null);
   for (const key of Object.values(keys)) {
     assert(!answer.body.includes(key), answer.body);
   }

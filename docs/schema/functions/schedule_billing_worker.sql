@@ -1,5 +1,5 @@
 -- Written by "deno task types". Defined in:
--- supabase/migrations/20261121000025_billing_0025_schedule_billing_worker.sql
+-- supabase/migrations/20261122000020_billing_0047_schedule_billing_worker.sql
 
 CREATE OR REPLACE FUNCTION public.schedule_billing_worker(project_url text, secret_key text)
  RETURNS text
@@ -10,8 +10,11 @@ declare
   secret record;
   existing_id uuid;
 begin
-  if project_url !~ '^https?://[^/]+/?$' then
+  if project_url !~ '^https?://[^/?#@[:space:]]+/?$' then
     raise exception 'The project URL must look like https://<project-ref>.supabase.co, without a path. Copy it from Project Settings, API.';
+  end if;
+  if project_url !~ '^(https://|http://(localhost|127(\.[0-9]{1,3}){3}|kong|host\.docker\.internal)(:[0-9]+)?/?$)' then
+    raise exception 'The project URL must begin with https://, because the secret key is sent to it. Only a local stack may have http://.';
   end if;
   if secret_key !~ '^sb_secret_' then
     raise exception 'The key must be a secret key of the project (sb_secret_...). Copy it from Project Settings, API Keys.';

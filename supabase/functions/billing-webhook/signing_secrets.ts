@@ -12,7 +12,7 @@ const PLACEHOLDERS = [
   /\.\.\.|…/,
   /^<.*>$/,
   /(?:change|replace)[-_ ]?me|placeholder|your[-_ ]/i,
-  /^(.)\1{15,}$/,
+  /^(.)\1{9,}$/,
 ];
 
 /**

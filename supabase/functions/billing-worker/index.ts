@@ -41,6 +41,8 @@ const worker: Worker = {
 export default {
   fetch: withSupabase({
     auth: "secret:*",
+    // No browser calls the worker: a page would need the secret key.
+    cors: "disabled",
     errors: { detailed: false },
     env: {
       url: config.supabaseUrl,

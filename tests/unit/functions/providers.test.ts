@@ -203,6 +203,7 @@ const FAULTS: Record<string, [env: Record<string, string>, says: string]> = {
       "whsec_your-endpoint-secret",
       "placeholder_0123456789",
       "xxxxxxxxxxxxxxxxxxxxxxxx",
+      "whsec_xxxxxxxxxx",
       "whsec_00000000000000000000000000000000",
     ].map((placeholder) => [
       `the placeholder ${placeholder}`,

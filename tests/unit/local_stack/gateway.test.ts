@@ -311,6 +311,10 @@ Deno.test("gateway serves the REST API and the worker only under local host name
         assertEquals(await statusOf(path, ""), "403");
         const two = "Host: localhost\r\nHost: evil.example\r\n";
         assertEquals(await statusOf(path, two), "403");
+        // A tunnel that puts this machine's name into Host.
+        const rewritten =
+          "Host: localhost\r\nX-Forwarded-Host: evil.example\r\n";
+        assertEquals(await statusOf(path, rewritten), "403");
       }
       // A tunnel leads to the webhook, which verifies the signature itself.
       for (const path of [WEBHOOK, "/functions/v1/billing-webhook"]) {
