@@ -1,8 +1,8 @@
 /**
  * The npm package as a user has it: in a project without a clone, from `npx` to
- * the first event. npx takes seconds to unpack the package each time, so commands
- * that differ only in their arguments run what it has installed. Nothing is downloaded, so what the lock files of the package
- * name has to be what this repository is tested with.
+ * the first event. npx takes seconds to unpack the package each time, so some
+ * commands run what it has installed. Nothing is downloaded, so what the lock
+ * files of the package name has to be what this repository is tested with.
  *
  * @module
  */

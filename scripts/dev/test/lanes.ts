@@ -93,10 +93,10 @@ async function runOnStack(
   const temporary = `${dataDir}/tmp`;
   await Deno.mkdir(temporary);
   const results: StepResult[] = [];
-  // SQL tests count on empty tables, and full ones make other tests slow.
   const sql = postgres(stack.dbUrl, { max: 1 });
   opened.defer(() => sql.end());
   for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
+    // SQL tests count on empty tables, and full ones make other tests slow.
     await emptyTables(sql);
     results.push(
       await runTests(run, {

@@ -12,6 +12,7 @@ const PLACEHOLDERS = [
   /\.\.\.|…/,
   /^<.*>$/,
   /(?:change|replace)[-_ ]?me|placeholder|your[-_ ]/i,
+  // With whsec_ before them, ten characters are long enough.
   /^(.)\1{9,}$/,
 ];
 
