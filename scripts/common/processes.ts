@@ -22,13 +22,20 @@ export function lookUpProcess(id: number): Promise<ProcessEntry | undefined> {
   return Deno.build.os === "linux" ? readProc(id) : askPs(id);
 }
 
+/** Returns all processes, by their ids. */
+export async function runningProcesses(): Promise<Map<number, ProcessEntry>> {
+  const running = new Map<number, ProcessEntry>();
+  for (const id of await processIds()) {
+    const entry = await lookUpProcess(id);
+    if (entry) running.set(id, entry);
+  }
+  return running;
+}
+
 /** Returns the ids of a process's children. */
 export async function childrenOf(id: number): Promise<number[]> {
-  const children: number[] = [];
-  for (const other of await processIds()) {
-    if ((await lookUpProcess(other))?.parent === id) children.push(other);
-  }
-  return children;
+  return [...await runningProcesses()]
+    .flatMap(([child, { parent }]) => parent === id ? [child] : []);
 }
 
 /** Asks a process to end and waits for it. After ten seconds, kills it. */

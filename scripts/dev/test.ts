@@ -22,6 +22,7 @@ import {
 } from "./test/downloads.ts";
 import { BROWSER_ENTRY, BROWSER_OPTIONS } from "./test/browser_tests.ts";
 import { allEnded, runInLanes, runTests } from "./test/lanes.ts";
+import { memoryFolder } from "./test/memory_folder.ts";
 import { namedRuns } from "./test/named_runs.ts";
 import { runStep, type StepResult } from "./test/run_step.ts";
 
@@ -74,6 +75,10 @@ async function testNamed(
 }
 
 async function testAll(signal: AbortSignal): Promise<StepResult[]> {
+  if (!Deno.env.has("TMPDIR")) {
+    const folder = await memoryFolder();
+    if (folder) Deno.env.set("TMPDIR", folder);
+  }
   return await allEnded([
     checkSources(signal),
     runTests(UNIT_TESTS, { isBeside: true, signal }),

@@ -115,7 +115,7 @@ async function servingTree(id: number): Promise<ProcessTree> {
   const isServing = await waitUntil(async () => {
     tree = await processTree(id);
     return [...tree.values()].some(({ command }) => / serve /.test(command));
-  }, { timeoutMs: HANG_LIMIT_MS });
+  }, { timeoutMs: HANG_LIMIT_MS, intervalMs: 250 });
   assertEquals(isServing, true);
   return tree;
 }

@@ -15,7 +15,7 @@ import { caseCount, diceOf, freshSeed } from "../support/random.ts";
 import { makeEventBody, makeRandomBody, VALUE_MARK } from "./event_case.ts";
 import { judge, type Verdict } from "./oracle.ts";
 
-const CASES = caseCount(20_000);
+const CASES = caseCount(10_000);
 const NOW = 1_793_700_000;
 /** The default of SIGNATURE_TOLERANCE_SECONDS. */
 const TOLERANCE_SECONDS = 300;

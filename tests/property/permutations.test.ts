@@ -174,7 +174,7 @@ checkArrivals(
     ],
     deletion: 60,
   }),
-  { repetitions: 1 },
+  { repetitions: 0 },
 );
 
 function checkArrivals(

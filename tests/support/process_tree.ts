@@ -1,7 +1,7 @@
 import {
-  childrenOf,
   lookUpProcess,
   type ProcessEntry,
+  runningProcesses,
 } from "../../scripts/common/processes.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
@@ -11,13 +11,14 @@ export type ProcessTree = ReadonlyMap<number, ProcessEntry>;
 
 /** Returns a process and its descendants. */
 export async function processTree(root: number): Promise<ProcessTree> {
+  const running = await runningProcesses();
+  const byParent = Map.groupBy(running, ([, { parent }]) => parent);
   const tree = new Map<number, ProcessEntry>();
-  const waiting = [root];
-  for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) {
-    const entry = await lookUpProcess(id);
-    if (!entry) continue;
+  const waiting = [...running].filter(([id]) => id === root);
+  for (let next = waiting.pop(); next; next = waiting.pop()) {
+    const [id, entry] = next;
     tree.set(id, entry);
-    waiting.push(...await childrenOf(id));
+    waiting.push(...byParent.get(id) ?? []);
   }
   return tree;
 }
