@@ -9,7 +9,6 @@ import {
   readUnmapped,
 } from "../../supabase/functions/_shared/billing/config.ts";
 import type { UnmappedChoice } from "../../supabase/functions/_shared/billing/unmapped.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { UsageError, type Values } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
 import { localSecrets } from "../common/local_secrets.ts";
@@ -21,6 +20,7 @@ import {
   readProvider,
   readSecret,
 } from "../common/option_values.ts";
+import { projectKey } from "../common/project_key.ts";
 import type { ProviderName } from "../common/provider_settings.ts";
 import type { RunningStack } from "../common/running_stack.ts";
 
@@ -91,21 +91,19 @@ export function readTarget(
   const local = given === undefined ? here.local : undefined;
   const projectUrl = given ?? local?.apiUrl ?? LOCAL_PROJECT_URL;
   const isHere = isLoopback(projectUrl);
-  const secretKey = readSecret({
-    option: "secret-key",
-    value: values["secret-key"],
-    variable: "SUPABASE_SECRET_KEY",
-  }, {
-    env: local === undefined
-      ? env
-      : localSecrets({ SUPABASE_SECRET_KEY: local.secretKey }, here),
-    warn,
-  }) || (isHere ? LOCAL_SECRET_KEY : "");
-  if (secretKey === "") {
-    throw new UsageError(
-      `${projectUrl} needs SUPABASE_SECRET_KEY: sb_secret_... (dashboard, Project Settings, API Keys).`,
-    );
-  }
+  const secretKey = projectKey(
+    projectUrl,
+    readSecret({
+      option: "secret-key",
+      value: values["secret-key"],
+      variable: "SUPABASE_SECRET_KEY",
+    }, {
+      env: local === undefined
+        ? env
+        : localSecrets({ SUPABASE_SECRET_KEY: local.secretKey }, here),
+      warn,
+    }),
+  );
   const apiKey = env["STRIPE_API_KEY"] ?? "";
   return {
     apiKey,
