@@ -9,6 +9,8 @@ import type { FailureKey } from "../sql.ts";
 import { timeElement } from "../time.ts";
 import { visible } from "../visible.ts";
 
+// In characters, as Postgres counts.
+
 /** The receiver accepts no longer one, but stores what it refuses. */
 const LONGEST_ID = 255;
 /** As long as the reason for a resolution may be. */
@@ -41,7 +43,8 @@ export function linked(
   hrefOf: (id: string) => string,
 ): Html {
   if (id === null) return dash();
-  if (id.length > LONGEST_ID) return visible(shortened(id, LONGEST_ID));
+  const shown = shortened(id, LONGEST_ID);
+  if (shown !== id) return visible(shown);
   return html`<a class="id" href="${hrefOf(id)}">${visible(id)}</a>`;
 }
 
@@ -148,6 +151,11 @@ export function failureTable(
   `;
 }
 
+/** Cuts a text after so many characters, of one or two units each. */
 function shortened(text: string, length: number): string {
-  return text.length > length ? `${text.slice(0, length)}…` : text;
+  // A character more at least, if there is one. Texts may be very long.
+  const characters = [...text.slice(0, 2 * length + 1)];
+  return characters.length > length
+    ? `${characters.slice(0, length).join("")}…`
+    : text;
 }

@@ -226,6 +226,27 @@ Deno.test("IDs that are far too long make no long page", async () => {
   assertEquals(list?.path.includes("account_id"), false);
 });
 
+Deno.test("an ID is as long as it has characters, whatever they are", async () => {
+  const longest = "\u{1d4b3}".repeat(255); // two units of UTF-16 each
+  const { request } = openConsole(() =>
+    Response.json([{
+      ...FAILURE,
+      subscription_id: longest,
+      account_id: `${longest}x`,
+      error: `x${"\u{1d4b3}".repeat(200)}`,
+    }])
+  );
+  const page = await (await request(PAGE)).text();
+  assertStringIncludes(
+    page,
+    `href="${link("/subscription", { id: longest })}"`,
+  );
+  assertStringIncludes(page, `${longest}…`);
+  assertEquals(page.includes(link("/search", { q: `${longest}x` })), false);
+  const list = await (await request("/failures")).text();
+  assertEquals(list.includes("U+D835"), false, "half a character");
+});
+
 Deno.test("a long payload is cut, and the download has all of it", async () => {
   const payload = JSON.stringify({ a: "<b>".repeat(400_000) });
   const { request } = openConsole(() =>
