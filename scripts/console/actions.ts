@@ -5,7 +5,13 @@
  */
 import { asTyped } from "../common/how_started.ts";
 import type { FailureFilter } from "./failure_filter.ts";
-import { ask, type Project, ProjectError, refusal } from "./project.ts";
+import {
+  ask,
+  type Project,
+  ProjectError,
+  refusal,
+  UnknownOutcome,
+} from "./project.ts";
 import { type FailureKey, retryArguments } from "./sql.ts";
 
 /** A retry request waits this long for the worker's turn. */
@@ -116,11 +122,18 @@ export async function repairPayload(
     body: `{"payload":${json}}`,
     signal: AbortSignal.timeout(REPAIR_LIMIT_MS),
   }).catch((error: Error) => {
-    throw refusal({ message: error.message }, { status: 0, url: project.url });
+    const { message, hint } = refusal(error, { status: 0, url: project.url });
+    throw new UnknownOutcome(message, hint);
   });
-  const answer = await response.json().catch(() => ({}));
+  const answer = await response.json().catch(() => undefined);
   if (!response.ok) {
-    throw refusal(answer, { status: response.status, url: project.url });
+    throw refusal(answer ?? {}, { status: response.status, url: project.url });
+  }
+  if (!Array.isArray(answer)) {
+    throw new UnknownOutcome(
+      "It is not known whether the repair was saved: the database's answer cannot be read.",
+      "Open the failure in another tab to see; this page keeps your text.",
+    );
   }
   if (answer.length !== 1) {
     throw new ProjectError(

@@ -36,6 +36,11 @@ export class ProjectError extends Error {
   }
 }
 
+/** The project may have done what it was asked to, or not. */
+export class UnknownOutcome extends ProjectError {
+  override name = "UnknownOutcome";
+}
+
 /** For one call to the database. */
 const TIME_LIMIT_MS = 10_000;
 

@@ -13,6 +13,8 @@ export interface Draft {
   /** Of the payload that the editing began with. */
   readonly hash: string;
   readonly faults: readonly string[];
+  /** Above the faults. */
+  readonly heading?: string;
 }
 
 /** The form in which a payload is edited. It begins with why the event failed. */
@@ -25,7 +27,7 @@ export function repairPage(
   csrf: string,
 ): Html {
   const { provider, eventId } = key;
-  const { text, hash, faults } = draft;
+  const { text, hash, faults, heading = "" } = draft;
   return html`
     <p class="above"><a href="/failures">Failures</a> ›
     <a href="${failureLink(key)}">${visible(eventId)}</a></p>
@@ -37,7 +39,7 @@ export function repairPage(
     `}
     ${faults.length === 0 ? "" : html`
       <div class="notice bad" role="alert" id="faults">
-        <h2>Not saved</h2>
+        <h2>${heading}</h2>
         <ul>${faults.map((fault) => html`<li>${visible(fault)}</li>`)}</ul>
       </div>
     `}

@@ -657,6 +657,26 @@ Deno.test("a repair that the database cannot take keeps the text", async () => {
   assertEquals(text.includes("the receiver would refuse it"), false);
 });
 
+Deno.test("a repair whose answer cannot be read does not say that nothing was changed", async () => {
+  const { request, send } = openConsole(({ method }) =>
+    method === "PATCH" ? new Response("<html>") : Response.json([FAILURE])
+  );
+  const page = await (await request("/failure/repair?provider=a&event=evt_1"))
+    .text();
+  const answer = await send("/failure/repair", {
+    provider: "a",
+    event: "evt_1",
+    text:
+      '{"id":"evt_1","type":"customer.subscription.deleted","data":{"object":{"id":"sub_typed"}}}',
+    hash: /name="hash" value="([^"]+)"/.exec(page)?.[1] ?? "",
+  });
+  const text = await answer.text();
+  assertStringIncludes(text, "sub_typed");
+  assertStringIncludes(text, "It is not known whether the repair was saved");
+  assertStringIncludes(text, "Perhaps not saved");
+  assertEquals(/Nothing was changed|Not saved/.test(text), false);
+});
+
 Deno.test("the secret key follows no redirect", async () => {
   const { request, send, redirects } = openConsole(({ path }) =>
     Response.json(path.includes("/rpc/") ? "Retry requested: 1." : [FAILURE])
