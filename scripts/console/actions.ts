@@ -152,7 +152,8 @@ export async function sendAgain(
     const all = project.database.from("notifications").update({
       status: "pending",
       attempts: 0,
-      next_attempt_at: new Date().toISOString(),
+      // By Postgres's clock: this machine's may be ahead of it.
+      next_attempt_at: "now",
     }, { count: "exact" }).in("status", ["dead", "undeliverable"]);
     return (id === undefined ? all : all.eq("id", id)).abortSignal(signal);
   });
