@@ -3,6 +3,9 @@ import { subscriptionEvent } from "../scripts/events/event.ts";
 import { stripeId } from "./stripe_ids.ts";
 import { wireEvent } from "./targets.ts";
 
+/** The time of the next run's first event: no run has older ones. */
+let nextCreated = Math.floor(Date.now() / 1000) - 3600;
+
 /**
  * Events a second through `apply_billing_events` straight in Postgres, with
  * nothing between but the driver: what any receiver could reach at most.
@@ -23,7 +26,7 @@ export async function measureSqlCeiling(
       previous: { status: "trialing" },
     }),
   );
-  const start = Math.floor(Date.now() / 1000) - 3600;
+  const start = nextCreated;
   let sent = 0;
   const batch = () =>
     Array.from({ length: together }, () => {
@@ -43,11 +46,19 @@ export async function measureSqlCeiling(
     const end = began + seconds * 1000;
     await Promise.all(Array.from({ length: connections }, async () => {
       while (performance.now() < end) {
-        await sql`
+        const rows = await sql<{ outcome: string }[]>`
           select place, outcome
           from public.apply_billing_events(${sql.json(batch() as never)})`;
+        // A stale update, for example, costs less than one that is applied.
+        const applied = rows.filter(({ outcome }) => outcome === "applied");
+        if (applied.length !== together) {
+          throw new Error(
+            `Cannot measure: the SQL function applied ${applied.length} of ${together} events`,
+          );
+        }
       }
     }));
+    nextCreated += Math.ceil(sent / subscriptions.length);
     return sent / ((performance.now() - began) / 1000);
   } finally {
     await sql.end();
