@@ -90,7 +90,7 @@ export function readTarget(
   const given = givenProjectUrl(values["project-url"], env);
   const local = given === undefined ? here.local : undefined;
   const projectUrl = given ?? local?.apiUrl ?? LOCAL_PROJECT_URL;
-  const isHere = isLoopback(projectUrl);
+  const isLocal = isLoopback(projectUrl);
   const secretKey = projectKey(
     projectUrl,
     readSecret({
@@ -107,7 +107,7 @@ export function readTarget(
   const apiKey = env["STRIPE_API_KEY"] ?? "";
   return {
     apiKey,
-    mode: readMode(apiKey, { confirmed: values.mode, isHere }),
+    mode: readMode(apiKey, { confirmed: values.mode, isLocal }),
     stripeUrl: values["stripe-url"] === undefined
       ? undefined
       : loopbackAddress(values["stripe-url"]),
@@ -127,7 +127,7 @@ export function readTarget(
  */
 function readMode(
   apiKey: string,
-  { confirmed, isHere }: { confirmed: string | undefined; isHere: boolean },
+  { confirmed, isLocal }: { confirmed: string | undefined; isLocal: boolean },
 ): Target["mode"] {
   const ofKey = /^[sr]k_(test|live)_\S+$/.exec(apiKey)?.[1];
   if (ofKey === undefined) {
@@ -138,10 +138,10 @@ function readMode(
     );
   }
   if (confirmed === undefined) {
-    if (ofKey === "test" && isHere) return "test";
+    if (ofKey === "test" && isLocal) return "test";
     throw new UsageError(
       `STRIPE_API_KEY is a ${ofKey} key, ${
-        isHere ? "but the project is local" : "and the project is not local"
+        isLocal ? "but the project is local" : "and the project is not local"
       }. If that is intended, add --mode ${ofKey}.`,
     );
   }
