@@ -3,23 +3,20 @@
  *
  * @module
  */
-import { asTyped } from "../common/how_started.ts";
 import type { FailureFilter } from "./failure_filter.ts";
 import {
   ask,
   type Project,
   ProjectError,
   refusal,
+  TIME_LIMIT_MS,
   UnknownOutcome,
 } from "./project.ts";
+import { GIVEN_UP } from "./records.ts";
 import { type FailureKey, retryArguments } from "./sql.ts";
 
-/** A retry request waits this long for the worker's turn. */
-const WORKER_WAIT_MS = 8_000;
-const REPAIR_LIMIT_MS = 10_000;
-
 /** Requests the retry of one event. Returns the function's answer. */
-export async function retryFailure(
+export async function requestRetry(
   project: Project,
   { provider, eventId }: FailureKey,
 ): Promise<string> {
@@ -35,7 +32,7 @@ export async function retryFailure(
 }
 
 /** Requests the retry of all open failures that match. */
-export async function retryFailures(
+export async function requestRetries(
   project: Project,
   filter: FailureFilter,
 ): Promise<string> {
@@ -99,6 +96,7 @@ export async function reopenFailure(
  * @param repair.json A single JSON value; the caller has parsed it.
  * @param repair.version Of the failure as the caller has read it. One that has
  * changed since is left alone.
+ * @throws {UnknownOutcome} If there is no answer that can be read.
  */
 export async function repairPayload(
   project: Project,
@@ -120,7 +118,7 @@ export async function repairPayload(
       prefer: "return=representation",
     },
     body: `{"payload":${json}}`,
-    signal: AbortSignal.timeout(REPAIR_LIMIT_MS),
+    signal: AbortSignal.timeout(TIME_LIMIT_MS),
   }).catch((error: Error) => {
     const { message, hint } = refusal(error, { status: 0, url: project.url });
     throw new UnknownOutcome(message, hint);
@@ -144,7 +142,7 @@ export async function repairPayload(
 }
 
 /** Makes notifications due that were given up: one, or all. Returns how many. */
-export async function sendAgain(
+export async function resendNotifications(
   project: Project,
   id?: string,
 ): Promise<number> {
@@ -154,32 +152,8 @@ export async function sendAgain(
       attempts: 0,
       // By Postgres's clock: this machine's may be ahead of it.
       next_attempt_at: "now",
-    }, { count: "exact" }).in("status", ["dead", "undeliverable"]);
+    }, { count: "exact" }).in("status", GIVEN_UP);
     return (id === undefined ? all : all.eq("id", id)).abortSignal(signal);
   });
   return count;
-}
-
-/**
- * Wakes the worker, and waits a few seconds for its turn to end.
- *
- * @returns what to tell the operator; empty if the turn is over
- */
-export async function wakeWorker(project: Project): Promise<string> {
-  try {
-    const response = await project.request("/functions/v1/billing-worker", {
-      method: "POST",
-      signal: AbortSignal.timeout(WORKER_WAIT_MS),
-    });
-    await response.body?.cancel();
-    return response.ok
-      ? ""
-      : `The worker answered ${response.status}: look at its log, and check the deployment with ${
-        asTyped("doctor")
-      }.`;
-  } catch (error) {
-    return (error as Error).name === "TimeoutError"
-      ? "The worker is still at work: reload this page in a moment."
-      : "The worker could not be reached. Its schedule, if there is one, wakes it within a minute.";
-  }
 }

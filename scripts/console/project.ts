@@ -42,7 +42,7 @@ export class UnknownOutcome extends ProjectError {
 }
 
 /** For one call to the database. */
-const TIME_LIMIT_MS = 10_000;
+export const TIME_LIMIT_MS = 10_000;
 
 const LOAD =
   'Try again. If it stays so, look at the database\'s load and at its locks: docs/runbook.md, "Locks".';

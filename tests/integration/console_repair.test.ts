@@ -7,7 +7,10 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { mock } from "node:test";
 import postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { repairPayload, sendAgain } from "../../scripts/console/actions.ts";
+import {
+  repairPayload,
+  resendNotifications,
+} from "../../scripts/console/actions.ts";
 import { readFailure } from "../../scripts/console/failures.ts";
 import {
   openProject,
@@ -61,7 +64,7 @@ Deno.test("a notification that is sent again is due at once, whatever this machi
     returning id`;
   mock.timers.enable({ apis: ["Date"], now: Date.now() + 3_600_000 });
   try {
-    assertEquals(await sendAgain(project, row.id), 1);
+    assertEquals(await resendNotifications(project, row.id), 1);
   } finally {
     mock.timers.reset();
   }

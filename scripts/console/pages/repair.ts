@@ -1,8 +1,9 @@
 import type { Failure } from "../failures.ts";
 import { type Html, html } from "../html.ts";
+import { failureLink } from "../links.ts";
 import { type FailureKey, repairSql } from "../sql.ts";
 import { visible } from "../visible.ts";
-import { failureLink, statement } from "./parts.ts";
+import { statement } from "./parts.ts";
 
 /** In characters. A longer statement is not shown: who copies that? */
 const LONGEST_STATEMENT = 64 * 1024;

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { mock } from "node:test";
 import { edited } from "../../support/edited.ts";
 import { subscriptionEvent } from "../../../scripts/events/event.ts";
-import { link } from "../../../scripts/console/pages/parts.ts";
+import { link } from "../../../scripts/console/links.ts";
 import { HIDDEN } from "../../../scripts/console/visible.ts";
 import { FAILURE, openConsole } from "./console_app.ts";
 
