@@ -7,14 +7,15 @@ import { createCommand } from "../scripts/common/create_command.ts";
 import { platformOptions } from "../scripts/local_stack/serve_functions.ts";
 import { signatureHeaders } from "../scripts/common/sign.ts";
 import { freePort } from "../tests/support/free_port.ts";
+import { BARE_SERVER, RECEIVER } from "./names.ts";
 import { type Spread, spread } from "./statistics.ts";
 
 const ROUNDS = 15;
 /** The local stack's own is refused, as this is not one. */
 const SECRET = "whsec_benchmark_0123456789abcdef";
 const ENTRIES = {
-  "bare server": "bench/bare_server.ts",
-  "this receiver": "supabase/functions/billing-webhook/index.ts",
+  [BARE_SERVER]: "bench/bare_server.ts",
+  [RECEIVER]: "supabase/functions/billing-webhook/index.ts",
 };
 
 /**

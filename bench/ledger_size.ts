@@ -1,5 +1,5 @@
 /**
- * Whether a full ledger costs: apply latency, bytes a row and WAL an event, at
+ * What a full ledger costs: apply latency, bytes per row and WAL per event, at
  * three sizes of the ledger, with event IDs as Stripe makes them, which begin with
  * their time, and with random ones.
  *
@@ -9,7 +9,13 @@ import postgres from "postgres";
 import type { Stack } from "../scripts/local_stack/stack.ts";
 import { subscriptionEvent } from "../scripts/events/event.ts";
 import { median } from "./statistics.ts";
-import { BASE_62, FIRST_SECOND, stripeId } from "./stripe_ids.ts";
+import {
+  ACCOUNT,
+  BASE_62,
+  eventId,
+  type EventIds,
+  FIRST_SECOND,
+} from "./stripe_ids.ts";
 import { wireEvent } from "./targets.ts";
 
 const SIZES = [10_000, 1_000_000, 10_000_000];
@@ -20,9 +26,6 @@ const START = 1_750_000_000;
 const SECONDS_PER_ROW = 80 * 86_400 / 10_000_000;
 /** Longer than the events of one round, so that no update is stale. */
 const ROUND_SECONDS = 3_600;
-
-/** How event IDs are made. */
-export type EventIds = "stripe" | "random";
 
 /** What one size of the ledger came to. */
 export interface LedgerSize {
@@ -46,8 +49,8 @@ export async function measureLedgerSizes(stack: Stack): Promise<LedgerSize[]> {
       results.push(result);
       console.log(
         `  ${ids} IDs, ${rows} rows: p50 ${result.p50.toFixed(3)} ms, ` +
-          `${Math.round(result.bytesPerRow)} bytes a row, ` +
-          `${Math.round(result.walPerEvent)} bytes of WAL an event`,
+          `${Math.round(result.bytesPerRow)} bytes per row, ` +
+          `${Math.round(result.walPerEvent)} bytes of WAL per event`,
       );
     }
   }
@@ -114,7 +117,7 @@ async function fillLedger(
     ? "'evt_' || substr(md5(i::text), 1, 24)"
     : `'evt_1' || ${
       digits.join(" || ")
-    } || 'Bx7kQ2mVr4' || substr(md5(i::text), 1, 8)`;
+    } || '${ACCOUNT}' || substr(md5(i::text), 1, 8)`;
   await sql`
     insert into public.processed_events (provider, event_id, type, processed_at)
     select
@@ -146,9 +149,7 @@ async function applyAll(
   const times: number[] = [];
   for (const [i, subscription] of subscriptions.entries()) {
     const at = created + Math.floor(i * SECONDS_PER_ROW) - secondsLate();
-    const id = ids === "random"
-      ? `evt_${crypto.randomUUID().replaceAll("-", "").slice(0, 24)}`
-      : stripeId("evt", at);
+    const id = eventId(ids, at);
     const event = wireEvent(
       subscriptionEvent(type, { id, subscription, created: at }),
     );

@@ -1,7 +1,7 @@
 import type { LedgerSize } from "./ledger_size.ts";
 import type { SoakSlice } from "./soak.ts";
 import type { Spread } from "./statistics.ts";
-import type { Throughput } from "./throughput.ts";
+import type { Throughput } from "./throughput_results.ts";
 
 /** What one run measured. */
 export interface Measured {

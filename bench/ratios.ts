@@ -1,15 +1,27 @@
 import type { LedgerSize } from "./ledger_size.ts";
 import type { Measured } from "./measured.ts";
+import {
+  BARE_CALL,
+  BARE_SERVER,
+  GATEWAY,
+  LEAST,
+  RANDOM_IDS,
+  RECEIVER,
+} from "./names.ts";
 import { PEER_NAMES } from "./peers.ts";
 import { memoryGrowth } from "./soak.ts";
-import { LEAST } from "./targets.ts";
 import type { Spread } from "./statistics.ts";
 import {
   CONNECTIONS,
+  MOST_CONNECTIONS,
   overConnections,
   type TargetResult,
   type Throughput,
-} from "./throughput.ts";
+} from "./throughput_results.ts";
+import { AT_ONCE, OF_STRIPE, OWN } from "./verification.ts";
+
+const OVER_MOST = `over ${overConnections(MOST_CONNECTIONS)}`;
+const OVER_ONE = `over ${overConnections(1)}`;
 
 /** What is compared, and how many times as much it is. */
 export type Ratio = readonly [what: string, times: number];
@@ -37,8 +49,8 @@ function endToEnd({ targets, sqlCeilings }: Throughput): Ratio[] {
   function peers(connections: number): TargetResult[] {
     return PEER_NAMES.map((name) => find(name, connections));
   }
-  const ours = find("this receiver", 64);
-  const single = find("this receiver", 1);
+  const ours = find(RECEIVER, MOST_CONNECTIONS);
+  const single = find(RECEIVER, 1);
   const fastest = CONNECTIONS.map((connections): Ratio => {
     const [peer] = peers(connections)
       .sort((a, b) => b.perSecond.median - a.perSecond.median);
@@ -46,48 +58,42 @@ function endToEnd({ targets, sqlCeilings }: Throughput): Ratio[] {
       `events per second over ${
         overConnections(connections)
       }, to the fastest peer (${peer?.name})`,
-      times(find("this receiver", connections).perSecond, peer?.perSecond),
+      times(find(RECEIVER, connections).perSecond, peer?.perSecond),
     ];
   });
-  const [leastP99] = peers(64).sort((a, b) => a.p99.median - b.p99.median);
+  const [leastP99] = peers(MOST_CONNECTIONS)
+    .sort((a, b) => a.p99.median - b.p99.median);
   return [
     ...fastest,
     [
-      `p99 over 64 connections, to the peer with the lowest (${leastP99?.name})`,
+      `p99 ${OVER_MOST}, to the peer with the lowest (${leastP99?.name})`,
       times(ours.p99, leastP99?.p99),
     ],
     ...Object.entries(sqlCeilings).map(([name, perSecond]): Ratio => [
-      `events per second over 64 connections, to ${name}`,
+      `events per second ${OVER_MOST}, to ${name}`,
       times(ours.perSecond, perSecond),
     ]),
-    ...[
-      "bare PostgREST call",
-      "the same through the gateway",
-      LEAST,
-    ].map((name): Ratio => [
-      `p50 over 1 connection, to ${name}`,
+    ...[BARE_CALL, GATEWAY, LEAST].map((name): Ratio => [
+      `p50 ${OVER_ONE}, to ${name}`,
       times(single.p50, find(name, 1).p50),
     ]),
     [
-      "p50 over 1 connection of a function that only verifies, to the call through the gateway",
-      times(find(LEAST, 1).p50, find("the same through the gateway", 1).p50),
+      `p50 ${OVER_ONE} of a function that only verifies, to the call through the gateway`,
+      times(find(LEAST, 1).p50, find(GATEWAY, 1).p50),
     ],
     [
-      "events per second over 64 connections, random event IDs to Stripe's",
-      times(
-        find("this receiver, random event IDs", 64).perSecond,
-        ours.perSecond,
-      ),
+      `events per second ${OVER_MOST}, random event IDs to Stripe's`,
+      times(find(RANDOM_IDS, MOST_CONNECTIONS).perSecond, ours.perSecond),
     ],
   ];
 }
 
 function verifications(spreads: Measured["verification"]): Ratio[] {
-  return ["one by one", "16 at once"].map((how) => [
+  return Object.keys(AT_ONCE).map((how) => [
     `time of a verification, ${how}, to stripe`,
     times(
-      spreads[`this receiver, stripe scheme, ${how}`],
-      spreads[`stripe, constructEventAsync, ${how}`],
+      spreads[`${OWN}, ${how}`],
+      spreads[`${OF_STRIPE}, ${how}`],
     ),
   ]);
 }
@@ -95,7 +101,7 @@ function verifications(spreads: Measured["verification"]): Ratio[] {
 function coldStarts(byVersion: Measured["coldStart"]): Ratio[] {
   return Object.entries(byVersion).map(([version, started]) => [
     `cold start with Deno ${version}, to a bare server`,
-    times(started["this receiver"], started["bare server"]),
+    times(started[RECEIVER], started[BARE_SERVER]),
   ]);
 }
 

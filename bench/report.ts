@@ -2,9 +2,10 @@ import { PROCESSES } from "./processor_time.ts";
 import type { LedgerSize } from "./ledger_size.ts";
 import type { Measured } from "./measured.ts";
 import { ratios } from "./ratios.ts";
-import type { SoakSlice } from "./soak.ts";
+import { SUBSCRIPTIONS } from "./requests.ts";
+import { SHARE, SLICE_SECONDS, type SoakSlice } from "./soak.ts";
 import type { Spread } from "./statistics.ts";
-import type { Throughput } from "./throughput.ts";
+import { CONNECTIONS, type Throughput } from "./throughput_results.ts";
 
 /** Returns the results of a whole run as a page in Markdown. */
 export function resultsPage(
@@ -16,7 +17,9 @@ export function resultsPage(
   return [
     "# Benchmark results",
     `${date}, ${machine}. Made by \`deno task bench\`; medians, with the range in brackets.`,
-    "![Events per second over 64, 16 and 1 connections](throughput.svg)",
+    `![Events per second over ${
+      listed(CONNECTIONS)
+    } connections](throughput.svg)`,
     resultTables(measured),
   ].join("\n\n");
 }
@@ -75,7 +78,9 @@ function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
     "receiver makes of one event, and carries nothing else. A function that " +
     "only verifies and makes this call is the least that a receiver costs if " +
     "events come one at a time. The rows for ignored events show the cost of " +
-    "this receiver without a call; they repeat 2,000 events, and nothing is " +
+    `this receiver without a call; they repeat ${
+      SUBSCRIPTIONS.toLocaleString("en")
+    } events, and nothing is ` +
     "applied. The SQL function alone is straight in Postgres, without HTTP.",
     table(
       [
@@ -142,7 +147,9 @@ function ledgerSize(ledger: readonly LedgerSize[]): string[] {
 
 function soaked(soak: readonly SoakSlice[]): string[] {
   return [
-    "## Soak: five minutes at 80 % of the maximum, in slices of 30 s",
+    `## Soak: ${soak.length * SLICE_SECONDS / 60} minutes at ${
+      SHARE * 100
+    } % of the maximum, in slices of ${SLICE_SECONDS} s`,
     table(
       ["Slice", "Events per second", "p99, ms", "Errors", "Memory, MiB"],
       soak.map((slice, i) => [
@@ -163,6 +170,10 @@ function show({ median, min, max }: Spread, digits: number): string {
       maximumFractionDigits: digits,
     });
   return `${format(median)} (${format(min)} to ${format(max)})`;
+}
+
+function listed(numbers: readonly number[]): string {
+  return `${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}`;
 }
 
 function table(head: string[], rows: string[][]): string {

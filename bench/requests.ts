@@ -6,8 +6,7 @@
  */
 import { createHmac } from "node:crypto";
 import { subscriptionEvent } from "../scripts/events/event.ts";
-import { uniqueId } from "../scripts/events/unique_id.ts";
-import { stripeId } from "./stripe_ids.ts";
+import { eventId, type EventIds, stripeId } from "./stripe_ids.ts";
 
 /** A request's head and body, and how a target wants them. */
 export interface RequestShape {
@@ -25,8 +24,8 @@ export interface RequestOptions {
   readonly type?:
     | "customer.subscription.created"
     | "customer.subscription.updated";
-  /** The events' IDs: as Stripe makes them, by default, or in no order. */
-  readonly ids?: "stripe" | "random";
+  /** By default as Stripe makes them. */
+  readonly ids?: EventIds;
 }
 
 const PLANS = ["price_basic", "price_team", "price_scale"];
@@ -46,10 +45,13 @@ const CHUNK = 4 * 2 ** 20;
 /** The time of the next file's first event: no file has older ones. */
 let nextCreated = Math.floor(Date.now() / 1000) - 86_400;
 
-/** Returns IDs of subscriptions that the events can be about. */
-export function subscriptionIds(count: number): string[] {
+/** How many subscriptions the events are about. */
+export const SUBSCRIPTIONS = 2_000;
+
+/** Returns new IDs of subscriptions. */
+export function subscriptionIds(): string[] {
   return Array.from(
-    { length: count },
+    { length: SUBSCRIPTIONS },
     (_, i) => stripeId("sub", 1_750_000_000 + i),
   );
 }
@@ -81,7 +83,7 @@ export async function writeRequests(
     const subscription = subscriptions[i % subscriptions.length] ?? "";
     const created = start + Math.floor(i / subscriptions.length);
     const body = bodyOf({
-      EVENT_ID: ids === "stripe" ? stripeId("evt", created) : uniqueId("evt"),
+      EVENT_ID: eventId(ids, created),
       SUBSCRIPTION_ID: subscription,
       ITEM_ID: subscription.replace("sub_", "si_"),
       PLAN_ID: PLANS[i % PLANS.length] ?? "",

@@ -10,10 +10,15 @@ import { subscriptionIds } from "./requests.ts";
 import { createSubscriptions, runLoad } from "./run_load.ts";
 import { median } from "./statistics.ts";
 import { receiverTarget } from "./targets.ts";
+import { MOST_CONNECTIONS } from "./throughput_results.ts";
 
 const SLICES = 10;
-const SECONDS = 30;
-const SHARE = 0.8;
+
+/** How long a slice lasts. */
+export const SLICE_SECONDS = 30;
+
+/** Of the maximum. */
+export const SHARE = 0.8;
 
 /** What a slice came to. */
 export interface SoakSlice {
@@ -37,8 +42,8 @@ export async function measureSoak(
 ): Promise<SoakSlice[]> {
   const target = receiverTarget(stack);
   const load = {
-    connections: 64,
-    subscriptions: subscriptionIds(2_000),
+    connections: MOST_CONNECTIONS,
+    subscriptions: subscriptionIds(),
     folder,
   };
   await createSubscriptions(target, load);
@@ -48,7 +53,7 @@ export async function measureSoak(
   for (let i = 1; i <= SLICES; i++) {
     const { perSecond, p99, errors } = await runLoad(target, {
       ...load,
-      seconds: SECONDS,
+      seconds: SLICE_SECONDS,
       perSecond: most * SHARE,
     });
     const memory = await residentMemory(target.port);

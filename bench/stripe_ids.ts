@@ -1,3 +1,8 @@
+import { uniqueId } from "../scripts/events/unique_id.ts";
+
+/** How event IDs are made: as by Stripe, or in no order. */
+export type EventIds = "stripe" | "random";
+
 /** Digits of base 62, in byte order. */
 export const BASE_62 =
   "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -6,7 +11,16 @@ export const BASE_62 =
 export const FIRST_SECOND = 1_342_389_380;
 
 /** The same in all IDs of one account. */
-const ACCOUNT = "Bx7kQ2mVr4";
+export const ACCOUNT = "Bx7kQ2mVr4";
+
+/**
+ * Returns a new ID of an event.
+ *
+ * @param seconds Unix time
+ */
+export function eventId(ids: EventIds, seconds: number): string {
+  return ids === "stripe" ? stripeId("evt", seconds) : uniqueId("evt");
+}
 
 /**
  * Returns a new ID as Stripe makes them: five characters count seconds, so IDs

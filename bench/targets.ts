@@ -7,7 +7,9 @@ import { createHmac } from "node:crypto";
 import { LOCAL_SIGNING_SECRETS } from "../scripts/common/environment.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
 import { handledEvent } from "../supabase/functions/_shared/billing/events.ts";
+import { BARE_CALL, GATEWAY, LEAST, RECEIVER } from "./names.ts";
 import { type RequestShape, stripeHeaders } from "./requests.ts";
+import type { EventIds } from "./stripe_ids.ts";
 
 /** One thing to send load to. */
 export interface Target {
@@ -18,8 +20,8 @@ export interface Target {
   readonly most: number;
   /** Where its records are; undefined if it applies nothing. */
   readonly records: Records | undefined;
-  /** The events' IDs; by default as Stripe makes them. */
-  readonly ids?: "stripe" | "random";
+  /** By default as Stripe makes them. */
+  readonly ids?: EventIds;
 }
 
 /** How to see which events were applied. */
@@ -35,7 +37,7 @@ export const SECRET = LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET;
 /** This receiver, at its own port. */
 export function receiverTarget(stack: Stack): Target {
   return {
-    name: "this receiver",
+    name: RECEIVER,
     port: stack.ports.webhook,
     shape: {
       path: "/billing-webhook",
@@ -61,7 +63,7 @@ export function ignoredTarget(stack: Stack): Target {
   const target = receiverTarget(stack);
   return {
     ...target,
-    name: "this receiver, events that it ignores",
+    name: `${RECEIVER}, events that it ignores`,
     shape: {
       ...target.shape,
       body: (event) =>
@@ -78,7 +80,7 @@ export function ignoredTarget(stack: Stack): Target {
 export function postgrestTarget(stack: Stack): Target {
   return {
     ...receiverTarget(stack),
-    name: "bare PostgREST call",
+    name: BARE_CALL,
     port: stack.ports.postgrest,
     shape: {
       path: "/rpc/apply_billing_events",
@@ -94,7 +96,7 @@ export function gatewayTarget(stack: Stack): Target {
   const target = postgrestTarget(stack);
   return {
     ...target,
-    name: "the same through the gateway",
+    name: GATEWAY,
     port: stack.ports.api,
     shape: {
       ...target.shape,
@@ -103,9 +105,6 @@ export function gatewayTarget(stack: Stack): Target {
     },
   };
 }
-
-/** The least that a receiver costs if events come one at a time. */
-export const LEAST = "the same through a function that only verifies";
 
 /** The same through a function that verifies it and passes it on. */
 export function leastTarget(stack: Stack, port: number): Target {

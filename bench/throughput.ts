@@ -6,16 +6,15 @@
  *
  * @module
  */
-import postgres from "postgres";
 import type { Stack } from "../scripts/local_stack/stack.ts";
-import { subscriptionEvent } from "../scripts/events/event.ts";
+import { BARE_SERVER, RANDOM_IDS } from "./names.ts";
 import { servePeer } from "./peer.ts";
 import { servePeers } from "./peers.ts";
-import { type PerProcess, perProcess, PROCESSES } from "./processor_time.ts";
+import { perProcess, PROCESSES } from "./processor_time.ts";
 import { subscriptionIds } from "./requests.ts";
 import { createSubscriptions, type MeasuredLoad, runLoad } from "./run_load.ts";
-import { measureSqlCeiling } from "./sql_ceiling.ts";
-import { type Spread, spread } from "./statistics.ts";
+import { CEILINGS, prepareSqlCeiling } from "./sql_ceiling.ts";
+import { spread } from "./statistics.ts";
 import {
   gatewayTarget,
   ignoredTarget,
@@ -24,46 +23,17 @@ import {
   postgrestTarget,
   receiverTarget,
   type Target,
-  wireEvent,
 } from "./targets.ts";
+import {
+  CONNECTIONS,
+  MOST_CONNECTIONS,
+  overConnections,
+  type TargetResult,
+  type Throughput,
+} from "./throughput_results.ts";
 
 const ROUNDS = 3;
 const SECONDS = 5;
-
-/** The numbers of connections, as in the results. */
-export const CONNECTIONS = [64, 16, 1] as const;
-
-/** Returns a number of connections, in words. */
-export function overConnections(connections: number): string {
-  return connections === 1 ? "1 connection" : `${connections} connections`;
-}
-
-/** As many connections as get the most out of two cores. */
-const CEILINGS = {
-  "the SQL function, one event per call": { together: 1, connections: 8 },
-  "the SQL function, 50 events per call": { together: 50, connections: 2 },
-};
-
-/** What one target came to at a number of connections. */
-export interface TargetResult {
-  readonly name: string;
-  readonly connections: number;
-  readonly perSecond: Spread;
-  readonly p50: Spread;
-  readonly p99: Spread;
-  /** In milliseconds of one core per event. */
-  readonly processor: PerProcess<Spread>;
-  readonly errors: number;
-  /** The generator's share of one core. */
-  readonly generatorCpu: number;
-}
-
-/** Everything end to end. */
-export interface Throughput {
-  readonly targets: readonly TargetResult[];
-  /** The SQL function alone, by how it is called. */
-  readonly sqlCeilings: Readonly<Record<string, Spread>>;
-}
 
 interface Contest {
   readonly target: Target;
@@ -76,7 +46,7 @@ export async function measureThroughput(
   stack: Stack,
   folder: string,
 ): Promise<Throughput> {
-  const subscriptions = subscriptionIds(2_000);
+  const subscriptions = subscriptionIds();
   await using peers = await servePeers(stack);
   await using bare = await servePeer({
     entry: "bench/bare_server.ts",
@@ -94,9 +64,7 @@ export async function measureThroughput(
   for (const target of [receiver, ...peers.targets]) {
     await createSubscriptions(target, { subscriptions, folder });
   }
-  // Their events have times of their own.
-  const ceilingSubscriptions = subscriptionIds(2_000);
-  await applyCreations(stack.dbUrl, ceilingSubscriptions);
+  const measureCeiling = await prepareSqlCeiling(stack.dbUrl);
 
   const targets = [
     receiver,
@@ -108,20 +76,20 @@ export async function measureThroughput(
   ];
   const random: Target = {
     ...receiver,
-    name: "this receiver, random event IDs",
+    name: RANDOM_IDS,
     ids: "random",
   };
   // Answers at once: what the generator itself can do.
   const nothing = peerTarget(bare.port, {
-    name: "bare server",
+    name: BARE_SERVER,
     records: undefined,
   });
   const contests = [
     ...CONNECTIONS.flatMap((connections) =>
       targets.map((target) => ({ target, connections }))
     ),
-    { target: random, connections: 64 },
-    { target: nothing, connections: 64 },
+    { target: random, connections: MOST_CONNECTIONS },
+    { target: nothing, connections: MOST_CONNECTIONS },
   ].map((contest): Contest => ({ ...contest, rounds: [] }));
 
   const ceilings = new Map<string, number[]>();
@@ -140,11 +108,7 @@ export async function measureThroughput(
       );
     }
     for (const [name, calls] of Object.entries(CEILINGS)) {
-      const ceiling = await measureSqlCeiling(stack.dbUrl, {
-        ...calls,
-        seconds: SECONDS,
-        subscriptions: ceilingSubscriptions,
-      });
+      const ceiling = await measureCeiling(calls, { seconds: SECONDS });
       ceilings.set(name, [...ceilings.get(name) ?? [], ceiling]);
       console.log(`  ${name}: ${Math.round(ceiling)} per second`);
     }
@@ -184,24 +148,4 @@ function resultOf({ target, connections, rounds }: Contest): TargetResult {
     errors: rounds.reduce((sum, round) => sum + round.errors, 0),
     generatorCpu: spread(rounds.map((round) => round.cpu / SECONDS)).median,
   };
-}
-
-async function applyCreations(
-  databaseUrl: string,
-  subscriptions: readonly string[],
-): Promise<void> {
-  const sql = postgres(databaseUrl, { max: 1 });
-  const events = subscriptions.map((subscription) =>
-    wireEvent(subscriptionEvent("customer.subscription.created", {
-      subscription,
-      created: 1_750_000_000,
-    }))
-  );
-  try {
-    await sql`
-      select count(*)
-      from public.apply_billing_events(${sql.json(events as never)})`;
-  } finally {
-    await sql.end();
-  }
 }

@@ -1,18 +1,21 @@
 import { barChart } from "./chart.ts";
+import { ONE_PER_CALL, RECEIVER } from "./names.ts";
 import { PEER_NAMES } from "./peers.ts";
-import { CONNECTIONS, overConnections, type Throughput } from "./throughput.ts";
-
-const CEILING = "the SQL function, one event per call";
+import {
+  CONNECTIONS,
+  overConnections,
+  type Throughput,
+} from "./throughput_results.ts";
 
 /** Draws this receiver and its peers, by the number of connections. */
 export function throughputChart({ targets, sqlCeilings }: Throughput): string {
-  const ceiling = sqlCeilings[CEILING]?.median;
+  const ceiling = sqlCeilings[ONE_PER_CALL]?.median;
   if (ceiling === undefined) {
-    throw new Error(`Cannot draw: no figures of ${CEILING}`);
+    throw new Error(`Cannot draw: no figures of ${ONE_PER_CALL}`);
   }
   const groups = CONNECTIONS.map((connections) => ({
     heading: overConnections(connections),
-    bars: ["this receiver", ...PEER_NAMES].flatMap((name) =>
+    bars: [RECEIVER, ...PEER_NAMES].flatMap((name) =>
       targets
         .filter((target) =>
           target.name === name && target.connections === connections
@@ -29,7 +32,7 @@ export function throughputChart({ targets, sqlCeilings }: Throughput): string {
     title: "Subscription updates",
     unit: "events per second, over HTTP",
     ceiling: {
-      name: `${CEILING}, straight in Postgres`,
+      name: `${ONE_PER_CALL}, straight in Postgres`,
       value: ceiling,
     },
   });

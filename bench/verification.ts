@@ -11,6 +11,7 @@ import { signatureHeaders } from "../scripts/common/sign.ts";
 import { readProviders } from "../supabase/functions/billing-webhook/providers.ts";
 import { verifyDelivery } from "../supabase/functions/billing-webhook/verify_delivery.ts";
 import { subscriptionEvent } from "../scripts/events/event.ts";
+import { RECEIVER } from "./names.ts";
 import { type Spread, spread } from "./statistics.ts";
 
 const ROUNDS = 7;
@@ -20,11 +21,18 @@ const TIMES = 4_000;
  * How many are under way at once. SubtleCrypto hands the work to another
  * thread: of one alone, most of the time is that thread waking up.
  */
-const AT_ONCE = { "one by one": 1, "16 at once": 16 };
+export const AT_ONCE = { "one by one": 1, "16 at once": 16 };
+
+/** This receiver's verification in Stripe's scheme, as the results name it. */
+export const OWN = `${RECEIVER}, stripe scheme`;
+
+/** That of the `stripe` package. */
+export const OF_STRIPE = "stripe, constructEventAsync";
+
 const STRIPE_SECRET = "whsec_benchmark_0123456789abcdef";
 const STANDARD_SECRET = "whsec_YmVuY2htYXJrLXNlY3JldC0wMTIzNDU2Nzg5";
 
-/** Microseconds a verification, by who does it and how. */
+/** Microseconds per verification, by who does it and how. */
 export async function measureVerification(): Promise<Record<string, Spread>> {
   const body = JSON.stringify(
     subscriptionEvent("customer.subscription.created"),
@@ -58,8 +66,8 @@ export async function measureVerification(): Promise<Record<string, Spread>> {
     });
 
   const contestants: Record<string, () => unknown> = {
-    "this receiver, stripe scheme": ours(new Headers(stripeHeaders)),
-    "stripe, constructEventAsync": () =>
+    [OWN]: ours(new Headers(stripeHeaders)),
+    [OF_STRIPE]: () =>
       Stripe.webhooks.constructEventAsync(
         body,
         stripeHeaders["provider-a-signature"] ?? "",
@@ -67,7 +75,7 @@ export async function measureVerification(): Promise<Record<string, Spread>> {
         300,
         subtle,
       ),
-    "this receiver, standard-webhooks scheme": ours(
+    [`${RECEIVER}, standard-webhooks scheme`]: ours(
       new Headers(standardHeaders),
     ),
     "standardwebhooks": () => webhook.verify(body, standardHeaders),

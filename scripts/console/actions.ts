@@ -3,17 +3,20 @@
  *
  * @module
  */
-import { asTyped } from "../common/how_started.ts";
 import type { FailureFilter } from "./failure_filter.ts";
-import { ask, type Project, ProjectError, refusal } from "./project.ts";
+import {
+  ask,
+  type Project,
+  ProjectError,
+  refusal,
+  TIME_LIMIT_MS,
+  UnknownOutcome,
+} from "./project.ts";
+import { GIVEN_UP } from "./records.ts";
 import { type FailureKey, retryArguments } from "./sql.ts";
 
-/** A retry request waits this long for the worker's turn. */
-const WORKER_WAIT_MS = 8_000;
-const REPAIR_LIMIT_MS = 10_000;
-
 /** Requests the retry of one event. Returns the function's answer. */
-export async function retryFailure(
+export async function requestRetry(
   project: Project,
   { provider, eventId }: FailureKey,
 ): Promise<string> {
@@ -29,7 +32,7 @@ export async function retryFailure(
 }
 
 /** Requests the retry of all open failures that match. */
-export async function retryFailures(
+export async function requestRetries(
   project: Project,
   filter: FailureFilter,
 ): Promise<string> {
@@ -93,6 +96,7 @@ export async function reopenFailure(
  * @param repair.json A single JSON value; the caller has parsed it.
  * @param repair.version Of the failure as the caller has read it. One that has
  * changed since is left alone.
+ * @throws {UnknownOutcome} If there is no answer that can be read.
  */
 export async function repairPayload(
   project: Project,
@@ -114,13 +118,20 @@ export async function repairPayload(
       prefer: "return=representation",
     },
     body: `{"payload":${json}}`,
-    signal: AbortSignal.timeout(REPAIR_LIMIT_MS),
+    signal: AbortSignal.timeout(TIME_LIMIT_MS),
   }).catch((error: Error) => {
-    throw refusal({ message: error.message }, { status: 0, url: project.url });
+    const { message, hint } = refusal(error, { status: 0, url: project.url });
+    throw new UnknownOutcome(message, hint);
   });
-  const answer = await response.json().catch(() => ({}));
+  const answer = await response.json().catch(() => undefined);
   if (!response.ok) {
-    throw refusal(answer, { status: response.status, url: project.url });
+    throw refusal(answer ?? {}, { status: response.status, url: project.url });
+  }
+  if (!Array.isArray(answer)) {
+    throw new UnknownOutcome(
+      "It is not known whether the repair was saved: the database's answer cannot be read.",
+      "Open the failure in another tab to see; this page keeps your text.",
+    );
   }
   if (answer.length !== 1) {
     throw new ProjectError(
@@ -131,7 +142,7 @@ export async function repairPayload(
 }
 
 /** Makes notifications due that were given up: one, or all. Returns how many. */
-export async function sendAgain(
+export async function resendNotifications(
   project: Project,
   id?: string,
 ): Promise<number> {
@@ -139,33 +150,10 @@ export async function sendAgain(
     const all = project.database.from("notifications").update({
       status: "pending",
       attempts: 0,
-      next_attempt_at: new Date().toISOString(),
-    }, { count: "exact" }).in("status", ["dead", "undeliverable"]);
+      // By Postgres's clock: this machine's may be ahead of it.
+      next_attempt_at: "now",
+    }, { count: "exact" }).in("status", GIVEN_UP);
     return (id === undefined ? all : all.eq("id", id)).abortSignal(signal);
   });
   return count;
-}
-
-/**
- * Wakes the worker, and waits a few seconds for its turn to end.
- *
- * @returns what to tell the operator; empty if the turn is over
- */
-export async function wakeWorker(project: Project): Promise<string> {
-  try {
-    const response = await project.request("/functions/v1/billing-worker", {
-      method: "POST",
-      signal: AbortSignal.timeout(WORKER_WAIT_MS),
-    });
-    await response.body?.cancel();
-    return response.ok
-      ? ""
-      : `The worker answered ${response.status}: look at its log, and check the deployment with ${
-        asTyped("doctor")
-      }.`;
-  } catch (error) {
-    return (error as Error).name === "TimeoutError"
-      ? "The worker is still at work: reload this page in a moment."
-      : "The worker could not be reached. Its schedule, if there is one, wakes it within a minute.";
-  }
 }

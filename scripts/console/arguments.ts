@@ -5,9 +5,10 @@ import {
   UsageError,
 } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
-import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
-import type { RunningStack } from "../common/running_stack.ts";
+import { LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import { checkedKey, givenProjectUrl } from "../common/option_values.ts";
+import { projectKey } from "../common/project_key.ts";
+import type { RunningStack } from "../common/running_stack.ts";
 import type { ProjectAccess } from "./project.ts";
 
 /** Which project to show, and where. */
@@ -65,14 +66,8 @@ export function parseConsoleArguments(
 }
 
 function readKey(projectUrl: string, env: Environment): string {
-  const key = env["SUPABASE_SECRET_KEY"] ||
-    (isLoopback(projectUrl) ? LOCAL_SECRET_KEY : "");
-  if (key !== "" && !key.startsWith("sb_publishable_")) {
-    return checkedKey("SUPABASE_SECRET_KEY", key);
-  }
-  throw new UsageError(
-    `${projectUrl} needs SUPABASE_SECRET_KEY: sb_secret_... (dashboard, Project Settings, API Keys).`,
-  );
+  const name = "SUPABASE_SECRET_KEY";
+  return checkedKey(name, projectKey(projectUrl, env[name]));
 }
 
 function readPort(text: string | undefined): number {

@@ -1,20 +1,16 @@
 import type { Context } from "hono";
-import {
-  reopenFailure,
-  resolveFailure,
-  retryFailure,
-  wakeWorker,
-} from "./actions.ts";
+import { reopenFailure, requestRetry, resolveFailure } from "./actions.ts";
 import { type Failure, readFailure } from "./failures.ts";
 import { firstSentences, keyOf, readForm } from "./form.ts";
+import { failureLink } from "./links.ts";
 import { showMissing } from "./missing.ts";
 import { failurePage } from "./pages/failure.ts";
-import { failureLink } from "./pages/parts.ts";
 import { ProjectError } from "./project.ts";
 import type { Routes } from "./routes.ts";
 import type { Notice } from "./session.ts";
 import type { FailureKey } from "./sql.ts";
 import { formatTime } from "./time.ts";
+import { wakeWorker } from "./wake_worker.ts";
 
 /** Adds the page of one failure, and the actions on it. */
 export function addFailureRoutes(
@@ -55,7 +51,7 @@ export function addFailureRoutes(
 
   app.post("/failure/retry", (c) =>
     act(c, async (key) => {
-      const answer = await retryFailure(project, key);
+      const answer = await requestRetry(project, key);
       if (!answer.startsWith("Retry requested")) return bad(answer);
       const waking = await wakeWorker(project);
       const failure = await readFailure(project, key);

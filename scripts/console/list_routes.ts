@@ -1,23 +1,23 @@
-import { retryFailures, sendAgain, wakeWorker } from "./actions.ts";
+import { requestRetries, resendNotifications } from "./actions.ts";
 import { filterFields, readFailureFilter } from "./failure_filter.ts";
 import { firstSentences, readForm } from "./form.ts";
 import { countToRetry, listFailures } from "./failures.ts";
+import { link } from "./links.ts";
 import { readOverview } from "./overview.ts";
 import { failuresPage } from "./pages/failures.ts";
 import { retryAllPage } from "./pages/retry_all.ts";
 import { notificationsPage } from "./pages/notifications.ts";
 import { overviewPage } from "./pages/overview.ts";
-import { link } from "./pages/parts.ts";
 import { searchPage, subscriptionPage } from "./pages/records.ts";
 import {
+  GIVEN_UP,
   listNotifications,
   readSubscription,
   search,
   UNSENT,
 } from "./records.ts";
 import type { Routes } from "./routes.ts";
-
-const GIVEN_UP = ["dead", "undeliverable"] as const;
+import { wakeWorker } from "./wake_worker.ts";
 
 /** Adds the pages with lists, and the actions on many rows. */
 export function addListRoutes(
@@ -59,7 +59,7 @@ export function addListRoutes(
   app.post("/failures/retry", async (c) => {
     const form = await readForm(c);
     const filter = readFailureFilter((name) => form[name]);
-    const answer = await retryFailures(project, filter);
+    const answer = await requestRetries(project, filter);
     const waking = await wakeWorker(project);
     return showResult(c, "/failures", {
       kind: waking === "" ? "good" : "bad",
@@ -103,7 +103,7 @@ export function addListRoutes(
 
   app.post("/notifications/send", async (c) => {
     const { id } = await readForm(c);
-    const count = await sendAgain(project, id);
+    const count = await resendNotifications(project, id);
     const waking = await wakeWorker(project);
     return showResult(c, "/notifications", {
       kind: waking === "" ? "good" : "bad",

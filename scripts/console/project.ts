@@ -36,8 +36,13 @@ export class ProjectError extends Error {
   }
 }
 
+/** The project may have done what it was asked to, or not. */
+export class UnknownOutcome extends ProjectError {
+  override name = "UnknownOutcome";
+}
+
 /** For one call to the database. */
-const TIME_LIMIT_MS = 10_000;
+export const TIME_LIMIT_MS = 10_000;
 
 const LOAD =
   'Try again. If it stays so, look at the database\'s load and at its locks: docs/runbook.md, "Locks".';

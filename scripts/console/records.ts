@@ -3,13 +3,15 @@
  *
  * @module
  */
+import { PROVIDER_NAMES } from "../common/provider_settings.ts";
 import { failuresWith, PAGE_SIZE } from "./failures.ts";
 import { ask, type Project } from "./project.ts";
 
-const PROVIDERS = ["a", "b"];
+/** The states of a notification that was given up. */
+export const GIVEN_UP = ["dead", "undeliverable"] as const;
 
 /** The states of a notification that is not sent. */
-export const UNSENT = ["pending", "dead", "undeliverable"] as const;
+export const UNSENT = ["pending", ...GIVEN_UP] as const;
 
 /** A row of `subscriptions`. */
 export type Subscription = Awaited<
@@ -76,7 +78,9 @@ async function subscriptionsWith(
       "id, provider, account_id, customer_id, status, provider_status, plan_id, quantity, current_period_end, cancel_at, canceled_at, trial_end, paused, livemode, past_due_since, changed_as_of",
     ).eq(column, value);
     // The index begins with the provider.
-    return (column === "customer_id" ? rows.in("provider", PROVIDERS) : rows)
+    return (column === "customer_id"
+      ? rows.in("provider", PROVIDER_NAMES)
+      : rows)
       .limit(PAGE_SIZE).abortSignal(signal);
   });
   return data;
@@ -94,7 +98,7 @@ async function notificationsWith(
     const rows = project.database.from("notifications").select(NOTIFICATION)
       .eq(column, value);
     // The unique key begins with the provider.
-    return (column === "event_id" ? rows.in("provider", PROVIDERS) : rows)
+    return (column === "event_id" ? rows.in("provider", PROVIDER_NAMES) : rows)
       .order("created_at", { ascending: false })
       .limit(PAGE_SIZE).abortSignal(signal);
   });
@@ -107,7 +111,7 @@ async function readLedger(project: Project, eventId: string) {
     (signal) =>
       project.database.from("processed_events")
         .select("provider, event_id, type, outcome, processed_at")
-        .in("provider", PROVIDERS).eq("event_id", eventId)
+        .in("provider", PROVIDER_NAMES).eq("event_id", eventId)
         .abortSignal(signal),
   );
   return data;

@@ -5,10 +5,10 @@ import { faultsOf } from "./check_repair.ts";
 import { type Failure, readFailure } from "./failures.ts";
 import { keyOf, readForm } from "./form.ts";
 import { prettyJson } from "./json_text.ts";
+import { failureLink } from "./links.ts";
 import { showMissing } from "./missing.ts";
-import { failureLink } from "./pages/parts.ts";
 import { repairPage } from "./pages/repair.ts";
-import { ProjectError } from "./project.ts";
+import { ProjectError, UnknownOutcome } from "./project.ts";
 import type { Routes } from "./routes.ts";
 import { visibleJson } from "./visible.ts";
 
@@ -52,8 +52,11 @@ export function addRepairRoutes(routes: Routes): void {
     const key = keyOf((name) => form[name]);
     const { text = "", hash = "" } = form;
 
-    function refuse(faults: readonly string[]): Response {
-      return showDraft(c, { key, draft: { text, hash, faults } }, 422);
+    function refuse(
+      faults: readonly string[],
+      heading = "Not saved",
+    ): Response {
+      return showDraft(c, { key, draft: { text, hash, faults, heading } }, 422);
     }
 
     try {
@@ -72,7 +75,10 @@ export function addRepairRoutes(routes: Routes): void {
       });
     } catch (error) {
       if (!(error instanceof ProjectError)) throw error;
-      return refuse([`${error.message} ${error.hint}`.trim()]);
+      return refuse(
+        [`${error.message} ${error.hint}`.trim()],
+        error instanceof UnknownOutcome ? "Perhaps not saved" : "Not saved",
+      );
     }
   });
 

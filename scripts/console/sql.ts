@@ -86,7 +86,7 @@ where provider = ${sqlString(provider)} and event_id = ${sqlString(eventId)};`;
 }
 
 /** Returns the statement that sends notifications again: one, or all given up. */
-export function sendAgainSql(id?: string): string {
+export function resendSql(id?: string): string {
   return `update public.notifications
 set status = 'pending', attempts = 0, next_attempt_at = now()
 where ${

@@ -6,10 +6,10 @@ import {
   toDeliveryError,
 } from "../../supabase/functions/_shared/billing/errors.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
+import { compareUnmappedAgain } from "./compare_pages.ts";
 import type { Context } from "./context.ts";
 import { applyGroups, correctRecords } from "./correct_records.ts";
 import type { FoundDifferences } from "./find_differences.ts";
-import { compareUnmappedAgain } from "./compare.ts";
 import { type MissedEvent, missedEvents } from "./missed_events.ts";
 
 /**

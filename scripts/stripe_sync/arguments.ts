@@ -9,7 +9,6 @@ import {
   readUnmapped,
 } from "../../supabase/functions/_shared/billing/config.ts";
 import type { UnmappedChoice } from "../../supabase/functions/_shared/billing/unmapped.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { UsageError, type Values } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
 import { localSecrets } from "../common/local_secrets.ts";
@@ -21,6 +20,7 @@ import {
   readProvider,
   readSecret,
 } from "../common/option_values.ts";
+import { projectKey } from "../common/project_key.ts";
 import type { ProviderName } from "../common/provider_settings.ts";
 import type { RunningStack } from "../common/running_stack.ts";
 
@@ -90,26 +90,24 @@ export function readTarget(
   const given = givenProjectUrl(values["project-url"], env);
   const local = given === undefined ? here.local : undefined;
   const projectUrl = given ?? local?.apiUrl ?? LOCAL_PROJECT_URL;
-  const isHere = isLoopback(projectUrl);
-  const secretKey = readSecret({
-    option: "secret-key",
-    value: values["secret-key"],
-    variable: "SUPABASE_SECRET_KEY",
-  }, {
-    env: local === undefined
-      ? env
-      : localSecrets({ SUPABASE_SECRET_KEY: local.secretKey }, here),
-    warn,
-  }) || (isHere ? LOCAL_SECRET_KEY : "");
-  if (secretKey === "") {
-    throw new UsageError(
-      `${projectUrl} needs SUPABASE_SECRET_KEY: sb_secret_... (dashboard, Project Settings, API Keys).`,
-    );
-  }
+  const isLocal = isLoopback(projectUrl);
+  const secretKey = projectKey(
+    projectUrl,
+    readSecret({
+      option: "secret-key",
+      value: values["secret-key"],
+      variable: "SUPABASE_SECRET_KEY",
+    }, {
+      env: local === undefined
+        ? env
+        : localSecrets({ SUPABASE_SECRET_KEY: local.secretKey }, here),
+      warn,
+    }),
+  );
   const apiKey = env["STRIPE_API_KEY"] ?? "";
   return {
     apiKey,
-    mode: readMode(apiKey, { confirmed: values.mode, isHere }),
+    mode: readMode(apiKey, { confirmed: values.mode, isLocal }),
     stripeUrl: values["stripe-url"] === undefined
       ? undefined
       : loopbackAddress(values["stripe-url"]),
@@ -129,7 +127,7 @@ export function readTarget(
  */
 function readMode(
   apiKey: string,
-  { confirmed, isHere }: { confirmed: string | undefined; isHere: boolean },
+  { confirmed, isLocal }: { confirmed: string | undefined; isLocal: boolean },
 ): Target["mode"] {
   const ofKey = /^[sr]k_(test|live)_\S+$/.exec(apiKey)?.[1];
   if (ofKey === undefined) {
@@ -140,10 +138,10 @@ function readMode(
     );
   }
   if (confirmed === undefined) {
-    if (ofKey === "test" && isHere) return "test";
+    if (ofKey === "test" && isLocal) return "test";
     throw new UsageError(
       `STRIPE_API_KEY is a ${ofKey} key, ${
-        isHere ? "but the project is local" : "and the project is not local"
+        isLocal ? "but the project is local" : "and the project is not local"
       }. If that is intended, add --mode ${ofKey}.`,
     );
   }

@@ -1,23 +1,11 @@
 import type Stripe from "stripe";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
-import type { Context } from "./context.ts";
+import { accountOf, customerOf } from "./account_of.ts";
 import { correctionEvent } from "./correction_event.ts";
-import {
-  type Difference,
-  fieldDifferences,
-  type FieldValue,
-  type SubscriptionDifference,
-} from "./difference.ts";
-import {
-  accountsOfCustomers,
-  recordsOf,
-  type SubscriptionRecord,
-} from "./records.ts";
-import type { Page } from "./stripe_source.ts";
-
-/** The part of a subscription that may name its account. */
-type Owned = Pick<Stripe.Subscription, "metadata" | "customer">;
+import type { SubscriptionDifference } from "./difference.ts";
+import { fieldDifferences, type FieldValue } from "./field_differences.ts";
+import type { SubscriptionRecord } from "./records.ts";
 
 /** One subscription at Stripe beside its record. */
 export interface Comparison {
@@ -34,63 +22,6 @@ export interface Comparison {
  * this much later. `forget_marks_ahead` leaves such a mark alone.
  */
 const LONGEST_AHEAD_SECONDS = 300;
-
-/**
- * Compares pages of subscriptions with the records, page by page.
- *
- * @param options.only Leaves out all other subscriptions.
- * @param options.asksDatabase Whether `account_of_customer` is asked for those
- * that do not name their account.
- */
-export async function* comparePages(
-  pages: AsyncIterable<Page>,
-  context: Context,
-  { only, asksDatabase = true }: {
-    only?: ReadonlySet<string> | undefined;
-    asksDatabase?: boolean;
-  } = {},
-): AsyncGenerator<Comparison[]> {
-  for await (const { data, askedAtSeconds } of pages) {
-    const chosen = data.filter(({ id }) => only?.has(id) ?? true);
-    const records = await recordsOf(chosen.map(({ id }) => id), context);
-    const unnamed = chosen.filter((subscription) =>
-      !records.has(subscription.id) &&
-      accountOf(subscription, context.accountFrom) === undefined
-    );
-    const accounts = await accountsOfCustomers(
-      asksDatabase ? unnamed.map(customerOf) : [],
-      context,
-    );
-    yield chosen.map((subscription) =>
-      compare(subscription, {
-        ...context,
-        record: records.get(subscription.id),
-        customersAccount: accounts.get(customerOf(subscription)),
-        askedAtSeconds,
-      })
-    );
-  }
-}
-
-/**
- * Compares those subscriptions without an account again of whose customer the
- * account is known by now: from another one that was recorded meanwhile.
- */
-export async function* compareUnmappedAgain(
-  differences: readonly (Difference | undefined)[],
-  context: Context,
-): AsyncGenerator<Comparison[]> {
-  const unmapped = differences.filter((difference) =>
-    difference?.kind === "unmapped"
-  );
-  const accounts = await accountsOfCustomers(
-    unmapped.map(({ customer }) => customer),
-    context,
-  );
-  const ids = unmapped.filter(({ customer }) => accounts.has(customer))
-    .map(({ subscription }) => subscription);
-  yield* comparePages(context.stripe.someSubscriptions(ids), context);
-}
 
 /**
  * Compares a subscription with its record.
@@ -163,28 +94,4 @@ export function compare(
     const { message } = error;
     return comparison({ kind: "unreadable", subscription: id, error: message });
   }
-}
-
-/**
- * Returns the account that a subscription belongs to: `metadata.accountId`, as
- * for the receiver, or else the value of the other source.
- *
- * @param accountFrom A key of the metadata, or `customer` for the customer's ID.
- */
-export function accountOf(
-  subscription: Owned,
-  accountFrom: string | undefined,
-): string | undefined {
-  const metadata = new Map(Object.entries(subscription.metadata));
-  const account = metadata.get("accountId");
-  if (account?.trim()) return account;
-  if (accountFrom === undefined) return undefined;
-  const other = accountFrom === "customer"
-    ? customerOf(subscription)
-    : metadata.get(accountFrom);
-  return other?.trim() ? other : undefined;
-}
-
-function customerOf({ customer }: Owned): string {
-  return typeof customer === "string" ? customer : customer.id;
 }

@@ -5,13 +5,13 @@ import { isLoopback } from "../common/loopback.ts";
 import { printError } from "../common/print.ts";
 import { restRefusal } from "../common/rest_refusal.ts";
 import type { Target } from "./arguments.ts";
-import type { Tables } from "./records.ts";
+import type { ProviderTables } from "./records.ts";
 import { openStripeSource, type StripeSource } from "./stripe_source.ts";
 
 /** What a command works with. */
 export interface Context
   extends
-    Tables,
+    ProviderTables,
     Pick<Target, "accountFrom" | "unmappedSubscriptions" | "oncePerInvoice"> {
   readonly stripe: StripeSource;
   /** Aborted by Ctrl-C. */

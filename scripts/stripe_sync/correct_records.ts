@@ -6,7 +6,7 @@ import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.t
 import type { Comparison } from "./compare.ts";
 import type { Context } from "./context.ts";
 import { isTransient, retryDatabase, send } from "./database_calls.ts";
-import { isFrozen } from "./difference.ts";
+import { isFrozen } from "./field_differences.ts";
 
 /**
  * Events that are applied in one call, so that nobody sees only some of them,

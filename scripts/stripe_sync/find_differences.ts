@@ -1,8 +1,10 @@
-import { comparePages, type Comparison } from "./compare.ts";
+import type { Comparison } from "./compare.ts";
+import { comparePages } from "./compare_pages.ts";
 import type { Context } from "./context.ts";
 import type { Difference } from "./difference.ts";
 import { missedEvents, stillMissed } from "./missed_events.ts";
-import { allSubscriptionIds, openFailures } from "./records.ts";
+import { openFailures } from "./recorded_events.ts";
+import { allSubscriptionIds } from "./records.ts";
 import { ITEMS_PER_PAGE, type Page } from "./stripe_source.ts";
 
 /** All differences, and the comparisons that can correct some of them. */

@@ -1,8 +1,5 @@
-import {
-  comparePages,
-  compareUnmappedAgain,
-  type Comparison,
-} from "./compare.ts";
+import type { Comparison } from "./compare.ts";
+import { comparePages, compareUnmappedAgain } from "./compare_pages.ts";
 import type { Context } from "./context.ts";
 import { correctRecords } from "./correct_records.ts";
 import type { UnmappedDifference } from "./difference.ts";

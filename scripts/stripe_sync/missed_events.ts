@@ -3,7 +3,8 @@ import { HANDLED_TYPES } from "../../supabase/functions/_shared/billing/events.t
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import { lacksAccountId } from "../../supabase/functions/_shared/billing/unmapped.ts";
 import type { Context } from "./context.ts";
-import { recordsOf, settledEvents } from "./records.ts";
+import { settledEvents } from "./recorded_events.ts";
+import { recordsOf } from "./records.ts";
 
 /** An event that Stripe could not deliver to one of its endpoints. */
 export interface MissedEvent {

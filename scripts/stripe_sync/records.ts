@@ -25,7 +25,7 @@ export interface SubscriptionRecord {
 }
 
 /** The tables of one provider. */
-export interface Tables {
+export interface ProviderTables {
   readonly database: DatabaseClient;
   readonly provider: string;
   readonly wait: Wait;
@@ -40,7 +40,7 @@ const CALLS_AT_ONCE = 10;
 /** Reads the records of some subscriptions, of any provider, by id. */
 export async function recordsOf(
   ids: readonly string[],
-  { database, wait }: Tables,
+  { database, wait }: ProviderTables,
 ): Promise<Map<string, SubscriptionRecord>> {
   const rows = await readByIds<SubscriptionRecord>(
     ids,
@@ -64,7 +64,7 @@ export async function recordsOf(
  */
 export async function accountsOfCustomers(
   customers: Iterable<string>,
-  tables: Tables,
+  tables: ProviderTables,
 ): Promise<Map<string, string>> {
   const accounts = new Map<string, string>();
   const waiting = [...new Set(customers)];
@@ -81,7 +81,7 @@ export async function accountsOfCustomers(
 
 async function accountOfCustomer(
   customer_id: string,
-  { database, provider, wait }: Tables,
+  { database, provider, wait }: ProviderTables,
 ): Promise<string | null | undefined> {
   const [account] = await send(() => ({
     abortSignal: async (signal) => {
@@ -97,7 +97,7 @@ async function accountOfCustomer(
 
 /** Reads the ids of all of a provider's subscriptions. */
 export async function allSubscriptionIds(
-  { database, provider, wait }: Tables,
+  { database, provider, wait }: ProviderTables,
 ): Promise<string[]> {
   const rows = await readPages<{ id: string }>(
     (last) =>
@@ -111,49 +111,4 @@ export async function allSubscriptionIds(
     wait,
   );
   return rows.map(({ id }) => id);
-}
-
-/** Reads all open failures of a provider's events. */
-export function openFailures({ database, provider, wait }: Tables) {
-  return readPages(
-    (last) =>
-      database.from("failed_events")
-        .select(
-          "event:event_id, type, subscription:subscription_id, error_code",
-        )
-        .eq("provider", provider)
-        .is("resolved_at", null)
-        .gt("event_id", last)
-        .order("event_id")
-        .limit(ROWS_PER_PAGE),
-    ({ event }) => event,
-    wait,
-  );
-}
-
-/** Returns which of some events were applied, or resolved by hand after a failure. */
-export async function settledEvents(
-  ids: readonly string[],
-  { database, provider, wait }: Tables,
-): Promise<Set<string>> {
-  const applied = await readByIds(
-    ids,
-    (part) =>
-      database.from("processed_events")
-        .select("event_id")
-        .eq("provider", provider)
-        .in("event_id", part),
-    wait,
-  );
-  const resolved = await readByIds(
-    ids,
-    (part) =>
-      database.from("failed_events")
-        .select("event_id")
-        .eq("provider", provider)
-        .eq("resolution", "by hand")
-        .in("event_id", part),
-    wait,
-  );
-  return new Set([...applied, ...resolved].map(({ event_id }) => event_id));
 }

@@ -1,8 +1,5 @@
-import {
-  type Difference,
-  type FieldDifference,
-  unrecordedFields,
-} from "./difference.ts";
+import type { Difference } from "./difference.ts";
+import { type FieldDifference, unrecordedFields } from "./field_differences.ts";
 
 /** The kinds that `reconcile --apply` fixes, if it can. */
 const FIXABLE = new Set<Difference["kind"]>([

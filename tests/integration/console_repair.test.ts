@@ -3,24 +3,34 @@
  *
  * @module
  */
-import { assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { mock } from "node:test";
 import postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { repairPayload } from "../../scripts/console/actions.ts";
+import {
+  repairPayload,
+  resendNotifications,
+} from "../../scripts/console/actions.ts";
 import { readFailure } from "../../scripts/console/failures.ts";
-import { openProject, ProjectError } from "../../scripts/console/project.ts";
+import {
+  openProject,
+  type Project,
+  ProjectError,
+} from "../../scripts/console/project.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { setting } from "../support/test_environment.ts";
 
 const sql = postgres(setting("TEST_DATABASE_URL"), { max: 1, onnotice() {} });
 Deno.test.afterAll(() => sql.end());
 
-Deno.test("of two repairs of what was read before, only one is saved", async () => {
+async function openOwnProject(): Promise<Project> {
   const { secret } = await localKeys();
-  const project = openProject(
-    { projectUrl: setting("TEST_API_URL"), secretKey: secret },
-    { fetch },
-  );
+  const access = { projectUrl: setting("TEST_API_URL"), secretKey: secret };
+  return openProject(access, { fetch });
+}
+
+Deno.test("of two repairs of what was read before, only one is saved", async () => {
+  const project = await openOwnProject();
   const eventId = uniqueId("evt");
   const key = { provider: "a", eventId };
   await sql`
@@ -42,4 +52,29 @@ Deno.test("of two repairs of what was read before, only one is saved", async () 
     );
     assertEquals(await payload(), `{"n": ${n}}`);
   }
+});
+
+Deno.test("a notification that is sent again is due at once, whatever this machine's clock shows", async () => {
+  const project = await openOwnProject();
+  const eventId = uniqueId("evt");
+  const [row] = await sql<[{ id: string }]>`
+    insert into public.notifications
+      (provider, event_id, account_id, subscription_id, status, attempts)
+    values ('a', ${eventId}, 'acc_7', 'sub_7', 'dead', 10)
+    returning id`;
+  mock.timers.enable({ apis: ["Date"], now: Date.now() + 3_600_000 });
+  try {
+    assertEquals(await resendNotifications(project, row.id), 1);
+  } finally {
+    mock.timers.reset();
+  }
+  const [sent] = await sql`
+    select
+      status <> 'dead' as is_open,
+      next_attempt_at,
+      -- A worker that another test woke may have claimed it already.
+      attempts > 0 or next_attempt_at <= now() as is_due
+    from public.notifications where id = ${row.id}`;
+  assert(sent?.["is_open"]);
+  assert(sent["is_due"], `${sent["next_attempt_at"]}`);
 });

@@ -1,19 +1,12 @@
 import type { Failure } from "../failures.ts";
 import { type Html, html } from "../html.ts";
+import { failureLink, link } from "../links.ts";
 import type { Advice } from "../runbook.ts";
 import { type FailureKey, reopenSql, resolveSql, retrySql } from "../sql.ts";
 import { timeElement, unixTimeElement } from "../time.ts";
 import { visible, visibleLines } from "../visible.ts";
 import { markdownLine } from "./markdown.ts";
-import {
-  facts,
-  failureLink,
-  link,
-  linked,
-  stateBadge,
-  statement,
-  value,
-} from "./parts.ts";
+import { facts, linked, stateBadge, statement, value } from "./parts.ts";
 import { payloadSection } from "./payload.ts";
 
 /** One failure: why it failed, what to do about it, and its payload. */

@@ -2,7 +2,8 @@ import { HANDLED_TYPES } from "../../../supabase/functions/_shared/billing/event
 import { type FailureFilter, filterFields } from "../failure_filter.ts";
 import { type ListedFailure, PAGE_SIZE } from "../failures.ts";
 import { type Html, html } from "../html.ts";
-import { failureTable, link } from "./parts.ts";
+import { link } from "../links.ts";
+import { failureTable } from "./failure_table.ts";
 
 /** One page of the failures that match a filter. */
 export interface FailureList {

@@ -1,9 +1,10 @@
 import { type Html, html } from "../html.ts";
-import type { Notification } from "../records.ts";
-import { sendAgainSql } from "../sql.ts";
+import { link } from "../links.ts";
+import { GIVEN_UP, type Notification } from "../records.ts";
+import { resendSql } from "../sql.ts";
 import { timeElement } from "../time.ts";
 import { visible } from "../visible.ts";
-import { link, linked, statement, value } from "./parts.ts";
+import { linked, statement, value } from "./parts.ts";
 
 /** What the list can be narrowed to, by the value in the URL. */
 const CHOICES = {
@@ -61,7 +62,7 @@ export function notificationsPage(
         <input type="hidden" name="csrf" value="${csrf}">
         <h2>Send all again that were given up</h2>
         <p>${givenUp.toLocaleString("en")} are dead or undeliverable.</p>
-        ${statement(sendAgainSql())}
+        ${statement(resendSql())}
         <button>Send ${givenUp.toLocaleString("en")} again</button>
       </form>
     `}
@@ -132,12 +133,12 @@ function statusBadge(status: string): Html {
 }
 
 function sendAgainForm({ id, status }: Notification, csrf: string): Html {
-  if (status !== "dead" && status !== "undeliverable") return html``;
+  if (!GIVEN_UP.some((givenUp) => givenUp === status)) return html``;
   return html`
     <form action="/notifications/send" method="post">
       <input type="hidden" name="csrf" value="${csrf}">
       <input type="hidden" name="id" value="${id}">
-      ${statement(sendAgainSql(id), "SQL")}
+      ${statement(resendSql(id), "SQL")}
       <button>Send again</button>
     </form>
   `;

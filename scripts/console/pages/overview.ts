@@ -1,12 +1,12 @@
 import { asTyped } from "../../common/how_started.ts";
 import { type Html, html } from "../html.ts";
+import { link } from "../links.ts";
 import type { Overview } from "../overview.ts";
 import type { Advice } from "../runbook.ts";
 import { visible } from "../visible.ts";
 import { ageElement, timeElement } from "../time.ts";
 import { chartFigure } from "./hours.ts";
 import { markdownLine } from "./markdown.ts";
-import { link } from "./parts.ts";
 
 /** The first page: is it well, and if not, where to look. */
 export function overviewPage(

@@ -5,35 +5,14 @@
  */
 import { type Html, html } from "../html.ts";
 import type { ListedFailure } from "../failures.ts";
-import type { FailureKey } from "../sql.ts";
-import { timeElement } from "../time.ts";
 import { visible } from "../visible.ts";
+
+// In characters, as Postgres counts.
 
 /** The receiver accepts no longer one, but stores what it refuses. */
 const LONGEST_ID = 255;
 /** As long as the reason for a resolution may be. */
 const LONGEST_VALUE = 1_000;
-/** In a list. */
-const LONGEST_ERROR = 160;
-
-/** Returns a URL of the console with these fields. */
-export function link(
-  path: string,
-  fields: Readonly<Record<string, string | undefined>> = {},
-): string {
-  const given = Object.entries(fields)
-    .filter((field): field is [string, string] => field[1] !== undefined);
-  const query = new URLSearchParams(given).toString();
-  return query === "" ? path : `${path}?${query}`;
-}
-
-/** Returns the URL of a failure's page, or of a page below it. */
-export function failureLink(
-  { provider, eventId }: FailureKey,
-  path: "/failure" | "/failure/repair" = "/failure",
-): string {
-  return link(path, { provider, event: eventId });
-}
 
 /** An ID that leads to a page, unless no record can have it; a dash if there is none. */
 export function linked(
@@ -41,7 +20,8 @@ export function linked(
   hrefOf: (id: string) => string,
 ): Html {
   if (id === null) return dash();
-  if (id.length > LONGEST_ID) return visible(shortened(id, LONGEST_ID));
+  const shown = shortened(id, LONGEST_ID);
+  if (shown !== id) return visible(shown);
   return html`<a class="id" href="${hrefOf(id)}">${visible(id)}</a>`;
 }
 
@@ -52,7 +32,7 @@ export function value(text: string | number | null | undefined): Html {
 }
 
 /** Stands for what is not there. */
-export function dash(): Html {
+function dash(): Html {
   return html`<span class="muted">–</span>`;
 }
 
@@ -98,56 +78,11 @@ export function stateBadge(
     : html`<span class="badge wait">retry requested</span>`;
 }
 
-/** A table of failures, or a text if there is none. */
-export function failureTable(
-  failures: readonly ListedFailure[],
-  { caption, empty }: { caption: string; empty: Html },
-): Html {
-  if (failures.length === 0) return html`<p class="empty">${empty}</p>`;
-  return html`
-    <table class="cards">
-      <caption class="for-readers">${caption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">Event</th>
-          <th scope="col">Error</th>
-          <th scope="col">Subscription</th>
-          <th scope="col">Attempts</th>
-          <th scope="col">Last failed</th>
-        </tr>
-      </thead>
-      <tbody>${failures.map((row) =>
-        html`
-          <tr>
-            <td
-              data-label="Event">${linked(row.event_id, (eventId) =>
-                failureLink({
-                  provider: row.provider,
-                  eventId,
-                }))}<br><span class="muted">${value(
-                  row.type,
-                )}, provider ${visible(
-                  row.provider,
-                )}</span></td>
-            <td
-              data-label="Error">${stateBadge(row)} <code>${visible(
-                row.error_code,
-              )}</code><br><span class="error-text">${visible(
-                shortened(row.error, LONGEST_ERROR),
-              )}</span></td>
-            <td data-label="Subscription">${linked(
-              row.subscription_id,
-              (id) => link("/subscription", { id }),
-            )}</td>
-            <td data-label="Attempts" class="number">${row.attempts}</td>
-            <td data-label="Last failed">${timeElement(row.last_failed_at)}</td>
-          </tr>
-        `
-      )}</tbody>
-    </table>
-  `;
-}
-
-function shortened(text: string, length: number): string {
-  return text.length > length ? `${text.slice(0, length)}…` : text;
+/** Cuts a text after so many characters, of one or two units each. */
+export function shortened(text: string, length: number): string {
+  // A character more at least, if there is one. Texts may be very long.
+  const characters = [...text.slice(0, 2 * length + 1)];
+  return characters.length > length
+    ? `${characters.slice(0, length).join("")}…`
+    : text;
 }

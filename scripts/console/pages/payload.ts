@@ -2,8 +2,8 @@ import { type ComparedLine, compareLines } from "../compare_lines.ts";
 import type { Failure } from "../failures.ts";
 import { type Html, html } from "../html.ts";
 import { type PrettyJson, prettyJson } from "../json_text.ts";
+import { link } from "../links.ts";
 import { visibleJson } from "../visible.ts";
-import { link } from "./parts.ts";
 
 /** Of a payload on the page, in characters. The rest is in the download. */
 const SHOWN = 64 * 1024;

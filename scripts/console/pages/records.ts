@@ -1,6 +1,7 @@
 import type { ListedFailure } from "../failures.ts";
 import { asTyped } from "../../common/how_started.ts";
 import { type Html, html } from "../html.ts";
+import { link } from "../links.ts";
 import type {
   Notification,
   SearchResult,
@@ -9,8 +10,9 @@ import type {
 } from "../records.ts";
 import { timeElement } from "../time.ts";
 import { visible } from "../visible.ts";
+import { failureTable } from "./failure_table.ts";
 import { notificationTable } from "./notifications.ts";
-import { facts, failureTable, link, linked, value } from "./parts.ts";
+import { facts, linked, value } from "./parts.ts";
 
 /** A subscription: its record, its failures and its notifications. */
 export function subscriptionPage(

@@ -1,8 +1,9 @@
 import type { Failure } from "../failures.ts";
 import { type Html, html } from "../html.ts";
+import { failureLink } from "../links.ts";
 import { type FailureKey, repairSql } from "../sql.ts";
 import { visible } from "../visible.ts";
-import { failureLink, statement } from "./parts.ts";
+import { statement } from "./parts.ts";
 
 /** In characters. A longer statement is not shown: who copies that? */
 const LONGEST_STATEMENT = 64 * 1024;
@@ -13,6 +14,8 @@ export interface Draft {
   /** Of the payload that the editing began with. */
   readonly hash: string;
   readonly faults: readonly string[];
+  /** Above the faults. */
+  readonly heading?: string;
 }
 
 /** The form in which a payload is edited. It begins with why the event failed. */
@@ -25,7 +28,7 @@ export function repairPage(
   csrf: string,
 ): Html {
   const { provider, eventId } = key;
-  const { text, hash, faults } = draft;
+  const { text, hash, faults, heading = "" } = draft;
   return html`
     <p class="above"><a href="/failures">Failures</a> ›
     <a href="${failureLink(key)}">${visible(eventId)}</a></p>
@@ -37,7 +40,7 @@ export function repairPage(
     `}
     ${faults.length === 0 ? "" : html`
       <div class="notice bad" role="alert" id="faults">
-        <h2>Not saved</h2>
+        <h2>${heading}</h2>
         <ul>${faults.map((fault) => html`<li>${visible(fault)}</li>`)}</ul>
       </div>
     `}

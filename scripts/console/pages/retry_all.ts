@@ -1,8 +1,9 @@
 import { type FailureFilter, filterFields } from "../failure_filter.ts";
 import { type Html, html } from "../html.ts";
+import { link } from "../links.ts";
 import { retryAllSql } from "../sql.ts";
 import { formatTime } from "../time.ts";
-import { link, statement } from "./parts.ts";
+import { statement } from "./parts.ts";
 
 /** Asks whether to retry all that match, and says how many these are. */
 export function retryAllPage(

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { mock } from "node:test";
 import { edited } from "../../support/edited.ts";
 import { subscriptionEvent } from "../../../scripts/events/event.ts";
-import { link } from "../../../scripts/console/pages/parts.ts";
+import { link } from "../../../scripts/console/links.ts";
 import { HIDDEN } from "../../../scripts/console/visible.ts";
 import { FAILURE, openConsole } from "./console_app.ts";
 
@@ -224,6 +224,27 @@ Deno.test("IDs that are far too long make no long page", async () => {
   }
   const [list] = calls.filter(({ path }) => path.includes("order="));
   assertEquals(list?.path.includes("account_id"), false);
+});
+
+Deno.test("an ID is as long as it has characters, whatever they are", async () => {
+  const longest = "\u{1d4b3}".repeat(255); // two units of UTF-16 each
+  const { request } = openConsole(() =>
+    Response.json([{
+      ...FAILURE,
+      subscription_id: longest,
+      account_id: `${longest}x`,
+      error: `x${"\u{1d4b3}".repeat(200)}`,
+    }])
+  );
+  const page = await (await request(PAGE)).text();
+  assertStringIncludes(
+    page,
+    `href="${link("/subscription", { id: longest })}"`,
+  );
+  assertStringIncludes(page, `${longest}…`);
+  assertEquals(page.includes(link("/search", { q: `${longest}x` })), false);
+  const list = await (await request("/failures")).text();
+  assertEquals(list.includes("U+D835"), false, "half a character");
 });
 
 Deno.test("a long payload is cut, and the download has all of it", async () => {
@@ -634,6 +655,26 @@ Deno.test("a repair that the database cannot take keeps the text", async () => {
   assertStringIncludes(text, "sub_typed");
   assertStringIncludes(text, "Cannot reach");
   assertEquals(text.includes("the receiver would refuse it"), false);
+});
+
+Deno.test("a repair whose answer cannot be read does not say that nothing was changed", async () => {
+  const { request, send } = openConsole(({ method }) =>
+    method === "PATCH" ? new Response("<html>") : Response.json([FAILURE])
+  );
+  const page = await (await request("/failure/repair?provider=a&event=evt_1"))
+    .text();
+  const answer = await send("/failure/repair", {
+    provider: "a",
+    event: "evt_1",
+    text:
+      '{"id":"evt_1","type":"customer.subscription.deleted","data":{"object":{"id":"sub_typed"}}}',
+    hash: /name="hash" value="([^"]+)"/.exec(page)?.[1] ?? "",
+  });
+  const text = await answer.text();
+  assertStringIncludes(text, "sub_typed");
+  assertStringIncludes(text, "It is not known whether the repair was saved");
+  assertStringIncludes(text, "Perhaps not saved");
+  assertEquals(/Nothing was changed|Not saved/.test(text), false);
 });
 
 Deno.test("the secret key follows no redirect", async () => {

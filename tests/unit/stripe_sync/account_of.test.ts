@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { accountOf } from "../../../scripts/stripe_sync/compare.ts";
+import { accountOf } from "../../../scripts/stripe_sync/account_of.ts";
 
 const customer = "cus_1";
 

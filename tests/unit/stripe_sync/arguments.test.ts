@@ -89,6 +89,21 @@ Deno.test("the local key is sent to this machine only", () => {
   assertEquals(target(["--mode", "test"], secret).secretKey, "sb_secret_1");
 });
 
+Deno.test("a publishable key is refused, and not repeated", () => {
+  const env = { ...TEST_KEY, SUPABASE_SECRET_KEY: "sb_publishable_x" };
+  const args = [...REMOTE, "--mode", "test"];
+  for (
+    const run of [
+      () => target(args, env),
+      () => target([...args, "--secret-key", "sb_publishable_x"], TEST_KEY),
+      () => target([], { ...env, SUPABASE_URL: "http://127.0.0.1:1" }),
+    ]
+  ) {
+    const { message } = assertThrows(run, UsageError, "sb_secret_");
+    assertEquals(message.includes("sb_publishable_x"), false);
+  }
+});
+
 Deno.test("a key is sent over the network by https only", () => {
   const secret = { SUPABASE_SECRET_KEY: "sb_secret_1" };
   for (

@@ -5,7 +5,7 @@ import {
   type FieldDifference,
   isFrozen,
   unrecordedFields,
-} from "../../../scripts/stripe_sync/difference.ts";
+} from "../../../scripts/stripe_sync/field_differences.ts";
 import type { SubscriptionRecord } from "../../../scripts/stripe_sync/records.ts";
 import { subscriptionEvent } from "../../../scripts/events/event.ts";
 import { API_VERSIONS } from "../../../scripts/events/templates.ts";
