@@ -1,6 +1,8 @@
+import { isLoopback } from "../common/loopback.ts";
 import type { RequestTools } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
 import { type Check, failed, ok, skipped } from "./check.ts";
+import { instructionsFor } from "./instructions.ts";
 import { readApi } from "./read_api.ts";
 
 /**
@@ -35,7 +37,7 @@ export async function checkModes(
       return reply.status === 400
         ? failed(
           "the records do not say their mode",
-          "supabase db push --remote",
+          instructionsFor(projectUrl).migrate,
         )
         : reply.refusal;
     }
@@ -45,7 +47,11 @@ export async function checkModes(
   if (recorded.live && recorded.test) {
     return failed(
       "test subscriptions are recorded beside live ones",
-      `supabase secrets set ${setting}, then delete the test records: docs/stripe.md, "Live and test events"`,
+      `${
+        isLoopback(projectUrl)
+          ? `Set ${setting} in supabase/functions/.env`
+          : `supabase secrets set ${setting}`
+      }, then delete the test records: docs/stripe.md, "Live and test events"`,
     );
   }
   if (recorded.live) return ok("all recorded subscriptions are live");
