@@ -114,8 +114,10 @@ export function reportEnd(
 }
 
 function valueOf(
-  { name, value, inlineValue }: {
+  { name, rawName, value, inlineValue }: {
     name: string;
+    /** With its dashes: "-x". */
+    rawName: string;
     value: string | undefined;
     inlineValue: boolean | undefined;
   },
@@ -124,9 +126,9 @@ function valueOf(
   const written = `--${name}`;
   const flag = flags.get(written);
   if (flag === undefined) {
-    const meant = closest(written, [...flags.keys()]);
+    const meant = closest(rawName, [...flags.keys()]);
     throw new UsageError(
-      `Unknown option ${written}.` + (meant ? ` Did you mean ${meant}?` : ""),
+      `Unknown option ${rawName}.` + (meant ? ` Did you mean ${meant}?` : ""),
     );
   }
   if (flag === written) {

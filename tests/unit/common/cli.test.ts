@@ -56,7 +56,7 @@ for (
   const [args, message] of [
     [["--aply"], "Unknown option --aply. Did you mean --apply?"],
     [["--nothing-like-it"], "Unknown option --nothing-like-it."],
-    [["-x"], "Unknown option --x."],
+    [["-x"], "Unknown option -x."],
     [["--constructor"], "Unknown option --constructor."],
     [["--no-apply"], "Unknown option --no-apply."],
     [["--api-key"], "--api-key needs a value: --api-key=KEY."],
