@@ -44,7 +44,7 @@ export async function verifyDelivery(
 ): Promise<VerifiedDelivery> {
   const provider = signingProvider(headers, options.providers);
   const claim = readClaim(headers, provider);
-  checkTime(claim, options);
+  checkTime(claim, { ...options, provider });
   if (!await isSigned(body, { claim, provider })) {
     throw new DeliveryError(
       "signature_mismatch",
@@ -108,7 +108,8 @@ function readClaim(
 
 function checkTime(
   { timestamp }: SignatureClaim,
-  { nowSeconds, toleranceSeconds }: {
+  { provider, nowSeconds, toleranceSeconds }: {
+    provider: SignatureProvider;
     nowSeconds: number;
     toleranceSeconds: number;
   },
@@ -119,12 +120,14 @@ function checkTime(
     throw new DeliveryError(
       "signature_too_old",
       `Signed ${age} s ago: check this machine's clock, or raise SIGNATURE_TOLERANCE_SECONDS`,
+      { logFields: { provider: provider.name } },
     );
   }
   if (age < -toleranceSeconds) {
     throw new DeliveryError(
       "signature_too_far_ahead",
       `Signed ${-age} s ahead of now: check this machine's clock`,
+      { logFields: { provider: provider.name } },
     );
   }
 }
