@@ -6,7 +6,7 @@ import type { Delivery, Note, Outcome } from "./read_log_line.ts";
 /** The styles that lines are painted with. */
 export type Style = "dim" | "green" | "yellow" | "red" | "cyan";
 
-/** Where a line is printed, and when. */
+/** Where a line is printed. */
 export interface Terminal {
   readonly columns: number;
   readonly paint: (style: Style, text: string) => string;

@@ -46,7 +46,7 @@ interface Retry<Result = RetryOutcome | DeliveryError> {
   readonly result: Result;
 }
 
-/** Even if each body has 1 MiB, all of them fit in memory. */
+/** At most; `claim_failed_events` gives fewer if their bodies are large. */
 const BATCH_SIZE = 25;
 
 /** For one run; the rest waits for the next run. */

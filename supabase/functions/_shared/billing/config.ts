@@ -10,7 +10,7 @@ export interface DatabaseAccess {
   readonly secretKey: string;
 }
 
-/** The configuration that all providers share. */
+/** The configuration that both functions need. */
 export interface Config extends DatabaseAccess {
   /**
    * How far a signature's time may be from now, in either direction, and an
@@ -28,7 +28,7 @@ export interface Config extends DatabaseAccess {
 export const DEFAULT_TOLERANCE_SECONDS = 300;
 
 /**
- * Reads the configuration that all providers share.
+ * Reads the configuration that both functions need.
  *
  * @throws {Error} If a value is missing or wrong; names the variable.
  */

@@ -148,8 +148,8 @@ function common(event: { id: string; created?: number | undefined }) {
 }
 
 /**
- * Converts as the specification says: seconds times 1000, as milliseconds. NaN
- * stands for a fault that is already reported; that event is never used.
+ * Returns Unix seconds as ISO 8601 text, for Postgres. NaN stands for a fault
+ * that is already reported; that event is never used.
  */
 function toDateTime(seconds: number): string {
   return Number.isNaN(seconds) ? "" : new Date(seconds * 1000).toISOString();
