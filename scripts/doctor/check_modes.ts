@@ -1,3 +1,4 @@
+import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import { isLoopback } from "../common/loopback.ts";
 import type { RequestTools } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
@@ -43,7 +44,7 @@ export async function checkModes(
     }
     recorded[mode] = reply.rows.length > 0;
   }
-  const setting = `PROVIDER_${provider.toUpperCase()}_MODE=live`;
+  const setting = `${settingsPrefix(provider)}MODE=live`;
   if (recorded.live && recorded.test) {
     return failed(
       "test subscriptions are recorded beside live ones",

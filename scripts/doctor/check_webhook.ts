@@ -1,4 +1,5 @@
 import { isPublished } from "../../supabase/functions/billing-webhook/local_stack.ts";
+import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import type { Environment } from "../common/environment.ts";
 import { isLoopback } from "../common/loopback.ts";
 import {
@@ -155,7 +156,7 @@ export async function checkSigned(
     const settings = providerSettings(env, provider);
     // What stands in for a secret that is not set: no deployment accepts it.
     if (isPublished(settings.secret) && !isLoopback(url)) {
-      return skipped(`needs ${prefixOf(provider)}_SIGNING_SECRET`);
+      return skipped(`needs ${settingsPrefix(provider)}SIGNING_SECRET`);
     }
     headers = signatureHeaders({ ...settings, body, timestamp });
   } catch (error) {
@@ -184,27 +185,23 @@ function signedTodo(
   status: number,
   { provider, url }: { provider: ProviderName; url: string },
 ): string {
-  const prefix = prefixOf(provider);
+  const prefix = settingsPrefix(provider);
   const { log, deploy } = instructionsFor(url);
   const isLocal = isLoopback(url);
   switch (status) {
     case 401:
       return isLocal
-        ? `Set ${prefix}_SIGNING_SECRET, ${prefix}_SIGNATURE_HEADER and ${prefix}_SIGNATURE_SCHEME in supabase/functions/.env, which this command reads too, and in no terminal's environment; then ${
+        ? `Set ${prefix}SIGNING_SECRET, ${prefix}SIGNATURE_HEADER and ${prefix}SIGNATURE_SCHEME in supabase/functions/.env, which this command reads too, and in no terminal's environment; then ${
           deploy(WEBHOOK)
         }`
-        : `Set ${prefix}_SIGNING_SECRET, ${prefix}_SIGNATURE_HEADER and ${prefix}_SIGNATURE_SCHEME for this command as in the deployment; if they are equal, check the clock above, then run supabase secrets set again`;
+        : `Set ${prefix}SIGNING_SECRET, ${prefix}SIGNATURE_HEADER and ${prefix}SIGNATURE_SCHEME for this command as in the deployment; if they are equal, check the clock above, then run supabase secrets set again`;
     case 500:
       return isLocal
-        ? `The local stack's secret is missing, weak or malformed: set ${prefix}_SIGNING_SECRET in supabase/functions/.env, then ${
+        ? `The local stack's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET in supabase/functions/.env, then ${
           deploy(WEBHOOK)
         }`
-        : `The deployment's secret is missing, weak or malformed: set ${prefix}_SIGNING_SECRET with supabase secrets set`;
+        : `The deployment's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET with supabase secrets set`;
     default:
       return `The function's log has the reason (${log(WEBHOOK)})`;
   }
-}
-
-function prefixOf(provider: ProviderName): string {
-  return `PROVIDER_${provider.toUpperCase()}`;
 }

@@ -1,4 +1,5 @@
 import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
+import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import { asTyped } from "../common/how_started.ts";
 import type { Reply } from "../common/send_request.ts";
 import { shellWord } from "../common/shell_word.ts";
@@ -52,7 +53,7 @@ export function advice(
       : "";
     return `${seen}Next: ${command(next, sent)}`;
   }
-  const secret = `PROVIDER_${sent.provider.toUpperCase()}_SIGNING_SECRET`;
+  const secret = `${settingsPrefix(sent.provider)}SIGNING_SECRET`;
   switch (status) {
     case 400:
     case 422:

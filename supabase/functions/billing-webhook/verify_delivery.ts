@@ -1,6 +1,6 @@
 import { DeliveryError } from "../_shared/billing/errors.ts";
 import type { EventMode } from "../_shared/billing/event_mode.ts";
-import type { SignatureProvider } from "./providers.ts";
+import { settingsPrefix, type SignatureProvider } from "./providers.ts";
 import type { Delivery } from "./read_delivery.ts";
 import type { SignatureClaim } from "./schemes/scheme.ts";
 
@@ -99,7 +99,9 @@ function readClaim(
   if (claim === undefined || claim.signatures.length === 0) {
     throw new DeliveryError(
       "signature_malformed",
-      `The header ${provider.header} does not match the signature scheme of provider ${provider.name}: check PROVIDER_${provider.name.toUpperCase()}_SIGNATURE_SCHEME`,
+      `The header ${provider.header} does not match the signature scheme of provider ${provider.name}: check ${
+        settingsPrefix(provider.name)
+      }SIGNATURE_SCHEME`,
       { logFields: { provider: provider.name } },
     );
   }
