@@ -8,6 +8,7 @@ import { parseArgs } from "node:util";
 import { closest } from "./closest.ts";
 import { asTyped } from "./how_started.ts";
 import { print, printError } from "./print.ts";
+import { wrap } from "./wrap.ts";
 
 /**
  * The help text of each option, by how the option is written: "--url URL" takes
@@ -162,11 +163,6 @@ function list(texts: Readonly<Record<string, string>>): string {
       const head = `  ${name}`.padEnd(TEXT_COLUMN);
       const indent = `\n${" ".repeat(TEXT_COLUMN)}`;
       return head + (head.endsWith(" ") ? "" : indent) +
-        wrap(text).join(indent);
+        wrap(text, LINE_WIDTH - TEXT_COLUMN).join(indent);
     }).join("\n");
-}
-
-function wrap(text: string): string[] {
-  const width = LINE_WIDTH - TEXT_COLUMN;
-  return text.match(new RegExp(`\\S.{0,${width - 1}}(?= |$)|\\S+`, "g")) ?? [];
 }
