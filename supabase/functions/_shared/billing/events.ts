@@ -56,7 +56,7 @@ const subscriptionCreated = subscriptionEnvelope.extend({
     }),
   }),
 }).transform((event, context) => ({
-  ...common(event),
+  ...envelopeFields(event),
   type: event.type,
   subscription_id: event.data.object.id,
   account_id: event.data.object.metadata?.accountId ?? null,
@@ -74,7 +74,7 @@ const subscriptionUpdated = subscriptionEnvelope.extend({
     previous_attributes: passed,
   }),
 }).transform((event, context) => ({
-  ...common(event),
+  ...envelopeFields(event),
   type: event.type,
   subscription_id: event.data.object.id,
   status: event.data.object.status,
@@ -90,7 +90,7 @@ const subscriptionDeleted = envelope.extend({
   type: z.literal("customer.subscription.deleted"),
   data: z.object({ object: z.object({ id: identifier, customer: passed }) }),
 }).transform((event) => ({
-  ...common(event),
+  ...envelopeFields(event),
   type: event.type,
   subscription_id: event.data.object.id,
   customer_id: customerId(event.data.object),
@@ -112,7 +112,7 @@ const invoicePaymentFailed = envelope.extend({
     }),
   }),
 }).transform((event, context) => ({
-  ...common(event),
+  ...envelopeFields(event),
   type: event.type,
   subscription_id: invoiceSubscription(event.data.object, context),
   invoice_id: event.data.object.id,
@@ -140,7 +140,7 @@ export function isHandledType(type: unknown): type is HandledEvent["type"] {
   return HANDLED_TYPES.some((handled) => handled === type);
 }
 
-function common(event: { id: string; created?: number | undefined }) {
+function envelopeFields(event: { id: string; created?: number | undefined }) {
   return {
     event_id: event.id,
     created: event.created === undefined ? null : toDateTime(event.created),
