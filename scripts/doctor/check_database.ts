@@ -3,11 +3,11 @@ import type { RequestTools } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
 import {
   type Check,
+  type CheckContext,
   type Checks,
   failed,
   ok,
   skipped,
-  type Surroundings,
 } from "./check.ts";
 import { checkMigrations } from "./check_migrations.ts";
 import { checkRights, checkRightsThroughApi } from "./check_rights.ts";
@@ -25,7 +25,7 @@ export async function* checkDatabase(
     "projectUrl" | "secretKey" | "dbUrl"
   >,
   { here: { migrationFiles, env }, tools }: {
-    here: Surroundings;
+    here: CheckContext;
     tools: RequestTools;
   },
 ): Checks {
