@@ -339,7 +339,7 @@ Deno.test("a project without the newer columns fails, with the command that adds
   assertEquals(failedChecks(findings), ["live and test"]);
   assertEquals(
     "todo" in findings["live and test"]! && findings["live and test"].todo,
-    "Restart the local stack, which applies missing migrations: deno task start",
+    "deno task start (a restart applies missing migrations)",
   );
 });
 

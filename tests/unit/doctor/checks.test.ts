@@ -69,7 +69,7 @@ for (const status of [400, 401, 404, 406, 500, 503, undefined]) {
       assert(todos.length > 3, todos.join("\n"));
       const isOther = project === HERE
         ? /dashboard|SQL editor|supabase (?:secrets|functions|db)|\.supabase\.co/
-        : /deno task start|local stack|functions\/\.env/;
+        : /task start|local stack|functions\/\.env/;
       assertEquals(todos.filter((todo) => isOther.test(todo)), []);
     }
   });
