@@ -13,7 +13,7 @@ import {
   type DoctorArguments,
   parseDoctorArguments,
 } from "./doctor/arguments.ts";
-import { checkLine, type Checks, type Surroundings } from "./doctor/check.ts";
+import { type CheckContext, checkLine, type Checks } from "./doctor/check.ts";
 import { checkDatabase } from "./doctor/check_database.ts";
 import { checkModes } from "./doctor/check_modes.ts";
 import { checkProject } from "./doctor/check_project.ts";
@@ -55,7 +55,7 @@ async function doctor(args: readonly string[]): Promise<number> {
  */
 export async function* checkDeployment(
   target: DoctorArguments,
-  { here, tools }: { here: Surroundings; tools: RequestTools },
+  { here, tools }: { here: CheckContext; tools: RequestTools },
 ): Checks {
   yield* checkWebhook(target, { env: here.env, tools });
   yield* checkProject(target, tools);

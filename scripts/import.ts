@@ -10,9 +10,9 @@ import {
   UsageError,
 } from "./common/cli.ts";
 import { print, printError } from "./common/print.ts";
+import type { Surroundings } from "./common/surroundings.ts";
 import {
   readTarget,
-  type Surroundings,
   TARGET_ENVIRONMENT,
   TARGET_OPTIONS,
 } from "./stripe_sync/arguments.ts";

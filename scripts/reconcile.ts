@@ -10,10 +10,10 @@ import {
   UsageError,
 } from "./common/cli.ts";
 import { print, printError } from "./common/print.ts";
+import type { Surroundings } from "./common/surroundings.ts";
 import { applyFixes } from "./stripe_sync/apply_fixes.ts";
 import {
   readTarget,
-  type Surroundings,
   TARGET_ENVIRONMENT,
   TARGET_OPTIONS,
 } from "./stripe_sync/arguments.ts";

@@ -42,12 +42,12 @@ async function trigger(args: readonly string[]): Promise<number> {
   const local = await findRunningStack(command);
   const defaultUrl = local?.webhookUrl ?? LOCAL_WEBHOOK_URL;
   const sent = parseTriggerArguments(args, defaultUrl);
-  const { provider, url, what } = sent;
+  const { provider, url, source } = sent;
   const env = functionEnvironment(command, await readEnvFile());
   const settings = providerSettings(env, provider);
-  const { body, title, event } = "payload" in what
-    ? await payloadBody(what.payload, provider)
-    : await eventBody(what, sent);
+  const { body, title, event } = "payload" in source
+    ? await payloadBody(source.payload, provider)
+    : await eventBody(source, sent);
   if (sent.print) {
     print(...String(body).split("\n"));
     return 0;
@@ -90,18 +90,18 @@ async function trigger(args: readonly string[]): Promise<number> {
 }
 
 async function eventBody(
-  what: EventArguments,
+  source: EventArguments,
   { provider, print }: Pick<TriggerArguments, "provider" | "print">,
 ): Promise<{ body: string; title: string; event: SentEvent }> {
-  if (what.created === undefined && !print) {
+  if (source.created === undefined && !print) {
     await new Promise((resolve) =>
-      setTimeout(resolve, waitBeforeMs(what.type, Date.now()))
+      setTimeout(resolve, waitBeforeMs(source.type, Date.now()))
     );
   }
   const created = Math.floor(Date.now() / 1000);
-  const event = buildEvent(what, { provider, created });
+  const event = buildEvent(source, { provider, created });
   const { id, type } = event;
-  const { subscription = defaultSubscription(provider) } = what;
+  const { subscription = defaultSubscription(provider) } = source;
   const about = type.startsWith("payment_intent")
     ? ""
     : ` about ${subscription}`;

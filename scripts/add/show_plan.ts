@@ -26,7 +26,9 @@ export function planLines(plan: Plan): string[] {
     ...groups.flat(),
     ...migrationLines(plan),
     ...otherLines(plan),
-    ...unchanged.length > 0 ? [`Unchanged: ${files(unchanged.length)}`] : [],
+    ...unchanged.length > 0
+      ? [`Unchanged: ${fileCount(unchanged.length)}`]
+      : [],
     ...takenLines(plan),
   ];
 }
@@ -64,13 +66,13 @@ function group(title: string, planned: readonly PlannedFile[]): string[] {
     folders,
     ([folder, inFolder]) =>
       inFolder.length > LISTED && inFolder[0]?.state === "new"
-        ? [`  supabase/${folder}/: ${files(inFolder.length)}`]
+        ? [`  supabase/${folder}/: ${fileCount(inFolder.length)}`]
         : inFolder.flatMap((file) => [
           `  supabase/${file.path}`,
           ...difference(file),
         ]),
   );
-  return [`${title}: ${files(planned.length)}`, ...lines.flat()];
+  return [`${title}: ${fileCount(planned.length)}`, ...lines.flat()];
 }
 
 /** For a file that the user changed. */
@@ -133,7 +135,7 @@ function otherLines({ config, hidesEnv }: Plan): string[] {
   ];
 }
 
-function files(count: number): string {
+function fileCount(count: number): string {
   return count === 1 ? "1 file" : `${count} files`;
 }
 

@@ -8,6 +8,7 @@ import { parseArgs } from "node:util";
 import { closest } from "./closest.ts";
 import { asTyped } from "./how_started.ts";
 import { print, printError } from "./print.ts";
+import { wrap } from "./wrap.ts";
 
 /**
  * The help text of each option, by how the option is written: "--url URL" takes
@@ -114,8 +115,10 @@ export function reportEnd(
 }
 
 function valueOf(
-  { name, value, inlineValue }: {
+  { name, rawName, value, inlineValue }: {
     name: string;
+    /** With its dashes: "-x". */
+    rawName: string;
     value: string | undefined;
     inlineValue: boolean | undefined;
   },
@@ -124,9 +127,9 @@ function valueOf(
   const written = `--${name}`;
   const flag = flags.get(written);
   if (flag === undefined) {
-    const meant = closest(written, [...flags.keys()]);
+    const meant = closest(rawName, [...flags.keys()]);
     throw new UsageError(
-      `Unknown option ${written}.` + (meant ? ` Did you mean ${meant}?` : ""),
+      `Unknown option ${rawName}.` + (meant ? ` Did you mean ${meant}?` : ""),
     );
   }
   if (flag === written) {
@@ -160,11 +163,6 @@ function list(texts: Readonly<Record<string, string>>): string {
       const head = `  ${name}`.padEnd(TEXT_COLUMN);
       const indent = `\n${" ".repeat(TEXT_COLUMN)}`;
       return head + (head.endsWith(" ") ? "" : indent) +
-        wrap(text).join(indent);
+        wrap(text, LINE_WIDTH - TEXT_COLUMN).join(indent);
     }).join("\n");
-}
-
-function wrap(text: string): string[] {
-  const width = LINE_WIDTH - TEXT_COLUMN;
-  return text.match(new RegExp(`\\S.{0,${width - 1}}(?= |$)|\\S+`, "g")) ?? [];
 }

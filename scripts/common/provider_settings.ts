@@ -2,6 +2,7 @@ import type { Environment } from "./environment.ts";
 import {
   PROVIDERS,
   SCHEMES,
+  settingsPrefix,
 } from "../../supabase/functions/billing-webhook/providers.ts";
 import { SIGNATURE_SCHEMES, type SignatureScheme } from "./sign.ts";
 
@@ -29,26 +30,26 @@ export function providerSettings(
   env: Environment,
   provider: ProviderName,
 ): ProviderSettings {
-  const prefix = `PROVIDER_${provider.toUpperCase()}`;
+  const prefix = settingsPrefix(provider);
   const defaults = PROVIDERS.find(({ name }) => name === provider)!;
-  const scheme = env[`${prefix}_SIGNATURE_SCHEME`] || defaults.scheme;
+  const scheme = env[`${prefix}SIGNATURE_SCHEME`] || defaults.scheme;
   if (!isScheme(scheme)) {
     throw new Error(
-      `Cannot sign: ${prefix}_SIGNATURE_SCHEME must be one of ${
+      `Cannot sign: ${prefix}SIGNATURE_SCHEME must be one of ${
         SIGNATURE_SCHEMES.join(", ")
       }.`,
     );
   }
-  const secret = (env[`${prefix}_SIGNING_SECRET`] ?? "").split(",")[0];
+  const secret = (env[`${prefix}SIGNING_SECRET`] ?? "").split(",")[0];
   if (!secret?.trim()) {
     throw new Error(
-      `Cannot sign: ${prefix}_SIGNING_SECRET is empty. Set it in the environment or in supabase/functions/.env; without such a line the local secret is used.`,
+      `Cannot sign: ${prefix}SIGNING_SECRET is empty. Set it in the environment or in supabase/functions/.env; without such a line the local secret is used.`,
     );
   }
   const standardHeader = SCHEMES.get(scheme)?.defaultHeader ?? defaults.header;
   return {
     scheme,
-    header: env[`${prefix}_SIGNATURE_HEADER`] || standardHeader,
+    header: env[`${prefix}SIGNATURE_HEADER`] || standardHeader,
     secret,
   };
 }

@@ -1,5 +1,38 @@
-/** Returns what a refusal of the REST API means, and how to correct it. */
-export function restRefusal(status: number): [text: string, todo: string] {
+import { asTyped } from "./how_started.ts";
+
+/**
+ * Returns what a refusal of the REST API means, and how to correct it.
+ *
+ * @param options.isLocal Whether it is the local stack's REST API.
+ */
+export function restRefusal(
+  status: number,
+  { isLocal = false }: { readonly isLocal?: boolean } = {},
+): [text: string, todo: string] {
+  const [text, todo] = refusalOfProject(status);
+  return [text, isLocal ? localTodo(status) : todo];
+}
+
+function localTodo(status: number): string {
+  switch (status) {
+    case 401:
+      return `Use the key that ${asTyped("start")} prints`;
+    case 404:
+      return `Restart the local stack, which applies missing migrations: ${
+        asTyped("start")
+      }`;
+    default:
+      return status >= 500
+        ? `Try again. If it stays so, restart the local stack: ${
+          asTyped("start")
+        }`
+        : `Check the URL: it should be the REST API's that ${
+          asTyped("start")
+        } prints`;
+  }
+}
+
+function refusalOfProject(status: number): [text: string, todo: string] {
   switch (status) {
     case 401:
       return [

@@ -10,11 +10,8 @@
  */
 import { join } from "node:path";
 import postgres from "postgres";
-import {
-  databaseUser,
-  initializeDatabase,
-  postgresService,
-} from "../local_stack/postgres.ts";
+import { initializeDatabase } from "../local_stack/initialize_database.ts";
+import { databaseUser, postgresService } from "../local_stack/postgres.ts";
 import {
   applyMigrations,
   databaseUrls,

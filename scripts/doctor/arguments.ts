@@ -3,7 +3,6 @@ import {
   parseCommandLine,
   UsageError,
 } from "../common/cli.ts";
-import type { Environment } from "../common/environment.ts";
 import { localSecrets } from "../common/local_secrets.ts";
 import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
 import {
@@ -13,8 +12,8 @@ import {
   readSecret,
   safeUrl,
 } from "../common/option_values.ts";
-import type { RunningStack } from "../common/running_stack.ts";
 import type { ProviderName } from "../common/provider_settings.ts";
+import type { Surroundings } from "../common/surroundings.ts";
 
 /** What to check, and with which rights. */
 export interface DoctorArguments {
@@ -65,20 +64,14 @@ Exit code: 0 if no check fails, 1 if one does, 2 for a wrong command line.`,
 /**
  * Parses the command line of `deno task doctor`.
  *
- * @param here.env The command's environment.
- * @param here.warn Receives warnings.
- * @param here.local The local stack, if one runs. It is checked if no URL is
- * given, with its own key and database. Options still win.
+ * @param here.local Checked if no URL is given, with its own key and database.
+ * Options still win.
  * @throws {HelpRequest}
  * @throws {UsageError}
  */
 export function parseDoctorArguments(
   args: readonly string[],
-  here: {
-    env: Environment;
-    warn: (text: string) => void;
-    local?: RunningStack | undefined;
-  },
+  here: Surroundings,
 ): DoctorArguments {
   const { values } = parseCommandLine(args, COMMAND_LINE);
   const project = givenProjectUrl(values["project-url"], here.env);

@@ -1,7 +1,7 @@
 import type { Environment } from "../common/environment.ts";
 
 /** What the checks use of this machine. */
-export interface Surroundings {
+export interface CheckContext {
   readonly env: Environment;
   /** The names of the files in supabase/migrations. */
   readonly migrationFiles: readonly string[];

@@ -1,21 +1,22 @@
 import postgres from "postgres";
-import { asTyped } from "../common/how_started.ts";
-import { isLoopback } from "../common/loopback.ts";
 import type { RequestTools } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
 import {
   type Check,
+  type CheckContext,
   type Checks,
   failed,
   ok,
   skipped,
-  type Surroundings,
 } from "./check.ts";
 import { checkMigrations } from "./check_migrations.ts";
 import { checkRights, checkRightsThroughApi } from "./check_rights.ts";
+import { checkSchedule } from "./check_schedule.ts";
 import { type DatabaseTls, databaseTls, isUnproven } from "./database_tls.ts";
+import { type Instructions, instructionsFor } from "./instructions.ts";
 
-const JOBS = ["billing-worker", "billing-prune"];
+/** The database's role may not read something. */
+const INSUFFICIENT_PRIVILEGE = "42501";
 
 /** Checks the connection to the database, and its migrations, rights and schedule. */
 export async function* checkDatabase(
@@ -24,7 +25,7 @@ export async function* checkDatabase(
     "projectUrl" | "secretKey" | "dbUrl"
   >,
   { here: { migrationFiles, env }, tools }: {
-    here: Surroundings;
+    here: CheckContext;
     tools: RequestTools;
   },
 ): Checks {
@@ -40,29 +41,53 @@ export async function* checkDatabase(
     yield ["schedule", needsUrl];
     return;
   }
+  const place = projectUrl ?? dbUrl;
   let sql;
   try {
     const tls = await databaseTls(dbUrl, env);
     sql = await connect(tls);
     yield ["database", connected(tls)];
   } catch (error) {
-    yield ["database", notConnected(error)];
+    yield ["database", notConnected(error, place)];
     for (const name of ["migrations", "rights", "schedule"]) {
       yield [name, skipped("fix the database first")];
     }
     return;
   }
-  try {
-    yield ["migrations", await checkMigrations(sql, migrationFiles)];
-    yield ["rights", await checkRights(sql)];
-    yield [
-      "schedule",
+  const instructions = instructionsFor(place);
+  const checks = {
+    migrations: () =>
+      checkMigrations(sql, { files: migrationFiles, instructions }),
+    rights: () => checkRights(sql, instructions),
+    schedule: () =>
       projectUrl === undefined
         ? skipped("needs SUPABASE_URL")
-        : await checkSchedule(sql, projectUrl),
-    ];
+        : checkSchedule(sql, projectUrl),
+  };
+  try {
+    for (const [name, check] of Object.entries(checks)) {
+      yield [name, await attempt(check, instructions)];
+    }
   } finally {
     await sql.end();
+  }
+}
+
+/** A query that fails is the result of its check, and ends no other. */
+async function attempt(
+  check: () => Check | Promise<Check>,
+  { databaseUrl }: Instructions,
+): Promise<Check> {
+  try {
+    return await check();
+  } catch (error) {
+    const { message, code } = error as Error & { code?: string };
+    return failed(
+      `cannot be checked: ${message}`,
+      code === INSUFFICIENT_PRIVILEGE
+        ? `The check needs the role postgres. ${databaseUrl}`
+        : "Run this again; if it fails again, look at the database's log",
+    );
   }
 }
 
@@ -92,13 +117,18 @@ function connected({ ssl }: DatabaseTls): Check {
   );
 }
 
-/** Reports why there is no connection, and what to do about it. */
-export function notConnected(error: unknown): Check {
+/**
+ * Reports why there is no connection, and what to do about it.
+ *
+ * @param url Of the project, or else of the database.
+ */
+export function notConnected(error: unknown, url: string): Check {
+  const { database, databaseUrl } = instructionsFor(url);
   const { message, code = "" } = error as Error & { code?: string };
   if (/^(?:CONNECT_TIMEOUT|ECONNREFUSED|57P0[1-5])$/.test(code)) {
     return failed(
       `does not answer: ${message}`,
-      "Check in the dashboard that the project is not paused and its database is healthy, and https://status.supabase.com. If no command could ever connect, copy the URL from Connect",
+      `${database}. If no command could ever connect, the URL is wrong. ${databaseUrl}`,
     );
   }
   return isUnproven(error)
@@ -108,44 +138,6 @@ export function notConnected(error: unknown): Check {
     )
     : failed(
       `cannot connect: ${message}`,
-      "Copy the URL from Connect in the dashboard, and insert the database's password",
-    );
-}
-
-/** Checks that the jobs exist that wake this project's worker and prune. */
-async function checkSchedule(
-  sql: postgres.Sql,
-  projectUrl: string,
-): Promise<Check> {
-  const todo =
-    `In the SQL editor: select public.schedule_billing_worker('${projectUrl}', 'sb_secret_...');`;
-  const [has] = await sql`
-    select
-      to_regclass('cron.job') is not null as cron,
-      to_regproc('net.http_post') is not null as net,
-      to_regclass('vault.decrypted_secrets') is not null as vault`;
-  if (!has?.cron) {
-    return isLoopback(projectUrl)
-      ? skipped(`the local stack wakes the worker itself (${asTyped("start")})`)
-      : failed("pg_cron is not installed", todo);
-  }
-  const rows = await sql`
-    select jobname from cron.job where active and jobname in ${sql(JOBS)}`;
-  const found = rows.map(({ jobname }) => jobname);
-  const missing = JOBS.filter((job) => !found.includes(job));
-  if (missing.length > 0) {
-    return failed(`no active job ${missing.join(" and ")}`, todo);
-  }
-  // Disabling an extension leaves the job behind, which then wakes nothing.
-  if (!has.net) return failed("pg_net is not installed", todo);
-  if (!has.vault) return failed("Vault is not installed", todo);
-  const [secret] = await sql`
-    select decrypted_secret as url from vault.decrypted_secrets
-    where name = 'billing_worker_url'`;
-  return secret?.url === `${projectUrl}/functions/v1/billing-worker`
-    ? ok("wakes the worker every minute and prunes old rows")
-    : failed(
-      `wakes ${secret?.url ?? "nothing"} instead of this project's worker`,
-      todo,
+      `${databaseUrl}, with the database's password`,
     );
 }

@@ -1,5 +1,6 @@
 import type postgres from "postgres";
 import { type Check, failed, ok } from "./check.ts";
+import type { Instructions } from "./instructions.ts";
 
 /**
  * Checks that all migrations of this clone are applied. A project that the
@@ -7,11 +8,14 @@ import { type Check, failed, ok } from "./check.ts";
  * the name counts. After a squash there are no names, and the database says its
  * number itself.
  *
- * @param files The names of the files in supabase/migrations.
+ * @param options.files The names of the files in supabase/migrations.
  */
 export async function checkMigrations(
   sql: postgres.Sql,
-  files: readonly string[],
+  { files, instructions }: {
+    files: readonly string[];
+    instructions: Instructions;
+  },
 ): Promise<Check> {
   const rows = await appliedMigrations(sql);
   const applied = new Set(
@@ -31,7 +35,7 @@ export async function checkMigrations(
       `${missing.length} of ${files.length} are missing, the first is ${
         missing[0]
       }`,
-      "supabase db push --remote",
+      instructions.migrate,
     );
   }
   if (lacking.length > 0) {

@@ -1,6 +1,9 @@
+import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
+import { isLoopback } from "../common/loopback.ts";
 import type { RequestTools } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
 import { type Check, failed, ok, skipped } from "./check.ts";
+import { instructionsFor } from "./instructions.ts";
 import { readApi } from "./read_api.ts";
 
 /**
@@ -35,17 +38,21 @@ export async function checkModes(
       return reply.status === 400
         ? failed(
           "the records do not say their mode",
-          "supabase db push --remote",
+          instructionsFor(projectUrl).migrate,
         )
         : reply.refusal;
     }
     recorded[mode] = reply.rows.length > 0;
   }
-  const setting = `PROVIDER_${provider.toUpperCase()}_MODE=live`;
+  const setting = `${settingsPrefix(provider)}MODE=live`;
   if (recorded.live && recorded.test) {
     return failed(
       "test subscriptions are recorded beside live ones",
-      `supabase secrets set ${setting}, then delete the test records: docs/stripe.md, "Live and test events"`,
+      `${
+        isLoopback(projectUrl)
+          ? `Set ${setting} in supabase/functions/.env`
+          : `supabase secrets set ${setting}`
+      }, then delete the test records: docs/stripe.md, "Live and test events"`,
     );
   }
   if (recorded.live) return ok("all recorded subscriptions are live");

@@ -2,9 +2,10 @@ import { type RequestTools, sendRequest } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
 import { type Check, type Checks, failed, ok, skipped } from "./check.ts";
 import { checkNotifications } from "./check_notifications.ts";
+import { instructionsFor } from "./instructions.ts";
 import { readApi } from "./read_api.ts";
 
-const DEPLOY = "supabase functions deploy billing-worker --use-api";
+const WORKER = "billing-worker";
 const NEEDS_KEY = skipped("needs SUPABASE_SECRET_KEY");
 
 /** Checks the worker, and through the REST API what failed. */
@@ -44,25 +45,28 @@ export async function checkWorkerRefuses(
   workerUrl: string,
   tools: RequestTools,
 ): Promise<Check> {
+  const { deploy, log, reach } = instructionsFor(workerUrl);
   const reply = await sendRequest(workerUrl, { method: "POST" }, tools);
   if ("fault" in reply) {
-    return failed(
-      `cannot reach ${workerUrl}: ${reply.fault}`,
-      "Check the project's URL (SUPABASE_URL or --project-url)",
-    );
+    return failed(`cannot reach ${workerUrl}: ${reply.fault}`, reach);
   }
   const { status, headers } = reply;
-  if (status === 404) return failed("answered 404", `Deploy it: ${DEPLOY}`);
+  if (status === 404) {
+    return failed(
+      "answered 404",
+      `If the project's URL is right, ${deploy(WORKER)}`,
+    );
+  }
   if (status >= 500) {
     return failed(
       `answered ${status}: the worker does not start`,
-      "The first lines of its log name the setting (dashboard, Edge Functions, billing-worker, Logs)",
+      `The first lines of its log name the setting (${log(WORKER)})`,
     );
   }
   if (status !== 401) {
     return failed(
       `answered ${status} instead of 401 to a call without a key`,
-      `Deploy it again: ${DEPLOY}`,
+      `If the project's URL is right, ${deploy(WORKER)}`,
     );
   }
   // @supabase/server names its refusals in this header. Supabase's gateway does
@@ -71,7 +75,9 @@ export async function checkWorkerRefuses(
     ? ok("refuses a call without a key with 401")
     : failed(
       "refused with 401 by Supabase's key check, before it reached the worker",
-      `Keep "verify_jwt = false" in supabase/config.toml, and deploy from the root of the repository: ${DEPLOY}`,
+      `Keep "verify_jwt = false" in supabase/config.toml, and ${
+        deploy(WORKER)
+      }`,
     );
 }
 
@@ -81,6 +87,7 @@ export async function checkWorkerAccepts(
   { secretKey, tools }: { secretKey: string | undefined; tools: RequestTools },
 ): Promise<Check> {
   if (secretKey === undefined) return NEEDS_KEY;
+  const instructions = instructionsFor(workerUrl);
   const reply = await sendRequest(workerUrl, {
     method: "POST",
     headers: { apikey: secretKey },
@@ -95,17 +102,16 @@ export async function checkWorkerAccepts(
   if (reply.status === 503) {
     return failed(
       "answered 503: the database does not answer the worker",
-      "Check in the dashboard that the project is not paused and its database is healthy, and https://status.supabase.com",
+      instructions.database,
     );
   }
   return reply.status === 401
-    ? failed(
-      "refuses the secret key",
-      "Use one that begins with sb_secret_ (dashboard, Project Settings, API Keys)",
-    )
+    ? failed("refuses the secret key", instructions.secretKey)
     : failed(
       `answered ${reply.status}`,
-      "Its log has the reason (dashboard, Edge Functions, billing-worker, Logs); if a database function is missing: supabase db push --remote",
+      `Its log has the reason (${
+        instructions.log(WORKER)
+      }). If a database function is missing: ${instructions.migrate}`,
     );
 }
 

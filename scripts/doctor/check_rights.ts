@@ -1,6 +1,7 @@
 import type postgres from "postgres";
 import type { RequestTools } from "../common/send_request.ts";
 import { type Check, failed, ok, skipped } from "./check.ts";
+import { type Instructions, instructionsFor } from "./instructions.ts";
 import { readApi } from "./read_api.ts";
 
 /** A row of public.excess_billing_rights(). */
@@ -18,12 +19,16 @@ const NAMED = 3;
  * Checks, in the database, that anon, authenticated and PUBLIC have no right that
  * was not granted on purpose, and that row level security is on.
  */
-export async function checkRights(sql: postgres.Sql): Promise<Check> {
+export async function checkRights(
+  sql: postgres.Sql,
+  instructions: Instructions,
+): Promise<Check> {
   const [found] = await sql`
     select to_regproc('public.excess_billing_rights') is not null as is_there`;
   if (!found?.is_there) return skipped("apply the migrations first");
   return rightsCheck(
     await sql<Excess[]>`select * from public.excess_billing_rights()`,
+    instructions,
   );
 }
 
@@ -36,10 +41,15 @@ export async function checkRightsThroughApi(
     `${projectUrl}/rest/v1/rpc/excess_billing_rights`,
     { secretKey, tools },
   );
-  return "refusal" in reply ? reply.refusal : rightsCheck(reply.rows);
+  return "refusal" in reply
+    ? reply.refusal
+    : rightsCheck(reply.rows, instructionsFor(projectUrl));
 }
 
-function rightsCheck(rows: readonly Excess[]): Check {
+function rightsCheck(
+  rows: readonly Excess[],
+  { query }: Instructions,
+): Check {
   if (rows.length === 0) {
     return ok(
       "anon, authenticated and PUBLIC have none that was not granted on purpose",
@@ -55,6 +65,6 @@ function rightsCheck(rows: readonly Excess[]): Check {
     } open to others: ${named.join(", ")}${
       others > 0 ? ` and ${others} more` : ""
     }`,
-    "In the SQL editor: select public.revoke_billing_rights();",
+    query("select public.revoke_billing_rights();"),
   );
 }

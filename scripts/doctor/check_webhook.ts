@@ -1,6 +1,6 @@
 import { isPublished } from "../../supabase/functions/billing-webhook/local_stack.ts";
+import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import type { Environment } from "../common/environment.ts";
-import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
 import {
   type ProviderName,
@@ -15,9 +15,12 @@ import {
 import { signatureHeaders } from "../common/sign.ts";
 import type { DoctorArguments } from "./arguments.ts";
 import { type Check, type Checks, failed, ok, skipped } from "./check.ts";
+import { instructionsFor } from "./instructions.ts";
 
 /** Far more than a network adds, far less than the 300 s of a signature. */
 const MAX_SKEW_SECONDS = 30;
+
+const WEBHOOK = "billing-webhook";
 
 /** Checks the receiver at its public URL, as a provider reaches it. */
 export async function* checkWebhook(
@@ -37,7 +40,7 @@ export async function* checkWebhook(
     }
     return;
   }
-  yield ["unsigned event", checkUnsigned(unsigned)];
+  yield ["unsigned event", checkUnsigned(unsigned, { url })];
   yield ["clock", checkClock(unsigned)];
   yield ["signed event", await checkSigned({ url, provider, env }, tools)];
 }
@@ -51,7 +54,7 @@ export function checkEndpoint(
     return failed(
       `cannot reach ${url}: ${reply.fault}`,
       isLoopback(url)
-        ? `Start the local stack: ${asTyped("start")}`
+        ? instructionsFor(url).reach
         : "Compare its project ref with the dashboard, and check that the project is not paused",
     );
   }
@@ -59,7 +62,9 @@ export function checkEndpoint(
   if (status === 404) {
     return failed(
       `${url} answered 404`,
-      "If its path is /functions/v1/billing-webhook, deploy the function: supabase functions deploy billing-webhook --use-api",
+      `If its path is /functions/v1/billing-webhook, ${
+        instructionsFor(url).deploy(WEBHOOK)
+      }`,
     );
   }
   if (status >= 300 && status < 400) {
@@ -74,7 +79,9 @@ export function checkEndpoint(
 /** Checks that an event without a signature is refused by the receiver. */
 export function checkUnsigned(
   { status, body }: Pick<Reply, "status" | "body">,
+  { url }: { url: string },
 ): Check {
+  const { deploy, log } = instructionsFor(url);
   if (status === 401 && body === "Invalid signature") {
     return ok(
       "refused with 401; the signature_missing in the receiver's log is this check's",
@@ -83,13 +90,15 @@ export function checkUnsigned(
   if (status === 401) {
     return failed(
       "refused with 401 by Supabase's key check, before it reached the receiver",
-      'Keep "verify_jwt = false" in supabase/config.toml, and deploy from the root of the repository: supabase functions deploy billing-webhook --use-api',
+      `Keep "verify_jwt = false" in supabase/config.toml, and ${
+        deploy(WEBHOOK)
+      }`,
     );
   }
   if (status >= 500) {
     return failed(
       `answered ${status}: the function does not start`,
-      "The first lines of its log name what is missing (dashboard, Edge Functions, billing-webhook, Logs)",
+      `The first lines of its log name what is missing (${log(WEBHOOK)})`,
     );
   }
   return failed(
@@ -147,7 +156,7 @@ export async function checkSigned(
     const settings = providerSettings(env, provider);
     // What stands in for a secret that is not set: no deployment accepts it.
     if (isPublished(settings.secret) && !isLoopback(url)) {
-      return skipped(`needs ${prefixOf(provider)}_SIGNING_SECRET`);
+      return skipped(`needs ${settingsPrefix(provider)}SIGNING_SECRET`);
     }
     headers = signatureHeaders({ ...settings, body, timestamp });
   } catch (error) {
@@ -166,21 +175,33 @@ export async function checkSigned(
   }
   return reply.status === 200 && reply.body === "OK"
     ? ok(`acknowledged with 200, for provider ${provider}`)
-    : failed(`answered ${reply.status}`, signedTodo(reply.status, provider));
+    : failed(
+      `answered ${reply.status}`,
+      signedTodo(reply.status, { provider, url }),
+    );
 }
 
-function signedTodo(status: number, provider: ProviderName): string {
-  const prefix = prefixOf(provider);
+function signedTodo(
+  status: number,
+  { provider, url }: { provider: ProviderName; url: string },
+): string {
+  const prefix = settingsPrefix(provider);
+  const { log, deploy } = instructionsFor(url);
+  const isLocal = isLoopback(url);
   switch (status) {
     case 401:
-      return `Set ${prefix}_SIGNING_SECRET, ${prefix}_SIGNATURE_HEADER and ${prefix}_SIGNATURE_SCHEME for this command as in the deployment; if they are equal, check the clock above, then run supabase secrets set again`;
+      return isLocal
+        ? `Set ${prefix}SIGNING_SECRET, ${prefix}SIGNATURE_HEADER and ${prefix}SIGNATURE_SCHEME in supabase/functions/.env, which this command reads too, and in no terminal's environment; then ${
+          deploy(WEBHOOK)
+        }`
+        : `Set ${prefix}SIGNING_SECRET, ${prefix}SIGNATURE_HEADER and ${prefix}SIGNATURE_SCHEME for this command as in the deployment; if they are equal, check the clock above, then run supabase secrets set again`;
     case 500:
-      return `The deployment's secret is missing, weak or malformed: set ${prefix}_SIGNING_SECRET with supabase secrets set`;
+      return isLocal
+        ? `The local stack's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET in supabase/functions/.env, then ${
+          deploy(WEBHOOK)
+        }`
+        : `The deployment's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET with supabase secrets set`;
     default:
-      return "The function's log has the reason (dashboard, Edge Functions, billing-webhook, Logs)";
+      return `The function's log has the reason (${log(WEBHOOK)})`;
   }
-}
-
-function prefixOf(provider: ProviderName): string {
-  return `PROVIDER_${provider.toUpperCase()}`;
 }

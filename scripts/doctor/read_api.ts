@@ -1,7 +1,9 @@
+import { isLoopback } from "../common/loopback.ts";
 import { restHeaders } from "../common/rest_headers.ts";
 import { restRefusal } from "../common/rest_refusal.ts";
 import { type RequestTools, sendRequest } from "../common/send_request.ts";
 import { type Check, failed } from "./check.ts";
+import { instructionsFor } from "./instructions.ts";
 
 /**
  * Reads a view, or what a function answers, through a project's REST API with
@@ -23,7 +25,7 @@ export async function readApi<Row>(
     return {
       refusal: failed(
         `cannot reach the REST API: ${reply.fault}`,
-        "Check the project's URL (SUPABASE_URL or --project-url)",
+        instructionsFor(url).reach,
       ),
       status: undefined,
     };
@@ -31,7 +33,10 @@ export async function readApi<Row>(
   const { status } = reply;
   const rows = status === 200 ? parseRows<Row>(reply.body) : undefined;
   return rows === undefined
-    ? { refusal: failed(...restRefusal(status)), status }
+    ? {
+      refusal: failed(...restRefusal(status, { isLocal: isLoopback(url) })),
+      status,
+    }
     : { rows };
 }
 

@@ -5,8 +5,6 @@
  */
 import { printable } from "../common/print.ts";
 
-const MIN_WIDTH = 16;
-
 /**
  * Returns a text of exactly that many columns. A longer one loses its middle:
  * the beginning of an ID says what it is, and its end which.
@@ -51,10 +49,4 @@ export function cutEnd(text: string, width: number): string {
   const characters = Array.from(text);
   if (columnsOf(characters) <= width) return text;
   return `${takeColumns(characters, width - 1).join("")}…`;
-}
-
-/** Returns the lines of a text, wrapped at words. A longer word stays whole. */
-export function wrap(text: string, width: number): readonly string[] {
-  const most = Math.max(width, MIN_WIDTH);
-  return text.match(new RegExp(`\\S.{0,${most - 1}}(?= |$)|\\S+`, "g")) ?? [];
 }

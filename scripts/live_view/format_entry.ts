@@ -1,12 +1,13 @@
 import { printable } from "../common/print.ts";
-import { cutEnd, fit, wrap } from "./fit_text.ts";
+import { wrap } from "../common/wrap.ts";
+import { cutEnd, fit } from "./fit_text.ts";
 import { nextStep } from "./next_step.ts";
 import type { Delivery, Note, Outcome } from "./read_log_line.ts";
 
 /** The styles that lines are painted with. */
 export type Style = "dim" | "green" | "yellow" | "red" | "cyan";
 
-/** Where a line is printed, and when. */
+/** Where a line is printed. */
 export interface Terminal {
   readonly columns: number;
   readonly paint: (style: Style, text: string) => string;
@@ -142,10 +143,10 @@ export function summaryLines(
 ): readonly string[] {
   const entries = Object.entries(counts).filter(([, count]) => count > 0);
   const total = entries.reduce((sum, [, count]) => sum + count, 0);
-  const parts = entries.map(([name, count]) => `${number(count)} ${name}`);
+  const parts = entries.map(([name, count]) => `${formatCount(count)} ${name}`);
   const indent = columns < NARROW ? INDENT : SUMMARY;
   const [first = "", ...more] = wrap(
-    printable(`... and ${number(total)} more: ${parts.join(", ")}`),
+    printable(`... and ${formatCount(total)} more: ${parts.join(", ")}`),
     columns - 1 - SUMMARY,
   );
   return [
@@ -164,6 +165,6 @@ function clockTime(ms: number): string {
   return new Date(ms).toTimeString().slice(0, TIME);
 }
 
-function number(count: number): string {
+function formatCount(count: number): string {
   return count.toLocaleString("en");
 }

@@ -1,4 +1,5 @@
 import type { ErrorCode } from "../../supabase/functions/_shared/billing/errors.ts";
+import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import type { Delivery } from "./read_log_line.ts";
 
 const SEND_AGAIN = "send it again";
@@ -60,7 +61,7 @@ export function nextStep({ code, error = "", provider }: Delivery): string {
     : NEXT_STEPS[code as ErrorCode] ?? withoutPreamble(error);
   const own = provider === undefined
     ? step
-    : step.replace("PROVIDER_A_", `PROVIDER_${provider.toUpperCase()}_`);
+    : step.replace(settingsPrefix("a"), settingsPrefix(provider));
   return `${code}: ${own}`;
 }
 

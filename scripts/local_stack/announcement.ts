@@ -1,3 +1,4 @@
+import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import { shellWord } from "../common/shell_word.ts";
 import {
   PROVIDER_NAMES,
@@ -72,7 +73,7 @@ export function announcement(
 }
 
 function describe(name: ProviderName, env: Environment): readonly Fact[] {
-  const variable = `PROVIDER_${name.toUpperCase()}_SIGNING_SECRET`;
+  const variable = `${settingsPrefix(name)}SIGNING_SECRET`;
   const secret = env[variable];
   try {
     const { header, scheme } = providerSettings(env, name);

@@ -1,6 +1,7 @@
-import { isValidToken, type LocalKeys } from "../common/keys.ts";
+import type { LocalKeys } from "../common/keys.ts";
 import { isLoopbackHost } from "../common/loopback.ts";
 import { encodeLatin1 } from "./bytes.ts";
+import { authorize } from "./gateway_authorization.ts";
 import { headerValues, type RequestHead } from "./http_request.ts";
 
 /** The service that a request is for, and the path under which it sees it. */
@@ -17,7 +18,7 @@ export interface GatewayOptions {
 }
 
 /** Where a request goes and with which head; or the gateway's own answer. */
-export type Plan =
+export type RequestPlan =
   | { readonly port: number; readonly head: Uint8Array }
   | { readonly status: GatewayStatus };
 
@@ -67,7 +68,7 @@ const FORWARDED = [
 export async function planRequest(
   { method, target, version, lines }: RequestHead,
   { targets, keys }: GatewayOptions,
-): Promise<Plan> {
+): Promise<RequestPlan> {
   if (/^(TRACE|CONNECT)$/.test(method)) return { status: 405 };
   const route = routeOf(target);
   const port = route && targets[route.to];
@@ -110,37 +111,6 @@ export function routeOf(target: string): Route | undefined {
     return { to, path: path.startsWith("/") ? path : `/${path}` };
   }
   return undefined;
-}
-
-/**
- * Returns the `Authorization` with which a request is passed on to the REST
- * API, by the rule of Supabase's gateway: `apikey` must be a key, and a key of
- * the new kind is replaced by its role's token, unless the request has a token
- * of its own.
- *
- * @returns undefined if the key is missing or wrong
- */
-export async function authorize(
-  { apikey, authorization }: {
-    readonly apikey?: string | undefined;
-    readonly authorization?: string | undefined;
-  },
-  keys: LocalKeys,
-): Promise<string | undefined> {
-  const token = apikey && await tokenFor(apikey, keys);
-  if (!token) return undefined;
-  const isOwnToken = authorization !== undefined &&
-    !/^bearer\s+sb_/i.test(authorization);
-  return isOwnToken ? authorization : `Bearer ${token}`;
-}
-
-async function tokenFor(
-  apikey: string,
-  keys: LocalKeys,
-): Promise<string | undefined> {
-  if (apikey === keys.secret) return keys.serviceRole;
-  if (apikey === keys.publishable) return keys.anon;
-  return await isValidToken(apikey, Date.now() / 1000) ? apikey : undefined;
 }
 
 /** Returns an answer of the gateway's own, after which it closes. */

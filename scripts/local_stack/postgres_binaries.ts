@@ -19,16 +19,40 @@ export async function copyPostgresBinaries(folder: string): Promise<string> {
   const { native, version } = await findPackage();
   const target = join(folder, `postgres-${version}`);
   if (existsSync(target)) return target;
+  await copyProgram(native, target);
+  return target;
+}
+
+/**
+ * Copies a program's folder to a place that does not exist. Every account can
+ * read the copy, whatever the umask is now and was when npm unpacked it.
+ */
+export async function copyProgram(
+  folder: string,
+  target: string,
+): Promise<void> {
   // Renamed when complete, so that an incomplete copy is never used.
   const unfinished = `${target}.new`;
   await Deno.remove(unfinished, { recursive: true }).catch(() => {});
-  await cp(native, unfinished, {
+  await cp(folder, unfinished, {
     recursive: true,
     verbatimSymlinks: true,
     filter: (path) => !UNUSED.test(basename(path)),
   });
+  await openToAll(unfinished);
+  await Deno.chmod(dirname(target), 0o755);
   await Deno.rename(unfinished, target);
-  return target;
+}
+
+async function openToAll(path: string): Promise<void> {
+  const { isSymlink, isDirectory, mode } = await Deno.lstat(path);
+  if (isSymlink) return;
+  const isProgram = ((mode ?? 0) & 0o100) !== 0;
+  await Deno.chmod(path, isDirectory || isProgram ? 0o755 : 0o644);
+  if (!isDirectory) return;
+  for await (const { name } of Deno.readDir(path)) {
+    await openToAll(join(path, name));
+  }
 }
 
 async function findPackage(): Promise<

@@ -109,7 +109,9 @@ export function createService(
     await ended;
     throw new Error(
       `Cannot start ${spec.name}: it ${
-        isUp ? "ended at once" : `was not ready after ${READY_WITHIN_MS} ms`
+        isUp
+          ? "ended at once"
+          : `was not ready after ${READY_WITHIN_MS / 1000} s`
       }.\n${lastLines.map((line) => `  ${line}`).join("\n")}`,
     );
   }

@@ -1,9 +1,9 @@
 import {
   databaseUser,
   endLeftoverPostgres,
-  initializeDatabase,
   postgresService,
 } from "./postgres.ts";
+import { initializeDatabase } from "./initialize_database.ts";
 import {
   applyMigrations,
   createDatabase,

@@ -10,7 +10,6 @@ import {
 } from "../../supabase/functions/_shared/billing/config.ts";
 import type { UnmappedChoice } from "../../supabase/functions/_shared/billing/unmapped.ts";
 import { UsageError, type Values } from "../common/cli.ts";
-import type { Environment } from "../common/environment.ts";
 import { localSecrets } from "../common/local_secrets.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import {
@@ -22,7 +21,7 @@ import {
 } from "../common/option_values.ts";
 import { projectKey } from "../common/project_key.ts";
 import type { ProviderName } from "../common/provider_settings.ts";
-import type { RunningStack } from "../common/running_stack.ts";
+import type { Surroundings } from "../common/surroundings.ts";
 
 const MODES = ["test", "live"] as const;
 
@@ -67,15 +66,6 @@ export const TARGET_ENVIRONMENT = {
   UNMAPPED_SUBSCRIPTIONS:
     'as in the receiver: with "ignore", a subscription without an account ID is not an error',
 };
-
-/** What a command needs besides its command line. */
-export interface Surroundings {
-  readonly env: Environment;
-  /** Receives warnings, for standard error. */
-  readonly warn: (text: string) => void;
-  /** The local stack, if one runs. It is used if no URL is given. */
-  readonly local?: RunningStack | undefined;
-}
 
 /**
  * Returns which provider's account and which project the options name.

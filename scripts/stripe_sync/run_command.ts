@@ -7,7 +7,8 @@ import {
 import { printError } from "../common/print.ts";
 import { findRunningStack } from "../common/running_stack.ts";
 import { reportEnd } from "../common/cli.ts";
-import type { Surroundings, Target } from "./arguments.ts";
+import type { Surroundings } from "../common/surroundings.ts";
+import type { Target } from "./arguments.ts";
 import { type Context, openContext } from "./context.ts";
 
 const PROJECT_ADVICE =

@@ -1,4 +1,5 @@
 import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
+import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import { asTyped } from "../common/how_started.ts";
 import type { Reply } from "../common/send_request.ts";
 import { shellWord } from "../common/shell_word.ts";
@@ -23,7 +24,7 @@ const CREATION_MISSING = /^(?:|subscription_unknown|creation_pending)$/;
 
 /** What was sent; without `url`, to where it is sent by default. */
 export type Sent =
-  & Pick<TriggerArguments, "provider" | "what">
+  & Pick<TriggerArguments, "provider" | "source">
   & { readonly url?: string | undefined };
 
 /**
@@ -37,7 +38,7 @@ export function advice(
   },
   sent: Sent,
 ): string | null {
-  const type = "type" in sent.what ? sent.what.type : null;
+  const type = "type" in sent.source ? sent.source.type : null;
   if (status >= 200 && status < 300) {
     if (type === "payment_intent.payment_failed") {
       return "The receiver does not handle this type: it acknowledged the event and stored nothing.";
@@ -52,7 +53,7 @@ export function advice(
       : "";
     return `${seen}Next: ${command(next, sent)}`;
   }
-  const secret = `PROVIDER_${sent.provider.toUpperCase()}_SIGNING_SECRET`;
+  const secret = `${settingsPrefix(sent.provider)}SIGNING_SECRET`;
   switch (status) {
     case 400:
     case 422:
@@ -88,17 +89,17 @@ export function advice(
 
 /** Returns what was sent, about a subscription that does not exist yet. */
 function another(sent: Sent): Sent {
-  const { what, provider } = sent;
-  if (!("type" in what)) return sent;
-  const { subscription = defaultSubscription(provider) } = what;
-  return { ...sent, what: { ...what, subscription: `${subscription}_2` } };
+  const { source, provider } = sent;
+  if (!("type" in source)) return sent;
+  const { subscription = defaultSubscription(provider) } = source;
+  return { ...sent, source: { ...source, subscription: `${subscription}_2` } };
 }
 
 function command(
   type: string,
-  { provider, url, what }: Sent,
+  { provider, url, source }: Sent,
 ): string {
-  const subscription = "type" in what ? what.subscription : undefined;
+  const subscription = "type" in source ? source.subscription : undefined;
   return [
     asTyped("trigger"),
     type,

@@ -11,6 +11,7 @@ import {
   readProvider,
 } from "../common/option_values.ts";
 import type { ProviderName } from "../common/provider_settings.ts";
+import { DEFAULT_API_VERSION } from "../events/event.ts";
 import {
   API_VERSIONS,
   type ApiVersion,
@@ -25,7 +26,7 @@ export interface TriggerArguments {
   /** Whether the event is only printed, and not sent. */
   readonly print: boolean;
   /** An event to build, or the file whose bytes are the body. */
-  readonly what: EventArguments | { readonly payload: string };
+  readonly source: EventArguments | { readonly payload: string };
 }
 
 /** An event to build. The builder fills in what is missing. */
@@ -51,9 +52,9 @@ const EVENT_OPTIONS = {
     "the subscription's status (default: active, past_due or canceled, by event type)",
   "--plan ID": "the subscription's plan",
   "--created SECONDS": "when the event occurred, in Unix time (default: now)",
-  "--api-version VERSION": `${API_VERSIONS.join(" or ")} (default: ${
-    API_VERSIONS[0]
-  })`,
+  "--api-version VERSION": `${
+    API_VERSIONS.join(" or ")
+  } (default: ${DEFAULT_API_VERSION})`,
 } as const;
 
 const COMMAND_LINE = {
@@ -101,7 +102,7 @@ export function parseTriggerArguments(
     provider: readProvider(provider),
     url: checkedUrl(url ?? defaultUrl),
     print,
-    what: payload === undefined
+    source: payload === undefined
       ? eventArguments(operands, event)
       : { payload: onlyPayload(payload, { operands, event }) },
   };

@@ -308,7 +308,9 @@ Deno.test("test subscriptions beside live ones fail, and the mode to set is name
   assertEquals(both.state, "FAIL");
   assert(
     "todo" in both &&
-      both.todo.startsWith("supabase secrets set PROVIDER_B_MODE=live,"),
+      both.todo.startsWith(
+        "Set PROVIDER_B_MODE=live in supabase/functions/.env,",
+      ),
   );
   // Those of the other provider do not count.
   await sql`update public.subscriptions set livemode = true where provider = 'a'`;
@@ -337,7 +339,7 @@ Deno.test("a project without the newer columns fails, with the command that adds
   assertEquals(failedChecks(findings), ["live and test"]);
   assertEquals(
     "todo" in findings["live and test"]! && findings["live and test"].todo,
-    "supabase db push --remote",
+    "deno task start (a restart applies missing migrations)",
   );
 });
 
@@ -346,6 +348,27 @@ Deno.test("a database that does not answer fails", async () => {
   const findings = await stage.look({ target: { dbUrl } });
   assertEquals(failedChecks(findings), ["database"]);
   assertEquals(findings.migrations?.state, "skipped");
+});
+
+Deno.test("a role that may read nothing fails, check by check", async () => {
+  await sql`create role doctor_stranger login password 'stranger'`;
+  try {
+    const stranger = new URL(setting("TEST_DATABASE_URL"));
+    stranger.username = "doctor_stranger";
+    stranger.password = "stranger";
+    const findings = await stage.look({ target: { dbUrl: stranger.href } });
+    assertEquals(Object.keys(findings), ALL);
+    assertEquals(failedChecks(findings), ["migrations", "rights"]);
+    for (const check of [findings.migrations, findings.rights]) {
+      assertStringIncludes(check?.text ?? "", "permission denied");
+      assertStringIncludes(
+        check && "todo" in check ? check.todo : "",
+        "role postgres",
+      );
+    }
+  } finally {
+    await sql`drop role doctor_stranger`;
+  }
 });
 
 Deno.test("a database's password goes to a server that proves its name, and to no other", async () => {
@@ -480,7 +503,7 @@ for (const dbUrl of [setting("TEST_DATABASE_URL"), undefined]) {
         state: "FAIL",
         text:
           "4 objects are open to others: table public.failed_events (anon: select), view public.open_failures (anon: select), function public.account_email(text) (authenticated: execute) and 1 more",
-        todo: "In the SQL editor: select public.revoke_billing_rights();",
+        todo: "In psql: select public.revoke_billing_rights();",
       });
     } finally {
       await sql`select public.revoke_billing_rights()`;

@@ -1,6 +1,6 @@
 import type { DoctorArguments } from "../../scripts/doctor/arguments.ts";
 import type { RequestTools } from "../../scripts/common/send_request.ts";
-import type { Check, Surroundings } from "../../scripts/doctor/check.ts";
+import type { Check, CheckContext } from "../../scripts/doctor/check.ts";
 import { checkDeployment } from "../../scripts/doctor.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
@@ -16,7 +16,7 @@ export interface DoctorStage extends AsyncDisposable {
   /** Looks at it, with what is given changed; findings by name. */
   look(changes?: {
     target?: Partial<DoctorArguments>;
-    here?: Partial<Surroundings>;
+    here?: Partial<CheckContext>;
     tools?: Partial<RequestTools>;
     instead?: Instead;
   }): Promise<Record<string, Check>>;

@@ -1,6 +1,6 @@
+import { initializeDatabase } from "../../scripts/local_stack/initialize_database.ts";
 import {
   databaseUser,
-  initializeDatabase,
   postgresService,
 } from "../../scripts/local_stack/postgres.ts";
 import { setUpServer } from "../../scripts/local_stack/databases.ts";

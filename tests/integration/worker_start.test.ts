@@ -42,7 +42,7 @@ const REFUSED: Record<string, { env: Record<string, string>; names: string }> =
     },
     "no key at all": {
       env: { SUPABASE_SECRET_KEYS: "", SUPABASE_SERVICE_ROLE_KEY: "" },
-      names: "SUPABASE_SERVICE_ROLE_KEY",
+      names: "SUPABASE_SECRET_KEYS (or SUPABASE_SERVICE_ROLE_KEY)",
     },
   };
 

@@ -19,6 +19,11 @@ export const PROVIDERS = [
   { name: "b", header: "provider-b-signature", scheme: "hmac-sha256-hex" },
 ] as const;
 
+/** Returns how the names of a provider's settings begin: `PROVIDER_A_`. */
+export function settingsPrefix(provider: string): string {
+  return `PROVIDER_${provider.toUpperCase()}_`;
+}
+
 /** RFC 9110, section 5.6.2, in lower case. */
 const HEADER_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
 
@@ -77,18 +82,18 @@ function sharedSecret(
 }
 
 function secretVariable(provider: string): string {
-  return `PROVIDER_${provider.toUpperCase()}_SIGNING_SECRET`;
+  return `${settingsPrefix(provider)}SIGNING_SECRET`;
 }
 
 async function readProvider(
   env: Environment,
   defaults: typeof PROVIDERS[number],
 ): Promise<SignatureProvider> {
-  const variable = `PROVIDER_${defaults.name.toUpperCase()}_`;
-  const schemeName = env[`${variable}SIGNATURE_SCHEME`] || defaults.scheme;
+  const prefix = settingsPrefix(defaults.name);
+  const schemeName = env[`${prefix}SIGNATURE_SCHEME`] || defaults.scheme;
   const scheme = SCHEMES.get(schemeName);
   const defaultHeader = scheme?.defaultHeader ?? defaults.header;
-  const header = (env[`${variable}SIGNATURE_HEADER`] || defaultHeader)
+  const header = (env[`${prefix}SIGNATURE_HEADER`] || defaultHeader)
     .toLowerCase();
   const provider = {
     name: defaults.name,
@@ -100,13 +105,13 @@ async function readProvider(
   try {
     if (scheme === undefined) {
       throw new Error(
-        `${variable}SIGNATURE_SCHEME must be one of ${
+        `${prefix}SIGNATURE_SCHEME must be one of ${
           [...SCHEMES.keys()].join(", ")
         }`,
       );
     }
-    checkHeader(header, { variable, scheme });
-    const mode = readMode(env, `${variable}MODE`);
+    checkHeader(header, { prefix, scheme });
+    const mode = readMode(env, `${prefix}MODE`);
     const name = secretVariable(defaults.name);
     const keys = readSigningSecrets(env, name)
       .map((secret) => importKey(secret, { name, scheme }));
@@ -123,9 +128,9 @@ async function readProvider(
 
 function checkHeader(
   header: string,
-  { variable, scheme }: { variable: string; scheme: SignatureScheme },
+  { prefix, scheme }: { prefix: string; scheme: SignatureScheme },
 ): void {
-  const name = `${variable}SIGNATURE_HEADER`;
+  const name = `${prefix}SIGNATURE_HEADER`;
   if (!HEADER_NAME.test(header)) {
     throw new Error(
       `${name} must be the name of an HTTP header, such as stripe-signature`,

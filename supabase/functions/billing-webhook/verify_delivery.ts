@@ -1,6 +1,6 @@
 import { DeliveryError } from "../_shared/billing/errors.ts";
 import type { EventMode } from "../_shared/billing/event_mode.ts";
-import type { SignatureProvider } from "./providers.ts";
+import { settingsPrefix, type SignatureProvider } from "./providers.ts";
 import type { Delivery } from "./read_delivery.ts";
 import type { SignatureClaim } from "./schemes/scheme.ts";
 
@@ -44,7 +44,7 @@ export async function verifyDelivery(
 ): Promise<VerifiedDelivery> {
   const provider = signingProvider(headers, options.providers);
   const claim = readClaim(headers, provider);
-  checkTime(claim, options);
+  checkTime(claim, { ...options, provider });
   if (!await isSigned(body, { claim, provider })) {
     throw new DeliveryError(
       "signature_mismatch",
@@ -99,7 +99,9 @@ function readClaim(
   if (claim === undefined || claim.signatures.length === 0) {
     throw new DeliveryError(
       "signature_malformed",
-      `The header ${provider.header} does not match the signature scheme of provider ${provider.name}: check PROVIDER_${provider.name.toUpperCase()}_SIGNATURE_SCHEME`,
+      `The header ${provider.header} does not match the signature scheme of provider ${provider.name}: check ${
+        settingsPrefix(provider.name)
+      }SIGNATURE_SCHEME`,
       { logFields: { provider: provider.name } },
     );
   }
@@ -108,7 +110,8 @@ function readClaim(
 
 function checkTime(
   { timestamp }: SignatureClaim,
-  { nowSeconds, toleranceSeconds }: {
+  { provider, nowSeconds, toleranceSeconds }: {
+    provider: SignatureProvider;
     nowSeconds: number;
     toleranceSeconds: number;
   },
@@ -119,12 +122,14 @@ function checkTime(
     throw new DeliveryError(
       "signature_too_old",
       `Signed ${age} s ago: check this machine's clock, or raise SIGNATURE_TOLERANCE_SECONDS`,
+      { logFields: { provider: provider.name } },
     );
   }
   if (age < -toleranceSeconds) {
     throw new DeliveryError(
       "signature_too_far_ahead",
       `Signed ${-age} s ahead of now: check this machine's clock`,
+      { logFields: { provider: provider.name } },
     );
   }
 }

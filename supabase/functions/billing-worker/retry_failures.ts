@@ -1,4 +1,7 @@
-import { applyEvents } from "../_shared/billing/apply_events.ts";
+import {
+  applyEvents,
+  type RetriedEvent,
+} from "../_shared/billing/apply_events.ts";
 import type { DatabaseClient } from "../_shared/billing/database.ts";
 import { decodeBody } from "../_shared/billing/decode_body.ts";
 import {
@@ -46,7 +49,7 @@ interface Retry<Result = RetryOutcome | DeliveryError> {
   readonly result: Result;
 }
 
-/** Even if each body has 1 MiB, all of them fit in memory. */
+/** At most; `claim_failed_events` gives fewer if their bodies are large. */
 const BATCH_SIZE = 25;
 
 /** For one run; the rest waits for the next run. */
@@ -79,10 +82,10 @@ export async function retryFailures(
     });
     if (claimed.length === 0) break;
     const retries = await applyAll(claimed, options);
-    const over = retries.filter(isOver);
-    await settleFailures(options.database, over);
-    if (over.length < retries.length) {
-      const locked = retries.length - over.length;
+    const settled = retries.filter(hasResult);
+    await settleFailures(options.database, settled);
+    if (settled.length < retries.length) {
+      const locked = retries.length - settled.length;
       options.log(
         "warn",
         `another session has locked the records; tried again in ${LEASE_SECONDS} s`,
@@ -101,7 +104,7 @@ export async function retryFailures(
  * Returns whether there is a result to store. There is none if the records were
  * locked: the retry stays requested, and is due when its lease ends.
  */
-function isOver({ result }: Retry): boolean {
+function hasResult({ result }: Retry): boolean {
   return !hasFailed(result, "record_locked");
 }
 
@@ -112,18 +115,27 @@ async function applyAll(
   const { clock, toleranceSeconds } = options;
   const time = { nowSeconds: clock() / 1000, toleranceSeconds };
   const parsed = claimed.map((failure) => parse(failure, time));
-  const events = parsed.flatMap(({ failure, result }) => {
-    if (!isEvent(result)) return [];
-    const { provider, event_id, lease_id } = failure;
-    return [{ ...result, provider, retry: { event_id, lease_id } }];
-  });
+  const handled = parsed.flatMap(({ failure, result }) =>
+    isEvent(result) ? [{ failure, event: retried(result, failure) }] : []
+  );
+  const events = handled.map(({ event }) => event);
   const applied = events.length > 0 ? await applyEvents(events, options) : [];
-  const outcomes = awaitCreations(events, applied).values();
+  const outcomes = awaitCreations(events, applied);
+  const outcomeOf = new Map(
+    handled.map(({ failure }, index) => [failure, outcomes[index]!]),
+  );
   return parsed.map(({ failure, text, result }) => ({
     failure,
     text,
-    result: isEvent(result) ? outcomes.next().value as Retry["result"] : result,
+    result: isEvent(result) ? outcomeOf.get(failure)! : result,
   })).map((retry) => ignoreUnmapped(retry, options));
+}
+
+function retried(
+  event: HandledEvent,
+  { provider, event_id, lease_id }: ClaimedFailure,
+): RetriedEvent {
+  return { ...event, provider, retry: { event_id, lease_id } };
 }
 
 /**

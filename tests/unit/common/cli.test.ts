@@ -7,7 +7,6 @@ import {
   UsageError,
 } from "../../../scripts/common/cli.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
-import { oneOf } from "../../../scripts/common/option_values.ts";
 
 const LONG =
   "where to find it if it is not in the usual place, which is a folder named after the date on which it was created";
@@ -56,7 +55,7 @@ for (
   const [args, message] of [
     [["--aply"], "Unknown option --aply. Did you mean --apply?"],
     [["--nothing-like-it"], "Unknown option --nothing-like-it."],
-    [["-x"], "Unknown option --x."],
+    [["-x"], "Unknown option -x."],
     [["--constructor"], "Unknown option --constructor."],
     [["--no-apply"], "Unknown option --no-apply."],
     [["--api-key"], "--api-key needs a value: --api-key=KEY."],
@@ -104,21 +103,6 @@ Options:
 Exit code: 0.`,
     );
   }
-});
-
-Deno.test("oneOf() suggests the closest choice, else lists all", () => {
-  const choices = ["created", "deleted"];
-  const refusal = (value: string) =>
-    assertThrows(() => oneOf(choices, { value, what: "type" }), UsageError);
-  assertEquals(oneOf(choices, { value: "deleted", what: "type" }), "deleted");
-  assertEquals(
-    refusal("delted").message,
-    'Unknown type "delted". Did you mean deleted?',
-  );
-  assertEquals(
-    refusal("x").message,
-    'Unknown type "x". Choose one of created, deleted.',
-  );
 });
 
 Deno.test("reportEnd() prints help on standard output, and errors in one line", () => {

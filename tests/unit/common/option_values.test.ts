@@ -2,6 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
   checkedKey,
   checkedProjectUrl,
+  oneOf,
 } from "../../../scripts/common/option_values.ts";
 import { UsageError } from "../../../scripts/common/cli.ts";
 
@@ -50,4 +51,19 @@ Deno.test("checkedKey() refuses a key with a line break, and does not repeat it"
 Deno.test("checkedKey() takes a key with a line break at its end", () => {
   const key = "sb_secret_one\n";
   assertEquals(checkedKey("SUPABASE_SECRET_KEY", key), key);
+});
+
+Deno.test("oneOf() suggests the closest choice, else lists all", () => {
+  const choices = ["created", "deleted"];
+  const refusal = (value: string) =>
+    assertThrows(() => oneOf(choices, { value, what: "type" }), UsageError);
+  assertEquals(oneOf(choices, { value: "deleted", what: "type" }), "deleted");
+  assertEquals(
+    refusal("delted").message,
+    'Unknown type "delted". Did you mean deleted?',
+  );
+  assertEquals(
+    refusal("x").message,
+    'Unknown type "x". Choose one of created, deleted.',
+  );
 });

@@ -7,11 +7,14 @@ import {
 } from "../../../scripts/common/send_request.ts";
 import { type Check, checkLine } from "../../../scripts/doctor/check.ts";
 import { notConnected } from "../../../scripts/doctor/check_database.ts";
+import { checkModes } from "../../../scripts/doctor/check_modes.ts";
+import { checkNotifications } from "../../../scripts/doctor/check_notifications.ts";
 import {
   checkFailures,
   checkWorkerAccepts,
   checkWorkerRefuses,
 } from "../../../scripts/doctor/check_project.ts";
+import { checkRightsThroughApi } from "../../../scripts/doctor/check_rights.ts";
 import {
   checkClock,
   checkEndpoint,
@@ -57,22 +60,107 @@ Deno.test("checkEndpoint() asks for the deployment, or for the local stack", () 
   );
 });
 
+const HERE = "http://127.0.0.1:54321";
+
+for (const status of [400, 401, 404, 406, 500, 503, undefined]) {
+  Deno.test(`what to do about ${status ?? "no answer"} is said for the local stack or for the deployment`, async () => {
+    for (const project of [HERE, "https://ref.supabase.co"]) {
+      const todos = await todosAbout(project, status);
+      assert(todos.length > 3, todos.join("\n"));
+      const isOther = project === HERE
+        ? /dashboard|SQL editor|supabase (?:secrets|functions|db)|\.supabase\.co/
+        : /task start|local stack|functions\/\.env/;
+      assertEquals(todos.filter((todo) => isOther.test(todo)), []);
+    }
+  });
+}
+
+/** Returns what to do if everything answers with a status, or does not answer. */
+async function todosAbout(
+  project: string,
+  status: number | undefined,
+): Promise<string[]> {
+  const url = `${project}/functions/v1/billing-webhook`;
+  const reply = status === undefined
+    ? { fault: "Connection refused" }
+    : answered(status);
+  const tools: RequestTools = {
+    fetch: () =>
+      status === undefined
+        ? Promise.reject(new Error("Connection refused"))
+        : Promise.resolve(new Response("", { status })),
+    clock: () => NOON,
+  };
+  const access = { secretKey: "sb_secret_1", tools };
+  const checks = [
+    checkEndpoint(reply, { url }),
+    ..."fault" in reply ? [] : [checkUnsigned(reply, { url })],
+    await checkSigned({
+      url,
+      provider: "a",
+      env: { PROVIDER_A_SIGNING_SECRET: SECRET },
+    }, tools),
+    await checkWorkerRefuses(url, tools),
+    await checkWorkerAccepts(url, access),
+    await checkFailures(project, access),
+    await checkNotifications(project, access),
+    await checkModes({
+      projectUrl: project,
+      secretKey: "sb_secret_1",
+      provider: "a",
+    }, tools),
+    await checkRightsThroughApi(project, access),
+    ...["ECONNREFUSED", "28P01"].map((code) =>
+      notConnected(Object.assign(new Error("x"), { code }), project)
+    ),
+  ];
+  return checks.flatMap((check) => check.state === "FAIL" ? [check.todo] : []);
+}
+
+Deno.test("checkModes() says where to set the mode, on the local stack or for a deployment", async () => {
+  for (
+    const [project, start] of [
+      [HERE, "Set PROVIDER_B_MODE=live in supabase/functions/.env, then"],
+      [
+        "https://ref.supabase.co",
+        "supabase secrets set PROVIDER_B_MODE=live, then",
+      ],
+    ] as const
+  ) {
+    const both = await checkModes({
+      projectUrl: project,
+      secretKey: "sb_secret_1",
+      provider: "b",
+    }, answering(() => Response.json([{ id: "sub_1" }])));
+    assert(todoOf(both).startsWith(start), todoOf(both));
+  }
+});
+
 Deno.test("checkEndpoint() does not follow a redirect", () => {
   const finding = checkEndpoint(answered(308), { url: URL });
   assert(todoOf(finding).includes("https"));
 });
 
 Deno.test("checkUnsigned() distinguishes a function that does not start from another service", () => {
-  assert(todoOf(checkUnsigned(answered(503, "boot"))).includes("log"));
-  assert(todoOf(checkUnsigned(answered(200, "OK"))).includes("rewrite"));
+  assert(
+    todoOf(checkUnsigned(answered(503, "boot"), { url: URL })).includes("log"),
+  );
+  assert(
+    todoOf(checkUnsigned(answered(200, "OK"), { url: URL })).includes(
+      "rewrite",
+    ),
+  );
 });
 
 Deno.test("checkUnsigned() says how the receiver logs what it refused", () => {
-  assertEquals(checkUnsigned(answered(401, "Invalid signature")), {
-    state: "ok",
-    text:
-      "refused with 401; the signature_missing in the receiver's log is this check's",
-  });
+  assertEquals(
+    checkUnsigned(answered(401, "Invalid signature"), { url: URL }),
+    {
+      state: "ok",
+      text:
+        "refused with 401; the signature_missing in the receiver's log is this check's",
+    },
+  );
 });
 
 for (
@@ -170,12 +258,14 @@ Deno.test("checkWorkerAccepts() names the database if the worker answers 503", a
 
 Deno.test("notConnected() distinguishes a database that is down from a wrong password", () => {
   for (const code of ["CONNECT_TIMEOUT", "ECONNREFUSED", "57P03"]) {
-    const todo = todoOf(notConnected(Object.assign(new Error("x"), { code })));
+    const todo = todoOf(
+      notConnected(Object.assign(new Error("x"), { code }), URL),
+    );
     assert(todo.includes("paused"), todo);
     assert(!todo.includes("password"), todo);
   }
   const wrong = Object.assign(new Error("x"), { code: "28P01" });
-  assert(todoOf(notConnected(wrong)).includes("password"));
+  assert(todoOf(notConnected(wrong, URL)).includes("password"));
 });
 
 Deno.test("checkFailures() says what to do if the view is missing", async () => {

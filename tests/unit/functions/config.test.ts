@@ -119,7 +119,7 @@ Deno.test("readConfig() names the variable that is missing", () => {
   assertThrows(
     () => readConfig({ SUPABASE_URL: ENV.SUPABASE_URL }),
     Error,
-    "Cannot start: SUPABASE_SERVICE_ROLE_KEY",
+    "Cannot start: SUPABASE_SECRET_KEYS (or SUPABASE_SERVICE_ROLE_KEY) is not set.",
   );
 });
 

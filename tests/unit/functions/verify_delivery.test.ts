@@ -267,6 +267,25 @@ Deno.test("verifyDelivery() takes the tolerance as configured, in whole seconds"
   await assertRefused(at(NOW - 10.001), "signature_too_far_ahead");
 });
 
+Deno.test("verifyDelivery() names the provider for the log, once a header tells which", async () => {
+  for (
+    const [env, header, nowSeconds] of [
+      [DEFAULTS, VALID_A, NOW + 301],
+      [DEFAULTS, VALID_A, NOW - 301],
+      [DEFAULTS, `t=${NOW},v1=${OTHER_MAC}`, NOW],
+      [DEFAULTS, "v1=x", NOW],
+      [{ ...DEFAULTS, PROVIDER_A_SIGNING_SECRET: "" }, VALID_A, NOW],
+    ] as const
+  ) {
+    const headers = { "provider-a-signature": header };
+    const { code, logFields } = await assertRejects(
+      () => verify({ headers, env, nowSeconds }),
+      DeliveryError,
+    );
+    assertEquals(logFields, { provider: "a" }, code);
+  }
+});
+
 Deno.test("verifyDelivery() asks the plain scheme for no time", async () => {
   await verify({ headers: { "provider-b-signature": MAC_B }, nowSeconds: 0 });
 });

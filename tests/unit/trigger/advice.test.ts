@@ -9,7 +9,7 @@ import type { EventType } from "../../../scripts/events/templates.ts";
 
 const SENT: Sent = {
   provider: "a",
-  what: { type: "customer.subscription.created" },
+  source: { type: "customer.subscription.created" },
 };
 const OK = { status: 200, body: "OK" };
 
@@ -22,7 +22,7 @@ function adviceOn(
 }
 
 Deno.test("advice() goes through the types in the README's order, and on to another subscription", () => {
-  const after = (type: EventType) => advice(OK, { ...SENT, what: { type } });
+  const after = (type: EventType) => advice(OK, { ...SENT, source: { type } });
   assertEquals(
     after("customer.subscription.created"),
     "Next: deno task trigger customer.subscription.updated",
@@ -46,7 +46,7 @@ Deno.test("advice() names the next command, about the same subscription", () => 
     advice(OK, {
       provider: "b",
       url: "http://127.0.0.1:1/",
-      what: { type: "customer.subscription.updated", subscription: "sub_1" },
+      source: { type: "customer.subscription.updated", subscription: "sub_1" },
     }),
     "Next: deno task trigger invoice.payment_failed --provider b --subscription sub_1 --url http://127.0.0.1:1/",
   );
@@ -58,7 +58,7 @@ Deno.test("advice() says what to look at after a refusal", () => {
     "PROVIDER_B_SIGNING_SECRET",
   );
   assertStringIncludes(
-    adviceOn({ status: 500 }, { what: { type: "invoice.payment_failed" } }),
+    adviceOn({ status: 500 }, { source: { type: "invoice.payment_failed" } }),
     "deno task trigger customer.subscription.created",
   );
   assertMatch(adviceOn({ status: 500 }), /log has the reason/);
@@ -72,7 +72,7 @@ Deno.test("advice() says what to look at after a refusal", () => {
 Deno.test("advice() asks for the creation only if that may be missing", () => {
   const after = (errorCode?: string) =>
     adviceOn({ status: 500, ...(errorCode && { errorCode }) }, {
-      what: { type: "customer.subscription.updated" },
+      source: { type: "customer.subscription.updated" },
     });
   for (const code of [undefined, "subscription_unknown", "creation_pending"]) {
     assertStringIncludes(after(code), "create it first");
@@ -108,7 +108,7 @@ Deno.test("advice() does not mention failed_events if the provider is not config
   ) {
     const said = adviceOn(
       { status: 500, body: "Receiver is not configured" },
-      { provider: "b", what: { type } },
+      { provider: "b", source: { type } },
     );
     assertStringIncludes(said, "PROVIDER_B_SIGNING_SECRET");
     assert(!said.includes("failed_events"), said);
@@ -116,7 +116,7 @@ Deno.test("advice() does not mention failed_events if the provider is not config
 });
 
 Deno.test("advice() has none for a file that was accepted", () => {
-  assertEquals(advice(OK, { ...SENT, what: { payload: "x" } }), null);
+  assertEquals(advice(OK, { ...SENT, source: { payload: "x" } }), null);
 });
 
 Deno.test("advice() quotes what a shell would read otherwise", () => {
@@ -127,12 +127,12 @@ Deno.test("advice() quotes what a shell would read otherwise", () => {
       ["it's", `'it'\\''s'`],
     ] as const
   ) {
-    const what = {
+    const source = {
       type: "customer.subscription.created",
       subscription,
     } as const;
     assertEquals(
-      advice(OK, { ...SENT, what }),
+      advice(OK, { ...SENT, source }),
       `Next: deno task trigger customer.subscription.updated --subscription ${shown}`,
     );
   }

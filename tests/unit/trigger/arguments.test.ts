@@ -11,7 +11,7 @@ Deno.test("parseTriggerArguments() needs an event type only", () => {
       provider: "a",
       url: LOCAL,
       print: false,
-      what: { type },
+      source: { type },
     });
   }
 });
@@ -42,7 +42,7 @@ Deno.test("parseTriggerArguments() takes every option, before or after the type"
       provider: "b",
       url: "https://example.com/hook",
       print: false,
-      what: {
+      source: {
         type: "customer.subscription.updated",
         subscription: "sub_1",
         account: "acc_1",
@@ -63,7 +63,7 @@ Deno.test("parseTriggerArguments() takes a file instead of a type", () => {
       provider: "b",
       url: LOCAL,
       print: false,
-      what: { payload: "event.json" },
+      source: { payload: "event.json" },
     },
   );
 });

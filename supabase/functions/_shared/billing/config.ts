@@ -10,7 +10,7 @@ export interface DatabaseAccess {
   readonly secretKey: string;
 }
 
-/** The configuration that all providers share. */
+/** The configuration that both functions need. */
 export interface Config extends DatabaseAccess {
   /**
    * How far a signature's time may be from now, in either direction, and an
@@ -28,7 +28,7 @@ export interface Config extends DatabaseAccess {
 export const DEFAULT_TOLERANCE_SECONDS = 300;
 
 /**
- * Reads the configuration that all providers share.
+ * Reads the configuration that both functions need.
  *
  * @throws {Error} If a value is missing or wrong; names the variable.
  */
@@ -106,7 +106,7 @@ export function readKeyMap(
   const keys = env[map] ? parseKeyMap(env[map], map) : {};
   return Object.keys(keys).length > 0
     ? keys
-    : { default: required(env, legacy) };
+    : { default: required(env, legacy, `${map} (or ${legacy})`) };
 }
 
 function parseKeyMap(json: string, name: string): Record<string, string> {
@@ -125,11 +125,11 @@ function parseKeyMap(json: string, name: string): Record<string, string> {
   );
 }
 
-function required(env: Environment, name: string): string {
+function required(env: Environment, name: string, text = name): string {
   const value = env[name];
   if (!value) {
     throw new Error(
-      `Cannot start: ${name} is not set. Supabase sets it automatically; on another platform, set it in the environment.`,
+      `Cannot start: ${text} is not set. Supabase sets it automatically; on another platform, set it in the environment.`,
     );
   }
   return value;

@@ -56,7 +56,7 @@ const subscriptionCreated = subscriptionEnvelope.extend({
     }),
   }),
 }).transform((event, context) => ({
-  ...common(event),
+  ...envelopeFields(event),
   type: event.type,
   subscription_id: event.data.object.id,
   account_id: event.data.object.metadata?.accountId ?? null,
@@ -74,7 +74,7 @@ const subscriptionUpdated = subscriptionEnvelope.extend({
     previous_attributes: passed,
   }),
 }).transform((event, context) => ({
-  ...common(event),
+  ...envelopeFields(event),
   type: event.type,
   subscription_id: event.data.object.id,
   status: event.data.object.status,
@@ -90,7 +90,7 @@ const subscriptionDeleted = envelope.extend({
   type: z.literal("customer.subscription.deleted"),
   data: z.object({ object: z.object({ id: identifier, customer: passed }) }),
 }).transform((event) => ({
-  ...common(event),
+  ...envelopeFields(event),
   type: event.type,
   subscription_id: event.data.object.id,
   customer_id: customerId(event.data.object),
@@ -112,7 +112,7 @@ const invoicePaymentFailed = envelope.extend({
     }),
   }),
 }).transform((event, context) => ({
-  ...common(event),
+  ...envelopeFields(event),
   type: event.type,
   subscription_id: invoiceSubscription(event.data.object, context),
   invoice_id: event.data.object.id,
@@ -140,7 +140,7 @@ export function isHandledType(type: unknown): type is HandledEvent["type"] {
   return HANDLED_TYPES.some((handled) => handled === type);
 }
 
-function common(event: { id: string; created?: number | undefined }) {
+function envelopeFields(event: { id: string; created?: number | undefined }) {
   return {
     event_id: event.id,
     created: event.created === undefined ? null : toDateTime(event.created),
@@ -148,8 +148,8 @@ function common(event: { id: string; created?: number | undefined }) {
 }
 
 /**
- * Converts as the specification says: seconds times 1000, as milliseconds. NaN
- * stands for a fault that is already reported; that event is never used.
+ * Returns Unix seconds as ISO 8601 text, for Postgres. NaN stands for a fault
+ * that is already reported; that event is never used.
  */
 function toDateTime(seconds: number): string {
   return Number.isNaN(seconds) ? "" : new Date(seconds * 1000).toISOString();
