@@ -10,6 +10,9 @@ export const RECEIVER = "this receiver";
 /** The same with IDs in no order. */
 export const RANDOM_IDS = `${RECEIVER}, random event IDs`;
 
+/** The same with the least that SQL can do, and no rule. */
+export const LEAST_SQL = `${RECEIVER}, SQL without rules`;
+
 /** A call of the SQL function through PostgREST, and nothing else. */
 export const BARE_CALL = "bare PostgREST call";
 

@@ -5,6 +5,7 @@ import {
   BARE_SERVER,
   GATEWAY,
   LEAST,
+  LEAST_SQL,
   RANDOM_IDS,
   RECEIVER,
 } from "./names.ts";
@@ -51,24 +52,28 @@ function endToEnd({ targets, sqlCeilings }: Throughput): Ratio[] {
   }
   const ours = find(RECEIVER, MOST_CONNECTIONS);
   const single = find(RECEIVER, 1);
-  const fastest = CONNECTIONS.map((connections): Ratio => {
-    const [peer] = peers(connections)
-      .sort((a, b) => b.perSecond.median - a.perSecond.median);
-    return [
-      `events per second over ${
-        overConnections(connections)
-      }, to the fastest peer (${peer?.name})`,
-      times(find(RECEIVER, connections).perSecond, peer?.perSecond),
-    ];
-  });
+  function toFastest(name: string): Ratio[] {
+    return CONNECTIONS.map((connections) => {
+      const [peer] = peers(connections)
+        .sort((a, b) => b.perSecond.median - a.perSecond.median);
+      return [
+        `events per second of ${name} over ${
+          overConnections(connections)
+        }, to the fastest peer (${peer?.name})`,
+        times(find(name, connections).perSecond, peer?.perSecond),
+      ];
+    });
+  }
   const [leastP99] = peers(MOST_CONNECTIONS)
     .sort((a, b) => a.p99.median - b.p99.median);
+  const p99s = [RECEIVER, LEAST_SQL].map((name): Ratio => [
+    `p99 of ${name} ${OVER_MOST}, to the peer with the lowest (${leastP99?.name})`,
+    times(find(name, MOST_CONNECTIONS).p99, leastP99?.p99),
+  ]);
   return [
-    ...fastest,
-    [
-      `p99 ${OVER_MOST}, to the peer with the lowest (${leastP99?.name})`,
-      times(ours.p99, leastP99?.p99),
-    ],
+    ...toFastest(RECEIVER),
+    ...toFastest(LEAST_SQL),
+    ...p99s,
     ...Object.entries(sqlCeilings).map(([name, perSecond]): Ratio => [
       `events per second ${OVER_MOST}, to ${name}`,
       times(ours.perSecond, perSecond),

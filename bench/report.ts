@@ -81,7 +81,9 @@ function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
     `this receiver without a call; they repeat ${
       SUBSCRIPTIONS.toLocaleString("en")
     } events, and nothing is ` +
-    "applied. The SQL function alone is straight in Postgres, without HTTP.",
+    "applied. SQL without rules claims the events of a call and writes what they" +
+    " say, in two statements: more than that, the rules of this receiver cannot " +
+    "cost. The SQL function alone is straight in Postgres, without HTTP.",
     table(
       [
         "What",

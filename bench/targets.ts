@@ -7,7 +7,8 @@ import { createHmac } from "node:crypto";
 import { LOCAL_SIGNING_SECRETS } from "../scripts/common/environment.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
 import { handledEvent } from "../supabase/functions/_shared/billing/events.ts";
-import { BARE_CALL, GATEWAY, LEAST, RECEIVER } from "./names.ts";
+import { useLeastSql } from "./least_sql.ts";
+import { BARE_CALL, GATEWAY, LEAST, LEAST_SQL, RECEIVER } from "./names.ts";
 import { type RequestShape, stripeHeaders } from "./requests.ts";
 import type { EventIds } from "./stripe_ids.ts";
 
@@ -22,6 +23,8 @@ export interface Target {
   readonly records: Records | undefined;
   /** By default as Stripe makes them. */
   readonly ids?: EventIds;
+  /** Changes the database, until it is disposed of. */
+  readonly change?: () => Promise<AsyncDisposable>;
 }
 
 /** How to see which events were applied. */
@@ -73,6 +76,15 @@ export function ignoredTarget(stack: Stack): Target {
         }),
     },
     records: undefined,
+  };
+}
+
+/** This receiver with SQL that has no rules: what they cost at most. */
+export function leastSqlTarget(stack: Stack): Target {
+  return {
+    ...receiverTarget(stack),
+    name: LEAST_SQL,
+    change: () => useLeastSql(stack.dbUrl),
   };
 }
 

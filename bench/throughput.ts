@@ -18,6 +18,7 @@ import { spread } from "./statistics.ts";
 import {
   gatewayTarget,
   ignoredTarget,
+  leastSqlTarget,
   leastTarget,
   peerTarget,
   postgrestTarget,
@@ -73,6 +74,7 @@ export async function measureThroughput(
     gatewayTarget(stack),
     leastTarget(stack, least.port),
     ignoredTarget(stack),
+    leastSqlTarget(stack),
   ];
   const random: Target = {
     ...receiver,
@@ -96,6 +98,7 @@ export async function measureThroughput(
   for (let round = 1; round <= ROUNDS; round++) {
     console.log(`  Round ${round} of ${ROUNDS}`);
     for (const { target, connections, rounds } of contests) {
+      await using _changed = await target.change?.();
       const result = await runLoad(target, {
         connections,
         subscriptions,

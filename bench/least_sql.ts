@@ -1,0 +1,79 @@
+/**
+ * The least that SQL can do to apply events once: two statements for a whole
+ * array, which claim the events and write what they say. There is no rule about
+ * their order, no check of failures and no event that could fail by itself, so
+ * this is no receiver to use. It shows what a receiver would reach if the rules
+ * cost nothing.
+ *
+ * @module
+ */
+import postgres from "postgres";
+
+const DEFINITION = `
+create or replace function public.apply_billing_events(events jsonb)
+returns table (place integer, outcome text, error_code text, error text)
+language plpgsql
+set search_path = ''
+as $$
+begin
+  insert into public.processed_events (provider, event_id, type)
+  select e.provider, e.event_id, e.type
+  from jsonb_to_recordset(events) as e (provider text, event_id text, type text)
+  order by e.provider, e.event_id
+  on conflict do nothing;
+
+  update public.subscriptions s set
+    status = e.status,
+    plan_id = e.plan_id,
+    current_period_end = e.current_period_end,
+    provider_status = e.provider_status,
+    customer_id = e.customer_id,
+    quantity = e.quantity,
+    cancel_at = e.cancel_at,
+    trial_end = e.trial_end,
+    paused = e.paused,
+    livemode = e.livemode,
+    changed_as_of = e.created,
+    changed_by_update = true
+  from jsonb_to_recordset(events) as e (
+    subscription_id text,
+    created timestamptz,
+    status text,
+    plan_id text,
+    current_period_end timestamptz,
+    provider_status text,
+    customer_id text,
+    quantity integer,
+    cancel_at timestamptz,
+    trial_end timestamptz,
+    paused text,
+    livemode boolean
+  )
+  where s.id = e.subscription_id;
+
+  return query
+  select i, 'applied', null::text, null::text
+  from generate_series(1, jsonb_array_length(events)) as i;
+end;
+$$`;
+
+/**
+ * Puts the least SQL into the place of `apply_billing_events`.
+ *
+ * @returns what puts the function back
+ */
+export async function useLeastSql(
+  databaseUrl: string,
+): Promise<AsyncDisposable> {
+  const sql = postgres(databaseUrl, { max: 1 });
+  const [row] = await sql<[{ definition: string }]>`
+    select pg_get_functiondef('public.apply_billing_events(jsonb)'::regprocedure)
+      as definition`;
+  await sql.unsafe(DEFINITION);
+  return {
+    async [Symbol.asyncDispose]() {
+      await sql.unsafe(row.definition);
+      await sql.end();
+    },
+  };
+}
