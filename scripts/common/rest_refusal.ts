@@ -7,7 +7,7 @@ import { asTyped } from "./how_started.ts";
  */
 export function restRefusal(
   status: number,
-  { isLocal = false }: { readonly isLocal?: boolean } = {},
+  { isLocal }: { readonly isLocal: boolean },
 ): [text: string, todo: string] {
   const [text, todo] = refusalOfProject(status);
   return [text, isLocal ? localTodo(status) : todo];

@@ -148,6 +148,6 @@ export function refusal(
   if (code?.match(/^[0-9A-Z]{5}$/)) {
     return new ProjectError(message, hint ?? "");
   }
-  const [text, todo] = restRefusal(status);
+  const [text, todo] = restRefusal(status, { isLocal: isLoopback(url) });
   return new ProjectError(`Cannot use ${url}: ${text}.`, `${todo}.`, code);
 }

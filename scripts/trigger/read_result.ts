@@ -123,7 +123,9 @@ async function readRow(
   if (reply.status === 404) {
     throw new Error(`the REST API does not know the table ${table}`);
   }
-  if (reply.status !== 200) throw new Error(restRefusal(reply.status)[0]);
+  if (reply.status !== 200) {
+    throw new Error(restRefusal(reply.status, { isLocal: true })[0]);
+  }
   const [row] = JSON.parse(reply.body) as Row[];
   return row;
 }
