@@ -21,7 +21,13 @@ import {
   NO_DOWNLOADS,
 } from "./test/downloads.ts";
 import { BROWSER_ENTRY, BROWSER_OPTIONS } from "./test/browser_tests.ts";
-import { allEnded, runInLanes, runTests } from "./test/lanes.ts";
+import { writeFolderEntries } from "./test/folder_entries.ts";
+import {
+  allEnded,
+  runInLanes,
+  runTests,
+  temporaryFolder,
+} from "./test/lanes.ts";
 import { memoryFolder } from "./test/memory_folder.ts";
 import { namedRuns } from "./test/named_runs.ts";
 import { runStep, type StepResult } from "./test/run_step.ts";
@@ -81,9 +87,19 @@ async function testAll(signal: AbortSignal): Promise<StepResult[]> {
   }
   return await allEnded([
     checkSources(signal),
-    runTests(UNIT_TESTS, { isBeside: true, signal }),
+    testUnits(signal),
     testWithDownloads(signal),
   ]);
+}
+
+async function testUnits(signal: AbortSignal): Promise<StepResult> {
+  await using opened = new AsyncDisposableStack();
+  const folder = await temporaryFolder(opened);
+  const entries = await Promise.all(
+    UNIT_TESTS.files.map((parent) => writeFolderEntries(parent, folder)),
+  );
+  const run = { ...UNIT_TESTS, files: entries.flat() };
+  return await runTests(run, { isBeside: true, signal });
 }
 
 async function checkSources(signal: AbortSignal): Promise<StepResult[]> {

@@ -119,7 +119,8 @@ async function runOnStack(
   return results;
 }
 
-async function temporaryFolder(
+/** Makes a folder that goes with what it is opened in. */
+export async function temporaryFolder(
   opened: AsyncDisposableStack,
 ): Promise<string> {
   const folder = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
