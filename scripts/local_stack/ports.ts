@@ -15,31 +15,52 @@ export type StackPorts = Readonly<Record<typeof NAMES[number], number>>;
 const FREE_FROM = 15_000;
 const FREE_COUNT = 15_000;
 
+/** Ports that nothing else gets until the part that needs them starts. */
+export interface HeldPorts extends Disposable {
+  readonly ports: StackPorts;
+  /** To be called right before the parts listen there. */
+  readonly free: (...names: (keyof StackPorts)[]) => void;
+}
+
 /**
- * Chooses all ports before anything is started.
+ * Chooses all ports before anything is started, and holds them.
  *
  * @param wanted 0 or undefined for any free port
  * @throws {Error} if a wanted port is in use
  */
-export async function choosePorts(
+export async function holdPorts(
   wanted: Partial<StackPorts>,
-): Promise<StackPorts> {
-  const chosen: { -readonly [name in keyof StackPorts]?: number } = {};
-  const held: Deno.TcpListener[] = [];
+): Promise<HeldPorts> {
+  const held = new Map<keyof StackPorts, Deno.TcpListener>();
+  function free(...names: (keyof StackPorts)[]) {
+    for (const name of names) {
+      held.get(name)?.close();
+      held.delete(name);
+    }
+  }
   try {
-    // Fixed ports first, and all are held until the last is found, so that no
-    // port is chosen twice.
+    // Fixed ports first, so that no port is chosen twice.
     const fixed = NAMES.filter((name) => wanted[name]);
     for (const name of new Set([...fixed, ...NAMES])) {
       const port = wanted[name];
-      const listener = port ? await takePort(name, port) : takeAnyPort();
-      held.push(listener);
-      chosen[name] = listener.addr.port;
+      held.set(name, port ? await takePort(name, port) : takeAnyPort());
     }
-  } finally {
-    for (const listener of held) listener.close();
+  } catch (error) {
+    free(...NAMES);
+    throw error;
   }
-  return chosen as StackPorts;
+  const ports = Object.fromEntries(
+    [...held].map(([name, { addr }]) => [name, addr.port]),
+  ) as StackPorts;
+  return { ports, free, [Symbol.dispose]: () => free(...NAMES) };
+}
+
+/** Chooses all ports for parts that start soon. Others may get them before. */
+export async function choosePorts(
+  wanted: Partial<StackPorts>,
+): Promise<StackPorts> {
+  using held = await holdPorts(wanted);
+  return held.ports;
 }
 
 async function takePort(

@@ -16,7 +16,7 @@ import type { Environment } from "../common/environment.ts";
 import { localKeys } from "../common/keys.ts";
 import { createFunctionGroup } from "./function_group.ts";
 import { platformEnvironment } from "./serve_functions.ts";
-import { choosePorts, type StackPorts } from "./ports.ts";
+import { holdPorts, type StackPorts } from "./ports.ts";
 import { copyPostgresBinaries } from "./postgres_binaries.ts";
 import { findPostgrest, postgrestService } from "./postgrest.ts";
 import { createService, type ServiceObserver } from "./service.ts";
@@ -77,7 +77,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     user: await databaseUser(),
   };
   await endLeftoverPostgres(folder.database, { onProgress });
-  const ports = await choosePorts(options.ports ?? {});
+  using held = await holdPorts(options.ports ?? {});
+  const { ports } = held;
   const postgrestCommand = findPostgrest(toolEnvironment()["PATH"] ?? "");
 
   const observer: ServiceObserver = { onLog, onUnexpectedEnd: failed.resolve };
@@ -89,6 +90,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   await step("Postgres 17 runs", async () => {
     await initializeDatabase(place, { signal });
     running.defer(postgres.stop);
+    held.free("db");
     await postgres.start(signal);
     await setUpServer(ports.db);
   });
@@ -111,6 +113,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   );
   await step("PostgREST runs", async () => {
     running.defer(postgrest.stop);
+    held.free("postgrest", "postgrestAdmin");
     await postgrest.start(signal);
   });
 
@@ -124,11 +127,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   if (options.functions !== false) {
     await step("Functions are served", async () => {
       running.defer(functions.stop);
+      held.free("webhook", "worker");
       await functions.start(signal);
     });
   }
 
   signal?.throwIfAborted();
+  held.free("api");
   const gateway = startGateway(ports.api, {
     targets: {
       rest: ports.postgrest,

@@ -1,5 +1,5 @@
-import { assertEquals, assertRejects } from "@std/assert";
-import { choosePorts } from "../../../scripts/local_stack/ports.ts";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { choosePorts, holdPorts } from "../../../scripts/local_stack/ports.ts";
 
 Deno.test("choosePorts() finds a different free port for each part", async () => {
   const ports = await choosePorts({ api: 0 });
@@ -20,4 +20,25 @@ Deno.test("choosePorts() names the option for a port that is in use", async () =
 Deno.test("choosePorts() does not keep the ports open", async () => {
   const first = await choosePorts({});
   assertEquals(await choosePorts(first), first);
+});
+
+Deno.test("holdPorts() lets nobody else listen until a port is freed", async () => {
+  using held = await holdPorts({});
+  const listen = (port: number) =>
+    Deno.listen({ hostname: "127.0.0.1", port }).close();
+  for (const port of Object.values(held.ports)) {
+    assertThrows(() => listen(port), Deno.errors.AddrInUse);
+  }
+  held.free("postgrest");
+  listen(held.ports.postgrest);
+  assertThrows(() => listen(held.ports.db), Deno.errors.AddrInUse);
+});
+
+Deno.test("holdPorts() holds nothing if a wanted port is in use", async () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { webhook: _, ...others } = await choosePorts({});
+  await assertRejects(() =>
+    holdPorts({ ...others, webhook: listener.addr.port })
+  );
+  assertEquals((await choosePorts(others)).api, others.api);
 });
