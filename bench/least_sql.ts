@@ -14,6 +14,10 @@ create or replace function public.apply_billing_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text)
 language plpgsql
 set search_path = ''
+-- By key: an array of a few events must not scan the table.
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_seqscan = off
 as $$
 begin
   insert into public.processed_events (provider, event_id, type)
