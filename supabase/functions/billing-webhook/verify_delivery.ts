@@ -1,4 +1,8 @@
-import { DeliveryError } from "../_shared/billing/errors.ts";
+import {
+  DeliveryError,
+  toDeliveryError,
+  withLogFields,
+} from "../_shared/billing/errors.ts";
 import type { EventMode } from "../_shared/billing/event_mode.ts";
 import { settingsPrefix, type SignatureProvider } from "./providers.ts";
 import type { Delivery } from "./read_delivery.ts";
@@ -22,6 +26,15 @@ export interface VerifiedDelivery {
 /** A longer header is refused before it is parsed. */
 const MAX_HEADER_LENGTH = 4_096;
 
+/** Who may have signed, and how old a signature may be. */
+interface VerifyOptions {
+  readonly providers: readonly SignatureProvider[];
+  /** The receiver's clock, in Unix seconds. */
+  readonly nowSeconds: number;
+  /** Applies in both directions. */
+  readonly toleranceSeconds: number;
+}
+
 /**
  * Verifies who sent a delivery. It must carry the signature of exactly one
  * configured provider, in that provider's scheme, over the exact bytes of the
@@ -30,29 +43,41 @@ const MAX_HEADER_LENGTH = 4_096;
  * Any signature in the header may match any of the provider's keys, so that a
  * secret can be rotated. `crypto.subtle.verify` compares in constant time.
  *
- * @param options.nowSeconds The receiver's clock, in Unix seconds.
- * @param options.toleranceSeconds Applies in both directions.
  * @throws {DeliveryError} A code with status 401, or `provider_misconfigured`.
+ * Once it is clear which provider it is, its name is in the fields for the log.
  */
 export async function verifyDelivery(
-  { headers, body }: Delivery,
-  options: {
-    providers: readonly SignatureProvider[];
-    nowSeconds: number;
-    toleranceSeconds: number;
-  },
+  delivery: Delivery,
+  options: VerifyOptions,
 ): Promise<VerifiedDelivery> {
-  const provider = signingProvider(headers, options.providers);
+  const provider = signingProvider(delivery.headers, options.providers);
+  try {
+    return await verifyFrom(provider, delivery, options);
+  } catch (error) {
+    throw withLogFields(toDeliveryError(error), { provider: provider.name });
+  }
+}
+
+async function verifyFrom(
+  provider: SignatureProvider,
+  { headers, body }: Delivery,
+  options: VerifyOptions,
+): Promise<VerifiedDelivery> {
+  const { name, mode } = provider;
+  if (provider.fault !== undefined) {
+    throw new DeliveryError(
+      "provider_misconfigured",
+      `Cannot verify deliveries of provider ${name}: ${provider.fault}`,
+    );
+  }
   const claim = readClaim(headers, provider);
-  checkTime(claim, { ...options, provider });
+  checkTime(claim, options);
   if (!await isSigned(body, { claim, provider })) {
     throw new DeliveryError(
       "signature_mismatch",
-      `No signature matches: check the signing secret of provider ${provider.name}, and that no proxy changes the body`,
-      { logFields: { provider: provider.name } },
+      `No signature matches: check the signing secret of provider ${name}, and that no proxy changes the body`,
     );
   }
-  const { name, mode } = provider;
   return { provider: name, mode, body } as VerifiedDelivery;
 }
 
@@ -78,13 +103,6 @@ function signingProvider(
       "Signature headers of more than one provider: check whether a proxy adds one",
     );
   }
-  if (provider.fault !== undefined) {
-    throw new DeliveryError(
-      "provider_misconfigured",
-      `Cannot verify deliveries of provider ${provider.name}: ${provider.fault}`,
-      { logFields: { provider: provider.name } },
-    );
-  }
   return provider;
 }
 
@@ -102,7 +120,6 @@ function readClaim(
       `The header ${provider.header} does not match the signature scheme of provider ${provider.name}: check ${
         settingsPrefix(provider.name)
       }SIGNATURE_SCHEME`,
-      { logFields: { provider: provider.name } },
     );
   }
   return claim;
@@ -110,11 +127,7 @@ function readClaim(
 
 function checkTime(
   { timestamp }: SignatureClaim,
-  { provider, nowSeconds, toleranceSeconds }: {
-    provider: SignatureProvider;
-    nowSeconds: number;
-    toleranceSeconds: number;
-  },
+  { nowSeconds, toleranceSeconds }: VerifyOptions,
 ): void {
   if (timestamp === undefined) return;
   const age = Math.floor(nowSeconds) - timestamp;
@@ -122,14 +135,12 @@ function checkTime(
     throw new DeliveryError(
       "signature_too_old",
       `Signed ${age} s ago: check this machine's clock, or raise SIGNATURE_TOLERANCE_SECONDS`,
-      { logFields: { provider: provider.name } },
     );
   }
   if (age < -toleranceSeconds) {
     throw new DeliveryError(
       "signature_too_far_ahead",
       `Signed ${-age} s ahead of now: check this machine's clock`,
-      { logFields: { provider: provider.name } },
     );
   }
 }
