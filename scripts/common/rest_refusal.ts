@@ -1,16 +1,17 @@
 import { asTyped } from "./how_started.ts";
+import { isLoopback } from "./loopback.ts";
 
 /**
  * Returns what a refusal of the REST API means, and how to correct it.
  *
- * @param options.isLocal Whether it is the local stack's REST API.
+ * @param url Of the REST API, or of its project.
  */
 export function restRefusal(
   status: number,
-  { isLocal }: { readonly isLocal: boolean },
+  url: string,
 ): [text: string, todo: string] {
   const [text, todo] = refusalOfProject(status);
-  return [text, isLocal ? localTodo(status) : todo];
+  return [text, isLoopback(url) ? localTodo(status) : todo];
 }
 
 function localTodo(status: number): string {

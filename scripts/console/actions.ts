@@ -4,15 +4,9 @@
  * @module
  */
 import type { FailureFilter } from "./failure_filter.ts";
-import {
-  ask,
-  type Project,
-  ProjectError,
-  refusal,
-  TIME_LIMIT_MS,
-  UnknownOutcome,
-} from "./project.ts";
+import { ask, type Project } from "./project.ts";
 import { GIVEN_UP } from "./records.ts";
+import { ProjectError } from "./refusal.ts";
 import { type FailureKey, retryArguments } from "./sql.ts";
 
 /** Requests the retry of one event. Returns the function's answer. */
@@ -85,58 +79,6 @@ export async function reopenFailure(
     throw new ProjectError(
       "Nothing was changed: it is not resolved by hand any more.",
       "",
-    );
-  }
-}
-
-/**
- * Stores a repaired payload. The text goes to Postgres as it is: JSON.parse and
- * JSON.stringify would round its large numbers. The client cannot do that.
- *
- * @param repair.json A single JSON value; the caller has parsed it.
- * @param repair.version Of the failure as the caller has read it. One that has
- * changed since is left alone.
- * @throws {UnknownOutcome} If there is no answer that can be read.
- */
-export async function repairPayload(
-  project: Project,
-  { provider, eventId }: FailureKey,
-  { json, version }: { json: string; version: string },
-): Promise<void> {
-  const query = new URLSearchParams({
-    provider: `eq.${provider}`,
-    event_id: `eq.${eventId}`,
-    xmin: `eq.${version}`,
-    // The API takes this column from the body, whatever else it holds.
-    columns: "payload",
-    select: "event_id",
-  });
-  const response = await project.request(`/rest/v1/failed_events?${query}`, {
-    method: "PATCH",
-    headers: {
-      "content-type": "application/json",
-      prefer: "return=representation",
-    },
-    body: `{"payload":${json}}`,
-    signal: AbortSignal.timeout(TIME_LIMIT_MS),
-  }).catch((error: Error) => {
-    const { message, hint } = refusal(error, { status: 0, url: project.url });
-    throw new UnknownOutcome(message, hint);
-  });
-  const answer = await response.json().catch(() => undefined);
-  if (!response.ok) {
-    throw refusal(answer ?? {}, { status: response.status, url: project.url });
-  }
-  if (!Array.isArray(answer)) {
-    throw new UnknownOutcome(
-      "It is not known whether the repair was saved: the database's answer cannot be read.",
-      "Open the failure in another tab to see; this page keeps your text.",
-    );
-  }
-  if (answer.length !== 1) {
-    throw new ProjectError(
-      "Nothing was changed: the failure changed at the same moment, or is gone.",
-      "Save again: the console compares what is there now.",
     );
   }
 }

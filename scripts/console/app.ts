@@ -6,7 +6,7 @@ import type { Html } from "./html.ts";
 import { layout } from "./pages/layout.ts";
 import { refusedPage } from "./pages/refused.ts";
 import { missingPage, troublePage } from "./pages/message.ts";
-import { ProjectError } from "./project.ts";
+import { ProjectError } from "./refusal.ts";
 import type { ConsoleOptions } from "./routes.ts";
 import type { Notice } from "./session.ts";
 import { addFailureRoutes } from "./failure_routes.ts";

@@ -5,7 +5,7 @@ import { firstSentences, keyOf, readForm } from "./form.ts";
 import { failureLink } from "./links.ts";
 import { showMissing } from "./missing.ts";
 import { failurePage } from "./pages/failure.ts";
-import { ProjectError } from "./project.ts";
+import { ProjectError } from "./refusal.ts";
 import type { Routes } from "./routes.ts";
 import type { Notice } from "./session.ts";
 import type { FailureKey } from "./sql.ts";

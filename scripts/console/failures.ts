@@ -4,7 +4,8 @@
  * @module
  */
 import type { FailureFilter } from "./failure_filter.ts";
-import { ask, type Project, type ProjectError } from "./project.ts";
+import { ask, type Project } from "./project.ts";
+import type { ProjectError } from "./refusal.ts";
 import type { FailureKey } from "./sql.ts";
 
 /** How many rows a list has. */

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import type { Context } from "hono";
-import { repairPayload } from "./actions.ts";
 import { faultsOf } from "./check_repair.ts";
 import { type Failure, readFailure } from "./failures.ts";
 import { keyOf, readForm } from "./form.ts";
@@ -8,7 +7,8 @@ import { prettyJson } from "./json_text.ts";
 import { failureLink } from "./links.ts";
 import { showMissing } from "./missing.ts";
 import { repairPage } from "./pages/repair.ts";
-import { ProjectError, UnknownOutcome } from "./project.ts";
+import { ProjectError, UnknownOutcome } from "./refusal.ts";
+import { repairPayload } from "./repair_payload.ts";
 import type { Routes } from "./routes.ts";
 import { visibleJson } from "./visible.ts";
 

@@ -1,4 +1,3 @@
-import { isLoopback } from "../common/loopback.ts";
 import { restHeaders } from "../common/rest_headers.ts";
 import { restRefusal } from "../common/rest_refusal.ts";
 import { type RequestTools, sendRequest } from "../common/send_request.ts";
@@ -34,7 +33,7 @@ export async function readApi<Row>(
   const rows = status === 200 ? parseRows<Row>(reply.body) : undefined;
   return rows === undefined
     ? {
-      refusal: failed(...restRefusal(status, { isLocal: isLoopback(url) })),
+      refusal: failed(...restRefusal(status, url)),
       status,
     }
     : { rows };

@@ -71,8 +71,6 @@ async function checkProject(
     throw new Error(`Cannot reach ${projectUrl}. ${todo}`);
   }
   if (status < 400 || status >= 500) return;
-  const [text, todo] = restRefusal(status, {
-    isLocal: isLoopback(projectUrl),
-  });
+  const [text, todo] = restRefusal(status, projectUrl);
   throw new Error(`Cannot use ${projectUrl}: ${text}. ${todo}.`);
 }

@@ -124,7 +124,7 @@ async function readRow(
     throw new Error(`the REST API does not know the table ${table}`);
   }
   if (reply.status !== 200) {
-    throw new Error(restRefusal(reply.status, { isLocal: true })[0]);
+    throw new Error(restRefusal(reply.status, url)[0]);
   }
   const [row] = JSON.parse(reply.body) as Row[];
   return row;

@@ -7,16 +7,11 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { mock } from "node:test";
 import postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
-import {
-  repairPayload,
-  resendNotifications,
-} from "../../scripts/console/actions.ts";
+import { resendNotifications } from "../../scripts/console/actions.ts";
 import { readFailure } from "../../scripts/console/failures.ts";
-import {
-  openProject,
-  type Project,
-  ProjectError,
-} from "../../scripts/console/project.ts";
+import { openProject, type Project } from "../../scripts/console/project.ts";
+import { ProjectError } from "../../scripts/console/refusal.ts";
+import { repairPayload } from "../../scripts/console/repair_payload.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { setting } from "../support/test_environment.ts";
 

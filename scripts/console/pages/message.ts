@@ -1,5 +1,5 @@
 import { type Html, html } from "../html.ts";
-import type { ProjectError } from "../project.ts";
+import type { ProjectError } from "../refusal.ts";
 import { visibleLines } from "../visible.ts";
 
 /** The database could not answer: why, and what to do. */
