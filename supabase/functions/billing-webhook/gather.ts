@@ -21,6 +21,10 @@ interface Waiting<Item, Result> {
  * is sent at once, so a single event never waits; under load, many events share
  * a round trip.
  *
+ * Whoever got an answer soon sends the next item. So a call takes at most half of
+ * those that wait and those that the last call answered: the next ones are read
+ * and verified while it runs, and are ready when it ends.
+ *
  * An item that waits too long is rejected before it is sent, so a call that
  * hangs does not hold up all items behind it.
  *
@@ -40,12 +44,18 @@ export function gather<Item, Result>(
 
   async function sendAll(): Promise<void> {
     underWay = true;
-    while (waiting.size > 0) await sendTogether(takeTogether());
+    let answered = 0;
+    while (waiting.size > 0) {
+      const half = Math.ceil((waiting.size + answered) / 2);
+      const together = take(Math.min(half, maxTogether));
+      await sendTogether(together);
+      answered = together.length;
+    }
     underWay = false;
   }
 
-  function takeTogether(): Waiting<Item, Result>[] {
-    const together = [...waiting].slice(0, maxTogether);
+  function take(count: number): Waiting<Item, Result>[] {
+    const together = [...waiting].slice(0, count);
     for (const entry of together) {
       waiting.delete(entry);
       clearTimeout(entry.timer);

@@ -12,12 +12,12 @@ interface Call {
 }
 
 /** Gathers numbers into calls that the test answers by hand. */
-function gathered() {
+function gathered(limits = LIMITS) {
   const calls: Call[] = [];
   const handIn = gather<number, string>(
     (items) =>
       new Promise((answer, fail) => calls.push({ items, answer, fail })),
-    LIMITS,
+    limits,
   );
   return { calls, handIn };
 }
@@ -41,15 +41,29 @@ Deno.test("gather() sends what came meanwhile together, in order, up to the limi
   assertEquals(calls.map(({ items }) => items), [[1], [2, 3, 4], [5]]);
 });
 
+Deno.test("gather() leaves half of them to the next call, so that two take turns", async () => {
+  const { calls, handIn } = gathered({ ...LIMITS, maxTogether: 50 });
+  [1, 2, 3, 4, 5].map(handIn);
+  calls[0]?.answer(["1"]);
+  await settle();
+  assertEquals(calls[1]?.items, [2, 3, 4], "half of five");
+  handIn(6);
+  calls[1]?.answer(["2", "3", "4"]);
+  await settle();
+  assertEquals(calls[2]?.items, [5, 6], "at most half of five");
+  [7, 8, 9].map(handIn);
+  calls[2]?.answer(["5", "6"]);
+  await settle();
+  assertEquals(calls[3]?.items, [7, 8, 9], "half of five, and nobody waits");
+});
+
 Deno.test("gather() fails one item alone", async () => {
   const { calls, handIn } = gathered();
-  const first = handIn(0);
   const results = [1, 2, 3].map(handIn);
-  calls[0]?.answer(["first"]);
-  await first;
+  calls[0]?.answer(["a"]);
   await settle();
   const failure = new DeliveryError("subscription_unknown", "No.");
-  calls[1]?.answer(["a", failure, "c"]);
+  calls[1]?.answer([failure, "c"]);
   assertEquals(
     await Promise.allSettled(results),
     [
