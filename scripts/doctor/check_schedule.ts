@@ -2,6 +2,7 @@ import type postgres from "postgres";
 import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { type Check, failed, ok, skipped } from "./check.ts";
+import { instructionsFor } from "./instructions.ts";
 
 const JOBS = ["billing-worker", "billing-prune"];
 
@@ -10,8 +11,9 @@ export async function checkSchedule(
   sql: postgres.Sql,
   projectUrl: string,
 ): Promise<Check> {
-  const todo =
-    `In the SQL editor: select public.schedule_billing_worker('${projectUrl}', 'sb_secret_...');`;
+  const todo = instructionsFor(projectUrl).query(
+    `select public.schedule_billing_worker('${projectUrl}', 'sb_secret_...');`,
+  );
   const [has] = await sql`
     select
       to_regclass('cron.job') is not null as cron,

@@ -1,28 +1,28 @@
-import {
-  databaseUser,
-  endLeftoverPostgres,
-  postgresService,
-} from "./postgres.ts";
-import { initializeDatabase } from "./initialize_database.ts";
+import { toolEnvironment } from "../common/create_command.ts";
+import type { Environment } from "../common/environment.ts";
+import { localKeys } from "../common/keys.ts";
+import { explainMigrationFault, isMigrated } from "./check_migrations.ts";
 import {
   applyMigrations,
   createDatabase,
   databaseUrls,
   setUpServer,
 } from "./databases.ts";
-import { explainMigrationFault, isMigrated } from "./check_migrations.ts";
-import { startGateway } from "./gateway.ts";
-import type { Environment } from "../common/environment.ts";
-import { localKeys } from "../common/keys.ts";
 import { createFunctionGroup } from "./function_group.ts";
-import { platformEnvironment } from "./serve_functions.ts";
+import { startGateway } from "./gateway.ts";
+import { initializeDatabase } from "./initialize_database.ts";
 import { holdPorts, type StackPorts } from "./ports.ts";
+import {
+  databaseUser,
+  endLeftoverPostgres,
+  postgresService,
+} from "./postgres.ts";
 import { copyPostgresBinaries } from "./postgres_binaries.ts";
 import { findPostgrest, postgrestService } from "./postgrest.ts";
+import { platformEnvironment } from "./serve_functions.ts";
 import { createService, type ServiceObserver } from "./service.ts";
 import type { Stack } from "./stack.ts";
 import { openStateFolder } from "./state_folder.ts";
-import { toolEnvironment } from "../common/create_command.ts";
 
 /** How to start a stack. */
 export interface StackOptions {

@@ -1,10 +1,10 @@
+import type { Log } from "../_shared/billing/log.ts";
 import {
   applyFailures,
   type ApplyOptions,
   hasFailed,
   type Retry,
 } from "./apply_failures.ts";
-import type { Log } from "../_shared/billing/log.ts";
 import {
   claimFailures,
   LEASE_SECONDS,

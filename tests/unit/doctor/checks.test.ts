@@ -15,10 +15,10 @@ import {
   checkWorkerRefuses,
 } from "../../../scripts/doctor/check_project.ts";
 import { checkRightsThroughApi } from "../../../scripts/doctor/check_rights.ts";
+import { checkSigned } from "../../../scripts/doctor/check_signed_event.ts";
 import {
   checkClock,
   checkEndpoint,
-  checkSigned,
   checkUnsigned,
 } from "../../../scripts/doctor/check_webhook.ts";
 
