@@ -28,7 +28,10 @@ export async function readBody(
   if (reader === undefined) return new Uint8Array();
   const deadline = startDeadline(timeLimitMs);
   try {
-    return await readCounted(reader, { maxBytes, deadline });
+    return await Promise.race([
+      readCounted(reader, maxBytes),
+      deadline.passed,
+    ]);
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw incomplete();
     if (error.code === "body_too_slow") letGo(reader);
@@ -55,15 +58,12 @@ function startDeadline(timeLimitMs: number): Deadline {
 
 async function readCounted(
   reader: ReadableStreamDefaultReader<Uint8Array>,
-  { maxBytes, deadline }: { maxBytes: number; deadline: Deadline },
+  maxBytes: number,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   for (;;) {
-    const { done, value } = await Promise.race([
-      reader.read(),
-      deadline.passed,
-    ]);
+    const { done, value } = await reader.read();
     if (done) return concatenate(chunks, length);
     length += value.byteLength;
     if (length > maxBytes) {
