@@ -1,7 +1,7 @@
 /**
  * `deno task bench`: all benchmarks, side by side in one run, into
- * `bench/results`. It takes up to twenty-five minutes and wants the machine to
- * itself. With names of parts, it runs only those, and writes nothing.
+ * `bench/results`. It takes about half an hour and wants the machine to itself.
+ * With names of parts, it runs only those, and writes nothing.
  *
  * @module
  */
