@@ -3,6 +3,7 @@ import { type Html, html } from "../html.ts";
 import { failureLink, link } from "../links.ts";
 import { timeElement } from "../time.ts";
 import { visible } from "../visible.ts";
+import { cardTable } from "./card_table.ts";
 import { linked, shortened, stateBadge, value } from "./parts.ts";
 
 /** In characters. The failure's page has all of it. */
@@ -14,46 +15,38 @@ export function failureTable(
   { caption, empty }: { caption: string; empty: Html },
 ): Html {
   if (failures.length === 0) return html`<p class="empty">${empty}</p>`;
-  return html`
-    <table class="cards">
-      <caption class="for-readers">${caption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">Event</th>
-          <th scope="col">Error</th>
-          <th scope="col">Subscription</th>
-          <th scope="col">Attempts</th>
-          <th scope="col">Last failed</th>
-        </tr>
-      </thead>
-      <tbody>${failures.map((row) =>
+  return cardTable(failures, {
+    caption,
+    columns: {
+      Event: (row) =>
+        html`${
+          linked(row.event_id, (eventId) =>
+            failureLink({
+              provider: row.provider,
+              eventId,
+            }))
+        }<br><span class="muted">${
+          value(
+            row.type,
+          )
+        }, provider ${
+          visible(
+            row.provider,
+          )
+        }</span>`,
+      Error: (row) =>
         html`
-          <tr>
-            <td
-              data-label="Event">${linked(row.event_id, (eventId) =>
-                failureLink({
-                  provider: row.provider,
-                  eventId,
-                }))}<br><span class="muted">${value(
-                  row.type,
-                )}, provider ${visible(
-                  row.provider,
-                )}</span></td>
-            <td
-              data-label="Error">${stateBadge(row)} <code>${visible(
-                row.error_code,
-              )}</code><br><span class="error-text">${visible(
-                shortened(row.error, LONGEST_ERROR),
-              )}</span></td>
-            <td data-label="Subscription">${linked(
-              row.subscription_id,
-              (id) => link("/subscription", { id }),
-            )}</td>
-            <td data-label="Attempts" class="number">${row.attempts}</td>
-            <td data-label="Last failed">${timeElement(row.last_failed_at)}</td>
-          </tr>
-        `
-      )}</tbody>
-    </table>
-  `;
+          ${stateBadge(row)} <code>${visible(
+            row.error_code,
+          )}</code><br><span
+            class="error-text">${visible(
+              shortened(row.error, LONGEST_ERROR),
+            )}</span>
+        `,
+      Subscription: (row) =>
+        linked(row.subscription_id, (id) => link("/subscription", { id })),
+      Attempts: (row) => row.attempts,
+      "Last failed": (row) => timeElement(row.last_failed_at),
+    },
+  });
 }

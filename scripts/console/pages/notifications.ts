@@ -4,6 +4,7 @@ import { GIVEN_UP, type Notification } from "../records.ts";
 import { resendSql } from "../sql.ts";
 import { timeElement } from "../time.ts";
 import { visible } from "../visible.ts";
+import { cardTable } from "./card_table.ts";
 import { linked, statement, value } from "./parts.ts";
 
 /** What the list can be narrowed to, by the value in the URL. */
@@ -79,41 +80,27 @@ export function notificationTable(
     return html`<p class="empty">There is none. A failed payment
       (<code>invoice.payment_failed</code>) makes one.</p>`;
   }
-  return html`
-    <table class="cards">
-      <thead>
-        <tr>
-          <th scope="col">To</th>
-          <th scope="col">Subscription</th>
-          <th scope="col">Status</th>
-          <th scope="col">Last error</th>
-          <th scope="col">Made</th>
-          <th scope="col">Next attempt</th>
-        </tr>
-      </thead>
-      <tbody>${notifications.map((row) =>
+  return cardTable(notifications, {
+    columns: {
+      To: recipient,
+      Subscription: (row) =>
+        linked(row.subscription_id, (id) => link("/subscription", { id })),
+      Status: (row) =>
         html`
-          <tr>
-            <td data-label="To">${recipient(row)}</td>
-            <td data-label="Subscription">${linked(
-              row.subscription_id,
-              (id) => link("/subscription", { id }),
-            )}</td>
-            <td data-label="Status">${statusBadge(row.status)} <span
-                class="muted nowrap">${row
-                  .attempts} attempts</span>${csrf === undefined
-                  ? ""
-                  : sendAgainForm(row, csrf)}</td>
-            <td data-label="Last error">${value(row.last_error)}</td>
-            <td data-label="Made">${timeElement(row.created_at)}</td>
-            <td data-label="Next attempt">${row.status === "pending"
-              ? timeElement(row.next_attempt_at)
-              : timeElement(row.sent_at)}</td>
-          </tr>
-        `
-      )}</tbody>
-    </table>
-  `;
+          ${statusBadge(row.status)} <span
+            class="muted nowrap">${row.attempts} attempts</span>${csrf ===
+                undefined
+              ? ""
+              : sendAgainForm(row, csrf)}
+        `,
+      "Last error": (row) => value(row.last_error),
+      Made: (row) => timeElement(row.created_at),
+      "Next attempt": (row) =>
+        timeElement(
+          row.status === "pending" ? row.next_attempt_at : row.sent_at,
+        ),
+    },
+  });
 }
 
 /** An account, or the operator, who is told of an error code. */

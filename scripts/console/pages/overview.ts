@@ -5,6 +5,7 @@ import type { Overview } from "../overview.ts";
 import type { Advice } from "../runbook.ts";
 import { visible } from "../visible.ts";
 import { ageElement, timeElement } from "../time.ts";
+import { cardTable } from "./card_table.ts";
 import { chartFigure } from "./hours.ts";
 import { markdownLine } from "./markdown.ts";
 
@@ -107,30 +108,16 @@ function codeTable(
   runbook: ReadonlyMap<string, Advice>,
 ): Html {
   if (codes.length === 0) return html`<p class="empty">No failure is open.</p>`;
-  return html`
-    <table class="cards">
-      <thead>
-        <tr>
-          <th scope="col">Error</th>
-          <th scope="col">Means</th>
-          <th scope="col" class="number">Open</th>
-        </tr>
-      </thead>
-      <tbody>${codes.map(({ code, open }) =>
-        html`
-          <tr>
-            <td data-label="Error"><a href="${link("/failures", {
-              code,
-            })}"><code>${visible(code)}</code></a></td>
-            <td data-label="Means">${markdownLine(
-              runbook.get(code)?.means ?? "",
-            )}</td>
-            <td data-label="Open" class="number">${open.toLocaleString(
-              "en",
-            )}</td>
-          </tr>
-        `
-      )}</tbody>
-    </table>
-  `;
+  return cardTable(codes, {
+    columns: {
+      Error: ({ code }) =>
+        html`<a href="${link("/failures", { code })}"><code>${
+          visible(
+            code,
+          )
+        }</code></a>`,
+      Means: ({ code }) => markdownLine(runbook.get(code)?.means ?? ""),
+      Open: ({ open }) => open,
+    },
+  });
 }

@@ -10,6 +10,7 @@ import type {
 } from "../records.ts";
 import { timeElement } from "../time.ts";
 import { visible } from "../visible.ts";
+import { cardTable } from "./card_table.ts";
 import { failureTable } from "./failure_table.ts";
 import { notificationTable } from "./notifications.ts";
 import { facts, linked, value } from "./parts.ts";
@@ -93,33 +94,16 @@ export function searchPage(q: string, found: SearchResult): Html {
 }
 
 function subscriptionTable(rows: readonly Subscription[]): Html {
-  return html`
-    <table class="cards">
-      <thead>
-        <tr>
-          <th scope="col">Subscription</th>
-          <th scope="col">Account</th>
-          <th scope="col">Status</th>
-          <th scope="col">Plan</th>
-          <th scope="col">Period ends</th>
-        </tr>
-      </thead>
-      <tbody>${rows.map((row) =>
-        html`
-          <tr>
-            <td data-label="Subscription">${linked(row.id, (id) =>
-              link("/subscription", { id }))}</td>
-            <td data-label="Account">${visible(row.account_id)}</td>
-            <td data-label="Status">${visible(row.status)}</td>
-            <td data-label="Plan">${visible(row.plan_id)}</td>
-            <td data-label="Period ends">${timeElement(
-              row.current_period_end,
-            )}</td>
-          </tr>
-        `
-      )}</tbody>
-    </table>
-  `;
+  return cardTable(rows, {
+    columns: {
+      Subscription: ({ id }) =>
+        linked(id, (id) => link("/subscription", { id })),
+      Account: (row) => visible(row.account_id),
+      Status: (row) => visible(row.status),
+      Plan: (row) => visible(row.plan_id),
+      "Period ends": (row) => timeElement(row.current_period_end),
+    },
+  });
 }
 
 function relatedFailures(failures: readonly ListedFailure[]): Html {
