@@ -28,10 +28,7 @@ export async function readBody(
   if (reader === undefined) return new Uint8Array();
   const deadline = startDeadline(timeLimitMs);
   try {
-    return await Promise.race([
-      readCounted(reader, maxBytes),
-      deadline.passed,
-    ]);
+    return await readCounted(reader, { maxBytes, deadline });
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw incomplete();
     if (error.code === "body_too_slow") letGo(reader);
@@ -58,12 +55,15 @@ function startDeadline(timeLimitMs: number): Deadline {
 
 async function readCounted(
   reader: ReadableStreamDefaultReader<Uint8Array>,
-  maxBytes: number,
+  { maxBytes, deadline }: { maxBytes: number; deadline: Deadline },
 ): Promise<Uint8Array<ArrayBuffer>> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await Promise.race([
+      reader.read(),
+      deadline.passed,
+    ]);
     if (done) return concatenate(chunks, length);
     length += value.byteLength;
     if (length > maxBytes) {

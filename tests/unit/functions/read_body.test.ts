@@ -134,6 +134,37 @@ for (const length of [undefined, "8", "65537"]) {
   });
 }
 
+Deno.test("readBody() says that a body is too large, although the time is up before its end", async () => {
+  using timers = useFakeTimers();
+  let sent = 0;
+  const slow = sender(() =>
+    ++sent <= 2 ? new Uint8Array(10) : new Promise(() => {})
+  );
+  const reading = codeOf(readBody(post(slow.stream), {
+    maxBytes: 16,
+    timeLimitMs: 500,
+  }));
+  await settle();
+  await settle();
+  await timers.pass(1_000);
+  assertEquals(await reading, "body_too_large");
+});
+
+Deno.test("readBody() reads nothing after the time is up", async () => {
+  using timers = useFakeTimers();
+  let send = (_: Uint8Array) => {};
+  const slow = sender(() => new Promise((resolve) => send = resolve));
+  const reading = codeOf(readBody(post(slow.stream), LIMITS));
+  await settle();
+  await timers.pass(5_000);
+  assertEquals(await reading, "body_too_slow");
+  send(new Uint8Array(4));
+  await settle();
+  send(new Uint8Array(4));
+  await settle();
+  assertEquals(slow.sentBytes, 4);
+});
+
 Deno.test("readBody() counts, whatever the header says", async () => {
   for (const length of ["1", "0", "-1", "rubbish", ""]) {
     const request = post(sendAll([new Uint8Array(17)]).stream, {
