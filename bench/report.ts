@@ -5,7 +5,14 @@ import { ratios } from "./ratios.ts";
 import { SUBSCRIPTIONS } from "./requests.ts";
 import { SHARE, SLICE_SECONDS, type SoakSlice } from "./soak.ts";
 import type { Spread } from "./statistics.ts";
-import { CONNECTIONS, type Throughput } from "./throughput_results.ts";
+import {
+  CONNECTIONS,
+  MOST_CONNECTIONS,
+  MOST_ROUNDS,
+  overConnections,
+  roundsOver,
+  type Throughput,
+} from "./throughput_results.ts";
 
 /** Returns the results of a whole run as a page in Markdown. */
 export function resultsPage(
@@ -70,7 +77,11 @@ function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
   return [
     "## End to end",
     "Subscription updates of 3 kB with IDs as Stripe makes them, each a new" +
-    " event, signed and verified. After each round, the database shows that" +
+    " event, signed and verified. Each is measured in " +
+    `${roundsOver(1)} rounds, and over ${
+      overConnections(MOST_CONNECTIONS)
+    } in ${MOST_ROUNDS}. ` +
+    "After each round, the database shows that" +
     " every event was applied. The peers run as their packages have them: " +
     "the edge function opens a database connection for each event, the pool" +
     " is of ten connections, and that of `@supabase/stripe-sync-engine` of " +

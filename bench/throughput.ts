@@ -28,14 +28,13 @@ import {
 import {
   CONNECTIONS,
   MOST_CONNECTIONS,
+  MOST_ROUNDS,
   overConnections,
+  roundsOver,
   type TargetResult,
   type Throughput,
 } from "./throughput_results.ts";
 
-const ROUNDS = 3;
-/** At most connections: the slowest hundredth of a round is only a few calls. */
-const MOST_ROUNDS = 9;
 const SECONDS = 5;
 
 interface Contest {
@@ -113,7 +112,6 @@ export async function measureThroughput(
         `  ${target.name}, ${overConnections(connections)}: ${lineOf(result)}`,
       );
     }
-    if (round > ROUNDS) continue;
     for (const [name, calls] of Object.entries(CEILINGS)) {
       const ceiling = await measureCeiling(calls, { seconds: SECONDS });
       ceilings.set(name, [...ceilings.get(name) ?? [], ceiling]);
@@ -126,10 +124,6 @@ export async function measureThroughput(
       [...ceilings].map(([name, rounds]) => [name, spread(rounds)]),
     ),
   };
-}
-
-function roundsOver(connections: number): number {
-  return connections === MOST_CONNECTIONS ? MOST_ROUNDS : ROUNDS;
 }
 
 function lineOf(
