@@ -7,7 +7,7 @@
  */
 import postgres from "postgres";
 import type { Stack } from "../scripts/local_stack/stack.ts";
-import { subscriptionEvent } from "../scripts/events/event.ts";
+import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
 import { median } from "./statistics.ts";
 import {
   ACCOUNT,

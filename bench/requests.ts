@@ -5,7 +5,7 @@
  * @module
  */
 import { createHmac } from "node:crypto";
-import { subscriptionEvent } from "../scripts/events/event.ts";
+import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
 import { eventId, type EventIds, stripeId } from "./stripe_ids.ts";
 
 /** A request's head and body, and how a target wants them. */

@@ -1,5 +1,5 @@
 import postgres from "postgres";
-import { subscriptionEvent } from "../scripts/events/event.ts";
+import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
 import { ONE_PER_CALL } from "./names.ts";
 import { subscriptionIds } from "./requests.ts";
 import { stripeId } from "./stripe_ids.ts";

@@ -43,7 +43,7 @@ interface Contest {
   readonly rounds: MeasuredLoad[];
 }
 
-/** Runs the rounds. It takes about a quarter of an hour. */
+/** Runs the rounds. It takes about twenty minutes. */
 export async function measureThroughput(
   stack: Stack,
   folder: string,

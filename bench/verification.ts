@@ -10,7 +10,7 @@ import Stripe from "stripe";
 import { signatureHeaders } from "../scripts/common/sign.ts";
 import { readProviders } from "../supabase/functions/billing-webhook/providers.ts";
 import { verifyDelivery } from "../supabase/functions/billing-webhook/verify_delivery.ts";
-import { subscriptionEvent } from "../scripts/events/event.ts";
+import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
 import { RECEIVER } from "./names.ts";
 import { type Spread, spread } from "./statistics.ts";
 
