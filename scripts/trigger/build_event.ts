@@ -1,8 +1,6 @@
-import {
-  invoiceEvent,
-  paymentIntentEvent,
-  subscriptionEvent,
-} from "../events/event.ts";
+import { invoiceEvent } from "../events/invoice_event.ts";
+import { paymentIntentEvent } from "../events/payment_intent_event.ts";
+import { subscriptionEvent } from "../events/subscription_event.ts";
 import type { StripeEvent } from "../events/event_types.ts";
 import type { EventType } from "../events/templates.ts";
 import type { ProviderName } from "../common/provider_settings.ts";

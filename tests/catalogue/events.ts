@@ -4,10 +4,12 @@ import { edited } from "../support/edited.ts";
 import {
   invoiceEvent,
   type InvoiceEventOptions,
-  paymentIntentEvent,
+} from "../../scripts/events/invoice_event.ts";
+import { paymentIntentEvent } from "../../scripts/events/payment_intent_event.ts";
+import {
   subscriptionEvent,
   type SubscriptionEventOptions,
-} from "../../scripts/events/event.ts";
+} from "../../scripts/events/subscription_event.ts";
 import { PAYLOAD_MARK } from "./secrets.ts";
 
 const MARKED = { "data.object.note": PAYLOAD_MARK };

@@ -1,4 +1,4 @@
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { startReceiver } from "../support/receiver.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
 import { deliver } from "../support/send.ts";

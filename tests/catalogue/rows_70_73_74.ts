@@ -5,7 +5,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { edited } from "../support/edited.ts";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { answered, headerLines } from "../support/raw_request.ts";
 import { startReceiver } from "../support/receiver.ts";

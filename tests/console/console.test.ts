@@ -9,7 +9,8 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { HIDDEN } from "../../scripts/console/visible.ts";
 import { edited } from "../support/edited.ts";
-import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { deliver } from "../support/send.ts";
 import { failureOf } from "../support/triage.ts";
 import { subscriptionRecord } from "../support/tables.ts";

@@ -13,7 +13,8 @@ import { readReceiver } from "../../scripts/add/receiver.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
-import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import {
   createDatabase,
   databaseUrls,

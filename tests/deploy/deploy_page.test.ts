@@ -12,7 +12,7 @@ import { localKeys } from "../../scripts/common/keys.ts";
 import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
 import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { readPage } from "../support/doc_commands.ts";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { fencedBlocks } from "../support/fenced_blocks.ts";
 import { post } from "../support/send.ts";
 import {

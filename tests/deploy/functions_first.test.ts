@@ -8,7 +8,8 @@
 import { assertEquals } from "@std/assert";
 import postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { createDatabase } from "../../scripts/local_stack/databases.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";

@@ -7,7 +7,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { localKeys } from "../../scripts/common/keys.ts";
 import type { SubscriptionObject } from "../../scripts/events/event_types.ts";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { post } from "../support/send.ts";
 import { startPostgrest } from "../support/start_postgrest.ts";
 import { withoutAccount } from "../support/without_account.ts";

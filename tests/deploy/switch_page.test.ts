@@ -10,7 +10,7 @@ import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { RIGHTS, sqlOf } from "../support/app_page.ts";
 import { runScript } from "../support/run_script.ts";
 import { post } from "../support/send.ts";

@@ -8,7 +8,8 @@
 import { assert, assertEquals } from "@std/assert";
 import type postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { handleWebhook } from "../../supabase/functions/billing-webhook/handle_webhook.ts";
 import { providerHeaders } from "../support/send.ts";
 import { testReceiver } from "../support/test_receiver.ts";

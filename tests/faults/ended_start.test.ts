@@ -5,7 +5,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { leftOf, processTree } from "../support/process_tree.ts";
 import { deliver } from "../support/send.ts";

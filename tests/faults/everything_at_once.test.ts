@@ -14,7 +14,7 @@ import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import postgres from "postgres";
 import { edited } from "../support/edited.ts";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { assertEndState } from "../support/histories/end_state.ts";
 import { eventBody } from "../support/histories/event_body.ts";
 import {

@@ -3,11 +3,9 @@
  *
  * @module
  */
-import {
-  invoiceEvent,
-  paymentIntentEvent,
-  subscriptionEvent,
-} from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { paymentIntentEvent } from "../../scripts/events/payment_intent_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import {
   API_VERSIONS,
   type ApiVersion,

@@ -6,7 +6,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import {
   applySql,

@@ -8,7 +8,7 @@ import { assert, assertEquals } from "@std/assert";
 import { decodeJwt } from "jose";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import {
   applySql,
   appOf,

@@ -6,7 +6,8 @@
  */
 import { assertEquals } from "@std/assert";
 import type postgres from "postgres";
-import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { handledEvent } from "../../supabase/functions/_shared/billing/events.ts";

@@ -6,7 +6,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { edited } from "../support/edited.ts";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";

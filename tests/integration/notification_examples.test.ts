@@ -12,8 +12,8 @@ import { edited } from "../support/edited.ts";
 import {
   invoiceEvent,
   type InvoiceEventOptions,
-  subscriptionEvent,
-} from "../../scripts/events/event.ts";
+} from "../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import type { Alert } from "../../supabase/functions/billing-worker/channels/channel.ts";

@@ -14,7 +14,8 @@ import {
 import type postgres from "postgres";
 import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
 import { edited } from "../support/edited.ts";
-import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { REALTIME_SQL } from "../support/realtime_schema.ts";
 import {

@@ -6,10 +6,8 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import {
-  paymentIntentEvent,
-  subscriptionEvent,
-} from "../../scripts/events/event.ts";
+import { paymentIntentEvent } from "../../scripts/events/payment_intent_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver, post } from "../support/send.ts";
 import { connect, rowCounts } from "../support/tables.ts";

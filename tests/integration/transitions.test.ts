@@ -5,11 +5,9 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import {
-  invoiceEvent,
-  paymentIntentEvent,
-  subscriptionEvent,
-} from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { paymentIntentEvent } from "../../scripts/events/payment_intent_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startReceiver } from "../support/receiver.ts";

@@ -5,7 +5,8 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { edited } from "../support/edited.ts";
-import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";

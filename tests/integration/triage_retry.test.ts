@@ -6,11 +6,9 @@
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { edited } from "../support/edited.ts";
-import {
-  invoiceEvent,
-  paymentIntentEvent,
-  subscriptionEvent,
-} from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { paymentIntentEvent } from "../../scripts/events/payment_intent_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startApiProxy } from "../support/api_proxy.ts";
 import { startReceiver } from "../support/receiver.ts";

@@ -6,7 +6,8 @@
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { edited } from "../support/edited.ts";
-import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
 import { startReceiver } from "../support/receiver.ts";

@@ -6,7 +6,8 @@
  */
 import { assertEquals } from "@std/assert";
 import { edited } from "../support/edited.ts";
-import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import {
   API_VERSIONS,
   type ApiVersion,

@@ -7,7 +7,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { edited } from "../support/edited.ts";
-import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { chooseAlertChannel } from "../../supabase/functions/billing-worker/channels/choose_alert_channel.ts";

@@ -11,7 +11,8 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { edited } from "../support/edited.ts";
-import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { freePort } from "../support/free_port.ts";
 import {

@@ -7,7 +7,8 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
-import { invoiceEvent, subscriptionEvent } from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { MAIL_API_KEY, startMailApi } from "../support/mail_api.ts";
 import { startOwnStack } from "../support/own_stack.ts";

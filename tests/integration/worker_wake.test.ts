@@ -8,11 +8,9 @@ import { assert, assertEquals } from "@std/assert";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
-import {
-  invoiceEvent,
-  paymentIntentEvent,
-  subscriptionEvent,
-} from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { paymentIntentEvent } from "../../scripts/events/payment_intent_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import {
   NOTIFICATION_SECRET,

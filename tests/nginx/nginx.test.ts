@@ -8,7 +8,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { gatewayTo } from "../support/receiver_gateway.ts";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver, post, providerHeaders } from "../support/send.ts";

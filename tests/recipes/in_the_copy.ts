@@ -7,7 +7,7 @@ import { assertEquals } from "@std/assert";
 import { generateTypes, TYPES_FILE } from "../../scripts/dev/generate_types.ts";
 import { signatureHeaders, type Signing } from "../../scripts/common/sign.ts";
 import { edited } from "../support/edited.ts";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { installPgtap, runTap, tapFaults } from "../support/pgtap.ts";
 import { startReceiver } from "../support/receiver.ts";

@@ -1,5 +1,5 @@
 import type postgres from "postgres";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { runScript } from "../support/run_script.ts";
 import { withoutAccount } from "../support/without_account.ts";
 

@@ -14,7 +14,7 @@ import postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { leftOf, processTree } from "../support/process_tree.ts";
 import { deliver } from "../support/send.ts";

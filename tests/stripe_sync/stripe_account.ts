@@ -8,7 +8,7 @@ import type {
   StripeEvent,
   SubscriptionObject,
 } from "../../scripts/events/event_types.ts";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { eventBody } from "../support/histories/event_body.ts";
 import type { HistoryEvent, Values } from "../support/histories/history.ts";
 

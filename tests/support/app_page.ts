@@ -12,7 +12,7 @@ import {
 } from "@supabase/supabase-js";
 import type { Sql } from "postgres";
 import { localKeys, signToken } from "../../scripts/common/keys.ts";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
 import { writeDocCode } from "./doc_code.ts";

@@ -6,7 +6,7 @@
  */
 import { assertEquals } from "@std/assert";
 import type postgres from "postgres";
-import { invoiceEvent } from "../../scripts/events/event.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 
 /** The release with those before {@linkcode NEXT_VERSION}. */
 export const FIRST_RELEASE = "0.9.0";

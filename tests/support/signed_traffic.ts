@@ -1,6 +1,6 @@
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
-import { subscriptionEvent } from "../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import type { Platform } from "./platform.ts";
 import { post, type ProviderName } from "./send.ts";
 import { hmacHex, stripeHeader } from "./sign.ts";

@@ -1,7 +1,5 @@
-import {
-  invoiceEvent,
-  subscriptionEvent,
-} from "../../../scripts/events/event.ts";
+import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
 import type { HistoryEvent } from "./history.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { edited } from "../../support/edited.ts";
-import { subscriptionEvent } from "../../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
 import { FAILURE, openConsole } from "./console_app.ts";
 
 const DELETION =

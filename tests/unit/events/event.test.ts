@@ -4,11 +4,9 @@ import {
   assertNotEquals,
   assertStringIncludes,
 } from "@std/assert";
-import {
-  invoiceEvent,
-  paymentIntentEvent,
-  subscriptionEvent,
-} from "../../../scripts/events/event.ts";
+import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
+import { paymentIntentEvent } from "../../../scripts/events/payment_intent_event.ts";
+import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
 import {
   API_VERSIONS,
   EVENT_TYPES,

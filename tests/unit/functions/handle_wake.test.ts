@@ -6,7 +6,7 @@ import type {
 } from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { handleWake } from "../../../supabase/functions/billing-worker/handle_wake.ts";
-import { invoiceEvent } from "../../../scripts/events/event.ts";
+import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
 
 const NOTHING = {
   claimed: 0,

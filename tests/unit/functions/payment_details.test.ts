@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { handledEvent } from "../../../supabase/functions/_shared/billing/events.ts";
 import { paymentDetails } from "../../../supabase/functions/_shared/billing/payment_details.ts";
 import { edited } from "../../support/edited.ts";
-import { invoiceEvent } from "../../../scripts/events/event.ts";
+import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
 import { API_VERSIONS } from "../../../scripts/events/templates.ts";
 
 const NEXT = 1_777_852_800;

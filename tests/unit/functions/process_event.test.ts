@@ -10,7 +10,7 @@ import {
   type VerifiedDelivery,
   verifyDelivery,
 } from "../../../supabase/functions/billing-webhook/verify_delivery.ts";
-import { invoiceEvent } from "../../../scripts/events/event.ts";
+import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
 import { hmacHex } from "../../support/sign.ts";
 
 const NOW = 1_793_700_000;

@@ -5,11 +5,9 @@ import { retryFailures } from "../../../supabase/functions/billing-worker/retry_
 import type { UnmappedChoice } from "../../../supabase/functions/_shared/billing/unmapped.ts";
 import type { ClaimedFailure } from "../../../supabase/functions/billing-worker/retry_queue.ts";
 import { edited } from "../../support/edited.ts";
-import {
-  invoiceEvent,
-  paymentIntentEvent,
-  subscriptionEvent,
-} from "../../../scripts/events/event.ts";
+import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
+import { paymentIntentEvent } from "../../../scripts/events/payment_intent_event.ts";
+import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
 import { withoutAccount } from "../../support/without_account.ts";
 
 const NOTHING = {

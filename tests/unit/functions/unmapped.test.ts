@@ -8,10 +8,8 @@ import {
   lacksAccountId,
 } from "../../../supabase/functions/_shared/billing/unmapped.ts";
 import { edited } from "../../support/edited.ts";
-import {
-  invoiceEvent,
-  subscriptionEvent,
-} from "../../../scripts/events/event.ts";
+import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../../scripts/events/templates.ts";
 import { withoutAccount } from "../../support/without_account.ts";
 

@@ -7,7 +7,7 @@ import {
   unrecordedFields,
 } from "../../../scripts/stripe_sync/field_differences.ts";
 import type { SubscriptionRecord } from "../../../scripts/stripe_sync/records.ts";
-import { subscriptionEvent } from "../../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../../scripts/events/templates.ts";
 
 const ASKED_AT = Date.parse("2026-11-21T10:00:00Z") / 1000;

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
-import { subscriptionEvent } from "../../../scripts/events/event.ts";
+import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
 import { sentEvent } from "../../../scripts/trigger/sent_event.ts";
 
 Deno.test("sentEvent() reads what the rows of an event are found by", async () => {

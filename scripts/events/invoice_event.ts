@@ -1,0 +1,42 @@
+import {
+  customerOf,
+  eventFrom,
+  type EventOptions,
+  templateOf,
+} from "./event.ts";
+import type { InvoiceObject, StripeEvent } from "./event_types.ts";
+import { uniqueId } from "./unique_id.ts";
+
+export interface InvoiceEventOptions extends EventOptions {
+  /** By default a new one for every event. */
+  readonly invoice?: string;
+  /** By default a new one for every event. */
+  readonly subscription?: string;
+  readonly account?: string;
+  /** By default one for each subscription. */
+  readonly customer?: string | null;
+}
+
+/**
+ * Returns `invoice.payment_failed`: the renewal of a monthly plan was declined.
+ */
+export function invoiceEvent(
+  options: InvoiceEventOptions = {},
+): StripeEvent<InvoiceObject> {
+  const template = templateOf<InvoiceObject>("invoice.payment_failed", options);
+  const { id, customer, lines: { data: [line] } } = template.data.object;
+  const subscription = options.subscription ?? uniqueId("sub");
+  const event = eventFrom(template, {
+    options,
+    values: [
+      [id, options.invoice ?? uniqueId("in")],
+      [customer ?? undefined, customerOf(subscription)],
+      [line.subscription, subscription],
+      [line.metadata.accountId, options.account],
+    ],
+  });
+  if (options.customer !== undefined) {
+    event.data.object.customer = options.customer;
+  }
+  return event;
+}
