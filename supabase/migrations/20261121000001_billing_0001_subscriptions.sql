@@ -31,9 +31,10 @@ begin
     select 'function', unnest('{
       account_email, account_of_customer, apply_billing_events,
       apply_invoice_payment_failed, apply_subscription_created, apply_subscription_deleted,
-      apply_subscription_updated, billing_rights, billing_version, claim_billing_events,
-      claim_failed_events, claim_notifications, excess_billing_rights, find_subscription,
-      forget_marks_ahead, has_access, has_long_number, keep_original_payload,
+      apply_subscription_updated, apply_updates_together, billing_rights, billing_version,
+      claim_billing_events, claim_failed_events, claim_notifications,
+      excess_billing_rights, find_subscription, forget_marks_ahead,
+      has_access, has_long_number, keep_original_payload,
       lock_failed_event, merge_update, notification_waits, open_alerts,
       provider_of_failed_event, prune_billing_tables, record_failed_event,
       resolve_failed_event, retry_failed_event, retry_failed_events, retry_request_answer,

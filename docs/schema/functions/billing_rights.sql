@@ -1,5 +1,5 @@
 -- Written by "deno task types". Defined in:
--- supabase/migrations/20261122000015_billing_0042_billing_rights.sql
+-- supabase/migrations/20261122000024_billing_0051_billing_rights.sql
 
 CREATE OR REPLACE FUNCTION public.billing_rights()
  RETURNS TABLE(kind text, name text, service_role_may text, app_may text)
@@ -24,6 +24,7 @@ AS $function$
     ('function', 'apply_subscription_created', 'execute', null),
     ('function', 'apply_subscription_deleted', 'execute', null),
     ('function', 'apply_subscription_updated', 'execute', null),
+    ('function', 'apply_updates_together', 'execute', null),
     ('function', 'billing_rights', 'execute', null),
     ('function', 'billing_version', 'execute', null),
     ('function', 'claim_billing_events', 'execute', null),

@@ -411,6 +411,10 @@ export type Database = {
         };
         Returns: string;
       };
+      "apply_updates_together": {
+        Args: { "claimed": (string)[]; "events": Json; "locked": (string)[] };
+        Returns: (string)[];
+      };
       "billing_rights": {
         Args: Record<PropertyKey, never>;
         Returns: {

@@ -1,0 +1,151 @@
+/*
+ * Applies the updates of an array that nothing stands in the way of, all in one
+ * statement: it starts once, checks the table's constraints once, and needs one
+ * transaction id instead of one for each event. What it leaves, for whatever
+ * reason, apply_billing_events applies one by one; so it may leave anything, and
+ * raises nothing that concerns a single event. It leaves
+ *   - an update that is not newer than its record (apply_subscription_updated says
+ *     what becomes of it), or whose record is missing, locked or the other
+ *     provider's
+ *   - all events of a subscription of which the array has several
+ *   - an event with an open failure, and one from a retry
+ *   - everything, if a row is refused, such as by a check of the app
+ *   - everything, if subscriptions has a trigger: its waits are limited for each
+ *     event
+ *
+ * An update that is newer than its record is the simple case of the rule in
+ * apply_subscription_updated: there is nothing to merge. A field that is added to
+ * that rule is added here too, in the statement and in the list of what is stated.
+ *
+ * The rows are locked before, so the statement waits for none of them. A foreign
+ * key of the app's may wait: 20 ms, and then the events are applied one by one.
+ * The plan must find rows by key, even if it was made while the table was empty.
+ */
+create function public.apply_updates_together(events jsonb, claimed text[], locked text[])
+returns text[]
+language plpgsql
+volatile
+set search_path = ''
+set lock_timeout = '20ms'
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  free text[];
+  applied text[];
+begin
+  perform from pg_catalog.pg_trigger t
+  where t.tgrelid = 'public.subscriptions'::regclass and not t.tgisinternal;
+  if found then
+    return '{}';
+  end if;
+
+  select array_agg(s.id) into free
+  from (
+    select s.id
+    from public.subscriptions s
+    where s.id in (
+      select e.subscription_id
+      from jsonb_to_recordset(events) as e (
+        provider text, event_id text, type text, subscription_id text, retry jsonb
+      )
+      group by e.subscription_id
+      having count(*) = 1 and bool_and(
+        e.type = 'customer.subscription.updated'
+        and e.retry is null
+        and e.provider || '/' || e.event_id = any (claimed)
+        and e.subscription_id <> all (locked)
+      )
+    )
+    for no key update skip locked
+  ) as s;
+
+  with updated as (
+    update public.subscriptions s set
+      -- A deletion of the same second or later keeps the status.
+      status = case when e.created <= s.canceled_as_of then s.status else e.status end,
+      plan_id = e.plan_id,
+      current_period_end = e.current_period_end,
+      provider_status = e.provider_status,
+      customer_id = e.customer_id,
+      quantity = e.quantity,
+      cancel_at = e.cancel_at,
+      trial_end = e.trial_end,
+      paused = e.paused,
+      livemode = e.livemode,
+      past_due_since = case
+        when e.status = 'past_due' and (
+          e.previous ->> 'status' <> e.status
+          or (
+            e.previous is null
+            and (s.past_due_since is null or s.provider_status is distinct from e.status)
+          )
+        )
+        then greatest(s.past_due_since, e.created)
+        else s.past_due_since
+      end,
+      changed_as_of = e.created,
+      changed_by_update = true,
+      changed_in_second = (
+        select coalesce(
+          jsonb_object_agg(p.key, jsonb_build_object('replaced', jsonb_build_array(p.value))), '{}'
+        )
+        from jsonb_each(e.previous) as p
+        where p.value <> jsonb_build_object(
+          'status', e.status,
+          'plan_id', e.plan_id,
+          'current_period_end', extract(epoch from e.current_period_end)::bigint,
+          'provider_status', e.provider_status,
+          'customer_id', e.customer_id,
+          'quantity', e.quantity,
+          'cancel_at', extract(epoch from e.cancel_at)::bigint,
+          'trial_end', extract(epoch from e.trial_end)::bigint,
+          'paused', e.paused,
+          'livemode', e.livemode
+        ) -> p.key
+      )
+    from jsonb_to_recordset(events) as e (
+      provider text,
+      event_id text,
+      created timestamptz,
+      subscription_id text,
+      status text,
+      plan_id text,
+      current_period_end timestamptz,
+      previous jsonb,
+      provider_status text,
+      customer_id text,
+      quantity integer,
+      cancel_at timestamptz,
+      trial_end timestamptz,
+      paused text,
+      livemode boolean
+    )
+    where s.id = e.subscription_id
+      and s.id = any (free)
+      and s.provider = e.provider
+      and s.changed_as_of < e.created
+      and not exists (
+        select from public.failed_events f
+        where f.provider = e.provider and f.event_id = e.event_id and f.resolved_at is null
+      )
+    returning e.provider || '/' || e.event_id as claim
+  )
+  select coalesce(array_agg(u.claim), '{}') into applied from updated as u;
+  return applied;
+exception when others then
+  if left(sqlstate, 2) in ('08', '40', '53', '57', '58') then
+    raise;
+  end if;
+  return '{}';
+end;
+$$;
+
+revoke all on function public.apply_updates_together(jsonb, text[], text[])
+  from public, anon, authenticated, service_role;
+grant execute on function public.apply_updates_together(jsonb, text[], text[]) to service_role;
+
+comment on function public.apply_updates_together(jsonb, text[], text[]) is
+  'Applies the updates of an array that are newer than their records, in one statement, and returns them as provider/event_id. claimed: the events that this call has claimed. locked: subscriptions that another call has. Called by apply_billing_events, which holds the claims and the locks and applies the rest.';
