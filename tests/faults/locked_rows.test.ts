@@ -168,6 +168,131 @@ Deno.test("a locked subscription makes only its own events fail, and a row that 
   ]);
 });
 
+/** Records so many subscriptions, at a time that later updates come after. */
+async function recorded(count: number): Promise<string[]> {
+  const created = "2027-01-15T08:00:00Z";
+  const creations = Array.from({ length: count }, () => creation({ created }));
+  await apply(...creations);
+  return creations.map((event) => event.subscription_id);
+}
+
+/** An update that is applied together with those of other subscriptions. */
+function laterUpdate(
+  subscription_id: string,
+  fields: Partial<WireEvent> = {},
+): WireEvent {
+  const created = "2027-01-15T09:00:00Z";
+  return { ...update(subscription_id), created, ...fields };
+}
+
+Deno.test("a locked subscription makes only its own update fail among many, and the others are applied together", async () => {
+  const ids = await recorded(6);
+  const events = ids.map((id) => laterUpdate(id));
+  const claims = events.map((event) => `a/${event.event_id}`);
+  const applied = await whileHeld(
+    async (holder) => {
+      await holder`
+        update public.subscriptions set account_id = account_id
+        where id = ${ids[2]!}`;
+      // What a foreign key takes.
+      await holder`
+        select from public.subscriptions where id = ${ids[3]!} for key share`;
+    },
+    async () => {
+      const [row] = await sql<{ together: string[] }[]>`
+        select public.apply_updates_together(
+          ${sql.json(events as never)}, ${claims}, '{}'
+        ) as together`;
+      assertEquals(
+        row?.together.toSorted(),
+        claims.toSpliced(2, 1).toSorted(),
+      );
+      const created = "2027-01-15T10:00:00Z";
+      return await applyAtOnce(
+        ...ids.map((id) => laterUpdate(id, { created })),
+      );
+    },
+  );
+  assertEquals(applied, [
+    "applied",
+    "applied",
+    "failed 55P03",
+    "applied",
+    "applied",
+    "applied",
+  ]);
+});
+
+Deno.test("of many subscriptions, a call locks the rows of those that it has claimed and locked, and no others", async () => {
+  const [duplicate, elsewhere, ...own] = await recorded(7);
+  const known = laterUpdate(duplicate!);
+  await apply(known);
+  const isFree = async (id: string) => {
+    const rows = await sql`
+      select from public.subscriptions
+      where id = ${id} for no key update skip locked`;
+    return rows.length === 1;
+  };
+  await whileHeld(
+    (holder) =>
+      holder`select pg_advisory_xact_lock(hashtextextended(${elsewhere!}, 0))`,
+    () =>
+      sql.begin(async (call) => {
+        const events = [elsewhere!, ...own].map((id) => laterUpdate(id));
+        assertEquals(await applyOver(call, [known, ...events]), [
+          "duplicate",
+          "failed 55P03",
+          ...own.map(() => "applied"),
+        ]);
+        assert(await isFree(duplicate!) && await isFree(elsewhere!));
+        assert(!await isFree(own[0]!));
+      }),
+  );
+});
+
+Deno.test("an app's foreign key that waits makes only its own update fail among many, soon after other waits", async () => {
+  const [known, elsewhere, waiting, ...own] = await recorded(7);
+  const repeated = laterUpdate(known!);
+  await apply(repeated);
+  const table = `plans_${crypto.randomUUID().replaceAll("-", "")}`;
+  await sql.unsafe(`
+    create table ${table} (id text primary key);
+    insert into ${table} values ('plan_1'), ('plan_2');
+    grant select, update on ${table} to service_role;
+    alter table public.subscriptions add constraint ${table}
+    foreign key (plan_id) references ${table} not valid;`);
+  try {
+    const outcomes = await whileHeld(
+      async (holder) => {
+        await holder`
+          delete from public.processed_events
+          where event_id = ${repeated.event_id}`;
+        await holder`
+          select pg_advisory_xact_lock(hashtextextended(${elsewhere!}, 0))`;
+        await holder.unsafe(
+          `select from ${table} where id = 'plan_2' for update`,
+        );
+      },
+      // Each of the first two waits takes a second.
+      () =>
+        apply(
+          repeated,
+          laterUpdate(elsewhere!),
+          laterUpdate(waiting!, { plan_id: "plan_2" }),
+          ...own.map((id) => laterUpdate(id)),
+        ),
+    );
+    assertEquals(outcomes, [
+      ...Array(3).fill("failed 55P03"),
+      ...own.map(() => "applied"),
+    ]);
+  } finally {
+    await sql.unsafe(`
+      alter table public.subscriptions drop constraint ${table};
+      drop table ${table};`);
+  }
+});
+
 Deno.test("a locked row of the ledger makes only its own event fail, which can be applied later", async () => {
   const [first, second, event] = [creation(), creation(), creation()];
   await apply(event);

@@ -115,9 +115,6 @@ begin
   select coalesce(array_agg(u.claim), '{}') into applied from updated as u;
   return applied;
 exception when others then
-  if left(sqlstate, 2) in ('08', '40', '53', '57', '58') then
-    raise;
-  end if;
   return '{}';
 end;
 $function$;
