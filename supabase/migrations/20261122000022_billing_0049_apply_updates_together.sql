@@ -1,13 +1,14 @@
 /*
  * Applies the updates of an array that nothing stands in the way of, all in one
- * statement: it starts once, checks the table's constraints once, and needs one
+ * statement: it starts once, prepares the table's checks once, and needs one
  * transaction id instead of one for each event. What it leaves, for whatever
  * reason, apply_billing_events applies one by one; so it may leave anything, and
  * raises nothing that concerns a single event. It leaves
  *   - an update that is not newer than its record (apply_subscription_updated says
  *     what becomes of it), or whose record is missing, locked or the other
  *     provider's
- *   - all events of a subscription of which the array has several
+ *   - all events of a subscription, and all copies of an event, if the array has
+ *     several
  *   - an event with an open failure, and one from a retry
  *   - everything, if a row is refused, such as by a check of the app
  *   - everything, if subscriptions has a trigger: its waits are limited for each
@@ -17,9 +18,12 @@
  * apply_subscription_updated: there is nothing to merge. A field that is added to
  * that rule is added here too, in the statement and in the list of what is stated.
  *
- * The rows are locked before, so the statement waits for none of them. A foreign
- * key of the app's may wait: 20 ms, and then all are left.
- * The plan must find rows by key, even if it was made while the table was empty.
+ * The rows are locked before, without waiting. If the statement has to wait after
+ * all, such as for a foreign key of the app's, all are left after 20 ms.
+ *
+ * The plans are kept, because to plan takes as long as to apply ten updates. They
+ * must find subscriptions by key, even if they were made while the table was empty:
+ * so none is looked for by a join alone.
  */
 create function public.apply_updates_together(events jsonb, claimed text[], locked text[])
 returns text[]
@@ -27,12 +31,14 @@ language plpgsql
 volatile
 set search_path = ''
 set lock_timeout = '20ms'
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
-#variable_conflict use_column
+#variable_conflict use_variable
 declare
+  wanted text[];
   free text[];
   applied text[];
 begin
@@ -42,23 +48,32 @@ begin
     return '{}';
   end if;
 
+  select array_agg(e.subscription_id) into wanted
+  from (
+    select
+      e.*,
+      count(*) over (partition by e.subscription_id) as of_subscription,
+      count(*) over (partition by e.provider, e.event_id) as copies
+    from jsonb_to_recordset(events) as e (
+      provider text, event_id text, type text, subscription_id text, retry jsonb
+    )
+  ) as e
+  where e.of_subscription = 1
+    and e.copies = 1
+    and e.type = 'customer.subscription.updated'
+    and e.retry is null
+    and e.provider || '/' || e.event_id = any (claimed)
+    and e.subscription_id <> all (locked)
+    and not exists (
+      select from public.failed_events f
+      where f.provider = e.provider and f.event_id = e.event_id and f.resolved_at is null
+    );
+
   select array_agg(s.id) into free
   from (
     select s.id
     from public.subscriptions s
-    where s.id in (
-      select e.subscription_id
-      from jsonb_to_recordset(events) as e (
-        provider text, event_id text, type text, subscription_id text, retry jsonb
-      )
-      group by e.subscription_id
-      having count(*) = 1 and bool_and(
-        e.type = 'customer.subscription.updated'
-        and e.retry is null
-        and e.provider || '/' || e.event_id = any (claimed)
-        and e.subscription_id <> all (locked)
-      )
-    )
+    where s.id = any (wanted)
     for no key update skip locked
   ) as s;
 
@@ -127,10 +142,6 @@ begin
       and s.id = any (free)
       and s.provider = e.provider
       and s.changed_as_of < e.created
-      and not exists (
-        select from public.failed_events f
-        where f.provider = e.provider and f.event_id = e.event_id and f.resolved_at is null
-      )
     returning e.provider || '/' || e.event_id as claim
   )
   select coalesce(array_agg(u.claim), '{}') into applied from updated as u;

@@ -1,7 +1,12 @@
 /*
  * What an array can have applied in one statement is applied first
- * (apply_updates_together), and the other events one by one, as before. Most
- * events of a busy receiver are updates, each of another subscription.
+ * (apply_updates_together), and the other events one by one, each in its own
+ * subtransaction, as before. Most events of a busy receiver are updates, each of
+ * another subscription. The locks and their order stay the same.
+ *
+ * A creation without an account asks account_of_customer after these updates, not
+ * in the order of the subscriptions' ids. If one of them gives a subscription
+ * another customer, that makes a difference.
  */
 create or replace function public.apply_billing_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text)
@@ -41,7 +46,7 @@ begin
     where not pg_try_advisory_xact_lock(hashtextextended(s.subscription_id, 0));
   end;
 
-  -- To start the statements for fewer takes as long as it saves.
+  -- Of fewer events, most are of the same subscription.
   if jsonb_array_length(events) >= 5 then
     applied := public.apply_updates_together(events, claimed, locked);
   end if;
