@@ -94,7 +94,8 @@ function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
     } events, and nothing is ` +
     "applied. SQL without rules claims the events of a call and writes what they" +
     " say, in two statements: more than that, the rules of this receiver cannot " +
-    "cost. The SQL function alone is straight in Postgres, without HTTP.",
+    "cost. The SQL function alone is straight in Postgres, without HTTP. Stolen is the " +
+    "processor time that the host gave to other machines meanwhile.",
     table(
       [
         "What",
@@ -104,6 +105,7 @@ function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
         "p99, ms",
         "Errors",
         "Generator, cores",
+        "Stolen, %",
       ],
       [
         ...targets.map((target) => [
@@ -114,10 +116,11 @@ function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
           show(target.p99, 1),
           String(target.errors),
           target.generatorCpu.toFixed(2),
+          show(percent(target.stolen), 1),
         ]),
         ...Object.entries(sqlCeilings).map((
           [name, perSecond],
-        ) => [name, "", show(perSecond, 0), "", "", "", ""]),
+        ) => [name, "", show(perSecond, 0), "", "", "", "", ""]),
       ],
     ),
     "## Processor time per event",
@@ -174,6 +177,10 @@ function soaked(soak: readonly SoakSlice[]): string[] {
       ]),
     ),
   ];
+}
+
+function percent({ median, min, max }: Spread): Spread {
+  return { median: median * 100, min: min * 100, max: max * 100 };
 }
 
 function show({ median, min, max }: Spread, digits: number): string {

@@ -7,6 +7,7 @@ import {
   processorTimes,
 } from "./processor_time.ts";
 import { type RequestOptions, writeRequests } from "./requests.ts";
+import { machineTime, stolenShare } from "./stolen_time.ts";
 import type { Target } from "./targets.ts";
 
 /** What to send to a target. */
@@ -22,6 +23,8 @@ export interface Load
 export interface MeasuredLoad extends LoadResult {
   /** Processor time per answer, in milliseconds. */
   readonly processor: PerProcess<number>;
+  /** Share of the machine's processor time that its host gave to others. */
+  readonly stolen: number;
 }
 
 /** More answers per second than one connection ever gets. */
@@ -54,11 +57,13 @@ export async function runLoad(
     ...(ids && { ids }),
   });
   const before = await processorTimes();
+  const machineBefore = await machineTime();
   const result = await generate({
     ...{ port, connections, requests, repeats },
     ...(seconds !== undefined && { seconds }),
     ...(perSecond !== undefined && { perSecond }),
   });
+  const machineAfter = await machineTime();
   const after = await processorTimes();
   // Which one failed is not known.
   if (records && result.errors === 0) {
@@ -74,6 +79,7 @@ export async function runLoad(
     processor: perProcess((name) =>
       (after[name] - before[name]) * 1000 / result.answers
     ),
+    stolen: stolenShare(machineBefore, machineAfter),
   };
 }
 

@@ -127,7 +127,7 @@ export async function measureThroughput(
 }
 
 function lineOf(
-  { perSecond, p50, p99, processor, errors }: MeasuredLoad,
+  { perSecond, p50, p99, processor, stolen, errors }: MeasuredLoad,
 ): string {
   return [
     `${Math.round(perSecond)} per second`,
@@ -136,6 +136,7 @@ function lineOf(
     `processor ${
       PROCESSES.map((name) => processor[name].toFixed(2)).join(" + ")
     } ms`,
+    `${(stolen * 100).toFixed(1)} % stolen`,
     ...errors > 0 ? [`${errors} errors`] : [],
   ].join(", ");
 }
@@ -152,5 +153,6 @@ function resultOf({ target, connections, rounds }: Contest): TargetResult {
     ),
     errors: rounds.reduce((sum, round) => sum + round.errors, 0),
     generatorCpu: spread(rounds.map((round) => round.cpu / SECONDS)).median,
+    stolen: spread(rounds.map((round) => round.stolen)),
   };
 }

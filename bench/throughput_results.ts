@@ -37,6 +37,8 @@ export interface TargetResult {
   readonly errors: number;
   /** The generator's share of one core. */
   readonly generatorCpu: number;
+  /** Share of the machine's processor time that its host gave to others. */
+  readonly stolen: Spread;
 }
 
 /** Everything end to end. */

@@ -322,7 +322,7 @@ create trigger nothing before update on public.subscriptions
 for each row execute function pg_temp.nothing();
 set local role service_role;
 select is(
-  pg_temp.together(pg_temp.event('tap_e10', 'tap_2', '{"created": "2027-01-15T08:00:50.000Z"}')),
+  pg_temp.together(pg_temp.event('tap_e10', 'tap_k60', '{"created": "2027-01-15T08:00:50.000Z"}')),
   '{}', 'if subscriptions has a trigger, everything is left'
 );
 
