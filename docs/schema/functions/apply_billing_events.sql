@@ -38,7 +38,7 @@ begin
     where not pg_try_advisory_xact_lock(hashtextextended(s.subscription_id, 0));
   end;
 
-  -- To start the statements for fewer takes as long as it saves.
+  -- Of fewer events, most are of the same subscription.
   if jsonb_array_length(events) >= 5 then
     applied := public.apply_updates_together(events, claimed, locked);
   end if;

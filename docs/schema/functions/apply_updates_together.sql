@@ -6,12 +6,14 @@ CREATE OR REPLACE FUNCTION public.apply_updates_together(events jsonb, claimed t
  LANGUAGE plpgsql
  SET search_path TO ''
  SET lock_timeout TO '20ms'
+ SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
-#variable_conflict use_column
+#variable_conflict use_variable
 declare
+  wanted text[];
   free text[];
   applied text[];
 begin
@@ -21,23 +23,32 @@ begin
     return '{}';
   end if;
 
+  select array_agg(e.subscription_id) into wanted
+  from (
+    select
+      e.*,
+      count(*) over (partition by e.subscription_id) as of_subscription,
+      count(*) over (partition by e.provider, e.event_id) as copies
+    from jsonb_to_recordset(events) as e (
+      provider text, event_id text, type text, subscription_id text, retry jsonb
+    )
+  ) as e
+  where e.of_subscription = 1
+    and e.copies = 1
+    and e.type = 'customer.subscription.updated'
+    and e.retry is null
+    and e.provider || '/' || e.event_id = any (claimed)
+    and e.subscription_id <> all (locked)
+    and not exists (
+      select from public.failed_events f
+      where f.provider = e.provider and f.event_id = e.event_id and f.resolved_at is null
+    );
+
   select array_agg(s.id) into free
   from (
     select s.id
     from public.subscriptions s
-    where s.id in (
-      select e.subscription_id
-      from jsonb_to_recordset(events) as e (
-        provider text, event_id text, type text, subscription_id text, retry jsonb
-      )
-      group by e.subscription_id
-      having count(*) = 1 and bool_and(
-        e.type = 'customer.subscription.updated'
-        and e.retry is null
-        and e.provider || '/' || e.event_id = any (claimed)
-        and e.subscription_id <> all (locked)
-      )
-    )
+    where s.id = any (wanted)
     for no key update skip locked
   ) as s;
 
@@ -106,10 +117,6 @@ begin
       and s.id = any (free)
       and s.provider = e.provider
       and s.changed_as_of < e.created
-      and not exists (
-        select from public.failed_events f
-        where f.provider = e.provider and f.event_id = e.event_id and f.resolved_at is null
-      )
     returning e.provider || '/' || e.event_id as claim
   )
   select coalesce(array_agg(u.claim), '{}') into applied from updated as u;
