@@ -4,7 +4,7 @@
  * transactions have locked is in tests/faults/locked_rows.test.ts.
  */
 begin;
-select plan(27);
+select plan(28);
 set local timezone = 'UTC';
 
 create function pg_temp.event(p_event_id text, p_subscription_id text, p_fields jsonb default '{}')
@@ -309,6 +309,18 @@ select is(
   100, 'no more rows are read for it than their own, twice'
 );
 
+-- Columns and triggers of the app.
+
+reset role;
+alter table public.subscriptions
+  add column events text, add column claimed text, add column locked text,
+  add column wanted text, add column free text, add column applied text;
+set local role service_role;
+select is(
+  pg_temp.together(pg_temp.event('tap_e10', 'tap_k59', '{"created": "2027-01-15T08:00:50.000Z"}')),
+  '{a/tap_e10}', 'columns with the names of variables make no difference'
+);
+
 reset role;
 create function pg_temp.nothing()
 returns trigger
@@ -322,7 +334,7 @@ create trigger nothing before update on public.subscriptions
 for each row execute function pg_temp.nothing();
 set local role service_role;
 select is(
-  pg_temp.together(pg_temp.event('tap_e10', 'tap_k60', '{"created": "2027-01-15T08:00:50.000Z"}')),
+  pg_temp.together(pg_temp.event('tap_e11', 'tap_k60', '{"created": "2027-01-15T08:00:50.000Z"}')),
   '{}', 'if subscriptions has a trigger, everything is left'
 );
 
