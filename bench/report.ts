@@ -81,7 +81,7 @@ function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
     `${roundsOver(1)} rounds, and over ${
       overConnections(MOST_CONNECTIONS)
     } in ${MOST_ROUNDS}. ` +
-    "After each round, the database shows that" +
+    "A second of the same load warms each up, uncounted. After each round, the database shows that" +
     " every event was applied. The peers run as their packages have them: " +
     "the edge function opens a database connection for each event, the pool" +
     " is of ten connections, and that of `@supabase/stripe-sync-engine` of " +
