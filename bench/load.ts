@@ -19,6 +19,8 @@ export interface LoadPlan {
   readonly requests: string;
   /** By default, until each request is sent. */
   readonly seconds?: number;
+  /** Before that: its answers are counted, but not measured. None by default. */
+  readonly warmUpSeconds?: number;
   /** Sends the requests again and again, to a server that cannot tell. */
   readonly repeats: boolean;
   /** At most this many; by default, as many as possible. */
@@ -27,11 +29,11 @@ export interface LoadPlan {
 
 /** What came of it. Times in milliseconds. */
 export interface LoadResult {
-  /** All answers, errors included. */
+  /** All answers, errors and those of the warm-up included. */
   readonly answers: number;
   /** Answers other than 200. */
   readonly errors: number;
-  /** Answers with 200. */
+  /** Measured answers with 200. */
   readonly perSecond: number;
   readonly p50: number;
   readonly p99: number;
@@ -61,9 +63,11 @@ async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
   };
 
   const times: number[] = [];
+  let answers = 0;
   let errors = 0;
+  let measured = 0;
   const cpuBefore = process.cpuUsage();
-  const began = performance.now();
+  const began = performance.now() + (plan.warmUpSeconds ?? 0) * 1000;
   const end = began + (plan.seconds ?? Infinity) * 1000;
   await Promise.all(Array.from({ length: plan.connections }, async () => {
     using connection = await Deno.connect({
@@ -85,8 +89,11 @@ async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
       const sent = performance.now();
       await writeAll(connection, request);
       const status = await readAnswer(connection, space);
-      times.push(performance.now() - sent);
+      answers++;
       if (status !== 200) errors++;
+      if (sent < began) continue;
+      times.push(performance.now() - sent);
+      if (status === 200) measured++;
     }
   }));
   const seconds = (performance.now() - began) / 1000;
@@ -95,9 +102,9 @@ async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
   times.sort((a, b) => a - b);
   const at = (share: number) => times[Math.floor(times.length * share)] ?? NaN;
   return {
-    answers: times.length,
+    answers,
     errors,
-    perSecond: (times.length - errors) / seconds,
+    perSecond: measured / seconds,
     p50: at(0.5),
     p99: at(0.99),
     cpu: (cpu.user + cpu.system) / 1e6,

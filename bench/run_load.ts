@@ -12,7 +12,8 @@ import type { Target } from "./targets.ts";
 
 /** What to send to a target. */
 export interface Load
-  extends Pick<LoadPlan, "connections" | "seconds" | "perSecond"> {
+  extends
+    Pick<LoadPlan, "connections" | "seconds" | "warmUpSeconds" | "perSecond"> {
   readonly subscriptions: readonly string[];
   readonly type?: RequestOptions["type"];
   /** For files. */
@@ -38,8 +39,9 @@ const MOST_PER_CONNECTION = 3_000;
  */
 export async function runLoad(
   target: Target,
-  { connections, seconds, perSecond, subscriptions, type, folder }: Load,
+  { connections, seconds, warmUpSeconds = 0, perSecond, ...load }: Load,
 ): Promise<MeasuredLoad> {
+  const { subscriptions, type, folder } = load;
   const { port, shape, ids, records } = target;
   const requests = `${folder}/requests`;
   const most = Math.min(
@@ -51,7 +53,7 @@ export async function runLoad(
     shape,
     count: seconds === undefined || repeats
       ? subscriptions.length
-      : Math.ceil(most * seconds) + connections,
+      : Math.ceil(most * (warmUpSeconds + seconds)) + connections,
     subscriptions,
     ...(type && { type }),
     ...(ids && { ids }),
@@ -59,7 +61,7 @@ export async function runLoad(
   const before = await processorTimes();
   const machineBefore = await machineTime();
   const result = await generate({
-    ...{ port, connections, requests, repeats },
+    ...{ port, connections, requests, repeats, warmUpSeconds },
     ...(seconds !== undefined && { seconds }),
     ...(perSecond !== undefined && { perSecond }),
   });
