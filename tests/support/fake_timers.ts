@@ -12,8 +12,8 @@ interface Timer {
 }
 
 /**
- * Replaces `setTimeout`, `setInterval` and what ends them in the whole process,
- * until it is disposed of.
+ * Replaces `setTimeout`, `setInterval`, what ends them and `performance.now` in
+ * the whole process, until it is disposed of.
  */
 export function useFakeTimers(): FakeTimers {
   const { setTimeout, clearTimeout, setInterval, clearInterval } = globalThis;
@@ -49,6 +49,8 @@ export function useFakeTimers(): FakeTimers {
     setInterval: repeat,
     clearInterval: end,
   });
+  const realNow = performance.now;
+  performance.now = () => now;
 
   return {
     pending: () => timers.size,
@@ -74,6 +76,7 @@ export function useFakeTimers(): FakeTimers {
         setInterval,
         clearInterval,
       });
+      performance.now = realNow;
     },
   };
 }

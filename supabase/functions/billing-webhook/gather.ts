@@ -11,8 +11,8 @@ interface Waiting<Item, Result> {
   readonly item: Item;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: unknown) => void;
-  /** Ends the wait; undefined for an item that is sent at once. */
-  readonly timer: ReturnType<typeof setTimeout> | undefined;
+  /** When the wait ends, on the clock of `performance.now`. */
+  readonly endMs: number;
 }
 
 /**
@@ -38,29 +38,23 @@ export function gather<Item, Result>(
   send: (items: Item[]) => Promise<readonly (Result | DeliveryError)[]>,
   { maxTogether, maxWaiting, maxWaitMs }: GatherLimits,
 ): (item: Item) => Promise<Result> {
-  // In order of arrival.
-  const waiting = new Set<Waiting<Item, Result>>();
+  // In order of arrival, which is also that in which their waits end. So one
+  // timer is enough: one for each item took a twentieth of a delivery.
+  const waiting: Waiting<Item, Result>[] = [];
+  let timer: ReturnType<typeof setTimeout> | undefined;
   let underWay = false;
 
   async function sendAll(): Promise<void> {
     underWay = true;
     let answered = 0;
-    while (waiting.size > 0) {
-      const half = Math.ceil((waiting.size + answered) / 2);
-      const together = take(Math.min(half, maxTogether));
+    while (waiting.length > 0) {
+      const half = Math.ceil((waiting.length + answered) / 2);
+      const together = waiting.splice(0, Math.min(half, maxTogether));
+      watchFirst();
       await sendTogether(together);
       answered = together.length;
     }
     underWay = false;
-  }
-
-  function take(count: number): Waiting<Item, Result>[] {
-    const together = [...waiting].slice(0, count);
-    for (const entry of together) {
-      waiting.delete(entry);
-      clearTimeout(entry.timer);
-    }
-    return together;
   }
 
   async function sendTogether(
@@ -78,28 +72,35 @@ export function gather<Item, Result>(
     }
   }
 
-  function giveUp(entry: Waiting<Item, Result>): void {
-    waiting.delete(entry);
-    entry.reject(
-      overloaded(
-        `The event waited ${maxWaitMs} ms for the database: see docs/scaling.md`,
-      ),
-    );
+  /** Keeps a timer for the first that waits, if any does. */
+  function watchFirst(): void {
+    clearTimeout(timer);
+    const [first] = waiting;
+    timer = first && setTimeout(giveUp, first.endMs - performance.now());
+  }
+
+  /** Rejects those whose wait is over. */
+  function giveUp(): void {
+    const now = performance.now();
+    const over = waiting.filter(({ endMs }) => endMs <= now);
+    waiting.splice(0, over.length);
+    watchFirst();
+    const message =
+      `The event waited ${maxWaitMs} ms for the database: see docs/scaling.md`;
+    for (const { reject } of over) reject(overloaded(message));
   }
 
   return function handIn(item) {
-    if (waiting.size >= maxWaiting) {
+    if (waiting.length >= maxWaiting) {
       const message =
         `${maxWaiting} events already wait for the database: see docs/scaling.md`;
       return Promise.reject(overloaded(message));
     }
     return new Promise((resolve, reject) => {
-      const timer = underWay
-        ? setTimeout(() => giveUp(entry), maxWaitMs)
-        : undefined;
-      const entry = { item, resolve, reject, timer };
-      waiting.add(entry);
+      const endMs = performance.now() + maxWaitMs;
+      waiting.push({ item, resolve, reject, endMs });
       if (!underWay) sendAll();
+      else if (waiting.length === 1) watchFirst();
     });
   };
 }

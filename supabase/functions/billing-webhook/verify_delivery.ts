@@ -86,9 +86,7 @@ function signingProvider(
   headers: Headers,
   providers: readonly SignatureProvider[],
 ): SignatureProvider {
-  const [provider, ...others] = providers.filter(({ header }) =>
-    headers.has(header)
-  );
+  const provider = providers.find(({ header }) => headers.has(header));
   if (provider === undefined) {
     throw new DeliveryError(
       "signature_missing",
@@ -97,7 +95,11 @@ function signingProvider(
       }`,
     );
   }
-  if (others.some(({ header }) => header !== provider.header)) {
+  if (
+    providers.some(({ header }) =>
+      header !== provider.header && headers.has(header)
+    )
+  ) {
     throw new DeliveryError(
       "signature_ambiguous",
       "Signature headers of more than one provider: check whether a proxy adds one",

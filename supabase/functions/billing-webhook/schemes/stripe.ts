@@ -19,29 +19,21 @@ export const stripe: SignatureScheme = {
 
   readClaim(headers, header) {
     const value = headers.get(header) ?? "";
-    const entries = value.split(",").map(splitEntry);
-    const times = entries.filter(([key]) => key === "t");
-    const seconds = times[0]?.[1] ?? "";
-    const timestamp = fromSeconds(seconds);
-    if (
-      /\s/.test(value) || times.length !== 1 || timestamp === undefined ||
-      entries.some(([, entry]) => entry === undefined)
-    ) {
-      return undefined;
+    if (/\s/.test(value)) return undefined;
+    let seconds: string | undefined;
+    const hexes: string[] = [];
+    for (const entry of value.split(",")) {
+      const at = entry.indexOf("=");
+      if (at < 0) return undefined;
+      const key = entry.slice(0, at);
+      if (key === "t" && seconds !== undefined) return undefined;
+      if (key === "t") seconds = entry.slice(at + 1);
+      if (key === "v1") hexes.push(entry.slice(at + 1));
     }
-
-    const signatures = entries
-      .filter(([key]) => key === "v1")
-      .slice(0, MAX_SIGNATURES)
-      .flatMap(([, hex]) => fromHex(hex ?? "") ?? []);
+    const timestamp = fromSeconds(seconds ?? "");
+    if (timestamp === undefined) return undefined;
+    const signatures = hexes.slice(0, MAX_SIGNATURES)
+      .flatMap((hex) => fromHex(hex) ?? []);
     return { prefix: `${seconds}.`, timestamp, signatures };
   },
 };
-
-/** Splits an entry at its first `=`; the value is undefined if there is none. */
-function splitEntry(entry: string): [key: string, value: string | undefined] {
-  const at = entry.indexOf("=");
-  return at < 0
-    ? [entry, undefined]
-    : [entry.slice(0, at), entry.slice(at + 1)];
-}
