@@ -65,11 +65,27 @@ Deno.test("readBody() returns the exact bytes, however they are split", async ()
   await fc.assert(fc.asyncProperty(chunks, async (parts) => {
     const bytes = parts.flatMap((part) => [...part]);
     for (const headers of [{}, { "content-length": `${bytes.length}` }]) {
-      const request = post(sendAll(parts).stream, headers);
+      const sent = sendAll(parts.map((part) => part.slice()));
+      const request = post(sent.stream, headers);
       const body = await readBody(request, { ...LIMITS, maxBytes: 81 });
       assertEquals([...body], bytes);
     }
   }));
+});
+
+Deno.test("readBody() takes the memory of a single chunk, and of no other", async () => {
+  const whole = Uint8Array.from([1, 2, 3]);
+  const body = await readBody(post(sendAll([whole]).stream), LIMITS);
+  assertEquals([...body], [1, 2, 3]);
+  assertEquals(whole.byteLength, 0, "the chunk keeps nothing");
+
+  const memory = Uint8Array.from([1, 2, 3, 4]);
+  const part = await readBody(
+    post(sendAll([memory.subarray(1, 3)]).stream),
+    LIMITS,
+  );
+  assertEquals([...part], [2, 3]);
+  assertEquals([...memory], [1, 2, 3, 4], "others may use the rest");
 });
 
 Deno.test("readBody() returns no bytes for no body", async () => {
