@@ -19,7 +19,7 @@ export interface LoadPlan {
   readonly requests: string;
   /** By default, until each request is sent. */
   readonly seconds?: number;
-  /** Before that: its answers are counted, but not measured. None by default. */
+  /** Of load before the measured time. None by default. */
   readonly warmUpSeconds?: number;
   /** Sends the requests again and again, to a server that cannot tell. */
   readonly repeats: boolean;
@@ -31,13 +31,14 @@ export interface LoadPlan {
 export interface LoadResult {
   /** All answers, errors and those of the warm-up included. */
   readonly answers: number;
-  /** Answers other than 200. */
+  /** Answers other than 200, those of the warm-up included. */
   readonly errors: number;
-  /** Measured answers with 200. */
+  /** Answers with 200 that arrived in the measured time. */
   readonly perSecond: number;
+  /** Of what was sent in the measured time. */
   readonly p50: number;
   readonly p99: number;
-  /** Processor time of the generator, in seconds. */
+  /** Processor time of the generator, in seconds, with its warm-up. */
   readonly cpu: number;
 }
 
@@ -89,14 +90,14 @@ async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
       const sent = performance.now();
       await writeAll(connection, request);
       const status = await readAnswer(connection, space);
+      const answered = performance.now();
       answers++;
       if (status !== 200) errors++;
-      if (sent < began) continue;
-      times.push(performance.now() - sent);
-      if (status === 200) measured++;
+      else if (answered >= began && answered <= end) measured++;
+      if (sent >= began) times.push(answered - sent);
     }
   }));
-  const seconds = (performance.now() - began) / 1000;
+  const seconds = plan.seconds ?? (performance.now() - began) / 1000;
   const cpu = process.cpuUsage(cpuBefore);
 
   times.sort((a, b) => a - b);

@@ -81,8 +81,8 @@ function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
     `${roundsOver(1)} rounds, and over ${
       overConnections(MOST_CONNECTIONS)
     } in ${MOST_ROUNDS}. ` +
-    "The order is another in each round, and a second of the same load comes" +
-    " first, uncounted. After each round, the database shows that" +
+    "Each round has another order, by chance. A second of the same load comes" +
+    " first; it counts in the processor time only. After each round, the database shows that" +
     " every event was applied. The peers run as their packages have them: " +
     "the edge function opens a database connection for each event, the pool" +
     " is of ten connections, and that of `@supabase/stripe-sync-engine` of " +

@@ -22,7 +22,7 @@ export interface Load
 
 /** What came of a load, and what it cost. */
 export interface MeasuredLoad extends LoadResult {
-  /** Processor time per answer, in milliseconds. */
+  /** Processor time per answer, in milliseconds, with the warm-up. */
   readonly processor: PerProcess<number>;
   /** Share of the machine's processor time that its host gave to others. */
   readonly stolen: number;

@@ -1,6 +1,6 @@
 /**
  * Events per second and how long each takes, end to end over real HTTP, in
- * alternating rounds: this receiver, its peers, bare PostgREST calls and what
+ * rounds of random order: this receiver, its peers, bare PostgREST calls and what
  * there is at least between them and a receiver, and the SQL function straight in
  * Postgres.
  *
@@ -131,7 +131,7 @@ export async function measureThroughput(
   };
 }
 
-/** What ran just before counts: Postgres still writes what it has left. */
+/** What ran before matters: Postgres still writes what it left. */
 function shuffled<T>(values: readonly T[]): T[] {
   return values.map((value) => ({ value, place: Math.random() }))
     .sort((a, b) => a.place - b.place)
