@@ -128,6 +128,27 @@ Deno.test("gather() rejects what waits too long, and never sends it", async () =
   assertEquals(await late, "c", "a call may take its time");
 });
 
+Deno.test("gather() rejects each item when its own wait ends", async () => {
+  using timers = useFakeTimers();
+  const { handIn } = gathered();
+  const rejected: number[] = [];
+  const wait = (item: number) =>
+    handIn(item).catch(() => {
+      rejected.push(item);
+    });
+  wait(1);
+  wait(2);
+  await timers.pass(1_000);
+  wait(3);
+  await timers.pass(LIMITS.maxWaitMs - 1_000);
+  assertEquals(rejected, [2], "the call under way may take its time");
+  await timers.pass(999);
+  assertEquals(rejected, [2]);
+  await timers.pass(1);
+  assertEquals(rejected, [2, 3]);
+  assertEquals(timers.pending(), 0);
+});
+
 Deno.test("gather() keeps no event waiting for calls that hang, one after another", async () => {
   const CALL_MS = 3_000;
   using timers = useFakeTimers();
