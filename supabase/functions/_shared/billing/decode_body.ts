@@ -1,6 +1,6 @@
 import { DeliveryError } from "./errors.ts";
 
-/** Made once: it keeps nothing from one body to the next. */
+/** Shared by all bodies: without `stream`, it keeps no state between them. */
 const UTF_8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
