@@ -5,14 +5,7 @@ import { ratios } from "./ratios.ts";
 import { SUBSCRIPTIONS } from "./requests.ts";
 import { SHARE, SLICE_SECONDS, type SoakSlice } from "./soak.ts";
 import type { Spread } from "./statistics.ts";
-import {
-  CONNECTIONS,
-  MOST_CONNECTIONS,
-  MOST_ROUNDS,
-  overConnections,
-  roundsOver,
-  type Throughput,
-} from "./throughput_results.ts";
+import { CONNECTIONS, ROUNDS, type Throughput } from "./throughput_results.ts";
 
 /** Returns the results of a whole run as a page in Markdown. */
 export function resultsPage(
@@ -78,10 +71,7 @@ function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
     "## End to end",
     "Subscription updates of 3 kB with IDs as Stripe makes them, each a new" +
     " event, signed and verified. Each is measured in " +
-    `${roundsOver(1)} rounds, and over ${
-      overConnections(MOST_CONNECTIONS)
-    } in ${MOST_ROUNDS}. ` +
-    "Each round has another order, by chance. A second of the same load comes" +
+    `${ROUNDS} rounds, each in an order of its own, by chance. A second of the same load comes` +
     " first; it counts in the processor time only. After each round, the database shows that" +
     " every event was applied. The peers run as their packages have them: " +
     "the edge function opens a database connection for each event, the pool" +

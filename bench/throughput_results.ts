@@ -7,18 +7,11 @@ export const MOST_CONNECTIONS = 64;
 /** The numbers of connections, as in the results. */
 export const CONNECTIONS = [MOST_CONNECTIONS, 16, 1] as const;
 
-const ROUNDS = 3;
-
 /**
- * Over the most connections, and of the SQL function alone. There, the slowest
- * hundredth of a round is only a few calls.
+ * How often each target is measured. A neighbor of the machine changes a single
+ * round by a third.
  */
-export const MOST_ROUNDS = 9;
-
-/** Returns how often a target is measured over so many connections. */
-export function roundsOver(connections: number): number {
-  return connections === MOST_CONNECTIONS ? MOST_ROUNDS : ROUNDS;
-}
+export const ROUNDS = 7;
 
 /** Returns a number of connections, in words. */
 export function overConnections(connections: number): string {
