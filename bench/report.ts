@@ -71,9 +71,10 @@ function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
     "## End to end",
     "Subscription updates of 3 kB with IDs as Stripe makes them, each a new" +
     " event, signed and verified. Each is measured in " +
-    `${ROUNDS} rounds, each in an order of its own, by chance. A second of the same load comes` +
-    " first; it counts in the processor time only. After each round, the database shows that" +
-    " every event was applied. The peers run as their packages have them: " +
+    `${ROUNDS} rounds, each in an order of its own, by chance. A second of ` +
+    "the same load comes first; it counts in the processor time only. After " +
+    "each round, the database shows that every event was applied. The peers " +
+    "run as their packages have them: " +
     "the edge function opens a database connection for each event, the pool" +
     " is of ten connections, and that of `@supabase/stripe-sync-engine` of " +
     "twenty. None of them calls Stripe. A bare PostgREST call is what the " +

@@ -8,8 +8,8 @@ export const MOST_CONNECTIONS = 64;
 export const CONNECTIONS = [MOST_CONNECTIONS, 16, 1] as const;
 
 /**
- * How often each target is measured. A neighbor of the machine changes a single
- * round by a third.
+ * How often each target is measured. A single round may be a third too high or
+ * too low, because the host gives processor time to other machines.
  */
 export const ROUNDS = 7;
 
