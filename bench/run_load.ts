@@ -39,11 +39,25 @@ const MOST_PER_CONNECTION = 3_000;
  */
 export async function runLoad(
   target: Target,
-  { connections, seconds, warmUpSeconds = 0, perSecond, ...load }: Load,
+  load: Load,
 ): Promise<MeasuredLoad> {
+  const send = await prepareLoad(target, load);
+  return await send();
+}
+
+/**
+ * Builds the events of {@linkcode runLoad}, which takes seconds.
+ *
+ * @returns what sends them, once. Updates have to be sent in the order in which
+ *   they were built: others are stale
+ */
+export async function prepareLoad(
+  target: Target,
+  { connections, seconds, warmUpSeconds = 0, perSecond, ...load }: Load,
+): Promise<() => Promise<MeasuredLoad>> {
   const { subscriptions, type, folder } = load;
   const { port, shape, ids, records } = target;
-  const requests = `${folder}/requests`;
+  const requests = await Deno.makeTempFile({ dir: folder });
   const most = Math.min(
     perSecond === undefined ? target.most : perSecond * 1.1,
     connections * MOST_PER_CONNECTION,
@@ -58,30 +72,35 @@ export async function runLoad(
     ...(type && { type }),
     ...(ids && { ids }),
   });
-  const before = await processorTimes();
-  const machineBefore = await machineTime();
-  const result = await generate({
-    ...{ port, connections, requests, repeats, warmUpSeconds },
-    ...(seconds !== undefined && { seconds }),
-    ...(perSecond !== undefined && { perSecond }),
-  });
-  const machineAfter = await machineTime();
-  const after = await processorTimes();
-  // Which one failed is not known.
-  if (records && result.errors === 0) {
-    await checkApplied(target.name, {
-      records,
-      subscriptions,
-      start,
-      count: result.answers,
+
+  return async function send() {
+    const before = await processorTimes();
+    const machineBefore = await machineTime();
+    const result = await generate({
+      ...{ port, connections, requests, repeats, warmUpSeconds },
+      ...(seconds !== undefined && { seconds }),
+      ...(perSecond !== undefined && { perSecond }),
     });
-  }
-  return {
-    ...result,
-    processor: perProcess((name) =>
-      (after[name] - before[name]) * 1000 / result.answers
-    ),
-    stolen: stolenShare(machineBefore, machineAfter),
+    const machineAfter = await machineTime();
+    const after = await processorTimes();
+    // Before it is written to the disk.
+    await Deno.remove(requests);
+    // Which one failed is not known.
+    if (records && result.errors === 0) {
+      await checkApplied(target.name, {
+        records,
+        subscriptions,
+        start,
+        count: result.answers,
+      });
+    }
+    return {
+      ...result,
+      processor: perProcess((name) =>
+        (after[name] - before[name]) * 1000 / result.answers
+      ),
+      stolen: stolenShare(machineBefore, machineAfter),
+    };
   };
 }
 

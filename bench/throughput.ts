@@ -12,7 +12,12 @@ import { servePeer } from "./peer.ts";
 import { servePeers } from "./peers.ts";
 import { perProcess, PROCESSES } from "./processor_time.ts";
 import { subscriptionIds } from "./requests.ts";
-import { createSubscriptions, type MeasuredLoad, runLoad } from "./run_load.ts";
+import {
+  createSubscriptions,
+  type Load,
+  type MeasuredLoad,
+  prepareLoad,
+} from "./run_load.ts";
 import { CEILINGS, prepareSqlCeiling } from "./sql_ceiling.ts";
 import { spread } from "./statistics.ts";
 import {
@@ -35,15 +40,29 @@ import {
 } from "./throughput_results.ts";
 
 const SECONDS = 5;
-/**
- * While a server is idle, its code and its heap are let go, and making them again
- * took a quarter of its processor time in a round. The first answers of a
- * generator are slow as well.
- */
+
+/** The first answers of a generator are slow. */
 const WARM_UP_SECONDS = 1;
 
-interface Contest {
+/**
+ * While a server is idle, V8 may let go of its compiled code. Under load, it takes
+ * some eight seconds until the code is as fast as it was (docs/scaling.md). So a
+ * target works for a while before it is measured, and then without a pause.
+ */
+const TARGET_WARM_UP: Pick<Load, "connections" | "seconds" | "perSecond"> = {
+  connections: MOST_CONNECTIONS,
+  seconds: 10,
+  // Only because all requests have to be built beforehand.
+  perSecond: 4_000,
+};
+
+/** What is measured of a target, one after the other. */
+interface Visit {
   readonly target: Target;
+  readonly contests: readonly Contest[];
+}
+
+interface Contest {
   readonly connections: number;
   readonly rounds: MeasuredLoad[];
 }
@@ -92,28 +111,17 @@ export async function measureThroughput(
     name: BARE_SERVER,
     records: undefined,
   });
-  const contests = [
-    ...CONNECTIONS.flatMap((connections) =>
-      targets.map((target) => ({ target, connections }))
-    ),
-    { target: random, connections: MOST_CONNECTIONS },
-    { target: nothing, connections: MOST_CONNECTIONS },
-  ].map((contest): Contest => ({ ...contest, rounds: [] }));
+  const visits = [
+    ...targets.map((target) => visitOf(target, CONNECTIONS)),
+    visitOf(random, [MOST_CONNECTIONS]),
+    visitOf(nothing, [MOST_CONNECTIONS]),
+  ];
 
   const ceilings = new Map<string, number[]>();
   for (let round = 1; round <= ROUNDS; round++) {
     console.log(`  Round ${round} of ${ROUNDS}`);
-    for (const { target, connections, rounds } of shuffled(contests)) {
-      await using _changed = await target.change?.();
-      const result = await runLoad(target, {
-        ...{ connections, subscriptions, folder },
-        warmUpSeconds: WARM_UP_SECONDS,
-        seconds: SECONDS,
-      });
-      rounds.push(result);
-      console.log(
-        `  ${target.name}, ${overConnections(connections)}: ${lineOf(result)}`,
-      );
+    for (const visit of shuffled(visits)) {
+      await measureOnce(visit, { subscriptions, folder });
     }
     for (const [name, calls] of Object.entries(CEILINGS)) {
       const ceiling = await measureCeiling(calls, { seconds: SECONDS });
@@ -122,11 +130,45 @@ export async function measureThroughput(
     }
   }
   return {
-    targets: contests.map(resultOf),
+    targets: visits.flatMap(resultsOf),
     sqlCeilings: Object.fromEntries(
       [...ceilings].map(([name, rounds]) => [name, spread(rounds)]),
     ),
   };
+}
+
+function visitOf(target: Target, connections: readonly number[]): Visit {
+  return {
+    target,
+    contests: connections.map((connections) => ({ connections, rounds: [] })),
+  };
+}
+
+/** Warms up a target, and adds a round to each of its contests. */
+async function measureOnce(
+  { target, contests }: Visit,
+  load: Pick<Load, "subscriptions" | "folder">,
+): Promise<void> {
+  await using _changed = await target.change?.();
+  const warmUp = await prepareLoad(target, { ...load, ...TARGET_WARM_UP });
+  const prepared = [];
+  for (const contest of shuffled(contests)) {
+    const send = await prepareLoad(target, {
+      ...load,
+      connections: contest.connections,
+      warmUpSeconds: WARM_UP_SECONDS,
+      seconds: SECONDS,
+    });
+    prepared.push({ contest, send });
+  }
+  await warmUp();
+  for (const { contest: { connections, rounds }, send } of prepared) {
+    const result = await send();
+    rounds.push(result);
+    console.log(
+      `  ${target.name}, ${overConnections(connections)}: ${lineOf(result)}`,
+    );
+  }
 }
 
 /** What ran before matters: Postgres still writes what it left. */
@@ -151,8 +193,8 @@ function lineOf(
   ].join(", ");
 }
 
-function resultOf({ target, connections, rounds }: Contest): TargetResult {
-  return {
+function resultsOf({ target, contests }: Visit): TargetResult[] {
+  return contests.map(({ connections, rounds }) => ({
     name: target.name,
     connections,
     perSecond: spread(rounds.map((round) => round.perSecond)),
@@ -166,5 +208,5 @@ function resultOf({ target, connections, rounds }: Contest): TargetResult {
       spread(rounds.map((round) => round.cpu / (WARM_UP_SECONDS + SECONDS)))
         .median,
     stolen: spread(rounds.map((round) => round.stolen)),
-  };
+  }));
 }
