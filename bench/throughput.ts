@@ -67,7 +67,7 @@ interface Contest {
   readonly rounds: MeasuredLoad[];
 }
 
-/** Runs the rounds. It takes about half an hour. */
+/** Runs the rounds. It takes about 45 minutes. */
 export async function measureThroughput(
   stack: Stack,
   folder: string,
