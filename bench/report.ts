@@ -72,10 +72,11 @@ function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
     "Subscription updates of 3 kB with IDs as Stripe makes them, each a new" +
     " event, signed and verified. Each is measured in " +
     `${ROUNDS} rounds, each in an order of its own, by chance. In a round, a ` +
-    "target first takes ten seconds of load over 64 connections, because V8 " +
-    "lets go of compiled code while a process is idle; then it is measured over " +
-    "each number of connections, without a pause. A second of the same load " +
-    "comes before each; it counts in the processor time only. After " +
+    "target first gets ten seconds of load over 64 connections, because V8 may " +
+    "let go of compiled code while a process is idle. Then it is measured over " +
+    "each number of connections, one right after the other. Each begins with " +
+    "one more second of load, which does not count in events per second, p50 " +
+    "and p99. After " +
     "each round, the database shows that every event was applied. The peers " +
     "run as their packages have them: " +
     "the edge function opens a database connection for each event, the pool" +

@@ -83,7 +83,7 @@ export async function prepareLoad(
     });
     const machineAfter = await machineTime();
     const after = await processorTimes();
-    // Before it is written to the disk.
+    // If possible before the system writes it to the disk.
     await Deno.remove(requests);
     // Which one failed is not known.
     if (records && result.errors === 0) {

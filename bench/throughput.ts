@@ -47,7 +47,7 @@ const WARM_UP_SECONDS = 1;
 /**
  * While a server is idle, V8 may let go of its compiled code. Under load, it takes
  * some eight seconds until the code is as fast as it was (docs/scaling.md). So a
- * target works for a while before it is measured, and then without a pause.
+ * target works for a while before it is measured, one load right after the other.
  */
 const TARGET_WARM_UP: Pick<Load, "connections" | "seconds" | "perSecond"> = {
   connections: MOST_CONNECTIONS,
@@ -161,7 +161,10 @@ async function measureOnce(
     });
     prepared.push({ contest, send });
   }
-  await warmUp();
+  const { errors } = await warmUp();
+  if (errors > 0) {
+    throw new Error(`Cannot measure: ${target.name} failed ${errors} events`);
+  }
   for (const { contest: { connections, rounds }, send } of prepared) {
     const result = await send();
     rounds.push(result);
