@@ -69,29 +69,28 @@ export function resultTables(measured: Partial<Measured>): string {
 function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
   return [
     "## End to end",
-    "Subscription updates of 3 kB with IDs as Stripe makes them, each a new" +
-    " event, signed and verified. Each is measured in " +
+    "Subscription updates of 3 kB with IDs as Stripe makes them, each a new " +
+    "event, signed and verified. Each is measured in " +
     `${ROUNDS} rounds, each in an order of its own, by chance. In a round, a ` +
-    "target first gets ten seconds of load over 64 connections, because V8 may " +
-    "let go of compiled code while a process is idle. Then it is measured over " +
-    "each number of connections, one right after the other. Each begins with " +
-    "one more second of load, which does not count in events per second, p50 " +
-    "and p99. After " +
-    "each round, the database shows that every event was applied. The peers " +
-    "run as their packages have them: " +
-    "the edge function opens a database connection for each event, the pool" +
-    " is of ten connections, and that of `@supabase/stripe-sync-engine` of " +
-    "twenty. None of them calls Stripe. A bare PostgREST call is what the " +
-    "receiver makes of one event, and carries nothing else. A function that " +
-    "only verifies and makes this call is the least that a receiver costs if " +
-    "events come one at a time. The rows for ignored events show the cost of " +
-    `this receiver without a call; they repeat ${
-      SUBSCRIPTIONS.toLocaleString("en")
-    } events, and nothing is ` +
-    "applied. SQL without rules claims the events of a call and writes what they" +
-    " say, in two statements: more than that, the rules of this receiver cannot " +
-    "cost. The SQL function alone is straight in Postgres, without HTTP. Stolen is the " +
-    "processor time that the host gave to other machines meanwhile.",
+    "target first gets ten seconds of load over 64 connections, because V8 " +
+    "may let go of compiled code while a process is idle. Then it is measured " +
+    "over each number of connections, one right after the other. Each begins " +
+    "with one more second of load, which does not count in events per second, " +
+    "p50 and p99. After each round, the database shows that every event was " +
+    "applied. The peers run as their packages have them: the edge function " +
+    "opens a database connection for each event, the pool is of ten " +
+    "connections, and that of `@supabase/stripe-sync-engine` of twenty. None " +
+    "of them calls Stripe. A bare PostgREST call is what the receiver makes " +
+    "of one event, and carries nothing else. A function that only verifies " +
+    "and makes this call is the least that a receiver costs if events come " +
+    "one at a time. The rows for ignored events show the cost of this " +
+    "receiver without a call; they repeat " +
+    `${SUBSCRIPTIONS.toLocaleString("en")} events, and nothing is applied. ` +
+    "SQL without rules claims the events of a call and writes what they say, " +
+    "in two statements: more than that, the rules of this receiver cannot " +
+    "cost. The SQL function alone is straight in Postgres, without HTTP. " +
+    "Stolen is the processor time that the host gave to other machines " +
+    "meanwhile.",
     table(
       [
         "What",
