@@ -2,7 +2,8 @@
  * What an array can have applied in one statement is applied first
  * (apply_updates_together), and the other events one by one, each in its own
  * subtransaction, as before. Most events of a busy receiver are updates, each of
- * another subscription. The locks and their order stay the same.
+ * another subscription. The locks and their order stay the same. Only the events
+ * of the loop are read with all their fields.
  *
  * A creation without an account asks account_of_customer after these updates, not
  * in the order of the subscriptions' ids. If one of them gives a subscription
@@ -49,15 +50,23 @@ begin
   -- Of fewer events, most are of the same subscription.
   if jsonb_array_length(events) >= 5 then
     applied := public.apply_updates_together(events, claimed, locked);
+    return query
+    select listed.place::integer, 'applied', null::text, null::text
+    from jsonb_array_elements(events) with ordinality as listed (event, place)
+    where (listed.event ->> 'provider') || '/' || (listed.event ->> 'event_id') = any (applied);
+    if cardinality(applied) = jsonb_array_length(events) then
+      return;
+    end if;
   end if;
 
   for event in
     select
+      listed.place,
       e.*,
       e.provider || '/' || e.event_id as claim,
-      row_number() over (partition by e.provider, e.event_id order by e.place) > 1 as is_twin
-    from rows from (
-      jsonb_to_recordset(events) as (
+      row_number() over (partition by e.provider, e.event_id order by listed.place) > 1 as is_twin
+    from jsonb_array_elements(events) with ordinality as listed (event, place),
+      jsonb_to_record(listed.event) as e (
         provider text,
         event_id text,
         type text,
@@ -84,13 +93,7 @@ begin
         next_payment_attempt timestamptz,
         once_per_invoice boolean
       )
-    ) with ordinality as e (
-      provider, event_id, type, created, subscription_id, account_id, status,
-      plan_id, current_period_end, previous, invoice_id, retry, provider_status,
-      customer_id, quantity, cancel_at, trial_end, paused, livemode,
-      hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt,
-      once_per_invoice, place
-    )
+    where (listed.event ->> 'provider') || '/' || (listed.event ->> 'event_id') <> all (applied)
     order by
       is_twin,
       e.subscription_id,
@@ -103,7 +106,7 @@ begin
         when e.type = 'customer.subscription.deleted' then 3
         else 2
       end,
-      e.place
+      listed.place
   loop
     place := event.place;
     outcome := 'duplicate';
@@ -114,8 +117,6 @@ begin
       outcome := 'failed';
       error_code := failures -> event.claim ->> 'code';
       error := failures -> event.claim ->> 'message';
-    elsif event.claim = any (applied) then
-      outcome := 'applied';
     elsif event.claim = any (claimed) and not event.is_twin then
       if clock_timestamp() > started + interval '50 ms' then
         perform set_config(

@@ -4,7 +4,7 @@
  * transactions have locked is in tests/faults/locked_rows.test.ts.
  */
 begin;
-select plan(28);
+select plan(29);
 set local timezone = 'UTC';
 
 create function pg_temp.event(p_event_id text, p_subscription_id text, p_fields jsonb default '{}')
@@ -276,6 +276,21 @@ select is(
   )),
   'applied 2, failed 23514 1, failed BW001 1, stale 1',
   'what is left is applied one by one, and fails by itself'
+);
+select is(
+  (
+    select string_agg(concat_ws(' ', a.place, a.outcome, a.error_code), ', ' order by a.place, a.outcome)
+    from public.apply_billing_events(jsonb_build_array(
+      pg_temp.event('tap_f1', 'tap_1', '{"created": "2027-01-15T08:00:30.000Z"}'),
+      pg_temp.event('tap_f2', 'tap_missing', '{"customer_id": null}'),
+      pg_temp.event('tap_f3', 'tap_2', '{"created": "2027-01-15T08:00:30.000Z"}'),
+      pg_temp.event('tap_f3', 'tap_2', '{"created": "2027-01-15T08:00:30.000Z"}'),
+      pg_temp.event('tap_f4', 'tap_3', '{"created": "2027-01-15T08:00:09.000Z"}'),
+      pg_temp.event('tap_f5', 'tap_4', '{"created": "2027-01-15T08:00:30.000Z"}')
+    )) as a
+  ),
+  '1 applied, 2 failed BW001, 3 applied, 4 duplicate, 5 stale, 6 applied',
+  'each event is answered once, at its place, also if only some are applied together'
 );
 
 -- By key, with plans that were made while the table was empty.

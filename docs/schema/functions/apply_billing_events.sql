@@ -41,15 +41,23 @@ begin
   -- Of fewer events, most are of the same subscription.
   if jsonb_array_length(events) >= 5 then
     applied := public.apply_updates_together(events, claimed, locked);
+    return query
+    select listed.place::integer, 'applied', null::text, null::text
+    from jsonb_array_elements(events) with ordinality as listed (event, place)
+    where (listed.event ->> 'provider') || '/' || (listed.event ->> 'event_id') = any (applied);
+    if cardinality(applied) = jsonb_array_length(events) then
+      return;
+    end if;
   end if;
 
   for event in
     select
+      listed.place,
       e.*,
       e.provider || '/' || e.event_id as claim,
-      row_number() over (partition by e.provider, e.event_id order by e.place) > 1 as is_twin
-    from rows from (
-      jsonb_to_recordset(events) as (
+      row_number() over (partition by e.provider, e.event_id order by listed.place) > 1 as is_twin
+    from jsonb_array_elements(events) with ordinality as listed (event, place),
+      jsonb_to_record(listed.event) as e (
         provider text,
         event_id text,
         type text,
@@ -76,13 +84,7 @@ begin
         next_payment_attempt timestamptz,
         once_per_invoice boolean
       )
-    ) with ordinality as e (
-      provider, event_id, type, created, subscription_id, account_id, status,
-      plan_id, current_period_end, previous, invoice_id, retry, provider_status,
-      customer_id, quantity, cancel_at, trial_end, paused, livemode,
-      hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt,
-      once_per_invoice, place
-    )
+    where (listed.event ->> 'provider') || '/' || (listed.event ->> 'event_id') <> all (applied)
     order by
       is_twin,
       e.subscription_id,
@@ -95,7 +97,7 @@ begin
         when e.type = 'customer.subscription.deleted' then 3
         else 2
       end,
-      e.place
+      listed.place
   loop
     place := event.place;
     outcome := 'duplicate';
@@ -106,8 +108,6 @@ begin
       outcome := 'failed';
       error_code := failures -> event.claim ->> 'code';
       error := failures -> event.claim ->> 'message';
-    elsif event.claim = any (applied) then
-      outcome := 'applied';
     elsif event.claim = any (claimed) and not event.is_twin then
       if clock_timestamp() > started + interval '50 ms' then
         perform set_config(
