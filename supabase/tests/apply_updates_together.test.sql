@@ -4,7 +4,7 @@
  * transactions have locked is in tests/faults/locked_rows.test.ts.
  */
 begin;
-select plan(29);
+select plan(30);
 set local timezone = 'UTC';
 
 create function pg_temp.event(p_event_id text, p_subscription_id text, p_fields jsonb default '{}')
@@ -74,7 +74,10 @@ cross join unnest(array['active', 'past_due', 'unpaid']) as status (name)
 cross join unnest(array[
   null,
   '{}',
-  '{"status": "active", "plan_id": "plan_1"}',
+  '{
+    "status": "active", "plan_id": "plan_1", "customer_id": "cus_2", "quantity": 6,
+    "cancel_at": null, "trial_end": 1800662400, "paused": "void", "livemode": true
+  }',
   '{"status": "past_due", "plan_id": "plan_2", "quantity": null, "paused": "keep_as_draft"}',
   '{"current_period_end": 1803859200, "trial_end": null, "cancel_at": 1, "livemode": false}',
   '{"customer_id": "cus_1", "provider_status": "trialing", "unknown": 7}'
@@ -118,8 +121,9 @@ returns setof jsonb
 language sql
 as $$
   select pg_temp.event('tap_update_' || p_prefix || c.n, p_prefix || c.n, jsonb_build_object(
-    'status', c.status, 'provider_status', c.status, 'previous', c.previous,
-    'current_period_end', c.period
+    'status', c.status,
+    'provider_status', case when c.status = 'active' then 'trialing' else c.status end,
+    'previous', c.previous, 'current_period_end', c.period
   ))
   from cases c
   order by c.n
@@ -291,6 +295,20 @@ select is(
   ),
   '1 applied, 2 failed BW001, 3 applied, 4 duplicate, 5 stale, 6 applied',
   'each event is answered once, at its place, also if only some are applied together'
+);
+select is(
+  (
+    select string_agg(concat_ws(' ', a.place, a.outcome, a.error_code, a.error), ', ' order by a.place)
+    from (
+      select jsonb_agg(
+        pg_temp.event('tap_g' || i, 'tap_' || i, '{"created": "2027-01-15T08:00:40.000Z"}') order by i
+      ) as events
+      from generate_series(1, 5) as i
+    ) as simple
+    cross join lateral public.apply_billing_events(simple.events) as a
+  ),
+  '1 applied, 2 applied, 3 applied, 4 applied, 5 applied',
+  'each is answered, without an error, if all are applied together'
 );
 
 -- By key, with plans that were made while the table was empty.
