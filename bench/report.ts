@@ -71,9 +71,11 @@ function endToEnd({ targets, sqlCeilings }: Throughput): string[] {
     "## End to end",
     "Subscription updates of 3 kB with IDs as Stripe makes them, each a new " +
     "event, signed and verified. Each is measured in " +
-    `${ROUNDS} rounds, each in an order of its own, by chance. In a round, a ` +
-    "target first gets ten seconds of load over 64 connections, because V8 " +
-    "may let go of compiled code while a process is idle. Then it is measured " +
+    `${ROUNDS} rounds, each in an order of its own, by chance. In a round, ` +
+    "PostgREST is first started anew, so that it has no database connections " +
+    "from the target before. Then the target gets ten seconds of load over 64 " +
+    "connections, because V8 may let go of compiled code while a process is " +
+    "idle. After that it is measured " +
     "over each number of connections, one right after the other. Each begins " +
     "with one more second of load, which does not count in events per second, " +
     "p50 and p99. After each round, the database shows that every event was " +
