@@ -147,8 +147,8 @@ function visitOf(target: Target, connections: readonly number[]): Visit {
 
 /**
  * Starts PostgREST anew. A target that calls it over many connections leaves it
- * with ten to the database. Then the calls of the next target go through all of
- * them, even if they come one at a time, and each takes Postgres 0.3 ms more.
+ * with ten to the database. With these, each call of the next target takes
+ * Postgres 0.3 ms more, even if its calls come one at a time.
  */
 async function reconnect({ postgrest }: Stack): Promise<void> {
   await postgrest.stop();
