@@ -23,8 +23,9 @@
  * all, such as for a foreign key of the app's, all are left after 20 ms.
  *
  * The plans are kept, because to plan takes as long as to apply ten updates. They
- * must find subscriptions by key, even if they were made while the table was empty:
- * so none is looked for by a join alone.
+ * must find subscriptions and failures by key, even if they were made while the
+ * tables were empty. So no subscription is found by a join alone, and a subquery
+ * looks up each failure: with "not exists", all failures were read.
  */
 create function public.apply_updates_together(events jsonb, claimed text[], locked text[])
 returns text[]
@@ -39,7 +40,6 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_variable
 declare
-  wanted text[];
   free text[];
   applied text[];
 begin
@@ -49,34 +49,42 @@ begin
     return '{}';
   end if;
 
-  select array_agg(e.subscription_id) into wanted
-  from (
-    select
-      e.*,
-      count(*) over (partition by e.subscription_id) as of_subscription,
-      count(*) over (partition by e.provider, e.event_id) as copies
-    from jsonb_to_recordset(events) as e (
-      provider text, event_id text, type text, subscription_id text, retry jsonb
-    )
-  ) as e
-  where e.of_subscription = 1
-    and e.copies = 1
-    and e.type = 'customer.subscription.updated'
-    and e.retry is null
-    and e.provider || '/' || e.event_id = any (claimed)
-    and e.subscription_id <> all (locked)
-    and not exists (
-      select from public.failed_events f
-      where f.provider = e.provider and f.event_id = e.event_id and f.resolved_at is null
-    );
-
   select array_agg(s.id) into free
   from (
     select s.id
     from public.subscriptions s
-    where s.id = any (wanted)
+    where s.id = any (array(
+      select e.subscription_id
+      from (
+        select
+          e.*,
+          count(*) over (partition by e.subscription_id) as of_subscription,
+          count(*) over (partition by e.provider, e.event_id) as copies
+        from jsonb_to_recordset(events) as e (
+          provider text, event_id text, type text, subscription_id text, retry jsonb
+        )
+      ) as e
+      where e.of_subscription = 1
+        and e.copies = 1
+        and e.type = 'customer.subscription.updated'
+        and e.retry is null
+        and e.provider || '/' || e.event_id = any (claimed)
+        and e.subscription_id <> all (locked)
+        and (
+          select f.resolved_at is null
+          from public.failed_events f
+          where f.provider = e.provider and f.event_id = e.event_id
+        ) is not true
+    ))
+      -- A record that is at least as new as all of them is not worth a lock.
+      and s.changed_as_of < (
+        select max(e.created) from jsonb_to_recordset(events) as e (created timestamptz)
+      )
     for no key update skip locked
   ) as s;
+  if free is null then
+    return '{}';
+  end if;
 
   with updated as (
     update public.subscriptions s set

@@ -4,7 +4,7 @@
  * transactions have locked is in tests/faults/locked_rows.test.ts.
  */
 begin;
-select plan(30);
+select plan(33);
 set local timezone = 'UTC';
 
 create function pg_temp.event(p_event_id text, p_subscription_id text, p_fields jsonb default '{}')
@@ -61,7 +61,7 @@ $$;
 
 set local role service_role;
 
--- The same as one by one: records of four kinds, each with each of 36 updates.
+-- The same as one by one: records of six kinds, each with each of 36 updates.
 
 create temporary table cases as
 select
@@ -311,22 +311,56 @@ select is(
   'each is answered, without an error, if all are applied together'
 );
 
--- By key, with plans that were made while the table was empty.
+-- How few are applied together: without its function, the loop fails.
 
 reset role;
-truncate public.subscriptions;
-analyze public.subscriptions;
+alter function public.apply_subscription_updated rename to set_aside;
+set local role service_role;
+select is(
+  (
+    select pg_temp.apply(jsonb_agg(
+      pg_temp.event('tap_h' || i, 'tap_' || i, '{"created": "2027-01-15T08:00:50.000Z"}')
+    ))
+    from generate_series(1, 3) as i
+  ),
+  'applied 3',
+  'three updates are applied together'
+);
+select is(
+  (
+    select pg_temp.apply(jsonb_agg(
+      pg_temp.event('tap_i' || i, 'tap_' || i, '{"created": "2027-01-15T08:01:00.000Z"}')
+    ))
+    from generate_series(1, 2) as i
+  ),
+  'failed 42883 2',
+  'two are applied one by one'
+);
+reset role;
+alter function public.set_aside rename to apply_subscription_updated;
+
+-- By key, with plans that were made while the table was empty or had one row.
+
+reset role;
+truncate public.subscriptions, public.failed_events;
+analyze public.subscriptions, public.failed_events;
 set local role service_role;
 select is(
   pg_temp.together(pg_temp.event('tap_e1', 'tap_1')), '{}', 'an empty table has nothing to apply'
 );
+select public.apply_billing_events(jsonb_build_array(pg_temp.created('tap_k0')));
+select is(
+  pg_temp.together(pg_temp.event('tap_k0', 'tap_k0')), '{a/tap_k0}', 'a table of one row has something to apply'
+);
 select public.apply_billing_events(
   (select jsonb_agg(pg_temp.created('tap_k' || i)) from generate_series(1, 1000) as i)
 );
+select count(public.record_failed_event('a', 'tap_open_' || i, '{}', 'text', 'x', 'x'))
+from generate_series(1, 1000) as i;
 create temporary table reads as
-select t.seq_tup_read + t.idx_tup_fetch as tuples
+select t.relname, t.seq_tup_read + t.idx_tup_fetch as tuples
 from pg_stat_xact_user_tables t
-where t.relname = 'subscriptions';
+where t.relname in ('subscriptions', 'failed_events');
 select is(
   cardinality((
     select pg_temp.together(variadic array_agg(pg_temp.event('tap_k' || i, 'tap_k' || i)))
@@ -336,10 +370,11 @@ select is(
 );
 select is(
   (
-    select (t.seq_tup_read + t.idx_tup_fetch - r.tuples)::int
-    from reads r join pg_stat_xact_user_tables t on t.relname = 'subscriptions'
+    select string_agg(concat_ws(' ', r.relname, t.seq_tup_read + t.idx_tup_fetch - r.tuples), ', ' order by r.relname)
+    from reads r join pg_stat_xact_user_tables t on t.relname = r.relname
   ),
-  100, 'no more rows are read for it than their own, twice'
+  'failed_events 0, subscriptions 100',
+  'no more rows are read for it than their own, twice, and no failure of another event'
 );
 
 -- Columns and triggers of the app.
@@ -347,7 +382,7 @@ select is(
 reset role;
 alter table public.subscriptions
   add column events text, add column claimed text, add column locked text,
-  add column wanted text, add column free text, add column applied text;
+  add column free text, add column applied text;
 set local role service_role;
 select is(
   pg_temp.together(pg_temp.event('tap_e10', 'tap_k59', '{"created": "2027-01-15T08:00:50.000Z"}')),

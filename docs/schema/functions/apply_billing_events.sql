@@ -38,8 +38,8 @@ begin
     where not pg_try_advisory_xact_lock(hashtextextended(s.subscription_id, 0));
   end;
 
-  -- Of fewer events, most are of the same subscription.
-  if jsonb_array_length(events) >= 5 then
+  -- It pays from three on: two are mostly of the same subscription.
+  if jsonb_array_length(events) >= 3 then
     applied := public.apply_updates_together(events, claimed, locked);
     return query
     select listed.place::integer, 'applied', null::text, null::text
@@ -162,7 +162,7 @@ begin
             retry_lease_id = null
           where f.provider = event.provider
             and f.event_id in (event.event_id, event.retry ->> 'event_id')
-            and f.resolved_at is null;
+            and f.resolution is null;
         end if;
       exception when others then
         if left(sqlstate, 2) in ('08', '40', '53', '57', '58') then
@@ -195,7 +195,7 @@ begin
       with unlocked as materialized (
         select o.event_id
         from public.failed_events o
-        where o.provider = event.provider and o.event_id = event.event_id and o.resolved_at is null
+        where o.provider = event.provider and o.event_id = event.event_id and o.resolution is null
         for update skip locked
       )
       update public.failed_events f set

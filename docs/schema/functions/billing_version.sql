@@ -1,5 +1,5 @@
 -- Written by "deno task types". Defined in:
--- supabase/migrations/20261122000025_billing_0052_billing_version.sql
+-- supabase/migrations/20261122000027_billing_0054_billing_version.sql
 
 CREATE OR REPLACE FUNCTION public.billing_version()
  RETURNS text
@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION public.billing_version()
  IMMUTABLE
  SET search_path TO ''
 AS $function$
-  select '0052'
+  select '0054'
 $function$;
 
 comment on function public.billing_version() is 'The number of the newest migration of the receiver that this database has.';

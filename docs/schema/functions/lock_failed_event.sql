@@ -1,10 +1,11 @@
 -- Written by "deno task types". Defined in:
--- supabase/migrations/20261121000012_billing_0012_lock_failed_event.sql
+-- supabase/migrations/20261122000026_billing_0053_lock_failed_event.sql
 
 CREATE OR REPLACE FUNCTION public.lock_failed_event(p_provider text, p_event_id text, p_retry jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO ''
+ SET enable_seqscan TO 'off'
 AS $function$
 declare
   lease constant uuid := p_retry ->> 'lease_id';
@@ -14,7 +15,7 @@ begin
   select f.original_payload is not null as is_repaired, f.retry_lease_id
   into failure
   from public.failed_events f
-  where f.provider = p_provider and f.event_id = p_event_id and f.resolved_at is null
+  where f.provider = p_provider and f.event_id = p_event_id and f.resolution is null
   for update nowait;
   is_filed := found;
 
@@ -31,7 +32,7 @@ begin
     perform
     from public.failed_events f
     where f.provider = p_provider and f.event_id = p_retry ->> 'event_id'
-      and f.resolved_at is null and f.retry_lease_id = lease
+      and f.resolution is null and f.retry_lease_id = lease
     for update nowait;
     if not found then
       raise exception 'The row of % in failed_events was changed after its claim.', p_retry ->> 'event_id'
