@@ -28,13 +28,17 @@ export async function deployedPackages(): Promise<Set<string>> {
   return names;
 }
 
-/** Returns what the modules of a function import, shared modules included. */
+/** Returns the packages that a function's modules import, shared ones included. */
 export async function importsOf(name: string): Promise<string[]> {
   const { modules } = await graphOf(name);
   const specifiers = modules
     .flatMap(({ dependencies = [] }) => dependencies)
     .map(({ specifier }) => specifier)
-    .filter((specifier) => !specifier.startsWith("."));
+    .filter((specifier) => !specifier.startsWith("."))
+    // Of a part of a package: the package.
+    .map((specifier) =>
+      specifier.replace(/^(@[^/]+\/[^/]+|[^@/]+)\/.+$/, "$1")
+    );
   return [...new Set(specifiers)].sort();
 }
 

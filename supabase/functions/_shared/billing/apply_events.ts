@@ -1,4 +1,4 @@
-import { z } from "zod";
+import { z } from "zod/mini";
 import { callDatabase, type DatabaseClient } from "./database.ts";
 import { databaseError } from "./database_errors.ts";
 import { DeliveryError } from "./errors.ts";
@@ -16,12 +16,14 @@ export type RetriedEvent = BillingEvent & {
 export type Outcome = "applied" | "duplicate" | "stale";
 
 /** The answer of `apply_billing_events`. A proxy in between may garble it. */
-const eventOutcomes = z.array(z.object({
-  place: z.number(),
-  outcome: z.enum(["applied", "duplicate", "stale", "failed"]),
-  error_code: z.string().nullish(),
-  error: z.string().nullish(),
-}));
+const eventOutcomes = z.lazy(() =>
+  z.array(z.object({
+    place: z.number(),
+    outcome: z.enum(["applied", "duplicate", "stale", "failed"]),
+    error_code: z.nullish(z.string()),
+    error: z.nullish(z.string()),
+  }))
+);
 
 /**
  * Well under the 5 s within which a provider expects its answer. Above the lock

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import { z } from "zod/mini";
 
 const MAX_IDENTIFIER_LENGTH = 255;
 const YEAR_2000 = 946_684_800;
@@ -14,19 +14,25 @@ const STORABLE = /^[^\p{Cc}\p{Cs}\u2028\u2029]*$/u;
  * An id or a status. Postgres must be able to store it and a log line to show
  * it: no control characters, line separators or lone surrogates.
  */
-export const identifier = z.string()
-  .max(
-    MAX_IDENTIFIER_LENGTH,
-    `must not be longer than ${MAX_IDENTIFIER_LENGTH} characters`,
+export const identifier = z.lazy(() =>
+  z.string().check(
+    z.maxLength(
+      MAX_IDENTIFIER_LENGTH,
+      `must not be longer than ${MAX_IDENTIFIER_LENGTH} characters`,
+    ),
+    z.regex(NOT_BLANK, "must not be blank"),
+    z.regex(STORABLE, "must not contain control characters or lone surrogates"),
   )
-  .regex(NOT_BLANK, "must not be blank")
-  .regex(STORABLE, "must not contain control characters or lone surrogates");
+);
 
 /** Unix time in seconds. The range rejects milliseconds. */
-export const unixSeconds = z.number()
-  .int("must be a whole number under 2^53")
-  .min(YEAR_2000, "must not be before 2000, in Unix seconds")
-  .max(YEAR_2200, "must not be after 2200, in Unix seconds");
+export const unixSeconds = z.lazy(() =>
+  z.number().check(
+    z.int("must be a whole number under 2^53"),
+    z.minimum(YEAR_2000, "must not be before 2000, in Unix seconds"),
+    z.maximum(YEAR_2200, "must not be after 2200, in Unix seconds"),
+  )
+);
 
 /** The message for a missing field. It follows the path without a colon. */
 export const MISSING = "is missing";

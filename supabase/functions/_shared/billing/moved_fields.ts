@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { z } from "zod";
+import type { z } from "zod/mini";
 import { describeFault, identifier, member, unixSeconds } from "./fields.ts";
 
 const OBJECT = ["data", "object"] as const;
@@ -20,7 +20,7 @@ export function currentPeriodEnd(
     current_period_end?: unknown;
     items: { data: [{ current_period_end?: unknown }, ...unknown[]] };
   },
-  context: z.RefinementCtx,
+  context: z.core.ParsePayload,
 ): number {
   const inItem = object.items.data[0].current_period_end;
   const seconds = isAbsent(object.current_period_end) && !isAbsent(inItem)
@@ -43,7 +43,7 @@ export function currentPeriodEnd(
  */
 export function invoiceSubscription(
   object: { subscription?: unknown; parent?: unknown },
-  context: z.RefinementCtx,
+  context: z.core.ParsePayload,
 ): string | null {
   const below = ["parent", "subscription_details", "subscription"];
   const moved = isAbsent(object.subscription);
@@ -64,12 +64,15 @@ function isAbsent(value: unknown): value is undefined | null {
 
 function valueAt<T>(
   value: unknown,
-  schema: z.ZodType<T>,
-  { context, path }: { context: z.RefinementCtx; path: (string | number)[] },
+  schema: z.ZodMiniType<T>,
+  { context, path }: {
+    context: z.core.ParsePayload;
+    path: (string | number)[];
+  },
 ): T | undefined {
   const result = schema.safeParse(value, { error: describeFault });
   for (const { message } of result.error?.issues ?? []) {
-    context.addIssue({ code: "custom", message, path });
+    context.issues.push({ code: "custom", message, path, input: value });
   }
   return result.data;
 }

@@ -1,4 +1,4 @@
-import type { z } from "zod";
+import type { z } from "zod/mini";
 import { DeliveryError } from "./errors.ts";
 import { type EventMode, isOfOtherMode } from "./event_mode.ts";
 import { type HandledEvent, handledEvent, isHandledType } from "./events.ts";
@@ -93,7 +93,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-function describe(error: z.ZodError): string {
+function describe(error: z.core.$ZodError): string {
   return error.issues
     .slice(0, MAX_REPORTED_FAULTS)
     .map(({ path, message }) =>
