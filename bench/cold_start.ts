@@ -1,22 +1,41 @@
 /**
- * From the start of a process to its first 200, beside a server of one line.
+ * From the start of a process to its first 200, beside a server of one line: of an
+ * event that is ignored, and of one that is applied.
  *
  * @module
  */
+import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
 import { createCommand } from "../scripts/common/create_command.ts";
 import { platformOptions } from "../scripts/local_stack/serve_functions.ts";
 import { signatureHeaders } from "../scripts/common/sign.ts";
 import { freePort } from "../tests/support/free_port.ts";
-import { BARE_SERVER, RECEIVER } from "./names.ts";
+import { BARE_SERVER, FIRST_APPLIED, RECEIVER } from "./names.ts";
 import { type Spread, spread } from "./statistics.ts";
 
-const ROUNDS = 15;
+const ROUNDS = 31;
 /** The local stack's own is refused, as this is not one. */
 const SECRET = "whsec_benchmark_0123456789abcdef";
-const ENTRIES = {
-  [BARE_SERVER]: "bench/bare_server.ts",
-  [RECEIVER]: "supabase/functions/billing-webhook/index.ts",
+const WEBHOOK = "supabase/functions/billing-webhook/index.ts";
+
+/** What is started, and what it gets first. */
+interface Start {
+  readonly entry: string;
+  readonly event: () => object;
+}
+
+const STARTS: Readonly<Record<string, Start>> = {
+  [BARE_SERVER]: { entry: "bench/bare_server.ts", event: ignored },
+  [RECEIVER]: { entry: WEBHOOK, event: ignored },
+  [FIRST_APPLIED]: {
+    entry: WEBHOOK,
+    event: () => subscriptionEvent("customer.subscription.updated"),
+  },
 };
+
+/** A type that is not handled: 200 without a database. */
+function ignored(): object {
+  return { id: "evt_1", type: "ping" };
+}
 
 /**
  * Milliseconds, by what is started.
@@ -27,9 +46,11 @@ export async function measureColdStart(
   denoPath: string,
 ): Promise<Record<string, Spread>> {
   const times = new Map<string, number[]>();
+  await using api = answerAtOnce();
+  const apiUrl = `http://127.0.0.1:${api.addr.port}`;
   for (let round = -1; round < ROUNDS; round++) {
-    for (const [name, entry] of Object.entries(ENTRIES)) {
-      const time = await startOnce(denoPath, entry);
+    for (const [name, start] of Object.entries(STARTS)) {
+      const time = await startOnce(denoPath, { ...start, apiUrl });
       if (round < 0) continue; // the first fills the caches
       times.set(name, [...times.get(name) ?? [], time]);
     }
@@ -39,10 +60,20 @@ export async function measureColdStart(
   );
 }
 
-async function startOnce(denoPath: string, entry: string): Promise<number> {
+/** Serves what the database's API says of one event that is applied. */
+function answerAtOnce(): Deno.HttpServer<Deno.NetAddr> {
+  return Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    () => Response.json([{ place: 1, outcome: "applied" }]),
+  );
+}
+
+async function startOnce(
+  denoPath: string,
+  { entry, event, apiUrl }: Start & { readonly apiUrl: string },
+): Promise<number> {
   const port = freePort();
-  // A type that is not handled: 200 without a database.
-  const body = JSON.stringify({ id: "evt_1", type: "ping" });
+  const body = JSON.stringify(event());
   const headers = await signatureHeaders({
     scheme: "stripe",
     header: "provider-a-signature",
@@ -57,7 +88,7 @@ async function startOnce(denoPath: string, entry: string): Promise<number> {
       ...["--host", "127.0.0.1", "--port", String(port), entry],
     ],
     env: {
-      SUPABASE_URL: "http://127.0.0.1:9",
+      SUPABASE_URL: apiUrl,
       SUPABASE_SERVICE_ROLE_KEY: "unused",
       PROVIDER_A_SIGNING_SECRET: SECRET,
     },

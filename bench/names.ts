@@ -7,6 +7,9 @@
 /** This receiver. */
 export const RECEIVER = "this receiver";
 
+/** The same, if the first event is not one that it ignores. */
+export const FIRST_APPLIED = `${RECEIVER}, an event that it applies`;
+
 /** The same with IDs in no order. */
 export const RANDOM_IDS = `${RECEIVER}, random event IDs`;
 

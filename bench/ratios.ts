@@ -3,6 +3,7 @@ import type { Measured } from "./measured.ts";
 import {
   BARE_CALL,
   BARE_SERVER,
+  FIRST_APPLIED,
   GATEWAY,
   LEAST,
   LEAST_SQL,
@@ -104,10 +105,12 @@ function verifications(spreads: Measured["verification"]): Ratio[] {
 }
 
 function coldStarts(byVersion: Measured["coldStart"]): Ratio[] {
-  return Object.entries(byVersion).map(([version, started]) => [
-    `cold start with Deno ${version}, to a bare server`,
-    times(started[RECEIVER], started[BARE_SERVER]),
-  ]);
+  return Object.entries(byVersion).flatMap(([version, started]) =>
+    [RECEIVER, FIRST_APPLIED].map((name): Ratio => [
+      `cold start with Deno ${version}: ${name}, to a bare server`,
+      times(started[name], started[BARE_SERVER]),
+    ])
+  );
 }
 
 function ledgerSizes(rows: readonly LedgerSize[]): Ratio[] {

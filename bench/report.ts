@@ -51,6 +51,8 @@ export function resultTables(measured: Partial<Measured>): string {
     ...coldStart
       ? [
         "## Cold start: process start to the first 200",
+        "The first event is one that the receiver ignores, or else one that it " +
+        "applies; the database's API answers at once.",
         table(
           ["What", "Deno", "Milliseconds"],
           Object.entries(coldStart).flatMap(([version, times]) =>
