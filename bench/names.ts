@@ -7,7 +7,7 @@
 /** This receiver. */
 export const RECEIVER = "this receiver";
 
-/** The same, if the first event is not one that it ignores. */
+/** Its cold start with an event that it applies. */
 export const FIRST_APPLIED = `${RECEIVER}, an event that it applies`;
 
 /** The same with IDs in no order. */

@@ -51,8 +51,9 @@ export function resultTables(measured: Partial<Measured>): string {
     ...coldStart
       ? [
         "## Cold start: process start to the first 200",
-        "The first event is one that the receiver ignores, or else one that it " +
-        "applies; the database's API answers at once.",
+        "The first event is one that the receiver ignores, if the table does " +
+        "not say that it applies it. A stand-in for the database's API answers " +
+        "at once.",
         table(
           ["What", "Deno", "Milliseconds"],
           Object.entries(coldStart).flatMap(([version, times]) =>

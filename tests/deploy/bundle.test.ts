@@ -83,7 +83,7 @@ const BROKEN: Record<string, { upload: Upload; fault: string }> = {
   "its deno.json lacks a package": {
     upload: withFile(webhook, {
       path: WEBHOOK_IMPORTS,
-      change: (text) => text.replace('"zod/"', '"not-zod/"'),
+      change: (text) => text.replace('"zod/mini"', '"not-zod"'),
     }),
     fault: `${SHARED}/apply_events.ts cannot import zod/mini`,
   },

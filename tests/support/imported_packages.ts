@@ -28,17 +28,13 @@ export async function deployedPackages(): Promise<Set<string>> {
   return names;
 }
 
-/** Returns the packages that a function's modules import, shared ones included. */
+/** Returns what the modules of a function import, shared modules included. */
 export async function importsOf(name: string): Promise<string[]> {
   const { modules } = await graphOf(name);
   const specifiers = modules
     .flatMap(({ dependencies = [] }) => dependencies)
     .map(({ specifier }) => specifier)
-    .filter((specifier) => !specifier.startsWith("."))
-    // Of a part of a package: the package.
-    .map((specifier) =>
-      specifier.replace(/^(@[^/]+\/[^/]+|[^@/]+)\/.+$/, "$1")
-    );
+    .filter((specifier) => !specifier.startsWith("."));
   return [...new Set(specifiers)].sort();
 }
 
@@ -51,7 +47,7 @@ export async function importedPackages(folder: string): Promise<Set<string>> {
   for await (const text of modulesIn(new URL(`${folder}/`, ROOT))) {
     for (
       const [, name = ""] of text.matchAll(
-        /(?:\bfrom |\bimport\()"((?:@[\w-]+\/)?[\w-]+)"/g,
+        /(?:\bfrom |\bimport\()"((?:@[\w-]+\/)?[\w-]+)(?:\/[^"]+)?"/g,
       )
     ) names.add(name);
   }

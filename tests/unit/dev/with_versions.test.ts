@@ -10,8 +10,12 @@ Deno.test("withVersions() changes targets of an import map, of parts too, and no
       "hono/": `npm:/hono@${hono}/`,
       "local": "./tests/hono@1/mod.ts",
       "zod": `npm:zod@${zod}`,
+      "zod/mini": `npm:zod@${zod}/mini`,
     });
-  const targets = ["npm:hono@4.2.0", "npm:/hono@3.0.0/", "npm:zod@5.0.0-rc.1"];
+  const targets = [
+    ...["npm:hono@4.2.0", "npm:/hono@3.0.0/"],
+    ...["npm:zod@5.0.0-rc.1", "npm:zod@4.0.0/mini"],
+  ];
   assertEquals(
     withVersions(map("4.1.0", "4.0.0"), targets),
     map("4.2.0", "5.0.0-rc.1"),

@@ -15,7 +15,10 @@ export type RetriedEvent = BillingEvent & {
 /** The outcome of an event that did not fail. */
 export type Outcome = "applied" | "duplicate" | "stale";
 
-/** The answer of `apply_billing_events`. A proxy in between may garble it. */
+/**
+ * The answer of `apply_billing_events`. A proxy in between may garble it. It is
+ * made when first needed, as `handledEvent` is.
+ */
 const eventOutcomes = z.lazy(() =>
   z.array(z.object({
     place: z.number(),

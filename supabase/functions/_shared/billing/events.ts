@@ -153,8 +153,8 @@ function invoicePaymentFailed() {
 
 /**
  * The handled events, in the form that `apply_billing_events` takes. The schemas
- * are made when the first of these events arrives: a cold start is shorter then
- * (docs/decisions.md).
+ * are made when the first of these events arrives: with all of them, a cold start
+ * takes longer (docs/decisions.md).
  */
 export const handledEvent = z.lazy(() =>
   z.discriminatedUnion("type", [
@@ -168,7 +168,8 @@ export const handledEvent = z.lazy(() =>
 /** A validated event of a handled type. */
 export type HandledEvent = z.output<typeof handledEvent>;
 
-const HANDLED: Record<HandledEvent["type"], true> = {
+/** The schemas do not say it, because they are not made yet. */
+const HANDLED: Readonly<Record<HandledEvent["type"], true>> = {
   "customer.subscription.created": true,
   "customer.subscription.updated": true,
   "customer.subscription.deleted": true,
@@ -176,7 +177,9 @@ const HANDLED: Record<HandledEvent["type"], true> = {
 };
 
 /** The event types that have an effect here. */
-export const HANDLED_TYPES = Object.keys(HANDLED) as HandledEvent["type"][];
+export const HANDLED_TYPES = Object.keys(
+  HANDLED,
+) as readonly HandledEvent["type"][];
 
 /** Returns whether events of this type have an effect here. */
 export function isHandledType(type: unknown): type is HandledEvent["type"] {

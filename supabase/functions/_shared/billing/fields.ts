@@ -10,6 +10,8 @@ export const MAX_INTEGER = 2_147_483_647;
 const NOT_BLANK = /\S/u;
 const STORABLE = /^[^\p{Cc}\p{Cs}\u2028\u2029]*$/u;
 
+// The schemas are made when first needed: see handledEvent.
+
 /**
  * An id or a status. Postgres must be able to store it and a log line to show
  * it: no control characters, line separators or lone surrogates.
@@ -46,8 +48,8 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns what is wrong with a field, for zod's option `error`. Zod's own
- * message for a missing field is "received undefined".
+ * Returns what is wrong with a field, for zod's option `error`. `zod/mini` has no
+ * messages: without this, and where a check has none, it says "Invalid input".
  */
 export function describeFault(
   issue: z.core.$ZodRawIssue,
