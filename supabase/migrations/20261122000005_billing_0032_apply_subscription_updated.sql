@@ -7,6 +7,10 @@
  * a line in `stated`, in `held`, after merge_update and in the update of the
  * record.
  *
+ * What an update replaced is needed only if another one of the same second arrives.
+ * So the row keeps p_previous as it is, and merge_update gets it in its own form
+ * then. A value that the row still holds replaced nothing.
+ *
  * past_due_since has a rule of its own: the newest time of all updates that
  * changed the provider's status to past_due. A maximum does not depend on the
  * order of arrival. So an update that is older than the record sets it as well,
@@ -15,6 +19,9 @@
  * does not say whether it changed the status. It counts if it is the newest and
  * the record did not know of past_due; so its time may be later than the change.
  */
+comment on column public.subscriptions.changed_in_second is
+  'Ordering: what the update dated changed_as_of says that it replaced. After more updates of that second, for each field: the values that they replaced, and the other values that they stated and none of them replaced; at most 20 each.';
+
 drop function if exists public.apply_subscription_updated(text, timestamptz, text, text, text, timestamptz, jsonb);
 
 create function public.apply_subscription_updated(
@@ -78,7 +85,8 @@ begin
     end if;
     return 'stale';
   end if;
-  if p_created = subscription.changed_as_of and subscription.changed_by_update then
+  second := coalesce(p_previous, '{}');
+  if p_created is null or (p_created = subscription.changed_as_of and subscription.changed_by_update) then
     held := jsonb_build_object(
       'status', subscription.status,
       'plan_id', subscription.plan_id,
@@ -91,8 +99,18 @@ begin
       'paused', subscription.paused,
       'livemode', subscription.livemode
     );
+    select coalesce(
+      jsonb_object_agg(e.key, case
+        when jsonb_typeof(e.value) = 'object' then e.value
+        else jsonb_build_object('replaced', jsonb_build_array(e.value))
+      end), '{}'
+    ) into second
+    from jsonb_each(subscription.changed_in_second) as e
+    where jsonb_typeof(e.value) = 'object' or e.value <> held -> e.key;
+  end if;
+  if p_created = subscription.changed_as_of and subscription.changed_by_update then
     select m.settled, m.second into settled, second
-    from public.merge_update(subscription.changed_in_second, held, stated, p_previous) as m;
+    from public.merge_update(second, held, stated, p_previous) as m;
     p_status := settled ->> 'status';
     p_plan_id := settled ->> 'plan_id';
     p_current_period_end := to_timestamp((settled ->> 'current_period_end')::bigint);
@@ -103,14 +121,6 @@ begin
     p_trial_end := to_timestamp((settled ->> 'trial_end')::bigint);
     p_paused := settled ->> 'paused';
     p_livemode := (settled ->> 'livemode')::boolean;
-  elsif p_created is null then
-    second := subscription.changed_in_second;
-  else
-    select coalesce(
-      jsonb_object_agg(e.key, jsonb_build_object('replaced', jsonb_build_array(e.value))), '{}'
-    ) into second
-    from jsonb_each(p_previous) as e
-    where e.value <> stated -> e.key;
   end if;
 
   update public.subscriptions s set

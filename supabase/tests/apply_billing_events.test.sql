@@ -133,12 +133,12 @@ select is(
     "changed_as_of": "2027-01-15T08:00:20+00:00",
     "changed_by_update": true,
     "changed_in_second": {
-      "status": {"replaced": ["active"]},
-      "plan_id": {"replaced": ["plan_1"]},
-      "current_period_end": {"replaced": [1801440000]},
-      "provider_status": {"replaced": ["active"]},
-      "paused": {"replaced": ["void"]},
-      "trial_end": {"replaced": [null]}
+      "status": "active",
+      "plan_id": "plan_1",
+      "current_period_end": 1801440000,
+      "provider_status": "active",
+      "paused": "void",
+      "trial_end": null
     },
     "canceled_as_of": null
   }',
@@ -226,12 +226,12 @@ select is(
     "changed_as_of": "2027-01-15T08:00:20+00:00",
     "changed_by_update": true,
     "changed_in_second": {
-      "status": {"replaced": ["active"]},
-      "plan_id": {"replaced": ["plan_1"]},
-      "current_period_end": {"replaced": [1801440000]},
-      "provider_status": {"replaced": ["active"]},
-      "paused": {"replaced": ["void"]},
-      "trial_end": {"replaced": [null]}
+      "status": "active",
+      "plan_id": "plan_1",
+      "current_period_end": 1801440000,
+      "provider_status": "active",
+      "paused": "void",
+      "trial_end": null
     },
     "canceled_as_of": "2027-01-15T08:00:40+00:00"
   }'::jsonb || jsonb_build_object('canceled_at', now()),

@@ -8,7 +8,7 @@
  * state reads: account, status, plan, period end, and whether canceled_at is set.
  */
 begin;
-select plan(91);
+select plan(92);
 
 create function pg_temp.created(p_at integer, p_account text, p_plan text)
 returns jsonb
@@ -497,6 +497,19 @@ select is(
   ),
   'applied, applied, applied, applied: acc_1 trialing plan_1 1020',
   'an update without a time is applied in between, and forgets nothing'
+);
+
+-- As version 0.9.0 kept what the first update of a second replaced.
+select pg_temp.apply('tap_former', array[
+  pg_temp.created(10, 'acc_1', 'plan_1'), pg_temp.updated(20, 'unpaid', 'plan_1', '{"status": "past_due"}')
+]);
+update public.subscriptions set changed_in_second = '{"status": {"replaced": ["past_due"]}}'
+where id = 'tap_former';
+select is(
+  pg_temp.apply('tap_former', array[pg_temp.updated(20, 'past_due', 'plan_1', '{"status": "active"}')])
+    || ': ' || pg_temp.state('tap_former'),
+  'stale: acc_1 unpaid plan_1 1020',
+  'what version 0.9.0 kept about a second is still read'
 );
 select is(
   pg_temp.in_turn(

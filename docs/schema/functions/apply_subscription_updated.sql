@@ -46,7 +46,8 @@ begin
     end if;
     return 'stale';
   end if;
-  if p_created = subscription.changed_as_of and subscription.changed_by_update then
+  second := coalesce(p_previous, '{}');
+  if p_created is null or (p_created = subscription.changed_as_of and subscription.changed_by_update) then
     held := jsonb_build_object(
       'status', subscription.status,
       'plan_id', subscription.plan_id,
@@ -59,8 +60,18 @@ begin
       'paused', subscription.paused,
       'livemode', subscription.livemode
     );
+    select coalesce(
+      jsonb_object_agg(e.key, case
+        when jsonb_typeof(e.value) = 'object' then e.value
+        else jsonb_build_object('replaced', jsonb_build_array(e.value))
+      end), '{}'
+    ) into second
+    from jsonb_each(subscription.changed_in_second) as e
+    where jsonb_typeof(e.value) = 'object' or e.value <> held -> e.key;
+  end if;
+  if p_created = subscription.changed_as_of and subscription.changed_by_update then
     select m.settled, m.second into settled, second
-    from public.merge_update(subscription.changed_in_second, held, stated, p_previous) as m;
+    from public.merge_update(second, held, stated, p_previous) as m;
     p_status := settled ->> 'status';
     p_plan_id := settled ->> 'plan_id';
     p_current_period_end := to_timestamp((settled ->> 'current_period_end')::bigint);
@@ -71,14 +82,6 @@ begin
     p_trial_end := to_timestamp((settled ->> 'trial_end')::bigint);
     p_paused := settled ->> 'paused';
     p_livemode := (settled ->> 'livemode')::boolean;
-  elsif p_created is null then
-    second := subscription.changed_in_second;
-  else
-    select coalesce(
-      jsonb_object_agg(e.key, jsonb_build_object('replaced', jsonb_build_array(e.value))), '{}'
-    ) into second
-    from jsonb_each(p_previous) as e
-    where e.value <> stated -> e.key;
   end if;
 
   update public.subscriptions s set

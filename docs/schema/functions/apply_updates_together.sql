@@ -85,30 +85,7 @@ begin
       end,
       changed_as_of = e.created,
       changed_by_update = true,
-      changed_in_second = (
-        select coalesce(
-          jsonb_object_agg(p.key, jsonb_build_object('replaced', jsonb_build_array(p.value))), '{}'
-        )
-        from jsonb_each(e.previous) as p
-        -- Only what the keys ask for: an object of all that is stated takes longer.
-        where p.value <> coalesce(
-          case p.key
-            when 'status' then to_jsonb(e.status)
-            when 'plan_id' then to_jsonb(e.plan_id)
-            when 'current_period_end'
-              then to_jsonb(extract(epoch from e.current_period_end)::bigint)
-            when 'provider_status' then to_jsonb(e.provider_status)
-            when 'customer_id' then to_jsonb(e.customer_id)
-            when 'quantity' then to_jsonb(e.quantity)
-            when 'cancel_at' then to_jsonb(extract(epoch from e.cancel_at)::bigint)
-            when 'trial_end' then to_jsonb(extract(epoch from e.trial_end)::bigint)
-            when 'paused' then to_jsonb(e.paused)
-            when 'livemode' then to_jsonb(e.livemode)
-            else p.value
-          end,
-          'null'
-        )
-      )
+      changed_in_second = coalesce(e.previous, '{}')
     from jsonb_to_recordset(events) as e (
       provider text,
       event_id text,

@@ -2,6 +2,7 @@
 -- supabase/migrations/20261121000001_billing_0001_subscriptions.sql
 -- supabase/migrations/20261122000001_billing_0028_provider_reports.sql
 -- supabase/migrations/20261122000003_billing_0030_account_of_customer.sql
+-- supabase/migrations/20261122000005_billing_0032_apply_subscription_updated.sql
 
 create table public.subscriptions (
   id text not null,
@@ -58,7 +59,7 @@ comment on column public.subscriptions.changed_as_of is 'Ordering: event time of
 
 comment on column public.subscriptions.changed_by_update is 'Ordering: true if that newest event was an update; within one second, an update is newer than a creation.';
 
-comment on column public.subscriptions.changed_in_second is 'Ordering: for each field, from the updates dated changed_as_of: the values that they replaced, and the other values that they stated and none of them replaced; at most 20 each.';
+comment on column public.subscriptions.changed_in_second is 'Ordering: what the update dated changed_as_of says that it replaced. After more updates of that second, for each field: the values that they replaced, and the other values that they stated and none of them replaced; at most 20 each.';
 
 comment on column public.subscriptions.customer_id is 'The provider''s customer identifier.';
 
