@@ -7,9 +7,10 @@
  * a line in `stated`, in `held`, after merge_update and in the update of the
  * record.
  *
- * What an update replaced is needed only if another one of the same second arrives.
- * So the row keeps p_previous as it is, and merge_update gets it in its own form
- * then. A value that the row still holds replaced nothing.
+ * What an update replaced is needed only if another one arrives, of the same second
+ * or without a time. So the row keeps p_previous as it is, and brings it into the
+ * form of merge_update then. A previous value that the row still holds replaced
+ * nothing: the update stated it as well.
  *
  * past_due_since has a rule of its own: the newest time of all updates that
  * changed the provider's status to past_due. A maximum does not depend on the

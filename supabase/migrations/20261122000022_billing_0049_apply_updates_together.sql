@@ -16,8 +16,7 @@
  *
  * An update that is newer than its record is the simple case of the rule in
  * apply_subscription_updated: there is nothing to merge. A field that is added to
- * that rule is added here too, in the statement and in the list of keys: a key that
- * is missing there counts as not replaced.
+ * that rule is added here too, in the statement.
  *
  * The rows are locked before, without waiting. If the statement has to wait after
  * all, such as for a foreign key of the app's, all are left after 20 ms.
