@@ -68,20 +68,20 @@ begin
     ) into second
     from jsonb_each(subscription.changed_in_second) as e
     where jsonb_typeof(e.value) = 'object' or e.value <> held -> e.key;
-  end if;
-  if p_created = subscription.changed_as_of and subscription.changed_by_update then
-    select m.settled, m.second into settled, second
-    from public.merge_update(second, held, stated, p_previous) as m;
-    p_status := settled ->> 'status';
-    p_plan_id := settled ->> 'plan_id';
-    p_current_period_end := to_timestamp((settled ->> 'current_period_end')::bigint);
-    p_provider_status := settled ->> 'provider_status';
-    p_customer_id := settled ->> 'customer_id';
-    p_quantity := (settled ->> 'quantity')::integer;
-    p_cancel_at := to_timestamp((settled ->> 'cancel_at')::bigint);
-    p_trial_end := to_timestamp((settled ->> 'trial_end')::bigint);
-    p_paused := settled ->> 'paused';
-    p_livemode := (settled ->> 'livemode')::boolean;
+    if p_created is not null then
+      select m.settled, m.second into settled, second
+      from public.merge_update(second, held, stated, p_previous) as m;
+      p_status := settled ->> 'status';
+      p_plan_id := settled ->> 'plan_id';
+      p_current_period_end := to_timestamp((settled ->> 'current_period_end')::bigint);
+      p_provider_status := settled ->> 'provider_status';
+      p_customer_id := settled ->> 'customer_id';
+      p_quantity := (settled ->> 'quantity')::integer;
+      p_cancel_at := to_timestamp((settled ->> 'cancel_at')::bigint);
+      p_trial_end := to_timestamp((settled ->> 'trial_end')::bigint);
+      p_paused := settled ->> 'paused';
+      p_livemode := (settled ->> 'livemode')::boolean;
+    end if;
   end if;
 
   update public.subscriptions s set
