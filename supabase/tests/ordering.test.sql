@@ -8,7 +8,7 @@
  * state reads: account, status, plan, period end, and whether canceled_at is set.
  */
 begin;
-select plan(92);
+select plan(93);
 
 create function pg_temp.created(p_at integer, p_account text, p_plan text)
 returns jsonb
@@ -510,6 +510,13 @@ select is(
     || ': ' || pg_temp.state('tap_former'),
   'stale: acc_1 unpaid plan_1 1020',
   'what version 0.9.0 kept about a second is still read'
+);
+select is(
+  pg_temp.apply('tap_former', array[pg_temp.updated(null, 'trialing', 'plan_1', '{"status": "unpaid"}')])
+    || ', ' || pg_temp.apply('tap_former', array[pg_temp.updated(20, 'past_due', 'plan_1', '{"status": "active"}')])
+    || ': ' || pg_temp.state('tap_former'),
+  'applied, applied: acc_1 trialing plan_1 1020',
+  'and kept by an update without a time'
 );
 select is(
   pg_temp.in_turn(
