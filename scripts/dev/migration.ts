@@ -1,0 +1,84 @@
+/**
+ * `deno task migration`: writes the migration, which is the files of
+ * `supabase/schemas` one after the other, behind a check for names that are taken.
+ * People read and edit those files; a database gets the migration.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import { REPOSITORY } from "../common/how_started.ts";
+
+const SCHEMAS = join(REPOSITORY, "supabase/schemas");
+
+/** The migration. Its version is that of the first release. */
+export const MIGRATION = join(
+  REPOSITORY,
+  "supabase/migrations/20261125000000_billing.sql",
+);
+
+if (import.meta.main) {
+  await Deno.writeTextFile(MIGRATION, await migrationText());
+  console.log(`Wrote ${MIGRATION}`);
+  console.log("Next: deno task test tests/pgtap.test.ts");
+}
+
+/** Returns the text of the migration. */
+export async function migrationText(): Promise<string> {
+  const names = [];
+  for await (const { name } of Deno.readDir(SCHEMAS)) names.push(name);
+  const files = await Promise.all(
+    names.sort().map(async (name) =>
+      `-- supabase/schemas/${name}\n\n${
+        await Deno.readTextFile(join(SCHEMAS, name))
+      }`
+    ),
+  );
+  return [
+    `-- Written by "deno task migration" from supabase/schemas: edit those files.\n`,
+    checkOfNames(files.join("")),
+    ...files,
+  ].join("\n");
+}
+
+/**
+ * Returns the statement that refuses before anything is created, if a name in
+ * schema public or the schema billing is taken. The Supabase CLI prints it with
+ * the error, so it is short. An empty schema of the same owner is taken over.
+ */
+function checkOfNames(schema: string): string {
+  const created = schema.matchAll(
+    /^create or replace (?:view|function) public\.(\w+)/gm,
+  );
+  const names = [...new Set(Array.from(created, ([, name]) => name))].sort();
+  return `do $$
+declare
+  taken text;
+begin
+  select string_agg(t.what, ', ' order by t.what) into taken
+  from (
+    select pg_describe_object(d.classid, d.objid, 0) as what
+    from pg_depend d
+    where d.refclassid = 'pg_namespace'::regclass and d.refobjid = to_regnamespace('billing')
+    union
+    select 'schema billing of ' || n.nspowner::regrole
+    from pg_namespace n where n.nspname = 'billing' and n.nspowner <> current_user::regrole
+    union
+    select pg_describe_object(o.classid, o.objid, 0)
+    from (
+      select 'pg_class'::regclass, c.oid, c.relname from pg_class c where c.relnamespace = 'public'::regnamespace
+      union all
+      select 'pg_type'::regclass, y.oid, y.typname from pg_type y where y.typnamespace = 'public'::regnamespace and y.typrelid = 0
+      union all
+      select 'pg_proc'::regclass, p.oid, p.proname from pg_proc p where p.pronamespace = 'public'::regnamespace
+    ) as o (classid, objid, name)
+    where o.name = any ('{
+      ${names.join(",\n      ")}
+    }')
+  ) as t;
+  if taken is not null then
+    raise exception 'Nothing was created, because these names are taken: %. Rename or drop them, and push again.', taken;
+  end if;
+end;
+$$;
+`;
+}

@@ -1,0 +1,2602 @@
+-- Written by "deno task migration" from supabase/schemas: edit those files.
+
+do $$
+declare
+  taken text;
+begin
+  select string_agg(t.what, ', ' order by t.what) into taken
+  from (
+    select pg_describe_object(d.classid, d.objid, 0) as what
+    from pg_depend d
+    where d.refclassid = 'pg_namespace'::regclass and d.refobjid = to_regnamespace('billing')
+    union
+    select 'schema billing of ' || n.nspowner::regrole
+    from pg_namespace n where n.nspname = 'billing' and n.nspowner <> current_user::regrole
+    union
+    select pg_describe_object(o.classid, o.objid, 0)
+    from (
+      select 'pg_class'::regclass, c.oid, c.relname from pg_class c where c.relnamespace = 'public'::regnamespace
+      union all
+      select 'pg_type'::regclass, y.oid, y.typname from pg_type y where y.typnamespace = 'public'::regnamespace and y.typrelid = 0
+      union all
+      select 'pg_proc'::regclass, p.oid, p.proname from pg_proc p where p.pronamespace = 'public'::regnamespace
+    ) as o (classid, objid, name)
+    where o.name = any ('{
+      billing_account_email,
+      billing_account_of_customer,
+      billing_apply_events,
+      billing_claim_alerts,
+      billing_claim_failed_events,
+      billing_claim_notifications,
+      billing_events_per_hour,
+      billing_failed_events,
+      billing_forget_marks_ahead,
+      billing_has_access,
+      billing_health,
+      billing_notifications,
+      billing_processed_events,
+      billing_record_failed_event,
+      billing_records,
+      billing_release_lease,
+      billing_resolve_failed_event,
+      billing_retry_failed_event,
+      billing_retry_failed_events,
+      billing_settle_alerts,
+      billing_settle_failed_events,
+      billing_settle_notifications,
+      billing_subscriptions
+    }')
+  ) as t;
+  if taken is not null then
+    raise exception 'Nothing was created, because these names are taken: %. Rename or drop them, and push again.', taken;
+  end if;
+end;
+$$;
+
+-- supabase/schemas/billing_1_tables.sql
+
+/*
+ * The tables. Everything is in schema billing, which only `postgres` and
+ * `service_role` may use; the Data API reaches it through what is in `public` and
+ * begins with billing_ (billing_7_access.sql).
+ *
+ * IDs have the collation "C": ids that begin with their time follow each other in
+ * an index, and a C library that changes its collation cannot split a key.
+ */
+create schema if not exists billing;
+
+comment on schema billing is
+  'The billing webhook receiver: subscriptions and what keeps them in step with the provider. Not for the Data API.';
+
+/*
+ * The subscription records, kept in step with the provider that created them.
+ *
+ * Events arrive late, twice and in any order. So besides the columns for the app,
+ * a row has marks that say which event each field came from. The ordering rule
+ * (billing_2_rule.sql) needs no other memory.
+ */
+create table billing.subscriptions (
+  id text collate "C" primary key check (char_length(id) between 1 and 255),
+  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  account_id text collate "C" not null check (char_length(account_id) between 1 and 255),
+  status text not null check (char_length(status) between 1 and 255),
+  plan_id text collate "C" not null check (char_length(plan_id) between 1 and 255),
+  current_period_end timestamptz,
+  canceled_at timestamptz,
+  provider_status text,
+  customer_id text collate "C",
+  quantity integer,
+  cancel_at timestamptz,
+  trial_end timestamptz,
+  paused text,
+  livemode boolean,
+  past_due_since timestamptz,
+
+  not_past_due_as_of timestamptz,
+  account_as_of bigint,
+  changed_as_of bigint,
+  changed_in_second jsonb,
+  canceled_as_of bigint
+)
+-- Room on each page for the next version of a row, so that updates stay on the
+-- page and do not touch the indexes (no indexed column changes as a rule).
+with (fillfactor = 80);
+
+-- An app asks by account, account_of_customer by customer.
+create index subscriptions_account_id on billing.subscriptions (account_id);
+create index subscriptions_customer_id on billing.subscriptions (provider, customer_id)
+where customer_id is not null;
+
+comment on table billing.subscriptions is
+  'One row per subscription, kept in step with its provider by public.billing_apply_events.';
+comment on column billing.subscriptions.id is 'The provider''s subscription identifier.';
+comment on column billing.subscriptions.provider is
+  'The provider that created it. Events from another provider for it are refused.';
+comment on column billing.subscriptions.account_id is
+  'The owning account: metadata.accountId of the newest creation that has it, or else the answer of billing.account_of_customer.';
+comment on column billing.subscriptions.status is
+  'active after a creation, canceled after a deletion, otherwise as the provider reports it in an update.';
+comment on column billing.subscriptions.plan_id is 'Price identifier of the first item.';
+comment on column billing.subscriptions.current_period_end is
+  'End of the current billing period; null if the provider does not report one.';
+comment on column billing.subscriptions.canceled_at is
+  'When this service handled the deletion; null if there was none.';
+comment on column billing.subscriptions.provider_status is
+  'The status as the newest creation or update reports it, such as incomplete or trialing. A creation sets status to active, whatever it reports; a deletion does not change this column.';
+comment on column billing.subscriptions.customer_id is 'The provider''s customer identifier.';
+comment on column billing.subscriptions.quantity is
+  'Quantity of the first item, such as seats; null for usage-based prices.';
+comment on column billing.subscriptions.cancel_at is
+  'When the subscription is going to end: the provider''s cancel_at, or else the end of the period if cancel_at_period_end is set; null if it continues.';
+comment on column billing.subscriptions.trial_end is 'When the trial ends or ended; null if there was none.';
+comment on column billing.subscriptions.paused is
+  'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if the collection of payments is not paused.';
+comment on column billing.subscriptions.livemode is
+  'True if the provider moved real money, false in its test mode.';
+comment on column billing.subscriptions.past_due_since is
+  'Since when the provider''s status is past_due, as far as events show; null if it is not.';
+comment on column billing.subscriptions.not_past_due_as_of is
+  'Ordering: the newest time at which the provider''s status is known to have been another one than past_due.';
+comment on column billing.subscriptions.account_as_of is
+  'Ordering: mark of the creation that account_id came from; null if it had no time, or if account_of_customer was asked. billing.time_of() returns the time of a mark.';
+comment on column billing.subscriptions.changed_as_of is
+  'Ordering: mark of the newest creation or update; what the provider reports came from it.';
+comment on column billing.subscriptions.changed_in_second is
+  'Ordering: what the update marked changed_as_of says that it replaced; after more updates with that mark, what each of them stated and replaced.';
+comment on column billing.subscriptions.canceled_as_of is
+  'Ordering: mark of the newest deletion; null if there was none or it had no time.';
+
+/*
+ * The ledger: an event with a row here was applied, and is never applied again.
+ * The transaction that applies the event writes the row, so neither the row nor
+ * the effect exists without the other.
+ *
+ * Not partitioned: the primary key, which makes events unique, would have to
+ * contain the partition key. Pruning old rows keeps the table small instead.
+ */
+create table billing.processed_events (
+  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
+  type text not null,
+  outcome text not null default 'applied' check (outcome in ('applied', 'stale')),
+  processed_at timestamptz not null default now(),
+  primary key (provider, event_id)
+);
+
+create index processed_events_processed_at on billing.processed_events (processed_at);
+
+comment on table billing.processed_events is
+  'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
+comment on column billing.processed_events.type is 'The provider''s own name of the event''s type.';
+comment on column billing.processed_events.outcome is
+  'applied; or stale: the event was older than the record and changed nothing.';
+
+/*
+ * Verified events that could not be processed and may need a person. One row per
+ * event, however often it fails. A later delivery that applies the event, a
+ * requested retry, or a person resolves the row.
+ *
+ * The receiver fills kind, subscription_id, customer_id, account_id and
+ * occurred_at, each as far as it can be read, because only it knows where a
+ * provider puts them.
+ */
+create table billing.failed_events (
+  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
+  type text,
+  payload jsonb,
+  payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
+  original_payload jsonb,
+  error_code text not null,
+  error text not null,
+  attempts integer not null default 1 check (attempts > 0),
+  first_failed_at timestamptz not null default now(),
+  last_failed_at timestamptz not null default now(),
+  retry_requested_at timestamptz,
+  retry_lease_id uuid,
+  resolved_at timestamptz,
+  resolution text check (resolution in ('applied', 'duplicate', 'stale', 'ignored', 'by hand')),
+  resolution_note text,
+  resolved_by text,
+  kind text,
+  subscription_id text collate "C",
+  customer_id text collate "C",
+  account_id text collate "C",
+  occurred_at timestamptz,
+  primary key (provider, event_id),
+  check ((resolved_at is null) = (resolution is null))
+);
+
+-- For triage, for the worker, and for pruning.
+create index failed_events_open on billing.failed_events (error_code, first_failed_at)
+where resolved_at is null;
+create index failed_events_to_retry on billing.failed_events (retry_requested_at)
+where retry_requested_at is not null;
+create index failed_events_resolved on billing.failed_events (resolved_at)
+where resolved_at is not null;
+
+comment on table billing.failed_events is
+  'Verified events that failed, one row per event. Open while resolved_at is null. docs/runbook.md says what to do.';
+comment on column billing.failed_events.event_id is
+  'The event''s id; sha256:<hash of the body in hex> if it has no usable id.';
+comment on column billing.failed_events.type is
+  'The provider''s own name of the event''s type; null if it cannot be read.';
+comment on column billing.failed_events.payload is
+  'The whole event as received, or as repaired; payload_encoding says how to read it. Null after pruning.';
+comment on column billing.failed_events.payload_encoding is
+  'json: the event itself. text: the body as a JSON string, if jsonb cannot store it as JSON, or only with numbers of more than 40 digits. base64: the bytes of the body as a JSON string, if they are not text.';
+comment on column billing.failed_events.original_payload is
+  'The payload as received, if payload was repaired since.';
+comment on column billing.failed_events.error_code is 'Why it failed: one of the codes in docs/runbook.md.';
+comment on column billing.failed_events.error is
+  'The message of the newest failure that is about the event itself: a delivery that fails with repair_pending keeps it.';
+comment on column billing.failed_events.attempts is 'How many deliveries and retries of this event have failed.';
+comment on column billing.failed_events.retry_requested_at is
+  'When a retry was requested; null after the worker has tried.';
+comment on column billing.failed_events.retry_lease_id is
+  'The run of the worker that has claimed the row; null after a repair.';
+comment on column billing.failed_events.resolved_at is 'When it was resolved; null while it is open.';
+comment on column billing.failed_events.resolution is
+  'How it was resolved: applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
+comment on column billing.failed_events.resolution_note is 'The reason, if it was resolved by hand.';
+comment on column billing.failed_events.resolved_by is 'The person, if it was resolved by hand.';
+comment on column billing.failed_events.kind is
+  'What the event does: creation, update, deletion or payment_failed; null if it cannot be read.';
+comment on column billing.failed_events.subscription_id is 'The subscription, if the event names it.';
+comment on column billing.failed_events.customer_id is 'The provider''s customer, if the event names it.';
+comment on column billing.failed_events.account_id is 'The account, if the event names it.';
+comment on column billing.failed_events.occurred_at is 'When the event occurred, if it says so.';
+
+/*
+ * The outbox: notifications to accounts. The transaction that applies the event
+ * writes the row, so that no notification is lost; it is delivered outside of
+ * that transaction. One row per event, whatever the channel.
+ */
+create table billing.notifications (
+  id uuid primary key default gen_random_uuid(),
+  provider text collate "C" not null,
+  event_id text collate "C" not null,
+  kind text not null default 'payment_failed' check (kind in ('payment_failed')),
+  status text not null default 'pending' check (status in ('pending', 'sent', 'dead', 'undeliverable')),
+  account_id text collate "C" not null,
+  subscription_id text collate "C" not null,
+  invoice_id text collate "C",
+  hosted_invoice_url text,
+  amount_due bigint,
+  currency text,
+  attempt_count integer,
+  next_payment_attempt timestamptz,
+  occurred_at timestamptz,
+  created_at timestamptz not null default now(),
+  attempts integer not null default 0 check (attempts >= 0),
+  next_attempt_at timestamptz not null default now(),
+  last_error text,
+  limited_since timestamptz,
+  sent_at timestamptz,
+  unique (provider, event_id)
+);
+
+-- Due ones, one per invoice, those that were given up (billing.health), old ones.
+create index notifications_due on billing.notifications (next_attempt_at) where status = 'pending';
+create index notifications_invoice on billing.notifications (provider, invoice_id)
+where invoice_id is not null;
+create index notifications_given_up on billing.notifications (created_at)
+where status in ('dead', 'undeliverable');
+create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
+
+comment on table billing.notifications is
+  'The outbox: one notification to its account per event of a failed payment.';
+comment on column billing.notifications.id is
+  'The same for all attempts, so that the receiver can deduplicate by it.';
+comment on column billing.notifications.event_id is 'The event that created it.';
+comment on column billing.notifications.kind is 'payment_failed.';
+comment on column billing.notifications.status is
+  'pending until it is delivered (sent), given up (dead), or the account turns out to have no address (undeliverable).';
+comment on column billing.notifications.account_id is
+  'The account that owned the subscription when the event was applied.';
+comment on column billing.notifications.invoice_id is 'The invoice that was not paid, if the event names it.';
+comment on column billing.notifications.hosted_invoice_url is 'Where the account can pay the invoice; https only.';
+comment on column billing.notifications.amount_due is 'In the smallest unit of the currency, such as cents.';
+comment on column billing.notifications.currency is 'Three lower-case letters, such as eur.';
+comment on column billing.notifications.attempt_count is 'How often the provider has tried to collect the payment.';
+comment on column billing.notifications.next_payment_attempt is
+  'When the provider tries again. Null if it does not; if attempt_count is null too, the event did not state it.';
+comment on column billing.notifications.occurred_at is 'When the event occurred, if it says so.';
+comment on column billing.notifications.attempts is
+  'Counted when a worker claims it, before sending. Not counted if the receiver answers 429.';
+comment on column billing.notifications.next_attempt_at is 'While pending: when it is due.';
+comment on column billing.notifications.last_error is 'The error of the last failed attempt.';
+comment on column billing.notifications.limited_since is
+  'When the current series of 429 answers began; null after any other answer.';
+
+/*
+ * What the operator was told about the failures of each error code. At most one
+ * row per code, so it is never pruned.
+ */
+create table billing.alerts (
+  error_code text primary key,
+  opened_at timestamptz,
+  alerted_at timestamptz not null,
+  reported integer not null check (reported >= 0),
+  reported_until timestamptz not null
+);
+
+comment on table billing.alerts is 'What the operator was told about the failures of each error code.';
+comment on column billing.alerts.error_code is 'As in failed_events.';
+comment on column billing.alerts.opened_at is
+  'When the operator was first told since no failure with this code was open; null after they were told that all are resolved.';
+comment on column billing.alerts.alerted_at is
+  'When the operator was last told about new failures. The next alert follows an hour later at the earliest.';
+comment on column billing.alerts.reported is 'How many of the open failures the operator was told about.';
+comment on column billing.alerts.reported_until is
+  'first_failed_at of the newest failure that the operator was told about.';
+
+/*
+ * One worker at a time works on a queue. Its lease ends by itself, so a worker that
+ * died holds nobody up for long.
+ */
+create table billing.leases (
+  queue text primary key check (queue in ('retries', 'notifications')),
+  lease_id uuid not null,
+  held_until timestamptz not null
+);
+
+comment on table billing.leases is
+  'Which run of the worker has a queue: retries, or notifications (and alerts).';
+comment on column billing.leases.lease_id is 'The run. What it claimed, only it can settle.';
+
+/* Receivers that answered 429. It is shared by all runs, so it is in the database. */
+create table billing.pauses (
+  destination text primary key,
+  paused_until timestamptz not null
+);
+
+comment on table billing.pauses is
+  'Receivers of notifications or alerts that asked for a pause. Deleting a row ends the pause.';
+comment on column billing.pauses.destination is
+  'resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL.';
+
+alter table billing.subscriptions enable row level security;
+alter table billing.processed_events enable row level security;
+alter table billing.failed_events enable row level security;
+alter table billing.notifications enable row level security;
+alter table billing.alerts enable row level security;
+alter table billing.leases enable row level security;
+alter table billing.pauses enable row level security;
+
+-- supabase/schemas/billing_2_rule.sql
+
+/*
+ * The rule: what an event does to the record of its subscription. Nothing in this
+ * file reads or writes a table, so the rule is tested as a list of cases
+ * (supabase/tests/rule.test.sql).
+ *
+ *   billing.next    the rule: the record after an event
+ *   billing.settle  the updates of one instant
+ *   billing.fold    the rule over the events of a subscription, in order
+ */
+
+-- The columns that the rule reads and writes. What an app adds to the table is not
+-- among them, and stays as it is.
+create or replace view billing.records with (security_invoker = true) as
+select
+  id, provider, account_id, status, plan_id, current_period_end, canceled_at,
+  provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
+  past_due_since, not_past_due_as_of,
+  account_as_of, changed_as_of, changed_in_second, canceled_as_of
+from billing.subscriptions;
+
+comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
+
+-- An event as it is on the wire. The last two are added by the database.
+create type billing.event as (
+  -- Its place in the array of the call.
+  place integer,
+  provider text,
+  event_id text,
+  -- The provider's own name of the type. Nothing decides by it.
+  type text,
+  -- creation, update, deletion, payment_failed or other.
+  kind text,
+  -- Null if the event does not say.
+  occurred_at timestamptz,
+  subscription_id text,
+  account_id text,
+  -- What it reports, by column of billing.records. A column that it does not name
+  -- keeps its value.
+  report jsonb,
+  -- What an update replaced, likewise. Null if it does not say.
+  previous jsonb,
+  -- A failed payment, by column of billing.notifications; and once_per_invoice.
+  payment jsonb,
+  -- Of a worker: the event_id of the row in failed_events, and the lease_id.
+  retry jsonb,
+
+  handled_at timestamptz,
+  customers_account text
+);
+
+-- What became of an event, and the record after it.
+create type billing.step as (
+  event billing.event,
+  record billing.records,
+  outcome text,
+  error_code text,
+  error text
+);
+
+/*
+ * Returns the place of an event in the order of events: microseconds since 1970
+ * times 4, plus 0 for a creation, 1 for an update and 2 for a deletion. So at the
+ * same time, a creation comes first and a deletion last. Null without a time.
+ */
+create or replace function billing.mark(e billing.event)
+returns bigint
+language sql stable
+return (extract(epoch from e.occurred_at) * 1000000)::bigint * 4
+  + case e.kind when 'creation' then 0 when 'deletion' then 2 else 1 end;
+
+create or replace function billing.time_of(mark bigint)
+returns timestamptz
+language sql immutable
+return to_timestamp((mark >> 2) / 1000000.0);
+
+comment on function billing.time_of is
+  'Returns the time of a mark, such as subscriptions.changed_as_of.';
+
+/*
+ * Returns the next step: the outcome of an event, and the record after it.
+ *
+ * Each field belongs to the newest event that sets it: the account to a creation
+ * that names it, what the provider reports to a creation or update, the status to a
+ * creation, update or deletion, canceled_at to a deletion. The record keeps the
+ * marks of these events. An event that is older than all that it would set is
+ * stale. An event without a time is never older.
+ *
+ * before: the step before it; null for the first event of a subscription.
+ * stored: the record in the table; null if there is none.
+ *
+ * Its error codes are this service's own SQLSTATEs:
+ *   BW001  no such subscription (yet): a later retry may find it
+ *   BW002  the subscription belongs to the other provider
+ *   BW003  events of this kind have no effect in this database
+ *   BW005  nobody knows the account
+ */
+create or replace function billing.next(before billing.step, stored billing.records, e billing.event)
+returns billing.step
+language plpgsql stable
+as $$
+declare
+  r billing.records := coalesce(before.record, stored);
+  mark constant bigint := billing.mark(e);
+  occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
+  reported constant text := e.report ->> 'provider_status';
+  outcome text := 'applied';
+  settled billing.records;
+begin
+  if e.kind not in ('creation', 'update', 'deletion', 'payment_failed') then
+    return (e, r, 'failed', 'BW003', format('No function applies events of type %s.', e.type))::billing.step;
+  elsif r.id is null and e.kind <> 'creation' then
+    return (e, r, 'failed', 'BW001', format('No subscription %s is recorded.', e.subscription_id))::billing.step;
+  elsif r.provider <> e.provider then
+    return (e, r, 'failed', 'BW002', format(
+      'Subscription %s belongs to provider %s, not %s.', r.id, r.provider, e.provider
+    ))::billing.step;
+  elsif coalesce(r.account_id, e.account_id, e.customers_account) is null then
+    return (e, r, 'failed', 'BW005',
+      'data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.'
+    )::billing.step;
+  end if;
+
+  if e.kind = 'creation' then
+    if r.id is not null and mark is null
+      or mark < r.account_as_of
+      or e.account_id is null and mark < r.changed_as_of
+    then
+      outcome := 'stale';
+    else
+      if (mark < r.changed_as_of) is not true then
+        r := jsonb_populate_record(r, e.report);
+        r.changed_as_of := mark;
+        r.changed_in_second := null;
+        if (mark < r.canceled_as_of) is not true then
+          r.status := 'active';
+        end if;
+      end if;
+      r.id := e.subscription_id;
+      r.provider := e.provider;
+      r.account_id := coalesce(e.account_id, r.account_id, e.customers_account);
+      if e.account_id is not null then
+        r.account_as_of := mark;
+      end if;
+    end if;
+
+  elsif e.kind = 'update' then
+    if mark < r.changed_as_of then
+      outcome := 'stale';
+    elsif mark = r.changed_as_of then
+      settled := billing.settle(r, e);
+      r.changed_in_second := settled.changed_in_second;
+      if settled = r and settled <> jsonb_populate_record(settled, e.report) then
+        outcome := 'stale';
+      end if;
+      r := settled;
+    else
+      r := jsonb_populate_record(r, e.report);
+      if mark is not null then
+        r.changed_as_of := mark;
+        r.changed_in_second := e.previous;
+      end if;
+    end if;
+    if outcome = 'applied' and (mark < r.canceled_as_of) is not true then
+      r.status := coalesce(r.provider_status, r.status);
+    end if;
+
+  elsif e.kind = 'deletion' then
+    if mark < r.canceled_as_of then
+      outcome := 'stale';
+    else
+      r.canceled_at := e.handled_at;
+      r.canceled_as_of := coalesce(mark, r.canceled_as_of);
+      if (mark < r.changed_as_of) is not true then
+        r.status := 'canceled';
+      end if;
+    end if;
+
+  elsif e.kind = 'payment_failed' then
+    -- Whom to notify. The record stays as it is.
+    e.account_id := r.account_id;
+  end if;
+
+  -- past_due_since is the earliest known time since the status was last known to be
+  -- another one. A minimum since a maximum does not depend on the order of arrival;
+  -- so stale events count too.
+  if reported = 'past_due' and (outcome = 'applied' or mark is not null) then
+    if e.previous ->> 'provider_status' <> reported then
+      r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
+    end if;
+    if (occurred_at < r.not_past_due_as_of) is not true then
+      r.past_due_since := least(
+        case when (r.past_due_since < r.not_past_due_as_of) is not true then r.past_due_since end,
+        occurred_at
+      );
+    end if;
+  elsif reported is not null and (outcome = 'applied' or mark is not null) then
+    r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
+    if r.past_due_since < r.not_past_due_as_of then
+      r.past_due_since := case when r.provider_status = 'past_due' then billing.time_of(r.changed_as_of) end;
+    end if;
+  end if;
+
+  return (e, r, outcome, null, null)::billing.step;
+end;
+$$;
+
+create or replace aggregate billing.fold (billing.records, billing.event) (
+  sfunc = billing.next,
+  stype = billing.step
+);
+
+/*
+ * Returns the record after another update with the mark of its newest one: for each
+ * field, the value that some update states and none replaced. Providers date events
+ * in whole seconds, and one change of a subscription causes several events in the
+ * same second. An update states all of its values and names those that it replaced.
+ * A previous value that equals the update's own replaced nothing: Stripe sends all
+ * old items if any part of them changed.
+ *
+ * That leaves exactly one value per field, unless the field changed back within the
+ * second, or an update does not say what it replaced. Then the later arrival wins.
+ *
+ * changed_in_second has the last 50 updates. While there is only one, it has just
+ * what that one replaced, because the record has what it states.
+ */
+create or replace function billing.settle(r billing.records, e billing.event)
+returns billing.records
+language plpgsql stable set search_path = '' -- and not sql, to keep the plan
+-- Times are compared as text.
+set timezone = 'UTC'
+as $$
+declare
+  stated constant jsonb := billing.as_stored(e.report);
+  updates jsonb := case jsonb_typeof(r.changed_in_second)
+    when 'array' then r.changed_in_second
+    else jsonb_build_array(jsonb_build_object(
+      'stated', (
+        select jsonb_object_agg(own.key, own.value) from jsonb_each(to_jsonb(r)) as own where stated ? own.key
+      ),
+      'replaced', billing.as_stored(r.changed_in_second)
+    ))
+  end || jsonb_build_object('stated', stated, 'replaced', billing.as_stored(e.previous));
+begin
+  if jsonb_array_length(updates) > 50 then
+    updates := updates - 0;
+  end if;
+  r := jsonb_populate_record(r, (
+    with said as (
+      select u.arrival, own.key as field, own.value as stated, u.said -> 'replaced' -> own.key as replaced
+      from jsonb_array_elements(updates) with ordinality as u (said, arrival),
+        jsonb_each(u.said -> 'stated') as own
+    )
+    select jsonb_object_agg(last.field, last.stated)
+    from (
+      select distinct on (s.field) s.field, s.stated
+      from said s
+      order by
+        s.field,
+        s.stated in (select o.replaced from said o where o.field = s.field and o.replaced <> o.stated),
+        s.arrival desc
+    ) as last
+  ));
+  r.changed_in_second := updates;
+  return r;
+end;
+$$;
+
+/*
+ * Returns the values of a report in the form in which to_jsonb shows them in a
+ * record, so that they can be compared.
+ */
+create or replace function billing.as_stored(report jsonb)
+returns jsonb
+language sql stable set search_path = ''
+as $$
+  select jsonb_object_agg(own.key, own.value)
+  from jsonb_each(to_jsonb(jsonb_populate_record(null::billing.records, report))) as own
+  where report ? own.key
+$$;
+
+-- supabase/schemas/billing_3_apply.sql
+
+/*
+ * How an array of events is applied: exactly once, each with an outcome of its own,
+ * in one transaction.
+ *
+ *   public.billing_apply_events  the call: reads the events, sorts them, answers
+ *   billing.attempt              all together; if a statement raises, each half by itself
+ *   billing.apply                claims, locks, works out, writes
+ *   billing.work_out             what the events do, by the rule
+ *
+ * A fault of one event is its outcome. What a statement raises (a check or trigger
+ * of the app, a lock) is of all events in that statement, so each half is tried by
+ * itself, down to the one at fault: it fails, and the others are applied.
+ *
+ * Locks are always taken in the same order: rows of the ledger by key, then
+ * subscriptions by id, then rows of failed_events. Only other calls are waited for,
+ * and only by the first try. Everything else is tried without waiting: a person who
+ * has locked a record in the SQL editor must not hold up the events of others. The
+ * receiver tries an event again that found its record locked.
+ */
+
+-- What a call answers for an event.
+create type billing.answer as (place integer, outcome text, error_code text, error text);
+
+/*
+ * Works out what events do: folds those of each subscription over its record. Writes
+ * nothing. Locks the records without waiting (55P03). The events are sorted.
+ *
+ * changed: records to write. any_filed: whether an event is from a retry or has an
+ * open failure.
+ */
+create or replace function billing.work_out(
+  events billing.event[],
+  out steps billing.step[],
+  out answers billing.answer[],
+  out changed billing.records[],
+  out any_payment boolean,
+  out any_filed boolean,
+  out any_stale boolean,
+  out any_failed boolean
+)
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  select
+    array_agg(f.step),
+    array_agg((((f.step).event).place, (f.step).outcome, (f.step).error_code, (f.step).error)::billing.answer),
+    array_agg((f.step).record) filter (where f.is_last and (f.step).record is distinct from f.stored),
+    bool_or(((f.step).event).payment is not null),
+    bool_or(f.is_filed),
+    bool_or((f.step).outcome = 'stale'),
+    bool_or((f.step).outcome = 'failed')
+  into steps, answers, changed, any_payment, any_filed, any_stale, any_failed
+  from (
+    select
+      s.stored,
+      billing.fold(s.stored, t.e) over sequence as step,
+      lead(true) over sequence is null as is_last,
+      -- By resolution: for resolved_at, Postgres may take the index of open failures
+      -- without a key, and read all of them. A join or "not exists" may, too.
+      (t.e).retry is not null or (
+        select true
+        from billing.failed_events o
+        where o.provider = (t.e).provider and o.event_id = (t.e).event_id and o.resolution is null
+      ) as is_filed
+    from (select unnest(events) as e, generate_subscripts(events, 1) as turn) as t
+    left join lateral (
+      select r as stored
+      from billing.records r
+      where r.id = (t.e).subscription_id
+      for no key update nowait
+    ) as s on true
+    window sequence as (partition by (t.e).subscription_id order by t.turn)
+  ) as f;
+end;
+$$;
+
+/*
+ * Applies sorted events; raises an error if they cannot be applied together.
+ */
+create or replace function billing.apply(todo billing.event[])
+returns billing.answer[]
+language plpgsql volatile set search_path = ''
+-- To plan takes longer than to apply. A plan that was made while a table was empty
+-- would scan it, and be kept. Both hold for the functions below as well.
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+  claims text[];
+  claimed billing.event[] := todo;
+  work record;
+  answers billing.answer[];
+  _ text;
+begin
+  with claims as (
+    insert into billing.processed_events (provider, event_id, type)
+    select e.provider, e.event_id, e.type
+    from unnest(todo) as e
+    order by e.provider, e.event_id
+    on conflict do nothing
+    returning provider || '/' || event_id as claim
+  )
+  select coalesce(array_agg(c.claim), '{}') into claims from claims c;
+
+  if cardinality(claims) < cardinality(todo) then
+    -- Without duplicates; of copies within the call, the first.
+    claimed := array(
+      select e
+      from unnest(todo) as e
+      where e.provider || '/' || e.event_id = any (claims)
+        and e.place = (
+          select min(c.place) from unnest(todo) as c where c.provider = e.provider and c.event_id = e.event_id
+        )
+    );
+  end if;
+
+  if cardinality(claimed) = 0 then
+    return billing.answer_others(todo, claimed, '{}');
+  end if;
+
+  -- As assignments, these cost less than statements.
+  for i in 1 .. cardinality(claimed) loop
+    _ := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
+  end loop;
+  -- From here on, nothing waits but what the app has added to the tables.
+  _ := set_config('lock_timeout', '20ms', true);
+
+  work := billing.work_out(claimed);
+  if work.any_failed and exists (select from unnest(work.steps) as s where s.error_code = 'BW005') then
+    claimed := array(
+      select case when s.error_code = 'BW005'
+        then jsonb_populate_record(s.event, jsonb_build_object('customers_account', billing.account_of_customer(
+          (s.event).provider, (s.event).report ->> 'customer_id'
+        )))
+        else s.event
+      end
+      from unnest(work.steps) as s
+    );
+    work := billing.work_out(claimed);
+  end if;
+
+  if work.changed is not null then
+    merge into billing.subscriptions as s
+    using unnest(work.changed) as r on s.id = r.id
+    when matched then update set (
+      id, provider, account_id, status, plan_id, current_period_end, canceled_at,
+      provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
+      past_due_since, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+    ) = row (r.*)
+    when not matched then insert (
+      id, provider, account_id, status, plan_id, current_period_end, canceled_at,
+      provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
+      past_due_since, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+    ) values (r.*);
+  end if;
+
+  if work.any_payment then
+    perform billing.notify_accounts(work.steps);
+  end if;
+  if work.any_filed then
+    perform billing.resolve_failures(work.steps);
+  end if;
+
+  answers := coalesce(work.answers, '{}');
+  if work.any_stale then
+    update billing.processed_events p set outcome = 'stale'
+    from unnest(work.steps) as s
+    where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome = 'stale';
+  end if;
+  if work.any_failed then
+    -- They may come again.
+    delete from billing.processed_events p
+    using unnest(work.steps) as s
+    where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome = 'failed';
+
+    for i in 1 .. cardinality(answers) loop
+      if answers[i].error_code = 'BW001' and billing.is_known_customer((work.steps)[i].event) then
+        answers[i].error_code := 'BW006';
+      end if;
+    end loop;
+  end if;
+
+  if cardinality(answers) < cardinality(todo) then
+    answers := answers || billing.answer_others(todo, claimed, answers);
+  end if;
+  return answers;
+end;
+$$;
+
+/*
+ * Writes the notifications that applied events owe, in the transaction that applies
+ * them. With once_per_invoice, the first event of an invoice creates the only one.
+ * Two events of an invoice cannot both find none: an invoice belongs to one
+ * subscription, whose lock the caller holds.
+ */
+create or replace function billing.notify_accounts(steps billing.step[])
+returns void
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  insert into billing.notifications (
+    provider, event_id, account_id, subscription_id, occurred_at, invoice_id,
+    hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt
+  )
+  select distinct on (o.provider, o.notified_once)
+    o.provider, o.event_id, o.account_id, o.subscription_id, o.occurred_at, o.invoice_id,
+    o.hosted_invoice_url, o.amount_due, o.currency, o.attempt_count, o.next_payment_attempt
+  from (
+    select
+      e.provider, e.event_id, e.account_id, e.subscription_id, e.occurred_at, e.place, p.invoice_id,
+      p.hosted_invoice_url, p.amount_due, p.currency, p.attempt_count, p.next_payment_attempt,
+      case when e.payment @> '{"once_per_invoice": true}' then p.invoice_id end as only_of,
+      case when e.payment @> '{"once_per_invoice": true}' then coalesce(p.invoice_id, e.event_id) else e.event_id end
+        as notified_once
+    from unnest(steps) as s, unnest(array[s.event]) as e,
+      jsonb_populate_record(null::billing.notifications, e.payment) as p
+    where e.payment is not null and s.outcome = 'applied'
+  ) as o
+  where o.only_of is null or (
+    select true from billing.notifications n
+    where n.provider = o.provider and n.invoice_id = o.only_of
+    limit 1
+  ) is null
+  order by o.provider, o.notified_once, o.occurred_at, o.place
+  -- The row may outlive the event's row in the ledger, which is pruned by age.
+  on conflict (provider, event_id) do nothing;
+end;
+$$;
+
+/*
+ * Resolves the open failures of these events. A repair must not get lost: an event
+ * whose payload was repaired is applied by nobody but the worker that has claimed the
+ * repair, and a worker does not apply an event whose row was repaired, resolved or
+ * claimed again after its claim. A repair ends the claim, so the lease tells.
+ *   BW004  a repaired payload of this event waits for its retry
+ */
+create or replace function billing.resolve_failures(steps billing.step[])
+returns void
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  overtaken record;
+begin
+  select (s.event).event_id, (s.event).retry ->> 'event_id' as row_id, own.is_repaired into overtaken
+  from (select e.*, ((e.event).retry ->> 'lease_id')::uuid as lease from unnest(steps) as e) as s
+  left join lateral (
+    select o.original_payload is not null and (o.retry_lease_id = s.lease) is not true as is_repaired
+    from billing.failed_events o
+    where o.provider = (s.event).provider and o.event_id = (s.event).event_id and o.resolution is null
+    for update nowait
+  ) as own on true
+  left join lateral (
+    -- The id in a repaired payload may differ from that of its row.
+    select o.event_id
+    from billing.failed_events o
+    where o.provider = (s.event).provider and o.event_id = (s.event).retry ->> 'event_id'
+      and o.resolution is null and o.retry_lease_id = s.lease
+    for update nowait
+  ) as claimed on true
+  where own.is_repaired or s.lease is not null and claimed.event_id is null
+  limit 1;
+
+  if overtaken.is_repaired then
+    raise exception 'Event % was repaired in failed_events and waits for its retry.', overtaken.event_id
+      using errcode = 'BW004', hint = format('select billing.retry_failed_event(%L);', overtaken.event_id);
+  elsif found then
+    raise exception 'The row of % in failed_events was changed after its claim.', overtaken.row_id
+      using errcode = 'BW004';
+  end if;
+
+  update billing.failed_events o set
+    resolved_at = now(), resolution = s.outcome, retry_requested_at = null, retry_lease_id = null
+  from unnest(steps) as s
+  where o.provider = (s.event).provider
+    and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and o.resolution is null
+    and s.outcome <> 'failed';
+end;
+$$;
+
+/*
+ * Answers the events of a call that it did not claim. A copy of one that failed has
+ * failed as well. The others are duplicates, and resolve their failures.
+ */
+create or replace function billing.answer_others(
+  todo billing.event[], claimed billing.event[], answers billing.answer[]
+)
+returns billing.answer[]
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  -- By key: at a row that changed meanwhile, ctid finds nothing.
+  with unlocked as materialized (
+    select o.provider, o.event_id
+    from unnest(todo) as e, lateral (
+      select f.provider, f.event_id
+      from billing.failed_events f
+      where f.provider = e.provider and f.event_id = e.event_id and f.resolution is null
+      for update skip locked
+    ) as o
+    where (e.provider, e.event_id) not in (select c.provider, c.event_id from unnest(claimed) as c)
+  )
+  update billing.failed_events f set
+    resolved_at = now(), resolution = 'duplicate', retry_requested_at = null, retry_lease_id = null
+  from unlocked u
+  where f.provider = u.provider and f.event_id = u.event_id;
+
+  return array(
+    select (
+      e.place, case when a.outcome = 'failed' then 'failed' else 'duplicate' end, a.error_code, a.error
+    )::billing.answer
+    from unnest(todo) as e
+    left join unnest(claimed) as c on c.provider = e.provider and c.event_id = e.event_id
+    left join unnest(answers) as a on a.place = c.place
+    where c.place is distinct from e.place
+  );
+end;
+$$;
+
+/*
+ * Returns whether the account of an event's customer is known. Then its subscription
+ * is ours, and its creation may still come:
+ *   BW006  no such subscription yet, but its customer is known
+ * If account_of_customer raises an error, nobody knows; then it is taken for known.
+ */
+create or replace function billing.is_known_customer(e billing.event)
+returns boolean
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  return e.report ->> 'customer_id' is not null
+    and billing.account_of_customer(e.provider, e.report ->> 'customer_id') is not null;
+exception when others then
+  return true;
+end;
+$$;
+
+/*
+ * Applies sorted events together. If that raises an error, applies each half by
+ * itself, down to the event at fault, which fails.
+ */
+create or replace function billing.attempt(todo billing.event[])
+returns billing.answer[]
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  half constant integer := cardinality(todo) / 2;
+begin
+  return billing.apply(todo);
+exception when others then
+  if left(sqlstate, 2) in ('08', '40', '53', '57', '58') then
+    -- Not about an event: the whole call fails, and comes again.
+    raise;
+  elsif half = 0 then
+    return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
+  end if;
+  -- The second half holds what the first has locked. If it waited for long, two calls
+  -- could wait for each other.
+  perform set_config('lock_timeout', '20ms', true);
+  return billing.attempt(todo[:half]) || billing.attempt(todo[half + 1:]);
+end;
+$$;
+
+create or replace function public.billing_apply_events(events jsonb)
+returns table (place integer, outcome text, error_code text, error text)
+language plpgsql volatile set search_path = ''
+set plan_cache_mode = force_generic_plan
+set lock_timeout = '1s'
+as $$
+declare
+  blank billing.event;
+  todo billing.event[];
+  asking text[];
+begin
+  blank.handled_at := now();
+  select
+    coalesce(array_agg(e order by
+      e.subscription_id,
+      -- Of those without a time, creations come first and all others last.
+      e.occurred_at is null and e.kind = 'creation' desc,
+      billing.mark(e) nulls last,
+      e.place
+    ), '{}'),
+    array_agg(e.subscription_id) filter (where e.kind = 'creation' and e.account_id is null)
+  into todo, asking
+  from jsonb_populate_recordset(blank, events) as e;
+
+  if asking is null then
+    return query select * from unnest(billing.attempt(todo));
+  else
+    -- A subscription that does not name its account may have that of another one of
+    -- the array. So it comes after the others.
+    return query select * from unnest(
+      billing.attempt(array(select e from unnest(todo) as e where e.subscription_id <> all (asking)))
+      || billing.attempt(array(select e from unnest(todo) as e where e.subscription_id = any (asking)))
+    );
+  end if;
+end;
+$$;
+
+comment on function public.billing_apply_events is
+  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale or failed), and for failed the SQLSTATE and message. docs/decisions.md has the form of an event.';
+
+-- supabase/schemas/billing_4_failures.sql
+
+/*
+ * Failed events: how they are stored, repaired, retried and resolved.
+ */
+
+/*
+ * Returns whether a number in a payload has more than 40 digits before or after the
+ * decimal point. `1e131071` has eight characters in the request. In jsonb it stays
+ * small, but as text it has 131,072 digits, so reading an event with a few thousand
+ * such numbers exhausts the memory. No field of an event needs such a number; the
+ * payload is stored as text. This finds them without converting them to text.
+ */
+create or replace function billing.has_long_number(payload jsonb)
+returns boolean
+language plpgsql immutable set search_path = ''
+as $$
+begin
+  return exists (
+    select
+    from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
+    where abs(found.number::numeric) >= 1e40 or scale(found.number::numeric) > 40
+  );
+end;
+$$;
+
+/*
+ * Stores a verified event that could not be processed, or counts one more attempt and
+ * reopens its row. It is a separate call, because the transaction that should have
+ * applied the event was rolled back.
+ *
+ * The body arrives as text, or as base64 if it is not text, and is converted to jsonb
+ * here. Parsing and serializing it before would turn 1e400 into null and round large
+ * integers. A body that jsonb refuses (\u0000, a lone surrogate, nesting beyond the
+ * stack) is stored as a JSON string of the text.
+ *
+ * The event may have been applied after all: the caller may have lost the answer to a
+ * call that committed, or a concurrent delivery may be applying the event right now.
+ * So this holds the event's row in the ledger while it writes. An event that is
+ * already applied is not stored, and one that is applied later finds the row and
+ * resolves it. If this returns false, the caller acknowledges the delivery as a
+ * duplicate. Meanwhile, other deliveries of the event wait, and the events in the same
+ * calls with them. So this waits only briefly for a locked row.
+ */
+create or replace function public.billing_record_failed_event(
+  p_provider text,
+  p_event_id text,
+  p_body text,
+  p_body_encoding text,
+  p_error_code text,
+  p_error text,
+  p_type text default null,
+  p_kind text default null,
+  p_subscription_id text default null,
+  p_customer_id text default null,
+  p_account_id text default null,
+  p_occurred_at timestamptz default null
+)
+returns boolean
+language plpgsql volatile set search_path = ''
+set lock_timeout = '500ms'
+as $$
+declare
+  body jsonb := to_jsonb(p_body);
+  encoding text := case when p_body_encoding = 'base64' then 'base64' else 'text' end;
+begin
+  insert into billing.processed_events (provider, event_id, type)
+  values (p_provider, p_event_id, coalesce(p_type, ''))
+  on conflict do nothing;
+  if not found then
+    return false;
+  end if;
+
+  if encoding = 'text' then
+    begin
+      if not billing.has_long_number(p_body::jsonb) then
+        body := p_body::jsonb;
+        encoding := 'json';
+      end if;
+    exception when others then
+      null;
+    end;
+  end if;
+
+  insert into billing.failed_events as f (
+    provider, event_id, type, payload, payload_encoding, error_code, error,
+    kind, subscription_id, customer_id, account_id, occurred_at
+  )
+  values (
+    p_provider, p_event_id, p_type, body, encoding, p_error_code, p_error,
+    p_kind, p_subscription_id, p_customer_id, p_account_id, p_occurred_at
+  )
+  on conflict (provider, event_id) do update set
+    -- A repair stays; the provider sends the old body again.
+    type = case when f.original_payload is null then excluded.type else f.type end,
+    payload = case when f.original_payload is null then excluded.payload else f.payload end,
+    payload_encoding = case when f.original_payload is null then excluded.payload_encoding else f.payload_encoding end,
+    kind = case when f.original_payload is null then excluded.kind else f.kind end,
+    subscription_id = case when f.original_payload is null then excluded.subscription_id else f.subscription_id end,
+    customer_id = case when f.original_payload is null then excluded.customer_id else f.customer_id end,
+    account_id = case when f.original_payload is null then excluded.account_id else f.account_id end,
+    occurred_at = case when f.original_payload is null then excluded.occurred_at else f.occurred_at end,
+    -- So does the error of a repaired row: rows are retried by it.
+    error_code = case
+      when excluded.error_code = 'repair_pending' then f.error_code else excluded.error_code
+    end,
+    error = case when excluded.error_code = 'repair_pending' then f.error else excluded.error end,
+    attempts = f.attempts + 1,
+    last_failed_at = now(),
+    resolved_at = null,
+    resolution = null,
+    resolution_note = null,
+    resolved_by = null;
+
+  delete from billing.processed_events p
+  where p.provider = p_provider and p.event_id = p_event_id;
+  return true;
+end;
+$$;
+
+comment on function public.billing_record_failed_event is
+  'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns false and stores nothing if the event has been applied meanwhile.';
+
+/*
+ * Keeps the received payload when somebody repairs it
+ * (`update billing.failed_events set payload = ...`). A repair is a change of the
+ * payload that does not count an attempt; billing_record_failed_event always counts
+ * one.
+ *
+ * A worker that has claimed the row has read the old payload, so the repair ends its
+ * claim: billing.resolve_failures then refuses to apply the old payload, and the
+ * requested retry uses the repaired one. That retry also reads the columns anew that
+ * only the receiver can read from a payload.
+ *
+ * A resolved row cannot be repaired: it would look as if the repaired payload had
+ * been applied.
+ */
+create or replace function billing.keep_original_payload()
+returns trigger
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  if new.resolved_at is not null then
+    raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
+      using hint = 'Nothing was changed. To retry an event that was resolved by hand, reopen it first: see docs/runbook.md.';
+  end if;
+  if billing.has_long_number(new.payload) then
+    raise exception 'Cannot repair %: the payload has a number of more than 40 digits.', new.event_id
+      using hint = 'Nothing was changed. Remove the number, or write it as a string.';
+  end if;
+  new.original_payload := coalesce(old.original_payload, old.payload);
+  if jsonb_typeof(new.payload) = 'object' then
+    new.payload_encoding := 'json';
+  end if;
+  new.retry_lease_id := null;
+  return new;
+end;
+$$;
+
+create or replace trigger keep_original_payload
+before update of payload on billing.failed_events
+for each row
+when (
+  old.payload is distinct from new.payload
+  and new.payload is not null
+  and old.attempts = new.attempts
+)
+execute function billing.keep_original_payload();
+
+/*
+ * The first thing to look at: all open failures, the most frequent error first.
+ */
+create or replace view billing.open_failures with (security_invoker = true) as
+select
+  count(*) over (partition by f.error_code) as alike,
+  f.error_code,
+  f.type,
+  f.event_id,
+  f.provider,
+  f.subscription_id,
+  f.account_id,
+  f.error,
+  f.attempts,
+  f.first_failed_at,
+  f.last_failed_at,
+  f.retry_requested_at is not null as retry_requested,
+  f.original_payload is not null as repaired
+from billing.failed_events f
+where f.resolved_at is null
+order by alike desc, f.error_code, f.first_failed_at;
+
+comment on view billing.open_failures is
+  'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
+
+/*
+ * Finds the provider of a failed event. Both providers may have an event with the same
+ * id; then the caller must name one.
+ */
+create or replace function billing.provider_of_failed_event(event_id text, of_provider text)
+returns text
+language plpgsql stable set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  providers text[];
+begin
+  -- Open failures, or resolved ones if none is open.
+  select array_agg(f.provider order by f.provider) into providers
+  from billing.failed_events f
+  where f.event_id = provider_of_failed_event.event_id
+    and (of_provider is null or f.provider = of_provider)
+  group by f.resolved_at is null
+  order by f.resolved_at is null desc
+  limit 1;
+
+  if providers is null then
+    raise exception 'No failed event has the id %.', provider_of_failed_event.event_id
+        || coalesce(' (provider ' || of_provider || ')', '')
+      using hint = 'select provider, event_id, error from billing.open_failures;';
+  end if;
+  if cardinality(providers) > 1 then
+    raise exception 'Providers % both have a failed event with the id %: add of_provider.',
+        array_to_string(providers, ' and '), provider_of_failed_event.event_id
+      using hint = format('Add: of_provider => %L', providers[1]);
+  end if;
+  return providers[1];
+end;
+$$;
+
+/*
+ * Requests a retry. The worker retries the event at its next run, through the code
+ * that handles deliveries. If billing.schedule_worker was run, the worker is woken at
+ * once. The row then shows the outcome.
+ */
+create or replace function billing.retry_failed_event(event_id text, of_provider text default null)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  named_provider text;
+  asked integer;
+begin
+  named_provider := billing.provider_of_failed_event(retry_failed_event.event_id, of_provider);
+  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
+  where f.provider = named_provider
+    and f.event_id = retry_failed_event.event_id
+    and f.resolved_at is null and f.payload is not null;
+  get diagnostics asked = row_count;
+
+  if asked = 0 then
+    perform from billing.failed_events f
+    where f.provider = named_provider and f.event_id = retry_failed_event.event_id
+      and f.resolved_at is not null;
+    if found then
+      return 'It is already resolved: nothing to retry.';
+    end if;
+    raise exception 'Cannot retry %: its payload was pruned.', retry_failed_event.event_id
+      using hint = 'Have the provider send the event again.';
+  end if;
+  return billing.retry_request_answer(asked);
+end;
+$$;
+
+comment on function billing.retry_failed_event is
+  'Run in the SQL editor: requests a retry of an open failure. Raises an error if no failed event has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
+
+/*
+ * Requests a retry of all open failures, or of those that match the arguments. The
+ * worker retries them in the order in which the events occurred.
+ *
+ * It locks many rows, so it must not wait for a locked one: the transaction that holds
+ * the lock may wait for one of these rows (a deadlock), and deliveries of these events
+ * would wait as well. It reports how many rows are locked.
+ */
+create or replace function billing.retry_failed_events(
+  of_type text default null,
+  of_error_code text default null,
+  failed_since timestamptz default null,
+  failed_until timestamptz default null
+)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  asked integer;
+  locked integer;
+begin
+  with matching as materialized (
+    select f.provider, f.event_id, f.retry_requested_at
+    from billing.failed_events f
+    where f.resolved_at is null
+      and f.payload is not null
+      and (of_type is null or f.type = of_type)
+      and (of_error_code is null or f.error_code = of_error_code)
+      and (failed_since is null or f.last_failed_at >= failed_since)
+      and (failed_until is null or f.last_failed_at < failed_until)
+  ),
+  unlocked as materialized (
+    select f.provider, f.event_id
+    from matching m
+    join billing.failed_events f using (provider, event_id)
+    where m.retry_requested_at is null
+    for update of f skip locked
+  ),
+  requested as (
+    update billing.failed_events t set retry_requested_at = now()
+    from unlocked u
+    where t.provider = u.provider and t.event_id = u.event_id
+    returning 1
+  )
+  select
+    (select count(m.retry_requested_at) from matching m) + (select count(*) from requested),
+    (select count(*) - count(m.retry_requested_at) from matching m) - (select count(*) from requested)
+  into asked, locked;
+
+  if locked > 0 then
+    return format('Somebody else has locked %s of them: run this again. ', locked)
+      || billing.retry_request_answer(asked);
+  end if;
+  if asked = 0 then
+    return 'No open failure matches: nothing to retry.';
+  end if;
+  return billing.retry_request_answer(asked);
+end;
+$$;
+
+comment on function billing.retry_failed_events is
+  'Run in the SQL editor: requests a retry of all open failures, or of those with a type, an error code or a time of failure, in the order in which the events occurred.';
+
+create or replace function billing.retry_request_answer(asked integer)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  return format('Retry requested: %s. ', asked)
+    || case
+      when billing.wake_worker() then 'The worker is on its way.'
+      else 'The worker retries it at its next run.'
+    end
+    || ' See: select event_id, error, attempts, resolved_at from billing.failed_events order by last_failed_at desc;';
+end;
+$$;
+
+/*
+ * Resolves an open failure by hand, for an event that need not be applied any more.
+ * The failure reopens if the event fails again.
+ */
+create or replace function billing.resolve_failed_event(
+  event_id text,
+  reason text,
+  who text default current_user,
+  of_provider text default null
+)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  named_provider text;
+begin
+  if coalesce(reason, '') !~ '\S' or coalesce(who, '') !~ '\S' then
+    raise exception 'Give a reason and your name: select billing.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
+  end if;
+  named_provider := billing.provider_of_failed_event(resolve_failed_event.event_id, of_provider);
+  update billing.failed_events f set
+    resolved_at = now(),
+    resolution = 'by hand',
+    resolution_note = reason,
+    resolved_by = who,
+    retry_requested_at = null,
+    retry_lease_id = null
+  where f.provider = named_provider
+    and f.event_id = resolve_failed_event.event_id and f.resolved_at is null;
+  if not found then
+    raise exception 'No open failure has the id %.', resolve_failed_event.event_id
+      using hint = 'select event_id, error from billing.open_failures;';
+  end if;
+  return 'Resolved by hand. It opens again if the event fails again.';
+end;
+$$;
+
+comment on function billing.resolve_failed_event is
+  'Run in the SQL editor: resolves an open failure without applying the event; stores the reason and the name. Raises an error if both providers have a failed event with this id and of_provider is missing.';
+
+/*
+ * Takes or extends the lease of a queue for a run of the worker; false if another run
+ * has it. Claims of a queue run one after the other, because this locks its row.
+ */
+create or replace function billing.hold_lease(p_queue text, p_lease_id uuid)
+returns boolean
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  -- Longer than a batch takes. After a crash, the queue rests as long.
+  insert into billing.leases as l (queue, lease_id, held_until)
+  values (p_queue, p_lease_id, clock_timestamp() + interval '60 s')
+  on conflict (queue) do update set lease_id = excluded.lease_id, held_until = excluded.held_until
+  where l.lease_id = p_lease_id or l.held_until < clock_timestamp();
+  return found;
+end;
+$$;
+
+create or replace function public.billing_release_lease(p_queue text, p_lease_id uuid)
+returns boolean
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  delete from billing.leases l where l.queue = p_queue and l.lease_id = p_lease_id;
+  return found;
+end;
+$$;
+
+comment on function public.billing_release_lease is
+  'Ends the lease of a queue (retries or notifications) at the end of a run. Returns whether the run still had it.';
+
+/*
+ * Hands requested retries to the run of the worker that holds the queue, in the order
+ * in which the events occurred; at the same time, creations first. A row that this run
+ * has claimed and not settled is not claimed again, and neither is a later event of
+ * its subscription, nor one of a subscription that another session has locked:
+ * otherwise an update could be tried before its creation.
+ *
+ * A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which
+ * a control character counts six. A payload that is larger than a batch is claimed
+ * alone. A payload that no worker can hold fails here; otherwise it would be first in
+ * every claim and block the others.
+ */
+create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
+returns table (provider text, event_id text, body text, body_encoding text)
+language plpgsql volatile set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  batch_bytes constant integer := 4 * 1024 * 1024;
+  worker_bytes constant integer := 16 * 1024 * 1024;
+  due_providers text[];
+  due_ids text[];
+  to_take integer := p_limit;
+  held_back text[];
+  locked text[];
+begin
+  if not billing.hold_lease('retries', p_lease_id) then
+    return;
+  end if;
+  select coalesce(array_agg(h.subscription_id), '{}') into held_back
+  from billing.failed_events h
+  where h.retry_requested_at is not null and h.retry_lease_id = p_lease_id and h.subscription_id is not null;
+
+  -- A row is known to be locked only once it was passed over. So if something that
+  -- occurred after it was taken, its subscription is left out, and others are taken.
+  loop
+    with waiting as materialized (
+      select
+        w.provider, w.event_id, w.subscription_id,
+        row_number() over (
+          order by w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
+        ) as turn
+      from billing.failed_events w
+      where w.retry_requested_at is not null and w.retry_lease_id is distinct from p_lease_id
+    ),
+    due as materialized (
+      select w.*
+      from waiting w
+      join billing.failed_events d using (provider, event_id)
+      where d.retry_requested_at is not null and (w.subscription_id = any (held_back)) is not true
+      order by w.turn
+      limit to_take
+      for update of d skip locked
+    )
+    select
+      array_agg(d.provider order by d.turn),
+      array_agg(d.event_id order by d.turn),
+      array(
+        select distinct w.subscription_id
+        from waiting w
+        join due l on l.subscription_id = w.subscription_id and l.turn > w.turn
+        where not exists (select from due o where o.turn = w.turn)
+      )
+    into due_providers, due_ids, locked
+    from due d;
+    exit when locked = '{}';
+    held_back := held_back || locked;
+    -- However many are locked, the loop is short.
+    to_take := to_take * 2;
+  end loop;
+
+  return query
+  with measured as (
+    select d.provider, d.event_id, octet_length(d.payload::text) as bytes, k.position
+    from unnest(due_providers, due_ids) with ordinality as k (provider, event_id, position)
+    join billing.failed_events d using (provider, event_id)
+    where k.position <= p_limit
+  ),
+  too_large as (
+    update billing.failed_events f set
+      retry_requested_at = null,
+      attempts = f.attempts + 1,
+      last_failed_at = now(),
+      error_code = 'body_too_large',
+      error = format(
+        'The payload has %s bytes as JSON text, more than the worker can retry (%s).', m.bytes, worker_bytes
+      )
+    from measured m
+    where f.provider = m.provider and f.event_id = m.event_id and m.bytes > worker_bytes
+  ),
+  batch as (
+    select m.*, sum(m.bytes) over (order by m.position) as bytes_so_far
+    from measured m
+    where m.bytes <= worker_bytes
+  ),
+  claimed as (
+    update billing.failed_events f set retry_lease_id = p_lease_id
+    from batch b
+    where f.provider = b.provider and f.event_id = b.event_id
+      and (b.bytes_so_far <= batch_bytes or b.bytes_so_far = b.bytes)
+    returning f.*, b.position
+  )
+  select
+    c.provider,
+    c.event_id,
+    case when c.payload_encoding = 'json' then c.payload::text else c.payload #>> '{}' end,
+    case when c.payload_encoding = 'base64' then 'base64' else 'text' end
+  from claimed c
+  order by c.position;
+end;
+$$;
+
+comment on function public.billing_claim_failed_events is
+  'Claims up to p_limit requested retries for a run of the worker, in the order in which the events occurred, and at most 4 MiB unless a single one is larger; none while another run has the queue. body_encoding: text or base64. A payload of more than 16 MiB of JSON text fails with body_too_large.';
+
+/*
+ * Stores the outcomes of retries. A row that was resolved meanwhile stays resolved. A
+ * failure counts as an attempt and ends the request. Columns that only the receiver
+ * can read from a payload are read anew, because it may have been repaired.
+ *
+ * The id in a repaired payload may differ from that of its row, which may be the hash
+ * of the body. The row's id gets a row in the ledger too, so that the old body,
+ * delivered again, does not reopen an applied event.
+ *
+ * Deliveries wait for these rows of the ledger, so this waits for no row of
+ * failed_events, and for rows of the ledger no longer than a delivery does. If one is
+ * locked, its retry stays requested, and the next run tries it.
+ */
+create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
+returns integer
+language plpgsql volatile set search_path = ''
+set lock_timeout = '20ms'
+as $$
+declare
+  result record;
+  settled integer := 0;
+begin
+  for result in
+    select r.*, coalesce(f.type, '') as row_type
+    from jsonb_to_recordset(results) as r (
+      provider text, event_id text, outcome text, error_code text, error text,
+      type text, kind text, subscription_id text, customer_id text, account_id text, occurred_at timestamptz
+    )
+    join billing.failed_events f on f.provider = r.provider and f.event_id = r.event_id
+    -- What was applied is resolved already.
+    where f.retry_lease_id = p_lease_id or f.resolution in ('applied', 'duplicate', 'stale')
+    order by r.provider, r.event_id
+  loop
+    begin
+      if result.outcome in ('applied', 'duplicate', 'stale') then
+        insert into billing.processed_events (provider, event_id, type)
+        values (result.provider, result.event_id, result.row_type)
+        on conflict do nothing;
+      end if;
+      update billing.failed_events f set
+        resolved_at = case when result.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
+        resolution = case when result.outcome <> 'failed' then coalesce(f.resolution, result.outcome) end,
+        error_code = coalesce(result.error_code, f.error_code),
+        error = coalesce(result.error, f.error),
+        attempts = f.attempts + case when result.outcome = 'failed' then 1 else 0 end,
+        last_failed_at = case when result.outcome = 'failed' then now() else f.last_failed_at end,
+        retry_requested_at = null,
+        retry_lease_id = null,
+        type = coalesce(result.type, f.type),
+        kind = coalesce(result.kind, f.kind),
+        subscription_id = coalesce(result.subscription_id, f.subscription_id),
+        customer_id = coalesce(result.customer_id, f.customer_id),
+        account_id = coalesce(result.account_id, f.account_id),
+        occurred_at = coalesce(result.occurred_at, f.occurred_at)
+      where f.provider = result.provider and f.event_id = result.event_id
+        and f.resolved_at is null and f.retry_lease_id = p_lease_id;
+      settled := settled + case when found then 1 else 0 end;
+    exception when lock_not_available then
+      -- Somebody has locked it.
+      null;
+    end;
+  end loop;
+  return settled;
+end;
+$$;
+
+comment on function public.billing_settle_failed_events is
+  'Stores the outcomes of retries of a run. results: provider, event_id, outcome (applied, duplicate, stale, ignored or failed), error_code, error, and what was read from the payload: type, kind, subscription_id, customer_id, account_id, occurred_at. Returns how many rows were still open and claimed by the run.';
+
+-- supabase/schemas/billing_5_notifications.sql
+
+/*
+ * The outbox at work: notifications to accounts, and alerts to the operator.
+ */
+
+/*
+ * The schedule of attempts to deliver a notification, as in the Standard Webhooks
+ * specification. The first attempt is made at once, so there is one attempt more than
+ * there are waits. A notification is dead after the last one, about three days later.
+ */
+create or replace function billing.notification_waits()
+returns interval[]
+language sql immutable set search_path = ''
+as $$
+  select '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
+$$;
+
+/*
+ * Hands due notifications to the run of the worker that holds the queue. The attempt is
+ * counted here, before sending, so that a notification that crashes every worker is
+ * given up in the end. One whose worker died is due again when the lease has ended.
+ * While its receiver has asked for a pause, none is handed out.
+ */
+create or replace function public.billing_claim_notifications(
+  p_lease_id uuid,
+  p_limit integer,
+  p_destination text
+)
+returns table (
+  id uuid,
+  attempt integer,
+  kind text,
+  provider text,
+  event_id text,
+  account_id text,
+  subscription_id text,
+  invoice_id text,
+  hosted_invoice_url text,
+  amount_due bigint,
+  currency text,
+  attempt_count integer,
+  next_payment_attempt timestamptz,
+  occurred_at timestamptz,
+  created_at timestamptz
+)
+language plpgsql volatile set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  max_attempts constant integer := cardinality(billing.notification_waits()) + 1;
+begin
+  if not billing.hold_lease('notifications', p_lease_id) or billing.is_paused(p_destination) then
+    return;
+  end if;
+
+  update billing.notifications n set
+    status = 'dead',
+    last_error = coalesce(n.last_error || '; ', '') || 'the worker of the last attempt did not report a result'
+  where n.id = any (array(
+    select d.id
+    from billing.notifications d
+    where d.status = 'pending' and d.next_attempt_at <= now() and d.attempts >= max_attempts
+    for update skip locked
+  ));
+
+  return query
+  update billing.notifications n set attempts = n.attempts + 1
+  -- In an array, because it is made once. A plan may run a subquery once per row of
+  -- the table, and each run would lock as many rows as the limit allows.
+  where n.id = any (array(
+    select d.id
+    from billing.notifications d
+    where d.status = 'pending' and d.next_attempt_at <= now() and d.attempts < max_attempts
+    order by d.next_attempt_at
+    limit p_limit
+    for update skip locked
+  ))
+  returning
+    n.id, n.attempts, n.kind, n.provider, n.event_id, n.account_id, n.subscription_id, n.invoice_id,
+    n.hosted_invoice_url, n.amount_due, n.currency, n.attempt_count, n.next_payment_attempt,
+    n.occurred_at, n.created_at;
+end;
+$$;
+
+comment on function public.billing_claim_notifications is
+  'Claims up to p_limit due notifications for a run of the worker and counts the attempt; none while another run has the queue, or while the receiver has asked for a pause.';
+
+/*
+ * Stores the results of a run's attempts. A failed notification is due again after the
+ * next wait plus up to 10 %, so that notifications that failed together are not all due
+ * at the same time. Retry-After can make it later, at most by a day.
+ *
+ * `limited` (429) and `unsent` do not count as attempts. A 429 pauses all notifications
+ * to the receiver for the time in Retry-After, or for a minute if there is none. If the
+ * receiver answers only 429, a notification is given up after the time that all
+ * attempts would have taken.
+ *
+ * It does not wait for a notification that another session has locked, because the
+ * others of the batch would be sent again. That one is due again at once.
+ */
+create or replace function public.billing_settle_notifications(
+  p_lease_id uuid,
+  p_destination text,
+  results jsonb
+)
+returns integer
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  waits constant interval[] := billing.notification_waits();
+  patience constant interval := (select sum(w.wait) from unnest(waits) as w (wait));
+  resume_at timestamptz;
+  settled integer;
+begin
+  -- Another run may have claimed them since.
+  perform from billing.leases l where l.queue = 'notifications' and l.lease_id = p_lease_id for update;
+  if not found then
+    return 0;
+  end if;
+  select billing.pause(p_destination, max(coalesce(r.retry_after_seconds, 60))) into resume_at
+  from jsonb_to_recordset(results) as r (result text, retry_after_seconds numeric)
+  where r.result = 'limited'
+  having count(*) > 0;
+
+  with unlocked as materialized (
+    select o.id
+    from jsonb_to_recordset(results) as c (id uuid)
+    join billing.notifications o on o.id = c.id
+    where o.status = 'pending'
+    for update of o skip locked
+  )
+  update billing.notifications n set
+    status = case
+      when r.result = 'limited' and n.limited_since < now() - patience then 'dead'
+      when r.result in ('limited', 'unsent') then 'pending'
+      when r.result <> 'failed' then r.result
+      when n.attempts > cardinality(waits) then 'dead'
+      else 'pending'
+    end,
+    -- Somebody may have set it to 0 meanwhile.
+    attempts = greatest(n.attempts - (r.result in ('limited', 'unsent'))::integer, 0),
+    last_error = case when r.result in ('sent', 'unsent') then n.last_error else r.error end,
+    sent_at = case when r.result = 'sent' then now() end,
+    next_attempt_at = case r.result
+      when 'limited' then resume_at
+      when 'unsent' then now()
+      else now() + greatest(
+        waits[least(n.attempts, cardinality(waits))] * (1 + random() * 0.1),
+        make_interval(secs => least(coalesce(r.retry_after_seconds, 0), 86400))
+      )
+    end,
+    limited_since = case
+      when r.result = 'unsent' then n.limited_since
+      -- Cleared if it is given up, so that someone who resets it starts anew.
+      when r.result = 'limited' and not n.limited_since < now() - patience then n.limited_since
+      when r.result = 'limited' and n.limited_since is null then now()
+    end
+  from jsonb_to_recordset(results) as r (
+    id uuid,
+    result text,
+    error text,
+    -- Numeric, because a date may be thousands of years away.
+    retry_after_seconds numeric
+  )
+  where n.id = r.id and n.status = 'pending' and n.id in (select u.id from unlocked u);
+  get diagnostics settled = row_count;
+  return settled;
+end;
+$$;
+
+comment on function public.billing_settle_notifications is
+  'Stores the results of a run''s notifications. results: id, result (sent, failed, dead, undeliverable, limited or unsent), error, retry_after_seconds. Returns how many were settled: none if another run has the queue.';
+
+create or replace function billing.is_paused(p_destination text)
+returns boolean
+language sql stable set search_path = ''
+as $$
+  select exists (select from billing.pauses p where p.destination = p_destination and p.paused_until > now())
+$$;
+
+/* Pauses a receiver for at least a second and at most a day. Returns until when. */
+create or replace function billing.pause(p_destination text, p_seconds numeric)
+returns timestamptz
+language sql volatile set search_path = ''
+as $$
+  insert into billing.pauses as p (destination, paused_until)
+  values (p_destination, clock_timestamp() + make_interval(
+    secs => least(greatest(p_seconds, 1), 86400)::double precision
+  ))
+  on conflict (destination) do update set paused_until = greatest(p.paused_until, excluded.paused_until)
+  returning paused_until
+$$;
+
+/*
+ * Returns the alerts that are due, to the run of the worker that holds the queue. They
+ * are a level and not rows of the outbox: what is open, compared with what the operator
+ * was told. So nothing untrue is ever sent, and one that could not be sent is due again
+ * at the next run.
+ *
+ * failure_opened: failures with an error code are open that the operator was not told
+ * about; at most one per code and hour. A failure is new if it failed for the first
+ * time after those that were counted. If that gives too few, because a failure opened
+ * again or has got another error code, the difference of the numbers counts.
+ * failures_resolved: the operator was told, and none is open any more.
+ *
+ * The id is the same until the alert is settled, so that its receiver can deduplicate.
+ */
+create or replace function public.billing_claim_alerts(p_lease_id uuid, p_destination text)
+returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
+language plpgsql volatile set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  if not billing.hold_lease('notifications', p_lease_id) or billing.is_paused(p_destination) then
+    return;
+  end if;
+  -- Fewer are open than were reported: the next one is new.
+  update billing.alerts a set reported = o.failures
+  from (
+    select t.error_code, count(f.event_id) as failures
+    from billing.alerts t
+    left join billing.failed_events f on f.error_code = t.error_code and f.resolved_at is null
+    group by t.error_code
+  ) as o
+  where a.error_code = o.error_code and a.reported > o.failures;
+
+  return query
+  select
+    md5(concat_ws('/', d.kind, d.error_code, d.told_at))::uuid, d.kind, d.alert, now()
+  from (
+    select
+      o.error_code, 'failure_opened' as kind, a.alerted_at as told_at,
+      jsonb_strip_nulls(jsonb_build_object(
+        'error_code', o.error_code,
+        -- What Postgres says may repeat the data of an event.
+        'error', case when o.error_code <> 'apply_failed' then left(newest.error, 500) end,
+        'open', o.failures,
+        'new', greatest(o.later, o.failures - coalesce(a.reported, 0)),
+        'first_failed_at', o.first_failed_at,
+        'last_failed_at', o.last_failed_at,
+        'newest_first_failed_at', newest.first_failed_at,
+        'provider', newest.provider,
+        'event_id', newest.event_id,
+        'event_type', left(newest.type, 255)
+      )) as alert
+    from (
+      select
+        f.error_code,
+        count(*) as failures,
+        count(*) filter (where f.first_failed_at > t.reported_until) as later,
+        min(f.first_failed_at) as first_failed_at,
+        max(f.last_failed_at) as last_failed_at
+      from billing.failed_events f
+      left join billing.alerts t using (error_code)
+      where f.resolved_at is null
+      group by f.error_code
+    ) as o
+    left join billing.alerts a using (error_code)
+    cross join lateral (
+      select x.error, x.provider, x.event_id, x.type, x.first_failed_at
+      from billing.failed_events x
+      where x.error_code = o.error_code and x.resolved_at is null
+      order by x.first_failed_at desc
+      limit 1
+    ) as newest
+    where greatest(o.later, o.failures - coalesce(a.reported, 0)) > 0
+      and (a.alerted_at is null or a.alerted_at <= now() - interval '1 hour')
+    union all
+    select
+      a.error_code, 'failures_resolved', a.opened_at,
+      jsonb_build_object(
+        'error_code', a.error_code,
+        'opened_at', a.opened_at,
+        'resolved', (
+          select count(*) from billing.failed_events r
+          where r.resolved_at >= a.opened_at and r.error_code = a.error_code
+        )
+      )
+    from billing.alerts a
+    where a.opened_at is not null and not exists (
+      select from billing.failed_events f where f.error_code = a.error_code and f.resolved_at is null
+    )
+  ) as d;
+end;
+$$;
+
+comment on function public.billing_claim_alerts is
+  'Returns the alerts to the operator that are due, for a run of the worker; none while another run has the queue, or while the receiver has asked for a pause. Settle each with billing_settle_alerts.';
+
+/*
+ * Stores what the operator was told. An alert that was not delivered is due again.
+ */
+create or replace function public.billing_settle_alerts(
+  p_lease_id uuid,
+  p_destination text,
+  results jsonb
+)
+returns integer
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  settled integer;
+begin
+  perform from billing.leases l where l.queue = 'notifications' and l.lease_id = p_lease_id for update;
+  if not found then
+    return 0;
+  end if;
+  perform billing.pause(p_destination, max(coalesce(r.retry_after_seconds, 60)))
+  from jsonb_to_recordset(results) as r (result text, retry_after_seconds numeric)
+  where r.result = 'limited'
+  having count(*) > 0;
+
+  with told as (
+    select r.kind, r.alert
+    from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
+    where r.result = 'sent'
+  ),
+  closed as (
+    update billing.alerts a set opened_at = null, reported = 0
+    from told t
+    where t.kind = 'failures_resolved' and a.error_code = t.alert ->> 'error_code'
+    returning 1
+  ),
+  opened as (
+    insert into billing.alerts as a (error_code, opened_at, alerted_at, reported, reported_until)
+    select
+      t.alert ->> 'error_code', now(), now(), (t.alert ->> 'open')::integer,
+      (t.alert ->> 'newest_first_failed_at')::timestamptz
+    from told t
+    where t.kind = 'failure_opened'
+    on conflict (error_code) do update set
+      opened_at = coalesce(a.opened_at, excluded.opened_at),
+      alerted_at = excluded.alerted_at,
+      reported = excluded.reported,
+      reported_until = excluded.reported_until
+    returning 1
+  )
+  select (select count(*) from closed) + (select count(*) from opened) into settled;
+  return settled;
+end;
+$$;
+
+comment on function public.billing_settle_alerts is
+  'Stores which alerts of a run were delivered. results: result (sent, failed or limited), kind and alert as claimed, retry_after_seconds. Returns how many were.';
+
+-- supabase/schemas/billing_6_worker.sql
+
+/*
+ * The schedule of the worker, pruning, and views for monitoring.
+ *
+ * On a Supabase project, pg_cron runs the schedule, pg_net makes the call, Vault stores
+ * the key. A plain Postgres has none of them, so nothing here uses them before
+ * billing.schedule_worker is run.
+ */
+
+/*
+ * Wakes the worker without waiting for it. The call is fire and forget: the worker
+ * claims its work in the database, so a lost or duplicate call does no harm. The call
+ * waits 5 s for a reply, however long the worker runs: a long wait may delay the
+ * project's other calls through pg_net, and the worker goes on without it.
+ *
+ * Returns false if billing.schedule_worker was not run, or if the caller may not read
+ * Vault or use pg_net, as service_role may not in every project. The schedule then
+ * wakes the worker within a minute.
+ */
+create or replace function billing.wake_worker()
+returns boolean
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  worker_url text;
+  worker_key text;
+begin
+  if to_regclass('vault.decrypted_secrets') is null or to_regproc('net.http_post') is null then
+    return false;
+  end if;
+  execute $sql$
+    select
+      max(s.decrypted_secret) filter (where s.name = 'billing_worker_url'),
+      max(s.decrypted_secret) filter (where s.name = 'billing_worker_key')
+    from vault.decrypted_secrets s
+  $sql$ into worker_url, worker_key;
+  if worker_url is null or worker_key is null then
+    return false;
+  end if;
+  execute $sql$
+    select net.http_post(
+      url := $1,
+      body := '{}'::jsonb,
+      headers := jsonb_build_object('content-type', 'application/json', 'apikey', $2),
+      timeout_milliseconds := 5000
+    )
+  $sql$ using worker_url, worker_key;
+  return true;
+exception when insufficient_privilege then
+  return false;
+end;
+$$;
+
+comment on function billing.wake_worker is
+  'Wakes the worker without waiting for it. Returns false if billing.schedule_worker was not run, or if the caller may not use what it needs.';
+
+/*
+ * Schedules the worker and the pruning. The call of the worker carries the secret key,
+ * so it goes over https. Only a local stack has no certificate: its names are those
+ * that a database on this machine, in a container or not, reaches it by.
+ */
+create or replace function billing.schedule_worker(project_url text, secret_key text)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  secret record;
+  existing_id uuid;
+begin
+  if project_url !~ '^https?://[^/?#@[:space:]]+/?$' then
+    raise exception 'The project URL must look like https://<project-ref>.supabase.co, without a path. Copy it from Project Settings, API.';
+  end if;
+  if project_url !~ '^(https://|http://(localhost|127(\.[0-9]{1,3}){3}|kong|host\.docker\.internal)(:[0-9]+)?/?$)' then
+    raise exception 'The project URL must begin with https://, because the secret key is sent to it. Only a local stack may have http://.';
+  end if;
+  if secret_key !~ '^sb_secret_' then
+    raise exception 'The key must be a secret key of the project (sb_secret_...). Copy it from Project Settings, API Keys.';
+  end if;
+
+  -- Each in the schema that Supabase uses. pg_net's control file names no schema, so it
+  -- would use the first of search_path, which is empty here. Only if it is missing,
+  -- because Supabase runs a script after pg_cron is created.
+  if not exists (select from pg_extension e where e.extname = 'pg_cron') then
+    create extension pg_cron schema pg_catalog;
+  end if;
+  if not exists (select from pg_extension e where e.extname = 'pg_net') then
+    create extension pg_net schema extensions;
+  end if;
+  -- This one names its schema and creates it.
+  if not exists (select from pg_extension e where e.extname = 'supabase_vault') then
+    create extension supabase_vault cascade;
+  end if;
+
+  for secret in
+    values
+      ('billing_worker_url', rtrim(project_url, '/') || '/functions/v1/billing-worker'),
+      ('billing_worker_key', secret_key)
+  loop
+    execute 'select s.id from vault.secrets s where s.name = $1'
+      into existing_id using secret.column1;
+    if existing_id is null then
+      execute 'select vault.create_secret($1, $2)' using secret.column2, secret.column1;
+    else
+      execute 'select vault.update_secret($1, $2)' using existing_id, secret.column2;
+    end if;
+  end loop;
+
+  execute $sql$
+    select
+      cron.schedule('billing-worker', '* * * * *', 'select billing.wake_worker()'),
+      cron.schedule('billing-prune', '*/5 * * * *', 'select billing.prune()')
+  $sql$;
+  return 'The worker is woken every minute, and old rows are pruned. Undo it with: select billing.unschedule_worker();';
+end;
+$$;
+
+comment on function billing.schedule_worker is
+  'Run once in the SQL editor: schedules the worker every minute, and the pruning of the tables. Run it again to replace URL and key.';
+
+create or replace function billing.unschedule_worker()
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  if to_regclass('cron.job') is not null then
+    execute $sql$
+      select cron.unschedule(j.jobname) from cron.job j
+      where j.jobname in ('billing-worker', 'billing-prune')
+    $sql$;
+  end if;
+  if to_regclass('vault.secrets') is not null then
+    execute $sql$
+      delete from vault.secrets s where s.name in ('billing_worker_url', 'billing_worker_key')
+    $sql$;
+  end if;
+  return 'The worker is not woken any more, and nothing is pruned. Payment failures still wake it when they arrive.';
+end;
+$$;
+
+comment on function billing.unschedule_worker is
+  'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
+
+/*
+ * Deletes old rows, one batch per table and call, so that no call holds locks for long.
+ * Run it often; billing.schedule_worker schedules it.
+ *
+ * The defaults: a provider retries for three days, and lets a person resend an event for
+ * 30 days. The ledger keeps 90 days, so it still has every event that can arrive again.
+ * Payloads contain personal data and are deleted first, 30 days after the failure was
+ * resolved. Open failures and pending notifications are never deleted.
+ */
+create or replace function billing.prune(
+  ledger_keeps interval default '90 days',
+  settled_rows_keep interval default '90 days',
+  payloads_keep interval default '30 days',
+  batch_size integer default 20000
+)
+returns table (ledger_rows bigint, payloads bigint, failures bigint, notifications bigint)
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  -- By ctid, which cannot change while the row is locked. With a join by key, a plan may
+  -- read the whole table, or select the batch again for every row.
+  delete from billing.processed_events t
+  where t.ctid = any (array(
+    select o.ctid
+    from billing.processed_events o
+    where o.processed_at < now() - ledger_keeps
+    order by o.processed_at
+    limit batch_size
+    for update skip locked
+  ));
+  get diagnostics ledger_rows = row_count;
+
+  update billing.failed_events t set payload = null, original_payload = null
+  where t.ctid = any (array(
+    select o.ctid
+    from billing.failed_events o
+    where o.resolved_at < now() - payloads_keep
+      and (o.payload is not null or o.original_payload is not null)
+    order by o.resolved_at
+    limit batch_size
+    for update skip locked
+  ));
+  get diagnostics payloads = row_count;
+
+  delete from billing.failed_events t
+  where t.ctid = any (array(
+    select o.ctid
+    from billing.failed_events o
+    where o.resolved_at < now() - settled_rows_keep
+    order by o.resolved_at
+    limit batch_size
+    for update skip locked
+  ));
+  get diagnostics failures = row_count;
+
+  delete from billing.notifications t
+  where t.ctid = any (array(
+    select o.ctid
+    from billing.notifications o
+    where o.status <> 'pending' and o.created_at < now() - settled_rows_keep
+    order by o.created_at
+    limit batch_size
+    for update skip locked
+  ));
+  get diagnostics notifications = row_count;
+  return next;
+end;
+$$;
+
+comment on function billing.prune is
+  'Deletes up to batch_size old rows of each table, and the payloads of resolved failures earlier than their rows. Returns how many of each.';
+
+/*
+ * Views for monitoring. Both stay fast when the ledger is large: events per hour read the
+ * last three days through the index, and the size of the ledger is the planner's estimate.
+ */
+create or replace view billing.events_per_hour with (security_invoker = true) as
+select
+  date_trunc('hour', e.at) as hour,
+  e.type,
+  e.outcome,
+  count(*) as events
+from (
+  select p.processed_at as at, p.type, p.outcome
+  from billing.processed_events p
+  where p.processed_at > now() - interval '3 days'
+  union all
+  select f.last_failed_at, f.type, 'failed'
+  from billing.failed_events f
+  where f.resolved_at is null and f.last_failed_at > now() - interval '3 days'
+) as e
+group by hour, e.type, e.outcome
+order by hour desc, events desc;
+
+comment on view billing.events_per_hour is
+  'Events of the last three days per hour, type and outcome (applied, stale, or failed and still open).';
+
+create or replace view billing.health with (security_invoker = true) as
+select
+  (select max(p.processed_at) from billing.processed_events p) as last_event_at,
+  f.open_failures,
+  f.oldest_open_failure,
+  f.retries_requested,
+  n.notifications_pending,
+  n.oldest_pending_notification,
+  (
+    select count(*) from billing.notifications d
+    where d.status in ('dead', 'undeliverable')
+  ) as notifications_given_up,
+  (
+    select greatest(c.reltuples, 0)::bigint from pg_catalog.pg_class c
+    where c.oid = 'billing.processed_events'::regclass
+  ) as ledger_rows_estimate
+from
+  (
+    select
+      count(*) as open_failures,
+      min(o.first_failed_at) as oldest_open_failure,
+      count(o.retry_requested_at) as retries_requested
+    from billing.failed_events o
+    where o.resolved_at is null
+  ) as f,
+  (
+    select count(*) as notifications_pending, min(w.created_at) as oldest_pending_notification
+    from billing.notifications w
+    where w.status = 'pending'
+  ) as n;
+
+comment on view billing.health is
+  'One row: the time of the newest event, open failures, pending notifications, notifications that were given up, and the size of the ledger as the planner estimates it.';
+
+-- supabase/schemas/billing_7_access.sql
+
+/*
+ * Who may do what. The Data API reaches only schema public. What it needs there are
+ * windows (views with the caller's rights) and functions (with the caller's rights);
+ * every name begins with billing_.
+ *
+ * Nobody but service_role may use schema billing. So a right on a window or function in
+ * public is worth nothing to anon and authenticated by itself, wherever it comes from:
+ * default privileges, a squash, or a restored dump.
+ */
+
+-- For apps and commands. It has only what an app may show.
+create or replace view public.billing_subscriptions with (security_invoker = true) as
+select
+  id, provider, account_id, status, plan_id, current_period_end, canceled_at,
+  provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode, past_due_since
+from billing.subscriptions;
+
+comment on view public.billing_subscriptions is
+  'One row per subscription. Users see nothing until the app grants it: docs/app.md.';
+
+-- For reconcile and the console: with the ordering columns.
+create or replace view public.billing_records with (security_invoker = true) as
+select
+  s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
+  s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.livemode,
+  s.past_due_since,
+  billing.time_of(s.account_as_of) as account_as_of,
+  billing.time_of(s.changed_as_of) as changed_as_of,
+  coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update,
+  billing.time_of(s.canceled_as_of) as canceled_as_of
+from billing.subscriptions s;
+
+comment on view public.billing_records is 'The subscriptions with their ordering columns, for service_role.';
+
+-- For commands.
+create or replace view public.billing_processed_events with (security_invoker = true) as
+select provider, event_id, type, outcome, processed_at
+from billing.processed_events;
+
+comment on view public.billing_processed_events is 'billing.processed_events, for service_role.';
+
+-- version changes whenever the row does. A repair is an update of payload.
+create or replace view public.billing_failed_events with (security_invoker = true) as
+select
+  provider, event_id, type, payload, payload_encoding, original_payload, error_code, error, attempts,
+  first_failed_at, last_failed_at, retry_requested_at, retry_lease_id,
+  resolved_at, resolution, resolution_note, resolved_by,
+  kind, subscription_id, customer_id, account_id, occurred_at,
+  xmin::text as version
+from billing.failed_events;
+
+comment on view public.billing_failed_events is 'billing.failed_events, for service_role.';
+
+create or replace view public.billing_notifications with (security_invoker = true) as
+select
+  id, provider, event_id, kind, status, account_id, subscription_id, invoice_id,
+  created_at, occurred_at, attempts, next_attempt_at, last_error, sent_at
+from billing.notifications;
+
+comment on view public.billing_notifications is 'billing.notifications, for service_role.';
+
+create or replace view public.billing_health with (security_invoker = true) as
+select
+  last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
+  oldest_pending_notification, notifications_given_up, ledger_rows_estimate
+from billing.health;
+
+comment on view public.billing_health is 'billing.health, for service_role.';
+
+create or replace view public.billing_events_per_hour with (security_invoker = true) as
+select hour, type, outcome, events
+from billing.events_per_hour;
+
+comment on view public.billing_events_per_hour is 'billing.events_per_hour, for service_role.';
+
+/*
+ * Tells whether an account may use what it pays for. One rule for the app, its server and
+ * its policies. It reads the window, so a user sees what a policy lets them see, and needs
+ * no right on schema billing.
+ *
+ * An account has access if one of its subscriptions counts:
+ *
+ * - Its status is active or trialing: of both, Stripe says that it is safe to provide the
+ *   service ("How subscriptions work"). The provider's own status decides, because a
+ *   creation sets `status` to active even if the first payment has not been made; a
+ *   deletion decides in any case. Every other status, an unknown one too, does not count.
+ * - Or it is past_due, and for less than the grace. The grace begins when the status
+ *   changed, not at the end of the period: Stripe moves the period on at renewal, about an
+ *   hour before it tries to collect the payment ("What events can I see when a subscription
+ *   is renewed?"), so `current_period_end` ends a period that nobody has paid for.
+ * - Its invoices are not voided (`paused`), since nobody pays for that time. Stripe names
+ *   all three ways of pausing for a service that continues; docs/app.md says what `void`
+ *   means here.
+ * - The time at which it was going to be canceled has not passed, because the event of the
+ *   deletion may come late.
+ *
+ * `current_period_end` does not decide, because the event of a renewal may come late.
+ *
+ * Postgres does not inline a function with a subquery; so the fixed search_path costs no
+ * better plan. The body is a string, because a parsed one skips the check of usage on
+ * schema billing.
+ */
+create or replace function public.billing_has_access(account_id text, grace interval default '0')
+returns boolean
+language sql stable set search_path = ''
+as $$
+  select exists (
+    select from public.billing_subscriptions s
+    where s.account_id = billing_has_access.account_id
+      and s.status <> 'canceled'
+      and s.paused is distinct from 'void'
+      and (s.cancel_at is null or s.cancel_at > now())
+      and case coalesce(s.provider_status, s.status)
+        when 'active' then true
+        when 'trialing' then true
+        when 'past_due' then
+          billing_has_access.grace > '0'
+          and now() < billing_has_access.grace + coalesce(s.past_due_since, s.current_period_end)
+        else false
+      end
+  )
+$$;
+
+comment on function public.billing_has_access is
+  'Returns whether the account has a subscription that is active or on trial, or past_due for less than the grace. It looks at the rows that the caller may read.';
+
+/*
+ * For import and reconcile. An event that is dated ahead of the clock is refused, but a
+ * record may have the mark of one that was accepted with a wide tolerance. Until that time,
+ * all new events and corrections are older than the mark and change nothing. So these
+ * commands remove the mark before they correct the record. A mark that is at most five
+ * minutes ahead, the default tolerance, is soon in the past.
+ *
+ * past_due_since ahead of the clock would lengthen the grace of an account until then.
+ * Whatever it was, it was not after the event was received. So it becomes the present,
+ * which is the latest that it can have been.
+ */
+create or replace function public.billing_forget_marks_ahead(p_provider text, p_subscription_id text)
+returns boolean
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  latest constant timestamptz := now() + interval '5 minutes';
+begin
+  update billing.subscriptions s set
+    account_as_of = case when billing.time_of(s.account_as_of) <= latest then s.account_as_of end,
+    changed_as_of = case when billing.time_of(s.changed_as_of) <= latest then s.changed_as_of end,
+    canceled_as_of = case when billing.time_of(s.canceled_as_of) <= latest then s.canceled_as_of end,
+    past_due_since = case when s.past_due_since > latest then now() else s.past_due_since end,
+    not_past_due_as_of = case when s.not_past_due_as_of > latest then now() else s.not_past_due_as_of end
+  where s.id = p_subscription_id
+    and s.provider = p_provider
+    and greatest(
+      billing.time_of(greatest(s.account_as_of, s.changed_as_of, s.canceled_as_of)),
+      s.past_due_since, s.not_past_due_as_of
+    ) > latest;
+  return found;
+end;
+$$;
+
+comment on function public.billing_forget_marks_ahead is
+  'Removes the ordering marks of a record that are more than five minutes ahead of the clock, so that corrections and events take effect again, and sets such a past_due_since to now. Returns whether there were any. Called by import and reconcile.';
+
+-- What commands and the worker call of schema billing. plpgsql, so that usage of the schema
+-- is checked when they run.
+
+create or replace function public.billing_retry_failed_event(event_id text, of_provider text default null)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  return billing.retry_failed_event(event_id, of_provider);
+end;
+$$;
+
+create or replace function public.billing_retry_failed_events(
+  of_type text default null,
+  of_error_code text default null,
+  failed_since timestamptz default null,
+  failed_until timestamptz default null
+)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  return billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until);
+end;
+$$;
+
+create or replace function public.billing_resolve_failed_event(
+  event_id text,
+  reason text,
+  who text default current_user,
+  of_provider text default null
+)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  return billing.resolve_failed_event(event_id, reason, who, of_provider);
+end;
+$$;
+
+create or replace function public.billing_account_of_customer(provider text, customer_id text)
+returns text
+language plpgsql stable set search_path = ''
+as $$
+begin
+  return billing.account_of_customer(provider, customer_id);
+end;
+$$;
+
+create or replace function public.billing_account_email(account_id text)
+returns text
+language plpgsql stable set search_path = ''
+as $$
+begin
+  return billing.account_email(account_id);
+end;
+$$;
+
+-- Nobody, and then service_role. What an app grants to its users is in docs/app.md.
+revoke all on
+  public.billing_subscriptions, public.billing_records, public.billing_processed_events,
+  public.billing_failed_events, public.billing_notifications, public.billing_health,
+  public.billing_events_per_hour
+from public, anon, authenticated, service_role;
+revoke all on function
+  public.billing_apply_events, public.billing_record_failed_event,
+  public.billing_claim_failed_events, public.billing_settle_failed_events,
+  public.billing_claim_notifications, public.billing_settle_notifications,
+  public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
+  public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_resolve_failed_event,
+  public.billing_account_of_customer, public.billing_account_email, public.billing_forget_marks_ahead,
+  public.billing_has_access
+from public, anon, authenticated, service_role;
+revoke execute on all functions in schema billing from public;
+
+grant usage on schema billing to service_role;
+grant select, insert, update on all tables in schema billing to service_role;
+grant delete on billing.processed_events, billing.leases to service_role;
+grant execute on all functions in schema billing to service_role;
+-- Only for the SQL editor.
+revoke execute on function billing.schedule_worker, billing.unschedule_worker, billing.prune from service_role;
+
+grant select on
+  public.billing_subscriptions, public.billing_records, public.billing_processed_events,
+  public.billing_failed_events, public.billing_notifications, public.billing_health,
+  public.billing_events_per_hour
+to service_role;
+grant update on public.billing_failed_events, public.billing_notifications to service_role;
+grant execute on function
+  public.billing_apply_events, public.billing_record_failed_event,
+  public.billing_claim_failed_events, public.billing_settle_failed_events,
+  public.billing_claim_notifications, public.billing_settle_notifications,
+  public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
+  public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_resolve_failed_event,
+  public.billing_account_of_customer, public.billing_account_email, public.billing_forget_marks_ahead,
+  public.billing_has_access
+to service_role;
+
+-- supabase/schemas/billing_8_yours.sql
+
+/*
+ * The two functions that are yours to replace. `deno task add` writes this file once
+ * and never again, and no later migration contains it. Keep names, arguments and
+ * grants. Put your version into a migration of your own.
+ */
+
+/*
+ * Returns the account of a provider's customer, for a subscription that is created
+ * without metadata.accountId: from a payment link, a pricing table or the provider's
+ * dashboard. Replace it if your project knows its customers better, such as from a
+ * table of its own.
+ *
+ * By default, the account is that of the customer's other subscriptions, ended ones
+ * included. If they have different accounts, it is null: a wrong account would give a
+ * stranger what somebody else paid for.
+ *
+ * If it returns null, the creation fails until an account is known. It runs while the
+ * locks of the call are held, so it must be quick. If it raises an error, only the
+ * event fails.
+ */
+create or replace function billing.account_of_customer(provider text, customer_id text)
+returns text
+language sql stable set search_path = ''
+as $$
+  select case when count(distinct s.account_id) = 1 then min(s.account_id) end
+  from billing.subscriptions s
+  where s.provider = account_of_customer.provider
+    and s.customer_id = account_of_customer.customer_id
+$$;
+
+comment on function billing.account_of_customer is
+  'Returns the account of a customer, for a subscription that is created without metadata.accountId; null if it is not known. Replace it if your project knows its customers'' accounts.';
+
+/*
+ * Returns the e-mail address of an account; null if it has none. Replace it if your
+ * accounts are not your users.
+ *
+ * By default, an account is a user of Supabase Auth. service_role may not read
+ * auth.users, so this function runs with the rights of its owner (security definer).
+ * Without an auth schema, as on the local stack, no account has an address.
+ */
+create or replace function billing.account_email(account_id text)
+returns text
+language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  address text;
+begin
+  if to_regclass('auth.users') is null
+    or account_id !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+  then
+    return null;
+  end if;
+  execute 'select nullif(u.email, '''') from auth.users u where u.id = $1::uuid'
+    into address using account_id;
+  return address;
+end;
+$$;
+
+comment on function billing.account_email is
+  'Returns the e-mail address of an account; null if it has none. Replace it if accounts are not the users of Supabase Auth.';
+
+revoke execute on function billing.account_of_customer(text, text), billing.account_email(text) from public;
+grant execute on function billing.account_of_customer(text, text), billing.account_email(text) to service_role;

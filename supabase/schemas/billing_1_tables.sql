@@ -1,0 +1,308 @@
+/*
+ * The tables. Everything is in schema billing, which only `postgres` and
+ * `service_role` may use; the Data API reaches it through what is in `public` and
+ * begins with billing_ (billing_7_access.sql).
+ *
+ * IDs have the collation "C": ids that begin with their time follow each other in
+ * an index, and a C library that changes its collation cannot split a key.
+ */
+create schema if not exists billing;
+
+comment on schema billing is
+  'The billing webhook receiver: subscriptions and what keeps them in step with the provider. Not for the Data API.';
+
+/*
+ * The subscription records, kept in step with the provider that created them.
+ *
+ * Events arrive late, twice and in any order. So besides the columns for the app,
+ * a row has marks that say which event each field came from. The ordering rule
+ * (billing_2_rule.sql) needs no other memory.
+ */
+create table billing.subscriptions (
+  id text collate "C" primary key check (char_length(id) between 1 and 255),
+  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  account_id text collate "C" not null check (char_length(account_id) between 1 and 255),
+  status text not null check (char_length(status) between 1 and 255),
+  plan_id text collate "C" not null check (char_length(plan_id) between 1 and 255),
+  current_period_end timestamptz,
+  canceled_at timestamptz,
+  provider_status text,
+  customer_id text collate "C",
+  quantity integer,
+  cancel_at timestamptz,
+  trial_end timestamptz,
+  paused text,
+  livemode boolean,
+  past_due_since timestamptz,
+
+  not_past_due_as_of timestamptz,
+  account_as_of bigint,
+  changed_as_of bigint,
+  changed_in_second jsonb,
+  canceled_as_of bigint
+)
+-- Room on each page for the next version of a row, so that updates stay on the
+-- page and do not touch the indexes (no indexed column changes as a rule).
+with (fillfactor = 80);
+
+-- An app asks by account, account_of_customer by customer.
+create index subscriptions_account_id on billing.subscriptions (account_id);
+create index subscriptions_customer_id on billing.subscriptions (provider, customer_id)
+where customer_id is not null;
+
+comment on table billing.subscriptions is
+  'One row per subscription, kept in step with its provider by public.billing_apply_events.';
+comment on column billing.subscriptions.id is 'The provider''s subscription identifier.';
+comment on column billing.subscriptions.provider is
+  'The provider that created it. Events from another provider for it are refused.';
+comment on column billing.subscriptions.account_id is
+  'The owning account: metadata.accountId of the newest creation that has it, or else the answer of billing.account_of_customer.';
+comment on column billing.subscriptions.status is
+  'active after a creation, canceled after a deletion, otherwise as the provider reports it in an update.';
+comment on column billing.subscriptions.plan_id is 'Price identifier of the first item.';
+comment on column billing.subscriptions.current_period_end is
+  'End of the current billing period; null if the provider does not report one.';
+comment on column billing.subscriptions.canceled_at is
+  'When this service handled the deletion; null if there was none.';
+comment on column billing.subscriptions.provider_status is
+  'The status as the newest creation or update reports it, such as incomplete or trialing. A creation sets status to active, whatever it reports; a deletion does not change this column.';
+comment on column billing.subscriptions.customer_id is 'The provider''s customer identifier.';
+comment on column billing.subscriptions.quantity is
+  'Quantity of the first item, such as seats; null for usage-based prices.';
+comment on column billing.subscriptions.cancel_at is
+  'When the subscription is going to end: the provider''s cancel_at, or else the end of the period if cancel_at_period_end is set; null if it continues.';
+comment on column billing.subscriptions.trial_end is 'When the trial ends or ended; null if there was none.';
+comment on column billing.subscriptions.paused is
+  'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if the collection of payments is not paused.';
+comment on column billing.subscriptions.livemode is
+  'True if the provider moved real money, false in its test mode.';
+comment on column billing.subscriptions.past_due_since is
+  'Since when the provider''s status is past_due, as far as events show; null if it is not.';
+comment on column billing.subscriptions.not_past_due_as_of is
+  'Ordering: the newest time at which the provider''s status is known to have been another one than past_due.';
+comment on column billing.subscriptions.account_as_of is
+  'Ordering: mark of the creation that account_id came from; null if it had no time, or if account_of_customer was asked. billing.time_of() returns the time of a mark.';
+comment on column billing.subscriptions.changed_as_of is
+  'Ordering: mark of the newest creation or update; what the provider reports came from it.';
+comment on column billing.subscriptions.changed_in_second is
+  'Ordering: what the update marked changed_as_of says that it replaced; after more updates with that mark, what each of them stated and replaced.';
+comment on column billing.subscriptions.canceled_as_of is
+  'Ordering: mark of the newest deletion; null if there was none or it had no time.';
+
+/*
+ * The ledger: an event with a row here was applied, and is never applied again.
+ * The transaction that applies the event writes the row, so neither the row nor
+ * the effect exists without the other.
+ *
+ * Not partitioned: the primary key, which makes events unique, would have to
+ * contain the partition key. Pruning old rows keeps the table small instead.
+ */
+create table billing.processed_events (
+  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
+  type text not null,
+  outcome text not null default 'applied' check (outcome in ('applied', 'stale')),
+  processed_at timestamptz not null default now(),
+  primary key (provider, event_id)
+);
+
+create index processed_events_processed_at on billing.processed_events (processed_at);
+
+comment on table billing.processed_events is
+  'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
+comment on column billing.processed_events.type is 'The provider''s own name of the event''s type.';
+comment on column billing.processed_events.outcome is
+  'applied; or stale: the event was older than the record and changed nothing.';
+
+/*
+ * Verified events that could not be processed and may need a person. One row per
+ * event, however often it fails. A later delivery that applies the event, a
+ * requested retry, or a person resolves the row.
+ *
+ * The receiver fills kind, subscription_id, customer_id, account_id and
+ * occurred_at, each as far as it can be read, because only it knows where a
+ * provider puts them.
+ */
+create table billing.failed_events (
+  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
+  type text,
+  payload jsonb,
+  payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
+  original_payload jsonb,
+  error_code text not null,
+  error text not null,
+  attempts integer not null default 1 check (attempts > 0),
+  first_failed_at timestamptz not null default now(),
+  last_failed_at timestamptz not null default now(),
+  retry_requested_at timestamptz,
+  retry_lease_id uuid,
+  resolved_at timestamptz,
+  resolution text check (resolution in ('applied', 'duplicate', 'stale', 'ignored', 'by hand')),
+  resolution_note text,
+  resolved_by text,
+  kind text,
+  subscription_id text collate "C",
+  customer_id text collate "C",
+  account_id text collate "C",
+  occurred_at timestamptz,
+  primary key (provider, event_id),
+  check ((resolved_at is null) = (resolution is null))
+);
+
+-- For triage, for the worker, and for pruning.
+create index failed_events_open on billing.failed_events (error_code, first_failed_at)
+where resolved_at is null;
+create index failed_events_to_retry on billing.failed_events (retry_requested_at)
+where retry_requested_at is not null;
+create index failed_events_resolved on billing.failed_events (resolved_at)
+where resolved_at is not null;
+
+comment on table billing.failed_events is
+  'Verified events that failed, one row per event. Open while resolved_at is null. docs/runbook.md says what to do.';
+comment on column billing.failed_events.event_id is
+  'The event''s id; sha256:<hash of the body in hex> if it has no usable id.';
+comment on column billing.failed_events.type is
+  'The provider''s own name of the event''s type; null if it cannot be read.';
+comment on column billing.failed_events.payload is
+  'The whole event as received, or as repaired; payload_encoding says how to read it. Null after pruning.';
+comment on column billing.failed_events.payload_encoding is
+  'json: the event itself. text: the body as a JSON string, if jsonb cannot store it as JSON, or only with numbers of more than 40 digits. base64: the bytes of the body as a JSON string, if they are not text.';
+comment on column billing.failed_events.original_payload is
+  'The payload as received, if payload was repaired since.';
+comment on column billing.failed_events.error_code is 'Why it failed: one of the codes in docs/runbook.md.';
+comment on column billing.failed_events.error is
+  'The message of the newest failure that is about the event itself: a delivery that fails with repair_pending keeps it.';
+comment on column billing.failed_events.attempts is 'How many deliveries and retries of this event have failed.';
+comment on column billing.failed_events.retry_requested_at is
+  'When a retry was requested; null after the worker has tried.';
+comment on column billing.failed_events.retry_lease_id is
+  'The run of the worker that has claimed the row; null after a repair.';
+comment on column billing.failed_events.resolved_at is 'When it was resolved; null while it is open.';
+comment on column billing.failed_events.resolution is
+  'How it was resolved: applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
+comment on column billing.failed_events.resolution_note is 'The reason, if it was resolved by hand.';
+comment on column billing.failed_events.resolved_by is 'The person, if it was resolved by hand.';
+comment on column billing.failed_events.kind is
+  'What the event does: creation, update, deletion or payment_failed; null if it cannot be read.';
+comment on column billing.failed_events.subscription_id is 'The subscription, if the event names it.';
+comment on column billing.failed_events.customer_id is 'The provider''s customer, if the event names it.';
+comment on column billing.failed_events.account_id is 'The account, if the event names it.';
+comment on column billing.failed_events.occurred_at is 'When the event occurred, if it says so.';
+
+/*
+ * The outbox: notifications to accounts. The transaction that applies the event
+ * writes the row, so that no notification is lost; it is delivered outside of
+ * that transaction. One row per event, whatever the channel.
+ */
+create table billing.notifications (
+  id uuid primary key default gen_random_uuid(),
+  provider text collate "C" not null,
+  event_id text collate "C" not null,
+  kind text not null default 'payment_failed' check (kind in ('payment_failed')),
+  status text not null default 'pending' check (status in ('pending', 'sent', 'dead', 'undeliverable')),
+  account_id text collate "C" not null,
+  subscription_id text collate "C" not null,
+  invoice_id text collate "C",
+  hosted_invoice_url text,
+  amount_due bigint,
+  currency text,
+  attempt_count integer,
+  next_payment_attempt timestamptz,
+  occurred_at timestamptz,
+  created_at timestamptz not null default now(),
+  attempts integer not null default 0 check (attempts >= 0),
+  next_attempt_at timestamptz not null default now(),
+  last_error text,
+  limited_since timestamptz,
+  sent_at timestamptz,
+  unique (provider, event_id)
+);
+
+-- Due ones, one per invoice, those that were given up (billing.health), old ones.
+create index notifications_due on billing.notifications (next_attempt_at) where status = 'pending';
+create index notifications_invoice on billing.notifications (provider, invoice_id)
+where invoice_id is not null;
+create index notifications_given_up on billing.notifications (created_at)
+where status in ('dead', 'undeliverable');
+create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
+
+comment on table billing.notifications is
+  'The outbox: one notification to its account per event of a failed payment.';
+comment on column billing.notifications.id is
+  'The same for all attempts, so that the receiver can deduplicate by it.';
+comment on column billing.notifications.event_id is 'The event that created it.';
+comment on column billing.notifications.kind is 'payment_failed.';
+comment on column billing.notifications.status is
+  'pending until it is delivered (sent), given up (dead), or the account turns out to have no address (undeliverable).';
+comment on column billing.notifications.account_id is
+  'The account that owned the subscription when the event was applied.';
+comment on column billing.notifications.invoice_id is 'The invoice that was not paid, if the event names it.';
+comment on column billing.notifications.hosted_invoice_url is 'Where the account can pay the invoice; https only.';
+comment on column billing.notifications.amount_due is 'In the smallest unit of the currency, such as cents.';
+comment on column billing.notifications.currency is 'Three lower-case letters, such as eur.';
+comment on column billing.notifications.attempt_count is 'How often the provider has tried to collect the payment.';
+comment on column billing.notifications.next_payment_attempt is
+  'When the provider tries again. Null if it does not; if attempt_count is null too, the event did not state it.';
+comment on column billing.notifications.occurred_at is 'When the event occurred, if it says so.';
+comment on column billing.notifications.attempts is
+  'Counted when a worker claims it, before sending. Not counted if the receiver answers 429.';
+comment on column billing.notifications.next_attempt_at is 'While pending: when it is due.';
+comment on column billing.notifications.last_error is 'The error of the last failed attempt.';
+comment on column billing.notifications.limited_since is
+  'When the current series of 429 answers began; null after any other answer.';
+
+/*
+ * What the operator was told about the failures of each error code. At most one
+ * row per code, so it is never pruned.
+ */
+create table billing.alerts (
+  error_code text primary key,
+  opened_at timestamptz,
+  alerted_at timestamptz not null,
+  reported integer not null check (reported >= 0),
+  reported_until timestamptz not null
+);
+
+comment on table billing.alerts is 'What the operator was told about the failures of each error code.';
+comment on column billing.alerts.error_code is 'As in failed_events.';
+comment on column billing.alerts.opened_at is
+  'When the operator was first told since no failure with this code was open; null after they were told that all are resolved.';
+comment on column billing.alerts.alerted_at is
+  'When the operator was last told about new failures. The next alert follows an hour later at the earliest.';
+comment on column billing.alerts.reported is 'How many of the open failures the operator was told about.';
+comment on column billing.alerts.reported_until is
+  'first_failed_at of the newest failure that the operator was told about.';
+
+/*
+ * One worker at a time works on a queue. Its lease ends by itself, so a worker that
+ * died holds nobody up for long.
+ */
+create table billing.leases (
+  queue text primary key check (queue in ('retries', 'notifications')),
+  lease_id uuid not null,
+  held_until timestamptz not null
+);
+
+comment on table billing.leases is
+  'Which run of the worker has a queue: retries, or notifications (and alerts).';
+comment on column billing.leases.lease_id is 'The run. What it claimed, only it can settle.';
+
+/* Receivers that answered 429. It is shared by all runs, so it is in the database. */
+create table billing.pauses (
+  destination text primary key,
+  paused_until timestamptz not null
+);
+
+comment on table billing.pauses is
+  'Receivers of notifications or alerts that asked for a pause. Deleting a row ends the pause.';
+comment on column billing.pauses.destination is
+  'resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL.';
+
+alter table billing.subscriptions enable row level security;
+alter table billing.processed_events enable row level security;
+alter table billing.failed_events enable row level security;
+alter table billing.notifications enable row level security;
+alter table billing.alerts enable row level security;
+alter table billing.leases enable row level security;
+alter table billing.pauses enable row level security;

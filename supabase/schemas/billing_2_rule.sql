@@ -1,0 +1,279 @@
+/*
+ * The rule: what an event does to the record of its subscription. Nothing in this
+ * file reads or writes a table, so the rule is tested as a list of cases
+ * (supabase/tests/rule.test.sql).
+ *
+ *   billing.next    the rule: the record after an event
+ *   billing.settle  the updates of one instant
+ *   billing.fold    the rule over the events of a subscription, in order
+ */
+
+-- The columns that the rule reads and writes. What an app adds to the table is not
+-- among them, and stays as it is.
+create or replace view billing.records with (security_invoker = true) as
+select
+  id, provider, account_id, status, plan_id, current_period_end, canceled_at,
+  provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
+  past_due_since, not_past_due_as_of,
+  account_as_of, changed_as_of, changed_in_second, canceled_as_of
+from billing.subscriptions;
+
+comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
+
+-- An event as it is on the wire. The last two are added by the database.
+create type billing.event as (
+  -- Its place in the array of the call.
+  place integer,
+  provider text,
+  event_id text,
+  -- The provider's own name of the type. Nothing decides by it.
+  type text,
+  -- creation, update, deletion, payment_failed or other.
+  kind text,
+  -- Null if the event does not say.
+  occurred_at timestamptz,
+  subscription_id text,
+  account_id text,
+  -- What it reports, by column of billing.records. A column that it does not name
+  -- keeps its value.
+  report jsonb,
+  -- What an update replaced, likewise. Null if it does not say.
+  previous jsonb,
+  -- A failed payment, by column of billing.notifications; and once_per_invoice.
+  payment jsonb,
+  -- Of a worker: the event_id of the row in failed_events, and the lease_id.
+  retry jsonb,
+
+  handled_at timestamptz,
+  customers_account text
+);
+
+-- What became of an event, and the record after it.
+create type billing.step as (
+  event billing.event,
+  record billing.records,
+  outcome text,
+  error_code text,
+  error text
+);
+
+/*
+ * Returns the place of an event in the order of events: microseconds since 1970
+ * times 4, plus 0 for a creation, 1 for an update and 2 for a deletion. So at the
+ * same time, a creation comes first and a deletion last. Null without a time.
+ */
+create or replace function billing.mark(e billing.event)
+returns bigint
+language sql stable
+return (extract(epoch from e.occurred_at) * 1000000)::bigint * 4
+  + case e.kind when 'creation' then 0 when 'deletion' then 2 else 1 end;
+
+create or replace function billing.time_of(mark bigint)
+returns timestamptz
+language sql immutable
+return to_timestamp((mark >> 2) / 1000000.0);
+
+comment on function billing.time_of is
+  'Returns the time of a mark, such as subscriptions.changed_as_of.';
+
+/*
+ * Returns the next step: the outcome of an event, and the record after it.
+ *
+ * Each field belongs to the newest event that sets it: the account to a creation
+ * that names it, what the provider reports to a creation or update, the status to a
+ * creation, update or deletion, canceled_at to a deletion. The record keeps the
+ * marks of these events. An event that is older than all that it would set is
+ * stale. An event without a time is never older.
+ *
+ * before: the step before it; null for the first event of a subscription.
+ * stored: the record in the table; null if there is none.
+ *
+ * Its error codes are this service's own SQLSTATEs:
+ *   BW001  no such subscription (yet): a later retry may find it
+ *   BW002  the subscription belongs to the other provider
+ *   BW003  events of this kind have no effect in this database
+ *   BW005  nobody knows the account
+ */
+create or replace function billing.next(before billing.step, stored billing.records, e billing.event)
+returns billing.step
+language plpgsql stable
+as $$
+declare
+  r billing.records := coalesce(before.record, stored);
+  mark constant bigint := billing.mark(e);
+  occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
+  reported constant text := e.report ->> 'provider_status';
+  outcome text := 'applied';
+  settled billing.records;
+begin
+  if e.kind not in ('creation', 'update', 'deletion', 'payment_failed') then
+    return (e, r, 'failed', 'BW003', format('No function applies events of type %s.', e.type))::billing.step;
+  elsif r.id is null and e.kind <> 'creation' then
+    return (e, r, 'failed', 'BW001', format('No subscription %s is recorded.', e.subscription_id))::billing.step;
+  elsif r.provider <> e.provider then
+    return (e, r, 'failed', 'BW002', format(
+      'Subscription %s belongs to provider %s, not %s.', r.id, r.provider, e.provider
+    ))::billing.step;
+  elsif coalesce(r.account_id, e.account_id, e.customers_account) is null then
+    return (e, r, 'failed', 'BW005',
+      'data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.'
+    )::billing.step;
+  end if;
+
+  if e.kind = 'creation' then
+    if r.id is not null and mark is null
+      or mark < r.account_as_of
+      or e.account_id is null and mark < r.changed_as_of
+    then
+      outcome := 'stale';
+    else
+      if (mark < r.changed_as_of) is not true then
+        r := jsonb_populate_record(r, e.report);
+        r.changed_as_of := mark;
+        r.changed_in_second := null;
+        if (mark < r.canceled_as_of) is not true then
+          r.status := 'active';
+        end if;
+      end if;
+      r.id := e.subscription_id;
+      r.provider := e.provider;
+      r.account_id := coalesce(e.account_id, r.account_id, e.customers_account);
+      if e.account_id is not null then
+        r.account_as_of := mark;
+      end if;
+    end if;
+
+  elsif e.kind = 'update' then
+    if mark < r.changed_as_of then
+      outcome := 'stale';
+    elsif mark = r.changed_as_of then
+      settled := billing.settle(r, e);
+      r.changed_in_second := settled.changed_in_second;
+      if settled = r and settled <> jsonb_populate_record(settled, e.report) then
+        outcome := 'stale';
+      end if;
+      r := settled;
+    else
+      r := jsonb_populate_record(r, e.report);
+      if mark is not null then
+        r.changed_as_of := mark;
+        r.changed_in_second := e.previous;
+      end if;
+    end if;
+    if outcome = 'applied' and (mark < r.canceled_as_of) is not true then
+      r.status := coalesce(r.provider_status, r.status);
+    end if;
+
+  elsif e.kind = 'deletion' then
+    if mark < r.canceled_as_of then
+      outcome := 'stale';
+    else
+      r.canceled_at := e.handled_at;
+      r.canceled_as_of := coalesce(mark, r.canceled_as_of);
+      if (mark < r.changed_as_of) is not true then
+        r.status := 'canceled';
+      end if;
+    end if;
+
+  elsif e.kind = 'payment_failed' then
+    -- Whom to notify. The record stays as it is.
+    e.account_id := r.account_id;
+  end if;
+
+  -- past_due_since is the earliest known time since the status was last known to be
+  -- another one. A minimum since a maximum does not depend on the order of arrival;
+  -- so stale events count too.
+  if reported = 'past_due' and (outcome = 'applied' or mark is not null) then
+    if e.previous ->> 'provider_status' <> reported then
+      r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
+    end if;
+    if (occurred_at < r.not_past_due_as_of) is not true then
+      r.past_due_since := least(
+        case when (r.past_due_since < r.not_past_due_as_of) is not true then r.past_due_since end,
+        occurred_at
+      );
+    end if;
+  elsif reported is not null and (outcome = 'applied' or mark is not null) then
+    r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
+    if r.past_due_since < r.not_past_due_as_of then
+      r.past_due_since := case when r.provider_status = 'past_due' then billing.time_of(r.changed_as_of) end;
+    end if;
+  end if;
+
+  return (e, r, outcome, null, null)::billing.step;
+end;
+$$;
+
+create or replace aggregate billing.fold (billing.records, billing.event) (
+  sfunc = billing.next,
+  stype = billing.step
+);
+
+/*
+ * Returns the record after another update with the mark of its newest one: for each
+ * field, the value that some update states and none replaced. Providers date events
+ * in whole seconds, and one change of a subscription causes several events in the
+ * same second. An update states all of its values and names those that it replaced.
+ * A previous value that equals the update's own replaced nothing: Stripe sends all
+ * old items if any part of them changed.
+ *
+ * That leaves exactly one value per field, unless the field changed back within the
+ * second, or an update does not say what it replaced. Then the later arrival wins.
+ *
+ * changed_in_second has the last 50 updates. While there is only one, it has just
+ * what that one replaced, because the record has what it states.
+ */
+create or replace function billing.settle(r billing.records, e billing.event)
+returns billing.records
+language plpgsql stable set search_path = '' -- and not sql, to keep the plan
+-- Times are compared as text.
+set timezone = 'UTC'
+as $$
+declare
+  stated constant jsonb := billing.as_stored(e.report);
+  updates jsonb := case jsonb_typeof(r.changed_in_second)
+    when 'array' then r.changed_in_second
+    else jsonb_build_array(jsonb_build_object(
+      'stated', (
+        select jsonb_object_agg(own.key, own.value) from jsonb_each(to_jsonb(r)) as own where stated ? own.key
+      ),
+      'replaced', billing.as_stored(r.changed_in_second)
+    ))
+  end || jsonb_build_object('stated', stated, 'replaced', billing.as_stored(e.previous));
+begin
+  if jsonb_array_length(updates) > 50 then
+    updates := updates - 0;
+  end if;
+  r := jsonb_populate_record(r, (
+    with said as (
+      select u.arrival, own.key as field, own.value as stated, u.said -> 'replaced' -> own.key as replaced
+      from jsonb_array_elements(updates) with ordinality as u (said, arrival),
+        jsonb_each(u.said -> 'stated') as own
+    )
+    select jsonb_object_agg(last.field, last.stated)
+    from (
+      select distinct on (s.field) s.field, s.stated
+      from said s
+      order by
+        s.field,
+        s.stated in (select o.replaced from said o where o.field = s.field and o.replaced <> o.stated),
+        s.arrival desc
+    ) as last
+  ));
+  r.changed_in_second := updates;
+  return r;
+end;
+$$;
+
+/*
+ * Returns the values of a report in the form in which to_jsonb shows them in a
+ * record, so that they can be compared.
+ */
+create or replace function billing.as_stored(report jsonb)
+returns jsonb
+language sql stable set search_path = ''
+as $$
+  select jsonb_object_agg(own.key, own.value)
+  from jsonb_each(to_jsonb(jsonb_populate_record(null::billing.records, report))) as own
+  where report ? own.key
+$$;

@@ -1,0 +1,402 @@
+/*
+ * How an array of events is applied: exactly once, each with an outcome of its own,
+ * in one transaction.
+ *
+ *   public.billing_apply_events  the call: reads the events, sorts them, answers
+ *   billing.attempt              all together; if a statement raises, each half by itself
+ *   billing.apply                claims, locks, works out, writes
+ *   billing.work_out             what the events do, by the rule
+ *
+ * A fault of one event is its outcome. What a statement raises (a check or trigger
+ * of the app, a lock) is of all events in that statement, so each half is tried by
+ * itself, down to the one at fault: it fails, and the others are applied.
+ *
+ * Locks are always taken in the same order: rows of the ledger by key, then
+ * subscriptions by id, then rows of failed_events. Only other calls are waited for,
+ * and only by the first try. Everything else is tried without waiting: a person who
+ * has locked a record in the SQL editor must not hold up the events of others. The
+ * receiver tries an event again that found its record locked.
+ */
+
+-- What a call answers for an event.
+create type billing.answer as (place integer, outcome text, error_code text, error text);
+
+/*
+ * Works out what events do: folds those of each subscription over its record. Writes
+ * nothing. Locks the records without waiting (55P03). The events are sorted.
+ *
+ * changed: records to write. any_filed: whether an event is from a retry or has an
+ * open failure.
+ */
+create or replace function billing.work_out(
+  events billing.event[],
+  out steps billing.step[],
+  out answers billing.answer[],
+  out changed billing.records[],
+  out any_payment boolean,
+  out any_filed boolean,
+  out any_stale boolean,
+  out any_failed boolean
+)
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  select
+    array_agg(f.step),
+    array_agg((((f.step).event).place, (f.step).outcome, (f.step).error_code, (f.step).error)::billing.answer),
+    array_agg((f.step).record) filter (where f.is_last and (f.step).record is distinct from f.stored),
+    bool_or(((f.step).event).payment is not null),
+    bool_or(f.is_filed),
+    bool_or((f.step).outcome = 'stale'),
+    bool_or((f.step).outcome = 'failed')
+  into steps, answers, changed, any_payment, any_filed, any_stale, any_failed
+  from (
+    select
+      s.stored,
+      billing.fold(s.stored, t.e) over sequence as step,
+      lead(true) over sequence is null as is_last,
+      -- By resolution: for resolved_at, Postgres may take the index of open failures
+      -- without a key, and read all of them. A join or "not exists" may, too.
+      (t.e).retry is not null or (
+        select true
+        from billing.failed_events o
+        where o.provider = (t.e).provider and o.event_id = (t.e).event_id and o.resolution is null
+      ) as is_filed
+    from (select unnest(events) as e, generate_subscripts(events, 1) as turn) as t
+    left join lateral (
+      select r as stored
+      from billing.records r
+      where r.id = (t.e).subscription_id
+      for no key update nowait
+    ) as s on true
+    window sequence as (partition by (t.e).subscription_id order by t.turn)
+  ) as f;
+end;
+$$;
+
+/*
+ * Applies sorted events; raises an error if they cannot be applied together.
+ */
+create or replace function billing.apply(todo billing.event[])
+returns billing.answer[]
+language plpgsql volatile set search_path = ''
+-- To plan takes longer than to apply. A plan that was made while a table was empty
+-- would scan it, and be kept. Both hold for the functions below as well.
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+  claims text[];
+  claimed billing.event[] := todo;
+  work record;
+  answers billing.answer[];
+  _ text;
+begin
+  with claims as (
+    insert into billing.processed_events (provider, event_id, type)
+    select e.provider, e.event_id, e.type
+    from unnest(todo) as e
+    order by e.provider, e.event_id
+    on conflict do nothing
+    returning provider || '/' || event_id as claim
+  )
+  select coalesce(array_agg(c.claim), '{}') into claims from claims c;
+
+  if cardinality(claims) < cardinality(todo) then
+    -- Without duplicates; of copies within the call, the first.
+    claimed := array(
+      select e
+      from unnest(todo) as e
+      where e.provider || '/' || e.event_id = any (claims)
+        and e.place = (
+          select min(c.place) from unnest(todo) as c where c.provider = e.provider and c.event_id = e.event_id
+        )
+    );
+  end if;
+
+  if cardinality(claimed) = 0 then
+    return billing.answer_others(todo, claimed, '{}');
+  end if;
+
+  -- As assignments, these cost less than statements.
+  for i in 1 .. cardinality(claimed) loop
+    _ := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
+  end loop;
+  -- From here on, nothing waits but what the app has added to the tables.
+  _ := set_config('lock_timeout', '20ms', true);
+
+  work := billing.work_out(claimed);
+  if work.any_failed and exists (select from unnest(work.steps) as s where s.error_code = 'BW005') then
+    claimed := array(
+      select case when s.error_code = 'BW005'
+        then jsonb_populate_record(s.event, jsonb_build_object('customers_account', billing.account_of_customer(
+          (s.event).provider, (s.event).report ->> 'customer_id'
+        )))
+        else s.event
+      end
+      from unnest(work.steps) as s
+    );
+    work := billing.work_out(claimed);
+  end if;
+
+  if work.changed is not null then
+    merge into billing.subscriptions as s
+    using unnest(work.changed) as r on s.id = r.id
+    when matched then update set (
+      id, provider, account_id, status, plan_id, current_period_end, canceled_at,
+      provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
+      past_due_since, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+    ) = row (r.*)
+    when not matched then insert (
+      id, provider, account_id, status, plan_id, current_period_end, canceled_at,
+      provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
+      past_due_since, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+    ) values (r.*);
+  end if;
+
+  if work.any_payment then
+    perform billing.notify_accounts(work.steps);
+  end if;
+  if work.any_filed then
+    perform billing.resolve_failures(work.steps);
+  end if;
+
+  answers := coalesce(work.answers, '{}');
+  if work.any_stale then
+    update billing.processed_events p set outcome = 'stale'
+    from unnest(work.steps) as s
+    where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome = 'stale';
+  end if;
+  if work.any_failed then
+    -- They may come again.
+    delete from billing.processed_events p
+    using unnest(work.steps) as s
+    where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome = 'failed';
+
+    for i in 1 .. cardinality(answers) loop
+      if answers[i].error_code = 'BW001' and billing.is_known_customer((work.steps)[i].event) then
+        answers[i].error_code := 'BW006';
+      end if;
+    end loop;
+  end if;
+
+  if cardinality(answers) < cardinality(todo) then
+    answers := answers || billing.answer_others(todo, claimed, answers);
+  end if;
+  return answers;
+end;
+$$;
+
+/*
+ * Writes the notifications that applied events owe, in the transaction that applies
+ * them. With once_per_invoice, the first event of an invoice creates the only one.
+ * Two events of an invoice cannot both find none: an invoice belongs to one
+ * subscription, whose lock the caller holds.
+ */
+create or replace function billing.notify_accounts(steps billing.step[])
+returns void
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  insert into billing.notifications (
+    provider, event_id, account_id, subscription_id, occurred_at, invoice_id,
+    hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt
+  )
+  select distinct on (o.provider, o.notified_once)
+    o.provider, o.event_id, o.account_id, o.subscription_id, o.occurred_at, o.invoice_id,
+    o.hosted_invoice_url, o.amount_due, o.currency, o.attempt_count, o.next_payment_attempt
+  from (
+    select
+      e.provider, e.event_id, e.account_id, e.subscription_id, e.occurred_at, e.place, p.invoice_id,
+      p.hosted_invoice_url, p.amount_due, p.currency, p.attempt_count, p.next_payment_attempt,
+      case when e.payment @> '{"once_per_invoice": true}' then p.invoice_id end as only_of,
+      case when e.payment @> '{"once_per_invoice": true}' then coalesce(p.invoice_id, e.event_id) else e.event_id end
+        as notified_once
+    from unnest(steps) as s, unnest(array[s.event]) as e,
+      jsonb_populate_record(null::billing.notifications, e.payment) as p
+    where e.payment is not null and s.outcome = 'applied'
+  ) as o
+  where o.only_of is null or (
+    select true from billing.notifications n
+    where n.provider = o.provider and n.invoice_id = o.only_of
+    limit 1
+  ) is null
+  order by o.provider, o.notified_once, o.occurred_at, o.place
+  -- The row may outlive the event's row in the ledger, which is pruned by age.
+  on conflict (provider, event_id) do nothing;
+end;
+$$;
+
+/*
+ * Resolves the open failures of these events. A repair must not get lost: an event
+ * whose payload was repaired is applied by nobody but the worker that has claimed the
+ * repair, and a worker does not apply an event whose row was repaired, resolved or
+ * claimed again after its claim. A repair ends the claim, so the lease tells.
+ *   BW004  a repaired payload of this event waits for its retry
+ */
+create or replace function billing.resolve_failures(steps billing.step[])
+returns void
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  overtaken record;
+begin
+  select (s.event).event_id, (s.event).retry ->> 'event_id' as row_id, own.is_repaired into overtaken
+  from (select e.*, ((e.event).retry ->> 'lease_id')::uuid as lease from unnest(steps) as e) as s
+  left join lateral (
+    select o.original_payload is not null and (o.retry_lease_id = s.lease) is not true as is_repaired
+    from billing.failed_events o
+    where o.provider = (s.event).provider and o.event_id = (s.event).event_id and o.resolution is null
+    for update nowait
+  ) as own on true
+  left join lateral (
+    -- The id in a repaired payload may differ from that of its row.
+    select o.event_id
+    from billing.failed_events o
+    where o.provider = (s.event).provider and o.event_id = (s.event).retry ->> 'event_id'
+      and o.resolution is null and o.retry_lease_id = s.lease
+    for update nowait
+  ) as claimed on true
+  where own.is_repaired or s.lease is not null and claimed.event_id is null
+  limit 1;
+
+  if overtaken.is_repaired then
+    raise exception 'Event % was repaired in failed_events and waits for its retry.', overtaken.event_id
+      using errcode = 'BW004', hint = format('select billing.retry_failed_event(%L);', overtaken.event_id);
+  elsif found then
+    raise exception 'The row of % in failed_events was changed after its claim.', overtaken.row_id
+      using errcode = 'BW004';
+  end if;
+
+  update billing.failed_events o set
+    resolved_at = now(), resolution = s.outcome, retry_requested_at = null, retry_lease_id = null
+  from unnest(steps) as s
+  where o.provider = (s.event).provider
+    and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and o.resolution is null
+    and s.outcome <> 'failed';
+end;
+$$;
+
+/*
+ * Answers the events of a call that it did not claim. A copy of one that failed has
+ * failed as well. The others are duplicates, and resolve their failures.
+ */
+create or replace function billing.answer_others(
+  todo billing.event[], claimed billing.event[], answers billing.answer[]
+)
+returns billing.answer[]
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  -- By key: at a row that changed meanwhile, ctid finds nothing.
+  with unlocked as materialized (
+    select o.provider, o.event_id
+    from unnest(todo) as e, lateral (
+      select f.provider, f.event_id
+      from billing.failed_events f
+      where f.provider = e.provider and f.event_id = e.event_id and f.resolution is null
+      for update skip locked
+    ) as o
+    where (e.provider, e.event_id) not in (select c.provider, c.event_id from unnest(claimed) as c)
+  )
+  update billing.failed_events f set
+    resolved_at = now(), resolution = 'duplicate', retry_requested_at = null, retry_lease_id = null
+  from unlocked u
+  where f.provider = u.provider and f.event_id = u.event_id;
+
+  return array(
+    select (
+      e.place, case when a.outcome = 'failed' then 'failed' else 'duplicate' end, a.error_code, a.error
+    )::billing.answer
+    from unnest(todo) as e
+    left join unnest(claimed) as c on c.provider = e.provider and c.event_id = e.event_id
+    left join unnest(answers) as a on a.place = c.place
+    where c.place is distinct from e.place
+  );
+end;
+$$;
+
+/*
+ * Returns whether the account of an event's customer is known. Then its subscription
+ * is ours, and its creation may still come:
+ *   BW006  no such subscription yet, but its customer is known
+ * If account_of_customer raises an error, nobody knows; then it is taken for known.
+ */
+create or replace function billing.is_known_customer(e billing.event)
+returns boolean
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  return e.report ->> 'customer_id' is not null
+    and billing.account_of_customer(e.provider, e.report ->> 'customer_id') is not null;
+exception when others then
+  return true;
+end;
+$$;
+
+/*
+ * Applies sorted events together. If that raises an error, applies each half by
+ * itself, down to the event at fault, which fails.
+ */
+create or replace function billing.attempt(todo billing.event[])
+returns billing.answer[]
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  half constant integer := cardinality(todo) / 2;
+begin
+  return billing.apply(todo);
+exception when others then
+  if left(sqlstate, 2) in ('08', '40', '53', '57', '58') then
+    -- Not about an event: the whole call fails, and comes again.
+    raise;
+  elsif half = 0 then
+    return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
+  end if;
+  -- The second half holds what the first has locked. If it waited for long, two calls
+  -- could wait for each other.
+  perform set_config('lock_timeout', '20ms', true);
+  return billing.attempt(todo[:half]) || billing.attempt(todo[half + 1:]);
+end;
+$$;
+
+create or replace function public.billing_apply_events(events jsonb)
+returns table (place integer, outcome text, error_code text, error text)
+language plpgsql volatile set search_path = ''
+set plan_cache_mode = force_generic_plan
+set lock_timeout = '1s'
+as $$
+declare
+  blank billing.event;
+  todo billing.event[];
+  asking text[];
+begin
+  blank.handled_at := now();
+  select
+    coalesce(array_agg(e order by
+      e.subscription_id,
+      -- Of those without a time, creations come first and all others last.
+      e.occurred_at is null and e.kind = 'creation' desc,
+      billing.mark(e) nulls last,
+      e.place
+    ), '{}'),
+    array_agg(e.subscription_id) filter (where e.kind = 'creation' and e.account_id is null)
+  into todo, asking
+  from jsonb_populate_recordset(blank, events) as e;
+
+  if asking is null then
+    return query select * from unnest(billing.attempt(todo));
+  else
+    -- A subscription that does not name its account may have that of another one of
+    -- the array. So it comes after the others.
+    return query select * from unnest(
+      billing.attempt(array(select e from unnest(todo) as e where e.subscription_id <> all (asking)))
+      || billing.attempt(array(select e from unnest(todo) as e where e.subscription_id = any (asking)))
+    );
+  end if;
+end;
+$$;
+
+comment on function public.billing_apply_events is
+  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale or failed), and for failed the SQLSTATE and message. docs/decisions.md has the form of an event.';

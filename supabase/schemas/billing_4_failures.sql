@@ -1,0 +1,597 @@
+/*
+ * Failed events: how they are stored, repaired, retried and resolved.
+ */
+
+/*
+ * Returns whether a number in a payload has more than 40 digits before or after the
+ * decimal point. `1e131071` has eight characters in the request. In jsonb it stays
+ * small, but as text it has 131,072 digits, so reading an event with a few thousand
+ * such numbers exhausts the memory. No field of an event needs such a number; the
+ * payload is stored as text. This finds them without converting them to text.
+ */
+create or replace function billing.has_long_number(payload jsonb)
+returns boolean
+language plpgsql immutable set search_path = ''
+as $$
+begin
+  return exists (
+    select
+    from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
+    where abs(found.number::numeric) >= 1e40 or scale(found.number::numeric) > 40
+  );
+end;
+$$;
+
+/*
+ * Stores a verified event that could not be processed, or counts one more attempt and
+ * reopens its row. It is a separate call, because the transaction that should have
+ * applied the event was rolled back.
+ *
+ * The body arrives as text, or as base64 if it is not text, and is converted to jsonb
+ * here. Parsing and serializing it before would turn 1e400 into null and round large
+ * integers. A body that jsonb refuses (\u0000, a lone surrogate, nesting beyond the
+ * stack) is stored as a JSON string of the text.
+ *
+ * The event may have been applied after all: the caller may have lost the answer to a
+ * call that committed, or a concurrent delivery may be applying the event right now.
+ * So this holds the event's row in the ledger while it writes. An event that is
+ * already applied is not stored, and one that is applied later finds the row and
+ * resolves it. If this returns false, the caller acknowledges the delivery as a
+ * duplicate. Meanwhile, other deliveries of the event wait, and the events in the same
+ * calls with them. So this waits only briefly for a locked row.
+ */
+create or replace function public.billing_record_failed_event(
+  p_provider text,
+  p_event_id text,
+  p_body text,
+  p_body_encoding text,
+  p_error_code text,
+  p_error text,
+  p_type text default null,
+  p_kind text default null,
+  p_subscription_id text default null,
+  p_customer_id text default null,
+  p_account_id text default null,
+  p_occurred_at timestamptz default null
+)
+returns boolean
+language plpgsql volatile set search_path = ''
+set lock_timeout = '500ms'
+as $$
+declare
+  body jsonb := to_jsonb(p_body);
+  encoding text := case when p_body_encoding = 'base64' then 'base64' else 'text' end;
+begin
+  insert into billing.processed_events (provider, event_id, type)
+  values (p_provider, p_event_id, coalesce(p_type, ''))
+  on conflict do nothing;
+  if not found then
+    return false;
+  end if;
+
+  if encoding = 'text' then
+    begin
+      if not billing.has_long_number(p_body::jsonb) then
+        body := p_body::jsonb;
+        encoding := 'json';
+      end if;
+    exception when others then
+      null;
+    end;
+  end if;
+
+  insert into billing.failed_events as f (
+    provider, event_id, type, payload, payload_encoding, error_code, error,
+    kind, subscription_id, customer_id, account_id, occurred_at
+  )
+  values (
+    p_provider, p_event_id, p_type, body, encoding, p_error_code, p_error,
+    p_kind, p_subscription_id, p_customer_id, p_account_id, p_occurred_at
+  )
+  on conflict (provider, event_id) do update set
+    -- A repair stays; the provider sends the old body again.
+    type = case when f.original_payload is null then excluded.type else f.type end,
+    payload = case when f.original_payload is null then excluded.payload else f.payload end,
+    payload_encoding = case when f.original_payload is null then excluded.payload_encoding else f.payload_encoding end,
+    kind = case when f.original_payload is null then excluded.kind else f.kind end,
+    subscription_id = case when f.original_payload is null then excluded.subscription_id else f.subscription_id end,
+    customer_id = case when f.original_payload is null then excluded.customer_id else f.customer_id end,
+    account_id = case when f.original_payload is null then excluded.account_id else f.account_id end,
+    occurred_at = case when f.original_payload is null then excluded.occurred_at else f.occurred_at end,
+    -- So does the error of a repaired row: rows are retried by it.
+    error_code = case
+      when excluded.error_code = 'repair_pending' then f.error_code else excluded.error_code
+    end,
+    error = case when excluded.error_code = 'repair_pending' then f.error else excluded.error end,
+    attempts = f.attempts + 1,
+    last_failed_at = now(),
+    resolved_at = null,
+    resolution = null,
+    resolution_note = null,
+    resolved_by = null;
+
+  delete from billing.processed_events p
+  where p.provider = p_provider and p.event_id = p_event_id;
+  return true;
+end;
+$$;
+
+comment on function public.billing_record_failed_event is
+  'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns false and stores nothing if the event has been applied meanwhile.';
+
+/*
+ * Keeps the received payload when somebody repairs it
+ * (`update billing.failed_events set payload = ...`). A repair is a change of the
+ * payload that does not count an attempt; billing_record_failed_event always counts
+ * one.
+ *
+ * A worker that has claimed the row has read the old payload, so the repair ends its
+ * claim: billing.resolve_failures then refuses to apply the old payload, and the
+ * requested retry uses the repaired one. That retry also reads the columns anew that
+ * only the receiver can read from a payload.
+ *
+ * A resolved row cannot be repaired: it would look as if the repaired payload had
+ * been applied.
+ */
+create or replace function billing.keep_original_payload()
+returns trigger
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  if new.resolved_at is not null then
+    raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
+      using hint = 'Nothing was changed. To retry an event that was resolved by hand, reopen it first: see docs/runbook.md.';
+  end if;
+  if billing.has_long_number(new.payload) then
+    raise exception 'Cannot repair %: the payload has a number of more than 40 digits.', new.event_id
+      using hint = 'Nothing was changed. Remove the number, or write it as a string.';
+  end if;
+  new.original_payload := coalesce(old.original_payload, old.payload);
+  if jsonb_typeof(new.payload) = 'object' then
+    new.payload_encoding := 'json';
+  end if;
+  new.retry_lease_id := null;
+  return new;
+end;
+$$;
+
+create or replace trigger keep_original_payload
+before update of payload on billing.failed_events
+for each row
+when (
+  old.payload is distinct from new.payload
+  and new.payload is not null
+  and old.attempts = new.attempts
+)
+execute function billing.keep_original_payload();
+
+/*
+ * The first thing to look at: all open failures, the most frequent error first.
+ */
+create or replace view billing.open_failures with (security_invoker = true) as
+select
+  count(*) over (partition by f.error_code) as alike,
+  f.error_code,
+  f.type,
+  f.event_id,
+  f.provider,
+  f.subscription_id,
+  f.account_id,
+  f.error,
+  f.attempts,
+  f.first_failed_at,
+  f.last_failed_at,
+  f.retry_requested_at is not null as retry_requested,
+  f.original_payload is not null as repaired
+from billing.failed_events f
+where f.resolved_at is null
+order by alike desc, f.error_code, f.first_failed_at;
+
+comment on view billing.open_failures is
+  'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
+
+/*
+ * Finds the provider of a failed event. Both providers may have an event with the same
+ * id; then the caller must name one.
+ */
+create or replace function billing.provider_of_failed_event(event_id text, of_provider text)
+returns text
+language plpgsql stable set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  providers text[];
+begin
+  -- Open failures, or resolved ones if none is open.
+  select array_agg(f.provider order by f.provider) into providers
+  from billing.failed_events f
+  where f.event_id = provider_of_failed_event.event_id
+    and (of_provider is null or f.provider = of_provider)
+  group by f.resolved_at is null
+  order by f.resolved_at is null desc
+  limit 1;
+
+  if providers is null then
+    raise exception 'No failed event has the id %.', provider_of_failed_event.event_id
+        || coalesce(' (provider ' || of_provider || ')', '')
+      using hint = 'select provider, event_id, error from billing.open_failures;';
+  end if;
+  if cardinality(providers) > 1 then
+    raise exception 'Providers % both have a failed event with the id %: add of_provider.',
+        array_to_string(providers, ' and '), provider_of_failed_event.event_id
+      using hint = format('Add: of_provider => %L', providers[1]);
+  end if;
+  return providers[1];
+end;
+$$;
+
+/*
+ * Requests a retry. The worker retries the event at its next run, through the code
+ * that handles deliveries. If billing.schedule_worker was run, the worker is woken at
+ * once. The row then shows the outcome.
+ */
+create or replace function billing.retry_failed_event(event_id text, of_provider text default null)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  named_provider text;
+  asked integer;
+begin
+  named_provider := billing.provider_of_failed_event(retry_failed_event.event_id, of_provider);
+  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
+  where f.provider = named_provider
+    and f.event_id = retry_failed_event.event_id
+    and f.resolved_at is null and f.payload is not null;
+  get diagnostics asked = row_count;
+
+  if asked = 0 then
+    perform from billing.failed_events f
+    where f.provider = named_provider and f.event_id = retry_failed_event.event_id
+      and f.resolved_at is not null;
+    if found then
+      return 'It is already resolved: nothing to retry.';
+    end if;
+    raise exception 'Cannot retry %: its payload was pruned.', retry_failed_event.event_id
+      using hint = 'Have the provider send the event again.';
+  end if;
+  return billing.retry_request_answer(asked);
+end;
+$$;
+
+comment on function billing.retry_failed_event is
+  'Run in the SQL editor: requests a retry of an open failure. Raises an error if no failed event has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
+
+/*
+ * Requests a retry of all open failures, or of those that match the arguments. The
+ * worker retries them in the order in which the events occurred.
+ *
+ * It locks many rows, so it must not wait for a locked one: the transaction that holds
+ * the lock may wait for one of these rows (a deadlock), and deliveries of these events
+ * would wait as well. It reports how many rows are locked.
+ */
+create or replace function billing.retry_failed_events(
+  of_type text default null,
+  of_error_code text default null,
+  failed_since timestamptz default null,
+  failed_until timestamptz default null
+)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  asked integer;
+  locked integer;
+begin
+  with matching as materialized (
+    select f.provider, f.event_id, f.retry_requested_at
+    from billing.failed_events f
+    where f.resolved_at is null
+      and f.payload is not null
+      and (of_type is null or f.type = of_type)
+      and (of_error_code is null or f.error_code = of_error_code)
+      and (failed_since is null or f.last_failed_at >= failed_since)
+      and (failed_until is null or f.last_failed_at < failed_until)
+  ),
+  unlocked as materialized (
+    select f.provider, f.event_id
+    from matching m
+    join billing.failed_events f using (provider, event_id)
+    where m.retry_requested_at is null
+    for update of f skip locked
+  ),
+  requested as (
+    update billing.failed_events t set retry_requested_at = now()
+    from unlocked u
+    where t.provider = u.provider and t.event_id = u.event_id
+    returning 1
+  )
+  select
+    (select count(m.retry_requested_at) from matching m) + (select count(*) from requested),
+    (select count(*) - count(m.retry_requested_at) from matching m) - (select count(*) from requested)
+  into asked, locked;
+
+  if locked > 0 then
+    return format('Somebody else has locked %s of them: run this again. ', locked)
+      || billing.retry_request_answer(asked);
+  end if;
+  if asked = 0 then
+    return 'No open failure matches: nothing to retry.';
+  end if;
+  return billing.retry_request_answer(asked);
+end;
+$$;
+
+comment on function billing.retry_failed_events is
+  'Run in the SQL editor: requests a retry of all open failures, or of those with a type, an error code or a time of failure, in the order in which the events occurred.';
+
+create or replace function billing.retry_request_answer(asked integer)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  return format('Retry requested: %s. ', asked)
+    || case
+      when billing.wake_worker() then 'The worker is on its way.'
+      else 'The worker retries it at its next run.'
+    end
+    || ' See: select event_id, error, attempts, resolved_at from billing.failed_events order by last_failed_at desc;';
+end;
+$$;
+
+/*
+ * Resolves an open failure by hand, for an event that need not be applied any more.
+ * The failure reopens if the event fails again.
+ */
+create or replace function billing.resolve_failed_event(
+  event_id text,
+  reason text,
+  who text default current_user,
+  of_provider text default null
+)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  named_provider text;
+begin
+  if coalesce(reason, '') !~ '\S' or coalesce(who, '') !~ '\S' then
+    raise exception 'Give a reason and your name: select billing.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
+  end if;
+  named_provider := billing.provider_of_failed_event(resolve_failed_event.event_id, of_provider);
+  update billing.failed_events f set
+    resolved_at = now(),
+    resolution = 'by hand',
+    resolution_note = reason,
+    resolved_by = who,
+    retry_requested_at = null,
+    retry_lease_id = null
+  where f.provider = named_provider
+    and f.event_id = resolve_failed_event.event_id and f.resolved_at is null;
+  if not found then
+    raise exception 'No open failure has the id %.', resolve_failed_event.event_id
+      using hint = 'select event_id, error from billing.open_failures;';
+  end if;
+  return 'Resolved by hand. It opens again if the event fails again.';
+end;
+$$;
+
+comment on function billing.resolve_failed_event is
+  'Run in the SQL editor: resolves an open failure without applying the event; stores the reason and the name. Raises an error if both providers have a failed event with this id and of_provider is missing.';
+
+/*
+ * Takes or extends the lease of a queue for a run of the worker; false if another run
+ * has it. Claims of a queue run one after the other, because this locks its row.
+ */
+create or replace function billing.hold_lease(p_queue text, p_lease_id uuid)
+returns boolean
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  -- Longer than a batch takes. After a crash, the queue rests as long.
+  insert into billing.leases as l (queue, lease_id, held_until)
+  values (p_queue, p_lease_id, clock_timestamp() + interval '60 s')
+  on conflict (queue) do update set lease_id = excluded.lease_id, held_until = excluded.held_until
+  where l.lease_id = p_lease_id or l.held_until < clock_timestamp();
+  return found;
+end;
+$$;
+
+create or replace function public.billing_release_lease(p_queue text, p_lease_id uuid)
+returns boolean
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  delete from billing.leases l where l.queue = p_queue and l.lease_id = p_lease_id;
+  return found;
+end;
+$$;
+
+comment on function public.billing_release_lease is
+  'Ends the lease of a queue (retries or notifications) at the end of a run. Returns whether the run still had it.';
+
+/*
+ * Hands requested retries to the run of the worker that holds the queue, in the order
+ * in which the events occurred; at the same time, creations first. A row that this run
+ * has claimed and not settled is not claimed again, and neither is a later event of
+ * its subscription, nor one of a subscription that another session has locked:
+ * otherwise an update could be tried before its creation.
+ *
+ * A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which
+ * a control character counts six. A payload that is larger than a batch is claimed
+ * alone. A payload that no worker can hold fails here; otherwise it would be first in
+ * every claim and block the others.
+ */
+create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
+returns table (provider text, event_id text, body text, body_encoding text)
+language plpgsql volatile set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  batch_bytes constant integer := 4 * 1024 * 1024;
+  worker_bytes constant integer := 16 * 1024 * 1024;
+  due_providers text[];
+  due_ids text[];
+  to_take integer := p_limit;
+  held_back text[];
+  locked text[];
+begin
+  if not billing.hold_lease('retries', p_lease_id) then
+    return;
+  end if;
+  select coalesce(array_agg(h.subscription_id), '{}') into held_back
+  from billing.failed_events h
+  where h.retry_requested_at is not null and h.retry_lease_id = p_lease_id and h.subscription_id is not null;
+
+  -- A row is known to be locked only once it was passed over. So if something that
+  -- occurred after it was taken, its subscription is left out, and others are taken.
+  loop
+    with waiting as materialized (
+      select
+        w.provider, w.event_id, w.subscription_id,
+        row_number() over (
+          order by w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
+        ) as turn
+      from billing.failed_events w
+      where w.retry_requested_at is not null and w.retry_lease_id is distinct from p_lease_id
+    ),
+    due as materialized (
+      select w.*
+      from waiting w
+      join billing.failed_events d using (provider, event_id)
+      where d.retry_requested_at is not null and (w.subscription_id = any (held_back)) is not true
+      order by w.turn
+      limit to_take
+      for update of d skip locked
+    )
+    select
+      array_agg(d.provider order by d.turn),
+      array_agg(d.event_id order by d.turn),
+      array(
+        select distinct w.subscription_id
+        from waiting w
+        join due l on l.subscription_id = w.subscription_id and l.turn > w.turn
+        where not exists (select from due o where o.turn = w.turn)
+      )
+    into due_providers, due_ids, locked
+    from due d;
+    exit when locked = '{}';
+    held_back := held_back || locked;
+    -- However many are locked, the loop is short.
+    to_take := to_take * 2;
+  end loop;
+
+  return query
+  with measured as (
+    select d.provider, d.event_id, octet_length(d.payload::text) as bytes, k.position
+    from unnest(due_providers, due_ids) with ordinality as k (provider, event_id, position)
+    join billing.failed_events d using (provider, event_id)
+    where k.position <= p_limit
+  ),
+  too_large as (
+    update billing.failed_events f set
+      retry_requested_at = null,
+      attempts = f.attempts + 1,
+      last_failed_at = now(),
+      error_code = 'body_too_large',
+      error = format(
+        'The payload has %s bytes as JSON text, more than the worker can retry (%s).', m.bytes, worker_bytes
+      )
+    from measured m
+    where f.provider = m.provider and f.event_id = m.event_id and m.bytes > worker_bytes
+  ),
+  batch as (
+    select m.*, sum(m.bytes) over (order by m.position) as bytes_so_far
+    from measured m
+    where m.bytes <= worker_bytes
+  ),
+  claimed as (
+    update billing.failed_events f set retry_lease_id = p_lease_id
+    from batch b
+    where f.provider = b.provider and f.event_id = b.event_id
+      and (b.bytes_so_far <= batch_bytes or b.bytes_so_far = b.bytes)
+    returning f.*, b.position
+  )
+  select
+    c.provider,
+    c.event_id,
+    case when c.payload_encoding = 'json' then c.payload::text else c.payload #>> '{}' end,
+    case when c.payload_encoding = 'base64' then 'base64' else 'text' end
+  from claimed c
+  order by c.position;
+end;
+$$;
+
+comment on function public.billing_claim_failed_events is
+  'Claims up to p_limit requested retries for a run of the worker, in the order in which the events occurred, and at most 4 MiB unless a single one is larger; none while another run has the queue. body_encoding: text or base64. A payload of more than 16 MiB of JSON text fails with body_too_large.';
+
+/*
+ * Stores the outcomes of retries. A row that was resolved meanwhile stays resolved. A
+ * failure counts as an attempt and ends the request. Columns that only the receiver
+ * can read from a payload are read anew, because it may have been repaired.
+ *
+ * The id in a repaired payload may differ from that of its row, which may be the hash
+ * of the body. The row's id gets a row in the ledger too, so that the old body,
+ * delivered again, does not reopen an applied event.
+ *
+ * Deliveries wait for these rows of the ledger, so this waits for no row of
+ * failed_events, and for rows of the ledger no longer than a delivery does. If one is
+ * locked, its retry stays requested, and the next run tries it.
+ */
+create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
+returns integer
+language plpgsql volatile set search_path = ''
+set lock_timeout = '20ms'
+as $$
+declare
+  result record;
+  settled integer := 0;
+begin
+  for result in
+    select r.*, coalesce(f.type, '') as row_type
+    from jsonb_to_recordset(results) as r (
+      provider text, event_id text, outcome text, error_code text, error text,
+      type text, kind text, subscription_id text, customer_id text, account_id text, occurred_at timestamptz
+    )
+    join billing.failed_events f on f.provider = r.provider and f.event_id = r.event_id
+    -- What was applied is resolved already.
+    where f.retry_lease_id = p_lease_id or f.resolution in ('applied', 'duplicate', 'stale')
+    order by r.provider, r.event_id
+  loop
+    begin
+      if result.outcome in ('applied', 'duplicate', 'stale') then
+        insert into billing.processed_events (provider, event_id, type)
+        values (result.provider, result.event_id, result.row_type)
+        on conflict do nothing;
+      end if;
+      update billing.failed_events f set
+        resolved_at = case when result.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
+        resolution = case when result.outcome <> 'failed' then coalesce(f.resolution, result.outcome) end,
+        error_code = coalesce(result.error_code, f.error_code),
+        error = coalesce(result.error, f.error),
+        attempts = f.attempts + case when result.outcome = 'failed' then 1 else 0 end,
+        last_failed_at = case when result.outcome = 'failed' then now() else f.last_failed_at end,
+        retry_requested_at = null,
+        retry_lease_id = null,
+        type = coalesce(result.type, f.type),
+        kind = coalesce(result.kind, f.kind),
+        subscription_id = coalesce(result.subscription_id, f.subscription_id),
+        customer_id = coalesce(result.customer_id, f.customer_id),
+        account_id = coalesce(result.account_id, f.account_id),
+        occurred_at = coalesce(result.occurred_at, f.occurred_at)
+      where f.provider = result.provider and f.event_id = result.event_id
+        and f.resolved_at is null and f.retry_lease_id = p_lease_id;
+      settled := settled + case when found then 1 else 0 end;
+    exception when lock_not_available then
+      -- Somebody has locked it.
+      null;
+    end;
+  end loop;
+  return settled;
+end;
+$$;
+
+comment on function public.billing_settle_failed_events is
+  'Stores the outcomes of retries of a run. results: provider, event_id, outcome (applied, duplicate, stale, ignored or failed), error_code, error, and what was read from the payload: type, kind, subscription_id, customer_id, account_id, occurred_at. Returns how many rows were still open and claimed by the run.';

@@ -1,0 +1,343 @@
+/*
+ * The outbox at work: notifications to accounts, and alerts to the operator.
+ */
+
+/*
+ * The schedule of attempts to deliver a notification, as in the Standard Webhooks
+ * specification. The first attempt is made at once, so there is one attempt more than
+ * there are waits. A notification is dead after the last one, about three days later.
+ */
+create or replace function billing.notification_waits()
+returns interval[]
+language sql immutable set search_path = ''
+as $$
+  select '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
+$$;
+
+/*
+ * Hands due notifications to the run of the worker that holds the queue. The attempt is
+ * counted here, before sending, so that a notification that crashes every worker is
+ * given up in the end. One whose worker died is due again when the lease has ended.
+ * While its receiver has asked for a pause, none is handed out.
+ */
+create or replace function public.billing_claim_notifications(
+  p_lease_id uuid,
+  p_limit integer,
+  p_destination text
+)
+returns table (
+  id uuid,
+  attempt integer,
+  kind text,
+  provider text,
+  event_id text,
+  account_id text,
+  subscription_id text,
+  invoice_id text,
+  hosted_invoice_url text,
+  amount_due bigint,
+  currency text,
+  attempt_count integer,
+  next_payment_attempt timestamptz,
+  occurred_at timestamptz,
+  created_at timestamptz
+)
+language plpgsql volatile set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  max_attempts constant integer := cardinality(billing.notification_waits()) + 1;
+begin
+  if not billing.hold_lease('notifications', p_lease_id) or billing.is_paused(p_destination) then
+    return;
+  end if;
+
+  update billing.notifications n set
+    status = 'dead',
+    last_error = coalesce(n.last_error || '; ', '') || 'the worker of the last attempt did not report a result'
+  where n.id = any (array(
+    select d.id
+    from billing.notifications d
+    where d.status = 'pending' and d.next_attempt_at <= now() and d.attempts >= max_attempts
+    for update skip locked
+  ));
+
+  return query
+  update billing.notifications n set attempts = n.attempts + 1
+  -- In an array, because it is made once. A plan may run a subquery once per row of
+  -- the table, and each run would lock as many rows as the limit allows.
+  where n.id = any (array(
+    select d.id
+    from billing.notifications d
+    where d.status = 'pending' and d.next_attempt_at <= now() and d.attempts < max_attempts
+    order by d.next_attempt_at
+    limit p_limit
+    for update skip locked
+  ))
+  returning
+    n.id, n.attempts, n.kind, n.provider, n.event_id, n.account_id, n.subscription_id, n.invoice_id,
+    n.hosted_invoice_url, n.amount_due, n.currency, n.attempt_count, n.next_payment_attempt,
+    n.occurred_at, n.created_at;
+end;
+$$;
+
+comment on function public.billing_claim_notifications is
+  'Claims up to p_limit due notifications for a run of the worker and counts the attempt; none while another run has the queue, or while the receiver has asked for a pause.';
+
+/*
+ * Stores the results of a run's attempts. A failed notification is due again after the
+ * next wait plus up to 10 %, so that notifications that failed together are not all due
+ * at the same time. Retry-After can make it later, at most by a day.
+ *
+ * `limited` (429) and `unsent` do not count as attempts. A 429 pauses all notifications
+ * to the receiver for the time in Retry-After, or for a minute if there is none. If the
+ * receiver answers only 429, a notification is given up after the time that all
+ * attempts would have taken.
+ *
+ * It does not wait for a notification that another session has locked, because the
+ * others of the batch would be sent again. That one is due again at once.
+ */
+create or replace function public.billing_settle_notifications(
+  p_lease_id uuid,
+  p_destination text,
+  results jsonb
+)
+returns integer
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  waits constant interval[] := billing.notification_waits();
+  patience constant interval := (select sum(w.wait) from unnest(waits) as w (wait));
+  resume_at timestamptz;
+  settled integer;
+begin
+  -- Another run may have claimed them since.
+  perform from billing.leases l where l.queue = 'notifications' and l.lease_id = p_lease_id for update;
+  if not found then
+    return 0;
+  end if;
+  select billing.pause(p_destination, max(coalesce(r.retry_after_seconds, 60))) into resume_at
+  from jsonb_to_recordset(results) as r (result text, retry_after_seconds numeric)
+  where r.result = 'limited'
+  having count(*) > 0;
+
+  with unlocked as materialized (
+    select o.id
+    from jsonb_to_recordset(results) as c (id uuid)
+    join billing.notifications o on o.id = c.id
+    where o.status = 'pending'
+    for update of o skip locked
+  )
+  update billing.notifications n set
+    status = case
+      when r.result = 'limited' and n.limited_since < now() - patience then 'dead'
+      when r.result in ('limited', 'unsent') then 'pending'
+      when r.result <> 'failed' then r.result
+      when n.attempts > cardinality(waits) then 'dead'
+      else 'pending'
+    end,
+    -- Somebody may have set it to 0 meanwhile.
+    attempts = greatest(n.attempts - (r.result in ('limited', 'unsent'))::integer, 0),
+    last_error = case when r.result in ('sent', 'unsent') then n.last_error else r.error end,
+    sent_at = case when r.result = 'sent' then now() end,
+    next_attempt_at = case r.result
+      when 'limited' then resume_at
+      when 'unsent' then now()
+      else now() + greatest(
+        waits[least(n.attempts, cardinality(waits))] * (1 + random() * 0.1),
+        make_interval(secs => least(coalesce(r.retry_after_seconds, 0), 86400))
+      )
+    end,
+    limited_since = case
+      when r.result = 'unsent' then n.limited_since
+      -- Cleared if it is given up, so that someone who resets it starts anew.
+      when r.result = 'limited' and not n.limited_since < now() - patience then n.limited_since
+      when r.result = 'limited' and n.limited_since is null then now()
+    end
+  from jsonb_to_recordset(results) as r (
+    id uuid,
+    result text,
+    error text,
+    -- Numeric, because a date may be thousands of years away.
+    retry_after_seconds numeric
+  )
+  where n.id = r.id and n.status = 'pending' and n.id in (select u.id from unlocked u);
+  get diagnostics settled = row_count;
+  return settled;
+end;
+$$;
+
+comment on function public.billing_settle_notifications is
+  'Stores the results of a run''s notifications. results: id, result (sent, failed, dead, undeliverable, limited or unsent), error, retry_after_seconds. Returns how many were settled: none if another run has the queue.';
+
+create or replace function billing.is_paused(p_destination text)
+returns boolean
+language sql stable set search_path = ''
+as $$
+  select exists (select from billing.pauses p where p.destination = p_destination and p.paused_until > now())
+$$;
+
+/* Pauses a receiver for at least a second and at most a day. Returns until when. */
+create or replace function billing.pause(p_destination text, p_seconds numeric)
+returns timestamptz
+language sql volatile set search_path = ''
+as $$
+  insert into billing.pauses as p (destination, paused_until)
+  values (p_destination, clock_timestamp() + make_interval(
+    secs => least(greatest(p_seconds, 1), 86400)::double precision
+  ))
+  on conflict (destination) do update set paused_until = greatest(p.paused_until, excluded.paused_until)
+  returning paused_until
+$$;
+
+/*
+ * Returns the alerts that are due, to the run of the worker that holds the queue. They
+ * are a level and not rows of the outbox: what is open, compared with what the operator
+ * was told. So nothing untrue is ever sent, and one that could not be sent is due again
+ * at the next run.
+ *
+ * failure_opened: failures with an error code are open that the operator was not told
+ * about; at most one per code and hour. A failure is new if it failed for the first
+ * time after those that were counted. If that gives too few, because a failure opened
+ * again or has got another error code, the difference of the numbers counts.
+ * failures_resolved: the operator was told, and none is open any more.
+ *
+ * The id is the same until the alert is settled, so that its receiver can deduplicate.
+ */
+create or replace function public.billing_claim_alerts(p_lease_id uuid, p_destination text)
+returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
+language plpgsql volatile set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  if not billing.hold_lease('notifications', p_lease_id) or billing.is_paused(p_destination) then
+    return;
+  end if;
+  -- Fewer are open than were reported: the next one is new.
+  update billing.alerts a set reported = o.failures
+  from (
+    select t.error_code, count(f.event_id) as failures
+    from billing.alerts t
+    left join billing.failed_events f on f.error_code = t.error_code and f.resolved_at is null
+    group by t.error_code
+  ) as o
+  where a.error_code = o.error_code and a.reported > o.failures;
+
+  return query
+  select
+    md5(concat_ws('/', d.kind, d.error_code, d.told_at))::uuid, d.kind, d.alert, now()
+  from (
+    select
+      o.error_code, 'failure_opened' as kind, a.alerted_at as told_at,
+      jsonb_strip_nulls(jsonb_build_object(
+        'error_code', o.error_code,
+        -- What Postgres says may repeat the data of an event.
+        'error', case when o.error_code <> 'apply_failed' then left(newest.error, 500) end,
+        'open', o.failures,
+        'new', greatest(o.later, o.failures - coalesce(a.reported, 0)),
+        'first_failed_at', o.first_failed_at,
+        'last_failed_at', o.last_failed_at,
+        'newest_first_failed_at', newest.first_failed_at,
+        'provider', newest.provider,
+        'event_id', newest.event_id,
+        'event_type', left(newest.type, 255)
+      )) as alert
+    from (
+      select
+        f.error_code,
+        count(*) as failures,
+        count(*) filter (where f.first_failed_at > t.reported_until) as later,
+        min(f.first_failed_at) as first_failed_at,
+        max(f.last_failed_at) as last_failed_at
+      from billing.failed_events f
+      left join billing.alerts t using (error_code)
+      where f.resolved_at is null
+      group by f.error_code
+    ) as o
+    left join billing.alerts a using (error_code)
+    cross join lateral (
+      select x.error, x.provider, x.event_id, x.type, x.first_failed_at
+      from billing.failed_events x
+      where x.error_code = o.error_code and x.resolved_at is null
+      order by x.first_failed_at desc
+      limit 1
+    ) as newest
+    where greatest(o.later, o.failures - coalesce(a.reported, 0)) > 0
+      and (a.alerted_at is null or a.alerted_at <= now() - interval '1 hour')
+    union all
+    select
+      a.error_code, 'failures_resolved', a.opened_at,
+      jsonb_build_object(
+        'error_code', a.error_code,
+        'opened_at', a.opened_at,
+        'resolved', (
+          select count(*) from billing.failed_events r
+          where r.resolved_at >= a.opened_at and r.error_code = a.error_code
+        )
+      )
+    from billing.alerts a
+    where a.opened_at is not null and not exists (
+      select from billing.failed_events f where f.error_code = a.error_code and f.resolved_at is null
+    )
+  ) as d;
+end;
+$$;
+
+comment on function public.billing_claim_alerts is
+  'Returns the alerts to the operator that are due, for a run of the worker; none while another run has the queue, or while the receiver has asked for a pause. Settle each with billing_settle_alerts.';
+
+/*
+ * Stores what the operator was told. An alert that was not delivered is due again.
+ */
+create or replace function public.billing_settle_alerts(
+  p_lease_id uuid,
+  p_destination text,
+  results jsonb
+)
+returns integer
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  settled integer;
+begin
+  perform from billing.leases l where l.queue = 'notifications' and l.lease_id = p_lease_id for update;
+  if not found then
+    return 0;
+  end if;
+  perform billing.pause(p_destination, max(coalesce(r.retry_after_seconds, 60)))
+  from jsonb_to_recordset(results) as r (result text, retry_after_seconds numeric)
+  where r.result = 'limited'
+  having count(*) > 0;
+
+  with told as (
+    select r.kind, r.alert
+    from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
+    where r.result = 'sent'
+  ),
+  closed as (
+    update billing.alerts a set opened_at = null, reported = 0
+    from told t
+    where t.kind = 'failures_resolved' and a.error_code = t.alert ->> 'error_code'
+    returning 1
+  ),
+  opened as (
+    insert into billing.alerts as a (error_code, opened_at, alerted_at, reported, reported_until)
+    select
+      t.alert ->> 'error_code', now(), now(), (t.alert ->> 'open')::integer,
+      (t.alert ->> 'newest_first_failed_at')::timestamptz
+    from told t
+    where t.kind = 'failure_opened'
+    on conflict (error_code) do update set
+      opened_at = coalesce(a.opened_at, excluded.opened_at),
+      alerted_at = excluded.alerted_at,
+      reported = excluded.reported,
+      reported_until = excluded.reported_until
+    returning 1
+  )
+  select (select count(*) from closed) + (select count(*) from opened) into settled;
+  return settled;
+end;
+$$;
+
+comment on function public.billing_settle_alerts is
+  'Stores which alerts of a run were delivered. results: result (sent, failed or limited), kind and alert as claimed, retry_after_seconds. Returns how many were.';

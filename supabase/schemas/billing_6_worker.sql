@@ -1,0 +1,271 @@
+/*
+ * The schedule of the worker, pruning, and views for monitoring.
+ *
+ * On a Supabase project, pg_cron runs the schedule, pg_net makes the call, Vault stores
+ * the key. A plain Postgres has none of them, so nothing here uses them before
+ * billing.schedule_worker is run.
+ */
+
+/*
+ * Wakes the worker without waiting for it. The call is fire and forget: the worker
+ * claims its work in the database, so a lost or duplicate call does no harm. The call
+ * waits 5 s for a reply, however long the worker runs: a long wait may delay the
+ * project's other calls through pg_net, and the worker goes on without it.
+ *
+ * Returns false if billing.schedule_worker was not run, or if the caller may not read
+ * Vault or use pg_net, as service_role may not in every project. The schedule then
+ * wakes the worker within a minute.
+ */
+create or replace function billing.wake_worker()
+returns boolean
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  worker_url text;
+  worker_key text;
+begin
+  if to_regclass('vault.decrypted_secrets') is null or to_regproc('net.http_post') is null then
+    return false;
+  end if;
+  execute $sql$
+    select
+      max(s.decrypted_secret) filter (where s.name = 'billing_worker_url'),
+      max(s.decrypted_secret) filter (where s.name = 'billing_worker_key')
+    from vault.decrypted_secrets s
+  $sql$ into worker_url, worker_key;
+  if worker_url is null or worker_key is null then
+    return false;
+  end if;
+  execute $sql$
+    select net.http_post(
+      url := $1,
+      body := '{}'::jsonb,
+      headers := jsonb_build_object('content-type', 'application/json', 'apikey', $2),
+      timeout_milliseconds := 5000
+    )
+  $sql$ using worker_url, worker_key;
+  return true;
+exception when insufficient_privilege then
+  return false;
+end;
+$$;
+
+comment on function billing.wake_worker is
+  'Wakes the worker without waiting for it. Returns false if billing.schedule_worker was not run, or if the caller may not use what it needs.';
+
+/*
+ * Schedules the worker and the pruning. The call of the worker carries the secret key,
+ * so it goes over https. Only a local stack has no certificate: its names are those
+ * that a database on this machine, in a container or not, reaches it by.
+ */
+create or replace function billing.schedule_worker(project_url text, secret_key text)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  secret record;
+  existing_id uuid;
+begin
+  if project_url !~ '^https?://[^/?#@[:space:]]+/?$' then
+    raise exception 'The project URL must look like https://<project-ref>.supabase.co, without a path. Copy it from Project Settings, API.';
+  end if;
+  if project_url !~ '^(https://|http://(localhost|127(\.[0-9]{1,3}){3}|kong|host\.docker\.internal)(:[0-9]+)?/?$)' then
+    raise exception 'The project URL must begin with https://, because the secret key is sent to it. Only a local stack may have http://.';
+  end if;
+  if secret_key !~ '^sb_secret_' then
+    raise exception 'The key must be a secret key of the project (sb_secret_...). Copy it from Project Settings, API Keys.';
+  end if;
+
+  -- Each in the schema that Supabase uses. pg_net's control file names no schema, so it
+  -- would use the first of search_path, which is empty here. Only if it is missing,
+  -- because Supabase runs a script after pg_cron is created.
+  if not exists (select from pg_extension e where e.extname = 'pg_cron') then
+    create extension pg_cron schema pg_catalog;
+  end if;
+  if not exists (select from pg_extension e where e.extname = 'pg_net') then
+    create extension pg_net schema extensions;
+  end if;
+  -- This one names its schema and creates it.
+  if not exists (select from pg_extension e where e.extname = 'supabase_vault') then
+    create extension supabase_vault cascade;
+  end if;
+
+  for secret in
+    values
+      ('billing_worker_url', rtrim(project_url, '/') || '/functions/v1/billing-worker'),
+      ('billing_worker_key', secret_key)
+  loop
+    execute 'select s.id from vault.secrets s where s.name = $1'
+      into existing_id using secret.column1;
+    if existing_id is null then
+      execute 'select vault.create_secret($1, $2)' using secret.column2, secret.column1;
+    else
+      execute 'select vault.update_secret($1, $2)' using existing_id, secret.column2;
+    end if;
+  end loop;
+
+  execute $sql$
+    select
+      cron.schedule('billing-worker', '* * * * *', 'select billing.wake_worker()'),
+      cron.schedule('billing-prune', '*/5 * * * *', 'select billing.prune()')
+  $sql$;
+  return 'The worker is woken every minute, and old rows are pruned. Undo it with: select billing.unschedule_worker();';
+end;
+$$;
+
+comment on function billing.schedule_worker is
+  'Run once in the SQL editor: schedules the worker every minute, and the pruning of the tables. Run it again to replace URL and key.';
+
+create or replace function billing.unschedule_worker()
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  if to_regclass('cron.job') is not null then
+    execute $sql$
+      select cron.unschedule(j.jobname) from cron.job j
+      where j.jobname in ('billing-worker', 'billing-prune')
+    $sql$;
+  end if;
+  if to_regclass('vault.secrets') is not null then
+    execute $sql$
+      delete from vault.secrets s where s.name in ('billing_worker_url', 'billing_worker_key')
+    $sql$;
+  end if;
+  return 'The worker is not woken any more, and nothing is pruned. Payment failures still wake it when they arrive.';
+end;
+$$;
+
+comment on function billing.unschedule_worker is
+  'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
+
+/*
+ * Deletes old rows, one batch per table and call, so that no call holds locks for long.
+ * Run it often; billing.schedule_worker schedules it.
+ *
+ * The defaults: a provider retries for three days, and lets a person resend an event for
+ * 30 days. The ledger keeps 90 days, so it still has every event that can arrive again.
+ * Payloads contain personal data and are deleted first, 30 days after the failure was
+ * resolved. Open failures and pending notifications are never deleted.
+ */
+create or replace function billing.prune(
+  ledger_keeps interval default '90 days',
+  settled_rows_keep interval default '90 days',
+  payloads_keep interval default '30 days',
+  batch_size integer default 20000
+)
+returns table (ledger_rows bigint, payloads bigint, failures bigint, notifications bigint)
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  -- By ctid, which cannot change while the row is locked. With a join by key, a plan may
+  -- read the whole table, or select the batch again for every row.
+  delete from billing.processed_events t
+  where t.ctid = any (array(
+    select o.ctid
+    from billing.processed_events o
+    where o.processed_at < now() - ledger_keeps
+    order by o.processed_at
+    limit batch_size
+    for update skip locked
+  ));
+  get diagnostics ledger_rows = row_count;
+
+  update billing.failed_events t set payload = null, original_payload = null
+  where t.ctid = any (array(
+    select o.ctid
+    from billing.failed_events o
+    where o.resolved_at < now() - payloads_keep
+      and (o.payload is not null or o.original_payload is not null)
+    order by o.resolved_at
+    limit batch_size
+    for update skip locked
+  ));
+  get diagnostics payloads = row_count;
+
+  delete from billing.failed_events t
+  where t.ctid = any (array(
+    select o.ctid
+    from billing.failed_events o
+    where o.resolved_at < now() - settled_rows_keep
+    order by o.resolved_at
+    limit batch_size
+    for update skip locked
+  ));
+  get diagnostics failures = row_count;
+
+  delete from billing.notifications t
+  where t.ctid = any (array(
+    select o.ctid
+    from billing.notifications o
+    where o.status <> 'pending' and o.created_at < now() - settled_rows_keep
+    order by o.created_at
+    limit batch_size
+    for update skip locked
+  ));
+  get diagnostics notifications = row_count;
+  return next;
+end;
+$$;
+
+comment on function billing.prune is
+  'Deletes up to batch_size old rows of each table, and the payloads of resolved failures earlier than their rows. Returns how many of each.';
+
+/*
+ * Views for monitoring. Both stay fast when the ledger is large: events per hour read the
+ * last three days through the index, and the size of the ledger is the planner's estimate.
+ */
+create or replace view billing.events_per_hour with (security_invoker = true) as
+select
+  date_trunc('hour', e.at) as hour,
+  e.type,
+  e.outcome,
+  count(*) as events
+from (
+  select p.processed_at as at, p.type, p.outcome
+  from billing.processed_events p
+  where p.processed_at > now() - interval '3 days'
+  union all
+  select f.last_failed_at, f.type, 'failed'
+  from billing.failed_events f
+  where f.resolved_at is null and f.last_failed_at > now() - interval '3 days'
+) as e
+group by hour, e.type, e.outcome
+order by hour desc, events desc;
+
+comment on view billing.events_per_hour is
+  'Events of the last three days per hour, type and outcome (applied, stale, or failed and still open).';
+
+create or replace view billing.health with (security_invoker = true) as
+select
+  (select max(p.processed_at) from billing.processed_events p) as last_event_at,
+  f.open_failures,
+  f.oldest_open_failure,
+  f.retries_requested,
+  n.notifications_pending,
+  n.oldest_pending_notification,
+  (
+    select count(*) from billing.notifications d
+    where d.status in ('dead', 'undeliverable')
+  ) as notifications_given_up,
+  (
+    select greatest(c.reltuples, 0)::bigint from pg_catalog.pg_class c
+    where c.oid = 'billing.processed_events'::regclass
+  ) as ledger_rows_estimate
+from
+  (
+    select
+      count(*) as open_failures,
+      min(o.first_failed_at) as oldest_open_failure,
+      count(o.retry_requested_at) as retries_requested
+    from billing.failed_events o
+    where o.resolved_at is null
+  ) as f,
+  (
+    select count(*) as notifications_pending, min(w.created_at) as oldest_pending_notification
+    from billing.notifications w
+    where w.status = 'pending'
+  ) as n;
+
+comment on view billing.health is
+  'One row: the time of the newest event, open failures, pending notifications, notifications that were given up, and the size of the ledger as the planner estimates it.';

@@ -1,0 +1,260 @@
+/*
+ * Who may do what. The Data API reaches only schema public. What it needs there are
+ * windows (views with the caller's rights) and functions (with the caller's rights);
+ * every name begins with billing_.
+ *
+ * Nobody but service_role may use schema billing. So a right on a window or function in
+ * public is worth nothing to anon and authenticated by itself, wherever it comes from:
+ * default privileges, a squash, or a restored dump.
+ */
+
+-- For apps and commands. It has only what an app may show.
+create or replace view public.billing_subscriptions with (security_invoker = true) as
+select
+  id, provider, account_id, status, plan_id, current_period_end, canceled_at,
+  provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode, past_due_since
+from billing.subscriptions;
+
+comment on view public.billing_subscriptions is
+  'One row per subscription. Users see nothing until the app grants it: docs/app.md.';
+
+-- For reconcile and the console: with the ordering columns.
+create or replace view public.billing_records with (security_invoker = true) as
+select
+  s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
+  s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.livemode,
+  s.past_due_since,
+  billing.time_of(s.account_as_of) as account_as_of,
+  billing.time_of(s.changed_as_of) as changed_as_of,
+  coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update,
+  billing.time_of(s.canceled_as_of) as canceled_as_of
+from billing.subscriptions s;
+
+comment on view public.billing_records is 'The subscriptions with their ordering columns, for service_role.';
+
+-- For commands.
+create or replace view public.billing_processed_events with (security_invoker = true) as
+select provider, event_id, type, outcome, processed_at
+from billing.processed_events;
+
+comment on view public.billing_processed_events is 'billing.processed_events, for service_role.';
+
+-- version changes whenever the row does. A repair is an update of payload.
+create or replace view public.billing_failed_events with (security_invoker = true) as
+select
+  provider, event_id, type, payload, payload_encoding, original_payload, error_code, error, attempts,
+  first_failed_at, last_failed_at, retry_requested_at, retry_lease_id,
+  resolved_at, resolution, resolution_note, resolved_by,
+  kind, subscription_id, customer_id, account_id, occurred_at,
+  xmin::text as version
+from billing.failed_events;
+
+comment on view public.billing_failed_events is 'billing.failed_events, for service_role.';
+
+create or replace view public.billing_notifications with (security_invoker = true) as
+select
+  id, provider, event_id, kind, status, account_id, subscription_id, invoice_id,
+  created_at, occurred_at, attempts, next_attempt_at, last_error, sent_at
+from billing.notifications;
+
+comment on view public.billing_notifications is 'billing.notifications, for service_role.';
+
+create or replace view public.billing_health with (security_invoker = true) as
+select
+  last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
+  oldest_pending_notification, notifications_given_up, ledger_rows_estimate
+from billing.health;
+
+comment on view public.billing_health is 'billing.health, for service_role.';
+
+create or replace view public.billing_events_per_hour with (security_invoker = true) as
+select hour, type, outcome, events
+from billing.events_per_hour;
+
+comment on view public.billing_events_per_hour is 'billing.events_per_hour, for service_role.';
+
+/*
+ * Tells whether an account may use what it pays for. One rule for the app, its server and
+ * its policies. It reads the window, so a user sees what a policy lets them see, and needs
+ * no right on schema billing.
+ *
+ * An account has access if one of its subscriptions counts:
+ *
+ * - Its status is active or trialing: of both, Stripe says that it is safe to provide the
+ *   service ("How subscriptions work"). The provider's own status decides, because a
+ *   creation sets `status` to active even if the first payment has not been made; a
+ *   deletion decides in any case. Every other status, an unknown one too, does not count.
+ * - Or it is past_due, and for less than the grace. The grace begins when the status
+ *   changed, not at the end of the period: Stripe moves the period on at renewal, about an
+ *   hour before it tries to collect the payment ("What events can I see when a subscription
+ *   is renewed?"), so `current_period_end` ends a period that nobody has paid for.
+ * - Its invoices are not voided (`paused`), since nobody pays for that time. Stripe names
+ *   all three ways of pausing for a service that continues; docs/app.md says what `void`
+ *   means here.
+ * - The time at which it was going to be canceled has not passed, because the event of the
+ *   deletion may come late.
+ *
+ * `current_period_end` does not decide, because the event of a renewal may come late.
+ *
+ * Postgres does not inline a function with a subquery; so the fixed search_path costs no
+ * better plan. The body is a string, because a parsed one skips the check of usage on
+ * schema billing.
+ */
+create or replace function public.billing_has_access(account_id text, grace interval default '0')
+returns boolean
+language sql stable set search_path = ''
+as $$
+  select exists (
+    select from public.billing_subscriptions s
+    where s.account_id = billing_has_access.account_id
+      and s.status <> 'canceled'
+      and s.paused is distinct from 'void'
+      and (s.cancel_at is null or s.cancel_at > now())
+      and case coalesce(s.provider_status, s.status)
+        when 'active' then true
+        when 'trialing' then true
+        when 'past_due' then
+          billing_has_access.grace > '0'
+          and now() < billing_has_access.grace + coalesce(s.past_due_since, s.current_period_end)
+        else false
+      end
+  )
+$$;
+
+comment on function public.billing_has_access is
+  'Returns whether the account has a subscription that is active or on trial, or past_due for less than the grace. It looks at the rows that the caller may read.';
+
+/*
+ * For import and reconcile. An event that is dated ahead of the clock is refused, but a
+ * record may have the mark of one that was accepted with a wide tolerance. Until that time,
+ * all new events and corrections are older than the mark and change nothing. So these
+ * commands remove the mark before they correct the record. A mark that is at most five
+ * minutes ahead, the default tolerance, is soon in the past.
+ *
+ * past_due_since ahead of the clock would lengthen the grace of an account until then.
+ * Whatever it was, it was not after the event was received. So it becomes the present,
+ * which is the latest that it can have been.
+ */
+create or replace function public.billing_forget_marks_ahead(p_provider text, p_subscription_id text)
+returns boolean
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  latest constant timestamptz := now() + interval '5 minutes';
+begin
+  update billing.subscriptions s set
+    account_as_of = case when billing.time_of(s.account_as_of) <= latest then s.account_as_of end,
+    changed_as_of = case when billing.time_of(s.changed_as_of) <= latest then s.changed_as_of end,
+    canceled_as_of = case when billing.time_of(s.canceled_as_of) <= latest then s.canceled_as_of end,
+    past_due_since = case when s.past_due_since > latest then now() else s.past_due_since end,
+    not_past_due_as_of = case when s.not_past_due_as_of > latest then now() else s.not_past_due_as_of end
+  where s.id = p_subscription_id
+    and s.provider = p_provider
+    and greatest(
+      billing.time_of(greatest(s.account_as_of, s.changed_as_of, s.canceled_as_of)),
+      s.past_due_since, s.not_past_due_as_of
+    ) > latest;
+  return found;
+end;
+$$;
+
+comment on function public.billing_forget_marks_ahead is
+  'Removes the ordering marks of a record that are more than five minutes ahead of the clock, so that corrections and events take effect again, and sets such a past_due_since to now. Returns whether there were any. Called by import and reconcile.';
+
+-- What commands and the worker call of schema billing. plpgsql, so that usage of the schema
+-- is checked when they run.
+
+create or replace function public.billing_retry_failed_event(event_id text, of_provider text default null)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  return billing.retry_failed_event(event_id, of_provider);
+end;
+$$;
+
+create or replace function public.billing_retry_failed_events(
+  of_type text default null,
+  of_error_code text default null,
+  failed_since timestamptz default null,
+  failed_until timestamptz default null
+)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  return billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until);
+end;
+$$;
+
+create or replace function public.billing_resolve_failed_event(
+  event_id text,
+  reason text,
+  who text default current_user,
+  of_provider text default null
+)
+returns text
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  return billing.resolve_failed_event(event_id, reason, who, of_provider);
+end;
+$$;
+
+create or replace function public.billing_account_of_customer(provider text, customer_id text)
+returns text
+language plpgsql stable set search_path = ''
+as $$
+begin
+  return billing.account_of_customer(provider, customer_id);
+end;
+$$;
+
+create or replace function public.billing_account_email(account_id text)
+returns text
+language plpgsql stable set search_path = ''
+as $$
+begin
+  return billing.account_email(account_id);
+end;
+$$;
+
+-- Nobody, and then service_role. What an app grants to its users is in docs/app.md.
+revoke all on
+  public.billing_subscriptions, public.billing_records, public.billing_processed_events,
+  public.billing_failed_events, public.billing_notifications, public.billing_health,
+  public.billing_events_per_hour
+from public, anon, authenticated, service_role;
+revoke all on function
+  public.billing_apply_events, public.billing_record_failed_event,
+  public.billing_claim_failed_events, public.billing_settle_failed_events,
+  public.billing_claim_notifications, public.billing_settle_notifications,
+  public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
+  public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_resolve_failed_event,
+  public.billing_account_of_customer, public.billing_account_email, public.billing_forget_marks_ahead,
+  public.billing_has_access
+from public, anon, authenticated, service_role;
+revoke execute on all functions in schema billing from public;
+
+grant usage on schema billing to service_role;
+grant select, insert, update on all tables in schema billing to service_role;
+grant delete on billing.processed_events, billing.leases to service_role;
+grant execute on all functions in schema billing to service_role;
+-- Only for the SQL editor.
+revoke execute on function billing.schedule_worker, billing.unschedule_worker, billing.prune from service_role;
+
+grant select on
+  public.billing_subscriptions, public.billing_records, public.billing_processed_events,
+  public.billing_failed_events, public.billing_notifications, public.billing_health,
+  public.billing_events_per_hour
+to service_role;
+grant update on public.billing_failed_events, public.billing_notifications to service_role;
+grant execute on function
+  public.billing_apply_events, public.billing_record_failed_event,
+  public.billing_claim_failed_events, public.billing_settle_failed_events,
+  public.billing_claim_notifications, public.billing_settle_notifications,
+  public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
+  public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_resolve_failed_event,
+  public.billing_account_of_customer, public.billing_account_email, public.billing_forget_marks_ahead,
+  public.billing_has_access
+to service_role;
