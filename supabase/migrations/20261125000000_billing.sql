@@ -65,8 +65,7 @@ $$;
  */
 create schema if not exists billing;
 
-comment on schema billing is
-  'The billing webhook receiver: subscriptions and what keeps them in step with the provider. Not for the Data API.';
+comment on schema billing is 'The billing webhook receiver: subscriptions and what keeps them in step with the provider. Not for the Data API.';
 
 /*
  * The subscription records, kept in step with the provider that created them.
@@ -107,44 +106,35 @@ create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id)
 where customer_id is not null;
 
-comment on table billing.subscriptions is
-  'One row per subscription, kept in step with its provider by public.billing_apply_events.';
+comment on table billing.subscriptions is 'One row per subscription, kept in step with its provider by public.billing_apply_events.';
 comment on column billing.subscriptions.id is 'The provider''s subscription identifier.';
-comment on column billing.subscriptions.provider is
-  'The provider that created it. Events from another provider for it are refused.';
+comment on column billing.subscriptions.provider is 'The provider that created it. Events from another provider for it are refused.';
 comment on column billing.subscriptions.account_id is
   'The owning account: metadata.accountId of the newest creation that has it, or else the answer of billing.account_of_customer.';
 comment on column billing.subscriptions.status is
   'active after a creation, canceled after a deletion, otherwise as the provider reports it in an update.';
 comment on column billing.subscriptions.plan_id is 'Price identifier of the first item.';
-comment on column billing.subscriptions.current_period_end is
-  'End of the current billing period; null if the provider does not report one.';
-comment on column billing.subscriptions.canceled_at is
-  'When this service handled the deletion; null if there was none.';
+comment on column billing.subscriptions.current_period_end is 'End of the current billing period; null if the provider does not report one.';
+comment on column billing.subscriptions.canceled_at is 'When this service handled the deletion; null if there was none.';
 comment on column billing.subscriptions.provider_status is
   'The status as the newest creation or update reports it, such as incomplete or trialing. A creation sets status to active, whatever it reports; a deletion does not change this column.';
 comment on column billing.subscriptions.customer_id is 'The provider''s customer identifier.';
-comment on column billing.subscriptions.quantity is
-  'Quantity of the first item, such as seats; null for usage-based prices.';
+comment on column billing.subscriptions.quantity is 'Quantity of the first item, such as seats; null for usage-based prices.';
 comment on column billing.subscriptions.cancel_at is
   'When the subscription is going to end: the provider''s cancel_at, or else the end of the period if cancel_at_period_end is set; null if it continues.';
 comment on column billing.subscriptions.trial_end is 'When the trial ends or ended; null if there was none.';
 comment on column billing.subscriptions.paused is
   'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if the collection of payments is not paused.';
-comment on column billing.subscriptions.livemode is
-  'True if the provider moved real money, false in its test mode.';
-comment on column billing.subscriptions.past_due_since is
-  'Since when the provider''s status is past_due, as far as events show; null if it is not.';
+comment on column billing.subscriptions.livemode is 'True if the provider moved real money, false in its test mode.';
+comment on column billing.subscriptions.past_due_since is 'Since when the provider''s status is past_due, as far as events show; null if it is not.';
 comment on column billing.subscriptions.not_past_due_as_of is
   'Ordering: the newest time at which the provider''s status is known to have been another one than past_due.';
 comment on column billing.subscriptions.account_as_of is
   'Ordering: mark of the creation that account_id came from; null if it had no time, or if account_of_customer was asked. billing.time_of() returns the time of a mark.';
-comment on column billing.subscriptions.changed_as_of is
-  'Ordering: mark of the newest creation or update; what the provider reports came from it.';
+comment on column billing.subscriptions.changed_as_of is 'Ordering: mark of the newest creation or update; what the provider reports came from it.';
 comment on column billing.subscriptions.changed_in_second is
   'Ordering: what the update marked changed_as_of says that it replaced; after more updates with that mark, what each of them stated and replaced.';
-comment on column billing.subscriptions.canceled_as_of is
-  'Ordering: mark of the newest deletion; null if there was none or it had no time.';
+comment on column billing.subscriptions.canceled_as_of is 'Ordering: mark of the newest deletion; null if there was none or it had no time.';
 
 /*
  * The ledger: an event with a row here was applied, and is never applied again.
@@ -165,11 +155,9 @@ create table billing.processed_events (
 
 create index processed_events_processed_at on billing.processed_events (processed_at);
 
-comment on table billing.processed_events is
-  'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
+comment on table billing.processed_events is 'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
 comment on column billing.processed_events.type is 'The provider''s own name of the event''s type.';
-comment on column billing.processed_events.outcome is
-  'applied; or stale: the event was older than the record and changed nothing.';
+comment on column billing.processed_events.outcome is 'applied; or stale: the event was older than the record and changed nothing.';
 
 /*
  * Verified events that could not be processed and may need a person. One row per
@@ -217,31 +205,25 @@ where resolved_at is not null;
 
 comment on table billing.failed_events is
   'Verified events that failed, one row per event. Open while resolved_at is null. docs/runbook.md says what to do.';
-comment on column billing.failed_events.event_id is
-  'The event''s id; sha256:<hash of the body in hex> if it has no usable id.';
-comment on column billing.failed_events.type is
-  'The provider''s own name of the event''s type; null if it cannot be read.';
+comment on column billing.failed_events.event_id is 'The event''s id; sha256:<hash of the body in hex> if it has no usable id.';
+comment on column billing.failed_events.type is 'The provider''s own name of the event''s type; null if it cannot be read.';
 comment on column billing.failed_events.payload is
   'The whole event as received, or as repaired; payload_encoding says how to read it. Null after pruning.';
 comment on column billing.failed_events.payload_encoding is
   'json: the event itself. text: the body as a JSON string, if jsonb cannot store it as JSON, or only with numbers of more than 40 digits. base64: the bytes of the body as a JSON string, if they are not text.';
-comment on column billing.failed_events.original_payload is
-  'The payload as received, if payload was repaired since.';
+comment on column billing.failed_events.original_payload is 'The payload as received, if payload was repaired since.';
 comment on column billing.failed_events.error_code is 'Why it failed: one of the codes in docs/runbook.md.';
 comment on column billing.failed_events.error is
   'The message of the newest failure that is about the event itself: a delivery that fails with repair_pending keeps it.';
 comment on column billing.failed_events.attempts is 'How many deliveries and retries of this event have failed.';
-comment on column billing.failed_events.retry_requested_at is
-  'When a retry was requested; null after the worker has tried.';
-comment on column billing.failed_events.retry_lease_id is
-  'The run of the worker that has claimed the row; null after a repair.';
+comment on column billing.failed_events.retry_requested_at is 'When a retry was requested; null after the worker has tried.';
+comment on column billing.failed_events.retry_lease_id is 'The run of the worker that has claimed the row; null after a repair.';
 comment on column billing.failed_events.resolved_at is 'When it was resolved; null while it is open.';
 comment on column billing.failed_events.resolution is
   'How it was resolved: applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
 comment on column billing.failed_events.resolution_note is 'The reason, if it was resolved by hand.';
 comment on column billing.failed_events.resolved_by is 'The person, if it was resolved by hand.';
-comment on column billing.failed_events.kind is
-  'What the event does: creation, update, deletion or payment_failed; null if it cannot be read.';
+comment on column billing.failed_events.kind is 'What the event does: creation, update, deletion or payment_failed; null if it cannot be read.';
 comment on column billing.failed_events.subscription_id is 'The subscription, if the event names it.';
 comment on column billing.failed_events.customer_id is 'The provider''s customer, if the event names it.';
 comment on column billing.failed_events.account_id is 'The account, if the event names it.';
@@ -284,16 +266,13 @@ create index notifications_given_up on billing.notifications (created_at)
 where status in ('dead', 'undeliverable');
 create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
 
-comment on table billing.notifications is
-  'The outbox: one notification to its account per event of a failed payment.';
-comment on column billing.notifications.id is
-  'The same for all attempts, so that the receiver can deduplicate by it.';
+comment on table billing.notifications is 'The outbox: one notification to its account per event of a failed payment.';
+comment on column billing.notifications.id is 'The same for all attempts, so that the receiver can deduplicate by it.';
 comment on column billing.notifications.event_id is 'The event that created it.';
 comment on column billing.notifications.kind is 'payment_failed.';
 comment on column billing.notifications.status is
   'pending until it is delivered (sent), given up (dead), or the account turns out to have no address (undeliverable).';
-comment on column billing.notifications.account_id is
-  'The account that owned the subscription when the event was applied.';
+comment on column billing.notifications.account_id is 'The account that owned the subscription when the event was applied.';
 comment on column billing.notifications.invoice_id is 'The invoice that was not paid, if the event names it.';
 comment on column billing.notifications.hosted_invoice_url is 'Where the account can pay the invoice; https only.';
 comment on column billing.notifications.amount_due is 'In the smallest unit of the currency, such as cents.';
@@ -302,12 +281,10 @@ comment on column billing.notifications.attempt_count is 'How often the provider
 comment on column billing.notifications.next_payment_attempt is
   'When the provider tries again. Null if it does not; if attempt_count is null too, the event did not state it.';
 comment on column billing.notifications.occurred_at is 'When the event occurred, if it says so.';
-comment on column billing.notifications.attempts is
-  'Counted when a worker claims it, before sending. Not counted if the receiver answers 429.';
+comment on column billing.notifications.attempts is 'Counted when a worker claims it, before sending. Not counted if the receiver answers 429.';
 comment on column billing.notifications.next_attempt_at is 'While pending: when it is due.';
 comment on column billing.notifications.last_error is 'The error of the last failed attempt.';
-comment on column billing.notifications.limited_since is
-  'When the current series of 429 answers began; null after any other answer.';
+comment on column billing.notifications.limited_since is 'When the current series of 429 answers began; null after any other answer.';
 
 /*
  * What the operator was told about the failures of each error code. At most one
@@ -328,8 +305,7 @@ comment on column billing.alerts.opened_at is
 comment on column billing.alerts.alerted_at is
   'When the operator was last told about new failures. The next alert follows an hour later at the earliest.';
 comment on column billing.alerts.reported is 'How many of the open failures the operator was told about.';
-comment on column billing.alerts.reported_until is
-  'first_failed_at of the newest failure that the operator was told about.';
+comment on column billing.alerts.reported_until is 'first_failed_at of the newest failure that the operator was told about.';
 
 /*
  * One worker at a time works on a queue. Its lease ends by itself, so a worker that
@@ -341,8 +317,7 @@ create table billing.leases (
   held_until timestamptz not null
 );
 
-comment on table billing.leases is
-  'Which run of the worker has a queue: retries, or notifications (and alerts).';
+comment on table billing.leases is 'Which run of the worker has a queue: retries, or notifications (and alerts).';
 comment on column billing.leases.lease_id is 'The run. What it claimed, only it can settle.';
 
 /* Receivers that answered 429. It is shared by all runs, so it is in the database. */
@@ -351,10 +326,8 @@ create table billing.pauses (
   paused_until timestamptz not null
 );
 
-comment on table billing.pauses is
-  'Receivers of notifications or alerts that asked for a pause. Deleting a row ends the pause.';
-comment on column billing.pauses.destination is
-  'resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL.';
+comment on table billing.pauses is 'Receivers of notifications or alerts that asked for a pause. Deleting a row ends the pause.';
+comment on column billing.pauses.destination is 'resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL.';
 
 alter table billing.subscriptions enable row level security;
 alter table billing.processed_events enable row level security;
@@ -441,8 +414,7 @@ returns timestamptz
 language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
 
-comment on function billing.time_of is
-  'Returns the time of a mark, such as subscriptions.changed_as_of.';
+comment on function billing.time_of is 'Returns the time of a mark, such as subscriptions.changed_as_of.';
 
 /*
  * Returns the next step: the outcome of an event, and the record after it.
@@ -1242,8 +1214,7 @@ from billing.failed_events f
 where f.resolved_at is null
 order by alike desc, f.error_code, f.first_failed_at;
 
-comment on view billing.open_failures is
-  'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
+comment on view billing.open_failures is 'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
 
 /*
  * Finds the provider of a failed event. Both providers may have an event with the same
@@ -1468,16 +1439,14 @@ comment on function public.billing_release_lease is
   'Ends the lease of a queue (retries or notifications) at the end of a run. Returns whether the run still had it.';
 
 /*
- * Hands requested retries to the run of the worker that holds the queue, in the order
- * in which the events occurred; at the same time, creations first. A row that this run
- * has claimed and not settled is not claimed again, and neither is a later event of
- * its subscription, nor one of a subscription that another session has locked:
- * otherwise an update could be tried before its creation.
+ * Hands requested retries to the run of the worker that holds the queue, in the order in
+ * which the events occurred; at the same time, creations first. An update must not be
+ * tried before its creation. So while an event of a subscription is locked by another
+ * session, or was claimed by this run and not settled, later ones of it are left out.
  *
- * A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which
- * a control character counts six. A payload that is larger than a batch is claimed
- * alone. A payload that no worker can hold fails here; otherwise it would be first in
- * every claim and block the others.
+ * A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a
+ * control character counts six. A payload that is larger than a batch is claimed alone. A
+ * payload that no worker can hold fails here; otherwise it would be first in every claim.
  */
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
 returns table (provider text, event_id text, body text, body_encoding text)
@@ -1487,63 +1456,43 @@ as $$
 declare
   batch_bytes constant integer := 4 * 1024 * 1024;
   worker_bytes constant integer := 16 * 1024 * 1024;
-  due_providers text[];
-  due_ids text[];
-  to_take integer := p_limit;
-  held_back text[];
-  locked text[];
 begin
   if not billing.hold_lease('retries', p_lease_id) then
     return;
   end if;
-  select coalesce(array_agg(h.subscription_id), '{}') into held_back
-  from billing.failed_events h
-  where h.retry_requested_at is not null and h.retry_lease_id = p_lease_id and h.subscription_id is not null;
-
-  -- A row is known to be locked only once it was passed over. So if something that
-  -- occurred after it was taken, its subscription is left out, and others are taken.
-  loop
-    with waiting as materialized (
-      select
-        w.provider, w.event_id, w.subscription_id,
-        row_number() over (
-          order by w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
-        ) as turn
-      from billing.failed_events w
-      where w.retry_requested_at is not null and w.retry_lease_id is distinct from p_lease_id
-    ),
-    due as materialized (
-      select w.*
-      from waiting w
-      join billing.failed_events d using (provider, event_id)
-      where d.retry_requested_at is not null and (w.subscription_id = any (held_back)) is not true
-      order by w.turn
-      limit to_take
-      for update of d skip locked
-    )
-    select
-      array_agg(d.provider order by d.turn),
-      array_agg(d.event_id order by d.turn),
-      array(
-        select distinct w.subscription_id
-        from waiting w
-        join due l on l.subscription_id = w.subscription_id and l.turn > w.turn
-        where not exists (select from due o where o.turn = w.turn)
-      )
-    into due_providers, due_ids, locked
-    from due d;
-    exit when locked = '{}';
-    held_back := held_back || locked;
-    -- However many are locked, the loop is short.
-    to_take := to_take * 2;
-  end loop;
 
   return query
-  with measured as (
-    select d.provider, d.event_id, octet_length(d.payload::text) as bytes, k.position
-    from unnest(due_providers, due_ids) with ordinality as k (provider, event_id, position)
+  with waiting as materialized (
+    select
+      w.provider, w.event_id, w.subscription_id, w.retry_lease_id is not distinct from p_lease_id as is_claimed,
+      row_number() over (
+        order by w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
+      ) as turn
+    from billing.failed_events w
+    where w.retry_requested_at is not null
+    order by turn
+    -- More than a batch, since some may be left out.
+    limit p_limit * 20
+  ),
+  free as materialized (
+    select w.turn
+    from waiting w
     join billing.failed_events d using (provider, event_id)
-    where k.position <= p_limit
+    where not w.is_claimed and d.retry_requested_at is not null
+    for update of d skip locked
+  ),
+  due as (
+    select w.provider, w.event_id, w.turn, octet_length(d.payload::text) as bytes
+    from waiting w
+    join billing.failed_events d using (provider, event_id)
+    where w.turn in (select f.turn from free f)
+      and not exists (
+        select from waiting b
+        where b.subscription_id = w.subscription_id and b.turn < w.turn
+          and b.turn not in (select f.turn from free f)
+      )
+    order by w.turn
+    limit p_limit
   ),
   too_large as (
     update billing.failed_events f set
@@ -1552,22 +1501,21 @@ begin
       last_failed_at = now(),
       error_code = 'body_too_large',
       error = format(
-        'The payload has %s bytes as JSON text, more than the worker can retry (%s).', m.bytes, worker_bytes
+        'The payload has %s bytes as JSON text, more than the worker can retry (%s).', d.bytes, worker_bytes
       )
-    from measured m
-    where f.provider = m.provider and f.event_id = m.event_id and m.bytes > worker_bytes
-  ),
-  batch as (
-    select m.*, sum(m.bytes) over (order by m.position) as bytes_so_far
-    from measured m
-    where m.bytes <= worker_bytes
+    from due d
+    where f.provider = d.provider and f.event_id = d.event_id and d.bytes > worker_bytes
   ),
   claimed as (
     update billing.failed_events f set retry_lease_id = p_lease_id
-    from batch b
-    where f.provider = b.provider and f.event_id = b.event_id
-      and (b.bytes_so_far <= batch_bytes or b.bytes_so_far = b.bytes)
-    returning f.*, b.position
+    from (
+      select d.*, sum(d.bytes) over (order by d.turn) as bytes_so_far
+      from due d
+      where d.bytes <= worker_bytes
+    ) as d
+    where f.provider = d.provider and f.event_id = d.event_id
+      and (d.bytes_so_far <= batch_bytes or d.bytes_so_far = d.bytes)
+    returning f.*, d.turn
   )
   select
     c.provider,
@@ -1575,7 +1523,7 @@ begin
     case when c.payload_encoding = 'json' then c.payload::text else c.payload #>> '{}' end,
     case when c.payload_encoding = 'base64' then 'base64' else 'text' end
   from claimed c
-  order by c.position;
+  order by c.turn;
 end;
 $$;
 
@@ -1637,7 +1585,7 @@ begin
         account_id = coalesce(result.account_id, f.account_id),
         occurred_at = coalesce(result.occurred_at, f.occurred_at)
       where f.provider = result.provider and f.event_id = result.event_id
-        and f.resolved_at is null and f.retry_lease_id = p_lease_id;
+        and (f.resolved_at is null and f.retry_lease_id = p_lease_id or f.resolution = result.outcome);
       settled := settled + case when found then 1 else 0 end;
     exception when lock_not_available then
       -- Somebody has locked it.
@@ -1649,7 +1597,7 @@ end;
 $$;
 
 comment on function public.billing_settle_failed_events is
-  'Stores the outcomes of retries of a run. results: provider, event_id, outcome (applied, duplicate, stale, ignored or failed), error_code, error, and what was read from the payload: type, kind, subscription_id, customer_id, account_id, occurred_at. Returns how many rows were still open and claimed by the run.';
+  'Stores the outcomes of retries of a run. results: provider, event_id, outcome (applied, duplicate, stale, ignored or failed), error_code, error, and what was read from the payload: type, kind, subscription_id, customer_id, account_id, occurred_at. Returns how many rows have the outcome now.';
 
 -- supabase/schemas/billing_5_notifications.sql
 
@@ -2137,8 +2085,7 @@ begin
 end;
 $$;
 
-comment on function billing.unschedule_worker is
-  'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
+comment on function billing.unschedule_worker is 'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
 
 /*
  * Deletes old rows, one batch per table and call, so that no call holds locks for long.
@@ -2163,46 +2110,34 @@ begin
   -- read the whole table, or select the batch again for every row.
   delete from billing.processed_events t
   where t.ctid = any (array(
-    select o.ctid
-    from billing.processed_events o
+    select o.ctid from billing.processed_events o
     where o.processed_at < now() - ledger_keeps
-    order by o.processed_at
-    limit batch_size
-    for update skip locked
+    order by o.processed_at limit batch_size for update skip locked
   ));
   get diagnostics ledger_rows = row_count;
 
   update billing.failed_events t set payload = null, original_payload = null
   where t.ctid = any (array(
-    select o.ctid
-    from billing.failed_events o
+    select o.ctid from billing.failed_events o
     where o.resolved_at < now() - payloads_keep
       and (o.payload is not null or o.original_payload is not null)
-    order by o.resolved_at
-    limit batch_size
-    for update skip locked
+    order by o.resolved_at limit batch_size for update skip locked
   ));
   get diagnostics payloads = row_count;
 
   delete from billing.failed_events t
   where t.ctid = any (array(
-    select o.ctid
-    from billing.failed_events o
+    select o.ctid from billing.failed_events o
     where o.resolved_at < now() - settled_rows_keep
-    order by o.resolved_at
-    limit batch_size
-    for update skip locked
+    order by o.resolved_at limit batch_size for update skip locked
   ));
   get diagnostics failures = row_count;
 
   delete from billing.notifications t
   where t.ctid = any (array(
-    select o.ctid
-    from billing.notifications o
+    select o.ctid from billing.notifications o
     where o.status <> 'pending' and o.created_at < now() - settled_rows_keep
-    order by o.created_at
-    limit batch_size
-    for update skip locked
+    order by o.created_at limit batch_size for update skip locked
   ));
   get diagnostics notifications = row_count;
   return next;
@@ -2234,8 +2169,7 @@ from (
 group by hour, e.type, e.outcome
 order by hour desc, events desc;
 
-comment on view billing.events_per_hour is
-  'Events of the last three days per hour, type and outcome (applied, stale, or failed and still open).';
+comment on view billing.events_per_hour is 'Events of the last three days per hour, type and outcome (applied, stale, or failed and still open).';
 
 create or replace view billing.health with (security_invoker = true) as
 select
@@ -2290,8 +2224,7 @@ select
   provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode, past_due_since
 from billing.subscriptions;
 
-comment on view public.billing_subscriptions is
-  'One row per subscription. Users see nothing until the app grants it: docs/app.md.';
+comment on view public.billing_subscriptions is 'One row per subscription. Users see nothing until the app grants it: docs/app.md.';
 
 -- For reconcile and the console: with the ordering columns.
 create or replace view public.billing_records with (security_invoker = true) as
@@ -2436,63 +2369,32 @@ $$;
 comment on function public.billing_forget_marks_ahead is
   'Removes the ordering marks of a record that are more than five minutes ahead of the clock, so that corrections and events take effect again, and sets such a past_due_since to now. Returns whether there were any. Called by import and reconcile.';
 
--- What commands and the worker call of schema billing. plpgsql, so that usage of the schema
--- is checked when they run.
+-- What commands and the worker call of schema billing.
 
 create or replace function public.billing_retry_failed_event(event_id text, of_provider text default null)
-returns text
-language plpgsql volatile set search_path = ''
-as $$
-begin
-  return billing.retry_failed_event(event_id, of_provider);
-end;
-$$;
+returns text language sql volatile set search_path = ''
+as 'select billing.retry_failed_event(event_id, of_provider)';
 
 create or replace function public.billing_retry_failed_events(
-  of_type text default null,
-  of_error_code text default null,
-  failed_since timestamptz default null,
-  failed_until timestamptz default null
+  of_type text default null, of_error_code text default null,
+  failed_since timestamptz default null, failed_until timestamptz default null
 )
-returns text
-language plpgsql volatile set search_path = ''
-as $$
-begin
-  return billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until);
-end;
-$$;
+returns text language sql volatile set search_path = ''
+as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
 
 create or replace function public.billing_resolve_failed_event(
-  event_id text,
-  reason text,
-  who text default current_user,
-  of_provider text default null
+  event_id text, reason text, who text default current_user, of_provider text default null
 )
-returns text
-language plpgsql volatile set search_path = ''
-as $$
-begin
-  return billing.resolve_failed_event(event_id, reason, who, of_provider);
-end;
-$$;
+returns text language sql volatile set search_path = ''
+as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
 
 create or replace function public.billing_account_of_customer(provider text, customer_id text)
-returns text
-language plpgsql stable set search_path = ''
-as $$
-begin
-  return billing.account_of_customer(provider, customer_id);
-end;
-$$;
+returns text language plpgsql stable set search_path = ''
+as 'begin return billing.account_of_customer(provider, customer_id); end';
 
 create or replace function public.billing_account_email(account_id text)
-returns text
-language plpgsql stable set search_path = ''
-as $$
-begin
-  return billing.account_email(account_id);
-end;
-$$;
+returns text language plpgsql stable set search_path = ''
+as 'begin return billing.account_email(account_id); end';
 
 -- Nobody, and then service_role. What an app grants to its users is in docs/app.md.
 revoke all on

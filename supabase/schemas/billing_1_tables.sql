@@ -8,8 +8,7 @@
  */
 create schema if not exists billing;
 
-comment on schema billing is
-  'The billing webhook receiver: subscriptions and what keeps them in step with the provider. Not for the Data API.';
+comment on schema billing is 'The billing webhook receiver: subscriptions and what keeps them in step with the provider. Not for the Data API.';
 
 /*
  * The subscription records, kept in step with the provider that created them.
@@ -50,44 +49,35 @@ create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id)
 where customer_id is not null;
 
-comment on table billing.subscriptions is
-  'One row per subscription, kept in step with its provider by public.billing_apply_events.';
+comment on table billing.subscriptions is 'One row per subscription, kept in step with its provider by public.billing_apply_events.';
 comment on column billing.subscriptions.id is 'The provider''s subscription identifier.';
-comment on column billing.subscriptions.provider is
-  'The provider that created it. Events from another provider for it are refused.';
+comment on column billing.subscriptions.provider is 'The provider that created it. Events from another provider for it are refused.';
 comment on column billing.subscriptions.account_id is
   'The owning account: metadata.accountId of the newest creation that has it, or else the answer of billing.account_of_customer.';
 comment on column billing.subscriptions.status is
   'active after a creation, canceled after a deletion, otherwise as the provider reports it in an update.';
 comment on column billing.subscriptions.plan_id is 'Price identifier of the first item.';
-comment on column billing.subscriptions.current_period_end is
-  'End of the current billing period; null if the provider does not report one.';
-comment on column billing.subscriptions.canceled_at is
-  'When this service handled the deletion; null if there was none.';
+comment on column billing.subscriptions.current_period_end is 'End of the current billing period; null if the provider does not report one.';
+comment on column billing.subscriptions.canceled_at is 'When this service handled the deletion; null if there was none.';
 comment on column billing.subscriptions.provider_status is
   'The status as the newest creation or update reports it, such as incomplete or trialing. A creation sets status to active, whatever it reports; a deletion does not change this column.';
 comment on column billing.subscriptions.customer_id is 'The provider''s customer identifier.';
-comment on column billing.subscriptions.quantity is
-  'Quantity of the first item, such as seats; null for usage-based prices.';
+comment on column billing.subscriptions.quantity is 'Quantity of the first item, such as seats; null for usage-based prices.';
 comment on column billing.subscriptions.cancel_at is
   'When the subscription is going to end: the provider''s cancel_at, or else the end of the period if cancel_at_period_end is set; null if it continues.';
 comment on column billing.subscriptions.trial_end is 'When the trial ends or ended; null if there was none.';
 comment on column billing.subscriptions.paused is
   'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if the collection of payments is not paused.';
-comment on column billing.subscriptions.livemode is
-  'True if the provider moved real money, false in its test mode.';
-comment on column billing.subscriptions.past_due_since is
-  'Since when the provider''s status is past_due, as far as events show; null if it is not.';
+comment on column billing.subscriptions.livemode is 'True if the provider moved real money, false in its test mode.';
+comment on column billing.subscriptions.past_due_since is 'Since when the provider''s status is past_due, as far as events show; null if it is not.';
 comment on column billing.subscriptions.not_past_due_as_of is
   'Ordering: the newest time at which the provider''s status is known to have been another one than past_due.';
 comment on column billing.subscriptions.account_as_of is
   'Ordering: mark of the creation that account_id came from; null if it had no time, or if account_of_customer was asked. billing.time_of() returns the time of a mark.';
-comment on column billing.subscriptions.changed_as_of is
-  'Ordering: mark of the newest creation or update; what the provider reports came from it.';
+comment on column billing.subscriptions.changed_as_of is 'Ordering: mark of the newest creation or update; what the provider reports came from it.';
 comment on column billing.subscriptions.changed_in_second is
   'Ordering: what the update marked changed_as_of says that it replaced; after more updates with that mark, what each of them stated and replaced.';
-comment on column billing.subscriptions.canceled_as_of is
-  'Ordering: mark of the newest deletion; null if there was none or it had no time.';
+comment on column billing.subscriptions.canceled_as_of is 'Ordering: mark of the newest deletion; null if there was none or it had no time.';
 
 /*
  * The ledger: an event with a row here was applied, and is never applied again.
@@ -108,11 +98,9 @@ create table billing.processed_events (
 
 create index processed_events_processed_at on billing.processed_events (processed_at);
 
-comment on table billing.processed_events is
-  'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
+comment on table billing.processed_events is 'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
 comment on column billing.processed_events.type is 'The provider''s own name of the event''s type.';
-comment on column billing.processed_events.outcome is
-  'applied; or stale: the event was older than the record and changed nothing.';
+comment on column billing.processed_events.outcome is 'applied; or stale: the event was older than the record and changed nothing.';
 
 /*
  * Verified events that could not be processed and may need a person. One row per
@@ -160,31 +148,25 @@ where resolved_at is not null;
 
 comment on table billing.failed_events is
   'Verified events that failed, one row per event. Open while resolved_at is null. docs/runbook.md says what to do.';
-comment on column billing.failed_events.event_id is
-  'The event''s id; sha256:<hash of the body in hex> if it has no usable id.';
-comment on column billing.failed_events.type is
-  'The provider''s own name of the event''s type; null if it cannot be read.';
+comment on column billing.failed_events.event_id is 'The event''s id; sha256:<hash of the body in hex> if it has no usable id.';
+comment on column billing.failed_events.type is 'The provider''s own name of the event''s type; null if it cannot be read.';
 comment on column billing.failed_events.payload is
   'The whole event as received, or as repaired; payload_encoding says how to read it. Null after pruning.';
 comment on column billing.failed_events.payload_encoding is
   'json: the event itself. text: the body as a JSON string, if jsonb cannot store it as JSON, or only with numbers of more than 40 digits. base64: the bytes of the body as a JSON string, if they are not text.';
-comment on column billing.failed_events.original_payload is
-  'The payload as received, if payload was repaired since.';
+comment on column billing.failed_events.original_payload is 'The payload as received, if payload was repaired since.';
 comment on column billing.failed_events.error_code is 'Why it failed: one of the codes in docs/runbook.md.';
 comment on column billing.failed_events.error is
   'The message of the newest failure that is about the event itself: a delivery that fails with repair_pending keeps it.';
 comment on column billing.failed_events.attempts is 'How many deliveries and retries of this event have failed.';
-comment on column billing.failed_events.retry_requested_at is
-  'When a retry was requested; null after the worker has tried.';
-comment on column billing.failed_events.retry_lease_id is
-  'The run of the worker that has claimed the row; null after a repair.';
+comment on column billing.failed_events.retry_requested_at is 'When a retry was requested; null after the worker has tried.';
+comment on column billing.failed_events.retry_lease_id is 'The run of the worker that has claimed the row; null after a repair.';
 comment on column billing.failed_events.resolved_at is 'When it was resolved; null while it is open.';
 comment on column billing.failed_events.resolution is
   'How it was resolved: applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
 comment on column billing.failed_events.resolution_note is 'The reason, if it was resolved by hand.';
 comment on column billing.failed_events.resolved_by is 'The person, if it was resolved by hand.';
-comment on column billing.failed_events.kind is
-  'What the event does: creation, update, deletion or payment_failed; null if it cannot be read.';
+comment on column billing.failed_events.kind is 'What the event does: creation, update, deletion or payment_failed; null if it cannot be read.';
 comment on column billing.failed_events.subscription_id is 'The subscription, if the event names it.';
 comment on column billing.failed_events.customer_id is 'The provider''s customer, if the event names it.';
 comment on column billing.failed_events.account_id is 'The account, if the event names it.';
@@ -227,16 +209,13 @@ create index notifications_given_up on billing.notifications (created_at)
 where status in ('dead', 'undeliverable');
 create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
 
-comment on table billing.notifications is
-  'The outbox: one notification to its account per event of a failed payment.';
-comment on column billing.notifications.id is
-  'The same for all attempts, so that the receiver can deduplicate by it.';
+comment on table billing.notifications is 'The outbox: one notification to its account per event of a failed payment.';
+comment on column billing.notifications.id is 'The same for all attempts, so that the receiver can deduplicate by it.';
 comment on column billing.notifications.event_id is 'The event that created it.';
 comment on column billing.notifications.kind is 'payment_failed.';
 comment on column billing.notifications.status is
   'pending until it is delivered (sent), given up (dead), or the account turns out to have no address (undeliverable).';
-comment on column billing.notifications.account_id is
-  'The account that owned the subscription when the event was applied.';
+comment on column billing.notifications.account_id is 'The account that owned the subscription when the event was applied.';
 comment on column billing.notifications.invoice_id is 'The invoice that was not paid, if the event names it.';
 comment on column billing.notifications.hosted_invoice_url is 'Where the account can pay the invoice; https only.';
 comment on column billing.notifications.amount_due is 'In the smallest unit of the currency, such as cents.';
@@ -245,12 +224,10 @@ comment on column billing.notifications.attempt_count is 'How often the provider
 comment on column billing.notifications.next_payment_attempt is
   'When the provider tries again. Null if it does not; if attempt_count is null too, the event did not state it.';
 comment on column billing.notifications.occurred_at is 'When the event occurred, if it says so.';
-comment on column billing.notifications.attempts is
-  'Counted when a worker claims it, before sending. Not counted if the receiver answers 429.';
+comment on column billing.notifications.attempts is 'Counted when a worker claims it, before sending. Not counted if the receiver answers 429.';
 comment on column billing.notifications.next_attempt_at is 'While pending: when it is due.';
 comment on column billing.notifications.last_error is 'The error of the last failed attempt.';
-comment on column billing.notifications.limited_since is
-  'When the current series of 429 answers began; null after any other answer.';
+comment on column billing.notifications.limited_since is 'When the current series of 429 answers began; null after any other answer.';
 
 /*
  * What the operator was told about the failures of each error code. At most one
@@ -271,8 +248,7 @@ comment on column billing.alerts.opened_at is
 comment on column billing.alerts.alerted_at is
   'When the operator was last told about new failures. The next alert follows an hour later at the earliest.';
 comment on column billing.alerts.reported is 'How many of the open failures the operator was told about.';
-comment on column billing.alerts.reported_until is
-  'first_failed_at of the newest failure that the operator was told about.';
+comment on column billing.alerts.reported_until is 'first_failed_at of the newest failure that the operator was told about.';
 
 /*
  * One worker at a time works on a queue. Its lease ends by itself, so a worker that
@@ -284,8 +260,7 @@ create table billing.leases (
   held_until timestamptz not null
 );
 
-comment on table billing.leases is
-  'Which run of the worker has a queue: retries, or notifications (and alerts).';
+comment on table billing.leases is 'Which run of the worker has a queue: retries, or notifications (and alerts).';
 comment on column billing.leases.lease_id is 'The run. What it claimed, only it can settle.';
 
 /* Receivers that answered 429. It is shared by all runs, so it is in the database. */
@@ -294,10 +269,8 @@ create table billing.pauses (
   paused_until timestamptz not null
 );
 
-comment on table billing.pauses is
-  'Receivers of notifications or alerts that asked for a pause. Deleting a row ends the pause.';
-comment on column billing.pauses.destination is
-  'resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL.';
+comment on table billing.pauses is 'Receivers of notifications or alerts that asked for a pause. Deleting a row ends the pause.';
+comment on column billing.pauses.destination is 'resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL.';
 
 alter table billing.subscriptions enable row level security;
 alter table billing.processed_events enable row level security;

@@ -73,8 +73,7 @@ returns timestamptz
 language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
 
-comment on function billing.time_of is
-  'Returns the time of a mark, such as subscriptions.changed_as_of.';
+comment on function billing.time_of is 'Returns the time of a mark, such as subscriptions.changed_as_of.';
 
 /*
  * Returns the next step: the outcome of an event, and the record after it.

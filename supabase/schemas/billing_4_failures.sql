@@ -187,8 +187,7 @@ from billing.failed_events f
 where f.resolved_at is null
 order by alike desc, f.error_code, f.first_failed_at;
 
-comment on view billing.open_failures is
-  'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
+comment on view billing.open_failures is 'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
 
 /*
  * Finds the provider of a failed event. Both providers may have an event with the same
@@ -413,16 +412,14 @@ comment on function public.billing_release_lease is
   'Ends the lease of a queue (retries or notifications) at the end of a run. Returns whether the run still had it.';
 
 /*
- * Hands requested retries to the run of the worker that holds the queue, in the order
- * in which the events occurred; at the same time, creations first. A row that this run
- * has claimed and not settled is not claimed again, and neither is a later event of
- * its subscription, nor one of a subscription that another session has locked:
- * otherwise an update could be tried before its creation.
+ * Hands requested retries to the run of the worker that holds the queue, in the order in
+ * which the events occurred; at the same time, creations first. An update must not be
+ * tried before its creation. So while an event of a subscription is locked by another
+ * session, or was claimed by this run and not settled, later ones of it are left out.
  *
- * A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which
- * a control character counts six. A payload that is larger than a batch is claimed
- * alone. A payload that no worker can hold fails here; otherwise it would be first in
- * every claim and block the others.
+ * A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a
+ * control character counts six. A payload that is larger than a batch is claimed alone. A
+ * payload that no worker can hold fails here; otherwise it would be first in every claim.
  */
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
 returns table (provider text, event_id text, body text, body_encoding text)
@@ -432,63 +429,43 @@ as $$
 declare
   batch_bytes constant integer := 4 * 1024 * 1024;
   worker_bytes constant integer := 16 * 1024 * 1024;
-  due_providers text[];
-  due_ids text[];
-  to_take integer := p_limit;
-  held_back text[];
-  locked text[];
 begin
   if not billing.hold_lease('retries', p_lease_id) then
     return;
   end if;
-  select coalesce(array_agg(h.subscription_id), '{}') into held_back
-  from billing.failed_events h
-  where h.retry_requested_at is not null and h.retry_lease_id = p_lease_id and h.subscription_id is not null;
-
-  -- A row is known to be locked only once it was passed over. So if something that
-  -- occurred after it was taken, its subscription is left out, and others are taken.
-  loop
-    with waiting as materialized (
-      select
-        w.provider, w.event_id, w.subscription_id,
-        row_number() over (
-          order by w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
-        ) as turn
-      from billing.failed_events w
-      where w.retry_requested_at is not null and w.retry_lease_id is distinct from p_lease_id
-    ),
-    due as materialized (
-      select w.*
-      from waiting w
-      join billing.failed_events d using (provider, event_id)
-      where d.retry_requested_at is not null and (w.subscription_id = any (held_back)) is not true
-      order by w.turn
-      limit to_take
-      for update of d skip locked
-    )
-    select
-      array_agg(d.provider order by d.turn),
-      array_agg(d.event_id order by d.turn),
-      array(
-        select distinct w.subscription_id
-        from waiting w
-        join due l on l.subscription_id = w.subscription_id and l.turn > w.turn
-        where not exists (select from due o where o.turn = w.turn)
-      )
-    into due_providers, due_ids, locked
-    from due d;
-    exit when locked = '{}';
-    held_back := held_back || locked;
-    -- However many are locked, the loop is short.
-    to_take := to_take * 2;
-  end loop;
 
   return query
-  with measured as (
-    select d.provider, d.event_id, octet_length(d.payload::text) as bytes, k.position
-    from unnest(due_providers, due_ids) with ordinality as k (provider, event_id, position)
+  with waiting as materialized (
+    select
+      w.provider, w.event_id, w.subscription_id, w.retry_lease_id is not distinct from p_lease_id as is_claimed,
+      row_number() over (
+        order by w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
+      ) as turn
+    from billing.failed_events w
+    where w.retry_requested_at is not null
+    order by turn
+    -- More than a batch, since some may be left out.
+    limit p_limit * 20
+  ),
+  free as materialized (
+    select w.turn
+    from waiting w
     join billing.failed_events d using (provider, event_id)
-    where k.position <= p_limit
+    where not w.is_claimed and d.retry_requested_at is not null
+    for update of d skip locked
+  ),
+  due as (
+    select w.provider, w.event_id, w.turn, octet_length(d.payload::text) as bytes
+    from waiting w
+    join billing.failed_events d using (provider, event_id)
+    where w.turn in (select f.turn from free f)
+      and not exists (
+        select from waiting b
+        where b.subscription_id = w.subscription_id and b.turn < w.turn
+          and b.turn not in (select f.turn from free f)
+      )
+    order by w.turn
+    limit p_limit
   ),
   too_large as (
     update billing.failed_events f set
@@ -497,22 +474,21 @@ begin
       last_failed_at = now(),
       error_code = 'body_too_large',
       error = format(
-        'The payload has %s bytes as JSON text, more than the worker can retry (%s).', m.bytes, worker_bytes
+        'The payload has %s bytes as JSON text, more than the worker can retry (%s).', d.bytes, worker_bytes
       )
-    from measured m
-    where f.provider = m.provider and f.event_id = m.event_id and m.bytes > worker_bytes
-  ),
-  batch as (
-    select m.*, sum(m.bytes) over (order by m.position) as bytes_so_far
-    from measured m
-    where m.bytes <= worker_bytes
+    from due d
+    where f.provider = d.provider and f.event_id = d.event_id and d.bytes > worker_bytes
   ),
   claimed as (
     update billing.failed_events f set retry_lease_id = p_lease_id
-    from batch b
-    where f.provider = b.provider and f.event_id = b.event_id
-      and (b.bytes_so_far <= batch_bytes or b.bytes_so_far = b.bytes)
-    returning f.*, b.position
+    from (
+      select d.*, sum(d.bytes) over (order by d.turn) as bytes_so_far
+      from due d
+      where d.bytes <= worker_bytes
+    ) as d
+    where f.provider = d.provider and f.event_id = d.event_id
+      and (d.bytes_so_far <= batch_bytes or d.bytes_so_far = d.bytes)
+    returning f.*, d.turn
   )
   select
     c.provider,
@@ -520,7 +496,7 @@ begin
     case when c.payload_encoding = 'json' then c.payload::text else c.payload #>> '{}' end,
     case when c.payload_encoding = 'base64' then 'base64' else 'text' end
   from claimed c
-  order by c.position;
+  order by c.turn;
 end;
 $$;
 
@@ -582,7 +558,7 @@ begin
         account_id = coalesce(result.account_id, f.account_id),
         occurred_at = coalesce(result.occurred_at, f.occurred_at)
       where f.provider = result.provider and f.event_id = result.event_id
-        and f.resolved_at is null and f.retry_lease_id = p_lease_id;
+        and (f.resolved_at is null and f.retry_lease_id = p_lease_id or f.resolution = result.outcome);
       settled := settled + case when found then 1 else 0 end;
     exception when lock_not_available then
       -- Somebody has locked it.
@@ -594,4 +570,4 @@ end;
 $$;
 
 comment on function public.billing_settle_failed_events is
-  'Stores the outcomes of retries of a run. results: provider, event_id, outcome (applied, duplicate, stale, ignored or failed), error_code, error, and what was read from the payload: type, kind, subscription_id, customer_id, account_id, occurred_at. Returns how many rows were still open and claimed by the run.';
+  'Stores the outcomes of retries of a run. results: provider, event_id, outcome (applied, duplicate, stale, ignored or failed), error_code, error, and what was read from the payload: type, kind, subscription_id, customer_id, account_id, occurred_at. Returns how many rows have the outcome now.';

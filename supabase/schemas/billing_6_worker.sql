@@ -136,8 +136,7 @@ begin
 end;
 $$;
 
-comment on function billing.unschedule_worker is
-  'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
+comment on function billing.unschedule_worker is 'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
 
 /*
  * Deletes old rows, one batch per table and call, so that no call holds locks for long.
@@ -162,46 +161,34 @@ begin
   -- read the whole table, or select the batch again for every row.
   delete from billing.processed_events t
   where t.ctid = any (array(
-    select o.ctid
-    from billing.processed_events o
+    select o.ctid from billing.processed_events o
     where o.processed_at < now() - ledger_keeps
-    order by o.processed_at
-    limit batch_size
-    for update skip locked
+    order by o.processed_at limit batch_size for update skip locked
   ));
   get diagnostics ledger_rows = row_count;
 
   update billing.failed_events t set payload = null, original_payload = null
   where t.ctid = any (array(
-    select o.ctid
-    from billing.failed_events o
+    select o.ctid from billing.failed_events o
     where o.resolved_at < now() - payloads_keep
       and (o.payload is not null or o.original_payload is not null)
-    order by o.resolved_at
-    limit batch_size
-    for update skip locked
+    order by o.resolved_at limit batch_size for update skip locked
   ));
   get diagnostics payloads = row_count;
 
   delete from billing.failed_events t
   where t.ctid = any (array(
-    select o.ctid
-    from billing.failed_events o
+    select o.ctid from billing.failed_events o
     where o.resolved_at < now() - settled_rows_keep
-    order by o.resolved_at
-    limit batch_size
-    for update skip locked
+    order by o.resolved_at limit batch_size for update skip locked
   ));
   get diagnostics failures = row_count;
 
   delete from billing.notifications t
   where t.ctid = any (array(
-    select o.ctid
-    from billing.notifications o
+    select o.ctid from billing.notifications o
     where o.status <> 'pending' and o.created_at < now() - settled_rows_keep
-    order by o.created_at
-    limit batch_size
-    for update skip locked
+    order by o.created_at limit batch_size for update skip locked
   ));
   get diagnostics notifications = row_count;
   return next;
@@ -233,8 +220,7 @@ from (
 group by hour, e.type, e.outcome
 order by hour desc, events desc;
 
-comment on view billing.events_per_hour is
-  'Events of the last three days per hour, type and outcome (applied, stale, or failed and still open).';
+comment on view billing.events_per_hour is 'Events of the last three days per hour, type and outcome (applied, stale, or failed and still open).';
 
 create or replace view billing.health with (security_invoker = true) as
 select

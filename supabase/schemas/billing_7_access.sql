@@ -15,8 +15,7 @@ select
   provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode, past_due_since
 from billing.subscriptions;
 
-comment on view public.billing_subscriptions is
-  'One row per subscription. Users see nothing until the app grants it: docs/app.md.';
+comment on view public.billing_subscriptions is 'One row per subscription. Users see nothing until the app grants it: docs/app.md.';
 
 -- For reconcile and the console: with the ordering columns.
 create or replace view public.billing_records with (security_invoker = true) as
@@ -161,63 +160,32 @@ $$;
 comment on function public.billing_forget_marks_ahead is
   'Removes the ordering marks of a record that are more than five minutes ahead of the clock, so that corrections and events take effect again, and sets such a past_due_since to now. Returns whether there were any. Called by import and reconcile.';
 
--- What commands and the worker call of schema billing. plpgsql, so that usage of the schema
--- is checked when they run.
+-- What commands and the worker call of schema billing.
 
 create or replace function public.billing_retry_failed_event(event_id text, of_provider text default null)
-returns text
-language plpgsql volatile set search_path = ''
-as $$
-begin
-  return billing.retry_failed_event(event_id, of_provider);
-end;
-$$;
+returns text language sql volatile set search_path = ''
+as 'select billing.retry_failed_event(event_id, of_provider)';
 
 create or replace function public.billing_retry_failed_events(
-  of_type text default null,
-  of_error_code text default null,
-  failed_since timestamptz default null,
-  failed_until timestamptz default null
+  of_type text default null, of_error_code text default null,
+  failed_since timestamptz default null, failed_until timestamptz default null
 )
-returns text
-language plpgsql volatile set search_path = ''
-as $$
-begin
-  return billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until);
-end;
-$$;
+returns text language sql volatile set search_path = ''
+as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
 
 create or replace function public.billing_resolve_failed_event(
-  event_id text,
-  reason text,
-  who text default current_user,
-  of_provider text default null
+  event_id text, reason text, who text default current_user, of_provider text default null
 )
-returns text
-language plpgsql volatile set search_path = ''
-as $$
-begin
-  return billing.resolve_failed_event(event_id, reason, who, of_provider);
-end;
-$$;
+returns text language sql volatile set search_path = ''
+as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
 
 create or replace function public.billing_account_of_customer(provider text, customer_id text)
-returns text
-language plpgsql stable set search_path = ''
-as $$
-begin
-  return billing.account_of_customer(provider, customer_id);
-end;
-$$;
+returns text language plpgsql stable set search_path = ''
+as 'begin return billing.account_of_customer(provider, customer_id); end';
 
 create or replace function public.billing_account_email(account_id text)
-returns text
-language plpgsql stable set search_path = ''
-as $$
-begin
-  return billing.account_email(account_id);
-end;
-$$;
+returns text language plpgsql stable set search_path = ''
+as 'begin return billing.account_email(account_id); end';
 
 -- Nobody, and then service_role. What an app grants to its users is in docs/app.md.
 revoke all on
