@@ -91,6 +91,7 @@ create table billing.subscriptions (
   livemode boolean,
   past_due_since timestamptz,
 
+  past_due_as_of timestamptz,
   not_past_due_as_of timestamptz,
   account_as_of bigint,
   changed_as_of bigint,
@@ -127,6 +128,8 @@ comment on column billing.subscriptions.paused is
   'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if the collection of payments is not paused.';
 comment on column billing.subscriptions.livemode is 'True if the provider moved real money, false in its test mode.';
 comment on column billing.subscriptions.past_due_since is 'Since when the provider''s status is past_due, as far as events show; null if it is not.';
+comment on column billing.subscriptions.past_due_as_of is
+  'Ordering: the earliest time at which the provider''s status is known to have been past_due after not_past_due_as_of.';
 comment on column billing.subscriptions.not_past_due_as_of is
   'Ordering: the newest time at which the provider''s status is known to have been another one than past_due.';
 comment on column billing.subscriptions.account_as_of is
@@ -355,7 +358,7 @@ create or replace view billing.records with (security_invoker = true) as
 select
   id, provider, account_id, status, plan_id, current_period_end, canceled_at,
   provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
-  past_due_since, not_past_due_as_of,
+  past_due_since, past_due_as_of, not_past_due_as_of,
   account_as_of, changed_as_of, changed_in_second, canceled_as_of
 from billing.subscriptions;
 
@@ -520,24 +523,21 @@ begin
     e.account_id := r.account_id;
   end if;
 
-  -- past_due_since is the earliest known time since the status was last known to be
-  -- another one. A minimum since a maximum does not depend on the order of arrival;
-  -- so stale events count too.
-  if reported = 'past_due' and (outcome = 'applied' or mark is not null) then
-    if e.previous ->> 'provider_status' <> reported then
+  -- Since when the provider's status is past_due: the earliest known time after it was
+  -- last known to be another one. A minimum after a maximum does not depend on the order
+  -- of arrival; so stale events count too.
+  if reported is not null and (outcome = 'applied' or mark is not null) then
+    if reported <> 'past_due' or e.previous ->> 'provider_status' <> 'past_due' then
       r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
     end if;
-    if (occurred_at < r.not_past_due_as_of) is not true then
-      r.past_due_since := least(
-        case when (r.past_due_since < r.not_past_due_as_of) is not true then r.past_due_since end,
-        occurred_at
-      );
-    end if;
-  elsif reported is not null and (outcome = 'applied' or mark is not null) then
-    r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
-    if r.past_due_since < r.not_past_due_as_of then
-      r.past_due_since := case when r.provider_status = 'past_due' then billing.time_of(r.changed_as_of) end;
-    end if;
+    r.past_due_as_of := coalesce(
+      least(
+        case when (r.past_due_as_of < r.not_past_due_as_of) is not true then r.past_due_as_of end,
+        case when reported = 'past_due' and (occurred_at < r.not_past_due_as_of) is not true then occurred_at end
+      ),
+      billing.time_of(r.changed_as_of)
+    );
+    r.past_due_since := case when r.provider_status = 'past_due' then r.past_due_as_of end;
   end if;
 
   return (e, r, outcome, null, null)::billing.step;
@@ -767,12 +767,12 @@ begin
     when matched then update set (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at,
       provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
-      past_due_since, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+      past_due_since, past_due_as_of, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) = row (r.*)
     when not matched then insert (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at,
       provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
-      past_due_since, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+      past_due_since, past_due_as_of, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) values (r.*);
   end if;
 
@@ -2354,8 +2354,9 @@ begin
     account_as_of = case when billing.time_of(s.account_as_of) <= latest then s.account_as_of end,
     changed_as_of = case when billing.time_of(s.changed_as_of) <= latest then s.changed_as_of end,
     canceled_as_of = case when billing.time_of(s.canceled_as_of) <= latest then s.canceled_as_of end,
-    past_due_since = case when s.past_due_since > latest then now() else s.past_due_since end,
-    not_past_due_as_of = case when s.not_past_due_as_of > latest then now() else s.not_past_due_as_of end
+    past_due_since = least(s.past_due_since, now()),
+    past_due_as_of = least(s.past_due_as_of, now()),
+    not_past_due_as_of = least(s.not_past_due_as_of, now())
   where s.id = p_subscription_id
     and s.provider = p_provider
     and greatest(

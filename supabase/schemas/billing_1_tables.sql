@@ -34,6 +34,7 @@ create table billing.subscriptions (
   livemode boolean,
   past_due_since timestamptz,
 
+  past_due_as_of timestamptz,
   not_past_due_as_of timestamptz,
   account_as_of bigint,
   changed_as_of bigint,
@@ -70,6 +71,8 @@ comment on column billing.subscriptions.paused is
   'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if the collection of payments is not paused.';
 comment on column billing.subscriptions.livemode is 'True if the provider moved real money, false in its test mode.';
 comment on column billing.subscriptions.past_due_since is 'Since when the provider''s status is past_due, as far as events show; null if it is not.';
+comment on column billing.subscriptions.past_due_as_of is
+  'Ordering: the earliest time at which the provider''s status is known to have been past_due after not_past_due_as_of.';
 comment on column billing.subscriptions.not_past_due_as_of is
   'Ordering: the newest time at which the provider''s status is known to have been another one than past_due.';
 comment on column billing.subscriptions.account_as_of is

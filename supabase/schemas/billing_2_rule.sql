@@ -14,7 +14,7 @@ create or replace view billing.records with (security_invoker = true) as
 select
   id, provider, account_id, status, plan_id, current_period_end, canceled_at,
   provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
-  past_due_since, not_past_due_as_of,
+  past_due_since, past_due_as_of, not_past_due_as_of,
   account_as_of, changed_as_of, changed_in_second, canceled_as_of
 from billing.subscriptions;
 
@@ -179,24 +179,21 @@ begin
     e.account_id := r.account_id;
   end if;
 
-  -- past_due_since is the earliest known time since the status was last known to be
-  -- another one. A minimum since a maximum does not depend on the order of arrival;
-  -- so stale events count too.
-  if reported = 'past_due' and (outcome = 'applied' or mark is not null) then
-    if e.previous ->> 'provider_status' <> reported then
+  -- Since when the provider's status is past_due: the earliest known time after it was
+  -- last known to be another one. A minimum after a maximum does not depend on the order
+  -- of arrival; so stale events count too.
+  if reported is not null and (outcome = 'applied' or mark is not null) then
+    if reported <> 'past_due' or e.previous ->> 'provider_status' <> 'past_due' then
       r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
     end if;
-    if (occurred_at < r.not_past_due_as_of) is not true then
-      r.past_due_since := least(
-        case when (r.past_due_since < r.not_past_due_as_of) is not true then r.past_due_since end,
-        occurred_at
-      );
-    end if;
-  elsif reported is not null and (outcome = 'applied' or mark is not null) then
-    r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
-    if r.past_due_since < r.not_past_due_as_of then
-      r.past_due_since := case when r.provider_status = 'past_due' then billing.time_of(r.changed_as_of) end;
-    end if;
+    r.past_due_as_of := coalesce(
+      least(
+        case when (r.past_due_as_of < r.not_past_due_as_of) is not true then r.past_due_as_of end,
+        case when reported = 'past_due' and (occurred_at < r.not_past_due_as_of) is not true then occurred_at end
+      ),
+      billing.time_of(r.changed_as_of)
+    );
+    r.past_due_since := case when r.provider_status = 'past_due' then r.past_due_as_of end;
   end if;
 
   return (e, r, outcome, null, null)::billing.step;

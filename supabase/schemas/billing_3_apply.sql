@@ -145,12 +145,12 @@ begin
     when matched then update set (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at,
       provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
-      past_due_since, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+      past_due_since, past_due_as_of, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) = row (r.*)
     when not matched then insert (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at,
       provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
-      past_due_since, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+      past_due_since, past_due_as_of, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) values (r.*);
   end if;
 

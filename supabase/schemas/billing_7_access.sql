@@ -145,8 +145,9 @@ begin
     account_as_of = case when billing.time_of(s.account_as_of) <= latest then s.account_as_of end,
     changed_as_of = case when billing.time_of(s.changed_as_of) <= latest then s.changed_as_of end,
     canceled_as_of = case when billing.time_of(s.canceled_as_of) <= latest then s.canceled_as_of end,
-    past_due_since = case when s.past_due_since > latest then now() else s.past_due_since end,
-    not_past_due_as_of = case when s.not_past_due_as_of > latest then now() else s.not_past_due_as_of end
+    past_due_since = least(s.past_due_since, now()),
+    past_due_as_of = least(s.past_due_as_of, now()),
+    not_past_due_as_of = least(s.not_past_due_as_of, now())
   where s.id = p_subscription_id
     and s.provider = p_provider
     and greatest(

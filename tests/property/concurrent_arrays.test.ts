@@ -23,7 +23,7 @@ const HISTORIES = 8;
 const CONNECTIONS = 8;
 const MOST_TOGETHER = 40;
 
-Deno.test("apply_billing_events() neither deadlocks nor loses under overlapping arrays at once", async () => {
+Deno.test("billing_apply_events() neither deadlocks nor loses under overlapping arrays at once", async () => {
   const seed = freshSeed();
   const random = seededRandom(seed);
   const run = crypto.randomUUID().slice(0, 8);
@@ -71,7 +71,7 @@ async function deliverTogether(
 ): Promise<HistoryEvent[]> {
   const rows = await sql<{ place: number; outcome: string }[]>`
     select place, outcome
-    from public.apply_billing_events(${
+    from public.billing_apply_events(${
     sql.json(events.map(wireEvent) as never)
   })`;
   return rows

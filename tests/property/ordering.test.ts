@@ -17,10 +17,10 @@ const FIXED_SEED = 20261121;
 const LANES = 2;
 const CONNECTIONS = 16;
 
-Deno.test("apply_billing_events() ends in the state of the order of occurrence, fixed seed", () =>
+Deno.test("billing_apply_events() ends in the state of the order of occurrence, fixed seed", () =>
   checkInLanes({ seed: FIXED_SEED, runs: 1_500 }));
 
-Deno.test("apply_billing_events() ends in the state of the order of occurrence, fresh seed", () =>
+Deno.test("billing_apply_events() ends in the state of the order of occurrence, fresh seed", () =>
   checkInLanes({ seed: freshSeed(), runs: 1_500 }));
 
 /** Checks histories in a few lanes side by side, each with a seed of its own. */
@@ -38,7 +38,7 @@ async function checkInLanes(
   }));
 }
 
-Deno.test("apply_billing_events() ends in the state of the order of occurrence over 16 connections at once", async () => {
+Deno.test("billing_apply_events() ends in the state of the order of occurrence over 16 connections at once", async () => {
   const seed = freshSeed();
   const prefix = crypto.randomUUID().slice(0, 8);
   console.log(`seed ${seed}`);

@@ -62,7 +62,7 @@ async function apply(
   const wire = sql.json(events.map(wireEvent) as unknown as JSONValue);
   const rows = await sql<{ place: number; error_code: string }[]>`
     select place, error_code
-    from public.apply_billing_events(${wire}) where outcome = 'failed'`;
+    from public.billing_apply_events(${wire}) where outcome = 'failed'`;
   if (rows.length === 0) return [];
   const failures = rows.map(({ place, error_code }) => ({
     event: events[place - 1] as HistoryEvent,
@@ -74,7 +74,7 @@ async function apply(
     error_code,
   }));
   await sql`
-    select public.record_failed_event(
+    select public.billing_record_failed_event(
       'a', f.id, jsonb_build_object('id', f.id)::text, 'text', f.error_code, 'test', f.type
     )
     from jsonb_to_recordset(${sql.json(filed)})

@@ -41,18 +41,18 @@ export async function assertEndState(
           'past_due_since', extract(epoch from s.past_due_since)::bigint,
           'canceled', s.canceled_at is not null
         ) - array(select jsonb_array_elements_text(${leftOut})) order by s.id), '[]')
-        from public.subscriptions s
+        from billing.subscriptions s
         where s.id in (select jsonb_array_elements_text(${recordIds}))
       ),
       'notifications', (
         select coalesce(jsonb_agg(jsonb_build_array(n.event_id, n.account_id) order by n.event_id), '[]')
-        from public.notifications n join ids using (provider, event_id)
+        from billing.notifications n join ids using (provider, event_id)
       ),
       'ledger', (
-        select count(*) from public.processed_events p join ids using (provider, event_id)
+        select count(*) from billing.processed_events p join ids using (provider, event_id)
       ),
       'open_failures', (
-        select count(*) from public.failed_events f join ids using (provider, event_id)
+        select count(*) from billing.failed_events f join ids using (provider, event_id)
         where f.resolved_at is null
       )
     ) as state`;

@@ -44,7 +44,7 @@ function happen(event: HistoryEvent, { records, notifications }: ModelState) {
         ? event.account
         : record.account_id,
       status: "active",
-      past_due_since: record?.past_due_since ?? null,
+      past_due_since: pastDueSince(event, record),
       canceled: record?.canceled ?? false,
     });
     return;
@@ -55,9 +55,7 @@ function happen(event: HistoryEvent, { records, notifications }: ModelState) {
       records.set(record.id, {
         ...record,
         ...recorded(event.values),
-        past_due_since: becamePastDue(event)
-          ? event.created
-          : record.past_due_since,
+        past_due_since: pastDueSince(event, record),
       });
       break;
     case "customer.subscription.deleted":
@@ -69,7 +67,10 @@ function happen(event: HistoryEvent, { records, notifications }: ModelState) {
   }
 }
 
-function becamePastDue({ values, previous }: HistoryEvent): boolean {
-  return values.status === "past_due" && previous.status !== undefined &&
-    previous.status !== "past_due";
+function pastDueSince(
+  { values, created }: HistoryEvent,
+  record: ModelRecord | undefined,
+): number | null {
+  if (values.status !== "past_due") return null;
+  return record?.past_due_since ?? created;
 }
