@@ -438,9 +438,7 @@ comment on function billing.time_of is 'Returns the time of a mark, such as subs
  *   BW005  nobody knows the account
  */
 create or replace function billing.next(before billing.step, stored billing.records, e billing.event)
-returns billing.step
-language plpgsql stable
-as $$
+returns billing.step language plpgsql stable as $$
 declare
   r billing.records := coalesce(before.record, stored);
   mark constant bigint := billing.mark(e);
@@ -610,9 +608,7 @@ $$;
  * record, so that they can be compared.
  */
 create or replace function billing.as_stored(report jsonb)
-returns jsonb
-language sql stable set search_path = ''
-as $$
+returns jsonb language sql stable set search_path = '' as $$
   select jsonb_object_agg(own.key, own.value)
   from jsonb_each(to_jsonb(jsonb_populate_record(null::billing.records, report))) as own
   where report ? own.key
@@ -816,9 +812,7 @@ $$;
  * subscription, whose lock the caller holds.
  */
 create or replace function billing.notify_accounts(steps billing.step[])
-returns void
-language plpgsql volatile set search_path = ''
-as $$
+returns void language plpgsql volatile set search_path = '' as $$
 begin
   insert into billing.notifications (
     provider, event_id, account_id, subscription_id, occurred_at, invoice_id,
@@ -857,9 +851,7 @@ $$;
  *   BW004  a repaired payload of this event waits for its retry
  */
 create or replace function billing.resolve_failures(steps billing.step[])
-returns void
-language plpgsql volatile set search_path = ''
-as $$
+returns void language plpgsql volatile set search_path = '' as $$
 declare
   overtaken record;
 begin
@@ -907,9 +899,7 @@ $$;
 create or replace function billing.answer_others(
   todo billing.event[], claimed billing.event[], answers billing.answer[]
 )
-returns billing.answer[]
-language plpgsql volatile set search_path = ''
-as $$
+returns billing.answer[] language plpgsql volatile set search_path = '' as $$
 begin
   -- By key: at a row that changed meanwhile, ctid finds nothing.
   with unlocked as materialized (
@@ -946,9 +936,7 @@ $$;
  * If account_of_customer raises an error, nobody knows; then it is taken for known.
  */
 create or replace function billing.is_known_customer(e billing.event)
-returns boolean
-language plpgsql volatile set search_path = ''
-as $$
+returns boolean language plpgsql volatile set search_path = '' as $$
 begin
   return e.report ->> 'customer_id' is not null
     and billing.account_of_customer(e.provider, e.report ->> 'customer_id') is not null;
@@ -962,9 +950,7 @@ $$;
  * itself, down to the event at fault, which fails.
  */
 create or replace function billing.attempt(todo billing.event[])
-returns billing.answer[]
-language plpgsql volatile set search_path = ''
-as $$
+returns billing.answer[] language plpgsql volatile set search_path = '' as $$
 declare
   half constant integer := cardinality(todo) / 2;
 begin
@@ -1037,9 +1023,7 @@ comment on function public.billing_apply_events is
  * payload is stored as text. This finds them without converting them to text.
  */
 create or replace function billing.has_long_number(payload jsonb)
-returns boolean
-language plpgsql immutable set search_path = ''
-as $$
+returns boolean language plpgsql immutable set search_path = '' as $$
 begin
   return exists (
     select
@@ -1081,8 +1065,7 @@ create or replace function public.billing_record_failed_event(
   p_account_id text default null,
   p_occurred_at timestamptz default null
 )
-returns boolean
-language plpgsql volatile set search_path = ''
+returns boolean language plpgsql volatile set search_path = ''
 set lock_timeout = '500ms'
 as $$
 declare
@@ -1161,9 +1144,7 @@ comment on function public.billing_record_failed_event is
  * been applied.
  */
 create or replace function billing.keep_original_payload()
-returns trigger
-language plpgsql volatile set search_path = ''
-as $$
+returns trigger language plpgsql volatile set search_path = '' as $$
 begin
   if new.resolved_at is not null then
     raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
@@ -1221,9 +1202,7 @@ comment on view billing.open_failures is 'Open failures, the most frequent error
  * id; then the caller must name one.
  */
 create or replace function billing.provider_of_failed_event(event_id text, of_provider text)
-returns text
-language plpgsql stable set search_path = ''
-as $$
+returns text language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 declare
   providers text[];
@@ -1257,9 +1236,7 @@ $$;
  * once. The row then shows the outcome.
  */
 create or replace function billing.retry_failed_event(event_id text, of_provider text default null)
-returns text
-language plpgsql volatile set search_path = ''
-as $$
+returns text language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
   named_provider text;
@@ -1303,9 +1280,7 @@ create or replace function billing.retry_failed_events(
   failed_since timestamptz default null,
   failed_until timestamptz default null
 )
-returns text
-language plpgsql volatile set search_path = ''
-as $$
+returns text language plpgsql volatile set search_path = '' as $$
 declare
   asked integer;
   locked integer;
@@ -1353,9 +1328,7 @@ comment on function billing.retry_failed_events is
   'Run in the SQL editor: requests a retry of all open failures, or of those with a type, an error code or a time of failure, in the order in which the events occurred.';
 
 create or replace function billing.retry_request_answer(asked integer)
-returns text
-language plpgsql volatile set search_path = ''
-as $$
+returns text language plpgsql volatile set search_path = '' as $$
 begin
   return format('Retry requested: %s. ', asked)
     || case
@@ -1376,9 +1349,7 @@ create or replace function billing.resolve_failed_event(
   who text default current_user,
   of_provider text default null
 )
-returns text
-language plpgsql volatile set search_path = ''
-as $$
+returns text language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
   named_provider text;
@@ -1412,9 +1383,7 @@ comment on function billing.resolve_failed_event is
  * has it. Claims of a queue run one after the other, because this locks its row.
  */
 create or replace function billing.hold_lease(p_queue text, p_lease_id uuid)
-returns boolean
-language plpgsql volatile set search_path = ''
-as $$
+returns boolean language plpgsql volatile set search_path = '' as $$
 begin
   -- Longer than a batch takes. After a crash, the queue rests as long.
   insert into billing.leases as l (queue, lease_id, held_until)
@@ -1426,9 +1395,7 @@ end;
 $$;
 
 create or replace function public.billing_release_lease(p_queue text, p_lease_id uuid)
-returns boolean
-language plpgsql volatile set search_path = ''
-as $$
+returns boolean language plpgsql volatile set search_path = '' as $$
 begin
   delete from billing.leases l where l.queue = p_queue and l.lease_id = p_lease_id;
   return found;
@@ -1450,8 +1417,7 @@ comment on function public.billing_release_lease is
  */
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
 returns table (provider text, event_id text, body text, body_encoding text)
-language plpgsql volatile set search_path = ''
-as $$
+language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
   batch_bytes constant integer := 4 * 1024 * 1024;
@@ -1544,8 +1510,7 @@ comment on function public.billing_claim_failed_events is
  * locked, its retry stays requested, and the next run tries it.
  */
 create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
-returns integer
-language plpgsql volatile set search_path = ''
+returns integer language plpgsql volatile set search_path = ''
 set lock_timeout = '20ms'
 as $$
 declare
@@ -1611,9 +1576,7 @@ comment on function public.billing_settle_failed_events is
  * there are waits. A notification is dead after the last one, about three days later.
  */
 create or replace function billing.notification_waits()
-returns interval[]
-language sql immutable set search_path = ''
-as $$
+returns interval[] language sql immutable set search_path = '' as $$
   select '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 $$;
 
@@ -1705,9 +1668,7 @@ create or replace function public.billing_settle_notifications(
   p_destination text,
   results jsonb
 )
-returns integer
-language plpgsql volatile set search_path = ''
-as $$
+returns integer language plpgsql volatile set search_path = '' as $$
 declare
   waits constant interval[] := billing.notification_waits();
   patience constant interval := (select sum(w.wait) from unnest(waits) as w (wait));
@@ -1774,17 +1735,13 @@ comment on function public.billing_settle_notifications is
   'Stores the results of a run''s notifications. results: id, result (sent, failed, dead, undeliverable, limited or unsent), error, retry_after_seconds. Returns how many were settled: none if another run has the queue.';
 
 create or replace function billing.is_paused(p_destination text)
-returns boolean
-language sql stable set search_path = ''
-as $$
+returns boolean language sql stable set search_path = '' as $$
   select exists (select from billing.pauses p where p.destination = p_destination and p.paused_until > now())
 $$;
 
 /* Pauses a receiver for at least a second and at most a day. Returns until when. */
 create or replace function billing.pause(p_destination text, p_seconds numeric)
-returns timestamptz
-language sql volatile set search_path = ''
-as $$
+returns timestamptz language sql volatile set search_path = '' as $$
   insert into billing.pauses as p (destination, paused_until)
   values (p_destination, clock_timestamp() + make_interval(
     secs => least(greatest(p_seconds, 1), 86400)::double precision
@@ -1809,8 +1766,7 @@ $$;
  */
 create or replace function public.billing_claim_alerts(p_lease_id uuid, p_destination text)
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
-language plpgsql volatile set search_path = ''
-as $$
+language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 begin
   if not billing.hold_lease('notifications', p_lease_id) or billing.is_paused(p_destination) then
@@ -1897,9 +1853,7 @@ create or replace function public.billing_settle_alerts(
   p_destination text,
   results jsonb
 )
-returns integer
-language plpgsql volatile set search_path = ''
-as $$
+returns integer language plpgsql volatile set search_path = '' as $$
 declare
   settled integer;
 begin
@@ -1966,9 +1920,7 @@ comment on function public.billing_settle_alerts is
  * wakes the worker within a minute.
  */
 create or replace function billing.wake_worker()
-returns boolean
-language plpgsql volatile set search_path = ''
-as $$
+returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   worker_url text;
   worker_key text;
@@ -2008,9 +1960,7 @@ comment on function billing.wake_worker is
  * that a database on this machine, in a container or not, reaches it by.
  */
 create or replace function billing.schedule_worker(project_url text, secret_key text)
-returns text
-language plpgsql volatile set search_path = ''
-as $$
+returns text language plpgsql volatile set search_path = '' as $$
 declare
   secret record;
   existing_id uuid;
@@ -2066,9 +2016,7 @@ comment on function billing.schedule_worker is
   'Run once in the SQL editor: schedules the worker every minute, and the pruning of the tables. Run it again to replace URL and key.';
 
 create or replace function billing.unschedule_worker()
-returns text
-language plpgsql volatile set search_path = ''
-as $$
+returns text language plpgsql volatile set search_path = '' as $$
 begin
   if to_regclass('cron.job') is not null then
     execute $sql$
@@ -2103,8 +2051,7 @@ create or replace function billing.prune(
   batch_size integer default 20000
 )
 returns table (ledger_rows bigint, payloads bigint, failures bigint, notifications bigint)
-language plpgsql volatile set search_path = ''
-as $$
+language plpgsql volatile set search_path = '' as $$
 begin
   -- By ctid, which cannot change while the row is locked. With a join by key, a plan may
   -- read the whole table, or select the batch again for every row.
@@ -2309,9 +2256,7 @@ comment on view public.billing_events_per_hour is 'billing.events_per_hour, for 
  * schema billing.
  */
 create or replace function public.billing_has_access(account_id text, grace interval default '0')
-returns boolean
-language sql stable set search_path = ''
-as $$
+returns boolean language sql stable set search_path = '' as $$
   select exists (
     select from public.billing_subscriptions s
     where s.account_id = billing_has_access.account_id
@@ -2344,9 +2289,7 @@ comment on function public.billing_has_access is
  * which is the latest that it can have been.
  */
 create or replace function public.billing_forget_marks_ahead(p_provider text, p_subscription_id text)
-returns boolean
-language plpgsql volatile set search_path = ''
-as $$
+returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   latest constant timestamptz := now() + interval '5 minutes';
 begin
@@ -2460,9 +2403,7 @@ to service_role;
  * event fails.
  */
 create or replace function billing.account_of_customer(provider text, customer_id text)
-returns text
-language sql stable set search_path = ''
-as $$
+returns text language sql stable set search_path = '' as $$
   select case when count(distinct s.account_id) = 1 then min(s.account_id) end
   from billing.subscriptions s
   where s.provider = account_of_customer.provider
@@ -2481,9 +2422,7 @@ comment on function billing.account_of_customer is
  * Without an auth schema, as on the local stack, no account has an address.
  */
 create or replace function billing.account_email(account_id text)
-returns text
-language plpgsql stable security definer set search_path = ''
-as $$
+returns text language plpgsql stable security definer set search_path = '' as $$
 declare
   address text;
 begin

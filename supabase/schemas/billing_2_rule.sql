@@ -94,9 +94,7 @@ comment on function billing.time_of is 'Returns the time of a mark, such as subs
  *   BW005  nobody knows the account
  */
 create or replace function billing.next(before billing.step, stored billing.records, e billing.event)
-returns billing.step
-language plpgsql stable
-as $$
+returns billing.step language plpgsql stable as $$
 declare
   r billing.records := coalesce(before.record, stored);
   mark constant bigint := billing.mark(e);
@@ -266,9 +264,7 @@ $$;
  * record, so that they can be compared.
  */
 create or replace function billing.as_stored(report jsonb)
-returns jsonb
-language sql stable set search_path = ''
-as $$
+returns jsonb language sql stable set search_path = '' as $$
   select jsonb_object_agg(own.key, own.value)
   from jsonb_each(to_jsonb(jsonb_populate_record(null::billing.records, report))) as own
   where report ? own.key

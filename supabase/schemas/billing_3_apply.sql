@@ -194,9 +194,7 @@ $$;
  * subscription, whose lock the caller holds.
  */
 create or replace function billing.notify_accounts(steps billing.step[])
-returns void
-language plpgsql volatile set search_path = ''
-as $$
+returns void language plpgsql volatile set search_path = '' as $$
 begin
   insert into billing.notifications (
     provider, event_id, account_id, subscription_id, occurred_at, invoice_id,
@@ -235,9 +233,7 @@ $$;
  *   BW004  a repaired payload of this event waits for its retry
  */
 create or replace function billing.resolve_failures(steps billing.step[])
-returns void
-language plpgsql volatile set search_path = ''
-as $$
+returns void language plpgsql volatile set search_path = '' as $$
 declare
   overtaken record;
 begin
@@ -285,9 +281,7 @@ $$;
 create or replace function billing.answer_others(
   todo billing.event[], claimed billing.event[], answers billing.answer[]
 )
-returns billing.answer[]
-language plpgsql volatile set search_path = ''
-as $$
+returns billing.answer[] language plpgsql volatile set search_path = '' as $$
 begin
   -- By key: at a row that changed meanwhile, ctid finds nothing.
   with unlocked as materialized (
@@ -324,9 +318,7 @@ $$;
  * If account_of_customer raises an error, nobody knows; then it is taken for known.
  */
 create or replace function billing.is_known_customer(e billing.event)
-returns boolean
-language plpgsql volatile set search_path = ''
-as $$
+returns boolean language plpgsql volatile set search_path = '' as $$
 begin
   return e.report ->> 'customer_id' is not null
     and billing.account_of_customer(e.provider, e.report ->> 'customer_id') is not null;
@@ -340,9 +332,7 @@ $$;
  * itself, down to the event at fault, which fails.
  */
 create or replace function billing.attempt(todo billing.event[])
-returns billing.answer[]
-language plpgsql volatile set search_path = ''
-as $$
+returns billing.answer[] language plpgsql volatile set search_path = '' as $$
 declare
   half constant integer := cardinality(todo) / 2;
 begin

@@ -10,9 +10,7 @@
  * payload is stored as text. This finds them without converting them to text.
  */
 create or replace function billing.has_long_number(payload jsonb)
-returns boolean
-language plpgsql immutable set search_path = ''
-as $$
+returns boolean language plpgsql immutable set search_path = '' as $$
 begin
   return exists (
     select
@@ -54,8 +52,7 @@ create or replace function public.billing_record_failed_event(
   p_account_id text default null,
   p_occurred_at timestamptz default null
 )
-returns boolean
-language plpgsql volatile set search_path = ''
+returns boolean language plpgsql volatile set search_path = ''
 set lock_timeout = '500ms'
 as $$
 declare
@@ -134,9 +131,7 @@ comment on function public.billing_record_failed_event is
  * been applied.
  */
 create or replace function billing.keep_original_payload()
-returns trigger
-language plpgsql volatile set search_path = ''
-as $$
+returns trigger language plpgsql volatile set search_path = '' as $$
 begin
   if new.resolved_at is not null then
     raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
@@ -194,9 +189,7 @@ comment on view billing.open_failures is 'Open failures, the most frequent error
  * id; then the caller must name one.
  */
 create or replace function billing.provider_of_failed_event(event_id text, of_provider text)
-returns text
-language plpgsql stable set search_path = ''
-as $$
+returns text language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 declare
   providers text[];
@@ -230,9 +223,7 @@ $$;
  * once. The row then shows the outcome.
  */
 create or replace function billing.retry_failed_event(event_id text, of_provider text default null)
-returns text
-language plpgsql volatile set search_path = ''
-as $$
+returns text language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
   named_provider text;
@@ -276,9 +267,7 @@ create or replace function billing.retry_failed_events(
   failed_since timestamptz default null,
   failed_until timestamptz default null
 )
-returns text
-language plpgsql volatile set search_path = ''
-as $$
+returns text language plpgsql volatile set search_path = '' as $$
 declare
   asked integer;
   locked integer;
@@ -326,9 +315,7 @@ comment on function billing.retry_failed_events is
   'Run in the SQL editor: requests a retry of all open failures, or of those with a type, an error code or a time of failure, in the order in which the events occurred.';
 
 create or replace function billing.retry_request_answer(asked integer)
-returns text
-language plpgsql volatile set search_path = ''
-as $$
+returns text language plpgsql volatile set search_path = '' as $$
 begin
   return format('Retry requested: %s. ', asked)
     || case
@@ -349,9 +336,7 @@ create or replace function billing.resolve_failed_event(
   who text default current_user,
   of_provider text default null
 )
-returns text
-language plpgsql volatile set search_path = ''
-as $$
+returns text language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
   named_provider text;
@@ -385,9 +370,7 @@ comment on function billing.resolve_failed_event is
  * has it. Claims of a queue run one after the other, because this locks its row.
  */
 create or replace function billing.hold_lease(p_queue text, p_lease_id uuid)
-returns boolean
-language plpgsql volatile set search_path = ''
-as $$
+returns boolean language plpgsql volatile set search_path = '' as $$
 begin
   -- Longer than a batch takes. After a crash, the queue rests as long.
   insert into billing.leases as l (queue, lease_id, held_until)
@@ -399,9 +382,7 @@ end;
 $$;
 
 create or replace function public.billing_release_lease(p_queue text, p_lease_id uuid)
-returns boolean
-language plpgsql volatile set search_path = ''
-as $$
+returns boolean language plpgsql volatile set search_path = '' as $$
 begin
   delete from billing.leases l where l.queue = p_queue and l.lease_id = p_lease_id;
   return found;
@@ -423,8 +404,7 @@ comment on function public.billing_release_lease is
  */
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
 returns table (provider text, event_id text, body text, body_encoding text)
-language plpgsql volatile set search_path = ''
-as $$
+language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
   batch_bytes constant integer := 4 * 1024 * 1024;
@@ -517,8 +497,7 @@ comment on function public.billing_claim_failed_events is
  * locked, its retry stays requested, and the next run tries it.
  */
 create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
-returns integer
-language plpgsql volatile set search_path = ''
+returns integer language plpgsql volatile set search_path = ''
 set lock_timeout = '20ms'
 as $$
 declare

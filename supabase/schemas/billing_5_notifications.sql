@@ -8,9 +8,7 @@
  * there are waits. A notification is dead after the last one, about three days later.
  */
 create or replace function billing.notification_waits()
-returns interval[]
-language sql immutable set search_path = ''
-as $$
+returns interval[] language sql immutable set search_path = '' as $$
   select '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 $$;
 
@@ -102,9 +100,7 @@ create or replace function public.billing_settle_notifications(
   p_destination text,
   results jsonb
 )
-returns integer
-language plpgsql volatile set search_path = ''
-as $$
+returns integer language plpgsql volatile set search_path = '' as $$
 declare
   waits constant interval[] := billing.notification_waits();
   patience constant interval := (select sum(w.wait) from unnest(waits) as w (wait));
@@ -171,17 +167,13 @@ comment on function public.billing_settle_notifications is
   'Stores the results of a run''s notifications. results: id, result (sent, failed, dead, undeliverable, limited or unsent), error, retry_after_seconds. Returns how many were settled: none if another run has the queue.';
 
 create or replace function billing.is_paused(p_destination text)
-returns boolean
-language sql stable set search_path = ''
-as $$
+returns boolean language sql stable set search_path = '' as $$
   select exists (select from billing.pauses p where p.destination = p_destination and p.paused_until > now())
 $$;
 
 /* Pauses a receiver for at least a second and at most a day. Returns until when. */
 create or replace function billing.pause(p_destination text, p_seconds numeric)
-returns timestamptz
-language sql volatile set search_path = ''
-as $$
+returns timestamptz language sql volatile set search_path = '' as $$
   insert into billing.pauses as p (destination, paused_until)
   values (p_destination, clock_timestamp() + make_interval(
     secs => least(greatest(p_seconds, 1), 86400)::double precision
@@ -206,8 +198,7 @@ $$;
  */
 create or replace function public.billing_claim_alerts(p_lease_id uuid, p_destination text)
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
-language plpgsql volatile set search_path = ''
-as $$
+language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 begin
   if not billing.hold_lease('notifications', p_lease_id) or billing.is_paused(p_destination) then
@@ -294,9 +285,7 @@ create or replace function public.billing_settle_alerts(
   p_destination text,
   results jsonb
 )
-returns integer
-language plpgsql volatile set search_path = ''
-as $$
+returns integer language plpgsql volatile set search_path = '' as $$
 declare
   settled integer;
 begin

@@ -17,9 +17,7 @@
  * wakes the worker within a minute.
  */
 create or replace function billing.wake_worker()
-returns boolean
-language plpgsql volatile set search_path = ''
-as $$
+returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   worker_url text;
   worker_key text;
@@ -59,9 +57,7 @@ comment on function billing.wake_worker is
  * that a database on this machine, in a container or not, reaches it by.
  */
 create or replace function billing.schedule_worker(project_url text, secret_key text)
-returns text
-language plpgsql volatile set search_path = ''
-as $$
+returns text language plpgsql volatile set search_path = '' as $$
 declare
   secret record;
   existing_id uuid;
@@ -117,9 +113,7 @@ comment on function billing.schedule_worker is
   'Run once in the SQL editor: schedules the worker every minute, and the pruning of the tables. Run it again to replace URL and key.';
 
 create or replace function billing.unschedule_worker()
-returns text
-language plpgsql volatile set search_path = ''
-as $$
+returns text language plpgsql volatile set search_path = '' as $$
 begin
   if to_regclass('cron.job') is not null then
     execute $sql$
@@ -154,8 +148,7 @@ create or replace function billing.prune(
   batch_size integer default 20000
 )
 returns table (ledger_rows bigint, payloads bigint, failures bigint, notifications bigint)
-language plpgsql volatile set search_path = ''
-as $$
+language plpgsql volatile set search_path = '' as $$
 begin
   -- By ctid, which cannot change while the row is locked. With a join by key, a plan may
   -- read the whole table, or select the batch again for every row.

@@ -100,9 +100,7 @@ comment on view public.billing_events_per_hour is 'billing.events_per_hour, for 
  * schema billing.
  */
 create or replace function public.billing_has_access(account_id text, grace interval default '0')
-returns boolean
-language sql stable set search_path = ''
-as $$
+returns boolean language sql stable set search_path = '' as $$
   select exists (
     select from public.billing_subscriptions s
     where s.account_id = billing_has_access.account_id
@@ -135,9 +133,7 @@ comment on function public.billing_has_access is
  * which is the latest that it can have been.
  */
 create or replace function public.billing_forget_marks_ahead(p_provider text, p_subscription_id text)
-returns boolean
-language plpgsql volatile set search_path = ''
-as $$
+returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   latest constant timestamptz := now() + interval '5 minutes';
 begin

@@ -19,9 +19,7 @@
  * event fails.
  */
 create or replace function billing.account_of_customer(provider text, customer_id text)
-returns text
-language sql stable set search_path = ''
-as $$
+returns text language sql stable set search_path = '' as $$
   select case when count(distinct s.account_id) = 1 then min(s.account_id) end
   from billing.subscriptions s
   where s.provider = account_of_customer.provider
@@ -40,9 +38,7 @@ comment on function billing.account_of_customer is
  * Without an auth schema, as on the local stack, no account has an address.
  */
 create or replace function billing.account_email(account_id text)
-returns text
-language plpgsql stable security definer set search_path = ''
-as $$
+returns text language plpgsql stable security definer set search_path = '' as $$
 declare
   address text;
 begin
