@@ -1,6 +1,6 @@
 import type { BillingEvent, Outcome } from "../_shared/billing/apply_events.ts";
+import type { UnmappedChoice } from "../_shared/billing/config.ts";
 import type { DatabaseClient } from "../_shared/billing/database.ts";
-import { decodeBody } from "../_shared/billing/decode_body.ts";
 import {
   DeliveryError,
   toDeliveryError,
@@ -8,12 +8,15 @@ import {
 } from "../_shared/billing/errors.ts";
 import { isIdentifier } from "../_shared/billing/fields.ts";
 import type { LogFields, LogLevel } from "../_shared/billing/log.ts";
-import { parseEvent } from "../_shared/billing/parse_event.ts";
-import { describeFailedBody, recordFailure } from "./record_failure.ts";
 import {
+  decodeBody,
   isUnmapped,
-  type UnmappedChoice,
-} from "../_shared/billing/unmapped.ts";
+  parseEvent,
+} from "../_shared/billing/parse_event.ts";
+import {
+  describeFailedBody,
+  recordFailure,
+} from "../_shared/billing/record_failure.ts";
 import type { VerifiedDelivery } from "./verify_delivery.ts";
 
 /** What is needed to process an event. */
@@ -96,7 +99,7 @@ async function applyOrIgnore(
     throw withLogFields(toDeliveryError(thrown), { subscription_id });
   });
   // A duplicate too: the first delivery may have ended before it woke the worker.
-  if (outcome !== "stale" && event.type === "invoice.payment_failed") {
+  if (outcome !== "stale" && event.kind === "payment_failed") {
     wakeWorker();
   }
   const outcomes = { [outcome]: 1 };
@@ -113,7 +116,7 @@ async function handleFailure(
   const event = {
     provider,
     event_id: failed.eventId,
-    type: failed.type,
+    type: failed.event.type,
     ...error.logFields,
   };
   const { code } = error;
@@ -133,7 +136,7 @@ async function handleFailure(
     });
   if (isOpen) throw withLogFields(error, logFields);
   // The event was applied, for example by a call whose answer was lost.
-  if (failed.type === "invoice.payment_failed") wakeWorker();
+  if (failed.event.kind === "payment_failed") wakeWorker();
   const fields = { ...event, code, outcomes: { duplicate: 1 } };
   return { level: "info", message: "duplicate of an applied event", fields };
 }

@@ -13,8 +13,10 @@ import { readConfig, readKeyMap } from "../_shared/billing/config.ts";
 import { createClient } from "../_shared/billing/database.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
-import { chooseAlertChannel } from "./channels/choose_alert_channel.ts";
-import { chooseChannel } from "./channels/choose_channel.ts";
+import {
+  chooseAlertChannel,
+  chooseChannel,
+} from "./channels/choose_channel.ts";
 import { handleWake, type Worker } from "./handle_wake.ts";
 import { accountEmail } from "./outbox.ts";
 

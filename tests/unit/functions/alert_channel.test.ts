@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { Webhook } from "standardwebhooks";
-import { alertChannel } from "../../../supabase/functions/billing-worker/channels/alert_channel.ts";
+import { alertChannel } from "../../../supabase/functions/billing-worker/channels/webhook_channel.ts";
 import type { Alert } from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import { OPENED, RESOLVED } from "../../support/alerts.ts";
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { decodeBody } from "../../../supabase/functions/_shared/billing/decode_body.ts";
+import { decodeBody } from "../../../supabase/functions/_shared/billing/parse_event.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 
 Deno.test("decodeBody() keeps nothing of a body that ends within a character", () => {

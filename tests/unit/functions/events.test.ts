@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { handledEvent } from "../../../supabase/functions/_shared/billing/events.ts";
+import { handledEvent } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { paymentDetails } from "../../../supabase/functions/_shared/billing/payment_details.ts";
 
 const CREATED = 1_793_624_405;

@@ -8,7 +8,7 @@ import {
   describeFailedBody,
   type FailedBody,
   recordFailure,
-} from "../../../supabase/functions/billing-webhook/record_failure.ts";
+} from "../../../supabase/functions/_shared/billing/record_failure.ts";
 
 /** Text of any code points at all, lone surrogates included. */
 const anyText = fc.string({

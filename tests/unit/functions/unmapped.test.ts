@@ -6,7 +6,7 @@ import {
 import {
   isUnmapped,
   lacksAccountId,
-} from "../../../supabase/functions/_shared/billing/unmapped.ts";
+} from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { edited } from "../../support/edited.ts";
 import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
