@@ -80,7 +80,7 @@ async function handle(request: Request, setting: Setting = {}) {
 }
 
 function agree(name: string): Response {
-  return name === "record_failed_event"
+  return name === "billing_record_failed_event"
     ? Response.json(true)
     : Response.json([{ place: 1, outcome: "applied" }]);
 }
@@ -145,7 +145,7 @@ Deno.test("handleWebhook() answers 200 and OK to an event that is applied", asyn
     const { status, text, headers, calls, lines } = await handle(request);
     assertEquals([status, text], [200, "OK"]);
     assertEquals(headers.get("content-type"), "text/plain; charset=utf-8");
-    assertEquals(calls, ["apply_billing_events"]);
+    assertEquals(calls, ["billing_apply_events"]);
     const provider = request.headers.has("provider-a-signature") ? "a" : "b";
     assertEquals(lines, [{
       level: "info",
@@ -292,7 +292,7 @@ Deno.test("handleWebhook() never logs what the database says of the data it refu
   const says = `invalid input syntax: "${MARK}"`;
   const inRow = await handle(signed(DELETION), {
     answer: (name) =>
-      name === "record_failed_event" ? agree(name) : Response.json([
+      name === "billing_record_failed_event" ? agree(name) : Response.json([
         { place: 1, outcome: "failed", error_code: "22P02", error: says },
       ]),
   });
@@ -300,7 +300,7 @@ Deno.test("handleWebhook() never logs what the database says of the data it refu
 
   const ofCall = await handle(signed(DELETION), {
     answer: (name) =>
-      name === "record_failed_event"
+      name === "billing_record_failed_event"
         ? agree(name)
         : Response.json({ code: "22P02", message: says }, { status: 400 }),
   });

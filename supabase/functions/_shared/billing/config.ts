@@ -60,25 +60,27 @@ export function readConfig(env: Environment): Config {
 
 /** Reads `UNMAPPED_SUBSCRIPTIONS`: `fail` or `ignore`. */
 export function readUnmapped(env: Environment): UnmappedChoice {
-  return choice(env, "UNMAPPED_SUBSCRIPTIONS", UNMAPPED_CHOICES);
+  return choice(env, "UNMAPPED_SUBSCRIPTIONS", UNMAPPED_CHOICES, "fail");
 }
 
 /** Reads `NOTIFY_ONCE_PER_INVOICE`: `true` or `false`. */
 export function readOncePerInvoice(env: Environment): boolean {
-  return choice(env, "NOTIFY_ONCE_PER_INVOICE", ["false", "true"]) === "true";
+  return choice(env, "NOTIFY_ONCE_PER_INVOICE", ["true", "false"], "false") ===
+    "true";
 }
 
 /**
- * Reads one of several words; returns the first if it is not set.
+ * Reads one of several words; returns the default if it is not set.
  *
  * @throws {Error} If the value is another one; names the variable.
  */
 function choice<Word extends string>(
   env: Environment,
   name: string,
-  words: readonly [Word, ...Word[]],
+  words: readonly Word[],
+  defaultWord: Word,
 ): Word {
-  const text = env[name] || words[0];
+  const text = env[name] || defaultWord;
   const word = words.find((word) => word === text);
   if (word === undefined) {
     throw new Error(
