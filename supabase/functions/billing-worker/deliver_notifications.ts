@@ -96,9 +96,10 @@ export async function deliverAlerts(
 }
 
 /**
- * Makes the function that spaces the notifications of one run, so that no more
- * than the receiver allows are sent per second. The times are on one schedule, so
- * what claims and settles take is not added.
+ * Makes the function that spaces notifications, so that no more than the receiver
+ * allows are sent per second. The times are on one schedule, so what claims and
+ * settles take is not added. Only one run sends at a time, so it need not be in
+ * the database; after the run of another instance, a few may be sent too early.
  *
  * @param channel Without a rate limit, nothing waits.
  * @param options.sleep Resolves after that many milliseconds.

@@ -9,18 +9,12 @@ import {
   deliverAlerts,
   deliverNotifications,
   type DeliveryOptions,
-  pacer,
   RUN_LIMIT,
 } from "./deliver_notifications.ts";
 import { retryFailures, type RetryOptions } from "./retry_failures.ts";
 
 /** What one run of the worker needs, besides what each run makes anew. */
-export type Worker =
-  & Omit<Run, "leaseId" | "pace" | "endMs" | "limit">
-  & {
-    /** Resolves after that many milliseconds. */
-    readonly sleep: (ms: number) => Promise<void>;
-  };
+export type Worker = Omit<Run, "leaseId" | "endMs" | "limit">;
 
 type Run = RetryOptions & DeliveryOptions;
 
@@ -51,7 +45,6 @@ export async function handleWake(
   const run: Run = {
     ...worker,
     leaseId: crypto.randomUUID(),
-    pace: pacer(worker.channel, worker),
     endMs: worker.clock() + RUN_TIME_MS,
   };
   const [retries, [alerts, notifications]] = await Promise.all([

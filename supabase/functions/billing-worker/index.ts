@@ -17,27 +17,32 @@ import {
   chooseAlertChannel,
   chooseChannel,
 } from "./channels/choose_channel.ts";
+import { pacer } from "./deliver_notifications.ts";
 import { handleWake, type Worker } from "./handle_wake.ts";
 import { accountEmail } from "./outbox.ts";
 
 const env = Deno.env.toObject();
 const config = readConfig(env);
 const database = createClient(config, { fetch });
+const channel = chooseChannel(env, {
+  fetch,
+  addressOf: (accountId) => accountEmail(database, accountId),
+  clock: Date.now,
+  log: logJson,
+});
 const worker: Worker = {
   database,
-  channel: chooseChannel(env, {
-    fetch,
-    addressOf: (accountId) => accountEmail(database, accountId),
-    clock: Date.now,
-    log: logJson,
-  }),
+  channel,
   alertChannel: chooseAlertChannel(env, { fetch, clock: Date.now }),
   unmappedSubscriptions: config.unmappedSubscriptions,
   oncePerInvoice: config.oncePerInvoice,
   toleranceSeconds: config.toleranceSeconds,
   log: logJson,
   clock: Date.now,
-  sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+  pace: pacer(channel, {
+    clock: Date.now,
+    sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+  }),
 };
 
 export default {

@@ -96,7 +96,7 @@ async function wake(
       toleranceSeconds: 300,
       log: (...line) => lines.push(line),
       clock,
-      sleep: () => Promise.resolve(),
+      pace: () => Promise.resolve(),
     },
   );
   return { response, calls, leases, lines };

@@ -163,99 +163,90 @@ type ParsedEvent = Omit<HandledEvent, "subscription_id"> & {
 
 const OBJECT = ["data", "object"] as const;
 
-function envelope<Type extends HandledType, Data extends z.ZodMiniType>(
+function schemaOf<
+  Type extends HandledType,
+  Shape extends z.core.$ZodLooseShape,
+>(
   type: Type,
-  data: Data,
+  object: z.ZodMiniObject<Shape, z.core.$loose>,
 ) {
   return z.looseObject({
     id: identifier,
     created: z.optional(unixSeconds),
     type: z.literal(type),
-    data,
+    data: z.looseObject({ object }),
   });
 }
 
-/** What an event about a subscription must have for the report. */
-function subscription() {
-  return z.looseObject({
-    id: identifier,
-    items: z.looseObject({
-      data: z.tuple([
-        z.looseObject({ price: z.looseObject({ id: identifier }) }),
-      ], z.unknown()),
-    }),
+/** What each type must have. The rest is read as it comes. */
+function schemas() {
+  const price = z.looseObject({ id: identifier });
+  const items = z.looseObject({
+    data: z.tuple([z.looseObject({ price })], z.unknown()),
   });
+  const metadata = z.nullish(z.object({ accountId: z.nullish(identifier) }));
+  return z.discriminatedUnion("type", [
+    schemaOf(
+      "customer.subscription.created",
+      z.looseObject({ id: identifier, items, metadata }),
+    ),
+    schemaOf(
+      "customer.subscription.updated",
+      z.looseObject({ id: identifier, items, status: identifier }),
+    ),
+    schemaOf(
+      "customer.subscription.deleted",
+      z.looseObject({ id: identifier }),
+    ),
+    schemaOf("invoice.payment_failed", z.looseObject({})),
+  ]);
 }
 
-function created() {
-  const object = z.extend(subscription(), {
-    metadata: z.nullish(z.object({ accountId: z.nullish(identifier) })),
-  });
-  return z.pipe(
-    envelope("customer.subscription.created", z.object({ object })),
-    z.transform((event, context): ParsedEvent => {
+function toHandledEvent(
+  event: z.output<ReturnType<typeof schemas>>,
+  context: z.core.ParsePayload,
+): ParsedEvent {
+  const { id, type, created, data } = event;
+  const common = {
+    event_id: id,
+    type,
+    kind: KINDS[type],
+    occurred_at: created === undefined ? null : dateTime(created),
+    report: { customer_id: customerId(data.object) },
+  };
+  switch (event.type) {
+    case "customer.subscription.created": {
       const { object } = event.data;
-      requirePeriodEnd(object, context);
+      valueAt(periodEnd(object), unixSeconds, context);
       return {
-        ...envelopeFields(event),
+        ...common,
         subscription_id: object.id,
         account_id: object.metadata?.accountId ?? null,
         report: report(event, object),
       };
-    }),
-  );
-}
-
-function updated() {
-  const object = z.extend(subscription(), { status: identifier });
-  const previous_attributes = z.optional(z.unknown());
-  return z.pipe(
-    envelope(
-      "customer.subscription.updated",
-      z.object({ object, previous_attributes }),
-    ),
-    z.transform((event, context): ParsedEvent => {
-      const { object, previous_attributes } = event.data;
-      requirePeriodEnd(object, context);
+    }
+    case "customer.subscription.updated": {
+      const { object } = event.data;
+      valueAt(periodEnd(object), unixSeconds, context);
       return {
-        ...envelopeFields(event),
+        ...common,
         subscription_id: object.id,
         report: report(event, object),
-        previous: replaced(event, object, previous_attributes),
+        previous: replaced(event, object, member(data, "previous_attributes")),
       };
-    }),
-  );
-}
-
-function deleted() {
-  const object = z.looseObject({ id: identifier });
-  return z.pipe(
-    envelope("customer.subscription.deleted", z.object({ object })),
-    z.transform((event): ParsedEvent => ({
-      ...envelopeFields(event),
-      subscription_id: event.data.object.id,
-      report: { customer_id: customerId(event.data.object) },
-    })),
-  );
-}
-
-function paymentFailed() {
-  const object = z.looseObject({});
-  return z.pipe(
-    envelope("invoice.payment_failed", z.object({ object })),
-    z.transform((event, context): ParsedEvent => {
-      const { object } = event.data;
-      const found = invoiceSubscription(object);
+    }
+    case "customer.subscription.deleted":
+      return { ...common, subscription_id: event.data.object.id };
+    case "invoice.payment_failed": {
+      const found = invoiceSubscription(data.object);
+      const subscription_id = found && valueAt(found, identifier, context);
       return {
-        ...envelopeFields(event),
-        subscription_id: found === undefined
-          ? null
-          : valueAt(found, identifier, context) ?? null,
-        report: { customer_id: customerId(object) },
-        payment: payment(object),
+        ...common,
+        subscription_id: subscription_id ?? null,
+        payment: payment(data.object),
       };
-    }),
-  );
+    }
+  }
 }
 
 /**
@@ -263,31 +254,8 @@ function paymentFailed() {
  * startup, it would make a cold start longer (docs/decisions.md).
  */
 export const handledEvent = z.lazy(() =>
-  z.discriminatedUnion("type", [
-    created(),
-    updated(),
-    deleted(),
-    paymentFailed(),
-  ])
+  z.pipe(schemas(), z.transform(toHandledEvent))
 );
-
-function envelopeFields(
-  { id, type, created }: {
-    id: string;
-    type: HandledType;
-    created?: number | undefined;
-  },
-) {
-  const occurred_at = created === undefined ? null : dateTime(created);
-  return { event_id: id, type, kind: KINDS[type], occurred_at };
-}
-
-function requirePeriodEnd(
-  subscription: unknown,
-  context: z.core.ParsePayload,
-): void {
-  valueAt(periodEnd(subscription), unixSeconds, context);
-}
 
 /** Checks a value that may be at several places; adds faults to `context`. */
 function valueAt<T>(
