@@ -131,24 +131,16 @@ async function handleFailure(
   if (code === "overloaded") throw withLogFields(error, logFields);
   const isOpen = await recordFailure(error, { provider, failed, database })
     .catch((fault: unknown) => {
-      const notRecorded = failureNotRecorded(error, toDeliveryError(fault));
-      throw withLogFields(notRecorded, logFields);
+      const { logMessage } = toDeliveryError(fault);
+      const message =
+        `${code}, and the failure could not be stored in failed_events: ${logMessage}`;
+      throw new DeliveryError("failure_not_recorded", message, { logFields });
     });
   if (isOpen) throw withLogFields(error, logFields);
   // The event was applied, for example by a call whose answer was lost.
   if (failed.event.kind === "payment_failed") wakeWorker();
   const fields = { ...event, code, outcomes: { duplicate: 1 } };
   return { level: "info", message: "duplicate of an applied event", fields };
-}
-
-function failureNotRecorded(
-  error: DeliveryError,
-  fault: DeliveryError,
-): DeliveryError {
-  return new DeliveryError(
-    "failure_not_recorded",
-    `${error.code}, and the failure could not be stored in failed_events: ${fault.logMessage}`,
-  );
 }
 
 /**

@@ -7,6 +7,7 @@ import type { UnmappedChoice } from "../_shared/billing/config.ts";
 import {
   callFunction,
   type DatabaseClient,
+  type DatabaseFunctions,
 } from "../_shared/billing/database.ts";
 import {
   DeliveryError,
@@ -21,15 +22,13 @@ import {
 } from "../_shared/billing/parse_event.ts";
 import { describeText } from "../_shared/billing/record_failure.ts";
 
-/** A failed event that was claimed for a requested retry. */
-export interface ClaimedFailure {
-  readonly provider: string;
-  /** The id of the row; a repaired payload may have a different id. */
-  readonly event_id: string;
-  readonly body: string;
-  /** `text` or `base64`. */
-  readonly body_encoding: string;
-}
+/**
+ * A failed event that was claimed for a requested retry. A repaired payload may
+ * have another id than its row.
+ */
+export type ClaimedFailure = Readonly<
+  DatabaseFunctions["billing_claim_failed_events"]["Returns"][number]
+>;
 
 /** The result of a retry that did not fail. */
 type RetryOutcome = Outcome | "ignored";

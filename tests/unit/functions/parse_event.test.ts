@@ -2,6 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
+  decodeBody,
   type ParsedEvent,
   parseEvent,
 } from "../../../supabase/functions/_shared/billing/parse_event.ts";
@@ -658,4 +659,16 @@ Deno.test("parseEvent() distinguishes thin events from others that are not handl
       "not_handled",
     ]);
   }
+});
+
+Deno.test("decodeBody() keeps nothing of a body that ends within a character", () => {
+  const broken = Uint8Array.from([0x7b, 0xe2, 0x82]);
+  const { code } = assertThrows(() => decodeBody(broken), DeliveryError);
+  assertEquals(code, "body_not_text");
+  assertEquals(decodeBody(new TextEncoder().encode("{}")), "{}");
+});
+
+Deno.test("decodeBody() drops the byte order mark of each body", () => {
+  const marked = Uint8Array.from([0xef, 0xbb, 0xbf, 0x7b, 0x7d]);
+  assertEquals([decodeBody(marked), decodeBody(marked)], ["{}", "{}"]);
 });

@@ -7,7 +7,8 @@ import { DeliveryError } from "./errors.ts";
 /** A client of the project's database API, typed by the schema. */
 export type DatabaseClient = PostgrestClient<Database>;
 
-type Functions = Database["public"]["Functions"];
+/** The functions that the database has for this service. */
+export type DatabaseFunctions = Database["public"]["Functions"];
 
 /** The result of a call through the client. */
 interface CallResult<T> {
@@ -43,12 +44,12 @@ export function createClient(
  *
  * @throws {DeliveryError} With the code for the fault.
  */
-export async function callFunction<Name extends keyof Functions>(
+export async function callFunction<Name extends keyof DatabaseFunctions>(
   database: DatabaseClient,
   name: Name,
-  args: Functions[Name]["Args"],
+  args: DatabaseFunctions[Name]["Args"],
   limit: { timeLimitMs: number },
-): Promise<Functions[Name]["Returns"]> {
+): Promise<DatabaseFunctions[Name]["Returns"]> {
   return await callDatabase(
     (signal) =>
       (database as PostgrestClient).rpc(name, args).abortSignal(signal),
