@@ -87,14 +87,16 @@ export function gather<Item, Result>(
     watchFirst();
     const message =
       `The event waited ${maxWaitMs} ms for the database: see docs/scaling.md`;
-    for (const { reject } of over) reject(overloaded(message));
+    for (const { reject } of over) {
+      reject(new DeliveryError("overloaded", message));
+    }
   }
 
   return function handIn(item) {
     if (waiting.length >= maxWaiting) {
       const message =
         `${maxWaiting} events already wait for the database: see docs/scaling.md`;
-      return Promise.reject(overloaded(message));
+      return Promise.reject(new DeliveryError("overloaded", message));
     }
     return new Promise((resolve, reject) => {
       const endMs = performance.now() + maxWaitMs;
@@ -103,10 +105,6 @@ export function gather<Item, Result>(
       else if (waiting.length === 1) watchFirst();
     });
   };
-}
-
-function overloaded(message: string): DeliveryError {
-  return new DeliveryError("overloaded", message);
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { BillingEvent, Outcome } from "../_shared/billing/apply_events.ts";
-import type { UnmappedChoice } from "../_shared/billing/config.ts";
+import type { Config } from "../_shared/billing/config.ts";
 import type { DatabaseClient } from "../_shared/billing/database.ts";
 import {
   DeliveryError,
@@ -20,18 +20,12 @@ import {
 import type { VerifiedDelivery } from "./verify_delivery.ts";
 
 /** What is needed to process an event. */
-export interface ProcessOptions {
+export interface ProcessOptions
+  extends Pick<Config, "unmappedSubscriptions" | "toleranceSeconds"> {
   /** Applies one event exactly once, maybe together with others. */
   readonly apply: (event: BillingEvent) => Promise<Outcome>;
   /** Where failures are recorded. */
   readonly database: DatabaseClient;
-  /** What happens to events of subscriptions without an account. */
-  readonly unmappedSubscriptions: UnmappedChoice;
-  /**
-   * How far a signature's time may be from now, in either direction, and an
-   * event's time ahead of now, in seconds.
-   */
-  readonly toleranceSeconds: number;
   /** Called if an event may have created a notification; returns at once. */
   readonly wakeWorker: () => void;
   /** Returns milliseconds since the epoch. */

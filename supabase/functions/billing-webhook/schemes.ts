@@ -160,20 +160,10 @@ export const standardWebhooks: SignatureScheme = {
  */
 function fromHex(text: string): Uint8Array<ArrayBuffer> | undefined {
   if (!/^[0-9a-f]{64}$/i.test(text)) return undefined;
-  const bytes = new Uint8Array(32);
-  for (let i = 0; i < 32; i++) {
-    bytes[i] = digit(text, 2 * i) << 4 | digit(text, 2 * i + 1);
-  }
-  return bytes;
-}
-
-/**
- * Returns the value of a hex digit. For a letter, upper or lower case, it is
- * the low bits plus 9.
- */
-function digit(text: string, at: number): number {
-  const code = text.charCodeAt(at);
-  return (code & 15) + (code >> 6) * 9;
+  return Uint8Array.from(
+    { length: 32 },
+    (_, i) => parseInt(text.slice(2 * i, 2 * i + 2), 16),
+  );
 }
 
 /** Parses Unix seconds in decimal digits; returns undefined for anything else. */

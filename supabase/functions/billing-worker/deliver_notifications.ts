@@ -63,14 +63,13 @@ export async function deliverNotifications(
   options: DeliveryOptions,
 ): Promise<NotificationCounts> {
   const { channel, clock, endMs, limit = RUN_LIMIT } = options;
-  const counts = count([]);
-  if (channel === undefined) return counts;
-  while (clock() < endMs && counts.claimed < limit) {
+  const all: Result[] = [];
+  while (channel && clock() < endMs && all.length < limit) {
     const results = await deliverBatch(channel, options);
-    addCounts(counts, count(results));
+    all.push(...results);
     if (!isWorthwhile(results)) break;
   }
-  return counts;
+  return count(all);
 }
 
 /**

@@ -3,7 +3,7 @@ import {
   type Outcome,
   type RetriedEvent,
 } from "../_shared/billing/apply_events.ts";
-import type { UnmappedChoice } from "../_shared/billing/config.ts";
+import type { Config } from "../_shared/billing/config.ts";
 import {
   callFunction,
   type DatabaseClient,
@@ -37,16 +37,14 @@ type RetryOutcome = Outcome | "ignored";
 export type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
 
 /** What is needed to retry failures. */
-export interface RetryOptions {
+export interface RetryOptions extends
+  Pick<
+    Config,
+    "unmappedSubscriptions" | "oncePerInvoice" | "toleranceSeconds"
+  > {
   readonly database: DatabaseClient;
   /** The lease of the run. */
   readonly leaseId: string;
-  /** What happens to events of subscriptions without an account. */
-  readonly unmappedSubscriptions: UnmappedChoice;
-  /** Whether further failed payments of an invoice create no notification. */
-  readonly oncePerInvoice: boolean;
-  /** How far ahead of now an event may be dated, in seconds. */
-  readonly toleranceSeconds: number;
   readonly log: Log;
   /** Returns milliseconds since the epoch. */
   readonly clock: () => number;
