@@ -6,7 +6,7 @@
 import { createHmac } from "node:crypto";
 import { LOCAL_SIGNING_SECRETS } from "../scripts/common/environment.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
-import { handledEvent } from "../supabase/functions/_shared/billing/events.ts";
+import { handledEvent } from "../supabase/functions/_shared/billing/formats/stripe.ts";
 import { useLeastSql } from "./least_sql.ts";
 import { BARE_CALL, GATEWAY, LEAST, LEAST_SQL, RECEIVER } from "./names.ts";
 import { type RequestShape, stripeHeaders } from "./requests.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { checkKey } from "../../supabase/functions/_shared/billing/check_key.ts";
+import { checkKey } from "../../supabase/functions/_shared/billing/config.ts";
 import { UsageError } from "./cli.ts";
 import { closest } from "./closest.ts";
 import type { Environment } from "./environment.ts";

@@ -8,7 +8,7 @@ import {
   readOncePerInvoice,
   readUnmapped,
 } from "../../supabase/functions/_shared/billing/config.ts";
-import type { UnmappedChoice } from "../../supabase/functions/_shared/billing/unmapped.ts";
+import type { UnmappedChoice } from "../../supabase/functions/_shared/billing/config.ts";
 import { UsageError, type Values } from "../common/cli.ts";
 import { localSecrets } from "../common/local_secrets.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";

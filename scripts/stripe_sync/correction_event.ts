@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
-import type { HandledEvent } from "../../supabase/functions/_shared/billing/events.ts";
+import type { HandledEvent } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
 
 /**

@@ -1,7 +1,7 @@
 import type Stripe from "stripe";
-import { HANDLED_TYPES } from "../../supabase/functions/_shared/billing/events.ts";
+import { HANDLED_TYPES } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
-import { lacksAccountId } from "../../supabase/functions/_shared/billing/unmapped.ts";
+import { lacksAccountId } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import type { Context } from "./context.ts";
 import { settledEvents } from "./recorded_events.ts";
 import { recordsOf } from "./records.ts";

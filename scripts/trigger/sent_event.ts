@@ -1,4 +1,4 @@
-import { describeFailedBody } from "../../supabase/functions/billing-webhook/record_failure.ts";
+import { describeFailedBody } from "../../supabase/functions/_shared/billing/record_failure.ts";
 import type { SentEvent } from "./read_result.ts";
 
 /** Returns what the receiver files a body under, whatever it contains. */

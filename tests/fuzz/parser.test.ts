@@ -5,7 +5,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { decodeBody } from "../../supabase/functions/_shared/billing/decode_body.ts";
+import { decodeBody } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import {
   ANSWERS,
   DeliveryError,

@@ -10,7 +10,7 @@ import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { handledEvent } from "../../supabase/functions/_shared/billing/events.ts";
+import { handledEvent } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { edited } from "../support/edited.ts";
 import { everySqlBlock, fillIn } from "../support/sql_blocks.ts";
 import { connect } from "../support/tables.ts";

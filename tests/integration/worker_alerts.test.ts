@@ -11,8 +11,8 @@ import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
-import { chooseAlertChannel } from "../../supabase/functions/billing-worker/channels/choose_alert_channel.ts";
-import { deliverAlerts } from "../../supabase/functions/billing-worker/deliver_alerts.ts";
+import { chooseAlertChannel } from "../../supabase/functions/billing-worker/channels/choose_channel.ts";
+import { deliverAlerts } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
 import { freePort } from "../support/free_port.ts";
 import {
   alertEnvironment,

@@ -21,7 +21,7 @@ import {
 import {
   respondError,
   respondOk,
-} from "../../supabase/functions/billing-webhook/respond.ts";
+} from "../../supabase/functions/billing-webhook/handle_webhook.ts";
 import { connect } from "../support/tables.ts";
 import { commandItems, exitCodeItems } from "./command_items.ts";
 import { databaseItems } from "./database_items.ts";

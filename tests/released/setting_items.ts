@@ -1,6 +1,6 @@
 import { readConfig } from "../../supabase/functions/_shared/billing/config.ts";
 import { readProviders } from "../../supabase/functions/billing-webhook/providers.ts";
-import { chooseAlertChannel } from "../../supabase/functions/billing-worker/channels/choose_alert_channel.ts";
+import { chooseAlertChannel } from "../../supabase/functions/billing-worker/channels/choose_channel.ts";
 import { chooseChannel } from "../../supabase/functions/billing-worker/channels/choose_channel.ts";
 
 const EMAIL = { RESEND_API_KEY: "re_1", NOTIFICATION_FROM: "b@example.com" };

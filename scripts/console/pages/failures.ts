@@ -1,4 +1,4 @@
-import { HANDLED_TYPES } from "../../../supabase/functions/_shared/billing/events.ts";
+import { HANDLED_TYPES } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { type FailureFilter, filterFields } from "../failure_filter.ts";
 import { type ListedFailure, PAGE_SIZE } from "../failures.ts";
 import { type Html, html } from "../html.ts";

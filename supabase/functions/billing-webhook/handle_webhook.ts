@@ -8,8 +8,12 @@ import { processEvent, type ProcessOptions } from "./process_event.ts";
 import type { SignatureProvider } from "./providers.ts";
 import type { BodyLimits } from "./read_body.ts";
 import { readDelivery } from "./read_delivery.ts";
-import { respondError, respondOk } from "./respond.ts";
 import { verifyDelivery } from "./verify_delivery.ts";
+
+/** Only a hint: providers follow their own schedules. */
+const RETRY_AFTER_SECONDS = "5";
+
+const TEXT = { "content-type": "text/plain; charset=utf-8" } as const;
 
 /** What the receiver needs to handle a delivery. */
 export interface Receiver extends ProcessOptions {
@@ -44,6 +48,20 @@ export async function handleWebhook(
     logFailure(error, { log, durationMs: clock() - startedMs });
     return respondError(error);
   }
+}
+
+/** Returns the reply to a delivery that needs nothing more. */
+export function respondOk(): Response {
+  return new Response("OK", { status: 200, headers: TEXT });
+}
+
+/** Returns the reply to a failed delivery. It depends only on the code. */
+export function respondError({ code }: DeliveryError): Response {
+  const { status, body } = ANSWERS[code];
+  const headers = new Headers(TEXT);
+  if (status === 405) headers.set("allow", "POST");
+  if (status === 503) headers.set("retry-after", RETRY_AFTER_SECONDS);
+  return new Response(body, { status, headers });
 }
 
 function logFailure(

@@ -1,6 +1,6 @@
 import type { BillingEvent, Outcome } from "../_shared/billing/apply_events.ts";
+import type { Config } from "../_shared/billing/config.ts";
 import type { DatabaseClient } from "../_shared/billing/database.ts";
-import { decodeBody } from "../_shared/billing/decode_body.ts";
 import {
   DeliveryError,
   toDeliveryError,
@@ -8,27 +8,24 @@ import {
 } from "../_shared/billing/errors.ts";
 import { isIdentifier } from "../_shared/billing/fields.ts";
 import type { LogFields, LogLevel } from "../_shared/billing/log.ts";
-import { parseEvent } from "../_shared/billing/parse_event.ts";
-import { describeFailedBody, recordFailure } from "./record_failure.ts";
 import {
+  decodeBody,
   isUnmapped,
-  type UnmappedChoice,
-} from "../_shared/billing/unmapped.ts";
+  parseEvent,
+} from "../_shared/billing/parse_event.ts";
+import {
+  describeFailedBody,
+  recordFailure,
+} from "../_shared/billing/record_failure.ts";
 import type { VerifiedDelivery } from "./verify_delivery.ts";
 
 /** What is needed to process an event. */
-export interface ProcessOptions {
+export interface ProcessOptions
+  extends Pick<Config, "unmappedSubscriptions" | "toleranceSeconds"> {
   /** Applies one event exactly once, maybe together with others. */
   readonly apply: (event: BillingEvent) => Promise<Outcome>;
   /** Where failures are recorded. */
   readonly database: DatabaseClient;
-  /** What happens to events of subscriptions without an account. */
-  readonly unmappedSubscriptions: UnmappedChoice;
-  /**
-   * How far a signature's time may be from now, in either direction, and an
-   * event's time ahead of now, in seconds.
-   */
-  readonly toleranceSeconds: number;
   /** Called if an event may have created a notification; returns at once. */
   readonly wakeWorker: () => void;
   /** Returns milliseconds since the epoch. */
@@ -96,7 +93,7 @@ async function applyOrIgnore(
     throw withLogFields(toDeliveryError(thrown), { subscription_id });
   });
   // A duplicate too: the first delivery may have ended before it woke the worker.
-  if (outcome !== "stale" && event.type === "invoice.payment_failed") {
+  if (outcome !== "stale" && event.kind === "payment_failed") {
     wakeWorker();
   }
   const outcomes = { [outcome]: 1 };
@@ -113,7 +110,7 @@ async function handleFailure(
   const event = {
     provider,
     event_id: failed.eventId,
-    type: failed.type,
+    type: failed.event.type,
     ...error.logFields,
   };
   const { code } = error;
@@ -128,24 +125,16 @@ async function handleFailure(
   if (code === "overloaded") throw withLogFields(error, logFields);
   const isOpen = await recordFailure(error, { provider, failed, database })
     .catch((fault: unknown) => {
-      const notRecorded = failureNotRecorded(error, toDeliveryError(fault));
-      throw withLogFields(notRecorded, logFields);
+      const { logMessage } = toDeliveryError(fault);
+      const message =
+        `${code}, and the failure could not be stored in failed_events: ${logMessage}`;
+      throw new DeliveryError("failure_not_recorded", message, { logFields });
     });
   if (isOpen) throw withLogFields(error, logFields);
   // The event was applied, for example by a call whose answer was lost.
-  if (failed.type === "invoice.payment_failed") wakeWorker();
+  if (failed.event.kind === "payment_failed") wakeWorker();
   const fields = { ...event, code, outcomes: { duplicate: 1 } };
   return { level: "info", message: "duplicate of an applied event", fields };
-}
-
-function failureNotRecorded(
-  error: DeliveryError,
-  fault: DeliveryError,
-): DeliveryError {
-  return new DeliveryError(
-    "failure_not_recorded",
-    `${error.code}, and the failure could not be stored in failed_events: ${fault.logMessage}`,
-  );
 }
 
 /**

@@ -1,9 +1,14 @@
-import type { Environment } from "../_shared/billing/config.ts";
-import { EVENT_MODES, type EventMode } from "../_shared/billing/event_mode.ts";
-import { hmacSha256Hex } from "./schemes/hmac_sha256_hex.ts";
-import type { SignatureScheme } from "./schemes/scheme.ts";
-import { standardWebhooks } from "./schemes/standard_webhooks.ts";
-import { stripe } from "./schemes/stripe.ts";
+import {
+  type Environment,
+  EVENT_MODES,
+  type EventMode,
+} from "../_shared/billing/config.ts";
+import {
+  hmacSha256Hex,
+  type SignatureScheme,
+  standardWebhooks,
+  stripe,
+} from "./schemes.ts";
 import { readSigningSecrets, shareSecret } from "./signing_secrets.ts";
 
 /** The signature schemes, by their names in the settings. */

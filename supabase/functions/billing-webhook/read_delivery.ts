@@ -1,6 +1,5 @@
 import { DeliveryError } from "../_shared/billing/errors.ts";
-import { drainBody } from "./drain_body.ts";
-import { type BodyLimits, readBody } from "./read_body.ts";
+import { type BodyLimits, drainBody, readBody } from "./read_body.ts";
 
 /** A request to this endpoint. Nothing about it is verified yet. */
 export interface Delivery {

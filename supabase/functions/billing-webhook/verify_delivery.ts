@@ -1,12 +1,12 @@
+import type { EventMode } from "../_shared/billing/config.ts";
 import {
   DeliveryError,
   toDeliveryError,
   withLogFields,
 } from "../_shared/billing/errors.ts";
-import type { EventMode } from "../_shared/billing/event_mode.ts";
 import { settingsPrefix, type SignatureProvider } from "./providers.ts";
 import type { Delivery } from "./read_delivery.ts";
-import type { SignatureClaim } from "./schemes/scheme.ts";
+import type { SignatureClaim } from "./schemes.ts";
 
 declare const verified: unique symbol;
 

@@ -3,10 +3,9 @@ import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import type { Log } from "../_shared/billing/log.ts";
 
 /**
- * Longer than a run of the worker: 20 s of retries and 60 s of notifications, and
- * the batch under way at the end of each. That takes up to 13 s of calls, and up
- * to 47 s: 10 s of calls, 22 s until the last is sent and 15 s for its attempt.
- * Together 140 s. Shorter than the life of an instance, which is 150 s.
+ * Longer than a run of the worker: 60 s of notifications, at the same time as the
+ * retries; then the batch under way, which takes up to 27 s (outbox.ts), and 10 s
+ * to release the leases. Shorter than the life of an instance, which is 150 s.
  */
 const TIME_LIMIT_MS = 145_000;
 

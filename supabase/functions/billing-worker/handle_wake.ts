@@ -1,22 +1,39 @@
+import { callFunction } from "../_shared/billing/database.ts";
 import {
   ANSWERS,
   DeliveryError,
   toDeliveryError,
 } from "../_shared/billing/errors.ts";
-import { type AlertOptions, deliverAlerts } from "./deliver_alerts.ts";
 import {
+  addCounts,
+  deliverAlerts,
   deliverNotifications,
   type DeliveryOptions,
+  RUN_LIMIT,
 } from "./deliver_notifications.ts";
 import { retryFailures, type RetryOptions } from "./retry_failures.ts";
 
-/** What one run of the worker needs. */
-export interface Worker extends RetryOptions, DeliveryOptions, AlertOptions {}
+/** What one run of the worker needs, besides what each run makes anew. */
+export type Worker = Omit<Run, "leaseId" | "endMs" | "limit">;
+
+type Run = RetryOptions & DeliveryOptions;
 
 /**
- * Answers one wake with one run of the worker: requested retries, then due alerts
- * and notifications. The reply has counts, so that the caller sees whether there was
- * anything to do.
+ * For the notifications of one run; the rest waits for the next run. As long as
+ * the interval of the schedule (a minute), so that the next run starts when this
+ * one ends.
+ */
+const RUN_TIME_MS = 60_000;
+
+const RELEASE_LIMIT = { timeLimitMs: 5_000 };
+
+/**
+ * Answers one wake with one run of the worker: requested retries, and at the same
+ * time due alerts and notifications. The reply has counts, so that the caller sees
+ * whether there was anything to do.
+ *
+ * A run holds the lease of a queue while it works on it. The two queues are
+ * independent: one run may have the retries while another one delivers.
  */
 export async function handleWake(
   request: Request,
@@ -25,18 +42,37 @@ export async function handleWake(
   if (request.method !== "POST") {
     return new Response("", { status: 405, headers: { allow: "POST" } });
   }
-  // Retries first, because an applied event may create a notification and leaves
-  // nothing to alert of. If they fail, the rest is still delivered.
-  const retries = await doPart(retryFailures, {
-    done: "failures retried",
-    worker,
-  });
-  // At the same time, because either receiver may be slow, or ask for a pause.
-  const [alerts, notifications] = await Promise.all([
-    doPart(deliverAlerts, { done: "alerts delivered", worker }),
-    doPart(deliverNotifications, { done: "notifications delivered", worker }),
+  const run: Run = {
+    ...worker,
+    leaseId: crypto.randomUUID(),
+    endMs: worker.clock() + RUN_TIME_MS,
+  };
+  const [retries, [alerts, notifications]] = await Promise.all([
+    holding(
+      "retries",
+      run,
+      () => doPart(retryFailures, "failures retried", run),
+    ),
+    // At the same time, because either receiver may be slow, or ask for a pause.
+    holding("notifications", run, () =>
+      Promise.all([
+        doPart(deliverAlerts, "alerts delivered", run),
+        doPart(deliverNotifications, "notifications delivered", run),
+      ])),
   ]);
   const parts = [retries, alerts, notifications];
+  // The events that were applied may have created notifications meanwhile.
+  if (hasCounts(retries) && retries.applied > 0 && hasCounts(notifications)) {
+    const limit = RUN_LIMIT - notifications.claimed;
+    const again = { ...run, limit };
+    const added = await holding(
+      "notifications",
+      run,
+      () => doPart(deliverNotifications, "notifications delivered", again),
+    );
+    parts.push(added);
+    if (hasCounts(added)) addCounts(notifications, added);
+  }
   const fault = parts.find((part) => part instanceof DeliveryError);
   if (fault === undefined) {
     return Response.json({ retries, alerts, notifications });
@@ -48,19 +84,55 @@ export async function handleWake(
 /**
  * Does one part of a run, logs the result, and returns its counts or its
  * failure.
+ *
+ * @param done The log line of a part that had something to do.
  */
 async function doPart<Counts extends { claimed: number }>(
-  work: (worker: Worker) => Promise<Counts>,
-  { done, worker }: { done: string; worker: Worker },
+  work: (run: Run) => Promise<Counts>,
+  done: string,
+  run: Run,
 ): Promise<Counts | DeliveryError> {
   try {
-    const counts = await work(worker);
-    if (counts.claimed > 0) worker.log("info", done, { counts });
+    const counts = await work(run);
+    if (counts.claimed > 0) run.log("info", done, { counts: { ...counts } });
     return counts;
   } catch (thrown) {
     const error = toDeliveryError(thrown);
     const { code, logMessage } = error;
-    worker.log("error", "run failed", { code, error: logMessage });
+    run.log("error", "run failed", { code, error: logMessage });
     return error;
   }
+}
+
+function hasCounts<Counts>(part: Counts | DeliveryError): part is Counts {
+  return !(part instanceof DeliveryError);
+}
+
+/**
+ * Does work on a queue, and then releases its lease, so that the next run need not
+ * wait until it ends by itself. The first claim takes the lease. If another run has
+ * it, the claims return nothing, and there is nothing to release.
+ */
+async function holding<T>(
+  queue: "retries" | "notifications",
+  { database, leaseId, log }: Run,
+  work: () => Promise<T>,
+): Promise<T> {
+  const result = await work();
+  try {
+    await callFunction(
+      database,
+      "billing_release_lease",
+      { p_queue: queue, p_lease_id: leaseId },
+      RELEASE_LIMIT,
+    );
+  } catch (thrown) {
+    // The work is done, so the run has not failed.
+    const { code, logMessage } = toDeliveryError(thrown);
+    log("warn", "lease not released: it ends by itself within a minute", {
+      code,
+      error: logMessage,
+    });
+  }
+  return result;
 }

@@ -13,29 +13,36 @@ import { readConfig, readKeyMap } from "../_shared/billing/config.ts";
 import { createClient } from "../_shared/billing/database.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
-import { chooseAlertChannel } from "./channels/choose_alert_channel.ts";
-import { chooseChannel } from "./channels/choose_channel.ts";
+import {
+  chooseAlertChannel,
+  chooseChannel,
+} from "./channels/choose_channel.ts";
+import { pacer } from "./deliver_notifications.ts";
 import { handleWake, type Worker } from "./handle_wake.ts";
 import { accountEmail } from "./outbox.ts";
 
 const env = Deno.env.toObject();
 const config = readConfig(env);
 const database = createClient(config, { fetch });
+const channel = chooseChannel(env, {
+  fetch,
+  addressOf: (accountId) => accountEmail(database, accountId),
+  clock: Date.now,
+  log: logJson,
+});
 const worker: Worker = {
   database,
-  channel: chooseChannel(env, {
-    fetch,
-    addressOf: (accountId) => accountEmail(database, accountId),
-    clock: Date.now,
-    log: logJson,
-  }),
+  channel,
   alertChannel: chooseAlertChannel(env, { fetch, clock: Date.now }),
   unmappedSubscriptions: config.unmappedSubscriptions,
   oncePerInvoice: config.oncePerInvoice,
   toleranceSeconds: config.toleranceSeconds,
   log: logJson,
   clock: Date.now,
-  sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+  pace: pacer(channel, {
+    clock: Date.now,
+    sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+  }),
 };
 
 export default {

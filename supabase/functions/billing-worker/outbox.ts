@@ -1,19 +1,26 @@
+/**
+ * The calls of the outbox: notifications to accounts, and alerts to the operator.
+ * The run of the worker that holds the lease has both. Another run gets none, and
+ * nobody gets any while the receiver has asked for a pause.
+ *
+ * Each function throws a `DeliveryError` if its call fails. What was claimed is due
+ * again when the lease has ended.
+ *
+ * @module
+ */
 import {
-  callDatabase,
+  callFunction,
   type DatabaseClient,
 } from "../_shared/billing/database.ts";
+import type { Json } from "../_shared/billing/database.types.ts";
 import { databaseError } from "../_shared/billing/database_errors.ts";
-import type {
-  Attempt,
-  Channel,
-  Notification,
-  OutboxMessage,
-} from "./channels/channel.ts";
+import type { Alert, Attempt, Notification } from "./channels/channel.ts";
 
-/** A claimed notification, and how long to wait before it is sent. */
-export type ClaimedNotification<
-  Message extends OutboxMessage = Notification,
-> = Message & { readonly wait_ms: number };
+/** Of which run the call is, and to which receiver the messages go. */
+export interface Outbox {
+  readonly p_lease_id: string;
+  readonly p_destination: string;
+}
 
 /**
  * The result for a claimed notification: an attempt, or `unsent` if the receiver
@@ -21,95 +28,87 @@ export type ClaimedNotification<
  */
 export type Result = Attempt | { readonly result: "unsent" };
 
-const TIME_LIMIT_MS = 5_000;
+/** A claimed notification or alert, and its result. */
+export interface Attempted<Message> {
+  readonly message: Message;
+  readonly attempt: Result;
+}
 
 /**
- * Counted from the time at which a notification is to be sent. The reply to the
- * claim takes up to 5 s, the last of its batch is sent 2 s later, an attempt takes
- * up to 15 s (an e-mail: 5 s for the address, 10 s for the mail), and the call
- * that settles it 5 s: 27 s.
+ * A batch fits into the lease (60 s): the claim takes up to 5 s, the last
+ * notification is sent 2 s later, an attempt takes up to 15 s (an e-mail: 5 s for
+ * the address, 10 s for the mail), and the call that settles it 5 s.
  */
-const LEASE_SECONDS = 60;
+const LIMIT = { timeLimitMs: 5_000 };
 
 /** Of a stored error, in UTF-16 units: enough to identify it. */
 const ERROR_LENGTH = 1_000;
 
-/**
- * Writes the alerts that are due into the outbox.
- *
- * @throws {DeliveryError} If the database call fails.
- */
-export async function openAlerts(database: DatabaseClient): Promise<void> {
-  await callDatabase(
-    (signal) => database.rpc("open_alerts").abortSignal(signal),
-    { timeLimitMs: TIME_LIMIT_MS },
-  );
-}
-
-/**
- * Claims due notifications of the channel, oldest first. No other worker can
- * claim them for a minute. Claims none while the destination has asked for a
- * pause.
- *
- * @throws {DeliveryError} If the database call fails.
- */
-export async function claimNotifications<Message extends OutboxMessage>(
+/** Claims due notifications, oldest first. */
+export async function claimNotifications(
   database: DatabaseClient,
-  { limit, channel: { destination, perSecond, alerts } }: {
-    limit: number;
-    channel: Channel<Message>;
-  },
-): Promise<readonly ClaimedNotification<Message>[]> {
-  const claimed: unknown = await callDatabase(
-    (signal) =>
-      database.rpc("claim_notifications", {
-        p_limit: limit,
-        p_lease_seconds: LEASE_SECONDS,
-        p_destination: destination,
-        ...(perSecond !== undefined && { p_per_second: perSecond }),
-        ...(alerts && { p_alerts: alerts }),
-      }).abortSignal(signal),
-    { timeLimitMs: TIME_LIMIT_MS },
+  claim: Outbox & { p_limit: number },
+): Promise<readonly Notification[]> {
+  return await callFunction(
+    database,
+    "billing_claim_notifications",
+    claim,
+    LIMIT,
   );
-  // The result has the columns of both kinds.
-  return claimed as ClaimedNotification<Message>[];
 }
 
 /**
  * Stores the results of claimed notifications. A `limited` result pauses all
- * notifications to the destination.
- *
- * @returns How many were settled; not counted are those whose lease had ended
- * and that another worker had claimed.
- * @throws {DeliveryError} If the database call fails; the notifications are due
- * again when their lease ends.
+ * notifications to the receiver.
  */
 export async function settleNotifications(
   database: DatabaseClient,
-  { attempts, destination }: {
-    attempts: readonly { notification: OutboxMessage; attempt: Result }[];
-    destination: string;
-  },
-): Promise<number> {
-  const results = attempts.map((
-    { notification: { id, lease_id }, attempt },
-  ) => ({
+  outbox: Outbox,
+  attempts: readonly Attempted<Notification>[],
+): Promise<void> {
+  const results = attempts.map(({ message: { id }, attempt }) => ({
     id,
-    lease_id,
     result: attempt.result,
     error: "error" in attempt ? storable(attempt.error) : null,
-    retry_after_seconds: "retryAfterSeconds" in attempt
-      ? attempt.retryAfterSeconds ?? null
-      : null,
+    retry_after_seconds: retryAfter(attempt),
   }));
-  return await callDatabase(
-    (signal) =>
-      database.rpc("settle_notifications", {
-        results,
-        p_destination: destination,
-      }).abortSignal(signal),
-    { timeLimitMs: TIME_LIMIT_MS },
-  );
+  const settle = { ...outbox, results };
+  await callFunction(database, "billing_settle_notifications", settle, LIMIT);
+}
+
+/** Returns the alerts that are due. */
+export async function claimAlerts(
+  database: DatabaseClient,
+  outbox: Outbox,
+): Promise<readonly Alert[]> {
+  const name = "billing_claim_alerts";
+  const due: unknown = await callFunction(database, name, outbox, LIMIT);
+  return due as Alert[];
+}
+
+/**
+ * Stores which alerts were delivered, as they were claimed: by now, more may have
+ * failed. The others are due again at the next run.
+ */
+export async function settleAlerts(
+  database: DatabaseClient,
+  outbox: Outbox,
+  attempts: readonly Attempted<Alert>[],
+): Promise<void> {
+  const results = attempts.map(({ message: { kind, alert }, attempt }) => ({
+    // To an alert, being given up means nothing.
+    result: attempt.result === "dead" ? "failed" : attempt.result,
+    kind,
+    alert: alert as unknown as Json,
+    retry_after_seconds: retryAfter(attempt),
+  }));
+  const settle = { ...outbox, results };
+  await callFunction(database, "billing_settle_alerts", settle, LIMIT);
+}
+
+function retryAfter(attempt: Result): number | null {
+  const stated = "retryAfterSeconds" in attempt && attempt.retryAfterSeconds;
+  return typeof stated === "number" ? stated : null;
 }
 
 /**
@@ -121,18 +120,16 @@ function storable(error: string): string {
 }
 
 /**
- * Returns the e-mail address of an account, from the project's `account_email`
- * function in the database; null if it has none.
- *
- * @throws {DeliveryError} If the database call fails.
+ * Returns the e-mail address of an account, from the project's
+ * `billing.account_email` function; null if it has none.
  */
 export async function accountEmail(
   database: DatabaseClient,
   accountId: string,
 ): Promise<string | null> {
-  const signal = AbortSignal.timeout(TIME_LIMIT_MS);
   const { data, error } = await database
-    .rpc("account_email", { account_id: accountId }).abortSignal(signal);
+    .rpc("billing_account_email", { account_id: accountId })
+    .abortSignal(AbortSignal.timeout(LIMIT.timeLimitMs));
   if (error !== null) {
     throw databaseError(error.code, `account_email failed: ${error.message}`);
   }

@@ -1,43 +1,77 @@
+import {
+  applyEvents,
+  type Outcome,
+  type RetriedEvent,
+} from "../_shared/billing/apply_events.ts";
+import type { Config } from "../_shared/billing/config.ts";
+import {
+  callFunction,
+  type DatabaseClient,
+  type DatabaseFunctions,
+} from "../_shared/billing/database.ts";
+import {
+  DeliveryError,
+  type ErrorCode,
+  toDeliveryError,
+} from "../_shared/billing/errors.ts";
 import type { Log } from "../_shared/billing/log.ts";
 import {
-  applyFailures,
-  type ApplyOptions,
-  hasFailed,
-  type Retry,
-} from "./apply_failures.ts";
-import {
-  claimFailures,
-  LEASE_SECONDS,
-  type RetryOutcome,
-  settleFailures,
-} from "./retry_queue.ts";
+  decodeBody,
+  isUnmapped,
+  parseEvent,
+} from "../_shared/billing/parse_event.ts";
+import { describeText } from "../_shared/billing/record_failure.ts";
+
+/**
+ * A failed event that was claimed for a requested retry. A repaired payload may
+ * have another id than its row.
+ */
+export type ClaimedFailure = Readonly<
+  DatabaseFunctions["billing_claim_failed_events"]["Returns"][number]
+>;
+
+/** The result of a retry that did not fail. */
+type RetryOutcome = Outcome | "ignored";
 
 /** The results of the retries of one run. */
 export type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
 
 /** What is needed to retry failures. */
-export interface RetryOptions extends ApplyOptions {
+export interface RetryOptions extends
+  Pick<
+    Config,
+    "unmappedSubscriptions" | "oncePerInvoice" | "toleranceSeconds"
+  > {
+  readonly database: DatabaseClient;
+  /** The lease of the run. */
+  readonly leaseId: string;
   readonly log: Log;
+  /** Returns milliseconds since the epoch. */
+  readonly clock: () => number;
 }
 
-/** At most; `claim_failed_events` gives fewer if their bodies are large. */
+/** At most; `billing_claim_failed_events` gives fewer if their bodies are large. */
 const BATCH_SIZE = 25;
 
 /** For one run; the rest waits for the next run. */
 const RUN_TIME_MS = 20_000;
 
+/** A batch takes a second or two. */
+const CALL_LIMIT = { timeLimitMs: 5_000 };
+
 /**
  * Retries the failures for which a retry was requested, through the code that
  * handles deliveries, until none is left or the time of the run is over. The
  * database checks whether an event was applied meanwhile, so none is applied
- * twice.
+ * twice. If another run has the queue, there are none.
  *
- * @throws {DeliveryError} If a database call fails; the claimed failures are
- * tried again when their lease ends.
+ * @throws {DeliveryError} If a database call fails. Another run tries the claimed
+ * failures again.
  */
 export async function retryFailures(
   options: RetryOptions,
 ): Promise<RetryCounts> {
+  const { database, leaseId, log, clock } = options;
   const counts = {
     claimed: 0,
     failed: 0,
@@ -46,20 +80,30 @@ export async function retryFailures(
     stale: 0,
     ignored: 0,
   };
-  const endMs = options.clock() + RUN_TIME_MS;
+  const endMs = clock() + RUN_TIME_MS;
   do {
-    const claimed = await claimFailures(options.database, {
-      limit: BATCH_SIZE,
-    });
+    const claim = { p_lease_id: leaseId, p_limit: BATCH_SIZE };
+    const claimed = await callFunction(
+      database,
+      "billing_claim_failed_events",
+      claim,
+      CALL_LIMIT,
+    );
     if (claimed.length === 0) break;
     const retries = await applyFailures(claimed, options);
     const settled = retries.filter(hasResult);
-    await settleFailures(options.database, settled);
-    if (settled.length < retries.length) {
-      const locked = retries.length - settled.length;
-      options.log(
+    // If this fails, those that were applied are settled anyway.
+    await callFunction(
+      database,
+      "billing_settle_failed_events",
+      { p_lease_id: leaseId, results: settled.map(storedResult) },
+      CALL_LIMIT,
+    );
+    const locked = retries.length - settled.length;
+    if (locked > 0) {
+      log(
         "warn",
-        `another session has locked the records; tried again in ${LEASE_SECONDS} s`,
+        "another session has locked the records; the next run tries again",
         { counts: { locked } },
       );
     }
@@ -67,14 +111,107 @@ export async function retryFailures(
     for (const { result } of retries) {
       counts[typeof result === "string" ? result : "failed"]++;
     }
-  } while (options.clock() < endMs);
+  } while (clock() < endMs);
   return counts;
+}
+
+/** A claimed failure as it was read, and its result. */
+interface Retry {
+  readonly failure: ClaimedFailure;
+  /** The event as text; empty if the body is not text. */
+  readonly text: string;
+  readonly result: RetryOutcome | DeliveryError;
+}
+
+/** A retry whose event is still to be applied. */
+type Read = Omit<Retry, "result"> & {
+  readonly result: Retry["result"] | RetriedEvent;
+};
+
+/** Applies the events of claimed failures in one call. */
+async function applyFailures(
+  claimed: readonly ClaimedFailure[],
+  options: RetryOptions,
+): Promise<Retry[]> {
+  const read = claimed.map((failure) => readFailure(failure, options));
+  const events = read.map(({ result }) => result).filter(isEvent);
+  const applied = events.length > 0 ? await applyEvents(events, options) : [];
+  const outcomes = lockWithCreations(events, applied);
+  return read.map((retry) => {
+    const result = isEvent(retry.result)
+      ? outcomes[events.indexOf(retry.result)]!
+      : retry.result;
+    const isIgnored = options.unmappedSubscriptions === "ignore" &&
+      result instanceof DeliveryError && isUnmapped(result, retry.text);
+    return { ...retry, result: isIgnored ? "ignored" : result };
+  });
+}
+
+function readFailure(
+  failure: ClaimedFailure,
+  { leaseId, toleranceSeconds, clock }: RetryOptions,
+): Read {
+  const { provider, event_id, body, body_encoding } = failure;
+  let text = "";
+  try {
+    text = body_encoding === "base64" ? decodeBody(fromBase64(body)) : body;
+    const nowSeconds = clock() / 1000;
+    const parsed = parseEvent(text, { nowSeconds, toleranceSeconds });
+    if (!parsed.handled) return { failure, text, result: "ignored" };
+    const retry = { event_id, lease_id: leaseId };
+    return { failure, text, result: { ...parsed.event, provider, retry } };
+  } catch (thrown) {
+    return { failure, text, result: toDeliveryError(thrown) };
+  }
+}
+
+function isEvent(result: Read["result"]): result is RetriedEvent {
+  return typeof result === "object" && !(result instanceof DeliveryError);
+}
+
+/**
+ * An event whose subscription is unknown may wait for a creation beside it that
+ * somebody has locked. Then it fails as that does, and is due again with it.
+ */
+function lockWithCreations(
+  events: readonly RetriedEvent[],
+  outcomes: readonly Retry["result"][],
+): Retry["result"][] {
+  const locked = new Map(
+    events.map(({ subscription_id }, index) =>
+      [subscription_id, outcomes[index]!] as const
+    ).filter(([, outcome]) => hasFailed(outcome, "record_locked")),
+  );
+  return outcomes.map((outcome, index) =>
+    hasFailed(outcome, "subscription_unknown") ||
+      hasFailed(outcome, "creation_pending")
+      ? locked.get(events[index]!.subscription_id) ?? outcome
+      : outcome
+  );
 }
 
 /**
  * Returns whether there is a result to store. There is none if the records were
- * locked: the retry stays requested, and is due when its lease ends.
+ * locked: the retry stays requested, and this run does not get it again.
  */
 function hasResult({ result }: Retry): boolean {
   return !hasFailed(result, "record_locked");
+}
+
+function hasFailed(result: Retry["result"], code: ErrorCode): boolean {
+  return result instanceof DeliveryError && result.code === code;
+}
+
+/** With what can be read of the payload, because it may have been repaired. */
+function storedResult(
+  { failure: { provider, event_id }, text, result }: Retry,
+) {
+  const outcome = typeof result === "string"
+    ? { outcome: result }
+    : { outcome: "failed", error_code: result.code, error: result.message };
+  return { provider, event_id, ...describeText(text), ...outcome };
+}
+
+function fromBase64(text: string): Uint8Array {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }

@@ -10,11 +10,11 @@ import { DeliveryError } from "../../../supabase/functions/_shared/billing/error
 const EVENT: BillingEvent = {
   provider: "b",
   event_id: "evt_1",
-  created: null,
   type: "invoice.payment_failed",
+  kind: "payment_failed",
+  occurred_at: null,
   subscription_id: "sub_1",
-  invoice_id: undefined,
-  customer_id: null,
+  report: { customer_id: null },
 };
 
 /** Applies the event against a database that answers so. */
@@ -53,16 +53,9 @@ for (const became of ["applied", "duplicate", "stale"]) {
     );
     assertEquals<string>(await result, became);
     assertEquals(requests, [{
-      url: "http://database.test/rest/v1/rpc/apply_billing_events",
+      url: "http://database.test/rest/v1/rpc/billing_apply_events",
       body: {
-        events: [{
-          provider: "b",
-          event_id: "evt_1",
-          created: null,
-          type: "invoice.payment_failed",
-          subscription_id: "sub_1",
-          customer_id: null,
-        }],
+        events: [{ place: 1, ...EVENT }],
       },
     }]);
   });

@@ -3,7 +3,7 @@ import {
   DeliveryError,
   type ErrorCode,
 } from "../../../supabase/functions/_shared/billing/errors.ts";
-import { awaitLocks } from "../../../supabase/functions/billing-webhook/await_locks.ts";
+import { awaitLocks } from "../../../supabase/functions/billing-webhook/gather.ts";
 
 /** Applies one item, which meets these failures first; each call takes a while. */
 function apply(failures: ErrorCode[], { callMs = 0 } = {}) {

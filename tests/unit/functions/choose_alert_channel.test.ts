@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { chooseAlertChannel } from "../../../supabase/functions/billing-worker/channels/choose_alert_channel.ts";
+import { chooseAlertChannel } from "../../../supabase/functions/billing-worker/channels/choose_channel.ts";
 import { OPENED } from "../../support/alerts.ts";
 
 const SECRET = "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";

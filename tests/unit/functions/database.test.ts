@@ -28,7 +28,7 @@ async function call(
   const database = createClient(CONFIG, { fetch });
   const result = callDatabase(
     (signal) =>
-      database.rpc("apply_billing_events", { events: [{ a: 1 }] })
+      database.rpc("billing_apply_events", { events: [{ a: 1 }] })
         .abortSignal(signal),
     { timeLimitMs },
   );
@@ -75,9 +75,11 @@ Deno.test("createClient() calls the project with its secret key", async () => {
   const { requests: [request] } = await call([json(200, [])]);
   assertEquals(
     request?.url,
-    "http://database.test/rest/v1/rpc/apply_billing_events",
+    "http://database.test/rest/v1/rpc/billing_apply_events",
   );
   assertEquals(request?.method, "POST");
+  // A project may list another schema first.
+  assertEquals(request?.headers.get("content-profile"), "public");
   assertEquals(request?.headers.get("apikey"), "sb_secret_unit");
   assertEquals(await request?.json(), { events: [{ a: 1 }] });
 });

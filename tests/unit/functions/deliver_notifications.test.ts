@@ -1,19 +1,36 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import type {
+  Alert,
   Attempt,
   Channel,
   Notification,
 } from "../../../supabase/functions/billing-worker/channels/channel.ts";
-import { deliverNotifications } from "../../../supabase/functions/billing-worker/deliver_notifications.ts";
-import type { ClaimedNotification } from "../../../supabase/functions/billing-worker/outbox.ts";
+import {
+  deliverAlerts,
+  deliverNotifications,
+  pacer,
+} from "../../../supabase/functions/billing-worker/deliver_notifications.ts";
+import { OPENED, RESOLVED } from "../../support/alerts.ts";
 import { NOT_STATED } from "../../support/payment.ts";
 
-function notification(number: number, wait_ms = 0): ClaimedNotification {
+const LEASE = "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1";
+const OUTBOX = { p_lease_id: LEASE, p_destination: "hooks.test" };
+const CLAIM = ["billing_claim_notifications", { ...OUTBOX, p_limit: 20 }];
+const NOTHING = {
+  claimed: 0,
+  sent: 0,
+  failed: 0,
+  dead: 0,
+  undeliverable: 0,
+  limited: 0,
+  unsent: 0,
+};
+
+function notification(number: number): Notification {
   return {
     id: `id_${number}`,
-    lease_id: `lease_${number}`,
     provider: "a",
     event_id: `evt_${number}`,
     account_id: "acc_1",
@@ -21,76 +38,107 @@ function notification(number: number, wait_ms = 0): ClaimedNotification {
     invoice_id: null,
     ...NOT_STATED,
     created_at: "2026-11-21T06:24:03.113987+00:00",
-    wait_ms,
   };
 }
 
-interface Setting {
-  /** By batch; each after the last is empty. */
-  readonly batches?: readonly (readonly ClaimedNotification[])[];
-  readonly due?: readonly ClaimedNotification[];
-  readonly clock?: () => number;
-  readonly channel?: Channel | undefined;
-  readonly settle?: () => Response;
-  /** Instead of the next batch, where it gives any. */
-  readonly claim?: () => Response | undefined;
+function batch(first: number, length = 20): Notification[] {
+  return Array.from({ length }, (_, i) => notification(first + i));
 }
 
-/** One run, and what happened in it, in order. */
-async function run(
-  { due = [], batches = [due], channel, settle, claim, clock = Date.now }:
-    Setting,
+interface Setting {
+  /** By claim; each after the last is empty. */
+  readonly batches?: readonly (readonly (Notification | Alert)[])[];
+  readonly channel?: Channel | undefined;
+  readonly alertChannel?: Channel<Alert>;
+  readonly limit?: number;
+  readonly clock?: () => number;
+  readonly sleep?: (ms: number) => Promise<void>;
+  readonly settle?: () => Response;
+}
+
+/** What a run needs, and what happens in it, in order. */
+function setUp(
+  { batches = [], channel, alertChannel, settle, ...setting }: Setting,
 ) {
+  const { clock = () => 0, sleep = () => Promise.resolve() } = setting;
   const queue = [...batches];
-  const happened: unknown[] = [];
+  const happened: unknown[][] = [];
   const lines: unknown[] = [];
   const database = createClient({
     supabaseUrl: "http://database.test",
     secretKey: "sb_secret_unit",
   }, {
     fetch: (input, init) => {
-      const name = String(input).split("/").pop();
+      const name = String(input).split("/").pop() ?? "";
       const body = JSON.parse(String(init?.body));
       happened.push([name, body]);
-      const answer = name === "claim_notifications"
-        ? claim?.() ?? Response.json(queue.shift() ?? [])
+      const answer = name.includes("_claim_")
+        ? Response.json(queue.shift() ?? [])
         : settle?.() ?? Response.json(body.results.length);
       return Promise.resolve(answer);
     },
   });
-  const counts = deliverNotifications<Notification>({
+  const options = {
     database,
+    leaseId: LEASE,
     channel: channel && {
       ...channel,
-      send: (sent) => {
+      send: (sent: Notification) => {
         happened.push(["send", sent.id]);
         return channel.send(sent);
       },
     },
-    log: (...line) => lines.push(line),
+    alertChannel,
+    pace: pacer(channel, { clock, sleep }),
+    endMs: clock() + 60_000,
+    log: (...line: unknown[]) => void lines.push(line),
     clock,
-    sleep: (ms) => {
-      happened.push(["sleep", ms]);
-      return new Promise((resolve) => setTimeout(resolve, ms));
-    },
-  });
+    ...(setting.limit !== undefined && { limit: setting.limit }),
+  };
+  return { options, happened, lines };
+}
+
+/** One run. */
+async function run(setting: Setting) {
+  const { options, happened, lines } = setUp(setting);
+  const counts = deliverNotifications(options);
   await counts.catch(() => {});
   return { counts, happened, lines };
 }
 
 /** A channel that makes of the nth what the nth attempt says. */
-function channelOf(attempts: Record<string, Attempt>): Channel {
+function channelOf(
+  attempts: Record<string, Attempt>,
+  perSecond?: number,
+): Channel {
   return {
     name: "webhook",
     destination: "hooks.test",
+    ...(perSecond !== undefined && { perSecond }),
     send: ({ id }) => Promise.resolve(attempts[id] ?? { result: "sent" }),
   };
 }
 
+function settled(
+  number: number,
+  ...[result, error = null, retry_after_seconds = null]:
+    (string | number | null)[]
+) {
+  return { id: `id_${number}`, result, error, retry_after_seconds };
+}
+
+function logged(number: number, result: string, error: string) {
+  return ["warn", "notification not delivered", {
+    notification_id: `id_${number}`,
+    event_id: `evt_${number}`,
+    result,
+    error,
+  }];
+}
+
 Deno.test("deliverNotifications() claims, sends and settles a batch", async () => {
-  const due = [1, 2, 3, 4].map((number) => notification(number));
   const { counts, happened, lines } = await run({
-    due,
+    batches: [batch(1, 4)],
     channel: channelOf({
       id_2: { result: "failed", error: "busy", retryAfterSeconds: 7 },
       id_3: { result: "dead", error: "gone" },
@@ -98,31 +146,29 @@ Deno.test("deliverNotifications() claims, sends and settles a batch", async () =
     }),
   });
   assertEquals(await counts, {
+    ...NOTHING,
     claimed: 4,
     sent: 1,
     failed: 1,
     dead: 1,
     undeliverable: 1,
-    limited: 0,
-    unsent: 0,
   });
-  const claim = ["claim_notifications", claimOf("hooks.test")];
   assertEquals(happened, [
-    claim,
+    CLAIM,
     ["send", "id_1"],
     ["send", "id_2"],
     ["send", "id_3"],
     ["send", "id_4"],
-    ["settle_notifications", {
+    ["billing_settle_notifications", {
+      ...OUTBOX,
       results: [
-        settled(1, "sent", null, null),
+        settled(1, "sent"),
         settled(2, "failed", "busy", 7),
-        settled(3, "dead", "gone", null),
-        settled(4, "undeliverable", "nowhere", null),
+        settled(3, "dead", "gone"),
+        settled(4, "undeliverable", "nowhere"),
       ],
-      p_destination: "hooks.test",
     }],
-    claim,
+    CLAIM,
   ]);
   assertEquals(lines, [
     logged(2, "failed", "busy"),
@@ -131,13 +177,9 @@ Deno.test("deliverNotifications() claims, sends and settles a batch", async () =
   ]);
 });
 
-function batch(first: number): ClaimedNotification[] {
-  return Array.from({ length: 20 }, (_, i) => notification(first + i));
-}
-
 Deno.test("deliverNotifications() goes on while anything is due, though some of it fails", async () => {
   const { counts } = await run({
-    batches: [batch(0), [notification(20)], [notification(21)], [], batch(22)],
+    batches: [batch(0), batch(20, 1), batch(21, 1), [], batch(22)],
     channel: channelOf({
       id_3: { result: "undeliverable", error: "nowhere" },
       id_4: { result: "failed", error: "no" },
@@ -148,7 +190,7 @@ Deno.test("deliverNotifications() goes on while anything is due, though some of 
   assertEquals([claimed, sent, failed, undeliverable], [22, 19, 1, 2]);
 });
 
-for (const result of ["failed", "dead"] as const) {
+for (const result of ["failed", "dead", "limited"] as const) {
   Deno.test(`deliverNotifications() leaves the rest to the next run after a batch that is ${result}`, async () => {
     const attempts = batch(0).map(({ id }) => [id, { result, error: "no" }]);
     const { counts } = await run({
@@ -164,169 +206,166 @@ Deno.test("deliverNotifications() stops when the run's time is over", async () =
   const { counts } = await run({
     batches: [batch(0), batch(20), batch(40)],
     channel: channelOf({}),
-    clock: () => (timeMs += 30_000),
+    // Looked at when the run begins, and before each batch.
+    clock: () => (timeMs += 25_000),
   });
   assertEquals((await counts).claimed, 40);
 });
 
-Deno.test("deliverNotifications() stops after a thousand", async () => {
-  const batches = Array.from({ length: 60 }, (_, i) => batch(20 * i));
-  const { counts } = await run({ batches, channel: channelOf({}) });
-  assertEquals((await counts).sent, 1_000);
+for (const [limit, sent] of [[undefined, 1_000], [30, 40], [0, 0]] as const) {
+  Deno.test(`deliverNotifications() stops after ${sent} if its limit is ${limit}`, async () => {
+    const batches = Array.from({ length: 60 }, (_, i) => batch(20 * i));
+    const { counts } = await run({
+      batches,
+      channel: channelOf({}),
+      ...(limit !== undefined && { limit }),
+    });
+    assertEquals((await counts).sent, sent);
+  });
+}
+
+Deno.test("pacer() gives out times on one schedule, and none in the past", async () => {
+  let timeMs = 1_000;
+  const waits: number[] = [];
+  const pace = pacer({ perSecond: 2 }, {
+    clock: () => timeMs,
+    sleep: (ms) => Promise.resolve(void waits.push(ms)),
+  });
+  for (let i = 0; i < 3; i++) await pace();
+  // What a claim takes is not added.
+  timeMs += 1_500;
+  await pace();
+  // Nor is what was missed made up for.
+  timeMs += 10_000;
+  for (let i = 0; i < 2; i++) await pace();
+  assertEquals(waits.map(Math.round), [550, 1_100, 150, 550]);
 });
 
-Deno.test("deliverNotifications() sends nothing of a batch after 429, and asks for more", async () => {
+Deno.test("deliverNotifications() claims two seconds' worth at a time, if there is a limit", async () => {
+  const { counts, happened } = await run({
+    batches: [batch(1, 1), batch(2, 1)],
+    channel: channelOf({}, 3),
+  });
+  assertEquals((await counts).sent, 2);
+  assertEquals(
+    happened.filter(([name]) => name === CLAIM[0]).map(([, body]) => body),
+    Array(3).fill({ ...OUTBOX, p_limit: 6 }),
+  );
+});
+
+Deno.test("deliverNotifications() sends nothing of a batch after 429, and ends", async () => {
   const { counts, happened, lines } = await run({
-    batches: [
-      [notification(1), notification(2, 30), notification(3, 60)],
-      [notification(3)],
-    ],
+    batches: [batch(1, 3), batch(4, 1)],
     channel: channelOf({
       id_2: { result: "limited", error: "slower", retryAfterSeconds: 7 },
-    }),
+    }, 100),
+    sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
   });
-  const { claimed, sent, limited, unsent, failed } = await counts;
-  assertEquals([claimed, sent, limited, unsent, failed], [4, 2, 1, 1, 0]);
-  assertEquals(happened.map((step) => (step as unknown[]).slice(0, 2)), [
-    ["claim_notifications", claimOf("hooks.test")],
+  assertEquals(await counts, {
+    ...NOTHING,
+    claimed: 3,
+    sent: 1,
+    limited: 1,
+    unsent: 1,
+  });
+  assertEquals(happened, [
+    ["billing_claim_notifications", { ...OUTBOX, p_limit: 200 }],
     ["send", "id_1"],
-    ["sleep", 30],
-    ["sleep", 60],
     ["send", "id_2"],
-    ["settle_notifications", {
+    ["billing_settle_notifications", {
+      ...OUTBOX,
       results: [
-        settled(1, "sent", null, null),
+        settled(1, "sent"),
         settled(2, "limited", "slower", 7),
-        settled(3, "unsent", null, null),
+        settled(3, "unsent"),
       ],
-      p_destination: "hooks.test",
     }],
-    ["claim_notifications", claimOf("hooks.test")],
-    ["send", "id_3"],
-    ["settle_notifications", {
-      results: [settled(3, "sent", null, null)],
-      p_destination: "hooks.test",
-    }],
-    ["claim_notifications", claimOf("hooks.test")],
   ]);
   assertEquals(lines, [logged(2, "limited", "slower")]);
 });
 
-Deno.test("deliverNotifications() claims two seconds' worth at a time in two lanes, if there is a limit", async () => {
-  const { counts, happened } = await run({
-    batches: [[notification(1)], [notification(2)]],
-    channel: { ...channelOf({}), perSecond: 3 },
-  });
-  assertEquals((await counts).sent, 2);
-  const claims = happened.filter((step) =>
-    (step as string[])[0] === "claim_notifications"
-  );
-  assertEquals(claims, [
-    ...Array(4).fill(["claim_notifications", {
-      ...claimOf("hooks.test"),
-      p_limit: 6,
-      p_per_second: 3,
-    }]),
-  ]);
-  // The second claim does not wait for the first batch.
-  assertEquals(happened.slice(0, 2), claims.slice(0, 2));
-});
-
-Deno.test("deliverNotifications() lets one lane end its batch if the other's database call fails", async () => {
-  let claims = 0;
-  const held = Promise.withResolvers<void>();
-  const { counts, happened } = await run({
-    batches: [[notification(1)]],
-    channel: {
-      ...channelOf({}),
-      perSecond: 1,
-      send: async () => {
-        await held.promise;
-        return { result: "sent" };
-      },
-    },
-    claim: () => {
-      if (++claims === 1) return undefined;
-      held.resolve();
-      return Response.json({ code: "57014", message: "" }, { status: 500 });
-    },
-  });
-  await assertRejects(() => counts, DeliveryError);
-  assertEquals(
-    happened.some((step) => (step as string[])[0] === "settle_notifications"),
-    true,
-  );
-});
-
-function claimOf(p_destination: string) {
-  return { p_limit: 20, p_lease_seconds: 60, p_destination };
-}
-
-function settled(
-  number: number,
-  ...[result, error, retry_after_seconds]: (string | number | null)[]
-) {
-  const { id, lease_id } = notification(number);
-  return { id, lease_id, result, error, retry_after_seconds };
-}
-
-function logged(number: number, result: string, error: string) {
-  return ["warn", "notification not delivered", {
-    notification_id: `id_${number}`,
-    event_id: `evt_${number}`,
-    result,
-    error,
-  }];
-}
-
 Deno.test("deliverNotifications() sends a batch at once, and settles after the last", async () => {
-  const due = batch(0);
   const all = Promise.withResolvers<void>();
   let underWay = 0;
   const { counts, happened } = await run({
-    due,
+    batches: [batch(0)],
     channel: {
-      name: "webhook",
-      destination: "hooks.test",
+      ...channelOf({}),
       send: async () => {
         // None returns before all have begun.
-        if (++underWay === due.length) all.resolve();
+        if (++underWay === 20) all.resolve();
         await all.promise;
         return { result: "sent" };
       },
     },
   });
   assertEquals((await counts).sent, 20);
-  // After it the run finds nothing more.
-  assertEquals(happened.slice(1, -2).map((step) => (step as string[])[0]), [
+  assertEquals(happened.map(([name]) => name), [
+    "billing_claim_notifications",
     ...Array(20).fill("send"),
-  ]);
-  assertEquals(happened.slice(-2).map((step) => (step as string[])[0]), [
-    "settle_notifications",
-    "claim_notifications",
+    "billing_settle_notifications",
+    "billing_claim_notifications",
   ]);
 });
 
 Deno.test("deliverNotifications() settles nothing if nothing is due", async () => {
   const { counts, happened } = await run({ channel: channelOf({}) });
-  assertEquals((await counts).claimed, 0);
-  assertEquals(happened.length, 1);
+  assertEquals([await counts, happened], [NOTHING, [CLAIM]]);
 });
 
 Deno.test("deliverNotifications() claims nothing without a channel", async () => {
-  const { counts, happened, lines } = await run({ due: [notification(1)] });
-  assertEquals((await counts).claimed, 0);
-  assertEquals([happened, lines], [[], []]);
+  const { counts, happened } = await run({ batches: [batch(1)] });
+  assertEquals([await counts, happened], [NOTHING, []]);
 });
 
 Deno.test("deliverNotifications() fails if the batch cannot be settled", async () => {
   const { counts, happened } = await run({
-    due: [notification(1)],
+    batches: [batch(1, 1)],
     channel: channelOf({}),
     settle: () =>
       Response.json({ code: "57014", message: "" }, { status: 500 }),
   });
   const error = await assertRejects(() => counts, DeliveryError);
-  assertEquals(error.code, "database_unavailable");
-  assert(happened.length === 3);
+  assertEquals([error.code, happened.length], ["database_unavailable", 3]);
+});
+
+Deno.test("deliverAlerts() claims, sends all at once and settles, once", async () => {
+  const both = Promise.withResolvers<void>();
+  let underWay = 0;
+  const { options, happened, lines } = setUp({
+    batches: [[OPENED, RESOLVED]],
+    alertChannel: {
+      name: "slack",
+      destination: "alerts to ops.test",
+      send: async ({ id }) => {
+        if (++underWay === 2) both.resolve();
+        await both.promise;
+        return id === OPENED.id
+          ? { result: "sent" }
+          : { result: "failed", error: "busy" };
+      },
+    },
+  });
+  const counts = { ...NOTHING, claimed: 2, sent: 1, failed: 1 };
+  assertEquals(await deliverAlerts(options), counts);
+  const outbox = { ...OUTBOX, p_destination: "alerts to ops.test" };
+  const told = ({ kind, alert }: Alert, result: string) => ({
+    result,
+    kind,
+    alert,
+    retry_after_seconds: null,
+  });
+  assertEquals<unknown>(happened, [
+    ["billing_claim_alerts", outbox],
+    ["billing_settle_alerts", {
+      ...outbox,
+      results: [told(OPENED, "sent"), told(RESOLVED, "failed")],
+    }],
+  ]);
+  assertEquals(lines, [["warn", "notification not delivered", {
+    notification_id: RESOLVED.id,
+    event_id: null,
+    result: "failed",
+    error: "busy",
+  }]]);
 });

@@ -13,7 +13,6 @@ const API_KEY = "re_unit_SECRET";
 
 const NOTIFICATION: Notification = {
   id: "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
-  lease_id: "11ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
   provider: "a",
   event_id: "evt_1",
   account_id: "acc_1",

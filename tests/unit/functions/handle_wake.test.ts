@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { OPENED } from "../../support/alerts.ts";
+import { NOT_STATED } from "../../support/payment.ts";
 import type {
   Alert,
   Channel,
@@ -17,34 +18,54 @@ const NOTHING = {
   limited: 0,
   unsent: 0,
 };
+const ONE_SENT = { ...NOTHING, claimed: 1, sent: 1 };
 const MARK = "TEXT-OF-THE-DATABASE";
 
 const NOTIFICATION = {
   id: "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
-  lease_id: "11ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
   provider: "a",
   event_id: "evt_1",
   account_id: "acc_1",
   subscription_id: "sub_1",
   invoice_id: null,
+  ...NOT_STATED,
   created_at: "2026-11-21T06:24:03.113987+00:00",
-  wait_ms: 0,
 };
 
-/** The columns of both kinds of message, as the database returns them. */
-const ALERT = { ...NOTIFICATION, ...OPENED };
+const FAILURE = {
+  provider: "a",
+  event_id: "evt_2",
+  body: JSON.stringify(invoiceEvent()),
+  body_encoding: "text",
+};
 
-type Answers = Record<string, () => Response>;
+type Answers = Record<string, () => Response | Promise<Response>>;
+
+/** Gives the rows once, and then none. */
+function once(...rows: unknown[]): () => Response {
+  const due = [...rows];
+  return () => Response.json(due.splice(0));
+}
+
+/** One failure to retry, whose event is applied. */
+function oneRetry(): Answers {
+  return {
+    claim_failed_events: once(FAILURE),
+    apply_events: () => Response.json([{ place: 1, outcome: "applied" }]),
+  };
+}
 
 /** One run against a database that has nothing due unless told. */
 async function wake(
-  { method = "POST", answers = {}, alertChannel }: {
+  { method = "POST", answers = {}, alertChannel, clock = Date.now }: {
     method?: string;
     answers?: Answers;
     alertChannel?: Channel<Alert>;
+    clock?: () => number;
   } = {},
 ) {
   const calls: string[] = [];
+  const leases = new Set<string>();
   const lines: unknown[][] = [];
   const response = await handleWake(
     new Request("http://worker.test/billing-worker", { method }),
@@ -53,12 +74,15 @@ async function wake(
         supabaseUrl: "http://database.test",
         secretKey: "sb_secret_unit",
       }, {
-        fetch: (input, init) => {
-          const { p_alerts } = JSON.parse(String(init?.body));
-          const rpc = String(input).split("/").pop() ?? "";
-          const name = p_alerts ? `${rpc} of alerts` : rpc;
+        fetch: async (input, init) => {
+          const { p_lease_id, p_queue, events } = JSON.parse(
+            String(init?.body),
+          );
+          leases.add(p_lease_id ?? events[0].retry.lease_id);
+          const rpc = String(input).split("/billing_").pop() ?? "";
+          const name = p_queue ? `release ${p_queue}` : rpc;
           calls.push(name);
-          return Promise.resolve(answers[name]?.() ?? Response.json([]));
+          return await answers[name]?.() ?? Response.json([]);
         },
       }),
       channel: {
@@ -71,50 +95,55 @@ async function wake(
       oncePerInvoice: false,
       toleranceSeconds: 300,
       log: (...line) => lines.push(line),
-      clock: Date.now,
-      sleep: () => Promise.resolve(),
+      clock,
+      pace: () => Promise.resolve(),
     },
   );
-  return { response, calls, lines };
-}
-
-/** One notification is due, and none after it. */
-function oneDue(): () => Response {
-  const due = [NOTIFICATION];
-  return () => Response.json(due.splice(0));
+  return { response, calls, leases, lines };
 }
 
 function refusal(code: string): () => Response {
   return () => Response.json({ code, message: MARK }, { status: 500 });
 }
 
-Deno.test("handleWake() answers with counts", async () => {
-  const { response, calls, lines } = await wake({
-    answers: {
-      claim_notifications: oneDue(),
-      settle_notifications: () => Response.json(1),
-    },
+/** The calls of one part, in order. */
+function callsOf(calls: readonly string[], part: RegExp): string[] {
+  return calls.filter((name) => part.test(name));
+}
+
+Deno.test("handleWake() answers with counts, and releases what it held", async () => {
+  const { response, calls, leases, lines } = await wake({
+    answers: { claim_notifications: once(NOTIFICATION) },
   });
-  const notifications = { ...NOTHING, claimed: 1, sent: 1 };
   assertEquals(response.status, 200);
-  assertEquals((await response.json()).notifications, notifications);
-  assertEquals(calls.slice(-3), [
+  const { retries, alerts, notifications } = await response.json();
+  assertEquals([retries.claimed, alerts, notifications], [
+    0,
+    NOTHING,
+    ONE_SENT,
+  ]);
+  assertEquals(callsOf(calls, /notifications/), [
     "claim_notifications",
     "settle_notifications",
     "claim_notifications",
+    "release notifications",
   ]);
+  assertEquals(callsOf(calls, /failed|retries/), [
+    "claim_failed_events",
+    "release retries",
+  ]);
+  assertEquals(leases.size, 1);
   assertEquals(lines, [[
     "info",
     "notifications delivered",
-    { counts: notifications },
+    { counts: ONE_SENT },
   ]]);
 });
 
-Deno.test("handleWake() logs nothing if nothing is due", async () => {
-  const { response, lines } = await wake();
-  assertEquals(response.status, 200);
-  assertEquals((await response.json()).notifications, NOTHING);
-  assertEquals(lines, []);
+Deno.test("handleWake() makes a lease of its own in each run, and logs nothing if nothing is due", async () => {
+  const [one, other] = await Promise.all([wake(), wake()]);
+  assertEquals(one.leases.union(other.leases).size, 2);
+  assertEquals([one.lines, other.lines], [[], []]);
 });
 
 for (const method of ["GET", "PUT", "PATCH", "DELETE"]) {
@@ -128,150 +157,132 @@ for (const method of ["GET", "PUT", "PATCH", "DELETE"]) {
 }
 
 for (
-  const [code, status] of [
-    ["57014", 503],
-    ["PGRST001", 503],
-    ["PGRST202", 500],
-    ["42501", 500],
+  const [failing, code, status] of [
+    ["claim_notifications", "57014", 503],
+    ["claim_notifications", "PGRST001", 503],
+    ["claim_notifications", "PGRST202", 500],
+    ["settle_notifications", "08006", 503],
+    ["claim_failed_events", "PGRST202", 500],
+    ["apply_events", "42501", 500],
+    ["claim_alerts", "PGRST202", 500],
   ] as const
 ) {
-  Deno.test(`handleWake() answers ${status} if the database says ${code}`, async () => {
-    const { response, lines } = await wake({
-      answers: { claim_notifications: refusal(code) },
+  Deno.test(`handleWake() answers ${status} and does its other parts if ${failing} says ${code}`, async () => {
+    const { response, calls, lines } = await wake({
+      answers: {
+        ...oneRetry(),
+        claim_notifications: once(NOTIFICATION),
+        claim_alerts: once(OPENED),
+        [failing]: refusal(code),
+      },
+      alertChannel: alertChannelThat(() => Promise.resolve({ result: "sent" })),
     });
     assertEquals(response.status, status);
     assertEquals((await response.text()).includes(MARK), false);
-    assertEquals(lines.map(([level, message]) => [level, message]), [
-      ["error", "run failed"],
+    const messages = lines.map(([level, message]) => `${level} ${message}`);
+    assertEquals(messages.filter((line) => /^error/.test(line)), [
+      "error run failed",
     ]);
+    assertEquals(messages.filter((line) => /^info/.test(line)).length, 2);
+    for (const queue of ["retries", "notifications"]) {
+      assertEquals(calls.includes(`release ${queue}`), true, queue);
+    }
   });
 }
 
-Deno.test("handleWake() answers 503 if the batch cannot be settled", async () => {
+Deno.test("handleWake() has done its work although a lease cannot be released", async () => {
   const { response, lines } = await wake({
     answers: {
-      claim_notifications: oneDue(),
-      settle_notifications: refusal("08006"),
+      claim_notifications: once(NOTIFICATION),
+      "release notifications": refusal("57014"),
     },
   });
-  assertEquals(response.status, 503);
-  assertEquals(lines.length, 1);
+  assertEquals((await response.json()).notifications, ONE_SENT);
+  assertEquals(lines.map(([level, message]) => [level, message]), [
+    ["info", "notifications delivered"],
+    ["warn", "lease not released: it ends by itself within a minute"],
+  ]);
 });
 
-for (const failing of ["claim_failed_events", "apply_billing_events"]) {
-  Deno.test(`handleWake() delivers notifications although ${failing} fails`, async () => {
-    const { response, calls, lines } = await wake({
-      answers: {
-        claim_failed_events: () =>
-          Response.json([{
-            provider: "a",
-            event_id: "evt_2",
-            lease_id: NOTIFICATION.lease_id,
-            body: JSON.stringify(invoiceEvent()),
-            body_encoding: "text",
-          }]),
-        claim_notifications: oneDue(),
-        settle_notifications: () => Response.json(1),
-        [failing]: refusal("PGRST202"),
-      },
-    });
-    assertEquals(response.status, 500);
-    assertEquals(calls.slice(-4), [
-      failing,
-      "claim_notifications",
-      "settle_notifications",
-      "claim_notifications",
-    ]);
-    assertEquals(lines.map(([level, message]) => [level, message]), [
-      ["error", "run failed"],
-      ["info", "notifications delivered"],
-    ]);
+Deno.test("handleWake() delivers once more what a retry has caused", async () => {
+  const claims = [[NOTIFICATION], [], [{ ...NOTIFICATION, id: "id_2" }], []];
+  const { response, calls, leases } = await wake({
+    answers: {
+      ...oneRetry(),
+      claim_notifications: () => Response.json(claims.shift()),
+    },
   });
-}
+  const { retries, notifications } = await response.json();
+  assertEquals([retries.applied, notifications.sent], [1, 2]);
+  assertEquals(callsOf(calls, /release notifications/).length, 2);
+  assertEquals([claims, leases.size], [[], 1]);
+});
+
+Deno.test("handleWake() delivers nothing more when its time is over", async () => {
+  let timeMs = Date.now();
+  const { calls } = await wake({
+    answers: {
+      ...oneRetry(),
+      settle_failed_events: () => {
+        timeMs += 61_000;
+        return Response.json(1);
+      },
+    },
+    clock: () => timeMs,
+  });
+  assertEquals(callsOf(calls, /claim_notifications/).length, 1);
+});
+
+Deno.test("handleWake() delivers while its retries are held up", async () => {
+  const released = Promise.withResolvers<void>();
+  const { response } = await wake({
+    answers: {
+      claim_failed_events: async () => {
+        await released.promise;
+        return Response.json([]);
+      },
+      claim_notifications: once(NOTIFICATION),
+      "release notifications": () => {
+        released.resolve();
+        return Response.json(true);
+      },
+    },
+  });
+  assertEquals((await response.json()).notifications, ONE_SENT);
+});
 
 function alertChannelThat(send: Channel<Alert>["send"]): Channel<Alert> {
-  return {
-    name: "webhook",
-    alerts: true,
-    destination: "alerts to ops.test",
-    send,
-  };
+  return { name: "webhook", destination: "alerts to ops.test", send };
 }
 
-/** One alert is due, and none after it. */
-function oneAlertDue(): Answers {
-  const due = [ALERT];
-  return {
-    open_alerts: () => Response.json(1),
-    "claim_notifications of alerts": () => Response.json(due.splice(0)),
-    settle_notifications: () => Response.json(1),
-  };
-}
-
-Deno.test("handleWake() writes no alerts if nobody is to get them", async () => {
+Deno.test("handleWake() claims no alerts if nobody is to get them", async () => {
   const { response, calls } = await wake();
   assertEquals((await response.json()).alerts, NOTHING);
-  assertEquals(calls.filter((name) => /alert/.test(name)), []);
-});
-
-Deno.test("handleWake() writes the alerts that are due, and sends them", async () => {
-  const sent: Alert[] = [];
-  const { response, calls, lines } = await wake({
-    answers: oneAlertDue(),
-    alertChannel: alertChannelThat((alert) => {
-      sent.push(alert);
-      return Promise.resolve({ result: "sent" });
-    }),
-  });
-  const alerts = { ...NOTHING, claimed: 1, sent: 1 };
-  assertEquals(await response.json().then((counts) => counts.alerts), alerts);
-  assertEquals(sent.map(({ alert }) => alert), [OPENED.alert]);
-  const alerting = calls.filter((name) => /alert/.test(name));
-  assertEquals(alerting.slice(0, 2), [
-    "open_alerts",
-    "claim_notifications of alerts",
-  ]);
-  assertEquals(lines, [["info", "alerts delivered", { counts: alerts }]]);
+  assertEquals(callsOf(calls, /alert/), []);
 });
 
 Deno.test("handleWake() sends alerts and notifications at the same time", async () => {
   const settled = Promise.withResolvers<void>();
-  let settles = 0;
-  const { response } = await wake({
+  const { response, lines } = await wake({
     answers: {
-      ...oneAlertDue(),
-      claim_notifications: oneDue(),
+      claim_alerts: once(OPENED),
+      claim_notifications: once(NOTIFICATION),
       settle_notifications: () => {
-        if (++settles === 1) settled.resolve();
+        settled.resolve();
         return Response.json(1);
       },
     },
     // Ends only after the notification was sent.
-    alertChannel: alertChannelThat(async () => {
+    alertChannel: alertChannelThat(async ({ alert }) => {
+      assertEquals(alert, OPENED.alert);
       await settled.promise;
       return { result: "sent" };
     }),
   });
   const { alerts, notifications } = await response.json();
-  assertEquals([alerts.sent, notifications.sent], [1, 1]);
-});
-
-Deno.test("handleWake() delivers notifications although alerts fail", async () => {
-  const { response, calls, lines } = await wake({
-    answers: {
-      open_alerts: refusal("PGRST202"),
-      claim_notifications: oneDue(),
-      settle_notifications: () => Response.json(1),
-    },
-    alertChannel: alertChannelThat(() => Promise.resolve({ result: "sent" })),
-  });
-  assertEquals(response.status, 500);
-  assertEquals(
-    calls.filter((name) => name === "settle_notifications").length,
-    1,
-  );
+  assertEquals([alerts, notifications], [ONE_SENT, ONE_SENT]);
   assertEquals(lines.map(([, message]) => message).sort(), [
+    "alerts delivered",
     "notifications delivered",
-    "run failed",
   ]);
 });

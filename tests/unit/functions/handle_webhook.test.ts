@@ -80,7 +80,7 @@ async function handle(request: Request, setting: Setting = {}) {
 }
 
 function agree(name: string): Response {
-  return name === "record_failed_event"
+  return name === "billing_record_failed_event"
     ? Response.json(true)
     : Response.json([{ place: 1, outcome: "applied" }]);
 }
@@ -145,7 +145,7 @@ Deno.test("handleWebhook() answers 200 and OK to an event that is applied", asyn
     const { status, text, headers, calls, lines } = await handle(request);
     assertEquals([status, text], [200, "OK"]);
     assertEquals(headers.get("content-type"), "text/plain; charset=utf-8");
-    assertEquals(calls, ["apply_billing_events"]);
+    assertEquals(calls, ["billing_apply_events"]);
     const provider = request.headers.has("provider-a-signature") ? "a" : "b";
     assertEquals(lines, [{
       level: "info",
@@ -163,93 +163,13 @@ Deno.test("handleWebhook() answers 200 and OK to an event that is applied", asyn
   }
 });
 
-const OLD = NOW - 301;
-/** What is refused before anything is verified: no call, one line. */
-const REFUSED: Record<
-  string,
-  [make: () => Request | Promise<Request>, code: string, status: number]
-> = {
-  "another path": [
-    () => post(MARK, {}, "/elsewhere"),
-    "path_unknown",
-    404,
-  ],
-  "another method": [
-    () => new Request("http://localhost/billing-webhook"),
-    "method_not_allowed",
-    405,
-  ],
-  "a compressed body": [
-    () => post(MARK, { "content-encoding": "gzip" }),
-    "encoding_unsupported",
-    415,
-  ],
-  "a large body": [
-    () => signed(`${MARK}${"x".repeat(4_096)}`),
-    "body_too_large",
-    413,
-  ],
-  "no signature": [() => post(DELETION), "signature_missing", 401],
-  "an empty signature": [
-    () => post(DELETION, { "provider-a-signature": "" }),
-    "signature_malformed",
-    401,
-  ],
-  "a malformed signature": [
-    () => post(DELETION, { "provider-a-signature": "v1=SECRETunit" }),
-    "signature_malformed",
-    401,
-  ],
-  "a wrong signature": [
-    () => post(DELETION, { "provider-b-signature": hmacHex("x", DELETION) }),
-    "signature_mismatch",
-    401,
-  ],
-  "two providers' signatures": [
-    () =>
-      post(DELETION, {
-        "provider-a-signature": "v1=x",
-        "provider-b-signature": hmacHex(SECRET_B, DELETION),
-      }),
-    "signature_ambiguous",
-    401,
-  ],
-  "an old signature": [
-    async () =>
-      post(DELETION, {
-        "provider-a-signature": await stripeHeader(DELETION, {
-          secret: SECRET_A,
-          timestamp: OLD,
-        }),
-      }),
-    "signature_too_old",
-    401,
-  ],
-  "a signature ahead": [
-    async () =>
-      post(DELETION, {
-        "provider-a-signature": await stripeHeader(DELETION, {
-          secret: SECRET_A,
-          timestamp: NOW + 301,
-        }),
-      }),
-    "signature_too_far_ahead",
-    401,
-  ],
-};
-for (const [name, [make, code, status]] of Object.entries(REFUSED)) {
-  Deno.test(`handleWebhook() answers ${status} to ${name} and stores nothing`, async () => {
-    const answer = await handle(await make());
-    assertEquals(answer.status, status);
-    assertEquals(answer.text, status === 401 ? "Invalid signature" : "");
-    assertEquals([...answer.headers], [
-      ...(status === 405 ? [["allow", "POST"]] : []),
-      ["content-type", "text/plain; charset=utf-8"],
-    ]);
-    assertEquals(answer.calls, []);
-    assertOneLine(answer.lines, { code, status });
-  });
-}
+Deno.test("handleWebhook() refuses a wrong signature with one line, and stores nothing", async () => {
+  const { status, text, calls, lines } = await handle(
+    post(DELETION, { "provider-b-signature": hmacHex("x", DELETION) }),
+  );
+  assertEquals([status, text, calls], [401, "Invalid signature", []]);
+  assertOneLine(lines, { code: "signature_mismatch", status });
+});
 
 Deno.test("handleWebhook() answers 408 to a body that does not arrive", async () => {
   const silent = new ReadableStream({ pull: () => new Promise(() => {}) });
@@ -292,7 +212,7 @@ Deno.test("handleWebhook() never logs what the database says of the data it refu
   const says = `invalid input syntax: "${MARK}"`;
   const inRow = await handle(signed(DELETION), {
     answer: (name) =>
-      name === "record_failed_event" ? agree(name) : Response.json([
+      name === "billing_record_failed_event" ? agree(name) : Response.json([
         { place: 1, outcome: "failed", error_code: "22P02", error: says },
       ]),
   });
@@ -300,7 +220,7 @@ Deno.test("handleWebhook() never logs what the database says of the data it refu
 
   const ofCall = await handle(signed(DELETION), {
     answer: (name) =>
-      name === "record_failed_event"
+      name === "billing_record_failed_event"
         ? agree(name)
         : Response.json({ code: "22P02", message: says }, { status: 400 }),
   });

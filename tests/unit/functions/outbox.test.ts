@@ -1,20 +1,20 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
-import type { Channel } from "../../../supabase/functions/billing-worker/channels/channel.ts";
+import type { Notification } from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import {
   accountEmail,
-  type ClaimedNotification,
+  claimAlerts,
   claimNotifications,
-  openAlerts,
   type Result,
+  settleAlerts,
   settleNotifications,
 } from "../../../supabase/functions/billing-worker/outbox.ts";
+import { OPENED, RESOLVED } from "../../support/alerts.ts";
 import { NOT_STATED } from "../../support/payment.ts";
 
-const NOTIFICATION: ClaimedNotification = {
+const NOTIFICATION: Notification = {
   id: "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
-  lease_id: "11ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
   provider: "a",
   event_id: "evt_1",
   account_id: "acc_1",
@@ -22,13 +22,11 @@ const NOTIFICATION: ClaimedNotification = {
   invoice_id: null,
   ...NOT_STATED,
   created_at: "2026-11-21T06:24:03.113987+00:00",
-  wait_ms: 0,
 };
 
-const CHANNEL: Channel = {
-  name: "webhook",
-  destination: "hooks.test",
-  send: () => Promise.resolve({ result: "sent" }),
+const OUTBOX = {
+  p_lease_id: "11ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
+  p_destination: "hooks.test",
 };
 
 /** A database that answers so, and the calls that it got. */
@@ -47,109 +45,48 @@ function fakeDatabase(answer: () => Response) {
   return { database, calls };
 }
 
-function broken(): Response {
-  return Response.json({ code: "57014", message: "canceling statement" }, {
-    status: 500,
-  });
-}
-
-/** What is written of an attempt. */
-async function written(attempt: Result): Promise<unknown> {
+/** What is stored of an attempt. */
+async function stored(attempt: Result): Promise<unknown> {
   const { database, calls } = fakeDatabase(() => Response.json(1));
-  const attempts = [{ notification: NOTIFICATION, attempt }];
-  assertEquals(
-    await settleNotifications(database, { attempts, destination: "tests" }),
-    1,
-  );
-  assertEquals(calls.map(({ name }) => name), ["settle_notifications"]);
-  const { results, p_destination } = calls[0]?.body as {
-    results: Record<string, unknown>[];
-    p_destination: string;
-  };
-  assertEquals(p_destination, "tests");
-  const [{ id, lease_id, ...rest } = {}, ...more] = results;
-  assertEquals([id, lease_id, more], [
-    NOTIFICATION.id,
-    NOTIFICATION.lease_id,
+  const message = NOTIFICATION;
+  await settleNotifications(database, OUTBOX, [{ message, attempt }]);
+  const [{ name, body } = {}, ...more] = calls;
+  const { results: [result], ...rest } = body as { results: [object] };
+  assertEquals([name, rest, more], [
+    "billing_settle_notifications",
+    OUTBOX,
     [],
   ]);
-  return rest;
+  return result;
 }
 
-Deno.test("claimNotifications() asks for a batch, leased for a minute", async () => {
+Deno.test("claimNotifications() and claimAlerts() ask for the run and the receiver", async () => {
   const { database, calls } = fakeDatabase(() => Response.json([NOTIFICATION]));
-  const claim = (channel: Channel) =>
-    claimNotifications(database, { limit: 7, channel });
-  assertEquals(await claim(CHANNEL), [NOTIFICATION]);
-  assertEquals(await claim({ ...CHANNEL, perSecond: 3 }), [NOTIFICATION]);
-  const body = {
-    p_limit: 7,
-    p_lease_seconds: 60,
-    p_destination: "hooks.test",
-  };
+  const claim = { ...OUTBOX, p_limit: 7 };
+  assertEquals(await claimNotifications(database, claim), [NOTIFICATION]);
+  await claimAlerts(database, OUTBOX);
   assertEquals(calls, [
-    { name: "claim_notifications", body },
-    { name: "claim_notifications", body: { ...body, p_per_second: 3 } },
+    { name: "billing_claim_notifications", body: claim },
+    { name: "billing_claim_alerts", body: OUTBOX },
   ]);
 });
 
-Deno.test("claimNotifications() asks for alerts if the channel sends alerts", async () => {
-  const { database, calls } = fakeDatabase(() => Response.json([]));
-  await claimNotifications(database, {
-    limit: 7,
-    channel: { ...CHANNEL, alerts: true },
-  });
-  assertEquals(calls.map(({ body }) => body), [{
-    p_limit: 7,
-    p_lease_seconds: 60,
-    p_destination: "hooks.test",
-    p_alerts: true,
-  }]);
-});
-
-Deno.test("openAlerts() asks the database to write what is due", async () => {
-  const { database, calls } = fakeDatabase(() => Response.json(0));
-  await openAlerts(database);
-  assertEquals(calls.map(({ name }) => name), ["open_alerts"]);
-});
-
-Deno.test("settleNotifications() writes what became of each", async () => {
-  assertEquals(await written({ result: "sent" }), {
-    result: "sent",
-    error: null,
-    retry_after_seconds: null,
-  });
-  assertEquals(
-    await written({ result: "failed", error: "no", retryAfterSeconds: 0 }),
-    { result: "failed", error: "no", retry_after_seconds: 0 },
-  );
-  assertEquals(
-    await written({
-      result: "failed",
-      error: "no",
-      retryAfterSeconds: undefined,
-    }),
-    { result: "failed", error: "no", retry_after_seconds: null },
-  );
-  assertEquals(await written({ result: "dead", error: "gone" }), {
-    result: "dead",
-    error: "gone",
-    retry_after_seconds: null,
-  });
-  assertEquals(
-    await written({ result: "limited", error: "429", retryAfterSeconds: 7 }),
-    { result: "limited", error: "429", retry_after_seconds: 7 },
-  );
-  assertEquals(await written({ result: "unsent" }), {
-    result: "unsent",
-    error: null,
-    retry_after_seconds: null,
-  });
-  assertEquals(await written({ result: "undeliverable", error: "nowhere" }), {
-    result: "undeliverable",
-    error: "nowhere",
-    retry_after_seconds: null,
-  });
+Deno.test("settleNotifications() stores the result of each", async () => {
+  const cases: [attempt: Result, error: string | null, seconds?: number][] = [
+    [{ result: "sent" }, null],
+    [{ result: "unsent" }, null],
+    [{ result: "failed", error: "no", retryAfterSeconds: 0 }, "no", 0],
+    [{ result: "failed", error: "no", retryAfterSeconds: undefined }, "no"],
+    [{ result: "dead", error: "gone" }, "gone"],
+    [{ result: "limited", error: "429", retryAfterSeconds: 7 }, "429", 7],
+    [{ result: "undeliverable", error: "nowhere" }, "nowhere"],
+  ];
+  for (const [attempt, error, retry_after_seconds = null] of cases) {
+    const { result } = attempt;
+    const { id } = NOTIFICATION;
+    const expected = { id, result, error, retry_after_seconds };
+    assertEquals(await stored(attempt), expected);
+  }
 });
 
 for (
@@ -164,46 +101,62 @@ for (
     ["no end", "x".repeat(100_000), "x".repeat(1_000)],
   ] as const
 ) {
-  Deno.test(`settleNotifications() writes an error that has ${what} as Postgres can hold it`, async () => {
-    assertEquals(await written({ result: "failed", error }), {
-      result: "failed",
-      error: kept,
-      retry_after_seconds: null,
-    });
+  Deno.test(`settleNotifications() stores an error that has ${what} as Postgres can hold it`, async () => {
+    const result = await stored({ result: "failed", error });
+    assertEquals((result as { error: string }).error, kept);
   });
 }
+
+Deno.test("settleAlerts() stores what was told, as it was claimed", async () => {
+  const { database, calls } = fakeDatabase(() => Response.json(1));
+  const attempts: Result[] = [
+    { result: "sent" },
+    { result: "limited", error: "429", retryAfterSeconds: 7 },
+    { result: "failed", error: "no" },
+    { result: "dead", error: "gone" },
+  ];
+  const messages = [OPENED, RESOLVED, OPENED, RESOLVED];
+  await settleAlerts(
+    database,
+    OUTBOX,
+    attempts.map((attempt, i) => ({ message: messages[i]!, attempt })),
+  );
+  const told = ({ kind, alert }: typeof OPENED, result: string) => ({
+    result,
+    kind,
+    alert,
+    retry_after_seconds: result === "limited" ? 7 : null,
+  });
+  const results = [
+    told(OPENED, "sent"),
+    told(RESOLVED, "limited"),
+    told(OPENED, "failed"),
+    told(RESOLVED, "failed"),
+  ];
+  assertEquals<unknown>(calls, [
+    { name: "billing_settle_alerts", body: { ...OUTBOX, results } },
+  ]);
+});
 
 Deno.test("accountEmail() returns the address, or null", async () => {
   for (const address of ["owner@example.com", null]) {
     const { database, calls } = fakeDatabase(() => Response.json(address));
     assertEquals(await accountEmail(database, "acc_1"), address);
-    assertEquals(calls, [{
-      name: "account_email",
-      body: { account_id: "acc_1" },
-    }]);
+    const body = { account_id: "acc_1" };
+    assertEquals(calls, [{ name: "billing_account_email", body }]);
   }
 });
 
 Deno.test("outbox functions fail with the database", async () => {
-  const { database } = fakeDatabase(broken);
-  await assertRejects(
-    () => claimNotifications(database, { limit: 1, channel: CHANNEL }),
-    DeliveryError,
+  const { database } = fakeDatabase(() =>
+    Response.json({ code: "57014", message: "canceling" }, { status: 500 })
   );
-  await assertRejects(
-    () =>
-      settleNotifications(database, {
-        attempts: [
-          { notification: NOTIFICATION, attempt: { result: "sent" } },
-        ],
-        destination: "tests",
-      }),
-    DeliveryError,
-  );
-  await assertRejects(() => openAlerts(database), DeliveryError);
-  await assertRejects(
+  const failing: (() => Promise<unknown>)[] = [
+    () => claimNotifications(database, { ...OUTBOX, p_limit: 1 }),
+    () => settleNotifications(database, OUTBOX, []),
+    () => claimAlerts(database, OUTBOX),
+    () => settleAlerts(database, OUTBOX, []),
     () => accountEmail(database, "acc_1"),
-    DeliveryError,
-    "account_email failed",
-  );
+  ];
+  for (const call of failing) await assertRejects(call, DeliveryError);
 });

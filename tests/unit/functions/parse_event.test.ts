@@ -2,6 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
+  decodeBody,
   type ParsedEvent,
   parseEvent,
 } from "../../../supabase/functions/_shared/billing/parse_event.ts";
@@ -123,7 +124,7 @@ for (const type of HANDLED) {
     assertEquals(parsed.event.event_id, "evt_1");
     assertEquals(parsed.event.subscription_id, "sub_1");
     assertEquals(
-      parsed.event.created,
+      parsed.event.occurred_at,
       new Date((NOW - 60) * 1000).toISOString(),
     );
   });
@@ -149,7 +150,7 @@ Deno.test("parseEvent() converts seconds as the specification says", () => {
   const parsed = parse(event(CREATED));
   assert(parsed.handled && parsed.event.type === CREATED);
   assertEquals(
-    parsed.event.current_period_end,
+    parsed.event.report.current_period_end,
     new Date(PERIOD_END * 1000).toISOString(),
   );
 });
@@ -294,7 +295,9 @@ for (const [path, types] of REQUIRED) {
       for (const value of good) {
         const parsed = parse(event(type, { [path]: value }));
         assert(parsed.handled);
-        assert(Object.values(parsed.event).includes(value), path);
+        const { report, ...rest } = parsed.event;
+        const values = [...Object.values(rest), ...Object.values(report)];
+        assert(values.includes(value), path);
       }
     }
   });
@@ -352,7 +355,7 @@ Deno.test("parseEvent() needs no time of the event", () => {
   for (const type of HANDLED) {
     const parsed = parse(event(type, { created: undefined }));
     assert(parsed.handled);
-    assertEquals(parsed.event.created, null);
+    assertEquals(parsed.event.occurred_at, null);
   }
 });
 
@@ -656,4 +659,16 @@ Deno.test("parseEvent() distinguishes thin events from others that are not handl
       "not_handled",
     ]);
   }
+});
+
+Deno.test("decodeBody() keeps nothing of a body that ends within a character", () => {
+  const broken = Uint8Array.from([0x7b, 0xe2, 0x82]);
+  const { code } = assertThrows(() => decodeBody(broken), DeliveryError);
+  assertEquals(code, "body_not_text");
+  assertEquals(decodeBody(new TextEncoder().encode("{}")), "{}");
+});
+
+Deno.test("decodeBody() drops the byte order mark of each body", () => {
+  const marked = Uint8Array.from([0xef, 0xbb, 0xbf, 0x7b, 0x7d]);
+  assertEquals([decodeBody(marked), decodeBody(marked)], ["{}", "{}"]);
 });

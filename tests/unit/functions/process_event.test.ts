@@ -49,8 +49,8 @@ interface Call {
 
 /** How each function of the database answers. */
 interface Answers {
-  readonly apply_billing_events?: () => Response;
-  readonly record_failed_event?: () => Response;
+  readonly billing_apply_events?: () => Response;
+  readonly billing_record_failed_event?: () => Response;
 }
 
 /** Processes a body; what was called, logged and thrown. */
@@ -63,8 +63,8 @@ async function process(
   const calls: Call[] = [];
   const lines: unknown[][] = [];
   const standard: Answers = {
-    apply_billing_events: applied({ outcome: "applied" }),
-    record_failed_event: () => Response.json(true),
+    billing_apply_events: applied({ outcome: "applied" }),
+    billing_record_failed_event: () => Response.json(true),
   };
   const database = createClient({
     supabaseUrl: "http://database.test",
@@ -111,7 +111,7 @@ function refusal(code: string, message = "says"): () => Response {
 Deno.test("processEvent() applies a handled event in one call, under its provider", async () => {
   for (const outcome of ["applied", "duplicate", "stale"]) {
     const { result, calls } = await process(DELETION, {
-      apply_billing_events: applied({ outcome }),
+      billing_apply_events: applied({ outcome }),
     });
     assertEquals(await result, {
       level: "info",
@@ -125,15 +125,17 @@ Deno.test("processEvent() applies a handled event in one call, under its provide
       },
     });
     assertEquals(calls, [{
-      name: "apply_billing_events",
+      name: "billing_apply_events",
       body: {
         events: [{
           provider: "b",
           event_id: "evt_1",
           type: "customer.subscription.deleted",
-          created: new Date(NOW * 1000).toISOString(),
+          place: 1,
+          kind: "deletion",
+          occurred_at: new Date(NOW * 1000).toISOString(),
           subscription_id: "sub_1",
-          customer_id: null,
+          report: { customer_id: null },
         }],
       },
     }]);
@@ -226,12 +228,14 @@ Deno.test("processEvent() ignores a creation without an account id if so configu
 
   const filed = await process(creation);
   await assertRejects(() => filed.result, DeliveryError);
-  assertEquals(filed.calls.map(({ name }) => name), ["record_failed_event"]);
+  assertEquals(filed.calls.map(({ name }) => name), [
+    "billing_record_failed_event",
+  ]);
 });
 
 Deno.test("processEvent() stores an unmapped event if the database is down", async () => {
   const { result, calls } = await process(DELETION, {
-    apply_billing_events: refusal("57014"),
+    billing_apply_events: refusal("57014"),
   }, { unmappedSubscriptions: "ignore" });
   await assertRejects(() => result, DeliveryError);
   assertEquals(calls.length, 2);
@@ -283,7 +287,9 @@ for (const [name, [body, code, isText]] of Object.entries(BAD)) {
     const { result, calls } = await process(bytes);
     const error = await assertRejects(() => result, DeliveryError);
     assertEquals(error.code, code);
-    assertEquals(calls.map((call) => call.name), ["record_failed_event"]);
+    assertEquals(calls.map((call) => call.name), [
+      "billing_record_failed_event",
+    ]);
     const filed = calls[0]!.body;
     assertEquals(filed.p_provider, "b");
     assertEquals(filed.p_error_code, code);
@@ -307,7 +313,7 @@ Deno.test("processEvent() judges the event's time by its clock, in seconds", asy
   const { result, calls } = await process(dated(NOW + 301));
   const error = await assertRejects(() => result, DeliveryError, "created: ");
   assertEquals(error.code, "event_invalid");
-  assertEquals(calls.map(({ name }) => name), ["record_failed_event"]);
+  assertEquals(calls.map(({ name }) => name), ["billing_record_failed_event"]);
 });
 
 Deno.test("processEvent() verifies a byte order mark as sent, and reads what follows it", async () => {
@@ -318,7 +324,7 @@ Deno.test("processEvent() verifies a byte order mark as sent, and reads what fol
 
 Deno.test("processEvent() stores an event that fails in the database", async () => {
   const { result, calls } = await process(DELETION, {
-    apply_billing_events: applied({
+    billing_apply_events: applied({
       outcome: "failed",
       error_code: "BW001",
       error: "No subscription sub_1 is recorded.",
@@ -327,13 +333,16 @@ Deno.test("processEvent() stores an event that fails in the database", async () 
   const error = await assertRejects(() => result, DeliveryError);
   assertEquals(error.code, "subscription_unknown");
   assertEquals(calls.map(({ name }) => name), [
-    "apply_billing_events",
-    "record_failed_event",
+    "billing_apply_events",
+    "billing_record_failed_event",
   ]);
   assertEquals(calls[1]?.body, {
     p_provider: "b",
     p_event_id: "evt_1",
     p_type: "customer.subscription.deleted",
+    p_kind: "deletion",
+    p_subscription_id: "sub_1",
+    p_occurred_at: new Date(NOW * 1000).toISOString(),
     p_body: DELETION,
     p_body_encoding: "text",
     p_error_code: "subscription_unknown",
@@ -356,7 +365,7 @@ Deno.test("processEvent() stores an event whose call fails, if possible", async 
   ];
   for (const [fault, code] of faults) {
     const { result, calls } = await process(DELETION, {
-      apply_billing_events: refusal(fault),
+      billing_apply_events: refusal(fault),
     });
     const error = await assertRejects(() => result, DeliveryError);
     assertEquals(error.code, code);
@@ -372,11 +381,11 @@ Deno.test("processEvent() acknowledges an event that fails but was applied befor
   ];
   for (const body of bodies) {
     const { result, calls, lines } = await process(body, {
-      apply_billing_events: refusal("57014"),
-      record_failed_event: () => Response.json(false),
+      billing_apply_events: refusal("57014"),
+      billing_record_failed_event: () => Response.json(false),
     });
     await result;
-    assertEquals(calls.at(-1)?.name, "record_failed_event");
+    assertEquals(calls.at(-1)?.name, "billing_record_failed_event");
     assertEquals(lines.length, 1);
     assertEquals(lines[0]?.slice(0, 2), [
       "info",
@@ -392,8 +401,8 @@ Deno.test("processEvent() wakes the worker for a payment failure that was applie
   ] as const;
   for (const [body, wakes] of bodies) {
     const { result, wakes: counted } = await process(body, {
-      apply_billing_events: refusal("57014"),
-      record_failed_event: () => Response.json(false),
+      billing_apply_events: refusal("57014"),
+      billing_record_failed_event: () => Response.json(false),
     });
     await result;
     assertEquals(counted, wakes);
@@ -408,15 +417,15 @@ Deno.test("processEvent() fails with its own code if storing fails too", async (
     () => new Response("<html>", { status: 502 }),
     () => new Response("", { status: 404 }),
   ];
-  for (const record_failed_event of faults) {
+  for (const billing_record_failed_event of faults) {
     for (const body of ["{", DELETION]) {
       const { result, calls } = await process(body, {
-        apply_billing_events: refusal("57014"),
-        record_failed_event,
+        billing_apply_events: refusal("57014"),
+        billing_record_failed_event,
       });
       const error = await assertRejects(() => result, DeliveryError);
       assertEquals(error.code, "failure_not_recorded");
-      assertEquals(calls.at(-1)?.name, "record_failed_event");
+      assertEquals(calls.at(-1)?.name, "billing_record_failed_event");
       assert(error.message.includes(
         body === "{" ? "body_not_json" : "database_unavailable",
       ));
@@ -430,15 +439,15 @@ Deno.test("processEvent() fails with its own code if storing fails too", async (
 Deno.test("processEvent() tries a broken connection once more before it stores the event", async () => {
   let tries = 0;
   const { result, calls } = await process(DELETION, {
-    apply_billing_events: () => {
+    billing_apply_events: () => {
       if (tries++ === 0) throw new TypeError("connection reset");
       return applied({ outcome: "applied" })();
     },
   });
   await result;
   assertEquals(calls.map(({ name }) => name), [
-    "apply_billing_events",
-    "apply_billing_events",
+    "billing_apply_events",
+    "billing_apply_events",
   ]);
 });
 
@@ -480,7 +489,7 @@ for (
       ? JSON.stringify(invoiceEvent({ created: NOW }))
       : DELETION;
     const { result, wakes: counted } = await process(event, {
-      apply_billing_events: applied({ outcome }),
+      billing_apply_events: applied({ outcome }),
     });
     await result;
     assertEquals(counted, wakes);

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
-import { drainBody } from "../../../supabase/functions/billing-webhook/drain_body.ts";
+import { drainBody } from "../../../supabase/functions/billing-webhook/read_body.ts";
 import {
   type BodyLimits,
   readBody,

@@ -1,9 +1,11 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
-import { retryFailures } from "../../../supabase/functions/billing-worker/retry_failures.ts";
-import type { UnmappedChoice } from "../../../supabase/functions/_shared/billing/unmapped.ts";
-import type { ClaimedFailure } from "../../../supabase/functions/billing-worker/retry_queue.ts";
+import type { UnmappedChoice } from "../../../supabase/functions/_shared/billing/config.ts";
+import {
+  type ClaimedFailure,
+  retryFailures,
+} from "../../../supabase/functions/billing-worker/retry_failures.ts";
 import { edited } from "../../support/edited.ts";
 import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
 import { paymentIntentEvent } from "../../../scripts/events/payment_intent_event.ts";
@@ -29,17 +31,17 @@ function claimed(
   return {
     provider: "b",
     event_id,
-    lease_id: LEASE,
     body: text,
     body_encoding,
   };
 }
 
-/** What `apply_billing_events` is given of an event, as far as tests look. */
+/** What `billing_apply_events` is given of an event, as far as tests look. */
 interface Applied {
   readonly event_id: string;
   readonly provider: string;
   readonly retry: unknown;
+  readonly payment: object;
 }
 
 /** The outcome of an event, as the database answers it. */
@@ -79,9 +81,9 @@ function retry(
     const own = answers[name];
     if (own) return own();
     switch (name) {
-      case "claim_failed_events":
+      case "billing_claim_failed_events":
         return Response.json(batches[turn++] ?? []);
-      case "apply_billing_events": {
+      case "billing_apply_events": {
         const events = body["events"] as Applied[];
         applied.push(...events);
         return Response.json(
@@ -90,7 +92,7 @@ function retry(
             .reverse(),
         );
       }
-      case "settle_failed_events": {
+      case "billing_settle_failed_events": {
         const results = body["results"] as Record<string, unknown>[];
         settled.push(...results);
         return Response.json(results.length);
@@ -100,6 +102,7 @@ function retry(
   }
 
   const counts = retryFailures({
+    leaseId: LEASE,
     database: createClient({
       supabaseUrl: "http://database.test",
       secretKey: "sb_secret_unit",
@@ -108,6 +111,9 @@ function retry(
         const name = String(input).split("/").pop() ?? "";
         calls.push(name);
         const body = JSON.parse(String(init?.body));
+        if (name !== "billing_apply_events") {
+          assertEquals(body.p_lease_id, LEASE);
+        }
         return Promise.resolve(answer(name, body));
       },
     }),
@@ -123,7 +129,7 @@ function retry(
 Deno.test("retryFailures() asks once if no retry is requested", async () => {
   const { counts, calls } = retry([]);
   assertEquals(await counts, NOTHING);
-  assertEquals(calls, ["claim_failed_events"]);
+  assertEquals(calls, ["billing_claim_failed_events"]);
 });
 
 Deno.test("retryFailures() applies an event as its provider's, and settles its row", async () => {
@@ -140,7 +146,12 @@ Deno.test("retryFailures() applies an event as its provider's, and settles its r
   assertEquals(settled, [{
     provider: "b",
     event_id: "evt_1",
-    lease_id: LEASE,
+    type: event.type,
+    kind: "creation",
+    subscription_id: event.data.object.id,
+    customer_id: event.data.object.customer,
+    account_id: "acc_1",
+    occurred_at: new Date(NOW).toISOString(),
     outcome: "applied",
   }]);
 });
@@ -217,7 +228,7 @@ Deno.test("retryFailures() stores for each row the outcome of its own event", as
   );
 });
 
-Deno.test("retryFailures() leaves a locked row to its lease", async () => {
+Deno.test("retryFailures() leaves a locked row to the next run", async () => {
   const events = ["evt_1", "evt_2"].map((id) =>
     invoiceEvent({ id, created: NOW / 1000 })
   );
@@ -232,13 +243,13 @@ Deno.test("retryFailures() leaves a locked row to its lease", async () => {
   assertEquals(await counts, { ...NOTHING, claimed: 2, failed: 1, applied: 1 });
   assertEquals(logged, [[
     "warn",
-    "another session has locked the records; tried again in 60 s",
+    "another session has locked the records; the next run tries again",
     { counts: { locked: 1 } },
   ]]);
   assertEquals(settled.map((row) => row["event_id"]), ["evt_2"]);
 });
 
-Deno.test("retryFailures() leaves what waits for a locked creation to its lease", async () => {
+Deno.test("retryFailures() leaves what waits for a locked creation to the next run", async () => {
   const created = NOW / 1000;
   const creation = subscriptionEvent("customer.subscription.created", {
     id: "evt_1",
@@ -287,9 +298,9 @@ Deno.test("retryFailures() calls nothing to apply if no body is an event with an
     ignored: 1,
   });
   assertEquals(calls, [
-    "claim_failed_events",
-    "settle_failed_events",
-    "claim_failed_events",
+    "billing_claim_failed_events",
+    "billing_settle_failed_events",
+    "billing_claim_failed_events",
   ]);
 });
 
@@ -298,7 +309,7 @@ Deno.test("retryFailures() asks for one notification per invoice if so configure
   for (const oncePerInvoice of [true, false]) {
     const { counts, applied } = retry(batch(), { oncePerInvoice });
     assertEquals((await counts).applied, 1);
-    assertEquals(applied.map((event) => "once_per_invoice" in event), [
+    assertEquals(applied.map(({ payment }) => "once_per_invoice" in payment), [
       oncePerInvoice,
     ]);
   }
@@ -396,9 +407,9 @@ Deno.test("retryFailures() leaves the rest to the next run after 20 s", async ()
 
 for (
   const [failing, calls] of [
-    ["claim_failed_events", 1],
-    ["apply_billing_events", 2],
-    ["settle_failed_events", 3],
+    ["billing_claim_failed_events", 1],
+    ["billing_apply_events", 2],
+    ["billing_settle_failed_events", 3],
   ] as const
 ) {
   Deno.test(`retryFailures() ends its run if ${failing} fails`, async () => {

@@ -3,10 +3,8 @@ import {
   DeliveryError,
   type ErrorCode,
 } from "../../../supabase/functions/_shared/billing/errors.ts";
-import {
-  isUnmapped,
-  lacksAccountId,
-} from "../../../supabase/functions/_shared/billing/unmapped.ts";
+import { lacksAccountId } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
+import { isUnmapped } from "../../../supabase/functions/_shared/billing/parse_event.ts";
 import { edited } from "../../support/edited.ts";
 import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Webhook } from "standardwebhooks";
 import type { Environment } from "../../../scripts/common/environment.ts";
 import { startNotificationReceiver } from "../../../scripts/local_stack/notification_receiver.ts";
-import { chooseAlertChannel } from "../../../supabase/functions/billing-worker/channels/choose_alert_channel.ts";
+import { chooseAlertChannel } from "../../../supabase/functions/billing-worker/channels/choose_channel.ts";
 import { chooseChannel } from "../../../supabase/functions/billing-worker/channels/choose_channel.ts";
 
 const DATA = { account_id: "acc_1", subscription_id: "sub_1" };

@@ -1,13 +1,16 @@
 import { z } from "zod/mini";
-import { callDatabase, type DatabaseClient } from "./database.ts";
+import { callFunction, type DatabaseClient } from "./database.ts";
 import { databaseError } from "./database_errors.ts";
 import { DeliveryError } from "./errors.ts";
-import type { HandledEvent } from "./events.ts";
+import type { HandledEvent } from "./formats/stripe.ts";
 
 /** A handled event together with the provider that sent it. */
 export type BillingEvent = HandledEvent & { readonly provider: string };
 
-/** An event that a worker has claimed from a row of `failed_events`. */
+/**
+ * An event that a run of the worker has claimed: the id of its row in
+ * `failed_events`, and the run's lease.
+ */
 export type RetriedEvent = BillingEvent & {
   readonly retry: { readonly event_id: string; readonly lease_id: string };
 };
@@ -16,7 +19,7 @@ export type RetriedEvent = BillingEvent & {
 export type Outcome = "applied" | "duplicate" | "stale";
 
 /**
- * The answer of `apply_billing_events`. A proxy in between may garble it. It is
+ * The answer of `billing_apply_events`. A proxy in between may garble it. It is
  * made when first needed, as `handledEvent` is.
  */
 const eventOutcomes = z.lazy(() =>
@@ -50,13 +53,16 @@ export async function applyEvents(
     oncePerInvoice?: boolean;
   },
 ): Promise<(Outcome | DeliveryError)[]> {
-  const sent = oncePerInvoice
-    ? events.map((event) => ({ ...event, once_per_invoice: true }))
-    : [...events];
-  const rows = await callDatabase(
-    (signal) =>
-      database.rpc("apply_billing_events", { events: sent })
-        .abortSignal(signal),
+  const sent = events.map((event, index) => ({
+    place: index + 1,
+    ...event,
+    ...(oncePerInvoice && event.payment &&
+      { payment: { ...event.payment, once_per_invoice: true } }),
+  }));
+  const rows: unknown = await callFunction(
+    database,
+    "billing_apply_events",
+    { events: sent },
     { timeLimitMs: TIME_LIMIT_MS },
   );
   const answer = eventOutcomes.safeParse(rows);

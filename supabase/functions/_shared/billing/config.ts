@@ -1,8 +1,19 @@
-import { checkKey } from "./check_key.ts";
-import { UNMAPPED_CHOICES, type UnmappedChoice } from "./unmapped.ts";
-
 /** The environment, as `Deno.env.toObject()` returns it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The choices for which events a provider's endpoint handles. */
+export const EVENT_MODES = ["live", "test", "any"] as const;
+
+/**
+ * See `PROVIDER_A_MODE` in the README. The live endpoint of a Connect platform
+ * also receives test events, signed with the same secret.
+ */
+export type EventMode = typeof EVENT_MODES[number];
+
+const UNMAPPED_CHOICES = ["fail", "ignore"] as const;
+
+/** See `UNMAPPED_SUBSCRIPTIONS` in the README. */
+export type UnmappedChoice = typeof UNMAPPED_CHOICES[number];
 
 /** Where the database is, and the key to it. */
 export interface DatabaseAccess {
@@ -47,39 +58,36 @@ export function readConfig(env: Environment): Config {
   };
 }
 
-/**
- * Reads `UNMAPPED_SUBSCRIPTIONS`: what happens to events of subscriptions
- * without an account.
- *
- * @throws {Error} If the value is neither `fail` nor `ignore`.
- */
+/** Reads `UNMAPPED_SUBSCRIPTIONS`: `fail` or `ignore`. */
 export function readUnmapped(env: Environment): UnmappedChoice {
-  const text = env["UNMAPPED_SUBSCRIPTIONS"] || "fail";
-  const choice = UNMAPPED_CHOICES.find((choice) => choice === text);
-  if (choice === undefined) {
-    throw new Error(
-      `Cannot start: UNMAPPED_SUBSCRIPTIONS must be ${
-        UNMAPPED_CHOICES.join(" or ")
-      }, not "${text}".`,
-    );
-  }
-  return choice;
+  return choice(env, "UNMAPPED_SUBSCRIPTIONS", UNMAPPED_CHOICES, "fail");
+}
+
+/** Reads `NOTIFY_ONCE_PER_INVOICE`: `true` or `false`. */
+export function readOncePerInvoice(env: Environment): boolean {
+  return choice(env, "NOTIFY_ONCE_PER_INVOICE", ["true", "false"], "false") ===
+    "true";
 }
 
 /**
- * Reads `NOTIFY_ONCE_PER_INVOICE`: whether further failed payments of an invoice
- * create no notification.
+ * Reads one of several words; returns the default if it is not set.
  *
- * @throws {Error} If the value is neither `true` nor `false`.
+ * @throws {Error} If the value is another one; names the variable.
  */
-export function readOncePerInvoice(env: Environment): boolean {
-  const text = env["NOTIFY_ONCE_PER_INVOICE"] || "false";
-  if (text !== "true" && text !== "false") {
+function choice<Word extends string>(
+  env: Environment,
+  name: string,
+  words: readonly Word[],
+  defaultWord: Word,
+): Word {
+  const text = env[name] || defaultWord;
+  const word = words.find((word) => word === text);
+  if (word === undefined) {
     throw new Error(
-      `Cannot start: NOTIFY_ONCE_PER_INVOICE must be true or false, not "${text}".`,
+      `Cannot start: ${name} must be ${words.join(" or ")}, not "${text}".`,
     );
   }
-  return text === "true";
+  return word;
 }
 
 /** Returns the secret key named `default`, or the first if there is none. */
@@ -153,4 +161,21 @@ export function wholeNumber(
     );
   }
   return Number(text);
+}
+
+/**
+ * Returns a key that is sent in a header.
+ *
+ * @param name What the key is called in the error.
+ * @throws {Error} If the key contains a line break or a NUL character. `fetch`
+ * refuses such a key too, but its error repeats the key, and errors are logged.
+ * White space around the key is no fault: `fetch` removes it.
+ */
+export function checkKey(key: string, name: string): string {
+  if (/\0|\S\s*[\r\n]\s*\S/.test(key)) {
+    throw new Error(
+      `${name} contains a line break or a NUL character: copy it again, as one line.`,
+    );
+  }
+  return key;
 }

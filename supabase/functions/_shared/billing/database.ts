@@ -7,6 +7,9 @@ import { DeliveryError } from "./errors.ts";
 /** A client of the project's database API, typed by the schema. */
 export type DatabaseClient = PostgrestClient<Database>;
 
+/** The functions that the database has for this service. */
+export type DatabaseFunctions = Database["public"]["Functions"];
+
 /** The result of a call through the client. */
 interface CallResult<T> {
   readonly data: T | null;
@@ -30,8 +33,28 @@ export function createClient(
     headers: secretKey.startsWith("sb_")
       ? { apikey: secretKey }
       : { apikey: secretKey, authorization: `Bearer ${secretKey}` },
+    // Named in every call: a project may list another schema first.
+    schema: "public",
     fetch,
   });
+}
+
+/**
+ * Calls a function of the database: see {@linkcode callDatabase}.
+ *
+ * @throws {DeliveryError} With the code for the fault.
+ */
+export async function callFunction<Name extends keyof DatabaseFunctions>(
+  database: DatabaseClient,
+  name: Name,
+  args: DatabaseFunctions[Name]["Args"],
+  limit: { timeLimitMs: number },
+): Promise<DatabaseFunctions[Name]["Returns"]> {
+  return await callDatabase(
+    (signal) =>
+      (database as PostgrestClient).rpc(name, args).abortSignal(signal),
+    limit,
+  );
 }
 
 /**

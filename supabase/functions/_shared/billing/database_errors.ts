@@ -1,6 +1,6 @@
 import { DeliveryError, type ErrorCode } from "./errors.ts";
 
-/** This service's own SQLSTATEs, raised in `supabase/migrations`. */
+/** This service's own SQLSTATEs, raised in `supabase/schemas`. */
 const OWN: ReadonlyMap<string, ErrorCode> = new Map([
   ["BW001", "subscription_unknown"],
   ["BW002", "subscription_of_other_provider"],

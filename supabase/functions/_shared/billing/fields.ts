@@ -78,6 +78,21 @@ export function isUnixSeconds(value: unknown): value is number {
     Number(value) <= YEAR_2200;
 }
 
+/** Returns Unix seconds as ISO 8601 text, for Postgres. */
+export function dateTime(seconds: number): string {
+  return new Date(seconds * 1000).toISOString();
+}
+
+/** Returns a value if it is a usable id or status, or else null. */
+export function identifierOrNull(value: unknown): string | null {
+  return isIdentifier(value) ? value : null;
+}
+
+/** Returns usable Unix seconds as ISO 8601 text; null for any other value. */
+export function timeOrNull(value: unknown): string | null {
+  return isUnixSeconds(value) ? dateTime(value) : null;
+}
+
 /** Returns whether a value is a whole number from 0 to `most`. */
 export function isWholeNumber(value: unknown, most: number): value is number {
   return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= most;

@@ -1,8 +1,14 @@
 import type { z } from "zod/mini";
+import type { EventMode } from "./config.ts";
 import { DeliveryError } from "./errors.ts";
-import { type EventMode, isOfOtherMode } from "./event_mode.ts";
-import { type HandledEvent, handledEvent, isHandledType } from "./events.ts";
 import { describeFault, member, MISSING } from "./fields.ts";
+import {
+  type HandledEvent,
+  handledEvent,
+  isHandledType,
+  isThin,
+  lacksAccountId,
+} from "./formats/stripe.ts";
 
 const MAX_REPORTED_FAULTS = 5;
 
@@ -15,6 +21,23 @@ export type ParsedEvent =
     readonly type: string;
     readonly id: unknown;
   };
+
+/** Shared by all bodies: without `stream`, it keeps no state between them. */
+const UTF_8 = new TextDecoder("utf-8", { fatal: true });
+
+/**
+ * Returns the text of a body, decoded strictly. It drops a byte order mark at
+ * the start, which is part of the signed bytes but not JSON.
+ *
+ * @throws {DeliveryError} `body_not_text` if the bytes are not UTF-8.
+ */
+export function decodeBody(body: Uint8Array): string {
+  try {
+    return UTF_8.decode(body);
+  } catch {
+    throw new DeliveryError("body_not_text", "The body is not valid UTF-8");
+  }
+}
 
 /**
  * Parses and validates the text of an authentic event.
@@ -53,7 +76,7 @@ export function parseEvent(
     return { handled: false, reason: "other_mode", type, id };
   }
   if (!isHandledType(type)) {
-    const reason = isThin(json, type) ? "thin" : "not_handled";
+    const reason = isThin(json) ? "thin" : "not_handled";
     return { handled: false, reason, type, id };
   }
 
@@ -61,27 +84,26 @@ export function parseEvent(
   if (!result.success) {
     throw new DeliveryError("event_invalid", describe(result.error));
   }
-  const event = result.data;
-  const created = Date.parse(event.created ?? "") / 1000;
-  if (created > nowSeconds + toleranceSeconds) {
+  const { subscription_id, ...event } = result.data;
+  const occurredAt = Date.parse(event.occurred_at ?? "") / 1000;
+  if (occurredAt > nowSeconds + toleranceSeconds) {
     throw new DeliveryError(
       "event_invalid",
       `created: must not be more than ${toleranceSeconds} s ahead of the receiver's clock`,
     );
   }
-  return event.subscription_id === null
+  return subscription_id === null
     ? { handled: false, reason: "not_handled", type, id }
-    : { handled: true, event };
+    : { handled: true, event: { ...event, subscription_id } };
 }
 
 /**
- * Returns whether an event names an object without its content.
- *
- * @see https://docs.stripe.com/event-destinations
+ * Returns whether an event belongs to the mode that the endpoint does not
+ * handle. An event without a boolean `livemode` belongs to either mode.
  */
-function isThin(json: unknown, type: string): boolean {
-  return type.startsWith("v1.") || type.startsWith("v2.") ||
-    member(json, "object") === "v2.core.event";
+function isOfOtherMode(livemode: unknown, mode: EventMode): boolean {
+  return mode !== "any" && typeof livemode === "boolean" &&
+    livemode !== (mode === "live");
 }
 
 function parseJson(text: string): unknown {
@@ -106,4 +128,28 @@ function formatPath(path: readonly PropertyKey[]): string {
   return path.map((part) =>
     typeof part === "number" ? `[${part}]` : `.${String(part)}`
   ).join("").slice(1);
+}
+
+/**
+ * Returns whether an event failed only because its subscription has no account:
+ * a creation without an account id, or an event without one for a subscription
+ * that is not recorded. A provider account that also sells other products sends
+ * their events too. Stripe puts a subscription's metadata into each of its
+ * events, so an event that merely arrives before its creation has an account id,
+ * or its customer has an account, and the code is `creation_pending`.
+ *
+ * @param text The event as text.
+ */
+export function isUnmapped(error: DeliveryError, text: string): boolean {
+  switch (error.code) {
+    case "subscription_unknown":
+      return lacksAccountId(JSON.parse(text));
+    case "event_invalid": {
+      const event = JSON.parse(text);
+      return member(event, "type") === "customer.subscription.created" &&
+        lacksAccountId(event);
+    }
+    default:
+      return false;
+  }
 }

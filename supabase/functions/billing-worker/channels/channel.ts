@@ -1,15 +1,6 @@
-/** What every row of the outbox has. */
-export interface OutboxMessage {
-  readonly id: string;
-  readonly lease_id: string;
-  /** Null for an alert. */
-  readonly event_id: string | null;
-  /** When the row was written, in the time format of PostgREST. */
-  readonly created_at: string;
-}
-
 /** A notification to an account, as a channel sends it. */
-export interface Notification extends OutboxMessage {
+export interface Notification {
+  readonly id: string;
   readonly provider: string;
   readonly event_id: string;
   readonly account_id: string;
@@ -28,12 +19,18 @@ export interface Notification extends OutboxMessage {
    * if `attempt_count` is null too, if that is not known.
    */
   readonly next_payment_attempt: string | null;
+  /** When the row was written, in the time format of PostgREST. */
+  readonly created_at: string;
 }
 
 /** An alert to the operator. Its times are in the time format of PostgREST. */
-export interface Alert extends OutboxMessage {
+export interface Alert {
+  /** The same until the alert is delivered. */
+  readonly id: string;
   readonly kind: string;
   readonly alert: FailureOpened | FailuresResolved;
+  /** When it was claimed. */
+  readonly created_at: string;
 }
 
 /** Failures of one error code are open that no alert has counted. */
@@ -46,6 +43,8 @@ export interface FailureOpened {
   readonly new: number;
   readonly first_failed_at: string;
   readonly last_failed_at: string;
+  /** For the database, which is told what was delivered; it is not sent. */
+  readonly newest_first_failed_at: string;
   /** The newest failure's event. */
   readonly provider: string;
   readonly event_id: string;
@@ -57,7 +56,7 @@ export interface FailureOpened {
 export interface FailuresResolved {
   readonly error_code: string;
   readonly resolved: number;
-  /** When the first alert about them was written. */
+  /** When the first alert about them was delivered. */
   readonly opened_at: string;
 }
 
@@ -85,11 +84,9 @@ export type Attempt =
   };
 
 /** A way to reach an account, or the operator. */
-export interface Channel<Message extends OutboxMessage = Notification> {
+export interface Channel<Message = Notification> {
   readonly name: "webhook" | "email" | "slack";
-  /** What it sends: alerts to the operator, or else notifications to accounts. */
-  readonly alerts?: true;
-  /** The receiver whose rate limit applies, shared by all workers. Not secret. */
+  /** The receiver that a 429 pauses, for all workers. Not secret. */
   readonly destination: string;
   /** How many requests per second are allowed; undefined means no limit. */
   readonly perSecond?: number;

@@ -1,13 +1,23 @@
-import { type Environment, wholeNumber } from "../../_shared/billing/config.ts";
-import { checkKey } from "../../_shared/billing/check_key.ts";
+import {
+  checkKey,
+  type Environment,
+  wholeNumber,
+} from "../../_shared/billing/config.ts";
 import type { Log } from "../../_shared/billing/log.ts";
-import type { Channel } from "./channel.ts";
+import type { Alert, Channel } from "./channel.ts";
 import { type AddressOf, emailChannel } from "./email_channel.ts";
-import { webhookChannel } from "./webhook_channel.ts";
-import { checkUrl, readSecret, required } from "./webhook_settings.ts";
+import { slackChannel } from "./slack_channel.ts";
+import { alertChannel, webhookChannel } from "./webhook_channel.ts";
 
 /** Resend's default limit for a team. */
 const EMAIL_REQUESTS_PER_SECOND = 2;
+
+/** Where Slack's incoming webhooks are. The second is GovSlack's. */
+const SLACK_HOST = /^hooks\.slack(?:-gov)?\.com$/;
+
+/** At least 12 bytes. The padding may be missing, as some tools omit it. */
+const SECRET =
+  /^whsec_(?:[A-Za-z0-9+/]{4}){4,}(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
 
 /**
  * Returns the channel that the environment configures: `NOTIFICATION_URL` has
@@ -52,4 +62,80 @@ export function chooseChannel(
     "no notification channel is configured: notifications stay pending; set NOTIFICATION_URL or RESEND_API_KEY",
   );
   return undefined;
+}
+
+/**
+ * Returns the channel for alerts to the operator that the environment
+ * configures: `ALERT_URL`, a service of the operator or Slack. Undefined if it is
+ * not set, which is no fault.
+ *
+ * @throws {Error} If a variable is missing or wrong; names it, never its value.
+ */
+export function chooseAlertChannel(
+  env: Environment,
+  options: { fetch: typeof globalThis.fetch; clock: () => number },
+): Channel<Alert> | undefined {
+  const { ALERT_URL: url } = env;
+  if (!url) return undefined;
+  checkUrl(url, "ALERT_URL");
+  if (SLACK_HOST.test(new URL(url).hostname)) {
+    return slackChannel(url, { projectUrl: env.SUPABASE_URL, ...options });
+  }
+  const secret = readSecret(env, "ALERT_SIGNING_SECRET");
+  return alertChannel(url, { secret, ...options });
+}
+
+/**
+ * Checks the URL of a receiver.
+ *
+ * @param name The setting that holds it.
+ * @throws {Error} If it is no https URL (or http on this machine), or contains
+ * credentials; names the setting, never its value.
+ */
+function checkUrl(text: string, name: string): void {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isLoopback = url !== undefined &&
+    /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
+  if (
+    url?.protocol !== "https:" && !(url?.protocol === "http:" && isLoopback)
+  ) {
+    throw new Error(
+      `Cannot start: ${name} must be an https URL (http is allowed only for localhost).`,
+    );
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw new Error(
+      `Cannot start: ${name} must not contain a user name or password. The receiver verifies the signature instead.`,
+    );
+  }
+}
+
+/**
+ * Reads a Standard Webhooks secret.
+ *
+ * @throws {Error} If it is missing or malformed; names the setting.
+ */
+function readSecret(env: Environment, name: string): string {
+  const secret = required(env, name);
+  if (!SECRET.test(secret)) {
+    throw new Error(
+      `Cannot start: ${name} must be whsec_ followed by base64 of at least 12 bytes. Create one with: echo whsec_$(openssl rand -base64 32)`,
+    );
+  }
+  return secret;
+}
+
+/**
+ * Reads a setting that the chosen channel needs.
+ *
+ * @throws {Error} If it is missing; names it.
+ */
+function required(env: Environment, name: string): string {
+  const value = env[name];
+  if (!value) {
+    throw new Error(
+      `Cannot start: ${name} is not set. docs/notifications.md says what it must be.`,
+    );
+  }
+  return value;
 }

@@ -6,7 +6,7 @@ import {
 } from "./channel.ts";
 import { emailTexts } from "./email_texts.ts";
 import { renderEmail } from "./render_email.ts";
-import { retryAfterSeconds } from "./retry_after.ts";
+import { retryAfterSeconds } from "./post_message.ts";
 
 /** Returns the e-mail address of an account; null if it has none. */
 export type AddressOf = (accountId: string) => Promise<string | null>;
@@ -36,7 +36,7 @@ export function emailChannel(
         return {
           result: "undeliverable",
           error:
-            "public.account_email returns no address for this account: add the address, or change that function",
+            "billing.account_email returns no address for this account: add the address, or change that function",
         };
       }
       // Loaded only when needed, so that the other channel starts faster.

@@ -6,7 +6,6 @@
  */
 import type { Notification } from "./channel.ts";
 import { formatAmount } from "./format_amount.ts";
-import { formatDate } from "./format_date.ts";
 
 /** The words of an e-mail. They are plain text. */
 export interface EmailTexts {
@@ -63,4 +62,20 @@ function nextAttempt(
   return typeof attempt_count === "number"
     ? ["No further attempt is scheduled."]
     : [];
+}
+
+/**
+ * Returns the day of a time, such as `3 May 2026 (UTC)`: in UTC and in English,
+ * whatever the settings of the machine.
+ *
+ * @param time In the time format of PostgREST.
+ */
+function formatDate(time: string): string {
+  const day = new Intl.DateTimeFormat("en-GB", {
+    day: "numeric",
+    month: "long",
+    year: "numeric",
+    timeZone: "UTC",
+  }).format(new Date(time));
+  return `${day} (UTC)`;
 }

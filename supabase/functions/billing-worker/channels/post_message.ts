@@ -1,5 +1,4 @@
 import { type Attempt, ATTEMPT_TIME_LIMIT_MS } from "./channel.ts";
-import { retryAfterSeconds } from "./retry_after.ts";
 
 /** Where messages are posted, and with what. */
 export interface PostOptions {
@@ -75,4 +74,21 @@ function describe(error: unknown, setting: string): string {
   const { message, cause } = error as Error;
   return (cause instanceof Error ? `${message}: ${cause.message}` : message)
     .replaceAll(/https?:\/\/\S+?(?=\)?:?(?:\s|$))/g, setting);
+}
+
+/**
+ * Reads a Retry-After header: seconds or a date (RFC 9110, section 10.2.3).
+ *
+ * @param nowMs Milliseconds since the epoch.
+ * @returns Whole seconds from now; undefined if it is missing or malformed.
+ */
+export function retryAfterSeconds(
+  header: string | null,
+  nowMs: number,
+): number | undefined {
+  if (header === null) return undefined;
+  const seconds = /^\d{1,9}$/.test(header)
+    ? Number(header)
+    : Math.ceil((Date.parse(header) - nowMs) / 1000);
+  return seconds >= 0 ? seconds : undefined;
 }

@@ -1,14 +1,12 @@
-import { alertDestination } from "./alert_channel.ts";
 import type { Alert, Channel } from "./channel.ts";
 import { postMessage } from "./post_message.ts";
-
-/** Slack allows a webhook one message per second, and short bursts. */
-const REQUESTS_PER_SECOND = 1;
+import { alertDestination } from "./webhook_channel.ts";
 
 /**
  * Returns a channel that sends alerts to an incoming webhook of Slack. The body
  * is the text alone, because Slack does not say what it does with fields that it
- * does not know. Nothing is signed: the URL itself is the secret.
+ * does not know. Nothing is signed: the URL itself is the secret. Slack allows one
+ * message per second and short bursts; there is at most one alert per error code.
  *
  * @param options.projectUrl The Supabase project that the events failed in.
  * @param options.clock Returns milliseconds since the epoch.
@@ -24,9 +22,7 @@ export function slackChannel(
 ): Channel<Alert> {
   return {
     name: "slack",
-    alerts: true,
     destination: alertDestination(url),
-    perSecond: REQUESTS_PER_SECOND,
     send: ({ alert }) => {
       const body = JSON.stringify({ text: escape(text(alert, projectUrl)) });
       return postMessage(url, { headers: {}, body }, {
@@ -43,7 +39,7 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
     return [
       `Billing: no failed event with ${error_code} is open any more.`,
       `Resolved: ${alert.resolved}. Reported since ${time(alert.opened_at)}.`,
-      "If more fail soon, the next alert may come up to an hour late: after a repair, look at public.open_failures again.",
+      "If more fail soon, the next alert may come up to an hour late: after a repair, look at billing.open_failures again.",
     ].join("\n");
   }
   const { provider, event_id, event_type = "type unknown", error } = alert;
@@ -55,7 +51,7 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
     `Newest: ${event_id} (${event_type}, provider ${provider})${
       error === undefined ? "" : `: ${error}`
     }`,
-    `What to do: run select * from public.open_failures; in the SQL editor, and look up ${error_code} in the receiver's docs/runbook.md`,
+    `What to do: run select * from billing.open_failures; in the SQL editor, and look up ${error_code} in the receiver's docs/runbook.md`,
     ...sqlEditor(projectUrl),
   ].join("\n");
 }

@@ -1,41 +1,72 @@
-import type { Channel, Notification } from "./channel.ts";
-import { toIso, type WebhookMessage, webhookSender } from "./send_webhook.ts";
+import { Webhook } from "standardwebhooks";
+import type {
+  Alert,
+  Attempt,
+  Channel,
+  FailureOpened,
+  FailuresResolved,
+  Notification,
+} from "./channel.ts";
+import { postMessage } from "./post_message.ts";
+
+/** What a webhook says. JSON leaves out what is undefined. */
+interface WebhookMessage {
+  readonly type: string;
+  /** When it happened, as ISO 8601. */
+  readonly timestamp: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** How webhooks are signed and posted. */
+interface WebhookOptions {
+  /** `whsec_` followed by base64. */
+  readonly secret: string;
+  readonly fetch: typeof globalThis.fetch;
+  /** Returns milliseconds since the epoch. */
+  readonly clock: () => number;
+  readonly timeLimitMs?: number;
+}
 
 /**
- * Returns a channel that sends a signed webhook to a service of the operator,
- * which knows the account.
+ * Returns a channel that sends notifications as signed webhooks to a service of
+ * the operator, which knows the account.
  *
  * @param url The receiver's URL; redirects are not followed.
- * @param options.secret `whsec_` followed by base64.
- * @param options.clock Returns milliseconds since the epoch.
  * @throws {Error} If the secret is malformed.
  */
-export function webhookChannel(
-  url: string,
-  { secret, ...options }: {
-    secret: string;
-    fetch: typeof globalThis.fetch;
-    clock: () => number;
-    timeLimitMs?: number;
-  },
-): Channel {
-  const send = webhookSender({ url, secret }, {
-    setting: "NOTIFICATION_URL",
-    ...options,
-  });
+export function webhookChannel(url: string, options: WebhookOptions): Channel {
+  const send = webhookSender(url, "NOTIFICATION_URL", options);
   return {
     name: "webhook",
     // Only the host: the rest of the URL may contain a secret.
     destination: new URL(url).host,
-    send: (notification) => send(notification.id, message(notification)),
+    send: (notification) =>
+      send(notification.id, notificationMessage(notification)),
+  };
+}
+
+/**
+ * Returns a channel that sends alerts likewise.
+ *
+ * @throws {Error} If the secret is malformed.
+ */
+export function alertChannel(
+  url: string,
+  options: WebhookOptions,
+): Channel<Alert> {
+  const send = webhookSender(url, "ALERT_URL", options);
+  return {
+    name: "webhook",
+    destination: alertDestination(url),
+    send: (alert) => send(alert.id, alertMessage(alert)),
   };
 }
 
 /**
  * Returns the message. JSON leaves out what is undefined, which is what the event
- * did not state. (An older database has no such columns.)
+ * did not state.
  */
-function message(notification: Notification): WebhookMessage {
+function notificationMessage(notification: Notification): WebhookMessage {
   const { account_id, subscription_id, provider, event_id } = notification;
   return {
     type: "billing.payment_failed",
@@ -61,4 +92,71 @@ function nextAttempt(
 ): string | null | undefined {
   if (next_payment_attempt) return toIso(next_payment_attempt);
   return typeof attempt_count === "number" ? null : undefined;
+}
+
+/**
+ * Returns the destination of alerts. It is another one than that of notifications
+ * to the same host, so that a pause of these holds no alert back. Only the host:
+ * the rest of the URL may contain a secret.
+ */
+export function alertDestination(url: string): string {
+  return `alerts to ${new URL(url).host}`;
+}
+
+function alertMessage({ kind, created_at, alert }: Alert): WebhookMessage {
+  return {
+    type: `billing.${kind}`,
+    timestamp: toIso(created_at),
+    data: "open" in alert ? openedData(alert) : resolvedData(alert),
+  };
+}
+
+/** In an order for people to read, which the database does not keep. */
+function openedData(alert: FailureOpened) {
+  return {
+    error_code: alert.error_code,
+    error: alert.error,
+    open: alert.open,
+    new: alert.new,
+    first_failed_at: toIso(alert.first_failed_at),
+    last_failed_at: toIso(alert.last_failed_at),
+    provider: alert.provider,
+    event_id: alert.event_id,
+    event_type: alert.event_type,
+  };
+}
+
+function resolvedData({ error_code, resolved, opened_at }: FailuresResolved) {
+  return { error_code, resolved, opened_at: toIso(opened_at) };
+}
+
+/**
+ * Returns a function that posts webhooks, signed as the Standard Webhooks
+ * specification says. The id is the same for every attempt, so that the receiver
+ * can deduplicate.
+ *
+ * @param setting The name of the setting that holds the URL, for errors.
+ * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ */
+function webhookSender(
+  url: string,
+  setting: string,
+  { secret, ...options }: WebhookOptions,
+): (id: string, message: WebhookMessage) => Promise<Attempt> {
+  const webhook = new Webhook(secret);
+  return (id, message) => {
+    const body = JSON.stringify(message);
+    const signedAt = new Date(options.clock());
+    const headers = {
+      "webhook-id": id,
+      "webhook-timestamp": String(Math.floor(signedAt.getTime() / 1000)),
+      "webhook-signature": webhook.sign(id, signedAt, body),
+    };
+    return postMessage(url, { headers, body }, { setting, ...options });
+  };
+}
+
+/** Returns a time of PostgREST as ISO 8601. */
+function toIso(time: string): string {
+  return new Date(time).toISOString();
 }

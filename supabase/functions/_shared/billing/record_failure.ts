@@ -1,16 +1,14 @@
-import {
-  callDatabase,
-  type DatabaseClient,
-} from "../_shared/billing/database.ts";
-import { decodeBody } from "../_shared/billing/decode_body.ts";
-import { DeliveryError } from "../_shared/billing/errors.ts";
-import { isIdentifier } from "../_shared/billing/fields.ts";
+import { callFunction, type DatabaseClient } from "./database.ts";
+import { DeliveryError } from "./errors.ts";
+import { isIdentifier, member } from "./fields.ts";
+import { describeEvent, type EventDescription } from "./formats/stripe.ts";
+import { decodeBody } from "./parse_event.ts";
 
 /** An authentic body in the form in which `failed_events` stores it. */
 export interface FailedBody {
   /** The event's id, or `sha256:` and the body's hash in hex. */
   readonly eventId: string;
-  readonly type: string | undefined;
+  readonly event: EventDescription;
   /** SHA-256 in hex. */
   readonly bodyHash: string;
   readonly body: string;
@@ -21,23 +19,28 @@ export interface FailedBody {
 const TIME_LIMIT_MS = 1_500;
 
 /**
- * Reads the id and the type from a body, whatever it contains. An event without
- * a usable id is filed under the hash of its body, so that its retries share a
- * row.
+ * Describes a body, whatever it contains. An event without a usable id is filed
+ * under the hash of its body, so that its retries share a row.
  */
 export async function describeFailedBody(
   body: Uint8Array<ArrayBuffer>,
 ): Promise<FailedBody> {
   const text = storableText(body);
-  const { id, type } = readEnvelope(text);
+  const event = parseAny(text);
+  const id = member(event, "id");
   const bodyHash = await sha256Hex(body);
   return {
     eventId: isIdentifier(id) ? id : `sha256:${bodyHash}`,
-    type: isIdentifier(type) ? type : undefined,
+    event: describeEvent(event),
     bodyHash,
     body: text ?? toBase64(body),
     encoding: text === undefined ? "base64" : "text",
   };
+}
+
+/** Describes an event by its text, whatever that contains. */
+export function describeText(text: string): EventDescription {
+  return describeEvent(parseAny(text));
 }
 
 /**
@@ -54,17 +57,22 @@ export async function recordFailure(
     database: DatabaseClient;
   },
 ): Promise<boolean> {
-  const answer: unknown = await callDatabase(
-    (signal) =>
-      database.rpc("record_failed_event", {
-        p_provider: provider,
-        p_event_id: failed.eventId,
-        p_body: failed.body,
-        p_body_encoding: failed.encoding,
-        p_error_code: error.code,
-        p_error: error.message,
-        ...(failed.type === undefined ? {} : { p_type: failed.type }),
-      }).abortSignal(signal),
+  // JSON leaves out what is undefined.
+  const described = Object.fromEntries(
+    Object.entries(failed.event).map(([name, value]) => [`p_${name}`, value]),
+  ) as Record<string, string>;
+  const answer: unknown = await callFunction(
+    database,
+    "billing_record_failed_event",
+    {
+      p_provider: provider,
+      p_event_id: failed.eventId,
+      p_body: failed.body,
+      p_body_encoding: failed.encoding,
+      p_error_code: error.code,
+      p_error: error.message,
+      ...described,
+    },
     { timeLimitMs: TIME_LIMIT_MS },
   );
   if (typeof answer !== "boolean") {
@@ -89,15 +97,11 @@ function storableText(body: Uint8Array): string | undefined {
   }
 }
 
-function readEnvelope(text: string | undefined): {
-  id?: unknown;
-  type?: unknown;
-} {
+function parseAny(text: string | undefined): unknown {
   try {
-    const json: unknown = JSON.parse(text ?? "");
-    return typeof json === "object" && json !== null ? json : {};
+    return JSON.parse(text ?? "");
   } catch {
-    return {};
+    return undefined;
   }
 }
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { retryAfterSeconds } from "../../../supabase/functions/billing-worker/channels/retry_after.ts";
+import { retryAfterSeconds } from "../../../supabase/functions/billing-worker/channels/post_message.ts";
 
 // A second and a half past the full minute.
 const NOW = Date.parse("2026-11-21T06:24:01.500Z");

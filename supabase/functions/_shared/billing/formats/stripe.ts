@@ -1,0 +1,417 @@
+/**
+ * Stripe's events: the types that are handled, and what is read from each.
+ *
+ * A field that nothing reads may hold anything. Stripe moved some fields between
+ * API versions: they are read where the specification puts them, or else where
+ * current versions put them. Only the place that is used must be valid.
+ *
+ * @module
+ */
+import { z } from "zod/mini";
+import {
+  dateTime,
+  describeFault,
+  identifier,
+  identifierOrNull,
+  isIdentifier,
+  isRecord,
+  isUnixSeconds,
+  isWholeNumber,
+  MAX_INTEGER,
+  member,
+  timeOrNull,
+  unixSeconds,
+} from "../fields.ts";
+
+/** The handled types, and what they do. The ordering rule in SQL reads only this. */
+const KINDS = {
+  "customer.subscription.created": "creation",
+  "customer.subscription.updated": "update",
+  "customer.subscription.deleted": "deletion",
+  "invoice.payment_failed": "payment_failed",
+} as const;
+
+type HandledType = keyof typeof KINDS;
+
+/** The event types that have an effect here. */
+export const HANDLED_TYPES = Object.keys(KINDS) as readonly HandledType[];
+
+/** Returns whether events of this type have an effect here. */
+export function isHandledType(type: unknown): type is HandledType {
+  return typeof type === "string" && Object.hasOwn(KINDS, type);
+}
+
+/**
+ * Returns whether an event names an object without its content.
+ *
+ * @see https://docs.stripe.com/event-destinations
+ */
+export function isThin(event: unknown): boolean {
+  return /^v[12]\./.test(String(member(event, "type"))) ||
+    member(event, "object") === "v2.core.event";
+}
+
+/**
+ * Returns what a subscription, as Stripe sends it, reports: the columns of
+ * `billing.subscriptions` that belong to the newest creation or update. A further
+ * one is added here, and to the table.
+ *
+ * A value that is missing or malformed is null and never fails the event, except
+ * for those that the schemas below require. So these are plain functions and not
+ * schemas, whose faults nobody would read.
+ */
+function report(event: unknown, subscription: unknown) {
+  const item = firstItem(subscription);
+  return {
+    plan_id: identifierOrNull(member(member(item, "price"), "id")),
+    current_period_end: timeOrNull(periodEnd(subscription).value),
+    provider_status: identifierOrNull(member(subscription, "status")),
+    customer_id: customerId(subscription),
+    quantity: wholeNumberOrNull(member(item, "quantity"), MAX_INTEGER),
+    cancel_at: cancelAt(subscription),
+    trial_end: timeOrNull(member(subscription, "trial_end")),
+    // A pause without a usable behavior is null like any malformed value, so it
+    // shuts nobody out: of the behaviors, only `void` means that nothing is paid
+    // for, and nothing says that it is `void`.
+    paused: identifierOrNull(
+      member(member(subscription, "pause_collection"), "behavior"),
+    ),
+    livemode: livemode(event, subscription),
+  };
+}
+
+type Report = ReturnType<typeof report>;
+
+/**
+ * Returns what an update replaced: each value that the subscription reported
+ * before it, if it differs. A value that was null counts. Null if the update does
+ * not say. These values only break ties, so a bad one is not an error.
+ *
+ * @param attributes The update's `previous_attributes`. They hold the old items
+ * whole, but of other objects only the changed members.
+ */
+function replaced(
+  event: unknown,
+  subscription: object,
+  attributes: unknown,
+): Partial<Report> | null {
+  if (typeof attributes !== "object" || attributes === null) return null;
+  const held = member(subscription, "pause_collection");
+  const released = member(attributes, "pause_collection");
+  const after = report(event, subscription);
+  const before = report(event, {
+    ...subscription,
+    ...attributes,
+    ...(isRecord(held) && isRecord(released) &&
+      { pause_collection: { ...held, ...released } }),
+  });
+  return Object.fromEntries(
+    Object.entries(before).filter(([name, value]) =>
+      value !== after[name as keyof Report]
+    ),
+  );
+}
+
+/**
+ * Returns what an invoice states about its payment: what an account needs to know
+ * to act on it. A field that is missing or odd is null, because the notification
+ * matters more than its details.
+ *
+ * If the next attempt is missing or odd, the number of attempts is null too:
+ * attempts without a next one mean that there is none, and nobody knows that.
+ */
+function payment(invoice: unknown) {
+  const next = member(invoice, "next_payment_attempt");
+  return {
+    invoice_id: identifierOrNull(member(invoice, "id")),
+    hosted_invoice_url: httpsUrlOrNull(member(invoice, "hosted_invoice_url")),
+    // In the smallest unit of the currency, such as cents.
+    amount_due: wholeNumberOrNull(
+      member(invoice, "amount_due"),
+      Number.MAX_SAFE_INTEGER,
+    ),
+    currency: currencyOrNull(member(invoice, "currency")),
+    attempt_count: next === null || isUnixSeconds(next)
+      ? wholeNumberOrNull(member(invoice, "attempt_count"), MAX_INTEGER)
+      : null,
+    next_payment_attempt: timeOrNull(next),
+  };
+}
+
+/** An event of a handled type, in the form that `billing_apply_events` takes. */
+export type HandledEvent = {
+  readonly event_id: string;
+  readonly type: HandledType;
+  readonly kind: typeof KINDS[HandledType];
+  /** In ISO 8601; null if the event does not say. */
+  readonly occurred_at: string | null;
+  readonly subscription_id: string;
+  /** Of a creation. If it is null, the database asks `account_of_customer`. */
+  readonly account_id?: string | null;
+  /** The columns that the event sets; of a deletion or payment the customer. */
+  readonly report: Partial<Report>;
+  /** Of an update: what it replaced; null if it does not say. */
+  readonly previous?: Partial<Report> | null;
+  /** Of a failed payment. */
+  readonly payment?: ReturnType<typeof payment>;
+};
+
+/** A failed invoice may belong to no subscription. */
+type ParsedEvent = Omit<HandledEvent, "subscription_id"> & {
+  readonly subscription_id: string | null;
+};
+
+const OBJECT = ["data", "object"] as const;
+
+function schemaOf<
+  Type extends HandledType,
+  Shape extends z.core.$ZodLooseShape,
+>(
+  type: Type,
+  object: z.ZodMiniObject<Shape, z.core.$loose>,
+) {
+  return z.looseObject({
+    id: identifier,
+    created: z.optional(unixSeconds),
+    type: z.literal(type),
+    data: z.looseObject({ object }),
+  });
+}
+
+/** What each type must have. The rest is read as it comes. */
+function schemas() {
+  const price = z.looseObject({ id: identifier });
+  const items = z.looseObject({
+    data: z.tuple([z.looseObject({ price })], z.unknown()),
+  });
+  const metadata = z.nullish(z.object({ accountId: z.nullish(identifier) }));
+  return z.discriminatedUnion("type", [
+    schemaOf(
+      "customer.subscription.created",
+      z.looseObject({ id: identifier, items, metadata }),
+    ),
+    schemaOf(
+      "customer.subscription.updated",
+      z.looseObject({ id: identifier, items, status: identifier }),
+    ),
+    schemaOf(
+      "customer.subscription.deleted",
+      z.looseObject({ id: identifier }),
+    ),
+    schemaOf("invoice.payment_failed", z.looseObject({})),
+  ]);
+}
+
+function toHandledEvent(
+  event: z.output<ReturnType<typeof schemas>>,
+  context: z.core.ParsePayload,
+): ParsedEvent {
+  const { id, type, created, data } = event;
+  const common = {
+    event_id: id,
+    type,
+    kind: KINDS[type],
+    occurred_at: created === undefined ? null : dateTime(created),
+    report: { customer_id: customerId(data.object) },
+  };
+  switch (event.type) {
+    case "customer.subscription.created": {
+      const { object } = event.data;
+      valueAt(periodEnd(object), unixSeconds, context);
+      return {
+        ...common,
+        subscription_id: object.id,
+        account_id: object.metadata?.accountId ?? null,
+        report: report(event, object),
+      };
+    }
+    case "customer.subscription.updated": {
+      const { object } = event.data;
+      valueAt(periodEnd(object), unixSeconds, context);
+      return {
+        ...common,
+        subscription_id: object.id,
+        report: report(event, object),
+        previous: replaced(event, object, member(data, "previous_attributes")),
+      };
+    }
+    case "customer.subscription.deleted":
+      return { ...common, subscription_id: event.data.object.id };
+    case "invoice.payment_failed": {
+      const found = invoiceSubscription(data.object);
+      const subscription_id = found && valueAt(found, identifier, context);
+      return {
+        ...common,
+        subscription_id: subscription_id ?? null,
+        payment: payment(data.object),
+      };
+    }
+  }
+}
+
+/**
+ * The schema of the handled events. It is made when the first of them arrives: at
+ * startup, it would make a cold start longer (docs/decisions.md).
+ */
+export const handledEvent = z.lazy(() =>
+  z.pipe(schemas(), z.transform(toHandledEvent))
+);
+
+/** Checks a value that may be at several places; adds faults to `context`. */
+function valueAt<T>(
+  { value, path }: Found,
+  schema: z.ZodMiniType<T>,
+  context: z.core.ParsePayload,
+): T | undefined {
+  const result = schema.safeParse(value, { error: describeFault });
+  for (const { message } of result.error?.issues ?? []) {
+    context.issues.push({ code: "custom", message, path, input: value });
+  }
+  return result.data;
+}
+
+/**
+ * Describes an event that failed, for triage: what can be read of it, each part by
+ * itself. A part is undefined if it is missing or cannot be stored.
+ */
+export function describeEvent(event: unknown) {
+  const type = member(event, "type");
+  const kind = isHandledType(type) ? KINDS[type] : undefined;
+  const object = member(member(event, "data"), "object");
+  const subscription = kind === "payment_failed"
+    ? invoiceSubscription(object)?.value
+    : kind && member(object, "id");
+  return {
+    type: identifierOrNull(type) ?? undefined,
+    kind,
+    subscription_id: identifierOrNull(subscription) ?? undefined,
+    customer_id: customerId(object) ?? undefined,
+    account_id: metadataOf(object)
+      .map((metadata) => member(metadata, "accountId")).find(isIdentifier),
+    occurred_at: timeOrNull(member(event, "created")) ?? undefined,
+  };
+}
+
+/** See {@linkcode describeEvent}. */
+export type EventDescription = ReturnType<typeof describeEvent>;
+
+/**
+ * Returns whether an event has no account id in any place where Stripe puts the
+ * metadata of a subscription. A malformed account id is not a missing one.
+ */
+export function lacksAccountId(event: unknown): boolean {
+  const object = member(member(event, "data"), "object");
+  return isRecord(object) && metadataOf(object).every(namesNoAccount);
+}
+
+/** Returns the metadata at each place where a subscription's may be. */
+function metadataOf(object: unknown): unknown[] {
+  const lines = member(member(object, "lines"), "data");
+  return [
+    object,
+    member(object, "subscription"),
+    member(object, "subscription_details"),
+    member(member(object, "parent"), "subscription_details"),
+    ...(Array.isArray(lines) ? lines : []),
+  ].map((holder) => member(holder, "metadata"));
+}
+
+function namesNoAccount(metadata: unknown): boolean {
+  if (isAbsent(metadata)) return true;
+  if (!isRecord(metadata)) return false;
+  const account = member(metadata, "accountId");
+  return isAbsent(account) ||
+    (typeof account === "string" && account.trim() === "");
+}
+
+/** A value, and the place in the event where it was looked for. */
+interface Found {
+  readonly value: unknown;
+  readonly path: (string | number)[];
+}
+
+/**
+ * Finds the end of the current period: that of the subscription, or else of its
+ * first item (Stripe since 2025-03-31.basil).
+ */
+function periodEnd(subscription: unknown): Found {
+  const own = member(subscription, "current_period_end");
+  const inItem = member(firstItem(subscription), "current_period_end");
+  return isAbsent(own) && !isAbsent(inItem)
+    ? {
+      value: inItem,
+      path: [...OBJECT, "items", "data", 0, "current_period_end"],
+    }
+    : { value: own, path: [...OBJECT, "current_period_end"] };
+}
+
+/**
+ * Finds the id of the subscription that an invoice belongs to; undefined for a
+ * one-off invoice. It is in `subscription`, or else below `parent` (Stripe since
+ * 2025-03-31.basil), as an id or as an expanded object.
+ */
+function invoiceSubscription(invoice: unknown): Found | undefined {
+  const own = member(invoice, "subscription");
+  const below = ["parent", "subscription_details", "subscription"];
+  const value = isAbsent(own) ? below.reduce(member, invoice) : own;
+  if (isAbsent(value)) return undefined;
+  const path = [...OBJECT, ...(isAbsent(own) ? below : ["subscription"])];
+  return typeof value === "object"
+    ? { value: member(value, "id"), path: [...path, "id"] }
+    : { value, path };
+}
+
+/** Its own, or else the end of the period. */
+function cancelAt(subscription: unknown): string | null {
+  const own = timeOrNull(member(subscription, "cancel_at"));
+  return own === null && member(subscription, "cancel_at_period_end") === true
+    ? timeOrNull(periodEnd(subscription).value)
+    : own;
+}
+
+/** Returns the customer of a subscription or invoice, expanded or not. */
+function customerId(object: unknown): string | null {
+  const customer = member(object, "customer");
+  return identifierOrNull(customer) ?? identifierOrNull(member(customer, "id"));
+}
+
+/** Returns whether an event is of live mode: by the event, or else by its object. */
+function livemode(event: unknown, object: unknown): boolean | null {
+  const found = [event, object].map((holder) => member(holder, "livemode"))
+    .find((value) => typeof value === "boolean");
+  return found ?? null;
+}
+
+function firstItem(subscription: unknown): unknown {
+  const items = member(member(subscription, "items"), "data");
+  return Array.isArray(items) ? items[0] : undefined;
+}
+
+function isAbsent(value: unknown): value is undefined | null {
+  return value === undefined || value === null;
+}
+
+function wholeNumberOrNull(value: unknown, most: number): number | null {
+  return isWholeNumber(value, most) ? value : null;
+}
+
+const MAX_URL_LENGTH = 2_048;
+
+/**
+ * Returns a link that may stand in a mail: https, without a user name or password
+ * that would pass for a host, and without characters that are not seen.
+ */
+function httpsUrlOrNull(value: unknown): string | null {
+  if (typeof value !== "string" || value.length > MAX_URL_LENGTH) return null;
+  if (/[\s\p{C}]/u.test(value) || !URL.canParse(value)) return null;
+  const { protocol, username, password } = new URL(value);
+  return protocol === "https:" && username === "" && password === ""
+    ? value
+    : null;
+}
+
+function currencyOrNull(value: unknown): string | null {
+  return typeof value === "string" && /^[a-z]{3}$/i.test(value)
+    ? value.toLowerCase()
+    : null;
+}

@@ -1,0 +1,176 @@
+/**
+ * The signature schemes: how a provider signs a body, and where it puts the
+ * signature.
+ *
+ * @module
+ */
+
+/** The signature of a delivery, as its headers state it. */
+export interface SignatureClaim {
+  /** The text that is signed in front of the body, in UTF-8. */
+  readonly prefix: string;
+  /** When the provider signed, in Unix seconds, if the scheme has a time. */
+  readonly timestamp?: number;
+  /** Signatures as raw bytes; any of them may match. */
+  readonly signatures: readonly Uint8Array<ArrayBuffer>[];
+}
+
+/** A way to sign a body with HMAC-SHA256 and to send the signature. */
+export interface SignatureScheme {
+  /** The default header of the scheme; if none, the provider's default applies. */
+  readonly defaultHeader?: string;
+  /**
+   * Returns the HMAC key for a configured secret.
+   *
+   * @throws {Error} If the secret is malformed; does not repeat it.
+   */
+  keyBytes(secret: string): Uint8Array<ArrayBuffer>;
+  /**
+   * Reads the headers; returns undefined if they are malformed. It never throws,
+   * and takes time linear in the length of the headers.
+   */
+  readClaim(headers: Headers, header: string): SignatureClaim | undefined;
+}
+
+/**
+ * While a secret is rotated, a sender signs with each; more than a few is an
+ * attack.
+ */
+const MAX_SIGNATURES = 8;
+
+/**
+ * `t=<unix seconds>,v1=<hex>[,v1=<hex>...]`: HMAC-SHA256 of `<t>.<body>`, with
+ * the whole secret string as the key. Other versions (v0) are ignored.
+ *
+ * Stricter than Stripe's SDK, which uses the last of two `t` and the number at
+ * the start of `123abc`. A header that was sent twice is refused.
+ *
+ * @see https://docs.stripe.com/webhooks#verify-manually
+ */
+export const stripe: SignatureScheme = {
+  keyBytes: (secret) => new TextEncoder().encode(secret),
+
+  readClaim(headers, header) {
+    const value = headers.get(header) ?? "";
+    if (/\s/.test(value)) return undefined;
+    let seconds: string | undefined;
+    const hexes: string[] = [];
+    for (const entry of value.split(",")) {
+      const at = entry.indexOf("=");
+      if (at < 0) return undefined;
+      const key = entry.slice(0, at);
+      if (key === "t" && seconds !== undefined) return undefined;
+      if (key === "t") seconds = entry.slice(at + 1);
+      if (key === "v1") hexes.push(entry.slice(at + 1));
+    }
+    const timestamp = fromSeconds(seconds ?? "");
+    if (timestamp === undefined) return undefined;
+    const signatures = hexes.slice(0, MAX_SIGNATURES)
+      .flatMap((hex) => fromHex(hex) ?? []);
+    return { prefix: `${seconds}.`, timestamp, signatures };
+  },
+};
+
+/**
+ * The header is the hex HMAC-SHA256 of the body. It has no time, so only the
+ * ledger protects against a replay.
+ */
+export const hmacSha256Hex: SignatureScheme = {
+  keyBytes: (secret) => new TextEncoder().encode(secret),
+
+  readClaim(headers, header) {
+    const signature = fromHex(headers.get(header) ?? "");
+    return signature && { prefix: "", signatures: [signature] };
+  },
+};
+
+/**
+ * As for the other schemes. The specification asks those who issue secrets for
+ * 24 to 64 random bytes.
+ */
+const MIN_SECRET_BYTES = 16;
+
+const SECRET =
+  /^whsec_(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+/** 32 bytes in base64 have one form: 43 characters, the last of 4 bits, and `=`. */
+const SIGNATURE = /^v1,[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
+
+/**
+ * Entries of version and signature, separated by single spaces. If the header
+ * was sent twice, the joined value has one comma too many.
+ */
+const ENTRIES = /^[^\s,]+,[^\s,]+(?: [^\s,]+,[^\s,]+)*$/;
+
+/**
+ * Visible ASCII without the dot, which would make the signed text ambiguous,
+ * and the comma, which joins headers.
+ */
+const ID = /^[!-+\-/-~]{1,255}$/;
+
+/**
+ * Headers `<prefix>-id`, `<prefix>-timestamp` and `<prefix>-signature`. The last
+ * is `v1,<base64> v1,<base64> ...`, separated by single spaces: HMAC-SHA256 of
+ * `<id>.<timestamp>.<body>`, with the bytes of `whsec_<base64>` as the key.
+ *
+ * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ */
+export const standardWebhooks: SignatureScheme = {
+  defaultHeader: "webhook-signature",
+
+  keyBytes(secret) {
+    if (!SECRET.test(secret)) {
+      throw new Error(
+        "it must be whsec_ followed by base64: copy the whole secret",
+      );
+    }
+    const bytes = fromBase64(secret.slice("whsec_".length));
+    if (bytes.byteLength < MIN_SECRET_BYTES) {
+      throw new Error(
+        `its base64 must decode to at least ${MIN_SECRET_BYTES} bytes: copy the whole secret`,
+      );
+    }
+    return bytes;
+  },
+
+  readClaim(headers, header) {
+    const prefix = header.slice(0, -"signature".length);
+    const id = headers.get(`${prefix}id`) ?? "";
+    const seconds = headers.get(`${prefix}timestamp`) ?? "";
+    const timestamp = fromSeconds(seconds);
+    const entries = headers.get(header) ?? "";
+    if (
+      !ID.test(id) || timestamp === undefined || !ENTRIES.test(entries)
+    ) {
+      return undefined;
+    }
+
+    const signatures = entries.split(" ")
+      .filter((entry) => entry.startsWith("v1,"))
+      .slice(0, MAX_SIGNATURES)
+      .filter((entry) => SIGNATURE.test(entry))
+      .map((entry) => fromBase64(entry.slice("v1,".length)));
+    return { prefix: `${id}.${seconds}.`, timestamp, signatures };
+  },
+};
+
+/**
+ * Decodes an HMAC-SHA256 in hex, upper or lower case; returns undefined for
+ * anything else.
+ */
+function fromHex(text: string): Uint8Array<ArrayBuffer> | undefined {
+  if (!/^[0-9a-f]{64}$/i.test(text)) return undefined;
+  return Uint8Array.from(
+    { length: 32 },
+    (_, i) => parseInt(text.slice(2 * i, 2 * i + 2), 16),
+  );
+}
+
+/** Parses Unix seconds in decimal digits; returns undefined for anything else. */
+function fromSeconds(text: string): number | undefined {
+  return /^\d{1,10}$/.test(text) ? Number(text) : undefined;
+}
+
+function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}
