@@ -73,12 +73,12 @@ export function planMigrations(
 function versionBehind(newest: string, timeMs: number): string {
   const isShort = newest !== "" && newest.length < "20260102".length;
   if (!isShort && stamp(timeMs) > newest) return stamp(timeMs);
-  const [year, ...rest] = newest.match(/^\d{4}|\d\d/g) ?? [];
-  const atMs = Date.parse(
-    `${year}-${rest.slice(0, 2).join("-")}T${rest.slice(2).join(":")}Z`,
-  );
+  const parts = /^(\d{4})(..)(..)(..)(..)(..)$/;
+  const atMs = Date.parse(newest.replace(parts, "$1-$2-$3T$4:$5:$6Z"));
   // Any digits may stand there; only a time can be a second later.
-  return !isShort && atMs > 0 ? stamp(atMs + 1000) : next(newest);
+  return !isShort && parts.test(newest) && atMs > 0
+    ? stamp(atMs + 1000)
+    : next(newest);
 }
 
 function next(version: string): string {

@@ -53,7 +53,10 @@ export async function makePlan(
   const recorded: Record<string, string> = { ...migrations.recorded };
   const kept: string[] = [];
   const blockers: string[] = [];
-  for (const path of new Set([...wanted.keys(), ...filesOf(project)])) {
+  for (
+    const path of new Set([...wanted.keys(), ...Object.keys(manifest.files)])
+  ) {
+    if (path.startsWith("migrations/")) continue;
     const text = wanted.get(path) ?? null;
     const theirs = await readText(join(supabase, path));
     const has = theirs === undefined ? undefined : fingerprint(theirs);
@@ -91,7 +94,8 @@ export async function makePlan(
       `Your declarative schemas have schema billing as it was: export them again after the push ("supabase db schema declarative generate").`,
     );
   }
-  if (isNewer(project, receiver)) {
+  const order = { numeric: true };
+  if (manifest.version.localeCompare(receiver.version, "en", order) > 0) {
     blockers.unshift(
       `The project has version ${manifest.version}, which is newer than this one, ${receiver.version}. Run add from a newer clone.`,
     );
@@ -116,19 +120,8 @@ export async function writePlan(
   }
 }
 
-function filesOf({ manifest }: Project): string[] {
-  return Object.keys(manifest.files)
-    .filter((path) => !path.startsWith("migrations/"));
-}
-
 function mergeText(path: string, isThere: boolean): string {
   return isThere
     ? `You have changed supabase/${path}, and this version changes it too. Merge this version's by hand; or delete yours, commit, and run add again.`
     : `You have changed supabase/${path}, which this version does not have. Delete it if you do not need it.`;
-}
-
-/** Whether a later version has been in the project. */
-function isNewer({ manifest }: Project, receiver: Receiver): boolean {
-  const options = { numeric: true };
-  return manifest.version.localeCompare(receiver.version, "en", options) > 0;
 }
