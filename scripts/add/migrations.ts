@@ -17,7 +17,6 @@ export interface MigrationPlan {
   readonly added: ReadonlyMap<string, string>;
   /** Fingerprints of all that the project has or had, for the manifest. */
   readonly recorded: Readonly<Record<string, string>>;
-  readonly todo: readonly string[];
 }
 
 /**
@@ -33,7 +32,6 @@ export function planMigrations(
 ): MigrationPlan {
   const added = new Map<string, string>();
   const recorded: Record<string, string> = {};
-  const todo: string[] = [];
   const versions = [...sql.keys()]
     .flatMap((path) => /^migrations\/(\d+)_[^/]*\.sql$/.exec(path)?.[1] ?? []);
   let newest = versions.sort().at(-1) ?? "";
@@ -43,15 +41,10 @@ export function planMigrations(
       path.replace(/^migrations\/\d+/, "") === suffix;
     const had = Object.keys(manifest.files).filter(hasName);
     // The project may have a migration of its own with this name.
-    const [first, ...later] = [...sql.keys()].filter((path) =>
+    const [first] = [...sql.keys()].filter((path) =>
       hasName(path) &&
       (had.includes(path) || fingerprint(sql.get(path)!) === fingerprint(text))
     ).sort();
-    for (const path of later) {
-      todo.push(
-        `supabase/${first} and supabase/${path} are the same migration, as after a merge of two branches. Delete the one that is not applied anywhere, usually the later one.`,
-      );
-    }
     const path = first ?? had[0];
     if (path !== undefined) {
       recorded[path] = manifest.files[path] ?? fingerprint(text);
@@ -62,7 +55,7 @@ export function planMigrations(
     }
     left--;
   }
-  return { added, recorded, todo };
+  return { added, recorded };
 }
 
 /**

@@ -103,7 +103,7 @@ export async function makePlan(
   return {
     changes,
     kept,
-    todo: [...todo, ...migrations.todo, ...project.todo],
+    todo: [...todo, ...project.todo],
     blockers,
   };
 }

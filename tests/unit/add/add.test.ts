@@ -150,19 +150,6 @@ Deno.test("an update replaces what the project has not changed, and adds the mig
   assertEquals(await project.tree(), after);
 });
 
-Deno.test("a project that skipped a release ends as one that had each", async () => {
-  await using each = await makeProject(DECLARATIVE);
-  await using straight = await makeProject(DECLARATIVE);
-  for (const version of [first, receiver, second]) await each.add(version);
-  await straight.add(second);
-  const [a, b] = [await each.tree(), await straight.tree()];
-  // The texts are the same, and of this file always the first one.
-  assertEquals(
-    Object.keys(without(a, b)).filter((it) => !it.includes("migrations/")),
-    ["billing.json", YOURS],
-  );
-});
-
 Deno.test("a file that the project has changed is kept; what is new in it is left to do, once", async () => {
   await using project = await makeProject();
   await project.add(first);
@@ -323,16 +310,6 @@ Deno.test("a migration of the project's own may be named as the receiver's, and 
     changes.map(({ path }) => path).filter((it) => it.includes("migrations")),
     ["migrations/20261201000001_billing_note.sql"],
   );
-});
-
-Deno.test("two developers who added on two branches: both copies are named", async () => {
-  await using project = await makeProject();
-  await project.add();
-  const later = MIGRATION.replace("20261122", "20261123");
-  await project.write(later, (await project.tree())[MIGRATION]!);
-  const { changes, todo } = await project.plan();
-  assertEquals([changes.length, todo.length], [0, 1]);
-  assertStringIncludes(todo[0]!, `${MIGRATION} and supabase/${later} are the`);
 });
 
 for (
