@@ -1,97 +1,125 @@
 /**
  * `deno task add <folder>`: puts the receiver into a project that exists
- * already, and brings it up to date there.
+ * already, and brings it up to date there. git shows the difference, and undoes it.
  *
  * @module
  */
-import { join } from "node:path";
-import { parseAddArguments } from "./add/arguments.ts";
-import { findProject } from "./add/find_project.ts";
-import { isUpToDate, makePlan, type Plan } from "./add/plan.ts";
-import { readProject } from "./add/project.ts";
+import { requireCleanTree } from "./add/git.ts";
+import { makePlan, type Plan, writePlan } from "./add/plan.ts";
+import { findProject, readProject } from "./add/project.ts";
 import { readReceiver } from "./add/receiver.ts";
-import { planLines, todoLines } from "./add/show_plan.ts";
-import { writePlan } from "./add/write_plan.ts";
-import { reportEnd, UsageError } from "./common/cli.ts";
-import { asTyped } from "./common/how_started.ts";
+import {
+  type CommandLine,
+  parseCommandLine,
+  reportEnd,
+  UsageError,
+} from "./common/cli.ts";
+import { asTyped, isFromPackage } from "./common/how_started.ts";
 import { print, printError } from "./common/print.ts";
-import { shellWord } from "./common/shell_word.ts";
 
-const DEPLOY = [
-  "supabase db push --remote",
-  "supabase functions deploy billing-webhook --use-api",
-  "supabase functions deploy billing-worker --use-api",
+const COMMAND_LINE = {
+  usage: "add <folder>",
+  summary:
+    `Puts the receiver into a Supabase project that you already have, and updates it
+there. The folder is the one that holds supabase/, and everything in its git
+work tree must be committed: git shows what add has changed, and undoes it.`,
+  options: {
+    "--yes": "do not ask",
+    "--dry-run": "show what it would do, and write nothing",
+    "--check":
+      "for CI: exit code 1 if the project is not up to date; writes nothing",
+  },
+  details:
+    `A file of the receiver that you have changed is kept and named. add cannot see
+your database: "supabase db push" refuses if a name is taken there.
+
+Exit code: 0 if nothing is left for you to do, else 1; 2 for a wrong command
+line.`,
+} as const satisfies CommandLine;
+
+const NEXT = [
+  "Next: review and commit it, and then",
+  "  supabase db push --remote",
+  "  supabase functions deploy billing-webhook --use-api",
+  "  supabase functions deploy billing-worker --use-api",
+  "The push creates nothing if your database already has one of the names.",
 ];
-const LEADS = ["Next: ", "Then: "];
-const LATER = "      ";
-const RENAME = "rename what the warning lists (docs/switch.md, step 1)";
 
 if (import.meta.main) Deno.exit(await add(Deno.args).catch(reportEnd));
 
 async function add(args: readonly string[]): Promise<number> {
-  const { folder, mode, force, keep } = parseAddArguments(args);
-  const project = await findProject(folder, {
-    env: Deno.env.toObject(),
-    cwd: Deno.cwd(),
-  });
-  const receiver = await readReceiver();
-  for (const path of [force, keep]) {
-    if (path !== undefined && !receiver.files.has(path)) {
-      throw new UsageError(`${path} is not a file of the receiver.`);
-    }
-  }
-  const nowMs = Date.now();
-  async function planNow(): Promise<Plan> {
-    return makePlan(receiver, await readProject(project, receiver), {
-      decisions: { force, keep },
-      clock: () => nowMs,
-    });
-  }
-  const plan = await planNow();
-  const typed = `${asTyped("add")} ${shellWord(folder)}`;
-  const todo = todoLines(plan, typed);
-  const before = plan.takenNames.size > 0 ? [RENAME] : [];
+  const { folder, mode } = parseAddArguments(args);
+  // `deno task` and npm run in the repository, and name the user's own folder.
+  const from = Deno.env.get("INIT_CWD") || Deno.cwd();
+  const path = await findProject(folder, from);
+  const [receiver, project] = [await readReceiver(), await readProject(path)];
+  const plan = await makePlan(receiver, project, Date.now());
   if (plan.blockers.length > 0) {
-    printError("Nothing was written.");
-    for (const text of plan.blockers) printError("", ...text.split("\n"));
+    printError("Nothing was written.", ...linesOf(plan.blockers));
     return 1;
   }
-  if (isUpToDate(plan)) {
-    print(`Up to date: ${project} has version ${plan.version}.`);
-    print(...planLines(plan), ...todo);
-    return 0;
+  const isDone = plan.changes.length === 0;
+  if (!isDone) print(`Version ${receiver.version} for ${path}:`);
+  print(...changeLines(plan));
+  const isWritten = !isDone && (mode === "ask" || mode === "yes");
+  if (isWritten) {
+    await requireCleanTree(path);
+    if (mode === "ask" && !mayWrite()) return 1;
+    await requireCleanTree(path); // An editor may have saved a file meanwhile.
+    await writePlan(project.supabase, plan);
   }
-  print(`Version ${plan.version} for ${project}`, "", ...planLines(plan), "");
-  if (mode === "check") return end(todo, "Not up to date.", [...before, typed]);
-  if (mode === "show") {
-    return end(todo, "Nothing was written.", [...before, typed], 0);
-  }
-  if (mode === "ask" && plan.changes.length > 0 && !mayWrite()) {
-    print("Nothing was written.");
-    return 1;
-  }
-  await writePlan(join(project, "supabase"), plan, planNow);
-  const isDone = plan.config.todo.length === 0 &&
-    !plan.files.some(({ state }) => state === "conflict");
-  const next = [...before, ...DEPLOY];
-  return isDone
-    ? end(todo, `Done: ${project} has version ${plan.version}.`, next, 0)
-    : end(todo, "This is left for you:", next);
+  print(
+    isWritten
+      ? `Done: ${path} has version ${receiver.version}.`
+      : isDone
+      ? `Up to date: ${path} has version ${receiver.version}.`
+      : "Not up to date, and nothing was written.",
+  );
+  if (plan.todo.length > 0) print("Left for you:", ...linesOf(plan.todo));
+  if (isWritten) print(...NEXT);
+  return plan.todo.length > 0 || (mode === "check" && !isDone) ? 1 : 0;
 }
 
-/** Prints the result, what is left to do, and what comes next, in order. */
-function end(
-  todo: readonly string[],
-  result: string,
-  next: readonly string[],
-  code = 1,
-): number {
-  const lines = next.map((step, i) => `${LEADS[i] ?? LATER}${step}`);
-  print(result, ...todo, ...lines);
-  return code;
+function parseAddArguments(args: readonly string[]) {
+  const { values, operands } = parseCommandLine(args, COMMAND_LINE);
+  const [folder, ...more] = operands;
+  if (folder === undefined || more.length > 0) {
+    const example = asTyped(isFromPackage ? "add ." : "add ../my-app");
+    throw new UsageError(
+      `Name the folder that holds supabase/, as in "${example}".`,
+    );
+  }
+  const [mode = "ask", ...others] = (["yes", "dry-run", "check"] as const)
+    .filter((name) => values[name]);
+  if (others.length > 0) {
+    throw new UsageError(`Choose one of --${mode} and --${others[0]}.`);
+  }
+  return { folder, mode };
 }
 
 function mayWrite(): boolean {
   if (Deno.stdin.isTerminal()) return confirm("Write this?");
   throw new UsageError("There is no terminal to ask: add --yes or --dry-run.");
+}
+
+/** One line for the files of a folder that are added, changed or removed. */
+function changeLines({ changes, kept }: Plan): string[] {
+  const groups = Map.groupBy(changes, ({ verb, path }) => {
+    const [folder] = /^functions\/(_shared\/)?[^/]+|^[^/]+/.exec(path)!;
+    return `  ${verb} supabase/${folder}`;
+  });
+  return [
+    ...Array.from(
+      groups,
+      ([group, { length, 0: first }]) =>
+        length > 1
+          ? `${group}: ${length} files`
+          : `  ${first!.verb} supabase/${first!.path}`,
+    ),
+    ...kept.map((path) => `  keep supabase/${path}, which you have changed`),
+  ];
+}
+
+function linesOf(paragraphs: readonly string[]): string[] {
+  return paragraphs.flatMap((text) => `- ${text}`.split("\n"));
 }

@@ -1,143 +1,127 @@
 /**
- * What `add` does to a project: a function of what was read, so that it can be
- * shown before anything is written.
+ * What `add` does to a project, before anything is written.
  *
  * @module
  */
-import { appended } from "./append.ts";
-import { type ConfigPlan, planConfig } from "./config_sections.ts";
-import { blockersOf } from "./blockers.ts";
-import { ENV_EXAMPLE, withEnvBlock } from "./env_example.ts";
-import { fingerprint, withLf } from "./fingerprint.ts";
-import { MANIFEST, type Manifest, manifestText } from "./manifest.ts";
-import { type MigrationPlan, planMigrations } from "./migrations.ts";
-import { type Decisions, planFiles, type PlannedFile } from "./plan_files.ts";
-import { GITIGNORE, type Project } from "./project.ts";
+import { dirname, join } from "node:path";
+import { planConfig } from "./config.ts";
+import { fingerprint, readText } from "./files.ts";
+import { MANIFEST, manifestText } from "./manifest.ts";
+import { planMigrations } from "./migrations.ts";
+import type { Project } from "./project.ts";
 import type { Receiver } from "./receiver.ts";
-import { takenNames } from "./taken_names.ts";
+import { hasReceiver, takenNames } from "./sql_names.ts";
 
-/** A change of the project; without a text, the file is removed. */
+/** A file to write; null removes it. */
 export interface Change {
+  readonly verb: "add" | "change" | "remove";
+  /** Below `supabase/`. */
   readonly path: string;
-  readonly text: string | undefined;
+  readonly text: string | null;
 }
 
 /** What to do. */
 export interface Plan {
-  readonly version: string;
-  readonly files: readonly PlannedFile[];
-  readonly migrations: MigrationPlan;
-  /** Names of the receiver that the project's migrations use, with the file. */
-  readonly takenNames: ReadonlyMap<string, string>;
-  readonly config: ConfigPlan;
-  /** Whether the project gets a line that keeps the secrets out of git. */
-  readonly hidesEnv: boolean;
+  /** The manifest is the last one: without it, a run has not ended. */
+  readonly changes: readonly Change[];
+  /** Paths of files that the project has changed. They stay as they are. */
+  readonly kept: readonly string[];
+  /** What is left for the user to do. */
+  readonly todo: readonly string[];
   /** Why nothing can be done, each with what to do first. */
   readonly blockers: readonly string[];
-  /** In the order in which they are made, the manifest last. */
-  readonly changes: readonly Change[];
 }
 
-/** Plans how a project gets the receiver. */
-export function makePlan(
+/** The functions that the project replaces: written once, and never again. */
+const YOURS = /\/billing_8_yours\.sql$/;
+
+/** Plans how a project gets the receiver, or this version of it. */
+export async function makePlan(
   receiver: Receiver,
   project: Project,
-  { decisions = {}, clock }: { decisions?: Decisions; clock: () => number },
-): Plan {
-  const files = planFiles(receiver, { project, decisions });
-  const migrations = planMigrations(receiver.migrations, {
-    files: project.migrationFiles,
-    recorded: project.manifest.migrations,
-  }, clock);
-  const config = planConfig(project.config, receiver.sections);
-  const manifest = manifestAfter(receiver, { project, files, migrations });
-  const hidesEnv = !project.ignoresEnv &&
-    !/^functions\/\.env\r?$/m.test(project.files.get(GITIGNORE) ?? "");
+  nowMs: number,
+): Promise<Plan> {
+  const { supabase, config, manifest, sql, schemas } = project;
+  const migrations = planMigrations(receiver, project, nowMs);
+  const { text: configText, todo } = planConfig(config);
+  const isExported = hasReceiver(sql, `${schemas}/`);
+  const wanted = new Map(receiver.files);
+  for (const [name, text] of receiver.schemas) {
+    if (schemas && !isExported) wanted.set(`${schemas}/${name}`, text);
+  }
+  const changes: Change[] = [];
+  const recorded: Record<string, string> = { ...migrations.recorded };
+  const kept: string[] = [];
+  const blockers: string[] = [];
+  for (
+    const path of new Set([...wanted.keys(), ...Object.keys(manifest.files)])
+  ) {
+    if (path.startsWith("migrations/")) continue;
+    const text = wanted.get(path) ?? null;
+    const theirs = await readText(join(supabase, path));
+    const has = theirs === undefined ? undefined : fingerprint(theirs);
+    const ours = text === null ? undefined : fingerprint(text);
+    const base = manifest.files[path];
+    if (ours !== undefined) recorded[path] = ours;
+    if (has === ours || (YOURS.test(path) && base && ours)) continue;
+    if (has === undefined) changes.push({ verb: "add", path, text });
+    else if (has === base) {
+      changes.push({ verb: text === null ? "remove" : "change", path, text });
+    } else if (base === undefined) {
+      blockers.push(
+        `supabase/${path} is there already, and add did not put it there. Move or delete it, and commit.`,
+      );
+    } else {
+      kept.push(path);
+      if (ours !== base) todo.push(mergeText(path, text !== null));
+    }
+  }
+  for (const [path, text] of migrations.added) {
+    changes.push({ verb: "add", path, text });
+  }
+  if (configText !== undefined) {
+    changes.push({ verb: "change", path: config.name, text: configText });
+  }
+  const text = manifestText({ version: receiver.version, files: recorded });
+  const before = await readText(join(supabase, MANIFEST));
+  if (text !== before) {
+    const verb = before === undefined ? "add" : "change";
+    changes.push({ verb, path: MANIFEST, text });
+  }
+  if (before === undefined) todo.push(...takenNames(receiver, sql));
+  else if (isExported && migrations.added.size > 0) {
+    todo.push(
+      `Your declarative schemas have schema billing as it was: export them again after the push ("supabase db schema declarative generate").`,
+    );
+  }
+  const order = { numeric: true };
+  if (manifest.version.localeCompare(receiver.version, "en", order) > 0) {
+    blockers.unshift(
+      `The project has version ${manifest.version}, which is newer than this one, ${receiver.version}. Run add from a newer clone.`,
+    );
+  }
   return {
-    version: receiver.version,
-    files,
-    migrations,
-    takenNames: takenBefore(migrations, project),
-    config,
-    hidesEnv,
-    blockers: blockersOf(receiver, { project, files, migrations }),
-    changes: [
-      ...files.flatMap((file) => changeOf(file, project)),
-      ...Array.from(migrations.added, ([name, { text }]) => ({
-        path: `migrations/${name}`,
-        text,
-      })),
-      ...config.text === undefined
-        ? []
-        : [{ path: project.config.name, text: config.text }],
-      ...hidesEnv ? [ignoreEnv(project)] : [],
-      ...manifestText(manifest) === project.files.get(MANIFEST)
-        ? []
-        : [{ path: MANIFEST, text: manifestText(manifest) }],
-    ],
+    changes,
+    kept,
+    todo: [...todo, ...project.todo],
+    blockers,
   };
 }
 
-/** Only the first migration minds, and the project may replace functions later. */
-function takenBefore(
-  { added }: MigrationPlan,
-  { migrationTexts }: Project,
-): ReadonlyMap<string, string> {
-  const [first] = added.values();
-  return first?.id === "0001"
-    ? takenNames(first.text, migrationTexts)
-    : new Map();
+/** Makes the changes of a plan. */
+export async function writePlan(
+  supabase: string,
+  { changes }: Plan,
+): Promise<void> {
+  for (const { path, text } of changes) {
+    const file = join(supabase, path);
+    await Deno.mkdir(dirname(file), { recursive: true });
+    await (text === null ? Deno.remove(file) : Deno.writeTextFile(file, text));
+  }
 }
 
-/** Whether the project has all of this version that it can have. */
-export function isUpToDate(
-  { blockers, changes, config, files }: Plan,
-): boolean {
-  return blockers.length === 0 && changes.length === 0 &&
-    config.todo.length === 0 &&
-    !files.some(({ state }) => state === "conflict");
-}
-
-function changeOf(
-  { path, state, ours }: PlannedFile,
-  project: Project,
-): Change[] {
-  if (state === "removed") return [{ path, text: undefined }];
-  if (ours === undefined || (state !== "new" && state !== "updated")) return [];
-  const text = path === ENV_EXAMPLE
-    ? withEnvBlock(project.files.get(path), withLf(ours))
-    : ours;
-  return [{ path, text }];
-}
-
-function ignoreEnv(project: Project): Change {
-  const text = project.files.get(GITIGNORE) ?? "";
-  return {
-    path: GITIGNORE,
-    text: appended(text, "# Secrets of the functions\nfunctions/.env\n"),
-  };
-}
-
-/** A conflict keeps its old fingerprint, so that the next run finds it again. */
-function manifestAfter(
-  receiver: Receiver,
-  { project, files, migrations }: {
-    project: Project;
-    files: readonly PlannedFile[];
-    migrations: MigrationPlan;
-  },
-): Manifest {
-  const fingerprints = files.flatMap(({ path, state, ours }) => {
-    if (ours === undefined || state === "foreign") return [];
-    const old = project.manifest.files[path];
-    return [[
-      path,
-      state === "conflict" && old !== undefined ? old : fingerprint(ours),
-    ]];
-  });
-  return {
-    version: receiver.version,
-    files: Object.fromEntries(fingerprints),
-    migrations: migrations.recorded,
-  };
+function mergeText(path: string, isThere: boolean): string {
+  return isThere
+    ? `You have changed supabase/${path}, and this version changes it too. Merge this version's by hand; or delete yours, commit, and run add again.`
+    : `You have changed supabase/${path}, which this version does not have. Delete it if you do not need it.`;
 }

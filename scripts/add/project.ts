@@ -1,109 +1,87 @@
 /**
- * What a project has where the receiver's files go.
+ * A project of the user's, and what it has where the receiver's files go.
  *
  * @module
  */
-import { join } from "node:path";
-import { createCommand } from "../common/create_command.ts";
-import type { ConfigFile } from "./config_file.ts";
-import { CONFIG_FILES } from "./find_project.ts";
+import { basename, dirname, join, resolve } from "node:path";
+import { REPOSITORY } from "../common/how_started.ts";
+import { type Config, readConfig, valueAt } from "./config.ts";
+import { readFolder, readText } from "./files.ts";
 import { MANIFEST, type Manifest, parseManifest } from "./manifest.ts";
-import { namesIn, obstacleAt, readText } from "./read_files.ts";
-import type { Receiver } from "./receiver.ts";
 
-/** The path of the file that keeps secrets out of git, below `supabase/`. */
-export const GITIGNORE = ".gitignore";
+/** The CLI's configuration files, the one that wins first. */
+const CONFIG_FILES = ["config.json", "config.jsonc", "config.toml"];
 
 /** A project, as it was read. */
 export interface Project {
-  /** Texts by path below `supabase/`: of the receiver's files, and of others. */
-  readonly files: ReadonlyMap<string, string>;
-  /** Why a file cannot be written, by its path. */
-  readonly obstacles: ReadonlyMap<string, string>;
-  /** The names of the files in `supabase/migrations`. */
-  readonly migrationFiles: readonly string[];
-  /** The texts of those, by name, in order. */
-  readonly migrationTexts: ReadonlyMap<string, string>;
+  /** Its `supabase` folder. */
+  readonly supabase: string;
+  readonly config: Config;
   readonly manifest: Manifest;
-  readonly config: ConfigFile;
-  /** Whether git ignores `supabase/functions/.env`. */
-  readonly ignoresEnv: boolean;
+  /** The texts of its migrations and declarative schemas, by path. */
+  readonly sql: ReadonlyMap<string, string>;
+  /** Where its declarative schemas are, below `supabase/`; undefined without any. */
+  readonly schemas: string | undefined;
+  /** What the user has to change so that the CLI reads them. */
+  readonly todo: readonly string[];
 }
 
 /**
- * Reads a project.
+ * Returns the folder that holds a project's `supabase` folder, without links.
  *
- * @param folder What `findProject()` returned.
- * @throws {Error} If a file cannot be read as text, or the manifest is broken.
+ * @param folder As it was typed, or the `supabase` folder itself.
+ * @param from The folder that the user is in.
+ * @throws {Error} If there is no project of the user's.
  */
-export async function readProject(
+export async function findProject(
   folder: string,
-  receiver: Receiver,
-): Promise<Project> {
-  const supabase = join(folder, "supabase");
-  const files = new Map<string, string>();
-  const obstacles = new Map<string, string>();
-  async function read(path: string): Promise<string | undefined> {
-    const obstacle = await obstacleAt(supabase, path);
-    if (obstacle !== undefined) obstacles.set(path, obstacle);
-    const text = obstacle ?? await readText(join(supabase, path));
-    if (obstacle === undefined && text !== undefined) files.set(path, text);
-    return files.get(path);
+  from: string,
+): Promise<string> {
+  const path = resolve(from, folder);
+  const places = basename(path) === "supabase" ? [path] : [];
+  for (const supabase of [...places, join(path, "supabase")]) {
+    if (await configOf(supabase) === undefined) continue;
+    const project = dirname(await Deno.realPath(supabase));
+    if (project !== await Deno.realPath(REPOSITORY)) return project;
+    throw new Error(`${path} is the receiver itself. Name your project.`);
   }
-  const manifest = parseManifest(await read(MANIFEST));
-  const paths = new Set([
-    ...receiver.files.keys(),
-    ...Object.keys(manifest.files),
-    GITIGNORE,
-  ]);
-  for (const path of paths) await read(path);
-  let config: ConfigFile | undefined;
-  for (const name of CONFIG_FILES) {
-    const text = config === undefined ? await read(name) : undefined;
-    if (text !== undefined) config = { name, text };
-  }
-  await read("migrations/x.sql"); // whether new files can go there
-  const migrations = join(supabase, "migrations");
-  const migrationFiles = obstacles.has("migrations/x.sql")
-    ? []
-    : await namesIn(migrations);
+  throw new Error(
+    `${path} has no supabase/config.toml. Name the folder that holds supabase/, or run "supabase init" there first.`,
+  );
+}
+
+/** Reads a project that `findProject()` has returned. */
+export async function readProject(path: string): Promise<Project> {
+  const supabase = join(path, "supabase");
+  const config = (await configOf(supabase))!;
+  // "supabase db schema declarative sync" reads this folder as a whole.
+  const delta = valueAt(config.content, ["experimental", "pgdelta"]);
+  const folder = valueAt(delta, ["declarative_schema_path"]) ?? "schemas";
+  const schemas = String(folder).replace(/^\.\/|\/+$/g, "");
+  const declarative = await readFolder(supabase, schemas);
+  const hasFiles = [...declarative.keys()].some((it) => it.endsWith(".sql"));
+  // The older engine reads this list, and "supabase db diff" with it.
+  const list = valueAt(config.content, ["db", "migrations", "schema_paths"]);
+  const paths = valueAt(delta, ["enabled"]) === false && Array.isArray(list)
+    ? list
+    : [];
+  const isListed = paths.some((path) => String(path).includes(schemas));
   return {
-    files,
-    obstacles,
-    migrationFiles,
-    migrationTexts: await textsOf(migrations, migrationFiles),
-    manifest,
-    config: config ?? { name: "config.toml", text: "" },
-    ignoresEnv: await gitIgnores(supabase, "functions/.env"),
+    supabase,
+    config,
+    manifest: parseManifest(await readText(join(supabase, MANIFEST))),
+    sql: new Map([...await readFolder(supabase, "migrations"), ...declarative]),
+    schemas: hasFiles || paths.length > 0 ? schemas : undefined,
+    todo: paths.length > 0 && !isListed
+      ? [`Add "./${schemas}/billing_*.sql" to schema_paths in config.toml.`]
+      : [],
   };
 }
 
-/** What cannot be read, such as a folder, is not a migration either. */
-async function textsOf(
-  folder: string,
-  names: readonly string[],
-): Promise<ReadonlyMap<string, string>> {
-  const texts = new Map<string, string>();
-  for (const name of names.filter((name) => name.endsWith(".sql"))) {
-    const text = await Deno.readTextFile(join(folder, name)).catch(() => "");
-    texts.set(name, text);
+async function configOf(supabase: string): Promise<Config | undefined> {
+  for (const name of CONFIG_FILES) {
+    const text = await readText(join(supabase, name));
+    if (text !== undefined) return readConfig(name, text);
   }
-  return texts;
-}
-
-/** False if git says no, and also if git or a repository is missing. */
-async function gitIgnores(folder: string, path: string): Promise<boolean> {
-  try {
-    const { code } = await createCommand("git", {
-      args: ["check-ignore", "--quiet", "--no-index", path],
-      cwd: folder,
-      stdin: "null",
-      stdout: "null",
-      stderr: "null",
-    }).output();
-    return code === 0;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
+  return undefined;
 }

@@ -18,6 +18,7 @@ import {
 import { runSupabaseCli } from "../../scripts/common/supabase_cli.ts";
 import { choosePorts } from "../../scripts/local_stack/ports.ts";
 import { CLI_ENVIRONMENT } from "../support/cli_environment.ts";
+import { commitAll } from "../support/project_folder.ts";
 import { stackSettings } from "../support/started_stack.ts";
 import type { Typed } from "./deployer.ts";
 
@@ -79,6 +80,7 @@ export async function makeNpmUser(): Promise<NpmUser> {
       '{ "name": "app", "imports": 1 }',
     );
   }
+  await commitAll(path);
 
   const data = await Deno.makeTempDir({ prefix: "billing-webhook-data-" });
   opened.defer(() => Deno.remove(data, { recursive: true }));

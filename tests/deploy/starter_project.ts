@@ -77,6 +77,10 @@ const FILES = {
     insert into posts values ('Free', false), ('Paid', true);`,
 };
 
+/** The statements of its migrations, in order. */
+export const STARTER_MIGRATIONS: readonly string[] = Object.entries(FILES)
+  .filter(([name]) => name.startsWith("migrations/")).map(([, text]) => text);
+
 /** The project's folder, and a terminal in it. */
 export interface StarterProject extends ProjectTerminal {
   /**

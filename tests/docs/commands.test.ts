@@ -75,14 +75,13 @@ const ELSEWHERE: Record<string, string> = {
   "rm -r supabase/functions/billing-webhook supabase/functions/billing-worker":
     LEAVE,
   "rm -r supabase/functions/_shared/billing": LEAVE,
-  "grep -o 'snippets/[^\"]*' supabase/billing.json | sed 's|^|supabase/|' | xargs rm":
+  "grep -o '[^\"]*\\.sql' supabase/billing.json | grep -v '^migrations/' | sed 's|^|supabase/|' | xargs rm -f":
     LEAVE,
-  "rm supabase/billing.json": LEAVE,
-  "files=$(cd supabase/migrations && ls | grep -E '_billing_([0-9]{4}_|leave\\.)')":
+  "files=$(cd supabase/migrations && ls $(grep -o '[0-9]*_billing[^\"]*' ../billing.json) *_billing_leave.sql)":
     LEAVE,
   'supabase migration repair --remote --status reverted $(echo "$files" | cut -d_ -f1)':
     LEAVE,
-  "(cd supabase/migrations && rm $files)": LEAVE,
+  "(cd supabase/migrations && rm $files ../billing.json)": LEAVE,
   "rm supabase/migrations/*_billing_[0-9]*.sql supabase/billing.json": SWITCH,
   "supabase start": DOCKER,
   "supabase functions serve": DOCKER,

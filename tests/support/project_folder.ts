@@ -1,136 +1,101 @@
 /**
- * A Supabase project in a folder, and versions of the receiver to add to it.
+ * A Supabase project in a folder of its own, below git, to add the receiver to.
  *
  * @module
  */
+import { assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
-import { makeChanges } from "../../scripts/add/make_changes.ts";
-import {
-  type Decisions,
-  type PlannedFile,
-} from "../../scripts/add/plan_files.ts";
-import { makePlan, type Plan } from "../../scripts/add/plan.ts";
+import { readFolder } from "../../scripts/add/files.ts";
+import { makePlan, type Plan, writePlan } from "../../scripts/add/plan.ts";
 import { readProject } from "../../scripts/add/project.ts";
-import { readReceiver } from "../../scripts/add/receiver.ts";
-import type { Receiver } from "../../scripts/add/receiver.ts";
+import { readReceiver, type Receiver } from "../../scripts/add/receiver.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
 
 /** What this repository adds. */
 export const receiver: Receiver = await readReceiver();
 
 /** The texts of a project of somebody else's. */
 export const THEIRS = {
-  "supabase/config.toml": 'project_id = "app" # ours\n',
-  "supabase/functions/hello/index.ts": "export default {};\n",
-  "supabase/functions/_shared/cors.ts": "export const cors = {};\n",
-  "supabase/functions/_shared/database.ts": "export const database = 1;\n",
-  "supabase/migrations/20250101000000_first.sql": "select 1;\n",
-  "README.md": "An app\r\n",
+  "config.toml": 'project_id = "app" # ours\n',
+  "functions/hello/index.ts": "export default {};\n",
+  "functions/_shared/cors.ts": "export const cors = {};\n",
+  "migrations/20250101000000_first.sql": "select 1;\n",
 } as const;
 
-/** Texts by path; links and folders are named as such. */
+/** Texts by path. */
 export type Tree = Readonly<Record<string, string>>;
 
-/** A project in a folder of its own. */
+/** A project. */
 export interface ProjectFolder extends AsyncDisposable {
+  /** The folder that holds `supabase/`. */
   readonly path: string;
   write(path: string, text: string): Promise<void>;
-  read(path: string): Promise<string>;
-  /** All that is in it, in order. */
+  remove(path: string): Promise<void>;
   tree(): Promise<Tree>;
-  /** Reads it and plans. */
-  plan(version?: Receiver, decisions?: Decisions): Promise<Plan>;
-  /** Plans and makes the changes, or the first few of them. */
-  add(
-    version?: Receiver,
-    options?: { decisions?: Decisions; stopAfter?: number },
-  ): Promise<Plan>;
+  plan(version?: Receiver): Promise<Plan>;
+  /** Plans, and makes the changes unless something blocks them. */
+  add(version?: Receiver): Promise<Plan>;
+  commit(): Promise<void>;
 }
 
-/** Makes a project with these files. */
+/**
+ * Makes a project with these files, which are committed.
+ *
+ * @param below The folder that paths are relative to.
+ */
 export async function makeProject(
   files: Tree = THEIRS,
+  below = "supabase",
 ): Promise<ProjectFolder> {
-  const path = await Deno.makeTempDir({ prefix: "billing-webhook-project-" });
+  const path = await Deno.realPath(
+    await Deno.makeTempDir({ prefix: "billing-webhook-project-" }),
+  );
+  const folder = join(path, below);
   const project: ProjectFolder = {
     path,
     async write(name, text) {
-      await Deno.mkdir(dirname(join(path, name)), { recursive: true });
-      await Deno.writeTextFile(join(path, name), text);
+      const file = join(folder, name);
+      await Deno.mkdir(dirname(file), { recursive: true });
+      await Deno.writeTextFile(file, text);
     },
-    read: (name) => Deno.readTextFile(join(path, name)),
-    tree: async () =>
-      Object.fromEntries(
-        (await Array.fromAsync(entriesBelow(path))).sort(([a], [b]) =>
-          a < b ? -1 : 1
-        ),
-      ),
-    async plan(version = receiver, decisions = {}) {
-      return makePlan(version, await readProject(path, version), {
-        decisions,
-        clock: () => Date.parse("2026-11-22T10:00:00Z"),
-      });
-    },
-    async add(version = receiver, { decisions = {}, stopAfter } = {}) {
-      const plan = await project.plan(version, decisions);
-      if (plan.blockers.length > 0) throw new Error(plan.blockers.join("\n"));
-      await makeChanges(
-        join(path, "supabase"),
-        plan.changes.slice(0, stopAfter),
+    remove: (name) => Deno.remove(join(folder, name), { recursive: true }),
+    async tree() {
+      const found = await readFolder(folder, ".");
+      return Object.fromEntries(
+        Array.from(found, ([name, text]) => [name.slice("./".length), text]),
       );
+    },
+    plan: async (version = receiver) =>
+      makePlan(
+        version,
+        await readProject(path),
+        Date.parse("2026-11-22T10:00:00Z"),
+      ),
+    async add(version = receiver) {
+      const plan = await project.plan(version);
+      if (plan.blockers.length === 0) await writePlan(folder, plan);
       return plan;
     },
+    commit: () => commitAll(path),
     [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }),
   };
   for (const [name, text] of Object.entries(files)) {
     await project.write(name, text);
   }
+  await commitAll(path);
   return project;
 }
 
-/**
- * A version from before this one: without the newest migrations, and with other
- * files.
- *
- * @param options.texts In place of this version's; null leaves a file out.
- */
-export function olderVersion(
-  { version, migrationsLess, texts = {} }: {
-    version: string;
-    migrationsLess: number;
-    texts?: Readonly<Record<string, string | null>>;
-  },
-): Receiver {
-  const files = new Map(receiver.files);
-  for (const [path, text] of Object.entries(texts)) {
-    if (text === null) files.delete(path);
-    else files.set(path, text);
-  }
-  const { length } = receiver.migrations;
-  return {
-    ...receiver,
-    version,
-    files,
-    migrations: receiver.migrations.slice(0, length - migrationsLess),
-  };
-}
-
-/** The paths of the files in a state. */
-export function inState(
-  { files }: Plan,
-  state: PlannedFile["state"],
-): string[] {
-  return files.filter((file) => file.state === state).map(({ path }) => path);
-}
-
-async function* entriesBelow(
-  root: string,
-  folder = "",
-): AsyncGenerator<[string, string]> {
-  for await (const entry of Deno.readDir(join(root, folder))) {
-    const path = join(folder, entry.name);
-    if (entry.isSymlink) {
-      yield [path, `link to ${await Deno.readLink(join(root, path))}`];
-    } else if (entry.isDirectory) yield* entriesBelow(root, path);
-    else yield [path, await Deno.readTextFile(join(root, path))];
+/** Makes a folder a repository, if it is none, and commits all that is in it. */
+export async function commitAll(path: string): Promise<void> {
+  for (
+    const args of [
+      ["init", "--quiet"],
+      ["add", "--all"],
+      ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "All"],
+    ]
+  ) {
+    const { code } = await createCommand("git", { args, cwd: path }).output();
+    assertEquals(code, 0, args.join(" "));
   }
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import { join } from "node:path";
-import { fingerprint } from "../../add/fingerprint.ts";
+import { fingerprint } from "../../add/files.ts";
 import { REPOSITORY } from "../../common/how_started.ts";
 import { type Items, type Released, releasedItems } from "./released.ts";
 

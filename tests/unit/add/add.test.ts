@@ -1,22 +1,11 @@
 /**
- * What a first `add` does to a project, and what stops it.
+ * What `add` does to a project: what it copies, what it keeps, and what stops it.
  *
  * @module
  */
-import {
-  assert,
-  assertEquals,
-  assertRejects,
-  assertStringIncludes,
-} from "@std/assert";
-import { dirname } from "node:path";
-import { isUpToDate } from "../../../scripts/add/plan.ts";
-import { readReceiver } from "../../../scripts/add/receiver.ts";
-import { writePlan } from "../../../scripts/add/write_plan.ts";
-import { createCommand } from "../../../scripts/common/create_command.ts";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 import {
-  inState,
   makeProject,
   type ProjectFolder,
   receiver,
@@ -25,6 +14,34 @@ import {
 } from "../../support/project_folder.ts";
 
 const WEBHOOK = "functions/billing-webhook/index.ts";
+const SNIPPET = "snippets/4_retry.sql";
+const MIGRATION = "migrations/20261122095959_billing.sql";
+const OLD = "functions/billing-worker/old.ts";
+const YOURS = "schemas/billing_8_yours.sql";
+
+/** A first release, and the second one, which adds a migration. */
+const first = {
+  ...receiver,
+  version: "0.9.0",
+  files: new Map([...receiver.files, [WEBHOOK, "// older\n"], [OLD, ""]]),
+};
+const SECOND_SQL = "alter table billing.subscriptions add note text;\n";
+const second = {
+  ...receiver,
+  version: "1.10.0",
+  migrations: new Map([
+    ...receiver.migrations,
+    ["_billing_note.sql", SECOND_SQL],
+  ]),
+  schemas: new Map(
+    Array.from(receiver.schemas, ([name, text]) => [name, `${text}-- 2\n`]),
+  ),
+};
+
+const DECLARATIVE = {
+  ...THEIRS,
+  "schemas/tables.sql": "create table public.subscriptions (id text);\n",
+};
 
 /** What is in a tree and not in another. */
 function without(tree: Tree, other: Tree): Tree {
@@ -33,313 +50,282 @@ function without(tree: Tree, other: Tree): Tree {
   );
 }
 
-/** Nothing may be done to the project, and this is why. */
-async function assertStops(project: ProjectFolder, why: string): Promise<void> {
-  const before = await project.tree();
-  const error = await assertRejects(() => project.add(), Error);
-  assertStringIncludes(error.message, why);
-  assertEquals(await project.tree(), before);
+async function assertUpToDate(
+  project: ProjectFolder,
+  version = receiver,
+): Promise<void> {
+  assertEquals(await project.plan(version), {
+    changes: [],
+    kept: [],
+    todo: [],
+    blockers: [],
+  });
 }
 
-Deno.test("add copies the functions, the shared folder and the snippets byte for byte, and nothing else", async () => {
+Deno.test("add copies functions, snippets and one migration byte for byte, and changes nothing but config.toml", async () => {
   await using project = await makeProject();
-  await project.add();
-  const added = without(await project.tree(), THEIRS);
-  const copied = Object.entries(added).filter(([path]) =>
-    /^supabase\/(functions\/(billing-|_shared\/billing\/)|snippets\/)/.test(
-      path,
-    )
-  );
-  assert(copied.length > 50);
-  for (const [path, text] of copied) {
-    assertEquals(text, await Deno.readTextFile(`${REPOSITORY}/${path}`), path);
-  }
-  const others = Object.keys(added).filter((path) =>
-    !copied.some(([it]) => it === path)
-  );
-  const migrations = others.filter((it) =>
-    it.startsWith("supabase/migrations/")
-  );
-  assertEquals(
-    migrations.map((path) => added[path]),
-    receiver.migrations.map(({ text }) => text),
-  );
-  // So that "supabase migration new" makes the next one behind them.
-  assertEquals(
-    migrations.at(-1)?.replace(/_billing_.*/, ""),
-    "supabase/migrations/20261122095959",
-  );
-  assertEquals(others.filter((it) => !migrations.includes(it)).sort(), [
-    "supabase/.gitignore",
-    "supabase/billing.json",
-    "supabase/config.toml",
-    "supabase/functions/.env.example",
-  ]);
-});
-
-Deno.test("add leaves every file of the project as it was, and only appends to config.toml", async () => {
-  await using project = await makeProject();
-  await project.add();
+  const plan = await project.add();
+  assertEquals([plan.todo, plan.kept, plan.blockers], [[], [], []]);
   const after = await project.tree();
-  const gone = without(THEIRS, after);
-  assertEquals(Object.keys(gone), ["supabase/config.toml"]);
-  const config = after["supabase/config.toml"]!;
-  assert(config.startsWith(THEIRS["supabase/config.toml"]));
-  assertStringIncludes(
-    config,
-    "\n[functions.billing-worker]\nverify_jwt = false\n",
-  );
-});
-
-Deno.test("a clone that git checked out with CRLF adds the same", async () => {
-  const clone = await Deno.makeTempDir({ prefix: "billing-webhook-clone-" });
-  try {
-    for await (const path of filesBelow(`${REPOSITORY}/supabase`)) {
-      const target = path.replace(REPOSITORY, clone);
-      await Deno.mkdir(dirname(target), { recursive: true });
-      const text = await Deno.readTextFile(path);
-      await Deno.writeTextFile(target, text.replaceAll("\n", "\r\n"));
-    }
-    assertEquals(await readReceiver(clone), receiver);
-  } finally {
-    await Deno.remove(clone, { recursive: true });
-  }
-});
-
-async function* filesBelow(folder: string): AsyncGenerator<string> {
-  for await (const { name, isDirectory, isFile } of Deno.readDir(folder)) {
-    if (isDirectory) yield* filesBelow(`${folder}/${name}`);
-    if (isFile) yield `${folder}/${name}`;
-  }
-}
-
-Deno.test("a second add changes nothing", async () => {
-  await using project = await makeProject();
-  assert(!isUpToDate(await project.add()));
-  const before = await project.tree();
-  const plan = await project.add();
-  assert(isUpToDate(plan));
-  assertEquals(inState(plan, "unchanged").length, receiver.files.size);
-  assertEquals(await project.tree(), before);
-});
-
-Deno.test("an add that was interrupted anywhere ends the same when it is run again", async () => {
-  await using straight = await makeProject();
-  const { changes } = await straight.add();
-  const wanted = await straight.tree();
-  for (let stopAfter = 0; stopAfter < changes.length; stopAfter += 7) {
-    await using project = await makeProject();
-    await project.add(receiver, { stopAfter });
-    await project.write("supabase/.billing-add", "export const hal");
-    await project.add();
-    assertEquals(await project.tree(), wanted, `after ${stopAfter} changes`);
-  }
-});
-
-Deno.test("add overwrites nothing that was saved while the user was asked", async () => {
-  for (
-    const [path, text] of [
-      ["supabase/config.toml", 'project_id = "changed"\n'],
-      ["supabase/functions/.env.example", "MINE=1\n"],
-      [`supabase/${WEBHOOK}`, "// mine\n"],
-      ["supabase/migrations/20991231000000_mine.sql", "select 1;\n"],
-    ] as const
-  ) {
-    await using project = await makeProject();
-    const plan = await project.plan();
-    await project.write(path, text);
-    const before = await project.tree();
-    const error = await assertRejects(
-      () => writePlan(`${project.path}/supabase`, plan, () => project.plan()),
-      Error,
+  const { "config.toml": config, "billing.json": manifest, ...copied } =
+    without(after, THEIRS);
+  assert(Object.keys(copied).length > 50);
+  for (const [path, text] of Object.entries(copied)) {
+    const name = path === MIGRATION
+      ? "migrations/20261125000000_billing.sql"
+      : path;
+    assertEquals(
+      text,
+      await Deno.readTextFile(`${REPOSITORY}/supabase/${name}`),
     );
-    assertStringIncludes(error.message, "the project has changed");
-    assertEquals(await project.tree(), before);
   }
-});
-
-Deno.test("add writes nothing while another one does", async () => {
-  await using project = await makeProject();
-  const plan = await project.plan();
-  const supabase = `${project.path}/supabase`;
-  await writePlan(supabase, plan, async () => {
-    const error = await assertRejects(
-      () => writePlan(supabase, plan, () => project.plan()),
-      Error,
-    );
-    assertStringIncludes(error.message, "another add is at work");
-    return await project.plan();
-  });
-  assert(isUpToDate(await project.plan()));
-  assert(
-    !Object.keys(await project.tree()).some((it) => it.includes("billing-add")),
-  );
-});
-
-Deno.test("add lists every file that is there already, and writes nothing", async () => {
-  await using project = await makeProject({
-    ...THEIRS,
-    [`supabase/${WEBHOOK}`]: "// mine",
-    "supabase/snippets/4_retry.sql": "select 'mine'",
-  });
-  await assertStops(
-    project,
-    `  supabase/${WEBHOOK}\n  supabase/snippets/4_retry.sql`,
-  );
-});
-
-Deno.test("add --force replaces the one file that it names", async () => {
-  await using project = await makeProject({
-    ...THEIRS,
-    [`supabase/${WEBHOOK}`]: "// mine",
-  });
-  await project.add(receiver, { decisions: { force: WEBHOOK } });
-  assertEquals(
-    await project.read(`supabase/${WEBHOOK}`),
-    receiver.files.get(WEBHOOK),
-  );
-});
-
-Deno.test("a copy that was made by hand, before add, is taken over", async () => {
-  const files: Record<string, string> = { ...THEIRS };
-  for (const [path, text] of receiver.files) files[`supabase/${path}`] = text;
-  // Names and versions of the first migrations, before they had numbers.
-  for (const { version, suffix, text } of receiver.migrations.slice(0, 27)) {
-    const name = version + suffix.replace(/_billing_\d{4}/, "");
-    files[`supabase/migrations/${name}`] = text;
+  for (const name of ["billing-webhook", "billing-worker"]) {
+    assert(`functions/${name}/deno.json` in copied);
+    assert(`functions/${name}/deno.lock` in copied);
   }
-  await using project = await makeProject(files);
-  const plan = await project.add();
+  // So that "supabase migration new" makes the next one behind it.
   assertEquals(
-    [...plan.migrations.added.values()].map(({ id }) => id),
-    receiver.migrations.slice(27).map(({ id }) => id),
+    Object.keys(copied).filter((path) => path.startsWith("migrations/")),
+    [MIGRATION],
   );
-  assertEquals(
-    Object.keys(without(files, await project.tree())),
-    ["supabase/config.toml"],
-  );
-  assert(isUpToDate(await project.add()));
-});
-
-Deno.test("an older copy that was made by hand is named, and nothing of it is lost", async () => {
-  await using project = await makeProject({
-    ...THEIRS,
-    [`supabase/${WEBHOOK}`]: "// an older version",
-  });
-  await assertStops(project, "an older copy of the receiver");
-  await Deno.remove(`${project.path}/supabase/functions/billing-webhook`, {
-    recursive: true,
-  });
-  assert(!isUpToDate(await project.add()));
-});
-
-Deno.test("add writes through no symbolic link", async () => {
-  for (
-    const path of ["snippets", "migrations", "functions/_shared", "config.toml"]
-  ) {
-    await using elsewhere = await makeProject({ "x/y": "theirs" });
-    await using project = await makeProject();
-    const target = `${project.path}/supabase/${path}`;
-    await Deno.remove(target, { recursive: true }).catch(() => {});
-    await Deno.symlink(`${elsewhere.path}/x`, target);
-    await assertStops(project, `supabase/${path} is a symbolic link`);
-    assertEquals(await elsewhere.tree(), { "x/y": "theirs" });
-  }
-});
-
-Deno.test("add stops at a folder in place of a file, and the other way around", async () => {
-  await using folder = await makeProject({
-    ...THEIRS,
-    [`supabase/${WEBHOOK}/x`]: "",
-  });
-  await assertStops(folder, `supabase/${WEBHOOK} is not a file`);
-  await using file = await makeProject({ ...THEIRS, "supabase/snippets": "" });
-  await assertStops(file, "supabase/snippets is not a folder");
-});
-
-Deno.test("add keeps the modes of the files that it changes", async () => {
-  await using project = await makeProject();
-  const config = `${project.path}/supabase/config.toml`;
-  await Deno.chmod(config, 0o600);
-  await project.add();
-  assertEquals((await Deno.stat(config)).mode! & 0o777, 0o600);
+  assertEquals(Object.keys(copied).filter((it) => it.endsWith(".env")), []);
+  assert(config?.startsWith(THEIRS["config.toml"]));
+  assert(manifest);
+  assertEquals(Object.keys(without(THEIRS, after)), ["config.toml"]);
+  await assertUpToDate(project);
 });
 
 for (
-  const [what, before] of [
-    ["no file", undefined],
-    ["an empty file", ""],
-    ["settings of the project's own", "OPENAI_API_KEY=sk-...\n"],
-    ["no final newline", "A=1"],
-    ["CRLF", "A=1\r\nB=2\r\n"],
+  const [newest, gets] of [
+    ["20250101000000", "20261122095959"],
+    ["20261122095958", "20261122095959"],
+    ["20261122095959", "20261122100000"],
+    ["20301231235959", "20310101000000"],
+    ["20309999999999", "20310000000000"],
+    ["0007", "0008"],
+    ["0999", "1000"],
   ] as const
 ) {
-  Deno.test(`add puts the settings into .env.example behind ${what}`, async () => {
-    const path = "supabase/functions/.env.example";
+  Deno.test(`behind ${newest}, the migration gets the version ${gets}`, async () => {
     await using project = await makeProject({
-      ...THEIRS,
-      ...before === undefined ? {} : { [path]: before },
+      "config.toml": "",
+      [`migrations/${newest}_x.sql`]: "",
     });
-    await project.add();
-    const after = await project.read(path);
-    assert(after.startsWith(before ?? ""));
-    assertStringIncludes(after, "#PROVIDER_A_SIGNING_SECRET=whsec_...");
+    const { changes } = await project.plan();
     assertEquals(
-      after.replaceAll("\r\n", "").includes("\n"),
-      !before?.includes("\r\n"),
+      changes.map(({ path }) => path).filter((it) => it.includes("migrations")),
+      [`migrations/${gets}_billing.sql`],
     );
-    assert(isUpToDate(await project.add()));
-    assertEquals(await project.read(path), after);
   });
 }
 
-Deno.test("add keeps functions/.env out of git, unless it is ignored already", async () => {
-  await using project = await makeProject({
-    ...THEIRS,
-    "supabase/.gitignore": ".temp",
-  });
-  await project.add();
+Deno.test("an update replaces what the project has not changed, and adds the migration of the second release", async () => {
+  await using project = await makeProject();
+  await project.add(first);
+  const older = await project.tree();
+  await project.write("migrations/20270101000000_theirs.sql", "select 2;\n");
+  await project.write(MIGRATION, `${older[MIGRATION]}-- mine\n`);
+  const { changes, kept, todo } = await project.add(second);
+  assertEquals(changes.map(({ verb, path }) => `${verb} ${path}`), [
+    `change ${WEBHOOK}`,
+    `remove ${OLD}`,
+    "add migrations/20270101000001_billing_note.sql",
+    "change billing.json",
+  ]);
+  assertEquals([kept, todo], [[], []]);
+  const after = await project.tree();
   assertEquals(
-    await project.read("supabase/.gitignore"),
-    ".temp\n\n# Secrets of the functions\nfunctions/.env\n",
+    after["migrations/20270101000001_billing_note.sql"],
+    SECOND_SQL,
   );
+  assertEquals(after[MIGRATION], `${older[MIGRATION]}-- mine\n`);
+  assert(!(OLD in after));
+  await assertUpToDate(project, second);
 
-  await using ignored = await makeProject({
-    ...THEIRS,
-    ".gitignore": ".env\n",
-  });
-  await createCommand("git", {
-    args: ["init", "--quiet"],
-    cwd: ignored.path,
-  }).output();
-  assertEquals((await ignored.plan()).hidesEnv, false);
+  // An older clone does not take it back.
+  for (const version of [first, receiver]) {
+    const { blockers } = await project.add(version);
+    assertStringIncludes(blockers.join(), "Run add from a newer clone");
+  }
+  assertEquals(await project.tree(), after);
 });
 
-Deno.test("a manifest cannot make add touch what is not the receiver's", async () => {
+Deno.test("a file that the project has changed is kept; what is new in it is left to do, once", async () => {
+  await using project = await makeProject();
+  await project.add(first);
+  await project.write(WEBHOOK, "// mine\n");
+  await project.write(SNIPPET, "-- mine\n");
+  await project.write(OLD, "// mine\n");
+  const { kept, todo } = await project.add();
+  assertEquals(kept.toSorted(), [WEBHOOK, OLD, SNIPPET]);
+  assertEquals(todo.length, 2);
+  assertStringIncludes(todo[0]!, `changed supabase/${WEBHOOK}, and this`);
+  assertStringIncludes(todo[1]!, `changed supabase/${OLD}, which this version`);
+  const tree = await project.tree();
+  assertEquals(
+    [tree[WEBHOOK], tree[SNIPPET], tree[OLD]],
+    ["// mine\n", "-- mine\n", "// mine\n"],
+  );
+  const again = await project.plan();
+  assertEquals([again.changes, again.todo], [[], []]);
+  assertEquals(again.kept, [WEBHOOK, SNIPPET]);
+
+  // Deleted, it is this version's again.
+  await project.remove(WEBHOOK);
+  assertEquals((await project.add()).kept, [SNIPPET]);
+  assertEquals((await project.tree())[WEBHOOK], receiver.files.get(WEBHOOK));
+});
+
+Deno.test("files that git has checked out with CRLF count as unchanged", async () => {
+  await using project = await makeProject();
+  await project.add();
+  for (const [path, text] of Object.entries(await project.tree())) {
+    if (path === "billing.json") continue;
+    await project.write(path, text.replaceAll("\n", "\r\n"));
+  }
+  await assertUpToDate(project);
+});
+
+Deno.test("files that add did not put there stop it, all of them named", async () => {
+  const files = { ...THEIRS, [WEBHOOK]: "// mine", [SNIPPET]: "-- mine" };
+  await using project = await makeProject(files);
+  const { blockers } = await project.add();
+  assertEquals(blockers.length, 2);
+  assertStringIncludes(blockers[0]!, `supabase/${WEBHOOK} is there already`);
+  assertStringIncludes(blockers[1]!, `supabase/${SNIPPET} is there already`);
+  assertEquals(await project.tree(), files);
+});
+
+Deno.test("only a project with declarative schemas gets the schema files, where its CLI reads them", async () => {
+  const path =
+    '[experimental.pgdelta]\ndeclarative_schema_path = "./database"\n';
+  const list = 'db.migrations.schema_paths = ["./tables.sql"]\n';
+  const off = "experimental.pgdelta.enabled = false\n";
   for (
-    const path of [
-      "../README.md",
-      "functions/hello/index.ts",
-      "functions/billing-webhook/../hello/index.ts",
-      "config.toml",
-    ]
+    const [files, folder, left] of [
+      [DECLARATIVE, "schemas", 0],
+      [{ "config.toml": path, "database/a/b.sql": "" }, "database", 0],
+      [{ "config.toml": path, "schemas/b.sql": "" }, undefined, 0],
+      [{ "config.toml": list }, undefined, 0],
+      [{ "config.toml": list + off }, "schemas", 1],
+      [{ ...THEIRS, "schemas/README.md": "" }, undefined, 0],
+    ] as const
   ) {
-    await using project = await makeProject({
-      ...THEIRS,
-      "supabase/billing.json": JSON.stringify({
-        version: "0.1.0",
-        files: { [path]: "0" },
-        migrations: {},
-      }),
-    });
-    await assertStops(project, `${path} is not a file of the receiver`);
+    await using project = await makeProject(files);
+    const { changes, todo } = await project.plan();
+    const schemas = changes.filter(({ path }) => /\/billing_\d_/.test(path));
+    assertEquals(
+      schemas.map(({ path, text }) => [path, text]),
+      folder === undefined ? [] : Array.from(
+        receiver.schemas,
+        ([name, text]) => [`${folder}/${name}`, text],
+      ),
+    );
+    assertEquals(todo.length, left, todo.join());
   }
 });
 
-Deno.test("a manifest that a merge has broken is not used", async () => {
+Deno.test("the file with the project's own functions is written once and never again", async () => {
+  await using project = await makeProject(DECLARATIVE);
+  await project.add();
+  const ours = receiver.schemas.get("billing_8_yours.sql");
+  assertEquals((await project.tree())[YOURS], ours);
+  for (const text of [ours!, "-- mine\n"]) {
+    await project.write(YOURS, text);
+    const { kept, todo } = await project.add(second);
+    assertEquals([kept, todo], [[], []]);
+    const tree = await project.tree();
+    assertEquals(tree[YOURS], text);
+    assertEquals(
+      tree["schemas/billing_7_access.sql"],
+      second.schemas.get("billing_7_access.sql"),
+    );
+  }
+  await assertUpToDate(project, second);
+});
+
+Deno.test("a project whose own export has the receiver's tables has them once", async () => {
+  await using project = await makeProject(DECLARATIVE);
+  await project.add();
+  await project.write(
+    "schemas/schemas/billing/tables/subscriptions.sql",
+    "CREATE TABLE billing.subscriptions (id text);\n",
+  );
+  const { changes } = await project.add();
+  assertEquals(
+    changes.map(({ verb, path }) => `${verb} ${path}`),
+    [
+      ...Array.from(receiver.schemas.keys(), (it) => `remove schemas/${it}`),
+      "change billing.json",
+    ],
+  );
+  assertStringIncludes((await project.add(second)).todo.join(), "export them");
+});
+
+for (
+  const [name, text] of [
+    ["public.billing_subscriptions", "create table billing_subscriptions ();"],
+    ["public.billing_health", 'CREATE VIEW "public"."billing_health" AS x;'],
+    [
+      "public.billing_has_access",
+      "create or replace function public.billing_has_access() returns bool;",
+    ],
+    ["schema billing", "create schema if not exists billing;"],
+  ] as const
+) {
+  Deno.test(`add says that ${name} is taken`, async () => {
+    const path = "migrations/20250102000000_mine.sql";
+    await using project = await makeProject({ ...THEIRS, [path]: text });
+    const { todo } = await project.add();
+    assertEquals(todo.length, 1);
+    assertStringIncludes(todo[0]!, `supabase/${path} creates ${name}, a name`);
+    // From then on, the database has been asked.
+    await assertUpToDate(project);
+  });
+}
+
+Deno.test("tables of the receiver's names in schema public, and other names, are the project's", async () => {
+  const sql =
+    `create table subscriptions (); create table public.notifications ();
+    -- create schema billing;
+    create table billing_addresses (); create schema billing_app;`;
   await using project = await makeProject({
     ...THEIRS,
-    "supabase/billing.json": "<<<<<<< HEAD\n{}",
+    "migrations/20250102000000_mine.sql": sql,
   });
-  await assertStops(project, "After a merge, keep either side");
+  assertEquals((await project.plan()).todo, []);
 });
+
+Deno.test("a migration of the project's own may be named as the receiver's, and squashed ones do not come back", async () => {
+  const own = "migrations/20250102000000_billing.sql";
+  await using project = await makeProject({ ...THEIRS, [own]: "select 2;" });
+  await project.add();
+  assert(MIGRATION in await project.tree());
+  await assertUpToDate(project);
+  await project.remove(MIGRATION);
+  await project.write("migrations/20261201000000_squashed.sql", "--");
+  await assertUpToDate(project);
+  const { changes } = await project.add(second);
+  assertEquals(
+    changes.map(({ path }) => path).filter((it) => it.includes("migrations")),
+    ["migrations/20261201000001_billing_note.sql"],
+  );
+});
+
+for (
+  const text of [
+    "<<<<<<< HEAD\n{}",
+    "{}",
+    '{ "version": "0.1.0", "files": { "functions/hello/index.ts": "0" } }',
+    '{ "version": "0.1.0", "files": { "snippets/../config.toml": "0" } }',
+  ]
+) {
+  Deno.test(`add does not use the manifest ${JSON.stringify(text)}`, async () => {
+    await using project = await makeProject({
+      ...THEIRS,
+      "billing.json": text,
+    });
+    const error = await project.add().catch((error) => error);
+    assertStringIncludes(error.message, "it is not what add has written");
+  });
+}

@@ -69,8 +69,7 @@ Deno.test("keepFunctions() takes what the tag has, without lock files", async ()
     "supabase/snippets/1_x.sql": "select 1;",
     [`${RELEASED_FUNCTIONS}/version.txt`]: "1.0.0\n",
     [`${RELEASED_FUNCTIONS}/billing-webhook/gone.ts`]: "// older\n",
-  });
-  await commitAll(project.path);
+  }, "");
   const before = await project.tree();
   await assertRejects(
     () => keepFunctions("1.1.0", project.path),

@@ -10,6 +10,7 @@ import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 import { COMMANDS } from "../../../scripts/dev/npm_package.ts";
 import { copyRepository } from "../../support/copy_repository.ts";
+import { migrationNames } from "../../support/migrate_part.ts";
 
 /** What is neither imported by a command nor copied by `add`. */
 const BESIDES = [
@@ -81,12 +82,11 @@ async function importedFiles(): Promise<string[]> {
 
 /** Returns the files that `add` copies. */
 async function copiedFiles(): Promise<string[]> {
-  const { files, migrations } = await readReceiver();
+  const { files, schemas } = await readReceiver();
   return [
     ...files.keys(),
-    ...migrations.map(({ version, suffix }) =>
-      `migrations/${version}${suffix}`
-    ),
+    ...migrationNames().map((name) => `migrations/${name}`),
+    ...Array.from(schemas.keys(), (name) => `schemas/${name}`),
   ].map((path) => `supabase/${path}`);
 }
 
