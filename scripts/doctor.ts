@@ -15,6 +15,7 @@ import {
 } from "./doctor/arguments.ts";
 import { type CheckContext, checkLine, type Checks } from "./doctor/check.ts";
 import { checkDatabase } from "./doctor/check_database.ts";
+import { publicNames } from "./doctor/check_migration.ts";
 import { checkModes } from "./doctor/check_modes.ts";
 import { checkProject } from "./doctor/check_project.ts";
 import { checkWebhook } from "./doctor/check_webhook.ts";
@@ -29,8 +30,7 @@ async function doctor(args: readonly string[]): Promise<number> {
   const target = parseDoctorArguments(args, { env, warn: printError, local });
   const here = {
     env: functionEnvironment(env, await readEnvFile()),
-    migrationFiles: [...Deno.readDirSync(MIGRATIONS)]
-      .map(({ name }) => name).sort(),
+    publicNames: publicNames(await readMigrations()),
   };
   const tools = { fetch, clock: Date.now };
   printError(
@@ -47,6 +47,14 @@ async function doctor(args: readonly string[]): Promise<number> {
   }
   print(`${counts.ok} ok, ${counts.FAIL} FAIL, ${counts.skipped} skipped`);
   return counts.FAIL === 0 ? 0 : 1;
+}
+
+async function readMigrations(): Promise<string> {
+  const names = Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name);
+  const texts = names.map((name) =>
+    Deno.readTextFile(new URL(name, MIGRATIONS))
+  );
+  return (await Promise.all(texts)).join("\n");
 }
 
 /**

@@ -19,9 +19,11 @@ function localTodo(status: number): string {
     case 401:
       return `Use the key that ${asTyped("start")} prints`;
     case 404:
-      return `Restart the local stack, which applies missing migrations: ${
+      return `Restart the local stack, which applies the migration: ${
         asTyped("start")
       }`;
+    case 406:
+      return 'Add "public" to schemas in section [api] of supabase/config.toml';
     default:
       return status >= 500
         ? `Try again. If it stays so, restart the local stack: ${
@@ -42,13 +44,13 @@ function refusalOfProject(status: number): [text: string, todo: string] {
       ];
     case 404:
       return [
-        "the database lacks what this version needs",
+        "the receiver's migration is not applied, or the REST API has not noticed it",
         "Run supabase db push --remote, then in the SQL editor: notify pgrst, 'reload schema';",
       ];
     case 406:
       return [
-        `the REST API answered ${status}`,
-        "Expose the schema public (dashboard, Project Settings, Data API)",
+        "the REST API does not expose schema public",
+        "Expose it (dashboard, Project Settings, Data API)",
       ];
     case 540:
       return [

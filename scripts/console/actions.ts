@@ -17,7 +17,7 @@ export async function requestRetry(
   const { data } = await ask(
     project,
     (signal) =>
-      project.database.rpc("retry_failed_event", {
+      project.database.rpc("billing_retry_failed_event", {
         event_id: eventId,
         of_provider: provider,
       }).abortSignal(signal),
@@ -33,7 +33,10 @@ export async function requestRetries(
   const { data } = await ask(
     project,
     (signal) =>
-      project.database.rpc("retry_failed_events", retryArguments(filter))
+      project.database.rpc(
+        "billing_retry_failed_events",
+        retryArguments(filter),
+      )
         .abortSignal(signal),
   );
   return data;
@@ -48,7 +51,7 @@ export async function resolveFailure(
   const { data } = await ask(
     project,
     (signal) =>
-      project.database.rpc("resolve_failed_event", {
+      project.database.rpc("billing_resolve_failed_event", {
         event_id: eventId,
         reason,
         who,
@@ -66,7 +69,7 @@ export async function reopenFailure(
   const { data } = await ask(
     project,
     (signal) =>
-      project.database.from("failed_events").update({
+      project.database.from("billing_failed_events").update({
         resolved_at: null,
         resolution: null,
         resolution_note: null,
@@ -89,7 +92,7 @@ export async function resendNotifications(
   id?: string,
 ): Promise<number> {
   const { count } = await ask(project, (signal) => {
-    const all = project.database.from("notifications").update({
+    const all = project.database.from("billing_notifications").update({
       status: "pending",
       attempts: 0,
       // By Postgres's clock: this machine's may be ahead of it.

@@ -9,7 +9,6 @@ import { ProjectError } from "./refusal.ts";
 import type { Routes } from "./routes.ts";
 import type { Notice } from "./session.ts";
 import type { FailureKey } from "./sql.ts";
-import { formatTime } from "./time.ts";
 import { wakeWorker } from "./wake_worker.ts";
 
 /** Adds the page of one failure, and the actions on it. */
@@ -98,13 +97,10 @@ function resultOf(
   if (failure && failure.retry_requested_at === null) {
     return bad(`Retried, and it failed again: ${failure.error_code}.`);
   }
-  const leasedUntil = failure?.retry_leased_until;
-  if (waking === "" && leasedUntil) {
+  if (waking === "" && failure?.retry_lease_id) {
     return bad(
       `${firstSentences(answer)}
-The worker has claimed it and has no result: most likely another session has locked its record. It is tried again after ${
-        formatTime(leasedUntil)
-      }. To find that session: docs/runbook.md, "Locks".`,
+The worker has claimed it and has no result: most likely another session has locked its record. The worker tries it again at its next run. To find that session: docs/runbook.md, "Locks".`,
     );
   }
   return {

@@ -16,12 +16,7 @@ const LISTED =
 
 // As text, since JSON.parse rounds large numbers.
 const SHOWN =
-  `${LISTED}, account_id, payload_encoding, resolution_note, resolved_by, event_created, retry_leased_until, payload:payload::text, original:original_payload::text` as const;
-
-// Postgres's system column, which every change of the row changes. It is not in
-// the types of the database.
-const SHOWN_WITH_VERSION =
-  `${SHOWN}, version:xmin::text` as unknown as typeof SHOWN;
+  `${LISTED}, account_id, payload_encoding, resolution_note, resolved_by, occurred_at, retry_lease_id, version, payload:payload::text, original:original_payload::text` as const;
 
 /** A failure in a list. */
 export type ListedFailure = NonNullable<
@@ -46,7 +41,9 @@ export async function listFailures(
   const list = await ask(project, (signal) => {
     const newest = filter.state === "open" ? "last_failed_at" : "resolved_at";
     return matching(
-      project.database.from("failed_events").select(LISTED, { count: "exact" }),
+      project.database.from("billing_failed_events").select(LISTED, {
+        count: "exact",
+      }),
       filter,
     )
       .order(newest, { ascending: false })
@@ -70,7 +67,7 @@ export async function countToRetry(
 ): Promise<number> {
   const { count } = await ask(project, (signal) =>
     matching(
-      project.database.from("failed_events")
+      project.database.from("billing_failed_events")
         .select("event_id", { count: "exact" }),
       { ...filter, state: "open" },
     ).not("payload", "is", null).limit(1).abortSignal(signal));
@@ -85,12 +82,11 @@ export async function readFailure(
   const { data } = await ask(
     project,
     (signal) =>
-      project.database.from("failed_events").select(SHOWN_WITH_VERSION)
+      project.database.from("billing_failed_events").select(SHOWN)
         .eq("provider", provider).eq("event_id", eventId)
         .abortSignal(signal),
   );
-  const [failure] = data;
-  return failure as typeof failure & { readonly version: string } | undefined;
+  return data[0];
 }
 
 /** Returns how many failures of a code are open. */
@@ -101,7 +97,7 @@ export async function countOpen(
   const { count } = await ask(
     project,
     (signal) =>
-      project.database.from("failed_events")
+      project.database.from("billing_failed_events")
         .select("event_id", { count: "exact" })
         .is("resolved_at", null).eq("error_code", code)
         .limit(1).abortSignal(signal),
@@ -118,7 +114,7 @@ export async function failuresWith(
   const { data } = await ask(
     project,
     (signal) =>
-      project.database.from("failed_events").select(LISTED)
+      project.database.from("billing_failed_events").select(LISTED)
         .eq(column, value)
         .order("last_failed_at", { ascending: false })
         .limit(PAGE_SIZE).abortSignal(signal),

@@ -50,7 +50,7 @@ async function countRows(
   const { data, count } = await ask(
     project,
     (signal) =>
-      project.database.from("failed_events")
+      project.database.from("billing_failed_events")
         .select("error_code", { count: "exact" })
         .is("resolved_at", null).limit(MAX_ROWS).abortSignal(signal),
   );

@@ -32,6 +32,7 @@ export function openProject(
     url: projectUrl,
     // Without retries: a person waits, and sooner knows what is wrong.
     database: new PostgrestClient<Database>(`${projectUrl}/rest/v1`, {
+      schema: "public",
       headers,
       fetch: send,
       retry: false,

@@ -13,12 +13,12 @@ export const GIVEN_UP = ["dead", "undeliverable"] as const;
 /** The states of a notification that is not sent. */
 export const UNSENT = ["pending", ...GIVEN_UP] as const;
 
-/** A row of `subscriptions`. */
+/** A row of `billing_records`. */
 export type Subscription = Awaited<
   ReturnType<typeof subscriptionsWith>
 >[number];
 
-/** A row of `notifications`. */
+/** A row of `billing_notifications`. */
 export type Notification = Awaited<
   ReturnType<typeof notificationsWith>
 >[number];
@@ -74,7 +74,7 @@ async function subscriptionsWith(
   value: string,
 ) {
   const { data } = await ask(project, (signal) => {
-    const rows = project.database.from("subscriptions").select(
+    const rows = project.database.from("billing_records").select(
       "id, provider, account_id, customer_id, status, provider_status, plan_id, quantity, current_period_end, cancel_at, canceled_at, trial_end, paused, livemode, past_due_since, changed_as_of",
     ).eq(column, value);
     // The index begins with the provider.
@@ -87,7 +87,7 @@ async function subscriptionsWith(
 }
 
 const NOTIFICATION =
-  "id, kind, alert_code:alert->>error_code, event_id, account_id, subscription_id, status, attempts, last_error, next_attempt_at, created_at, sent_at";
+  "id, event_id, account_id, subscription_id, status, attempts, last_error, next_attempt_at, created_at, sent_at";
 
 async function notificationsWith(
   project: Project,
@@ -95,7 +95,9 @@ async function notificationsWith(
   value: string,
 ) {
   const { data } = await ask(project, (signal) => {
-    const rows = project.database.from("notifications").select(NOTIFICATION)
+    const rows = project.database.from("billing_notifications").select(
+      NOTIFICATION,
+    )
       .eq(column, value);
     // The unique key begins with the provider.
     return (column === "event_id" ? rows.in("provider", PROVIDER_NAMES) : rows)
@@ -109,7 +111,7 @@ async function readLedger(project: Project, eventId: string) {
   const { data } = await ask(
     project,
     (signal) =>
-      project.database.from("processed_events")
+      project.database.from("billing_processed_events")
         .select("provider, event_id, type, outcome, processed_at")
         .in("provider", PROVIDER_NAMES).eq("event_id", eventId)
         .abortSignal(signal),
@@ -125,7 +127,7 @@ export async function listNotifications(
   const { data, count } = await ask(
     project,
     (signal) =>
-      project.database.from("notifications")
+      project.database.from("billing_notifications")
         .select(NOTIFICATION, { count: "exact" })
         .in("status", [...states])
         .order("created_at").order("id")

@@ -61,7 +61,7 @@ export function refusal(
     return new ProjectError(
       `This database lacks something that the console needs (${code}): ${message}`,
       isLoopback(url)
-        ? `Restart the local stack, which applies new migrations: ${
+        ? `Restart the local stack, which applies the migration: ${
           asTyped("start")
         }`
         : code === "42501"

@@ -24,15 +24,17 @@ export async function repairPayload(
   const query = new URLSearchParams({
     provider: `eq.${provider}`,
     event_id: `eq.${eventId}`,
-    xmin: `eq.${version}`,
+    version: `eq.${version}`,
     // The API takes this column from the body, whatever else it holds.
     columns: "payload",
     select: "event_id",
   });
-  const response = await project.request(`/rest/v1/failed_events?${query}`, {
+  const path = `/rest/v1/billing_failed_events?${query}`;
+  const response = await project.request(path, {
     method: "PATCH",
     headers: {
       "content-type": "application/json",
+      "content-profile": "public",
       prefer: "return=representation",
     },
     body: `{"payload":${json}}`,

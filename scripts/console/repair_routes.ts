@@ -65,7 +65,7 @@ export function addRepairRoutes(routes: Routes): void {
       if (hash !== hashOf(failure.payload ?? "")) return refuse([CHANGED]);
       const faults = faultsOf(text, { ...key, nowSeconds: clock() / 1000 });
       if (faults.length > 0) return refuse(faults);
-      const { version } = failure;
+      const version = failure.version!; // the view computes it
       await repairPayload(project, key, { json: text, version });
       return showResult(c, failureLink(key), {
         kind: "good",

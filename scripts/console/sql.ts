@@ -32,7 +32,7 @@ export function sqlString(text: string): string {
 
 /** Returns the statement that retries one event. */
 export function retrySql({ provider, eventId }: FailureKey): string {
-  return `select public.retry_failed_event(${
+  return `select billing.retry_failed_event(${
     sqlString(eventId)
   }, of_provider => ${sqlString(provider)});`;
 }
@@ -41,7 +41,7 @@ export function retrySql({ provider, eventId }: FailureKey): string {
 export function retryAllSql(filter: FailureFilter): string {
   const given = Object.entries(retryArguments(filter))
     .map(([name, value]) => `${name} => ${sqlString(value)}`);
-  return `select public.retry_failed_events(${given.join(", ")});`;
+  return `select billing.retry_failed_events(${given.join(", ")});`;
 }
 
 /** Returns the arguments of `retry_failed_events` for a filter. */
@@ -62,14 +62,14 @@ export function resolveSql(
   { reason, who }: { reason: string; who: string },
 ): string {
   const given = [eventId, reason, who].map(sqlString).join(", ");
-  return `select public.resolve_failed_event(${given}, of_provider => ${
+  return `select billing.resolve_failed_event(${given}, of_provider => ${
     sqlString(provider)
   });`;
 }
 
 /** Returns the statement that opens a failure again that was resolved by hand. */
 export function reopenSql({ provider, eventId }: FailureKey): string {
-  return `update public.failed_events set
+  return `update billing.failed_events set
   resolved_at = null, resolution = null, resolution_note = null, resolved_by = null
 where provider = ${sqlString(provider)} and event_id = ${sqlString(eventId)}
   and resolution = 'by hand';`;
@@ -80,14 +80,14 @@ export function repairSql(
   { provider, eventId }: FailureKey,
   payload: string,
 ): string {
-  return `update public.failed_events
+  return `update billing.failed_events
 set payload = ${sqlString(payload)}
 where provider = ${sqlString(provider)} and event_id = ${sqlString(eventId)};`;
 }
 
 /** Returns the statement that sends notifications again: one, or all given up. */
 export function resendSql(id?: string): string {
-  return `update public.notifications
+  return `update billing.notifications
 set status = 'pending', attempts = 0, next_attempt_at = now()
 where ${
     id === undefined ? "" : `id = ${sqlString(id)} and `

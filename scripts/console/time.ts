@@ -3,7 +3,6 @@ import { type Html, html } from "./html.ts";
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-const LAST_SECOND = Date.UTC(10_000, 0) / 1000 - 1;
 
 /** Returns a time of the database as `2026-11-22 00:31:05 UTC`. */
 export function formatTime(text: string): string {
@@ -36,17 +35,6 @@ export function timeElement(text: string | null | undefined): Html {
       <span class="muted nowrap">(${distance})</span>
     `
   }`;
-}
-
-/**
- * Returns a Unix time of an event as {@linkcode timeElement} does; as a number if
- * it is none, such as one in milliseconds.
- */
-export function unixTimeElement(seconds: number | null): Html {
-  if (seconds === null) return timeElement(seconds);
-  return seconds >= 0 && seconds <= LAST_SECOND
-    ? timeElement(new Date(seconds * 1000).toISOString())
-    : html`${seconds}`;
 }
 
 /** Returns how long ago a time is, with the time itself for the mouse. */

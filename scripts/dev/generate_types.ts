@@ -64,10 +64,9 @@ async function localDatabase(): Promise<string> {
   if (stack === undefined) {
     throw new Error("No local stack runs. Start it with: deno task start");
   }
-  const findings = await checkMigrations(stack.dbUrl);
-  for (const { text } of findings) console.error(`Migration ${text}`);
-  if (findings.some(({ kind }) => kind === "waiting")) {
-    throw new Error("Nothing was written.");
+  const finding = await checkMigrations(stack.dbUrl);
+  if (finding !== undefined) {
+    throw new Error(`Nothing was written: ${finding.text}`);
   }
   return stack.dbUrl;
 }

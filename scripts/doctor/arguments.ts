@@ -43,9 +43,9 @@ const COMMAND_LINE = {
   },
   environment: {
     SUPABASE_SECRET_KEY:
-      "sb_secret_...: also checks rights and that the worker accepts it, and counts open failures",
+      "sb_secret_...: also checks the REST API and that the worker accepts it, and counts open failures",
     SUPABASE_DB_URL:
-      "postgresql://...: also checks migrations, rights and schedule",
+      "postgresql://...: also checks the migration and the schedule",
     PGSSLROOTCERT:
       "the file with Supabase's root certificate, which verifies the database",
     "PROVIDER_A_SIGNING_SECRET, PROVIDER_A_SIGNATURE_HEADER, ...":

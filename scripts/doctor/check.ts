@@ -3,8 +3,8 @@ import type { Environment } from "../common/environment.ts";
 /** What the checks use of this machine. */
 export interface CheckContext {
   readonly env: Environment;
-  /** The names of the files in supabase/migrations. */
-  readonly migrationFiles: readonly string[];
+  /** The views and functions that the migration creates in schema public. */
+  readonly publicNames: readonly string[];
 }
 
 /** The result of a check; if it failed, also what to do about it. */

@@ -9,36 +9,41 @@ import {
   ok,
   skipped,
 } from "./check.ts";
-import { checkMigrations } from "./check_migrations.ts";
-import { checkRights, checkRightsThroughApi } from "./check_rights.ts";
+import { checkMigration } from "./check_migration.ts";
 import { checkSchedule } from "./check_schedule.ts";
 import { type DatabaseTls, databaseTls, isUnproven } from "./database_tls.ts";
 import { type Instructions, instructionsFor } from "./instructions.ts";
+import { readApi } from "./read_api.ts";
 
 /** The database's role may not read something. */
 const INSUFFICIENT_PRIVILEGE = "42501";
 
-/** Checks the connection to the database, and its migrations, rights and schedule. */
+/**
+ * Checks that the REST API serves the database, then the connection to the
+ * database itself, its migration and its schedule.
+ */
 export async function* checkDatabase(
   { projectUrl, secretKey, dbUrl }: Pick<
     DoctorArguments,
     "projectUrl" | "secretKey" | "dbUrl"
   >,
-  { here: { migrationFiles, env }, tools }: {
+  { here: { publicNames, env }, tools }: {
     here: CheckContext;
     tools: RequestTools;
   },
 ): Checks {
+  yield [
+    "REST API",
+    projectUrl === undefined
+      ? skipped("needs SUPABASE_URL")
+      : secretKey === undefined
+      ? skipped("needs SUPABASE_SECRET_KEY")
+      : await checkApi(projectUrl, { secretKey, tools }),
+  ];
   if (dbUrl === undefined) {
-    const needsUrl = skipped("needs SUPABASE_DB_URL");
-    yield ["migrations", needsUrl];
-    yield [
-      "rights",
-      projectUrl === undefined || secretKey === undefined
-        ? skipped("needs SUPABASE_DB_URL, or the project and its secret key")
-        : await checkRightsThroughApi(projectUrl, { secretKey, tools }),
-    ];
-    yield ["schedule", needsUrl];
+    for (const name of ["migration", "schedule"]) {
+      yield [name, skipped("needs SUPABASE_DB_URL")];
+    }
     return;
   }
   const place = projectUrl ?? dbUrl;
@@ -49,16 +54,14 @@ export async function* checkDatabase(
     yield ["database", connected(tls)];
   } catch (error) {
     yield ["database", notConnected(error, place)];
-    for (const name of ["migrations", "rights", "schedule"]) {
+    for (const name of ["migration", "schedule"]) {
       yield [name, skipped("fix the database first")];
     }
     return;
   }
   const instructions = instructionsFor(place);
   const checks = {
-    migrations: () =>
-      checkMigrations(sql, { files: migrationFiles, instructions }),
-    rights: () => checkRights(sql, instructions),
+    migration: () => checkMigration(sql, { names: publicNames, instructions }),
     schedule: () =>
       projectUrl === undefined
         ? skipped("needs SUPABASE_URL")
@@ -71,6 +74,20 @@ export async function* checkDatabase(
   } finally {
     await sql.end();
   }
+}
+
+/**
+ * Checks that the REST API exposes schema public, and knows what the migration
+ * creates there.
+ */
+export async function checkApi(
+  projectUrl: string,
+  access: { secretKey: string; tools: RequestTools },
+): Promise<Check> {
+  const reply = await readApi(`${projectUrl}/rest/v1/billing_health`, access);
+  return "refusal" in reply
+    ? reply.refusal
+    : ok("exposes schema public, with the receiver's views and functions");
 }
 
 /** A query that fails is the result of its check, and ends no other. */

@@ -2,12 +2,12 @@ import type { RequestTools } from "../common/send_request.ts";
 import { type Check, failed, ok } from "./check.ts";
 import { readApi } from "./read_api.ts";
 
-/** A row of public.notifications that is still to be sent. */
+/** A row of billing_notifications that is still to be sent. */
 interface Pending {
-  /** Counted before sending: with a lease, the last one is under way. */
+  /** Counted before sending. A refusal with 429 is not counted. */
   readonly attempts: number;
-  readonly lease_id: string | null;
-  readonly limited_since: string | null;
+  readonly created_at: string;
+  readonly next_attempt_at: string;
   readonly last_error: string;
 }
 
@@ -24,9 +24,8 @@ const LIMITED_MS = 60 * 60 * 1000;
 const SHORT_ERROR = 160;
 
 /**
- * Checks that no notification or alert was given up or keeps failing, of which
- * no alert tells. One failed attempt is no fault: the next is made after
- * seconds.
+ * Checks that no notification was given up or keeps failing, of which no alert
+ * tells. One failed attempt is no fault: the next is made after seconds.
  */
 export async function checkNotifications(
   projectUrl: string,
@@ -39,26 +38,28 @@ export async function checkNotifications(
   );
   if ("refusal" in health) return health.refusal;
   const pending = await readApi<Pending>(
-    `${projectUrl}/rest/v1/notifications?${WITH_ERROR}`,
+    `${projectUrl}/rest/v1/billing_notifications?${WITH_ERROR}`,
     access,
   );
   if ("refusal" in pending) return pending.refusal;
 
+  const nowMs = tools.clock();
   const givenUp = health.rows[0]?.notifications_given_up ?? 0;
   const waiting = pending.rows.filter((row) =>
-    failures(row) > 0 || row.limited_since !== null
+    failures(row, nowMs) > 0 || isHeldBack(row, nowMs)
   );
   const texts = [
     givenUp === 0 ? "none was given up" : `given up: ${givenUp}`,
     ...(waiting.length === 0 ? [] : [waitingText(waiting)]),
   ];
   const isFailing = waiting.some((row) =>
-    failures(row) > 1 || isLimited(row, tools.clock())
+    failures(row, nowMs) > 1 ||
+    isHeldBack(row, nowMs) && Date.parse(row.created_at) < nowMs - LIMITED_MS
   );
   if (givenUp > 0) {
     return failed(
       texts.join("; "),
-      "select * from public.notifications where status in ('dead', 'undeliverable'); docs/runbook.md says how to send them again",
+      "select * from billing.notifications where status in ('dead', 'undeliverable'); docs/runbook.md says how to send them again",
     );
   }
   return isFailing
@@ -70,20 +71,21 @@ export async function checkNotifications(
 }
 
 const WITH_ERROR = new URLSearchParams({
-  select: "attempts,lease_id,limited_since,last_error",
+  select: "attempts,created_at,next_attempt_at,last_error",
   status: "eq.pending",
   last_error: "not.is.null",
   order: "created_at.desc",
   limit: `${MOST}`,
 });
 
-function failures({ attempts, lease_id }: Pending): number {
-  return attempts - (lease_id === null ? 0 : 1);
+/** How often it failed. If it is due, its last attempt may be under way. */
+function failures(row: Pending, nowMs: number): number {
+  return row.attempts - (isHeldBack(row, nowMs) ? 0 : 1);
 }
 
-function isLimited({ limited_since }: Pending, nowMs: number): boolean {
-  return limited_since !== null &&
-    Date.parse(limited_since) < nowMs - LIMITED_MS;
+/** Not due yet: after a failed attempt, or a refusal with 429. */
+function isHeldBack({ next_attempt_at }: Pending, nowMs: number): boolean {
+  return Date.parse(next_attempt_at) > nowMs;
 }
 
 function waitingText(rows: readonly Pending[]): string {

@@ -129,7 +129,7 @@ export async function checkFailures(
   const [health] = reply.rows;
   return health?.open_failures === 0 ? ok("none is open") : failed(
     `${health?.open_failures} open, the oldest since ${health?.oldest_open_failure}`,
-    "select * from public.open_failures; docs/runbook.md says what to do for each error code",
+    "select * from billing.open_failures; docs/runbook.md says what to do for each error code",
   );
 }
 

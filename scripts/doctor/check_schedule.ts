@@ -12,7 +12,7 @@ export async function checkSchedule(
   projectUrl: string,
 ): Promise<Check> {
   const todo = instructionsFor(projectUrl).query(
-    `select public.schedule_billing_worker('${projectUrl}', 'sb_secret_...');`,
+    `select billing.schedule_worker('${projectUrl}', 'sb_secret_...');`,
   );
   const [has] = await sql`
     select

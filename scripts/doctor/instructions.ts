@@ -9,7 +9,7 @@ export interface Instructions {
   readonly log: (name: FunctionName) => string;
   /** Makes a function run as it is in this clone; follows "if so, ". */
   readonly deploy: (name: FunctionName) => string;
-  /** Applies missing migrations; a command. */
+  /** Applies the migration; a command. */
   readonly migrate: string;
   readonly query: (statement: string) => string;
   /** What to do if the project's URL leads nowhere. */
@@ -25,7 +25,7 @@ export interface Instructions {
 const LOCAL_STACK: Instructions = {
   log: () => `in the terminal of ${asTyped("start")}`,
   deploy: () => `restart the local stack: ${asTyped("start")}`,
-  migrate: `${asTyped("start")} (a restart applies missing migrations)`,
+  migrate: `${asTyped("start")} (a restart applies the migration)`,
   query: (statement) => `In psql: ${statement}`,
   reach: `Start the local stack: ${asTyped("start")}`,
   secretKey: `Use the one that ${asTyped("start")} prints`,

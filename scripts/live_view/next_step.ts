@@ -34,8 +34,8 @@ const NEXT_STEPS: Readonly<Record<ErrorCode, string | null>> = {
   subscription_unknown: CREATE_FIRST,
   creation_pending: CREATE_FIRST,
   subscription_of_other_provider: "send it from the one that created it",
-  repair_pending: "select public.retry_failed_event('<event id>');",
-  apply_failed: "select error, payload from public.failed_events;",
+  repair_pending: "select billing.retry_failed_event('<event id>');",
+  apply_failed: "select error, payload from billing.failed_events;",
   deployment_fault: null,
   internal_error: null,
 
@@ -45,14 +45,14 @@ const NEXT_STEPS: Readonly<Record<ErrorCode, string | null>> = {
   failure_not_recorded: "nothing was stored; send it again",
 };
 
-const RESTART = "a restart of start applies missing migrations";
+const RESTART = "a restart of start applies the migration";
 
 /**
- * What a missing migration of the receiver leads to: the API does not know what
- * the functions call, or nothing applies an event's type. No restart brings
- * anything else back, such as a table that a trigger of the app uses.
+ * What a database without the receiver's migration leads to: the API does not
+ * know what the functions call. No restart brings anything else back, such as a
+ * table that a trigger of the app uses.
  */
-const LACKS_MIGRATION = /PGRST20\d|^No function applies events of type /;
+const LACKS_MIGRATION = /PGRST20\d/;
 
 /** Returns what failed and what to do about it, in one line. */
 export function nextStep({ code, error = "", provider }: Delivery): string {

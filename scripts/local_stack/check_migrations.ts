@@ -1,23 +1,23 @@
 import { join } from "node:path";
-import { PROJECT } from "../common/how_started.ts";
+import { asTyped, PROJECT } from "../common/how_started.ts";
 import {
   compareMigrations,
   type Migration,
   type MigrationFinding,
-  parseMigrationName,
 } from "./compare_migrations.ts";
-import { isForLocalStack } from "./receiver_migrations.ts";
 import { withDatabase } from "./databases.ts";
+import { isForLocalStack } from "./receiver_migrations.ts";
 
 /** Where the migrations are. */
 export const MIGRATIONS = join(PROJECT, "supabase", "migrations");
 
 /**
- * Returns what differs between the files of the migrations and the database.
+ * Returns how the files of the migrations differ from what the database has
+ * applied; undefined if they do not.
  */
 export async function checkMigrations(
   dbUrl: string,
-): Promise<readonly MigrationFinding[]> {
+): Promise<MigrationFinding | undefined> {
   const [files, applied] = await Promise.all([
     readFiles(),
     readApplied(dbUrl),
@@ -26,59 +26,41 @@ export async function checkMigrations(
 }
 
 /**
- * Returns whether the database has every migration of the folder, and no other.
- * Then there is nothing to do for the Supabase CLI, which takes seconds to
- * start.
+ * Returns whether the database has every migration of the folder. Then there is
+ * nothing to do for the Supabase CLI, which takes seconds to start.
+ *
+ * @throws {Error} If the database was made by another version of them.
  */
 export async function isMigrated(dbUrl: string): Promise<boolean> {
-  try {
-    const findings = await checkMigrations(dbUrl);
-    return findings.every(({ kind }) => kind === "changed");
-  } catch {
-    return false; // a new database has no list of migrations
-  }
-}
-
-/**
- * Returns why migrations cannot be applied. If the database has one whose file
- * is gone, the Supabase CLI says how to repair a remote project. If one changed
- * since it was applied, a later one may fail for that reason.
- */
-export async function explainMigrationFault(
-  fault: Error,
-  dbUrl: string,
-): Promise<Error> {
-  const findings = await checkMigrations(dbUrl).catch(() => []);
-  const texts = (wanted: MigrationFinding["kind"]) =>
-    findings.filter(({ kind }) => kind === wanted)
-      .map(({ text }) => `  Migration ${text}`);
-  const missing = texts("missing");
-  return new Error(
-    missing.length > 0
-      ? ["Cannot apply the migrations:", ...missing].join("\n")
-      : [fault.message, ...texts("changed")].join("\n"),
+  const finding = await checkMigrations(dbUrl);
+  if (finding?.kind !== "changed") return finding === undefined;
+  throw new Error(
+    `Cannot start: the local data was made by another version of the migration. Delete the data with: ${
+      asTyped("reset")
+    }`,
   );
 }
 
 async function readFiles(): Promise<readonly Migration[]> {
   const names = Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name)
     .filter(isForLocalStack);
-  const files = await Promise.all(
-    names.sort().map(async (file) => {
-      const parsed = parseMigrationName(file);
-      if (parsed === undefined) return [];
-      const text = await Deno.readTextFile(join(MIGRATIONS, file));
-      return [{ ...parsed, text }];
-    }),
+  return await Promise.all(
+    names.sort().map(async (name) => ({
+      version: name.split("_")[0]!,
+      text: await Deno.readTextFile(join(MIGRATIONS, name)),
+    })),
   );
-  return files.flat();
 }
 
 function readApplied(dbUrl: string): Promise<readonly Migration[]> {
-  return withDatabase(dbUrl, async (sql) =>
-    await sql<Migration[]>`
-      select version, coalesce(name, '') as name,
-        array_to_string(statements, '') as text
+  return withDatabase(dbUrl, async (sql) => {
+    const [table] = await sql`
+      select to_regclass('supabase_migrations.schema_migrations') is not null as is_there`;
+    // A new database has no list of migrations.
+    if (!table?.is_there) return [];
+    return await sql<Migration[]>`
+      select version, array_to_string(statements, '') as text
       from supabase_migrations.schema_migrations
-      order by version`);
+      order by version`;
+  });
 }

@@ -1,25 +1,28 @@
 import { join } from "node:path";
 import { asTyped, isFromPackage, PROJECT } from "../common/how_started.ts";
 
-/** A migration of the receiver's, whatever version the project gave it. */
-const OURS = /^\d+_billing_\d{4}_.*\.sql$/;
+/** The receiver's migration, whatever version the project gave it. */
+const OURS = /^\d+_billing\.sql$/;
+
+/** As the Supabase CLI tells migrations from other files. */
+const MIGRATION = /^\d+_.*\.sql$/;
 
 /**
  * Returns whether the local stack applies a migration. In a clone that is each;
  * in the user's project, see {@linkcode copyReceiverMigrations}.
  */
 export function isForLocalStack(file: string): boolean {
-  return !isFromPackage || OURS.test(file);
+  return (isFromPackage ? OURS : MIGRATION).test(file);
 }
 
 /**
- * Copies the receiver's migrations out of the user's project into a folder that
+ * Copies the receiver's migration out of the user's project into a folder that
  * has nothing else for the CLI to apply: the project's own may need what the
  * local stack does not have, such as Supabase's tables of users.
  *
  * @param folder The folder to make, anew.
  * @returns the same folder
- * @throws {Error} If the project has no migrations of the receiver's.
+ * @throws {Error} If the project does not have the receiver's migration.
  */
 export async function copyReceiverMigrations(folder: string): Promise<string> {
   const from = join(PROJECT, "supabase", "migrations");
@@ -27,7 +30,7 @@ export async function copyReceiverMigrations(folder: string): Promise<string> {
     .filter((name) => OURS.test(name));
   if (names.length === 0) {
     throw new Error(
-      `Cannot start: ${from} has no migrations of the receiver. If they were squashed, use Docker and "supabase start"; else run ${
+      `Cannot start: ${from} does not have the receiver's migration. If it was squashed, use Docker and "supabase start"; else run ${
         asTyped("add .")
       }`,
     );

@@ -1,7 +1,7 @@
 import { toolEnvironment } from "../common/create_command.ts";
 import type { Environment } from "../common/environment.ts";
 import { localKeys } from "../common/keys.ts";
-import { explainMigrationFault, isMigrated } from "./check_migrations.ts";
+import { isMigrated } from "./check_migrations.ts";
 import {
   applyMigrations,
   createDatabase,
@@ -96,15 +96,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   });
 
   const { url: dbUrl, adminUrl } = databaseUrls(ports.db);
-  const migration = { cliHome: folder.cli, signal };
   await step("Migrations are applied", async () => {
     if (await isMigrated(dbUrl)) return;
-    try {
-      await applyMigrations(dbUrl, migration);
-    } catch (fault) {
-      signal?.throwIfAborted();
-      throw await explainMigrationFault(fault as Error, dbUrl);
-    }
+    await applyMigrations(dbUrl, { cliHome: folder.cli, signal });
   });
 
   const postgrest = createService(

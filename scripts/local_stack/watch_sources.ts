@@ -22,7 +22,7 @@ export interface WatchOptions {
 
 /**
  * While it is not disposed of, serves each saved change of a function or of its
- * settings, and says which migrations are not applied as they are.
+ * settings, and says if the migrations are not applied as they are.
  */
 export function watchSources(
   stack: Pick<Stack, "reloadFunctions" | "dbUrl">,
@@ -32,7 +32,7 @@ export function watchSources(
   let isStopped = false;
   watchers.defer(() => isStopped = true);
   let served = settings;
-  let said: readonly string[] = [];
+  let said: string | undefined;
 
   async function reload() {
     const beginMs = performance.now();
@@ -57,12 +57,9 @@ export function watchSources(
 
   async function check() {
     try {
-      const findings = await checkMigrations(stack.dbUrl);
-      const lines = findings.map(({ text }) => text);
-      for (const line of lines) {
-        if (!said.includes(line)) note(line, "migration");
-      }
-      said = lines;
+      const text = (await checkMigrations(stack.dbUrl))?.text;
+      if (text !== undefined && text !== said) note(text, "migration");
+      said = text;
     } catch (error) {
       if (isStopped) return;
       note(`cannot be checked: ${(error as Error).message}`, "migration");

@@ -13,13 +13,10 @@ import type { FoundDifferences } from "./find_differences.ts";
 import { type MissedEvent, missedEvents } from "./missed_events.ts";
 
 /**
- * Fixes what can be fixed, in three steps:
- *
- * 1. missed updates: `past_due_since` is the time of an update, and a correction
- *    only has the time at which Stripe was asked
- * 2. the records
- * 3. the other missed events, under their own IDs. They find the records that
- *    were missing, and failed payments find the right account.
+ * Fixes what can be fixed: first the records, then the missed events, under their
+ * own IDs. They find the records that were missing, and failed payments find the
+ * right account. Updates are older than the corrections, and only set
+ * `past_due_since`: a correction has just the time at which Stripe was asked.
  *
  * @returns why, by subscription or event, for what could not be fixed.
  */
@@ -27,14 +24,6 @@ export async function applyFixes(
   { comparisons }: FoundDifferences,
   context: Context,
 ): Promise<Map<string, string>> {
-  // Those that fail are tried again in the third step.
-  await applyMissed(
-    (await missedEvents(context)).filter(({ event }) =>
-      event.type === "customer.subscription.updated"
-    ),
-    context,
-  );
-
   // The database finds out the account of some, and for that it has to know the
   // other subscriptions of the customer.
   const { named = [], unnamed = [] } = Object.groupBy(
@@ -57,7 +46,7 @@ export async function applyFixes(
 
 function asksForAccount(corrections: readonly BillingEvent[]): boolean {
   return corrections.some((event) =>
-    event.type === "customer.subscription.created" && event.account_id === null
+    event.kind === "creation" && event.account_id === null
   );
 }
 

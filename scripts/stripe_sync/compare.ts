@@ -4,7 +4,7 @@ import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.t
 import { accountOf, customerOf } from "./account_of.ts";
 import { correctionEvent } from "./correction_event.ts";
 import type { SubscriptionDifference } from "./difference.ts";
-import { fieldDifferences, type FieldValue } from "./field_differences.ts";
+import { fieldDifferences } from "./field_differences.ts";
 import type { SubscriptionRecord } from "./records.ts";
 
 /** One subscription at Stripe beside its record. */
@@ -19,14 +19,14 @@ export interface Comparison {
 /**
  * How far ahead of Stripe's clock a record's mark may be: the record may have
  * taken an event from after the moment at which Stripe was asked, but not from
- * this much later. `forget_marks_ahead` leaves such a mark alone.
+ * this much later. `billing_forget_marks_ahead` leaves such a mark alone.
  */
 const LONGEST_AHEAD_SECONDS = 300;
 
 /**
  * Compares a subscription with its record.
  *
- * @param options.customersAccount What `account_of_customer` answers.
+ * @param options.customersAccount What `billing.account_of_customer` answers.
  * @param options.askedAtSeconds See `StripeAnswer`.
  */
 export function compare(
@@ -71,10 +71,7 @@ export function compare(
       );
     }
     const fields = fieldDifferences(record, {
-      values: { ...creation, ...update, provider } as unknown as Record<
-        string,
-        FieldValue
-      >,
+      values: { ...creation.report, provider, account_id: account },
       isCanceled,
       latestSeconds: askedAtSeconds + LONGEST_AHEAD_SECONDS,
     });

@@ -9,7 +9,7 @@ import type { Page } from "./stripe_source.ts";
  * Compares pages of subscriptions with the records, page by page.
  *
  * @param options.only Leaves out all other subscriptions.
- * @param options.asksDatabase Whether `account_of_customer` is asked for those
+ * @param options.asksDatabase Whether `billing.account_of_customer` is asked for those
  * that do not name their account.
  */
 export async function* comparePages(

@@ -34,7 +34,10 @@ export async function correctRecords(
       continue;
     }
     const record = { p_provider: provider, p_subscription_id: subscription };
-    await send(() => database.rpc("forget_marks_ahead", record), wait);
+    await send(
+      () => database.rpc("billing_forget_marks_ahead", record),
+      wait,
+    );
   }
   const groups = comparisons
     .filter(({ corrections }) => corrections.length > 0)
@@ -45,7 +48,7 @@ export async function correctRecords(
 }
 
 /**
- * Applies events as the receiver does, through `apply_billing_events`, with
+ * Applies events as the receiver does, through `billing_apply_events`, with
  * retries.
  *
  * @returns why, by the group's ID, for those that were not applied.

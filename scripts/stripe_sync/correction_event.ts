@@ -45,5 +45,5 @@ export function correctionEvent(
     toleranceSeconds: 0,
   });
   if (!parsed.handled) throw new Error(`Nobody handles ${type}`);
-  return { ...parsed.event, created: date.toISOString(), provider };
+  return { ...parsed.event, occurred_at: date.toISOString(), provider };
 }

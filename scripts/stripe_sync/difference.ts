@@ -38,7 +38,7 @@ export type Difference =
     readonly type: string;
     readonly subscription: string | null;
   }
-  /** An open row of `failed_events`. */
+  /** An open row of `billing.failed_events`. */
   | {
     readonly kind: "failed";
     readonly event: string;

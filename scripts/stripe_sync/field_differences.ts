@@ -10,8 +10,13 @@ export interface FieldDifference {
   readonly there: FieldValue;
 }
 
-/** What earlier versions of the receiver did not record. */
-const REPORTED = [
+const FIELDS = [
+  "provider",
+  "account_id",
+  "status",
+  "plan_id",
+  "current_period_end",
+  "canceled_at",
   "provider_status",
   "customer_id",
   "quantity",
@@ -21,16 +26,6 @@ const REPORTED = [
   "livemode",
 ] as const;
 
-const FIELDS = [
-  "provider",
-  "account_id",
-  "status",
-  "plan_id",
-  "current_period_end",
-  "canceled_at",
-  ...REPORTED,
-] as const;
-
 /** The columns with the times of the newest events that the record took. */
 const MARKS = ["account_as_of", "changed_as_of", "canceled_as_of"] as const;
 
@@ -38,7 +33,8 @@ const MARKS = ["account_as_of", "changed_as_of", "canceled_as_of"] as const;
  * Returns the fields of a record that differ from Stripe's, and the marks that
  * are later than any event can be. Such a mark freezes the record.
  *
- * @param options.values The fields as `apply_billing_events` takes them.
+ * @param options.values The fields as a creation reports them, the provider and
+ * the account.
  * @param options.latestSeconds How late an event can be, in Unix seconds.
  */
 export function fieldDifferences(
@@ -57,15 +53,15 @@ export function fieldDifferences(
     // The time of handling: only whether there is one can be compared.
     canceled_at: record.canceled_at === null ? null : "set",
   };
+  const reported = values["provider_status"];
   // A creation is recorded as active, whatever status it reports.
   const isAsCreated = here.status === "active" && !here.changed_by_update &&
-    here.provider_status === values["provider_status"];
+    here.provider_status === reported;
   const there: Readonly<Record<string, FieldValue | undefined>> = {
     ...values,
-    ...(isAsCreated && { status: here.status }),
+    status: isAsCreated ? here.status : reported,
     // A deletion sets the status only, and not what an update reported last.
-    ...(isCanceled && here.provider_status !== null &&
-      { provider_status: here.provider_status }),
+    ...(isCanceled && { provider_status: here.provider_status }),
     canceled_at: isCanceled ? "set" : here.canceled_at,
   };
   const latest = new Date(latestSeconds * 1000);
@@ -87,23 +83,6 @@ export function fieldDifferences(
 
 function isoTime(time: string | null): string | null {
   return time === null ? null : new Date(time).toISOString();
-}
-
-/**
- * Returns the fields that an earlier version of the receiver did not record, of a
- * record that has had no event since; none if the record is newer.
- */
-export function unrecordedFields(
-  fields: readonly FieldDifference[],
-): readonly FieldDifference[] {
-  const isUnrecorded = ({ field, here }: FieldDifference) =>
-    here === null && REPORTED.some((reported) => reported === field);
-  // Every event reports a status.
-  return fields.some(({ field, here }) =>
-      field === "provider_status" && here === null
-    )
-    ? fields.filter(isUnrecorded)
-    : [];
 }
 
 /** Returns whether a record takes no events because a mark is ahead. */

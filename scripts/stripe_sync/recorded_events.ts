@@ -5,7 +5,7 @@ import type { ProviderTables } from "./records.ts";
 export function openFailures({ database, provider, wait }: ProviderTables) {
   return readPages(
     (last) =>
-      database.from("failed_events")
+      database.from("billing_failed_events")
         .select(
           "event:event_id, type, subscription:subscription_id, error_code",
         )
@@ -27,7 +27,7 @@ export async function settledEvents(
   const applied = await readByIds(
     ids,
     (part) =>
-      database.from("processed_events")
+      database.from("billing_processed_events")
         .select("event_id")
         .eq("provider", provider)
         .in("event_id", part),
@@ -36,7 +36,7 @@ export async function settledEvents(
   const resolved = await readByIds(
     ids,
     (part) =>
-      database.from("failed_events")
+      database.from("billing_failed_events")
         .select("event_id")
         .eq("provider", provider)
         .eq("resolution", "by hand")

@@ -1,28 +1,15 @@
 import type { DatabaseClient } from "../../supabase/functions/_shared/billing/database.ts";
+import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
 import { readByIds, readPages, ROWS_PER_PAGE, send } from "./database_calls.ts";
 import type { Wait } from "./retry.ts";
 
-/** A row of `subscriptions`, without the columns that are not compared. */
-export interface SubscriptionRecord {
-  readonly id: string;
-  readonly provider: string;
-  readonly account_id: string;
-  readonly status: string;
-  readonly plan_id: string;
-  readonly current_period_end: string;
-  readonly canceled_at: string | null;
-  readonly provider_status: string | null;
-  readonly customer_id: string | null;
-  readonly quantity: number | null;
-  readonly cancel_at: string | null;
-  readonly trial_end: string | null;
-  readonly paused: string | null;
-  readonly livemode: boolean | null;
-  readonly account_as_of: string | null;
-  readonly changed_as_of: string | null;
-  readonly changed_by_update: boolean;
-  readonly canceled_as_of: string | null;
-}
+/** A row of `billing_records`, without the column that is not compared. */
+export type SubscriptionRecord = Readonly<
+  Omit<
+    Database["public"]["Views"]["billing_records"]["Row"],
+    "past_due_since"
+  >
+>;
 
 /** The tables of one provider. */
 export interface ProviderTables {
@@ -45,7 +32,7 @@ export async function recordsOf(
   const rows = await readByIds<SubscriptionRecord>(
     ids,
     (part) =>
-      database.from("subscriptions")
+      database.from("billing_records")
         .select(
           "id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode, account_as_of, changed_as_of, changed_by_update, canceled_as_of",
         )
@@ -56,7 +43,7 @@ export async function recordsOf(
 }
 
 /**
- * Asks `account_of_customer`, as the receiver does for a creation without an
+ * Asks `billing.account_of_customer`, as the receiver does for a creation without an
  * account ID. A call per customer, because the project may have replaced the
  * function.
  *
@@ -86,7 +73,7 @@ async function accountOfCustomer(
   const [account] = await send(() => ({
     abortSignal: async (signal) => {
       const answer = await database
-        .rpc("account_of_customer", { provider, customer_id })
+        .rpc("billing_account_of_customer", { provider, customer_id })
         .abortSignal(signal);
       // In an array, because null is an answer here: not known.
       return { ...answer, data: [answer.data] };
@@ -101,7 +88,7 @@ export async function allSubscriptionIds(
 ): Promise<string[]> {
   const rows = await readPages<{ id: string }>(
     (last) =>
-      database.from("subscriptions")
+      database.from("billing_subscriptions")
         .select("id")
         .eq("provider", provider)
         .gt("id", last)

@@ -12,7 +12,7 @@ import type { Target } from "./arguments.ts";
 import { type Context, openContext } from "./context.ts";
 
 const PROJECT_ADVICE =
-  "Check SUPABASE_URL and SUPABASE_SECRET_KEY. If migrations are missing, run: supabase db push --remote";
+  "Check SUPABASE_URL and SUPABASE_SECRET_KEY. If the migration is missing, run: supabase db push --remote";
 
 /** Not 1, which means that something differs. */
 const FAILED = 3;

@@ -15,7 +15,7 @@ const NEXT: Partial<Record<EventType, EventType>> = {
   "invoice.payment_failed": "customer.subscription.deleted",
 };
 
-const RECORDED = `The event is in failed_events. To repair it: ${
+const RECORDED = `The event is in billing.failed_events. To repair it: ${
   asTyped("console")
 }, or docs/runbook.md for SQL`;
 
@@ -30,7 +30,7 @@ export type Sent =
 /**
  * Returns what to do after a reply, in one line; null if there is no advice.
  *
- * @param reply.errorCode Of the row in `failed_events`, if that could be read.
+ * @param reply.errorCode Of the row in `billing.failed_events`, if that could be read.
  */
 export function advice(
   { status, body, errorCode }: Pick<Reply, "status" | "body"> & {
@@ -49,7 +49,7 @@ export function advice(
     const next = type && NEXT[type];
     if (!next) return null;
     const seen = type === "invoice.payment_failed"
-      ? "The receiver added a row to notifications, and the worker sends it. "
+      ? "The receiver added a row to billing.notifications, and the worker sends it. "
       : "";
     return `${seen}Next: ${command(next, sent)}`;
   }

@@ -21,7 +21,7 @@ export interface SentEvent {
 export interface Result {
   /** For a person: the outcome, and the row. */
   readonly lines: readonly string[];
-  /** Of the row in `failed_events`, if there is one. */
+  /** Of the row in `billing.failed_events`, if there is one. */
   readonly errorCode?: string;
 }
 
@@ -77,7 +77,7 @@ export async function readResult(
     const filter = { ...ofEvent, resolved_at: null };
     const row = await readRow(project, { table, columns, filter }, tools);
     return row === undefined ? { lines: ["failed: nothing was stored."] } : {
-      lines: ["failed. The row in failed_events:", ...rowLines(row)],
+      lines: ["failed. The row in billing.failed_events:", ...rowLines(row)],
       errorCode: String(row["error_code"]),
     };
   }
@@ -96,8 +96,8 @@ export async function readResult(
     : "applied.";
   return {
     lines: row === undefined
-      ? [`${head} There is no row in ${table}.`]
-      : [`${head} The row in ${table}:`, ...rowLines(row)],
+      ? [`${head} There is no row in billing.${table}.`]
+      : [`${head} The row in billing.${table}:`, ...rowLines(row)],
   };
 }
 
@@ -115,13 +115,13 @@ async function readRow(
     query.append(name, value === null ? "is.null" : `eq.${value}`);
   }
   const reply = await sendRequest(
-    `${url}/rest/v1/${table}?${query}`,
-    { headers: restHeaders(secretKey) },
+    `${url}/rest/v1/billing_${table}?${query}`,
+    { headers: { ...restHeaders(secretKey), "accept-profile": "public" } },
     tools,
   );
   if ("fault" in reply) throw new Error(reply.fault);
   if (reply.status === 404) {
-    throw new Error(`the REST API does not know the table ${table}`);
+    throw new Error(`the REST API does not know public.billing_${table}`);
   }
   if (reply.status !== 200) {
     throw new Error(restRefusal(reply.status, url)[0]);

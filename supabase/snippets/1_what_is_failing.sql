@@ -1,4 +1,4 @@
 -- What is failing: health, then all open failures, the most frequent error first.
-select * from public.billing_health;
+select * from billing.health;
 
-select * from public.open_failures;
+select * from billing.open_failures;

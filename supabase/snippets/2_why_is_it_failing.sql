@@ -8,7 +8,7 @@ select
   min(first_failed_at) as since,
   max(last_failed_at) as last,
   min(event_id) as for_example
-from public.failed_events
+from billing.failed_events
 where resolved_at is null
 group by error_code, type, error
 order by events desc;

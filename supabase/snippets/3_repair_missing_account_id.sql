@@ -1,13 +1,13 @@
 -- Repairs a creation without metadata.accountId: adds the account id, then retries
 -- all open failures, including those that this one caused. The received payload
 -- stays in original_payload. Replace both placeholders.
-update public.failed_events
+update billing.failed_events
 set payload = jsonb_set(
   payload,
   '{data,object,metadata}',
   coalesce(nullif(payload #> '{data,object,metadata}', 'null'), '{}') || '{"accountId": "<account id>"}'
 )
 where event_id = '<event id>' and resolved_at is null
-returning event_id, subscription_id, account_id;
+returning event_id, subscription_id, payload #>> '{data,object,metadata,accountId}' as account_id;
 
-select public.retry_failed_events();
+select billing.retry_failed_events();

@@ -1,3 +1,3 @@
 -- Resolves a failure without applying the event. It reopens if the event fails
 -- again.
-select public.resolve_failed_event('<event id>', '<reason>', '<your name>');
+select billing.resolve_failed_event('<event id>', '<reason>', '<your name>');

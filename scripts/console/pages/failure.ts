@@ -2,7 +2,7 @@ import type { Failure } from "../failures.ts";
 import { type Html, html } from "../html.ts";
 import { link } from "../links.ts";
 import type { Advice } from "../runbook.ts";
-import { timeElement, unixTimeElement } from "../time.ts";
+import { timeElement } from "../time.ts";
 import { visible, visibleLines } from "../visible.ts";
 import { failureActions } from "./failure_actions.ts";
 import { markdownLine } from "./markdown.ts";
@@ -61,7 +61,7 @@ function factsOf(failure: Failure): Html {
       "Account",
       linked(account_id, (q) => link("/search", { q })),
     ],
-    ["Occurred", unixTimeElement(failure.event_created)],
+    ["Occurred", timeElement(failure.occurred_at)],
     ["First failed", timeElement(failure.first_failed_at)],
     ["Last failed", timeElement(failure.last_failed_at)],
     ["Attempts", value(failure.attempts)],
@@ -73,7 +73,6 @@ function factsOf(failure: Failure): Html {
     ]),
     ...(failure.retry_requested_at === null ? [] : [
       ["Retry requested", timeElement(failure.retry_requested_at)] as const,
-      ["Tried again after", timeElement(failure.retry_leased_until)] as const,
     ]),
   ]);
 }

@@ -22,7 +22,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   dead:
     "Dead ones were given up, for the reason in their error. Fix the receiver, then send them again.",
   undeliverable:
-    "For undeliverable ones, account_email has no address. Add one, then send them again.",
+    "For undeliverable ones, billing.account_email has no address. Add one, then send them again.",
 };
 
 /** The notifications that are not sent, the oldest first. */
@@ -82,7 +82,7 @@ export function notificationTable(
   }
   return cardTable(notifications, {
     columns: {
-      To: recipient,
+      To: (row) => linked(row.account_id, (q) => link("/search", { q })),
       Subscription: (row) =>
         linked(row.subscription_id, (id) => link("/subscription", { id })),
       Status: (row) =>
@@ -101,13 +101,6 @@ export function notificationTable(
         ),
     },
   });
-}
-
-/** An account, or the operator, who is told of an error code. */
-function recipient({ kind, account_id, alert_code }: Notification): Html {
-  return kind === "payment_failed"
-    ? linked(account_id, (q) => link("/search", { q }))
-    : html`you <span class="muted">(${kind}: ${alert_code ?? ""})</span>`;
 }
 
 function statusBadge(status: string): Html {

@@ -29,6 +29,7 @@ Deno.test("a repair sends what was typed, character by character", async () => {
   assertEquals(more, []);
   assertEquals(patch?.body, `{"payload":${typed}}`);
   assertStringIncludes(patch?.path ?? "", "columns=payload");
+  assertEquals(patch?.headers.get("content-profile"), "public");
 });
 
 for (
@@ -97,7 +98,7 @@ for (const original of [null, '{"id": "evt_1"}']) {
     const repair = await openRepair(app);
     const answer = await repair(DELETION);
     const [patch] = calls.filter(({ method }) => method === "PATCH");
-    assertStringIncludes(patch?.path ?? "", "xmin=eq.75");
+    assertStringIncludes(patch?.path ?? "", "version=eq.75");
     assertEquals(answer.status, 422);
     assertStringIncludes(await answer.text(), "changed at the same moment");
   });

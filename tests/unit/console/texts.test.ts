@@ -61,19 +61,19 @@ Deno.test("the statements are those of the runbook", () => {
   const key = { provider: "a", eventId: "evt_1" };
   assertEquals(
     retrySql(key),
-    "select public.retry_failed_event('evt_1', of_provider => 'a');",
+    "select billing.retry_failed_event('evt_1', of_provider => 'a');",
   );
   assertEquals(
     resolveSql(key, { reason: "a test", who: "Kim" }),
-    "select public.resolve_failed_event('evt_1', 'a test', 'Kim', of_provider => 'a');",
+    "select billing.resolve_failed_event('evt_1', 'a test', 'Kim', of_provider => 'a');",
   );
   assertEquals(
     retryAllSql({ state: "open" }),
-    "select public.retry_failed_events();",
+    "select billing.retry_failed_events();",
   );
   assertEquals(
     retryAllSql({ state: "open", code: "event_invalid", type: "x" }),
-    "select public.retry_failed_events(of_type => 'x', of_error_code => 'event_invalid');",
+    "select billing.retry_failed_events(of_type => 'x', of_error_code => 'event_invalid');",
   );
 });
 

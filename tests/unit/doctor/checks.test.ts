@@ -6,7 +6,11 @@ import {
   sendRequest,
 } from "../../../scripts/common/send_request.ts";
 import { type Check, checkLine } from "../../../scripts/doctor/check.ts";
-import { notConnected } from "../../../scripts/doctor/check_database.ts";
+import {
+  checkApi,
+  notConnected,
+} from "../../../scripts/doctor/check_database.ts";
+import { publicNames } from "../../../scripts/doctor/check_migration.ts";
 import { checkModes } from "../../../scripts/doctor/check_modes.ts";
 import { checkNotifications } from "../../../scripts/doctor/check_notifications.ts";
 import {
@@ -14,7 +18,6 @@ import {
   checkWorkerAccepts,
   checkWorkerRefuses,
 } from "../../../scripts/doctor/check_project.ts";
-import { checkRightsThroughApi } from "../../../scripts/doctor/check_rights.ts";
 import { checkSigned } from "../../../scripts/doctor/check_signed_event.ts";
 import {
   checkClock,
@@ -109,7 +112,7 @@ async function todosAbout(
       secretKey: "sb_secret_1",
       provider: "a",
     }, tools),
-    await checkRightsThroughApi(project, access),
+    await checkApi(project, access),
     ...["ECONNREFUSED", "28P01"].map((code) =>
       notConnected(Object.assign(new Error("x"), { code }), project)
     ),
@@ -268,14 +271,103 @@ Deno.test("notConnected() distinguishes a database that is down from a wrong pas
   assert(todoOf(notConnected(wrong, URL)).includes("password"));
 });
 
-Deno.test("checkFailures() says what to do if the view is missing", async () => {
-  const tools = answering(() => new Response("{}", { status: 404 }));
-  const finding = await checkFailures("https://ref.supabase.co", {
-    secretKey: "sb_secret_1",
-    tools,
+for (
+  const [what, status, text, todo] of [
+    [
+      "the migration is missing",
+      404,
+      "the receiver's migration is not applied",
+      "supabase db push --remote",
+    ],
+    [
+      "schema public is not exposed",
+      406,
+      "does not expose schema public",
+      "Project Settings, Data API",
+    ],
+  ] as const
+) {
+  Deno.test(`checkApi() says so if ${what}`, async () => {
+    const finding = await checkApi("https://ref.supabase.co", {
+      secretKey: "sb_secret_1",
+      tools: answering(() => new Response("{}", { status })),
+    });
+    assert(finding.text.includes(text), finding.text);
+    assert(todoOf(finding).includes(todo), todoOf(finding));
   });
-  assert(todoOf(finding).includes("supabase db push --remote"));
+}
+
+Deno.test("checkApi() asks for schema public, whatever a project lists first", async () => {
+  let asked: string | null = null;
+  const finding = await checkApi("https://ref.supabase.co", {
+    secretKey: "sb_secret_1",
+    tools: {
+      fetch: (_input, init) => {
+        asked = new Headers(init?.headers).get("accept-profile");
+        return Promise.resolve(Response.json([{}]));
+      },
+      clock: () => NOON,
+    },
+  });
+  assertEquals([finding.state, asked], ["ok", "public"]);
 });
+
+Deno.test("publicNames() returns what a migration creates in schema public, once", () => {
+  const migration = `
+create or replace view public.billing_health as select 1;
+create or replace function public.billing_a()
+create or replace function public.billing_a(b int)
+create table billing.subscriptions (id text);
+comment on view public.billing_health is 'create or replace view public.no';`;
+  assertEquals(publicNames(migration), ["billing_health", "billing_a"]);
+});
+
+const ERROR = "Resend: validation_error: The domain is not verified.";
+const HOUR_MS = 3_600_000;
+
+/** What is said about notifications: attempts, and hours since creation and until the next. */
+async function aboutPending(
+  rows: readonly [attempts: number, age: number, wait: number][],
+): Promise<Check> {
+  const time = (hours: number) =>
+    new Date(NOON + hours * HOUR_MS).toISOString();
+  const pending = rows.map(([attempts, age, wait]) => ({
+    attempts,
+    created_at: time(-age),
+    next_attempt_at: time(wait),
+    last_error: ERROR,
+  }));
+  return await checkNotifications("https://ref.supabase.co", {
+    secretKey: "sb_secret_1",
+    tools: {
+      fetch: (input) =>
+        Promise.resolve(Response.json(
+          String(input).includes("billing_health")
+            ? [{ notifications_given_up: 0 }]
+            : pending,
+        )),
+      clock: () => NOON,
+    },
+  });
+}
+
+for (
+  const [what, row, state, isShown] of [
+    ["after its first failed attempt", [1, 0, 0.001], "ok", true],
+    ["after its second failed attempt", [2, 0, 0.1], "FAIL", true],
+    ["whose second attempt is under way", [2, 0, -0.001], "ok", true],
+    ["that a rate limit holds back for a moment", [0, 0.1, 0.01], "ok", true],
+    ["that a quota holds back for hours", [0, 2, 5], "FAIL", true],
+    ["that was set to be sent again", [0, 50, -0.001], "ok", false],
+    ["that is sent again just now", [1, 50, -0.001], "ok", false],
+  ] as const
+) {
+  Deno.test(`checkNotifications() is ${state} about a notification ${what}`, async () => {
+    const finding = await aboutPending([[...row]]);
+    assertEquals(finding.state, state, finding.text);
+    assertEquals(finding.text.includes("1 waits after failed"), isShown);
+  });
+}
 
 Deno.test("checkFailures() says so if the URL is not a project's", async () => {
   for (const body of ["<html>", "", "{}"]) {

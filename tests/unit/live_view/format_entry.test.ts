@@ -79,7 +79,7 @@ Deno.test("deliveryLines() names what is missing, and the provider's own secret"
   assertEquals(step({ code: "new_code", error: "Why." }), "    new_code: Why.");
 });
 
-Deno.test("deliveryLines() offers a restart only if the receiver's own migrations are missing", () => {
+Deno.test("deliveryLines() offers a restart only if the receiver's own migration is missing", () => {
   const step = (error: string) =>
     deliveryLines({ ...FAILED, code: "deployment_fault", error }, {
       ...AT,
@@ -87,13 +87,12 @@ Deno.test("deliveryLines() offers a restart only if the receiver's own migration
     })[1];
   for (
     const error of [
-      "Database call failed: PGRST202: Could not find the function public.apply_billing_events(events) in the schema cache",
-      "No function applies events of type customer.subscription.paused.",
+      "Database call failed: PGRST202: Could not find the function public.billing_apply_events(events) in the schema cache",
     ]
   ) {
     assertEquals(
       step(error),
-      "    deployment_fault: a restart of start applies missing migrations",
+      "    deployment_fault: a restart of start applies the migration",
     );
   }
   for (

@@ -1,52 +1,36 @@
 import { assertEquals } from "@std/assert";
-import {
-  compareMigrations,
-  parseMigrationName,
-} from "../../../scripts/local_stack/compare_migrations.ts";
+import { compareMigrations } from "../../../scripts/local_stack/compare_migrations.ts";
 
-const ONE = {
-  version: "20261121000001",
-  name: "billing_0001_subscriptions",
+const OURS = {
+  version: "20261125000000",
   text: "/* A; comment */\ncreate table one (id text);\n\nselect 1;\n",
 };
-const MINE = { version: "20261121000002", name: "mine", text: "select 2;" };
-
-function texts(...args: Parameters<typeof compareMigrations>) {
-  return compareMigrations(...args).map(({ text }) => text);
-}
+const MINE = { version: "20261126000000", text: "select 2;" };
+const OTHER = {
+  kind: "changed",
+  text: "the data was made by another version: deno task reset",
+} as const;
 
 Deno.test("compareMigrations() says nothing if all are applied as they are", () => {
-  const applied = {
-    ...ONE,
-    text: "/* A; comment */\ncreate table one (id text)select 1",
-  };
-  assertEquals(compareMigrations([ONE, MINE], [applied, MINE]), []);
+  // As the Supabase CLI stores it.
+  const text = "/* A; comment */\ncreate table one (id text)select 1";
+  const applied = [{ ...OURS, text }, MINE];
+  assertEquals(compareMigrations([OURS, MINE], applied), undefined);
 });
 
-Deno.test("compareMigrations() says what changed, is missing, or is not applied", () => {
-  const changed = { ...ONE, text: ONE.text.replace("text", "uuid") };
-  assertEquals(texts([changed, MINE], [ONE, MINE]), [
-    "0001 changed since it was applied: deno task reset",
-  ]);
-  assertEquals(texts([ONE], [ONE, MINE]), [
-    "20261121000002 is applied, and its file is gone: put it back, or deno task reset",
-  ]);
-  assertEquals(texts([ONE, MINE], [MINE]), [
-    "0001 is not applied yet: restart deno task start",
-  ]);
+Deno.test("compareMigrations() says so if the data was made by others", () => {
+  const changed = { ...OURS, text: OURS.text.replace("text", "uuid") };
+  assertEquals(compareMigrations([changed], [OURS]), OTHER);
+  assertEquals(compareMigrations([OURS], [OURS, MINE]), OTHER);
+  assertEquals(compareMigrations([OURS], [MINE]), OTHER);
+  const swapped = [{ ...OURS, text: MINE.text }, { ...MINE, text: OURS.text }];
+  assertEquals(compareMigrations(swapped, [OURS, MINE]), OTHER);
 });
 
-Deno.test("compareMigrations() compares each with its own version", () => {
-  const swapped = [{ ...ONE, text: MINE.text }, { ...MINE, text: ONE.text }];
-  assertEquals(compareMigrations(swapped, [ONE, MINE]).length, 2);
-});
-
-Deno.test("parseMigrationName() takes the CLI's names only", () => {
-  assertEquals(parseMigrationName("2026_a_b.sql"), {
-    version: "2026",
-    name: "a_b",
+Deno.test("compareMigrations() says which one waits", () => {
+  assertEquals(compareMigrations([OURS], [])?.kind, "waiting");
+  assertEquals(compareMigrations([OURS, MINE], [OURS]), {
+    kind: "waiting",
+    text: "20261126000000 is not applied yet: restart deno task start",
   });
-  for (const file of ["README.md", "a_2026.sql", "2026_a.sql~"]) {
-    assertEquals(parseMigrationName(file), undefined);
-  }
 });

@@ -33,7 +33,7 @@ Deno.test("advice() goes through the types in the README's order, and on to anot
   );
   assertEquals(
     after("invoice.payment_failed"),
-    "The receiver added a row to notifications, and the worker sends it. Next: deno task trigger customer.subscription.deleted",
+    "The receiver added a row to billing.notifications, and the worker sends it. Next: deno task trigger customer.subscription.deleted",
   );
   assertEquals(
     after("customer.subscription.deleted"),
@@ -87,7 +87,7 @@ Deno.test("advice() says where a refused event is recorded", () => {
   for (const status of [400, 422, 500]) {
     assertStringIncludes(
       adviceOn({ status }),
-      "The event is in failed_events. To repair it: deno task console, or docs/runbook.md for SQL",
+      "The event is in billing.failed_events. To repair it: deno task console, or docs/runbook.md for SQL",
     );
   }
 });
@@ -95,7 +95,7 @@ Deno.test("advice() says where a refused event is recorded", () => {
 Deno.test("advice() does not send to the log if the row has the reason", () => {
   assertMatch(
     adviceOn({ status: 500, errorCode: "apply_failed" }),
-    /^The event is in failed_events/,
+    /^The event is in billing.failed_events/,
   );
 });
 

@@ -104,7 +104,7 @@ Deno.test("trigger prints what became of the event on standard error, where it m
     if (request.method === "POST") return new Response("OK");
     assertEquals(request.headers.get("apikey"), "sb_secret_x");
     return Response.json(
-      pathname.endsWith("subscriptions")
+      pathname.endsWith("billing_subscriptions")
         ? [{ id: "sub_1", status: "ac\u001b[2Jtive", canceled_at: null }]
         : requests.length > 1
         ? [{ outcome: "applied" }]
@@ -120,14 +120,14 @@ Deno.test("trigger prints what became of the event on standard error, where it m
     assertEquals(out, "200 OK\n");
     assertStringIncludes(
       err,
-      "applied. The row in subscriptions:\n  id      sub_1\n  status  ac\\u001b[2Jtive\n",
+      "applied. The row in billing.subscriptions:\n  id      sub_1\n  status  ac\\u001b[2Jtive\n",
     );
   });
   assertEquals(requests, [
-    "GET /rest/v1/processed_events",
+    "GET /rest/v1/billing_processed_events",
     "POST /hook",
-    "GET /rest/v1/processed_events",
-    "GET /rest/v1/subscriptions",
+    "GET /rest/v1/billing_processed_events",
+    "GET /rest/v1/billing_subscriptions",
   ]);
 });
 
@@ -197,7 +197,7 @@ Deno.test("trigger prints what became of a file, where it may read that", async 
       assertEquals(out, "422 bad\n");
       assertStringIncludes(
         err,
-        "failed. The row in failed_events:\n  error_code  event_invalid\n",
+        "failed. The row in billing.failed_events:\n  error_code  event_invalid\n",
       );
     });
   } finally {

@@ -22,10 +22,12 @@ async function resultOf(
     wasApplied,
     tools: {
       clock: Date.now,
-      fetch: (input) => {
+      fetch: (input, init) => {
+        const headers = new Headers(init?.headers);
+        assertEquals(headers.get("accept-profile"), "public");
         const url = new URL(String(input));
         requests.push(url);
-        const table = url.pathname.replace("/rest/v1/", "");
+        const table = url.pathname.replace("/rest/v1/billing_", "");
         return Promise.resolve(Response.json(rows[table] ?? []));
       },
     },
@@ -40,7 +42,7 @@ Deno.test("readResult() names the outcome, and the row that the event is about",
   const rows = { ...APPLIED, subscriptions: [ROW] };
   const { lines, requests } = await resultOf(rows);
   const row = ["  id      sub_1", "  status  active"];
-  assertEquals(lines, ["applied. The row in subscriptions:", ...row]);
+  assertEquals(lines, ["applied. The row in billing.subscriptions:", ...row]);
   assertEquals(requests.map(({ searchParams }) => searchParams.get("id")), [
     null,
     "eq.sub_1",
@@ -49,12 +51,12 @@ Deno.test("readResult() names the outcome, and the row that the event is about",
   assertEquals(requests[0]?.searchParams.getAll("select"), ["outcome"]);
 
   assertEquals((await resultOf(rows, { wasApplied: true })).lines, [
-    "duplicate: the event was applied before. The row in subscriptions:",
+    "duplicate: the event was applied before. The row in billing.subscriptions:",
     ...row,
   ]);
   const stale = { ...rows, processed_events: [{ outcome: "stale" }] };
   assertEquals((await resultOf(stale)).lines, [
-    "stale: newer events had been applied. The row in subscriptions:",
+    "stale: newer events had been applied. The row in billing.subscriptions:",
     ...row,
   ]);
 });
@@ -63,9 +65,9 @@ Deno.test("readResult() shows the notification of a failed payment", async () =>
   const event = { ...EVENT, type: "invoice.payment_failed" };
   const rows = { ...APPLIED, notifications: [{ id: 4, status: "pending" }] };
   const { lines } = await resultOf(rows, { event });
-  assertEquals(lines[0], "applied. The row in notifications:");
+  assertEquals(lines[0], "applied. The row in billing.notifications:");
   assertEquals((await resultOf(APPLIED, { event })).lines, [
-    "applied. There is no row in notifications.",
+    "applied. There is no row in billing.notifications.",
   ]);
 });
 
@@ -77,7 +79,7 @@ Deno.test("readResult() shows why an event failed, and says if nothing was store
   const failed = await resultOf(rows, { status: 422 });
   assertEquals(failed.errorCode, "event_invalid");
   assertEquals(failed.lines, [
-    "failed. The row in failed_events:",
+    "failed. The row in billing.failed_events:",
     "  error_code  event_invalid",
     "  error       id is missing",
   ]);
