@@ -36,8 +36,6 @@ export interface MigrationPlan {
 /** Names of migration files, as the CLI tells them from others. */
 const FILE = /^(\d+)_.*\.sql$/;
 const OURS = /^(\d+)(_billing_(\d{4})_\w+\.sql)$/;
-/** Before migrations had numbers, a file had its version and its name. */
-const NUMBER = /_billing_\d{4}/;
 
 /** Returns the migration in a file of this repository. */
 export function migrationOf(name: string, text: string): Migration {
@@ -103,16 +101,14 @@ export function planMigrations(
 
 /** The files that hold a migration, under whatever version, the oldest first. */
 function filesOf(
-  { id, version, suffix }: Migration,
+  { id, suffix }: Migration,
   { files, recorded }: {
     files: readonly string[];
     recorded: Readonly<Record<string, string>>;
   },
 ): string[] {
-  const withoutNumber = version + suffix.replace(NUMBER, "");
   return files.filter((name) =>
-    name.replace(/^\d+/, "") === suffix || name === withoutNumber ||
-    name === recorded[id]
+    name.replace(/^\d+/, "") === suffix || name === recorded[id]
   ).sort();
 }
 

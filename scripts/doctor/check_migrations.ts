@@ -5,8 +5,8 @@ import type { Instructions } from "./instructions.ts";
 /**
  * Checks that all migrations of this clone are applied. A project that the
  * receiver was added to has them under versions of its own, so the number in
- * the name counts. After a squash there are no names, and the database says its
- * number itself.
+ * the name counts. After a squash there are no names, but what the migrations
+ * create is there.
  *
  * @param options.files The names of the files in supabase/migrations.
  */
@@ -26,9 +26,9 @@ export async function checkMigrations(
   );
   // A squash takes all files up to one, which may keep its name or not.
   const first = files.find((file) => !lacking.includes(file));
-  const newest = lacking.length > 0 ? await databaseVersion(sql) : "";
+  const isThere = lacking.length > 0 && await hasReceiver(sql);
   const missing = lacking.filter((file) =>
-    numberIn(file) > newest || (first !== undefined && file > first)
+    !isThere || (first !== undefined && file > first)
   );
   if (missing.length > 0) {
     return failed(
@@ -68,11 +68,8 @@ async function appliedMigrations(
     select version, name from supabase_migrations.schema_migrations`;
 }
 
-/** The number of its newest migration; empty if it has none. */
-async function databaseVersion(sql: postgres.Sql): Promise<string> {
+async function hasReceiver(sql: postgres.Sql): Promise<boolean> {
   const [found] = await sql`
-    select to_regproc('public.billing_version') is not null as is_there`;
-  if (!found?.is_there) return "";
-  const [row] = await sql`select public.billing_version() as number`;
-  return String(row?.number ?? "");
+    select to_regclass('public.billing_health') is not null as is_there`;
+  return found?.is_there;
 }

@@ -3,7 +3,6 @@ import { isLoopback } from "../common/loopback.ts";
 import type { RequestTools } from "../common/send_request.ts";
 import type { DoctorArguments } from "./arguments.ts";
 import { type Check, failed, ok, skipped } from "./check.ts";
-import { instructionsFor } from "./instructions.ts";
 import { readApi } from "./read_api.ts";
 
 /**
@@ -33,15 +32,7 @@ export async function checkModes(
     });
     const url = `${projectUrl}/rest/v1/subscriptions?${query}`;
     const reply = await readApi(url, { secretKey, tools });
-    if ("refusal" in reply) {
-      // The column does not exist before the migrations of this version.
-      return reply.status === 400
-        ? failed(
-          "the records do not say their mode",
-          instructionsFor(projectUrl).migrate,
-        )
-        : reply.refusal;
-    }
+    if ("refusal" in reply) return reply.refusal;
     recorded[mode] = reply.rows.length > 0;
   }
   const setting = `${settingsPrefix(provider)}MODE=live`;

@@ -8,15 +8,12 @@ import { instructionsFor } from "./instructions.ts";
  * Reads a view, or what a function answers, through a project's REST API with
  * the secret key, old or new.
  *
- * @returns The rows, or the failed check that says why there are none, with the
- * status of the answer if there was one.
+ * @returns The rows, or the failed check that says why there are none.
  */
 export async function readApi<Row>(
   url: string,
   { secretKey, tools }: { secretKey: string; tools: RequestTools },
-): Promise<
-  { rows: readonly Row[] } | { refusal: Check; status: number | undefined }
-> {
+): Promise<{ rows: readonly Row[] } | { refusal: Check }> {
   const reply = await sendRequest(url, {
     headers: restHeaders(secretKey),
   }, tools);
@@ -26,16 +23,12 @@ export async function readApi<Row>(
         `cannot reach the REST API: ${reply.fault}`,
         instructionsFor(url).reach,
       ),
-      status: undefined,
     };
   }
   const { status } = reply;
   const rows = status === 200 ? parseRows<Row>(reply.body) : undefined;
   return rows === undefined
-    ? {
-      refusal: failed(...restRefusal(status, url)),
-      status,
-    }
+    ? { refusal: failed(...restRefusal(status, url)) }
     : { rows };
 }
 

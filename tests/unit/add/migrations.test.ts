@@ -81,8 +81,8 @@ Deno.test("planMigrations() adds only what is missing, behind everything", () =>
   assertEquals([first, more], ["0005_billing_0002_b.sql", []]);
 });
 
-Deno.test("planMigrations() knows its own under any version, and those from before they had numbers", () => {
-  const files = ["20200101000000_billing_0001_a.sql", "20261121000002_b.sql"];
+Deno.test("planMigrations() knows its own under any version", () => {
+  const files = ["20200101000000_billing_0001_a.sql", "7_billing_0002_b.sql"];
   const plan = planFor(files);
   assertEquals([...plan.added], []);
   assertEquals(plan.recorded, { "0001": files[0]!, "0002": files[1]! });
