@@ -10,17 +10,6 @@ export interface FieldDifference {
   readonly there: FieldValue;
 }
 
-/** What earlier versions of the receiver did not record. */
-const REPORTED = [
-  "provider_status",
-  "customer_id",
-  "quantity",
-  "cancel_at",
-  "trial_end",
-  "paused",
-  "livemode",
-] as const;
-
 const FIELDS = [
   "provider",
   "account_id",
@@ -28,7 +17,13 @@ const FIELDS = [
   "plan_id",
   "current_period_end",
   "canceled_at",
-  ...REPORTED,
+  "provider_status",
+  "customer_id",
+  "quantity",
+  "cancel_at",
+  "trial_end",
+  "paused",
+  "livemode",
 ] as const;
 
 /** The columns with the times of the newest events that the record took. */
@@ -87,23 +82,6 @@ export function fieldDifferences(
 
 function isoTime(time: string | null): string | null {
   return time === null ? null : new Date(time).toISOString();
-}
-
-/**
- * Returns the fields that an earlier version of the receiver did not record, of a
- * record that has had no event since; none if the record is newer.
- */
-export function unrecordedFields(
-  fields: readonly FieldDifference[],
-): readonly FieldDifference[] {
-  const isUnrecorded = ({ field, here }: FieldDifference) =>
-    here === null && REPORTED.some((reported) => reported === field);
-  // Every event reports a status.
-  return fields.some(({ field, here }) =>
-      field === "provider_status" && here === null
-    )
-    ? fields.filter(isUnrecorded)
-    : [];
 }
 
 /** Returns whether a record takes no events because a mark is ahead. */

@@ -1,5 +1,5 @@
 import type { Difference } from "./difference.ts";
-import { type FieldDifference, unrecordedFields } from "./field_differences.ts";
+import type { FieldDifference } from "./field_differences.ts";
 
 /** The kinds that `reconcile --apply` fixes, if it can. */
 const FIXABLE = new Set<Difference["kind"]>([
@@ -35,19 +35,11 @@ export function differenceLines(
     ? "1 difference."
     : `${differences.length} differences.`;
   const isFixable = differences.some(({ kind }) => FIXABLE.has(kind));
-  const incomplete =
-    differences.filter((difference) =>
-      difference.kind === "differs" &&
-      unrecordedFields(difference.fields).length > 0
-    ).length;
   return [
     ...differences.map(differenceLine),
     apply || !isFixable
       ? count
       : `${count} --apply fixes what it can, and deletes nothing.`,
-    ...(incomplete === 0 || apply ? [] : [
-      `not recorded yet: ${incomplete} of them. An earlier version of the receiver did not record these values. --apply fills them in, and so does the next event of each subscription.`,
-    ]),
     ...adviceLines(differences),
   ];
 }
@@ -84,17 +76,10 @@ export function differenceLine(difference: Difference): string {
   }
 }
 
-/** Values that were never recorded are only named: there are many, all alike. */
 function fieldsText(fields: readonly FieldDifference[]): string {
-  const unrecorded = unrecordedFields(fields);
-  const names = unrecorded.map(({ field }) => field).join(", ");
-  return [
-    ...fields.filter((field) => !unrecorded.includes(field))
-      .map(({ field, here, there }) =>
-        `${field} is ${here} here, ${there} at Stripe`
-      ),
-    ...(unrecorded.length > 0 ? [`not recorded yet: ${names}`] : []),
-  ].join("; ");
+  return fields.map(({ field, here, there }) =>
+    `${field} is ${here} here, ${there} at Stripe`
+  ).join("; ");
 }
 
 function eventText({ event, type, subscription }: {

@@ -35,16 +35,6 @@ Deno.test("differenceLines() recommends --apply only if it can fix something", (
   ]);
 });
 
-const UNRECORDED: Difference = {
-  kind: "differs",
-  subscription: "sub_3",
-  fields: [
-    { field: "status", here: "active", there: "past_due" },
-    { field: "provider_status", here: null, there: "past_due" },
-    { field: "quantity", here: null, there: 3 },
-  ],
-};
-
 Deno.test("differenceLine() shows both values of each field that differs", () => {
   const difference: Difference = {
     kind: "differs",
@@ -58,22 +48,6 @@ Deno.test("differenceLine() shows both values of each field that differs", () =>
   assertEquals(
     differenceLine(difference),
     "differs        sub_3: quantity is 3 here, 5 at Stripe; paused is null here, void at Stripe; livemode is false here, true at Stripe",
-  );
-});
-
-Deno.test("differenceLines() only names what an earlier version did not record, and counts it once", () => {
-  const line =
-    "differs        sub_3: status is active here, past_due at Stripe; not recorded yet: provider_status, quantity";
-  assertEquals(
-    differenceLines([UNRECORDED, UNRECORDED, MISSING_THERE], { apply: false })
-      .slice(0, 5),
-    [
-      line,
-      line,
-      "missing there  sub_2",
-      "3 differences. --apply fixes what it can, and deletes nothing.",
-      "not recorded yet: 2 of them. An earlier version of the receiver did not record these values. --apply fills them in, and so does the next event of each subscription.",
-    ],
   );
 });
 
