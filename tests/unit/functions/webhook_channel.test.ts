@@ -118,17 +118,6 @@ for (
       attempt_count: 0,
       next_payment_attempt: null,
     }],
-    [
-      "nothing that an older database does not know",
-      {
-        hosted_invoice_url: undefined,
-        amount_due: undefined,
-        currency: undefined,
-        attempt_count: undefined,
-        next_payment_attempt: undefined,
-      } as unknown as typeof NOT_STATED,
-      {},
-    ],
   ] as const
 ) {
   Deno.test(`webhookChannel() says ${what}`, async () => {

@@ -33,7 +33,7 @@ export function webhookChannel(
 
 /**
  * Returns the message. JSON leaves out what is undefined, which is what the event
- * did not state. (An older database has no such columns.)
+ * did not state.
  */
 function message(notification: Notification): WebhookMessage {
   const { account_id, subscription_id, provider, event_id } = notification;
@@ -60,5 +60,5 @@ function nextAttempt(
   { attempt_count, next_payment_attempt }: Notification,
 ): string | null | undefined {
   if (next_payment_attempt) return toIso(next_payment_attempt);
-  return typeof attempt_count === "number" ? null : undefined;
+  return attempt_count === null ? undefined : null;
 }
