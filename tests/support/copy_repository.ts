@@ -34,7 +34,7 @@ export interface RepositoryCopy extends AsyncDisposable {
 
 /** Copies the repository as it stands; its packages are shared. */
 export async function copyRepository(): Promise<RepositoryCopy> {
-  const path = await Deno.makeTempDir({ prefix: "billing-webhook-recipe-" });
+  const path = await Deno.makeTempDir({ prefix: "billing-webhook-copy-" });
   for (const part of PARTS) {
     await copy(new URL(part, REPOSITORY), `${path}/${part}`);
   }

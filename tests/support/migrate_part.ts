@@ -1,6 +1,4 @@
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
-import { readReleased } from "../../scripts/dev/release/released.ts";
-import { RELEASED_MIGRATIONS } from "../../scripts/dev/release/released_migrations.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import { runSupabaseCli } from "../../scripts/common/supabase_cli.ts";
 import { CLI_ENVIRONMENT } from "./cli_environment.ts";
@@ -15,15 +13,6 @@ export function migrationNames(): string[] {
 /** A migration's version: the number that its file's name begins with. */
 export function migrationVersions(): string[] {
   return migrationNames().map((name) => name.split("_")[0] ?? "");
-}
-
-/** The names of the migrations that a release does not have, in order. */
-export async function migrationsSince(release: string): Promise<string[]> {
-  const released = await readReleased(RELEASED_MIGRATIONS);
-  const versions = Object.keys(released);
-  const known = versions.slice(0, versions.indexOf(release) + 1)
-    .flatMap((version) => Object.keys(released[version] ?? {}));
-  return migrationNames().filter((name) => !known.includes(name));
 }
 
 /**

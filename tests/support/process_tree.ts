@@ -7,7 +7,7 @@ import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
 
 /** A process and its descendants at one moment. */
-export type ProcessTree = ReadonlyMap<number, ProcessEntry>;
+type ProcessTree = ReadonlyMap<number, ProcessEntry>;
 
 /** Returns a process and its descendants. */
 export async function processTree(root: number): Promise<ProcessTree> {

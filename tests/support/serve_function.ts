@@ -17,7 +17,6 @@ import { createService } from "../../scripts/local_stack/service.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
 import { freePort } from "./free_port.ts";
-import { isReleased, releasedService } from "./released_function.ts";
 import { setting } from "./test_environment.ts";
 
 /** A line of a function's log. */
@@ -58,16 +57,13 @@ export async function serveFunction(
     ...functionEnvironment(env),
     ...env,
   });
-  const options = {
+  const spec = functionService(name, {
     denoPath: setting("TEST_FUNCTIONS_DENO"),
     port,
     env: Object.fromEntries(
       settings.filter(([setting]) => !unset.includes(setting)),
     ),
-  };
-  const spec = isReleased(name)
-    ? releasedService(name, options)
-    : functionService(name, options);
+  });
   const service = createService(spec, {
     onLog: (line) => lines.push(line),
     onUnexpectedEnd: (text) => lines.push(text),

@@ -9,7 +9,7 @@ import { createHmac } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import Stripe from "stripe";
 
-/** The schemes that the catalogue and the fuzz tests know: not a recipe's. */
+/** The schemes that the catalogue and the fuzz tests know. */
 export type TestedScheme = "stripe" | "hmac-sha256-hex" | "standard-webhooks";
 
 /** Returns the HMAC-SHA256 of the parts, one after the other, in hex. */

@@ -23,11 +23,3 @@ export type TestSetting =
   | "TEST_STACK_TEMPLATE"
   /** The Deno that serves the functions. */
   | "TEST_FUNCTIONS_DENO";
-
-/**
- * Returns the function that is served as the last release had it, beside this
- * version's of the other one, if the tests run so.
- */
-export function releasedFunction(): string | undefined {
-  return Deno.env.get("TEST_RELEASED_FUNCTION");
-}

@@ -9,26 +9,13 @@ export const UNIT_TESTS: Run = { name: "unit tests", files: ["tests/unit"] };
 const CATALOGUE = "tests/catalogue";
 const INTEGRATION = "tests/integration";
 /** Of these, the ones that need no served function. */
-export const WITHOUT_FUNCTIONS = [
+const WITHOUT_FUNCTIONS = [
   "tests/catalogue/without_functions.test.ts",
   "tests/integration/console_repair.test.ts",
   "tests/integration/privileges.test.ts",
   "tests/integration/runbook.test.ts",
   "tests/integration/worker_pace.test.ts",
 ];
-/** By the function that is served as the last release had it. */
-const BESIDE_RELEASED = {
-  "billing-webhook": [
-    "tests/integration/failures.test.ts",
-    "tests/integration/triage_retry.test.ts",
-    "tests/integration/worker_delivery.test.ts",
-  ],
-  "billing-worker": [
-    "tests/integration/triage_retry.test.ts",
-    "tests/integration/worker_crash.test.ts",
-    "tests/integration/worker_delivery.test.ts",
-  ],
-};
 
 /**
  * Returns all runs that need a stack, in the order in which they begin: what
@@ -63,16 +50,10 @@ export function allRuns(edgeDeno: string): readonly Run[] {
         ...WITHOUT_FUNCTIONS.filter((file) => file.startsWith(INTEGRATION)),
       ],
     },
-    { name: "recipes and pages", files: ["tests/recipes", "tests/docs"] },
+    { name: "pages", files: ["tests/docs"] },
     BROWSER_TESTS,
     { name: "start at a terminal", files: ["tests/start"] },
     { name: "fuzzing", files: ["tests/fuzz"] },
-    { name: "what was released", files: ["tests/released"] },
-    ...Object.entries(BESIDE_RELEASED).map(([released, files]) => ({
-      name: `integration, with ${released} of the last release`,
-      files,
-      released,
-    })),
   ];
 }
 

@@ -4,10 +4,6 @@ import { REPOSITORY } from "../../common/how_started.ts";
 import { runTool } from "../../common/run_tool.ts";
 import { platformOptions } from "../../local_stack/serve_functions.ts";
 import { CACHE_COMMANDS, STACK_FOLDER } from "../npm_package.ts";
-import {
-  RELEASED_FUNCTIONS,
-  releasedOptions,
-} from "../release/released_functions.ts";
 import { BROWSER_ENTRY, BROWSER_OPTIONS } from "./browser_tests.ts";
 
 /** The version that Supabase's edge runtime is built on. */
@@ -54,9 +50,6 @@ export async function downloadForTests(signal?: AbortSignal): Promise<string> {
     const unlocked = ["--no-config", "--no-lock", "--import-map"];
     const map = `supabase/functions/${name}/deno.json`;
     await run(edgeDeno, ["cache", ...unlocked, map, entry], signal);
-    const released = `${RELEASED_FUNCTIONS}/${name}/index.ts`;
-    const needed = ["cache", ...releasedOptions(name), released];
-    await run(Deno.execPath(), needed, signal);
   }
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   console.log(`== downloads: ok (${seconds} s)`);

@@ -27,12 +27,13 @@ export async function runInLanes(
   { lanes, signal }: { lanes: number; signal: AbortSignal },
 ): Promise<StepResult[]> {
   await using opened = new AsyncDisposableStack();
-  const template = opened.use(await stackTemplate(signal));
+  const template = await temporaryFolder(opened);
+  await makeStackTemplate(template, signal);
   const queue = [...runs];
   const isBeside = lanes > 1;
   const running = Array.from(
     { length: lanes },
-    () => runOnStack(queue, { template: template.folder, isBeside, signal }),
+    () => runOnStack(queue, { template, isBeside, signal }),
   );
   return await allEnded(running);
 }
@@ -68,16 +69,6 @@ export function runTests(
   });
 }
 
-/** Makes a template; a test that runs a gate may hand its own to it. */
-async function stackTemplate(signal: AbortSignal) {
-  const given = Deno.env.get("GATE_STACK_TEMPLATE");
-  await using opened = new AsyncDisposableStack();
-  const folder = given ?? await temporaryFolder(opened);
-  if (given === undefined) await makeStackTemplate(folder, signal);
-  const owned = opened.move();
-  return { folder, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
-
 /** Takes what is to run out of a queue, and runs it against a stack of its own. */
 async function runOnStack(
   queue: Run[],
@@ -111,7 +102,6 @@ async function runOnStack(
           TEST_API_URL: stack.urls.api,
           TEST_STACK_TEMPLATE: template,
           TEST_FUNCTIONS_DENO: run.denoPath ?? Deno.execPath(),
-          ...(run.released && { TEST_RELEASED_FUNCTION: run.released }),
         },
       }),
     );

@@ -31,7 +31,7 @@ export async function memoryFolder(): Promise<string | undefined> {
  *
  * @param mounts What /proc/self/mounts says (proc(5)).
  */
-export function runsPrograms(mounts: string, folder: string): boolean {
+function runsPrograms(mounts: string, folder: string): boolean {
   return mounts.split("\n").some((line) => {
     const [, place, , options = ""] = line.split(" ");
     return place === folder && !options.split(",").includes("noexec");

@@ -11,8 +11,6 @@ export interface Run {
   readonly options?: readonly string[];
   /** The Deno that serves the functions, if it is not this one. */
   readonly denoPath?: string;
-  /** The function that is served as the last release had it. */
-  readonly released?: string;
 }
 
 /** All tests in a browser. */
@@ -36,7 +34,7 @@ const PGTAP = "tests/pgtap.test.ts";
 const UNIT_TESTS = "tests/unit";
 const SQL_TESTS = "supabase/tests";
 /** They serve functions with the platform's Deno, or make types. */
-const NEED_DOWNLOADS = ["tests/deploy", "tests/recipes"];
+const NEED_DOWNLOADS = ["tests/deploy"];
 
 /**
  * Returns what to run for the named files and folders. SQL comes first, each

@@ -7,7 +7,6 @@ import { assert, assertEquals } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { writeDocCode } from "../../support/doc_code.ts";
-import { fencedBlocks } from "../../support/fenced_blocks.ts";
 
 const CONFIG = fileURLToPath(new URL("../../../deno.json", import.meta.url));
 const DOCS = new URL("../../../docs/", import.meta.url);
@@ -30,24 +29,4 @@ Deno.test("the TypeScript in the pages type-checks", async () => {
     { success, said: new TextDecoder().decode(stderr) },
     { success: true, said: "" },
   );
-});
-
-Deno.test("fencedBlocks() finds the blocks of one language, and takes indentation off", () => {
-  const page = [
-    "```ts",
-    "a();",
-    "```",
-    "",
-    "   ```ts",
-    "   b(",
-    "     c);",
-    "   ```",
-    "```tsx",
-    "d();",
-    "```",
-  ].join("\n");
-  assertEquals(fencedBlocks(page, { page: "page.md", language: "ts" }), [
-    { place: "page.md:1", text: "a();\n" },
-    { place: "page.md:5", text: "b(\n  c);\n" },
-  ]);
 });

@@ -39,22 +39,6 @@ function checksums({ npm }: LockFile): Map<string, string> {
   );
 }
 
-Deno.test("docs/dependencies.md has each lock file", () => {
-  const page = read("docs/dependencies.md")
-    .replace("functions/<name>/", "functions/billing-webhook/");
-  for (
-    const path of [
-      "deno.lock",
-      ...OF_FUNCTIONS.slice(0, 1),
-      NPX,
-      STACK,
-      BROWSER,
-    ]
-  ) {
-    assert(page.includes(`\n| \`${path}\` `), path);
-  }
-});
-
 for (const path of [...OF_FUNCTIONS, NPX, STACK]) {
   Deno.test(`${path} has the versions and the checksums of deno.lock`, () => {
     const tested = checksums(readLock("deno.lock"));

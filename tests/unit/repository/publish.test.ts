@@ -61,20 +61,6 @@ Deno.test("the workflow names the repository that it runs in", async () => {
   }]);
 });
 
-Deno.test("the workflow takes the notes of the version from the changelog", async () => {
-  const command = commandOf("Take the notes from the changelog")
-    .replace(/^npx -y deno@\S+/, `"${Deno.execPath()}"`)
-    .replace(" >notes.md", "");
-  const { success, stdout } = await createCommand("bash", {
-    args: ["-ec", command],
-    cwd: REPOSITORY,
-    env: { GITHUB_REF_NAME: `v${version}` },
-  }).output();
-  assert(success);
-  const notes = new TextDecoder().decode(stdout);
-  assert(notes.trim() !== "" && !notes.includes("\n## "), notes);
-});
-
 Deno.test("the workflow tests first, then publishes with provenance, then writes the release", () => {
   const names = Array.from(
     text.matchAll(/^ {2}(\w+):$|- name: (.+)/gm),
@@ -90,7 +76,6 @@ Deno.test("the workflow tests first, then publishes with provenance, then writes
     "Publish",
     "notes",
     "Pack",
-    "Take the notes from the changelog",
     "Release",
   ]);
   assertEquals(commandOf("Test"), ".ci/run");

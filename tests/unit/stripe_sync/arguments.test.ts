@@ -40,12 +40,11 @@ Deno.test("a test key for the local stack needs no options", () => {
 
 Deno.test("a live key, and a project that is not local, need --mode", () => {
   refused([], LIVE_KEY, "--mode live");
-  refused([...REMOTE, "--secret-key", "s"], TEST_KEY, "--mode test");
-  refused([...REMOTE, "--secret-key", "s"], LIVE_KEY, "--mode live");
-  const meant = target(
-    [...REMOTE, "--secret-key", "s", "--mode", "live"],
-    LIVE_KEY,
-  );
+  const secret = { SUPABASE_SECRET_KEY: "s" };
+  const live = { ...LIVE_KEY, ...secret };
+  refused(REMOTE, { ...TEST_KEY, ...secret }, "--mode test");
+  refused(REMOTE, live, "--mode live");
+  const meant = target([...REMOTE, "--mode", "live"], live);
   assertEquals([meant.mode, meant.projectUrl], [
     "live",
     "https://abc.supabase.co",
@@ -95,7 +94,6 @@ Deno.test("a publishable key is refused, and not repeated", () => {
   for (
     const run of [
       () => target(args, env),
-      () => target([...args, "--secret-key", "sb_publishable_x"], TEST_KEY),
       () => target([], { ...env, SUPABASE_URL: "http://127.0.0.1:1" }),
     ]
   ) {
@@ -121,20 +119,6 @@ Deno.test("a key is sent over the network by https only", () => {
   }
   const here = { ...TEST_KEY, SUPABASE_URL: "http://127.0.0.1:1/" };
   assertEquals(target([], here).projectUrl, "http://127.0.0.1:1");
-});
-
-Deno.test("a secret key as an option works, with a warning", () => {
-  const warnings: string[] = [];
-  const warn = (text: string) => void warnings.push(text);
-  assertEquals(target([], TEST_KEY, warn).secretKey, LOCAL_SECRET_KEY);
-  const env = { ...TEST_KEY, SUPABASE_SECRET_KEY: "sb_secret_1" };
-  assertEquals(target([], env, warn).secretKey, "sb_secret_1");
-  assertEquals(warnings, []);
-  const args = ["--secret-key", "sb_secret_2"];
-  assertEquals(target(args, env, warn).secretKey, "sb_secret_2");
-  assertEquals(warnings.length, 1);
-  assertEquals(warnings[0]?.includes("Set SUPABASE_SECRET_KEY instead"), true);
-  assertEquals(warnings[0]?.includes("sb_secret_2"), false);
 });
 
 Deno.test("without a URL, the local stack that runs is used, with its own key", () => {

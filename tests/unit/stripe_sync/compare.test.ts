@@ -233,6 +233,24 @@ Deno.test("compare() takes a record as it was created for no difference, though 
   );
 });
 
+Deno.test("compare() finds values that a record lacks, of canceled subscriptions too", () => {
+  const bare = {
+    ...RECORD,
+    provider_status: null,
+    customer_id: null,
+    quantity: null,
+    livemode: null,
+  };
+  const names = ["provider_status", "customer_id", "quantity", "livemode"];
+  assertEquals(fields(shown(), bare).map(({ field }) => field), names);
+  assertEquals(types(shown(), bare), ["updated"]);
+  const canceled = { ...bare, status: "canceled", canceled_at: "2026-01-01" };
+  assertEquals(
+    fields(shown({ status: "canceled" }), canceled).map(({ field }) => field),
+    names,
+  );
+});
+
 Deno.test("compare() corrects with only the events that the change needs", () => {
   assertEquals(types(shown()), ["created", "updated"]);
   assertEquals(types(shown({ status: "canceled" })), [

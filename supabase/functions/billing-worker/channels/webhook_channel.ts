@@ -91,7 +91,7 @@ function nextAttempt(
   { attempt_count, next_payment_attempt }: Notification,
 ): string | null | undefined {
   if (next_payment_attempt) return toIso(next_payment_attempt);
-  return typeof attempt_count === "number" ? null : undefined;
+  return attempt_count === null ? undefined : null;
 }
 
 /**
