@@ -235,7 +235,8 @@ declare
     when 'array' then r.changed_in_second
     else jsonb_build_array(jsonb_build_object(
       'stated', (
-        select jsonb_object_agg(own.key, own.value) from jsonb_each(to_jsonb(r)) as own where stated ? own.key
+        select coalesce(jsonb_object_agg(own.key, own.value), '{}')
+        from jsonb_each(to_jsonb(r)) as own where stated ? own.key
       ),
       'replaced', billing.as_stored(r.changed_in_second)
     ))
@@ -273,7 +274,7 @@ create or replace function billing.as_stored(report jsonb)
 returns jsonb
 language sql stable set search_path = ''
 as $$
-  select jsonb_object_agg(own.key, own.value)
+  select coalesce(jsonb_object_agg(own.key, own.value), '{}')
   from jsonb_each(to_jsonb(jsonb_populate_record(null::billing.records, report))) as own
   where report ? own.key
 $$;
