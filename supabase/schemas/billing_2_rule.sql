@@ -181,24 +181,21 @@ begin
   end if;
 
   -- past_due_since is the earliest known time since the status was last known to be
-  -- another one. A minimum since a maximum does not depend on the order of arrival;
-  -- so stale events count too.
-  if reported = 'past_due' and (outcome = 'applied' or mark is not null) then
-    if e.previous ->> 'provider_status' <> reported then
+  -- another one. Stale events tell of it too.
+  if reported is not null and (outcome = 'applied' or mark is not null) then
+    if reported <> 'past_due' or e.previous ->> 'provider_status' <> reported then
       r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
+      if r.past_due_since < r.not_past_due_as_of then
+        r.past_due_since := null;
+      end if;
     end if;
-    if (occurred_at < r.not_past_due_as_of) is not true then
-      r.past_due_since := least(
-        case when (r.past_due_since < r.not_past_due_as_of) is not true then r.past_due_since end,
-        occurred_at
-      );
-    end if;
-  elsif reported is not null and (outcome = 'applied' or mark is not null) then
-    r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
-    if r.past_due_since < r.not_past_due_as_of then
-      r.past_due_since := case when r.provider_status = 'past_due' then billing.time_of(r.changed_as_of) end;
+    if reported = 'past_due' and (occurred_at < r.not_past_due_as_of) is not true then
+      r.past_due_since := least(r.past_due_since, occurred_at);
     end if;
   end if;
+  r.past_due_since := case
+    when r.provider_status = 'past_due' then coalesce(r.past_due_since, billing.time_of(r.changed_as_of))
+  end;
 
   return (e, r, outcome, null, null)::billing.step;
 end;
