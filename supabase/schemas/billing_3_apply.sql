@@ -128,7 +128,7 @@ begin
   work := billing.work_out(claimed);
   if work.any_failed and exists (select from unnest(work.steps) as s where s.error_code = 'BW005') then
     claimed := array(
-      select case when s.error_code = 'BW005'
+      select case when s.error_code = 'BW005' and (s.event).report ->> 'customer_id' is not null
         then jsonb_populate_record(s.event, jsonb_build_object('customers_account', billing.account_of_customer(
           (s.event).provider, (s.event).report ->> 'customer_id'
         )))
