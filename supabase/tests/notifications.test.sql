@@ -281,7 +281,7 @@ select is(
   (select string_agg(status, ' ' order by event_id) from public.billing_notifications), 'sent pending dead', 'commands see it in the window'
 );
 update public.billing_notifications set status = 'pending', attempts = 0, next_attempt_at = now() where event_id = 'tap_76';
-select is(pg_temp.claim(5, 10, 'other_host'), 'tap_76', 'and can have one that was given up sent again');
+select matches(pg_temp.claim(5, 10, 'other_host'), 'tap_76', 'and can have one that was given up sent again');
 
 select * from finish();
 rollback;
