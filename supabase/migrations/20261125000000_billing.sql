@@ -278,7 +278,7 @@ create table billing.notifications (
 
 -- Due ones, one per invoice, those that were given up (billing.health), old ones.
 create index notifications_due on billing.notifications (next_attempt_at) where status = 'pending';
-create index notifications_invoice on billing.notifications (provider, invoice_id)
+create index notifications_invoice on billing.notifications (invoice_id)
 where invoice_id is not null;
 create index notifications_given_up on billing.notifications (created_at)
 where status in ('dead', 'undeliverable');
@@ -729,9 +729,12 @@ create or replace function billing.apply(todo billing.event[])
 returns billing.answer[]
 language plpgsql volatile set search_path = ''
 -- To plan takes longer than to apply. A plan that was made while a table was empty
--- would scan it, and be kept. Both hold for the functions below as well.
+-- read all of it, and be kept. All of these hold for the functions below as well.
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
 as $$
 declare
   claims text[];
@@ -866,7 +869,8 @@ begin
   ) as o
   where o.only_of is null or (
     select true from billing.notifications n
-    where n.provider = o.provider and n.invoice_id = o.only_of
+    -- So that a plan of an empty table cannot take the index by provider and event.
+    where n.invoice_id = o.only_of and (n.provider = o.provider) is true
     limit 1
   ) is null
   order by o.provider, o.notified_once, o.occurred_at, o.place
