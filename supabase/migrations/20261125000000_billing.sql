@@ -263,7 +263,7 @@ create table billing.notifications (
 
 -- Due ones, one per invoice, those that were given up (billing.health), old ones.
 create index notifications_due on billing.notifications (next_attempt_at) where status = 'pending';
-create index notifications_invoice on billing.notifications (provider, invoice_id)
+create index notifications_invoice on billing.notifications (invoice_id)
 where invoice_id is not null;
 create index notifications_given_up on billing.notifications (created_at)
 where status in ('dead', 'undeliverable');
@@ -533,7 +533,7 @@ begin
         case when (r.past_due_as_of < r.not_past_due_as_of) is not true then r.past_due_as_of end,
         case when reported = 'past_due' and (occurred_at < r.not_past_due_as_of) is not true then occurred_at end
       ),
-      billing.time_of(r.changed_as_of)
+      case when r.provider_status = 'past_due' then billing.time_of(r.changed_as_of) end
     );
     r.past_due_since := case when r.provider_status = 'past_due' then r.past_due_as_of end;
   end if;
@@ -573,7 +573,8 @@ declare
     when 'array' then r.changed_in_second
     else jsonb_build_array(jsonb_build_object(
       'stated', (
-        select jsonb_object_agg(own.key, own.value) from jsonb_each(to_jsonb(r)) as own where stated ? own.key
+        select coalesce(jsonb_object_agg(own.key, own.value), '{}')
+        from jsonb_each(to_jsonb(r)) as own where stated ? own.key
       ),
       'replaced', billing.as_stored(r.changed_in_second)
     ))
@@ -609,7 +610,7 @@ $$;
  */
 create or replace function billing.as_stored(report jsonb)
 returns jsonb language sql stable set search_path = '' as $$
-  select jsonb_object_agg(own.key, own.value)
+  select coalesce(jsonb_object_agg(own.key, own.value), '{}')
   from jsonb_each(to_jsonb(jsonb_populate_record(null::billing.records, report))) as own
   where report ? own.key
 $$;
@@ -699,9 +700,12 @@ create or replace function billing.apply(todo billing.event[])
 returns billing.answer[]
 language plpgsql volatile set search_path = ''
 -- To plan takes longer than to apply. A plan that was made while a table was empty
--- would scan it, and be kept. Both hold for the functions below as well.
+-- read all of it, and be kept. All of these hold for the functions below as well.
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
 as $$
 declare
   claims text[];
@@ -746,7 +750,7 @@ begin
   work := billing.work_out(claimed);
   if work.any_failed and exists (select from unnest(work.steps) as s where s.error_code = 'BW005') then
     claimed := array(
-      select case when s.error_code = 'BW005'
+      select case when s.error_code = 'BW005' and (s.event).report ->> 'customer_id' is not null
         then jsonb_populate_record(s.event, jsonb_build_object('customers_account', billing.account_of_customer(
           (s.event).provider, (s.event).report ->> 'customer_id'
         )))
@@ -834,7 +838,8 @@ begin
   ) as o
   where o.only_of is null or (
     select true from billing.notifications n
-    where n.provider = o.provider and n.invoice_id = o.only_of
+    -- So that a plan of an empty table cannot take the index by provider and event.
+    where n.invoice_id = o.only_of and (n.provider = o.provider) is true
     limit 1
   ) is null
   order by o.provider, o.notified_once, o.occurred_at, o.place

@@ -206,7 +206,7 @@ create table billing.notifications (
 
 -- Due ones, one per invoice, those that were given up (billing.health), old ones.
 create index notifications_due on billing.notifications (next_attempt_at) where status = 'pending';
-create index notifications_invoice on billing.notifications (provider, invoice_id)
+create index notifications_invoice on billing.notifications (invoice_id)
 where invoice_id is not null;
 create index notifications_given_up on billing.notifications (created_at)
 where status in ('dead', 'undeliverable');

@@ -189,7 +189,7 @@ begin
         case when (r.past_due_as_of < r.not_past_due_as_of) is not true then r.past_due_as_of end,
         case when reported = 'past_due' and (occurred_at < r.not_past_due_as_of) is not true then occurred_at end
       ),
-      billing.time_of(r.changed_as_of)
+      case when r.provider_status = 'past_due' then billing.time_of(r.changed_as_of) end
     );
     r.past_due_since := case when r.provider_status = 'past_due' then r.past_due_as_of end;
   end if;
@@ -229,7 +229,8 @@ declare
     when 'array' then r.changed_in_second
     else jsonb_build_array(jsonb_build_object(
       'stated', (
-        select jsonb_object_agg(own.key, own.value) from jsonb_each(to_jsonb(r)) as own where stated ? own.key
+        select coalesce(jsonb_object_agg(own.key, own.value), '{}')
+        from jsonb_each(to_jsonb(r)) as own where stated ? own.key
       ),
       'replaced', billing.as_stored(r.changed_in_second)
     ))
@@ -265,7 +266,7 @@ $$;
  */
 create or replace function billing.as_stored(report jsonb)
 returns jsonb language sql stable set search_path = '' as $$
-  select jsonb_object_agg(own.key, own.value)
+  select coalesce(jsonb_object_agg(own.key, own.value), '{}')
   from jsonb_each(to_jsonb(jsonb_populate_record(null::billing.records, report))) as own
   where report ? own.key
 $$;

@@ -1,108 +1,204 @@
 /*
- * What a reader of the database finds: comments, and what each function
- * declares about itself. Read from the catalog, as in privileges.test.sql.
+ * What the catalog shows: names, types, comments, what functions declare about themselves; and
+ * what the tables refuse, whoever writes to them.
  */
 begin;
-select plan(8);
+select plan(56);
+set local timezone = 'UTC';
 
-create temporary view our_tables as
-select c.oid, c.relname, c.relkind
+create temporary view relations as
+select c.oid, c.relname, c.relkind, c.relnamespace::regnamespace::text as schema
 from pg_class c
-where c.relnamespace = 'public'::regnamespace
-  and c.relkind in ('r', 'p', 'v', 'm', 'f')
-  and not exists (
-    select from pg_depend d
-    where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e'
-  );
-
-create temporary view our_functions as
-select p.oid, p.oid::regprocedure::text as signature, p.proname, p.provolatile, p.proconfig
+where c.relkind in ('r', 'v') and (c.relnamespace = 'billing'::regnamespace or c.relnamespace = 'public'::regnamespace and c.relname ~ '^billing_');
+create temporary view functions as
+select p.*, p.oid::regprocedure::text as signature, p.pronamespace::regnamespace::text as schema
 from pg_proc p
-where p.pronamespace = 'public'::regnamespace
-  and not exists (
-    select from pg_depend d
-    where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e'
-  );
+where p.pronamespace = 'billing'::regnamespace or p.pronamespace = 'public'::regnamespace and p.proname ~ '^billing_';
 
-select set_has(
-  'select relname::text from our_tables',
-  $$values
-    ('subscriptions'), ('processed_events'), ('failed_events'), ('notifications'),
-    ('open_failures'), ('billing_events_per_hour'), ('billing_health')$$,
-  'the tables and views of the design are among those that are looked at'
-);
-select set_has(
-  'select proname::text from our_functions',
-  $$values ('apply_billing_events'), ('record_failed_event')$$,
-  'the functions of the design are among those that are looked at'
-);
+-- Names and types.
 
 select is_empty(
-  $$select relname from our_tables
-    where coalesce(obj_description(oid, 'pg_class'), '') = ''$$,
-  'every table and every view has a comment'
+  $$
+    select pg_describe_object(o.classid, o.oid, 0)
+    from (
+      select 'pg_class'::regclass as classid, oid, relname as name, relnamespace as schema, relowner as owner from pg_class
+      union all select 'pg_proc'::regclass, oid, proname, pronamespace, proowner from pg_proc
+      union all select 'pg_type'::regclass, oid, ltrim(typname, '_'), typnamespace, typowner from pg_type
+    ) as o
+    where o.schema = 'public'::regnamespace and o.name !~ '^billing_'
+      and not exists (select from pg_depend d where d.classid = o.classid and d.objid = o.oid and d.deptype = 'e')
+  $$,
+  'every name in public begins with billing_'
+);
+select is_empty($$select relname from relations where schema = 'public' and relkind <> 'v'$$, 'and is a window or a function');
+select is_empty(
+  $$
+    select f.signature, t.type::regtype
+    from functions f, lateral (select f.prorettype as type union select unnest(coalesce(f.proallargtypes, f.proargtypes::oid[]))) as t
+    where f.schema = 'public' and (select y.typnamespace from pg_type y where y.oid = t.type) <> 'pg_catalog'::regnamespace
+  $$,
+  'functions in public take and return built-in types'
+);
+select is_empty($$select signature from functions where schema = 'public' and (prosqlbody is not null or prosecdef)$$,
+  'they check usage of schema billing when they run, so none has a parsed body'
+);
+select is_empty($$select proname from functions group by schema, proname having count(*) > 1$$, 'no name is overloaded, since PostgREST cannot tell such functions apart');
+select is_empty(
+  $$
+    select r.relname, a.attname from relations r join pg_attribute a on a.attrelid = r.oid
+    where r.schema = 'billing' and r.relkind = 'r' and a.attname in ('id', 'provider', 'event_id', 'account_id', 'subscription_id', 'customer_id', 'plan_id', 'invoice_id')
+      and a.atttypid = 'text'::regtype and a.attcollation <> (select oid from pg_collation where collname = 'C')
+  $$,
+  'every ID has the collation C'
 );
 select is_empty(
-  $$select signature from our_functions
-    where coalesce(obj_description(oid, 'pg_proc'), '') = ''$$,
-  'every function has a comment'
-);
-select is_empty(
-  $$select t.relname, c.attname
-    from our_tables t
-    join pg_attribute c on c.attrelid = t.oid and c.attnum > 0 and not c.attisdropped
-    where t.relkind <> 'v' and coalesce(col_description(t.oid, c.attnum), '') = ''
-      and (t.relname, c.attname) not in (
-        values
-          ('subscriptions', 'current_period_end'),
-          ('processed_events', 'provider'),
-          ('processed_events', 'event_id'),
-          ('processed_events', 'type'),
-          ('processed_events', 'processed_at'),
-          ('failed_events', 'provider'),
-          ('failed_events', 'first_failed_at'),
-          ('failed_events', 'last_failed_at'),
-          ('notifications', 'provider'),
-          ('notifications', 'subscription_id'),
-          ('notifications', 'created_at'),
-          ('notifications', 'sent_at')
-      )$$,
-  'every column of a table has a comment, except those whose name says it all'
+  $$select r.relname, a.attname from relations r join pg_attribute a on a.attrelid = r.oid where a.atttypid = 'timestamp'::regtype$$, 'every time has a time zone'
 );
 
+-- Functions.
+
+select is_empty(
+  $$
+    select signature from functions
+    where 'search_path=""' <> all (coalesce(proconfig, '{}')) and prokind = 'f'
+      -- Pure: they read no table, and what has a parsed body cannot be redirected.
+      and signature not in ('billing.mark(billing.event)', 'billing.time_of(bigint)', 'billing.next(billing.step,billing.records,billing.event)')
+  $$,
+  'every function fixes an empty search_path, but the pure ones'
+);
 select set_eq(
-  $$select signature, provolatile::text from our_functions where provolatile <> 'v'$$,
+  $$select proname::text, provolatile::text from functions where provolatile <> 'v' and prokind = 'f'$$,
   $$values
-    -- It reads auth.users, and nothing else.
-    ('account_email(text)', 's'),
-    -- They read subscriptions, and nothing else.
-    ('account_of_customer(text,text)', 's'),
-    ('has_access(text,interval)', 's'),
-    -- A list that is written out.
-    ('notification_waits()', 'i'),
-    -- They compute, and touch no table.
-    ('merge_update(jsonb,jsonb,jsonb,jsonb)', 'i'),
-    ('has_long_number(jsonb)', 'i'),
-    -- A number, and a table, that are written out.
-    ('billing_version()', 'i'),
-    ('billing_rights()', 'i'),
-    -- It reads the catalog.
-    ('excess_billing_rights()', 's')$$,
-  'every function is volatile, since it writes or locks, except those that only read'
+    -- They read tables.
+    ('account_email', 's'), ('account_of_customer', 's'), ('is_paused', 's'), ('provider_of_failed_event', 's'),
+    ('billing_account_email', 's'), ('billing_account_of_customer', 's'), ('billing_has_access', 's'),
+    -- They compute; times in text depend on the time zone.
+    ('mark', 's'), ('next', 's'), ('settle', 's'), ('as_stored', 's'),
+    ('time_of', 'i'), ('notification_waits', 'i'), ('has_long_number', 'i')$$,
+  'every function is volatile, since it writes or locks, but those that only read'
+);
+select set_eq(
+  $$select proname::text, s.setting from functions, unnest(proconfig) as s (setting) where s.setting ~ '^lock_timeout'$$,
+  $$values ('billing_apply_events', 'lock_timeout=1s'), ('billing_record_failed_event', 'lock_timeout=500ms'), ('billing_settle_failed_events', 'lock_timeout=20ms')$$,
+  'how long functions wait for locks, below the time limits of their callers'
 );
 
--- How long a call waits for a lock before it gives up, below the time limits
--- of the callers.
-select ok(
-  (select proconfig @> array['lock_timeout=1s'] from our_functions
-    where proname = 'apply_billing_events'),
-  'apply_billing_events waits one second for a lock'
+-- Comments: on what people and generated types show.
+
+select is_empty($$select relname from relations where obj_description(oid, 'pg_class') is null$$, 'every table and view has a comment');
+select is_empty(
+  $$
+    select signature from functions
+    where obj_description(oid, 'pg_proc') is null and schema = 'public'
+      -- They have that of their namesakes in schema billing.
+      and proname not in (
+        'billing_retry_failed_event', 'billing_retry_failed_events', 'billing_resolve_failed_event',
+        'billing_account_of_customer', 'billing_account_email'
+      )
+  $$,
+  'every function in public has a comment'
 );
-select ok(
-  (select proconfig @> array['lock_timeout=500ms'] from our_functions
-    where proname = 'record_failed_event'),
-  'record_failed_event waits half a second for a lock, since a delivery may wait for it'
+select is_empty(
+  $$
+    select name from unnest(array[
+      'retry_failed_event', 'retry_failed_events', 'resolve_failed_event', 'prune', 'schedule_worker', 'unschedule_worker', 'wake_worker',
+      'account_of_customer', 'account_email', 'time_of'
+    ]) as name
+    where obj_description(to_regproc('billing.' || name), 'pg_proc') is null
+  $$,
+  'so has every function that people call'
 );
+select set_eq(
+  $$
+    select r.relname || '.' || a.attname
+    from relations r join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
+    where r.schema = 'billing' and r.relkind = 'r' and col_description(r.oid, a.attnum) is null
+  $$,
+  array[
+    'processed_events.provider', 'processed_events.event_id', 'processed_events.processed_at',
+    'failed_events.provider', 'failed_events.first_failed_at', 'failed_events.last_failed_at',
+    'notifications.provider', 'notifications.subscription_id', 'notifications.created_at', 'notifications.sent_at',
+    'leases.queue', 'leases.held_until', 'pauses.paused_until'
+  ],
+  'so has every column, but those whose name says everything'
+);
+
+-- What the tables refuse. Each row differs from a good one in one value.
+
+select col_is_pk('billing', t.name, t.columns, format('the key of %s', t.name))
+from (
+  values
+    ('subscriptions'::name, '{id}'::name[]), ('processed_events', '{provider,event_id}'), ('failed_events', '{provider,event_id}'),
+    ('notifications', '{id}'), ('alerts', '{error_code}'), ('leases', '{queue}'), ('pauses', '{destination}')
+) as t (name, columns);
+select col_is_unique('billing', 'notifications', array['provider', 'event_id']::name[], 'an event has at most one notification');
+
+create function pg_temp.put(table_name text, change jsonb)
+returns text
+language plpgsql
+as $$
+declare
+  good constant jsonb := '{
+    "subscriptions": {"id": "tap", "provider": "a", "account_id": "acc_1", "status": "active", "plan_id": "plan_1"},
+    "processed_events": {"provider": "a", "event_id": "tap", "type": "x", "outcome": "applied", "processed_at": "2027-01-01T00:00:00Z"},
+    "failed_events": {
+      "provider": "a", "event_id": "tap", "payload": {}, "payload_encoding": "json", "error_code": "x", "error": "x", "attempts": 1,
+      "first_failed_at": "2027-01-01T00:00:00Z", "last_failed_at": "2027-01-01T00:00:00Z"
+    },
+    "notifications": {
+      "id": "00000000-0000-4000-8000-000000000000", "provider": "a", "event_id": "tap", "kind": "payment_failed", "status": "pending",
+      "account_id": "acc_1", "subscription_id": "sub_1", "attempts": 0, "created_at": "2027-01-01T00:00:00Z", "next_attempt_at": "2027-01-01T00:00:00Z"
+    },
+    "leases": {"queue": "retries", "lease_id": "00000000-0000-4000-8000-000000000000", "held_until": "2027-01-01T00:00:00Z"}
+  }';
+begin
+  begin
+    execute format('insert into billing.%1$I select * from jsonb_populate_record(null::billing.%1$I, $1)', table_name) using good -> table_name || change;
+    raise exception 'It was taken.' using errcode = 'ZZ000';
+  end;
+exception
+  when sqlstate 'ZZ000' then
+    return 'taken';
+  when others then
+    return sqlstate;
+end;
+$$;
+
+-- Characters of two bytes: the limits are in characters.
+select is(pg_temp.put('subscriptions', jsonb_build_object(c, '')), '23514', format('subscriptions refuses an empty %s', c))
+from unnest(array['id', 'provider', 'account_id', 'status', 'plan_id']) as c;
+select is(pg_temp.put('subscriptions', jsonb_build_object(c, repeat('ü', 256))), '23514', format('subscriptions refuses 256 characters as %s', c))
+from unnest(array['id', 'account_id', 'status', 'plan_id']) as c;
+select is(pg_temp.put('subscriptions', jsonb_build_object(c, null)), '23502', format('subscriptions refuses a row without %s', c))
+from unnest(array['provider', 'account_id', 'status', 'plan_id']) as c;
+select is(pg_temp.put(t.name, t.change), t.answer, format('%s: %s', t.name, t.what))
+from (
+  values
+    ('subscriptions', jsonb_build_object('id', repeat('ü', 255), 'account_id', repeat('ü', 255), 'status', repeat('ü', 255), 'plan_id', repeat('ü', 255)),
+      'taken', '255 characters, and any status'),
+    ('subscriptions', '{"provider_status": "on_hold", "paused": "for_ever", "quantity": -1}', 'taken', 'whatever a provider reports'),
+    ('processed_events', '{"event_id": ""}', '23514', 'an empty event id'),
+    ('processed_events', jsonb_build_object('event_id', repeat('ü', 256)), '23514', 'an event id of 256 characters'),
+    ('processed_events', jsonb_build_object('event_id', repeat('ü', 255), 'outcome', 'stale'), 'taken', 'one of 255'),
+    ('processed_events', '{"outcome": "failed"}', '23514', 'an event that failed'),
+    ('failed_events', '{"payload_encoding": "hex"}', '23514', 'an unknown encoding'),
+    ('failed_events', '{"attempts": 0}', '23514', 'an event that never failed'),
+    ('failed_events', '{"resolved_at": "2027-01-02T00:00:00Z"}', '23514', 'resolved without a resolution'),
+    ('failed_events', '{"resolution": "applied"}', '23514', 'a resolution of an open row'),
+    ('failed_events', '{"resolved_at": "2027-01-02T00:00:00Z", "resolution": "failed"}', '23514', 'an unknown resolution'),
+    ('failed_events', '{"resolved_at": "2027-01-02T00:00:00Z", "resolution": "by hand", "type": null}', 'taken', 'resolved by hand'),
+    ('notifications', '{"status": "delivered"}', '23514', 'an unknown status'),
+    ('notifications', '{"kind": "failure_opened"}', '23514', 'an unknown kind'),
+    ('notifications', '{"attempts": -1}', '23514', 'a negative number of attempts'),
+    ('notifications', '{"account_id": null}', '23502', 'no account'),
+    ('notifications', '{"subscription_id": null}', '23502', 'no subscription'),
+    ('notifications', '{"status": "undeliverable", "invoice_id": null}', 'taken', 'undeliverable'),
+    ('leases', '{"queue": "others"}', '23514', 'an unknown queue')
+) as t (name, change, answer, what);
+insert into billing.subscriptions (id, provider, account_id, status, plan_id) values ('tap', 'a', 'acc_1', 'active', 'plan_1');
+select is(pg_temp.put('subscriptions', '{"provider": "b"}'), '23505', 'two providers cannot have a subscription with the same id');
+insert into billing.processed_events (provider, event_id, type) values ('a', 'tap', 'x');
+select is(pg_temp.put('processed_events', '{"provider": "b"}'), 'taken', 'but an event');
 
 select * from finish();
 rollback;

@@ -1,322 +1,270 @@
 /*
- * apply_billing_events: an event that fails leaves no trace of its own and
- * does no harm to others, and succeeds on a later delivery.
+ * Failed events: stored as they were received, once, for as long as they are not applied;
+ * repaired, and resolved by hand. Retries are in retries.test.sql.
  */
 begin;
-select plan(54);
+select plan(76);
+set local timezone = 'UTC';
 
-create function pg_temp.apply(variadic p_events jsonb[])
+create function pg_temp.file(event_id text, body text, encoding text default 'text', error text default 'Unreadable')
+returns boolean
+language sql
+as $$
+  select public.billing_record_failed_event('a', event_id, body, encoding, 'event_invalid', error, 'provider.creation')
+$$;
+
+create function pg_temp.failed(event_id text, provider text default 'a')
+returns billing.failed_events
+language sql
+as $$
+  select * from billing.failed_events f where f.provider = failed.provider and f.event_id = failed.event_id
+$$;
+
+create function pg_temp.apply(event_id text)
 returns text
 language sql
 as $$
-  select string_agg(concat_ws(' ', a.outcome, a.error_code), ', ' order by a.place)
-  from public.apply_billing_events(to_jsonb(p_events)) as a
+  select a.outcome from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
+    'place', 1, 'provider', 'a', 'event_id', event_id, 'type', 'x', 'kind', 'creation', 'subscription_id', 'tap_sub',
+    'account_id', 'acc_1', 'report', '{"plan_id": "plan_1"}'::jsonb
+  ))) as a
 $$;
 
-create function pg_temp.event(p_event_id text, p_type text, p_subscription_id text, p_fields jsonb default '{}')
-returns jsonb
+create function pg_temp.repair(event_id text, payload jsonb)
+returns void
 language sql
 as $$
-  select jsonb_build_object(
-    'provider', 'a', 'event_id', p_event_id, 'type', p_type, 'subscription_id', p_subscription_id,
-    'account_id', 'acc_1', 'status', 'past_due', 'plan_id', 'plan_1',
-    'current_period_end', '2027-02-01T00:00:00Z'
-  ) || p_fields
-$$;
-
--- All that the events of a prefix have left behind.
-create function pg_temp.traces(p_prefix text)
-returns setof text
-language sql
-as $$
-  select 'processed_events ' || event_id from public.processed_events where starts_with(event_id, p_prefix)
-  union all
-  select 'failed_events ' || event_id from public.failed_events where starts_with(event_id, p_prefix)
-  union all
-  select 'notifications ' || event_id from public.notifications where starts_with(event_id, p_prefix)
-  union all
-  select 'subscriptions ' || id from public.subscriptions where starts_with(id, p_prefix)
-$$;
-
--- Makes every write to a subscription of plan 'plan_trap' fail, after the fact.
-create function pg_temp.trap()
-returns trigger
-language plpgsql
-as $$
-begin
-  raise exception 'The trap went off.' using errcode = current_setting('tap.sqlstate');
-end;
-$$;
-create trigger trap after insert or update on public.subscriptions
-for each row when (new.plan_id = 'plan_trap') execute function pg_temp.trap();
-
--- Calls with an event that fails so, between two that are good. The SQLSTATE
--- that the call itself raised, or else its answer.
-create function pg_temp.spring_trap(p_sqlstate text)
-returns text
-language plpgsql
-as $$
-begin
-  perform set_config('tap.sqlstate', p_sqlstate, true);
-  return pg_temp.apply(
-    pg_temp.event('tap_t1_' || p_sqlstate, 'invoice.payment_failed', 'tap_sub'),
-    pg_temp.event('tap_t2_' || p_sqlstate, 'customer.subscription.updated', 'tap_sub', '{"plan_id": "plan_trap"}'),
-    pg_temp.event('tap_t3_' || p_sqlstate, 'customer.subscription.created', 'tap_t4_' || p_sqlstate)
-  );
-exception when query_canceled or others then
-  return 'raised ' || sqlstate;
-end;
+  update public.billing_failed_events f set payload = repair.payload where f.event_id = repair.event_id and f.provider = 'a'
 $$;
 
 set local role service_role;
 
--- BW001: no such subscription.
+-- A new row.
 
 select is(
-  pg_temp.apply(pg_temp.event('tap_1', t.type, 'tap_1_missing')), 'failed BW001',
-  format('%s of an unknown subscription fails with BW001', t.type)
-)
-from unnest(array[
-  'customer.subscription.updated', 'customer.subscription.deleted', 'invoice.payment_failed'
-]) as t (type);
-select is(
-  (select error from public.apply_billing_events(jsonb_build_array(
-    pg_temp.event('tap_1', 'customer.subscription.updated', 'tap_1_missing')
-  ))),
-  'No subscription tap_1_missing is recorded.',
-  'the message of BW001 names the subscription'
+  public.billing_record_failed_event(
+    'a', 'tap_1', '{"id": "tap_1", "n": [1, null]}', 'text', 'event_invalid', 'Unreadable', 'provider.creation', 'creation',
+    'sub_1', 'cus_1', 'acc_1', '2027-01-01T00:00:00Z'
+  ),
+  true, 'an event that failed is stored'
 );
+select is(
+  (select jsonb_strip_nulls(to_jsonb(f)) || jsonb_build_object('payload', payload) from pg_temp.failed('tap_1') as f),
+  jsonb_build_object(
+    'provider', 'a', 'event_id', 'tap_1', 'type', 'provider.creation', 'payload', '{"id": "tap_1", "n": [1, null]}'::jsonb,
+    'payload_encoding', 'json', 'error_code', 'event_invalid', 'error', 'Unreadable', 'attempts', 1,
+    'first_failed_at', now(), 'last_failed_at', now(), 'kind', 'creation', 'subscription_id', 'sub_1', 'customer_id', 'cus_1',
+    'account_id', 'acc_1', 'occurred_at', '2027-01-01T00:00:00+00:00'
+  ),
+  'open, with the whole event, what was read of it, the failure, and one attempt'
+);
+select is_empty($$select event_id from billing.processed_events where event_id = 'tap_1'$$, 'the claim that it takes is given back');
+select public.billing_record_failed_event('a', 'tap_2', '{}', 'text', 'event_invalid', 'Unreadable');
+select is(
+  (select num_nonnulls(type, kind, subscription_id, customer_id, account_id, occurred_at) from pg_temp.failed('tap_2')), 0,
+  'of an unreadable event nothing else is known'
+);
+select public.billing_record_failed_event('b', 'tap_1', '{"of": "b"}', 'text', 'event_invalid', 'Unreadable');
+select is((pg_temp.failed('tap_1')).payload ->> 'id', 'tap_1', 'the other provider''s event with the same id has its own row');
+
+-- The body as it was received.
+
+create temporary table bodies as
+select 'tap_body_' || row_number() over () as event_id, b.*
+from (
+  values
+    ('json', '{"big": 12345678901234567890, "fine": 0.1234567890123456789, "money": 1.10}', 'numbers that JavaScript cannot hold'),
+    ('json', '{"huge": -1e39, "tiny": 1e-40}', 'numbers of forty digits'),
+    ('json', '"text"', 'a JSON string'),
+    ('json', 'null', 'JSON null'),
+    ('json', '{"id": "sub_1e131071", "1e131071": "1e131071"}', 'strings that look like long numbers'),
+    ('text', '{"id": "\u0000"}', 'an escaped zero byte'),
+    ('text', '{"id": "\ud800"}', 'a lone surrogate'),
+    ('text', repeat('[', 100000) || repeat(']', 100000), 'nesting of 100,000 levels'),
+    ('text', '{"n": 1e200000}', 'a number beyond the largest numeric'),
+    ('text', '{"id": "tap",', 'JSON that is cut short'),
+    ('text', '', 'nothing'),
+    ('text', E' "ü\t\n" ü ', 'text that is not JSON'),
+    ('text', '{"n": [{"n": 1e40}]}', 'a number of 41 digits'),
+    ('text', '{"n": -1e131071}', 'a number of 131,072 digits'),
+    ('text', '{"n": 1e-41}', '41 digits after the point'),
+    ('text', '{"n": 0e-16383}', '16,383 zeros after the point')
+) as b (encoding, body, meaning);
+select pg_temp.file(event_id, body) from bodies;
+select is((pg_temp.failed(event_id)).payload_encoding, encoding, format('%s: stored as %s', meaning, encoding)) from bodies;
 select is_empty(
-  $$select pg_temp.traces('tap_1')$$,
-  'events of an unknown subscription leave no record, no claim and no notification'
+  $$select b.meaning from bodies b, pg_temp.failed(b.event_id) as f
+    where case b.encoding when 'text' then f.payload #>> '{}' is distinct from b.body else f.payload is distinct from b.body::jsonb end$$,
+  'text is the body, to the letter; JSON is the event, to the last digit'
+);
+select is((pg_temp.failed('tap_body_1')).payload ->> 'money', '1.10', 'also a zero at the end');
+select pg_temp.file('tap_bytes', '1234', 'base64');
+select is(
+  (select jsonb_build_array(payload, payload_encoding) from pg_temp.failed('tap_bytes')), '["1234", "base64"]',
+  'bytes that are not text are base64, also if that reads as JSON'
 );
 
--- BW002: another provider's subscription.
+-- The same event fails again.
 
+update billing.failed_events set
+  first_failed_at = '2027-01-01T00:00:00Z', last_failed_at = '2027-01-02T00:00:00Z',
+  resolved_at = '2027-01-03T00:00:00Z', resolution = 'by hand', resolution_note = 'A test', resolved_by = 'somebody'
+where event_id = 'tap_1';
+select is(pg_temp.file('tap_1', '{"id": "tap_1"', error => 'Unreadable again'), true, 'an event that fails again is stored again');
 select is(
-  pg_temp.apply(
-    pg_temp.event('tap_2', 'customer.subscription.created', 'tap_sub'),
-    pg_temp.event('tap_3', 'customer.subscription.created', 'tap_sub_b', '{"provider": "b"}')
+  (select jsonb_strip_nulls(to_jsonb(f)) from pg_temp.failed('tap_1') as f),
+  jsonb_build_object(
+    'provider', 'a', 'event_id', 'tap_1', 'type', 'provider.creation', 'payload', '{"id": "tap_1"', 'payload_encoding', 'text',
+    'error_code', 'event_invalid', 'error', 'Unreadable again', 'attempts', 2,
+    'first_failed_at', '2027-01-01T00:00:00+00:00', 'last_failed_at', now()
   ),
-  'applied, applied',
-  'each provider creates a subscription'
+  'its row is open again, with one attempt more and the newest body, failure and fields; the first time stays'
 );
-create temporary table before on commit drop as
-  select to_jsonb(s) as record from public.subscriptions s where s.id = 'tap_sub';
 select is(
-  pg_temp.apply(pg_temp.event(
-    'tap_4', t.type, 'tap_sub',
-    '{"provider": "b", "created": "2027-01-15T08:00:10Z", "account_id": "acc_b", "plan_id": "plan_b"}'
-  )),
-  'failed BW002',
-  format('%s of one provider for the other''s subscription fails with BW002', t.type)
+  (select jsonb_build_array(payload, attempts, last_failed_at, resolution) from pg_temp.failed('tap_1', 'b')),
+  '[{"of": "b"}, 1, "2027-01-02T00:00:00+00:00", "by hand"]', 'the other provider''s row stays as it is'
+);
+
+-- Applied meanwhile.
+
+select is(pg_temp.apply('tap_1'), 'applied', 'an event that was stored can still be applied');
+select is(
+  (select jsonb_build_array(resolution, resolved_at, attempts) from pg_temp.failed('tap_1')), jsonb_build_array('applied', now(), 2),
+  'which resolves its row'
+);
+select is((pg_temp.failed('tap_1', 'b')).resolution, 'by hand', 'and not that of the other provider''s event');
+update billing.failed_events set resolved_at = '2027-01-04T00:00:00Z' where event_id = 'tap_1' and provider = 'a';
+select is(pg_temp.file('tap_1', '{}'), false, 'an event that was applied is not stored');
+select is(pg_temp.apply('tap_1'), 'duplicate', 'its claim stays');
+select is(
+  (select jsonb_build_array(resolution, resolved_at, attempts, payload_encoding) from pg_temp.failed('tap_1')),
+  '["applied", "2027-01-04T00:00:00+00:00", 2, "text"]', 'and neither of the two changes its row'
+);
+update billing.failed_events set resolved_at = null, resolution = null where event_id = 'tap_1' and provider = 'a';
+select pg_temp.apply('tap_1');
+select is((pg_temp.failed('tap_1')).resolution, 'duplicate', 'a duplicate resolves a row that is open all the same');
+select is(pg_temp.apply('tap_3'), 'stale', 'a stale event was applied too');
+select is(pg_temp.file('tap_3', '{}'), false, 'so it is not stored');
+select is((pg_temp.failed('tap_3')).event_id, null, 'and has no row');
+select is(public.billing_record_failed_event('b', 'tap_3', '{}', 'text', 'x', 'x'), true, 'the other provider''s event is');
+select set_eq($$select provider from billing.processed_events where event_id = 'tap_3'$$, array['a'], 'each has its own claim');
+select pg_temp.file('tap_2', '{}'), pg_temp.file('tap_4', '{}');
+select is(pg_temp.apply('tap_2'), 'stale', 'a stored event may turn out to be stale');
+select is((pg_temp.failed('tap_2')).resolution, 'stale', 'which resolves it too');
+select is((pg_temp.failed('tap_4')).resolution, null, 'all others stay open');
+
+-- A repair keeps what was received.
+
+select public.billing_record_failed_event('a', 'tap_5', '{"n": 1}', 'text', 'event_invalid', 'Unreadable', 'x', 'creation', 'sub_5', 'cus_5', 'acc_5', '2027-01-01Z');
+update billing.failed_events set payload = payload, error = 'Another' where event_id = 'tap_5';
+select is((pg_temp.failed('tap_5')).original_payload, null, 'to write the same payload is no repair');
+select pg_temp.repair('tap_5', '{"n": 2}'), pg_temp.repair('tap_5', '{"n": 3}');
+select is(
+  (select jsonb_build_array(payload, original_payload, attempts) from pg_temp.failed('tap_5')), '[{"n": 3}, {"n": 1}, 1]',
+  'a repair keeps the received payload, also the second repair, and is no attempt'
+);
+select pg_temp.file('tap_5', '{"n": 1');
+select is(
+  (
+    select jsonb_build_array(payload, payload_encoding, original_payload, type, kind, subscription_id, customer_id, account_id, occurred_at, error, attempts)
+    from pg_temp.failed('tap_5')
+  ),
+  '[{"n": 3}, "json", {"n": 1}, "x", "creation", "sub_5", "cus_5", "acc_5", "2027-01-01T00:00:00+00:00", "Unreadable", 2]',
+  'the old body, delivered again, counts an attempt and changes nothing that belongs to the repair'
+);
+select public.billing_record_failed_event('a', 'tap_5', '{"n": 1}', 'text', 'repair_pending', 'Waits for its retry');
+select is(
+  (select jsonb_build_array(error_code, error, attempts) from pg_temp.failed('tap_5')), '["event_invalid", "Unreadable", 3]',
+  'and with repair_pending, the row keeps the error that was repaired'
+);
+select pg_temp.file('tap_4', '{"n": 2}');
+select is(
+  (select jsonb_build_array(payload, original_payload) from pg_temp.failed('tap_4')), '[{"n": 2}, null]',
+  'a new body of an event that nobody repaired is no repair'
+);
+select pg_temp.file('tap_6', '{"n": '), pg_temp.file('tap_7', 'gID/', 'base64'), pg_temp.file('tap_8', '{"n": ');
+select pg_temp.repair('tap_6', '{"n": 1}'), pg_temp.repair('tap_7', '{"n": 1}'), pg_temp.repair('tap_8', '"{}"');
+select results_eq(
+  $$select f.payload_encoding, f.original_payload from unnest(array['tap_6', 'tap_7', 'tap_8']) as id, pg_temp.failed(id) as f$$,
+  $$values ('json', '"{\"n\": "'::jsonb), ('json', '"gID/"'), ('text', '"{\"n\": "')$$,
+  'text or bytes that are repaired with an event become JSON; with text, they stay text'
+);
+select throws_ok(
+  $$select pg_temp.repair('tap_4', '{"n": [1e40]}')$$, 'P0001', 'Cannot repair tap_4: the payload has a number of more than 40 digits.',
+  'a payload that exhausts the memory is refused'
+);
+select throws_ok(
+  $$select pg_temp.repair('tap_2', '{"n": 2}')$$, 'P0001', 'Cannot repair tap_2: it is already resolved (stale).',
+  'so is that of a resolved row: it would look applied'
+);
+update billing.failed_events set payload = '{"n": 2}', resolved_at = null, resolution = null where event_id = 'tap_2';
+select is((pg_temp.failed('tap_2')).original_payload, '{}', 'one that is opened again can be repaired');
+update billing.failed_events set resolved_at = now(), resolution = 'applied' where event_id = 'tap_2';
+update billing.failed_events set payload = null, original_payload = null where event_id = 'tap_2';
+select is((select num_nonnulls(payload, original_payload) from pg_temp.failed('tap_2')), 0, 'pruning is no repair');
+
+-- version changes whenever the row does, so that the console does not overwrite a change.
+
+create temporary table versions as select event_id, version from public.billing_failed_events where provider = 'a';
+select is_empty($$select from versions v join public.billing_failed_events f using (event_id) where f.provider = 'a' and f.version <> v.version$$, 'a version stays');
+savepoint later;
+update public.billing_failed_events set payload = '{"n": 4}' where event_id = 'tap_5';
+select ok(
+  (select f.version <> v.version from versions v join public.billing_failed_events f using (event_id) where event_id = 'tap_5'),
+  'until the row changes'
+);
+rollback to savepoint later;
+
+-- Resolved by hand.
+
+reset role;
+select public.billing_record_failed_event(p, 'tap_9', '{"n": 1}', 'text', 'x', 'Failed') from unnest(array['a', 'b']) as p;
+select throws_like(
+  format('select billing.resolve_failed_event(%L, %L, %L)', 'tap_4', a.reason, a.who), '%Give a reason and your name:%',
+  format('reason %L and name %L are refused', a.reason, a.who)
 )
-from unnest(array[
-  'customer.subscription.created', 'customer.subscription.updated',
-  'customer.subscription.deleted', 'invoice.payment_failed'
-]) as t (type);
-select is(
-  (select error from public.apply_billing_events(jsonb_build_array(
-    pg_temp.event('tap_4', 'customer.subscription.updated', 'tap_sub', '{"provider": "b"}')
-  ))),
-  'Subscription tap_sub belongs to provider a, not b.',
-  'the message of BW002 names both providers'
-);
-select results_eq(
-  $$select to_jsonb(s) from public.subscriptions s where s.id = 'tap_sub'$$,
-  'select record from before',
-  'events of the wrong provider leave the record alone'
-);
-select is_empty(
-  $$select pg_temp.traces('tap_4')$$,
-  'events of the wrong provider leave no claim and no notification'
-);
-
--- A bad event among good ones.
-
-select is(
-  pg_temp.apply(
-    pg_temp.event('tap_5', 'customer.subscription.created', 'tap_5_sub'),
-    pg_temp.event('tap_6', 'customer.subscription.updated', 'tap_6_sub'),
-    pg_temp.event('tap_7', 'invoice.payment_failed', 'tap_sub'),
-    pg_temp.event('tap_8', 'customer.subscription.updated', 'tap_sub_b', '{"provider": "b"}')
-  ),
-  'applied, failed BW001, applied, applied',
-  'one event that fails leaves the others of its array alone'
-);
-select set_eq(
-  $$select pg_temp.traces(e.id)
-    from unnest(array['tap_5', 'tap_6', 'tap_7', 'tap_8']) as e (id)$$,
-  $$values
-    ('processed_events tap_5'), ('subscriptions tap_5_sub'),
-    ('processed_events tap_7'), ('notifications tap_7'),
-    ('processed_events tap_8')$$,
-  'the others have their effect and their claim, and the claim of the bad one is taken back'
-);
-select is(
-  pg_temp.apply(pg_temp.event('tap_6', 'customer.subscription.updated', 'tap_6_sub')),
-  'failed BW001',
-  'in a second delivery it fails again, while its subscription is missing'
-);
-select is(
-  pg_temp.apply(
-    pg_temp.event('tap_6', 'customer.subscription.updated', 'tap_6_sub'),
-    pg_temp.event('tap_9', 'customer.subscription.created', 'tap_6_sub')
-  ),
-  'applied, applied',
-  'an event that failed twice is applied by a later retry, after the creation behind it in the array'
-);
-select is(
-  (select status from public.subscriptions where id = 'tap_6_sub'), 'past_due',
-  'the retry has the effect of the event'
-);
-select is(
-  pg_temp.apply(pg_temp.event('tap_6', 'customer.subscription.updated', 'tap_6_sub')), 'duplicate',
-  'after the retry the event is a duplicate'
-);
-select is(
-  pg_temp.apply(
-    pg_temp.event(
-      'tap_10', 'customer.subscription.updated', 'tap_sub', '{"plan_id": null, "status": "unpaid"}'
-    ),
-    pg_temp.event(
-      'tap_11', 'customer.subscription.updated', 'tap_sub',
-      jsonb_build_object('plan_id', repeat('x', 256), 'status', 'unpaid')
-    ),
-    pg_temp.event('tap_12', 'customer.subscription.updated', 'tap_sub', '{"plan_id": "plan_12"}')
-  ),
-  'failed 23502, failed 23514, applied',
-  'what a table refuses fails with the SQLSTATE, and the next event of the subscription is applied'
-);
-select results_eq(
-  $$select status, plan_id from public.subscriptions where id = 'tap_sub'$$,
-  $$values ('past_due', 'plan_12')$$,
-  'an event that a table refused leaves nothing of itself in the record'
-);
-select is(
-  pg_temp.apply(
-    pg_temp.event('tap_13', 'customer.subscription.created', 'tap_13_sub', '{"account_id": ""}'),
-    pg_temp.event('tap_13', 'customer.subscription.created', 'tap_13_sub', '{"provider": "b"}')
-  ),
-  'failed 23514, applied',
-  'the claim that is taken back is that of the provider whose event failed'
-);
-select is(
-  (select string_agg(provider, ', ') from public.processed_events where event_id = 'tap_13'), 'b',
-  'the other provider''s claim under the same id stays'
-);
-
--- Failures of the event, and failures of the whole call.
-
-select is(
-  pg_temp.spring_trap(s.code), 'applied, failed ' || s.code || ', applied',
-  format('SQLSTATE %s is a failure of the one event: %s', s.code, s.meaning)
+from (values ('', 'somebody'), (E' \t', 'somebody'), (null, 'somebody'), ('a test', ''), ('a test', ' '), ('a test', null)) as a (reason, who);
+select throws_ok(
+  format('select billing.resolve_failed_event(%L, %L, %L)', id, 'a test', 'somebody'), 'P0001', message, format('so is the id %s', id)
 )
 from (
   values
-    ('22003', 'a number out of range'),
-    ('23505', 'a key that is there already'),
-    ('42501', 'a missing grant'),
-    ('54000', 'a limit of the server'),
-    ('55P03', 'a subscription that somebody else has locked'),
-    ('P0001', 'an exception of somebody''s trigger'),
-    ('XX000', 'an internal error')
-) as s (code, meaning);
-select is_empty(
-  $$select pg_temp.traces('tap_t2_')$$,
-  'an event that failed so has no claim'
+    ('tap_none', 'No failed event has the id tap_none.'), ('<event id>', 'No failed event has the id <event id>.'),
+    ('tap_2', 'No open failure has the id tap_2.'),
+    ('tap_9', 'Providers a and b both have a failed event with the id tap_9: add of_provider.')
+) as e (id, message);
+select billing.retry_failed_event('tap_4');
+update billing.failed_events set retry_lease_id = gen_random_uuid() where event_id = 'tap_4';
+select is(
+  billing.resolve_failed_event('tap_4', 'a test of ours', 'somebody'), 'Resolved by hand. It opens again if the event fails again.',
+  'with a reason and a name, an open failure is resolved'
 );
 select is(
-  (select plan_id from public.subscriptions where id = 'tap_sub'), 'plan_12',
-  'what it had written already is undone'
+  (
+    select jsonb_build_array(resolved_at = now(), resolution, resolution_note, resolved_by, retry_requested_at, retry_lease_id, attempts, error)
+    from pg_temp.failed('tap_4')
+  ),
+  '[true, "by hand", "a test of ours", "somebody", null, null, 2, "Unreadable"]', 'and its retry is not requested any more'
 );
+select is_empty($$select event_id from billing.processed_events where event_id = 'tap_4'$$, 'it was not applied');
+select is(billing.retry_failed_event('tap_4'), 'It is already resolved: nothing to retry.', 'there is nothing to retry');
+select matches(billing.resolve_failed_event('tap_9', 'a test', of_provider => 'b'), '^Resolved', 'of two providers, one is named');
+select set_eq($$select provider, resolved_by from billing.failed_events where event_id = 'tap_9' and resolved_at is not null$$, $$values ('b', 'postgres')$$,
+  'that one is resolved, by the role if no name is given');
+select matches(billing.resolve_failed_event('tap_9', 'a test'), '^Resolved', 'if only one is open, it needs no provider');
+select pg_temp.file('tap_4', '{"n": 2}');
 select is(
-  pg_temp.spring_trap(s.code), 'raised ' || s.code,
-  format('SQLSTATE %s is a failure of the whole call: %s', s.code, s.meaning)
-)
-from (
-  values
-    ('08006', 'the connection is lost'),
-    ('40001', 'a serialization failure'),
-    ('40P01', 'a deadlock'),
-    ('53200', 'no more memory'),
-    ('53300', 'too many connections'),
-    ('57014', 'a statement that took too long'),
-    ('57P01', 'a server that shuts down'),
-    ('58030', 'a failing disk')
-) as s (code, meaning);
-select is_empty(
-  $$select t from pg_temp.traces('tap_t') as t
-    where t ~ '(08006|40001|40P01|53200|53300|57014|57P01|58030)$'$$,
-  'a call that fails as a whole leaves nothing of the good events either'
+  (select jsonb_build_array(resolved_at, resolution, resolution_note, resolved_by, attempts) from pg_temp.failed('tap_4')),
+  '[null, null, null, null, 3]', 'if the event fails again, the row opens again, without reason and name'
 );
 
--- What was filed as failed is resolved.
+-- The console reaches the same functions, as service_role.
 
-select is(
-  public.record_failed_event(f.provider, f.event_id, '{}', 'text', 'database_unavailable', 'Timed out'),
-  true,
-  format('%s of provider %s is filed', f.event_id, f.provider)
-)
-from (
-  values ('a', 'tap_20'), ('b', 'tap_20'), ('a', 'tap_21'), ('a', 'tap_22')
-) as f (provider, event_id);
-select is(
-  pg_temp.apply(
-    pg_temp.event('tap_20', 'customer.subscription.deleted', 'tap_sub'),
-    pg_temp.event('tap_21', 'customer.subscription.deleted', 'tap_21_missing')
-  ),
-  'applied, failed BW001',
-  'of two events that were filed one is applied and one fails again'
-);
-select set_eq(
-  $$select provider, event_id from public.failed_events
-    where event_id in ('tap_20', 'tap_21', 'tap_22') and resolved_at = now()$$,
-  $$values ('a', 'tap_20')$$,
-  'the event that is applied is resolved at that time, and no other row'
-);
-update public.failed_events set resolved_at = '2027-01-01T00:00:00Z'
-where provider = 'a' and event_id = 'tap_20';
-select is(
-  pg_temp.apply(pg_temp.event('tap_20', 'customer.subscription.deleted', 'tap_sub')), 'duplicate',
-  'the resolved event comes again and is a duplicate'
-);
-select is(
-  (select resolved_at from public.failed_events where provider = 'a' and event_id = 'tap_20'),
-  '2027-01-01T00:00:00Z'::timestamptz,
-  'a row that is resolved keeps its time'
-);
-update public.failed_events set resolved_at = null, resolution = null
-where provider = 'a' and event_id = 'tap_20';
-select is(
-  pg_temp.apply(pg_temp.event('tap_20', 'customer.subscription.deleted', 'tap_sub')), 'duplicate',
-  'the event comes again while its row is open, although it was applied'
-);
-select is(
-  (select resolved_at from public.failed_events where provider = 'a' and event_id = 'tap_20'), now(),
-  'a duplicate resolves the open row as well'
-);
-select is(
-  pg_temp.apply(
-    pg_temp.event('tap_23', 'customer.subscription.updated', 'tap_sub', '{"created": "2027-01-15T08:00:20Z"}')
-  ),
-  'applied',
-  'an update is applied that is newer than one that was filed'
-);
-select is(
-  pg_temp.apply(
-    pg_temp.event('tap_22', 'customer.subscription.updated', 'tap_sub', '{"created": "2027-01-15T08:00:10Z"}'),
-    pg_temp.event('tap_21', 'customer.subscription.created', 'tap_21_sub')
-  ),
-  'stale, applied',
-  'of the other two that were filed one has become stale and one is applied'
-);
-select set_eq(
-  $$select provider, event_id from public.failed_events
-    where event_id in ('tap_20', 'tap_21', 'tap_22') and resolved_at is null$$,
-  $$values ('b', 'tap_20')$$,
-  'both are resolved; what stays open is the other provider''s event under the same id'
-);
+set local role service_role;
+select matches(public.billing_resolve_failed_event('tap_4', 'a test', 'somebody', of_provider => 'a'), '^Resolved', 'it resolves by hand');
+select is((pg_temp.failed('tap_4')).resolved_by, 'somebody', 'with a name');
+select matches(public.billing_retry_failed_event('tap_5', of_provider => 'a'), '^Retry requested: 1\.', 'requests a retry');
+select matches(public.billing_retry_failed_events(of_error_code => 'event_invalid'), '^Retry requested: \d\d\.', 'and that of all that match');
 
 select * from finish();
 rollback;

@@ -1,0 +1,181 @@
+/*
+ * A creation that names no account: billing.account_of_customer is asked, as it ships and as
+ * a project replaces it. And billing.account_email as it ships.
+ */
+begin;
+select plan(44);
+
+create function pg_temp.apply(variadic events jsonb[])
+returns text
+language sql
+as $$
+  select string_agg(concat_ws(' ', a.outcome, a.error_code), ', ' order by a.place)
+  from public.billing_apply_events((
+    select jsonb_agg(e.event || jsonb_build_object('place', e.place))
+    from unnest(events) with ordinality as e (event, place)
+  )) as a
+$$;
+
+create function pg_temp.created(id text, second integer, customer text, account text default null, provider text default 'a')
+returns jsonb
+language sql
+return jsonb_build_object(
+  'provider', provider, 'event_id', 'tap_' || gen_random_uuid(), 'type', 'x', 'kind', 'creation',
+  'occurred_at', to_timestamp(1800000000 + second), 'subscription_id', id, 'account_id', account,
+  'report', jsonb_build_object('plan_id', 'plan_' || second, 'provider_status', 'active', 'customer_id', customer)
+);
+
+create function pg_temp.early(id text, customer text, kind text default 'update')
+returns jsonb
+language sql
+return pg_temp.created(id, 40, customer) || jsonb_build_object('kind', kind);
+
+create function pg_temp.state(id text)
+returns text
+language sql
+as $$
+  select concat_ws(' ', s.account_id, s.plan_id, extract(epoch from billing.time_of(s.account_as_of))::bigint - 1800000000)
+  from billing.subscriptions s
+  where s.id = state.id
+$$;
+
+set local role service_role;
+
+-- As it ships: the account of the customer's other subscriptions.
+
+select is(pg_temp.apply(pg_temp.created('tap_1', 10, 'cus_1')), 'failed BW005', 'without an account, a creation fails if the customer is new');
+select is(pg_temp.apply(pg_temp.created('tap_1', 10, null)), 'failed BW005', 'or if it names no customer');
+select is_empty(
+  $$select id from billing.subscriptions where id like 'tap\_%' union all select event_id from billing.processed_events where event_id like 'tap\_%'$$,
+  'it leaves no record and no claim'
+);
+select is(
+  pg_temp.apply(pg_temp.created('tap_known', 10, 'cus_1', 'acc_1'), pg_temp.created('tap_bystander', 10, 'cus_2', 'acc_2')),
+  'applied, applied', 'creations with an account are applied'
+);
+select is(pg_temp.apply(pg_temp.created('tap_1', 20, 'cus_1')), 'applied', 'a known customer has an account');
+select is(pg_temp.state('tap_1'), 'acc_1 plan_20', 'that of the other subscription; no event dates it');
+select is(pg_temp.apply(pg_temp.created('tap_of_b', 20, 'cus_1', null, 'b')), 'failed BW005', 'a customer of the other provider is another customer');
+update billing.subscriptions set status = 'canceled' where customer_id = 'cus_1';
+select is(
+  pg_temp.apply(pg_temp.created('tap_2', 20, 'cus_1'), pg_temp.created('tap_3', 20, 'cus_1')), 'applied, applied',
+  'ended subscriptions count too, and any number may follow'
+);
+select results_eq(
+  $$select billing.account_of_customer('a', c) from unnest(array['cus_1', 'cus_2', 'cus_3', null]) with ordinality as u (c, place) order by place$$,
+  $$values ('acc_1'), ('acc_2'), (null), (null)$$, 'each customer has its own account, and an unknown one or none has none'
+);
+select is(
+  pg_temp.apply(pg_temp.created('tap_mine', 10, 'cus_shared', 'acc_1'), pg_temp.created('tap_yours', 10, 'cus_shared', 'acc_2')),
+  'applied, applied', 'two accounts share a customer'
+);
+select is(pg_temp.apply(pg_temp.created('tap_whose', 20, 'cus_shared')), 'failed BW005', 'which then tells nothing');
+
+-- In one array.
+
+select is(
+  pg_temp.apply(
+    pg_temp.created('tap_a', 20, 'cus_new'), pg_temp.created('tap_b', 20, 'cus_new', 'acc_new'), pg_temp.created('tap_c', 20, 'cus_new')
+  ),
+  'applied, applied, applied', 'a creation without an account has that of another one of the array, whatever the order of the ids'
+);
+select is(pg_temp.state('tap_a') || ', ' || pg_temp.state('tap_c'), 'acc_new plan_20, acc_new plan_20', 'so it is recorded');
+select is(
+  pg_temp.apply(
+    pg_temp.created('tap_d', 30, 'cus_none'), pg_temp.early('tap_d', 'cus_none'), pg_temp.early('tap_none', 'cus_none'),
+    pg_temp.created('tap_d', 35, 'cus_none', 'acc_d') || '{"kind": "payment_failed", "payment": {}}'
+  ),
+  'failed BW005, failed BW001, failed BW001, failed BW001', 'if nobody knows the account, what follows fails too'
+);
+select is(
+  pg_temp.apply(pg_temp.created('tap_e', 30, 'cus_new'), pg_temp.early('tap_e', 'cus_new'), pg_temp.early('tap_e', 'cus_new', 'deletion')),
+  'applied, applied, applied', 'with an account, what follows is applied'
+);
+
+-- A record that exists.
+
+select is(pg_temp.apply(pg_temp.created('tap_known', 30, 'cus_2')), 'applied', 'a newer creation without an account is applied');
+select is(pg_temp.state('tap_known'), 'acc_1 plan_30 10', 'and leaves the account, also if it names another customer');
+select is(pg_temp.apply(pg_temp.created('tap_2', 15, 'cus_1', 'acc_own')), 'applied', 'a creation with an account, however old, wins over the customer');
+select is(pg_temp.state('tap_2'), 'acc_own plan_20 15', 'only the account is its own');
+
+-- Events that arrive before the creation.
+
+select is(
+  pg_temp.apply(
+    pg_temp.early('tap_later', 'cus_new'), pg_temp.early('tap_later', 'cus_new', 'payment_failed'),
+    pg_temp.early('tap_later', 'cus_new', 'deletion'), pg_temp.early('tap_later', 'cus_shared'),
+    pg_temp.early('tap_later', 'cus_nobody'), pg_temp.early('tap_later', null), pg_temp.early('tap_later', 'cus_new', 'refund')
+  ),
+  'failed BW006, failed BW006, failed BW006, failed BW001, failed BW001, failed BW001, failed BW003',
+  'an event of a subscription without a record is early if its customer is known; others are unknown'
+);
+select is(
+  (select a.error from public.billing_apply_events(jsonb_build_array(pg_temp.early('tap_later', 'cus_new') || '{"place": 1}')) as a),
+  'No subscription tap_later is recorded.', 'with the same message'
+);
+
+-- Replaced by a project.
+
+reset role;
+create or replace function billing.account_of_customer(provider text, customer_id text)
+returns text
+language plpgsql stable set search_path = ''
+as $$
+begin
+  if customer_id = 'cus_raises' or customer_id is null then
+    raise exception 'No such table.';
+  end if;
+  return case customer_id when 'cus_long' then repeat('x', 256) when 'cus_blank' then '' else provider || ' ' || customer_id end;
+end;
+$$;
+set local role service_role;
+
+select is(pg_temp.apply(pg_temp.created('tap_own', 10, 'cus_9')), 'applied', 'a project''s own function is asked');
+select is(pg_temp.state('tap_own'), 'a cus_9 plan_10', 'with the provider and the customer');
+select is(
+  pg_temp.apply(
+    pg_temp.created('tap_raises', 10, 'cus_raises'), pg_temp.created('tap_fine', 10, 'cus_raises', 'acc_1'),
+    pg_temp.created('tap_blank', 10, 'cus_blank'), pg_temp.created('tap_long', 10, 'cus_long'), pg_temp.created('tap_fine_too', 10, 'cus_fine'),
+    pg_temp.early('tap_never', 'cus_raises'), pg_temp.created('tap_nobody', 10, null)
+  ),
+  'failed P0001, applied, failed 23514, failed 23514, applied, failed BW006, failed BW005',
+  'if it raises an error or returns what is no account ID, only that event fails; an early event comes again'
+);
+select set_eq(
+  $$select id from billing.subscriptions where id in ('tap_raises', 'tap_fine', 'tap_blank', 'tap_long', 'tap_fine_too', 'tap_nobody')$$,
+  array['tap_fine', 'tap_fine_too'], 'and leaves no record'
+);
+select is(pg_temp.apply(pg_temp.created('tap_own', 20, 'cus_raises')), 'applied', 'it is not asked about a record that exists');
+select is(public.billing_account_of_customer('a', 'cus_9'), 'a cus_9', 'the API reaches the same function');
+
+-- account_email: an account is a user of Supabase Auth, whose table is not on the local stack.
+
+reset role;
+select hasnt_table('auth', 'users', 'there are no users');
+set local role service_role;
+select is(billing.account_email('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'), null, 'then no account has an address');
+reset role;
+create table auth.users (id uuid primary key, email text);
+insert into auth.users
+values
+  ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'owner@example.com'), ('c0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null),
+  ('d0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '');
+set local role service_role;
+select throws_ok('select email from auth.users', '42501', null, 'service_role may not read the users');
+-- No table of the caller's can take the place of the users.
+create temporary table users as select gen_random_uuid() as id, 'thief@example.com' as email;
+set local search_path = pg_temp, auth, public, extensions;
+select is(public.billing_account_email(a.account), a.email, format('the address of %L', a.account))
+from (
+  values
+    ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'owner@example.com'), ('A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', 'owner@example.com'),
+    ('b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null), ('c0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null),
+    ('d0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null), (null, null), ('acc_1', null), ('', null),
+    ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a1', null), ('a0eebc999c0b4ef8bb6d6bb9bd380a11', null),
+    ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11 ', null), (E'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11\n', null),
+    ('g0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null), (''' or true --', null)
+) as a (account, email);
+
+select * from finish();
+rollback;

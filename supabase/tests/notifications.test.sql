@@ -1,0 +1,287 @@
+/*
+ * The outbox at work: which notifications a run of the worker claims, what becomes of them,
+ * and when they are tried again. Which events create one is in apply.test.sql. That two runs
+ * at the same time never have the queue is shown with two connections in tests/integration.
+ */
+begin;
+select plan(47);
+set local timezone = 'UTC';
+truncate billing.notifications, billing.leases, billing.pauses;
+
+create function pg_temp.owe(event_id text, fields jsonb default '{}')
+returns void
+language sql
+as $$
+  insert into billing.notifications
+  select * from jsonb_populate_record(null::billing.notifications, jsonb_build_object(
+    'id', gen_random_uuid(), 'provider', 'a', 'event_id', event_id, 'account_id', 'acc_1', 'subscription_id', 'sub_1',
+    'kind', 'payment_failed', 'status', 'pending', 'attempts', 0, 'next_attempt_at', now(), 'created_at', now()
+  ) || fields)
+$$;
+
+create function pg_temp.row_of(event_id text)
+returns billing.notifications
+language sql
+as $$
+  select * from billing.notifications n where n.event_id = row_of.event_id
+$$;
+
+-- Runs of the worker have a number.
+create function pg_temp.run(number integer)
+returns uuid
+language sql immutable
+return lpad(number::text, 32, '0')::uuid;
+
+create function pg_temp.claim(number integer, p_limit integer default 100, destination text default 'host')
+returns text
+language sql
+as $$
+  select coalesce(string_agg(c.event_id, ' ' order by c.event_id), '')
+  from public.billing_claim_notifications(pg_temp.run(number), p_limit, destination) as c
+$$;
+
+create function pg_temp.settle(number integer, event_id text, fields jsonb, destination text default 'host')
+returns integer
+language sql
+as $$
+  select public.billing_settle_notifications(
+    pg_temp.run(number), destination, jsonb_build_array(jsonb_build_object('id', (pg_temp.row_of(event_id)).id) || fields)
+  )
+$$;
+
+-- How long after now it is tried again.
+create function pg_temp.wait_of(event_id text)
+returns interval
+language sql
+return (pg_temp.row_of(event_id)).next_attempt_at - now();
+
+-- Inside of one transaction, now() stands still, so leases end by hand.
+create function pg_temp.end_lease()
+returns void
+language sql
+as $$
+  update billing.leases set held_until = clock_timestamp() - interval '1 ms'
+$$;
+
+set local role service_role;
+
+-- One run has the queue.
+
+select is(pg_temp.claim(1), '', 'of an empty outbox, nothing is claimed');
+select results_eq(
+  $$select queue, lease_id, held_until - clock_timestamp() between interval '59 s' and interval '60 s' from billing.leases$$,
+  $$values ('notifications', pg_temp.run(1), true)$$, 'but the run has the queue for a minute'
+);
+reset role;
+select pg_temp.owe('tap_1', '{
+  "invoice_id": "in_1", "hosted_invoice_url": "https://pay.example.com/in_1", "amount_due": 1234, "currency": "eur",
+  "attempt_count": 2, "next_payment_attempt": "2026-05-03T10:00:00Z", "occurred_at": "2026-05-01T10:00:00Z"
+}');
+set local role service_role;
+select is(pg_temp.claim(2), '', 'nobody else claims anything meanwhile');
+select is((pg_temp.row_of('tap_1')).attempts, 0, 'and no attempt is counted');
+select is(pg_temp.settle(2, 'tap_1', '{"result": "dead"}'), 0, 'or settled');
+select results_eq(
+  $$select to_jsonb(c) - 'id' from public.billing_claim_notifications(pg_temp.run(1), 10, 'host') as c$$,
+  $$select jsonb_build_object(
+    'attempt', 1, 'kind', 'payment_failed', 'provider', 'a', 'event_id', 'tap_1', 'account_id', 'acc_1',
+    'subscription_id', 'sub_1', 'invoice_id', 'in_1', 'hosted_invoice_url', 'https://pay.example.com/in_1',
+    'amount_due', 1234, 'currency', 'eur', 'attempt_count', 2, 'next_payment_attempt', '2026-05-03T10:00:00+00:00',
+    'occurred_at', '2026-05-01T10:00:00+00:00', 'created_at', now()
+  )$$,
+  'a claim returns what the notification says, and the number of the attempt'
+);
+select is(
+  (select jsonb_build_array(n.status, n.attempts, n.last_error, n.sent_at) from pg_temp.row_of('tap_1') as n), '["pending", 1, null, null]',
+  'the attempt is counted before sending'
+);
+select pg_temp.end_lease();
+select is(pg_temp.claim(2), 'tap_1', 'if the run died, the next one has it when the lease has ended');
+select is(pg_temp.settle(1, 'tap_1', '{"result": "sent"}'), 0, 'and the first run settles nothing any more');
+select is((pg_temp.row_of('tap_1')).attempts, 2, 'that is the second attempt');
+update billing.leases set held_until = clock_timestamp() + interval '1 s';
+select pg_temp.claim(2);
+select ok((select held_until > clock_timestamp() + interval '50 s' from billing.leases), 'each claim of the run extends the lease');
+select ok(not public.billing_release_lease('notifications', pg_temp.run(1)), 'only the run that has the lease ends it');
+select ok(not public.billing_release_lease('retries', pg_temp.run(2)), 'for its queue');
+select ok(public.billing_release_lease('notifications', pg_temp.run(2)), 'at its end');
+select is(pg_temp.claim(3), 'tap_1', 'and the next run need not wait');
+select ok(billing.hold_lease('retries', pg_temp.run(4)), 'the queues have leases of their own');
+
+-- What is claimed.
+
+reset role;
+truncate billing.notifications;
+select pg_temp.owe('tap_quiet', '{"status": "sent"}');
+analyze billing.notifications;
+select pg_temp.owe('tap_' || n, jsonb_build_object('next_attempt_at', now() - interval '1 hour' + n * interval '1 s'))
+from generate_series(11, 70) as n;
+set local role service_role;
+select is(pg_temp.claim(3, 2), 'tap_11 tap_12', 'no more than the limit, and the longest due ones, whatever the plan');
+select is((select count(*)::integer from billing.notifications where attempts > 0), 2, 'no other attempt is counted');
+reset role;
+truncate billing.notifications;
+select pg_temp.owe('tap_later', jsonb_build_object('next_attempt_at', now() + interval '1 s'));
+select pg_temp.owe('tap_' || status, jsonb_build_object('status', status)) from unnest(array['sent', 'dead', 'undeliverable']) as status;
+select pg_temp.owe('tap_ninth', '{"attempts": 9}');
+select pg_temp.owe('tap_tenth', '{"attempts": 10}');
+select pg_temp.owe('tap_tenth_failed', '{"attempts": 10, "last_error": "the receiver answered 500"}');
+select pg_temp.owe('tap_tenth_later', jsonb_build_object('attempts', 10, 'next_attempt_at', now() + interval '1 s'));
+set local role service_role;
+select is(pg_temp.claim(3), 'tap_ninth', 'what is due and pending, for at most ten attempts');
+select set_eq(
+  $$select event_id, status, attempts, last_error from billing.notifications where event_id like 'tap\_tenth%'$$,
+  $$values
+    ('tap_tenth', 'dead', 10, 'the worker of the last attempt did not report a result'),
+    ('tap_tenth_failed', 'dead', 10, 'the receiver answered 500; the worker of the last attempt did not report a result'),
+    ('tap_tenth_later', 'pending', 10, null)$$,
+  'one whose last attempt nobody reported is dead'
+);
+
+-- Results.
+
+reset role;
+truncate billing.notifications;
+select pg_temp.owe('tap_sent', '{"attempts": 2, "last_error": "the receiver answered 500"}');
+select pg_temp.owe('tap_gone', '{"attempts": 1}'), pg_temp.owe('tap_nowhere', '{"attempts": 1}');
+set local role service_role;
+select is(
+  public.billing_settle_notifications(pg_temp.run(3), 'host', (
+    select jsonb_agg(jsonb_build_object('id', (pg_temp.row_of(r.event_id)).id, 'result', r.result, 'error', r.error))
+    from (
+      values ('tap_sent', 'sent', null), ('tap_gone', 'dead', 'the receiver answered 410'), ('tap_nowhere', 'undeliverable', 'no address')
+    ) as r (event_id, result, error)
+  ) || jsonb_build_array(jsonb_build_object('id', gen_random_uuid(), 'result', 'sent'))),
+  3, 'a batch is settled in one call'
+);
+select set_eq(
+  $$select event_id, status, attempts, last_error, sent_at = now() from billing.notifications$$,
+  $$values
+    ('tap_gone', 'dead', 1, 'the receiver answered 410', null),
+    ('tap_nowhere', 'undeliverable', 1, 'no address', null),
+    ('tap_sent', 'sent', 2, 'the receiver answered 500', true)$$,
+  'each has its result; one that was sent keeps the error of the attempt before'
+);
+select is(pg_temp.settle(3, 'tap_sent', '{"result": "dead"}'), 0, 'what is settled stays settled');
+update billing.notifications set next_attempt_at = now();
+select is(pg_temp.claim(3), '', 'and is never claimed again');
+select is(public.billing_settle_notifications(pg_temp.run(3), 'host', '[]'), 0, 'of nothing, nothing is settled');
+
+-- Failed: the schedule.
+
+select is(
+  billing.notification_waits(), '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[], 'the waits are those of Standard Webhooks'
+);
+reset role;
+select pg_temp.owe('tap_failed_' || n, jsonb_build_object('attempts', n)) from generate_series(1, 10) as n;
+select pg_temp.owe('tap_jitter_' || n, '{"attempts": 1}') from generate_series(1, 100) as n;
+select pg_temp.owe('tap_reset', '{"attempts": 0}');
+set local role service_role;
+select pg_temp.settle(3, event_id, jsonb_build_object('result', 'failed', 'error', 'failure ' || event_id))
+from billing.notifications where status = 'pending';
+select is_empty(
+  $$select n from unnest(billing.notification_waits()) with ordinality as w (wait, n)
+    where pg_temp.wait_of('tap_failed_' || n) not between w.wait and w.wait * 1.1$$,
+  'after each attempt but the last, the wait of the schedule and up to 10 % more'
+);
+select results_eq(
+  $$select r.status, r.attempts, r.last_error from generate_series(9, 10) as n, pg_temp.row_of('tap_failed_' || n) as r order by n$$,
+  $$values ('pending', 9, 'failure tap_failed_9'), ('dead', 10, 'failure tap_failed_10')$$, 'after the tenth, it is dead'
+);
+-- Chance fails this once in six million runs.
+select ok(
+  (
+    select min(pg_temp.wait_of(event_id)) < interval '5.08 s' and max(pg_temp.wait_of(event_id)) > interval '5.42 s'
+    from billing.notifications where event_id like 'tap\_jitter%'
+  ),
+  'what failed together is spread'
+);
+select is(pg_temp.wait_of('tap_reset'), interval '0', 'one that somebody has set back meanwhile is due at once');
+
+reset role;
+select pg_temp.owe('tap_' || name, '{"attempts": 1}') from unnest(array['later', 'sooner', 'for_ever', 'beyond', 'before']) as name;
+set local role service_role;
+select pg_temp.settle(3, 'tap_' || a.name, jsonb_build_object('result', 'failed', 'retry_after_seconds', a.seconds))
+from (values ('later', 120), ('sooner', 1), ('for_ever', 999999999), ('beyond', 253402300799), ('before', -5)) as a (name, seconds);
+select results_eq(
+  $$select date_trunc('second', pg_temp.wait_of('tap_' || name)) from unnest(array['later', 'sooner', 'for_ever', 'beyond', 'before']) as name$$,
+  $$values (interval '2 min'), ('5 s'), ('24 h'), ('24 h'), ('5 s')$$,
+  'Retry-After makes the wait longer, never shorter, and at most a day'
+);
+
+-- Limited (429) is no attempt, and pauses the receiver.
+
+create function pg_temp.pause_of(host text)
+returns interval
+language sql
+as $$
+  select p.paused_until - clock_timestamp() from billing.pauses p where p.destination = host
+$$;
+reset role;
+truncate billing.notifications;
+select pg_temp.owe('tap_' || name, '{"attempts": 10, "last_error": "before"}') from unnest(array['limited', 'limited_too', 'unsent']) as name;
+set local role service_role;
+select is(
+  public.billing_settle_notifications(pg_temp.run(3), 'slow', jsonb_build_array(
+    jsonb_build_object('id', (pg_temp.row_of('tap_limited')).id, 'result', 'limited', 'error', '429', 'retry_after_seconds', 60),
+    jsonb_build_object('id', (pg_temp.row_of('tap_limited_too')).id, 'result', 'limited', 'error', '429', 'retry_after_seconds', 120),
+    jsonb_build_object('id', (pg_temp.row_of('tap_unsent')).id, 'result', 'unsent')
+  )),
+  3, 'what was limited is settled, with what was not sent because of it'
+);
+select set_eq(
+  $$select event_id, status, attempts, last_error, limited_since = now() as limited, next_attempt_at = now() as is_due from billing.notifications$$,
+  $$values
+    ('tap_limited', 'pending', 9, '429', true, false), ('tap_limited_too', 'pending', 9, '429', true, false),
+    ('tap_unsent', 'pending', 9, 'before', null, true)$$,
+  'neither is an attempt, not even the last one'
+);
+select ok(pg_temp.pause_of('slow') between interval '119 s' and interval '120 s', 'the receiver has a pause, as long as the longest asked for');
+select results_eq(
+  $$select next_attempt_at = (select paused_until from billing.pauses where destination = 'slow') from billing.notifications where last_error = '429'$$,
+  $$values (true), (true)$$, 'they are due at its end'
+);
+select is(pg_temp.claim(3, 10, 'slow'), '', 'meanwhile nothing is handed out for it');
+select is((pg_temp.row_of('tap_unsent')).attempts, 9, 'and no attempt is counted');
+select is(pg_temp.claim(3, 10, 'host'), 'tap_unsent', 'another receiver has its own pauses');
+select pg_temp.settle(3, 'tap_limited', '{"result": "limited", "retry_after_seconds": 1}', 'slow');
+select ok(pg_temp.pause_of('slow') > interval '118 s', 'a pause is not shortened');
+update billing.pauses set paused_until = now() where destination = 'slow';
+update billing.notifications set next_attempt_at = now();
+select is(pg_temp.claim(3, 1, 'slow') <> '', true, 'after the pause, they are handed out');
+
+select pg_temp.settle(3, 'tap_limited', jsonb_build_object('result', 'limited', 'retry_after_seconds', seconds), name)
+from (values ('asks_nothing', null), ('asks_0', 0), ('asks_years', 253402300799)) as a (name, seconds);
+select results_eq(
+  $$select date_trunc('second', pg_temp.pause_of('asks_' || name) + interval '0.5 s') from unnest(array['nothing', '0', 'years']) as name$$,
+  $$values (interval '1 min'), ('1 s'), ('24 h')$$, 'without Retry-After the pause is a minute; it is at least a second and at most a day'
+);
+
+-- For as long as ten attempts take: 75 hours and 35 minutes.
+reset role;
+truncate billing.notifications;
+select pg_temp.owe('tap_' || hours, jsonb_build_object('limited_since', now() - hours * interval '1 h', 'attempts', attempts))
+from (values (1, 1), (75, 0), (76, 1)) as l (hours, attempts);
+set local role service_role;
+select pg_temp.settle(3, event_id, '{"result": "limited", "error": "429"}') from billing.notifications;
+select results_eq(
+  $$select r.status, r.attempts, now() - r.limited_since, r.last_error from unnest(array[1, 75, 76]) as hours, pg_temp.row_of('tap_' || hours) as r$$,
+  $$values ('pending', 0, interval '1 h', '429'), ('pending', 0, interval '75 h', '429'), ('dead', 0, null, '429')$$,
+  'a receiver that answers only 429 is given up after the time of ten attempts'
+);
+select pg_temp.settle(3, 'tap_1', '{"result": "unsent"}'), pg_temp.settle(3, 'tap_75', '{"result": "failed"}');
+select results_eq(
+  $$select limited_since is null from unnest(array[1, 75]) as hours, pg_temp.row_of('tap_' || hours)$$, $$values (false), (true)$$,
+  'any other answer ends the series; what was not sent has no answer'
+);
+select throws_ok($$select pg_temp.settle(3, 'tap_1', '{"result": "delivered"}')$$, '23514', null, 'an unknown result is refused');
+select pg_temp.end_lease();
+select is(pg_temp.settle(3, 'tap_1', '{"result": "sent"}'), 1, 'a run that is late settles, as long as no other one has the queue');
+select is(
+  (select string_agg(status, ' ' order by event_id) from public.billing_notifications), 'sent pending dead', 'commands see it in the window'
+);
+update public.billing_notifications set status = 'pending', attempts = 0, next_attempt_at = now() where event_id = 'tap_76';
+select matches(pg_temp.claim(5, 10, 'other_host'), 'tap_76', 'and can have one that was given up sent again');
+
+select * from finish();
+rollback;

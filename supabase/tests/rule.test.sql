@@ -1,0 +1,482 @@
+/*
+ * The rule, billing.next, as a table of cases: what a subscription's record is after
+ * events, in the order in which they arrive.
+ *
+ * How to read a case: `creation 10, update 30 past_due, update 20 unpaid` are three
+ * events that occurred 10, 30 and 20 seconds after some moment and arrived in this
+ * order; `-` is an event without a time. Each names its account and plan after its
+ * own time (a creation at 10: account A10, plan P10), so the record shows which event a
+ * field came from. A bare word is the status that the event reports, otherwise active.
+ * `was` says what an update replaced (`was nothing`: nothing that we keep); without it,
+ * the event does not say. A field is `unstated` if the event does not have it.
+ *
+ * The record reads: account, status, plan, `deleted` if canceled_at is set, `since`
+ * past_due_since, and then the other columns that are not null.
+ *
+ * any_order: whatever the order of arrival, as long as a creation is the first, the end
+ * state is the same. The test tries all orders, and compares all columns.
+ */
+begin;
+set local timezone = 'UTC';
+
+create function pg_temp.at(seconds numeric)
+returns timestamptz
+language sql
+return to_timestamp(1800000000) + seconds * interval '1 second';
+
+create function pg_temp.parse(description text)
+returns billing.event
+language plpgsql
+as $$
+declare
+  words constant text[] := regexp_split_to_array(trim(description), '\s+');
+  e billing.event;
+  word text;
+  field text;
+  value jsonb;
+  of_previous boolean := false;
+begin
+  e.provider := 'a';
+  e.subscription_id := 'sub';
+  e.type := words[1];
+  e.kind := case words[1] when 'payment' then 'payment_failed' else words[1] end;
+  e.occurred_at := pg_temp.at(nullif(words[2], '-')::numeric);
+  e.handled_at := pg_temp.at(99);
+  e.report := '{}';
+  if e.kind in ('creation', 'update') then
+    e.report := jsonb_build_object('plan_id', 'P' || words[2], 'provider_status', 'active');
+  end if;
+  if e.kind = 'creation' then
+    e.account_id := 'A' || words[2];
+  end if;
+
+  foreach word in array words[3:] loop
+    field := case
+      when word !~ '=' then 'provider_status'
+      else replace(replace(split_part(word, '=', 1), 'plan', 'plan_id'), 'status', 'provider_status')
+    end;
+    value := to_jsonb(nullif(split_part(word, '=', -1), 'null'));
+    if field ~ '(_at|_end)$' and jsonb_typeof(value) = 'string' then
+      value := to_jsonb(pg_temp.at((value #>> '{}')::numeric));
+    end if;
+
+    if word = 'was' then
+      of_previous := true;
+      e.previous := '{}';
+    elsif word = 'nothing' then
+      null;
+    elsif field in ('account', 'provider', 'customers_account') then
+      e := jsonb_populate_record(
+        e, jsonb_build_object(case field when 'account' then 'account_id' else field end, value)
+      );
+    elsif of_previous then
+      e.previous := e.previous || jsonb_build_object(field, value);
+    elsif value = '"unstated"' then
+      e.report := e.report - field;
+    else
+      e.report := e.report || jsonb_build_object(field, value);
+    end if;
+  end loop;
+  return e;
+end;
+$$;
+
+create function pg_temp.parse_all(descriptions text)
+returns billing.event[]
+language sql
+return array(
+  select pg_temp.parse(d.description)
+  from string_to_table(descriptions, ',') with ordinality as d (description, place)
+  order by d.place
+);
+
+create function pg_temp.fold(events billing.event[])
+returns billing.step[]
+language sql
+return array(
+  select billing.fold(null::billing.records, e.event) over (order by e.place)
+  from (select unnest(events) as event, generate_subscripts(events, 1) as place) as e
+  order by e.place
+);
+
+create function pg_temp.describe(r billing.records)
+returns text
+language sql
+return concat_ws(
+  ' ', r.account_id, r.status, r.plan_id,
+  case when r.canceled_at is not null then 'deleted' end,
+  'since ' || trim_scale(extract(epoch from r.past_due_since) - 1800000000),
+  (
+    select string_agg(
+      f.name || '=' || case
+        when f.name ~ '(_at|_end)$' then (extract(epoch from f.value::timestamptz) - 1800000000)::integer::text
+        else f.value
+      end, ' ' order by f.name
+    )
+    from jsonb_each_text(to_jsonb(r)) as f (name, value)
+    where f.value is not null
+      and f.name in ('current_period_end', 'customer_id', 'quantity', 'cancel_at', 'trial_end', 'paused', 'livemode')
+  )
+);
+
+-- Such as '3 stale, 4 BW001'.
+create function pg_temp.not_applied(steps billing.step[])
+returns text
+language sql
+return (
+  select string_agg(s.place || ' ' || coalesce(s.error_code, s.outcome), ', ' order by s.place)
+  from unnest(steps) with ordinality as s (event, record, outcome, error_code, error, place)
+  where s.outcome <> 'applied'
+);
+
+create function pg_temp.check_case(arriving text)
+returns text
+language plpgsql
+as $$
+declare
+  steps constant billing.step[] := pg_temp.fold(pg_temp.parse_all(arriving));
+begin
+  return coalesce(pg_temp.not_applied(steps) || ': ', '') || pg_temp.describe((steps[cardinality(steps)]).record);
+end;
+$$;
+
+create temporary table cases (
+  place integer generated always as identity, arriving text, not_applied text, after text, any_order boolean, why text
+);
+insert into cases (arriving, not_applied, after, any_order, why)
+values
+  -- What each kind does.
+  ('creation 10', null, 'A10 active P10', true, 'a creation makes a record'),
+  ('creation 10 incomplete', null, 'A10 active P10', true, 'that is active, whatever the creation reports'),
+  ('creation 10, update 20 past_due', null, 'A10 past_due P20 since 20', true, 'an update brings status and plan'),
+  ('creation 10, update 20 on_hold', null, 'A10 on_hold P20', true, 'any status, also one that nobody knows'),
+  ('creation 10, update 20 unpaid, deletion 30', null, 'A10 canceled P20 deleted', true, 'a deletion cancels'),
+  ('creation 10, payment 30, update 20', null, 'A10 active P20', true, 'a failed payment has no part in the order'),
+  ('creation 10, deletion 20, payment 30', null, 'A10 canceled P10 deleted', true, 'and brings nothing back'),
+  ('update 20', '1 BW001', '', false, 'an update needs a record'),
+  ('deletion 20', '1 BW001', '', false, 'so does a deletion'),
+  ('payment 20', '1 BW001', '', false, 'so does a failed payment'),
+  ('update 20, creation 10, update 20', '1 BW001', 'A10 active P20', false, 'once the record is there, a retry is applied'),
+  ('creation 10, refund 20', '2 BW003', 'A10 active P10', true, 'other kinds have no effect'),
+  ('creation 10, update 20 provider=b, creation 30 provider=b, deletion 40 provider=b, payment 50 provider=b',
+    '2 BW002, 3 BW002, 4 BW002, 5 BW002', 'A10 active P10', false, 'a subscription belongs to the provider that created it'),
+
+  -- The newer event wins.
+  ('creation 10, update 20 past_due, update 30', null, 'A10 active P30', true, 'events in order are all applied'),
+  ('creation 10, update 30, update 20 unpaid', '3 stale', 'A10 active P30', true, 'an update older than the newest is stale'),
+  ('creation 20, update 19 unpaid', '2 stale', 'A20 active P20', true, 'so is one older than the creation'),
+  ('creation 10, deletion 20, update 21 trialing', null, 'A10 trialing P21 deleted', true,
+    'an update newer than the deletion brings the subscription back; canceled_at stays'),
+  ('creation 10, update 20.000002 unpaid, update 20.000001', '3 stale', 'A10 unpaid P20.000002', true,
+    'a microsecond decides'),
+  ('creation 10.000002, update 10.000001 unpaid', '2 stale', 'A10.000002 active P10.000002', true,
+    'also between an update and a creation'),
+  ('creation 10, deletion 20.000001, update 20.000002', null, 'A10 active P20.000002 deleted', true,
+    'and between a deletion and an update'),
+
+  -- At the same time: creation before update before deletion.
+  ('creation 10, update 10 unpaid', null, 'A10 unpaid P10', true, 'an update at the time of the creation comes after it'),
+  ('creation 10, update 20 unpaid, creation 20 plan=P0', null, 'A20 unpaid P20', true,
+    'a creation at the time of the update comes before it: it brings only the account'),
+  ('creation 10, deletion 10', null, 'A10 canceled P10 deleted', true, 'a deletion comes after the creation'),
+  ('creation 10, deletion 20, creation 20', null, 'A20 canceled P20 deleted', true,
+    'and a creation before the deletion: it leaves the status'),
+  ('creation 10, update 20 unpaid, deletion 20', null, 'A10 canceled P20 deleted', true, 'a deletion comes after the update'),
+  ('creation 10, deletion 20, update 20 unpaid', null, 'A10 canceled P20 deleted', true,
+    'and an update before the deletion: it brings what is reported, not the status'),
+
+  -- Field by field.
+  ('creation 10, deletion 30, update 20 unpaid', null, 'A10 canceled P20 deleted', true,
+    'a late update of a canceled subscription brings what is reported, not the status'),
+  ('creation 10, deletion 30, update 25, update 20 unpaid', '4 stale', 'A10 canceled P25 deleted', true,
+    'such updates are ordered among themselves'),
+  ('creation 10, deletion 30, update 20, update 40 unpaid', null, 'A10 unpaid P40 deleted', true,
+    'and one that is newer than the deletion brings the status too'),
+  ('creation 10, update 30 unpaid, deletion 20', null, 'A10 unpaid P30 deleted', true,
+    'a deletion older than the newest update leaves the status, and canceled_at tells of it'),
+  ('creation 30, deletion 29', null, 'A30 active P30 deleted', true, 'so does one older than the creation'),
+  ('creation 10, update 30 unpaid, deletion 20, update 25', '4 stale', 'A10 unpaid P30 deleted', true,
+    'an update between such a deletion and the newest update is stale'),
+  ('creation 10, deletion 30, deletion 20, update 25', '3 stale', 'A10 canceled P25 deleted', true,
+    'a deletion older than another one is stale'),
+  ('creation 10, deletion 20, deletion 30, update 25', null, 'A10 canceled P25 deleted', true, 'the newest deletion counts'),
+  ('creation 10, deletion 20, deletion 20', null, 'A10 canceled P10 deleted', true, 'two at the same time are both applied'),
+
+  -- More than one creation.
+  ('creation 20, creation 10', '2 stale', 'A20 active P20', true, 'a creation older than that of the record is stale'),
+  ('creation 10, creation 20', null, 'A20 active P20', true, 'a newer one takes the record over'),
+  ('creation 10, creation 10 account=A11 plan=P11', null, 'A11 active P11', false, 'of two at the same time, the later arrival wins'),
+  ('creation 10, update 30 unpaid, creation 20', null, 'A20 unpaid P30', true,
+    'a late creation, older than the newest update, brings only the account'),
+  ('creation 20, update 30 unpaid, creation 10', '3 stale', 'A20 unpaid P30', true, 'older than everything, it is stale'),
+  ('creation 10, update 20 unpaid, creation 30', null, 'A30 active P30', true, 'newer than everything, it brings everything'),
+  ('creation 10, creation 30, creation 20, update 25 unpaid', '3 stale, 4 stale', 'A30 active P30', true,
+    'what lies between two creations is stale after the newer one'),
+  ('creation 10, update 40 unpaid, creation 30, creation 20, update 35', '4 stale, 5 stale', 'A30 unpaid P40', true,
+    'a creation that brings only the account is the newest creation, and not the newest change'),
+  ('creation 10, update 20 unpaid was past_due, creation 15, update 20 past_due was active', '4 stale', 'A15 unpaid P20', true,
+    'it does not disturb the order of two updates of the same second'),
+  ('creation 10, update 20 past_due was trialing, creation 30, update 30 trialing plan=P31', null, 'A30 trialing P31', true,
+    'an update that a newer creation replaced does not count in the second of the creation'),
+  ('creation 10, deletion 20, creation 30', null, 'A30 active P30 deleted', true,
+    'a creation newer than the deletion brings the subscription back'),
+  ('creation 10, deletion 30, creation 20', null, 'A20 canceled P20 deleted', true, 'an older one leaves the status'),
+
+  -- Accounts.
+  ('creation 10 account=null', '1 BW005', '', false, 'a creation needs an account'),
+  ('creation 10 account=null customers_account=K', null, 'K active P10', true, 'which may be that of the customer'),
+  ('creation 10 customers_account=K', null, 'A10 active P10', true, 'if the event names none'),
+  ('creation 10 account=null customers_account=K, creation 5', null, 'A5 active P10', true,
+    'an account that an event names wins over that of the customer, however old the event is'),
+  ('creation 10, creation 20 account=null customers_account=K', null, 'A10 active P20', true,
+    'a creation that names no account leaves that of the record'),
+  ('creation 10, creation 20 account=null, creation 15', null, 'A15 active P20', true,
+    'and one between the two that names it brings it'),
+  ('creation 10, update 30, creation 20 account=null', '3 stale', 'A10 active P30', true,
+    'a creation that would bring neither account nor report is stale'),
+
+  -- Updates of the same second: what they state, without what they replaced.
+  ('creation 10, update 20 past_due was active, update 20 unpaid was past_due', null, 'A10 unpaid P20', true,
+    'two updates of the same second that arrive in order are both applied'),
+  ('creation 10, update 20 unpaid was past_due, update 20 past_due was active', '3 stale', 'A10 unpaid P20', true,
+    'in the other order, the status that the first one replaced shows that the second one is older'),
+  ('creation 10, update 20 plan=P2 was plan=P10, update 20 plan=P3 was plan=P2', null, 'A10 active P3', true, 'so for the plan'),
+  ('creation 10, update 20 plan=P2 was plan=P10, update 20 plan=P2 unpaid was active', null, 'A10 unpaid P2', true,
+    'and for different fields'),
+  ('creation 10, update 20 plan=P2 unpaid was active, update 20 plan=P2 was plan=P10', '3 stale', 'A10 unpaid P2', true,
+    'in both orders'),
+  ('creation 10, update 20 unpaid was past_due, update 20 past_due', '3 stale', 'A10 unpaid P20', true,
+    'it is enough if one of them says it'),
+  ('creation 10, update 20 past_due, update 20 unpaid was past_due', null, 'A10 unpaid P20', true, 'whichever it is'),
+  ('creation 10, update 20 plan=P3 unpaid was past_due, update 20 plan=P9 past_due was active', null, 'A10 unpaid P9', false,
+    'each field is decided by itself'),
+  ('creation 10, deletion 20, update 20 unpaid was past_due, update 20 past_due was active', '4 stale',
+    'A10 canceled P20 deleted', true, 'a deletion at that time does not disturb it'),
+  ('creation 10, update 20 unpaid was past_due, update 21 past_due was active', null, 'A10 past_due P21 since 21', true,
+    'what was replaced counts only in its own second'),
+  ('creation 10, update 10 was incomplete, update 10 was nothing, update 10 incomplete was nothing', '4 stale', 'A10 active P10', true,
+    'a first payment that arrives as 2, 3, 1 ends active'),
+  ('creation 10, update 20 past_due plan=P2 was active, update 20 plan=P2 was plan=P2', '3 stale', 'A10 past_due P2 since 20', true,
+    'a previous value that equals the own value was not replaced: Stripe sends items whole'),
+  ('creation 10, update 20 unpaid plan=P2 was past_due, update 20 plan=P1, update 20 past_due plan=P1 was active, update 20 past_due plan=P2 was plan=P1',
+    null, 'A10 unpaid P2', true, 'four updates: what one replaced is remembered beyond the next'),
+  ('creation 10, update 20 past_due was active, update 20 unpaid, update 20 was unpaid', null, 'A10 past_due P20 since 20', true,
+    'a value that was stated and not replaced comes back when those after it are replaced'),
+  ('creation 10, update 20 unpaid plan=P2 was past_due plan=P1, deletion 20, update 20 past_due plan=P1 was active, update 21 plan=P2 was unpaid',
+    '4 stale', 'A10 active P2 deleted', true, 'a deletion keeps the status of its second, and no longer'),
+  ('creation 10, update 20 quantity=null was quantity=5, update 20 quantity=5 was quantity=null', null, 'A10 active P20 quantity=5', false,
+    'null is a value, which can be replaced'),
+
+  -- If they do not say enough, or a value changed back, the later arrival wins.
+  ('creation 10, update 20 unpaid plan=P3, update 20 past_due plan=P2', null, 'A10 past_due P2 since 20', false,
+    'of two that do not say what they replaced'),
+  ('creation 10, update 20 past_due plan=P2, update 20 unpaid plan=P3', null, 'A10 unpaid P3', false, 'in both orders'),
+  ('creation 10, update 20 unpaid plan=P3 was nothing, update 20 past_due plan=P2 was nothing', null, 'A10 past_due P2 since 20', false,
+    'of two that say that they replaced nothing'),
+  ('creation 10, update 20 past_due was trialing, update 20 unpaid was incomplete', null, 'A10 unpaid P20', false,
+    'of two that replaced something else'),
+  ('creation 10, update 20 past_due was active, update 20 active was past_due', null, 'A10 active P20', false,
+    'of a change and its reversal'),
+  ('creation 10, update 20 active was past_due, update 20 past_due was active', null, 'A10 past_due P20 since 20', false, 'in both orders'),
+  ('creation 10, deletion 20, update 20 past_due plan=P2 was active, update 20 plan=P3 was past_due', null,
+    'A10 canceled P3 deleted', false, 'a deletion at that time keeps the status, and the later arrival brings the plan'),
+
+  -- Fields that an event does not state.
+  ('creation 10 quantity=5 paused=void, update 20', null, 'A10 active P20 paused=void quantity=5', true, 'they keep their value'),
+  ('creation 10 quantity=5, creation 20', null, 'A20 active P20 quantity=5', false, 'also in a newer creation'),
+  ('creation 20, creation 10 quantity=5', '2 stale', 'A20 active P20', false,
+    'but a stale event brings nothing: so a provider must always state the same fields'),
+  ('creation 10 trialing, update 20 status=unstated', null, 'A10 trialing P20', true,
+    'so the status is that of the newest event that states it'),
+  ('creation 10, update 20 plan=unstated status=unstated, update 20 plan=unstated status=unstated', null, 'A10 active P10', true,
+    'an update may state nothing that we keep'),
+
+  -- past_due_since: the earliest known time since the status was another one.
+  ('creation 10 past_due', null, 'A10 active P10 since 10', true, 'a creation may report past_due'),
+  ('creation 10, update 20 past_due was active, update 30 past_due was nothing', null, 'A10 past_due P30 since 20', true,
+    'it is the time of the change, and later updates leave it'),
+  ('creation 10, update 20 past_due was active, deletion 30', null, 'A10 canceled P20 deleted since 20', true, 'so does a deletion'),
+  ('creation 10, update 20 past_due was active, update 30 was past_due', null, 'A10 active P30', true,
+    'it is null when the status is another one'),
+  ('creation 10, update 20 past_due was active, update 30 was past_due, update 40 past_due was active', null,
+    'A10 past_due P40 since 40', true, 'the newest change counts'),
+  ('creation 10, update 20 past_due was active, update 40 past_due was unpaid', null, 'A10 past_due P40 since 40', true,
+    'also if the change back was lost: the previous status tells of it'),
+  ('creation 10, update 30 past_due was nothing, update 20 past_due was active', '3 stale', 'A10 past_due P30 since 20', true,
+    'the event of the change may be late'),
+  ('creation 10, update 30 past_due was nothing, update 40 past_due was nothing', null, 'A10 past_due P40 since 30', true,
+    'if it was lost, it is the earliest time that is known'),
+  ('creation 10, update 20 past_due was past_due, update 30 past_due', null, 'A10 past_due P30 since 20', true,
+    'an update that names the same previous status, or none, tells of no change'),
+  ('creation 10, update 40 past_due was nothing, update 20 past_due was active, update 30 was past_due', '3 stale, 4 stale',
+    'A10 past_due P40 since 40', true, 'a late change back moves it on'),
+  ('creation 10, update 20 past_due was active, update 50 past_due was nothing, update 40 past_due was nothing, update 30 was past_due',
+    '4 stale, 5 stale', 'A10 past_due P50 since 50', false,
+    'but if then the next change was lost too, times that were passed over before are not remembered'),
+  ('creation 10, update 40 past_due was nothing, creation 30', null, 'A30 past_due P40 since 40', true,
+    'a creation tells of its status too'),
+  ('creation 10, update 20 past_due was active, update 20 unpaid was past_due', null, 'A10 unpaid P20', true,
+    'past_due for less than a second leaves nothing'),
+  ('creation 10, update 20 unpaid was past_due, update 20 past_due was active, update 30 past_due was nothing', '3 stale',
+    'A10 past_due P30 since 30', false, 'nor anything that counts later, unless it arrives later'),
+  ('creation 10, update 20 unpaid was active, update 20 past_due was unpaid', null, 'A10 past_due P20 since 20', true,
+    'a change to past_due after another one in the same second counts'),
+  ('creation 10 past_due, creation 20 status=null', null, 'A20 active P20', true,
+    'without a status, nothing is past_due'),
+  ('creation -, update - past_due was active', null, 'A- past_due P- since 99', false,
+    'without a time, it is the time of handling'),
+  ('creation 10, update - past_due was active, update 30', null, 'A10 active P30', false,
+    'which does not outlive the status'),
+  ('creation 10, update - unpaid, update 30 past_due was nothing', null, 'A10 past_due P30 since 30', false,
+    'nor hides a change that is dated before it'),
+
+  -- Without a time, the specification's table applies as it stands.
+  ('creation -, update - unpaid, deletion -, update -', null, 'A- active P- deleted', false, 'all are applied as they arrive'),
+  ('creation -, update - unpaid, deletion -', null, 'A- canceled P- deleted', false, 'a deletion cancels'),
+  ('creation 10, creation - account=A11', '2 stale', 'A10 active P10', false, 'a creation that finds a record changes nothing'),
+  ('creation 10, update 20 unpaid, deletion 30, update -', null, 'A10 active P- deleted', false,
+    'an update is applied, whatever the record has'),
+  ('creation 10, update 20 unpaid, update -, update 15, update 25 trialing', '4 stale', 'A10 trialing P25', false,
+    'it does not change the order of those that have a time'),
+  ('creation 10, deletion 30, deletion -, deletion 20, update 25', '4 stale', 'A10 canceled P25 deleted', false,
+    'neither does a deletion'),
+  ('creation 10, update 20 unpaid was past_due, update - trialing plan=P20 was unpaid, update 20 past_due was active', '4 stale',
+    'A10 trialing P20', false, 'nor what is known of updates of the same second'),
+  ('creation 10, update 20 unpaid was past_due, deletion -, update 20 past_due was active', '4 stale',
+    'A10 canceled P20 deleted', false, 'a stale update does not bring back the status'),
+  ('creation -, update - unpaid, creation 10', null, 'A10 active P10', false, 'a creation with a time outranks a record without'),
+  ('creation 10 past_due, creation - unpaid', '2 stale', 'A10 active P10 since 10', false,
+    'a stale event without a time tells nothing of past_due');
+
+-- The same for every column that is reported.
+insert into cases (arriving, not_applied, after, any_order, why)
+select format(c.arriving, f.name, f.one, f.two), c.not_applied, format(c.after, f.name, f.one, f.two), c.any_order, format(c.why, f.name)
+from (
+  values
+    ('current_period_end', '1', '2'), ('customer_id', 'cus_1', 'cus_2'), ('quantity', '0', '2147483647'),
+    ('cancel_at', '1', '2'), ('trial_end', '1', '2'), ('paused', 'void', 'keep_as_draft'), ('livemode', 'true', 'false')
+) as f (name, one, two)
+cross join (
+  values
+    ('creation 10 %1$s=%2$s, update 20 %1$s=%3$s, update 15 %1$s=%2$s, creation 12 %1$s=%2$s, deletion 30', '3 stale',
+      'A12 canceled P20 deleted %1$s=%3$s', true, '%s: the newest creation or update brings it; a deletion leaves it'),
+    ('creation 10 %1$s=%2$s, deletion 30, update 20 %1$s=%3$s', null, 'A10 canceled P20 deleted %1$s=%3$s', true,
+      '%s: an update older than a deletion brings it'),
+    ('creation 10 %1$s=%2$s, update 20 %1$s=null, update 15 %1$s=%3$s', '3 stale', 'A10 active P20', true,
+      '%s: null is a value'),
+    ('creation 10 %1$s=%2$s, update 20 %1$s=%3$s was %1$s=null, update 20 %1$s=null was %1$s=%2$s', '3 stale',
+      'A10 active P20 %1$s=%3$s', true, '%s: in one second, from a value to null to a value'),
+    ('creation 10, update 20 %1$s=null was %1$s=%2$s, update 20 %1$s=%2$s was %1$s=null, update 20 %1$s=null was nothing',
+      null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
+) as c (arriving, not_applied, after, any_order, why);
+
+select plan(10 + count(*)::integer) from cases;
+
+select is(
+  pg_temp.check_case(c.arriving), coalesce(c.not_applied || ': ', '') || c.after, c.why || ' (' || c.arriving || ')'
+)
+from cases c
+order by c.place;
+
+create function pg_temp.orders(events billing.event[])
+returns setof billing.event[]
+language sql
+as $$
+  with recursive chosen (places) as (
+    select array[i] from generate_subscripts(events, 1) as i
+    where events[i].kind = 'creation' and coalesce(events[i].account_id, events[i].customers_account) is not null
+    union all
+    select c.places || i
+    from chosen c, generate_subscripts(events, 1) as i
+    where i <> all (c.places)
+  )
+  select array(select events[p.place] from unnest(c.places) with ordinality as p (place, turn) order by p.turn)
+  from chosen c
+  where cardinality(c.places) = cardinality(events)
+$$;
+
+-- All but what is kept of the updates of the second, which is in the order of arrival.
+create function pg_temp.end_state(events billing.event[])
+returns jsonb
+language sql
+return to_jsonb(((pg_temp.fold(events))[cardinality(events)]).record) - 'changed_in_second';
+
+select cmp_ok(
+  (select count(*)::integer from cases c, pg_temp.orders(pg_temp.parse_all(c.arriving)) where c.any_order), '>', 600,
+  'there are many orders to try'
+);
+select is_empty(
+  $$
+    select c.arriving, pg_temp.end_state(pg_temp.parse_all(c.arriving)), o.events, pg_temp.end_state(o.events)
+    from cases c, pg_temp.orders(pg_temp.parse_all(c.arriving)) as o (events)
+    where c.any_order and pg_temp.end_state(o.events) <> pg_temp.end_state(pg_temp.parse_all(c.arriving))
+  $$,
+  'the end state is the same in all orders of arrival'
+);
+
+-- Fifty updates of a second are remembered.
+create function pg_temp.plans(p_count integer, p_previous boolean default true)
+returns text
+language sql
+return 'creation 10, ' || (
+  select string_agg(
+    format('update 20 plan=P%s', i) || case when p_previous then format(' was plan=P%s', i - 1) else '' end, ', ' order by i
+  )
+  from generate_series(1, p_count) as i
+);
+select is(pg_temp.check_case(pg_temp.plans(60)), 'A10 active P60', 'sixty plans in one second, in order, end with the last');
+select is(
+  pg_temp.check_case(pg_temp.plans(60) || ', update 20 plan=P59 was plan=P58'), '62 stale: A10 active P60',
+  'of more than fifty updates, the latest are remembered'
+);
+select is(
+  pg_temp.check_case(pg_temp.plans(60) || ', update 20 plan=P3'), 'A10 active P3', 'beyond fifty, the later arrival wins'
+);
+select is(
+  (
+    select jsonb_array_length((s.record).changed_in_second)
+    from unnest(pg_temp.fold(pg_temp.parse_all(pg_temp.plans(60)))) with ordinality
+      as s (event, record, outcome, error_code, error, place)
+    where s.place = 61
+  ),
+  50, 'so the record does not grow without end'
+);
+select is(
+  (
+    select (s.record).changed_in_second
+    from unnest(pg_temp.fold(pg_temp.parse_all(pg_temp.plans(3) || ', update 21 was plan=P3'))) with ordinality
+      as s (event, record, outcome, error_code, error, place)
+    where s.place = 5
+  ),
+  '{"plan_id": "P3"}', 'an update of the next second forgets them'
+);
+
+-- Messages, and marks.
+select results_eq(
+  $$select s.error from unnest(pg_temp.fold(pg_temp.parse_all('update 5, creation 10 account=null, creation 10, update 20 provider=b, refund 20'))) as s$$,
+  $$values
+    ('No subscription sub is recorded.'),
+    ('data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.'),
+    (null),
+    ('Subscription sub belongs to provider a, not b.'),
+    ('No function applies events of type refund.')$$,
+  'a message names what is wrong'
+);
+select is(
+  ((pg_temp.fold(pg_temp.parse_all('creation 10, update 20, deletion 30, creation 20, payment 40')))[5]).event.account_id, 'A20',
+  'a failed payment is of the account that the record has then'
+);
+select is_empty(
+  $$
+    select e.at
+    from (select pg_temp.at(i * 86400.123457) as at, kind from generate_series(-9000, 25000, 7) as i,
+      unnest(array['creation', 'update', 'deletion']) as kind) as e
+    where billing.time_of(billing.mark(jsonb_populate_record(
+      null::billing.event, jsonb_build_object('occurred_at', e.at, 'kind', e.kind)
+    ))) <> e.at
+  $$,
+  'until 2095, a mark has the exact time of its event, to the microsecond'
+);
+
+select * from finish();
+rollback;

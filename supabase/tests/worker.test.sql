@@ -1,0 +1,128 @@
+/*
+ * The schedule of the worker, and its wake, on a project whose extensions are off, on, or
+ * partly on. A plain Postgres has none of them: tests/support/extensions stands for them, with
+ * their control files, signatures and privileges.
+ */
+begin;
+select plan(45);
+
+create function pg_temp.schedule(key text default 'sb_secret_1')
+returns text
+language sql
+as $$
+  select billing.schedule_worker('https://ref.supabase.co/', key)
+$$;
+
+create function pg_temp.fail(event_id text)
+returns boolean
+language sql
+as $$
+  select public.billing_record_failed_event('a', event_id, '{"n": 1}', 'text', 'tap_code', 'Failed', 'x')
+$$;
+
+-- The calls since the last time.
+create function pg_temp.calls()
+returns integer
+language plpgsql
+as $$
+declare
+  calls integer;
+begin
+  delete from net.http_request_queue;
+  get diagnostics calls = row_count;
+  return calls;
+end;
+$$;
+
+create function pg_temp.extensions()
+returns text
+language sql
+as $$
+  select string_agg(e.extname || ' in ' || e.extnamespace::regnamespace, ', ' order by e.extname)
+  from pg_extension e where e.extname in ('pg_cron', 'pg_net', 'supabase_vault')
+$$;
+
+-- Off.
+
+select is(pg_temp.extensions(), null, 'there are no extensions yet');
+select ok(not billing.wake_worker(), 'without them, nobody is woken, and nothing fails');
+select lives_ok('select billing.unschedule_worker()', 'nothing is scheduled, and nothing fails');
+select pg_temp.fail('tap_1'), pg_temp.fail('tap_2');
+select matches(billing.retry_failed_event('tap_1'), 'The worker retries it at its next run', 'a retry waits for the next run');
+select throws_like(format('select billing.schedule_worker(%L, %L)', a.url, a.key), a.message, format('%L and %L are refused', a.url, a.key))
+from (
+  values
+    ('https://ref.supabase.co/functions/v1/x', 'sb_secret_1', '%without a path%'), ('ref.supabase.co', 'sb_secret_1', '%must look like%'),
+    ('http://ref.supabase.co', 'sb_secret_1', '%must begin with https%'), ('http://localhost.example', 'sb_secret_1', '%must begin with https%'),
+    ('http://127.0.0.1.example:80', 'sb_secret_1', '%must begin with https%'), ('https://ref.supabase.co', 'sb_publishable_1', '%secret key%'),
+    ('http://127.0.0.1:54321', 'x', '%secret key%'), ('http://kong:8000/', 'x', '%secret key%')
+) as a (url, key, message);
+select is(pg_temp.extensions(), null, 'what is refused creates no extension');
+
+select matches(pg_temp.schedule(), 'every minute', 'it creates the extensions that are missing, and says what it did');
+select is(pg_temp.extensions(), 'pg_cron in pg_catalog, pg_net in extensions, supabase_vault in vault', 'each is in the schema that Supabase uses');
+select results_eq(
+  'select jobname, schedule, command, active, username from cron.job order by jobid',
+  $$values
+    ('billing-worker', '* * * * *', 'select billing.wake_worker()', true, 'postgres'),
+    ('billing-prune', '*/5 * * * *', 'select billing.prune()', true, 'postgres')$$,
+  'it schedules the worker and the pruning, and no job has a key'
+);
+select lives_ok(command, format('the job %s runs', jobname)) from cron.job order by jobid;
+select results_eq(
+  $$select method, url, headers ->> 'apikey', timeout_milliseconds from net.http_request_queue$$,
+  $$values ('POST', 'https://ref.supabase.co/functions/v1/billing-worker', 'sb_secret_1', 5000)$$,
+  'the worker is called with the key from Vault, and pg_net does not wait for it to finish'
+);
+select is_empty($$select secret from vault.secrets where secret like '%sb_secret%'$$, 'the key is not stored in clear text');
+select pg_temp.calls();
+
+-- A retry wakes the worker.
+
+select matches(billing.retry_failed_event('tap_1'), '^Retry requested: 1\. The worker is on its way\.', 'a retry wakes the worker, and says so');
+select is(pg_temp.calls(), 1, 'with one call');
+select matches(billing.retry_failed_events(of_error_code => 'tap_code'), '^Retry requested: 2\. The worker is on its way\.', 'so does a retry of many');
+select is(pg_temp.calls(), 1, 'also with one');
+select billing.resolve_failed_event('tap_2', 'a test', 'somebody');
+select is(billing.retry_failed_event('tap_2'), 'It is already resolved: nothing to retry.', 'a resolved event is not retried');
+select is(billing.retry_failed_events(of_error_code => 'tap_none'), 'No open failure matches: nothing to retry.', 'nor is one that does not match');
+select throws_ok($$select billing.retry_failed_event('tap_none')$$, 'P0001', null, 'nor one that does not exist');
+select is(pg_temp.calls(), 0, 'then nobody is woken');
+
+-- service_role, in a project where it may not read Vault.
+
+revoke all on vault.decrypted_secrets from service_role;
+set local role service_role;
+select ok(not billing.wake_worker(), 'it wakes nobody, and nothing fails');
+select matches(public.billing_retry_failed_event('tap_1'), 'The worker retries it at its next run\.', 'and requests a retry all the same');
+select throws_ok(format('select billing.%s', f), '42501', null, format('service_role may not call %s', f))
+from unnest(array['schedule_worker(null, null)', 'unschedule_worker()', 'prune()']) as f;
+reset role;
+
+-- Again, or only partly on.
+
+select pg_temp.schedule('sb_secret_2');
+select results_eq(
+  $$select decrypted_secret from vault.decrypted_secrets where name = 'billing_worker_key'$$, $$values ('sb_secret_2')$$, 'run again, it replaces the key'
+);
+select is((select count(*)::integer from cron.job), 2, 'and schedules no job twice');
+drop extension pg_net;
+select ok(not billing.wake_worker(), 'without pg_net, nobody is woken, and nothing fails');
+create schema net;
+select ok(not billing.wake_worker(), 'a schema with its name is not pg_net');
+create function net.http_post(url text) returns bigint language sql as 'select 1::bigint';
+update billing.failed_events set retry_requested_at = null;
+select throws_ok($$select billing.retry_failed_event('tap_1')$$, '42883', null, 'a wake that fails in another way raises the error');
+select is((select count(retry_requested_at)::integer from billing.failed_events), 0, 'and requests nothing');
+drop schema net cascade;
+create extension pg_net schema public;
+select lives_ok('select pg_temp.schedule()', 'pg_net may be in any schema');
+select ok(billing.wake_worker(), 'and is called all the same');
+
+select matches(billing.unschedule_worker(), 'not woken any more', 'the schedule can be undone');
+select is_empty('select 1 from cron.job', 'then there is no job');
+select is_empty('select 1 from vault.secrets', 'and no secret in Vault');
+select ok(not billing.wake_worker(), 'and nobody is woken');
+
+select * from finish();
+rollback;
