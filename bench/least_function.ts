@@ -6,7 +6,7 @@
  *
  * @module
  */
-const url = `${Deno.env.get("SUPABASE_URL")}/rest/v1/rpc/apply_billing_events`;
+const url = `${Deno.env.get("SUPABASE_URL")}/rest/v1/rpc/billing_apply_events`;
 const headers = {
   "content-type": "application/json",
   apikey: Deno.env.get("SUPABASE_SECRET_KEY") ?? "",

@@ -10,7 +10,7 @@
 import postgres from "postgres";
 
 const DEFINITION = `
-create or replace function public.apply_billing_events(events jsonb)
+create or replace function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text)
 language plpgsql
 set search_path = ''
@@ -20,13 +20,13 @@ set enable_mergejoin = off
 set enable_seqscan = off
 as $$
 begin
-  insert into public.processed_events (provider, event_id, type)
+  insert into billing.processed_events (provider, event_id, type)
   select e.provider, e.event_id, e.type
   from jsonb_to_recordset(events) as e (provider text, event_id text, type text)
   order by e.provider, e.event_id
   on conflict do nothing;
 
-  update public.subscriptions s set
+  update billing.subscriptions s set
     status = e.status,
     plan_id = e.plan_id,
     current_period_end = e.current_period_end,
@@ -71,7 +71,7 @@ export async function useLeastSql(
 ): Promise<AsyncDisposable> {
   const sql = postgres(databaseUrl, { max: 1 });
   const [row] = await sql<[{ definition: string }]>`
-    select pg_get_functiondef('public.apply_billing_events(jsonb)'::regprocedure)
+    select pg_get_functiondef('public.billing_apply_events(jsonb)'::regprocedure)
       as definition`;
   await sql.unsafe(DEFINITION);
   return {

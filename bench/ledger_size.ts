@@ -71,7 +71,7 @@ async function measureLedger(
     const created = START + Math.ceil(rows * SECONDS_PER_ROW);
     const plan = { ids, subscriptions, created };
     await applyAll(sql, { ...plan, type: "customer.subscription.created" });
-    await sql`vacuum analyze public.processed_events`;
+    await sql`vacuum analyze billing.processed_events`;
     await admin`checkpoint`;
 
     // The first calls plan and fill the caches.
@@ -86,8 +86,8 @@ async function measureLedger(
     const [after] = await sql`
       select
         pg_wal_lsn_diff(pg_current_wal_lsn(), ${before?.lsn}::pg_lsn)::float8 as wal,
-        pg_total_relation_size('public.processed_events')::float8
-          / (select count(*) from public.processed_events) as bytes`;
+        pg_total_relation_size('billing.processed_events')::float8
+          / (select count(*) from billing.processed_events) as bytes`;
     return {
       ids,
       rows,
@@ -119,7 +119,7 @@ async function fillLedger(
       digits.join(" || ")
     } || '${ACCOUNT}' || substr(md5(i::text), 1, 8)`;
   await sql`
-    insert into public.processed_events (provider, event_id, type, processed_at)
+    insert into billing.processed_events (provider, event_id, type, processed_at)
     select
       'a',
       ${sql.unsafe(id)},
@@ -156,7 +156,7 @@ async function applyAll(
     const began = performance.now();
     await sql`
       select place, outcome
-      from public.apply_billing_events(${sql.json([event] as never)})`;
+      from public.billing_apply_events(${sql.json([event] as never)})`;
     times.push(performance.now() - began);
   }
   return times;

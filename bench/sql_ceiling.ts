@@ -109,7 +109,7 @@ async function applyAll(
 ): Promise<void> {
   const rows = await sql<{ outcome: string }[]>`
     select place, outcome
-    from public.apply_billing_events(${sql.json(events as never)})`;
+    from public.billing_apply_events(${sql.json(events as never)})`;
   const applied = rows.filter(({ outcome }) => outcome === "applied").length;
   if (applied !== events.length) {
     throw new Error(

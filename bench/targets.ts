@@ -53,7 +53,7 @@ export function receiverTarget(stack: Stack): Target {
     most: 12_000,
     records: {
       databaseUrl: stack.dbUrl,
-      query: "select id, changed_as_of as at from public.subscriptions",
+      query: "select id, changed_as_of as at from billing.subscriptions",
     },
   };
 }

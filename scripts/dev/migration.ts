@@ -28,9 +28,9 @@ export async function migrationText(): Promise<string> {
   for await (const { name } of Deno.readDir(SCHEMAS)) names.push(name);
   const files = await Promise.all(
     names.sort().map(async (name) =>
-      `-- supabase/schemas/${name}\n\n${
-        await Deno.readTextFile(join(SCHEMAS, name))
-      }`
+      `-- supabase/schemas/${name}\n\n${await Deno.readTextFile(
+        join(SCHEMAS, name),
+      )}`
     ),
   );
   return [

@@ -48,7 +48,7 @@ export const ROWS_28_TO_38: readonly Row[] = [
     check: async (stage) => {
       // The hash of nothing is the same in every scheme and every run.
       await stage.sql`
-        delete from public.failed_events where event_id = ${hashId("")}`;
+        delete from billing.failed_events where event_id = ${hashId("")}`;
       const row = await filed(stage, "", { status: 400, code: "body_empty" });
       assertEquals([row.type, row.attempts], [null, 1]);
       assertKeptAsText(row, "");

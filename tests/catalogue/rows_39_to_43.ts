@@ -71,7 +71,7 @@ export const ROWS_39_TO_43: readonly Row[] = [
           ? { current_period_end: number }
           : (await stage.sql`
             select payload #>> '{data,object,current_period_end}' as current_period_end
-            from public.failed_events where event_id = ${event.id}`)[0]!;
+            from billing.failed_events where event_id = ${event.id}`)[0]!;
         if (typeof row.payload === "string") assertKeptAsText(row, text);
         else {assert(
             /^-?10{308,}$|^0\.0+1$|^0\.0+$/.test(String(kept)),
@@ -99,7 +99,7 @@ export const ROWS_39_TO_43: readonly Row[] = [
       await filed(stage, text, { as: event.id });
       const [row] = await stage.sql`
         select payload ->> 'created' as created
-        from public.failed_events where event_id = ${event.id}`;
+        from billing.failed_events where event_id = ${event.id}`;
       assertEquals(row?.created, "9007199254740993");
     },
   },

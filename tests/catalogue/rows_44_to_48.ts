@@ -152,7 +152,7 @@ export const ROWS_44_TO_48: readonly Row[] = [
     input: "SQL, HTML, template syntax in strings",
     check: async (stage) => {
       const strings = [
-        "'; drop table public.subscriptions; --",
+        "'; drop table billing.subscriptions; --",
         '" or 1=1 /*',
         "$1 $$ \\ \\' %s {}",
         '<script>alert(1)</script>&amp;"',

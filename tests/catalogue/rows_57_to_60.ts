@@ -189,7 +189,7 @@ async function lockedOut(stage: Stage): Promise<void> {
   const late = update({ subscription: id, created: event.created! + 1 });
   const send = signed(stripe, late);
   await sql.begin(async (holder) => {
-    await holder`select from public.subscriptions where id = ${id} for update`;
+    await holder`select from billing.subscriptions where id = ${id} for update`;
     await expectFailure(receiver, { ...LOCKED, send });
   });
   const { ledger, failures } = await storedEvent(sql, late.id);

@@ -41,7 +41,7 @@ export const ROWS_65_TO_69: readonly Row[] = [
           as: event.id,
         });
         const [row] = await sql`
-          select octet_length(f::text)::int as bytes from public.failed_events f
+          select octet_length(f::text)::int as bytes from billing.failed_events f
           where event_id = ${event.id}`;
         assert(row?.["bytes"] < 3 * 1024 * 1024, `${row?.["bytes"]} bytes`);
 
@@ -63,7 +63,7 @@ export const ROWS_65_TO_69: readonly Row[] = [
       const others = Array.from({ length: 39 }, () => creation());
       await sql.begin(async (operator) => {
         await operator`
-          update public.failed_events set error = 'being looked at'
+          update billing.failed_events set error = 'being looked at'
           where event_id = ${event.id}`;
         const deliveries = await deliverTogether(stage, [event, ...others]);
         assertStatuses(deliveries, { 503: [event], 200: others });
@@ -87,7 +87,7 @@ export const ROWS_65_TO_69: readonly Row[] = [
       const others = Array.from({ length: 60 }, () => creation());
       await sql.begin(async (somebody) => {
         await somebody`
-          update public.subscriptions set account_id = account_id
+          update billing.subscriptions set account_id = account_id
           where id = ${subscription}`;
         const deliveries = await deliverTogether(stage, [...events, ...others]);
         assertStatuses(deliveries, { 503: events, 200: others });

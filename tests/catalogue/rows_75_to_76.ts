@@ -161,6 +161,6 @@ async function reported(
   column: string,
 ): Promise<unknown> {
   const [row] = await sql`
-    select ${sql(column)} as value from public.subscriptions where id = ${id}`;
+    select ${sql(column)} as value from billing.subscriptions where id = ${id}`;
   return row?.value;
 }

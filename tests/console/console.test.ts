@@ -164,7 +164,7 @@ Deno.test("the console in a browser", async (test) => {
     assertStringIncludes(await enter(), "Retry 1 open failure");
     assertEquals(
       await page.$eval(".copyable", (shown) => shown.textContent),
-      "select public.retry_failed_events(of_type => 'invoice.payment_failed', of_error_code => 'subscription_unknown');",
+      "select billing.retry_failed_events(of_type => 'invoice.payment_failed', of_error_code => 'subscription_unknown');",
     );
     await tabTo("button.main");
     assertStringIncludes(await enter(), "Retry requested: 1.");
@@ -227,7 +227,7 @@ Deno.test("the console in a browser", async (test) => {
 
   await test.step("notifications that were given up are sent again", async () => {
     await sql`
-      insert into public.notifications
+      insert into billing.notifications
         (provider, event_id, account_id, subscription_id, status, attempts, last_error)
       values
         ('a', 'evt_dead', 'acc_42', ${subscription}, 'dead', 10, 'HTTP 500 <b>'),
@@ -244,7 +244,7 @@ Deno.test("the console in a browser", async (test) => {
     assertStringIncludes(await enter(), "1 made due again");
     const statuses = () =>
       sql`
-        select event_id, status, attempts from public.notifications
+        select event_id, status, attempts from billing.notifications
         where event_id in ('evt_dead', 'evt_address') order by event_id desc`;
     assertEquals((await statuses()).map((row) => row["status"]), [
       "sent",
@@ -266,7 +266,7 @@ Deno.test("the console in a browser", async (test) => {
       assertStringIncludes(shown, part);
     }
     await sql`
-      update public.subscriptions set customer_id = 'cus_42'
+      update billing.subscriptions set customer_id = 'cus_42'
       where id = ${subscription}`;
     for (const id of [subscription, "acc_42", "cus_42"]) {
       await open("/");
@@ -290,7 +290,7 @@ Deno.test("the console in a browser", async (test) => {
       assertStringIncludes(shown, "Why it failed");
       await assertWellMade(visitor);
       const [row] = await sql`
-        select payload::text as payload from public.failed_events
+        select payload::text as payload from billing.failed_events
         where event_id = ${id}`;
       assertEquals(await downloadOf(visitor, id), row?.["payload"]);
     }
@@ -331,7 +331,7 @@ Deno.test("the console in a browser", async (test) => {
     await typeOver(visitor, `${before}12345678901234567890.10}`);
     assertStringIncludes(await save(visitor), "Saved.");
     const [row] = await sql`
-      select payload::text as payload from public.failed_events
+      select payload::text as payload from billing.failed_events
       where event_id = 'evt_large_numbers'`;
     assertStringIncludes(row?.["payload"], '"n": 12345678901234567890.10');
     assertStringIncludes(await text(), "12345678901234567890.10");

@@ -65,7 +65,7 @@ export async function storeHostileFailures(sql: postgres.Sql): Promise<void> {
       of HOSTILE_FAILURES
   ) {
     await sql`
-      select public.record_failed_event(
+      select public.billing_record_failed_event(
         p_provider => 'a', p_event_id => ${id}, p_body => ${body},
         p_body_encoding => ${encoding}, p_error_code => ${code},
         p_error => ${error}, p_type => 'customer.subscription.created'

@@ -221,11 +221,11 @@ async function act(
 async function oldRows(sql: postgres.Sql): Promise<void> {
   const run = crypto.randomUUID();
   await sql`
-    insert into public.processed_events (provider, event_id, type, processed_at)
+    insert into billing.processed_events (provider, event_id, type, processed_at)
     select 'a', ${run} || i, 'x', now() - interval '1 year'
     from generate_series(1, 20000) as i`;
   await sql`
-    insert into public.failed_events (
+    insert into billing.failed_events (
       provider, event_id, payload, payload_encoding, error_code, error,
       resolved_at, resolution
     )
@@ -280,7 +280,7 @@ async function fileForRepair(name: string, sql: postgres.Sql) {
   });
   for (const { id, body } of events) {
     await sql`
-      select public.record_failed_event(
+      select public.billing_record_failed_event(
         'a', ${id}, ${
       JSON.stringify(body)
     }, 'text', 'database_unavailable', 'x',
@@ -306,8 +306,8 @@ async function assertAppliedAsFiled(
     select
       f.event_id, f.resolution, f.account_id as filed, s.account_id as recorded,
       f.original_payload is not null as was_repaired
-    from public.failed_events f
-    left join public.subscriptions s on s.id = f.subscription_id
+    from billing.failed_events f
+    left join billing.subscriptions s on s.id = f.subscription_id
     where f.event_id = any(${repaired.map(({ id }) => id)})`;
   assertEquals(rows.length, repaired.length);
   const wrong = rows.filter((row) =>
@@ -327,9 +327,9 @@ async function assertAppliedOnce(
 ): Promise<void> {
   const [row] = await sql`
     select
-      (select count(*)::int from public.processed_events
+      (select count(*)::int from billing.processed_events
         where event_id = any(${others.map(({ id }) => id)})) as ledger,
-      (select count(*)::int from public.subscriptions
+      (select count(*)::int from billing.subscriptions
         where id = any(${
     others.map(({ id }) => subscriptionOf(id))
   })) as records`;
@@ -341,8 +341,8 @@ async function assertAppliedOnce(
 async function assertNoneOpen(sql: postgres.Sql): Promise<void> {
   const open = await sql`
     select f.event_id, f.error_code
-    from public.failed_events f
-    join public.processed_events p using (provider, event_id)
+    from billing.failed_events f
+    join billing.processed_events p using (provider, event_id)
     where f.resolved_at is null`;
   assertEquals([...open], []);
 }

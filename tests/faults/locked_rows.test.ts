@@ -72,7 +72,7 @@ async function applyOver(
 ): Promise<string[]> {
   const rows = await connection<{ said: string }[]>`
     select concat_ws(' ', outcome, error_code) as said
-    from public.apply_billing_events(${sql.json(events as never)})
+    from public.billing_apply_events(${sql.json(events as never)})
     order by place`;
   return rows.map(({ said }) => said);
 }
@@ -89,14 +89,14 @@ async function applyAtOnce(...events: WireEvent[]): Promise<string[]> {
 async function file(...eventIds: string[]): Promise<void> {
   for (const id of eventIds) {
     await sql`
-      select public.record_failed_event('a', ${id}, '{}', 'text', 'x', 'x')`;
+      select public.billing_record_failed_event('a', ${id}, '{}', 'text', 'x', 'x')`;
   }
 }
 
 function lockFailure(eventId: string) {
   return (holder: Sql | TransactionSql) =>
     holder`
-      update public.failed_events set error = 'looked at'
+      update billing.failed_events set error = 'looked at'
       where event_id = ${eventId}`;
 }
 
@@ -123,7 +123,7 @@ Deno.test("a duplicate whose failure is locked is a duplicate", async () => {
   const event = creation();
   await apply(event);
   await sql`
-    insert into public.failed_events (
+    insert into billing.failed_events (
       provider, event_id, payload, payload_encoding, error_code, error
     ) values ('a', ${event.event_id}, '{}', 'json', 'x', 'x')`;
   assertEquals(
@@ -145,11 +145,11 @@ Deno.test("a locked subscription makes only its own events fail, and a row that 
   const outcomes = await whileHeld(
     async (holder) => {
       await holder`
-        update public.subscriptions set account_id = account_id
+        update billing.subscriptions set account_id = account_id
         where id = ${locked.subscription_id}`;
       // What a foreign key takes.
       await holder`
-        select from public.subscriptions
+        select from billing.subscriptions
         where id = ${referred.subscription_id} for key share`;
     },
     () =>
@@ -192,11 +192,11 @@ Deno.test("a locked subscription makes only its own update fail among many, and 
   const applied = await whileHeld(
     async (holder) => {
       await holder`
-        update public.subscriptions set account_id = account_id
+        update billing.subscriptions set account_id = account_id
         where id = ${ids[2]!}`;
       // What a foreign key takes.
       await holder`
-        select from public.subscriptions where id = ${ids[3]!} for key share`;
+        select from billing.subscriptions where id = ${ids[3]!} for key share`;
     },
     async () => {
       const [row] = await sql<{ together: string[] }[]>`
@@ -229,7 +229,7 @@ Deno.test("of many subscriptions, a call locks the rows of those that it has cla
   await apply(known);
   const isFree = async (id: string) => {
     const rows = await sql`
-      select from public.subscriptions
+      select from billing.subscriptions
       where id = ${id} for no key update skip locked`;
     return rows.length === 1;
   };
@@ -259,13 +259,13 @@ Deno.test("an app's foreign key that waits makes only its own update fail among 
     create table ${table} (id text primary key);
     insert into ${table} values ('plan_1'), ('plan_2');
     grant select, update on ${table} to service_role;
-    alter table public.subscriptions add constraint ${table}
+    alter table billing.subscriptions add constraint ${table}
     foreign key (plan_id) references ${table} not valid;`);
   try {
     const outcomes = await whileHeld(
       async (holder) => {
         await holder`
-          delete from public.processed_events
+          delete from billing.processed_events
           where event_id = ${repeated.event_id}`;
         await holder`
           select pg_advisory_xact_lock(hashtextextended(${elsewhere!}, 0))`;
@@ -288,7 +288,7 @@ Deno.test("an app's foreign key that waits makes only its own update fail among 
     ]);
   } finally {
     await sql.unsafe(`
-      alter table public.subscriptions drop constraint ${table};
+      alter table billing.subscriptions drop constraint ${table};
       drop table ${table};`);
   }
 });
@@ -300,7 +300,7 @@ Deno.test("a locked row of the ledger makes only its own event fail, which can b
   const outcomes = await whileHeld(
     (holder) =>
       holder`
-        delete from public.processed_events where event_id = ${event.event_id}`,
+        delete from billing.processed_events where event_id = ${event.event_id}`,
     () => apply(first, again, second, again),
   );
   assertEquals(outcomes, [
@@ -390,7 +390,7 @@ async function waitingTrigger(ids: readonly string[]): Promise<
       end if;
       return new;
     end $$;
-    create trigger ${name} after update on public.subscriptions
+    create trigger ${name} after update on billing.subscriptions
     for each row execute function ${name}();`);
   for (const id of ids) await sql`insert into ${sql(name)} values (${id})`;
   return {
@@ -401,7 +401,7 @@ async function waitingTrigger(ids: readonly string[]): Promise<
     },
     [Symbol.asyncDispose]: async () => {
       await sql.unsafe(`
-        drop trigger ${name} on public.subscriptions;
+        drop trigger ${name} on billing.subscriptions;
         drop function ${name}(); drop table ${name}; drop sequence ${name}_calls;`);
     },
   };
@@ -417,15 +417,16 @@ Deno.test("a failure whose row is locked is not counted, and leaves nothing in t
   assertEquals((error as { code?: string }).code, "55P03");
   assertEquals((await failureOf(sql, id)).attempts, 1);
   const ledger = await sql`
-    select from public.processed_events where event_id = ${id}`;
+    select from billing.processed_events where event_id = ${id}`;
   assertEquals(ledger.length, 0);
 });
 
 Deno.test("settle_failed_events() leaves a locked row to its lease, and settles the others", async () => {
   const ids = [uniqueId("evt"), uniqueId("evt")] as const;
   await file(...ids);
-  await sql`select public.retry_failed_events()`;
-  const claimed = await sql`select * from public.claim_failed_events(10, 60)`;
+  await sql`select billing.retry_failed_events()`;
+  const claimed =
+    await sql`select * from public.billing_claim_failed_events(10, 60)`;
   const results = claimed.map(({ provider, event_id, lease_id }) => ({
     provider,
     event_id,
@@ -434,7 +435,9 @@ Deno.test("settle_failed_events() leaves a locked row to its lease, and settles 
   }));
   const settle = async () => {
     const [row] = await sql`
-      select public.settle_failed_events(${sql.json(results)}) as settled`;
+      select public.billing_settle_failed_events(${
+      sql.json(results)
+    }) as settled`;
     return row?.["settled"];
   };
   assertEquals(await whileHeld(lockFailure(ids[0]), settle), 1);
@@ -448,10 +451,11 @@ Deno.test("a locked place in the ledger leaves its retry to the lease, and other
   const ids = [uniqueId("evt"), uniqueId("evt")] as const;
   await file(...ids);
   await sql`
-    insert into public.processed_events (provider, event_id, type)
+    insert into billing.processed_events (provider, event_id, type)
     values ('a', ${ids[0]}, 'x')`;
-  await sql`select public.retry_failed_events()`;
-  const claimed = await sql`select * from public.claim_failed_events(10, 60)`;
+  await sql`select billing.retry_failed_events()`;
+  const claimed =
+    await sql`select * from public.billing_claim_failed_events(10, 60)`;
   const results = claimed.map(({ provider, event_id, lease_id }) => ({
     provider,
     event_id,
@@ -461,10 +465,12 @@ Deno.test("a locked place in the ledger leaves its retry to the lease, and other
   const [row] = await whileHeld(
     (holder) =>
       holder`
-        delete from public.processed_events where event_id = ${ids[0]}`,
+        delete from billing.processed_events where event_id = ${ids[0]}`,
     () =>
       sql`
-        select public.settle_failed_events(${sql.json(results)}) as settled`,
+        select public.billing_settle_failed_events(${
+        sql.json(results)
+      }) as settled`,
   );
   assertEquals(row?.["settled"], 1);
   const left = await failureOf(sql, ids[0]);
@@ -483,7 +489,7 @@ async function fileInOrder(...eventIds: string[]): Promise<void> {
     const created = ++lastCreated;
     const data = { object: { id: subscription } };
     await sql`
-      select public.record_failed_event(
+      select public.billing_record_failed_event(
         'a', ${id}, ${
       JSON.stringify({ type, created, data })
     }, 'text', 'x', 'x',
@@ -494,7 +500,7 @@ async function fileInOrder(...eventIds: string[]): Promise<void> {
 
 async function claim(limit: number): Promise<string[]> {
   const rows = await sql<{ event_id: string }[]>`
-    select event_id from public.claim_failed_events(${limit}, 60)`;
+    select event_id from public.billing_claim_failed_events(${limit}, 60)`;
   return rows.map(({ event_id }) => event_id);
 }
 
@@ -505,7 +511,7 @@ Deno.test("a locked retry holds its subscription back, and nothing else", async 
   await fileInOrder(...ids);
   const others = ["a", "b", "c"].map((name) => uniqueId(`evt_${name}`));
   for (const other of others) await fileInOrder(other);
-  await sql`select public.retry_failed_events()`;
+  await sql`select billing.retry_failed_events()`;
   // What is held back must not use up the limit.
   assertEquals(
     await whileHeld(lockFailure(ids[1]!), () => claim(2)),
@@ -530,7 +536,7 @@ async function changedInBetween(
       end if;
       return null;
     end $$;
-    create trigger wait_for_change before update on public.failed_events
+    create trigger wait_for_change before update on billing.failed_events
     for each statement execute function wait_for_change();`);
   try {
     const called = Promise.withResolvers<unknown>();
@@ -553,7 +559,7 @@ async function changedInBetween(
     await called.promise;
   } finally {
     await sql.unsafe(`
-      drop trigger wait_for_change on public.failed_events;
+      drop trigger wait_for_change on billing.failed_events;
       drop function wait_for_change();`);
   }
 }
@@ -562,7 +568,7 @@ Deno.test("a duplicate resolves its failure, also one that changes meanwhile", a
   const event = creation();
   await apply(event);
   await sql`
-    insert into public.failed_events (
+    insert into billing.failed_events (
       provider, event_id, payload, payload_encoding, error_code, error
     ) values ('a', ${event.event_id}, '{}', 'json', 'x', 'x')`;
   await changedInBetween(
@@ -578,13 +584,14 @@ Deno.test("a duplicate resolves its failure, also one that changes meanwhile", a
 Deno.test("a retry is settled, also on a row that changes meanwhile", async () => {
   const id = uniqueId("evt");
   await file(id);
-  await sql`select public.retry_failed_events()`;
-  const [claimed] = await sql`select * from public.claim_failed_events(10, 60)`;
+  await sql`select billing.retry_failed_events()`;
+  const [claimed] =
+    await sql`select * from public.billing_claim_failed_events(10, 60)`;
   const { provider, event_id, lease_id } = claimed!;
   const results = [{ provider, event_id, lease_id, outcome: "ignored" }];
   await changedInBetween(id, (caller) =>
     caller`
-      select public.settle_failed_events(${sql.json(results)})`);
+      select public.billing_settle_failed_events(${sql.json(results)})`);
   assertEquals((await failureOf(sql, id)).resolution, "ignored");
 });
 
@@ -593,7 +600,7 @@ Deno.test("retry_failed_events() asks for a row that changes meanwhile", async (
   await file(id);
   await changedInBetween(
     id,
-    (caller) => caller`select public.retry_failed_events()`,
+    (caller) => caller`select billing.retry_failed_events()`,
   );
   assert((await failureOf(sql, id)).retry_requested_at !== null);
 });
@@ -603,14 +610,14 @@ Deno.test("retry_failed_events() requests retries of the rows that are not locke
   await file(locked, free);
   const [row] = await whileHeld(
     lockFailure(locked),
-    () => sql`select public.retry_failed_events() as answer`,
+    () => sql`select billing.retry_failed_events() as answer`,
   );
   assertMatch(
     row?.["answer"],
     /^Somebody else has locked 1 of them: run this again\. Retry requested: 1\./,
   );
   assertEquals((await failureOf(sql, locked)).retry_requested_at, null);
-  const [again] = await sql`select public.retry_failed_events() as answer`;
+  const [again] = await sql`select billing.retry_failed_events() as answer`;
   assertMatch(again?.["answer"], /^Retry requested: 2\./);
 });
 
@@ -622,7 +629,7 @@ Deno.test("retry_failed_events() holds nothing while somebody has a row locked",
     () =>
       sql.begin(async (call) => {
         await call`set local statement_timeout = '900ms'`;
-        return await call`select public.retry_failed_events() as answer`;
+        return await call`select billing.retry_failed_events() as answer`;
       }),
   );
   assertMatch(row?.["answer"], /^Somebody else has locked 1 of them/);
@@ -638,7 +645,7 @@ Deno.test("two people who repair an event each and retry all do not deadlock", a
       await lockFailure(ids[person]!)(editor);
       locked[person]!.resolve();
       await both;
-      await editor`select public.retry_failed_events()`;
+      await editor`select billing.retry_failed_events()`;
     })
   ));
   for (const id of ids) {
@@ -649,7 +656,7 @@ Deno.test("two people who repair an event each and retry all do not deadlock", a
 /** Notifications that a worker has, claimed for the nth time. */
 async function leased(count: number, attempts: number) {
   return await sql<{ id: string; lease_id: string }[]>`
-    insert into public.notifications (
+    insert into billing.notifications (
       provider, event_id, account_id, subscription_id, attempts, lease_id, next_attempt_at
     )
     select 'a', ${uniqueId("evt")} || i, 'acc_1', 'sub_1', ${attempts},
@@ -664,17 +671,17 @@ Deno.test("a locked notification is left to its lease, and the rest of its batch
   const [row] = await whileHeld(
     (holder) =>
       holder`
-        update public.notifications set last_error = 'looked at'
+        update billing.notifications set last_error = 'looked at'
         where id = ${batch[0]!.id}`,
     () =>
       sql`
-        select public.settle_notifications(${
+        select public.billing_settle_notifications(${
         sql.json(results)
       }, 'host') as settled`,
   );
   assertEquals(row?.["settled"], 2);
   const left = await sql`
-    select id, lease_id from public.notifications
+    select id, lease_id from billing.notifications
     where id = any(${batch.map(({ id }) => id)}) and status = 'pending'`;
   assertEquals([...left], [{ ...batch[0]! }]);
 });
@@ -692,7 +699,7 @@ Deno.test("a claim of notifications that waits for its turn has none locked that
         where destination = ${destination} for update`,
     async () => {
       const claim = sql`
-        select from public.claim_notifications(1, 60, ${destination})`;
+        select from public.billing_claim_notifications(1, 60, ${destination})`;
       claim.then(claimed.resolve, claimed.reject);
       assert(
         await waitUntil(async () => {
@@ -704,7 +711,7 @@ Deno.test("a claim of notifications that waits for its turn has none locked that
         }, { timeoutMs: TIMEOUT_MS }),
       );
       const free = await sql`
-        select from public.notifications where id = ${spent!.id}
+        select from billing.notifications where id = ${spent!.id}
         for update skip locked`;
       assertEquals(free.length, 1);
     },

@@ -63,9 +63,9 @@ export function startAccount(random: () => number): Account {
  */
 export async function oweSome(seconds: number, sql: Sql): Promise<void> {
   // Those that were settled, too: only what is not put off is looked at.
-  await sql`update public.notifications set next_attempt_at = 'infinity'`;
+  await sql`update billing.notifications set next_attempt_at = 'infinity'`;
   await sql`
-    insert into public.notifications (
+    insert into billing.notifications (
       provider, event_id, account_id, subscription_id, next_attempt_at
     )
     select
@@ -86,7 +86,7 @@ export async function deliverRest(
   for (let rounds = 0; rounds < MAX_ROUNDS; rounds++) {
     await sql`delete from public.notification_pace`;
     const due = await sql`
-      update public.notifications set next_attempt_at = now()
+      update billing.notifications set next_attempt_at = now()
       where status = 'pending' and next_attempt_at < 'infinity'
       returning id`;
     if (due.length === 0) return rounds;
@@ -107,7 +107,7 @@ export async function assertNotified(
   sql: Sql,
 ): Promise<void> {
   const rows = await sql<{ id: string; status: string; attempts: number }[]>`
-    select id, status, attempts from public.notifications
+    select id, status, attempts from billing.notifications
     where next_attempt_at < 'infinity'`;
   const wrong = rows.filter(({ id, status, attempts }) => {
     const times = taken.get(id) ?? 0;

@@ -40,17 +40,17 @@ export function actions(
   return {
     "retries of all": {
       pauseMs: 150,
-      action: (sql) => sql`select public.retry_failed_events()`,
+      action: (sql) => sql`select billing.retry_failed_events()`,
     },
     "retries of one": {
       pauseMs: 20,
       action: async (sql) => {
         const [row] = await sql`
-          select provider, event_id from public.open_failures
+          select provider, event_id from billing.open_failures
           order by random() limit 1`;
         if (row === undefined) return;
         return await sql`
-          select public.retry_failed_event(
+          select billing.retry_failed_event(
             ${row["event_id"]}, of_provider => ${row["provider"]})`;
       },
     },
@@ -58,12 +58,12 @@ export function actions(
       pauseMs: 100,
       action: async (sql) => {
         const [row] = await sql`
-          select event_id from public.open_failures
+          select event_id from billing.open_failures
           where starts_with(event_id, ${resolvable})
           order by random() limit 1`;
         if (row === undefined) return;
         return await sql`
-          select public.resolve_failed_event(${
+          select billing.resolve_failed_event(${
           row["event_id"]
         }, 'a test', 'me')`;
       },
@@ -76,16 +76,16 @@ export function actions(
         if (repair === undefined) return;
         const repaired = await sql.begin(async (editor) => {
           const rows = await editor`
-            update public.failed_events
+            update billing.failed_events
             set payload = ${editor.json(repair.payload as JSONValue)}
             where event_id = ${repair.id} and resolved_at is null
             returning event_id`;
           await pause(random() * 20);
-          await editor`select public.retry_failed_events()`;
+          await editor`select billing.retry_failed_events()`;
           return rows.length;
         });
         const [row] = await sql`
-          select from public.processed_events where event_id = ${repair.id}`;
+          select from billing.processed_events where event_id = ${repair.id}`;
         if (repaired > 0 || row !== undefined) repairs.shift();
         else repairs.push(repairs.shift()!);
         return repaired;
@@ -97,7 +97,7 @@ export function actions(
         sql.begin(async (holder) => {
           const id = subscriptions[Math.floor(random() * subscriptions.length)];
           await holder`
-            update public.subscriptions set account_id = account_id
+            update billing.subscriptions set account_id = account_id
             where id = ${id ?? ""}`;
           await hold();
           return id;
@@ -108,9 +108,9 @@ export function actions(
       action: (sql) =>
         sql.begin(async (holder) => {
           await holder`
-            update public.failed_events set error = error
+            update billing.failed_events set error = error
             where ctid = any (array(
-              select ctid from public.failed_events
+              select ctid from billing.failed_events
               where resolved_at is null
               order by random() limit 3
               for update skip locked
@@ -125,9 +125,9 @@ export function actions(
       action: (sql) =>
         sql.begin(async (holder) => {
           const rows = await holder`
-            update public.notifications set account_id = account_id
+            update billing.notifications set account_id = account_id
             where id = any (array(
-              select id from public.notifications
+              select id from billing.notifications
               where status = 'pending' and next_attempt_at < 'infinity'
               order by lease_id is null, random() limit 3
               for update skip locked
@@ -140,17 +140,16 @@ export function actions(
     },
     prunings: {
       pauseMs: 50,
-      action: (sql) =>
-        sql`select public.prune_billing_tables(batch_size => 200)`,
+      action: (sql) => sql`select billing.prune(batch_size => 200)`,
     },
     // What a worker that was killed has claimed would wait for a minute.
     "ended leases": {
       pauseMs: 500,
       action: (sql) =>
         sql`
-          update public.failed_events set retry_leased_until = now()
+          update billing.failed_events set retry_leased_until = now()
           where ctid = any (array(
-            select ctid from public.failed_events
+            select ctid from billing.failed_events
             where retry_leased_until between now() and now() + interval '59.5 seconds'
             for update skip locked
           ))`,

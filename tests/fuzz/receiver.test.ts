@@ -54,10 +54,10 @@ Deno.test("handleWebhook() answers any signed body, and accounts for each delive
 
     const all = deliveries.flatMap(({ ids }) => ids);
     const ledger = await sql`
-      select provider, event_id from public.processed_events
+      select provider, event_id from billing.processed_events
       where event_id = any (${all})`;
     const failed = await sql`
-      select provider, event_id, error_code, error from public.failed_events
+      select provider, event_id, error_code, error from billing.failed_events
       where event_id = any (${all}) and last_failed_at >= ${started}`;
     const applied = new Set(ledger.map(keyOf));
     const filed = new Map(failed.map((row) => [keyOf(row), row]));

@@ -34,7 +34,7 @@ Deno.test.afterAll(async () => {
 
 /** Returns the IDs that an app can read, or the code of the refusal. */
 async function seenBy(app: Client) {
-  const { data, error } = await app.from("subscriptions").select("id");
+  const { data, error } = await app.from("billing_subscriptions").select("id");
   return { ids: data?.map(({ id }) => id), refusal: error?.code };
 }
 
@@ -54,13 +54,13 @@ Deno.test("a user reads their own subscription, and no other", async () => {
     trial_end: "2027-05-04T10:00:00+00:00",
     current_period_end: "2027-05-05T10:00:00+00:00",
   };
-  await sql`update public.subscriptions set ${
+  await sql`update billing.subscriptions set ${
     sql(plan)
   } where id = ${subscription}`;
   assertEquals(await code.readPlan(await appOf({ sub: ann })), plan);
   const ended = await subscribe(receiver.url, ann!);
   await sql`
-    update public.subscriptions set
+    update billing.subscriptions set
       status = 'canceled', canceled_at = now(), current_period_end = '2030-01-01'
     where id = ${ended}`;
   assertEquals(
@@ -69,14 +69,14 @@ Deno.test("a user reads their own subscription, and no other", async () => {
     "One that has ended hides the one that counts",
   );
   await sql`
-    update public.subscriptions set status = 'active', provider_status = 'incomplete'
+    update billing.subscriptions set status = 'active', provider_status = 'incomplete'
     where id = ${ended}`;
   assertEquals(
     (await code.readPlan(await appOf({ sub: ann })))?.["id"],
     subscription,
     "One that nobody has paid hides the one that counts",
   );
-  await sql`delete from public.subscriptions where id = ${ended}`;
+  await sql`delete from billing.subscriptions where id = ${ended}`;
   assertEquals((await code.readPlan(await appOf({ sub: ben })))?.["id"], other);
   assertEquals(await code.readPlan(await appOf({ sub: eve })), null);
 
@@ -110,7 +110,7 @@ Deno.test("a user writes nothing, and reads no other column, table or function",
   const id = await subscribe(receiver.url, ann);
   await using _ = await applySql(sql, RIGHTS, sqlOf('"Users read'));
   const app = await appOf({ sub: ann });
-  const subscriptions = app.from("subscriptions");
+  const subscriptions = app.from("billing_subscriptions");
   const answers = await Promise.all([
     subscriptions.update({ status: "active" }).eq("id", id),
     subscriptions.update({ account_id: ann }).neq("id", id),
@@ -126,14 +126,14 @@ Deno.test("a user writes nothing, and reads no other column, table or function",
     subscriptions.select("*"),
     subscriptions.select("changed_in_second"),
     subscriptions.select("customer_id"),
-    app.from("failed_events").select("event_id"),
-    app.from("processed_events").select("event_id"),
-    app.from("notifications").select("id"),
+    app.from("billing_failed_events").select("event_id"),
+    app.from("billing_processed_events").select("event_id"),
+    app.from("billing_notifications").select("id"),
     app.from("open_failures").select("event_id"),
     app.from("billing_health").select("open_failures"),
-    app.rpc("apply_billing_events", { events: [] }),
-    app.rpc("retry_failed_events"),
-    app.rpc("account_email", { account_id: ann }),
+    app.rpc("billing_apply_events", { events: [] }),
+    app.rpc("billing_retry_failed_events"),
+    app.rpc("billing_account_email", { account_id: ann }),
   ]);
   assertEquals(
     answers.map(({ error }) => error?.code),
@@ -225,6 +225,6 @@ Deno.test("Postgres hands Realtime each change of a subscription, and of no othe
     assert(changes[1]!.includes("past_due"));
   } finally {
     await sql`select pg_drop_replication_slot(${slot})`;
-    await sql`alter publication supabase_realtime drop table public.subscriptions`;
+    await sql`alter publication supabase_realtime drop table billing.subscriptions`;
   }
 });

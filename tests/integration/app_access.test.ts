@@ -49,7 +49,7 @@ async function accountWith(
 ): Promise<string> {
   const account = crypto.randomUUID();
   const id = await subscribe(receiver.url, account);
-  await sql`update public.subscriptions set ${sql(columns)} where id = ${id}`;
+  await sql`update billing.subscriptions set ${sql(columns)} where id = ${id}`;
   return account;
 }
 

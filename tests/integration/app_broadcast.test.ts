@@ -71,7 +71,7 @@ async function assertApplied(subscription: string): Promise<void> {
   assertEquals(ledger.map(({ outcome }) => outcome), ["applied"]);
   assertEquals(failures, []);
   const [row] = await sql`
-    select status from public.subscriptions where id = ${subscription}`;
+    select status from billing.subscriptions where id = ${subscription}`;
   assertEquals(row?.["status"], "past_due");
 }
 
@@ -216,7 +216,7 @@ Deno.test("an event does not wait for who holds the table of messages", async ()
     await sql.begin(async (tx) => {
       await tx`set local statement_timeout = '60s'`;
       await tx`
-        update public.subscriptions set plan_id = 'price_max'
+        update billing.subscriptions set plan_id = 'price_max'
         where id = ${subscription}`;
     });
   } finally {

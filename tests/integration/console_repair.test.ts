@@ -29,12 +29,12 @@ Deno.test("of two repairs of what was read before, only one is saved", async () 
   const eventId = uniqueId("evt");
   const key = { provider: "a", eventId };
   await sql`
-    insert into public.failed_events
+    insert into billing.failed_events
       (provider, event_id, payload, payload_encoding, error_code, error)
     values ('a', ${eventId}, '{"n": 0}', 'json', 'event_invalid', 'of a test')`;
   const payload = async () =>
     (await sql`
-      select payload::text from public.failed_events
+      select payload::text from billing.failed_events
       where event_id = ${eventId}`)[0]?.["payload"];
   for (const n of [1, 3]) { // the second time, it has been repaired before
     const failure = await readFailure(project, key);
@@ -53,7 +53,7 @@ Deno.test("a notification that is sent again is due at once, whatever this machi
   const project = await openOwnProject();
   const eventId = uniqueId("evt");
   const [row] = await sql<[{ id: string }]>`
-    insert into public.notifications
+    insert into billing.notifications
       (provider, event_id, account_id, subscription_id, status, attempts)
     values ('a', ${eventId}, 'acc_7', 'sub_7', 'dead', 10)
     returning id`;
@@ -69,7 +69,7 @@ Deno.test("a notification that is sent again is due at once, whatever this machi
       next_attempt_at,
       -- A worker that another test woke may have claimed it already.
       attempts > 0 or next_attempt_at <= now() as is_due
-    from public.notifications where id = ${row.id}`;
+    from billing.notifications where id = ${row.id}`;
   assert(sent?.["is_open"]);
   assert(sent["is_due"], `${sent["next_attempt_at"]}`);
 });

@@ -39,7 +39,7 @@ async function makeAccount(
     const events = [{ ...handledEvent.parse(event), provider: "a" }];
     const [row] = await tx`
       select outcome
-      from public.apply_billing_events(${JSON.stringify(events)}::text::jsonb)`;
+      from public.billing_apply_events(${JSON.stringify(events)}::text::jsonb)`;
     assertEquals(row?.["outcome"], "applied");
   }
   async function fail(
@@ -47,7 +47,7 @@ async function makeAccount(
     body = JSON.stringify(event),
   ): Promise<void> {
     await tx`
-      select public.record_failed_event(
+      select public.billing_record_failed_event(
         p_provider => 'a', p_event_id => ${event.id}, p_body => ${body},
         p_body_encoding => 'text', p_error_code => 'event_invalid',
         p_error => 'Failed', p_type => ${event.type}
@@ -80,7 +80,7 @@ async function makeAccount(
     "data.object.metadata.accountId": "acc_other",
   });
   await tx`
-    update public.failed_events
+    update billing.failed_events
     set payload = ${JSON.stringify(repair)}::text::jsonb
     where event_id = ${repaired.id}`;
 }
@@ -100,7 +100,7 @@ for (const account of ["acc_1", "1900", "19000", "active", `it's "quoted"`]) {
   Deno.test(`the runbook's statement deletes account ${account}, and nothing of another`, async () => {
     const block = (await everySqlBlock())
       .find(({ sql }) =>
-        sql.includes("delete from public.subscriptions where account_id")
+        sql.includes("delete from billing.subscriptions where account_id")
       );
     const nothing = new Error("nothing of it stays");
     await sql.begin("isolation level repeatable read", async (tx) => {
@@ -109,7 +109,7 @@ for (const account of ["acc_1", "1900", "19000", "active", `it's "quoted"`]) {
       await makeAccount("acc_other", tx);
       const before = await everyRow(tx);
       const [ledger] = await tx`
-        select count(*)::int as before from public.processed_events`;
+        select count(*)::int as before from billing.processed_events`;
       await makeAccount(account, tx);
       const text = fillIn(block?.sql ?? "", {
         "account id": account.replaceAll("'", "''"),

@@ -61,7 +61,7 @@ async function file(
   { code, tx }: { code: string; tx: postgres.TransactionSql },
 ): Promise<void> {
   await tx`
-    select public.record_failed_event(
+    select public.billing_record_failed_event(
       p_provider => 'a', p_event_id => ${event.id ?? ""},
       p_body => ${JSON.stringify(event)}, p_body_encoding => 'text',
       p_error_code => ${code}, p_error => 'Failed', p_type => ${event.type}
@@ -78,14 +78,14 @@ async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
   });
   await file(invoiceEvent(), { code: "deployment_fault", tx });
   await tx`
-    insert into public.notifications (provider, event_id, account_id, subscription_id, status)
+    insert into billing.notifications (provider, event_id, account_id, subscription_id, status)
     values ('a', 'evt_dead', 'acc_9', ${subscription}, 'dead')`;
   // The pages' examples of where accounts may be kept.
   await tx`create table public.teams (id uuid, billing_email text)`;
   await tx`create table public.team_members (team_id uuid, user_id uuid)`;
   await tx`create table public.documents (account_id text)`;
-  await tx`grant select on table public.subscriptions to authenticated`;
-  await tx`grant execute on function public.has_access to authenticated`;
+  await tx`grant select on table billing.subscriptions to authenticated`;
+  await tx`grant execute on function public.billing_has_access to authenticated`;
   await tx.unsafe(REALTIME_SQL).simple();
   await tx`
     create table public.customers (account_id uuid, stripe_customer_id text)`;
@@ -138,7 +138,7 @@ for (const { place, sql: block } of blocks) {
         assertEquals(jobs.length, 1);
         const { jobname: name, schedule, command } = jobs[0]!;
         const [made] = await tx`
-          select pg_get_functiondef('public.schedule_billing_worker'::regproc) as by`;
+          select pg_get_functiondef('billing.schedule_worker'::regproc) as by`;
         assertStringIncludes(made!["by"], `('${name}', '${schedule}', `);
         await tx.unsafe(command).simple();
       });
@@ -161,13 +161,13 @@ for (
     await tryOut(async (tx) => {
       await makeExtensions(tx);
       if (age === undefined) {
-        await tx`delete from public.processed_events`;
+        await tx`delete from billing.processed_events`;
       } else {
         await tx`
-          insert into public.processed_events (provider, event_id, type)
+          insert into billing.processed_events (provider, event_id, type)
           values ('a', ${uniqueId("evt")}, 'customer.subscription.created')`;
         await tx`
-          update public.processed_events set processed_at = now() - ${age}::interval`;
+          update billing.processed_events set processed_at = now() - ${age}::interval`;
       }
       const [monitor] = await tx.unsafe(blockWith("as events_arrive"));
       assertEquals(monitor?.["events_arrive"], !isSilent);
@@ -211,7 +211,7 @@ Deno.test("a failure that was resolved by mistake can be opened again", async ()
     fillIn(blocks.find(({ sql }) => sql.includes(text))?.sql ?? "", VALUES);
   const open = await tryOut(async (tx) => {
     const opened = () =>
-      tx`select error_code from public.open_failures where event_id = ${EVENT}`;
+      tx`select error_code from billing.open_failures where event_id = ${EVENT}`;
     await tx.unsafe(find("resolve_failed_event(")).simple();
     assertEquals((await opened()).length, 0);
     await tx.unsafe(find("resolution = 'by hand'")).simple();
@@ -224,14 +224,14 @@ Deno.test("what waits for a rate limit can be sent at once, but nothing that is 
   const block = blocks.find(({ sql }) => sql.includes("notification_pace;"));
   const due = await tryOut(async (tx) => {
     await tx`
-      insert into public.notifications
+      insert into billing.notifications
         (provider, event_id, account_id, subscription_id, next_attempt_at, lease_id)
       values
         ('a', 'evt_limited', 'acc_9', ${subscription}, now() + interval '1 day', null),
         ('a', 'evt_leased', 'acc_9', ${subscription}, now() + interval '1 minute', gen_random_uuid())`;
     await tx.unsafe(block?.sql ?? "").simple();
     return await tx`
-      select event_id from public.notifications
+      select event_id from billing.notifications
       where status = 'pending' and next_attempt_at <= now()
         and event_id in ('evt_limited', 'evt_leased')`;
   });
@@ -257,7 +257,7 @@ for (
           select
             account_id, payload #> '{data,object,metadata}' as metadata,
             original_payload #> '{data,object,metadata}' as original
-          from public.failed_events where event_id = ${EVENT}`;
+          from billing.failed_events where event_id = ${EVENT}`;
         return row;
       });
       assertEquals({ ...row }, {

@@ -79,7 +79,7 @@ Deno.test("each failed attempt at one invoice is notified by itself", async () =
   const attempts = [1, 2, 3].map(() => invoiceEvent({ subscription, invoice }));
   for (const attempt of attempts) assertEquals(await send(attempt), 200);
   const rows = await sql`
-    select event_id from public.notifications where invoice_id = ${invoice}`;
+    select event_id from billing.notifications where invoice_id = ${invoice}`;
   assertEquals(
     rows.map((row) => row["event_id"]).sort(),
     attempts.map(({ id }) => id).sort(),
@@ -108,9 +108,9 @@ Deno.test("a function of one's own knows the account of a customer's first subsc
       plan_id: "price_1",
       current_period_end: new Date(),
     };
-    await tx`select public.apply_billing_events(${sql.json([event] as never)})`;
+    await tx`select public.billing_apply_events(${sql.json([event] as never)})`;
     [found] = await tx`
-      select account_id from public.subscriptions where id = ${id}`;
+      select account_id from billing.subscriptions where id = ${id}`;
     throw nothing;
   }).catch((error) => {
     if (error !== nothing) throw error;
@@ -155,7 +155,7 @@ for (const { version, subscription, previous, becomes } of OLD_SHAPES) {
     const [record] = await sql`
       select status, plan_id, current_period_end, provider_status, quantity,
         cancel_at, trial_end, paused, livemode
-      from public.subscriptions where id = ${id}`;
+      from billing.subscriptions where id = ${id}`;
     assertEquals<unknown>(
       record && { ...record },
       outcome === "applied" ? becomes : undefined,

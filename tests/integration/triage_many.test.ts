@@ -52,11 +52,11 @@ async function tally(events: readonly { id: string }[]) {
   const ids = idsOf(events);
   const [row] = await sql`
     select
-      (select count(*)::int from public.processed_events where event_id = any(${ids})) as ledger,
-      (select count(*)::int from public.notifications where event_id = any(${ids})) as notifications,
-      (select count(*)::int from public.failed_events
+      (select count(*)::int from billing.processed_events where event_id = any(${ids})) as ledger,
+      (select count(*)::int from billing.notifications where event_id = any(${ids})) as notifications,
+      (select count(*)::int from billing.failed_events
         where event_id = any(${ids}) and resolution = 'applied') as resolved,
-      (select count(*)::int from public.failed_events
+      (select count(*)::int from billing.failed_events
         where event_id = any(${ids}) and attempts = 1) as failed_once`;
   return { ...row };
 }
@@ -77,7 +77,7 @@ Deno.test("300 failures retried at once by two workers are applied once each", a
   );
 
   const start = performance.now();
-  const [asked] = await sql`select public.retry_failed_events() as answer`;
+  const [asked] = await sql`select billing.retry_failed_events() as answer`;
   assert(asked?.["answer"].startsWith(`Retry requested: ${COUNT}.`));
   const turns = await Promise.all(workers.map((worker) => takeTurn(worker)));
   const seconds = (performance.now() - start) / 1000;
@@ -137,11 +137,11 @@ Deno.test("retried by two workers, no event overtakes the creation that it waits
   await sendAll([...invoices, ...updates], 500);
   await sendAll(creations, 422);
   await sql`
-    update public.failed_events
+    update billing.failed_events
     set payload = jsonb_set(payload, '{data,object,metadata,accountId}', '"acc_6"')
     where event_id = any(${idsOf(creations)})`;
 
-  await sql`select public.retry_failed_events()`;
+  await sql`select billing.retry_failed_events()`;
   const totals = { applied: 0, failed: 0 };
   // A worker that finds all that is left in the other's hands ends its turn.
   for (let turn = 1; totals.applied < 3 * COUNT && turn <= 10; turn++) {
@@ -164,7 +164,7 @@ Deno.test("retried by two workers, no event overtakes the creation that it waits
     select count(*)::int as all, count(*) filter (
       where status = 'past_due' and account_id = 'acc_6'
     )::int as right
-    from public.subscriptions
+    from billing.subscriptions
     where id = any(${histories.map(({ subscription }) => subscription)})`;
   assertEquals({ ...records }, { all: COUNT, right: COUNT });
 });

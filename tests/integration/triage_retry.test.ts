@@ -283,7 +283,7 @@ Deno.test("a body that is not text is retried byte for byte, and applied after a
   );
   await send(400, body);
   const [filed] = await sql`
-    select event_id, payload_encoding from public.failed_events
+    select event_id, payload_encoding from billing.failed_events
     where resolved_at is null`;
   assertEquals(filed?.["payload_encoding"], "base64");
   const eventId = filed?.["event_id"];
@@ -395,7 +395,7 @@ Deno.test("if the API fails after an event was applied, its row is settled all t
 
 async function endLease(eventId: string): Promise<void> {
   await sql`
-    update public.failed_events set retry_leased_until = now()
+    update billing.failed_events set retry_leased_until = now()
     where event_id = ${eventId}`;
 }
 

@@ -59,7 +59,7 @@ Deno.test.afterAll(async () => {
 
 async function forgetAlerts(): Promise<void> {
   await sql`truncate public.failure_alerts`;
-  await sql`delete from public.notifications where kind <> 'payment_failed'`;
+  await sql`delete from billing.notifications where kind <> 'payment_failed'`;
 }
 
 /** Nothing is open, owed or reported, and nobody asked for a pause. */
@@ -76,7 +76,7 @@ async function beginAnew(): Promise<void> {
 async function failMany(count: number, code: string): Promise<string> {
   const ids = Array.from({ length: count }, () => uniqueId("evt"));
   await sql`
-    select public.record_failed_event(
+    select public.billing_record_failed_event(
       'a', id, '{}', 'text', ${code}, 'made by a test', 'invoice.payment_failed'
     ) from unnest(${ids}::text[]) as id`;
   return ids.at(-1)!;
@@ -93,7 +93,7 @@ interface AlertRow {
 
 async function alertRows(): Promise<readonly AlertRow[]> {
   return await sql<AlertRow[]>`
-    select * from public.notifications where kind <> 'payment_failed'
+    select * from billing.notifications where kind <> 'payment_failed'
     order by created_at`;
 }
 
@@ -101,7 +101,7 @@ async function alertRows(): Promise<readonly AlertRow[]> {
 async function makeAlertsDue(): Promise<void> {
   await endPauses(sql);
   await sql`
-    update public.notifications set next_attempt_at = now()
+    update billing.notifications set next_attempt_at = now()
     where kind <> 'payment_failed' and status = 'pending'`;
 }
 
@@ -129,7 +129,7 @@ Deno.test("the operator is alerted of an event that fails, and told when it is r
   const [row] = await alertRows();
   const { error } = await failureOf(sql, event.id);
   const [times] = await sql`
-    select first_failed_at, last_failed_at from public.failed_events
+    select first_failed_at, last_failed_at from billing.failed_events
     where event_id = ${event.id}`;
   assertEquals(opened, {
     type: "billing.failure_opened",
@@ -311,7 +311,7 @@ Deno.test("a receiver that is down gets the alert later; what was resolved meanw
   await failMany(1, "record_locked");
   await takeTurn(away);
   await sql`
-    select public.resolve_failed_event(${resolvedMeanwhile}, 'a test', 'us')`;
+    select billing.resolve_failed_event(${resolvedMeanwhile}, 'a test', 'us')`;
   for (const row of await alertRows()) {
     assertEquals([row.status, row.attempts], ["pending", 1]);
     assert(row.last_error?.includes("ALERT_URL"), row.last_error ?? "");

@@ -66,7 +66,7 @@ Deno.test("a worker that is killed at the last attempt leaves a notification tha
   await using next = await startWorker(endpoint.env);
   const [event] = await oweNotifications(sql);
   await sql`
-    update public.notifications set attempts = 9 where event_id = ${event}`;
+    update billing.notifications set attempts = 9 where event_id = ${event}`;
   const held = Promise.withResolvers<void>();
   endpoint.answerWith(async () => {
     await held.promise;

@@ -159,7 +159,7 @@ Deno.test("NOTIFY_ONCE_PER_INVOICE notifies of an invoice once, even if its even
   );
   assertEquals(new Set(answers.map(({ status }) => status)), new Set([200]));
   const rows = await sql`
-    select invoice_id, count(*)::int from public.notifications
+    select invoice_id, count(*)::int from billing.notifications
     where subscription_id = ${subscription} group by 1`;
   assertEquals(
     rows.map(({ invoice_id, count }) => [invoice_id, count]).sort(),
@@ -216,7 +216,7 @@ Deno.test("a failed attempt is in the log, and tried again when its receiver say
 Deno.test("429 does not count as an attempt, and pauses all notifications for a minute", async () => {
   const [first, second] = await oweNotifications(sql, { count: 2 });
   await sql`
-    update public.notifications set attempts = 9
+    update billing.notifications set attempts = 9
     where event_id in ${sql([first, second!])}`;
   endpoint.answerWith(() => new Response(null, { status: 429 }));
   assertEquals(await worker.wake(), { ...NO_COUNTS, claimed: 2, limited: 2 });
@@ -230,7 +230,7 @@ Deno.test("429 does not count as an attempt, and pauses all notifications for a 
     assert(wait > 55 * SECOND_MS && wait <= 60 * SECOND_MS, `${wait} ms`);
   }
   await sql`
-    update public.notifications set next_attempt_at = now()
+    update billing.notifications set next_attempt_at = now()
     where event_id = ${first}`;
   endpoint.answerWith(() => new Response("OK"));
   assertEquals(await worker.wake(), NO_COUNTS);

@@ -157,7 +157,7 @@ Deno.test("start at a terminal shows what happens", async (test) => {
     );
     const { publishable } = await localKeys();
     const response = await fetch(
-      `${stack.apiUrl}/rest/v1/subscriptions?select=id,account_id`,
+      `${stack.apiUrl}/rest/v1/billing_subscriptions?select=id,account_id`,
       {
         headers: {
           apikey: publishable,

@@ -99,7 +99,7 @@ function look(life: readonly HistoryEvent[], random: () => number): Look {
 
 async function correct({ shown, askedAtSeconds }: Look): Promise<number> {
   const [record] = await sql<SubscriptionRecord[]>`
-    select * from public.subscriptions where id = ${shown.id}`;
+    select * from billing.subscriptions where id = ${shown.id}`;
   const comparison = compare(shown, {
     record,
     provider: "a",
@@ -116,7 +116,7 @@ async function apply(
   events: readonly (BillingEvent | Record<string, unknown>)[],
 ): Promise<boolean> {
   const rows = await sql<{ outcome: string }[]>`
-    select outcome from public.apply_billing_events(${
+    select outcome from public.billing_apply_events(${
     sql.json(events as unknown as postgres.JSONValue)
   })`;
   return rows.every(({ outcome }) => outcome !== "failed");

@@ -40,7 +40,7 @@ export async function assertRecords(
       extract(epoch from trial_end)::bigint::int as trial_end,
       paused, livemode,
       extract(epoch from past_due_since)::bigint::int as past_due_since
-    from public.subscriptions
+    from billing.subscriptions
     where id = any (${[...records.keys()]})`;
 
   function knowable(record: ModelRecord) {

@@ -92,7 +92,7 @@ async function rowsOf({ subscriptions }: StripeAccount) {
       extract(epoch from cancel_at)::int as cancel_at,
       extract(epoch from trial_end)::int as trial_end,
       paused, livemode
-    from public.subscriptions where id = any (${ids}) order by id collate "C"`;
+    from billing.subscriptions where id = any (${ids}) order by id collate "C"`;
   return rows.map((row) => ({ ...row }));
 }
 
@@ -100,9 +100,9 @@ async function rowsOf({ subscriptions }: StripeAccount) {
 async function wholeState({ subscriptions }: StripeAccount) {
   const ids = [...subscriptions.keys()];
   const rows = await sql`
-    select s.*, s.xmin::text from public.subscriptions s where id = any (${ids}) order by id`;
+    select s.*, s.xmin::text from billing.subscriptions s where id = any (${ids}) order by id`;
   const [ledger] =
-    await sql`select count(*)::int as size from public.processed_events`;
+    await sql`select count(*)::int as size from billing.processed_events`;
   return { rows: rows.map((row) => ({ ...row })), size: ledger?.["size"] };
 }
 
@@ -131,7 +131,7 @@ Deno.test("import records 2,500 subscriptions in spite of rate limits, failures 
   // Stripe does not say since when a subscription is past_due.
   const since = await sql`
     select distinct status, past_due_since > now() - interval '10 minutes' as is_new
-    from public.subscriptions
+    from billing.subscriptions
     where id = any (${[
     ...account.subscriptions.keys(),
   ]}) and past_due_since is not null`;
@@ -265,7 +265,7 @@ Deno.test("import corrects a record whose mark is ahead of the clock", async () 
   const [first] = [...account.subscriptions.values()];
   assert(first !== undefined);
   await sql`
-    update public.subscriptions set
+    update billing.subscriptions set
       status = 'ahead', changed_as_of = now() + interval '1 day'
     where id = ${first.id}`;
   account.nowSeconds += 10;

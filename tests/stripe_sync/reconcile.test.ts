@@ -39,7 +39,7 @@ const receiver = await startReceiver();
 Deno.test.beforeEach(async () => {
   // reconcile compares all records, those of other tests included.
   await sql`
-    truncate public.subscriptions, public.processed_events, public.failed_events, public.notifications`;
+    truncate billing.subscriptions, billing.processed_events, billing.failed_events, billing.notifications`;
 });
 Deno.test.afterAll(async () => {
   await receiver[Symbol.asyncDispose]();
@@ -143,7 +143,8 @@ Deno.test("reconcile lists each event that was withheld, fixes everything, and t
   );
   const open = dry.differences.filter(({ kind }) => kind === "failed");
   assertEquals(named(open, "event"), failed.map(({ id }) => id).sort());
-  const [before] = await sql`select count(*)::int from public.processed_events`;
+  const [before] =
+    await sql`select count(*)::int from billing.processed_events`;
   assertEquals(
     before?.["count"],
     account.delivered.size,
@@ -158,7 +159,7 @@ Deno.test("reconcile lists each event that was withheld, fixes everything, and t
   await assertRecords(events, sql, {
     isPastDueKnown: (id) => !corrected.has(id),
   });
-  const [notified] = await sql`select count(*)::int from public.notifications`;
+  const [notified] = await sql`select count(*)::int from billing.notifications`;
   assertEquals(
     notified?.["count"],
     events.filter(({ type }) => type === "invoice.payment_failed").length,
@@ -219,7 +220,7 @@ Deno.test("reconcile lists each kind of difference, and deletes nothing", async 
     items: { data: [] as never },
   });
   await sql`
-    insert into public.failed_events (provider, event_id, type, payload_encoding, error_code, error)
+    insert into billing.failed_events (provider, event_id, type, payload_encoding, error_code, error)
     values ('a', 'evt_old', 'customer.subscription.updated', 'json', 'apply_failed', 'x')`;
   await using api = await serveStripeApi(account);
 
@@ -246,7 +247,7 @@ Deno.test("reconcile lists each kind of difference, and deletes nothing", async 
   );
   const rows = await sql`
     select id, status, canceled_at is not null as canceled
-    from public.subscriptions order by id collate "C"`;
+    from billing.subscriptions order by id collate "C"`;
   assertEquals(
     rows.map((row) => ({ ...row })),
     [
@@ -258,7 +259,7 @@ Deno.test("reconcile lists each kind of difference, and deletes nothing", async 
 
   await fix(testContext(api.url, { accountFrom: "customer" }));
   const [row] = await sql`
-    select account_id from public.subscriptions where id = 'sub_nobodys'`;
+    select account_id from billing.subscriptions where id = 'sub_nobodys'`;
   assertEquals(row?.["account_id"], customer);
 });
 
@@ -273,15 +274,15 @@ Deno.test("reconcile ignores an event that was resolved by hand", async () => {
   account.events.set(invoice.id, asListed(invoice));
   account.nowSeconds += 60;
   await sql`
-    select public.record_failed_event(
+    select public.billing_record_failed_event(
       p_provider => 'a', p_event_id => ${invoice.id},
       p_body => ${JSON.stringify(invoice)}, p_body_encoding => 'text',
       p_error_code => 'apply_failed', p_error => 'Failed', p_type => ${invoice.type}
     )`;
-  await sql`select public.resolve_failed_event(${invoice.id}, 'called', 'me')`;
+  await sql`select billing.resolve_failed_event(${invoice.id}, 'called', 'me')`;
   await using api = await serveStripeApi(account);
   assertEquals(await fix(testContext(api.url)), []);
-  const applied = await sql`select event_id from public.processed_events`;
+  const applied = await sql`select event_id from billing.processed_events`;
   assertEquals(applied.map(({ event_id }) => event_id), [id]);
 });
 
@@ -301,7 +302,7 @@ Deno.test("reconcile refuses an event from the future, as the receiver does, and
   const left = await fix(testContext(api.url));
   assertEquals(left.map(({ kind }) => kind), ["undelivered"]);
   const [row] = await sql`
-    select status from public.subscriptions where id = ${one}`;
+    select status from billing.subscriptions where id = ${one}`;
   assertEquals(row?.["status"], "past_due");
 });
 
@@ -314,7 +315,7 @@ async function letInAhead(
 ): Promise<void> {
   const created = new Date((nowSeconds() + MONTH) * 1000).toISOString();
   await sql`
-    select public.apply_billing_events(${
+    select public.billing_apply_events(${
     sql.json([{
       provider: "a",
       event_id: uniqueId("evt"),
@@ -332,7 +333,7 @@ async function letInAhead(
 
 async function statusOf(subscription: string): Promise<unknown> {
   const [row] = await sql`
-    select status from public.subscriptions where id = ${subscription}`;
+    select status from billing.subscriptions where id = ${subscription}`;
   return row?.["status"];
 }
 
@@ -380,13 +381,13 @@ Deno.test("reconcile fixes a record that is frozen, even if its values are right
   account.nowSeconds = nowSeconds() - 60;
   const [one] = await twoRecorded(account);
   await sql`
-    update public.subscriptions set
+    update billing.subscriptions set
       account_as_of = now() + interval '1 day',
       changed_as_of = now() + interval '2 days',
       canceled_as_of = now() + interval '3 days'
     where id = ${one}`;
   const [before] = await sql`
-    select * from public.subscriptions where id = ${one}`;
+    select * from billing.subscriptions where id = ${one}`;
   account.nowSeconds = nowSeconds();
   await using api = await serveStripeApi(account);
   const context = testContext(api.url);
@@ -398,7 +399,7 @@ Deno.test("reconcile fixes a record that is frozen, even if its values are right
   );
   assertEquals(await fix(context), []);
   const [after] = await sql`
-    select * from public.subscriptions where id = ${one}`;
+    select * from billing.subscriptions where id = ${one}`;
   const corrected = after?.["changed_as_of"];
   assertEquals({ ...after }, {
     ...before,
@@ -432,7 +433,7 @@ Deno.test("reconcile compares twice, so an event on its way is no difference", a
       // The event arrives while reconcile lists Stripe's events.
       if (!path.startsWith("/v1/events")) return;
       await sql`
-        update public.subscriptions
+        update billing.subscriptions
         set status = 'past_due', provider_status = 'past_due' where id = ${one}`;
     },
   });
@@ -491,7 +492,7 @@ Deno.test("reconcile records a subscription to which an update brought the accou
   );
   assertEquals(await fix(context), []);
   const [row] = await sql`
-    select account_id, provider_status from public.subscriptions
+    select account_id, provider_status from billing.subscriptions
     where id = ${creation.subscription}`;
   assertEquals({ ...row }, {
     account_id: creation.account,
@@ -529,7 +530,7 @@ Deno.test("reconcile records subscriptions without an account ID of known custom
   );
   assertEquals(await fix(context), []);
   const rows = await sql`
-    select account_id from public.subscriptions where id = any (${ids})`;
+    select account_id from billing.subscriptions where id = any (${ids})`;
   assertEquals(
     rows.map(({ account_id }) => account_id),
     Array(3).fill("acc_0"),
@@ -568,7 +569,7 @@ Deno.test("reconcile applies the missed events of a known customer's subscriptio
   await using api = await serveStripeApi(account);
   const context = testContext(api.url, { unmappedSubscriptions: "ignore" });
   assertEquals(await fix(context), []);
-  const notified = await sql`select account_id from public.notifications`;
+  const notified = await sql`select account_id from billing.notifications`;
   assertEquals(notified.map(({ account_id }) => account_id), ["acc_0"]);
 });
 
@@ -592,7 +593,7 @@ for (const [setting, count] of [["true", 1], ["false", 2]] as const) {
       env: { NOTIFY_ONCE_PER_INVOICE: setting },
     });
     assertEquals(code, 0);
-    const notified = await sql`select invoice_id from public.notifications`;
+    const notified = await sql`select invoice_id from billing.notifications`;
     assertEquals(
       notified.map(({ invoice_id }) => invoice_id),
       Array(count).fill(invoice),
@@ -620,7 +621,7 @@ Deno.test("reconcile sets past_due_since to the time of the update, if that was 
   assertEquals(await fix(testContext(api.url)), []);
   const [row] = await sql`
     select extract(epoch from past_due_since)::int as since
-    from public.subscriptions where id = ${creation.subscription}`;
+    from billing.subscriptions where id = ${creation.subscription}`;
   assertEquals(row?.["since"], update.created);
 });
 

@@ -34,7 +34,7 @@ const sql = connect();
 Deno.test.beforeEach(async () => {
   // reconcile compares all records, those of other tests included.
   await sql`
-    truncate public.subscriptions, public.processed_events, public.failed_events, public.notifications`;
+    truncate billing.subscriptions, billing.processed_events, billing.failed_events, billing.notifications`;
 });
 Deno.test.afterAll(() => sql.end());
 

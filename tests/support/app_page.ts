@@ -46,11 +46,11 @@ export interface AppCode extends AsyncDisposable {
 export const DENIED = "42501";
 
 const UNDO = `
-  drop policy if exists "Users read their own subscriptions" on public.subscriptions;
-  drop policy if exists "Members read their teams' subscriptions" on public.subscriptions;
-  drop policy if exists "The account in the token reads its subscriptions" on public.subscriptions;
-  revoke all on table public.subscriptions from authenticated;
-  revoke all on function public.has_access(text, interval) from authenticated;
+  drop policy if exists "Users read their own subscriptions" on billing.subscriptions;
+  drop policy if exists "Members read their teams' subscriptions" on billing.subscriptions;
+  drop policy if exists "The account in the token reads its subscriptions" on billing.subscriptions;
+  revoke all on table billing.subscriptions from authenticated;
+  revoke all on function public.billing_has_access(text, interval) from authenticated;
   drop table if exists public.team_members, public.documents;
 `;
 

@@ -23,7 +23,7 @@ export interface OutboxRow {
 /** Postpones what other tests have left, so that nothing is due. */
 export async function putOffAll(sql: postgres.Sql): Promise<void> {
   await sql`
-    update public.notifications set next_attempt_at = 'infinity'
+    update billing.notifications set next_attempt_at = 'infinity'
     where status = 'pending'`;
 }
 
@@ -50,7 +50,7 @@ export async function oweNotifications(
     account_id: account,
     subscription_id: "sub_7",
   }));
-  await sql`insert into public.notifications ${sql(rows)}`;
+  await sql`insert into billing.notifications ${sql(rows)}`;
   return rows.map((row) => row.event_id) as [string, ...string[]];
 }
 
@@ -61,7 +61,7 @@ export async function outboxRow(
 ): Promise<OutboxRow> {
   const [row] = await sql<[OutboxRow?]>`
     select id, event_id, status, attempts, last_error, next_attempt_at, lease_id, sent_at
-    from public.notifications where event_id = ${eventId}`;
+    from billing.notifications where event_id = ${eventId}`;
   if (!row) throw new Error(`Nothing is owed for ${eventId}`);
   return row;
 }
@@ -91,6 +91,6 @@ export async function makeDue(
 ): Promise<void> {
   await endPauses(sql);
   await sql`
-    update public.notifications set next_attempt_at = now()
+    update billing.notifications set next_attempt_at = now()
     where event_id = ${eventId}`;
 }

@@ -86,7 +86,7 @@ export async function deliverPaced(
 
   const counted = await sql<{ status: string; count: number }[]>`
     select concat_ws(' ', status, attempts) as status, count(*)::int
-    from public.notifications where event_id = any (${events}) group by 1`;
+    from billing.notifications where event_id = any (${events}) group by 1`;
   const accepted = api.requests.filter(({ status }) => status === 200);
   return {
     tookMs: accepted.at(-1)?.at ?? Infinity,
@@ -102,7 +102,7 @@ async function isDone(
   events: readonly string[],
 ): Promise<boolean> {
   const pending = await sql`
-    select from public.notifications
+    select from billing.notifications
     where event_id = any (${events as string[]}) and status = 'pending' limit 1`;
   return pending.length === 0;
 }
@@ -175,7 +175,7 @@ function databaseAger(
         set next_send_at = next_send_at - ${passed}::interval
         where destination = 'resend'`;
       await tx`
-        update public.notifications
+        update billing.notifications
         set next_attempt_at = next_attempt_at - ${passed}::interval
         where status = 'pending' and next_attempt_at > now()
           and next_attempt_at < 'infinity' and event_id = any (${events})`;

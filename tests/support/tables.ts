@@ -20,10 +20,10 @@ export async function storedEvent(
 ): Promise<StoredEvent> {
   const [ledger, failures, notifications] = await Promise.all([
     sql`
-      select provider, type, outcome from public.processed_events
+      select provider, type, outcome from billing.processed_events
       where event_id = ${eventId}`,
-    sql`select * from public.failed_events where event_id = ${eventId}`,
-    sql`select * from public.notifications where event_id = ${eventId}`,
+    sql`select * from billing.failed_events where event_id = ${eventId}`,
+    sql`select * from billing.notifications where event_id = ${eventId}`,
   ]);
   return {
     ledger: [...ledger],
@@ -39,7 +39,7 @@ export async function subscriptionRecord(
 ): Promise<Record<string, unknown> | undefined> {
   const [row] = await sql`
     select id, provider, account_id, status, plan_id, current_period_end, canceled_at
-    from public.subscriptions where id = ${id}`;
+    from billing.subscriptions where id = ${id}`;
   return row && { ...row };
 }
 
@@ -49,17 +49,17 @@ export async function rowCounts(
 ): Promise<Record<string, number>> {
   const [row] = await sql`
     select
-      (select count(*)::int from public.subscriptions) as subscriptions,
-      (select count(*)::int from public.processed_events) as processed_events,
-      (select count(*)::int from public.failed_events) as failed_events,
-      (select count(*)::int from public.notifications) as notifications`;
+      (select count(*)::int from billing.subscriptions) as subscriptions,
+      (select count(*)::int from billing.processed_events) as processed_events,
+      (select count(*)::int from billing.failed_events) as failed_events,
+      (select count(*)::int from billing.notifications) as notifications`;
   return { ...row };
 }
 
 /** Empties the tables for the next tests on the same database. */
 export async function emptyTables(sql: postgres.Sql): Promise<void> {
   await sql`
-    truncate public.subscriptions, public.processed_events,
-      public.failed_events, public.failure_alerts, public.notifications,
+    truncate billing.subscriptions, billing.processed_events,
+      billing.failed_events, public.failure_alerts, billing.notifications,
       public.notification_pace`;
 }

@@ -29,7 +29,7 @@ export async function failureOf(
   { provider = "a" } = {},
 ): Promise<Failure> {
   const [row] = await sql<[Failure?]>`
-    select * from public.failed_events
+    select * from billing.failed_events
     where event_id = ${eventId} and provider = ${provider}`;
   if (!row) throw new Error(`Nothing failed under the id ${eventId}`);
   return row;
@@ -38,7 +38,7 @@ export async function failureOf(
 /** Resolves what other tests have left open, so that no retry takes it. */
 export async function settleLeftovers(sql: postgres.Sql): Promise<void> {
   await sql`
-    update public.failed_events
+    update billing.failed_events
     set resolved_at = now(), resolution = 'by hand', retry_requested_at = null
     where resolved_at is null`;
 }
@@ -71,7 +71,7 @@ export async function requestRetry(
   { provider }: { provider?: string } = {},
 ): Promise<string> {
   const [row] = await sql`
-    select public.retry_failed_event(
+    select billing.retry_failed_event(
       ${eventId}, of_provider => ${provider ?? null}
     ) as answer`;
   return row?.["answer"];
@@ -84,7 +84,7 @@ export async function repair(
   payload: object,
 ): Promise<void> {
   await sql`
-    update public.failed_events set payload = ${
+    update billing.failed_events set payload = ${
     JSON.stringify(payload)
   }::text::jsonb
     where event_id = ${eventId}`;

@@ -314,11 +314,11 @@ Deno.test("checkApi() asks for schema public, whatever a project lists first", a
 
 Deno.test("publicNames() returns what a migration creates in schema public, once", () => {
   const migration = `
-create or replace view public.billing_health as select 1;
+create or replace view billing.health as select 1;
 create or replace function public.billing_a()
 create or replace function public.billing_a(b int)
 create table billing.subscriptions (id text);
-comment on view public.billing_health is 'create or replace view public.no';`;
+comment on view billing.health is 'create or replace view public.no';`;
   assertEquals(publicNames(migration), ["billing_health", "billing_a"]);
 });
 

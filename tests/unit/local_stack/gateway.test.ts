@@ -271,7 +271,7 @@ Deno.test("gateway answers 400 to a malformed chunk, and passes no second reques
       for (const line of ["0;\n\r\n", "3\r\nabc\n0\r\n\r\n", "0\n\r\n"]) {
         const answer = await exchangeBytes(
           port,
-          `POST ${WEBHOOK} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${line}GET /rest/v1/subscriptions HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`,
+          `POST ${WEBHOOK} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${line}GET /rest/v1/billing_subscriptions HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`,
         );
         assert(answer.startsWith("HTTP/1.1 400 "), answer);
         assertEquals(answer.split("HTTP/1.1 ").length, 2, answer);
@@ -300,7 +300,10 @@ Deno.test("gateway serves the REST API and the worker only under local host name
         return answer.split(" ")[1] ?? "";
       }
       for (
-        const path of ["/rest/v1/subscriptions", "/functions/v1/billing-worker"]
+        const path of [
+          "/rest/v1/billing_subscriptions",
+          "/functions/v1/billing-worker",
+        ]
       ) {
         for (const host of here) {
           assertEquals(await statusOf(path, `Host: ${host}\r\n`), "200", host);

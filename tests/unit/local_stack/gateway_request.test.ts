@@ -3,7 +3,10 @@ import { routeOf } from "../../../scripts/local_stack/gateway_request.ts";
 
 Deno.test("routeOf() strips the same prefixes as the platform", () => {
   const routes = {
-    "/rest/v1/subscriptions?id=eq.%2F": ["rest", "/subscriptions?id=eq.%2F"],
+    "/rest/v1/billing_subscriptions?id=eq.%2F": [
+      "rest",
+      "/subscriptions?id=eq.%2F",
+    ],
     "/rest/v1": ["rest", "/"],
     "/rest/v1?a=b": ["rest", "/?a=b"],
     "/functions/v1/billing-webhook": ["webhook", "/billing-webhook"],
@@ -33,7 +36,7 @@ Deno.test("routeOf() returns undefined for other paths", () => {
       "/rest/v1x/subscriptions",
       "/functions/v1",
       "/functions/v1/billing-webhooks",
-      "/functions/v1/../rest/v1/subscriptions",
+      "/functions/v1/../rest/v1/billing_subscriptions",
       "/functions/v1/other",
       "/api/billing",
       "/billing-webhook",
