@@ -6,7 +6,7 @@ export async function sentEvent(
   body: Uint8Array<ArrayBuffer>,
   provider: string,
 ): Promise<SentEvent> {
-  const { eventId, type = "" } = await describeFailedBody(body);
+  const { eventId, event: { type = "" } } = await describeFailedBody(body);
   return { provider, id: eventId, type, subscription: subscriptionOf(body) };
 }
 

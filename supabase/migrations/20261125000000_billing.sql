@@ -535,8 +535,8 @@ begin
       ),
       case when r.provider_status = 'past_due' then billing.time_of(r.changed_as_of) end
     );
-    r.past_due_since := case when r.provider_status = 'past_due' then r.past_due_as_of end;
   end if;
+  r.past_due_since := case when r.provider_status = 'past_due' then r.past_due_as_of end;
 
   return (e, r, outcome, null, null)::billing.step;
 end;

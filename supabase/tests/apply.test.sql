@@ -107,7 +107,7 @@ select is(
     "current_period_end": "2027-02-01T00:00:00+00:00", "canceled_at": null, "provider_status": "trialing",
     "customer_id": "cus_1", "quantity": 5, "cancel_at": "2027-02-02T00:00:00+00:00",
     "trial_end": "2027-01-22T00:00:00+00:00", "paused": "void", "livemode": true, "past_due_since": null,
-    "not_past_due_as_of": "2027-01-15T08:00:10+00:00",
+    "past_due_as_of": null, "not_past_due_as_of": "2027-01-15T08:00:10+00:00",
     "account_as_of": 7200000040000000, "changed_as_of": 7200000040000000, "changed_in_second": null,
     "canceled_as_of": null
   }',
@@ -137,7 +137,7 @@ select is(
     "current_period_end": null, "canceled_at": null, "provider_status": "past_due",
     "customer_id": "cus_2", "quantity": 6, "cancel_at": null,
     "trial_end": "2027-01-23T00:00:00+00:00", "paused": null, "livemode": false,
-    "past_due_since": "2027-01-15T08:00:20+00:00", "not_past_due_as_of": "2027-01-15T08:00:20+00:00",
+    "past_due_since": "2027-01-15T08:00:20+00:00", "past_due_as_of": "2027-01-15T08:00:20+00:00", "not_past_due_as_of": "2027-01-15T08:00:20+00:00",
     "account_as_of": 7200000040000000, "changed_as_of": 7200000080000001,
     "changed_in_second": {"provider_status": "active", "paused": "void"}, "canceled_as_of": null
   }',
@@ -201,7 +201,7 @@ select is(
   (select record from before) || '{
     "id": "tap_other", "status": "active", "plan_id": "plan_1", "customer_id": null, "quantity": null, "trial_end": null,
     "livemode": null, "changed_in_second": null, "changed_as_of": 7200000040000000,
-    "past_due_since": "2027-01-15T08:00:10+00:00", "not_past_due_as_of": null
+    "past_due_since": "2027-01-15T08:00:10+00:00", "past_due_as_of": "2027-01-15T08:00:10+00:00", "not_past_due_as_of": null
   }',
   'and leaves the record, like the events of another subscription'
 );

@@ -318,7 +318,7 @@ values
   ('creation 10, update 20 past_due was active, update 20 unpaid was past_due', null, 'A10 unpaid P20', true,
     'past_due for less than a second leaves nothing'),
   ('creation 10, update 20 unpaid was past_due, update 20 past_due was active, update 30 past_due was nothing', '3 stale',
-    'A10 past_due P30 since 30', false, 'nor anything that counts later, unless it arrives later'),
+    'A10 past_due P30 since 20', false, 'but it counts if the event of a later change is lost'),
   ('creation 10, update 20 unpaid was active, update 20 past_due was unpaid', null, 'A10 past_due P20 since 20', true,
     'a change to past_due after another one in the same second counts'),
   ('creation 10 past_due, creation 20 status=null', null, 'A20 active P20', true,

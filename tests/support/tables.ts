@@ -60,6 +60,6 @@ export async function rowCounts(
 export async function emptyTables(sql: postgres.Sql): Promise<void> {
   await sql`
     truncate billing.subscriptions, billing.processed_events,
-      billing.failed_events, public.failure_alerts, billing.notifications,
-      public.notification_pace`;
+      billing.failed_events, billing.alerts, billing.notifications,
+      billing.pauses, billing.leases`;
 }
