@@ -20,30 +20,22 @@ from billing.subscriptions;
 
 comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
 
--- An event as it is on the wire. The last two are added by the database.
+-- An event as it is on the wire. A report or previous names columns of billing.records;
+-- a column that a report does not name keeps its value.
 create type billing.event as (
-  -- Its place in the array of the call.
-  place integer,
+  place integer, -- in the array of the call
   provider text,
   event_id text,
-  -- The provider's own name of the type. Nothing decides by it.
-  type text,
-  -- creation, update, deletion, payment_failed or other.
-  kind text,
-  -- Null if the event does not say.
-  occurred_at timestamptz,
+  type text, -- the provider's own name; nothing decides by it
+  kind text, -- creation, update, deletion, payment_failed or other
+  occurred_at timestamptz, -- null if the event does not say
   subscription_id text,
   account_id text,
-  -- What it reports, by column of billing.records. A column that it does not name
-  -- keeps its value.
   report jsonb,
-  -- What an update replaced, likewise. Null if it does not say.
-  previous jsonb,
-  -- A failed payment, by column of billing.notifications; and once_per_invoice.
-  payment jsonb,
-  -- Of a worker: the event_id of the row in failed_events, and the lease_id.
-  retry jsonb,
-
+  previous jsonb, -- what an update replaced; null if it does not say
+  payment jsonb, -- by column of billing.notifications; and once_per_invoice
+  retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
+  -- Added by the database:
   handled_at timestamptz,
   customers_account text
 );

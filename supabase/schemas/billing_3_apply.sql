@@ -22,11 +22,9 @@
 create type billing.answer as (place integer, outcome text, error_code text, error text);
 
 /*
- * Works out what events do: folds those of each subscription over its record. Writes
- * nothing. Locks the records without waiting (55P03). The events are sorted.
- *
- * changed: records to write. any_filed: whether an event is from a retry or has an
- * open failure.
+ * Works out what sorted events do: folds those of each subscription over its record.
+ * Writes nothing. Locks the records without waiting (55P03). changed: records to write.
+ * any_filed: an event is from a retry or has an open failure.
  */
 create or replace function billing.work_out(
   events billing.event[],
@@ -74,14 +72,12 @@ begin
 end;
 $$;
 
-/*
- * Applies sorted events; raises an error if they cannot be applied together.
- */
+/* Applies sorted events; raises an error if they cannot be applied together. */
 create or replace function billing.apply(todo billing.event[])
 returns billing.answer[]
 language plpgsql volatile set search_path = ''
--- To plan takes longer than to apply. A plan that was made while a table was empty
--- read all of it, and be kept. All of these hold for the functions below as well.
+-- To plan takes longer than to apply. A plan that was made while a table was empty would
+-- read all of it, and be kept. The settings hold for the functions below as well.
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
@@ -203,27 +199,21 @@ begin
     provider, event_id, account_id, subscription_id, occurred_at, invoice_id,
     hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt
   )
-  select distinct on (o.provider, o.notified_once)
-    o.provider, o.event_id, o.account_id, o.subscription_id, o.occurred_at, o.invoice_id,
-    o.hosted_invoice_url, o.amount_due, o.currency, o.attempt_count, o.next_payment_attempt
-  from (
-    select
-      e.provider, e.event_id, e.account_id, e.subscription_id, e.occurred_at, e.place, p.invoice_id,
-      p.hosted_invoice_url, p.amount_due, p.currency, p.attempt_count, p.next_payment_attempt,
-      case when e.payment @> '{"once_per_invoice": true}' then p.invoice_id end as only_of,
-      case when e.payment @> '{"once_per_invoice": true}' then coalesce(p.invoice_id, e.event_id) else e.event_id end
-        as notified_once
-    from unnest(steps) as s, unnest(array[s.event]) as e,
-      jsonb_populate_record(null::billing.notifications, e.payment) as p
-    where e.payment is not null and s.outcome = 'applied'
-  ) as o
-  where o.only_of is null or (
-    select true from billing.notifications n
-    -- So that a plan of an empty table cannot take the index by provider and event.
-    where n.invoice_id = o.only_of and (n.provider = o.provider) is true
-    limit 1
-  ) is null
-  order by o.provider, o.notified_once, o.occurred_at, o.place
+  select distinct on (e.provider, coalesce(o.only_of, e.event_id))
+    e.provider, e.event_id, e.account_id, e.subscription_id, e.occurred_at, p.invoice_id,
+    p.hosted_invoice_url, p.amount_due, p.currency, p.attempt_count, p.next_payment_attempt
+  from unnest(steps) as s,
+    unnest(array[s.event]) as e,
+    jsonb_populate_record(null::billing.notifications, e.payment) as p,
+    lateral (select case when e.payment @> '{"once_per_invoice": true}' then p.invoice_id end) as o (only_of)
+  where e.payment is not null and s.outcome = 'applied'
+    and (o.only_of is null or (
+      select true from billing.notifications n
+      -- So that a plan of an empty table cannot take the index by provider and event.
+      where n.invoice_id = o.only_of and (n.provider = e.provider) is true
+      limit 1
+    ) is null)
+  order by e.provider, coalesce(o.only_of, e.event_id), e.occurred_at, e.place
   -- The row may outlive the event's row in the ledger, which is pruned by age.
   on conflict (provider, event_id) do nothing;
 end;
