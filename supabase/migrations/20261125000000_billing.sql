@@ -1039,18 +1039,9 @@ $$;
  * calls with them. So this waits only briefly for a locked row.
  */
 create or replace function public.billing_record_failed_event(
-  p_provider text,
-  p_event_id text,
-  p_body text,
-  p_body_encoding text,
-  p_error_code text,
-  p_error text,
-  p_type text default null,
-  p_kind text default null,
-  p_subscription_id text default null,
-  p_customer_id text default null,
-  p_account_id text default null,
-  p_occurred_at timestamptz default null
+  p_provider text, p_event_id text, p_body text, p_body_encoding text, p_error_code text, p_error text,
+  p_type text default null, p_kind text default null, p_subscription_id text default null,
+  p_customer_id text default null, p_account_id text default null, p_occurred_at timestamptz default null
 )
 returns boolean language plpgsql volatile set search_path = ''
 set lock_timeout = '500ms'
@@ -1096,16 +1087,11 @@ begin
     account_id = case when f.original_payload is null then excluded.account_id else f.account_id end,
     occurred_at = case when f.original_payload is null then excluded.occurred_at else f.occurred_at end,
     -- So does the error of a repaired row: rows are retried by it.
-    error_code = case
-      when excluded.error_code = 'repair_pending' then f.error_code else excluded.error_code
-    end,
+    error_code = case when excluded.error_code = 'repair_pending' then f.error_code else excluded.error_code end,
     error = case when excluded.error_code = 'repair_pending' then f.error else excluded.error end,
     attempts = f.attempts + 1,
     last_failed_at = now(),
-    resolved_at = null,
-    resolution = null,
-    resolution_note = null,
-    resolved_by = null;
+    resolved_at = null, resolution = null, resolution_note = null, resolved_by = null;
 
   delete from billing.processed_events p
   where p.provider = p_provider and p.event_id = p_event_id;
@@ -1166,16 +1152,8 @@ execute function billing.keep_original_payload();
 create or replace view billing.open_failures with (security_invoker = true) as
 select
   count(*) over (partition by f.error_code) as alike,
-  f.error_code,
-  f.type,
-  f.event_id,
-  f.provider,
-  f.subscription_id,
-  f.account_id,
-  f.error,
-  f.attempts,
-  f.first_failed_at,
-  f.last_failed_at,
+  f.error_code, f.type, f.event_id, f.provider, f.subscription_id, f.account_id, f.error, f.attempts,
+  f.first_failed_at, f.last_failed_at,
   f.retry_requested_at is not null as retry_requested,
   f.original_payload is not null as repaired
 from billing.failed_events f
@@ -1262,9 +1240,7 @@ comment on function billing.retry_failed_event is
  * would wait as well. It reports how many rows are locked.
  */
 create or replace function billing.retry_failed_events(
-  of_type text default null,
-  of_error_code text default null,
-  failed_since timestamptz default null,
+  of_type text default null, of_error_code text default null, failed_since timestamptz default null,
   failed_until timestamptz default null
 )
 returns text language plpgsql volatile set search_path = '' as $$
@@ -1331,10 +1307,7 @@ $$;
  * The failure reopens if the event fails again.
  */
 create or replace function billing.resolve_failed_event(
-  event_id text,
-  reason text,
-  who text default current_user,
-  of_provider text default null
+  event_id text, reason text, who text default current_user, of_provider text default null
 )
 returns text language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
@@ -1574,26 +1547,12 @@ $$;
  * While its receiver has asked for a pause, none is handed out.
  */
 create or replace function public.billing_claim_notifications(
-  p_lease_id uuid,
-  p_limit integer,
-  p_destination text
+  p_lease_id uuid, p_limit integer, p_destination text
 )
 returns table (
-  id uuid,
-  attempt integer,
-  kind text,
-  provider text,
-  event_id text,
-  account_id text,
-  subscription_id text,
-  invoice_id text,
-  hosted_invoice_url text,
-  amount_due bigint,
-  currency text,
-  attempt_count integer,
-  next_payment_attempt timestamptz,
-  occurred_at timestamptz,
-  created_at timestamptz
+  id uuid, attempt integer, kind text, provider text, event_id text, account_id text, subscription_id text,
+  invoice_id text, hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer,
+  next_payment_attempt timestamptz, occurred_at timestamptz, created_at timestamptz
 )
 language plpgsql volatile set search_path = ''
 as $$
@@ -1651,9 +1610,7 @@ comment on function public.billing_claim_notifications is
  * others of the batch would be sent again. That one is due again at once.
  */
 create or replace function public.billing_settle_notifications(
-  p_lease_id uuid,
-  p_destination text,
-  results jsonb
+  p_lease_id uuid, p_destination text, results jsonb
 )
 returns integer language plpgsql volatile set search_path = '' as $$
 declare
@@ -1836,9 +1793,7 @@ comment on function public.billing_claim_alerts is
  * Stores what the operator was told. An alert that was not delivered is due again.
  */
 create or replace function public.billing_settle_alerts(
-  p_lease_id uuid,
-  p_destination text,
-  results jsonb
+  p_lease_id uuid, p_destination text, results jsonb
 )
 returns integer language plpgsql volatile set search_path = '' as $$
 declare
@@ -2032,10 +1987,8 @@ comment on function billing.unschedule_worker is 'Undoes billing.schedule_worker
  * resolved. Open failures and pending notifications are never deleted.
  */
 create or replace function billing.prune(
-  ledger_keeps interval default '90 days',
-  settled_rows_keep interval default '90 days',
-  payloads_keep interval default '30 days',
-  batch_size integer default 20000
+  ledger_keeps interval default '90 days', settled_rows_keep interval default '90 days',
+  payloads_keep interval default '30 days', batch_size integer default 20000
 )
 returns table (ledger_rows bigint, payloads bigint, failures bigint, notifications bigint)
 language plpgsql volatile set search_path = '' as $$

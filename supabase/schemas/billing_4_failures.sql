@@ -39,18 +39,9 @@ $$;
  * calls with them. So this waits only briefly for a locked row.
  */
 create or replace function public.billing_record_failed_event(
-  p_provider text,
-  p_event_id text,
-  p_body text,
-  p_body_encoding text,
-  p_error_code text,
-  p_error text,
-  p_type text default null,
-  p_kind text default null,
-  p_subscription_id text default null,
-  p_customer_id text default null,
-  p_account_id text default null,
-  p_occurred_at timestamptz default null
+  p_provider text, p_event_id text, p_body text, p_body_encoding text, p_error_code text, p_error text,
+  p_type text default null, p_kind text default null, p_subscription_id text default null,
+  p_customer_id text default null, p_account_id text default null, p_occurred_at timestamptz default null
 )
 returns boolean language plpgsql volatile set search_path = ''
 set lock_timeout = '500ms'
@@ -96,16 +87,11 @@ begin
     account_id = case when f.original_payload is null then excluded.account_id else f.account_id end,
     occurred_at = case when f.original_payload is null then excluded.occurred_at else f.occurred_at end,
     -- So does the error of a repaired row: rows are retried by it.
-    error_code = case
-      when excluded.error_code = 'repair_pending' then f.error_code else excluded.error_code
-    end,
+    error_code = case when excluded.error_code = 'repair_pending' then f.error_code else excluded.error_code end,
     error = case when excluded.error_code = 'repair_pending' then f.error else excluded.error end,
     attempts = f.attempts + 1,
     last_failed_at = now(),
-    resolved_at = null,
-    resolution = null,
-    resolution_note = null,
-    resolved_by = null;
+    resolved_at = null, resolution = null, resolution_note = null, resolved_by = null;
 
   delete from billing.processed_events p
   where p.provider = p_provider and p.event_id = p_event_id;
@@ -166,16 +152,8 @@ execute function billing.keep_original_payload();
 create or replace view billing.open_failures with (security_invoker = true) as
 select
   count(*) over (partition by f.error_code) as alike,
-  f.error_code,
-  f.type,
-  f.event_id,
-  f.provider,
-  f.subscription_id,
-  f.account_id,
-  f.error,
-  f.attempts,
-  f.first_failed_at,
-  f.last_failed_at,
+  f.error_code, f.type, f.event_id, f.provider, f.subscription_id, f.account_id, f.error, f.attempts,
+  f.first_failed_at, f.last_failed_at,
   f.retry_requested_at is not null as retry_requested,
   f.original_payload is not null as repaired
 from billing.failed_events f
@@ -262,9 +240,7 @@ comment on function billing.retry_failed_event is
  * would wait as well. It reports how many rows are locked.
  */
 create or replace function billing.retry_failed_events(
-  of_type text default null,
-  of_error_code text default null,
-  failed_since timestamptz default null,
+  of_type text default null, of_error_code text default null, failed_since timestamptz default null,
   failed_until timestamptz default null
 )
 returns text language plpgsql volatile set search_path = '' as $$
@@ -331,10 +307,7 @@ $$;
  * The failure reopens if the event fails again.
  */
 create or replace function billing.resolve_failed_event(
-  event_id text,
-  reason text,
-  who text default current_user,
-  of_provider text default null
+  event_id text, reason text, who text default current_user, of_provider text default null
 )
 returns text language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column

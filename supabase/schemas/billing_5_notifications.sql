@@ -19,26 +19,12 @@ $$;
  * While its receiver has asked for a pause, none is handed out.
  */
 create or replace function public.billing_claim_notifications(
-  p_lease_id uuid,
-  p_limit integer,
-  p_destination text
+  p_lease_id uuid, p_limit integer, p_destination text
 )
 returns table (
-  id uuid,
-  attempt integer,
-  kind text,
-  provider text,
-  event_id text,
-  account_id text,
-  subscription_id text,
-  invoice_id text,
-  hosted_invoice_url text,
-  amount_due bigint,
-  currency text,
-  attempt_count integer,
-  next_payment_attempt timestamptz,
-  occurred_at timestamptz,
-  created_at timestamptz
+  id uuid, attempt integer, kind text, provider text, event_id text, account_id text, subscription_id text,
+  invoice_id text, hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer,
+  next_payment_attempt timestamptz, occurred_at timestamptz, created_at timestamptz
 )
 language plpgsql volatile set search_path = ''
 as $$
@@ -96,9 +82,7 @@ comment on function public.billing_claim_notifications is
  * others of the batch would be sent again. That one is due again at once.
  */
 create or replace function public.billing_settle_notifications(
-  p_lease_id uuid,
-  p_destination text,
-  results jsonb
+  p_lease_id uuid, p_destination text, results jsonb
 )
 returns integer language plpgsql volatile set search_path = '' as $$
 declare
@@ -281,9 +265,7 @@ comment on function public.billing_claim_alerts is
  * Stores what the operator was told. An alert that was not delivered is due again.
  */
 create or replace function public.billing_settle_alerts(
-  p_lease_id uuid,
-  p_destination text,
-  results jsonb
+  p_lease_id uuid, p_destination text, results jsonb
 )
 returns integer language plpgsql volatile set search_path = '' as $$
 declare

@@ -142,10 +142,8 @@ comment on function billing.unschedule_worker is 'Undoes billing.schedule_worker
  * resolved. Open failures and pending notifications are never deleted.
  */
 create or replace function billing.prune(
-  ledger_keeps interval default '90 days',
-  settled_rows_keep interval default '90 days',
-  payloads_keep interval default '30 days',
-  batch_size integer default 20000
+  ledger_keeps interval default '90 days', settled_rows_keep interval default '90 days',
+  payloads_keep interval default '30 days', batch_size integer default 20000
 )
 returns table (ledger_rows bigint, payloads bigint, failures bigint, notifications bigint)
 language plpgsql volatile set search_path = '' as $$
