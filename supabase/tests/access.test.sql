@@ -78,9 +78,7 @@ select is_empty(
 
 -- By name.
 create function pg_temp.has_access(fields jsonb, grace interval default '0')
-returns boolean
-language plpgsql
-as $$
+returns boolean language plpgsql as $$
 begin
   delete from billing.subscriptions where account_id = 'acc_1';
   insert into billing.subscriptions
@@ -174,9 +172,7 @@ select results_eq(
 );
 select throws_ok('select id from billing.subscriptions', '42501', 'permission denied for schema billing', 'schema billing stays out of reach');
 select throws_ok('select * from public.billing_records', '42501', null, 'so do the columns that put events in order');
-select throws_ok(
-  $$update public.billing_subscriptions set status = 'active'$$, '42501', null, 'a user changes nothing'
-);
+select throws_ok($$update public.billing_subscriptions set status = 'active'$$, '42501', null, 'a user changes nothing');
 select set_config('request.jwt.claims', '{"sub": "00000000-0000-4000-8000-000000000002"}', true);
 select ok(not public.billing_has_access('team_1'), 'who is not in the team may not ask for it');
 select set_config('request.jwt.claims', '', true);

@@ -3,28 +3,22 @@
  * moving all times back.
  */
 begin;
-select plan(40);
+select plan(41);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.alerts, billing.leases, billing.pauses;
 
 create function pg_temp.fail(event_id text, error_code text default 'event_invalid', error text default 'id is missing')
-returns void
-language sql
-as $$
+returns void language sql as $$
   select public.billing_record_failed_event('a', event_id, '{"id": "secret"}', 'text', error_code, error, 'invoice.payment_failed')
 $$;
 
 create function pg_temp.resolve(pattern text)
-returns void
-language sql
-as $$
+returns void language sql as $$
   update billing.failed_events set resolved_at = now(), resolution = 'applied' where event_id like pattern and resolved_at is null
 $$;
 
 create function pg_temp.pass(p_time interval)
-returns void
-language sql
-as $$
+returns void language sql as $$
   update billing.failed_events set
     first_failed_at = first_failed_at - p_time, last_failed_at = last_failed_at - p_time, resolved_at = resolved_at - p_time;
   update billing.alerts set
@@ -32,23 +26,18 @@ as $$
 $$;
 
 create function pg_temp.run(number integer)
-returns uuid
-language sql immutable
+returns uuid language sql immutable
 return lpad(number::text, 32, '0')::uuid;
 
 create function pg_temp.claim()
-returns jsonb
-language sql
-as $$
+returns jsonb language sql as $$
   select coalesce(jsonb_agg(to_jsonb(c)), '[]') from public.billing_claim_alerts(pg_temp.run(1), 'alerts') as c
 $$;
 
 -- One run of the worker: what is due, and what the receiver answers. Such as
 -- 'failure_opened event_invalid 1 of 3' for each alert.
 create function pg_temp.wake(result text default 'sent')
-returns text
-language plpgsql
-as $$
+returns text language plpgsql as $$
 declare
   alerts constant jsonb := pg_temp.claim();
 begin
@@ -67,9 +56,7 @@ end;
 $$;
 
 create function pg_temp.start_again()
-returns void
-language sql
-as $$
+returns void language sql as $$
   truncate billing.failed_events, billing.alerts
 $$;
 
@@ -111,9 +98,7 @@ select pg_temp.fail('tap_4');
 select is(
   (select count(*)::integer from public.billing_claim_alerts(pg_temp.run(2), 'alerts')), 0, 'while a run has the queue, no other one gets alerts'
 );
-select is(
-  (select count(*)::integer from public.billing_claim_notifications(pg_temp.run(2), 10, 'host')), 0, 'or notifications'
-);
+select is((select count(*)::integer from public.billing_claim_notifications(pg_temp.run(2), 10, 'host')), 0, 'or notifications');
 create temporary table results as select jsonb_agg(a || '{"result": "sent"}') as results from jsonb_array_elements(pg_temp.claim()) as a;
 select is((select public.billing_settle_alerts(pg_temp.run(2), 'alerts', results) from results), 0, 'or settles them');
 select is((select public.billing_settle_alerts(pg_temp.run(1), 'alerts', results) from results), 1, 'only the run that has it');
@@ -165,7 +150,7 @@ select is(
 
 select pg_temp.start_again();
 select pg_temp.fail('tap_' || i) from generate_series(1, 3) as i;
-select pg_temp.fail('tap_other', 'record_locked');
+select pg_temp.fail('other', 'record_locked');
 select pg_temp.wake();
 select pg_temp.pass('20 minutes');
 select pg_temp.resolve('tap_1');
@@ -198,6 +183,10 @@ select pg_temp.fail('tap_6');
 select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 2', 'and again, if another one opens');
 select is(
   (select opened_at from billing.alerts where error_code = 'event_invalid'), now() - interval '2 hours', 'which keeps the time of the first alert'
+);
+select pg_temp.resolve('%');
+select is(
+  pg_temp.wake(), 'failures_resolved event_invalid 2, failures_resolved record_locked 1', 'what was resolved before that is not counted again'
 );
 select pg_temp.fail('tap_7', 'internal_error');
 select pg_temp.resolve('tap_7');

@@ -4,14 +4,12 @@
  * Locks that other sessions hold are in tests/faults.
  */
 begin;
-select plan(70);
+select plan(72);
 set local timezone = 'UTC';
 
 -- The answers in the order of the places, such as 'applied, failed BW001'.
 create function pg_temp.apply(variadic events jsonb[])
-returns text
-language sql
-as $$
+returns text language sql as $$
   select string_agg(concat_ws(' ', a.outcome, a.error_code), ', ' order by a.place)
   from public.billing_apply_events((
     select jsonb_agg(e.event || jsonb_build_object('place', e.place) order by e.place)
@@ -21,8 +19,7 @@ $$;
 
 -- `second` is the time of a made-up clock; null for an event without a time.
 create function pg_temp.event(event_id text, kind text, subscription_id text, second numeric, fields jsonb default '{}')
-returns jsonb
-language sql
+returns jsonb language sql
 return jsonb_build_object(
   'provider', 'a', 'event_id', event_id, 'type', 'provider.' || kind, 'kind', kind,
   'occurred_at', '2027-01-15T08:00:00Z'::timestamptz + second * interval '1 second',
@@ -36,22 +33,17 @@ return jsonb_build_object(
 ) || fields;
 
 create function pg_temp.report(fields jsonb)
-returns jsonb
-language sql
+returns jsonb language sql
 return jsonb_build_object('report', '{"plan_id": "plan_1", "provider_status": "past_due"}'::jsonb || fields);
 
 create function pg_temp.record(subscription_id text)
-returns jsonb
-language sql
-as $$
+returns jsonb language sql as $$
   select to_jsonb(s) from billing.subscriptions s where s.id = subscription_id
 $$;
 
 -- All that events or subscriptions have left whose ids begin so.
 create function pg_temp.traces(prefix text)
-returns setof text
-language sql
-as $$
+returns setof text language sql as $$
   select 'ledger ' || event_id from billing.processed_events where starts_with(event_id, prefix)
   union all
   select 'failure ' || event_id from billing.failed_events where starts_with(event_id, prefix)
@@ -63,9 +55,7 @@ $$;
 
 -- A trigger of the app on each record with this plan, after it was written.
 create function pg_temp.trap()
-returns trigger
-language plpgsql
-as $$
+returns trigger language plpgsql as $$
 begin
   raise exception 'The trap went off.' using errcode = current_setting('tap.sqlstate');
 end;
@@ -76,9 +66,7 @@ for each row when (new.plan_id = 'plan_trap') execute function pg_temp.trap();
 -- Claims, in the order in which they are made.
 create temporary table claim_log (place serial, claim text);
 create function pg_temp.log_claim()
-returns trigger
-language plpgsql security definer
-as $$
+returns trigger language plpgsql security definer as $$
 begin
   insert into pg_temp.claim_log (claim) values (new.provider || '/' || new.event_id);
   return new;
@@ -158,9 +146,7 @@ update billing.subscriptions set canceled_at = '2027-01-01T00:00:00Z' where id =
 select pg_temp.apply(
   pg_temp.event('tap_4', 'deletion', 'tap_sub', 30), pg_temp.event('tap_5', 'update', 'tap_sub', 50)
 );
-select is(
-  pg_temp.record('tap_sub') ->> 'canceled_at', '2027-01-01T00:00:00+00:00', 'an older deletion or an update leaves canceled_at'
-);
+select is(pg_temp.record('tap_sub') ->> 'canceled_at', '2027-01-01T00:00:00+00:00', 'an older deletion or an update leaves canceled_at');
 select pg_temp.apply(pg_temp.event('tap_6', 'deletion', 'tap_sub', 60));
 select is((select canceled_at from billing.subscriptions where id = 'tap_sub'), now(), 'a newer deletion sets it again');
 
@@ -222,8 +208,7 @@ select set_eq(
 );
 
 create function pg_temp.once(event_id text, invoice_id text, subscription_id text default 'tap_other', second integer default 50)
-returns jsonb
-language sql
+returns jsonb language sql
 return pg_temp.event(event_id, 'payment_failed', subscription_id, second, jsonb_build_object(
   'payment', jsonb_build_object('invoice_id', invoice_id, 'once_per_invoice', true)
 ));
@@ -317,9 +302,7 @@ select is(
   pg_temp.apply(pg_temp.event('tap_p1', 'payment_failed', 'tap_other', 30)), 'applied',
   'a failed payment whose row was pruned from the ledger is applied again'
 );
-select results_eq(
-  $$select status from billing.notifications where event_id = 'tap_p1'$$, $$values ('sent')$$, 'but notifies nobody again'
-);
+select results_eq($$select status from billing.notifications where event_id = 'tap_p1'$$, $$values ('sent')$$, 'but notifies nobody again');
 select is(
   pg_temp.apply(
     pg_temp.event('tap_1', 'update', 'tap_other_b', 20, '{"provider": "b"}'),
@@ -328,8 +311,17 @@ select is(
   ),
   'applied, applied, applied', 'events of two providers with the same id are different events'
 );
+select is((select count(*)::integer from billing.notifications where event_id = 'tap_d1'), 2, 'and each creates its notification');
 select is(
-  (select count(*)::integer from billing.notifications where event_id = 'tap_d1'), 2, 'and each creates its notification'
+  pg_temp.apply(
+    pg_temp.event('tap_d2', 'update', 'tap_sub', 1), pg_temp.event('tap_d2', 'update', 'tap_other_b', 40, '{"provider": "b"}'),
+    pg_temp.event('tap_d3', 'update', 'tap_none', 1), pg_temp.event('tap_d3', 'update', 'tap_other_b', 50, '{"provider": "b"}')
+  ),
+  'stale, applied, failed BW001, applied', 'whatever becomes of the other'
+);
+select set_eq(
+  $$select provider, event_id, outcome from billing.processed_events where event_id in ('tap_d2', 'tap_d3')$$,
+  $$values ('a', 'tap_d2', 'stale'), ('b', 'tap_d2', 'applied'), ('b', 'tap_d3', 'applied')$$, 'and the ledger has each'
 );
 
 -- Copies in one array.
@@ -454,9 +446,7 @@ select is(
 select is((select string_agg(provider, ', ') from billing.processed_events where event_id = 'tap_i5'), 'b', 'and the other keeps it');
 
 create function pg_temp.spring_trap(sqlstate_of_trap text)
-returns text
-language plpgsql
-as $$
+returns text language plpgsql as $$
 begin
   perform set_config('tap.sqlstate', sqlstate_of_trap, true);
   return pg_temp.apply(
@@ -493,11 +483,9 @@ select is_empty(
 reset role;
 alter table billing.subscriptions add column r text default 'app', add column record text, add column events text;
 create function pg_temp.stamp()
-returns trigger
-language plpgsql
-as $$
+returns trigger language plpgsql as $$
 begin
-  new.record := concat(new.record, tg_op, ' ');
+  new.record := concat(new.record, tg_op, ' ', current_setting('lock_timeout'), ' ');
   return new;
 end;
 $$;
@@ -513,8 +501,8 @@ select is(
 select pg_temp.apply(pg_temp.event('tap_x4', 'update', 'tap_x', 30));
 select pg_temp.apply(pg_temp.event('tap_x5', 'payment_failed', 'tap_x', 30), pg_temp.event('tap_x6', 'update', 'tap_x', 25));
 select is(
-  (select r || ' ' || record from billing.subscriptions where id = 'tap_x'), 'app INSERT UPDATE ',
-  'a call writes a record once, and only if it changed'
+  (select r || ' ' || record from billing.subscriptions where id = 'tap_x'), 'app INSERT 20ms UPDATE 20ms ',
+  'a call writes a record once, and only if it changed; then it waits for no lock of the app''s for long'
 );
 
 select * from finish();

@@ -134,9 +134,7 @@ from (
 select col_is_unique('billing', 'notifications', array['provider', 'event_id']::name[], 'an event has at most one notification');
 
 create function pg_temp.put(table_name text, change jsonb)
-returns text
-language plpgsql
-as $$
+returns text language plpgsql as $$
 declare
   good constant jsonb := '{
     "subscriptions": {"id": "tap", "provider": "a", "account_id": "acc_1", "status": "active", "plan_id": "plan_1"},

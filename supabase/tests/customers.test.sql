@@ -6,9 +6,7 @@ begin;
 select plan(44);
 
 create function pg_temp.apply(variadic events jsonb[])
-returns text
-language sql
-as $$
+returns text language sql as $$
   select string_agg(concat_ws(' ', a.outcome, a.error_code), ', ' order by a.place)
   from public.billing_apply_events((
     select jsonb_agg(e.event || jsonb_build_object('place', e.place))
@@ -17,8 +15,7 @@ as $$
 $$;
 
 create function pg_temp.created(id text, second integer, customer text, account text default null, provider text default 'a')
-returns jsonb
-language sql
+returns jsonb language sql
 return jsonb_build_object(
   'provider', provider, 'event_id', 'tap_' || gen_random_uuid(), 'type', 'x', 'kind', 'creation',
   'occurred_at', to_timestamp(1800000000 + second), 'subscription_id', id, 'account_id', account,
@@ -26,14 +23,11 @@ return jsonb_build_object(
 );
 
 create function pg_temp.early(id text, customer text, kind text default 'update')
-returns jsonb
-language sql
+returns jsonb language sql
 return pg_temp.created(id, 40, customer) || jsonb_build_object('kind', kind);
 
 create function pg_temp.state(id text)
-returns text
-language sql
-as $$
+returns text language sql as $$
   select concat_ws(' ', s.account_id, s.plan_id, extract(epoch from billing.time_of(s.account_as_of))::bigint - 1800000000)
   from billing.subscriptions s
   where s.id = state.id
@@ -119,9 +113,7 @@ select is(
 
 reset role;
 create or replace function billing.account_of_customer(provider text, customer_id text)
-returns text
-language plpgsql stable set search_path = ''
-as $$
+returns text language plpgsql stable set search_path = '' as $$
 begin
   if customer_id = 'cus_raises' or customer_id is null then
     raise exception 'No such table.';
@@ -137,10 +129,10 @@ select is(
   pg_temp.apply(
     pg_temp.created('tap_raises', 10, 'cus_raises'), pg_temp.created('tap_fine', 10, 'cus_raises', 'acc_1'),
     pg_temp.created('tap_blank', 10, 'cus_blank'), pg_temp.created('tap_long', 10, 'cus_long'), pg_temp.created('tap_fine_too', 10, 'cus_fine'),
-    pg_temp.early('tap_never', 'cus_raises'), pg_temp.created('tap_nobody', 10, null)
+    pg_temp.early('tap_never', 'cus_raises'), pg_temp.created('tap_nobody', 10, null), pg_temp.early('tap_never', null)
   ),
-  'failed P0001, applied, failed 23514, failed 23514, applied, failed BW006, failed BW005',
-  'if it raises an error or returns what is no account ID, only that event fails; an early event comes again'
+  'failed P0001, applied, failed 23514, failed 23514, applied, failed BW006, failed BW005, failed BW001',
+  'if it raises an error or returns what is no account ID, only that event fails; an early event comes again; it is not asked about nobody'
 );
 select set_eq(
   $$select id from billing.subscriptions where id in ('tap_raises', 'tap_fine', 'tap_blank', 'tap_long', 'tap_fine_too', 'tap_nobody')$$,

@@ -3,27 +3,21 @@
  * repaired, and resolved by hand. Retries are in retries.test.sql.
  */
 begin;
-select plan(76);
+select plan(78);
 set local timezone = 'UTC';
 
 create function pg_temp.file(event_id text, body text, encoding text default 'text', error text default 'Unreadable')
-returns boolean
-language sql
-as $$
+returns boolean language sql as $$
   select public.billing_record_failed_event('a', event_id, body, encoding, 'event_invalid', error, 'provider.creation')
 $$;
 
 create function pg_temp.failed(event_id text, provider text default 'a')
-returns billing.failed_events
-language sql
-as $$
+returns billing.failed_events language sql as $$
   select * from billing.failed_events f where f.provider = failed.provider and f.event_id = failed.event_id
 $$;
 
 create function pg_temp.apply(event_id text)
-returns text
-language sql
-as $$
+returns text language sql as $$
   select a.outcome from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
     'place', 1, 'provider', 'a', 'event_id', event_id, 'type', 'x', 'kind', 'creation', 'subscription_id', 'tap_sub',
     'account_id', 'acc_1', 'report', '{"plan_id": "plan_1"}'::jsonb
@@ -31,9 +25,7 @@ as $$
 $$;
 
 create function pg_temp.repair(event_id text, payload jsonb)
-returns void
-language sql
-as $$
+returns void language sql as $$
   update public.billing_failed_events f set payload = repair.payload where f.event_id = repair.event_id and f.provider = 'a'
 $$;
 
@@ -140,9 +132,10 @@ select is(
   (select jsonb_build_array(resolution, resolved_at, attempts, payload_encoding) from pg_temp.failed('tap_1')),
   '["applied", "2027-01-04T00:00:00+00:00", 2, "text"]', 'and neither of the two changes its row'
 );
-update billing.failed_events set resolved_at = null, resolution = null where event_id = 'tap_1' and provider = 'a';
+update billing.failed_events set resolved_at = null, resolution = null where event_id = 'tap_1';
 select pg_temp.apply('tap_1');
 select is((pg_temp.failed('tap_1')).resolution, 'duplicate', 'a duplicate resolves a row that is open all the same');
+select is((pg_temp.failed('tap_1', 'b')).resolution, null, 'but no other provider''s');
 select is(pg_temp.apply('tap_3'), 'stale', 'a stale event was applied too');
 select is(pg_temp.file('tap_3', '{}'), false, 'so it is not stored');
 select is((pg_temp.failed('tap_3')).event_id, null, 'and has no row');
@@ -152,6 +145,12 @@ select pg_temp.file('tap_2', '{}'), pg_temp.file('tap_4', '{}');
 select is(pg_temp.apply('tap_2'), 'stale', 'a stored event may turn out to be stale');
 select is((pg_temp.failed('tap_2')).resolution, 'stale', 'which resolves it too');
 select is((pg_temp.failed('tap_4')).resolution, null, 'all others stay open');
+select is(
+  (select a.error_code from public.billing_apply_events(
+    '[{"place": 1, "provider": "a", "event_id": "tap_4", "type": "x", "kind": "update", "subscription_id": "tap_none", "report": {}}]'
+  ) as a),
+  'BW001', 'so does one that fails again'
+);
 
 -- A repair keeps what was received.
 

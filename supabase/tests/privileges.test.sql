@@ -23,9 +23,7 @@ create temporary view outsiders as select rolname from pg_roles where rolname in
 -- Runs a statement as a role. True if the role lacks a right; row level security, which
 -- fails with the same code, does not count.
 create function pg_temp.is_denied(role name, statement text)
-returns boolean
-language plpgsql
-as $$
+returns boolean language plpgsql as $$
 declare
   message text;
 begin

@@ -20,14 +20,11 @@ begin;
 set local timezone = 'UTC';
 
 create function pg_temp.at(seconds numeric)
-returns timestamptz
-language sql
+returns timestamptz language sql
 return to_timestamp(1800000000) + seconds * interval '1 second';
 
 create function pg_temp.parse(description text)
-returns billing.event
-language plpgsql
-as $$
+returns billing.event language plpgsql as $$
 declare
   words constant text[] := regexp_split_to_array(trim(description), '\s+');
   e billing.event;
@@ -82,8 +79,7 @@ end;
 $$;
 
 create function pg_temp.parse_all(descriptions text)
-returns billing.event[]
-language sql
+returns billing.event[] language sql
 return array(
   select pg_temp.parse(d.description)
   from string_to_table(descriptions, ',') with ordinality as d (description, place)
@@ -91,8 +87,7 @@ return array(
 );
 
 create function pg_temp.fold(events billing.event[])
-returns billing.step[]
-language sql
+returns billing.step[] language sql
 return array(
   select billing.fold(null::billing.records, e.event) over (order by e.place)
   from (select unnest(events) as event, generate_subscripts(events, 1) as place) as e
@@ -100,8 +95,7 @@ return array(
 );
 
 create function pg_temp.describe(r billing.records)
-returns text
-language sql
+returns text language sql
 return concat_ws(
   ' ', r.account_id, r.status, r.plan_id,
   case when r.canceled_at is not null then 'deleted' end,
@@ -121,8 +115,7 @@ return concat_ws(
 
 -- Such as '3 stale, 4 BW001'.
 create function pg_temp.not_applied(steps billing.step[])
-returns text
-language sql
+returns text language sql
 return (
   select string_agg(s.place || ' ' || coalesce(s.error_code, s.outcome), ', ' order by s.place)
   from unnest(steps) with ordinality as s (event, record, outcome, error_code, error, place)
@@ -130,9 +123,7 @@ return (
 );
 
 create function pg_temp.check_case(arriving text)
-returns text
-language plpgsql
-as $$
+returns text language plpgsql as $$
 declare
   steps constant billing.step[] := pg_temp.fold(pg_temp.parse_all(arriving));
 begin
@@ -288,6 +279,7 @@ values
     'but a stale event brings nothing: so a provider must always state the same fields'),
   ('creation 10 trialing, update 20 status=unstated', null, 'A10 trialing P20', true,
     'so the status is that of the newest event that states it'),
+  ('creation 10 status=null, update 20 status=unstated', null, 'A10 active P20', true, 'if none does, it stays'),
   ('creation 10, update 20 plan=unstated status=unstated, update 20 plan=unstated status=unstated', null, 'A10 active P10', true,
     'an update may state nothing that we keep'),
 
@@ -321,6 +313,8 @@ values
     'A10 past_due P30 since 30', false, 'nor anything that counts later, unless it arrives later'),
   ('creation 10, update 20 unpaid was active, update 20 past_due was unpaid', null, 'A10 past_due P20 since 20', true,
     'a change to past_due after another one in the same second counts'),
+  ('creation 10, update 20 past_due was trialing, update 30 past_due was nothing, update 20 trialing was active', '4 stale',
+    'A10 past_due P30 since 20', true, 'also if that one is late'),
   ('creation 10 past_due, creation 20 status=null', null, 'A20 active P20', true,
     'without a status, nothing is past_due'),
   ('creation -, update - past_due was active', null, 'A- past_due P- since 99', false,
@@ -345,7 +339,7 @@ values
   ('creation 10, update 20 unpaid was past_due, deletion -, update 20 past_due was active', '4 stale',
     'A10 canceled P20 deleted', false, 'a stale update does not bring back the status'),
   ('creation -, update - unpaid, creation 10', null, 'A10 active P10', false, 'a creation with a time outranks a record without'),
-  ('creation 10 past_due, creation - unpaid', '2 stale', 'A10 active P10 since 10', false,
+  ('creation 10 past_due, update 20 past_due was nothing, creation - unpaid', '3 stale', 'A10 past_due P20 since 10', false,
     'a stale event without a time tells nothing of past_due');
 
 -- The same for every column that is reported.
@@ -370,7 +364,7 @@ cross join (
       null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
 ) as c (arriving, not_applied, after, any_order, why);
 
-select plan(10 + count(*)::integer) from cases;
+select plan(12 + count(*)::integer) from cases;
 
 select is(
   pg_temp.check_case(c.arriving), coalesce(c.not_applied || ': ', '') || c.after, c.why || ' (' || c.arriving || ')'
@@ -379,9 +373,7 @@ from cases c
 order by c.place;
 
 create function pg_temp.orders(events billing.event[])
-returns setof billing.event[]
-language sql
-as $$
+returns setof billing.event[] language sql as $$
   with recursive chosen (places) as (
     select array[i] from generate_subscripts(events, 1) as i
     where events[i].kind = 'creation' and coalesce(events[i].account_id, events[i].customers_account) is not null
@@ -397,8 +389,7 @@ $$;
 
 -- All but what is kept of the updates of the second, which is in the order of arrival.
 create function pg_temp.end_state(events billing.event[])
-returns jsonb
-language sql
+returns jsonb language sql
 return to_jsonb(((pg_temp.fold(events))[cardinality(events)]).record) - 'changed_in_second';
 
 select cmp_ok(
@@ -416,8 +407,7 @@ select is_empty(
 
 -- Fifty updates of a second are remembered.
 create function pg_temp.plans(p_count integer, p_previous boolean default true)
-returns text
-language sql
+returns text language sql
 return 'creation 10, ' || (
   select string_agg(
     format('update 20 plan=P%s', i) || case when p_previous then format(' was plan=P%s', i - 1) else '' end, ', ' order by i
@@ -429,9 +419,7 @@ select is(
   pg_temp.check_case(pg_temp.plans(60) || ', update 20 plan=P59 was plan=P58'), '62 stale: A10 active P60',
   'of more than fifty updates, the latest are remembered'
 );
-select is(
-  pg_temp.check_case(pg_temp.plans(60) || ', update 20 plan=P3'), 'A10 active P3', 'beyond fifty, the later arrival wins'
-);
+select is(pg_temp.check_case(pg_temp.plans(60) || ', update 20 plan=P3'), 'A10 active P3', 'beyond fifty, the later arrival wins');
 select is(
   (
     select jsonb_array_length((s.record).changed_in_second)
@@ -450,6 +438,29 @@ select is(
   ),
   '{"plan_id": "P3"}', 'an update of the next second forgets them'
 );
+
+select is(
+  (
+    select (s.record).changed_in_second
+    from unnest(pg_temp.fold(pg_temp.parse_all('creation 10, update 20 was unpaid, creation 30'))) with ordinality
+      as s (event, record, outcome, error_code, error, place)
+    where s.place = 3
+  ),
+  null, 'so does a creation'
+);
+
+-- Calls may have different time zones.
+create temporary table stored as
+select (s.record).* from unnest(pg_temp.fold(pg_temp.parse_all(
+  'creation 10, update 20 trial_end=3 was trial_end=2, update 20 trial_end=5 was trial_end=4'
+))) with ordinality as s (event, record, outcome, error_code, error, place)
+where s.place = 3;
+set local timezone = 'Asia/Tokyo';
+select is(
+  (billing.next(null, s::billing.records, pg_temp.parse('update 20 trial_end=4 was trial_end=3'))).outcome, 'stale',
+  'a time is the same in every time zone'
+)
+from (select jsonb_populate_record(null::billing.records, to_jsonb(stored)) as s from stored) as s;
 
 -- Messages, and marks.
 select results_eq(

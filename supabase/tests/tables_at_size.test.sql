@@ -4,11 +4,10 @@
  * reads one from beginning to end. Plans do not depend on privileges, so this runs once.
  */
 begin;
-select plan(29);
+select plan(31);
 
 create function pg_temp.event(event_id text, kind text, subscription_id text, second integer, place integer default 1)
-returns jsonb
-language sql
+returns jsonb language sql
 return jsonb_build_object(
   'place', place, 'provider', 'a', 'event_id', event_id, 'type', 'x', 'kind', kind, 'occurred_at', to_timestamp(1800000000 + second),
   'subscription_id', subscription_id, 'account_id', case when kind = 'creation' then 'acc_1' end,
@@ -18,25 +17,19 @@ return jsonb_build_object(
 create temporary table snapshots (what text, relname name, scans bigint, rows bigint);
 grant all on snapshots to service_role;
 create function pg_temp.snapshot(what text)
-returns void
-language sql
-as $$
+returns void language sql as $$
   delete from snapshots s where s.what = snapshot.what;
   insert into snapshots
   select what, relname, seq_scan, seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where schemaname = 'billing'
 $$;
 -- Between two snapshots: the tables that were read to their end, and the rows that were read.
 create function pg_temp.scanned(earlier text, later text)
-returns text
-language sql
-as $$
+returns text language sql as $$
   select coalesce(string_agg(relname, ' ' order by relname), 'none')
   from snapshots e join snapshots l using (relname) where e.what = earlier and l.what = later and l.scans > e.scans
 $$;
 create function pg_temp.rows_read(earlier text, later text, name name)
-returns bigint
-language sql
-as $$
+returns bigint language sql as $$
   select l.rows - e.rows from snapshots e join snapshots l using (relname) where e.what = earlier and l.what = later and relname = name
 $$;
 
@@ -46,9 +39,7 @@ truncate billing.subscriptions, billing.failed_events, billing.notifications, bi
 analyze billing.subscriptions, billing.failed_events, billing.notifications, billing.processed_events;
 set local role service_role;
 create function pg_temp.call(n integer)
-returns text
-language plpgsql
-as $$
+returns text language plpgsql as $$
 declare
   outcomes text[];
 begin
@@ -126,10 +117,15 @@ select is(pg_temp.scanned('health', 'hours'), 'none', 'events_per_hour scans no 
 select count(to_jsonb(v)) from billing.open_failures as v;
 select pg_temp.snapshot('open');
 select is(pg_temp.scanned('hours', 'open'), 'none', 'open_failures scans no table');
+select billing.retry_failed_event('e100');
+select pg_temp.snapshot('request');
+select is((select count(*)::integer from public.billing_claim_failed_events('00000000-0000-0000-0000-000000000001', 10)), 1, 'a retry is due');
+select pg_temp.snapshot('retries');
+select is(pg_temp.scanned('request', 'retries'), 'none', 'a claim of retries scans no table');
 select is((select count(*)::integer from public.billing_claim_alerts('00000000-0000-0000-0000-000000000001', 'host')), 1, 'an alert is due');
 select pg_temp.snapshot('alerts');
 select doesnt_match(
-  pg_temp.scanned('open', 'alerts'), '(events|subscriptions|notifications)', 'and no table is scanned but those with a row per code or queue'
+  pg_temp.scanned('retries', 'alerts'), '(events|subscriptions|notifications)', 'and no table is scanned but those with a row per code or queue'
 );
 select cmp_ok(
   (select count(*)::integer from public.billing_claim_notifications('00000000-0000-0000-0000-000000000001', 10, 'host')), '=', 10, 'notifications are due'
@@ -168,9 +164,7 @@ begin
 end;
 $$;
 create function pg_temp.plan_of(statement text)
-returns text
-language plpgsql
-as $$
+returns text language plpgsql as $$
 declare
   line text;
   lines text := '';

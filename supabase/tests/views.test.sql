@@ -27,9 +27,7 @@ from (
 select is_empty('select * from billing.open_failures', 'of nothing, there are no open failures');
 select is_empty('select * from billing.events_per_hour', 'and no events');
 create function pg_temp.health()
-returns jsonb
-language sql
-as $$
+returns jsonb language sql as $$
   select to_jsonb(h) - 'ledger_rows_estimate' from public.billing_health h
 $$;
 select is(

@@ -7,24 +7,18 @@ begin;
 select plan(45);
 
 create function pg_temp.schedule(key text default 'sb_secret_1')
-returns text
-language sql
-as $$
+returns text language sql as $$
   select billing.schedule_worker('https://ref.supabase.co/', key)
 $$;
 
 create function pg_temp.fail(event_id text)
-returns boolean
-language sql
-as $$
+returns boolean language sql as $$
   select public.billing_record_failed_event('a', event_id, '{"n": 1}', 'text', 'tap_code', 'Failed', 'x')
 $$;
 
 -- The calls since the last time.
 create function pg_temp.calls()
-returns integer
-language plpgsql
-as $$
+returns integer language plpgsql as $$
 declare
   calls integer;
 begin
@@ -35,9 +29,7 @@ end;
 $$;
 
 create function pg_temp.extensions()
-returns text
-language sql
-as $$
+returns text language sql as $$
   select string_agg(e.extname || ' in ' || e.extnamespace::regnamespace, ', ' order by e.extname)
   from pg_extension e where e.extname in ('pg_cron', 'pg_net', 'supabase_vault')
 $$;
