@@ -124,7 +124,6 @@ select ok(public.billing_has_access('acc_1'), 'one subscription that counts is e
 select ok(not public.billing_has_access('acc_2'), 'if it is the account''s own');
 
 -- Who may ask.
-
 set local role service_role;
 select ok(public.billing_has_access('acc_1') and not public.billing_has_access('acc_2'), 'service_role may ask for every account');
 set local role anon;
@@ -178,6 +177,5 @@ select ok(not public.billing_has_access('team_1'), 'who is not in the team may n
 select set_config('request.jwt.claims', '', true);
 select ok(not public.billing_has_access('00000000-0000-4000-8000-000000000001'), 'a token without a user has access to nothing');
 reset role;
-
 select * from finish();
 rollback;

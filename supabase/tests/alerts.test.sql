@@ -63,7 +63,6 @@ $$;
 select is(pg_temp.wake(), '', 'without failures, no alert is due');
 
 -- What it says.
-
 select pg_temp.fail('tap_1', 'subscription_unknown', 'No subscription sub_1');
 select pg_temp.pass('5 minutes');
 select pg_temp.fail('tap_2', 'subscription_unknown', 'No subscription ' || repeat('x', 600));
@@ -78,8 +77,7 @@ select is(
     'error_code', 'subscription_unknown', 'error', 'No subscription ' || repeat('x', 484), 'open', 2, 'new', 2,
     'first_failed_at', now() - interval '5 minutes', 'last_failed_at', now(), 'newest_first_failed_at', now(),
     'provider', 'a', 'event_id', 'tap_2', 'event_type', 'invoice.payment_failed'
-  )),
-  'it says how many have failed with this code, since when, and names the newest event'
+  )), 'it says how many have failed with this code, since when, and names the newest event'
 );
 select ok(
   (select bool_and(not a ->> 'alert' ~ 'personal|secret') and count(*) = 2 from claimed),
@@ -93,7 +91,6 @@ select is(pg_temp.wake(), 'failure_opened apply_failed 1 of 1, failure_opened su
 select is(pg_temp.wake(), '', 'until it was sent');
 
 -- One run has the queue, together with the notifications.
-
 select pg_temp.fail('tap_4');
 select is(
   (select count(*)::integer from public.billing_claim_alerts(pg_temp.run(2), 'alerts')), 0, 'while a run has the queue, no other one gets alerts'
@@ -104,7 +101,6 @@ select is((select public.billing_settle_alerts(pg_temp.run(2), 'alerts', results
 select is((select public.billing_settle_alerts(pg_temp.run(1), 'alerts', results) from results), 1, 'only the run that has it');
 
 -- One an hour and code.
-
 select pg_temp.start_again();
 select pg_temp.fail('tap_1');
 select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 1', 'the first failure is reported at once');
@@ -123,7 +119,6 @@ select pg_temp.fail('tap_101');
 select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 101', 'a new one is reported at once, if the last alert is old');
 
 -- What counts as new.
-
 select pg_temp.pass('10 minutes');
 select pg_temp.fail('tap_102');
 select pg_temp.wake();
@@ -147,7 +142,6 @@ select is(
 );
 
 -- Resolved.
-
 select pg_temp.start_again();
 select pg_temp.fail('tap_' || i) from generate_series(1, 3) as i;
 select pg_temp.fail('other', 'record_locked');
@@ -193,7 +187,6 @@ select pg_temp.resolve('tap_7');
 select is(pg_temp.wake(), '', 'what is resolved before the first run is not reported');
 
 -- What was not sent is still a level: it says what is true at the next run.
-
 select pg_temp.start_again();
 select pg_temp.fail('tap_1');
 select is(pg_temp.wake('failed'), 'failure_opened event_invalid 1 of 1', 'an alert cannot be sent');
@@ -210,6 +203,5 @@ select ok(
 );
 update billing.pauses set paused_until = now();
 select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 1', 'after which it is sent');
-
 select * from finish();
 rollback;

@@ -79,14 +79,12 @@ grant select on claim_log to service_role;
 set local role service_role;
 
 -- What is written.
-
 select is(
   pg_temp.apply(pg_temp.event('tap_1', 'creation', 'tap_sub', 10, '{"report": {
     "plan_id": "plan_1", "current_period_end": "2027-02-01T00:00:00Z", "provider_status": "trialing",
     "customer_id": "cus_1", "quantity": 5, "cancel_at": "2027-02-02T00:00:00Z",
     "trial_end": "2027-01-22T00:00:00Z", "paused": "void", "livemode": true
-  }}'), pg_temp.event('tap_1b', 'creation', 'tap_other', 10)),
-  'applied, applied', 'creations are applied'
+  }}'), pg_temp.event('tap_1b', 'creation', 'tap_other', 10)), 'applied, applied', 'creations are applied'
 );
 select is(
   pg_temp.record('tap_sub'),
@@ -98,15 +96,13 @@ select is(
     "not_past_due_as_of": "2027-01-15T08:00:10+00:00",
     "account_as_of": 7200000040000000, "changed_as_of": 7200000040000000, "changed_in_second": null,
     "canceled_as_of": null
-  }',
-  'a creation makes a record with everything that it reports'
+  }', 'a creation makes a record with everything that it reports'
 );
 select is(
   (select to_jsonb(p) from billing.processed_events p where p.event_id = 'tap_1'),
   jsonb_build_object(
     'provider', 'a', 'event_id', 'tap_1', 'type', 'provider.creation', 'outcome', 'applied', 'processed_at', now()
-  ),
-  'an event that was applied is in the ledger'
+  ), 'an event that was applied is in the ledger'
 );
 select is(
   pg_temp.apply(pg_temp.event('tap_2', 'update', 'tap_sub', 20, '{
@@ -115,8 +111,7 @@ select is(
       "quantity": 6, "cancel_at": null, "trial_end": "2027-01-23T00:00:00Z", "paused": null, "livemode": false
     },
     "previous": {"provider_status": "active", "paused": "void"}
-  }')),
-  'applied', 'an update is applied'
+  }')), 'applied', 'an update is applied'
 );
 select is(
   pg_temp.record('tap_sub'),
@@ -128,13 +123,11 @@ select is(
     "past_due_since": "2027-01-15T08:00:20+00:00", "not_past_due_as_of": "2027-01-15T08:00:20+00:00",
     "account_as_of": 7200000040000000, "changed_as_of": 7200000080000001,
     "changed_in_second": {"provider_status": "active", "paused": "void"}, "canceled_as_of": null
-  }',
-  'an update writes everything that it reports'
+  }', 'an update writes everything that it reports'
 );
 create temporary table before as select pg_temp.record('tap_sub') as record;
 select is(
-  pg_temp.apply(pg_temp.event('tap_3', 'deletion', 'tap_sub', 40, '{"report": {"customer_id": "cus_9"}}')), 'applied',
-  'a deletion is applied'
+  pg_temp.apply(pg_temp.event('tap_3', 'deletion', 'tap_sub', 40, '{"report": {"customer_id": "cus_9"}}')), 'applied', 'a deletion is applied'
 );
 select is(
   pg_temp.record('tap_sub'),
@@ -151,7 +144,6 @@ select pg_temp.apply(pg_temp.event('tap_6', 'deletion', 'tap_sub', 60));
 select is((select canceled_at from billing.subscriptions where id = 'tap_sub'), now(), 'a newer deletion sets it again');
 
 -- Failed payments.
-
 select is(
   pg_temp.apply(
     pg_temp.event('tap_p1', 'payment_failed', 'tap_other', 30, '{"payment": {
@@ -160,8 +152,7 @@ select is(
     }}'),
     pg_temp.event('tap_p2', 'payment_failed', 'tap_other', null, '{"payment": {"invoice_id": "in_1"}}'),
     pg_temp.event('tap_p3', 'payment_failed', 'tap_other', 30)
-  ),
-  'applied, applied, applied', 'failed payments are applied, also without details'
+  ), 'applied, applied, applied', 'failed payments are applied, also without details'
 );
 select results_eq(
   $$select jsonb_strip_nulls(to_jsonb(n) - 'id') from billing.notifications n where n.subscription_id = 'tap_other' order by event_id$$,
@@ -179,8 +170,7 @@ select results_eq(
         ('tap_p2', '{"invoice_id": "in_1"}'),
         ('tap_p3', '{"occurred_at": "2027-01-15T08:00:30+00:00"}')
     ) as d (event_id, details)
-  $$,
-  'each creates a notification to the account of the subscription, with what the event says'
+  $$, 'each creates a notification to the account of the subscription, with what the event says'
 );
 select is(
   pg_temp.record('tap_other'),
@@ -188,23 +178,20 @@ select is(
     "id": "tap_other", "status": "active", "plan_id": "plan_1", "customer_id": null, "quantity": null, "trial_end": null,
     "livemode": null, "changed_in_second": null, "changed_as_of": 7200000040000000,
     "past_due_since": "2027-01-15T08:00:10+00:00", "not_past_due_as_of": null
-  }',
-  'and leaves the record, like the events of another subscription'
+  }', 'and leaves the record, like the events of another subscription'
 );
 select is(
   pg_temp.apply(
     pg_temp.event('tap_p4', 'creation', 'tap_other', 20, '{"account_id": "acc_2"}'),
     pg_temp.event('tap_p5', 'payment_failed', 'tap_other', 40)
-  ),
-  'applied, applied', 'a newer creation and a failed payment come together'
+  ), 'applied, applied', 'a newer creation and a failed payment come together'
 );
 select is(
   (select account_id from billing.notifications where event_id = 'tap_p5'), 'acc_2',
   'the notification goes to the account that has the subscription then'
 );
 select set_eq(
-  $$select kind, count(*)::integer from billing.notifications group by kind$$, $$values ('payment_failed', 4)$$,
-  'other kinds create no notification'
+  $$select kind, count(*)::integer from billing.notifications group by kind$$, $$values ('payment_failed', 4)$$, 'other kinds create no notification'
 );
 
 create function pg_temp.once(event_id text, invoice_id text, subscription_id text default 'tap_other', second integer default 50)
@@ -216,8 +203,7 @@ select is(
   pg_temp.apply(
     pg_temp.once('tap_o1', 'in_1'), pg_temp.once('tap_o2', 'in_2', second => 52), pg_temp.once('tap_o3', 'in_2', second => 51),
     pg_temp.once('tap_o4', 'in_2', 'tap_gone'), pg_temp.once('tap_o5', null), pg_temp.once('tap_o6', null)
-  ),
-  'applied, applied, applied, failed BW001, applied, applied', 'with once_per_invoice, all are applied'
+  ), 'applied, applied, applied, failed BW001, applied, applied', 'with once_per_invoice, all are applied'
 );
 update billing.notifications set status = 'sent' where event_id = 'tap_o3';
 select pg_temp.apply(pg_temp.once('tap_o7', 'in_2'));
@@ -231,7 +217,6 @@ select set_eq(
 );
 
 -- The answers.
-
 select is_empty($$select * from public.billing_apply_events('[]')$$, 'an empty array has no answer');
 select results_eq(
   $$
@@ -251,8 +236,7 @@ select results_eq(
     (3, 'applied', null, null),
     (4, 'duplicate', null, null),
     (5, 'failed', 'BW003', 'No function applies events of type provider.refund.'),
-    (6, 'stale', null, null)$$,
-  'each event has one answer, with its place'
+  (6, 'stale', null, null)$$, 'each event has one answer, with its place'
 );
 select is(pg_temp.record('tap_a') ->> 'status', 'canceled', 'an array is applied in the order of occurrence');
 select is(
@@ -261,30 +245,25 @@ select is(
     pg_temp.event('tap_a7', 'update', 'tap_a6', null, pg_temp.report('{"plan_id": "plan_3"}')),
     pg_temp.event('tap_a8', 'update', 'tap_a6', 20), pg_temp.event('tap_a9', 'creation', 'tap_a6', null)
   ) || ': ' || (pg_temp.record('tap_a6') ->> 'plan_id'),
-  'applied, applied, applied, applied: plan_3',
-  'of events without a time, a creation comes first, and the others last, in the order of the array'
+  'applied, applied, applied, applied: plan_3', 'of events without a time, a creation comes first, and the others last, in the order of the array'
 );
 select is(
-  pg_temp.apply(pg_temp.event('tap_a10', 'creation', 'tap_a10', 10, '{"account_id": "''; drop table x; --"}')), 'applied',
-  'text is only text'
+  pg_temp.apply(pg_temp.event('tap_a10', 'creation', 'tap_a10', 10, '{"account_id": "''; drop table x; --"}')), 'applied', 'text is only text'
 );
 select set_eq(
   $$select event_id, outcome from billing.processed_events where event_id like 'tap\_a_'$$,
   $$values ('tap_a1', 'applied'), ('tap_a3', 'applied'), ('tap_a5', 'stale'), ('tap_a6', 'applied'), ('tap_a7', 'applied'),
-    ('tap_a8', 'applied'), ('tap_a9', 'applied')$$,
-  'the ledger has what was applied and what was stale, and nothing that failed'
+  ('tap_a8', 'applied'), ('tap_a9', 'applied')$$, 'the ledger has what was applied and what was stale, and nothing that failed'
 );
 
 -- Duplicates.
-
 update billing.processed_events set processed_at = '2027-01-01T00:00:00Z' where event_id in ('tap_1', 'tap_a5', 'tap_p1');
 create temporary table before_duplicates as select pg_temp.record('tap_sub') as record;
 select is(
   pg_temp.apply(
     pg_temp.event('tap_1', 'creation', 'tap_sub', 10), pg_temp.event('tap_a5', 'update', 'tap_sub', 5),
     pg_temp.event('tap_p1', 'payment_failed', 'tap_other', 30)
-  ),
-  'duplicate, duplicate, duplicate', 'what was applied or stale is a duplicate when it comes again'
+  ), 'duplicate, duplicate, duplicate', 'what was applied or stale is a duplicate when it comes again'
 );
 select is(
   pg_temp.apply(pg_temp.event('tap_1', 'update', 'tap_sub', 90), pg_temp.event('tap_1', 'update', 'tap_nowhere', 90)),
@@ -308,16 +287,14 @@ select is(
     pg_temp.event('tap_1', 'update', 'tap_other_b', 20, '{"provider": "b"}'),
     pg_temp.event('tap_d1', 'payment_failed', 'tap_other_b', 30, '{"provider": "b"}'),
     pg_temp.event('tap_d1', 'payment_failed', 'tap_other', 30)
-  ),
-  'applied, applied, applied', 'events of two providers with the same id are different events'
+  ), 'applied, applied, applied', 'events of two providers with the same id are different events'
 );
 select is((select count(*)::integer from billing.notifications where event_id = 'tap_d1'), 2, 'and each creates its notification');
 select is(
   pg_temp.apply(
     pg_temp.event('tap_d2', 'update', 'tap_sub', 1), pg_temp.event('tap_d2', 'update', 'tap_other_b', 40, '{"provider": "b"}'),
     pg_temp.event('tap_d3', 'update', 'tap_none', 1), pg_temp.event('tap_d3', 'update', 'tap_other_b', 50, '{"provider": "b"}')
-  ),
-  'stale, applied, failed BW001, applied', 'whatever becomes of the other'
+  ), 'stale, applied, failed BW001, applied', 'whatever becomes of the other'
 );
 select set_eq(
   $$select provider, event_id, outcome from billing.processed_events where event_id in ('tap_d2', 'tap_d3')$$,
@@ -325,14 +302,12 @@ select set_eq(
 );
 
 -- Copies in one array.
-
 select is(
   pg_temp.apply(
     pg_temp.event('tap_c1', 'update', 'tap_other', 60, pg_temp.report('{"plan_id": "plan_first"}')),
     pg_temp.event('tap_c1', 'update', 'tap_other', 55, pg_temp.report('{"plan_id": "plan_second"}')),
     pg_temp.event('tap_c2', 'payment_failed', 'tap_other', 60), pg_temp.event('tap_c2', 'payment_failed', 'tap_other', 60)
-  ),
-  'applied, duplicate, applied, duplicate', 'of copies, the first is applied and the others are duplicates'
+  ), 'applied, duplicate, applied, duplicate', 'of copies, the first is applied and the others are duplicates'
 );
 select is(pg_temp.record('tap_other') ->> 'plan_id', 'plan_first', 'the first in the array, not in time');
 select is((select count(*)::integer from billing.notifications where event_id = 'tap_c2'), 1, 'copies create one notification');
@@ -340,8 +315,7 @@ select is(
   pg_temp.apply(
     pg_temp.event('tap_c3', 'deletion', 'tap_c', 10), pg_temp.event('tap_c4', 'creation', 'tap_c', 20),
     pg_temp.event('tap_c3', 'deletion', 'tap_c', 30)
-  ),
-  'failed BW001, applied, failed BW001', 'a copy of an event that failed has failed in the same way, also if it could be applied by now'
+  ), 'failed BW001, applied, failed BW001', 'a copy of an event that failed has failed in the same way, also if it could be applied by now'
 );
 select is(
   (
@@ -349,13 +323,11 @@ select is(
       pg_temp.event('tap_c5', 'update', 'tap_none', 10) || '{"place": 1}',
       pg_temp.event('tap_c5', 'update', 'tap_none', 10) || '{"place": 2}'
     )) as a where a.place = 2
-  ),
-  'No subscription tap_none is recorded.', 'with its message'
+  ), 'No subscription tap_none is recorded.', 'with its message'
 );
 select is(pg_temp.apply(pg_temp.event('tap_c3', 'deletion', 'tap_c', 10)), 'applied', 'and is applied by a later delivery');
 
 -- Locks are taken in an order that keeps two calls from a deadlock.
-
 reset role;
 truncate claim_log;
 set local role service_role;
@@ -364,8 +336,7 @@ select pg_temp.apply(
   pg_temp.event('tap_l4', 'payment_failed', 'tap_a', 10), pg_temp.event('tap_l1', 'payment_failed', 'tap_other', 10)
 );
 select is(
-  (select string_agg(claim, ', ' order by place) from claim_log), 'a/tap_l1, a/tap_l3, a/tap_l4, b/tap_l2',
-  'events are claimed by provider and id'
+  (select string_agg(claim, ', ' order by place) from claim_log), 'a/tap_l1, a/tap_l3, a/tap_l4, b/tap_l2', 'events are claimed by provider and id'
 );
 select is_empty(
   $$
@@ -374,12 +345,10 @@ select is_empty(
       select (l.classid::bigint << 32) | l.objid::bigint from pg_locks l
       where l.locktype = 'advisory' and l.pid = pg_backend_pid() and l.granted
     )
-  $$,
-  'the subscription of every claimed event is locked until the end of the transaction, also if it has no record'
+  $$, 'the subscription of every claimed event is locked until the end of the transaction, also if it has no record'
 );
 
 -- Failures.
-
 select is(
   pg_temp.apply(
     pg_temp.event('tap_f1', 'creation', 'tap_f1', 10), pg_temp.event('tap_f2', 'update', 'tap_f2', 10),
@@ -403,7 +372,6 @@ select is(
 select is(pg_temp.apply(pg_temp.event('tap_f2', 'update', 'tap_f2', 20)), 'duplicate', 'and is a duplicate from then on');
 
 -- What the database refuses: each half of the array is applied by itself.
-
 select is(
   pg_temp.apply(variadic (
     select array_agg(
@@ -440,8 +408,7 @@ select is(
   pg_temp.apply(
     pg_temp.event('tap_i5', 'creation', 'tap_i5', 10, '{"account_id": ""}'),
     pg_temp.event('tap_i5', 'creation', 'tap_i5', 10, '{"provider": "b"}')
-  ),
-  'failed 23514, applied', 'of one id, the provider whose event failed loses its claim'
+  ), 'failed 23514, applied', 'of one id, the provider whose event failed loses its claim'
 );
 select is((select string_agg(provider, ', ') from billing.processed_events where event_id = 'tap_i5'), 'b', 'and the other keeps it');
 
@@ -479,7 +446,6 @@ select is_empty(
 );
 
 -- What an app adds to the table.
-
 reset role;
 alter table billing.subscriptions add column r text default 'app', add column record text, add column events text;
 create function pg_temp.stamp()
@@ -495,8 +461,7 @@ select is(
   pg_temp.apply(
     pg_temp.event('tap_x1', 'creation', 'tap_x', 10), pg_temp.event('tap_x2', 'update', 'tap_x', 20),
     pg_temp.event('tap_x3', 'payment_failed', 'tap_x', 20)
-  ),
-  'applied, applied, applied', 'columns of the app may have any name, and triggers may change a row'
+  ), 'applied, applied, applied', 'columns of the app may have any name, and triggers may change a row'
 );
 select pg_temp.apply(pg_temp.event('tap_x4', 'update', 'tap_x', 30));
 select pg_temp.apply(pg_temp.event('tap_x5', 'payment_failed', 'tap_x', 30), pg_temp.event('tap_x6', 'update', 'tap_x', 25));
@@ -504,6 +469,5 @@ select is(
   (select r || ' ' || record from billing.subscriptions where id = 'tap_x'), 'app INSERT 20ms UPDATE 20ms ',
   'a call writes a record once, and only if it changed; then it waits for no lock of the app''s for long'
 );
-
 select * from finish();
 rollback;

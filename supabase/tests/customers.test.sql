@@ -36,7 +36,6 @@ $$;
 set local role service_role;
 
 -- As it ships: the account of the customer's other subscriptions.
-
 select is(pg_temp.apply(pg_temp.created('tap_1', 10, 'cus_1')), 'failed BW005', 'without an account, a creation fails if the customer is new');
 select is(pg_temp.apply(pg_temp.created('tap_1', 10, null)), 'failed BW005', 'or if it names no customer');
 select is_empty(
@@ -66,20 +65,17 @@ select is(
 select is(pg_temp.apply(pg_temp.created('tap_whose', 20, 'cus_shared')), 'failed BW005', 'which then tells nothing');
 
 -- In one array.
-
 select is(
   pg_temp.apply(
     pg_temp.created('tap_a', 20, 'cus_new'), pg_temp.created('tap_b', 20, 'cus_new', 'acc_new'), pg_temp.created('tap_c', 20, 'cus_new')
-  ),
-  'applied, applied, applied', 'a creation without an account has that of another one of the array, whatever the order of the ids'
+  ), 'applied, applied, applied', 'a creation without an account has that of another one of the array, whatever the order of the ids'
 );
 select is(pg_temp.state('tap_a') || ', ' || pg_temp.state('tap_c'), 'acc_new plan_20, acc_new plan_20', 'so it is recorded');
 select is(
   pg_temp.apply(
     pg_temp.created('tap_d', 30, 'cus_none'), pg_temp.early('tap_d', 'cus_none'), pg_temp.early('tap_none', 'cus_none'),
     pg_temp.created('tap_d', 35, 'cus_none', 'acc_d') || '{"kind": "payment_failed", "payment": {}}'
-  ),
-  'failed BW005, failed BW001, failed BW001, failed BW001', 'if nobody knows the account, what follows fails too'
+  ), 'failed BW005, failed BW001, failed BW001, failed BW001', 'if nobody knows the account, what follows fails too'
 );
 select is(
   pg_temp.apply(pg_temp.created('tap_e', 30, 'cus_new'), pg_temp.early('tap_e', 'cus_new'), pg_temp.early('tap_e', 'cus_new', 'deletion')),
@@ -87,14 +83,12 @@ select is(
 );
 
 -- A record that exists.
-
 select is(pg_temp.apply(pg_temp.created('tap_known', 30, 'cus_2')), 'applied', 'a newer creation without an account is applied');
 select is(pg_temp.state('tap_known'), 'acc_1 plan_30 10', 'and leaves the account, also if it names another customer');
 select is(pg_temp.apply(pg_temp.created('tap_2', 15, 'cus_1', 'acc_own')), 'applied', 'a creation with an account, however old, wins over the customer');
 select is(pg_temp.state('tap_2'), 'acc_own plan_20 15', 'only the account is its own');
 
 -- Events that arrive before the creation.
-
 select is(
   pg_temp.apply(
     pg_temp.early('tap_later', 'cus_new'), pg_temp.early('tap_later', 'cus_new', 'payment_failed'),
@@ -110,7 +104,6 @@ select is(
 );
 
 -- Replaced by a project.
-
 reset role;
 create or replace function billing.account_of_customer(provider text, customer_id text)
 returns text language plpgsql stable set search_path = '' as $$
@@ -142,7 +135,6 @@ select is(pg_temp.apply(pg_temp.created('tap_own', 20, 'cus_raises')), 'applied'
 select is(public.billing_account_of_customer('a', 'cus_9'), 'a cus_9', 'the API reaches the same function');
 
 -- account_email: an account is a user of Supabase Auth, whose table is not on the local stack.
-
 reset role;
 select hasnt_table('auth', 'users', 'there are no users');
 set local role service_role;
@@ -168,6 +160,5 @@ from (
     ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11 ', null), (E'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11\n', null),
     ('g0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null), (''' or true --', null)
 ) as a (account, email);
-
 select * from finish();
 rollback;

@@ -32,7 +32,6 @@ $$;
 set local role service_role;
 
 -- A new row.
-
 select is(
   public.billing_record_failed_event(
     'a', 'tap_1', '{"id": "tap_1", "n": [1, null]}', 'text', 'event_invalid', 'Unreadable', 'provider.creation', 'creation',
@@ -47,8 +46,7 @@ select is(
     'payload_encoding', 'json', 'error_code', 'event_invalid', 'error', 'Unreadable', 'attempts', 1,
     'first_failed_at', now(), 'last_failed_at', now(), 'kind', 'creation', 'subscription_id', 'sub_1', 'customer_id', 'cus_1',
     'account_id', 'acc_1', 'occurred_at', '2027-01-01T00:00:00+00:00'
-  ),
-  'open, with the whole event, what was read of it, the failure, and one attempt'
+  ), 'open, with the whole event, what was read of it, the failure, and one attempt'
 );
 select is_empty($$select event_id from billing.processed_events where event_id = 'tap_1'$$, 'the claim that it takes is given back');
 select public.billing_record_failed_event('a', 'tap_2', '{}', 'text', 'event_invalid', 'Unreadable');
@@ -60,7 +58,6 @@ select public.billing_record_failed_event('b', 'tap_1', '{"of": "b"}', 'text', '
 select is((pg_temp.failed('tap_1')).payload ->> 'id', 'tap_1', 'the other provider''s event with the same id has its own row');
 
 -- The body as it was received.
-
 create temporary table bodies as
 select 'tap_body_' || row_number() over () as event_id, b.*
 from (
@@ -97,7 +94,6 @@ select is(
 );
 
 -- The same event fails again.
-
 update billing.failed_events set
   first_failed_at = '2027-01-01T00:00:00Z', last_failed_at = '2027-01-02T00:00:00Z',
   resolved_at = '2027-01-03T00:00:00Z', resolution = 'by hand', resolution_note = 'A test', resolved_by = 'somebody'
@@ -109,8 +105,7 @@ select is(
     'provider', 'a', 'event_id', 'tap_1', 'type', 'provider.creation', 'payload', '{"id": "tap_1"', 'payload_encoding', 'text',
     'error_code', 'event_invalid', 'error', 'Unreadable again', 'attempts', 2,
     'first_failed_at', '2027-01-01T00:00:00+00:00', 'last_failed_at', now()
-  ),
-  'its row is open again, with one attempt more and the newest body, failure and fields; the first time stays'
+  ), 'its row is open again, with one attempt more and the newest body, failure and fields; the first time stays'
 );
 select is(
   (select jsonb_build_array(payload, attempts, last_failed_at, resolution) from pg_temp.failed('tap_1', 'b')),
@@ -118,7 +113,6 @@ select is(
 );
 
 -- Applied meanwhile.
-
 select is(pg_temp.apply('tap_1'), 'applied', 'an event that was stored can still be applied');
 select is(
   (select jsonb_build_array(resolution, resolved_at, attempts) from pg_temp.failed('tap_1')), jsonb_build_array('applied', now(), 2),
@@ -148,12 +142,10 @@ select is((pg_temp.failed('tap_4')).resolution, null, 'all others stay open');
 select is(
   (select a.error_code from public.billing_apply_events(
     '[{"place": 1, "provider": "a", "event_id": "tap_4", "type": "x", "kind": "update", "subscription_id": "tap_none", "report": {}}]'
-  ) as a),
-  'BW001', 'so does one that fails again'
+  ) as a), 'BW001', 'so does one that fails again'
 );
 
 -- A repair keeps what was received.
-
 select public.billing_record_failed_event('a', 'tap_5', '{"n": 1}', 'text', 'event_invalid', 'Unreadable', 'x', 'creation', 'sub_5', 'cus_5', 'acc_5', '2027-01-01Z');
 update billing.failed_events set payload = payload, error = 'Another' where event_id = 'tap_5';
 select is((pg_temp.failed('tap_5')).original_payload, null, 'to write the same payload is no repair');
@@ -203,7 +195,6 @@ update billing.failed_events set payload = null, original_payload = null where e
 select is((select num_nonnulls(payload, original_payload) from pg_temp.failed('tap_2')), 0, 'pruning is no repair');
 
 -- version changes whenever the row does, so that the console does not overwrite a change.
-
 create temporary table versions as select event_id, version from public.billing_failed_events where provider = 'a';
 select is_empty($$select from versions v join public.billing_failed_events f using (event_id) where f.provider = 'a' and f.version <> v.version$$, 'a version stays');
 savepoint later;
@@ -215,7 +206,6 @@ select ok(
 rollback to savepoint later;
 
 -- Resolved by hand.
-
 reset role;
 select public.billing_record_failed_event(p, 'tap_9', '{"n": 1}', 'text', 'x', 'Failed') from unnest(array['a', 'b']) as p;
 select throws_like(
@@ -242,8 +232,7 @@ select is(
   (
     select jsonb_build_array(resolved_at = now(), resolution, resolution_note, resolved_by, retry_requested_at, retry_lease_id, attempts, error)
     from pg_temp.failed('tap_4')
-  ),
-  '[true, "by hand", "a test of ours", "somebody", null, null, 2, "Unreadable"]', 'and its retry is not requested any more'
+  ), '[true, "by hand", "a test of ours", "somebody", null, null, 2, "Unreadable"]', 'and its retry is not requested any more'
 );
 select is_empty($$select event_id from billing.processed_events where event_id = 'tap_4'$$, 'it was not applied');
 select is(billing.retry_failed_event('tap_4'), 'It is already resolved: nothing to retry.', 'there is nothing to retry');
@@ -258,12 +247,10 @@ select is(
 );
 
 -- The console reaches the same functions, as service_role.
-
 set local role service_role;
 select matches(public.billing_resolve_failed_event('tap_4', 'a test', 'somebody', of_provider => 'a'), '^Resolved', 'it resolves by hand');
 select is((pg_temp.failed('tap_4')).resolved_by, 'somebody', 'with a name');
 select matches(public.billing_retry_failed_event('tap_5', of_provider => 'a'), '^Retry requested: 1\.', 'requests a retry');
 select matches(public.billing_retry_failed_events(of_error_code => 'event_invalid'), '^Retry requested: \d\d\.', 'and that of all that match');
-
 select * from finish();
 rollback;

@@ -79,6 +79,5 @@ select ok(
   (select bool_and(not changed_by_update) from public.billing_records where id in ('tap_ahead', 'tap_changed')),
   'without a mark, the newest change is of no update'
 );
-
 select * from finish();
 rollback;

@@ -74,8 +74,7 @@ select is(
 select is(pg_temp.prune(), '0 0 0 0', 'what is deleted is not counted again');
 select pg_temp.fill();
 select is(
-  pg_temp.prune($$ledger_keeps => '60 days', settled_rows_keep => '90 days', payloads_keep => '15 days'$$), '2 4 1 3',
-  'each has its own time to keep'
+  pg_temp.prune($$ledger_keeps => '60 days', settled_rows_keep => '90 days', payloads_keep => '15 days'$$), '2 4 1 3', 'each has its own time to keep'
 );
 select pg_temp.fill();
 select is(pg_temp.prune($$settled_rows_keep => '30 days'$$), '1 3 3 6', 'which can be given');
@@ -83,14 +82,12 @@ select pg_temp.fill();
 select is(pg_temp.prune('null, null, null'), '0 0 0 0', 'null keeps everything');
 
 -- What a pruned row still does.
-
 select pg_temp.prune();
 insert into billing.subscriptions (id, provider, account_id, status, plan_id) values ('sub_1', 'a', 'acc_1', 'active', 'plan_1');
 select is(
   (select outcome from public.billing_apply_events(
     '[{"place": 1, "provider": "a", "event_id": "l90", "type": "x", "kind": "payment_failed", "subscription_id": "sub_1", "payment": {}}]'
-  )),
-  'duplicate', 'after 90 days, an event is still a duplicate'
+  )), 'duplicate', 'after 90 days, an event is still a duplicate'
 );
 select results_eq(
   $$select error_code, error, resolution, attempts from billing.failed_events where event_id = 'f31'$$,
@@ -110,7 +107,6 @@ select is(
 );
 
 -- Batches, the oldest first.
-
 truncate billing.processed_events, billing.failed_events, billing.notifications;
 select
   pg_temp.ledger('l' || i, 100 + i), pg_temp.failure('fa' || i, 30 + i), pg_temp.failure('fb' || i, 100 + i), pg_temp.notification('n' || i, 'sent', 100 + i)
@@ -134,6 +130,5 @@ select is(
     where has_function_privilege(r, 'billing.prune(interval, interval, interval, integer)', 'execute')),
   0, 'nobody prunes through the API'
 );
-
 select * from finish();
 rollback;

@@ -74,7 +74,6 @@ returns void language sql as $$
 $$;
 
 -- What is requested.
-
 create function pg_temp.requested()
 returns text language sql as $$
   select string_agg(provider || ' ' || event_id, ', ' order by event_id, provider) from billing.failed_events where retry_requested_at is not null
@@ -144,7 +143,6 @@ select pg_temp.file('r3');
 select is(pg_temp.row_of('r3'), 'old open requested', 'a delivery that fails meanwhile leaves the request');
 
 -- One run has the queue.
-
 truncate billing.failed_events;
 select pg_temp.file('l1', subscription_id => 'sub_1');
 set local role service_role;
@@ -167,7 +165,6 @@ select is((pg_temp.failed('l1')).retry_lease_id, null, 'a resolved row has no cl
 reset role;
 
 -- The body, as it was stored.
-
 truncate billing.failed_events;
 select public.billing_record_failed_event('a', 'b' || place, body, encoding, 'x', 'x')
 from (
@@ -183,12 +180,10 @@ select set_eq(
       ('b1', '{"big": 12345678901234567890, "huge": 1e400}', 'text'), ('b2', '{"n": %s}', 'text'), ('b3', '{"id": "\u0000"', 'text'),
       ('b4', 'gID/', 'base64'), ('b5', '', 'text'), ('b6', '"text"', 'text'), ('b7', 'null', 'text')$$,
     '1' || repeat('0', 39)
-  ),
-  'JSON comes with every digit, text as it was, bytes as base64'
+  ), 'JSON comes with every digit, text as it was, bytes as base64'
 );
 
 -- The order.
-
 truncate billing.failed_events;
 select pg_temp.file(event_id, kind, 'sub_2', second)
 from (
@@ -218,7 +213,6 @@ select pg_temp.end_lease();
 select is(pg_temp.claim(4), 'i, j, k, l, m, n', 'the next run gets all of them');
 
 -- A batch has at most 4 MiB of JSON text.
-
 create function pg_temp.file_bytes(event_id text, bytes integer)
 returns void language sql as $$
   select public.billing_record_failed_event('a', event_id, repeat('x', bytes - 2), 'text', 'x', 'x')
@@ -241,7 +235,6 @@ select is(
 );
 
 -- Outcomes.
-
 truncate billing.failed_events;
 select pg_temp.file('o' || i, subscription_id => 'sub_' || i) from generate_series(1, 9) as i;
 update billing.failed_events set last_failed_at = '2027-01-01T00:00:00Z';
@@ -269,8 +262,7 @@ select set_eq(
   $$values
     ('o1', 'applied', now(), 1, 'subscription_unknown Failed', false, 0), ('o2', 'duplicate', now(), 1, 'subscription_unknown Failed', false, 0),
     ('o3', 'stale', now(), 1, 'subscription_unknown Failed', false, 0), ('o4', 'ignored', now(), 1, 'subscription_unknown Failed', false, 0),
-    ('o5', null, null, 2, 'event_invalid Still bad', true, 0)$$,
-  'each row is resolved, or has failed once more and is not tried again by itself'
+  ('o5', null, null, 2, 'event_invalid Still bad', true, 0)$$, 'each row is resolved, or has failed once more and is not tried again by itself'
 );
 select is(
   (select jsonb_build_array(type, kind, subscription_id, customer_id, account_id, occurred_at) from pg_temp.failed('o5')),
@@ -291,7 +283,6 @@ select is(pg_temp.settle(4, 'o7', 'failed', '{"error_code": null, "error": null}
 select is((select error_code || ' ' || error from pg_temp.failed('o7')), 'subscription_unknown Failed', 'then the row keeps its own');
 
 -- The provider delivers the old body of a repaired event again.
-
 truncate billing.failed_events;
 select pg_temp.file('p1'), pg_temp.repair('p1'), billing.retry_failed_event('p1');
 select is(pg_temp.apply('p1'), 'failed BW004', 'it is not applied');
@@ -312,8 +303,7 @@ select is(
       ))
       from (values (1, 'a', 'p0'), (2, 'a', 'p1'), (3, 'b', 'p1')) as e (place, provider, event_id)
     )) as a
-  ),
-  'applied, failed BW004, applied', 'other events, also with that id of the other provider, are applied'
+  ), 'applied, failed BW004, applied', 'other events, also with that id of the other provider, are applied'
 );
 select is(pg_temp.claim(4), 'p1', 'a run claims the repaired one');
 select is(pg_temp.apply('p1'), 'failed BW004', 'still, nobody else applies the old one');
@@ -322,7 +312,6 @@ select is(pg_temp.row_of('p1'), 'repaired applied', 'which resolves the row');
 select is(pg_temp.apply('p1'), 'duplicate', 'then the old body is a duplicate');
 
 -- A run has claimed the old body when it is repaired.
-
 select pg_temp.file('p2'), billing.retry_failed_event('p2');
 select pg_temp.claim(4);
 select pg_temp.repair('p2');
@@ -333,7 +322,6 @@ select is(pg_temp.claim(4), 'p2', 'the same run may claim the repaired one');
 select is(pg_temp.apply('p2', 4), 'applied', 'and applies it');
 
 -- A repaired payload has another id than its row.
-
 select pg_temp.file('sha256:1'), pg_temp.file('p3'), pg_temp.repair('sha256:1'), billing.retry_failed_event('sha256:1');
 select pg_temp.claim(4);
 select pg_temp.repair('sha256:1', 'again');
@@ -346,7 +334,6 @@ select ok(pg_temp.in_ledger('sha256:1'), 'but the id of the row gets into the le
 select is(public.billing_record_failed_event('a', 'sha256:1', '{}', 'text', 'x', 'x'), false, 'so that the old body is not stored again');
 
 -- A run has claimed an event that is resolved, or not repaired at all.
-
 select pg_temp.file('p4'), pg_temp.file('p5'), billing.retry_failed_events();
 select pg_temp.claim(4);
 select billing.resolve_failed_event('p4', 'a test', 'somebody');
@@ -357,7 +344,6 @@ select is(pg_temp.apply('p5', 4), 'duplicate', 'and then it is a duplicate for t
 select is(pg_temp.claim(4), null, 'nothing is left');
 
 -- An event that fails again right after it was resolved can be claimed at once.
-
 create function pg_temp.fails_again(event_id text)
 returns text language plpgsql as $$
 begin
@@ -375,6 +361,5 @@ select is(pg_temp.fails_again('p5'), 'p5', 'and after it was resolved by hand');
 -- Its first claim was not settled.
 select pg_temp.file('p6'), billing.retry_failed_event('p6'), pg_temp.claim(4), pg_temp.file('p6');
 select is(pg_temp.apply('p6', 4), 'applied', 'a delivery that fails does not end a claim');
-
 select * from finish();
 rollback;

@@ -34,7 +34,6 @@ returns bigint language sql as $$
 $$;
 
 -- Plans that are made while the tables are empty are kept.
-
 truncate billing.subscriptions, billing.failed_events, billing.notifications, billing.processed_events;
 analyze billing.subscriptions, billing.failed_events, billing.notifications, billing.processed_events;
 set local role service_role;
@@ -82,7 +81,6 @@ select
 from generate_series(1, 20000) as i, lateral (select now() - interval '91 days' * (i / 20000.0) as failed_at) as f;
 
 -- With the plans of the empty tables.
-
 set local role service_role;
 select is(pg_temp.call(11), 'applied', 'events of each kind are applied');
 select is(pg_temp.rows_read(e.earlier, e.later, e.name), e.rows, format('%s reads %s rows of %s', e.later, e.rows, e.name))
@@ -96,7 +94,6 @@ select public.billing_apply_events(jsonb_build_array(pg_temp.event('e7', 'update
 reset role;
 
 -- With fresh plans. Indexes are quicker to build afterwards.
-
 truncate billing.subscriptions;
 drop index billing.subscriptions_account_id, billing.subscriptions_customer_id;
 insert into billing.subscriptions (id, provider, account_id, status, provider_status, plan_id, customer_id)
@@ -140,7 +137,6 @@ select pg_temp.snapshot('customer');
 select is(pg_temp.rows_read('prune', 'customer', 'subscriptions'), 1::bigint, 'and only its subscription is read');
 
 -- billing_has_access, in a call and in the policy of another table.
-
 create table public.documents (account_id text not null);
 insert into public.documents select 'acc_' || i % 1000 from generate_series(1, 10000) as i;
 create index on public.documents (account_id);
@@ -194,6 +190,5 @@ set local role authenticated;
 select matches(
   pg_temp.plan_of('select from public.documents'), 'InitPlan.*Index Cond: \(account_id = \(InitPlan', 'in a subquery, the policy asks once per statement'
 );
-
 select * from finish();
 rollback;
