@@ -150,7 +150,7 @@ select throws_ok('select email from auth.users', '42501', null, 'service_role ma
 -- No table of the caller's can take the place of the users.
 create temporary table users as select gen_random_uuid() as id, 'thief@example.com' as email;
 set local search_path = pg_temp, auth, public, extensions;
-select is(public.billing_account_email(a.account), a.email, format('the address of %L', a.account))
+select is(public.billing_account_email(a.account), a.email, format('the address of %s', to_jsonb(a.account)))
 from (
   values
     ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'owner@example.com'), ('A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', 'owner@example.com'),
