@@ -332,7 +332,9 @@ declare
 begin
   return billing.apply(todo);
 exception when others then
-  if left(sqlstate, 2) in ('08', '40', '53', '57', '58') then
+  -- 40001, which a trigger of the app may raise, must not leave the call: PostgREST
+  -- before 16 repeats it without end.
+  if left(sqlstate, 2) in ('08', '53', '57', '58') then
     -- Not about an event: the whole call fails, and comes again.
     raise;
   elsif half = 0 then
@@ -375,7 +377,7 @@ begin
     -- A subscription that does not name its account may have that of another one of
     -- the array. So it comes after the others.
     return query select * from unnest(
-      billing.attempt(array(select e from unnest(todo) as e where e.subscription_id <> all (asking)))
+      billing.attempt(array(select e from unnest(todo) as e where (e.subscription_id = any (asking)) is not true))
       || billing.attempt(array(select e from unnest(todo) as e where e.subscription_id = any (asking)))
     );
   end if;

@@ -78,9 +78,7 @@ select is_empty(
 
 -- By name.
 create function pg_temp.has_access(fields jsonb, grace interval default '0')
-returns boolean
-language plpgsql
-as $$
+returns boolean language plpgsql as $$
 begin
   delete from billing.subscriptions where account_id = 'acc_1';
   insert into billing.subscriptions
@@ -126,7 +124,6 @@ select ok(public.billing_has_access('acc_1'), 'one subscription that counts is e
 select ok(not public.billing_has_access('acc_2'), 'if it is the account''s own');
 
 -- Who may ask.
-
 set local role service_role;
 select ok(public.billing_has_access('acc_1') and not public.billing_has_access('acc_2'), 'service_role may ask for every account');
 set local role anon;
@@ -174,14 +171,11 @@ select results_eq(
 );
 select throws_ok('select id from billing.subscriptions', '42501', 'permission denied for schema billing', 'schema billing stays out of reach');
 select throws_ok('select * from public.billing_records', '42501', null, 'so do the columns that put events in order');
-select throws_ok(
-  $$update public.billing_subscriptions set status = 'active'$$, '42501', null, 'a user changes nothing'
-);
+select throws_ok($$update public.billing_subscriptions set status = 'active'$$, '42501', null, 'a user changes nothing');
 select set_config('request.jwt.claims', '{"sub": "00000000-0000-4000-8000-000000000002"}', true);
 select ok(not public.billing_has_access('team_1'), 'who is not in the team may not ask for it');
 select set_config('request.jwt.claims', '', true);
 select ok(not public.billing_has_access('00000000-0000-4000-8000-000000000001'), 'a token without a user has access to nothing');
 reset role;
-
 select * from finish();
 rollback;

@@ -16,7 +16,6 @@ from pg_proc p
 where p.pronamespace = 'billing'::regnamespace or p.pronamespace = 'public'::regnamespace and p.proname ~ '^billing_';
 
 -- Names and types.
-
 select is_empty(
   $$
     select pg_describe_object(o.classid, o.oid, 0)
@@ -27,8 +26,7 @@ select is_empty(
     ) as o
     where o.schema = 'public'::regnamespace and o.name !~ '^billing_'
       and not exists (select from pg_depend d where d.classid = o.classid and d.objid = o.oid and d.deptype = 'e')
-  $$,
-  'every name in public begins with billing_'
+  $$, 'every name in public begins with billing_'
 );
 select is_empty($$select relname from relations where schema = 'public' and relkind <> 'v'$$, 'and is a window or a function');
 select is_empty(
@@ -36,8 +34,7 @@ select is_empty(
     select f.signature, t.type::regtype
     from functions f, lateral (select f.prorettype as type union select unnest(coalesce(f.proallargtypes, f.proargtypes::oid[]))) as t
     where f.schema = 'public' and (select y.typnamespace from pg_type y where y.oid = t.type) <> 'pg_catalog'::regnamespace
-  $$,
-  'functions in public take and return built-in types'
+  $$, 'functions in public take and return built-in types'
 );
 select is_empty($$select signature from functions where schema = 'public' and (prosqlbody is not null or prosecdef)$$,
   'they check usage of schema billing when they run, so none has a parsed body'
@@ -48,23 +45,20 @@ select is_empty(
     select r.relname, a.attname from relations r join pg_attribute a on a.attrelid = r.oid
     where r.schema = 'billing' and r.relkind = 'r' and a.attname in ('id', 'provider', 'event_id', 'account_id', 'subscription_id', 'customer_id', 'plan_id', 'invoice_id')
       and a.atttypid = 'text'::regtype and a.attcollation <> (select oid from pg_collation where collname = 'C')
-  $$,
-  'every ID has the collation C'
+  $$, 'every ID has the collation C'
 );
 select is_empty(
   $$select r.relname, a.attname from relations r join pg_attribute a on a.attrelid = r.oid where a.atttypid = 'timestamp'::regtype$$, 'every time has a time zone'
 );
 
 -- Functions.
-
 select is_empty(
   $$
     select signature from functions
     where 'search_path=""' <> all (coalesce(proconfig, '{}')) and prokind = 'f'
       -- Pure: they read no table, and what has a parsed body cannot be redirected.
       and signature not in ('billing.mark(billing.event)', 'billing.time_of(bigint)', 'billing.next(billing.step,billing.records,billing.event)')
-  $$,
-  'every function fixes an empty search_path, but the pure ones'
+  $$, 'every function fixes an empty search_path, but the pure ones'
 );
 select set_eq(
   $$select proname::text, provolatile::text from functions where provolatile <> 'v' and prokind = 'f'$$,
@@ -84,7 +78,6 @@ select set_eq(
 );
 
 -- Comments: on what people and generated types show.
-
 select is_empty($$select relname from relations where obj_description(oid, 'pg_class') is null$$, 'every table and view has a comment');
 select is_empty(
   $$
@@ -95,8 +88,7 @@ select is_empty(
         'billing_retry_failed_event', 'billing_retry_failed_events', 'billing_resolve_failed_event',
         'billing_account_of_customer', 'billing_account_email'
       )
-  $$,
-  'every function in public has a comment'
+  $$, 'every function in public has a comment'
 );
 select is_empty(
   $$
@@ -105,8 +97,7 @@ select is_empty(
       'account_of_customer', 'account_email', 'time_of'
     ]) as name
     where obj_description(to_regproc('billing.' || name), 'pg_proc') is null
-  $$,
-  'so has every function that people call'
+  $$, 'so has every function that people call'
 );
 select set_eq(
   $$
@@ -119,12 +110,10 @@ select set_eq(
     'failed_events.provider', 'failed_events.first_failed_at', 'failed_events.last_failed_at',
     'notifications.provider', 'notifications.subscription_id', 'notifications.created_at', 'notifications.sent_at',
     'leases.queue', 'leases.held_until', 'pauses.paused_until'
-  ],
-  'so has every column, but those whose name says everything'
+  ], 'so has every column, but those whose name says everything'
 );
 
 -- What the tables refuse. Each row differs from a good one in one value.
-
 select col_is_pk('billing', t.name, t.columns, format('the key of %s', t.name))
 from (
   values
@@ -134,9 +123,7 @@ from (
 select col_is_unique('billing', 'notifications', array['provider', 'event_id']::name[], 'an event has at most one notification');
 
 create function pg_temp.put(table_name text, change jsonb)
-returns text
-language plpgsql
-as $$
+returns text language plpgsql as $$
 declare
   good constant jsonb := '{
     "subscriptions": {"id": "tap", "provider": "a", "account_id": "acc_1", "status": "active", "plan_id": "plan_1"},
@@ -199,6 +186,5 @@ insert into billing.subscriptions (id, provider, account_id, status, plan_id) va
 select is(pg_temp.put('subscriptions', '{"provider": "b"}'), '23505', 'two providers cannot have a subscription with the same id');
 insert into billing.processed_events (provider, event_id, type) values ('a', 'tap', 'x');
 select is(pg_temp.put('processed_events', '{"provider": "b"}'), 'taken', 'but an event');
-
 select * from finish();
 rollback;

@@ -3,27 +3,21 @@
  * repaired, and resolved by hand. Retries are in retries.test.sql.
  */
 begin;
-select plan(76);
+select plan(78);
 set local timezone = 'UTC';
 
 create function pg_temp.file(event_id text, body text, encoding text default 'text', error text default 'Unreadable')
-returns boolean
-language sql
-as $$
+returns boolean language sql as $$
   select public.billing_record_failed_event('a', event_id, body, encoding, 'event_invalid', error, 'provider.creation')
 $$;
 
 create function pg_temp.failed(event_id text, provider text default 'a')
-returns billing.failed_events
-language sql
-as $$
+returns billing.failed_events language sql as $$
   select * from billing.failed_events f where f.provider = failed.provider and f.event_id = failed.event_id
 $$;
 
 create function pg_temp.apply(event_id text)
-returns text
-language sql
-as $$
+returns text language sql as $$
   select a.outcome from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
     'place', 1, 'provider', 'a', 'event_id', event_id, 'type', 'x', 'kind', 'creation', 'subscription_id', 'tap_sub',
     'account_id', 'acc_1', 'report', '{"plan_id": "plan_1"}'::jsonb
@@ -31,16 +25,13 @@ as $$
 $$;
 
 create function pg_temp.repair(event_id text, payload jsonb)
-returns void
-language sql
-as $$
+returns void language sql as $$
   update public.billing_failed_events f set payload = repair.payload where f.event_id = repair.event_id and f.provider = 'a'
 $$;
 
 set local role service_role;
 
 -- A new row.
-
 select is(
   public.billing_record_failed_event(
     'a', 'tap_1', '{"id": "tap_1", "n": [1, null]}', 'text', 'event_invalid', 'Unreadable', 'provider.creation', 'creation',
@@ -55,8 +46,7 @@ select is(
     'payload_encoding', 'json', 'error_code', 'event_invalid', 'error', 'Unreadable', 'attempts', 1,
     'first_failed_at', now(), 'last_failed_at', now(), 'kind', 'creation', 'subscription_id', 'sub_1', 'customer_id', 'cus_1',
     'account_id', 'acc_1', 'occurred_at', '2027-01-01T00:00:00+00:00'
-  ),
-  'open, with the whole event, what was read of it, the failure, and one attempt'
+  ), 'open, with the whole event, what was read of it, the failure, and one attempt'
 );
 select is_empty($$select event_id from billing.processed_events where event_id = 'tap_1'$$, 'the claim that it takes is given back');
 select public.billing_record_failed_event('a', 'tap_2', '{}', 'text', 'event_invalid', 'Unreadable');
@@ -68,7 +58,6 @@ select public.billing_record_failed_event('b', 'tap_1', '{"of": "b"}', 'text', '
 select is((pg_temp.failed('tap_1')).payload ->> 'id', 'tap_1', 'the other provider''s event with the same id has its own row');
 
 -- The body as it was received.
-
 create temporary table bodies as
 select 'tap_body_' || row_number() over () as event_id, b.*
 from (
@@ -105,7 +94,6 @@ select is(
 );
 
 -- The same event fails again.
-
 update billing.failed_events set
   first_failed_at = '2027-01-01T00:00:00Z', last_failed_at = '2027-01-02T00:00:00Z',
   resolved_at = '2027-01-03T00:00:00Z', resolution = 'by hand', resolution_note = 'A test', resolved_by = 'somebody'
@@ -117,8 +105,7 @@ select is(
     'provider', 'a', 'event_id', 'tap_1', 'type', 'provider.creation', 'payload', '{"id": "tap_1"', 'payload_encoding', 'text',
     'error_code', 'event_invalid', 'error', 'Unreadable again', 'attempts', 2,
     'first_failed_at', '2027-01-01T00:00:00+00:00', 'last_failed_at', now()
-  ),
-  'its row is open again, with one attempt more and the newest body, failure and fields; the first time stays'
+  ), 'its row is open again, with one attempt more and the newest body, failure and fields; the first time stays'
 );
 select is(
   (select jsonb_build_array(payload, attempts, last_failed_at, resolution) from pg_temp.failed('tap_1', 'b')),
@@ -126,7 +113,6 @@ select is(
 );
 
 -- Applied meanwhile.
-
 select is(pg_temp.apply('tap_1'), 'applied', 'an event that was stored can still be applied');
 select is(
   (select jsonb_build_array(resolution, resolved_at, attempts) from pg_temp.failed('tap_1')), jsonb_build_array('applied', now(), 2),
@@ -140,9 +126,10 @@ select is(
   (select jsonb_build_array(resolution, resolved_at, attempts, payload_encoding) from pg_temp.failed('tap_1')),
   '["applied", "2027-01-04T00:00:00+00:00", 2, "text"]', 'and neither of the two changes its row'
 );
-update billing.failed_events set resolved_at = null, resolution = null where event_id = 'tap_1' and provider = 'a';
+update billing.failed_events set resolved_at = null, resolution = null where event_id = 'tap_1';
 select pg_temp.apply('tap_1');
 select is((pg_temp.failed('tap_1')).resolution, 'duplicate', 'a duplicate resolves a row that is open all the same');
+select is((pg_temp.failed('tap_1', 'b')).resolution, null, 'but no other provider''s');
 select is(pg_temp.apply('tap_3'), 'stale', 'a stale event was applied too');
 select is(pg_temp.file('tap_3', '{}'), false, 'so it is not stored');
 select is((pg_temp.failed('tap_3')).event_id, null, 'and has no row');
@@ -152,9 +139,13 @@ select pg_temp.file('tap_2', '{}'), pg_temp.file('tap_4', '{}');
 select is(pg_temp.apply('tap_2'), 'stale', 'a stored event may turn out to be stale');
 select is((pg_temp.failed('tap_2')).resolution, 'stale', 'which resolves it too');
 select is((pg_temp.failed('tap_4')).resolution, null, 'all others stay open');
+select is(
+  (select a.error_code from public.billing_apply_events(
+    '[{"place": 1, "provider": "a", "event_id": "tap_4", "type": "x", "kind": "update", "subscription_id": "tap_none", "report": {}}]'
+  ) as a), 'BW001', 'so does one that fails again'
+);
 
 -- A repair keeps what was received.
-
 select public.billing_record_failed_event('a', 'tap_5', '{"n": 1}', 'text', 'event_invalid', 'Unreadable', 'x', 'creation', 'sub_5', 'cus_5', 'acc_5', '2027-01-01Z');
 update billing.failed_events set payload = payload, error = 'Another' where event_id = 'tap_5';
 select is((pg_temp.failed('tap_5')).original_payload, null, 'to write the same payload is no repair');
@@ -204,7 +195,6 @@ update billing.failed_events set payload = null, original_payload = null where e
 select is((select num_nonnulls(payload, original_payload) from pg_temp.failed('tap_2')), 0, 'pruning is no repair');
 
 -- version changes whenever the row does, so that the console does not overwrite a change.
-
 create temporary table versions as select event_id, version from public.billing_failed_events where provider = 'a';
 select is_empty($$select from versions v join public.billing_failed_events f using (event_id) where f.provider = 'a' and f.version <> v.version$$, 'a version stays');
 savepoint later;
@@ -216,7 +206,6 @@ select ok(
 rollback to savepoint later;
 
 -- Resolved by hand.
-
 reset role;
 select public.billing_record_failed_event(p, 'tap_9', '{"n": 1}', 'text', 'x', 'Failed') from unnest(array['a', 'b']) as p;
 select throws_like(
@@ -243,8 +232,7 @@ select is(
   (
     select jsonb_build_array(resolved_at = now(), resolution, resolution_note, resolved_by, retry_requested_at, retry_lease_id, attempts, error)
     from pg_temp.failed('tap_4')
-  ),
-  '[true, "by hand", "a test of ours", "somebody", null, null, 2, "Unreadable"]', 'and its retry is not requested any more'
+  ), '[true, "by hand", "a test of ours", "somebody", null, null, 2, "Unreadable"]', 'and its retry is not requested any more'
 );
 select is_empty($$select event_id from billing.processed_events where event_id = 'tap_4'$$, 'it was not applied');
 select is(billing.retry_failed_event('tap_4'), 'It is already resolved: nothing to retry.', 'there is nothing to retry');
@@ -259,12 +247,10 @@ select is(
 );
 
 -- The console reaches the same functions, as service_role.
-
 set local role service_role;
 select matches(public.billing_resolve_failed_event('tap_4', 'a test', 'somebody', of_provider => 'a'), '^Resolved', 'it resolves by hand');
 select is((pg_temp.failed('tap_4')).resolved_by, 'somebody', 'with a name');
 select matches(public.billing_retry_failed_event('tap_5', of_provider => 'a'), '^Retry requested: 1\.', 'requests a retry');
 select matches(public.billing_retry_failed_events(of_error_code => 'event_invalid'), '^Retry requested: \d\d\.', 'and that of all that match');
-
 select * from finish();
 rollback;

@@ -9,9 +9,7 @@ select plan(15);
 create function pg_temp.insert_record(
   id text, account interval, changed interval, canceled interval, since interval default null, not_since interval default null
 )
-returns void
-language sql
-as $$
+returns void language sql as $$
   insert into billing.subscriptions (
     id, provider, account_id, status, plan_id, provider_status, account_as_of, changed_as_of, canceled_as_of, past_due_since, not_past_due_as_of
   )
@@ -25,9 +23,7 @@ as $$
 $$;
 
 create function pg_temp.marks(id text)
-returns text
-language sql
-as $$
+returns text language sql as $$
   select array_to_string(array[
     billing.time_of(s.account_as_of) - now(), billing.time_of(s.changed_as_of) - now(), billing.time_of(s.canceled_as_of) - now(),
     s.past_due_since - now(), s.not_past_due_as_of - now()
@@ -63,9 +59,7 @@ from (
 
 -- What it is for.
 create function pg_temp.update_now(event_id text)
-returns text
-language sql
-as $$
+returns text language sql as $$
   select a.outcome from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
     'place', 1, 'provider', 'a', 'event_id', event_id, 'type', 'x', 'kind', 'update', 'occurred_at', now(), 'subscription_id', 'tap_later',
     'report', '{"plan_id": "plan_2"}'::jsonb
@@ -85,6 +79,5 @@ select ok(
   (select bool_and(not changed_by_update) from public.billing_records where id in ('tap_ahead', 'tap_changed')),
   'without a mark, the newest change is of no update'
 );
-
 select * from finish();
 rollback;

@@ -9,9 +9,7 @@ set local timezone = 'UTC';
 truncate billing.notifications, billing.leases, billing.pauses;
 
 create function pg_temp.owe(event_id text, fields jsonb default '{}')
-returns void
-language sql
-as $$
+returns void language sql as $$
   insert into billing.notifications
   select * from jsonb_populate_record(null::billing.notifications, jsonb_build_object(
     'id', gen_random_uuid(), 'provider', 'a', 'event_id', event_id, 'account_id', 'acc_1', 'subscription_id', 'sub_1',
@@ -20,30 +18,23 @@ as $$
 $$;
 
 create function pg_temp.row_of(event_id text)
-returns billing.notifications
-language sql
-as $$
+returns billing.notifications language sql as $$
   select * from billing.notifications n where n.event_id = row_of.event_id
 $$;
 
 -- Runs of the worker have a number.
 create function pg_temp.run(number integer)
-returns uuid
-language sql immutable
+returns uuid language sql immutable
 return lpad(number::text, 32, '0')::uuid;
 
 create function pg_temp.claim(number integer, p_limit integer default 100, destination text default 'host')
-returns text
-language sql
-as $$
+returns text language sql as $$
   select coalesce(string_agg(c.event_id, ' ' order by c.event_id), '')
   from public.billing_claim_notifications(pg_temp.run(number), p_limit, destination) as c
 $$;
 
 create function pg_temp.settle(number integer, event_id text, fields jsonb, destination text default 'host')
-returns integer
-language sql
-as $$
+returns integer language sql as $$
   select public.billing_settle_notifications(
     pg_temp.run(number), destination, jsonb_build_array(jsonb_build_object('id', (pg_temp.row_of(event_id)).id) || fields)
   )
@@ -51,22 +42,18 @@ $$;
 
 -- How long after now it is tried again.
 create function pg_temp.wait_of(event_id text)
-returns interval
-language sql
+returns interval language sql
 return (pg_temp.row_of(event_id)).next_attempt_at - now();
 
 -- Inside of one transaction, now() stands still, so leases end by hand.
 create function pg_temp.end_lease()
-returns void
-language sql
-as $$
+returns void language sql as $$
   update billing.leases set held_until = clock_timestamp() - interval '1 ms'
 $$;
 
 set local role service_role;
 
 -- One run has the queue.
-
 select is(pg_temp.claim(1), '', 'of an empty outbox, nothing is claimed');
 select results_eq(
   $$select queue, lease_id, held_until - clock_timestamp() between interval '59 s' and interval '60 s' from billing.leases$$,
@@ -88,8 +75,7 @@ select results_eq(
     'subscription_id', 'sub_1', 'invoice_id', 'in_1', 'hosted_invoice_url', 'https://pay.example.com/in_1',
     'amount_due', 1234, 'currency', 'eur', 'attempt_count', 2, 'next_payment_attempt', '2026-05-03T10:00:00+00:00',
     'occurred_at', '2026-05-01T10:00:00+00:00', 'created_at', now()
-  )$$,
-  'a claim returns what the notification says, and the number of the attempt'
+  )$$, 'a claim returns what the notification says, and the number of the attempt'
 );
 select is(
   (select jsonb_build_array(n.status, n.attempts, n.last_error, n.sent_at) from pg_temp.row_of('tap_1') as n), '["pending", 1, null, null]',
@@ -109,15 +95,14 @@ select is(pg_temp.claim(3), 'tap_1', 'and the next run need not wait');
 select ok(billing.hold_lease('retries', pg_temp.run(4)), 'the queues have leases of their own');
 
 -- What is claimed.
-
 reset role;
 truncate billing.notifications;
 select pg_temp.owe('tap_quiet', '{"status": "sent"}');
 analyze billing.notifications;
-select pg_temp.owe('tap_' || n, jsonb_build_object('next_attempt_at', now() - interval '1 hour' + n * interval '1 s'))
+select pg_temp.owe('tap_' || n, jsonb_build_object('next_attempt_at', now() - n * interval '1 s'))
 from generate_series(11, 70) as n;
 set local role service_role;
-select is(pg_temp.claim(3, 2), 'tap_11 tap_12', 'no more than the limit, and the longest due ones, whatever the plan');
+select is(pg_temp.claim(3, 2), 'tap_69 tap_70', 'no more than the limit, and the longest due ones, whatever the plan');
 select is((select count(*)::integer from billing.notifications where attempts > 0), 2, 'no other attempt is counted');
 reset role;
 truncate billing.notifications;
@@ -134,12 +119,10 @@ select set_eq(
   $$values
     ('tap_tenth', 'dead', 10, 'the worker of the last attempt did not report a result'),
     ('tap_tenth_failed', 'dead', 10, 'the receiver answered 500; the worker of the last attempt did not report a result'),
-    ('tap_tenth_later', 'pending', 10, null)$$,
-  'one whose last attempt nobody reported is dead'
+  ('tap_tenth_later', 'pending', 10, null)$$, 'one whose last attempt nobody reported is dead'
 );
 
 -- Results.
-
 reset role;
 truncate billing.notifications;
 select pg_temp.owe('tap_sent', '{"attempts": 2, "last_error": "the receiver answered 500"}');
@@ -159,8 +142,7 @@ select set_eq(
   $$values
     ('tap_gone', 'dead', 1, 'the receiver answered 410', null),
     ('tap_nowhere', 'undeliverable', 1, 'no address', null),
-    ('tap_sent', 'sent', 2, 'the receiver answered 500', true)$$,
-  'each has its result; one that was sent keeps the error of the attempt before'
+  ('tap_sent', 'sent', 2, 'the receiver answered 500', true)$$, 'each has its result; one that was sent keeps the error of the attempt before'
 );
 select is(pg_temp.settle(3, 'tap_sent', '{"result": "dead"}'), 0, 'what is settled stays settled');
 update billing.notifications set next_attempt_at = now();
@@ -168,7 +150,6 @@ select is(pg_temp.claim(3), '', 'and is never claimed again');
 select is(public.billing_settle_notifications(pg_temp.run(3), 'host', '[]'), 0, 'of nothing, nothing is settled');
 
 -- Failed: the schedule.
-
 select is(
   billing.notification_waits(), '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[], 'the waits are those of Standard Webhooks'
 );
@@ -193,8 +174,7 @@ select ok(
   (
     select min(pg_temp.wait_of(event_id)) < interval '5.08 s' and max(pg_temp.wait_of(event_id)) > interval '5.42 s'
     from billing.notifications where event_id like 'tap\_jitter%'
-  ),
-  'what failed together is spread'
+  ), 'what failed together is spread'
 );
 select is(pg_temp.wait_of('tap_reset'), interval '0', 'one that somebody has set back meanwhile is due at once');
 
@@ -205,16 +185,12 @@ select pg_temp.settle(3, 'tap_' || a.name, jsonb_build_object('result', 'failed'
 from (values ('later', 120), ('sooner', 1), ('for_ever', 999999999), ('beyond', 253402300799), ('before', -5)) as a (name, seconds);
 select results_eq(
   $$select date_trunc('second', pg_temp.wait_of('tap_' || name)) from unnest(array['later', 'sooner', 'for_ever', 'beyond', 'before']) as name$$,
-  $$values (interval '2 min'), ('5 s'), ('24 h'), ('24 h'), ('5 s')$$,
-  'Retry-After makes the wait longer, never shorter, and at most a day'
+  $$values (interval '2 min'), ('5 s'), ('24 h'), ('24 h'), ('5 s')$$, 'Retry-After makes the wait longer, never shorter, and at most a day'
 );
 
 -- Limited (429) is no attempt, and pauses the receiver.
-
 create function pg_temp.pause_of(host text)
-returns interval
-language sql
-as $$
+returns interval language sql as $$
   select p.paused_until - clock_timestamp() from billing.pauses p where p.destination = host
 $$;
 reset role;
@@ -233,8 +209,7 @@ select set_eq(
   $$select event_id, status, attempts, last_error, limited_since = now() as limited, next_attempt_at = now() as is_due from billing.notifications$$,
   $$values
     ('tap_limited', 'pending', 9, '429', true, false), ('tap_limited_too', 'pending', 9, '429', true, false),
-    ('tap_unsent', 'pending', 9, 'before', null, true)$$,
-  'neither is an attempt, not even the last one'
+  ('tap_unsent', 'pending', 9, 'before', null, true)$$, 'neither is an attempt, not even the last one'
 );
 select ok(pg_temp.pause_of('slow') between interval '119 s' and interval '120 s', 'the receiver has a pause, as long as the longest asked for');
 select results_eq(
@@ -282,6 +257,5 @@ select is(
 );
 update public.billing_notifications set status = 'pending', attempts = 0, next_attempt_at = now() where event_id = 'tap_76';
 select matches(pg_temp.claim(5, 10, 'other_host'), 'tap_76', 'and can have one that was given up sent again');
-
 select * from finish();
 rollback;

@@ -7,21 +7,16 @@ select plan(25);
 truncate billing.processed_events, billing.failed_events, billing.notifications;
 
 create function pg_temp.days_ago(days integer)
-returns timestamptz
-language sql
+returns timestamptz language sql
 return now() - make_interval(days => days);
 
 create function pg_temp.ledger(event_id text, days integer)
-returns void
-language sql
-as $$
+returns void language sql as $$
   insert into billing.processed_events (provider, event_id, type, processed_at) values ('a', event_id, 'x', pg_temp.days_ago(days))
 $$;
 
 create function pg_temp.failure(event_id text, resolved_days integer default null)
-returns void
-language sql
-as $$
+returns void language sql as $$
   insert into billing.failed_events (
     provider, event_id, payload, original_payload, payload_encoding, error_code, error, first_failed_at, last_failed_at, resolved_at, resolution
   )
@@ -32,17 +27,13 @@ as $$
 $$;
 
 create function pg_temp.notification(event_id text, status text, days integer)
-returns void
-language sql
-as $$
+returns void language sql as $$
   insert into billing.notifications (provider, event_id, account_id, subscription_id, status, created_at)
   values ('a', event_id, 'acc_1', 'sub_1', status, pg_temp.days_ago(days))
 $$;
 
 create function pg_temp.prune(arguments text default '')
-returns text
-language plpgsql
-as $$
+returns text language plpgsql as $$
 declare
   pruned record;
 begin
@@ -52,9 +43,7 @@ end;
 $$;
 
 create function pg_temp.left_over()
-returns text
-language sql
-as $$
+returns text language sql as $$
   select string_agg(what, ', ' order by what) from (
     select event_id as what from billing.processed_events
     union all
@@ -65,15 +54,13 @@ as $$
 $$;
 
 create function pg_temp.fill()
-returns void
-language sql
-as $$
+returns void language sql as $$
   truncate billing.processed_events, billing.failed_events, billing.notifications;
-  select pg_temp.ledger('l' || days, days) from unnest(array[0, 50, 89, 91]) as days;
-  select pg_temp.failure('f' || days, days) from unnest(array[10, 29, 31, 89, 91]) as days;
+  select pg_temp.ledger('l' || days, days) from unnest(array[0, 50, 90, 91]) as days;
+  select pg_temp.failure('f' || days, days) from unnest(array[10, 30, 31, 90, 91]) as days;
   select pg_temp.failure('f_open');
   select pg_temp.notification('n_' || status || days, status, days)
-  from unnest(array['pending', 'sent', 'dead', 'undeliverable']) as status, unnest(array[89, 91]) as days;
+  from unnest(array['pending', 'sent', 'dead', 'undeliverable']) as status, unnest(array[90, 91]) as days;
 $$;
 
 select is(pg_temp.prune(), '0 0 0 0', 'of empty tables, nothing is deleted');
@@ -81,14 +68,13 @@ select pg_temp.fill();
 select is(pg_temp.prune(), '1 3 1 3', 'it says how many rows of each table');
 select is(
   pg_temp.left_over(),
-  'f10, f29, f31 without payload, f89 without payload, f_open, l0, l50, l89, n_dead89, n_pending89, n_pending91, n_sent89, n_undeliverable89',
+  'f10, f30, f31 without payload, f90 without payload, f_open, l0, l50, l90, n_dead90, n_pending90, n_pending91, n_sent90, n_undeliverable90',
   'by default: the ledger and what is settled after 90 days, payloads of resolved failures after 30; what is open or pending never'
 );
 select is(pg_temp.prune(), '0 0 0 0', 'what is deleted is not counted again');
 select pg_temp.fill();
 select is(
-  pg_temp.prune($$ledger_keeps => '60 days', settled_rows_keep => '90 days', payloads_keep => '15 days'$$), '2 4 1 3',
-  'each has its own time to keep'
+  pg_temp.prune($$ledger_keeps => '60 days', settled_rows_keep => '90 days', payloads_keep => '15 days'$$), '2 4 1 3', 'each has its own time to keep'
 );
 select pg_temp.fill();
 select is(pg_temp.prune($$settled_rows_keep => '30 days'$$), '1 3 3 6', 'which can be given');
@@ -96,14 +82,12 @@ select pg_temp.fill();
 select is(pg_temp.prune('null, null, null'), '0 0 0 0', 'null keeps everything');
 
 -- What a pruned row still does.
-
 select pg_temp.prune();
 insert into billing.subscriptions (id, provider, account_id, status, plan_id) values ('sub_1', 'a', 'acc_1', 'active', 'plan_1');
 select is(
   (select outcome from public.billing_apply_events(
-    '[{"place": 1, "provider": "a", "event_id": "l89", "type": "x", "kind": "payment_failed", "subscription_id": "sub_1", "payment": {}}]'
-  )),
-  'duplicate', 'after 89 days, an event is still a duplicate'
+    '[{"place": 1, "provider": "a", "event_id": "l90", "type": "x", "kind": "payment_failed", "subscription_id": "sub_1", "payment": {}}]'
+  )), 'duplicate', 'after 90 days, an event is still a duplicate'
 );
 select results_eq(
   $$select error_code, error, resolution, attempts from billing.failed_events where event_id = 'f31'$$,
@@ -116,14 +100,13 @@ select throws_ok(
 );
 select matches(billing.retry_failed_events(), '^Retry requested: 1\.', 'a retry of many leaves it out');
 select is((select string_agg(event_id, ' ') from billing.failed_events where retry_requested_at is not null), 'f_open', 'and requests the others');
-select public.billing_record_failed_event('a', 'f89', '{"n": 3}', 'text', 'event_invalid', 'Failed again');
+select public.billing_record_failed_event('a', 'f90', '{"n": 3}', 'text', 'event_invalid', 'Failed again');
 select is(
-  (select jsonb_build_array(payload, original_payload, attempts, resolved_at) from billing.failed_events where event_id = 'f89'),
+  (select jsonb_build_array(payload, original_payload, attempts, resolved_at) from billing.failed_events where event_id = 'f90'),
   '[{"n": 3}, null, 2, null]', 'if its event fails again, it has the payload again'
 );
 
 -- Batches, the oldest first.
-
 truncate billing.processed_events, billing.failed_events, billing.notifications;
 select
   pg_temp.ledger('l' || i, 100 + i), pg_temp.failure('fa' || i, 30 + i), pg_temp.failure('fb' || i, 100 + i), pg_temp.notification('n' || i, 'sent', 100 + i)
@@ -147,6 +130,5 @@ select is(
     where has_function_privilege(r, 'billing.prune(interval, interval, interval, integer)', 'execute')),
   0, 'nobody prunes through the API'
 );
-
 select * from finish();
 rollback;

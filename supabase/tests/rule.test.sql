@@ -20,14 +20,11 @@ begin;
 set local timezone = 'UTC';
 
 create function pg_temp.at(seconds numeric)
-returns timestamptz
-language sql
+returns timestamptz language sql
 return to_timestamp(1800000000) + seconds * interval '1 second';
 
 create function pg_temp.parse(description text)
-returns billing.event
-language plpgsql
-as $$
+returns billing.event language plpgsql as $$
 declare
   words constant text[] := regexp_split_to_array(trim(description), '\s+');
   e billing.event;
@@ -82,8 +79,7 @@ end;
 $$;
 
 create function pg_temp.parse_all(descriptions text)
-returns billing.event[]
-language sql
+returns billing.event[] language sql
 return array(
   select pg_temp.parse(d.description)
   from string_to_table(descriptions, ',') with ordinality as d (description, place)
@@ -91,8 +87,7 @@ return array(
 );
 
 create function pg_temp.fold(events billing.event[])
-returns billing.step[]
-language sql
+returns billing.step[] language sql
 return array(
   select billing.fold(null::billing.records, e.event) over (order by e.place)
   from (select unnest(events) as event, generate_subscripts(events, 1) as place) as e
@@ -100,8 +95,7 @@ return array(
 );
 
 create function pg_temp.describe(r billing.records)
-returns text
-language sql
+returns text language sql
 return concat_ws(
   ' ', r.account_id, r.status, r.plan_id,
   case when r.canceled_at is not null then 'deleted' end,
@@ -121,8 +115,7 @@ return concat_ws(
 
 -- Such as '3 stale, 4 BW001'.
 create function pg_temp.not_applied(steps billing.step[])
-returns text
-language sql
+returns text language sql
 return (
   select string_agg(s.place || ' ' || coalesce(s.error_code, s.outcome), ', ' order by s.place)
   from unnest(steps) with ordinality as s (event, record, outcome, error_code, error, place)
@@ -130,9 +123,7 @@ return (
 );
 
 create function pg_temp.check_case(arriving text)
-returns text
-language plpgsql
-as $$
+returns text language plpgsql as $$
 declare
   steps constant billing.step[] := pg_temp.fold(pg_temp.parse_all(arriving));
 begin
@@ -167,20 +158,16 @@ values
   ('creation 20, update 19 unpaid', '2 stale', 'A20 active P20', true, 'so is one older than the creation'),
   ('creation 10, deletion 20, update 21 trialing', null, 'A10 trialing P21 deleted', true,
     'an update newer than the deletion brings the subscription back; canceled_at stays'),
-  ('creation 10, update 20.000002 unpaid, update 20.000001', '3 stale', 'A10 unpaid P20.000002', true,
-    'a microsecond decides'),
-  ('creation 10.000002, update 10.000001 unpaid', '2 stale', 'A10.000002 active P10.000002', true,
-    'also between an update and a creation'),
-  ('creation 10, deletion 20.000001, update 20.000002', null, 'A10 active P20.000002 deleted', true,
-    'and between a deletion and an update'),
+  ('creation 10, update 20.000002 unpaid, update 20.000001', '3 stale', 'A10 unpaid P20.000002', true, 'a microsecond decides'),
+  ('creation 10.000002, update 10.000001 unpaid', '2 stale', 'A10.000002 active P10.000002', true, 'also between an update and a creation'),
+  ('creation 10, deletion 20.000001, update 20.000002', null, 'A10 active P20.000002 deleted', true, 'and between a deletion and an update'),
 
   -- At the same time: creation before update before deletion.
   ('creation 10, update 10 unpaid', null, 'A10 unpaid P10', true, 'an update at the time of the creation comes after it'),
   ('creation 10, update 20 unpaid, creation 20 plan=P0', null, 'A20 unpaid P20', true,
     'a creation at the time of the update comes before it: it brings only the account'),
   ('creation 10, deletion 10', null, 'A10 canceled P10 deleted', true, 'a deletion comes after the creation'),
-  ('creation 10, deletion 20, creation 20', null, 'A20 canceled P20 deleted', true,
-    'and a creation before the deletion: it leaves the status'),
+  ('creation 10, deletion 20, creation 20', null, 'A20 canceled P20 deleted', true, 'and a creation before the deletion: it leaves the status'),
   ('creation 10, update 20 unpaid, deletion 20', null, 'A10 canceled P20 deleted', true, 'a deletion comes after the update'),
   ('creation 10, deletion 20, update 20 unpaid', null, 'A10 canceled P20 deleted', true,
     'and an update before the deletion: it brings what is reported, not the status'),
@@ -188,8 +175,7 @@ values
   -- Field by field.
   ('creation 10, deletion 30, update 20 unpaid', null, 'A10 canceled P20 deleted', true,
     'a late update of a canceled subscription brings what is reported, not the status'),
-  ('creation 10, deletion 30, update 25, update 20 unpaid', '4 stale', 'A10 canceled P25 deleted', true,
-    'such updates are ordered among themselves'),
+  ('creation 10, deletion 30, update 25, update 20 unpaid', '4 stale', 'A10 canceled P25 deleted', true, 'such updates are ordered among themselves'),
   ('creation 10, deletion 30, update 20, update 40 unpaid', null, 'A10 unpaid P40 deleted', true,
     'and one that is newer than the deletion brings the status too'),
   ('creation 10, update 30 unpaid, deletion 20', null, 'A10 unpaid P30 deleted', true,
@@ -197,8 +183,7 @@ values
   ('creation 30, deletion 29', null, 'A30 active P30 deleted', true, 'so does one older than the creation'),
   ('creation 10, update 30 unpaid, deletion 20, update 25', '4 stale', 'A10 unpaid P30 deleted', true,
     'an update between such a deletion and the newest update is stale'),
-  ('creation 10, deletion 30, deletion 20, update 25', '3 stale', 'A10 canceled P25 deleted', true,
-    'a deletion older than another one is stale'),
+  ('creation 10, deletion 30, deletion 20, update 25', '3 stale', 'A10 canceled P25 deleted', true, 'a deletion older than another one is stale'),
   ('creation 10, deletion 20, deletion 30, update 25', null, 'A10 canceled P25 deleted', true, 'the newest deletion counts'),
   ('creation 10, deletion 20, deletion 20', null, 'A10 canceled P10 deleted', true, 'two at the same time are both applied'),
 
@@ -218,8 +203,7 @@ values
     'it does not disturb the order of two updates of the same second'),
   ('creation 10, update 20 past_due was trialing, creation 30, update 30 trialing plan=P31', null, 'A30 trialing P31', true,
     'an update that a newer creation replaced does not count in the second of the creation'),
-  ('creation 10, deletion 20, creation 30', null, 'A30 active P30 deleted', true,
-    'a creation newer than the deletion brings the subscription back'),
+  ('creation 10, deletion 20, creation 30', null, 'A30 active P30 deleted', true, 'a creation newer than the deletion brings the subscription back'),
   ('creation 10, deletion 30, creation 20', null, 'A20 canceled P20 deleted', true, 'an older one leaves the status'),
 
   -- Accounts.
@@ -230,8 +214,7 @@ values
     'an account that an event names wins over that of the customer, however old the event is'),
   ('creation 10, creation 20 account=null customers_account=K', null, 'A10 active P20', true,
     'a creation that names no account leaves that of the record'),
-  ('creation 10, creation 20 account=null, creation 15', null, 'A15 active P20', true,
-    'and one between the two that names it brings it'),
+  ('creation 10, creation 20 account=null, creation 15', null, 'A15 active P20', true, 'and one between the two that names it brings it'),
   ('creation 10, update 30, creation 20 account=null', '3 stale', 'A10 active P30', true,
     'a creation that would bring neither account nor report is stale'),
 
@@ -241,12 +224,9 @@ values
   ('creation 10, update 20 unpaid was past_due, update 20 past_due was active', '3 stale', 'A10 unpaid P20', true,
     'in the other order, the status that the first one replaced shows that the second one is older'),
   ('creation 10, update 20 plan=P2 was plan=P10, update 20 plan=P3 was plan=P2', null, 'A10 active P3', true, 'so for the plan'),
-  ('creation 10, update 20 plan=P2 was plan=P10, update 20 plan=P2 unpaid was active', null, 'A10 unpaid P2', true,
-    'and for different fields'),
-  ('creation 10, update 20 plan=P2 unpaid was active, update 20 plan=P2 was plan=P10', '3 stale', 'A10 unpaid P2', true,
-    'in both orders'),
-  ('creation 10, update 20 unpaid was past_due, update 20 past_due', '3 stale', 'A10 unpaid P20', true,
-    'it is enough if one of them says it'),
+  ('creation 10, update 20 plan=P2 was plan=P10, update 20 plan=P2 unpaid was active', null, 'A10 unpaid P2', true, 'and for different fields'),
+  ('creation 10, update 20 plan=P2 unpaid was active, update 20 plan=P2 was plan=P10', '3 stale', 'A10 unpaid P2', true, 'in both orders'),
+  ('creation 10, update 20 unpaid was past_due, update 20 past_due', '3 stale', 'A10 unpaid P20', true, 'it is enough if one of them says it'),
   ('creation 10, update 20 past_due, update 20 unpaid was past_due', null, 'A10 unpaid P20', true, 'whichever it is'),
   ('creation 10, update 20 plan=P3 unpaid was past_due, update 20 plan=P9 past_due was active', null, 'A10 unpaid P9', false,
     'each field is decided by itself'),
@@ -275,8 +255,7 @@ values
     'of two that say that they replaced nothing'),
   ('creation 10, update 20 past_due was trialing, update 20 unpaid was incomplete', null, 'A10 unpaid P20', false,
     'of two that replaced something else'),
-  ('creation 10, update 20 past_due was active, update 20 active was past_due', null, 'A10 active P20', false,
-    'of a change and its reversal'),
+  ('creation 10, update 20 past_due was active, update 20 active was past_due', null, 'A10 active P20', false, 'of a change and its reversal'),
   ('creation 10, update 20 active was past_due, update 20 past_due was active', null, 'A10 past_due P20 since 20', false, 'in both orders'),
   ('creation 10, deletion 20, update 20 past_due plan=P2 was active, update 20 plan=P3 was past_due', null,
     'A10 canceled P3 deleted', false, 'a deletion at that time keeps the status, and the later arrival brings the plan'),
@@ -286,8 +265,8 @@ values
   ('creation 10 quantity=5, creation 20', null, 'A20 active P20 quantity=5', false, 'also in a newer creation'),
   ('creation 20, creation 10 quantity=5', '2 stale', 'A20 active P20', false,
     'but a stale event brings nothing: so a provider must always state the same fields'),
-  ('creation 10 trialing, update 20 status=unstated', null, 'A10 trialing P20', true,
-    'so the status is that of the newest event that states it'),
+  ('creation 10 trialing, update 20 status=unstated', null, 'A10 trialing P20', true, 'so the status is that of the newest event that states it'),
+  ('creation 10 status=null, update 20 status=unstated', null, 'A10 active P20', true, 'if none does, it stays'),
   ('creation 10, update 20 plan=unstated status=unstated, update 20 plan=unstated status=unstated', null, 'A10 active P10', true,
     'an update may state nothing that we keep'),
 
@@ -296,8 +275,7 @@ values
   ('creation 10, update 20 past_due was active, update 30 past_due was nothing', null, 'A10 past_due P30 since 20', true,
     'it is the time of the change, and later updates leave it'),
   ('creation 10, update 20 past_due was active, deletion 30', null, 'A10 canceled P20 deleted since 20', true, 'so does a deletion'),
-  ('creation 10, update 20 past_due was active, update 30 was past_due', null, 'A10 active P30', true,
-    'it is null when the status is another one'),
+  ('creation 10, update 20 past_due was active, update 30 was past_due', null, 'A10 active P30', true, 'it is null when the status is another one'),
   ('creation 10, update 20 past_due was active, update 30 was past_due, update 40 past_due was active', null,
     'A10 past_due P40 since 40', true, 'the newest change counts'),
   ('creation 10, update 20 past_due was active, update 40 past_due was unpaid', null, 'A10 past_due P40 since 40', true,
@@ -313,20 +291,18 @@ values
   ('creation 10, update 20 past_due was active, update 50 past_due was nothing, update 40 past_due was nothing, update 30 was past_due',
     '4 stale, 5 stale', 'A10 past_due P50 since 50', false,
     'but if then the next change was lost too, times that were passed over before are not remembered'),
-  ('creation 10, update 40 past_due was nothing, creation 30', null, 'A30 past_due P40 since 40', true,
-    'a creation tells of its status too'),
+  ('creation 10, update 40 past_due was nothing, creation 30', null, 'A30 past_due P40 since 40', true, 'a creation tells of its status too'),
   ('creation 10, update 20 past_due was active, update 20 unpaid was past_due', null, 'A10 unpaid P20', true,
     'past_due for less than a second leaves nothing'),
   ('creation 10, update 20 unpaid was past_due, update 20 past_due was active, update 30 past_due was nothing', '3 stale',
     'A10 past_due P30 since 20', false, 'but it counts if the event of a later change is lost'),
   ('creation 10, update 20 unpaid was active, update 20 past_due was unpaid', null, 'A10 past_due P20 since 20', true,
     'a change to past_due after another one in the same second counts'),
-  ('creation 10 past_due, creation 20 status=null', null, 'A20 active P20', true,
-    'without a status, nothing is past_due'),
-  ('creation -, update - past_due was active', null, 'A- past_due P- since 99', false,
-    'without a time, it is the time of handling'),
-  ('creation 10, update - past_due was active, update 30', null, 'A10 active P30', false,
-    'which does not outlive the status'),
+  ('creation 10, update 20 past_due was trialing, update 30 past_due was nothing, update 20 trialing was active', '4 stale',
+    'A10 past_due P30 since 20', true, 'also if that one is late'),
+  ('creation 10 past_due, creation 20 status=null', null, 'A20 active P20', true, 'without a status, nothing is past_due'),
+  ('creation -, update - past_due was active', null, 'A- past_due P- since 99', false, 'without a time, it is the time of handling'),
+  ('creation 10, update - past_due was active, update 30', null, 'A10 active P30', false, 'which does not outlive the status'),
   ('creation 10, update - unpaid, update 30 past_due was nothing', null, 'A10 past_due P30 since 30', false,
     'nor hides a change that is dated before it'),
 
@@ -334,18 +310,16 @@ values
   ('creation -, update - unpaid, deletion -, update -', null, 'A- active P- deleted', false, 'all are applied as they arrive'),
   ('creation -, update - unpaid, deletion -', null, 'A- canceled P- deleted', false, 'a deletion cancels'),
   ('creation 10, creation - account=A11', '2 stale', 'A10 active P10', false, 'a creation that finds a record changes nothing'),
-  ('creation 10, update 20 unpaid, deletion 30, update -', null, 'A10 active P- deleted', false,
-    'an update is applied, whatever the record has'),
+  ('creation 10, update 20 unpaid, deletion 30, update -', null, 'A10 active P- deleted', false, 'an update is applied, whatever the record has'),
   ('creation 10, update 20 unpaid, update -, update 15, update 25 trialing', '4 stale', 'A10 trialing P25', false,
     'it does not change the order of those that have a time'),
-  ('creation 10, deletion 30, deletion -, deletion 20, update 25', '4 stale', 'A10 canceled P25 deleted', false,
-    'neither does a deletion'),
+  ('creation 10, deletion 30, deletion -, deletion 20, update 25', '4 stale', 'A10 canceled P25 deleted', false, 'neither does a deletion'),
   ('creation 10, update 20 unpaid was past_due, update - trialing plan=P20 was unpaid, update 20 past_due was active', '4 stale',
     'A10 trialing P20', false, 'nor what is known of updates of the same second'),
   ('creation 10, update 20 unpaid was past_due, deletion -, update 20 past_due was active', '4 stale',
     'A10 canceled P20 deleted', false, 'a stale update does not bring back the status'),
   ('creation -, update - unpaid, creation 10', null, 'A10 active P10', false, 'a creation with a time outranks a record without'),
-  ('creation 10 past_due, creation - unpaid', '2 stale', 'A10 active P10 since 10', false,
+  ('creation 10 past_due, update 20 past_due was nothing, creation - unpaid', '3 stale', 'A10 past_due P20 since 10', false,
     'a stale event without a time tells nothing of past_due');
 
 -- The same for every column that is reported.
@@ -362,15 +336,14 @@ cross join (
       'A12 canceled P20 deleted %1$s=%3$s', true, '%s: the newest creation or update brings it; a deletion leaves it'),
     ('creation 10 %1$s=%2$s, deletion 30, update 20 %1$s=%3$s', null, 'A10 canceled P20 deleted %1$s=%3$s', true,
       '%s: an update older than a deletion brings it'),
-    ('creation 10 %1$s=%2$s, update 20 %1$s=null, update 15 %1$s=%3$s', '3 stale', 'A10 active P20', true,
-      '%s: null is a value'),
+    ('creation 10 %1$s=%2$s, update 20 %1$s=null, update 15 %1$s=%3$s', '3 stale', 'A10 active P20', true, '%s: null is a value'),
     ('creation 10 %1$s=%2$s, update 20 %1$s=%3$s was %1$s=null, update 20 %1$s=null was %1$s=%2$s', '3 stale',
       'A10 active P20 %1$s=%3$s', true, '%s: in one second, from a value to null to a value'),
     ('creation 10, update 20 %1$s=null was %1$s=%2$s, update 20 %1$s=%2$s was %1$s=null, update 20 %1$s=null was nothing',
       null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
 ) as c (arriving, not_applied, after, any_order, why);
 
-select plan(10 + count(*)::integer) from cases;
+select plan(12 + count(*)::integer) from cases;
 
 select is(
   pg_temp.check_case(c.arriving), coalesce(c.not_applied || ': ', '') || c.after, c.why || ' (' || c.arriving || ')'
@@ -379,9 +352,7 @@ from cases c
 order by c.place;
 
 create function pg_temp.orders(events billing.event[])
-returns setof billing.event[]
-language sql
-as $$
+returns setof billing.event[] language sql as $$
   with recursive chosen (places) as (
     select array[i] from generate_subscripts(events, 1) as i
     where events[i].kind = 'creation' and coalesce(events[i].account_id, events[i].customers_account) is not null
@@ -397,27 +368,23 @@ $$;
 
 -- All but what is kept of the updates of the second, which is in the order of arrival.
 create function pg_temp.end_state(events billing.event[])
-returns jsonb
-language sql
+returns jsonb language sql
 return to_jsonb(((pg_temp.fold(events))[cardinality(events)]).record) - 'changed_in_second';
 
 select cmp_ok(
-  (select count(*)::integer from cases c, pg_temp.orders(pg_temp.parse_all(c.arriving)) where c.any_order), '>', 600,
-  'there are many orders to try'
+  (select count(*)::integer from cases c, pg_temp.orders(pg_temp.parse_all(c.arriving)) where c.any_order), '>', 600, 'there are many orders to try'
 );
 select is_empty(
   $$
     select c.arriving, pg_temp.end_state(pg_temp.parse_all(c.arriving)), o.events, pg_temp.end_state(o.events)
     from cases c, pg_temp.orders(pg_temp.parse_all(c.arriving)) as o (events)
     where c.any_order and pg_temp.end_state(o.events) <> pg_temp.end_state(pg_temp.parse_all(c.arriving))
-  $$,
-  'the end state is the same in all orders of arrival'
+  $$, 'the end state is the same in all orders of arrival'
 );
 
 -- Fifty updates of a second are remembered.
 create function pg_temp.plans(p_count integer, p_previous boolean default true)
-returns text
-language sql
+returns text language sql
 return 'creation 10, ' || (
   select string_agg(
     format('update 20 plan=P%s', i) || case when p_previous then format(' was plan=P%s', i - 1) else '' end, ', ' order by i
@@ -429,9 +396,7 @@ select is(
   pg_temp.check_case(pg_temp.plans(60) || ', update 20 plan=P59 was plan=P58'), '62 stale: A10 active P60',
   'of more than fifty updates, the latest are remembered'
 );
-select is(
-  pg_temp.check_case(pg_temp.plans(60) || ', update 20 plan=P3'), 'A10 active P3', 'beyond fifty, the later arrival wins'
-);
+select is(pg_temp.check_case(pg_temp.plans(60) || ', update 20 plan=P3'), 'A10 active P3', 'beyond fifty, the later arrival wins');
 select is(
   (
     select jsonb_array_length((s.record).changed_in_second)
@@ -447,9 +412,31 @@ select is(
     from unnest(pg_temp.fold(pg_temp.parse_all(pg_temp.plans(3) || ', update 21 was plan=P3'))) with ordinality
       as s (event, record, outcome, error_code, error, place)
     where s.place = 5
-  ),
-  '{"plan_id": "P3"}', 'an update of the next second forgets them'
+  ), '{"plan_id": "P3"}', 'an update of the next second forgets them'
 );
+
+select is(
+  (
+    select (s.record).changed_in_second
+    from unnest(pg_temp.fold(pg_temp.parse_all('creation 10, update 20 was unpaid, creation 30'))) with ordinality
+      as s (event, record, outcome, error_code, error, place)
+    where s.place = 3
+  ),
+  null, 'so does a creation'
+);
+
+-- Calls may have different time zones.
+create temporary table stored as
+select (s.record).* from unnest(pg_temp.fold(pg_temp.parse_all(
+  'creation 10, update 20 trial_end=3 was trial_end=2, update 20 trial_end=5 was trial_end=4'
+))) with ordinality as s (event, record, outcome, error_code, error, place)
+where s.place = 3;
+set local timezone = 'Asia/Tokyo';
+select is(
+  (billing.next(null, s::billing.records, pg_temp.parse('update 20 trial_end=4 was trial_end=3'))).outcome, 'stale',
+  'a time is the same in every time zone'
+)
+from (select jsonb_populate_record(null::billing.records, to_jsonb(stored)) as s from stored) as s;
 
 -- Messages, and marks.
 select results_eq(
@@ -459,8 +446,7 @@ select results_eq(
     ('data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.'),
     (null),
     ('Subscription sub belongs to provider a, not b.'),
-    ('No function applies events of type refund.')$$,
-  'a message names what is wrong'
+  ('No function applies events of type refund.')$$, 'a message names what is wrong'
 );
 select is(
   ((pg_temp.fold(pg_temp.parse_all('creation 10, update 20, deletion 30, creation 20, payment 40')))[5]).event.account_id, 'A20',
@@ -474,9 +460,7 @@ select is_empty(
     where billing.time_of(billing.mark(jsonb_populate_record(
       null::billing.event, jsonb_build_object('occurred_at', e.at, 'kind', e.kind)
     ))) <> e.at
-  $$,
-  'until 2095, a mark has the exact time of its event, to the microsecond'
+  $$, 'until 2095, a mark has the exact time of its event, to the microsecond'
 );
-
 select * from finish();
 rollback;

@@ -4,11 +4,10 @@
  * reads one from beginning to end. Plans do not depend on privileges, so this runs once.
  */
 begin;
-select plan(29);
+select plan(31);
 
 create function pg_temp.event(event_id text, kind text, subscription_id text, second integer, place integer default 1)
-returns jsonb
-language sql
+returns jsonb language sql
 return jsonb_build_object(
   'place', place, 'provider', 'a', 'event_id', event_id, 'type', 'x', 'kind', kind, 'occurred_at', to_timestamp(1800000000 + second),
   'subscription_id', subscription_id, 'account_id', case when kind = 'creation' then 'acc_1' end,
@@ -18,37 +17,28 @@ return jsonb_build_object(
 create temporary table snapshots (what text, relname name, scans bigint, rows bigint);
 grant all on snapshots to service_role;
 create function pg_temp.snapshot(what text)
-returns void
-language sql
-as $$
+returns void language sql as $$
   delete from snapshots s where s.what = snapshot.what;
   insert into snapshots
   select what, relname, seq_scan, seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where schemaname = 'billing'
 $$;
 -- Between two snapshots: the tables that were read to their end, and the rows that were read.
 create function pg_temp.scanned(earlier text, later text)
-returns text
-language sql
-as $$
+returns text language sql as $$
   select coalesce(string_agg(relname, ' ' order by relname), 'none')
   from snapshots e join snapshots l using (relname) where e.what = earlier and l.what = later and l.scans > e.scans
 $$;
 create function pg_temp.rows_read(earlier text, later text, name name)
-returns bigint
-language sql
-as $$
+returns bigint language sql as $$
   select l.rows - e.rows from snapshots e join snapshots l using (relname) where e.what = earlier and l.what = later and relname = name
 $$;
 
 -- Plans that are made while the tables are empty are kept.
-
 truncate billing.subscriptions, billing.failed_events, billing.notifications, billing.processed_events;
 analyze billing.subscriptions, billing.failed_events, billing.notifications, billing.processed_events;
 set local role service_role;
 create function pg_temp.call(n integer)
-returns text
-language plpgsql
-as $$
+returns text language plpgsql as $$
 declare
   outcomes text[];
 begin
@@ -91,7 +81,6 @@ select
 from generate_series(1, 20000) as i, lateral (select now() - interval '91 days' * (i / 20000.0) as failed_at) as f;
 
 -- With the plans of the empty tables.
-
 set local role service_role;
 select is(pg_temp.call(11), 'applied', 'events of each kind are applied');
 select is(pg_temp.rows_read(e.earlier, e.later, e.name), e.rows, format('%s reads %s rows of %s', e.later, e.rows, e.name))
@@ -105,7 +94,6 @@ select public.billing_apply_events(jsonb_build_array(pg_temp.event('e7', 'update
 reset role;
 
 -- With fresh plans. Indexes are quicker to build afterwards.
-
 truncate billing.subscriptions;
 drop index billing.subscriptions_account_id, billing.subscriptions_customer_id;
 insert into billing.subscriptions (id, provider, account_id, status, provider_status, plan_id, customer_id)
@@ -126,10 +114,15 @@ select is(pg_temp.scanned('health', 'hours'), 'none', 'events_per_hour scans no 
 select count(to_jsonb(v)) from billing.open_failures as v;
 select pg_temp.snapshot('open');
 select is(pg_temp.scanned('hours', 'open'), 'none', 'open_failures scans no table');
+select billing.retry_failed_event('e100');
+select pg_temp.snapshot('request');
+select is((select count(*)::integer from public.billing_claim_failed_events('00000000-0000-0000-0000-000000000001', 10)), 1, 'a retry is due');
+select pg_temp.snapshot('retries');
+select is(pg_temp.scanned('request', 'retries'), 'none', 'a claim of retries scans no table');
 select is((select count(*)::integer from public.billing_claim_alerts('00000000-0000-0000-0000-000000000001', 'host')), 1, 'an alert is due');
 select pg_temp.snapshot('alerts');
 select doesnt_match(
-  pg_temp.scanned('open', 'alerts'), '(events|subscriptions|notifications)', 'and no table is scanned but those with a row per code or queue'
+  pg_temp.scanned('retries', 'alerts'), '(events|subscriptions|notifications)', 'and no table is scanned but those with a row per code or queue'
 );
 select cmp_ok(
   (select count(*)::integer from public.billing_claim_notifications('00000000-0000-0000-0000-000000000001', 10, 'host')), '=', 10, 'notifications are due'
@@ -144,7 +137,6 @@ select pg_temp.snapshot('customer');
 select is(pg_temp.rows_read('prune', 'customer', 'subscriptions'), 1::bigint, 'and only its subscription is read');
 
 -- billing_has_access, in a call and in the policy of another table.
-
 create table public.documents (account_id text not null);
 insert into public.documents select 'acc_' || i % 1000 from generate_series(1, 10000) as i;
 create index on public.documents (account_id);
@@ -168,9 +160,7 @@ begin
 end;
 $$;
 create function pg_temp.plan_of(statement text)
-returns text
-language plpgsql
-as $$
+returns text language plpgsql as $$
 declare
   line text;
   lines text := '';
@@ -200,6 +190,5 @@ set local role authenticated;
 select matches(
   pg_temp.plan_of('select from public.documents'), 'InitPlan.*Index Cond: \(account_id = \(InitPlan', 'in a subquery, the policy asks once per statement'
 );
-
 select * from finish();
 rollback;

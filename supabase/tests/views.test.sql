@@ -27,9 +27,7 @@ from (
 select is_empty('select * from billing.open_failures', 'of nothing, there are no open failures');
 select is_empty('select * from billing.events_per_hour', 'and no events');
 create function pg_temp.health()
-returns jsonb
-language sql
-as $$
+returns jsonb language sql as $$
   select to_jsonb(h) - 'ledger_rows_estimate' from public.billing_health h
 $$;
 select is(
@@ -37,8 +35,7 @@ select is(
   '{
     "last_event_at": null, "open_failures": 0, "oldest_open_failure": null, "retries_requested": 0,
     "notifications_pending": 0, "oldest_pending_notification": null, "notifications_given_up": 0
-  }',
-  'and the health is one row of nothing'
+  }', 'and the health is one row of nothing'
 );
 
 select public.billing_record_failed_event(
@@ -68,8 +65,7 @@ select is(
     'alike', 2, 'error_code', 'event_invalid', 'type', 'x', 'event_id', '4', 'provider', 'a', 'subscription_id', 'sub_4', 'account_id', 'acc_4',
     'error', 'Failed', 'attempts', 1, 'first_failed_at', now() - interval '1 h', 'last_failed_at', now() - interval '1 h',
     'retry_requested', false, 'repaired', false
-  ),
-  'with what is known of the event'
+  ), 'with what is known of the event'
 );
 select set_eq(
   $$select event_id, retry_requested, repaired from billing.open_failures where retry_requested or repaired$$,
@@ -87,8 +83,7 @@ select results_eq(
     (date_trunc('hour', now()) - interval '1 hour', 'payment', 'applied', 2::bigint),
     (date_trunc('hour', now()) - interval '1 hour', 'update', 'applied', 1),
     (date_trunc('hour', now()) - interval '1 hour', 'payment', 'stale', 1),
-    (date_trunc('hour', now() - interval '71 hours'), 'payment', 'applied', 1)$$,
-  'applied and stale events of three days per hour and type'
+  (date_trunc('hour', now() - interval '71 hours'), 'payment', 'applied', 1)$$, 'applied and stale events of three days per hour and type'
 );
 select results_eq(
   $$select sum(events)::integer, count(distinct hour)::integer from billing.events_per_hour where outcome = 'failed'$$, $$values (6, 6)$$,
@@ -109,8 +104,7 @@ select is(
   jsonb_build_object(
     'last_event_at', date_trunc('hour', now()) - interval '1 minute', 'open_failures', 7, 'oldest_open_failure', now() - interval '20 days',
     'retries_requested', 1, 'notifications_pending', 2, 'oldest_pending_notification', now() - interval '4 hours', 'notifications_given_up', 2
-  ),
-  'the health counts what is open, requested, pending and given up'
+  ), 'the health counts what is open, requested, pending and given up'
 );
 analyze billing.processed_events;
 select is((select ledger_rows_estimate from billing.health), 6::bigint, 'the size of the ledger is as the planner estimates it');
@@ -118,6 +112,5 @@ select is((select ledger_rows_estimate from billing.health), 6::bigint, 'the siz
 set local role service_role;
 select isnt_empty(format('select * from %s', v), format('service_role reads %s', v))
 from unnest(array['billing.open_failures', 'public.billing_health', 'public.billing_events_per_hour']) as v;
-
 select * from finish();
 rollback;

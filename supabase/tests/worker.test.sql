@@ -7,24 +7,18 @@ begin;
 select plan(45);
 
 create function pg_temp.schedule(key text default 'sb_secret_1')
-returns text
-language sql
-as $$
+returns text language sql as $$
   select billing.schedule_worker('https://ref.supabase.co/', key)
 $$;
 
 create function pg_temp.fail(event_id text)
-returns boolean
-language sql
-as $$
+returns boolean language sql as $$
   select public.billing_record_failed_event('a', event_id, '{"n": 1}', 'text', 'tap_code', 'Failed', 'x')
 $$;
 
 -- The calls since the last time.
 create function pg_temp.calls()
-returns integer
-language plpgsql
-as $$
+returns integer language plpgsql as $$
 declare
   calls integer;
 begin
@@ -35,15 +29,12 @@ end;
 $$;
 
 create function pg_temp.extensions()
-returns text
-language sql
-as $$
+returns text language sql as $$
   select string_agg(e.extname || ' in ' || e.extnamespace::regnamespace, ', ' order by e.extname)
   from pg_extension e where e.extname in ('pg_cron', 'pg_net', 'supabase_vault')
 $$;
 
 -- Off.
-
 select is(pg_temp.extensions(), null, 'there are no extensions yet');
 select ok(not billing.wake_worker(), 'without them, nobody is woken, and nothing fails');
 select lives_ok('select billing.unschedule_worker()', 'nothing is scheduled, and nothing fails');
@@ -65,8 +56,7 @@ select results_eq(
   'select jobname, schedule, command, active, username from cron.job order by jobid',
   $$values
     ('billing-worker', '* * * * *', 'select billing.wake_worker()', true, 'postgres'),
-    ('billing-prune', '*/5 * * * *', 'select billing.prune()', true, 'postgres')$$,
-  'it schedules the worker and the pruning, and no job has a key'
+  ('billing-prune', '*/5 * * * *', 'select billing.prune()', true, 'postgres')$$, 'it schedules the worker and the pruning, and no job has a key'
 );
 select lives_ok(command, format('the job %s runs', jobname)) from cron.job order by jobid;
 select results_eq(
@@ -78,7 +68,6 @@ select is_empty($$select secret from vault.secrets where secret like '%sb_secret
 select pg_temp.calls();
 
 -- A retry wakes the worker.
-
 select matches(billing.retry_failed_event('tap_1'), '^Retry requested: 1\. The worker is on its way\.', 'a retry wakes the worker, and says so');
 select is(pg_temp.calls(), 1, 'with one call');
 select matches(billing.retry_failed_events(of_error_code => 'tap_code'), '^Retry requested: 2\. The worker is on its way\.', 'so does a retry of many');
@@ -100,7 +89,6 @@ from unnest(array['schedule_worker(null, null)', 'unschedule_worker()', 'prune()
 reset role;
 
 -- Again, or only partly on.
-
 select pg_temp.schedule('sb_secret_2');
 select results_eq(
   $$select decrypted_secret from vault.decrypted_secrets where name = 'billing_worker_key'$$, $$values ('sb_secret_2')$$, 'run again, it replaces the key'
@@ -123,6 +111,5 @@ select matches(billing.unschedule_worker(), 'not woken any more', 'the schedule 
 select is_empty('select 1 from cron.job', 'then there is no job');
 select is_empty('select 1 from vault.secrets', 'and no secret in Vault');
 select ok(not billing.wake_worker(), 'and nobody is woken');
-
 select * from finish();
 rollback;
