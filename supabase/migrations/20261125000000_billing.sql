@@ -131,7 +131,7 @@ comment on column billing.subscriptions.past_due_since is 'Since when the provid
 comment on column billing.subscriptions.past_due_as_of is
   'Ordering: the earliest time at which the provider''s status is known to have been past_due after not_past_due_as_of.';
 comment on column billing.subscriptions.not_past_due_as_of is
-  'Ordering: the newest time at which the provider''s status is known to have been another one than past_due.';
+  'Ordering: the newest time at which the provider''s status is known to have been other than past_due.';
 comment on column billing.subscriptions.account_as_of is
   'Ordering: mark of the creation that account_id came from; null if it had no time, or if account_of_customer was asked. billing.time_of() returns the time of a mark.';
 comment on column billing.subscriptions.changed_as_of is 'Ordering: mark of the newest creation or update; what the provider reports came from it.';
@@ -160,7 +160,7 @@ create index processed_events_processed_at on billing.processed_events (processe
 
 comment on table billing.processed_events is 'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
 comment on column billing.processed_events.type is 'The provider''s own name of the event''s type.';
-comment on column billing.processed_events.outcome is 'applied; or stale: the event was older than the record and changed nothing.';
+comment on column billing.processed_events.outcome is 'applied; or stale: the event was older than the record.';
 
 /*
  * Verified events that could not be processed and may need a person. One row per
@@ -194,7 +194,8 @@ create table billing.failed_events (
   customer_id text collate "C",
   account_id text collate "C",
   occurred_at timestamptz,
-  primary key (provider, event_id),
+  -- In this order, since people search by the id alone.
+  primary key (event_id, provider),
   check ((resolved_at is null) = (resolution is null))
 );
 
@@ -343,9 +344,8 @@ alter table billing.pauses enable row level security;
 -- supabase/schemas/billing_2_rule.sql
 
 /*
- * The rule: what an event does to the record of its subscription. Nothing in this
- * file reads or writes a table, so the rule is tested as a list of cases
- * (supabase/tests/rule.test.sql).
+ * The rule: what an event does to the record of its subscription. Nothing here reads or
+ * writes a table, so a list of cases tests it (supabase/tests/rule.test.sql).
  *
  *   billing.next    the rule: the record after an event
  *   billing.settle  the updates of one instant
@@ -418,7 +418,7 @@ comment on function billing.time_of is 'Returns the time of a mark, such as subs
  * that names it, what the provider reports to a creation or update, the status to a
  * creation, update or deletion, canceled_at to a deletion. The record keeps the
  * marks of these events. An event that is older than all that it would set is
- * stale. An event without a time is never older.
+ * stale. An event without a time is never older; as a second creation, it is stale.
  *
  * before: the step before it; null for the first event of a subscription.
  * stored: the record in the table; null if there is none.
@@ -439,7 +439,7 @@ declare
   outcome text := 'applied';
   settled billing.records;
 begin
-  if e.kind not in ('creation', 'update', 'deletion', 'payment_failed') then
+  if (e.kind in ('creation', 'update', 'deletion', 'payment_failed')) is not true then
     return (e, r, 'failed', 'BW003', format('No function applies events of type %s.', e.type))::billing.step;
   elsif r.id is null and e.kind <> 'creation' then
     return (e, r, 'failed', 'BW001', format('No subscription %s is recorded.', e.subscription_id))::billing.step;
@@ -555,7 +555,7 @@ create or replace aggregate billing.fold (billing.records, billing.event) (
  */
 create or replace function billing.settle(r billing.records, e billing.event)
 returns billing.records
-language plpgsql stable set search_path = '' -- and not sql, to keep the plan
+language plpgsql stable set search_path = '' -- plpgsql keeps the plan, sql does not
 -- Times are compared as text.
 set timezone = 'UTC'
 as $$
@@ -619,7 +619,7 @@ $$;
  *   billing.work_out             what the events do, by the rule
  *
  * A fault of one event is its outcome. What a statement raises (a check or trigger
- * of the app, a lock) is of all events in that statement, so each half is tried by
+ * of the app, a lock) concerns all events of that statement, so each half is tried by
  * itself, down to the one at fault: it fails, and the others are applied.
  *
  * Locks are always taken in the same order: rows of the ledger by key, then
@@ -687,9 +687,8 @@ $$;
 create or replace function billing.apply(todo billing.event[])
 returns billing.answer[]
 language plpgsql volatile set search_path = ''
--- To plan takes longer than to apply. A plan that was made while a table was empty would
--- read all of it, and be kept. The settings hold for the functions below as well.
-set plan_cache_mode = force_generic_plan
+-- A plan that was made while a table was empty would read all of it, and be kept. The
+-- settings hold for the functions that this calls as well.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -702,7 +701,7 @@ declare
   answers billing.answer[];
   _ text;
 begin
-  with claims as (
+  with own as (
     insert into billing.processed_events (provider, event_id, type)
     select e.provider, e.event_id, e.type
     from unnest(todo) as e
@@ -710,7 +709,7 @@ begin
     on conflict do nothing
     returning provider || '/' || event_id as claim
   )
-  select coalesce(array_agg(c.claim), '{}') into claims from claims c;
+  select coalesce(array_agg(o.claim), '{}') into claims from own as o;
 
   if cardinality(claims) < cardinality(todo) then
     -- Without duplicates; of copies within the call, the first.
@@ -728,11 +727,11 @@ begin
     return billing.answer_others(todo, claimed, '{}');
   end if;
 
-  -- As assignments, these cost less than statements.
+  -- An assignment costs less than a statement.
   for i in 1 .. cardinality(claimed) loop
     _ := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
   end loop;
-  -- From here on, nothing waits but what the app has added to the tables.
+  -- From here on, only what the app has added to the tables waits.
   _ := set_config('lock_timeout', '20ms', true);
 
   work := billing.work_out(claimed);
@@ -943,10 +942,9 @@ declare
 begin
   return billing.apply(todo);
 exception when others then
-  -- 40001, which a trigger of the app may raise, must not leave the call: PostgREST
-  -- before 16 repeats it without end.
-  if left(sqlstate, 2) in ('08', '53', '57', '58') then
-    -- Not about an event: the whole call fails, and comes again.
+  -- If it is not about an event, the whole call fails, and comes again. Class 40 must not
+  -- leave it: PostgREST before 16 repeats what a trigger of the app may raise, without end.
+  if left(sqlstate, 2) in ('08', '25', '53', '57', '58') then
     raise;
   elsif half = 0 then
     return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
@@ -961,6 +959,7 @@ $$;
 create or replace function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
+-- Planning takes longer than applying.
 set plan_cache_mode = force_generic_plan
 set lock_timeout = '1s'
 as $$
@@ -1264,7 +1263,7 @@ begin
     select f.provider, f.event_id
     from matching m
     join billing.failed_events f using (provider, event_id)
-    where m.retry_requested_at is null
+    where m.retry_requested_at is null and f.resolved_at is null
     for update of f skip locked
   ),
   requested as (
@@ -1397,7 +1396,7 @@ begin
         order by w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
       ) as turn
     from billing.failed_events w
-    where w.retry_requested_at is not null
+    where w.retry_requested_at is not null and w.resolved_at is null
     order by turn
     -- More than a batch, since some may be left out.
     limit p_limit * 20
@@ -1406,7 +1405,7 @@ begin
     select w.turn
     from waiting w
     join billing.failed_events d using (provider, event_id)
-    where not w.is_claimed and d.retry_requested_at is not null
+    where not w.is_claimed and d.retry_requested_at is not null and d.resolved_at is null
     for update of d skip locked
   ),
   due as (
@@ -1467,9 +1466,8 @@ comment on function public.billing_claim_failed_events is
  * of the body. The row's id gets a row in the ledger too, so that the old body,
  * delivered again, does not reopen an applied event.
  *
- * Deliveries wait for these rows of the ledger, so this waits for no row of
- * failed_events, and for rows of the ledger no longer than a delivery does. If one is
- * locked, its retry stays requested, and the next run tries it.
+ * Deliveries wait for these rows of the ledger, so this hardly waits for a locked row. Its
+ * retry stays requested, and the next run tries it.
  */
 create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
 returns integer language plpgsql volatile set search_path = ''
@@ -1492,8 +1490,11 @@ begin
   loop
     begin
       if result.outcome in ('applied', 'duplicate', 'stale') then
-        insert into billing.processed_events (provider, event_id, type)
-        values (result.provider, result.event_id, result.row_type)
+        insert into billing.processed_events (provider, event_id, type, outcome)
+        values (
+          result.provider, result.event_id, result.row_type,
+          case when result.outcome = 'stale' then 'stale' else 'applied' end
+        )
         on conflict do nothing;
       end if;
       update billing.failed_events f set
@@ -1545,7 +1546,7 @@ $$;
 /*
  * Hands due notifications to the run of the worker that holds the queue. The attempt is
  * counted here, before sending, so that a notification that crashes every worker is
- * given up in the end. One whose worker died is due again when the lease has ended.
+ * given up in the end. One that is not settled is due again after a minute.
  * While its receiver has asked for a pause, none is handed out.
  */
 create or replace function public.billing_claim_notifications(
@@ -1577,7 +1578,7 @@ begin
   ));
 
   return query
-  update billing.notifications n set attempts = n.attempts + 1
+  update billing.notifications n set attempts = n.attempts + 1, next_attempt_at = now() + interval '60 s'
   -- In an array, because it is made once. A plan may run a subquery once per row of
   -- the table, and each run would lock as many rows as the limit allows.
   where n.id = any (array(
@@ -1609,7 +1610,7 @@ comment on function public.billing_claim_notifications is
  * attempts would have taken.
  *
  * It does not wait for a notification that another session has locked, because the
- * others of the batch would be sent again. That one is due again at once.
+ * others of the batch would be sent again.
  */
 create or replace function public.billing_settle_notifications(
   p_lease_id uuid, p_destination text, results jsonb
@@ -1909,13 +1910,13 @@ declare
   secret record;
   existing_id uuid;
 begin
-  if project_url !~ '^https?://[^/?#@[:space:]]+/?$' then
+  if coalesce(project_url, '') !~ '^https?://[^/?#@[:space:]]+/?$' then
     raise exception 'The project URL must look like https://<project-ref>.supabase.co, without a path. Copy it from Project Settings, API.';
   end if;
   if project_url !~ '^(https://|http://(localhost|127(\.[0-9]{1,3}){3}|kong|host\.docker\.internal)(:[0-9]+)?/?$)' then
     raise exception 'The project URL must begin with https://, because the secret key is sent to it. Only a local stack may have http://.';
   end if;
-  if secret_key !~ '^sb_secret_' then
+  if coalesce(secret_key, '') !~ '^sb_secret_' then
     raise exception 'The key must be a secret key of the project (sb_secret_...). Copy it from Project Settings, API Keys.';
   end if;
 
@@ -2193,8 +2194,8 @@ comment on view public.billing_events_per_hour is 'billing.events_per_hour, for 
  *
  * `current_period_end` does not decide, because the event of a renewal may come late.
  *
- * Postgres does not inline a function with a subquery; so the fixed search_path costs no
- * better plan. The body is a string, because a parsed one skips the check of usage on
+ * Postgres does not inline a function with a subquery; so the fixed search_path does not
+ * cost a better plan. The body is a string, because a parsed one skips the check of usage on
  * schema billing.
  */
 create or replace function public.billing_has_access(account_id text, grace interval default '0')
@@ -2341,7 +2342,7 @@ to service_role;
  * stranger what somebody else paid for.
  *
  * If it returns null, the creation fails until an account is known. It runs while the
- * locks of the call are held, so it must be quick. If it raises an error, only the
+ * locks of the call are held, so it must be quick, and find its rows by an index. If it raises an error, only the
  * event fails.
  */
 create or replace function billing.account_of_customer(provider text, customer_id text)

@@ -74,7 +74,7 @@ comment on column billing.subscriptions.past_due_since is 'Since when the provid
 comment on column billing.subscriptions.past_due_as_of is
   'Ordering: the earliest time at which the provider''s status is known to have been past_due after not_past_due_as_of.';
 comment on column billing.subscriptions.not_past_due_as_of is
-  'Ordering: the newest time at which the provider''s status is known to have been another one than past_due.';
+  'Ordering: the newest time at which the provider''s status is known to have been other than past_due.';
 comment on column billing.subscriptions.account_as_of is
   'Ordering: mark of the creation that account_id came from; null if it had no time, or if account_of_customer was asked. billing.time_of() returns the time of a mark.';
 comment on column billing.subscriptions.changed_as_of is 'Ordering: mark of the newest creation or update; what the provider reports came from it.';
@@ -103,7 +103,7 @@ create index processed_events_processed_at on billing.processed_events (processe
 
 comment on table billing.processed_events is 'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
 comment on column billing.processed_events.type is 'The provider''s own name of the event''s type.';
-comment on column billing.processed_events.outcome is 'applied; or stale: the event was older than the record and changed nothing.';
+comment on column billing.processed_events.outcome is 'applied; or stale: the event was older than the record.';
 
 /*
  * Verified events that could not be processed and may need a person. One row per
@@ -137,7 +137,8 @@ create table billing.failed_events (
   customer_id text collate "C",
   account_id text collate "C",
   occurred_at timestamptz,
-  primary key (provider, event_id),
+  -- In this order, since people search by the id alone.
+  primary key (event_id, provider),
   check ((resolved_at is null) = (resolution is null))
 );
 

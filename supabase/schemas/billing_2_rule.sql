@@ -1,7 +1,6 @@
 /*
- * The rule: what an event does to the record of its subscription. Nothing in this
- * file reads or writes a table, so the rule is tested as a list of cases
- * (supabase/tests/rule.test.sql).
+ * The rule: what an event does to the record of its subscription. Nothing here reads or
+ * writes a table, so a list of cases tests it (supabase/tests/rule.test.sql).
  *
  *   billing.next    the rule: the record after an event
  *   billing.settle  the updates of one instant
@@ -74,7 +73,7 @@ comment on function billing.time_of is 'Returns the time of a mark, such as subs
  * that names it, what the provider reports to a creation or update, the status to a
  * creation, update or deletion, canceled_at to a deletion. The record keeps the
  * marks of these events. An event that is older than all that it would set is
- * stale. An event without a time is never older.
+ * stale. An event without a time is never older; as a second creation, it is stale.
  *
  * before: the step before it; null for the first event of a subscription.
  * stored: the record in the table; null if there is none.
@@ -95,7 +94,7 @@ declare
   outcome text := 'applied';
   settled billing.records;
 begin
-  if e.kind not in ('creation', 'update', 'deletion', 'payment_failed') then
+  if (e.kind in ('creation', 'update', 'deletion', 'payment_failed')) is not true then
     return (e, r, 'failed', 'BW003', format('No function applies events of type %s.', e.type))::billing.step;
   elsif r.id is null and e.kind <> 'creation' then
     return (e, r, 'failed', 'BW001', format('No subscription %s is recorded.', e.subscription_id))::billing.step;
@@ -211,7 +210,7 @@ create or replace aggregate billing.fold (billing.records, billing.event) (
  */
 create or replace function billing.settle(r billing.records, e billing.event)
 returns billing.records
-language plpgsql stable set search_path = '' -- and not sql, to keep the plan
+language plpgsql stable set search_path = '' -- plpgsql keeps the plan, sql does not
 -- Times are compared as text.
 set timezone = 'UTC'
 as $$

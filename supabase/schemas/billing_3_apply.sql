@@ -8,7 +8,7 @@
  *   billing.work_out             what the events do, by the rule
  *
  * A fault of one event is its outcome. What a statement raises (a check or trigger
- * of the app, a lock) is of all events in that statement, so each half is tried by
+ * of the app, a lock) concerns all events of that statement, so each half is tried by
  * itself, down to the one at fault: it fails, and the others are applied.
  *
  * Locks are always taken in the same order: rows of the ledger by key, then
@@ -76,9 +76,8 @@ $$;
 create or replace function billing.apply(todo billing.event[])
 returns billing.answer[]
 language plpgsql volatile set search_path = ''
--- To plan takes longer than to apply. A plan that was made while a table was empty would
--- read all of it, and be kept. The settings hold for the functions below as well.
-set plan_cache_mode = force_generic_plan
+-- A plan that was made while a table was empty would read all of it, and be kept. The
+-- settings hold for the functions that this calls as well.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -91,7 +90,7 @@ declare
   answers billing.answer[];
   _ text;
 begin
-  with claims as (
+  with own as (
     insert into billing.processed_events (provider, event_id, type)
     select e.provider, e.event_id, e.type
     from unnest(todo) as e
@@ -99,7 +98,7 @@ begin
     on conflict do nothing
     returning provider || '/' || event_id as claim
   )
-  select coalesce(array_agg(c.claim), '{}') into claims from claims c;
+  select coalesce(array_agg(o.claim), '{}') into claims from own as o;
 
   if cardinality(claims) < cardinality(todo) then
     -- Without duplicates; of copies within the call, the first.
@@ -117,11 +116,11 @@ begin
     return billing.answer_others(todo, claimed, '{}');
   end if;
 
-  -- As assignments, these cost less than statements.
+  -- An assignment costs less than a statement.
   for i in 1 .. cardinality(claimed) loop
     _ := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
   end loop;
-  -- From here on, nothing waits but what the app has added to the tables.
+  -- From here on, only what the app has added to the tables waits.
   _ := set_config('lock_timeout', '20ms', true);
 
   work := billing.work_out(claimed);
@@ -332,10 +331,9 @@ declare
 begin
   return billing.apply(todo);
 exception when others then
-  -- 40001, which a trigger of the app may raise, must not leave the call: PostgREST
-  -- before 16 repeats it without end.
-  if left(sqlstate, 2) in ('08', '53', '57', '58') then
-    -- Not about an event: the whole call fails, and comes again.
+  -- If it is not about an event, the whole call fails, and comes again. Class 40 must not
+  -- leave it: PostgREST before 16 repeats what a trigger of the app may raise, without end.
+  if left(sqlstate, 2) in ('08', '25', '53', '57', '58') then
     raise;
   elsif half = 0 then
     return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
@@ -350,6 +348,7 @@ $$;
 create or replace function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
+-- Planning takes longer than applying.
 set plan_cache_mode = force_generic_plan
 set lock_timeout = '1s'
 as $$

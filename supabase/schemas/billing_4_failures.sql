@@ -262,7 +262,7 @@ begin
     select f.provider, f.event_id
     from matching m
     join billing.failed_events f using (provider, event_id)
-    where m.retry_requested_at is null
+    where m.retry_requested_at is null and f.resolved_at is null
     for update of f skip locked
   ),
   requested as (
@@ -395,7 +395,7 @@ begin
         order by w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
       ) as turn
     from billing.failed_events w
-    where w.retry_requested_at is not null
+    where w.retry_requested_at is not null and w.resolved_at is null
     order by turn
     -- More than a batch, since some may be left out.
     limit p_limit * 20
@@ -404,7 +404,7 @@ begin
     select w.turn
     from waiting w
     join billing.failed_events d using (provider, event_id)
-    where not w.is_claimed and d.retry_requested_at is not null
+    where not w.is_claimed and d.retry_requested_at is not null and d.resolved_at is null
     for update of d skip locked
   ),
   due as (
@@ -465,9 +465,8 @@ comment on function public.billing_claim_failed_events is
  * of the body. The row's id gets a row in the ledger too, so that the old body,
  * delivered again, does not reopen an applied event.
  *
- * Deliveries wait for these rows of the ledger, so this waits for no row of
- * failed_events, and for rows of the ledger no longer than a delivery does. If one is
- * locked, its retry stays requested, and the next run tries it.
+ * Deliveries wait for these rows of the ledger, so this hardly waits for a locked row. Its
+ * retry stays requested, and the next run tries it.
  */
 create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
 returns integer language plpgsql volatile set search_path = ''
@@ -490,8 +489,11 @@ begin
   loop
     begin
       if result.outcome in ('applied', 'duplicate', 'stale') then
-        insert into billing.processed_events (provider, event_id, type)
-        values (result.provider, result.event_id, result.row_type)
+        insert into billing.processed_events (provider, event_id, type, outcome)
+        values (
+          result.provider, result.event_id, result.row_type,
+          case when result.outcome = 'stale' then 'stale' else 'applied' end
+        )
         on conflict do nothing;
       end if;
       update billing.failed_events f set

@@ -15,7 +15,7 @@ $$;
 /*
  * Hands due notifications to the run of the worker that holds the queue. The attempt is
  * counted here, before sending, so that a notification that crashes every worker is
- * given up in the end. One whose worker died is due again when the lease has ended.
+ * given up in the end. One that is not settled is due again after a minute.
  * While its receiver has asked for a pause, none is handed out.
  */
 create or replace function public.billing_claim_notifications(
@@ -47,7 +47,7 @@ begin
   ));
 
   return query
-  update billing.notifications n set attempts = n.attempts + 1
+  update billing.notifications n set attempts = n.attempts + 1, next_attempt_at = now() + interval '60 s'
   -- In an array, because it is made once. A plan may run a subquery once per row of
   -- the table, and each run would lock as many rows as the limit allows.
   where n.id = any (array(
@@ -79,7 +79,7 @@ comment on function public.billing_claim_notifications is
  * attempts would have taken.
  *
  * It does not wait for a notification that another session has locked, because the
- * others of the batch would be sent again. That one is due again at once.
+ * others of the batch would be sent again.
  */
 create or replace function public.billing_settle_notifications(
   p_lease_id uuid, p_destination text, results jsonb

@@ -62,13 +62,13 @@ declare
   secret record;
   existing_id uuid;
 begin
-  if project_url !~ '^https?://[^/?#@[:space:]]+/?$' then
+  if coalesce(project_url, '') !~ '^https?://[^/?#@[:space:]]+/?$' then
     raise exception 'The project URL must look like https://<project-ref>.supabase.co, without a path. Copy it from Project Settings, API.';
   end if;
   if project_url !~ '^(https://|http://(localhost|127(\.[0-9]{1,3}){3}|kong|host\.docker\.internal)(:[0-9]+)?/?$)' then
     raise exception 'The project URL must begin with https://, because the secret key is sent to it. Only a local stack may have http://.';
   end if;
-  if secret_key !~ '^sb_secret_' then
+  if coalesce(secret_key, '') !~ '^sb_secret_' then
     raise exception 'The key must be a secret key of the project (sb_secret_...). Copy it from Project Settings, API Keys.';
   end if;
 

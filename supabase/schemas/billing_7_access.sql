@@ -95,8 +95,8 @@ comment on view public.billing_events_per_hour is 'billing.events_per_hour, for 
  *
  * `current_period_end` does not decide, because the event of a renewal may come late.
  *
- * Postgres does not inline a function with a subquery; so the fixed search_path costs no
- * better plan. The body is a string, because a parsed one skips the check of usage on
+ * Postgres does not inline a function with a subquery; so the fixed search_path does not
+ * cost a better plan. The body is a string, because a parsed one skips the check of usage on
  * schema billing.
  */
 create or replace function public.billing_has_access(account_id text, grace interval default '0')

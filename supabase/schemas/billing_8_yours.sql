@@ -15,7 +15,7 @@
  * stranger what somebody else paid for.
  *
  * If it returns null, the creation fails until an account is known. It runs while the
- * locks of the call are held, so it must be quick. If it raises an error, only the
+ * locks of the call are held, so it must be quick, and find its rows by an index. If it raises an error, only the
  * event fails.
  */
 create or replace function billing.account_of_customer(provider text, customer_id text)

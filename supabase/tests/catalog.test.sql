@@ -117,7 +117,7 @@ select set_eq(
 select col_is_pk('billing', t.name, t.columns, format('the key of %s', t.name))
 from (
   values
-    ('subscriptions'::name, '{id}'::name[]), ('processed_events', '{provider,event_id}'), ('failed_events', '{provider,event_id}'),
+    ('subscriptions'::name, '{id}'::name[]), ('processed_events', '{provider,event_id}'), ('failed_events', '{event_id,provider}'),
     ('notifications', '{id}'), ('alerts', '{error_code}'), ('leases', '{queue}'), ('pauses', '{destination}')
 ) as t (name, columns);
 select col_is_unique('billing', 'notifications', array['provider', 'event_id']::name[], 'an event has at most one notification');
