@@ -210,7 +210,7 @@ async function unanswered(stage: Stage): Promise<void> {
   await expectFailure(receiver, { ...UNAVAILABLE, send });
   const tookMs = Date.now() - started;
   assert(tookMs < 10_000, `The provider had to wait for ${tookMs} ms`);
-  assertEquals(faultyApi.calls("apply_billing_events"), 1, "Called twice");
+  assertEquals(faultyApi.calls("billing_apply_events"), 1, "Called twice");
   const { failures } = await storedEvent(sql, event.id);
   assertEquals(failures.length, 1);
   faultyApi.fails({});
