@@ -632,9 +632,13 @@ $$;
  *
  * Locks are always taken in the same order: rows of the ledger by key, then
  * subscriptions by id, then rows of failed_events. Only other calls are waited for,
- * and only by the first try. Everything else is tried without waiting: a person who
- * has locked a record in the SQL editor must not hold up the events of others. The
- * receiver tries an event again that found its record locked.
+ * and only by the first try. Everything else is tried without waiting, or nearly so: a
+ * person who has locked a record in the SQL editor must not hold up the events of
+ * others. The receiver tries an event again that found its record locked.
+ *
+ * All waits of a call take about a second at most, however many locks it meets: see
+ * billing.lock_patience. Nothing here waits as long as deadlock_timeout (a second by
+ * default), so that no call becomes the victim of a deadlock.
  */
 
 -- What a call answers for an event.
@@ -694,6 +698,15 @@ end;
 $$;
 
 /*
+ * Returns how long to wait for the next lock, as a value of lock_timeout. Who waits
+ * holds locks, and each event that cannot have its own waits once per half that it is
+ * in. So a wait is short, and after a second next to none.
+ */
+create or replace function billing.lock_patience()
+returns text language sql volatile
+return case when clock_timestamp() < statement_timestamp() + interval '1 s' then '20ms' else '1ms' end;
+
+/*
  * Applies sorted events; raises an error if they cannot be applied together.
  */
 create or replace function billing.apply(todo billing.event[])
@@ -708,6 +721,7 @@ set enable_mergejoin = off
 set enable_material = off
 as $$
 declare
+  latest constant timestamptz := statement_timestamp() + interval '100 ms';
   claims text[];
   claimed billing.event[] := todo;
   work record;
@@ -742,10 +756,14 @@ begin
 
   -- As assignments, these cost less than statements.
   for i in 1 .. cardinality(claimed) loop
+    if clock_timestamp() > latest then
+      -- It has waited before: the limit is of one wait.
+      _ := set_config('lock_timeout', billing.lock_patience(), true);
+    end if;
     _ := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
   end loop;
   -- From here on, nothing waits but what the app has added to the tables.
-  _ := set_config('lock_timeout', '20ms', true);
+  _ := set_config('lock_timeout', billing.lock_patience(), true);
 
   work := billing.work_out(claimed);
   if work.any_failed and exists (select from unnest(work.steps) as s where s.error_code = 'BW005') then
@@ -969,7 +987,7 @@ exception when others then
   end if;
   -- The second half holds what the first has locked. If it waited for long, two calls
   -- could wait for each other.
-  perform set_config('lock_timeout', '20ms', true);
+  perform set_config('lock_timeout', billing.lock_patience(), true);
   return billing.attempt(todo[:half]) || billing.attempt(todo[half + 1:]);
 end;
 $$;
@@ -978,7 +996,7 @@ create or replace function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
 set plan_cache_mode = force_generic_plan
-set lock_timeout = '1s'
+set lock_timeout = '700ms'
 as $$
 declare
   blank billing.event;
