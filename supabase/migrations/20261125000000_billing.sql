@@ -970,7 +970,9 @@ $$;
 
 /*
  * Applies sorted events together. If that raises an error, applies each half by
- * itself, down to the event at fault, which fails.
+ * itself, down to the event at fault, which fails. Whatever the error is: one of the
+ * server (no memory, a deadlock) may be of one event as well, and PostgREST before 16
+ * repeats a call without end that raises 40001 or 40P01.
  */
 create or replace function billing.attempt(todo billing.event[])
 returns billing.answer[] language plpgsql volatile set search_path = '' as $$
@@ -978,11 +980,8 @@ declare
   half constant integer := cardinality(todo) / 2;
 begin
   return billing.apply(todo);
-exception when others then
-  if left(sqlstate, 2) in ('08', '40', '53', '57', '58') then
-    -- Not about an event: the whole call fails, and comes again.
-    raise;
-  elsif half = 0 then
+exception when others or assert_failure then
+  if half = 0 then
     return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
   end if;
   -- The second half holds what the first has locked. If it waited for long, two calls
