@@ -13,9 +13,13 @@
  *
  * Locks are always taken in the same order: rows of the ledger by key, then
  * subscriptions by id, then rows of failed_events. Only other calls are waited for,
- * and only by the first try. Everything else is tried without waiting: a person who
- * has locked a record in the SQL editor must not hold up the events of others. The
- * receiver tries an event again that found its record locked.
+ * and only by the first try. Everything else is tried without waiting, or nearly so: a
+ * person who has locked a record in the SQL editor must not hold up the events of
+ * others. The receiver tries an event again that found its record locked.
+ *
+ * All waits of a call take about a second at most, however many locks it meets: see
+ * billing.lock_patience. Nothing here waits as long as deadlock_timeout (a second by
+ * default), so that no call becomes the victim of a deadlock.
  */
 
 -- What a call answers for an event.
@@ -72,6 +76,15 @@ begin
 end;
 $$;
 
+/*
+ * Returns how long to wait for the next lock, as a value of lock_timeout. Who waits
+ * holds locks, and each event that cannot have its own waits once per half that it is
+ * in. So a wait is short, and after a second next to none.
+ */
+create or replace function billing.lock_patience()
+returns text language sql volatile
+return case when clock_timestamp() < statement_timestamp() + interval '1 s' then '20ms' else '1ms' end;
+
 /* Applies sorted events; raises an error if they cannot be applied together. */
 create or replace function billing.apply(todo billing.event[])
 returns billing.answer[]
@@ -84,6 +97,7 @@ set enable_mergejoin = off
 set enable_material = off
 as $$
 declare
+  latest constant timestamptz := statement_timestamp() + interval '100 ms';
   claims text[];
   claimed billing.event[] := todo;
   work record;
@@ -118,10 +132,14 @@ begin
 
   -- An assignment costs less than a statement.
   for i in 1 .. cardinality(claimed) loop
+    if clock_timestamp() > latest then
+      -- It has waited before: the limit is of one wait.
+      _ := set_config('lock_timeout', billing.lock_patience(), true);
+    end if;
     _ := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
   end loop;
   -- From here on, only what the app has added to the tables waits.
-  _ := set_config('lock_timeout', '20ms', true);
+  _ := set_config('lock_timeout', billing.lock_patience(), true);
 
   work := billing.work_out(claimed);
   if work.any_failed and exists (select from unnest(work.steps) as s where s.error_code = 'BW005') then
@@ -181,6 +199,8 @@ begin
   if cardinality(answers) < cardinality(todo) then
     answers := answers || billing.answer_others(todo, claimed, answers);
   end if;
+  -- What an app checks at the end of a transaction would fail the whole call there.
+  set constraints all immediate;
   return answers;
 end;
 $$;
@@ -322,7 +342,9 @@ $$;
 
 /*
  * Applies sorted events together. If that raises an error, applies each half by
- * itself, down to the event at fault, which fails.
+ * itself, down to the event at fault, which fails. Whatever the error is: one of the
+ * server (no memory, a deadlock) may be of one event as well, and PostgREST before 16
+ * repeats a call without end that raises 40001 or 40P01.
  */
 create or replace function billing.attempt(todo billing.event[])
 returns billing.answer[] language plpgsql volatile set search_path = '' as $$
@@ -330,17 +352,13 @@ declare
   half constant integer := cardinality(todo) / 2;
 begin
   return billing.apply(todo);
-exception when others then
-  -- If it is not about an event, the whole call fails, and comes again. Class 40 must not
-  -- leave it: PostgREST before 16 repeats what a trigger of the app may raise, without end.
-  if left(sqlstate, 2) in ('08', '25', '53', '57', '58') then
-    raise;
-  elsif half = 0 then
+exception when others or assert_failure then
+  if half = 0 then
     return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
   end if;
   -- The second half holds what the first has locked. If it waited for long, two calls
   -- could wait for each other.
-  perform set_config('lock_timeout', '20ms', true);
+  perform set_config('lock_timeout', billing.lock_patience(), true);
   return billing.attempt(todo[:half]) || billing.attempt(todo[half + 1:]);
 end;
 $$;
@@ -350,7 +368,7 @@ returns table (place integer, outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
 -- Planning takes longer than applying.
 set plan_cache_mode = force_generic_plan
-set lock_timeout = '1s'
+set lock_timeout = '700ms'
 as $$
 declare
   blank billing.event;

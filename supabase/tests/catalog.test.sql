@@ -57,7 +57,7 @@ select is_empty(
     select signature from functions
     where 'search_path=""' <> all (coalesce(proconfig, '{}')) and prokind = 'f'
       -- Pure: they read no table, and what has a parsed body cannot be redirected.
-      and signature not in ('billing.mark(billing.event)', 'billing.time_of(bigint)', 'billing.next(billing.step,billing.records,billing.event)')
+      and signature not in ('billing.lock_patience()', 'billing.mark(billing.event)', 'billing.time_of(bigint)', 'billing.next(billing.step,billing.records,billing.event)')
   $$, 'every function fixes an empty search_path, but the pure ones'
 );
 select set_eq(
@@ -73,7 +73,7 @@ select set_eq(
 );
 select set_eq(
   $$select proname::text, s.setting from functions, unnest(proconfig) as s (setting) where s.setting ~ '^lock_timeout'$$,
-  $$values ('billing_apply_events', 'lock_timeout=1s'), ('billing_record_failed_event', 'lock_timeout=500ms'), ('billing_settle_failed_events', 'lock_timeout=20ms')$$,
+  $$values ('billing_apply_events', 'lock_timeout=700ms'), ('billing_record_failed_event', 'lock_timeout=500ms'), ('billing_settle_failed_events', 'lock_timeout=20ms')$$,
   'how long functions wait for locks, below the time limits of their callers'
 );
 

@@ -24,7 +24,10 @@ export async function startHungDeliveries(): Promise<
   HungDeliveries & AsyncDisposable
 > {
   const api = await startApiProxy();
-  api.fails({ apply_billing_events: "hangs", record_failed_event: "hangs" });
+  api.fails({
+    billing_apply_events: "hangs",
+    billing_record_failed_event: "hangs",
+  });
   const receiver = await startReceiver({
     env: { SUPABASE_URL: api.url },
   });

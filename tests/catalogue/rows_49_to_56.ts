@@ -283,10 +283,10 @@ async function lostBeforeTheReceiver(
   { sql, behindFaults, faultyApi }: Stage,
   event: { id: string },
 ): Promise<void> {
-  faultyApi.fails({ apply_billing_events: "reply lost" });
+  faultyApi.fails({ billing_apply_events: "reply lost" });
   // To file the failure is to learn that there is none.
   assertAnswer(await signed(behindFaults, event)(), 200);
-  assertEquals(faultyApi.calls("apply_billing_events"), 2, "One more try");
+  assertEquals(faultyApi.calls("billing_apply_events"), 2, "One more try");
   faultyApi.fails({});
   const { ledger, failures } = await storedEvent(sql, event.id);
   assertEquals([ledger.length, failures.length], [1, 0]);

@@ -49,7 +49,7 @@ async function filedByEach(
   for (const fault of faults) {
     const event = creation();
     const send = signed(stage.behindFaults, event);
-    stage.faultyApi.fails({ apply_billing_events: fault });
+    stage.faultyApi.fails({ billing_apply_events: fault });
     await expectFiled(stage, { ...is, receiver, send, as: event.id });
     const { error } = await receiver.logged((line) =>
       line.event_id === event.id
@@ -74,8 +74,8 @@ async function storedNowhere(
   const event = creation();
   const send = signed(stage.behindFaults, event);
   stage.faultyApi.fails({
-    apply_billing_events: apply,
-    record_failed_event: record,
+    billing_apply_events: apply,
+    billing_record_failed_event: record,
   });
   await expectRefused(stage, { ...NOT_RECORDED, receiver, send });
   const line = await receiver.logged((line) => line.event_id === event.id);
@@ -160,7 +160,7 @@ export const ROWS_57_TO_60: readonly Row[] = [
         refusal(403, "42501", "permission denied for function"),
         refusal(401, "PGRST301", "JWSError JWSInvalidSignature"),
       ], FAULT);
-      await withoutGrant(stage, "apply_billing_events(jsonb)", FAULT);
+      await withoutGrant(stage, "billing_apply_events(jsonb)", FAULT);
     },
   },
   {
@@ -205,12 +205,12 @@ async function unanswered(stage: Stage): Promise<void> {
   const { receiver } = behindFaults;
   const event = creation();
   const send = signed(behindFaults, event);
-  faultyApi.fails({ apply_billing_events: "hangs" });
+  faultyApi.fails({ billing_apply_events: "hangs" });
   const started = Date.now();
   await expectFailure(receiver, { ...UNAVAILABLE, send });
   const tookMs = Date.now() - started;
   assert(tookMs < 10_000, `The provider had to wait for ${tookMs} ms`);
-  assertEquals(faultyApi.calls("apply_billing_events"), 1, "Called twice");
+  assertEquals(faultyApi.calls("billing_apply_events"), 1, "Called twice");
   const { failures } = await storedEvent(sql, event.id);
   assertEquals(failures.length, 1);
   faultyApi.fails({});

@@ -2,12 +2,7 @@
  * Rows 61 to 64: notified endpoints, a worker that crashes, and updates of one
  * second.
  */
-import {
-  assert,
-  assertEquals,
-  assertNotEquals,
-  assertRejects,
-} from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { arrivals } from "../support/histories/arrivals.ts";
@@ -104,7 +99,9 @@ export const ROWS_61_TO_64: readonly Row[] = [
   {
     row: 63,
     input: "crash after sending, before marking",
-    check: async ({ sql }) => {
+    check: async ({ sql, hostileEndpoint }) => {
+      // Until then, that worker has the queue.
+      await hostileEndpoint.figures;
       await using running = new AsyncDisposableStack();
       const endpoint = running.use(startNotifiedEndpoint());
       const killed = running.use(await startWorker(endpoint.env));
@@ -122,15 +119,13 @@ export const ROWS_61_TO_64: readonly Row[] = [
 
       const left = await outboxRow(sql, event);
       assertEquals([left.status, left.attempts], ["pending", 1]);
-      assertNotEquals(left.lease_id, null);
-      assert(left.next_attempt_at.getTime() > Date.now());
-      // The lease holds until its end.
+      // The lease of the run that was killed holds until its end.
       assertEquals(await next.wake(), NO_COUNTS);
 
       await makeDue(sql, event);
       assertEquals(await next.wake(), { ...NO_COUNTS, claimed: 1, sent: 1 });
       const row = await outboxRow(sql, event);
-      assertEquals([row.status, row.attempts, row.lease_id], ["sent", 2, null]);
+      assertEquals([row.status, row.attempts], ["sent", 2]);
       await makeDue(sql, event);
       assertEquals(await next.wake(), NO_COUNTS);
       const ids = endpoint.about(event).map(({ id }) => id);

@@ -143,7 +143,7 @@ async function repairedUnderTheWorker(stage: Stage): Promise<void> {
   await using worker = await startWorker({ SUPABASE_URL: api.url });
   await requestRetry(sql, early.id);
   api.intercept(
-    "apply_billing_events",
+    "billing_apply_events",
     () => repair(sql, early.id, repaired),
   );
   await takeTurn(worker);

@@ -129,7 +129,7 @@ export function actions(
             where id = any (array(
               select id from billing.notifications
               where status = 'pending' and next_attempt_at < 'infinity'
-              order by lease_id is null, random() limit 3
+              order by attempts desc, random() limit 3
               for update skip locked
             ))
             returning id`;
@@ -142,17 +142,13 @@ export function actions(
       pauseMs: 50,
       action: (sql) => sql`select billing.prune(batch_size => 200)`,
     },
-    // What a worker that was killed has claimed would wait for a minute.
+    // A queue whose run could not release it would rest for a minute.
     "ended leases": {
       pauseMs: 500,
       action: (sql) =>
         sql`
-          update billing.failed_events set retry_leased_until = now()
-          where ctid = any (array(
-            select ctid from billing.failed_events
-            where retry_leased_until between now() and now() + interval '59.5 seconds'
-            for update skip locked
-          ))`,
+          delete from billing.leases
+          where held_until < now() + interval '59.5 seconds'`,
     },
     // The receiver's and the workers' only: the driver does not survive a kill.
     kills: {
@@ -161,7 +157,7 @@ export function actions(
         sql`
           select pg_terminate_backend(pid) from pg_stat_activity
           where datname = current_database() and usename = 'authenticator'
-            and state = 'active' and query ~ 'billing_events|failed_event|notification'
+            and state = 'active' and query ~ 'billing_'
           order by random() limit 1`,
     },
   };

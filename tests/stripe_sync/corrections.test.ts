@@ -78,7 +78,7 @@ async function arrive(
     const again: HistoryEvent[] = [];
     for (const what of arriving) {
       if ("shown" in what) corrected += await correct(what);
-      else if (!await apply([wireEvent(what)])) again.push(what);
+      else if (!await apply([wireEvent(what, 0)])) again.push(what);
     }
     arriving = again;
   }
@@ -99,7 +99,7 @@ function look(life: readonly HistoryEvent[], random: () => number): Look {
 
 async function correct({ shown, askedAtSeconds }: Look): Promise<number> {
   const [record] = await sql<SubscriptionRecord[]>`
-    select * from billing.subscriptions where id = ${shown.id}`;
+    select * from public.billing_records where id = ${shown.id}`;
   const comparison = compare(shown, {
     record,
     provider: "a",
@@ -117,7 +117,12 @@ async function apply(
 ): Promise<boolean> {
   const rows = await sql<{ outcome: string }[]>`
     select outcome from public.billing_apply_events(${
-    sql.json(events as unknown as postgres.JSONValue)
+    sql.json(
+      events.map((event, i) => ({
+        ...event,
+        place: i + 1,
+      })) as unknown as postgres.JSONValue,
+    )
   })`;
   return rows.every(({ outcome }) => outcome !== "failed");
 }

@@ -10,7 +10,8 @@ import { type ModelRecord, modelState } from "../support/histories/model.ts";
  *
  * - The time of a cancellation is compared only if the subscription is canceled
  *   in the end. One that came back before shows no trace of it.
- * - If it is canceled, Stripe no longer shows which status it had before.
+ * - If it is canceled, Stripe no longer shows which status it had before, nor
+ *   since when.
  *
  * @param options.isPastDueKnown Whether the update that changed the status to
  * past_due was applied, and not only a correction.
@@ -40,7 +41,7 @@ export async function assertRecords(
       extract(epoch from trial_end)::bigint::int as trial_end,
       paused, livemode,
       extract(epoch from past_due_since)::bigint::int as past_due_since
-    from billing.subscriptions
+    from public.billing_records
     where id = any (${[...records.keys()]})`;
 
   function knowable(record: ModelRecord) {
@@ -49,7 +50,7 @@ export async function assertRecords(
     return {
       ...rest,
       ...(isCanceled ? { canceled } : { provider_status }),
-      ...(isPastDueKnown(record.id) ? { past_due_since } : {}),
+      ...(!isCanceled && isPastDueKnown(record.id) ? { past_due_since } : {}),
     };
   }
   assertEquals(

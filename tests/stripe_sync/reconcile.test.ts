@@ -308,24 +308,30 @@ Deno.test("reconcile refuses an event from the future, as the receiver does, and
 
 const MONTH = 30 * 86_400;
 
+const KINDS = { created: "creation", updated: "update", deleted: "deletion" };
+
 /** An event of a subscription that is dated a month ahead gets in. */
 async function letInAhead(
   type: "created" | "updated" | "deleted",
   subscription: string,
 ): Promise<void> {
-  const created = new Date((nowSeconds() + MONTH) * 1000).toISOString();
+  const ahead = new Date((nowSeconds() + MONTH) * 1000).toISOString();
   await sql`
     select public.billing_apply_events(${
     sql.json([{
+      place: 1,
       provider: "a",
       event_id: uniqueId("evt"),
       type: `customer.subscription.${type}`,
-      created,
+      kind: KINDS[type],
+      occurred_at: ahead,
       subscription_id: subscription,
-      account_id: "acc_ahead",
-      status: "unpaid",
-      plan_id: "price_ahead",
-      current_period_end: created,
+      account_id: type === "created" ? "acc_ahead" : null,
+      report: {
+        plan_id: "price_ahead",
+        provider_status: "unpaid",
+        current_period_end: ahead,
+      },
       previous: {},
     }])
   })`;
@@ -376,18 +382,21 @@ for (const type of ["created", "updated", "deleted"] as const) {
   });
 }
 
+/** What a day adds to a mark. */
+const DAY_OF_MARKS = 86_400 * 1_000_000 * 4;
+
 Deno.test("reconcile fixes a record that is frozen, even if its values are right", async () => {
   const account = createStripeAccount();
   account.nowSeconds = nowSeconds() - 60;
   const [one] = await twoRecorded(account);
   await sql`
     update billing.subscriptions set
-      account_as_of = now() + interval '1 day',
-      changed_as_of = now() + interval '2 days',
-      canceled_as_of = now() + interval '3 days'
+      account_as_of = changed_as_of + ${DAY_OF_MARKS},
+      changed_as_of = changed_as_of + 2 * ${DAY_OF_MARKS}::bigint,
+      canceled_as_of = changed_as_of + 3 * ${DAY_OF_MARKS}::bigint
     where id = ${one}`;
   const [before] = await sql`
-    select * from billing.subscriptions where id = ${one}`;
+    select * from public.billing_records where id = ${one}`;
   account.nowSeconds = nowSeconds();
   await using api = await serveStripeApi(account);
   const context = testContext(api.url);
@@ -399,7 +408,7 @@ Deno.test("reconcile fixes a record that is frozen, even if its values are right
   );
   assertEquals(await fix(context), []);
   const [after] = await sql`
-    select * from billing.subscriptions where id = ${one}`;
+    select * from public.billing_records where id = ${one}`;
   const corrected = after?.["changed_as_of"];
   assertEquals({ ...after }, {
     ...before,

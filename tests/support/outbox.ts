@@ -16,7 +16,6 @@ export interface OutboxRow {
   readonly attempts: number;
   readonly last_error: string | null;
   readonly next_attempt_at: Date;
-  readonly lease_id: string | null;
   readonly sent_at: Date | null;
 }
 
@@ -29,7 +28,7 @@ export async function putOffAll(sql: postgres.Sql): Promise<void> {
 
 /** Ends the pauses that a 429 has caused. */
 export async function endPauses(sql: postgres.Sql): Promise<void> {
-  await sql`delete from public.notification_pace`;
+  await sql`delete from billing.pauses`;
 }
 
 /**
@@ -60,14 +59,14 @@ export async function outboxRow(
   eventId: string,
 ): Promise<OutboxRow> {
   const [row] = await sql<[OutboxRow?]>`
-    select id, event_id, status, attempts, last_error, next_attempt_at, lease_id, sent_at
+    select id, event_id, status, attempts, last_error, next_attempt_at, sent_at
     from billing.notifications where event_id = ${eventId}`;
   if (!row) throw new Error(`Nothing is owed for ${eventId}`);
   return row;
 }
 
 /**
- * Returns the row once no worker has it under way. Nobody else waits for a worker
+ * Returns the row once its first attempt is settled. Nobody else waits for a worker
  * that the webhook woke.
  */
 export async function settledRow(
@@ -76,20 +75,21 @@ export async function settledRow(
 ): Promise<OutboxRow> {
   await waitUntil(
     async () => {
-      const { attempts, lease_id } = await outboxRow(sql, eventId);
-      return attempts > 0 && lease_id === null;
+      const { status, last_error } = await outboxRow(sql, eventId);
+      return status !== "pending" || last_error !== null;
     },
     { timeoutMs: HANG_LIMIT_MS },
   );
   return await outboxRow(sql, eventId);
 }
 
-/** Ends the lease or the wait of a notification, and all pauses. */
+/** Ends the wait of a notification, all leases and all pauses. */
 export async function makeDue(
   sql: postgres.Sql,
   eventId: string,
 ): Promise<void> {
   await endPauses(sql);
+  await sql`delete from billing.leases`;
   await sql`
     update billing.notifications set next_attempt_at = now()
     where event_id = ${eventId}`;

@@ -1,12 +1,12 @@
 import type postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
-import type { Notification } from "../../supabase/functions/billing-worker/channels/channel.ts";
 import { emailChannel } from "../../supabase/functions/billing-worker/channels/email_channel.ts";
 import {
-  deliverNotifications,
   type NotificationCounts,
+  pacer,
 } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
+import { handleWake } from "../../supabase/functions/billing-worker/handle_wake.ts";
 import { MAIL_API_KEY, type MailApi, startMailApi } from "./mail_api.ts";
 import { setting } from "./test_environment.ts";
 import { type VirtualClock, virtualClock } from "./virtual_clock.ts";
@@ -143,17 +143,26 @@ async function worker(
     addressOf: (account) => Promise.resolve(`${account}@example.com`),
     clock: clock.now,
   });
-  return () =>
-    deliverNotifications<Notification>({
-      database,
-      channel: {
-        ...channel,
-        send: (notification) => clock.during(() => channel.send(notification)),
-      },
-      log: () => {},
-      clock: clock.now,
-      sleep: clock.sleep,
-    });
+  const paced = {
+    ...channel,
+    send: (notification: Parameters<typeof channel.send>[0]) =>
+      clock.during(() => channel.send(notification)),
+  };
+  const options = {
+    database,
+    channel: paced,
+    pace: pacer(paced, { clock: clock.now, sleep: clock.sleep }),
+    clock: clock.now,
+    log: () => {},
+    unmappedSubscriptions: "fail",
+    oncePerInvoice: false,
+    toleranceSeconds: 300,
+  } as const;
+  return async () => {
+    const request = new Request("http://localhost", { method: "POST" });
+    const answer = await handleWake(request, options);
+    return (await answer.json()).notifications;
+  };
 }
 
 /**
@@ -171,9 +180,11 @@ function databaseAger(
     applied = lead();
     await sql.begin(async (tx) => {
       await tx`
-        update public.notification_pace
-        set next_send_at = next_send_at - ${passed}::interval
+        update billing.pauses
+        set paused_until = paused_until - ${passed}::interval
         where destination = 'resend'`;
+      await tx`
+        update billing.leases set held_until = held_until - ${passed}::interval`;
       await tx`
         update billing.notifications
         set next_attempt_at = next_attempt_at - ${passed}::interval
