@@ -103,15 +103,15 @@ const STATEMENTS = [
   from pg_index i join pg_class c on c.oid = i.indexrelid
   where c.relnamespace in ${SCHEMAS}
     and not exists (select from pg_constraint k where k.conindid = i.indexrelid)
-  order by c.relname`,
+  order by 1`,
 
   `select pg_get_triggerdef(t.oid) as text
   from pg_trigger t join pg_class c on c.oid = t.tgrelid
-  where c.relnamespace in ${SCHEMAS} and not t.tgisinternal order by t.tgname`,
+  where c.relnamespace in ${SCHEMAS} and not t.tgisinternal order by 1`,
 
   `select format('alter table %s enable row level security', c.oid::regclass) as text
   from pg_class c
-  where c.relnamespace in ${SCHEMAS} and c.relrowsecurity order by c.relname`,
+  where c.relnamespace in ${SCHEMAS} and c.relrowsecurity order by 1`,
 
   `select format(
     'create policy %I on %I.%I as %s for %s to %s%s%s', p.policyname, p.schemaname, p.tablename,
