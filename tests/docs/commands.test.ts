@@ -32,7 +32,6 @@ const STAND_IN = "tests/stripe_sync, with a stand-in for Stripe";
 const ADDED = "tests/deploy/add_to_project.test.ts, with another folder";
 const LEAVE =
   "tests/deploy/add_to_project.test.ts, with a stand-in for Supabase";
-const SWITCH = "tests/deploy/switch_page.test.ts, with a stand-in for Supabase";
 const PACKAGED =
   "tests/deploy/npm_package.test.ts, with another name of the file";
 const DEPLOYED =
@@ -82,7 +81,6 @@ const ELSEWHERE: Record<string, string> = {
   'supabase migration repair --remote --status reverted $(echo "$files" | cut -d_ -f1)':
     LEAVE,
   "(cd supabase/migrations && rm $files ../billing.json)": LEAVE,
-  "rm supabase/migrations/*_billing_[0-9]*.sql supabase/billing.json": SWITCH,
   "supabase start": DOCKER,
   "supabase functions serve": DOCKER,
   "stripe login": STRIPE,
@@ -157,7 +155,10 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     );
     const first = await tell("README.md", "npx -y deno@2.9.6 task trigger");
     assertWorks(first, "200 OK");
-    assertStringIncludes(first.said, "applied. The row in subscriptions:");
+    assertStringIncludes(
+      first.said,
+      "applied. The row in billing.subscriptions:",
+    );
     assertWorks(await tell("README.md", "psql"), '"status":"active"');
     for (
       const event of [
