@@ -107,6 +107,8 @@ const ELSEWHERE: Record<string, string> = {
     "the gate, which runs this and takes no picture",
   "UPDATE_EXAMPLES=1 deno task test tests/integration/notification_examples.test.ts":
     "it writes into the page; without the variable, the gate runs it",
+  "deno task migration":
+    "tests/deploy/migrations.test.ts, which compares what it writes",
   "npx -y deno@2.9.6 audit": "the registry's list of advisories",
   "npx -y deno@2.9.6 audit --lock tests/console/deno.lock":
     "the registry's list of advisories",
