@@ -255,7 +255,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     assertEquals((await type(ask)).said, "false");
 
     assertWorks(await tell("docs/app.md", "deno task trigger"), "200 OK");
-    assertWorks(await type(psql, asUser), '"has_access":true');
+    assertWorks(await type(psql, asUser), 'has_access":true');
     assertEquals((await type(ask)).said, "true");
     const another = asUser.replaceAll(account, crypto.randomUUID());
     const seen = await type(psql, another);
