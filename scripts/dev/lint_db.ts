@@ -76,7 +76,7 @@ async function lintDatabase(): Promise<void> {
     "db",
     "lint",
     `--remote=${url}?sslmode=disable`,
-    "--schema=public",
+    "--schema=billing,public",
     "--level=warning",
     "--fail-on=warning",
   ], { purpose: "call the functions in Postgres clean", home: folder });

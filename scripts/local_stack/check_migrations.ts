@@ -59,7 +59,7 @@ function readApplied(dbUrl: string): Promise<readonly Migration[]> {
     // A new database has no list of migrations.
     if (!table?.is_there) return [];
     return await sql<Migration[]>`
-      select version, array_to_string(statements, '') as text
+      select version, coalesce(array_to_string(statements, ''), '') as text
       from supabase_migrations.schema_migrations
       order by version`;
   });

@@ -223,7 +223,7 @@ async function firstEventQueries(
   const [block, ...more] = fencedBlocks(readPage(PAGE), {
     page: PAGE,
     language: "sql",
-  }).filter(({ text }) => text.includes("public.billing_health"));
+  }).filter(({ text }) => text.includes("billing.health"));
   assert(block && more.length === 0);
   const sql = postgres(databaseUrl, { max: 1 });
   try {

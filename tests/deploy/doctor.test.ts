@@ -9,19 +9,19 @@ import postgres from "postgres";
 import type { Check } from "../../scripts/doctor/check.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
-import { createDatabase } from "../../scripts/local_stack/databases.ts";
+import {
+  createDatabase,
+  withDatabase,
+} from "../../scripts/local_stack/databases.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { makeCertificates } from "../support/certificates.ts";
 import { freePort } from "../support/free_port.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
+import { migrate } from "../support/migrate_part.ts";
 import { connect, rowCounts } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
 import { startTlsDatabase } from "../support/tls_database.ts";
 import { startDoctorStage } from "./doctor_stage.ts";
-
-const migrationFiles = [
-  ...Deno.readDirSync(new URL("../../supabase/migrations", import.meta.url)),
-].map(({ name }) => name).sort();
 
 const ALL = [
   "endpoint",
@@ -33,14 +33,14 @@ const ALL = [
   "failures",
   "notifications",
   "live and test",
+  "REST API",
   "database",
-  "migrations",
-  "rights",
+  "migration",
   "schedule",
 ];
 
 const sql = connect();
-const stage = await startDoctorStage({ migrationFiles });
+const stage = await startDoctorStage();
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
 const other = await createDatabase(port, { name: "doctor" });
 const otherSql = postgres(other.url, { max: 1, onnotice() {} });
@@ -48,14 +48,9 @@ const otherSql = postgres(other.url, { max: 1, onnotice() {} });
 Deno.test.beforeEach(async () => {
   // Other tests have left subscriptions of both modes, failures open, and
   // notifications given up.
-  await sql`update public.subscriptions set livemode = null`;
-  await sql`
-    update public.notifications set status = 'withdrawn'
-    where status in ('dead', 'undeliverable')
-      or (status = 'pending' and last_error is not null)`;
-  await sql`
-    select public.resolve_failed_event(event_id, 'Left by a test', 'doctor', provider)
-    from public.failed_events where resolved_at is null`;
+  await sql`update billing.subscriptions set livemode = null`;
+  await sql`delete from billing.notifications`;
+  await sql`delete from billing.failed_events`;
 });
 Deno.test.afterAll(async () => {
   await stage[Symbol.asyncDispose]();
@@ -174,17 +169,14 @@ Deno.test("a wrong secret key fails", async () => {
     "failures",
     "notifications",
     "live and test",
+    "REST API",
   ]);
-  const { rights } = await stage.look({
-    target: { secretKey: "sb_secret_x", dbUrl: undefined },
-  });
-  assertEquals(rights?.text, "the REST API refuses the secret key");
 });
 
 Deno.test("a failed event that is open makes its check fail, with the count", async () => {
   await sql`
-    select public.record_failed_event(
-      'a', ${uniqueId("evt")}, '{}', 'utf-8', 'event_invalid', 'No id')`;
+    select public.billing_record_failed_event(
+      'a', ${uniqueId("evt")}, '{}', 'text', 'event_invalid', 'No id')`;
   const findings = await stage.look();
   assertEquals(failedChecks(findings), ["failures"]);
   assert(findings.failures?.text.startsWith("1 open, the oldest since 20"));
@@ -192,7 +184,7 @@ Deno.test("a failed event that is open makes its check fail, with the count", as
 
 Deno.test("a notification that was given up makes its check fail, with the count", async () => {
   await sql`
-    insert into public.notifications (provider, event_id, account_id, subscription_id, status)
+    insert into billing.notifications (provider, event_id, account_id, subscription_id, status)
     values ('a', ${uniqueId("evt")}, 'acc_1', 'sub_1', 'dead')`;
   const findings = await stage.look();
   assertEquals(failedChecks(findings), ["notifications"]);
@@ -203,8 +195,8 @@ Deno.test("a notification that was given up makes its check fail, with the count
 async function addWaiting(
   row: {
     attempts: number;
-    lease_id?: string;
-    limited_since?: Date;
+    created_at?: Date;
+    next_attempt_at?: Date;
     last_error?: string | null;
     status?: string;
   },
@@ -218,7 +210,7 @@ async function addWaiting(
     last_error: "Resend: validation_error: The domain is not verified.",
     ...row,
   };
-  await sql`insert into public.notifications ${sql(notification)}`;
+  await sql`insert into billing.notifications ${sql(notification)}`;
 }
 
 Deno.test("notifications that keep failing make their check fail, with the newest error", async () => {
@@ -241,7 +233,7 @@ Deno.test("a notification that was refused with 429 for hours makes its check fa
   const hoursAgo = new Date(Date.now() - 2 * 3_600_000);
   await addWaiting({
     attempts: 0,
-    limited_since: hoursAgo,
+    created_at: hoursAgo,
     last_error: "daily_quota_exceeded ".repeat(20),
   });
   const findings = await stage.look();
@@ -256,12 +248,9 @@ for (
     ["after its first failed attempt", { attempts: 1 }],
     ["while its second attempt is under way", {
       attempts: 2,
-      lease_id: crypto.randomUUID(),
+      next_attempt_at: new Date(0),
     }],
-    ["that a rate limit holds back for a moment", {
-      attempts: 0,
-      limited_since: new Date(),
-    }],
+    ["that a rate limit holds back for a moment", { attempts: 0 }],
   ] as const
 ) {
   Deno.test(`a notification ${what} is shown, and is no fault`, async () => {
@@ -275,13 +264,10 @@ for (
 }
 
 Deno.test("a notification that was set to be sent again is not taken for failing", async () => {
-  await addWaiting({ attempts: 0 });
-  await addWaiting({ attempts: 1, lease_id: crypto.randomUUID() });
-  await addWaiting({
-    attempts: 1,
-    lease_id: crypto.randomUUID(),
-    last_error: null,
-  });
+  const next_attempt_at = new Date(0);
+  await addWaiting({ attempts: 0, next_attempt_at });
+  await addWaiting({ attempts: 1, next_attempt_at });
+  await addWaiting({ attempts: 1, next_attempt_at, last_error: null });
   assertEquals((await stage.look()).notifications, {
     state: "ok",
     text: "none was given up",
@@ -290,10 +276,10 @@ Deno.test("a notification that was set to be sent again is not taken for failing
 
 /** Leaves these subscriptions of provider `b` alone, and asks about them. */
 async function lookAtModes(...livemodes: (boolean | null)[]) {
-  await sql`delete from public.subscriptions where provider = 'b'`;
+  await sql`delete from billing.subscriptions where provider = 'b'`;
   for (const livemode of livemodes) {
     await sql`
-      insert into public.subscriptions
+      insert into billing.subscriptions
         (id, provider, account_id, status, plan_id, current_period_end, livemode)
       values (${
       uniqueId("sub")
@@ -313,7 +299,7 @@ Deno.test("test subscriptions beside live ones fail, and the mode to set is name
       ),
   );
   // Those of the other provider do not count.
-  await sql`update public.subscriptions set livemode = true where provider = 'a'`;
+  await sql`update billing.subscriptions set livemode = true where provider = 'a'`;
   for (
     const [livemodes, says] of [
       [[], "no recorded subscription says its mode yet"],
@@ -333,25 +319,31 @@ Deno.test("a database that does not answer fails", async () => {
   const dbUrl = `postgresql://postgres:postgres@127.0.0.1:${freePort()}/x`;
   const findings = await stage.look({ target: { dbUrl } });
   assertEquals(failedChecks(findings), ["database"]);
-  assertEquals(findings.migrations?.state, "skipped");
+  assertEquals(findings.migration?.state, "skipped");
 });
 
-Deno.test("a role that may read nothing fails, check by check", async () => {
+Deno.test("a role that may not read the schedule fails", async () => {
+  await using _extensions = await installSupabaseExtensions(
+    setting("TEST_PG_SHARE_DIR"),
+  );
+  const hosted = await createDatabase(port, { name: "doctor_stranger" });
   await sql`create role doctor_stranger login password 'stranger'`;
+  await withDatabase(
+    hosted.url,
+    (sql) => sql`create extension pg_cron schema pg_catalog`,
+  );
   try {
-    const stranger = new URL(setting("TEST_DATABASE_URL"));
+    const stranger = new URL(hosted.url);
     stranger.username = "doctor_stranger";
     stranger.password = "stranger";
-    const findings = await stage.look({ target: { dbUrl: stranger.href } });
-    assertEquals(Object.keys(findings), ALL);
-    assertEquals(failedChecks(findings), ["migrations", "rights"]);
-    for (const check of [findings.migrations, findings.rights]) {
-      assertStringIncludes(check?.text ?? "", "permission denied");
-      assertStringIncludes(
-        check && "todo" in check ? check.todo : "",
-        "role postgres",
-      );
-    }
+    const { schedule } = await stage.look({
+      target: { dbUrl: stranger.href },
+    });
+    assertStringIncludes(schedule?.text ?? "", "permission denied");
+    assertStringIncludes(
+      schedule && "todo" in schedule ? schedule.todo : "",
+      "role postgres",
+    );
   } finally {
     await sql`drop role doctor_stranger`;
   }
@@ -402,95 +394,36 @@ Deno.test("a database's password goes to a server that proves its name, and to n
   }
 });
 
-Deno.test("a migration that was not applied fails, with its version", async () => {
-  const files = [...migrationFiles, "20991231000000_next.sql"];
-  const findings = await stage.look({ here: { migrationFiles: files } });
-  assertEquals(failedChecks(findings), ["migrations"]);
-  assert(findings.migrations?.text.includes("1 of"));
-  assert(findings.migrations?.text.includes("20991231000000"));
-});
-
-Deno.test("a database without migrations fails", async () => {
+Deno.test("a database without the migration fails", async () => {
   const findings = await stage.look({ target: { dbUrl: other.url } });
-  assertEquals(failedChecks(findings), ["migrations"]);
+  assertEquals(failedChecks(findings), ["migration"]);
+  assertEquals(findings.migration?.text, "is not applied");
 });
 
-Deno.test("migrations count under any version, and after a squash by what they have created", async () => {
-  async function look() {
-    const { migrations } = await stage.look({ target: { dbUrl: other.url } });
-    return `${migrations?.state}: ${migrations?.text}`;
-  }
-  const all = migrationFiles.length;
-  await otherSql`create schema supabase_migrations`;
-  await otherSql`
-    create table supabase_migrations.schema_migrations (version text, name text)`;
-  try {
-    for (const [i, file] of migrationFiles.entries()) {
-      const name = file.replace(/^\d+_|\.sql$/g, "");
-      await otherSql`
-        insert into supabase_migrations.schema_migrations
-        values (${`2099${i}`}, ${name})`;
-    }
-    assertEquals(await look(), `ok: all ${all} are applied`);
-    await otherSql`delete from supabase_migrations.schema_migrations
-      where name like 'billing_0007_%'`;
-    assertStringIncludes(await look(), `FAIL: 1 of ${all} are missing`);
-
-    await otherSql`delete from supabase_migrations.schema_migrations`;
-    await otherSql`create view public.billing_health as select`;
-    assertEquals(await look(), `ok: all ${all} are applied, and were squashed`);
-    // The squashed file keeps the name of the last one, and others follow it.
-    for (const file of migrationFiles.slice(-3)) {
-      const [version, ...name] = file.replace(".sql", "").split("_");
-      await otherSql`
-        insert into supabase_migrations.schema_migrations
-        values (${version!}, ${name.join("_")})`;
-    }
-    assertEquals(await look(), `ok: all ${all} are applied, and were squashed`);
-    await otherSql`delete from supabase_migrations.schema_migrations
-      where version = ${migrationFiles.at(-2)!.split("_")[0]!}`;
-    assertStringIncludes(await look(), `FAIL: 1 of ${all} are missing`);
-  } finally {
-    await otherSql`drop schema supabase_migrations cascade`;
-    await otherSql`drop view if exists public.billing_health`;
-  }
+Deno.test("a database with another version's migration fails, with a name that is missing", async () => {
+  const changed = await createDatabase(port, { name: "doctor_version" });
+  await migrate(changed.url);
+  await withDatabase(
+    changed.url,
+    (sql) => sql`drop view public.billing_records`,
+  );
+  const findings = await stage.look({ target: { dbUrl: changed.url } });
+  assertEquals(failedChecks(findings), ["migration"]);
+  assertEquals(
+    findings.migration?.text,
+    "is another version's: public.billing_records is missing",
+  );
 });
 
-for (const dbUrl of [setting("TEST_DATABASE_URL"), undefined]) {
-  const way = dbUrl ? "the database" : "the REST API and the secret key";
-  Deno.test(`rights that nobody granted on purpose fail, through ${way}`, async () => {
-    const intended = `
-      grant select (id, status) on public.subscriptions to authenticated;
-      create policy doctor on public.subscriptions for select to authenticated
-        using (true);`;
-    const tooMany = `
-      grant select on public.failed_events, public.open_failures to anon;
-      grant execute on function public.account_email(text),
-        public.excess_billing_rights() to authenticated;`;
-    try {
-      await sql.unsafe(intended);
-      assertEquals(
-        (await stage.look({ target: { dbUrl } })).rights?.state,
-        "ok",
-      );
-      await sql.unsafe(tooMany);
-      const findings = await stage.look({ target: { dbUrl } });
-      assertEquals(failedChecks(findings), ["rights"]);
-      assertEquals(findings.rights, {
-        state: "FAIL",
-        text:
-          "4 objects are open to others: table public.failed_events (anon: select), view public.open_failures (anon: select), function public.account_email(text) (authenticated: execute) and 1 more",
-        todo: "In psql: select public.revoke_billing_rights();",
-      });
-    } finally {
-      await sql`select public.revoke_billing_rights()`;
-      await sql.unsafe(`
-        revoke select (id, status) on public.subscriptions from authenticated;
-        drop policy doctor on public.subscriptions;`);
-    }
-    assertEquals((await stage.look({ target: { dbUrl } })).rights?.state, "ok");
+Deno.test("after a squash, the migration counts by what it has created", async () => {
+  const squashed = await createDatabase(port, { name: "doctor_squash" });
+  await migrate(squashed.url);
+  await withDatabase(squashed.url, async (sql) => {
+    await sql`update supabase_migrations.schema_migrations set version = '20991231000000', name = 'all'`;
   });
-}
+  const { migration } = await stage.look({ target: { dbUrl: squashed.url } });
+  assertEquals(migration, { state: "ok", text: "is applied" });
+});
 
 Deno.test("the schedule fails until it wakes this project's worker", async () => {
   const project = "https://abcdefghijklmnopqrst.supabase.co";

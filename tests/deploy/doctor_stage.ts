@@ -1,6 +1,8 @@
 import type { DoctorArguments } from "../../scripts/doctor/arguments.ts";
 import type { RequestTools } from "../../scripts/common/send_request.ts";
 import type { Check, CheckContext } from "../../scripts/doctor/check.ts";
+import { migrationText } from "../../scripts/dev/migration.ts";
+import { publicNames } from "../../scripts/doctor/check_migration.ts";
 import { checkDeployment } from "../../scripts/doctor.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
@@ -23,9 +25,7 @@ export interface DoctorStage extends AsyncDisposable {
 }
 
 /** Serves both functions, and the REST API of the stack under test. */
-export async function startDoctorStage(
-  { migrationFiles }: { migrationFiles: readonly string[] },
-): Promise<DoctorStage> {
+export async function startDoctorStage(): Promise<DoctorStage> {
   await using opened = new AsyncDisposableStack();
   const webhook = opened.use(
     await serveFunction("billing-webhook", { env: {} }),
@@ -69,7 +69,11 @@ export async function startDoctorStage(
         provider: "a",
         ...changes.target,
       }, {
-        here: { env: LOCAL_SIGNING_SECRETS, migrationFiles, ...changes.here },
+        here: {
+          env: LOCAL_SIGNING_SECRETS,
+          publicNames: publicNames(await migrationText()),
+          ...changes.here,
+        },
         tools: { fetch, clock: Date.now, ...changes.tools },
       });
       return Object.fromEntries(await Array.fromAsync(findings));

@@ -37,16 +37,14 @@ export function subscriptionOf(user: string, status: string): Subscription {
   return { ...object, created: 1_700_000_000 } as Subscription;
 }
 
-/** Does with a table what the starter's handler does, through the REST API. */
+/** Does with the table what the starter's handler does, through the REST API. */
 export async function handle(
   { databaseUrl }: HostedProject,
   subscription: Subscription,
-  table: string,
 ): Promise<void> {
-  // A new one each time knows the tables: Supabase's is told of changes.
   await using rest = await startPostgrest(databaseUrl);
   const { serviceRole } = await localKeys();
-  const { status, body } = await post(`${rest.url}/${table}`, {
+  const { status, body } = await post(`${rest.url}/subscriptions`, {
     headers: {
       authorization: `Bearer ${serviceRole}`,
       "content-type": "application/json",
@@ -66,7 +64,7 @@ export async function handle(
     }]),
   });
   assert(status === 200 || status === 201, body);
-  const query = `${rest.url}/${table}?select=id,prices(unit_amount)`;
+  const query = `${rest.url}/subscriptions?select=id,prices(unit_amount)`;
   const read = await fetch(query, {
     headers: { authorization: `Bearer ${serviceRole}` },
   });

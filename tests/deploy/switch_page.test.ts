@@ -12,6 +12,7 @@ import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { RIGHTS, sqlOf } from "../support/app_page.ts";
+import { commitAll } from "../support/project_folder.ts";
 import { runScript } from "../support/run_script.ts";
 import { post } from "../support/send.ts";
 import { setting } from "../support/test_environment.ts";
@@ -49,10 +50,10 @@ Deno.test("docs/switch.md: its steps lead from an app's own table to the receive
   const push = "supabase db push --remote";
 
   /** A change at Stripe, which the old handler takes. */
-  async function change(user: string, status: string, table: string) {
+  async function change(user: string, status: string) {
     const subscription = subscriptionOf(user, status);
     subscriptions.set(subscription.id, subscription);
-    await handle(hosted, subscription, table);
+    await handle(hosted, subscription);
     return subscription;
   }
 
@@ -80,34 +81,14 @@ Deno.test("docs/switch.md: its steps lead from an app's own table to the receive
     await sql`insert into customers values (${id}, ${customer})`;
   }
   await sql`insert into prices values ('price_1', 500)`;
-  await change(ACTIVE, "active", "subscriptions");
-  await change(PAST_DUE, "past_due", "subscriptions");
+  await change(ACTIVE, "active");
+  await change(PAST_DUE, "past_due");
 
-  await test.step("added before the renaming: the push creates nothing, and the page's command goes back", async () => {
+  await test.step("1. The receiver is added, and the handler writes on", async () => {
+    await commitAll(app.path);
     const added = await app.type(add);
     assertWorks(added);
-    assertStringIncludes(added.said, "20230530034630_init.sql: subscriptions");
-    const { code, said } = await app.type(push, { env });
-    assertEquals(code, 1, said);
-    assertStringIncludes(said, "has table subscriptions");
-    assertWorks(await app.type(block("rm supabase/migrations")));
-  });
-
-  await test.step("1. The handler writes all the time, under the old and the new name", async () => {
-    await app.migrate("rename_1", block("create view"));
-    await change(ACTIVE, "past_due", "subscriptions");
-    await change(ACTIVE, "active", "stripe_subscriptions");
-    await app.migrate("rename_2", block("drop view"));
-    await change(ACTIVE, "trialing", "stripe_subscriptions");
-    await change(ACTIVE, "active", "stripe_subscriptions");
-    assertEquals(await postsOf("authenticated", ACTIVE), ["Free", "Paid"]);
-    assertEquals(await postsOf("authenticated", PAST_DUE), ["Free"]);
-  });
-
-  await test.step("2. The receiver is added", async () => {
-    const added = await app.type(add);
-    assertWorks(added);
-    assertEquals(added.said.includes("Warning"), false, added.said);
+    assertEquals(added.said.includes("Left for you"), false, added.said);
     assertWorks(
       await app.type(
         `${push}
@@ -119,9 +100,13 @@ supabase functions deploy billing-worker --use-api`,
     const { secrets } = hosted.api;
     secrets.set("PROVIDER_A_SIGNATURE_HEADER", "stripe-signature");
     secrets.set("PROVIDER_A_SIGNING_SECRET", SIGNING_SECRET);
+    await change(ACTIVE, "trialing");
+    await change(ACTIVE, "active");
+    assertEquals(await postsOf("authenticated", ACTIVE), ["Free", "Paid"]);
+    assertEquals(await postsOf("authenticated", PAST_DUE), ["Free"]);
   });
 
-  await test.step("3. Whose it is: a user cannot say so", async () => {
+  await test.step("2. Whose it is: a user cannot say so", async () => {
     await app.migrate("accounts", block("create or replace function"));
     const [may] = await sql`
       select has_table_privilege('authenticated', 'customers', 'update')`;
@@ -129,7 +114,7 @@ supabase functions deploy billing-worker --use-api`,
   });
 
   await using _running = await hosted.run({ denoPath: await edgeDenoPath() });
-  await test.step("4. The import finds every account", async () => {
+  await test.step("3. The import finds every account", async () => {
     await using stripe = serveStripe(subscriptions);
     const { secret } = await localKeys();
     const { code, out, err } = await runScript("import", {
@@ -140,9 +125,9 @@ supabase functions deploy billing-worker --use-api`,
   });
 
   const compare = block("select");
-  await test.step("5. Both have an event, 6. and agree", async () => {
+  await test.step("4. Both have an event, 5. and agree", async () => {
     assertEquals([...await sql.unsafe(compare)], []);
-    const subscription = await change(LATER, "active", "stripe_subscriptions");
+    const subscription = await change(LATER, "active");
     const [missing, ...more] = await sql.unsafe(compare);
     assertEquals([missing?.["id"], more], [subscription.id, []]);
     const event = withoutAccount(
@@ -180,7 +165,7 @@ supabase functions deploy billing-worker --use-api`,
       const undo = new Error("undo");
       await sql.begin(async (transaction) => {
         await transaction.unsafe(
-          `update public.subscriptions set ${difference} where id = '${subscription.id}'`,
+          `update billing.subscriptions set ${difference} where id = '${subscription.id}'`,
         );
         const rows = await transaction.unsafe(compare);
         assertEquals(rows.map(({ id }) => id), [subscription.id], difference);
@@ -191,7 +176,7 @@ supabase functions deploy billing-worker --use-api`,
     }
   });
 
-  await test.step("7. The same users read the same posts", async () => {
+  await test.step("6. The same users read the same posts", async () => {
     await sql.unsafe(RIGHTS).simple();
     await sql.unsafe(sqlOf('policy "Users read their own')).simple();
     await app.migrate("policies", block("drop policy"));
@@ -201,9 +186,8 @@ supabase functions deploy billing-worker --use-api`,
     assertEquals(await postsOf("anon"), ["Free"]);
   });
 
-  await test.step("8. The old table can go", async () => {
-    await app.migrate("drop", "drop table public.stripe_subscriptions;");
-    assertEquals([...await sql`select * from excess_billing_rights()`], []);
+  await test.step("7. The old table can go", async () => {
+    await app.migrate("drop", "drop table public.subscriptions;");
     assertEquals(await postsOf("authenticated", ACTIVE), ["Free", "Paid"]);
   });
   assertEquals(hosted.api.faults, []);
@@ -211,5 +195,5 @@ supabase functions deploy billing-worker --use-api`,
 
 Deno.test("docs/switch.md: every block is run here", () => {
   assertEquals(left(), []);
-  assertEquals(count, 6);
+  assertEquals(count, 3);
 });

@@ -315,6 +315,7 @@ Deno.test("checkApi() asks for schema public, whatever a project lists first", a
 Deno.test("publicNames() returns what a migration creates in schema public, once", () => {
   const migration = `
 create or replace view billing.health as select 1;
+create or replace view public.billing_health as select 1;
 create or replace function public.billing_a()
 create or replace function public.billing_a(b int)
 create table billing.subscriptions (id text);

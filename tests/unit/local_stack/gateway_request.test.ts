@@ -5,7 +5,7 @@ Deno.test("routeOf() strips the same prefixes as the platform", () => {
   const routes = {
     "/rest/v1/billing_subscriptions?id=eq.%2F": [
       "rest",
-      "/subscriptions?id=eq.%2F",
+      "/billing_subscriptions?id=eq.%2F",
     ],
     "/rest/v1": ["rest", "/"],
     "/rest/v1?a=b": ["rest", "/?a=b"],
@@ -33,7 +33,7 @@ Deno.test("routeOf() returns undefined for other paths", () => {
       "*",
       "/",
       "/rest/v10",
-      "/rest/v1x/subscriptions",
+      "/rest/v1x/billing_subscriptions",
       "/functions/v1",
       "/functions/v1/billing-webhooks",
       "/functions/v1/../rest/v1/billing_subscriptions",
