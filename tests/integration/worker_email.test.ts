@@ -162,10 +162,7 @@ Deno.test("with Supabase Auth the account's user gets the mail, once", async (te
     await wake();
     for (const event of events) {
       const row = await settledRow(sql, event);
-      assertEquals(
-        [row.last_error, row.lease_id],
-        ["Resend: ab: c\ufffd", null],
-      );
+      assertEquals(row.last_error, "Resend: ab: c\ufffd");
     }
   });
 

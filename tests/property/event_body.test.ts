@@ -27,7 +27,7 @@ Deno.test("wireEvent() makes what parseEvent() reads out of eventBody()", () => 
   console.log(`seed ${seed}`);
   fc.assert(
     fc.property(history, ({ events }) => {
-      for (const event of events) {
+      for (const [index, event] of events.entries()) {
         const text = JSON.stringify(eventBody(event));
         const parsed = parseEvent(text, {
           nowSeconds: event.created,
@@ -37,7 +37,7 @@ Deno.test("wireEvent() makes what parseEvent() reads out of eventBody()", () => 
           JSON.stringify(parsed.handled && parsed.event),
         );
         for (const name of IN_NOTIFICATION) delete read[name];
-        const wire = JSON.parse(JSON.stringify(wireEvent(event)));
+        const wire = JSON.parse(JSON.stringify(wireEvent(event, index)));
         assertEquals(
           read,
           Object.fromEntries(

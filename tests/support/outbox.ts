@@ -16,7 +16,6 @@ export interface OutboxRow {
   readonly attempts: number;
   readonly last_error: string | null;
   readonly next_attempt_at: Date;
-  readonly lease_id: string | null;
   readonly sent_at: Date | null;
 }
 
@@ -29,7 +28,7 @@ export async function putOffAll(sql: postgres.Sql): Promise<void> {
 
 /** Ends the pauses that a 429 has caused. */
 export async function endPauses(sql: postgres.Sql): Promise<void> {
-  await sql`delete from public.notification_pace`;
+  await sql`delete from billing.pauses`;
 }
 
 /**
@@ -60,15 +59,15 @@ export async function outboxRow(
   eventId: string,
 ): Promise<OutboxRow> {
   const [row] = await sql<[OutboxRow?]>`
-    select id, event_id, status, attempts, last_error, next_attempt_at, lease_id, sent_at
+    select id, event_id, status, attempts, last_error, next_attempt_at, sent_at
     from billing.notifications where event_id = ${eventId}`;
   if (!row) throw new Error(`Nothing is owed for ${eventId}`);
   return row;
 }
 
 /**
- * Returns the row once no worker has it under way. Nobody else waits for a worker
- * that the webhook woke.
+ * Returns the row after the run of the worker that made an attempt has ended. Only
+ * this waits for a worker that the webhook woke.
  */
 export async function settledRow(
   sql: postgres.Sql,
@@ -76,15 +75,20 @@ export async function settledRow(
 ): Promise<OutboxRow> {
   await waitUntil(
     async () => {
-      const { attempts, lease_id } = await outboxRow(sql, eventId);
-      return attempts > 0 && lease_id === null;
+      const [row] = await sql`
+        select from billing.notifications
+        where event_id = ${eventId} and attempts > 0
+          and not exists (
+            select from billing.leases where queue = 'notifications'
+          )`;
+      return row !== undefined;
     },
     { timeoutMs: HANG_LIMIT_MS },
   );
   return await outboxRow(sql, eventId);
 }
 
-/** Ends the lease or the wait of a notification, and all pauses. */
+/** Ends the wait of a notification, and all pauses. */
 export async function makeDue(
   sql: postgres.Sql,
   eventId: string,
@@ -93,4 +97,12 @@ export async function makeDue(
   await sql`
     update billing.notifications set next_attempt_at = now()
     where event_id = ${eventId}`;
+}
+
+/** Ends the lease of a run of the worker that died, as a minute would. */
+export async function endLease(
+  sql: postgres.Sql,
+  queue: "retries" | "notifications",
+): Promise<void> {
+  await sql`delete from billing.leases where queue = ${queue}`;
 }

@@ -17,7 +17,7 @@ export interface Failure {
   readonly error: string;
   readonly attempts: number;
   readonly retry_requested_at: Date | null;
-  readonly retry_leased_until: Date | null;
+  readonly retry_lease_id: string | null;
   readonly resolved_at: Date | null;
   readonly resolution: string | null;
 }
