@@ -12,16 +12,6 @@ import { history } from "../support/histories/history.ts";
 import { freshSeed } from "../support/random.ts";
 import { wireEvent } from "../support/histories/wire_event.ts";
 
-/** These go into the notification alone. */
-const IN_NOTIFICATION = [
-  "invoice_id",
-  "hosted_invoice_url",
-  "amount_due",
-  "currency",
-  "attempt_count",
-  "next_payment_attempt",
-];
-
 Deno.test("wireEvent() makes what parseEvent() reads out of eventBody()", () => {
   const seed = freshSeed();
   console.log(`seed ${seed}`);
@@ -36,7 +26,8 @@ Deno.test("wireEvent() makes what parseEvent() reads out of eventBody()", () => 
         const read = JSON.parse(
           JSON.stringify(parsed.handled && parsed.event),
         );
-        for (const name of IN_NOTIFICATION) delete read[name];
+        // It is for the notification alone, which the histories do not check.
+        if (read.payment) read.payment = {};
         const wire = JSON.parse(JSON.stringify(wireEvent(event, index)));
         assertEquals(
           read,
