@@ -257,8 +257,6 @@ async function slackExample(
   });
   const { result } = await channel.send({
     id: "",
-    lease_id: "",
-    event_id: null,
     created_at: timestamp,
     kind: type.replace("billing.", ""),
     alert: data as unknown as Alert["alert"],
@@ -277,7 +275,7 @@ Deno.test("docs/runbook.md shows the alerts that operators are sent", async () =
   const sql = connect();
   try {
     await settleLeftovers(sql);
-    await sql`truncate public.failure_alerts`;
+    await sql`truncate billing.alerts`;
     const event = subscriptionEvent("customer.subscription.created", {
       subscription: uniqueId("sub"),
     });

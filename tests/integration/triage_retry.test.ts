@@ -22,6 +22,7 @@ import {
   takeTurn,
   wake,
 } from "../support/triage.ts";
+import { endLease } from "../support/outbox.ts";
 import { startWorker } from "../support/worker.ts";
 
 const NOTHING = {
@@ -123,7 +124,7 @@ Deno.test("a retry that fails again counts an attempt, and the new error is on t
     [again.attempts, again.error_code, again.retry_requested_at],
     [2, "subscription_unknown", null],
   );
-  assertEquals([again.resolved_at, again.retry_leased_until], [null, null]);
+  assertEquals([again.resolved_at, again.retry_lease_id], [null, null]);
 
   await repair(sql, invoice.id, edited(invoice, { created: "soon" }));
   await requestRetry(sql, invoice.id);
@@ -169,7 +170,7 @@ Deno.test("an update that is older than what the record holds is resolved as sta
 Deno.test("an event that the provider delivers during its retry is applied once", async () => {
   const { invoice } = await earlyInvoice();
   await requestRetry(sql, invoice.id);
-  api.intercept("apply_billing_events", () => send(200, invoice));
+  api.intercept("billing_apply_events", () => send(200, invoice));
   assertEquals(await retries(), { ...NOTHING, claimed: 1, duplicate: 1 });
   const { ledger, notifications } = await storedEvent(sql, invoice.id);
   assertEquals([ledger.length, notifications.length], [1, 1]);
@@ -340,7 +341,7 @@ Deno.test("a payload that is repaired during a retry is used by the next retry",
   await requestRetry(sql, broken.id);
   const fixed = invoiceEvent({ id: broken.id, subscription });
   api.intercept(
-    "settle_failed_events",
+    "billing_settle_failed_events",
     () => repair(sql, broken.id, fixed),
   );
   // The same turn claims it again.
@@ -359,19 +360,15 @@ function gone(): Promise<Response> {
   return Promise.resolve(new Response("upstream is gone", { status: 502 }));
 }
 
-Deno.test("if the API fails before an event is applied, it is retried after the lease", async () => {
+Deno.test("if the API fails before an event is applied, it is retried by the next run", async () => {
   const { invoice } = await earlyInvoice();
   await requestRetry(sql, invoice.id);
-  api.intercept("apply_billing_events", gone);
+  api.intercept("billing_apply_events", gone);
   assertEquals((await wake(worker)).status, 503);
 
   const row = await failureOf(sql, invoice.id);
   assertEquals([row.resolved_at, row.attempts], [null, 1]);
   assert(row.retry_requested_at instanceof Date);
-  const lease = (row.retry_leased_until?.getTime() ?? 0) - Date.now();
-  assert(lease > 30_000 && lease <= 60_000, `${lease} ms are left`);
-  assertEquals(await retries(), NOTHING);
-  await endLease(invoice.id);
   assertEquals(await retries(), { ...NOTHING, claimed: 1, applied: 1 });
   const { ledger, notifications } = await storedEvent(sql, invoice.id);
   assertEquals([ledger.length, notifications.length], [1, 1]);
@@ -380,12 +377,11 @@ Deno.test("if the API fails before an event is applied, it is retried after the 
 Deno.test("if the API fails after an event was applied, its row is settled all the same", async () => {
   const { invoice } = await earlyInvoice();
   await requestRetry(sql, invoice.id);
-  api.intercept("settle_failed_events", gone);
+  api.intercept("billing_settle_failed_events", gone);
   assertEquals((await wake(worker)).status, 503);
 
   const row = await failureOf(sql, invoice.id);
   assertEquals([row.resolution, row.attempts], ["applied", 1]);
-  await endLease(invoice.id);
   assertEquals(await retries(), NOTHING);
   assertEquals(
     (await storedEvent(sql, invoice.id)).notifications.length,
@@ -393,24 +389,18 @@ Deno.test("if the API fails after an event was applied, its row is settled all t
   );
 });
 
-async function endLease(eventId: string): Promise<void> {
-  await sql`
-    update billing.failed_events set retry_leased_until = now()
-    where event_id = ${eventId}`;
-}
-
 Deno.test("if a worker dies during a retry, the next worker takes the event", async () => {
   const { invoice } = await earlyInvoice();
   await requestRetry(sql, invoice.id);
   const dying = await startWorker({ SUPABASE_URL: api.url });
   const killed = Promise.withResolvers<void>();
-  api.intercept("apply_billing_events", async () => {
+  api.intercept("billing_apply_events", async () => {
     await dying.kill();
     killed.resolve();
     return new Response(null, { status: 502 });
   });
   await Promise.all([wake(dying).catch(() => {}), killed.promise]);
-  await endLease(invoice.id);
+  await endLease(sql, "retries");
   assertEquals(await retries(), { ...NOTHING, claimed: 1, applied: 1 });
   assertEquals(
     (await storedEvent(sql, invoice.id)).notifications.length,

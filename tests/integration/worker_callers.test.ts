@@ -50,7 +50,7 @@ async function assertRefused(
     assert(!answer.body.includes(key), answer.body);
   }
   const row = await outboxRow(sql, event);
-  assertEquals([row.attempts, row.lease_id], [0, null]);
+  assertEquals([row.status, row.attempts], ["pending", 0]);
   assertEquals(endpoint.about(event), []);
 }
 

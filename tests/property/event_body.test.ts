@@ -12,22 +12,12 @@ import { history } from "../support/histories/history.ts";
 import { freshSeed } from "../support/random.ts";
 import { wireEvent } from "../support/histories/wire_event.ts";
 
-/** These go into the notification alone. */
-const IN_NOTIFICATION = [
-  "invoice_id",
-  "hosted_invoice_url",
-  "amount_due",
-  "currency",
-  "attempt_count",
-  "next_payment_attempt",
-];
-
 Deno.test("wireEvent() makes what parseEvent() reads out of eventBody()", () => {
   const seed = freshSeed();
   console.log(`seed ${seed}`);
   fc.assert(
     fc.property(history, ({ events }) => {
-      for (const event of events) {
+      for (const [index, event] of events.entries()) {
         const text = JSON.stringify(eventBody(event));
         const parsed = parseEvent(text, {
           nowSeconds: event.created,
@@ -36,8 +26,9 @@ Deno.test("wireEvent() makes what parseEvent() reads out of eventBody()", () => 
         const read = JSON.parse(
           JSON.stringify(parsed.handled && parsed.event),
         );
-        for (const name of IN_NOTIFICATION) delete read[name];
-        const wire = JSON.parse(JSON.stringify(wireEvent(event)));
+        // It is for the notification alone, which the histories do not check.
+        if (read.payment) read.payment = {};
+        const wire = JSON.parse(JSON.stringify(wireEvent(event, index)));
         assertEquals(
           read,
           Object.fromEntries(

@@ -66,8 +66,8 @@ export async function outboxRow(
 }
 
 /**
- * Returns the row once its first attempt is settled. Nobody else waits for a worker
- * that the webhook woke.
+ * Returns the row after the run of the worker that made an attempt has ended. Only
+ * this waits for a worker that the webhook woke.
  */
 export async function settledRow(
   sql: postgres.Sql,
@@ -75,22 +75,34 @@ export async function settledRow(
 ): Promise<OutboxRow> {
   await waitUntil(
     async () => {
-      const { status, last_error } = await outboxRow(sql, eventId);
-      return status !== "pending" || last_error !== null;
+      const [row] = await sql`
+        select from billing.notifications
+        where event_id = ${eventId} and attempts > 0
+          and not exists (
+            select from billing.leases where queue = 'notifications'
+          )`;
+      return row !== undefined;
     },
     { timeoutMs: HANG_LIMIT_MS },
   );
   return await outboxRow(sql, eventId);
 }
 
-/** Ends the wait of a notification, all leases and all pauses. */
+/** Ends the wait of a notification, and all pauses. */
 export async function makeDue(
   sql: postgres.Sql,
   eventId: string,
 ): Promise<void> {
   await endPauses(sql);
-  await sql`delete from billing.leases`;
   await sql`
     update billing.notifications set next_attempt_at = now()
     where event_id = ${eventId}`;
+}
+
+/** Ends the lease of a run of the worker that died, as a minute would. */
+export async function endLease(
+  sql: postgres.Sql,
+  queue: "retries" | "notifications",
+): Promise<void> {
+  await sql`delete from billing.leases where queue = ${queue}`;
 }

@@ -1,15 +1,20 @@
 import type postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
+import {
+  callFunction,
+  createClient,
+} from "../../supabase/functions/_shared/billing/database.ts";
 import { emailChannel } from "../../supabase/functions/billing-worker/channels/email_channel.ts";
 import {
+  deliverNotifications,
   type NotificationCounts,
   pacer,
 } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
-import { handleWake } from "../../supabase/functions/billing-worker/handle_wake.ts";
+import { RUN_TIME_MS } from "../../supabase/functions/billing-worker/handle_wake.ts";
 import { MAIL_API_KEY, type MailApi, startMailApi } from "./mail_api.ts";
 import { setting } from "./test_environment.ts";
 import { type VirtualClock, virtualClock } from "./virtual_clock.ts";
+import { HANG_LIMIT_MS } from "./hang_limit.ts";
 import { oweNotifications } from "./outbox.ts";
 
 /** The outcome for the mails that were due. */
@@ -65,17 +70,19 @@ export async function deliverPaced(
     sleep: (ms) => clock.pause(() => clock.sleep(ms)),
   });
   using _baseUrl = setBaseUrl(api.url);
-  const wake = await worker(clock, {
-    configured,
-    databaseLatencyMs,
-    age: databaseAger(sql, { clock, events }),
-  });
+  const age = databaseAger(sql, { clock, events });
+  const wakes = await Promise.all(
+    Array.from(
+      { length: workers },
+      () => worker(clock, { configured, databaseLatencyMs, age }),
+    ),
+  );
 
   const turns: NotificationCounts[] = [];
   const underWay: Promise<unknown>[] = [];
   await clock.run((async () => {
     for (let minute = 0; minute < 180; minute++) {
-      for (let worker = 0; worker < workers; worker++) {
+      for (const wake of wakes) {
         underWay.push(wake().then((counts) => turns.push(counts)));
       }
       await clock.sleep(WAKES_EVERY_MS);
@@ -107,7 +114,7 @@ async function isDone(
   return pending.length === 0;
 }
 
-/** A turn of the worker, by the clock. */
+/** Returns a worker, which makes one run per call, by the clock. */
 async function worker(
   clock: VirtualClock,
   { configured, databaseLatencyMs, age }: {
@@ -143,25 +150,26 @@ async function worker(
     addressOf: (account) => Promise.resolve(`${account}@example.com`),
     clock: clock.now,
   });
-  const paced = {
-    ...channel,
-    send: (notification: Parameters<typeof channel.send>[0]) =>
-      clock.during(() => channel.send(notification)),
-  };
-  const options = {
-    database,
-    channel: paced,
-    pace: pacer(paced, { clock: clock.now, sleep: clock.sleep }),
-    clock: clock.now,
-    log: () => {},
-    unmappedSubscriptions: "fail",
-    oncePerInvoice: false,
-    toleranceSeconds: 300,
-  } as const;
+  const pace = pacer(channel, { clock: clock.now, sleep: clock.sleep });
   return async () => {
-    const request = new Request("http://localhost", { method: "POST" });
-    const answer = await handleWake(request, options);
-    return (await answer.json()).notifications;
+    const leaseId = crypto.randomUUID();
+    const counts = await deliverNotifications({
+      database,
+      leaseId,
+      channel: {
+        ...channel,
+        send: (notification) => clock.during(() => channel.send(notification)),
+      },
+      pace,
+      endMs: clock.now() + RUN_TIME_MS,
+      log: () => {},
+      clock: clock.now,
+    });
+    const queue = { p_queue: "notifications", p_lease_id: leaseId };
+    await callFunction(database, "billing_release_lease", queue, {
+      timeLimitMs: HANG_LIMIT_MS,
+    });
+    return counts;
   };
 }
 
@@ -184,7 +192,8 @@ function databaseAger(
         set paused_until = paused_until - ${passed}::interval
         where destination = 'resend'`;
       await tx`
-        update billing.leases set held_until = held_until - ${passed}::interval`;
+        update billing.leases set held_until = held_until - ${passed}::interval
+        where queue = 'notifications'`;
       await tx`
         update billing.notifications
         set next_attempt_at = next_attempt_at - ${passed}::interval

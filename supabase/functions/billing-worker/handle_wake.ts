@@ -9,9 +9,14 @@ import {
   deliverAlerts,
   deliverNotifications,
   type DeliveryOptions,
+  type NotificationCounts,
   RUN_LIMIT,
 } from "./deliver_notifications.ts";
-import { retryFailures, type RetryOptions } from "./retry_failures.ts";
+import {
+  type RetryCounts,
+  retryFailures,
+  type RetryOptions,
+} from "./retry_failures.ts";
 
 /** What one run of the worker needs, besides what each run makes anew. */
 export type Worker = Omit<Run, "leaseId" | "endMs" | "limit">;
@@ -19,19 +24,21 @@ export type Worker = Omit<Run, "leaseId" | "endMs" | "limit">;
 type Run = RetryOptions & DeliveryOptions;
 
 /**
- * For the notifications of one run; the rest waits for the next run. With the last
- * batch, that is a little less than the interval of the schedule (a minute), so
- * that the next run starts soon after this one ends. If it began before, it would
- * find the queue taken, and nothing would be sent for a minute.
+ * For the notifications of one run; the rest waits for the next run. A little less
+ * than the interval of the schedule (a minute): the last batch should have ended
+ * when the schedule wakes the next run, which finds nothing while this one goes on.
  */
-const RUN_TIME_MS = 55_000;
+export const RUN_TIME_MS = 55_000;
 
 const RELEASE_LIMIT = { timeLimitMs: 5_000 };
 
 /**
  * Answers one wake with one run of the worker: requested retries, and at the same
- * time due alerts and notifications. The reply has counts, so that the caller sees
- * whether there was anything to do.
+ * time due notifications. The reply has counts, so that the caller sees whether
+ * there was anything to do.
+ *
+ * Alerts wait until the retries have ended, so that the operator is not alerted
+ * to failures that are just being resolved.
  *
  * A run holds the lease of a queue while it works on it. The two queues are
  * independent: one run may have the retries while another one delivers.
@@ -48,38 +55,46 @@ export async function handleWake(
     leaseId: crypto.randomUUID(),
     endMs: worker.clock() + RUN_TIME_MS,
   };
+  const retrying = holding(
+    "retries",
+    run,
+    () => doPart(retryFailures, "failures retried", run),
+  );
   const [retries, [alerts, notifications]] = await Promise.all([
-    holding(
-      "retries",
-      run,
-      () => doPart(retryFailures, "failures retried", run),
-    ),
+    retrying,
     // At the same time, because either receiver may be slow, or ask for a pause.
     holding("notifications", run, () =>
       Promise.all([
-        doPart(deliverAlerts, "alerts delivered", run),
-        doPart(deliverNotifications, "notifications delivered", run),
+        retrying.then(() => doPart(deliverAlerts, "alerts delivered", run)),
+        deliverTwice(retrying, run),
       ])),
   ]);
   const parts = [retries, alerts, notifications];
-  // The events that were applied may have created notifications meanwhile.
-  if (hasCounts(retries) && retries.applied > 0 && hasCounts(notifications)) {
-    const limit = RUN_LIMIT - notifications.claimed;
-    const again = { ...run, limit };
-    const added = await holding(
-      "notifications",
-      run,
-      () => doPart(deliverNotifications, "notifications delivered", again),
-    );
-    parts.push(added);
-    if (hasCounts(added)) addCounts(notifications, added);
-  }
   const fault = parts.find((part) => part instanceof DeliveryError);
   if (fault === undefined) {
     return Response.json({ retries, alerts, notifications });
   }
   const { status, body } = ANSWERS[fault.code];
   return new Response(body, { status });
+}
+
+/**
+ * Delivers notifications, and once more after the retries: the events that they
+ * applied may have created some, and other runs could not deliver meanwhile.
+ */
+async function deliverTwice(
+  retrying: Promise<RetryCounts | DeliveryError>,
+  run: Run,
+): Promise<NotificationCounts | DeliveryError> {
+  const deliver = (limit: number) =>
+    doPart(deliverNotifications, "notifications delivered", { ...run, limit });
+  const [first, retries] = await Promise.all([deliver(RUN_LIMIT), retrying]);
+  if (!hasCounts(first) || !hasCounts(retries) || retries.claimed === 0) {
+    return first;
+  }
+  const second = await deliver(RUN_LIMIT - first.claimed);
+  if (hasCounts(second)) addCounts(second, first);
+  return second;
 }
 
 /**

@@ -214,7 +214,7 @@ Deno.test("handleWake() delivers once more what a retry has caused", async () =>
   });
   const { retries, notifications } = await response.json();
   assertEquals([retries.applied, notifications.sent], [1, 2]);
-  assertEquals(callsOf(calls, /release notifications/).length, 2);
+  assertEquals(callsOf(calls, /release notifications/).length, 1);
   assertEquals([claims, leases.size], [[], 1]);
 });
 
@@ -233,22 +233,29 @@ Deno.test("handleWake() delivers nothing more when its time is over", async () =
   assertEquals(callsOf(calls, /claim_notifications/).length, 1);
 });
 
-Deno.test("handleWake() delivers while its retries are held up", async () => {
-  const released = Promise.withResolvers<void>();
-  const { response } = await wake({
+Deno.test("handleWake() delivers while its retries are held up, and claims alerts after them", async () => {
+  const settled = Promise.withResolvers<void>();
+  const { response, calls } = await wake({
     answers: {
-      claim_failed_events: async () => {
-        await released.promise;
-        return Response.json([]);
+      ...oneRetry(),
+      settle_failed_events: async () => {
+        await settled.promise;
+        return Response.json(1);
       },
       claim_notifications: once(NOTIFICATION),
-      "release notifications": () => {
-        released.resolve();
-        return Response.json(true);
+      settle_notifications: () => {
+        settled.resolve();
+        return Response.json(1);
       },
     },
+    alertChannel: alertChannelThat(() => Promise.resolve({ result: "sent" })),
   });
   assertEquals((await response.json()).notifications, ONE_SENT);
+  assertEquals(callsOf(calls, /settle_failed|retries|alert/), [
+    "settle_failed_events",
+    "release retries",
+    "claim_alerts",
+  ]);
 });
 
 function alertChannelThat(send: Channel<Alert>["send"]): Channel<Alert> {
