@@ -1,5 +1,5 @@
 /**
- * docs/app.md: has_access, asked by an app, by a server, and by the policies of
+ * docs/app.md: billing_has_access, asked by an app, by a server, and by the policies of
  * another table.
  *
  * @module
@@ -114,7 +114,11 @@ Deno.test("a server without Supabase's packages asks over HTTP", async () => {
     });
   assertEquals(await ask(ann), true);
   assertEquals(await ask(ben), false);
-  await assertRejects(() => ask(ann, publishable), Error, "has_access: 401");
+  await assertRejects(
+    () => ask(ann, publishable),
+    Error,
+    "billing_has_access: 401",
+  );
 });
 
 Deno.test("a policy lets accounts with access read their documents", async () => {

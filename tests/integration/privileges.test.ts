@@ -1,7 +1,7 @@
 /**
  * Every table, view and function of schema `public`, read from the catalog and
  * requested through PostgREST without a secret key: each request is refused,
- * and nothing changes.
+ * and nothing changes. Schema `billing` is not served at all.
  *
  * @module
  */
@@ -67,13 +67,15 @@ async function allRequests(database: postgres.Sql): Promise<ApiRequest[]> {
 /** What all tables hold, to show that nothing changed. */
 async function contents(database: postgres.Sql): Promise<unknown[]> {
   const tables = await database<{ name: string }[]>`
-    select relname as name from pg_class
-    where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')`;
+    select relnamespace::regnamespace || '.' || relname as name from pg_class
+    where relnamespace in ('public'::regnamespace, 'billing'::regnamespace)
+      and relkind in ('r', 'p')`;
+  assert(tables.length >= 7);
   return await Promise.all(tables.map(async ({ name }) => [
     name,
     ...await database`
       select count(*)::int, md5(string_agg(t::text, ' ' order by t::text))
-      from ${database(`public.${name}`)} t`,
+      from ${database(name)} t`,
   ]));
 }
 
@@ -94,13 +96,15 @@ Deno.test("the sweep knows the tables, views and functions of the design", async
   const paths = (await allRequests(sql)).map(({ path }) => path);
   for (
     const path of [
-      "/subscriptions",
-      "/processed_events",
-      "/failed_events",
-      "/notifications",
-      "/open_failures",
-      "/rpc/apply_billing_events",
-      "/rpc/record_failed_event",
+      "/billing_subscriptions",
+      "/billing_records",
+      "/billing_processed_events",
+      "/billing_failed_events",
+      "/billing_notifications",
+      "/billing_health",
+      "/rpc/billing_apply_events",
+      "/rpc/billing_record_failed_event",
+      "/rpc/billing_has_access",
     ]
   ) {
     assert(paths.includes(path), path);
@@ -129,10 +133,17 @@ Deno.test("the gateway lets nothing through without a key", async () => {
   }
 });
 
+Deno.test("schema billing is not served, not even with the secret key", async () => {
+  const headers = { apikey: keys.secret, "accept-profile": "billing" };
+  const url = `${setting("TEST_API_URL")}/rest/v1/subscriptions`;
+  const answer = await fetch(url, { headers });
+  assertEquals([answer.status, (await answer.json()).code], [406, "PGRST106"]);
+});
+
 Deno.test("PostgREST lets no page of another origin use the key that everybody knows", async () => {
   const origin = "https://page.example";
   // Fetch standard, "CORS protocol": what a browser asks, and looks for.
-  const preflight = await fetch(`${postgrest.url}/subscriptions`, {
+  const preflight = await fetch(`${postgrest.url}/billing_subscriptions`, {
     method: "OPTIONS",
     headers: {
       Origin: origin,
@@ -142,7 +153,7 @@ Deno.test("PostgREST lets no page of another origin use the key that everybody k
   });
   await preflight.body?.cancel();
   assertEquals(preflight.headers.get("access-control-allow-headers"), null);
-  const answer = await fetch(`${postgrest.url}/subscriptions`, {
+  const answer = await fetch(`${postgrest.url}/billing_subscriptions`, {
     headers: { Origin: origin, Authorization: `Bearer ${keys.serviceRole}` },
   });
   await answer.body?.cancel();

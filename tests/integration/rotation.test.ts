@@ -44,7 +44,7 @@ async function countIn(
 ): Promise<number> {
   const ids = deliveries.map(({ eventId }) => eventId);
   const rows = await sql`
-    select event_id from ${sql(`public.${table}`)}
+    select event_id from ${sql(`billing.${table}`)}
     where event_id = any(${ids})`;
   return rows.length;
 }

@@ -9,6 +9,7 @@ import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { handledEvent } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { OLD_SHAPES } from "../support/old_shapes.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { post } from "../support/send.ts";
@@ -99,14 +100,15 @@ Deno.test("a function of one's own knows the account of a customer's first subsc
     await tx`grant select on public.customers to service_role`;
     await tx.unsafe(block!.sql).simple();
     await tx`set local role service_role`;
+    const creation = subscriptionEvent("customer.subscription.created", {
+      subscription: id,
+      customer,
+      account: null,
+    });
     const event = {
+      ...handledEvent.parse(creation),
+      place: 1,
       provider: "a",
-      event_id: uniqueId("evt"),
-      type: "customer.subscription.created",
-      subscription_id: id,
-      customer_id: customer,
-      plan_id: "price_1",
-      current_period_end: new Date(),
     };
     await tx`select public.billing_apply_events(${sql.json([event] as never)})`;
     [found] = await tx`

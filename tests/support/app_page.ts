@@ -49,7 +49,7 @@ const UNDO = `
   drop policy if exists "Users read their own subscriptions" on billing.subscriptions;
   drop policy if exists "Members read their teams' subscriptions" on billing.subscriptions;
   drop policy if exists "The account in the token reads its subscriptions" on billing.subscriptions;
-  revoke all on table billing.subscriptions from authenticated;
+  revoke all on table billing.subscriptions, public.billing_subscriptions from authenticated;
   revoke all on function public.billing_has_access(text, interval) from authenticated;
   drop table if exists public.team_members, public.documents;
 `;
@@ -66,7 +66,8 @@ export function sqlOf(text: string): string {
 }
 
 /** What signed-in users may do, without any policy. */
-export const RIGHTS = sqlOf("grant select");
+export const RIGHTS = ["on table billing.", "on table public."]
+  .map(sqlOf).join("\n");
 
 /** Loads the page's TypeScript. */
 export async function loadAppCode(): Promise<AppCode> {

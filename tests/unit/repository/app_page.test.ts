@@ -32,6 +32,7 @@ const LINES: [text: string, changes: Record<string, unknown>][] = [
   ["price_pro, renews on 1 June 2027", {
     trial_end: "2026-05-20T00:00:00+00:00",
   }],
+  ["price_pro, active", { current_period_end: null }],
   ["price_pro, payment failed", { provider_status: "past_due" }],
   ["price_pro, payment failed", { status: "past_due", provider_status: null }],
 ];
