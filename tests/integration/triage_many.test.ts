@@ -42,14 +42,9 @@ async function sendAll(
   assertEquals([...statuses], [expected]);
 }
 
-/** The ids, which are all that Postgres is asked by. */
-function idsOf(events: readonly { id: string }[]): string[] {
-  return events.map(({ id }) => id);
-}
-
 /** How many rows there are of these events, by what they say. */
 async function tally(events: readonly { id: string }[]) {
-  const ids = idsOf(events);
+  const ids = events.map(({ id }) => id);
   const [row] = await sql`
     select
       (select count(*)::int from billing.processed_events where event_id = any(${ids})) as ledger,
@@ -98,7 +93,7 @@ Deno.test("360 failures are retried once each, and none overtakes the creation t
   await sql`
     update billing.failed_events
     set payload = jsonb_set(payload, '{data,object,metadata,accountId}', '"acc_6"')
-    where event_id = any(${idsOf(creations)})`;
+    where event_id = any(${creations.map(({ id }) => id)})`;
 
   await sql`select billing.retry_failed_events()`;
   const turns = await Promise.all(workers.map((worker) => takeTurn(worker)));

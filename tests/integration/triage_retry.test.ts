@@ -7,13 +7,12 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { edited } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
-import { paymentIntentEvent } from "../../scripts/events/payment_intent_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startApiProxy } from "../support/api_proxy.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
-import { connect, storedEvent, subscriptionRecord } from "../support/tables.ts";
+import { connect, storedEvent } from "../support/tables.ts";
 import {
   failureOf,
   repair,
@@ -50,7 +49,7 @@ Deno.test.afterAll(async () => {
 /** Delivers events that come to these answers. */
 async function send(
   expected: number,
-  ...events: (object | string | Uint8Array<ArrayBuffer>)[]
+  ...events: object[]
 ): Promise<void> {
   for (const event of events) {
     const { status, body } = await deliver(receiver.url, event);
@@ -58,7 +57,7 @@ async function send(
   }
 }
 
-/** What became of the retries of a turn, without what became of none. */
+/** Makes one run, and returns its counts of retries. */
 async function retries(): Promise<Record<string, number>> {
   return (await takeTurn(worker)).retries;
 }
@@ -89,12 +88,6 @@ async function earlyInvoice() {
   await send(200, creation);
   return { invoice, creation, subscription };
 }
-
-Deno.test("a turn retries nothing that nobody asked for", async () => {
-  const { invoice } = await earlyInvoice();
-  assertEquals(await retries(), NOTHING);
-  assertEquals((await failureOf(sql, invoice.id)).attempts, 1);
-});
 
 Deno.test("a retry applies an event whose subscription has come", async () => {
   const { invoice } = await earlyInvoice();
@@ -137,36 +130,6 @@ Deno.test("a retry that fails again counts an attempt, and the new error is on t
   assertEquals((await storedEvent(sql, invoice.id)).ledger, []);
 });
 
-Deno.test("an update that is older than what the record holds is resolved as stale", async () => {
-  const subscription = uniqueId("sub");
-  const now = Math.floor(Date.now() / 1000);
-  const update = subscriptionEvent("customer.subscription.updated", {
-    subscription,
-    created: now - 30,
-    status: "unpaid",
-  });
-  await send(500, update);
-  await send(
-    200,
-    subscriptionEvent("customer.subscription.created", {
-      subscription,
-      created: now - 60,
-    }),
-    subscriptionEvent("customer.subscription.updated", {
-      subscription,
-      created: now,
-      status: "past_due",
-    }),
-  );
-  await requestRetry(sql, update.id);
-  assertEquals(await retries(), { ...NOTHING, claimed: 1, stale: 1 });
-  assertEquals((await failureOf(sql, update.id)).resolution, "stale");
-  assertEquals(
-    (await subscriptionRecord(sql, subscription))?.["status"],
-    "past_due",
-  );
-});
-
 Deno.test("an event that the provider delivers during its retry is applied once", async () => {
   const { invoice } = await earlyInvoice();
   await requestRetry(sql, invoice.id);
@@ -176,23 +139,6 @@ Deno.test("an event that the provider delivers during its retry is applied once"
   assertEquals([ledger.length, notifications.length], [1, 1]);
   const row = await failureOf(sql, invoice.id);
   assertEquals([row.resolution, row.attempts], ["applied", 1]);
-});
-
-Deno.test("a failure whose event was applied under another row is resolved as a duplicate", async () => {
-  const subscription = await createdSubscription();
-  const invoice = invoiceEvent({ subscription });
-  const nameless = edited(invoice, { id: undefined });
-  await send(200, invoice);
-  await send(422, nameless);
-  const filedAs = await filedUnder(nameless);
-  await repair(sql, filedAs, invoice);
-  await requestRetry(sql, filedAs);
-  assertEquals(await retries(), { ...NOTHING, claimed: 1, duplicate: 1 });
-  assertEquals((await failureOf(sql, filedAs)).resolution, "duplicate");
-  assertEquals(
-    (await storedEvent(sql, invoice.id)).notifications.length,
-    1,
-  );
 });
 
 Deno.test("an event without an id is applied under the id that its repair gives it, and stays settled", async () => {
@@ -228,17 +174,6 @@ async function filedUnder(event: object): Promise<string> {
   }`;
 }
 
-Deno.test("a failure whose repaired event has no effect is resolved as ignored", async () => {
-  const invoice = invoiceEvent();
-  await send(500, invoice);
-  await repair(sql, invoice.id, paymentIntentEvent({ id: invoice.id }));
-  await requestRetry(sql, invoice.id);
-  assertEquals(await retries(), { ...NOTHING, claimed: 1, ignored: 1 });
-  assertEquals((await failureOf(sql, invoice.id)).resolution, "ignored");
-  const { ledger, notifications } = await storedEvent(sql, invoice.id);
-  assertEquals([ledger, notifications], [[], []]);
-});
-
 Deno.test("a body that jsonb cannot hold is retried as the text that arrived", async () => {
   const subscription = uniqueId("sub");
   const invoice = edited(invoiceEvent({ subscription }), {
@@ -255,82 +190,6 @@ Deno.test("a body that jsonb cannot hold is retried as the text that arrived", a
   assertEquals(
     (await storedEvent(sql, invoice.id)).notifications.length,
     1,
-  );
-});
-
-Deno.test("a number beyond what JavaScript holds is retried with every digit", async () => {
-  const subscription = uniqueId("sub");
-  const invoice = invoiceEvent({ subscription });
-  const body = JSON.stringify(invoice).replace(
-    /^\{/,
-    '{"huge":1e400,"big":12345678901234567890,',
-  );
-  await send(500, body);
-  await send(
-    200,
-    subscriptionEvent("customer.subscription.created", { subscription }),
-  );
-  await requestRetry(sql, invoice.id);
-  assertEquals(await retries(), { ...NOTHING, claimed: 1, applied: 1 });
-});
-
-Deno.test("a body that is not text is retried byte for byte, and applied after a repair", async () => {
-  const subscription = await createdSubscription();
-  const invoice = invoiceEvent({ subscription });
-  // Latin-1, which is no UTF-8.
-  const body = Uint8Array.from(
-    JSON.stringify(edited(invoice, { "data.object.description": "Zoë" })),
-    (character) => character.charCodeAt(0),
-  );
-  await send(400, body);
-  const [filed] = await sql`
-    select event_id, payload_encoding from billing.failed_events
-    where resolved_at is null`;
-  assertEquals(filed?.["payload_encoding"], "base64");
-  const eventId = filed?.["event_id"];
-  await requestRetry(sql, eventId);
-  assertEquals(await retries(), { ...NOTHING, claimed: 1, failed: 1 });
-  const row = await failureOf(sql, eventId);
-  assertEquals([row.attempts, row.error_code], [2, "body_not_text"]);
-
-  await repair(sql, eventId, invoice);
-  await requestRetry(sql, eventId);
-  assertEquals(await retries(), { ...NOTHING, claimed: 1, applied: 1 });
-  const { original_payload, resolution } = await failureOf(sql, eventId);
-  assertEquals([original_payload, resolution], [
-    btoa(String.fromCharCode(...body)),
-    "applied",
-  ]);
-});
-
-Deno.test("an event ID that both providers use is retried for each of them, with its own outcome", async () => {
-  const subscription = uniqueId("sub");
-  const invoice = invoiceEvent({ subscription });
-  for (const provider of ["a", "b"] as const) {
-    const { status } = await deliver(receiver.url, invoice, { provider });
-    assertEquals(status, 500);
-  }
-  await send(
-    200,
-    subscriptionEvent("customer.subscription.created", { subscription }),
-  );
-  for (const provider of ["a", "b"] as const) {
-    assertStringIncludes(
-      await requestRetry(sql, invoice.id, { provider }),
-      "Retry requested: 1.",
-    );
-  }
-  assertEquals(await retries(), {
-    ...NOTHING,
-    claimed: 2,
-    applied: 1,
-    failed: 1,
-  });
-  assertEquals((await failureOf(sql, invoice.id)).resolution, "applied");
-  const other = await failureOf(sql, invoice.id, { provider: "b" });
-  assertEquals(
-    [other.resolved_at, other.error_code, other.attempts],
-    [null, "subscription_of_other_provider", 2],
   );
 });
 

@@ -148,24 +148,14 @@ for (const provider of ["a", "b"] as const) {
       // The provider delivers again: nothing fails, and no notification is added.
       for (const event of [creation, update, invoice]) {
         assertEquals((await send(event)).status, 200);
-        const row = await failureOf(sql, event.id, { provider });
-        assertEquals(row.resolution, "applied");
-        const { ledger } = await storedEvent(sql, event.id);
+        const { ledger, failures } = await storedEvent(sql, event.id);
         assertEquals(ledger.length, 1);
+        assertEquals(failures.map((row) => row["resolution"]), ["applied"]);
       }
-      assertEquals(
-        (await failureOf(sql, creation.id, { provider })).attempts,
-        2,
-      );
       const again = await takeTurn(worker);
       assertEquals(
         [again.retries["claimed"], again.notifications["claimed"]],
         [0, 0],
-      );
-      assertEquals(endpoint.about(invoice.id).length, 1);
-      assertEquals(
-        (await storedEvent(sql, invoice.id)).notifications.length,
-        1,
       );
       assertEquals(await subscriptionRecord(sql, subscription), record);
     } finally {

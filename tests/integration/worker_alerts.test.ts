@@ -5,17 +5,9 @@
  * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { localKeys } from "../../scripts/common/keys.ts";
 import { edited } from "../support/edited.ts";
-import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
-import { chooseAlertChannel } from "../../supabase/functions/billing-worker/channels/choose_channel.ts";
-import {
-  deliverAlerts,
-  type DeliveryOptions,
-} from "../../supabase/functions/billing-worker/deliver_notifications.ts";
 import { freePort } from "../support/free_port.ts";
 import {
   alertEnvironment,
@@ -26,9 +18,7 @@ import {
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
 import type { ServedFunction } from "../support/serve_function.ts";
-import { SLACK_PATH, startSlackApi } from "../support/slack_api.ts";
 import { connect } from "../support/tables.ts";
-import { setting } from "../support/test_environment.ts";
 import {
   failureOf,
   repair,
@@ -38,7 +28,6 @@ import {
 } from "../support/triage.ts";
 import { NO_COUNTS, startWorker } from "../support/worker.ts";
 import {
-  endLease,
   endPauses,
   outboxRow,
   oweNotifications,
@@ -151,23 +140,6 @@ Deno.test("the operator is alerted of an event that fails, and told when it is r
   assertEquals(accounts.about(event.id), []);
 });
 
-Deno.test("of a hundred failures there is one alert per error code, with the count", async () => {
-  await beginAnew();
-  await failMany(100, "subscription_unknown");
-  await failMany(3, "deployment_fault");
-  const counted = (await alerted()).map(({ data }) => [
-    data["error_code"],
-    data["new"],
-    data["open"],
-  ]);
-  assertEquals(counted.sort(), [
-    ["deployment_fault", 3, 3],
-    ["subscription_unknown", 100, 100],
-  ]);
-  await failMany(50, "subscription_unknown");
-  assertEquals(await alerted(), []);
-});
-
 Deno.test("workers that are woken at once send each alert once", async () => {
   await beginAnew();
   await failMany(2, "internal_error");
@@ -228,26 +200,6 @@ Deno.test("a receiver of notifications that is slow and asks for a pause holds u
   assertEquals((await alerted()).length, 1);
 });
 
-Deno.test("one host for both may ask for a pause of notifications, and gets alerts", async () => {
-  await beginAnew();
-  await using both = await startWorker({
-    ...accounts.env,
-    ...alertEnvironment(accounts),
-  });
-  const [event] = await oweNotifications(sql);
-  accounts.answerWith(({ message }) =>
-    message.type === "billing.payment_failed"
-      ? new Response("", { status: 429, headers: { "retry-after": "3600" } })
-      : new Response("OK")
-  );
-  assertEquals((await takeTurn(both)).notifications["limited"], 1);
-  const failed = await failMany(1, "internal_error");
-  const { alerts, notifications } = await takeTurn(both);
-  assertEquals([alerts["sent"], notifications["claimed"]], [1, 0]);
-  assertEquals(accounts.about(failed).length, 1);
-  assertEquals((await outboxRow(sql, event)).status, "pending");
-});
-
 Deno.test("a receiver that is down gets the alert later, and nothing about what was resolved meanwhile", async () => {
   await beginAnew();
   const port = freePort();
@@ -272,71 +224,4 @@ Deno.test("a receiver that is down gets the alert later, and nothing about what 
     ]),
     [["billing.failure_opened", "record_locked"]],
   );
-});
-
-Deno.test("without ALERT_URL nothing is claimed, and the failures are in the first alert later", async () => {
-  await beginAnew();
-  await failMany(2, "internal_error");
-  {
-    await using silent = await startWorker(accounts.env);
-    const { alerts } = await takeTurn(silent);
-    assertEquals(alerts, NO_COUNTS);
-    assert(!silent.output().includes("ALERT"), silent.output());
-  }
-  assertEquals((await alerted()).map(({ data }) => data["open"]), [2]);
-});
-
-Deno.test("what Slack limits is sent by the next run after the pause", async () => {
-  await beginAnew();
-  let skippedMs = 0;
-  await using slack = startSlackApi({ clock: () => Date.now() + skippedMs });
-  const { secret } = await localKeys();
-  const logged: unknown[] = [];
-  const options: DeliveryOptions = {
-    database: createClient({
-      supabaseUrl: setting("TEST_API_URL"),
-      secretKey: secret,
-    }, { fetch }),
-    leaseId: crypto.randomUUID(),
-    channel: undefined,
-    alertChannel: chooseAlertChannel({ ALERT_URL: slack.url }, {
-      fetch: slack.fetch,
-      clock: Date.now,
-    }),
-    pace: () => Promise.resolve(),
-    endMs: Infinity,
-    log: (...line) => logged.push(line),
-    clock: Date.now,
-  };
-  await failMany(1, "internal_error");
-  await failMany(1, "record_locked");
-  const { sent, limited } = await deliverAlerts(options);
-  assertEquals([sent, limited], [1, 1]);
-  assertEquals((await deliverAlerts(options)).claimed, 0);
-  skippedMs = 1_000;
-  const [pauses] = await sql`
-    select jsonb_agg(p) as rows from billing.pauses p`;
-  await endPauses(sql);
-  assertEquals((await deliverAlerts(options)).sent, 1);
-  await endLease(sql, "notifications");
-  assertEquals(
-    ["internal_error", "record_locked"].map((code) =>
-      slack.messages.filter((text) => text.includes(code)).length
-    ),
-    [1, 1],
-  );
-  const traces = JSON.stringify([pauses, logged]);
-  assertStringIncludes(traces, "hooks.slack.com");
-  assert(!traces.includes(SLACK_PATH.split("/").at(-1)!), traces);
-});
-
-Deno.test("a failed payment's event that fails is an alert, not a notification", async () => {
-  await beginAnew();
-  const event = invoiceEvent({ subscription: uniqueId("sub") });
-  assertEquals((await deliver(receiver.url, event)).status, 500);
-  assertEquals(
-    (await alerted()).map(({ data }) => [data["error_code"], data["event_id"]]),
-    [["subscription_unknown", event.id]],
-  );
-  assertEquals(accounts.about(event.id), []);
 });

@@ -13,8 +13,6 @@ import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { MAIL_API_KEY, startMailApi } from "../support/mail_api.ts";
 import { startOwnStack } from "../support/own_stack.ts";
 import { deliver, post } from "../support/send.ts";
-import { connect } from "../support/tables.ts";
-import { NO_COUNTS, startWorker } from "../support/worker.ts";
 import {
   makeDue,
   type OutboxRow,
@@ -22,33 +20,6 @@ import {
   oweNotifications,
   settledRow,
 } from "../support/outbox.ts";
-
-Deno.test("without Supabase Auth nobody has an address, and the row says so", async () => {
-  const sql = connect();
-  try {
-    await using api = startMailApi();
-    await using worker = await startWorker(api.env);
-    const [event] = await oweNotifications(sql, {
-      account: crypto.randomUUID(),
-    });
-    assertEquals(await worker.wake(), {
-      ...NO_COUNTS,
-      claimed: 1,
-      undeliverable: 1,
-    });
-    const row = await outboxRow(sql, event);
-    assertEquals([row.status, row.attempts], ["undeliverable", 1]);
-    assertStringIncludes(
-      `${row.last_error}`,
-      "account_email returns no address",
-    );
-    assertEquals(api.requests, []);
-    const line = await worker.logged((line) => line.event_id === event);
-    assertEquals([line.level, line.result], ["warn", "undeliverable"]);
-  } finally {
-    await sql.end();
-  }
-});
 
 // A stack of its own: it gets users of Supabase Auth, which the others' must
 // not have.
@@ -138,21 +109,6 @@ Deno.test("with Supabase Auth the account's user gets the mail, once", async (te
     assertEquals(
       api.requests.slice(1).map(({ key }) => key),
       [row.id, row.id],
-    );
-  });
-
-  await test.step("mails that are due at once go out two a second", async () => {
-    const sentBefore = api.requests.length;
-    const events = await oweNotifications(sql, { count: 5, account });
-    for (const event of events) {
-      const { status, attempts } = await wakeUntil(event, isSettled);
-      assertEquals([status, attempts], ["sent", 1]);
-    }
-    const times = api.requests.slice(sentBefore).map(({ at }) => at);
-    const span = (times.at(-1) ?? 0) - (times[0] ?? 0);
-    assert(
-      times.length === 5 && span >= 2_000,
-      `${times.length}, ${span} ms`,
     );
   });
 
