@@ -9,7 +9,10 @@ import type postgres from "postgres";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { handledEvent } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
+import {
+  describeEvent,
+  handledEvent,
+} from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { edited } from "../support/edited.ts";
 import { everySqlBlock, fillIn } from "../support/sql_blocks.ts";
 import { connect } from "../support/tables.ts";
@@ -18,8 +21,8 @@ const sql = connect();
 Deno.test.afterAll(() => sql.end());
 
 const TABLES = (await sql`
-  select tablename from pg_tables where schemaname = 'public' order by 1`)
-  .map(({ tablename }) => String(tablename));
+  select tablename from pg_tables where schemaname = 'billing' order by 1`)
+  .map(({ tablename }) => `billing.${tablename}`);
 
 /** Makes something of an account in every table that can hold any. */
 async function makeAccount(
@@ -36,7 +39,9 @@ async function makeAccount(
   };
 
   async function apply(event: object): Promise<void> {
-    const events = [{ ...handledEvent.parse(event), provider: "a" }];
+    const events = [
+      { ...handledEvent.parse(event), provider: "a", place: 1 },
+    ];
     const [row] = await tx`
       select outcome
       from public.billing_apply_events(${JSON.stringify(events)}::text::jsonb)`;
@@ -46,11 +51,15 @@ async function makeAccount(
     event: { id: string; type: string },
     body = JSON.stringify(event),
   ): Promise<void> {
+    const it = describeEvent(event);
     await tx`
       select public.billing_record_failed_event(
         p_provider => 'a', p_event_id => ${event.id}, p_body => ${body},
         p_body_encoding => 'text', p_error_code => 'event_invalid',
-        p_error => 'Failed', p_type => ${event.type}
+        p_error => 'Failed', p_type => ${event.type}, p_kind => ${it.kind!},
+        p_subscription_id => ${it.subscription_id ?? null},
+        p_customer_id => ${it.customer_id ?? null},
+        p_account_id => ${it.account_id ?? null}
       )`;
   }
 
@@ -118,11 +127,11 @@ for (const account of ["acc_1", "1900", "19000", "active", `it's "quoted"`]) {
       const after = await everyRow(tx);
       // The ledger has IDs of events only.
       assertEquals(
-        after.get("processed_events")?.length,
+        after.get("billing.processed_events")?.length,
         ledger?.["before"] + 2,
       );
       for (const table of TABLES) {
-        if (table === "processed_events") continue;
+        if (table === "billing.processed_events") continue;
         assertEquals(after.get(table), before.get(table), table);
       }
       throw nothing;
