@@ -101,7 +101,7 @@ Deno.test("every name that is taken in schema public is named at once, and nothi
   assert(relations.length > 5 && functions.length > 10);
 
   await using database = await emptyDatabase("collisions");
-  const { url, sql } = database;
+  const { sql } = database;
   for (const name of relations) await sql`create sequence ${sql(name)}`;
   for (const name of functions) {
     await sql`

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import postgres from "postgres";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
