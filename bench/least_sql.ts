@@ -27,22 +27,22 @@ begin
   on conflict do nothing;
 
   update billing.subscriptions s set
-    status = e.status,
-    plan_id = e.plan_id,
-    current_period_end = e.current_period_end,
-    provider_status = e.provider_status,
-    customer_id = e.customer_id,
-    quantity = e.quantity,
-    cancel_at = e.cancel_at,
-    trial_end = e.trial_end,
-    paused = e.paused,
-    livemode = e.livemode,
-    changed_as_of = e.created,
-    changed_by_update = true
+    status = r.provider_status,
+    plan_id = r.plan_id,
+    current_period_end = r.current_period_end,
+    provider_status = r.provider_status,
+    customer_id = r.customer_id,
+    quantity = r.quantity,
+    cancel_at = r.cancel_at,
+    trial_end = r.trial_end,
+    paused = r.paused,
+    livemode = r.livemode,
+    changed_as_of = (extract(epoch from e.occurred_at) * 4000000)::bigint + 1
   from jsonb_to_recordset(events) as e (
     subscription_id text,
-    created timestamptz,
-    status text,
+    occurred_at timestamptz,
+    report jsonb
+  ), jsonb_to_record(e.report) as r (
     plan_id text,
     current_period_end timestamptz,
     provider_status text,
@@ -62,7 +62,7 @@ end;
 $$`;
 
 /**
- * Puts the least SQL into the place of `apply_billing_events`.
+ * Puts the least SQL into the place of `billing_apply_events`.
  *
  * @returns what puts the function back
  */

@@ -26,7 +26,7 @@ export type MeasureCeiling = (
 
 /**
  * Creates subscriptions, and returns what measures updates of them through
- * `apply_billing_events` straight in Postgres, with nothing between but the
+ * `billing_apply_events` straight in Postgres, with nothing between but the
  * driver: what any receiver could reach at most.
  *
  * @throws {Error} While measuring, if an event is not applied.
@@ -63,11 +63,11 @@ async function applyCreations(
 ): Promise<void> {
   const sql = postgres(databaseUrl, { max: 1 });
   const events = subscriptions.map((subscription) =>
-    wireEvent(subscriptionEvent("customer.subscription.created", {
+    subscriptionEvent("customer.subscription.created", {
       subscription,
       created: 1_750_000_000,
-    }))
-  );
+    })
+  ).map(wireEvent);
   try {
     await applyAll(sql, events);
   } finally {
@@ -90,14 +90,15 @@ function updatesOf(
   const start = Math.floor(Date.now() / 1000) - 3600;
   let made = 0;
   return (count) =>
-    Array.from({ length: count }, () => {
+    Array.from({ length: count }, (_, place) => {
       const i = made++;
       const created = start + Math.floor(i / subscriptions.length);
       return {
         ...template,
+        place: place + 1,
         event_id: stripeId("evt", created),
         subscription_id: subscriptions[i % subscriptions.length],
-        created: new Date(created * 1000).toISOString(),
+        occurred_at: new Date(created * 1000).toISOString(),
       };
     });
 }

@@ -53,7 +53,8 @@ export function receiverTarget(stack: Stack): Target {
     most: 12_000,
     records: {
       databaseUrl: stack.dbUrl,
-      query: "select id, changed_as_of as at from billing.subscriptions",
+      query:
+        "select id, billing.time_of(changed_as_of) as at from billing.subscriptions",
     },
   };
 }
@@ -95,7 +96,7 @@ export function postgrestTarget(stack: Stack): Target {
     name: BARE_CALL,
     port: stack.ports.postgrest,
     shape: {
-      path: "/rpc/apply_billing_events",
+      path: "/rpc/billing_apply_events",
       headers: () => ({ authorization: `Bearer ${stack.keys.serviceRole}` }),
       body: (event) => JSON.stringify({ events: [wireEvent(event)] }),
     },
@@ -153,7 +154,11 @@ export function peerTarget(
   };
 }
 
-/** What the receiver makes of an event on its way to the database. */
-export function wireEvent(event: object): object {
-  return { ...handledEvent.parse(event), provider: "a" };
+/**
+ * Returns what the receiver makes of an event on its way to the database.
+ *
+ * @param place Its place in the call; the events may be given to `map`.
+ */
+export function wireEvent(event: object, place = 0): object {
+  return { place: place + 1, ...handledEvent.parse(event), provider: "a" };
 }

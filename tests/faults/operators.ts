@@ -119,7 +119,8 @@ export function actions(
           return true;
         }),
     },
-    // Those that a worker has, if there are any: it is about to settle them.
+    // A worker is about to settle some of them. It sends those again, so none is
+    // locked as often as it is tried.
     "locks on notifications": {
       pauseMs: 30,
       action: (sql) =>
@@ -128,8 +129,8 @@ export function actions(
             update billing.notifications set account_id = account_id
             where id = any (array(
               select id from billing.notifications
-              where status = 'pending' and next_attempt_at < 'infinity'
-              order by attempts desc, random() limit 3
+              where status = 'pending' and next_attempt_at <= now() and attempts < 3
+              order by random() limit 3
               for update skip locked
             ))
             returning id`;
