@@ -20,7 +20,12 @@ import {
 import { serveFunction } from "../support/serve_function.ts";
 import { subscriptionRecord } from "../support/tables.ts";
 import { NO_COUNTS, startWorker } from "../support/worker.ts";
-import { makeDue, outboxRow, oweNotifications } from "../support/outbox.ts";
+import {
+  endLease,
+  makeDue,
+  outboxRow,
+  oweNotifications,
+} from "../support/outbox.ts";
 import { signed } from "./body_checks.ts";
 import { assertAnswer } from "./outcome.ts";
 import type { Row, Stage } from "./stage.ts";
@@ -122,6 +127,7 @@ export const ROWS_61_TO_64: readonly Row[] = [
       // The lease of the run that was killed holds until its end.
       assertEquals(await next.wake(), NO_COUNTS);
 
+      await endLease(sql, "notifications");
       await makeDue(sql, event);
       assertEquals(await next.wake(), { ...NO_COUNTS, claimed: 1, sent: 1 });
       const row = await outboxRow(sql, event);
