@@ -691,11 +691,11 @@ $$;
 /*
  * Returns how long to wait for the next lock, as a value of lock_timeout. Who waits
  * holds locks, and each event that cannot have its own waits once per half that it is
- * in. So a wait is short, and soon next to none.
+ * in. So a wait is short, and after a second next to none.
  */
 create or replace function billing.lock_patience()
 returns text language sql volatile
-return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' then '20ms' else '1ms' end;
+return case when clock_timestamp() < statement_timestamp() + interval '1 s' then '20ms' else '1ms' end;
 
 /* Applies sorted events; raises an error if they cannot be applied together. */
 create or replace function billing.apply(todo billing.event[])
@@ -980,7 +980,7 @@ returns table (place integer, outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
 -- Planning takes longer than applying.
 set plan_cache_mode = force_generic_plan
-set lock_timeout = '500ms'
+set lock_timeout = '700ms'
 as $$
 declare
   blank billing.event;
