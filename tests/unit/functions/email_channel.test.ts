@@ -1,248 +1,287 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import type {
   Attempt,
   Notification,
 } from "../../../supabase/functions/billing-worker/channels/channel.ts";
-import {
-  type AddressOf,
-  emailChannel,
-} from "../../../supabase/functions/billing-worker/channels/email_channel.ts";
+import { emailChannel } from "../../../supabase/functions/billing-worker/channels/email_channel.ts";
+import { emailTexts } from "../../../supabase/functions/billing-worker/channels/email_texts.ts";
+import { formatAmount } from "../../../supabase/functions/billing-worker/channels/format_amount.ts";
+import { renderEmail } from "../../../supabase/functions/billing-worker/channels/render_email.ts";
 import { NOT_STATED, STATED } from "../../support/payment.ts";
+import { NOTIFICATION } from "./fixtures.ts";
 
-const API_KEY = "re_unit_SECRET";
-
-const NOTIFICATION: Notification = {
-  id: "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
-  provider: "a",
-  event_id: "evt_1",
-  account_id: "acc_1",
-  subscription_id: "sub_1",
-  invoice_id: "in_1",
-  ...NOT_STATED,
-  created_at: "2026-11-21T06:24:03.113987+00:00",
-};
-
-interface Sent {
-  readonly path: string;
-  readonly headers: Headers;
-  readonly mail: Record<string, string>;
-}
-
-/** One attempt through the package, against an API that answers so. */
-async function attempt(
-  answer: () => Response,
-  { addressOf = known, notification = NOTIFICATION }: {
-    addressOf?: AddressOf;
-    notification?: Notification;
-  } = {},
-): Promise<{ attempt: Attempt; sent: Sent[] }> {
-  const sent: Sent[] = [];
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
-    async (request) => {
-      const { pathname } = new URL(request.url);
-      const mail = await request.json();
-      sent.push({ path: pathname, headers: request.headers, mail });
-      return answer();
-    },
-  );
-  const before = Deno.env.get("RESEND_BASE_URL");
-  // Where the package itself looks for it.
-  Deno.env.set("RESEND_BASE_URL", `http://127.0.0.1:${server.addr.port}`);
+/** Runs with a variable of the environment set, and puts back what was there. */
+async function withVariable<T>(
+  [name, value]: [name: string, value: string],
+  run: () => T,
+): Promise<Awaited<T>> {
+  const before = Deno.env.get(name);
+  Deno.env.set(name, value);
   try {
-    const channel = emailChannel({
-      apiKey: API_KEY,
-      from: "Billing <billing@example.com>",
-      perSecond: 2,
-      addressOf,
-      clock: () => Date.parse("2026-11-21T06:24:00Z"),
-    });
-    return { attempt: await channel.send(notification), sent };
+    return await run();
   } finally {
-    if (before === undefined) Deno.env.delete("RESEND_BASE_URL");
-    else Deno.env.set("RESEND_BASE_URL", before);
-    await server.shutdown();
+    if (before === undefined) Deno.env.delete(name);
+    else Deno.env.set(name, before);
   }
 }
 
-function known(): Promise<string | null> {
-  return Promise.resolve("owner@example.com");
+/** One attempt through the package, against an API that answers so, or none. */
+async function send(
+  answer: (() => Response) | undefined,
+  { addressOf = () => Promise.resolve("owner@example.com"), ...details }:
+    & Partial<Notification>
+    & { addressOf?: () => Promise<string | null> } = {},
+) {
+  const sent: [path: string, headers: Headers, mail: unknown][] = [];
+  const server = Deno.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    onListen: () => {},
+  }, async (request) => {
+    const { pathname } = new URL(request.url);
+    sent.push([pathname, request.headers, await request.json()]);
+    return answer!();
+  });
+  const url = `http://127.0.0.1:${server.addr.port}`;
+  if (answer === undefined) await server.shutdown();
+  // Where the package itself looks for it.
+  const attempt = await withVariable(
+    ["RESEND_BASE_URL", url],
+    () =>
+      emailChannel({
+        apiKey: "re_LEAKED",
+        from: "Billing <billing@example.com>",
+        perSecond: 2,
+        addressOf,
+        clock: () => Date.parse("2026-11-21T06:24:00Z"),
+      }).send({ ...NOTIFICATION, ...details }),
+  );
+  if (answer !== undefined) await server.shutdown();
+  return { attempt, sent };
 }
 
-function accepted(): Response {
-  return Response.json({ id: "mail_1" });
-}
+Deno.test("emailChannel() mails the account, the same at every attempt, once per notification", async () => {
+  for (let i = 0; i < 2; i++) {
+    const { attempt, sent: [request, ...more] } = await send(
+      () => Response.json({ id: "mail_1" }),
+      STATED,
+    );
+    assertEquals([attempt, more], [{ result: "sent" }, []]);
+    const [path, headers, mail] = request!;
+    assertEquals(
+      [
+        path,
+        headers.get("authorization"),
+        headers.get("idempotency-key"),
+        mail,
+      ],
+      ["/emails", "Bearer re_LEAKED", NOTIFICATION.id, {
+        from: "Billing <billing@example.com>",
+        to: "owner@example.com",
+        ...renderEmail(emailTexts({ ...NOTIFICATION, ...STATED })),
+      }],
+    );
+  }
+});
 
 /** An error in the form that Resend documents. */
-function refusal(
-  statusCode: number,
-  name: string,
-  headers: Record<string, string> = {},
-): () => Response {
-  return () =>
-    Response.json({ statusCode, name, message: `This is ${name}` }, {
-      status: statusCode,
-      headers,
-    });
+function refusal(statusCode: number, name: string, after?: string) {
+  const init = {
+    status: statusCode,
+    headers: after ? { "retry-after": after } : {},
+  };
+  return () => Response.json({ statusCode, name, message: `Is ${name}` }, init);
 }
-
-Deno.test("emailChannel() mails the account, once a notification", async () => {
-  const asked: string[] = [];
-  const { attempt: made, sent: [request, ...more] } = await attempt(accepted, {
-    addressOf: (account) => {
-      asked.push(account);
-      return known();
-    },
-  });
-  assertEquals(made, { result: "sent" });
-  assertEquals([asked, more], [["acc_1"], []]);
-  assert(request !== undefined);
-  assertEquals(request.path, "/emails");
-  assertEquals(request.headers.get("authorization"), `Bearer ${API_KEY}`);
-  assertEquals(request.headers.get("idempotency-key"), NOTIFICATION.id);
-  const { from, to, subject, text } = request.mail;
-  assertEquals([from, to, subject], [
-    "Billing <billing@example.com>",
-    "owner@example.com",
-    "Your payment failed",
-  ]);
-  assertStringIncludes(text ?? "", "Invoice: in_1, Subscription: sub_1");
-});
-
-Deno.test("emailChannel() sends plain text and HTML", async () => {
-  const { sent: [request] } = await attempt(accepted, {
-    notification: { ...NOTIFICATION, ...STATED },
-  });
-  const { subject, text, html } = request?.mail ?? {};
-  assertEquals(subject, "Your payment of €19.00 failed");
-  assertStringIncludes(text ?? "", STATED.hosted_invoice_url);
-  assertStringIncludes(
-    html ?? "",
-    'href="https://pay.example.com/in_1?a=1&amp;b=2"',
+const body = (status: number, text: string, after?: string) => () =>
+  new Response(
+    text,
+    after ? { status, headers: { "retry-after": after } } : { status },
   );
-});
 
-Deno.test("emailChannel() sends the same mail at every attempt, as Resend asks", async () => {
-  const notification = { ...NOTIFICATION, ...STATED };
-  const [first, second] = [
-    await attempt(accepted, { notification }),
-    await attempt(accepted, { notification }),
-  ];
-  assertEquals(first.sent[0]?.mail, second.sent[0]?.mail);
-});
-
-Deno.test("emailChannel() finds an account without an address undeliverable", async () => {
-  const { attempt: made, sent } = await attempt(accepted, {
-    addressOf: () => Promise.resolve(null),
-  });
-  assert(made.result === "undeliverable");
-  assertStringIncludes(made.error, "account_email returns no address");
-  assertEquals(sent, []);
-});
-
-Deno.test("emailChannel() tries again if the address cannot be asked for", async () => {
-  const { attempt: made, sent } = await attempt(accepted, {
-    addressOf: () => Promise.reject(new Error("account_email failed: why")),
-  });
-  assertEquals(made, { result: "failed", error: "account_email failed: why" });
-  assertEquals(sent, []);
-});
-
-for (
-  const [code, name] of [
+/** How Resend answers, and what becomes of the attempt; undefined for anything. */
+const ATTEMPTS: [
+  answer: (() => Response) | undefined,
+  result: Attempt["result"],
+  error?: string | undefined,
+  retryAfterSeconds?: number,
+][] = [
+  ...([
     [400, "validation_error"],
     [401, "missing_api_key"],
-    [403, "invalid_api_key"],
     [422, "invalid_from_address"],
     [500, "internal_server_error"],
-  ] as const
-) {
-  Deno.test(`emailChannel() takes ${name} for a failed attempt`, async () => {
-    const { attempt: made } = await attempt(refusal(code, name));
-    assertEquals(made, {
-      result: "failed",
-      error: `Resend: ${name}: This is ${name}`,
+  ] as const).map(([code, name]): (typeof ATTEMPTS)[number] => [
+    refusal(code, name),
+    "failed",
+    `Resend: ${name}: Is ${name}`,
+  ]),
+  // For its quotas as well.
+  ...["rate_limit_exceeded", "daily_quota_exceeded"].map((
+    name,
+  ): (typeof ATTEMPTS)[number] => [
+    refusal(429, name, "90"),
+    "limited",
+    `Resend: ${name}: Is ${name}`,
+    90,
+  ]),
+  [
+    refusal(429, "x", "Sat, 21 Nov 2026 06:34:00 GMT"),
+    "limited",
+    undefined,
+    600,
+  ],
+  [body(429, "<html>", "3"), "limited", undefined, 3],
+  [body(429, ""), "limited"],
+  ...["null", '"no"', "[]", "{}", "17", "<html>", ""].map((
+    text,
+  ): (typeof ATTEMPTS)[number] => [body(502, text), "failed"]),
+  ...["null", "<html>", ""].map((text): (typeof ATTEMPTS)[number] => [
+    body(200, text),
+    "failed",
+  ]),
+  [undefined, "failed"],
+];
+Deno.test("emailChannel() reads the result from the answer, whatever it is", async () => {
+  for (const [answer, result, error, seconds] of ATTEMPTS) {
+    const { attempt } = await send(answer);
+    const { error: says = "", retryAfterSeconds } = {
+      error: "",
       retryAfterSeconds: undefined,
-    });
-  });
-}
+      ...attempt,
+    };
+    assertEquals([attempt.result, retryAfterSeconds], [result, seconds]);
+    assert(says === error || error === undefined, says);
+    assert(says !== "" && !/undefined|LEAKED/.test(says), says);
+  }
+});
 
-for (
-  const [header, seconds] of [
-    ["90", 90],
-    ["Sat, 21 Nov 2026 06:34:00 GMT", 600],
-  ] as const
-) {
-  Deno.test(`emailChannel() passes on Retry-After: ${header}`, async () => {
-    const { attempt: made } = await attempt(
-      refusal(429, "rate_limit_exceeded", { "retry-after": header }),
-    );
-    assertEquals(made, {
-      result: "limited",
-      error: "Resend: rate_limit_exceeded: This is rate_limit_exceeded",
-      retryAfterSeconds: seconds,
-    });
-  });
-}
+Deno.test("emailChannel() sends nothing without an address", async () => {
+  const unused = () => Response.json({ id: "mail_1" });
+  const none = await send(unused, { addressOf: () => Promise.resolve(null) });
+  assertEquals([none.attempt.result, none.sent], ["undeliverable", []]);
+  const addressOf = () => Promise.reject(new Error("why"));
+  const failed = await send(unused, { addressOf });
+  assertEquals(failed.attempt, { result: "failed", error: "why" });
+});
 
-// Resend answers 429 for its quotas as well.
-for (const name of ["daily_quota_exceeded", "monthly_quota_exceeded"]) {
-  Deno.test(`emailChannel() takes ${name} for a limit`, async () => {
-    const { attempt: made } = await attempt(refusal(429, name));
-    assertEquals(made, {
-      result: "limited",
-      error: `Resend: ${name}: This is ${name}`,
-      retryAfterSeconds: undefined,
-    });
-  });
-}
+const NO_LINK = "Please check your payment method.";
+const TRY_AGAIN = "We will try again on 3 May 2026 (UTC).";
+const LAST = "No further attempt is scheduled.";
+const LINK = "You can pay the invoice now:";
 
-for (const body of ["null", '"no"', "[]", "{}", "17", "<html>", ""]) {
-  Deno.test(`emailChannel() takes 502 with the body '${body}' for a failed attempt`, async () => {
-    const { attempt: made } = await attempt(() =>
-      new Response(body, { status: 502 })
-    );
-    assert(made.result === "failed", made.result);
-    assert(!made.error.includes("undefined"), made.error);
-  });
-}
+/** What is stated, and subject, paragraphs after the first, and footer. */
+const TEXTS: [
+  details: Partial<Notification>,
+  amount: string,
+  paragraphs: string[],
+  footer?: string,
+][] = [
+  [STATED, " of €19.00", [TRY_AGAIN, LINK]],
+  [{ invoice_id: null }, "", [NO_LINK], "Subscription: sub_1"],
+  [{ ...STATED, next_payment_attempt: null }, " of €19.00", [LAST, LINK]],
+  [{ attempt_count: 0 }, "", [LAST, NO_LINK]],
+  [{ next_payment_attempt: "2026-05-04T00:30:00+02:00" }, "", [
+    TRY_AGAIN,
+    NO_LINK,
+  ]],
+  [{ amount_due: 1900 }, "", [NO_LINK]],
+  [{ currency: "eur" }, "", [NO_LINK]],
+  [{ amount_due: 1900, currency: "" }, "", [NO_LINK]],
+  [{ amount_due: 0, currency: "eur" }, " of €0.00", [NO_LINK]],
+  [{ account_id: "evil\r\nBcc: x", event_id: "evil\r\nBcc: x" }, "", [NO_LINK]],
+];
+Deno.test("emailTexts() says what is stated, in any time zone, and claims nothing else", async () => {
+  for (const zone of ["Pacific/Kiritimati", "Pacific/Pago_Pago", "UTC"]) {
+    for (const [details, amount, paragraphs, footer] of TEXTS) {
+      const notification = { ...NOTIFICATION, ...NOT_STATED, ...details };
+      const url = details.hosted_invoice_url;
+      assertEquals(
+        await withVariable(["TZ", zone], () => emailTexts(notification)),
+        {
+          subject: `Your payment${amount} failed`,
+          paragraphs: [
+            `We could not collect the payment${amount} for your subscription.`,
+            ...paragraphs,
+          ],
+          link: url ? { label: "Pay the invoice", url } : undefined,
+          footer: footer ?? "Invoice: in_1, Subscription: sub_1",
+        },
+      );
+    }
+  }
+});
 
-for (const body of ["<html>", ""]) {
-  Deno.test(`emailChannel() takes 429 with the body '${body}' for a limit`, async () => {
-    const { attempt: made } = await attempt(() =>
-      new Response(body, { status: 429, headers: { "retry-after": "3" } })
-    );
-    assert(made.result === "limited", made.result);
-    assertEquals(made.retryAfterSeconds, 3);
-  });
-}
+Deno.test("renderEmail() puts the same words into text and HTML, escaped, and loads nothing", () => {
+  const word = `</p><script>alert("1")</script><img src='x' onerror=a>&lt;`;
+  const escaped =
+    "&lt;/p&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&lt;img src=&#39;x&#39; onerror=a&gt;&amp;lt;";
+  const url = `https://pay.example.com/?a=1&b=${word}`;
+  const link = { label: `label ${word}`, url };
+  const texts = {
+    subject: `S ${word}`,
+    paragraphs: ["One.", word],
+    footer: word,
+  };
+  const { subject, text, html } = renderEmail({ ...texts, link });
+  assertEquals(subject, texts.subject);
+  assertEquals(text, ["One.", word, url, word].join("\n\n"));
+  for (
+    const part of [
+      `<title>S ${escaped}</title>`,
+      "<p>One.</p>",
+      `<p>${escaped}</p>`,
+      `href="https://pay.example.com/?a=1&amp;b=${escaped}"`,
+      `>label ${escaped}</a>`,
+      `px">${escaped}</p>`,
+    ]
+  ) assertEquals(html.split(part).length, 2, part);
+  const loads = /<(?:img|link|script|iframe)|url\(|@import/;
+  assertEquals([loads.test(html), html.match(/https?:/g)?.length], [false, 1]);
+  const plain = renderEmail({ ...texts, link: undefined });
+  assertEquals(plain.text, ["One.", word, word].join("\n\n"));
+  assert(!plain.html.includes("<a"), plain.html);
+});
 
-for (const body of ["<html>", "", "null"]) {
-  Deno.test(`emailChannel() takes 200 with the body '${body}' for a failed attempt`, async () => {
-    const { attempt: made } = await attempt(() => new Response(body));
-    assertEquals(made.result, "failed");
-  });
-}
-
-Deno.test("emailChannel() tries again if nothing answers", async () => {
-  const before = Deno.env.get("RESEND_BASE_URL");
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr;
-  listener.close();
-  Deno.env.set("RESEND_BASE_URL", `http://127.0.0.1:${port}`);
-  try {
-    const channel = emailChannel({
-      apiKey: API_KEY,
-      from: "billing@example.com",
-      perSecond: 2,
-      addressOf: known,
-      clock: Date.now,
-    });
-    const made = await channel.send(NOTIFICATION);
-    assert(made.result === "failed");
-    assert(!made.error.includes(API_KEY), made.error);
-  } finally {
-    if (before === undefined) Deno.env.delete("RESEND_BASE_URL");
-    else Deno.env.set("RESEND_BASE_URL", before);
+/** Amounts in Stripe's smallest unit. */
+const AMOUNTS: Record<string, string[]> = {
+  "1900": ["€19.00", "ZZZ 19.00"],
+  "1050": ["CA$10.50", "CHF 10.50", "$10.50", "£10.50"],
+  "5": ["$0.05"],
+  "0": ["€0.00"],
+  "123456789": ["£1,234,567.89"],
+  // Hundredths, although payouts or Intl have none.
+  "12300": ["HUF 123.00", "NT$123.00", "RSD 123.00", "LBP 123.00"],
+  // No decimals; of the last two hundredths that are not used.
+  "500": [
+    ..."¥ ₩ ₫ BIF_ CLP_ DJF_ GNF_ KMF_ MGA_ PYG_ RWF_ VUV_ FCFA_ F_CFA_ CFPF_"
+      .split(" ").map((unit) => `${unit.replaceAll("_", " ")}500`),
+    ...["ISK 5", "UGX 5"],
+  ],
+  "5120": ["KWD", "BHD", "JOD", "OMR", "TND"].map((unit) => `${unit} 5.120`),
+  // No digit is lost.
+  [Number.MAX_SAFE_INTEGER]: [
+    ...["€90,071,992,547,409.91", "KWD 9,007,199,254,740.991"],
+  ],
+};
+const CURRENCIES: Record<string, string> = {
+  "€": "eur",
+  "CA$": "cad",
+  "$": "usd",
+  "£": "gbp",
+  "NT$": "twd",
+  "¥": "jpy",
+  "₩": "krw",
+  "₫": "vnd",
+  "FCFA": "xaf",
+  "F CFA": "xof",
+  "CFPF": "xpf",
+};
+Deno.test("formatAmount() has as many decimals as Stripe", () => {
+  for (const [amount, texts] of Object.entries(AMOUNTS)) {
+    for (const text of texts) {
+      const unit = text.replace(/ ?[\d.,]+$/, "");
+      const currency = CURRENCIES[unit] ?? unit.toLowerCase();
+      assertEquals(formatAmount(Number(amount), currency), text);
+    }
   }
 });

@@ -1,9 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import fc from "fast-check";
-import { Webhook } from "standardwebhooks";
 import {
   ANSWERS,
   DeliveryError,
+  type ErrorCode,
 } from "../../../supabase/functions/_shared/billing/errors.ts";
 import { readProviders } from "../../../supabase/functions/billing-webhook/providers.ts";
 import {
@@ -14,444 +13,193 @@ import { hmacHex, standardHeaders, stripeHeader } from "../../support/sign.ts";
 
 const NOW = 1_800_000_000;
 const BODY = '{ "id": "evt_1",\n  "type":"customer.subscription.deleted" }';
+// A byte order mark, and a byte that UTF-8 does not have.
+const BYTES = new Uint8Array([0xef, 0xbb, 0xbf, 0x7b, 0x7d, 0xff, 0x00]);
 const SECRET_A = "whsec_unit-test-of-provider-a";
 const SECRET_B = "unit-test-of-provider-b";
-/** Base64 of 24 bytes, as Standard Webhooks has it. */
 const OLD_A = "whsec_the-old-secret-of-a";
-const NEW_A = "whsec_the-new-secret-of-a";
 const OLD_B = "the-old-secret-of-b";
-const SECRET_STANDARD = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+/** Base64 of 24 bytes, as Standard Webhooks has it. */
+const STANDARD = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const A = "provider-a-signature";
+const B = "provider-b-signature";
 
-const DEFAULTS = {
+const ENV = {
   PROVIDER_A_SIGNING_SECRET: SECRET_A,
   PROVIDER_B_SIGNING_SECRET: SECRET_B,
 };
-const STANDARD = {
-  ...DEFAULTS,
-  PROVIDER_A_SIGNING_SECRET: SECRET_STANDARD,
+const STANDARD_ENV = {
+  ...ENV,
+  PROVIDER_A_SIGNING_SECRET: STANDARD,
   PROVIDER_A_SIGNATURE_SCHEME: "standard-webhooks",
 };
+const ROTATING = {
+  PROVIDER_A_SIGNING_SECRET: `${OLD_A},${SECRET_A}`,
+  PROVIDER_B_SIGNING_SECRET: `${OLD_B},${SECRET_B}`,
+};
+const SWAPPED = {
+  ...ENV,
+  PROVIDER_A_SIGNATURE_SCHEME: "hmac-sha256-hex",
+  PROVIDER_B_SIGNATURE_SCHEME: "stripe",
+};
+const RENAMED = {
+  ...ENV,
+  PROVIDER_A_SIGNATURE_HEADER: "Stripe-Signature",
+  PROVIDER_B_SIGNATURE_HEADER: "x-signature",
+};
 
-interface Case {
-  readonly headers: HeadersInit;
+interface Options {
   readonly env?: Record<string, string>;
-  readonly body?: string | Uint8Array<ArrayBuffer>;
+  readonly body?: Uint8Array<ArrayBuffer>;
   readonly nowSeconds?: number;
   readonly toleranceSeconds?: number;
 }
 
 async function verify(
+  headers: HeadersInit,
   {
-    headers,
-    env = DEFAULTS,
-    body = BODY,
+    env = ENV,
+    body = new TextEncoder().encode(BODY),
     nowSeconds = NOW,
     toleranceSeconds = 300,
-  }: Case,
+  }: Options = {},
 ): Promise<VerifiedDelivery> {
-  const bytes = typeof body === "string"
-    ? new TextEncoder().encode(body)
-    : body;
-  return await verifyDelivery({ headers: new Headers(headers), body: bytes }, {
+  return await verifyDelivery({ headers: new Headers(headers), body }, {
     providers: await readProviders(env),
     nowSeconds,
     toleranceSeconds,
   });
 }
 
-/** Passes when the delivery is refused with the code, and so with a 401. */
-async function assertRefused(
-  delivery: Case,
-  code: DeliveryError["code"],
-  message?: string,
-): Promise<void> {
-  const error = await assertRejects(() => verify(delivery), DeliveryError);
-  assertEquals(error.code, code, message);
-  assertEquals<unknown>(ANSWERS[error.code], {
-    status: 401,
-    body: "Invalid signature",
-  });
+/** A header of scheme `stripe`. */
+function stripe(secret: string, body: string | Uint8Array = BODY): string {
+  return `t=${NOW},v1=${hmacHex(secret, `${NOW}.`, body)}`;
 }
 
-/** A header of provider A with the given time as text, and a MAC that fits. */
-function signedAt(time: string): string {
-  return `t=${time},v1=${hmacHex(SECRET_A, `${time}.`, BODY)}`;
-}
-
-const VALID_A = signedAt(String(NOW));
-const MAC_A = hmacHex(SECRET_A, `${NOW}.`, BODY);
+const signed = { secret: STANDARD, timestamp: NOW };
+const VALID_A = stripe(SECRET_A);
 const MAC_B = hmacHex(SECRET_B, BODY);
 const OTHER_MAC = hmacHex("another secret", BODY);
+const LONG_ENTRY = "v0=".padEnd(4_096 - VALID_A.length - 1, "0");
 
-Deno.test("verifyDelivery() accepts what Stripe's SDK signs", async () => {
-  const header = await stripeHeader(BODY, { secret: SECRET_A, timestamp: NOW });
-  const verified = await verify({
-    headers: { "provider-a-signature": header },
-  });
-  assertEquals(verified.provider, "a");
-  assertEquals(new TextDecoder().decode(verified.body), BODY);
-});
-
-Deno.test("verifyDelivery() accepts what Standard Webhooks' library signs", async () => {
-  const nowSeconds = Math.floor(Date.now() / 1000);
-  const headers = standardHeaders(BODY, {
-    secret: SECRET_STANDARD,
-    timestamp: nowSeconds,
-  });
-  new Webhook(SECRET_STANDARD).verify(BODY, headers);
-  const { provider } = await verify({ headers, env: STANDARD, nowSeconds });
-  assertEquals(provider, "a");
-});
-
-Deno.test("verifyDelivery() accepts the plain hex HMAC of the body, again and again", async () => {
-  const headers = { "provider-b-signature": MAC_B };
-  assertEquals((await verify({ headers })).provider, "b");
-  assertEquals((await verify({ headers })).provider, "b");
-});
-
-Deno.test("verifyDelivery() serves any scheme for either provider", async () => {
-  const env = {
-    PROVIDER_A_SIGNING_SECRET: SECRET_A,
-    PROVIDER_A_SIGNATURE_SCHEME: "hmac-sha256-hex",
-    PROVIDER_B_SIGNING_SECRET: SECRET_B,
-    PROVIDER_B_SIGNATURE_SCHEME: "stripe",
-  };
-  const a = { "provider-a-signature": hmacHex(SECRET_A, BODY) };
-  assertEquals((await verify({ headers: a, env })).provider, "a");
-  const b = await stripeHeader(BODY, { secret: SECRET_B, timestamp: NOW });
-  const headers = { "provider-b-signature": b };
-  assertEquals((await verify({ headers, env })).provider, "b");
-
-  const standard = {
-    ...DEFAULTS,
-    PROVIDER_B_SIGNING_SECRET: SECRET_STANDARD,
-    PROVIDER_B_SIGNATURE_SCHEME: "standard-webhooks",
-  };
-  const signed = { secret: SECRET_STANDARD, timestamp: NOW };
-  const { provider } = await verify({
-    headers: standardHeaders(BODY, signed),
-    env: standard,
-  });
-  assertEquals(provider, "b");
-});
-
-Deno.test("verifyDelivery() verifies bytes, not text", async () => {
-  // A byte order mark, and a byte that UTF-8 does not have.
-  const body = new Uint8Array([0xef, 0xbb, 0xbf, 0x7b, 0x7d, 0xff, 0x00]);
-  for (
-    const headers of [
-      {
-        "provider-a-signature": `t=${NOW},v1=${
-          hmacHex(SECRET_A, `${NOW}.`, body)
-        }`,
-      },
-      { "provider-b-signature": hmacHex(SECRET_B, body) },
-    ]
-  ) {
-    const verified = await verify({ headers, body });
-    assertEquals([...verified.body], [...body]);
-    await assertRefused(
-      { headers, body: body.slice(3) },
-      "signature_mismatch",
-    );
-  }
-});
-
-Deno.test("verifyDelivery() rejects a delivery without a signature header", async () => {
-  const others: HeadersInit[] = [
-    {},
-    { "stripe-signature": VALID_A },
-    { "authorization": `Bearer ${SECRET_A}` },
-    { "webhook-id": "msg_1", "webhook-timestamp": String(NOW) },
-  ];
-  for (const headers of others) {
-    await assertRefused({ headers }, "signature_missing");
-    await assertRefused({ headers, env: {} }, "signature_missing");
-  }
-});
-
-Deno.test("verifyDelivery() rejects the headers of both providers at once", async () => {
-  for (const b of [MAC_B, "", "rubbish"]) {
-    await assertRefused({
-      headers: { "provider-a-signature": VALID_A, "provider-b-signature": b },
-    }, "signature_ambiguous");
-  }
-  await assertRefused({
-    headers: { "provider-a-signature": "", "provider-b-signature": MAC_B },
-  }, "signature_ambiguous");
-});
-
-Deno.test("verifyDelivery() rejects one provider's signature under the other's name", async () => {
-  await assertRefused(
-    {
-      headers: {
-        "provider-a-signature": `t=${NOW},v1=${
-          hmacHex(SECRET_B, `${NOW}.`, BODY)
-        }`,
-      },
-    },
-    "signature_mismatch",
-  );
-  await assertRefused(
-    { headers: { "provider-b-signature": hmacHex(SECRET_A, BODY) } },
-    "signature_mismatch",
-  );
-  await assertRefused(
-    { headers: { "provider-b-signature": MAC_A } },
-    "signature_mismatch",
-  );
-});
-
-Deno.test("verifyDelivery() accepts one valid signature among others", async () => {
-  const headers = [
-    `t=${NOW},v1=${MAC_A},v1=${OTHER_MAC}`,
-    `t=${NOW},v1=${OTHER_MAC},v1=${MAC_A}`,
-    `t=${NOW},v0=${OTHER_MAC},v1=${MAC_A}`,
-    `v1=${MAC_A},t=${NOW}`,
-    // One that is malformed is just not verified.
-    `t=${NOW},v1=,v1=${MAC_A}`,
-    `t=${NOW},v1=zz,v1=${MAC_A}`,
-  ];
-  for (const header of headers) {
-    await verify({ headers: { "provider-a-signature": header } });
-  }
-
-  const valid = standardHeaders(BODY, {
-    secret: SECRET_STANDARD,
-    timestamp: NOW,
-  });
-  const signature = valid["webhook-signature"]!;
-  for (
-    const list of [
-      `${signature} v1,${hexToBase64(OTHER_MAC)}`,
-      `v1,${hexToBase64(OTHER_MAC)} ${signature}`,
-      `v1a,${hexToBase64(OTHER_MAC)} ${signature}`,
-      `v1,c2hvcnQ= ${signature}`,
-    ]
-  ) {
-    await verify({
-      headers: { ...valid, "webhook-signature": list },
-      env: STANDARD,
-    });
-  }
-});
-
-Deno.test("verifyDelivery() does not count signatures of other versions", async () => {
-  const others = `v0=${OTHER_MAC},`.repeat(20);
-  const header = `t=${NOW},${others}v1=${MAC_A}`;
-  await verify({ headers: { "provider-a-signature": header } });
-
-  const valid = standardHeaders(BODY, {
-    secret: SECRET_STANDARD,
-    timestamp: NOW,
-  });
-  const list = `v1a,${hexToBase64(OTHER_MAC)} `.repeat(20);
-  await verify({
-    headers: {
-      ...valid,
-      "webhook-signature": `${list}${valid["webhook-signature"]}`,
-    },
-    env: STANDARD,
-  });
-});
-
-Deno.test("verifyDelivery() takes the tolerance as configured, in whole seconds", async () => {
-  const at = (nowSeconds: number) => ({
-    headers: { "provider-a-signature": VALID_A },
+const ACCEPTED: [
+  name: string,
+  provider: string,
+  headers: HeadersInit,
+  options?: Options,
+][] = [
+  ["Stripe's SDK", "a", {
+    [A]: await stripeHeader(BODY, { secret: SECRET_A, timestamp: NOW }),
+  }],
+  ["the library", "a", standardHeaders(BODY, signed), { env: STANDARD_ENV }],
+  ["plain hex", "b", { [B]: MAC_B }],
+  ["plain hex at any time", "b", { [B]: MAC_B }, { nowSeconds: 0 }],
+  ["plain hex of A", "a", { [A]: hmacHex(SECRET_A, BODY) }, { env: SWAPPED }],
+  ["Stripe's scheme of B", "b", { [B]: stripe(SECRET_B) }, { env: SWAPPED }],
+  ["bytes of A", "a", { [A]: stripe(SECRET_A, BYTES) }, { body: BYTES }],
+  ["bytes of B", "b", { [B]: hmacHex(SECRET_B, BYTES) }, { body: BYTES }],
+  ["the last of several", "a", { [A]: `v1=${OTHER_MAC},${VALID_A}` }],
+  ["the first of several", "a", { [A]: `${VALID_A},v1=${OTHER_MAC}` }],
+  ["the old secret of A", "a", { [A]: stripe(OLD_A) }, { env: ROTATING }],
+  ["the new secret of A", "a", { [A]: VALID_A }, { env: ROTATING }],
+  ["the old secret of B", "b", { [B]: hmacHex(OLD_B, BODY) }, {
+    env: ROTATING,
+  }],
+  ["the new secret of B", "b", { [B]: MAC_B }, { env: ROTATING }],
+  ["A's other header", "a", { "Stripe-Signature": VALID_A }, { env: RENAMED }],
+  ["B's other header", "b", { "X-Signature": MAC_B }, { env: RENAMED }],
+  ["4 kB", "a", { [A]: `${VALID_A},${LONG_ENTRY}` }],
+  ["10 s old, and a fraction", "a", { [A]: VALID_A }, {
+    nowSeconds: NOW + 10.999,
     toleranceSeconds: 10,
-    nowSeconds,
-  });
-  await verify(at(NOW + 10.999));
-  await assertRefused(at(NOW + 11), "signature_too_old");
-  await verify(at(NOW - 10));
-  await assertRefused(at(NOW - 10.001), "signature_too_far_ahead");
+  }],
+  ["10 s ahead", "a", { [A]: VALID_A }, {
+    nowSeconds: NOW - 10,
+    toleranceSeconds: 10,
+  }],
+];
+Deno.test("verifyDelivery() accepts what the one provider has signed", async () => {
+  for (const [name, provider, headers, options] of ACCEPTED) {
+    const verified = await verify(headers, options);
+    const body = options?.body ?? new TextEncoder().encode(BODY);
+    assertEquals([verified.provider, verified.body], [provider, body], name);
+  }
 });
 
-Deno.test("verifyDelivery() names the provider for the log, once a header tells which", async () => {
-  for (
-    const [env, header, nowSeconds] of [
-      [DEFAULTS, VALID_A, NOW + 301],
-      [DEFAULTS, VALID_A, NOW - 301],
-      [DEFAULTS, `t=${NOW},v1=${OTHER_MAC}`, NOW],
-      [DEFAULTS, "v1=x", NOW],
-      [{ ...DEFAULTS, PROVIDER_A_SIGNING_SECRET: "" }, VALID_A, NOW],
-    ] as const
-  ) {
-    const headers = { "provider-a-signature": header };
-    const { code, logFields } = await assertRejects(
-      () => verify({ headers, env, nowSeconds }),
+const REFUSED: [
+  name: string,
+  code: ErrorCode,
+  headers: HeadersInit,
+  options?: Options,
+][] = [
+  ["nothing", "signature_missing", {}],
+  ["a token", "signature_missing", { authorization: `Bearer ${SECRET_A}` }],
+  ["no secrets", "signature_missing", {}, { env: {} }],
+  ["a header of neither", "signature_missing", { "stripe-signature": VALID_A }],
+  ["A's default header", "signature_missing", { [A]: VALID_A }, {
+    env: RENAMED,
+  }],
+  ["B's default header", "signature_missing", { [B]: MAC_B }, { env: RENAMED }],
+  ["both", "signature_ambiguous", { [A]: VALID_A, [B]: MAC_B }],
+  ["both, one empty", "signature_ambiguous", { [A]: VALID_A, [B]: "" }],
+  ["both, the other empty", "signature_ambiguous", { [A]: "", [B]: MAC_B }],
+  ["another scheme", "signature_malformed", { [A]: MAC_B }],
+  ["no signature in it", "signature_malformed", { [A]: `t=${NOW}` }],
+  ["only malformed ones", "signature_malformed", { [A]: `t=${NOW},v1=zz` }],
+  ["over 4 kB", "signature_malformed", { [A]: `${VALID_A},${LONG_ENTRY}0` }],
+  ["another body", "signature_mismatch", { [A]: VALID_A }, { body: BYTES }],
+  ["no byte order mark", "signature_mismatch", {
+    [B]: hmacHex(SECRET_B, BYTES),
+  }, {
+    body: BYTES.slice(3),
+  }],
+  ["B's secret for A", "signature_mismatch", { [A]: stripe(SECRET_B) }],
+  ["A's secret for B", "signature_mismatch", { [B]: hmacHex(SECRET_A, BODY) }],
+  ["A's MAC for B", "signature_mismatch", { [B]: VALID_A.slice(-64) }],
+  ["another secret", "signature_mismatch", { [B]: OTHER_MAC }],
+  ...["whsec_", `${OLD_A}er`, "", `${OLD_A},${SECRET_A}`].map((
+    secret,
+  ): (typeof REFUSED)[number] => [
+    `the secret ${secret}`,
+    "signature_mismatch",
+    { [A]: stripe(secret) },
+    { env: ROTATING },
+  ]),
+  ["11 s old", "signature_too_old", { [A]: VALID_A }, {
+    nowSeconds: NOW + 11,
+    toleranceSeconds: 10,
+  }],
+  ["over 10 s ahead", "signature_too_far_ahead", { [A]: VALID_A }, {
+    nowSeconds: NOW - 10.001,
+    toleranceSeconds: 10,
+  }],
+  ["no secret of A", "provider_misconfigured", { [A]: VALID_A }, {
+    env: { ...ENV, PROVIDER_A_SIGNING_SECRET: "" },
+  }],
+];
+Deno.test("verifyDelivery() refuses anything else, names the provider, and repeats no secret", async () => {
+  const known = /^provider_|_malformed$|_mismatch$|_too_/;
+  for (const [name, code, headers, options] of REFUSED) {
+    const error = await assertRejects(
+      () => verify(headers, options),
       DeliveryError,
     );
-    assertEquals(logFields, { provider: "a" }, code);
-  }
-});
-
-Deno.test("verifyDelivery() asks the plain scheme for no time", async () => {
-  await verify({ headers: { "provider-b-signature": MAC_B }, nowSeconds: 0 });
-});
-
-Deno.test("verifyDelivery() accepts each of several secrets", async () => {
-  const env = {
-    PROVIDER_A_SIGNING_SECRET: `${OLD_A},${SECRET_A},${NEW_A}`,
-    PROVIDER_B_SIGNING_SECRET: `${OLD_B},${SECRET_B}`,
-  };
-  for (const secret of [OLD_A, SECRET_A, NEW_A]) {
-    const header = await stripeHeader(BODY, { secret, timestamp: NOW });
-    await verify({ headers: { "provider-a-signature": header }, env });
-  }
-  for (const secret of [OLD_B, SECRET_B]) {
-    const headers = { "provider-b-signature": hmacHex(secret, BODY) };
-    await verify({ headers, env });
-  }
-  for (const secret of ["whsec_", `${OLD_A}er`, "", `${OLD_A},${SECRET_A}`]) {
-    const mac = hmacHex(secret, `${NOW}.`, BODY);
-    await assertRefused({
-      headers: { "provider-a-signature": `t=${NOW},v1=${mac}` },
-      env,
-    }, "signature_mismatch");
-  }
-});
-
-Deno.test("verifyDelivery() reads the header that is configured, and only that", async () => {
-  const env = {
-    ...DEFAULTS,
-    PROVIDER_A_SIGNATURE_HEADER: "Stripe-Signature",
-    PROVIDER_B_SIGNATURE_HEADER: "x-signature",
-  };
-  await verify({ headers: { "Stripe-Signature": VALID_A }, env });
-  await verify({ headers: { "X-Signature": MAC_B }, env });
-  await assertRefused(
-    { headers: { "provider-a-signature": VALID_A }, env },
-    "signature_missing",
-  );
-  await assertRefused(
-    { headers: { "provider-b-signature": MAC_B }, env },
-    "signature_missing",
-  );
-});
-
-Deno.test("verifyDelivery() reads id and time under the prefix of the signature header", async () => {
-  const env = { ...STANDARD, PROVIDER_A_SIGNATURE_HEADER: "svix-signature" };
-  const signed = { secret: SECRET_STANDARD, timestamp: NOW };
-  const svix = standardHeaders(BODY, { ...signed, prefix: "svix" });
-  await verify({ headers: svix, env });
-
-  const { "svix-signature": signature } = svix;
-  await assertRefused({
-    headers: {
-      ...standardHeaders(BODY, signed),
-      "svix-signature": signature!,
-    },
-    env,
-  }, "signature_malformed");
-  await assertRefused(
-    { headers: standardHeaders(BODY, signed), env },
-    "signature_missing",
-  );
-});
-
-Deno.test("verifyDelivery() throws nothing but its own errors, whatever a header holds", async () => {
-  const fragment = fc.oneof(
-    fc.constantFrom(
-      "t=",
-      `t=${NOW}`,
-      "v1=",
-      "v0=",
-      "v1",
-      "v1,",
-      "v1a,",
-      ",",
-      ", ",
-      " ",
-      "=",
-      MAC_A,
-      MAC_B.slice(1),
-      hexToBase64(OTHER_MAC),
-    ),
-    fc.string({
-      unit: fc.integer({ min: 0x20, max: 0xff }).map((c) =>
-        String.fromCharCode(c)
-      ),
-      maxLength: 20,
-    }),
-  );
-  const value = fc.array(fragment, { maxLength: 8 }).map((all) => all.join(""));
-  await fc.assert(
-    fc.asyncProperty(value, value, value, async (one, two, three) => {
-      fc.pre(one !== VALID_A);
-      for (
-        const delivery of [
-          { headers: { "provider-a-signature": one } },
-          { headers: { "provider-b-signature": one } },
-          {
-            headers: {
-              "webhook-signature": one,
-              "webhook-id": two,
-              "webhook-timestamp": three,
-            },
-            env: STANDARD,
-          },
-        ]
-      ) {
-        const error = await assertRejects(
-          () => verify(delivery).then(assertForgeryImpossible(delivery)),
-          DeliveryError,
-        );
-        assertEquals(ANSWERS[error.code].status, 401);
-      }
-    }),
-    { numRuns: 150 },
-  );
-});
-
-Deno.test("verifyDelivery() reports a provider without a secret as misconfigured", async () => {
-  const error = await assertRejects(
-    () =>
-      verify({
-        headers: { "provider-a-signature": VALID_A },
-        env: { PROVIDER_B_SIGNING_SECRET: SECRET_B },
-      }),
-    DeliveryError,
-    "PROVIDER_A_SIGNING_SECRET",
-  );
-  assertEquals(error.code, "provider_misconfigured");
-  assertEquals(ANSWERS[error.code].status, 500);
-});
-
-Deno.test("verifyDelivery() repeats neither signature nor secret in an error", async () => {
-  const headers = [
-    { "provider-a-signature": `t=${NOW},v1=${OTHER_MAC}` },
-    { "provider-a-signature": `t=${NOW},v1=${OTHER_MAC}0` },
-    { "provider-a-signature": `t=${NOW - 999},v1=${OTHER_MAC}` },
-    { "provider-b-signature": OTHER_MAC },
-    { "provider-a-signature": OTHER_MAC, "provider-b-signature": OTHER_MAC },
-  ];
-  for (const one of headers) {
-    const { message } = await assertRejects(
-      () => verify({ headers: one }),
-      DeliveryError,
-    );
-    for (const secret of [OTHER_MAC, MAC_A, SECRET_A, SECRET_B]) {
+    const { message, logFields } = error;
+    assertEquals(error.code, code, name);
+    const status = code === "provider_misconfigured" ? 500 : 401;
+    assertEquals(ANSWERS[error.code].status, status, name);
+    const provider = new Headers(headers).has(A) ? "a" : "b";
+    assertEquals(logFields, known.test(code) ? { provider } : {}, name);
+    for (const secret of [OTHER_MAC, VALID_A.slice(-64), SECRET_A, SECRET_B]) {
       assert(!message.includes(secret), message);
     }
   }
 });
 
-Deno.test("verifyDelivery() is the only maker of a VerifiedDelivery", () => {
+Deno.test("verifyDelivery() is the only maker of a VerifiedDelivery", async () => {
   // @ts-expect-error The brand has no name outside its module.
-  const forged: VerifiedDelivery = { provider: "a", body: new Uint8Array() };
+  const forged: VerifiedDelivery = { provider: "a", mode: "any", body: BYTES };
   assertEquals(forged.provider, "a");
+  const env = { ...ENV, PROVIDER_B_MODE: "live" };
+  assertEquals((await verify({ [B]: MAC_B }, { env })).mode, "live");
 });
-
-function hexToBase64(hex: string): string {
-  return btoa(String.fromCharCode(
-    ...hex.match(/../g)!.map((pair) => parseInt(pair, 16)),
-  ));
-}
-
-/** Random text that verifies would be a break of HMAC, or of this service. */
-function assertForgeryImpossible(delivery: Case): () => never {
-  return () => {
-    throw new TypeError(`Accepted: ${JSON.stringify(delivery)}`);
-  };
-}
