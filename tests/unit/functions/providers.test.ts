@@ -28,56 +28,35 @@ async function readBoth(
   return [a, b];
 }
 
-/** Settings without a fault, and what they make of the provider. */
-const SETTINGS: [
-  env: Env,
-  provider: 0 | 1,
-  expected: Partial<SignatureProvider>,
-][] = [
-  [{}, 0, { header: "provider-a-signature", scheme: stripe, mode: "any" }],
-  [{}, 1, {
-    header: "provider-b-signature",
-    scheme: hmacSha256Hex,
-    mode: "any",
-  }],
-  [
-    {
-      PROVIDER_A_SIGNATURE_HEADER: "",
-      PROVIDER_A_SIGNATURE_SCHEME: "",
-      PROVIDER_A_MODE: "",
-    },
-    0,
-    { header: "provider-a-signature", scheme: stripe, mode: "any" },
-  ],
-  [{ PROVIDER_B_MODE: "test" }, 1, { mode: "test" }],
-  [{ PROVIDER_A_MODE: "live" }, 0, { mode: "live" }],
-  [{ PROVIDER_A_MODE: "any" }, 0, { mode: "any" }],
-  [{ PROVIDER_B_SIGNATURE_SCHEME: "stripe" }, 1, { scheme: stripe }],
-  [{ PROVIDER_A_SIGNATURE_SCHEME: "standard-webhooks" }, 0, {
-    header: "webhook-signature",
-    scheme: standardWebhooks,
-  }],
-  [
-    {
-      PROVIDER_A_SIGNATURE_SCHEME: "standard-webhooks",
-      PROVIDER_A_SIGNATURE_HEADER: "Svix-Signature",
-    },
-    0,
-    { header: "svix-signature" },
-  ],
-  [{ PROVIDER_A_SIGNATURE_HEADER: "!#$%&'*+.^_`|~-X1" }, 0, {
-    header: "!#$%&'*+.^_`|~-x1",
-  }],
-];
-Deno.test("readProviders() reads the settings of each provider, or its defaults", async () => {
-  for (const [env, index, expected] of SETTINGS) {
-    const provider = (await readBoth({ ...GOOD, ...env }))[index];
-    const { header, scheme, mode } = { ...provider, ...expected };
-    assertEquals(
-      [provider.header, provider.scheme, provider.mode, provider.fault],
-      [header, scheme, mode, undefined],
-      JSON.stringify(env),
-    );
+const A = "provider-a-signature";
+const STANDARD = { PROVIDER_A_SIGNATURE_SCHEME: "standard-webhooks" };
+const secret = (value: string) => ({ PROVIDER_A_SIGNING_SECRET: value });
+const header = (value: string) => ({ PROVIDER_A_SIGNATURE_HEADER: value });
+const mode = (value: string) => ({ PROVIDER_A_MODE: value });
+const scheme = (value: string) => ({ PROVIDER_A_SIGNATURE_SCHEME: value });
+const ODD_NAME = "!#$%&'*+.^_`|~-x1";
+
+Deno.test("readProviders() reads the settings of a provider, or its defaults", async () => {
+  const cases: [Env, header: string, scheme: object, mode: string][] = [
+    [{}, A, stripe, "any"],
+    [{ ...header(""), ...mode(""), ...scheme("") }, A, stripe, "any"],
+    [mode("any"), A, stripe, "any"],
+    [mode("test"), A, stripe, "test"],
+    [mode("live"), A, stripe, "live"],
+    [scheme("hmac-sha256-hex"), A, hmacSha256Hex, "any"],
+    [STANDARD, "webhook-signature", standardWebhooks, "any"],
+    [
+      { ...STANDARD, ...header("Svix-Signature") },
+      ...["svix-signature", standardWebhooks, "any"] as const,
+    ],
+    [header(ODD_NAME.toUpperCase()), ODD_NAME, stripe, "any"],
+  ];
+  for (const [env, ...expected] of cases) {
+    const [a, b] = await readBoth({ ...GOOD, ...env });
+    const { header, scheme, mode, fault } = a;
+    const text = JSON.stringify(env);
+    assertEquals([header, scheme, mode, fault], [...expected, undefined], text);
+    assertEquals([b.header, b.scheme], ["provider-b-signature", hmacSha256Hex]);
   }
 });
 
@@ -97,63 +76,45 @@ Deno.test("readProviders() imports a key for each secret, to verify only", async
   }
 });
 
-const STANDARD = { PROVIDER_A_SIGNATURE_SCHEME: "standard-webhooks" };
-const secret = (value: string) => ({ PROVIDER_A_SIGNING_SECRET: value });
-const header = (value: string) => ({ PROVIDER_A_SIGNATURE_HEADER: value });
-
+const SECRET_NAME = "PROVIDER_A_SIGNING_SECRET";
 /** What the fault of provider A says, and the settings that have it. */
 const FAULTS: [says: string, ...environments: Env[]][] = [
-  ["PROVIDER_A_SIGNING_SECRET is not set", secret(""), secret(" \t\n")],
+  [`${SECRET_NAME} is not set`, ...["", " \t\n"].map(secret)],
   [
-    "PROVIDER_A_SIGNING_SECRET contains an empty secret",
+    `${SECRET_NAME} contains an empty secret`,
     ...["whsec_", `${SECRET},whsec_`, `${SECRET},`, `,${SECRET}`, ","]
       .map(secret),
   ],
   [
-    "PROVIDER_A_SIGNING_SECRET has white space",
-    ...[` ${SECRET}`, `${SECRET}\n`, `${SECRET}\u00a0`, `${SECRET}, ${SECRET}`]
-      .map(secret),
-    secret(`${SECRET}, `),
+    `${SECRET_NAME} has white space`,
+    ...[` ${SECRET}`, `${SECRET}\n`, `${SECRET}\u00a0`].map(secret),
+    ...[`${SECRET}, ${SECRET}`, `${SECRET}, `].map(secret),
   ],
   [
-    "PROVIDER_A_SIGNING_SECRET contains a secret of fewer than 16 characters",
-    ...["123456789abcdef", "whsec_123456789", `x,${SECRET}`, `${SECRET},dGhlL`]
-      .map(secret),
+    `${SECRET_NAME} contains a secret of fewer than 16 characters`,
+    ...["123456789abcdef", "whsec_123456789"].map(secret),
+    ...[`x,${SECRET}`, `${SECRET},dGhlL`].map(secret),
   ],
   [
-    "PROVIDER_A_SIGNING_SECRET contains a placeholder",
-    ...[
-      "whsec_...",
-      "...",
-      "…",
-      "whsec_<live>",
-      "<the provider's secret>",
-      "<new>,<old>",
-      "changeme",
-      "CHANGE_ME_IN_PRODUCTION",
-      "replace-me-with-the-secret",
-      "your_webhook_signing_secret",
-      "whsec_your-endpoint-secret",
-      "placeholder_0123456789",
-      "xxxxxxxxxxxxxxxxxxxxxxxx",
-      "whsec_xxxxxxxxxx",
-      "whsec_00000000000000000000000000000000",
-    ].map(secret),
+    `${SECRET_NAME} contains a placeholder`,
+    ...["whsec_...", "...", "…", "whsec_<live>", "<the secret>"].map(secret),
+    ...["<new>,<old>", "changeme", "CHANGE_ME_IN_PRODUCTION"].map(secret),
+    ...["replace-me-with-the-secret", "your_webhook_secret"].map(secret),
+    ...["whsec_your-endpoint-secret", "placeholder_0123456789"].map(secret),
+    ...["x".repeat(24), "whsec_xxxxxxxxxx"].map(secret),
   ],
   [
-    "PROVIDER_A_SIGNING_SECRET contains the local stack's secret",
+    `${SECRET_NAME} contains the local stack's secret`,
     secret(LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET),
     secret(`${SECRET},${LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET}`),
   ],
   [
     "PROVIDER_A_MODE must be one of live, test, any",
-    ...["Live", "production", " live", "true", "live,test"]
-      .map((mode) => ({ PROVIDER_A_MODE: mode })),
+    ...["Live", "production", " live", "true", "live,test"].map(mode),
   ],
   [
     "PROVIDER_A_SIGNATURE_SCHEME must be one of stripe, hmac-sha256-hex",
-    ...["rsa", "Stripe", "constructor"]
-      .map((scheme) => ({ PROVIDER_A_SIGNATURE_SCHEME: scheme })),
+    ...["rsa", "Stripe", "constructor"].map(scheme),
   ],
   [
     "PROVIDER_A_SIGNATURE_HEADER must be the name of an HTTP header",
@@ -165,7 +126,7 @@ const FAULTS: [says: string, ...environments: Env[]][] = [
     { ...STANDARD, ...header("x-sig") },
   ],
   [
-    "PROVIDER_A_SIGNING_SECRET does not fit the signature scheme",
+    `${SECRET_NAME} does not fit the signature scheme`,
     { ...STANDARD, ...secret(`${SECRET}=`) },
     { ...STANDARD, ...secret(`whsec_${SECRET}=,${SECRET}`) },
   ],
@@ -186,32 +147,26 @@ Deno.test("readProviders() refuses the provider that has a fault, and serves the
 });
 
 const shared = "one-secret-for-both-of-them";
+const both = (a: string, b: string) => {
+  return { ...secret(a), PROVIDER_B_SIGNING_SECRET: b };
+};
 
 /** What the faults of both say, and settings that both have. */
 const FAULTS_OF_BOTH: [says: RegExp, ...environments: Env[]][] = [
-  [/^PROVIDER_._SIGNING_SECRET is not set/, {
-    PROVIDER_A_SIGNING_SECRET: "",
-    PROVIDER_B_SIGNING_SECRET: "",
-  }],
+  [/^PROVIDER_._SIGNING_SECRET is not set/, both("", "")],
   [
     /PROVIDER_(?:A.*PROVIDER_B|B.*PROVIDER_A)_SIGNING_SECRET share a secret/,
-    ...[
-      [shared, shared],
-      [`${SECRET},${shared}`, shared],
-      [shared, `the-secret-of-provider-b,${shared},${SECRET}`],
-    ].map(([a = "", b = ""]) => ({
-      PROVIDER_A_SIGNING_SECRET: a,
-      PROVIDER_B_SIGNING_SECRET: b,
-    })),
+    both(shared, shared),
+    both(`${SECRET},${shared}`, shared),
+    both(shared, `the-secret-of-provider-b,${shared},${SECRET}`),
   ],
   [
     /(?:x|provider-b|webhook)-signature is also that of another provider/,
     { ...header("X-Signature"), PROVIDER_B_SIGNATURE_HEADER: "x-signature" },
     header("provider-b-signature"),
     {
-      ...STANDARD,
-      PROVIDER_B_SIGNATURE_SCHEME: "standard-webhooks",
-      PROVIDER_B_SIGNING_SECRET: `whsec_${SECRET}=`,
+      ...both(`whsec_${SECRET}=`, `whsec_${btoa("another secret of b")}`),
+      ...{ ...STANDARD, PROVIDER_B_SIGNATURE_SCHEME: "standard-webhooks" },
     },
   ],
 ];
@@ -228,16 +183,11 @@ Deno.test("readProviders() refuses both providers for what they share", async ()
 });
 
 Deno.test("readProviders() takes 16 characters, and what only resembles a placeholder", async () => {
-  for (
-    const value of [
-      "123456789abcdefg",
-      "whsec_123456789a",
-      "whsec_xxxxxxxxxy",
-      "aaaaaaaaaaaaaaab",
-      "Zq81.Lm7..Tt0aWd3",
-      "youryouryouryour",
-    ]
-  ) {
+  const values = [
+    ...["123456789abcdefg", "whsec_123456789a", "whsec_xxxxxxxxxy"],
+    ...["aaaaaaaaaaaaaaab", "Zq81.Lm7..Tt0aWd3", "youryouryouryour"],
+  ];
+  for (const value of values) {
     const [a] = await readBoth({ ...GOOD, ...secret(value) });
     assertEquals([a.fault, a.keys.length], [undefined, 1], value);
   }

@@ -1,5 +1,4 @@
 import { assertEquals } from "@std/assert";
-import fc from "fast-check";
 import { readBody } from "../../../supabase/functions/billing-webhook/read_body.ts";
 import { readDelivery } from "../../../supabase/functions/billing-webhook/read_delivery.ts";
 import { settle, useFakeTimers } from "../../support/fake_timers.ts";
@@ -43,16 +42,16 @@ function post(
 }
 
 Deno.test("readBody() returns the exact bytes, however they are split", async () => {
-  const chunks = fc.array(fc.uint8Array({ maxLength: 9 }), { maxLength: 9 });
-  await fc.assert(fc.asyncProperty(chunks, async (parts) => {
-    const bytes = parts.flatMap((part) => [...part]);
+  const all = [[], [[]], [[1, 2, 3]], [[1], [], [2, 3]], [[], [4]]];
+  for (const parts of all) {
+    const bytes = parts.flat();
     for (const headers of [{}, { "content-length": `${bytes.length}` }]) {
-      const stream = ReadableStream.from(parts.map((part) => part.slice()));
+      const chunks = parts.map((part) => Uint8Array.from(part));
+      const request = post(ReadableStream.from(chunks), headers);
       const limits = { ...LIMITS, maxBytes: bytes.length };
-      const body = await readBody(post(stream, headers), limits);
-      assertEquals([...body], bytes);
+      assertEquals([...await readBody(request, limits)], bytes);
     }
-  }));
+  }
   assertEquals((await readBody(post(null), LIMITS)).byteLength, 0);
 });
 
@@ -67,82 +66,40 @@ Deno.test("readBody() takes the memory of a single chunk, and of no other", asyn
   assertEquals([...memory], [1, 2, 3, 4], "others may use the rest");
 });
 
+const LARGE = "body_too_large";
+const none = undefined;
+type Row = [
+  ...[chunks: number[], then: Sender["then"], length: string | undefined],
+  ...[code: string | undefined, sentBytes: number, afterMs?: number],
+];
 /** What is sent under which length, and what of it is read after how long. */
-const BODIES: [
-  sender: Sender,
-  length: string | undefined,
-  expected: { code?: string; sentBytes: number; afterMs?: number },
-][] = [
-  [{ chunks: [1, 15], then: "ends" }, undefined, { sentBytes: 16 }],
-  [{ chunks: [16], then: "ends" }, "16", { sentBytes: 16 }],
+const BODIES: Row[] = [
+  [[1, 15], "ends", none, none, 16],
+  [[16], "ends", "16", none, 16],
   // A body that is too large is read up to eight times the limit.
-  ...[undefined, "1", "0", "-1", "rubbish", "", "5"].map((
-    length,
-  ): (typeof BODIES)[number] => [
-    { chunks: [1, 15, 1], then: "ends" },
-    length,
-    { code: "body_too_large", sentBytes: 17 },
-  ]),
-  [{ chunks: [15, 15, 15], then: "ends" }, undefined, {
-    code: "body_too_large",
-    sentBytes: 45,
-  }],
-  [{ chunks: [4, 4], then: "ends" }, "17", {
-    code: "body_too_large",
-    sentBytes: 8,
-  }],
-  [{ chunks: [], then: "ends" }, "17", {
-    code: "body_too_large",
-    sentBytes: 0,
-  }],
-  [{ chunks: [], then: "breaks" }, "17", {
-    code: "body_too_large",
-    sentBytes: 0,
-  }],
-  [{ chunks: [20], then: "breaks" }, undefined, {
-    code: "body_too_large",
-    sentBytes: 20,
-  }],
-  [{ chunks: [], then: "goes on" }, undefined, {
-    code: "body_too_large",
-    sentBytes: 20 + 130,
-  }],
-  [{ chunks: [], then: "goes on" }, "17", {
-    code: "body_too_large",
-    sentBytes: 130,
-  }],
-  [{ chunks: [8], then: "goes on" }, "17", {
-    code: "body_too_large",
-    sentBytes: 128,
-  }],
+  ...[none, "1", "0", "-1", "rubbish", "", "5"]
+    .map((length): Row => [[1, 15, 1], "ends", length, LARGE, 17]),
+  [[15, 15, 15], "ends", none, LARGE, 45],
+  [[4, 4], "ends", "17", LARGE, 8],
+  [[], "ends", "17", LARGE, 0],
+  [[], "breaks", "17", LARGE, 0],
+  [[20], "breaks", none, LARGE, 20],
+  [[], "goes on", none, LARGE, 20 + 130],
+  [[], "goes on", "17", LARGE, 130],
+  [[8], "goes on", "17", LARGE, 128],
   // Nobody waits for a sender that hangs.
-  [{ chunks: [17], then: "hangs" }, undefined, {
-    code: "body_too_large",
-    sentBytes: 17,
-    afterMs: 1_000,
-  }],
-  [{ chunks: [], then: "hangs" }, "17", {
-    code: "body_too_large",
-    sentBytes: 0,
-    afterMs: 1_000,
-  }],
-  ...[undefined, "8"].flatMap((length): (typeof BODIES)[number][] => [
-    [{ chunks: [4], then: "hangs" }, length, {
-      code: "body_too_slow",
-      sentBytes: 4,
-      afterMs: 5_000,
-    }],
-    [{ chunks: [4], then: "breaks" }, length, {
-      code: "body_incomplete",
-      sentBytes: 4,
-    }],
+  [[17], "hangs", none, LARGE, 17, 1_000],
+  [[], "hangs", "17", LARGE, 0, 1_000],
+  ...[none, "8"].flatMap((length): Row[] => [
+    [[4], "hangs", length, "body_too_slow", 4, 5_000],
+    [[4], "breaks", length, "body_incomplete", 4],
   ]),
 ];
 Deno.test("readBody() stops at the limits, and lets go of the rest after the reply", async () => {
-  for (const [what, length, { code, sentBytes, afterMs }] of BODIES) {
-    const name = `${JSON.stringify(what)}, length ${length}`;
+  for (const [chunks, then, length, code, sentBytes, afterMs] of BODIES) {
+    const name = `${chunks} ${then}, length ${length}`;
     using timers = useFakeTimers();
-    const { stream, state } = sender(what);
+    const { stream, state } = sender({ chunks, then });
     const headers = length === undefined ? {} : { "content-length": length };
     const reading = readBody(post(stream, headers), LIMITS);
     let isOver = false;
@@ -158,7 +115,7 @@ Deno.test("readBody() stops at the limits, and lets go of the rest after the rep
     assertEquals(read, code ?? new Uint8Array(sentBytes), name);
     assertEquals(state.sentBytes, sentBytes, name);
     // If canceled before the reply, Deno would keep the connection.
-    const isLetGo = what.then === "hangs" || what.then === "goes on";
+    const isLetGo = then === "hangs" || then === "goes on";
     assertEquals([state.isCanceled, timers.pending()], [false, +isLetGo], name);
     await timers.pass(99);
     assertEquals(state.isCanceled, false, name);
@@ -203,59 +160,40 @@ Deno.test("readDelivery() serves its paths, with any query", async () => {
   }
 });
 
-/** A request of which one member is as some server may make it. */
-function odd(url: () => string): Request {
-  return Object.defineProperty(post(null), "url", { get: url });
-}
-
 Deno.test("readDelivery() refuses what it does not serve, after it has read the body", async () => {
   const paths = [
-    "/",
-    "//billing-webhook",
-    "/billing-webhook/",
-    "/billing-webhook/../elsewhere",
-    "/billing-webhook/api/billing",
-    "/billing-webhook/billing-webhook",
-    "/Billing-Webhook",
-    "/%62illing-webhook",
-    "/billing-webhook%2fapi/billing/webhook",
-    "/billing-webhook;x",
-    "/functions/v1/api/billing/webhook",
-    "/functions/v2/billing-webhook",
-    "/functions/v1/billing-worker",
+    ...["/", "//billing-webhook", "/billing-webhook/", "/Billing-Webhook"],
+    ...["/billing-webhook/../elsewhere", "/billing-webhook/api/billing"],
+    ...["/billing-webhook/billing-webhook", "/%62illing-webhook"],
+    ...["/billing-webhook%2fapi/billing/webhook", "/billing-webhook;x"],
+    ...["/functions/v1/api/billing/webhook", "/functions/v1/billing-worker"],
   ];
   const methods = ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"];
   const encodings = ["gzip", "br", "GZIP", "gzip, identity", "identity, gzip"];
-  const cases: [code: string, request: Request][] = [
-    ...paths.map((path): [string, Request] => [
-      "path_unknown",
-      post("{}", {}, path),
-    ]),
-    ...["*", "", "//", "http://[", "localhost:1"].map((
-      url,
-    ): [string, Request] => ["path_unknown", odd(() => url)]),
-    [
-      "path_unknown",
-      odd(() => {
-        throw new TypeError("Invalid URL: '*'");
-      }),
+  // As some servers make it of a target that is no path.
+  const urls = ["*", "", "//", "http://[", "localhost:1"];
+  const odd = (get: () => string) =>
+    Object.defineProperty(post(null), "url", { get });
+  const requests: Record<string, Request[]> = {
+    path_unknown: [
+      ...paths.map((path) => post("{}", {}, path)),
+      ...urls.map((url) => odd(() => url)),
+      odd(() => JSON.parse("Invalid URL")),
+      new Request("http://localhost/"),
     ],
-    ["path_unknown", new Request("http://localhost/", { method: "GET" })],
-    ...methods.map((method): [string, Request] => [
-      "method_not_allowed",
-      new Request("http://localhost/billing-webhook", { method }),
-    ]),
-    ...encodings.map((encoding): [string, Request] => [
-      "encoding_unsupported",
-      post("{}", { "content-encoding": encoding }),
-    ]),
-    ["body_too_large", post(new Uint8Array(17))],
-  ];
+    method_not_allowed: methods.map((method) =>
+      new Request("http://localhost/billing-webhook", { method })
+    ),
+    encoding_unsupported: encodings.map((encoding) =>
+      post("{}", { "content-encoding": encoding })
+    ),
+    body_too_large: [post(new Uint8Array(17))],
+  };
+  const cases = Object.entries(requests)
+    .flatMap(([code, all]) => all.map((request) => [code, request] as const));
   for (const [code, request] of cases) {
-    const { method, headers } = request;
-    const name = `${method} ${headers.get("content-encoding")}`;
-    assertEquals(await codeOf(readDelivery(request, LIMITS)), code, name);
-    assertEquals(request.bodyUsed, request.body !== null, name);
+    assertEquals(await codeOf(readDelivery(request, LIMITS)), code);
+    assertEquals(request.bodyUsed, request.body !== null);
   }
   const { stream, state } = sender({ chunks: [], then: "goes on" });
   await codeOf(readDelivery(post(stream, {}, "/elsewhere"), LIMITS));
