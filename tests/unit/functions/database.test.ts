@@ -156,10 +156,8 @@ Deno.test("databaseError() knows what a code means, and keeps refused data out o
       assertEquals(error.message, says);
       const isRefusal = expected === "apply_failed";
       assertEquals(error.logMessage === says, !isRefusal, code);
-      if (!isRefusal) continue;
-      assert(
-        error.logMessage.includes(code) && !/LEAKED/.test(error.logMessage),
-      );
+      assertEquals(error.logMessage.includes("LEAKED"), !isRefusal, code);
+      assertEquals(error.logMessage.includes(code), isRefusal, code);
     }
   }
   for (const code of [undefined, ""]) {
@@ -186,10 +184,9 @@ Deno.test("applyEvents() returns each event's own outcome, by place and not by o
     { place: 5, outcome: "duplicate" },
     { place: 6, outcome: "failed" },
   ];
-  const payment = { invoice_id: "in_1" } as NonNullable<
-    BillingEvent["payment"]
-  >;
-  const events = [{ ...EVENT, payment }, ...Array(6).fill(EVENT)];
+  const payment = { invoice_id: "in_1" };
+  const first = { ...EVENT, payment } as BillingEvent;
+  const events = [first, ...Array<BillingEvent>(6).fill(EVENT)];
   const { database, calls } = fakeDatabase(() => Response.json(rows));
   for (const oncePerInvoice of [true, false]) {
     const results = await applyEvents(events, { database, oncePerInvoice });
@@ -237,10 +234,7 @@ Deno.test("applyEvents() never takes garbage for success, and throws the call's 
 Deno.test("toDeliveryError() hands on what has a code, and makes the rest internal", () => {
   const error = new DeliveryError("body_empty", "The body is empty");
   assertEquals(toDeliveryError(error) === error, true);
-  assertEquals([error.name, error.logMessage], [
-    "DeliveryError",
-    error.message,
-  ]);
+  assertEquals(error.logMessage, "The body is empty");
   for (const cause of [new TypeError("why"), "why"]) {
     const { code, message, cause: kept } = toDeliveryError(cause);
     assertEquals([code, message, kept], ["internal_error", "why", cause]);

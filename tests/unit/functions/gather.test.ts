@@ -122,48 +122,29 @@ Deno.test("gather() rejects each item when its own wait ends, and never sends it
   assertEquals([over, sent.length], [["7 overloaded", "5", "6"], 2]);
 });
 
-/** The failures that an event meets first; each call takes a while. */
-const LOCKS: [
-  failures: ErrorCode[],
-  callMs: number,
-  expected: { result: string; calls: number; pausedMs: number },
-][] = [
-  [[], 0, { result: "evt_1", calls: 1, pausedMs: 0 }],
-  [Array(2).fill("record_locked"), 0, {
-    result: "evt_1",
-    calls: 3,
-    pausedMs: 75,
-  }],
-  [Array(5).fill("record_locked"), 0, {
-    result: "evt_1",
-    calls: 6,
-    pausedMs: 775,
-  }],
-  [Array(20).fill("record_locked"), 0, {
-    result: "record_locked",
-    calls: 6,
-    pausedMs: 775,
-  }],
+const locked = (times: number) => Array<ErrorCode>(times).fill("record_locked");
+type Row = [
+  ErrorCode[],
+  number,
+  result: string,
+  calls: number,
+  pausedMs: number,
+];
+
+/** The failures that an event meets first, and how long each call takes. */
+const LOCKS: Row[] = [
+  [[], 0, "evt_1", 1, 0],
+  [locked(2), 0, "evt_1", 3, 75],
+  [locked(5), 0, "evt_1", 6, 775],
+  [locked(20), 0, "record_locked", 6, 775],
   // A call that waited itself is not made again after a second.
-  [Array(20).fill("record_locked"), 1_000, {
-    result: "record_locked",
-    calls: 1,
-    pausedMs: 0,
-  }],
-  [Array(20).fill("record_locked"), 999, {
-    result: "record_locked",
-    calls: 2,
-    pausedMs: 25,
-  }],
-  ...(["database_unavailable", "overloaded", "subscription_unknown"] as const)
-    .map((result): (typeof LOCKS)[number] => [
-      [result, "record_locked"],
-      0,
-      { result, calls: 1, pausedMs: 0 },
-    ]),
+  [locked(20), 1_000, "record_locked", 1, 0],
+  [locked(20), 999, "record_locked", 2, 25],
+  [["overloaded", "record_locked"], 0, "overloaded", 1, 0],
+  [["subscription_unknown"], 0, "subscription_unknown", 1, 0],
 ];
 Deno.test("awaitLocks() tries an event again for about a second while it is locked", async () => {
-  for (const [failures, callMs, expected] of LOCKS) {
+  for (const [failures, callMs, ...expected] of LOCKS) {
     let calls = 0;
     let timeMs = 0;
     let pausedMs = 0;
@@ -180,6 +161,6 @@ Deno.test("awaitLocks() tries an event again for about a second while it is lock
       },
       clock: () => timeMs,
     })("evt_1").catch(({ code }: DeliveryError) => code);
-    assertEquals({ result, calls, pausedMs }, expected);
+    assertEquals([result, calls, pausedMs], expected);
   }
 });

@@ -84,10 +84,8 @@ const RESULTS: Record<string, string> = {
 
 /** Notifications, one per letter, which is the result of the attempt. */
 function batch(letters: string): Notification[] {
-  return [...letters].map((letter, i) => ({
-    ...NOTIFICATION,
-    id: `id_${i}${letter}`,
-  }));
+  const ids = [...letters].map((letter, i) => `id_${i}${letter}`);
+  return ids.map((id) => ({ ...NOTIFICATION, id }));
 }
 
 function attempt(id: string): Attempt | undefined {
@@ -102,17 +100,21 @@ function countsOf(letters: string) {
   return { claimed: letters.length, ...Object.fromEntries(counts) };
 }
 
-const oneRetry = () => ({
-  claim_failed_events: [[{
-    provider: "a",
-    event_id: "evt_2",
-    body: JSON.stringify(invoiceEvent()),
-    body_encoding: "text",
-  }]],
-  apply_events: [[{ place: 1, outcome: "applied" }]],
-});
+function oneRetry(outcome = "applied") {
+  const body = JSON.stringify(invoiceEvent());
+  const failure = { provider: "a", event_id: "evt_2", body };
+  return {
+    claim_failed_events: [[{ ...failure, body_encoding: "text" }]],
+    apply_events: [[{ place: 1, outcome }]],
+  };
+}
 const full = (letter: string) => letter.repeat(20);
 const many = Array<string>(60).fill(full("s"));
+
+function ticking(): () => number {
+  let timeMs = 0;
+  return () => timeMs += 10_000;
+}
 
 /** Batches that are due, and the results after how many claims. */
 const RUNS: [batches: string[], results: string, claims: number, Setting?][] = [
@@ -130,10 +132,10 @@ const RUNS: [batches: string[], results: string, claims: number, Setting?][] = [
   // Once more what a retry has caused, up to the limit.
   [["s", "", "ss"], "sss", 4, { due: oneRetry() }],
   [[full("s"), "", ...many], "s".repeat(1_000), 51, { due: oneRetry() }],
+  // Its time is over: a minute, of which each look at the clock takes 10 s.
+  [["s", "s", "s", "s", "s"], "ssss", 4, { worker: { clock: ticking() } }],
   // Nothing, if the retry is a duplicate.
-  [["s", "", "ss"], "s", 2, {
-    due: { ...oneRetry(), apply_events: [[{ place: 1, outcome: "stale" }]] },
-  }],
+  [["s", "", "ss"], "s", 2, { due: oneRetry("stale") }],
 ];
 Deno.test("handleWake() delivers notifications while it is worth it", async () => {
   for (const [batches, results, claims, { due, ...setting } = {}] of RUNS) {
@@ -151,20 +153,6 @@ Deno.test("handleWake() delivers notifications while it is worth it", async () =
   }
 });
 
-Deno.test("handleWake() stops to deliver when its time is over", async () => {
-  let timeMs = 0;
-  const settle_notifications = () => {
-    timeMs += 30_000;
-    return Response.json(1);
-  };
-  const { counts } = await wake({
-    due: { claim_notifications: ["s", "s", "s"].map(batch), ...oneRetry() },
-    answers: { settle_notifications },
-    worker: { clock: () => timeMs },
-  });
-  assertEquals(counts.notifications, countsOf("ss"));
-});
-
 Deno.test("handleWake() claims and settles what was told to whom, as it can be stored", async () => {
   const errors: [error: string, stored: string, after?: number][] = [
     ["no", "no", 0],
@@ -176,15 +164,15 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
   ];
   const { leases, ...run } = await wake({
     due: {
-      claim_notifications: [batch("fffffs")],
+      claim_notifications: [batch("fffff")],
       claim_alerts: [[OPENED, RESOLVED]],
     },
     attempt: (id) => {
-      const [error, , after] = errors[Number(id.slice(3, 4))] ?? ["gone"];
-      if (id === RESOLVED.id) return { result: "dead", error: "gone" };
-      return id.endsWith("f")
-        ? { result: "failed", error, retryAfterSeconds: after }
-        : undefined;
+      const [error = "", , retryAfterSeconds] = errors[Number(id[3])] ?? [];
+      if (id === OPENED.id) return undefined;
+      return id === RESOLVED.id
+        ? { result: "dead", error: "gone" }
+        : { result: "failed", error, retryAfterSeconds };
     },
     perSecond: 50,
   });
@@ -194,16 +182,13 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
   const told = (result: string, { kind, alert }: Alert) => {
     return { result, kind, alert, retry_after_seconds: null };
   };
-  const failed = errors.map(([, error, after], i) => ({
-    ...{ id: `id_${i}f`, result: "failed", error },
-    retry_after_seconds: after ?? null,
-  }));
-  const sent = { id: "id_5s", result: "sent", error: null };
-  const results = [...failed, { ...sent, retry_after_seconds: null }];
   const both = [told("sent", OPENED), told("failed", RESOLVED)];
+  const results = errors.map(([, error, after = null], i) => {
+    const of = { id: `id_${i}f`, result: "failed" };
+    return { ...of, error, retry_after_seconds: after };
+  });
   assertEquals(run.named(/notifications$|alerts$/).sort(), [
     ["claim_alerts", alerts],
-    ["claim_notifications", { ...outbox, p_limit: 100 }],
     ["claim_notifications", { ...outbox, p_limit: 100 }],
     ["settle_alerts", { ...alerts, results: both }],
     ["settle_notifications", { ...outbox, results }],
@@ -239,21 +224,17 @@ Deno.test("handleWake() replies with counts, and logs the parts that had somethi
 });
 
 Deno.test("handleWake() does its other parts if one fails, and releases both leases", async () => {
-  for (
-    const [failing, code, status] of [
-      ["claim_notifications", "57014", 503],
-      ["settle_notifications", "PGRST202", 500],
-      ["claim_failed_events", "PGRST202", 500],
-      ["claim_alerts", "42501", 500],
-      ["settle_alerts", "08006", 503],
-    ] as const
-  ) {
+  const cases: [failing: string, code: string, status: number][] = [
+    ["claim_notifications", "57014", 503],
+    ["settle_notifications", "PGRST202", 500],
+    ["claim_failed_events", "PGRST202", 500],
+    ["claim_alerts", "42501", 500],
+    ["settle_alerts", "08006", 503],
+  ];
+  for (const [failing, code, status] of cases) {
+    const alerts = { claim_alerts: [[OPENED]] };
     const claim_notifications = [batch("s")];
-    const due = {
-      ...oneRetry(),
-      claim_notifications,
-      claim_alerts: [[OPENED]],
-    };
+    const due = { ...oneRetry(), claim_notifications, ...alerts };
     const answers = { [failing]: () => refusal(code, "LEAKED") };
     const { response, text, lines, named } = await wake({ due, answers });
     assertEquals([response.status, text.includes("LEAKED")], [status, false]);
@@ -298,10 +279,6 @@ Deno.test("accountEmail() returns the address or null, or fails with the databas
     assertEquals(calls, [["account_email", { account_id: "acc_1" }]]);
   }
   const { database } = fakeDatabase(() => refusal("57014"));
-  const message = "account_email failed: says";
-  await assertRejects(
-    () => accountEmail(database, "x"),
-    DeliveryError,
-    message,
-  );
+  const work = () => accountEmail(database, "x");
+  await assertRejects(work, DeliveryError, "account_email failed: says");
 });

@@ -1,12 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
 import { applyEvents } from "../../../supabase/functions/_shared/billing/apply_events.ts";
-import {
-  ANSWERS,
-  DeliveryError,
-  type ErrorCode,
-} from "../../../supabase/functions/_shared/billing/errors.ts";
-import { gather } from "../../../supabase/functions/billing-webhook/gather.ts";
+import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
   handleWebhook,
   type Receiver,
@@ -30,45 +25,43 @@ const CREATION = event("customer.subscription.created", { id: "sub_1" });
 const dated = (created: number) => DELETION.replace(`${NOW}`, `${created}`);
 
 interface Setting {
-  /** Of the database: an outcome, or what it says. */
-  readonly apply?: Record<string, unknown> | string | Answer;
-  readonly record?: boolean | Answer;
+  /** The row that the database answers, or all of its answer. */
+  readonly apply?: Record<string, unknown> | Answer;
+  readonly record?: Answer;
   readonly receiver?: Partial<Receiver>;
   readonly env?: Record<string, string>;
 }
 
 /** What becomes of a signed body: reply, log line, calls and wakes. */
 async function handle(
-  body: string | Uint8Array<ArrayBuffer>,
-  { apply = "applied", record = true, receiver = {}, env = {} }: Setting = {},
+  body: string,
+  { apply = { outcome: "applied" }, record, receiver, env }: Setting = {},
   edit = (request: Request) => request,
 ) {
   const lines: [string, string, Record<string, unknown>][] = [];
   let wakes = 0;
   let ticks = 0;
   const { database, calls } = fakeDatabase((...call) => {
-    const answer = call[0] === "apply_events" ? apply : record;
-    if (typeof answer === "function") return answer(...call);
-    if (typeof answer === "boolean") return Response.json(answer);
-    const row = typeof answer === "string" ? { outcome: answer } : answer;
-    return Response.json([{ place: 1, ...row }]);
+    if (call[0] === "record_failed_event") {
+      return record?.(...call) ?? Response.json(true);
+    }
+    return typeof apply === "function"
+      ? apply(...call)
+      : Response.json([{ place: 1, ...apply }]);
   });
-  const request = new Request("http://localhost/billing-webhook", {
-    method: "POST",
-    headers: { "provider-b-signature": hmacHex(SECRET, body) },
-    body,
-  });
+  const headers = { "provider-b-signature": hmacHex(SECRET, body) };
+  const url = "http://localhost/billing-webhook";
+  const request = new Request(url, { method: "POST", headers, body });
+  const secret = { PROVIDER_B_SIGNING_SECRET: SECRET };
   const response = await handleWebhook(edit(request), {
-    providers: await readProviders({
-      PROVIDER_B_SIGNING_SECRET: SECRET,
-      ...env,
-    }),
+    providers: await readProviders({ ...secret, ...env }),
     toleranceSeconds: 300,
     body: { maxBytes: 4_096, timeLimitMs: 5_000 },
-    apply: gather(
-      (events) => applyEvents(events, { database }),
-      { maxTogether: 1, maxWaiting: 1, maxWaitMs: 1_000 },
-    ),
+    apply: async (event) => {
+      const [outcome] = await applyEvents([event], { database });
+      if (typeof outcome === "string") return outcome;
+      throw outcome;
+    },
     database,
     unmappedSubscriptions: "fail",
     wakeWorker: () => wakes++,
@@ -77,161 +70,131 @@ async function handle(
     clock: () => NOW * 1000 + ticks++,
     ...receiver,
   });
-  const { status, headers } = response;
-  const text = await response.text();
   assertEquals(lines.length, 1, "each delivery has one line");
   const [[level, message, fields]] = lines as [typeof lines[number]];
   assert(!JSON.stringify(lines).includes("LEAKED"), JSON.stringify(lines));
-  const names = calls.map(([name]) => name);
-  return { status, headers, text, level, message, fields, calls, names, wakes };
+  const names = calls.map(([name]) => name.split("_")[0]).join();
+  const outcome = Object.keys(fields.outcomes ?? {})[0] ?? fields.code;
+  const line = `${level}: ${message} (${outcome})`;
+  return { response, line, fields, calls, names, wakes };
 }
 
-const down: Setting = { apply: () => refusal("57014") };
-const lost: Setting = { ...down, record: false };
+const IGNORED = "info: event ignored (ignored)";
+const THIN =
+  "warn: thin event ignored, and its change is lost: at the provider, replace this destination with one that sends snapshot payloads (ignored)";
+const BEFORE = "info: duplicate of an applied event (duplicate)";
+const FAILED = "delivery failed";
+const UNSTORED = "error: delivery failed (failure_not_recorded)";
+
+const down = { apply: () => refusal("57014") };
+const lost = { ...down, record: () => Response.json(false) };
+const refused = () => refusal("22P02", "LEAKED");
+const row = (error_code: string) => {
+  return { apply: { outcome: "failed", error_code, error: "LEAKED" } };
+};
 const ignoring: Setting = { receiver: { unmappedSubscriptions: "ignore" } };
 const live: Setting = { env: { PROVIDER_B_MODE: "live" } };
-const APPLIED = "events applied";
-const IGNORED = "event ignored";
-const THIN =
-  "thin event ignored, and its change is lost: at the provider, replace this destination with one that sends snapshot payloads";
-const none = undefined;
-const unread = { event_id: none, type: none };
-
-/** Deliveries that are acknowledged: outcome, log line, and wakes. */
-const ACKNOWLEDGED: [
-  outcome: string,
-  message: string,
-  body: string,
-  differs?: object,
-  setting?: Setting,
-  wakes?: number,
-][] = [
-  ...["applied", "duplicate", "stale"].flatMap((
-    apply,
-  ): typeof ACKNOWLEDGED => [
-    [apply, APPLIED, DELETION, {}, { apply }],
-    // For a duplicate too: the first may have ended before it woke the worker.
-    [apply, APPLIED, INVOICE, {}, { apply }, apply === "stale" ? 0 : 1],
-  ]),
-  ["applied", APPLIED, `\ufeff${DELETION}`],
-  ["applied", APPLIED, dated(NOW + 300)],
-  ["ignored", IGNORED, '{"id":"evt_1","type":"x","data":"LEAKED"}'],
-  // Nothing has checked what is ignored.
-  ["ignored", IGNORED, '{"id":"a\\nLEAKED","type":"a\\nLEAKED"}', unread],
-  ["ignored", IGNORED, `{"id":{},"type":"${"x".repeat(256)}"}`, unread],
-  ["ignored", THIN, `{"id":"evt_1","type":"v1.${DELETED}"}`],
-  [
-    ...["ignored", "event of the other mode ignored"] as const,
-    ...[DELETION.replace("{", '{"livemode":false,'), {}, live] as const,
-  ],
-  ["ignored", "unmapped event ignored", CREATION, {
-    code: "event_invalid",
-  }, ignoring],
-  // It was applied before, by a call whose answer was lost.
-  ...[DELETION, INVOICE].map((body, wakes): (typeof ACKNOWLEDGED)[number] => [
-    ...["duplicate", "duplicate of an applied event", body] as const,
-    ...[{ code: "database_unavailable" }, lost, wakes] as const,
-  ]),
-];
-Deno.test("handleWebhook() acknowledges what is applied or has no effect, in one line", async () => {
-  for (const row of ACKNOWLEDGED) {
-    const [outcome, message, body, differs, setting, wakes = 0] = row;
-    const made = await handle(body, setting);
-    assertEquals([made.status, made.text, made.message], [200, "OK", message]);
-    assertEquals(made.level, message === THIN ? "warn" : "info");
-    const { duration_ms, subscription_id, ...fields } = made.fields;
-    assert(Number(duration_ms) > 0);
-    const { type } = JSON.parse(body.replace("\ufeff", ""));
-    const known = { provider: "b", event_id: "evt_1", type };
-    const outcomes = { [outcome]: 1 };
-    assertEquals(fields, { ...known, ...differs, outcomes }, message);
-    const isApplied = message === APPLIED;
-    const isKnown = isApplied || setting === lost;
-    assertEquals(subscription_id, isKnown ? "sub_1" : undefined, message);
-    const names = setting === lost
-      ? ["apply_events", "record_failed_event"]
-      : isApplied
-      ? ["apply_events"]
-      : [];
-    assertEquals([made.names, made.wakes], [names, wakes], message);
-    if (!isApplied) continue;
-    const [sent] = made.calls[0]![1].events as { provider: string }[];
-    assertEquals(sent?.provider, "b");
-  }
-});
-
-const sha256 = (text: string) =>
-  createHash("sha256").update(text).digest("hex");
-const REFUSED = "The database refused the event with 22P02";
-const UNSTORED = "and the failure could not be stored in failed_events";
-const refused = () => refusal("22P02", "LEAKED");
-const failed = (error_code: string, error = "says"): Setting => ({
-  apply: { outcome: "failed", error_code, error },
-});
 const overloaded = new DeliveryError("overloaded", "wait");
 const full: Setting = { receiver: { apply: () => Promise.reject(overloaded) } };
 
-/** Deliveries that fail, and what the log says of the reason. */
-const FAILED: [code: ErrorCode, says: string, body: string, Setting?][] = [
-  ["body_not_json", "not valid JSON", "{"],
-  ["event_invalid", "created: must", dated(NOW + 301)],
-  ["event_invalid", "data.object.items", CREATION],
-  ["event_invalid", "object.id is", event(DELETED, {}), ignoring],
-  ["subscription_unknown", "says", DELETION, failed("BW001")],
-  ["apply_failed", REFUSED, DELETION, failed("22P02", "LEAKED")],
-  ["apply_failed", REFUSED, DELETION, { apply: refused }],
-  ["database_unavailable", "57014: says", DELETION, down],
-  ["database_unavailable", "57014: says", DELETION, { ...down, ...ignoring }],
-  ["overloaded", "wait", DELETION, full],
+/** The log line, the calls of the database, and wakes; for which delivery. */
+const DELIVERIES: [line: string, calls: string, number, string, Setting?][] = [
+  ...["applied", "duplicate", "stale"].flatMap((
+    outcome,
+  ): typeof DELIVERIES => [
+    [`info: events applied (${outcome})`, "apply", 0, DELETION, {
+      apply: { outcome },
+    }],
+    // For a duplicate too: the first may have ended before it woke the worker.
+    [
+      `info: events applied (${outcome})`,
+      "apply",
+      outcome === "stale" ? 0 : 1,
+      INVOICE,
+      { apply: { outcome } },
+    ],
+  ]),
+  ["info: events applied (applied)", "apply", 0, `\ufeff${DELETION}`],
+  ["info: events applied (applied)", "apply", 0, dated(NOW + 300)],
+  [IGNORED, "", 0, '{"id":"evt_1","type":"x","data":"LEAKED"}'],
+  // Nothing has checked what is ignored.
+  [IGNORED, "", 0, '{"id":"a\\nLEAKED","type":"a\\nLEAKED"}'],
+  [THIN, "", 0, `{"id":{"x":"LEAKED"},"type":"v1.${DELETED}"}`],
   [
-    "failure_not_recorded",
-    `database_unavailable, ${UNSTORED}: ${REFUSED}`,
-    DELETION,
-    {
-      ...down,
-      record: refused,
-    },
+    "info: event of the other mode ignored (ignored)",
+    ...["", 0, DELETION.replace("{", '{"livemode":false,'), live] as const,
   ],
-  ["failure_not_recorded", `body_not_json, ${UNSTORED}: Database call`, "{", {
-    record: () => refusal("57014"),
-  }],
+  ["info: unmapped event ignored (ignored)", "", 0, CREATION, ignoring],
+  // It was applied before, by a call whose answer was lost.
+  [BEFORE, "apply,record", 0, DELETION, lost],
+  [BEFORE, "apply,record", 1, INVOICE, lost],
+  [`warn: ${FAILED} (body_not_json)`, "record", 0, "{"],
+  [`warn: ${FAILED} (event_invalid)`, "record", 0, dated(NOW + 301)],
+  [`warn: ${FAILED} (event_invalid)`, "record", 0, CREATION],
+  [
+    `warn: ${FAILED} (event_invalid)`,
+    "record",
+    0,
+    event(DELETED, {}),
+    ignoring,
+  ],
+  [
+    `error: ${FAILED} (apply_failed)`,
+    ...["apply,record", 0, DELETION, row("22P02")] as const,
+  ],
+  [
+    `error: ${FAILED} (apply_failed)`,
+    ...["apply,record", 0, DELETION, { apply: refused }] as const,
+  ],
+  [
+    `error: ${FAILED} (database_unavailable)`,
+    ...["apply,record", 0, INVOICE, { ...down, ...ignoring }] as const,
+  ],
+  // An overloaded receiver makes no further call.
+  [`error: ${FAILED} (overloaded)`, "", 0, DELETION, full],
+  [UNSTORED, "apply,record", 0, DELETION, { ...down, record: refused }],
+  [UNSTORED, "record", 0, "{", { record: down.apply }],
 ];
-Deno.test("handleWebhook() records what fails, and says why in one line", async () => {
-  for (const [code, says, body, setting] of FAILED) {
-    const { status } = ANSWERS[code];
+Deno.test("handleWebhook() applies, ignores or records an event, and says so in one line", async () => {
+  for (const [line, calls, wakes, body, setting] of DELIVERIES) {
     const made = await handle(body, setting);
-    assertEquals([made.status, made.message], [status, "delivery failed"]);
-    assertEquals(made.level, status < 500 ? "warn" : "error");
-    assertEquals(made.headers.get("retry-after"), status === 503 ? "5" : null);
-    const filed = made.names.includes("record_failed_event");
-    assertEquals(filed, code !== "overloaded");
-    const sha = sha256(body);
-    const { error, duration_ms: _, type: __, ...fields } = made.fields;
-    assert(String(error).includes(says), String(error));
-    assertEquals({ subscription_id: "sub_1", ...fields }, {
-      provider: "b",
-      event_id: body === "{" ? `sha256:${sha}` : "evt_1",
-      subscription_id: "sub_1",
-      body_sha256: sha,
-      code,
-      status,
-    });
+    assertEquals([made.line, made.names, made.wakes], [line, calls, wakes]);
+    const isFailure = line.includes(FAILED);
+    assertEquals(made.response.ok, !isFailure, line);
+    const { provider, body_sha256, duration_ms } = made.fields;
+    assertEquals([provider, Number(duration_ms) > 0], ["b", true], line);
+    const hash = createHash("sha256").update(body).digest("hex");
+    assertEquals(body_sha256, isFailure ? hash : undefined, line);
   }
-  const { calls } = await handle(DELETION, failed("BW001"));
-  assertEquals(calls[1], ["record_failed_event", {
-    p_provider: "b",
-    p_event_id: "evt_1",
-    p_type: DELETED,
-    p_kind: "deletion",
-    p_subscription_id: "sub_1",
-    p_occurred_at: new Date(NOW * 1000).toISOString(),
-    p_body: DELETION,
-    p_body_encoding: "text",
-    p_error_code: "subscription_unknown",
-    p_error: "says",
-  }]);
   // The failure of a call belongs to several events.
   assertEquals(overloaded.logFields, {});
+});
+
+Deno.test("handleWebhook() logs what is known of the event, and why it failed", async () => {
+  const known = { event_id: "evt_1", type: DELETED, subscription_id: "sub_1" };
+  const hash = createHash("sha256").update("{").digest("hex");
+  const says = "The database refused the event with 22P02: see its row in";
+  const unstored = "and the failure could not be stored in failed_events";
+  const cases: [expected: object, says: string, string, Setting?][] = [
+    [known, "", DELETION],
+    [{ event_id: "evt_1", type: "x" }, "", '{"id":"evt_1","type":"x"}'],
+    [{}, "", `{"id":{},"type":"${"x".repeat(256)}"}`],
+    [{ ...known, status: 500 }, says, DELETION, row("22P02")],
+    [{ ...known, status: 503 }, "wait", DELETION, full],
+    [{ ...known, status: 503 }, `database_unavailable, ${unstored}`, DELETION, {
+      ...{ ...down, record: refused },
+    }],
+    [{ event_id: `sha256:${hash}`, status: 400 }, "The body is not", "{"],
+  ];
+  for (const [expected, says, body, setting] of cases) {
+    const { fields } = await handle(body, setting);
+    const { event_id, type, subscription_id, status, error = "" } = fields;
+    const given = { event_id, type, subscription_id, status };
+    const nothing = { event_id: undefined, type: undefined, status: undefined };
+    const all = { subscription_id: undefined, ...nothing, ...expected };
+    assertEquals(given, { ...all });
+    assert(String(error).startsWith(says), String(error));
+  }
 });
 
 Deno.test("handleWebhook() answers what is no delivery, and an unexpected error", async () => {
@@ -242,10 +205,12 @@ Deno.test("handleWebhook() answers what is no delivery, and an unexpected error"
     [500, (request) => Object.defineProperty(request, "headers", broken)],
   ];
   for (const [status, edit] of cases) {
-    const made = await handle(DELETION, {}, edit);
-    assertEquals([made.status, made.calls], [status, []]);
-    assertEquals(made.level, status < 500 ? "warn" : "error");
-    assertEquals(made.headers.get("allow"), status === 405 ? "POST" : null);
-    assertEquals(made.fields.duration_ms, 1);
+    const { response, fields, names } = await handle(DELETION, {}, edit);
+    assertEquals([response.status, names], [status, ""]);
+    const allow = status === 405 ? "POST" : null;
+    assertEquals(response.headers.get("allow"), allow);
+    assertEquals(fields.duration_ms, 1);
   }
+  const { response } = await handle(DELETION, down);
+  assertEquals(response.headers.get("retry-after"), "5");
 });

@@ -29,22 +29,16 @@ Deno.test("logJson() writes one JSON object per line, and lets no value forge on
     const line = `{"level":"${level}","message":"x","b":1}`;
     assertEquals(lines, [[level, line]]);
   }
-  for (
-    const text of [
-      "\r\n",
-      '"}\n{"level":"error"}',
-      "%s %o",
-      "\u001b\0",
-      "\ud800",
-    ]
-  ) {
-    const [[, line, ...more] = [], ...others] = written(() =>
-      logJson("warn", text, { text })
-    );
-    assertEquals([others, more], [[], []]);
-    assertEquals([...String(line)].filter((one) => one < " "), []);
-    const fields = { level: "warn", message: text, text };
-    assertEquals(JSON.parse(String(line)), fields);
+  const hostile = ["\r\n", '"}\n{"level":"error"}', "%s", "\u001b\0", "\ud800"];
+  for (const text of hostile) {
+    const lines = written(() => logJson("warn", text, { text }));
+    const [line] = lines as [[string, string]];
+    assertEquals([lines.length, line.length, /[^ -~]/.test(line[1])], [
+      1,
+      2,
+      false,
+    ]);
+    assertEquals(JSON.parse(line[1]), { level: "warn", message: text, text });
   }
 });
 
@@ -57,11 +51,7 @@ const STEPS: [
     1,
     [[{ n: 1 }], 0, [{ n: 1 }]],
     // The rest is summed up at the end of the interval.
-    [
-      [{ n: 2, outcomes: { a: 2 } }, { n: 3, outcomes: { b: 1, a: 3 } }],
-      999,
-      [],
-    ],
+    [[{ outcomes: { a: 2 } }, { n: 3, outcomes: { b: 1, a: 3 } }], 999, []],
     [[], 1, [{ n: 3, outcomes: { a: 5, b: 1 }, lines: 2 }]],
     // The sum counts as a line of the next interval.
     [[{ n: 4 }], 1_000, [{ n: 4, lines: 1 }]],
@@ -82,18 +72,13 @@ Deno.test("throttleInfo() writes some lines, and sums up the rest of each interv
   for (const [maxLines, ...steps] of STEPS) {
     using timers = useFakeTimers();
     const lines: unknown[][] = [];
-    const log = throttleInfo((...line) => lines.push(line), {
-      intervalMs: 1_000,
-      maxLines,
-    });
+    const limits = { intervalMs: 1_000, maxLines };
+    const log = throttleInfo((...line) => lines.push(line), limits);
     for (const [logged, ms, expected] of steps) {
       for (const fields of logged) log("info", "applied", { ...fields });
       await timers.pass(ms);
-      assertEquals(
-        lines.splice(0),
-        expected.map((fields) => ["info", "applied", fields]),
-        JSON.stringify([maxLines, logged]),
-      );
+      const written = expected.map((fields) => ["info", "applied", fields]);
+      assertEquals(lines.splice(0), written, JSON.stringify(logged));
     }
   }
 });
@@ -101,10 +86,8 @@ Deno.test("throttleInfo() writes some lines, and sums up the rest of each interv
 Deno.test("throttleInfo() keeps messages apart, and lets warnings and errors pass", async () => {
   using timers = useFakeTimers();
   const lines: unknown[][] = [];
-  const log = throttleInfo((...line) => lines.push(line), {
-    intervalMs: 1_000,
-    maxLines: 1,
-  });
+  const limits = { intervalMs: 1_000, maxLines: 1 };
+  const log = throttleInfo((...line) => lines.push(line), limits);
   const all = (["info", "warn", "error"] as const).flatMap((level) =>
     ["one", "other"].map((message) => [level, message] as const)
   );

@@ -13,12 +13,8 @@ const LEASE = "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1";
 const NOW = Date.parse("2026-11-21T06:00:00Z");
 const created = NOW / 1000;
 const NOTHING = {
-  claimed: 0,
-  failed: 0,
-  applied: 0,
-  duplicate: 0,
-  stale: 0,
-  ignored: 0,
+  ...{ claimed: 0, failed: 0, applied: 0 },
+  ...{ duplicate: 0, stale: 0, ignored: 0 },
 };
 
 /** A failure that was claimed, and the outcome of its event in the database. */
@@ -39,24 +35,19 @@ async function retry(
   answers: Record<string, Answer> = {},
 ) {
   const rows = batches.flat();
-  const queue = batches.map((batch) =>
-    batch.map((row) => {
-      const id = `evt_${rows.indexOf(row) + 1}`;
-      const { body, base64 } = row;
-      return {
-        ...{ provider: "b", event_id: id },
-        body: typeof body === "string" ? body : JSON.stringify({ ...body, id }),
-        body_encoding: base64 ? "base64" : "text",
-      };
-    })
-  );
+  const claimed = (row: Row) => {
+    const id = `evt_${rows.indexOf(row) + 1}`;
+    const text = JSON.stringify({ ...Object(row.body), id });
+    const body = typeof row.body === "string" ? row.body : text;
+    const body_encoding = row.base64 ? "base64" : "text";
+    return { provider: "b", event_id: id, body, body_encoding };
+  };
+  const queue = batches.map((batch) => batch.map(claimed));
   const settled: Record<string, unknown>[] = [];
   const lines: unknown[][] = [];
   const { database, calls } = fakeDatabase((name, body) => {
     if (answers[name]) return answers[name](name, body);
-    if (name === "claim_failed_events") {
-      return Response.json(queue.shift() ?? []);
-    }
+    if (name.startsWith("claim")) return Response.json(queue.shift() ?? []);
     if (name === "apply_events") {
       const events = body.events as { retry: { event_id: string } }[];
       const outcomes = events.map(({ retry }, i) => {
@@ -173,10 +164,8 @@ Deno.test("retryFailures() applies an event as its provider's, and describes its
   const [applied] = calls[1]![1].events as Record<string, unknown>[];
   assertEquals(applied?.provider, "b");
   assertEquals(applied?.retry, { event_id: "evt_1", lease_id: LEASE });
-  assertEquals([calls[0]?.[1], calls[2]?.[1].p_lease_id], [
-    { p_lease_id: LEASE, p_limit: 25 },
-    LEASE,
-  ]);
+  assertEquals(calls[0]?.[1], { p_lease_id: LEASE, p_limit: 25 });
+  assertEquals(calls[2]?.[1].p_lease_id, LEASE);
   assertEquals(settled, [{
     provider: "b",
     event_id: "evt_1",

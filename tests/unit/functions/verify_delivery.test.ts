@@ -28,25 +28,26 @@ const ENV = {
   PROVIDER_A_SIGNING_SECRET: SECRET_A,
   PROVIDER_B_SIGNING_SECRET: SECRET_B,
 };
-const STANDARD_ENV = {
-  ...ENV,
+const settings = (changes: Record<string, string>) => {
+  return { env: { ...ENV, ...changes } };
+};
+const standard = settings({
   PROVIDER_A_SIGNING_SECRET: STANDARD,
   PROVIDER_A_SIGNATURE_SCHEME: "standard-webhooks",
-};
-const ROTATING = {
+});
+const rotating = settings({
   PROVIDER_A_SIGNING_SECRET: `${OLD_A},${SECRET_A}`,
   PROVIDER_B_SIGNING_SECRET: `${OLD_B},${SECRET_B}`,
-};
-const SWAPPED = {
-  ...ENV,
+});
+const swapped = settings({
   PROVIDER_A_SIGNATURE_SCHEME: "hmac-sha256-hex",
   PROVIDER_B_SIGNATURE_SCHEME: "stripe",
-};
-const RENAMED = {
-  ...ENV,
+});
+const renamed = settings({
   PROVIDER_A_SIGNATURE_HEADER: "Stripe-Signature",
   PROVIDER_B_SIGNATURE_HEADER: "x-signature",
-};
+});
+const misconfigured = settings({ PROVIDER_A_SIGNING_SECRET: "" });
 
 interface Options {
   readonly env?: Record<string, string>;
@@ -86,15 +87,12 @@ const BOM = { body: BYTES };
 const at = (seconds: number) => {
   return { nowSeconds: NOW + seconds, toleranceSeconds: 10 };
 };
-const rotating = { env: ROTATING };
-const renamed = { env: RENAMED };
-const swapped = { env: SWAPPED };
 
 type Case = [headers: Record<string, string>, options?: Options];
 const ACCEPTED: Record<"a" | "b", Case[]> = {
   a: [
     [{ [A]: await stripeHeader(BODY, { secret: SECRET_A, timestamp: NOW }) }],
-    [standardHeaders(BODY, signed), { env: STANDARD_ENV }],
+    [standardHeaders(BODY, signed), standard],
     [{ [A]: hmacHex(SECRET_A, BODY) }, swapped],
     [{ [A]: stripe(SECRET_A, BYTES) }, BOM],
     [{ [A]: `v1=${OTHER_MAC},${VALID_A}` }],
@@ -127,7 +125,6 @@ Deno.test("verifyDelivery() accepts what one provider has signed", async () => {
   }
 });
 
-const misconfigured = { env: { ...ENV, PROVIDER_A_SIGNING_SECRET: "" } };
 const REFUSED: Partial<Record<ErrorCode, Case[]>> = {
   signature_missing: [
     [{}],
@@ -186,6 +183,6 @@ Deno.test("verifyDelivery() is the only maker of a VerifiedDelivery", async () =
   // @ts-expect-error The brand has no name outside its module.
   const forged: VerifiedDelivery = { provider: "a", mode: "any", body: BYTES };
   assertEquals(forged.provider, "a");
-  const env = { ...ENV, PROVIDER_B_MODE: "live" };
-  assertEquals((await verify({ [B]: MAC_B }, { env })).mode, "live");
+  const live = settings({ PROVIDER_B_MODE: "live" });
+  assertEquals((await verify({ [B]: MAC_B }, live)).mode, "live");
 });
