@@ -45,7 +45,7 @@ function call(
 }
 
 const broken: Try = () => {
-  throw new TypeError("error sending request: connection reset by peer");
+  throw new TypeError("connection reset by peer");
 };
 const error = (code: string, message: string) => ({ code, message });
 const json = (status: number, body: unknown): Try => () =>
@@ -93,11 +93,7 @@ const GARBAGE = [
 
 /** What the message says of a call that fails, and what its tries answer. */
 const FAILURES: [code: ErrorCode, says: string, ...calls: Try[][]][] = [
-  [
-    "database_unavailable",
-    "TypeError: error sending request: connection reset",
-    [broken, broken],
-  ],
+  ["database_unavailable", "TypeError: connection reset", [broken, broken]],
   // The time limit is for both tries together.
   ["database_unavailable", SLOW, [hanging], [broken, hanging], [trickling]],
   ["deployment_fault", "42501: no", [broken, json(403, error("42501", "no"))]],

@@ -29,13 +29,12 @@ interface Setting {
   readonly attempt?: (id: string) => Attempt | undefined;
   readonly perSecond?: number;
   readonly worker?: Partial<Worker>;
-  readonly method?: string;
 }
 
 /** One run: reply, calls, log lines, and which messages were sent. */
 async function wake(
-  { due = {}, answers = {}, attempt, perSecond, worker, method = "POST" }:
-    Setting = {},
+  { due = {}, answers = {}, attempt, perSecond, worker }: Setting = {},
+  method = "POST",
 ) {
   const sent: string[] = [];
   const lines: Parameters<Log>[] = [];
@@ -193,13 +192,12 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
     ["settle_alerts", { ...alerts, results: both }],
     ["settle_notifications", { ...outbox, results }],
   ]);
-  const line = (notification_id: string, fields: object) => {
-    const of = { notification_id, ...fields };
-    return ["warn", "notification not delivered", of];
-  };
+  const message = "notification not delivered";
+  const gone = { event_id: null, result: "dead", error: "gone" };
+  const no = { event_id: "evt_1", result: "failed", error: "no" };
   assertEquals<unknown>(run.lines.slice(0, 2), [
-    line(RESOLVED.id, { event_id: null, result: "dead", error: "gone" }),
-    line("id_0f", { event_id: "evt_1", result: "failed", error: "no" }),
+    ["warn", message, { notification_id: RESOLVED.id, ...gone }],
+    ["warn", message, { notification_id: "id_0f", ...no }],
   ]);
 });
 
@@ -218,7 +216,7 @@ Deno.test("handleWake() replies with counts, and logs the parts that had somethi
     ["info", "notifications delivered"],
     ["warn", "lease not released: it ends by itself within a minute"],
   ]);
-  const { response, text, calls } = await wake({ method: "PUT" });
+  const { response, text, calls } = await wake({}, "PUT");
   const allow = response.headers.get("allow");
   assertEquals([response.status, allow, text, calls], [405, "POST", "", []]);
 });

@@ -37,6 +37,7 @@ const scheme = (value: string) => ({ PROVIDER_A_SIGNATURE_SCHEME: value });
 const ODD_NAME = "!#$%&'*+.^_`|~-x1";
 
 Deno.test("readProviders() reads the settings of a provider, or its defaults", async () => {
+  const svix = { ...STANDARD, ...header("Svix-Signature") };
   const cases: [Env, header: string, scheme: object, mode: string][] = [
     [{}, A, stripe, "any"],
     [{ ...header(""), ...mode(""), ...scheme("") }, A, stripe, "any"],
@@ -45,10 +46,7 @@ Deno.test("readProviders() reads the settings of a provider, or its defaults", a
     [mode("live"), A, stripe, "live"],
     [scheme("hmac-sha256-hex"), A, hmacSha256Hex, "any"],
     [STANDARD, "webhook-signature", standardWebhooks, "any"],
-    [
-      { ...STANDARD, ...header("Svix-Signature") },
-      ...["svix-signature", standardWebhooks, "any"] as const,
-    ],
+    [svix, "svix-signature", standardWebhooks, "any"],
     [header(ODD_NAME.toUpperCase()), ODD_NAME, stripe, "any"],
   ];
   for (const [env, ...expected] of cases) {
@@ -195,21 +193,13 @@ Deno.test("readProviders() takes 16 characters, and what only resembles a placeh
 
 Deno.test("readProviders() takes the local stack's secrets with its key alone", async () => {
   const local = (await localKeys()).secret;
-  const cases: [keys: string[], isLocal: boolean][] = [
-    [[local], true],
-    [["sb_secret_other", local], true],
-    [[], false],
-    [["sb_secret_other"], false],
-    [[`${local}x`], false],
-    [[`x${local}`], false],
-  ];
-  for (const [keys, isLocal] of cases) {
-    const faults = (await readBoth({
-      ...LOCAL_SIGNING_SECRETS,
-      SUPABASE_URL: "http://127.0.0.1:54321",
-      SUPABASE_SECRET_KEYS: JSON.stringify({ ...keys }),
-    })).map(({ fault }) => fault?.includes("the local stack's secret"));
-    const expected = isLocal ? undefined : true;
-    assertEquals(faults, [expected, expected], keys.join());
+  const others = [[], ["sb_secret_other"], [`${local}x`], [`x${local}`]];
+  for (const keys of [[local], ["sb_secret_other", local], ...others]) {
+    const SUPABASE_SECRET_KEYS = JSON.stringify({ ...keys });
+    const env = { ...LOCAL_SIGNING_SECRETS, SUPABASE_SECRET_KEYS };
+    for (const { fault = "none" } of await readBoth(env)) {
+      const isFault = fault.includes("the local stack's secret");
+      assertEquals(isFault, !keys.includes(local), keys.join());
+    }
   }
 });
