@@ -7,18 +7,16 @@ import { renderEmail } from "../../../supabase/functions/billing-worker/channels
 import { NOT_STATED, STATED } from "../../support/payment.ts";
 import { NOTIFICATION } from "./fixtures.ts";
 
-/** Runs with a variable of the environment set, and puts back what was there. */
+/** Runs with a variable of the environment set. */
 async function withVariable<T>(
   [name, value]: [name: string, value: string],
   run: () => T,
 ): Promise<Awaited<T>> {
-  const before = Deno.env.get(name);
   Deno.env.set(name, value);
   try {
     return await run();
   } finally {
-    if (before === undefined) Deno.env.delete(name);
-    else Deno.env.set(name, before);
+    Deno.env.delete(name);
   }
 }
 

@@ -41,6 +41,13 @@ export function fakeDatabase(
   return { database, calls };
 }
 
+/** An answer that never comes, until the call is given up. */
+export function hanging(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason));
+  });
+}
+
 /** Returns an error of PostgREST. */
 export function refusal(code: string, message = "says"): Response {
   return Response.json({ code, message }, { status: 500 });

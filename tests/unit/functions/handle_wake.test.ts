@@ -110,10 +110,8 @@ function oneRetry(outcome = "applied") {
 const full = (letter: string) => letter.repeat(20);
 const many = Array<string>(60).fill(full("s"));
 
-function ticking(): () => number {
-  let timeMs = 0;
-  return () => timeMs += 10_000;
-}
+let timeMs = 0;
+const ticking = () => timeMs += 10_000;
 
 /** Batches that are due, and the results after how many claims. */
 const RUNS: [batches: string[], results: string, claims: number, Setting?][] = [
@@ -132,7 +130,7 @@ const RUNS: [batches: string[], results: string, claims: number, Setting?][] = [
   [["s", "", "ss"], "sss", 4, { due: oneRetry() }],
   [[full("s"), "", ...many], "s".repeat(1_000), 51, { due: oneRetry() }],
   // Its time is over: a minute, of which each look at the clock takes 10 s.
-  [["s", "s", "s", "s", "s"], "ssss", 4, { worker: { clock: ticking() } }],
+  [["s", "s", "s", "s", "s"], "ssss", 4, { worker: { clock: ticking } }],
   // Nothing, if the retry is a duplicate.
   [["s", "", "ss"], "s", 2, { due: oneRetry("stale") }],
 ];
@@ -149,6 +147,7 @@ Deno.test("handleWake() delivers notifications while it is worth it", async () =
     // Nothing is settled of a batch that is empty.
     const settled = batches.slice(0, claims).filter((one) => one !== "");
     assertEquals(run.named(/settle_notif/).length, settled.length, name);
+    assertEquals(run.named(/settle_alerts/), [], name);
   }
 });
 
@@ -203,8 +202,8 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
 
 Deno.test("handleWake() replies with counts, and logs the parts that had something to do", async () => {
   const idle = await wake({ worker: { alertChannel: undefined } });
-  assertEquals([idle.counts.alerts, idle.lines], [countsOf(""), []]);
-  assertEquals(idle.named(/alert/), []);
+  assertEquals(idle.counts.alerts, countsOf(""));
+  assertEquals([idle.lines, idle.named(/alert/)], [[], []]);
   const run = await wake({
     due: { claim_notifications: [batch("s")], claim_alerts: [[OPENED]] },
     answers: { "release_lease retries": () => refusal("57014") },

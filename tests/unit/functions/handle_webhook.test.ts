@@ -98,6 +98,7 @@ const outcome = (outcome: string, error_code?: string): Setting => {
 const ignoring: Setting = { receiver: { unmappedSubscriptions: "ignore" } };
 const live: Setting = { env: { PROVIDER_B_MODE: "live" } };
 const overloaded = new DeliveryError("overloaded", "wait");
+const mistaken: Setting = { receiver: { apply: () => Promise.reject("why") } };
 const full: Setting = { receiver: { apply: () => Promise.reject(overloaded) } };
 
 const OTHER_MODE = DELETION.replace("{", '{"livemode":false,');
@@ -128,6 +129,7 @@ const DELIVERIES: [line: string, calls: string, number, string, Setting?][] = [
   [failed("apply_failed"), "ar", 0, DELETION, outcome("failed", "22P02")],
   [failed("apply_failed"), "ar", 0, DELETION, { apply: refused }],
   [failed("database_unavailable"), "ar", 0, INVOICE, { ...down, ...ignoring }],
+  [failed("internal_error"), "r", 0, DELETION, mistaken],
   // An overloaded receiver makes no further call.
   [failed("overloaded"), "", 0, DELETION, full],
   [UNSTORED, "ar", 0, DELETION, { ...down, record: refused }],
@@ -159,6 +161,7 @@ Deno.test("handleWebhook() logs what is known of the event, and why it failed", 
     [{}, "", `{"id":{},"type":"${"x".repeat(256)}"}`],
     [{ ...known, status: 500 }, says, DELETION, outcome("failed", "22P02")],
     [{ ...known, status: 503 }, "wait", DELETION, full],
+    [{ ...known, status: 500 }, "why", DELETION, mistaken],
     [{ ...known, status: 503 }, `database_unavailable, ${unstored}`, DELETION, {
       ...{ ...down, record: refused },
     }],

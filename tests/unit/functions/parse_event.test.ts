@@ -65,14 +65,13 @@ Deno.test("parseEvent() reads each handled type", () => {
 });
 
 Deno.test("parseEvent() takes any text that can be stored and shown for an id", () => {
-  const odd = ["a".repeat(255), "\u{1f600}".repeat(255), " padded ", "ключ"];
+  const longest = ["a".repeat(255), "\u{1f600}".repeat(255)];
   for (
-    const id of [...odd, "'; drop table x; --", "<b>{{7*7}}</b>", "\u00a0x"]
+    const id of [...longest, " \u00a0x ", "ключ", "'; drop --", "<b>{{7}}"]
   ) {
-    const parsed = parse(event(DELETED, { id, "data.object.id": id }));
+    const parsed = parse(event(DELETED, { id }));
     assert(parsed.handled);
-    const { event_id, subscription_id } = parsed.event;
-    assertEquals([event_id, subscription_id], [id, id]);
+    assertEquals(parsed.event.event_id, id);
   }
 });
 
@@ -147,10 +146,11 @@ Deno.test("parseEvent() says what is wrong with a field in plain words", () => {
     assert(message.startsWith(path + says), message);
   }
   const several = { id: 1, "data.object": { items: { data: [{}] } } };
-  assertEquals(
-    fault(event(CREATED, several)),
-    "id: must be a string; data.object.id is missing; data.object.items.data[0].price is missing",
-  );
+  assertEquals(fault(event(CREATED, several)).split("; "), [
+    "id: must be a string",
+    "data.object.id is missing",
+    "data.object.items.data[0].price is missing",
+  ]);
   const blank = "\n".repeat(256);
   const worse = { id: blank, "data.object.id": blank, created: 1.5 };
   assertEquals(fault(event(CREATED, worse)).split("; ").length, 5);
@@ -169,25 +169,24 @@ Deno.test("parseEvent() reads both shapes of subscriptions and invoices", () => 
     assert(fault(spoilt).startsWith(named), fault(spoilt));
     assert(parse(event(type, { [PERIOD_END]: 7_258_118_400 })).handled);
   }
-  for (
-    const object of [
-      { subscription: { id: "sub_1" } },
-      { subscription: null, ...below("sub_1") },
-      below({ id: "sub_1" }),
-      { subscription: "sub_1", ...below("sub_2") },
-    ]
-  ) {
+  const places = [
+    { subscription: { id: "sub_1" } },
+    { subscription: null, ...below("sub_1") },
+    below({ id: "sub_1" }),
+    { subscription: "sub_1", ...below("sub_2") },
+  ];
+  for (const object of places) {
     const moved = event(FAILED, { "data.object": object });
     assertEquals(parse(moved), parse(event(FAILED)));
   }
   for (const odd of ["", " ", 1, true, [], {}, { id: null }, "LEAKED\n"]) {
-    const end = typeof odd === "object" ? ".id" : "";
-    const own = event(FAILED, { "data.object.subscription": odd });
-    const path = "data.object.subscription";
-    assert(fault(own).startsWith(path + end), fault(own));
-    const other = event(FAILED, { "data.object": below(odd) });
-    const place = "data.object.parent.subscription_details.subscription";
-    assert(fault(other).startsWith(place + end), fault(other));
+    const place = "parent.subscription_details.subscription";
+    const cases = { subscription: { subscription: odd }, [place]: below(odd) };
+    for (const [path, object] of Object.entries(cases)) {
+      const message = fault(event(FAILED, { "data.object": object }));
+      const end = typeof odd === "object" ? ".id" : "";
+      assert(message.startsWith(`data.object.${path}${end}`), message);
+    }
   }
 });
 
@@ -199,13 +198,7 @@ Deno.test("parseEvent() refuses bodies that are no event", () => {
     ["body_not_json", "The body is not valid JSON", "[".repeat(100_000)],
     ["event_invalid", "type is missing", "[]", '"text"', "1", "null", "{}"],
     ["event_invalid", "type is missing", '{"__proto__":{"type":"x"}}'],
-    ["event_invalid", "type: must be", '{"type":null}', '{"type":1}'],
-    [
-      "event_invalid",
-      "type: must be",
-      '{"type":""}',
-      `{"type":["${DELETED}"]}`,
-    ],
+    ["event_invalid", "type: must be", '{"type":null}', '{"type":[1]}'],
   ];
   for (const [code, says, ...bodies] of cases) {
     for (const body of bodies) assert(fault(body, code).startsWith(says), body);
@@ -216,22 +209,8 @@ Deno.test("parseEvent() says why an event has no effect, whatever else is in it"
   const v2 = { object: "v2.core.event" };
   const cases: [reason: string, changes: object, ...types: string[]][] = [
     ["not_handled", { data: [null], created: "x" }, "invoice.paid", "ping"],
-    [
-      "not_handled",
-      {},
-      "constructor",
-      "__proto__",
-      `${FAILED} `,
-      "v1",
-      "v10.x",
-    ],
-    [
-      "not_handled",
-      {},
-      "INVOICE.PAYMENT_FAILED",
-      "v3.x",
-      "customer.v1.created",
-    ],
+    ["not_handled", {}, "constructor", "__proto__", `${FAILED} `, "v10.x"],
+    ["not_handled", {}, FAILED.toUpperCase(), "v3.x", "a.v1.created", "v1"],
     // One-off invoices.
     ["not_handled", { data: { object: {} } }, FAILED],
     ["not_handled", { data: { object: { parent: { type: "x" } } } }, FAILED],

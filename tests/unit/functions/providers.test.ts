@@ -74,38 +74,44 @@ Deno.test("readProviders() imports a key for each secret, to verify only", async
   }
 });
 
-const SECRET_NAME = "PROVIDER_A_SIGNING_SECRET";
+const [LOCAL_A, LOCAL_B] = Object.values(LOCAL_SIGNING_SECRETS);
+/** What is said of provider A's secrets that are refused. */
+const SECRETS: [says: string, ...secrets: string[]][] = [
+  ["is not set", "", " \t\n"],
+  ["contains an empty secret", "whsec_", `${SECRET},whsec_`, `${SECRET},`],
+  ["contains an empty secret", `,${SECRET}`, ","],
+  ["has white space", ` ${SECRET}`, `${SECRET}\n`, `${SECRET}\u00a0`],
+  ["has white space", `${SECRET}, ${SECRET}`, `${SECRET}, `],
+  ["contains a secret of fewer than 16", "123456789abcdef", `x,${SECRET}`],
+  ["contains a secret of fewer than 16", "whsec_123456789", `${SECRET},dGhlL`],
+  [
+    "contains a placeholder",
+    "whsec_...",
+    "...",
+    "…",
+    "whsec_<live>",
+    "<secret>",
+  ],
+  [
+    "contains a placeholder",
+    "<new>,<old>",
+    "changeme",
+    "CHANGE_ME_IN_PRODUCTION",
+  ],
+  [
+    "contains a placeholder",
+    "replace-me-with-the-secret",
+    "your_webhook_secret",
+  ],
+  ["contains a placeholder", "whsec_your-secret", "placeholder_0123456789"],
+  ["contains a placeholder", "x".repeat(24), "whsec_xxxxxxxxxx"],
+  ["contains the local stack's secret", `${LOCAL_A}`, `${SECRET},${LOCAL_B}`],
+];
 /** What the fault of provider A says, and the settings that have it. */
 const FAULTS: [says: string, ...environments: Env[]][] = [
-  [`${SECRET_NAME} is not set`, ...["", " \t\n"].map(secret)],
-  [
-    `${SECRET_NAME} contains an empty secret`,
-    ...["whsec_", `${SECRET},whsec_`, `${SECRET},`, `,${SECRET}`, ","]
-      .map(secret),
-  ],
-  [
-    `${SECRET_NAME} has white space`,
-    ...[` ${SECRET}`, `${SECRET}\n`, `${SECRET}\u00a0`].map(secret),
-    ...[`${SECRET}, ${SECRET}`, `${SECRET}, `].map(secret),
-  ],
-  [
-    `${SECRET_NAME} contains a secret of fewer than 16 characters`,
-    ...["123456789abcdef", "whsec_123456789"].map(secret),
-    ...[`x,${SECRET}`, `${SECRET},dGhlL`].map(secret),
-  ],
-  [
-    `${SECRET_NAME} contains a placeholder`,
-    ...["whsec_...", "...", "…", "whsec_<live>", "<the secret>"].map(secret),
-    ...["<new>,<old>", "changeme", "CHANGE_ME_IN_PRODUCTION"].map(secret),
-    ...["replace-me-with-the-secret", "your_webhook_secret"].map(secret),
-    ...["whsec_your-endpoint-secret", "placeholder_0123456789"].map(secret),
-    ...["x".repeat(24), "whsec_xxxxxxxxxx"].map(secret),
-  ],
-  [
-    `${SECRET_NAME} contains the local stack's secret`,
-    secret(LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET),
-    secret(`${SECRET},${LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET}`),
-  ],
+  ...SECRETS.map(([says, ...secrets]): [string, ...Env[]] => [
+    ...[`PROVIDER_A_SIGNING_SECRET ${says}`, ...secrets.map(secret)] as const,
+  ]),
   [
     "PROVIDER_A_MODE must be one of live, test, any",
     ...["Live", "production", " live", "true", "live,test"].map(mode),
@@ -116,15 +122,14 @@ const FAULTS: [says: string, ...environments: Env[]][] = [
   ],
   [
     "PROVIDER_A_SIGNATURE_HEADER must be the name of an HTTP header",
-    ...["provider a signature", "x-signature ", "x-signature:", "sïgnature"]
-      .map(header),
+    ...["a signature", "x-signature ", "x-signature:", "sïgnature"].map(header),
   ],
   [
     "PROVIDER_A_SIGNATURE_HEADER must end with -signature",
     { ...STANDARD, ...header("x-sig") },
   ],
   [
-    `${SECRET_NAME} does not fit the signature scheme`,
+    "PROVIDER_A_SIGNING_SECRET does not fit the signature scheme",
     { ...STANDARD, ...secret(`${SECRET}=`) },
     { ...STANDARD, ...secret(`whsec_${SECRET}=,${SECRET}`) },
   ],

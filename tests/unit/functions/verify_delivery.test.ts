@@ -49,27 +49,19 @@ const renamed = settings({
 });
 const misconfigured = settings({ PROVIDER_A_SIGNING_SECRET: "" });
 
-interface Options {
-  readonly env?: Record<string, string>;
-  readonly body?: Uint8Array<ArrayBuffer>;
-  readonly nowSeconds?: number;
-  readonly toleranceSeconds?: number;
-}
+const DEFAULTS = {
+  env: ENV as Record<string, string>,
+  body: new TextEncoder().encode(BODY),
+  nowSeconds: NOW,
+  toleranceSeconds: 300,
+};
+type Options = Partial<typeof DEFAULTS>;
 
-async function verify(
-  headers: HeadersInit,
-  {
-    env = ENV,
-    body = new TextEncoder().encode(BODY),
-    nowSeconds = NOW,
-    toleranceSeconds = 300,
-  }: Options = {},
-): Promise<VerifiedDelivery> {
-  return await verifyDelivery({ headers: new Headers(headers), body }, {
-    providers: await readProviders(env),
-    nowSeconds,
-    toleranceSeconds,
-  });
+async function verify(headers: HeadersInit, options: Options = {}) {
+  const { env, body, ...limits } = { ...DEFAULTS, ...options };
+  const delivery = { headers: new Headers(headers), body };
+  const providers = await readProviders(env);
+  return await verifyDelivery(delivery, { providers, ...limits });
 }
 
 /** A header of scheme `stripe`. */
@@ -119,7 +111,7 @@ Deno.test("verifyDelivery() accepts what one provider has signed", async () => {
     for (const [headers, options] of cases) {
       const name = JSON.stringify([headers, options]);
       const verified = await verify(headers, options);
-      const body = options?.body ?? new TextEncoder().encode(BODY);
+      const { body } = { ...DEFAULTS, ...options };
       assertEquals([verified.provider, verified.body], [provider, body], name);
     }
   }
