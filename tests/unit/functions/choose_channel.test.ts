@@ -79,9 +79,8 @@ Deno.test("chooseAlertChannel() takes a URL of Slack for Slack, without a secret
 });
 
 const SECRETS = {
-  good: [12, 13, 14, 24, 32, 64].map((length) => btoa("x".repeat(length)))
-    .flatMap((base64) => [base64, base64.replace(/=+$/, "")])
-    .map((base64) => `whsec_${base64}`),
+  good: [12, 13, 14, 64].map((length) => `whsec_${btoa("x".repeat(length))}`)
+    .flatMap((secret) => [secret, secret.replace(/=+$/, "")]),
   bad: [
     ...["", " ", "whsec_", SECRET.slice("whsec_".length), `${SECRET} `],
     ...[SECRET.replace("whsec_", "whpk_"), "whsec_no-base64-LEAKED-at-all"],
@@ -184,11 +183,10 @@ Resolved: 12. Reported since 2026-11-21 06:25 UTC.
 If more fail soon, the next alert may come up to an hour late: after a repair, look at billing.open_failures again.`,
   );
   for (const url of ["", "http://127.0.0.1:54321", "https://a.b.supabase.co"]) {
-    const [first, , newest, , ...more] = (await send(one, undefined, url)).text
-      .split("\n");
-    assertEquals(first, "Billing: 1 new failed event with event_invalid");
-    assertEquals(newest, "Newest: evt_1 (type unknown, provider a)");
-    assertEquals(more, []);
+    const lines = (await send(one, undefined, url)).text.split("\n");
+    assertEquals(lines[0], "Billing: 1 new failed event with event_invalid");
+    assertEquals(lines[2], "Newest: evt_1 (type unknown, provider a)");
+    assertEquals(lines.length, 4);
   }
   // Otherwise it could mention a whole channel.
   const { text } = await send(hostile);

@@ -1,9 +1,4 @@
-/**
- * What several of these tests need: a database whose answers the test gives, and
- * a notification.
- *
- * @module
- */
+/** What several of these tests need. */
 import { assertRejects } from "@std/assert";
 import {
   createClient,

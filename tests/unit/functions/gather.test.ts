@@ -93,9 +93,8 @@ Deno.test("gather() rejects each item when its own wait ends, and never sends it
   const { sent, handIn, answer } = gathered();
   const over: string[] = [];
   const wait = (item: number) =>
-    handIn(item).then((text) => over.push(text), ({ code }) => {
-      over.push(`${item} ${code}`);
-    });
+    handIn(item).catch(({ code }) => `${item} ${code}`)
+      .then((text) => over.push(text));
   wait(1);
   wait(2);
   await timers.pass(1_000);
@@ -124,16 +123,11 @@ Deno.test("gather() rejects each item when its own wait ends, and never sends it
 });
 
 const locked = (times: number) => Array<ErrorCode>(times).fill("record_locked");
-type Row = [
-  ErrorCode[],
-  number,
-  result: string,
-  calls: number,
-  pausedMs: number,
-];
-
-/** The failures that an event meets first, and how long each call takes. */
-const LOCKS: Row[] = [
+/**
+ * The failures that an event meets first, and how long each call takes; then
+ * the result, the calls, and the pauses in all.
+ */
+const LOCKS: [ErrorCode[], number, string, number, number][] = [
   [[], 0, "evt_1", 1, 0],
   [locked(2), 0, "evt_1", 3, 75],
   [locked(5), 0, "evt_1", 6, 775],
@@ -146,9 +140,7 @@ const LOCKS: Row[] = [
 ];
 Deno.test("awaitLocks() tries an event again for about a second while it is locked", async () => {
   for (const [failures, callMs, ...expected] of LOCKS) {
-    let calls = 0;
-    let timeMs = 0;
-    let pausedMs = 0;
+    let [calls, timeMs, pausedMs] = [0, 0, 0];
     const result = await awaitLocks((item: string) => {
       const code = failures[calls++];
       timeMs += callMs;

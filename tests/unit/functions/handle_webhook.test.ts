@@ -39,12 +39,10 @@ async function handle(
   edit = (request: Request) => request,
 ) {
   const lines: [string, string, Record<string, unknown>][] = [];
-  let wakes = 0;
-  let ticks = 0;
+  let [wakes, ticks] = [0, 0];
   const { database, calls } = fakeDatabase((...call) => {
-    if (call[0] === "record_failed_event") {
-      return record?.(...call) ?? Response.json(true);
-    }
+    const isRecord = call[0] === "record_failed_event";
+    if (isRecord) return record?.(...call) ?? Response.json(true);
     return typeof apply === "function"
       ? apply(...call)
       : Response.json([{ place: 1, ...apply }]);

@@ -75,6 +75,7 @@ Deno.test("readProviders() imports a key for each secret, to verify only", async
 });
 
 const [LOCAL_A, LOCAL_B] = Object.values(LOCAL_SIGNING_SECRETS);
+const PLACEHOLDER = "contains a placeholder";
 /** What is said of provider A's secrets that are refused. */
 const SECRETS: [says: string, ...secrets: string[]][] = [
   ["is not set", "", " \t\n"],
@@ -84,34 +85,17 @@ const SECRETS: [says: string, ...secrets: string[]][] = [
   ["has white space", `${SECRET}, ${SECRET}`, `${SECRET}, `],
   ["contains a secret of fewer than 16", "123456789abcdef", `x,${SECRET}`],
   ["contains a secret of fewer than 16", "whsec_123456789", `${SECRET},dGhlL`],
-  [
-    "contains a placeholder",
-    "whsec_...",
-    "...",
-    "…",
-    "whsec_<live>",
-    "<secret>",
-  ],
-  [
-    "contains a placeholder",
-    "<new>,<old>",
-    "changeme",
-    "CHANGE_ME_IN_PRODUCTION",
-  ],
-  [
-    "contains a placeholder",
-    "replace-me-with-the-secret",
-    "your_webhook_secret",
-  ],
-  ["contains a placeholder", "whsec_your-secret", "placeholder_0123456789"],
-  ["contains a placeholder", "x".repeat(24), "whsec_xxxxxxxxxx"],
+  [PLACEHOLDER, "whsec_...", "...", "…", "whsec_<live>", "<new>,<old>"],
+  [PLACEHOLDER, "changeme", "CHANGE_ME_IN_PRODUCTION", "replace-me-with-it"],
+  [PLACEHOLDER, "your_webhook_secret", "whsec_your-secret", "x".repeat(24)],
+  [PLACEHOLDER, "placeholder_0123456789", "whsec_xxxxxxxxxx", "<secret>"],
   ["contains the local stack's secret", `${LOCAL_A}`, `${SECRET},${LOCAL_B}`],
 ];
 /** What the fault of provider A says, and the settings that have it. */
 const FAULTS: [says: string, ...environments: Env[]][] = [
-  ...SECRETS.map(([says, ...secrets]): [string, ...Env[]] => [
-    ...[`PROVIDER_A_SIGNING_SECRET ${says}`, ...secrets.map(secret)] as const,
-  ]),
+  ...SECRETS.map(([says, ...secrets]): [string, ...Env[]] => {
+    return [`PROVIDER_A_SIGNING_SECRET ${says}`, ...secrets.map(secret)];
+  }),
   [
     "PROVIDER_A_MODE must be one of live, test, any",
     ...["Live", "production", " live", "true", "live,test"].map(mode),

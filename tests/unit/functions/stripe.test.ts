@@ -58,13 +58,13 @@ const PAYMENT = {
 const { invoice_id: id, ...PAID } = { ...PAYMENT, next_payment_attempt: LATER };
 const INVOICE = { id, customer: "cus_1", subscription: "sub_1", ...PAID };
 
-const LIVE = { livemode: false };
+const TEST = { livemode: false };
 
-function event(type: string, data: unknown, more: object = LIVE) {
+function event(type: string, data: unknown, more: object = TEST) {
   return { id: "evt_1", type, created, data, ...more };
 }
 
-function reportOf(changes: object, more: object = LIVE) {
+function reportOf(changes: object, more: object = TEST) {
   const object = { ...SUBSCRIPTION, ...changes };
   return handledEvent.parse(event(CREATED, { object }, more)).report;
 }

@@ -76,9 +76,7 @@ const OTHER_MAC = hmacHex("another secret", BODY);
 const LONG_ENTRY = "v0=".padEnd(4_096 - VALID_A.length - 1, "0");
 
 const BOM = { body: BYTES };
-const at = (seconds: number) => {
-  return { nowSeconds: NOW + seconds, toleranceSeconds: 10 };
-};
+const at = (s: number) => ({ nowSeconds: NOW + s, toleranceSeconds: 10 });
 
 type Case = [headers: Record<string, string>, options?: Options];
 const ACCEPTED: Record<"a" | "b", Case[]> = {
@@ -162,9 +160,9 @@ Deno.test("verifyDelivery() refuses anything else, names the provider, and repea
       assertEquals<string>(error.code, code, name);
       const status = code === "provider_misconfigured" ? 500 : 401;
       assertEquals(ANSWERS[error.code].status, status, name);
+      const provider = { provider: A in headers ? "a" : "b" };
       const isKnown = !/_missing|_ambiguous/.test(code);
-      const provider = A in headers ? "a" : "b";
-      assertEquals(error.logFields, isKnown ? { provider } : {}, name);
+      assertEquals(error.logFields, isKnown ? provider : {}, name);
       const repeated = secrets.filter((one) => error.message.includes(one));
       assertEquals(repeated, [], error.message);
     }

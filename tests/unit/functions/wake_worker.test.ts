@@ -47,9 +47,8 @@ Deno.test("workerWaker() calls the worker after the reply, once for all wakes", 
   assertEquals(requests.length, 0, "the reply to the provider goes first");
   await begin();
   const [{ method, url, headers }] = requests as [Request];
-  assertEquals([method, url, headers.get("apikey")], [
-    ...["POST", "http://a.test/functions/v1/billing-worker", "sb_secret_unit"],
-  ]);
+  assertEquals([method, headers.get("apikey")], ["POST", "sb_secret_unit"]);
+  assertEquals(url, "http://a.test/functions/v1/billing-worker");
   for (let i = 0; i < 9; i++) wake();
   await begin();
   assertEquals(requests.length, 1, "one call at a time");

@@ -88,8 +88,8 @@ Deno.test("webhookChannel() posts what the event states, signed", async () => {
 });
 
 Deno.test("alertChannel() posts alerts, signed, in an order for people to read", async () => {
-  const { newest_first_failed_at: _, ...opened } = OPENED
-    .alert as FailureOpened;
+  const alert = OPENED.alert as FailureOpened;
+  const { newest_first_failed_at: _, ...opened } = alert;
   const cases: [message: Alert, timestamp: string, data: object][] = [
     [OPENED, "2026-11-21T06:25:00.113Z", {
       ...opened,
