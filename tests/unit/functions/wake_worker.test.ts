@@ -26,7 +26,7 @@ function heldWorker() {
   async function reply(status: number | Error) {
     const { resolve, reject } = replies.at(-1)!;
     if (typeof status !== "number") reject(status);
-    else resolve(new Response(null, { status }));
+    else resolve(new Response("{}", { status }));
     await settle();
   }
   const begin = () => timers.pass(0);
