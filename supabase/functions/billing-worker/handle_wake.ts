@@ -5,7 +5,6 @@ import {
   toDeliveryError,
 } from "../_shared/billing/errors.ts";
 import {
-  addCounts,
   deliverAlerts,
   deliverNotifications,
   type DeliveryOptions,
@@ -47,31 +46,29 @@ export async function handleWake(
     leaseId: crypto.randomUUID(),
     endMs: worker.clock() + RUN_TIME_MS,
   };
+  const retry = () => doPart(retryFailures, "failures retried", run);
+  const deliver = (run: Run) =>
+    doPart(deliverNotifications, "notifications delivered", run);
   const [retries, [alerts, notifications]] = await Promise.all([
-    holding(
-      "retries",
-      run,
-      () => doPart(retryFailures, "failures retried", run),
-    ),
+    holding("retries", run, retry),
     // At the same time, because either receiver may be slow, or ask for a pause.
     holding("notifications", run, () =>
       Promise.all([
         doPart(deliverAlerts, "alerts delivered", run),
-        doPart(deliverNotifications, "notifications delivered", run),
+        deliver(run),
       ])),
   ]);
   const parts = [retries, alerts, notifications];
   // The events that were applied may have created notifications meanwhile.
   if (hasCounts(retries) && retries.applied > 0 && hasCounts(notifications)) {
-    const limit = RUN_LIMIT - notifications.claimed;
-    const again = { ...run, limit };
-    const added = await holding(
-      "notifications",
-      run,
-      () => doPart(deliverNotifications, "notifications delivered", again),
-    );
+    const again = { ...run, limit: RUN_LIMIT - notifications.claimed };
+    const added = await holding("notifications", run, () => deliver(again));
     parts.push(added);
-    if (hasCounts(added)) addCounts(notifications, added);
+    if (hasCounts(added)) {
+      for (const name of Object.keys(added) as (keyof typeof added)[]) {
+        notifications[name] += added[name];
+      }
+    }
   }
   const fault = parts.find((part) => part instanceof DeliveryError);
   if (fault === undefined) {

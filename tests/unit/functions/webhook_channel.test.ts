@@ -17,7 +17,7 @@ import { hanging, NOTIFICATION } from "./fixtures.ts";
 const URL_TEXT = "https://hooks.test:8443/LEAKED?token=LEAKED";
 const SECRET = "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";
 
-type Failed = Extract<Attempt, { result: "failed" }>;
+type Failed = Extract<Attempt, { retryAfterSeconds?: unknown }>;
 type Reply = (signal: AbortSignal) => Response | Promise<Response>;
 
 /** Sends a notification or an alert, which is answered so. */
