@@ -1,8 +1,4 @@
-import {
-  ANSWERS,
-  type DeliveryError,
-  toDeliveryError,
-} from "../_shared/billing/errors.ts";
+import { ANSWERS, toDeliveryError } from "../_shared/billing/errors.ts";
 import type { Log } from "../_shared/billing/log.ts";
 import { processEvent, type ProcessOptions } from "./process_event.ts";
 import type { SignatureProvider } from "./providers.ts";
@@ -42,38 +38,21 @@ export async function handleWebhook(
     });
     const { level, message, fields } = await processEvent(verified, receiver);
     log(level, message, { ...fields, duration_ms: clock() - startedMs });
-    return respondOk();
+    return new Response("OK", { status: 200, headers: TEXT });
   } catch (thrown) {
-    const error = toDeliveryError(thrown);
-    logFailure(error, { log, durationMs: clock() - startedMs });
-    return respondError(error);
+    const { code, logMessage, logFields } = toDeliveryError(thrown);
+    const { status, body } = ANSWERS[code];
+    log(status < 500 ? "warn" : "error", "delivery failed", {
+      ...logFields,
+      duration_ms: clock() - startedMs,
+      code,
+      status,
+      error: logMessage,
+    });
+    // The reply depends only on the code.
+    const headers = new Headers(TEXT);
+    if (status === 405) headers.set("allow", "POST");
+    if (status === 503) headers.set("retry-after", RETRY_AFTER_SECONDS);
+    return new Response(body, { status, headers });
   }
-}
-
-/** Returns the reply to a delivery that needs nothing more. */
-export function respondOk(): Response {
-  return new Response("OK", { status: 200, headers: TEXT });
-}
-
-/** Returns the reply to a failed delivery. It depends only on the code. */
-export function respondError({ code }: DeliveryError): Response {
-  const { status, body } = ANSWERS[code];
-  const headers = new Headers(TEXT);
-  if (status === 405) headers.set("allow", "POST");
-  if (status === 503) headers.set("retry-after", RETRY_AFTER_SECONDS);
-  return new Response(body, { status, headers });
-}
-
-function logFailure(
-  error: DeliveryError,
-  { log, durationMs }: { log: Log; durationMs: number },
-): void {
-  const { status } = ANSWERS[error.code];
-  log(status < 500 ? "warn" : "error", "delivery failed", {
-    ...error.logFields,
-    duration_ms: durationMs,
-    code: error.code,
-    status,
-    error: error.logMessage,
-  });
 }

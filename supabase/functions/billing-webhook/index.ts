@@ -53,17 +53,16 @@ const receiver: Receiver = {
       (events) => applyEvents(events, { database, oncePerInvoice }),
       GATHER_LIMITS,
     ),
-    { sleep, clock: Date.now },
+    {
+      sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+      clock: Date.now,
+    },
   ),
   database,
   log,
   wakeWorker: workerWaker(config, { fetch, log }),
   clock: Date.now,
 };
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
 
 for (const { name, fault } of receiver.providers) {
   if (fault !== undefined) {

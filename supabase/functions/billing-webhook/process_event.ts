@@ -84,7 +84,10 @@ async function applyOrIgnore(
   });
   if (!parsed.handled) {
     const [level, message] = IGNORED[parsed.reason];
-    const fields = { provider, ...loggable(parsed), outcomes: { ignored: 1 } };
+    // Nothing has checked the id and the type of an ignored event.
+    const event_id = isIdentifier(parsed.id) ? parsed.id : undefined;
+    const type = isIdentifier(parsed.type) ? parsed.type : undefined;
+    const fields = { provider, event_id, type, outcomes: { ignored: 1 } };
     return { level, message, fields };
   }
   const event = { ...parsed.event, provider };
@@ -93,9 +96,7 @@ async function applyOrIgnore(
     throw withLogFields(toDeliveryError(thrown), { subscription_id });
   });
   // A duplicate too: the first delivery may have ended before it woke the worker.
-  if (outcome !== "stale" && event.kind === "payment_failed") {
-    wakeWorker();
-  }
+  if (outcome !== "stale" && event.kind === "payment_failed") wakeWorker();
   const outcomes = { [outcome]: 1 };
   const fields = { provider, event_id, type, subscription_id, outcomes };
   return { level: "info", message: "events applied", fields };
@@ -135,15 +136,4 @@ async function handleFailure(
   if (failed.event.kind === "payment_failed") wakeWorker();
   const fields = { ...event, code, outcomes: { duplicate: 1 } };
   return { level: "info", message: "duplicate of an applied event", fields };
-}
-
-/**
- * Returns id and type, if usable: for an ignored event, nothing has checked
- * them.
- */
-function loggable({ id, type }: { id: unknown; type: string }): LogFields {
-  return {
-    event_id: isIdentifier(id) ? id : undefined,
-    type: isIdentifier(type) ? type : undefined,
-  };
 }

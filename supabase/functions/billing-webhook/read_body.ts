@@ -36,44 +36,35 @@ export async function readBody(
   }
   const reader = request.body?.getReader();
   if (reader === undefined) return new Uint8Array();
-  const deadline = startDeadline(timeLimitMs);
-  try {
-    return await readCounted(reader, { maxBytes, deadline });
-  } catch (error) {
-    if (!(error instanceof DeliveryError)) throw incomplete();
-    if (error.code === "body_too_slow") letGo(reader);
-    throw error;
-  } finally {
-    deadline.clear();
-  }
-}
-
-interface Deadline {
-  /** Rejects with `body_too_slow` when the time is up. */
-  readonly passed: Promise<never>;
-  clear(): void;
-}
-
-function startDeadline(timeLimitMs: number): Deadline {
-  const { promise, reject } = Promise.withResolvers<never>();
+  const { promise: timeIsUp, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
     const message = `The body did not arrive within ${timeLimitMs} ms`;
     reject(new DeliveryError("body_too_slow", message));
   }, timeLimitMs);
-  return { passed: promise, clear: () => clearTimeout(timer) };
+  try {
+    return await readCounted(reader, { maxBytes, timeIsUp });
+  } catch (error) {
+    if (!(error instanceof DeliveryError)) {
+      throw new DeliveryError(
+        "body_incomplete",
+        "The connection broke before the whole body arrived",
+      );
+    }
+    if (error.code === "body_too_slow") letGo(reader);
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 async function readCounted(
   reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
-  { maxBytes, deadline }: { maxBytes: number; deadline: Deadline },
+  { maxBytes, timeIsUp }: { maxBytes: number; timeIsUp: Promise<never> },
 ): Promise<Uint8Array<ArrayBuffer>> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   let length = 0;
   for (;;) {
-    const { done, value } = await Promise.race([
-      reader.read(),
-      deadline.passed,
-    ]);
+    const { done, value } = await Promise.race([reader.read(), timeIsUp]);
     if (done) return takeSingle(chunks) ?? concatenate(chunks, length);
     length += value.byteLength;
     if (length > maxBytes) {
@@ -82,13 +73,6 @@ async function readCounted(
     }
     chunks.push(value);
   }
-}
-
-function incomplete(): DeliveryError {
-  return new DeliveryError(
-    "body_incomplete",
-    "The connection broke before the whole body arrived",
-  );
 }
 
 function tooLarge(maxBytes: number): DeliveryError {
@@ -127,9 +111,7 @@ function concatenate(
   return bytes;
 }
 
-/**
- * Reads and discards the body of a refused request, up to the limits above.
- */
+/** Reads and discards the body of a refused request, up to the limits above. */
 export async function drainBody(
   request: Request,
   { maxBytes }: { maxBytes: number },
@@ -138,7 +120,6 @@ export async function drainBody(
   if (reader !== undefined) await discard(reader, { maxBytes });
 }
 
-/** Reads and discards the rest of a body, up to the limits above. */
 async function discard(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   { maxBytes }: { maxBytes: number },

@@ -43,9 +43,8 @@ export function shareSecret(
   env: Environment,
   [one, other]: readonly [string, string],
 ): boolean {
-  const secrets = env[one]?.split(",") ?? [];
-  return env[other]?.split(",").some((secret) => secrets.includes(secret)) ??
-    false;
+  const [secrets, others] = [one, other].map((name) => env[name]?.split(","));
+  return secrets?.some((secret) => others?.includes(secret)) ?? false;
 }
 
 function faultOf(secret: string, env: Environment): string | undefined {

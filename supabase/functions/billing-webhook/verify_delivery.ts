@@ -47,38 +47,30 @@ interface VerifyOptions {
  * Once it is clear which provider it is, its name is in the fields for the log.
  */
 export async function verifyDelivery(
-  delivery: Delivery,
-  options: VerifyOptions,
-): Promise<VerifiedDelivery> {
-  const provider = signingProvider(delivery.headers, options.providers);
-  try {
-    return await verifyFrom(provider, delivery, options);
-  } catch (error) {
-    throw withLogFields(toDeliveryError(error), { provider: provider.name });
-  }
-}
-
-async function verifyFrom(
-  provider: SignatureProvider,
   { headers, body }: Delivery,
   options: VerifyOptions,
 ): Promise<VerifiedDelivery> {
-  const { name, mode } = provider;
-  if (provider.fault !== undefined) {
-    throw new DeliveryError(
-      "provider_misconfigured",
-      `Cannot verify deliveries of provider ${name}: ${provider.fault}`,
-    );
+  const provider = signingProvider(headers, options.providers);
+  const { name, mode, fault } = provider;
+  try {
+    if (fault !== undefined) {
+      throw new DeliveryError(
+        "provider_misconfigured",
+        `Cannot verify deliveries of provider ${name}: ${fault}`,
+      );
+    }
+    const claim = readClaim(headers, provider);
+    checkTime(claim, options);
+    if (!await isSigned(body, { claim, provider })) {
+      throw new DeliveryError(
+        "signature_mismatch",
+        `No signature matches: check the signing secret of provider ${name}, and that no proxy changes the body`,
+      );
+    }
+    return { provider: name, mode, body } as VerifiedDelivery;
+  } catch (error) {
+    throw withLogFields(toDeliveryError(error), { provider: name });
   }
-  const claim = readClaim(headers, provider);
-  checkTime(claim, options);
-  if (!await isSigned(body, { claim, provider })) {
-    throw new DeliveryError(
-      "signature_mismatch",
-      `No signature matches: check the signing secret of provider ${name}, and that no proxy changes the body`,
-    );
-  }
-  return { provider: name, mode, body } as VerifiedDelivery;
 }
 
 /** Returns the one provider whose header the delivery carries. */
@@ -112,8 +104,8 @@ function readClaim(
   headers: Headers,
   provider: SignatureProvider,
 ): SignatureClaim {
-  const value = headers.get(provider.header) ?? "";
-  const claim = value.length > MAX_HEADER_LENGTH
+  const isTooLong = headers.get(provider.header)!.length > MAX_HEADER_LENGTH;
+  const claim = isTooLong
     ? undefined
     : provider.scheme.readClaim(headers, provider.header);
   if (claim === undefined || claim.signatures.length === 0) {
@@ -151,7 +143,10 @@ async function isSigned(
   body: Uint8Array,
   { claim, provider }: { claim: SignatureClaim; provider: SignatureProvider },
 ): Promise<boolean> {
-  const signed = signedBytes(claim.prefix, body);
+  const prefix = new TextEncoder().encode(claim.prefix);
+  const signed = new Uint8Array(prefix.byteLength + body.byteLength);
+  signed.set(prefix);
+  signed.set(body, prefix.byteLength);
   for (const key of provider.keys) {
     for (const signature of claim.signatures) {
       if (await crypto.subtle.verify("HMAC", key, signature, signed)) {
@@ -160,15 +155,4 @@ async function isSigned(
     }
   }
   return false;
-}
-
-function signedBytes(
-  prefix: string,
-  body: Uint8Array,
-): Uint8Array<ArrayBuffer> {
-  const head = new TextEncoder().encode(prefix);
-  const signed = new Uint8Array(head.byteLength + body.byteLength);
-  signed.set(head);
-  signed.set(body, head.byteLength);
-  return signed;
 }

@@ -121,16 +121,6 @@ export function pacer(
   };
 }
 
-/** Adds counts to others. */
-export function addCounts(
-  sums: NotificationCounts,
-  counts: NotificationCounts,
-): void {
-  for (const name of Object.keys(sums) as (keyof NotificationCounts)[]) {
-    sums[name] += counts[name];
-  }
-}
-
 function count(results: readonly Result[]): NotificationCounts {
   const counts = {
     claimed: results.length,

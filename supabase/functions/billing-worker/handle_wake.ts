@@ -5,18 +5,12 @@ import {
   toDeliveryError,
 } from "../_shared/billing/errors.ts";
 import {
-  addCounts,
   deliverAlerts,
   deliverNotifications,
   type DeliveryOptions,
-  type NotificationCounts,
   RUN_LIMIT,
 } from "./deliver_notifications.ts";
-import {
-  type RetryCounts,
-  retryFailures,
-  type RetryOptions,
-} from "./retry_failures.ts";
+import { retryFailures, type RetryOptions } from "./retry_failures.ts";
 
 /** What one run of the worker needs, besides what each run makes anew. */
 export type Worker = Omit<Run, "leaseId" | "endMs" | "limit">;
@@ -55,46 +49,37 @@ export async function handleWake(
     leaseId: crypto.randomUUID(),
     endMs: worker.clock() + RUN_TIME_MS,
   };
-  const retrying = holding(
-    "retries",
-    run,
-    () => doPart(retryFailures, "failures retried", run),
-  );
+  const retry = () => doPart(retryFailures, "failures retried", run);
+  const deliver = (run: Run) =>
+    doPart(deliverNotifications, "notifications delivered", run);
+  const retrying = holding("retries", run, retry);
   const [retries, [alerts, notifications]] = await Promise.all([
     retrying,
     // At the same time, because either receiver may be slow, or ask for a pause.
     holding("notifications", run, () =>
       Promise.all([
         retrying.then(() => doPart(deliverAlerts, "alerts delivered", run)),
-        deliverTwice(retrying, run),
+        deliver(run),
       ])),
   ]);
   const parts = [retries, alerts, notifications];
+  // The events that were applied may have created notifications meanwhile.
+  if (hasCounts(retries) && retries.applied > 0 && hasCounts(notifications)) {
+    const again = { ...run, limit: RUN_LIMIT - notifications.claimed };
+    const added = await holding("notifications", run, () => deliver(again));
+    parts.push(added);
+    if (hasCounts(added)) {
+      for (const name of Object.keys(added) as (keyof typeof added)[]) {
+        notifications[name] += added[name];
+      }
+    }
+  }
   const fault = parts.find((part) => part instanceof DeliveryError);
   if (fault === undefined) {
     return Response.json({ retries, alerts, notifications });
   }
   const { status, body } = ANSWERS[fault.code];
   return new Response(body, { status });
-}
-
-/**
- * Delivers notifications, and once more after the retries: the events that they
- * applied may have created some, and other runs could not deliver meanwhile.
- */
-async function deliverTwice(
-  retrying: Promise<RetryCounts | DeliveryError>,
-  run: Run,
-): Promise<NotificationCounts | DeliveryError> {
-  const deliver = (limit: number) =>
-    doPart(deliverNotifications, "notifications delivered", { ...run, limit });
-  const [first, retries] = await Promise.all([deliver(RUN_LIMIT), retrying]);
-  if (!hasCounts(first) || !hasCounts(retries) || retries.claimed === 0) {
-    return first;
-  }
-  const second = await deliver(RUN_LIMIT - first.claimed);
-  if (hasCounts(second)) addCounts(second, first);
-  return second;
 }
 
 /**

@@ -49,12 +49,8 @@ export async function claimNotifications(
   database: DatabaseClient,
   claim: Outbox & { p_limit: number },
 ): Promise<readonly Notification[]> {
-  return await callFunction(
-    database,
-    "billing_claim_notifications",
-    claim,
-    LIMIT,
-  );
+  const name = "billing_claim_notifications";
+  return await callFunction(database, name, claim, LIMIT);
 }
 
 /**
@@ -107,8 +103,9 @@ export async function settleAlerts(
 }
 
 function retryAfter(attempt: Result): number | null {
-  const stated = "retryAfterSeconds" in attempt && attempt.retryAfterSeconds;
-  return typeof stated === "number" ? stated : null;
+  return "retryAfterSeconds" in attempt
+    ? attempt.retryAfterSeconds ?? null
+    : null;
 }
 
 /**

@@ -83,15 +83,15 @@ export async function retryFailures(
   const endMs = clock() + RUN_TIME_MS;
   do {
     const claim = { p_lease_id: leaseId, p_limit: BATCH_SIZE };
-    const claimed = await callFunction(
-      database,
-      "billing_claim_failed_events",
-      claim,
-      CALL_LIMIT,
-    );
+    const name = "billing_claim_failed_events";
+    const claimed = await callFunction(database, name, claim, CALL_LIMIT);
     if (claimed.length === 0) break;
     const retries = await applyFailures(claimed, options);
-    const settled = retries.filter(hasResult);
+    // If the records were locked, the retry stays requested, and this run does
+    // not get it again.
+    const settled = retries.filter(({ result }) =>
+      !hasFailed(result, "record_locked")
+    );
     // If this fails, those that were applied are settled anyway.
     await callFunction(
       database,
@@ -101,11 +101,9 @@ export async function retryFailures(
     );
     const locked = retries.length - settled.length;
     if (locked > 0) {
-      log(
-        "warn",
-        "another session has locked the records; the next run tries again",
-        { counts: { locked } },
-      );
+      const message =
+        "another session has locked the records; the next run tries again";
+      log("warn", message, { counts: { locked } });
     }
     counts.claimed += retries.length;
     for (const { result } of retries) {
@@ -188,14 +186,6 @@ function lockWithCreations(
       ? locked.get(events[index]!.subscription_id) ?? outcome
       : outcome
   );
-}
-
-/**
- * Returns whether there is a result to store. There is none if the records were
- * locked: the retry stays requested, and this run does not get it again.
- */
-function hasResult({ result }: Retry): boolean {
-  return !hasFailed(result, "record_locked");
 }
 
 function hasFailed(result: Retry["result"], code: ErrorCode): boolean {

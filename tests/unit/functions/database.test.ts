@@ -1,241 +1,222 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import {
+  applyEvents,
+  type BillingEvent,
+} from "../../../supabase/functions/_shared/billing/apply_events.ts";
+import {
   callDatabase,
   createClient,
 } from "../../../supabase/functions/_shared/billing/database.ts";
-import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
+import {
+  databaseError,
+  databaseErrorCode,
+} from "../../../supabase/functions/_shared/billing/database_errors.ts";
+import {
+  DeliveryError,
+  type ErrorCode,
+} from "../../../supabase/functions/_shared/billing/errors.ts";
+import { codeOf, fakeDatabase, hanging, refusal } from "./fixtures.ts";
 
-const CONFIG = {
-  supabaseUrl: "http://database.test",
-  secretKey: "sb_secret_unit",
-};
-
-type Answer = (signal: AbortSignal) => Response | Promise<Response>;
+type Try = (signal: AbortSignal) => Response | Promise<Response>;
 
 /** One call through the real client, answered as listed, try by try. */
-async function call(
-  answers: readonly Answer[],
-  { timeLimitMs = 5_000 } = {},
-): Promise<{ result: Promise<unknown>; requests: Request[] }> {
+function call(
+  tries: readonly Try[],
+  { secretKey = "sb_secret_unit", timeLimitMs = 60_000 } = {},
+) {
   const requests: Request[] = [];
-  const fetch: typeof globalThis.fetch = async (input, init) => {
-    const answer = answers[requests.length];
-    requests.push(new Request(input, { ...init, signal: null }));
-    assert(answer !== undefined, "One try too many");
-    assert(init?.signal, "The call has no time limit");
-    return await answer(init.signal);
-  };
-  const database = createClient(CONFIG, { fetch });
+  const supabaseUrl = "http://database.test";
+  const database = createClient({ supabaseUrl, secretKey }, {
+    fetch: async (input, init) => {
+      const answer = tries[requests.length];
+      requests.push(new Request(input, { ...init, signal: null }));
+      assert(answer !== undefined, "One try too many");
+      return await answer(init?.signal as AbortSignal);
+    },
+  });
   const result = callDatabase(
     (signal) =>
       database.rpc("billing_apply_events", { events: [{ a: 1 }] })
         .abortSignal(signal),
     { timeLimitMs },
   );
-  await result.catch(() => {});
   return { result, requests };
 }
 
-/** Passes when the call fails so, after that many tries. */
-async function assertFails(
-  answers: readonly Answer[],
-  expected: { code: DeliveryError["code"]; says?: string; tries?: number },
-  options: { timeLimitMs?: number } = {},
-): Promise<void> {
-  const { result, requests } = await call(answers, options);
-  const error = await assertRejects(
-    () => result,
-    DeliveryError,
-    expected.says ?? "Database call failed: ",
+const broken: Try = () => {
+  throw new TypeError("connection reset by peer");
+};
+const error = (code: string, message: string) => ({ code, message });
+const json = (status: number, body: unknown): Try => () =>
+  Response.json(body, { status });
+const text = (status: number, body: string | null): Try => () =>
+  new Response(body, { status });
+
+/** An answer that begins, and whose end never comes or breaks off. */
+const begun = (end: Promise<void>) =>
+  new Response(
+    new ReadableStream({
+      start: (controller) => controller.enqueue(new TextEncoder().encode("[")),
+      pull: () => end,
+    }, { highWaterMark: 0 }),
   );
-  assertEquals(error.code, expected.code, error.message);
-  assertEquals(requests.length, expected.tries ?? 1, error.message);
-}
+const trickling: Try = (signal) => begun(hanging(signal));
+const breaksOff: Try = () => begun(Promise.reject(new TypeError("closed")));
 
-function broken(): never {
-  throw new TypeError("error sending request: connection reset by peer");
-}
-
-function json(status: number, body: unknown): Answer {
-  return () => Response.json(body, { status });
-}
-
-function text(status: number, body: string | null): Answer {
-  return () => new Response(body, { status });
-}
-
-/** An answer that never comes, as of a server that hangs. */
-function hanging(signal: AbortSignal): Promise<Response> {
-  return new Promise((_, reject) => {
-    signal.addEventListener("abort", () => reject(signal.reason));
-  });
-}
-
-Deno.test("createClient() calls the project with its secret key", async () => {
-  const { requests: [request] } = await call([json(200, [])]);
-  assertEquals(
-    request?.url,
-    "http://database.test/rest/v1/rpc/billing_apply_events",
-  );
-  assertEquals(request?.method, "POST");
-  // A project may list another schema first.
-  assertEquals(request?.headers.get("content-profile"), "public");
-  assertEquals(request?.headers.get("apikey"), "sb_secret_unit");
-  assertEquals(await request?.json(), { events: [{ a: 1 }] });
-});
-
-Deno.test("callDatabase() returns what the call answers", async () => {
-  const rows = [{ place: 1, outcome: "applied" }];
-  const { result, requests } = await call([json(200, rows)]);
-  assertEquals(await result, rows);
-  assertEquals(requests.length, 1);
-});
-
-Deno.test("callDatabase() returns false and 0, which are answers too", async () => {
-  for (const value of [false, 0, ""]) {
-    const { result } = await call([json(200, value)]);
-    assertEquals(await result, value);
+Deno.test("createClient() names key and schema in every call", async () => {
+  for (const key of ["sb_secret_unit", "legacy"]) {
+    const { result, requests } = call([json(200, [])], { secretKey: key });
+    await result;
+    const [{ url, headers }] = requests as [Request];
+    assertEquals(url, "http://database.test/rest/v1/rpc/billing_apply_events");
+    const names = ["content-profile", "apikey", "authorization"];
+    const token = key === "legacy" ? "Bearer legacy" : null;
+    const values = names.map((name) => headers.get(name));
+    assertEquals(values, ["public", key, token]);
   }
 });
 
-Deno.test("callDatabase() tries a broken connection once more, with the same call", async () => {
-  const { result, requests } = await call([broken, json(200, [])]);
-  assertEquals(await result, []);
-  assertEquals(requests.length, 2);
-  assertEquals(await requests[0]?.text(), await requests[1]?.text());
-});
+const SLOW = "no answer within 20 ms";
 
-Deno.test("callDatabase() tries once more if the answer breaks off", async () => {
-  const breaksOff: Answer = () =>
-    new Response(
-      new ReadableStream({
-        start(controller) {
-          controller.enqueue(new TextEncoder().encode("["));
-        },
-        pull(controller) {
-          controller.error(new TypeError("connection closed"));
-        },
-      }, { highWaterMark: 0 }),
-    );
-  const { result, requests } = await call([breaksOff, json(200, [])]);
-  assertEquals(await result, []);
-  assertEquals(requests.length, 2);
-});
+const GARBAGE = [
+  ...[200, 404, 502].map((status) => text(status, "<html>LEAKED</html>")),
+  ...[200, 404, 408, 429, 500, 503, 520].map((status) => text(status, "")),
+  ...[text(204, null), text(307, ""), text(200, '[{"place":1,')],
+  ...[json(200, null), json(500, null), json(500, []), json(500, "boom")],
+  json(401, { message: "Invalid API key" }),
+];
 
-Deno.test("callDatabase() gives up after the second broken connection", async () => {
-  await assertFails([broken, broken], {
-    code: "database_unavailable",
-    says: "connection reset by peer",
-    tries: 2,
-  });
-});
-
-Deno.test("callDatabase() judges the second answer as the first", async () => {
-  await assertFails([broken, json(400, { code: "42501", message: "denied" })], {
-    code: "deployment_fault",
-    says: "42501: denied",
-    tries: 2,
-  });
-});
-
+/** What the message says of a call that fails, and what its tries answer. */
+const FAILURES: [code: ErrorCode, says: string, ...calls: Try[][]][] = [
+  ["database_unavailable", "TypeError: connection reset", [broken, broken]],
+  // The time limit is for both tries together.
+  ["database_unavailable", SLOW, [hanging], [broken, hanging], [trickling]],
+  ["deployment_fault", "42501: no", [broken, json(403, error("42501", "no"))]],
+  // Whatever something in between makes of the status.
+  ["database_unavailable", "57014: x", [json(404, error("57014", "x"))]],
+  ["database_unavailable", "", ...GARBAGE.map((answer) => [answer])],
+];
 Deno.test({
-  name: "callDatabase() leaves no timer behind",
+  name:
+    "callDatabase() tries a broken connection once more, and takes no garbage for an answer",
+  // No timer is left behind.
   sanitizeOps: true,
-  sanitizeResources: true,
   fn: async () => {
-    await call([json(200, [])]);
-    await call([broken, broken]);
-    const thrown = callDatabase(() => Promise.reject(new Error("a mistake")), {
-      timeLimitMs: 5_000,
-    });
-    await assertRejects(() => thrown, Error, "a mistake");
+    for (const first of [[], [broken], [breaksOff]]) {
+      for (const value of [[{ a: 1 }], false, 0, ""]) {
+        const { result, requests } = call([...first, json(200, value)]);
+        assertEquals<unknown>(await result, value);
+        assertEquals(requests.length, first.length + 1);
+      }
+    }
+    for (const [expected, says, ...calls] of FAILURES) {
+      for (const tries of calls) {
+        const limit = says === SLOW ? { timeLimitMs: 20 } : {};
+        const { result, requests } = call(tries, limit);
+        const error = await assertRejects(() => result, DeliveryError);
+        const { code, message } = error;
+        assert(message.startsWith(`Database call failed: ${says}`), message);
+        assert(!message.includes("LEAKED"), message);
+        assertEquals([code, requests.length], [expected, tries.length], says);
+      }
+    }
   },
 });
 
-Deno.test("callDatabase() does not try again after its time", async () => {
-  await assertFails([hanging], {
-    code: "database_unavailable",
-    says: "no answer within 20 ms",
-  }, { timeLimitMs: 20 });
-});
-
-Deno.test("callDatabase() has one time limit for both tries", async () => {
-  await assertFails([broken, hanging], {
-    code: "database_unavailable",
-    says: "no answer within 20 ms",
-    tries: 2,
-  }, { timeLimitMs: 20 });
-});
-
-Deno.test("callDatabase() limits the time of an answer that trickles", async () => {
-  const trickling: Answer = (signal) =>
-    new Response(
-      new ReadableStream({
-        start(controller) {
-          controller.enqueue(new TextEncoder().encode("["));
-          signal.addEventListener(
-            "abort",
-            () => controller.error(signal.reason),
-          );
-        },
-      }),
-    );
-  await assertFails([trickling], {
-    code: "database_unavailable",
-    says: "no answer within 20 ms",
-  }, { timeLimitMs: 20 });
-});
-
-Deno.test("callDatabase() judges an error by its code, whatever its status", async () => {
-  for (
-    const [status, code, expected] of [
-      [503, "PGRST000", "database_unavailable"],
-      [403, "42501", "deployment_fault"],
-      // As something in between may say.
-      [404, "57014", "database_unavailable"],
-    ] as const
-  ) {
-    const body = { code, details: null, hint: null, message: "says" };
-    await assertFails([json(status, body)], {
-      code: expected,
-      says: `Database call failed: ${code}: says`,
-    });
-  }
-});
-
-const GARBAGE: Record<string, Answer> = {
-  "HTML with 200": text(200, "<html>maintenance</html>"),
-  "HTML with 502": text(502, "<html>Bad Gateway</html>"),
-  "HTML with 404": text(404, "<html>Not Found</html>"),
-  "nothing with 200": text(200, ""),
-  "nothing with 204": text(204, null),
-  "nothing with 404": text(404, ""),
-  "nothing with 500": text(500, ""),
-  "null with 200": json(200, null),
-  "null with 500": json(500, null),
-  "half of a JSON text with 200": text(200, '[{"place":1,'),
-  "the gateway's own error": json(401, { message: "Invalid API key" }),
-  "an array with 500": json(500, []),
-  "a string with 500": json(500, "boom"),
-  "a redirect": text(307, ""),
+const CODES: Partial<Record<ErrorCode, string>> = {
+  database_unavailable:
+    // Disk full on Supabase (25006), times in the platform's token (PGRST303).
+    "08000 08006 08P01 25006 40001 40P01 53000 53300 57014 57P01 58030 PGRST000 PGRST003 PGRST303",
+  deployment_fault:
+    "42501 42883 42P01 42703 PGRST106 PGRST125 PGRST200 PGRST202 PGRST209 PGRST300 PGRST301 PGRST302 BW003",
+  subscription_unknown: "BW001",
+  subscription_of_other_provider: "BW002",
+  repair_pending: "BW004",
+  event_invalid: "BW005",
+  creation_pending: "BW006",
+  record_locked: "55P03",
+  apply_failed:
+    "22P05 22003 23505 42601 54000 P0001 XX000 BW000 BW0011 xBW001 PGRST004 PGRST100 PGRST116 PGRST127 PGRST210 PGRST304 PGRSTX00 x42501 425010 5701 570145 250060 constructor __proto__",
 };
-for (const [name, answer] of Object.entries(GARBAGE)) {
-  Deno.test(`callDatabase() takes ${name} for an unavailable database`, async () => {
-    await assertFails([answer], { code: "database_unavailable" });
-  });
-}
-
-Deno.test("callDatabase() repeats nothing of an answer that is not the API's", async () => {
-  for (const status of [200, 404, 502]) {
-    const { result } = await call([text(status, "<p>evt_secret</p>")]);
-    const { message } = await assertRejects(() => result, DeliveryError);
-    assert(!message.includes("evt_secret"), message);
+Deno.test("databaseError() knows what a code means, and keeps refused data out of the log", () => {
+  const says = 'invalid input syntax: "LEAKED"';
+  for (const [expected, codes = ""] of Object.entries(CODES)) {
+    for (const code of codes.split(" ")) {
+      const error = databaseError(code, says);
+      assertEquals<string>(error.code, expected, code);
+      assertEquals(error.message, says);
+      const isRefusal = expected === "apply_failed";
+      assertEquals(error.logMessage === says, !isRefusal, code);
+      assertEquals(error.logMessage.includes("LEAKED"), !isRefusal, code);
+      assertEquals(error.logMessage.includes(code), isRefusal, code);
+    }
+  }
+  for (const code of [undefined, ""]) {
+    assertEquals(databaseErrorCode(code), "database_unavailable");
   }
 });
 
-Deno.test("callDatabase() tries no answer again, whatever it says", async () => {
-  for (const status of [400, 408, 429, 500, 502, 503, 504, 520]) {
-    const { requests } = await call([text(status, "")]);
-    assertEquals(requests.length, 1, String(status));
+const EVENT: BillingEvent = {
+  provider: "b",
+  event_id: "evt_1",
+  type: "invoice.payment_failed",
+  kind: "payment_failed",
+  occurred_at: null,
+  subscription_id: "sub_1",
+  report: { customer_id: null },
+};
+
+Deno.test("applyEvents() returns each event's own outcome, by place and not by order", async () => {
+  const rows = [
+    { place: 3, outcome: "stale", error_code: null, error: null },
+    { place: 1, outcome: "applied" },
+    { place: 4, outcome: "failed", error_code: "57014", error: "Says why." },
+    { place: 2, outcome: "failed", error_code: "BW001", error: "Says why." },
+    { place: 5, outcome: "duplicate" },
+    { place: 6, outcome: "failed" },
+  ];
+  const payment = { invoice_id: "in_1" };
+  const first = { ...EVENT, payment } as BillingEvent;
+  const events = [first, ...Array<BillingEvent>(6).fill(EVENT)];
+  const { database, calls } = fakeDatabase(() => Response.json(rows));
+  for (const oncePerInvoice of [true, false]) {
+    const results = await applyEvents(events, { database, oncePerInvoice });
+    assertEquals(
+      results.map((one) =>
+        typeof one === "string" ? one : `${one.code}: ${one.message}`
+      ),
+      [
+        "applied",
+        "subscription_unknown: Says why.",
+        "stale",
+        "database_unavailable: 57014: Says why.",
+        "duplicate",
+        "database_unavailable: : undefined",
+        "database_unavailable: Database call failed: the answer is not a list of outcomes",
+      ],
+    );
+    const [name, body] = calls.pop()!;
+    const once = oncePerInvoice ? { once_per_invoice: true } : {};
+    assertEquals<unknown>([name, body.events], ["apply_events", [
+      { place: 1, ...EVENT, payment: { ...payment, ...once } },
+      ...[2, 3, 4, 5, 6, 7].map((place) => ({ place, ...EVENT })),
+    ]]);
   }
+});
+
+Deno.test("applyEvents() never takes garbage for success, and throws the call's fault", async () => {
+  const apply = (answer: Response) =>
+    applyEvents([EVENT], fakeDatabase(() => answer));
+  const answers = [
+    ...[[null], [[]], ["applied"], "applied", {}, { outcome: "applied" }, null],
+    ...[[{}], [{ outcome: "applied" }], [{ place: 1, outcome: "APPLIED" }]],
+    ...[[{ place: "1", outcome: "applied" }], true, 1],
+  ];
+  for (const answer of answers) {
+    const code = await codeOf(apply(Response.json(answer)));
+    assertEquals(code, "database_unavailable", JSON.stringify(answer));
+  }
+  assertEquals(await codeOf(apply(refusal("PGRST202"))), "deployment_fault");
+  const [missing] = await apply(Response.json([]));
+  assert(missing instanceof DeliveryError);
 });

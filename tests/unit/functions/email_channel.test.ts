@@ -1,248 +1,179 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type {
-  Attempt,
-  Notification,
-} from "../../../supabase/functions/billing-worker/channels/channel.ts";
-import {
-  type AddressOf,
-  emailChannel,
-} from "../../../supabase/functions/billing-worker/channels/email_channel.ts";
+import { assert, assertEquals } from "@std/assert";
+import type { Notification } from "../../../supabase/functions/billing-worker/channels/channel.ts";
+import { emailChannel } from "../../../supabase/functions/billing-worker/channels/email_channel.ts";
+import { emailTexts } from "../../../supabase/functions/billing-worker/channels/email_texts.ts";
+import { formatAmount } from "../../../supabase/functions/billing-worker/channels/format_amount.ts";
+import { renderEmail } from "../../../supabase/functions/billing-worker/channels/render_email.ts";
 import { NOT_STATED, STATED } from "../../support/payment.ts";
+import { NOTIFICATION } from "./fixtures.ts";
 
-const API_KEY = "re_unit_SECRET";
-
-const NOTIFICATION: Notification = {
-  id: "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
-  provider: "a",
-  event_id: "evt_1",
-  account_id: "acc_1",
-  subscription_id: "sub_1",
-  invoice_id: "in_1",
-  ...NOT_STATED,
-  created_at: "2026-11-21T06:24:03.113987+00:00",
-};
-
-interface Sent {
-  readonly path: string;
-  readonly headers: Headers;
-  readonly mail: Record<string, string>;
-}
-
-/** One attempt through the package, against an API that answers so. */
-async function attempt(
-  answer: () => Response,
-  { addressOf = known, notification = NOTIFICATION }: {
-    addressOf?: AddressOf;
-    notification?: Notification;
-  } = {},
-): Promise<{ attempt: Attempt; sent: Sent[] }> {
-  const sent: Sent[] = [];
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
-    async (request) => {
-      const { pathname } = new URL(request.url);
-      const mail = await request.json();
-      sent.push({ path: pathname, headers: request.headers, mail });
-      return answer();
-    },
-  );
-  const before = Deno.env.get("RESEND_BASE_URL");
+/** One attempt through the package, against an API that answers so, or none. */
+async function send(
+  answer?: () => Response,
+  addressOf = (): Promise<string | null> => Promise.resolve("a@example.com"),
+) {
+  const sent: [path: string, headers: Headers, mail: unknown][] = [];
+  const options = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
+  const server = Deno.serve(options, async (request) => {
+    const { pathname } = new URL(request.url);
+    sent.push([pathname, request.headers, await request.json()]);
+    return answer!();
+  });
+  const url = `http://127.0.0.1:${server.addr.port}`;
+  if (answer === undefined) await server.shutdown();
+  const clock = () => Date.parse("2026-11-21T06:24:00Z");
+  const settings = { apiKey: "re_LEAKED", from: FROM, perSecond: 2 };
+  const channel = emailChannel({ ...settings, addressOf, clock });
   // Where the package itself looks for it.
-  Deno.env.set("RESEND_BASE_URL", `http://127.0.0.1:${server.addr.port}`);
-  try {
-    const channel = emailChannel({
-      apiKey: API_KEY,
-      from: "Billing <billing@example.com>",
-      perSecond: 2,
-      addressOf,
-      clock: () => Date.parse("2026-11-21T06:24:00Z"),
-    });
-    return { attempt: await channel.send(notification), sent };
-  } finally {
-    if (before === undefined) Deno.env.delete("RESEND_BASE_URL");
-    else Deno.env.set("RESEND_BASE_URL", before);
-    await server.shutdown();
+  Deno.env.set("RESEND_BASE_URL", url);
+  const attempt = await channel.send({ ...NOTIFICATION, ...STATED });
+  Deno.env.delete("RESEND_BASE_URL");
+  if (answer !== undefined) await server.shutdown();
+  return { attempt: attempt as { result: string; error?: string }, sent };
+}
+const FROM = "Billing <billing@example.com>";
+const accepted = () => Response.json({ id: "mail_1" });
+
+Deno.test("emailChannel() mails the account, the same at every attempt, once per notification", async () => {
+  for (let i = 0; i < 2; i++) {
+    const { attempt, sent } = await send(accepted);
+    const [[path, headers, mail]] = sent as [typeof sent[number]];
+    assertEquals([attempt, sent.length], [{ result: "sent" }, 1]);
+    assertEquals([path, headers.get("authorization")], [
+      ...["/emails", "Bearer re_LEAKED"],
+    ]);
+    assertEquals(headers.get("idempotency-key"), NOTIFICATION.id);
+    const rendered = renderEmail(emailTexts({ ...NOTIFICATION, ...STATED }));
+    assertEquals(mail, { from: FROM, to: "a@example.com", ...rendered });
   }
-}
+});
 
-function known(): Promise<string | null> {
-  return Promise.resolve("owner@example.com");
-}
-
-function accepted(): Response {
-  return Response.json({ id: "mail_1" });
-}
-
-/** An error in the form that Resend documents. */
-function refusal(
-  statusCode: number,
-  name: string,
-  headers: Record<string, string> = {},
-): () => Response {
-  return () =>
-    Response.json({ statusCode, name, message: `This is ${name}` }, {
-      status: statusCode,
-      headers,
+/** What becomes of an attempt that is answered so. */
+const ANSWERS: [result: string, status: number, ...bodies: string[]][] = [
+  ["failed", 502, "null", '"no"', "[]", "{}", "17", "<html>", ""],
+  ["failed", 200, "null", "<html>", ""],
+  ["limited", 429, "<html>", ""],
+];
+/** The errors that Resend documents: 429 for its quotas as well. */
+const ERRORS: [status: number, name: string][] = [
+  ...[[400, "validation_error"], [401, "missing_api_key"], [428, "x"]],
+  ...[[429, "rate_limit_exceeded"], [429, "daily_quota_exceeded"]],
+] as [number, string][];
+Deno.test("emailChannel() reads the result from the answer, whatever it is", async () => {
+  for (const [expected, status, ...bodies] of ANSWERS) {
+    for (const body of bodies) {
+      const answer = () => new Response(body, { status });
+      const { result, error = "" } = (await send(answer)).attempt;
+      assertEquals(result, expected, body);
+      assert(error !== "" && !/undefined|LEAKED/.test(error), error);
+    }
+  }
+  for (const [status, name] of ERRORS) {
+    const error = { statusCode: status, name, message: `Is ${name}` };
+    const headers = { "retry-after": "Sat, 21 Nov 2026 06:34:00 GMT" };
+    const answer = () => Response.json(error, { status, headers });
+    assertEquals<unknown>((await send(answer)).attempt, {
+      result: status === 429 ? "limited" : "failed",
+      error: `Resend: ${name}: Is ${name}`,
+      retryAfterSeconds: 600,
     });
-}
-
-Deno.test("emailChannel() mails the account, once a notification", async () => {
-  const asked: string[] = [];
-  const { attempt: made, sent: [request, ...more] } = await attempt(accepted, {
-    addressOf: (account) => {
-      asked.push(account);
-      return known();
-    },
-  });
-  assertEquals(made, { result: "sent" });
-  assertEquals([asked, more], [["acc_1"], []]);
-  assert(request !== undefined);
-  assertEquals(request.path, "/emails");
-  assertEquals(request.headers.get("authorization"), `Bearer ${API_KEY}`);
-  assertEquals(request.headers.get("idempotency-key"), NOTIFICATION.id);
-  const { from, to, subject, text } = request.mail;
-  assertEquals([from, to, subject], [
-    "Billing <billing@example.com>",
-    "owner@example.com",
-    "Your payment failed",
-  ]);
-  assertStringIncludes(text ?? "", "Invoice: in_1, Subscription: sub_1");
+  }
+  const { attempt } = await send(undefined);
+  assertEquals(attempt.result, "failed");
+  assert(!attempt.error?.includes("LEAKED"), attempt.error);
 });
 
-Deno.test("emailChannel() sends plain text and HTML", async () => {
-  const { sent: [request] } = await attempt(accepted, {
-    notification: { ...NOTIFICATION, ...STATED },
-  });
-  const { subject, text, html } = request?.mail ?? {};
-  assertEquals(subject, "Your payment of €19.00 failed");
-  assertStringIncludes(text ?? "", STATED.hosted_invoice_url);
-  assertStringIncludes(
-    html ?? "",
-    'href="https://pay.example.com/in_1?a=1&amp;b=2"',
-  );
+Deno.test("emailChannel() sends nothing without an address", async () => {
+  const none = await send(accepted, () => Promise.resolve(null));
+  assertEquals([none.attempt.result, none.sent], ["undeliverable", []]);
+  const failed = await send(accepted, () => Promise.reject(new Error("why")));
+  assertEquals(failed.attempt, { result: "failed", error: "why" });
 });
 
-Deno.test("emailChannel() sends the same mail at every attempt, as Resend asks", async () => {
-  const notification = { ...NOTIFICATION, ...STATED };
-  const [first, second] = [
-    await attempt(accepted, { notification }),
-    await attempt(accepted, { notification }),
+const NO_LINK = "Please check your payment method.";
+const AGAIN = "We will try again on 3 May 2026 (UTC).";
+const LAST = "No further attempt is scheduled.";
+const LINK = "You can pay the invoice now:";
+const IN_ZONE = { next_payment_attempt: "2026-05-04T00:30:00+02:00" };
+const HOSTILE = { account_id: "evil\r\nBcc: x", event_id: "evil\r\nBcc: x" };
+type Details = Partial<Notification>;
+
+/** What is stated, the amount, and the paragraphs after the first. */
+const TEXTS: [details: Details, amount: string, ...paragraphs: string[]][] = [
+  [STATED, " of €19.00", AGAIN, LINK],
+  [{ ...STATED, next_payment_attempt: null }, " of €19.00", LAST, LINK],
+  [{ invoice_id: null }, "", NO_LINK],
+  [{ attempt_count: 0 }, "", LAST, NO_LINK],
+  [IN_ZONE, "", AGAIN, NO_LINK],
+  [{ amount_due: 1900 }, "", NO_LINK],
+  [{ currency: "eur" }, "", NO_LINK],
+  [{ amount_due: 1900, currency: "" }, "", NO_LINK],
+  [{ amount_due: 0, currency: "eur" }, " of €0.00", NO_LINK],
+  [HOSTILE, "", NO_LINK],
+];
+Deno.test("emailTexts() says what is stated, in any time zone, and claims nothing else", () => {
+  for (const zone of ["Pacific/Kiritimati", "Pacific/Pago_Pago", "UTC"]) {
+    Deno.env.set("TZ", zone);
+    for (const [details, amount, ...paragraphs] of TEXTS) {
+      const one = { ...NOTIFICATION, ...NOT_STATED, ...details };
+      const url = one.hosted_invoice_url;
+      const start = `We could not collect the payment${amount} for your`;
+      const invoice = one.invoice_id ? "Invoice: in_1, " : "";
+      assertEquals(emailTexts(one), {
+        subject: `Your payment${amount} failed`,
+        paragraphs: [`${start} subscription.`, ...paragraphs],
+        link: url ? { label: "Pay the invoice", url } : undefined,
+        footer: `${invoice}Subscription: sub_1`,
+      });
+    }
+  }
+  Deno.env.delete("TZ");
+});
+
+Deno.test("renderEmail() puts the same words into text and HTML, escaped, and loads nothing", () => {
+  const word = `</p><script>alert("1")</script><img src='x' onerror=a>&lt;`;
+  const escaped =
+    "&lt;/p&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&lt;img src=&#39;x&#39; onerror=a&gt;&amp;lt;";
+  const url = `https://pay.example.com/?a=1&b=${word}`;
+  const link = { label: `label ${word}`, url };
+  const paragraphs = ["One.", word];
+  const texts = { subject: `S ${word}`, paragraphs, footer: word };
+  const { subject, text, html } = renderEmail({ ...texts, link });
+  assertEquals(subject, texts.subject);
+  assertEquals(text, ["One.", word, url, word].join("\n\n"));
+  const parts = [
+    ...[`<title>S ${escaped}</title>`, "<p>One.</p>", `<p>${escaped}</p>`],
+    ...[`>label ${escaped}</a>`, `px">${escaped}</p>`],
+    `href="https://pay.example.com/?a=1&amp;b=${escaped}"`,
   ];
-  assertEquals(first.sent[0]?.mail, second.sent[0]?.mail);
+  for (const part of parts) assertEquals(html.split(part).length, 2, part);
+  const loads = /<(?:img|link|script|iframe)|url\(|@import/;
+  assertEquals([loads.test(html), html.match(/https?:/g)?.length], [false, 1]);
+  const plain = renderEmail({ ...texts, link: undefined });
+  assertEquals(plain.text, ["One.", word, word].join("\n\n"));
+  assert(!plain.html.includes("<a"), plain.html);
 });
 
-Deno.test("emailChannel() finds an account without an address undeliverable", async () => {
-  const { attempt: made, sent } = await attempt(accepted, {
-    addressOf: () => Promise.resolve(null),
-  });
-  assert(made.result === "undeliverable");
-  assertStringIncludes(made.error, "account_email returns no address");
-  assertEquals(sent, []);
-});
-
-Deno.test("emailChannel() tries again if the address cannot be asked for", async () => {
-  const { attempt: made, sent } = await attempt(accepted, {
-    addressOf: () => Promise.reject(new Error("account_email failed: why")),
-  });
-  assertEquals(made, { result: "failed", error: "account_email failed: why" });
-  assertEquals(sent, []);
-});
-
-for (
-  const [code, name] of [
-    [400, "validation_error"],
-    [401, "missing_api_key"],
-    [403, "invalid_api_key"],
-    [422, "invalid_from_address"],
-    [500, "internal_server_error"],
-  ] as const
-) {
-  Deno.test(`emailChannel() takes ${name} for a failed attempt`, async () => {
-    const { attempt: made } = await attempt(refusal(code, name));
-    assertEquals(made, {
-      result: "failed",
-      error: `Resend: ${name}: This is ${name}`,
-      retryAfterSeconds: undefined,
-    });
-  });
-}
-
-for (
-  const [header, seconds] of [
-    ["90", 90],
-    ["Sat, 21 Nov 2026 06:34:00 GMT", 600],
-  ] as const
-) {
-  Deno.test(`emailChannel() passes on Retry-After: ${header}`, async () => {
-    const { attempt: made } = await attempt(
-      refusal(429, "rate_limit_exceeded", { "retry-after": header }),
-    );
-    assertEquals(made, {
-      result: "limited",
-      error: "Resend: rate_limit_exceeded: This is rate_limit_exceeded",
-      retryAfterSeconds: seconds,
-    });
-  });
-}
-
-// Resend answers 429 for its quotas as well.
-for (const name of ["daily_quota_exceeded", "monthly_quota_exceeded"]) {
-  Deno.test(`emailChannel() takes ${name} for a limit`, async () => {
-    const { attempt: made } = await attempt(refusal(429, name));
-    assertEquals(made, {
-      result: "limited",
-      error: `Resend: ${name}: This is ${name}`,
-      retryAfterSeconds: undefined,
-    });
-  });
-}
-
-for (const body of ["null", '"no"', "[]", "{}", "17", "<html>", ""]) {
-  Deno.test(`emailChannel() takes 502 with the body '${body}' for a failed attempt`, async () => {
-    const { attempt: made } = await attempt(() =>
-      new Response(body, { status: 502 })
-    );
-    assert(made.result === "failed", made.result);
-    assert(!made.error.includes("undefined"), made.error);
-  });
-}
-
-for (const body of ["<html>", ""]) {
-  Deno.test(`emailChannel() takes 429 with the body '${body}' for a limit`, async () => {
-    const { attempt: made } = await attempt(() =>
-      new Response(body, { status: 429, headers: { "retry-after": "3" } })
-    );
-    assert(made.result === "limited", made.result);
-    assertEquals(made.retryAfterSeconds, 3);
-  });
-}
-
-for (const body of ["<html>", "", "null"]) {
-  Deno.test(`emailChannel() takes 200 with the body '${body}' for a failed attempt`, async () => {
-    const { attempt: made } = await attempt(() => new Response(body));
-    assertEquals(made.result, "failed");
-  });
-}
-
-Deno.test("emailChannel() tries again if nothing answers", async () => {
-  const before = Deno.env.get("RESEND_BASE_URL");
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr;
-  listener.close();
-  Deno.env.set("RESEND_BASE_URL", `http://127.0.0.1:${port}`);
-  try {
-    const channel = emailChannel({
-      apiKey: API_KEY,
-      from: "billing@example.com",
-      perSecond: 2,
-      addressOf: known,
-      clock: Date.now,
-    });
-    const made = await channel.send(NOTIFICATION);
-    assert(made.result === "failed");
-    assert(!made.error.includes(API_KEY), made.error);
-  } finally {
-    if (before === undefined) Deno.env.delete("RESEND_BASE_URL");
-    else Deno.env.set("RESEND_BASE_URL", before);
+/** Amounts in Stripe's smallest unit. */
+const AMOUNTS = `
+1900 eur €19.00 | 1999 usd $19.99 | 5 usd $0.05 | 0 eur €0.00
+123456789 gbp £1,234,567.89 | 1050 cad CA$10.50 | 1050 chf CHF 10.50
+1900 zzz ZZZ 19.00
+9007199254740991 eur €90,071,992,547,409.91
+9007199254740991 kwd KWD 9,007,199,254,740.991
+500 jpy ¥500 | 50000 krw ₩50,000 | 500 vnd ₫500 | 500 bif BIF 500
+500 clp CLP 500 | 500 djf DJF 500 | 500 gnf GNF 500 | 500 kmf KMF 500
+500 mga MGA 500 | 500 pyg PYG 500 | 500 rwf RWF 500 | 500 vuv VUV 500
+500 xaf FCFA 500 | 500 xof F CFA 500 | 500 xpf CFPF 500
+5120 kwd KWD 5.120 | 5120 bhd BHD 5.120 | 5120 jod JOD 5.120
+5120 omr OMR 5.120 | 5120 tnd TND 5.120`;
+/** Hundredths to Stripe, although payouts or Intl have none; or no decimals. */
+const HUNDREDTHS = `
+1045 huf HUF 10.45 | 80045 twd NT$800.45 | 12300 rsd RSD 123.00
+12300 lbp LBP 123.00 | 500 isk ISK 5 | 500 ugx UGX 5`;
+Deno.test("formatAmount() has as many decimals as Stripe", () => {
+  for (const row of (AMOUNTS + HUNDREDTHS).trim().split(/\n| \| /)) {
+    const [amount = "", currency = "", ...text] = row.split(" ");
+    assertEquals(formatAmount(Number(amount), currency), text.join(" "), row);
   }
 });

@@ -1,429 +1,190 @@
-import { assertEquals, assertRejects } from "@std/assert";
-import { createClient } from "../../../supabase/functions/_shared/billing/database.ts";
-import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
-import type { UnmappedChoice } from "../../../supabase/functions/_shared/billing/config.ts";
+import { assertEquals } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { describeEvent } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import {
-  type ClaimedFailure,
   retryFailures,
+  type RetryOptions,
 } from "../../../supabase/functions/billing-worker/retry_failures.ts";
-import { edited } from "../../support/edited.ts";
 import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
-import { paymentIntentEvent } from "../../../scripts/events/payment_intent_event.ts";
 import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
-import { withoutAccount } from "../../support/without_account.ts";
+import { edited } from "../../support/edited.ts";
+import { type Answer, codeOf, fakeDatabase, refusal } from "./fixtures.ts";
 
-const NOTHING = {
-  claimed: 0,
-  failed: 0,
-  applied: 0,
-  duplicate: 0,
-  stale: 0,
-  ignored: 0,
-};
 const LEASE = "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1";
 const NOW = Date.parse("2026-11-21T06:00:00Z");
+const created = NOW / 1000;
+const NOTHING = {
+  ...{ claimed: 0, failed: 0, applied: 0 },
+  ...{ duplicate: 0, stale: 0, ignored: 0 },
+};
 
-function claimed(
-  body: object | string,
-  { event_id = "evt_1", body_encoding = "text" } = {},
-): ClaimedFailure {
-  const text = typeof body === "string" ? body : JSON.stringify(body);
-  return {
-    provider: "b",
-    event_id,
-    body: text,
-    body_encoding,
-  };
-}
-
-/** What `billing_apply_events` is given of an event, as far as tests look. */
-interface Applied {
-  readonly event_id: string;
-  readonly provider: string;
-  readonly retry: unknown;
-  readonly payment: object;
-}
-
-/** The outcome of an event, as the database answers it. */
-interface Answer {
-  readonly outcome: string;
+/** A failure that was claimed, and the outcome of its event in the database. */
+interface Row {
+  readonly body: object | string;
+  readonly base64?: boolean;
+  readonly outcome?: string;
   readonly error_code?: string;
-  readonly error?: string;
 }
 
 /**
- * Retries in a database that hands out these batches, one a claim, and applies
- * every event unless told.
+ * Retries rows, which are evt_1 and so on, in a database that hands out each
+ * batch at one claim.
  */
-function retry(
-  batches: ClaimedFailure[][],
-  {
-    outcomeOf = () => ({ outcome: "applied" }),
-    answers = {},
-    clock,
-    unmappedSubscriptions = "fail",
-    oncePerInvoice = false,
-  }: {
-    outcomeOf?: (event: Applied) => Answer;
-    answers?: Record<string, () => Response>;
-    clock?: () => number;
-    unmappedSubscriptions?: UnmappedChoice;
-    oncePerInvoice?: boolean;
-  } = {},
+async function retry(
+  batches: Row[][],
+  options: Partial<RetryOptions> = {},
+  answers: Record<string, Answer> = {},
 ) {
-  const calls: string[] = [];
-  const applied: Applied[] = [];
+  const rows = batches.flat();
+  const claimed = (row: Row) => {
+    const id = `evt_${rows.indexOf(row) + 1}`;
+    const text = JSON.stringify({ ...Object(row.body), id });
+    const body = typeof row.body === "string" ? row.body : text;
+    const body_encoding = row.base64 ? "base64" : "text";
+    return { provider: "b", event_id: id, body, body_encoding };
+  };
+  const queue = batches.map((batch) => batch.map(claimed));
   const settled: Record<string, unknown>[] = [];
-  const logged: unknown[] = [];
-  let turn = 0;
-
-  function answer(name: string, body: Record<string, unknown>): Response {
-    const own = answers[name];
-    if (own) return own();
-    switch (name) {
-      case "billing_claim_failed_events":
-        return Response.json(batches[turn++] ?? []);
-      case "billing_apply_events": {
-        const events = body["events"] as Applied[];
-        applied.push(...events);
-        return Response.json(
-          events.map((event, i) => ({ place: i + 1, ...outcomeOf(event) }))
-            // As in the database, whose order is another.
-            .reverse(),
-        );
-      }
-      case "billing_settle_failed_events": {
-        const results = body["results"] as Record<string, unknown>[];
-        settled.push(...results);
-        return Response.json(results.length);
-      }
+  const lines: unknown[][] = [];
+  const { database, calls } = fakeDatabase((name, body) => {
+    if (answers[name]) return answers[name](name, body);
+    if (name.startsWith("claim")) return Response.json(queue.shift() ?? []);
+    if (name === "apply_events") {
+      const events = body.events as { retry: { event_id: string } }[];
+      const outcomes = events.map(({ retry }, i) => {
+        const row = rows[Number(retry.event_id.slice("evt_".length)) - 1]!;
+        const { error_code, outcome = error_code ? "failed" : "applied" } = row;
+        return { place: i + 1, outcome, error_code, error: "says" };
+      });
+      // As in the database, whose order is another.
+      return Response.json(outcomes.reverse());
     }
-    throw new Error(`Nobody calls ${name}`);
-  }
-
-  const counts = retryFailures({
+    settled.push(...body.results as typeof settled);
+    return Response.json(1);
+  });
+  const work = retryFailures({
     leaseId: LEASE,
-    database: createClient({
-      supabaseUrl: "http://database.test",
-      secretKey: "sb_secret_unit",
-    }, {
-      fetch: (input, init) => {
-        const name = String(input).split("/").pop() ?? "";
-        calls.push(name);
-        const body = JSON.parse(String(init?.body));
-        if (name !== "billing_apply_events") {
-          assertEquals(body.p_lease_id, LEASE);
-        }
-        return Promise.resolve(answer(name, body));
-      },
-    }),
-    unmappedSubscriptions,
-    oncePerInvoice,
+    database,
+    unmappedSubscriptions: "fail",
+    oncePerInvoice: false,
     toleranceSeconds: 60,
-    log: (...line) => void logged.push(line),
-    clock: clock ?? (() => NOW),
+    log: (...line) => void lines.push(line),
+    clock: () => NOW,
+    ...options,
   });
-  return { counts, calls, applied, settled, logged };
+  const counts = await work.catch(() => ({ ...NOTHING, claimed: NaN }));
+  return { work, counts, calls, settled, lines };
 }
 
-Deno.test("retryFailures() asks once if no retry is requested", async () => {
-  const { counts, calls } = retry([]);
-  assertEquals(await counts, NOTHING);
-  assertEquals(calls, ["billing_claim_failed_events"]);
-});
+const invoice = invoiceEvent({ created });
+const ahead = { ...invoice, created: created + 61 };
+const invalid = { ...invoice, data: {} };
+const type = "customer.subscription.created";
+const creation = subscriptionEvent(type, { created });
+const orphan = edited(creation, { "data.object.metadata": {} });
+const ignoring: Partial<RetryOptions> = { unmappedSubscriptions: "ignore" };
+const base64 = (event: object) =>
+  Buffer.from(JSON.stringify(event)).toString("base64");
+const BYTES = btoa("\x80\x80");
 
-Deno.test("retryFailures() applies an event as its provider's, and settles its row", async () => {
-  const event = subscriptionEvent("customer.subscription.created", {
-    account: "acc_1",
-    created: NOW / 1000,
-  });
-  const { counts, applied, settled } = retry([[claimed(event)]]);
-  assertEquals(await counts, { ...NOTHING, claimed: 1, applied: 1 });
-  assertEquals(
-    applied.map(({ event_id, provider, retry }) => [event_id, provider, retry]),
-    [[event.id, "b", { event_id: "evt_1", lease_id: LEASE }]],
-  );
-  assertEquals(settled, [{
-    provider: "b",
-    event_id: "evt_1",
-    type: event.type,
-    kind: "creation",
-    subscription_id: event.data.object.id,
-    customer_id: event.data.object.customer,
-    account_id: "acc_1",
-    occurred_at: new Date(NOW).toISOString(),
-    outcome: "applied",
-  }]);
-});
+/** An event of a subscription that may be locked, and what the database says. */
+function of(subscription: string, error_code: string): Row {
+  const type = "customer.subscription.updated";
+  const body = subscriptionEvent(type, { created, subscription });
+  return { body, error_code };
+}
 
-Deno.test("retryFailures() stores for each row the outcome of its own event", async () => {
-  const created = NOW / 1000;
-  const good = ["evt_2", "evt_4", "evt_6", "evt_7"].map((id) =>
-    invoiceEvent({ id, created })
-  );
-  const [second, fourth, sixth, seventh] = good.map((event) =>
-    claimed(event, { event_id: event.id })
-  );
-  const { counts, applied, settled } = retry([[
-    claimed("{", { event_id: "evt_1" }),
-    second!,
-    claimed(paymentIntentEvent(), { event_id: "evt_3" }),
-    fourth!,
-    claimed(edited(good[0]!, { id: undefined }), { event_id: "evt_5" }),
-    sixth!,
-    seventh!,
-  ]], {
-    outcomeOf: ({ event_id }) => {
-      switch (event_id) {
-        case "evt_2":
-          return { outcome: "duplicate" };
-        case "evt_4":
-          return {
-            outcome: "failed",
-            error_code: "BW001",
-            error: "No subscription sub_4 is recorded.",
-          };
-        case "evt_6":
-          return { outcome: "stale" };
-        default:
-          return { outcome: "applied" };
-      }
-    },
-  });
-  assertEquals(await counts, {
-    claimed: 7,
-    failed: 3,
-    applied: 1,
-    duplicate: 1,
-    stale: 1,
-    ignored: 1,
-  });
-  assertEquals(applied.length, 4);
-  assertEquals(
-    settled.map((row) => [
-      row["event_id"],
-      row["outcome"],
-      row["error_code"],
-      row["error"],
-    ]),
-    [
-      ["evt_1", "failed", "body_not_json", "The body is not valid JSON"],
-      ["evt_2", "duplicate", undefined, undefined],
-      ["evt_3", "ignored", undefined, undefined],
-      [
-        "evt_4",
-        "failed",
-        "subscription_unknown",
-        "No subscription sub_4 is recorded.",
-      ],
-      [
-        "evt_5",
-        "failed",
-        "event_invalid",
-        "id is missing",
-      ],
-      ["evt_6", "stale", undefined, undefined],
-      ["evt_7", "applied", undefined, undefined],
-    ],
-  );
-});
-
-Deno.test("retryFailures() leaves a locked row to the next run", async () => {
-  const events = ["evt_1", "evt_2"].map((id) =>
-    invoiceEvent({ id, created: NOW / 1000 })
-  );
-  const { counts, settled, logged } = retry([
-    events.map((event) => claimed(event, { event_id: event.id })),
-  ], {
-    outcomeOf: ({ event_id }) =>
-      event_id === "evt_1"
-        ? { outcome: "failed", error_code: "55P03", error: "locked" }
-        : { outcome: "applied" },
-  });
-  assertEquals(await counts, { ...NOTHING, claimed: 2, failed: 1, applied: 1 });
-  assertEquals(logged, [[
-    "warn",
-    "another session has locked the records; the next run tries again",
-    { counts: { locked: 1 } },
-  ]]);
-  assertEquals(settled.map((row) => row["event_id"]), ["evt_2"]);
-});
-
-Deno.test("retryFailures() leaves what waits for a locked creation to the next run", async () => {
-  const created = NOW / 1000;
-  const creation = subscriptionEvent("customer.subscription.created", {
-    id: "evt_1",
-    subscription: "sub_1",
-    account: "acc_1",
-    created,
-  });
-  const updates = [["evt_2", "sub_1"], ["evt_3", "sub_2"]].map((
-    [id, subscription],
-  ) =>
-    subscriptionEvent("customer.subscription.updated", {
-      id: id!,
-      subscription: subscription!,
-      created,
-    })
-  );
-  // Without an account in it, an update may be nobody's.
-  const orphan = edited(updates[0]!, {
-    id: "evt_4",
-    "data.object.metadata": {},
-  });
-  const events = [creation, ...updates, orphan];
-  const { counts, settled } = retry([
-    events.map((event) => claimed(event, { event_id: event.id })),
-  ], {
-    outcomeOf: ({ event_id }) => ({
-      outcome: "failed",
-      error_code: event_id === "evt_1" ? "55P03" : "BW001",
-      error: "no",
-    }),
-    unmappedSubscriptions: "ignore",
-  });
-  assertEquals(await counts, { ...NOTHING, claimed: 4, failed: 4 });
-  assertEquals(settled.map((row) => row["event_id"]), ["evt_3"]);
-});
-
-Deno.test("retryFailures() calls nothing to apply if no body is an event with an effect", async () => {
-  const { counts, calls } = retry([[
-    claimed(""),
-    claimed(paymentIntentEvent()),
-  ]]);
-  assertEquals(await counts, {
-    ...NOTHING,
-    claimed: 2,
-    failed: 1,
-    ignored: 1,
-  });
-  assertEquals(calls, [
-    "billing_claim_failed_events",
-    "billing_settle_failed_events",
-    "billing_claim_failed_events",
-  ]);
-});
-
-Deno.test("retryFailures() asks for one notification per invoice if so configured", async () => {
-  const batch = () => [[claimed(invoiceEvent({ created: NOW / 1000 }))]];
-  for (const oncePerInvoice of [true, false]) {
-    const { counts, applied } = retry(batch(), { oncePerInvoice });
-    assertEquals((await counts).applied, 1);
-    assertEquals(applied.map(({ payment }) => "once_per_invoice" in payment), [
-      oncePerInvoice,
-    ]);
+/** Rows, and what is settled of each; undefined if it is left to the next run. */
+type Case = [row: Row, settled: string | undefined];
+const ROWS: [options: Partial<RetryOptions>, ...cases: Case[]][] = [
+  [
+    {},
+    [{ body: "{" }, "body_not_json"],
+    [{ body: "" }, "body_empty"],
+    [{ body: invoice, outcome: "duplicate" }, "duplicate"],
+    [{ body: { type: "payment_intent.payment_failed" } }, "ignored"],
+    [{ body: invoice, error_code: "BW001" }, "subscription_unknown"],
+    [{ body: invalid }, "event_invalid"],
+    [{ body: invoice, outcome: "stale" }, "stale"],
+    [{ body: invoice }, "applied"],
+    [{ body: base64({ ...invoice, id: "evt_ü" }), base64: true }, "applied"],
+    [{ body: BYTES, base64: true }, "body_not_text"],
+    [{ body: "no base64!", base64: true }, "internal_error"],
+    [{ body: { ...invoice, created: created + 60 } }, "applied"],
+    [{ body: ahead }, "event_invalid"],
+    [{ body: orphan, error_code: "BW005" }, "event_invalid"],
+  ],
+  // Its time has come.
+  [{ clock: () => NOW + 1_000 }, [{ body: ahead }, "applied"]],
+  // What waits for a locked creation is due again with it.
+  [
+    ignoring,
+    [of("sub_1", "55P03"), undefined],
+    [of("sub_1", "BW001"), undefined],
+    [of("sub_1", "BW006"), undefined],
+    [of("sub_1", "BW002"), "subscription_of_other_provider"],
+    [of("sub_2", "BW006"), "creation_pending"],
+    [{ body: orphan, error_code: "BW005" }, "ignored"],
+    [{ body: base64(orphan), base64: true, error_code: "BW005" }, "ignored"],
+    [{ body: edited(orphan, { "data.object.id": 1 }) }, "ignored"],
+    [{ body: invalid }, "event_invalid"],
+    [{ body: BYTES, base64: true }, "body_not_text"],
+  ],
+];
+Deno.test("retryFailures() settles each row, unless its records are locked", async () => {
+  const message =
+    "another session has locked the records; the next run tries again";
+  for (const [options, ...cases] of ROWS) {
+    const rows = cases.map(([row]) => row);
+    const { counts, settled, lines } = await retry([rows], options);
+    const expected = cases.map(([, result], i) => [`evt_${i + 1}`, result])
+      .filter(([, result]) => result !== undefined);
+    const stored = settled
+      .map((
+        { event_id, error_code, outcome },
+      ) => [event_id, error_code ?? outcome]);
+    assertEquals(stored, expected);
+    const sums = { ...NOTHING, claimed: cases.length };
+    for (const [, result = "failed"] of cases) {
+      sums[result in sums ? result as keyof typeof sums : "failed"]++;
+    }
+    assertEquals(counts, sums);
+    const locked = cases.length - expected.length;
+    const line = ["warn", message, { counts: { locked } }];
+    assertEquals(lines, locked > 0 ? [line] : []);
   }
 });
 
-Deno.test("retryFailures() decodes what is kept as base64", async () => {
-  const event = JSON.stringify(
-    invoiceEvent({ id: "evt_ü", created: NOW / 1000 }),
-  );
-  const bytes = new TextEncoder().encode(event);
-  const { counts, applied, settled } = retry([[
-    claimed(btoa(String.fromCharCode(...bytes)), { body_encoding: "base64" }),
-    claimed(btoa("\x80\x80"), { body_encoding: "base64" }),
-    claimed("no base64!", { body_encoding: "base64" }),
+Deno.test("retryFailures() applies an event as its provider's, and describes its row", async () => {
+  const event = subscriptionEvent(type, { account: "acc_1", created });
+  const { calls, settled } = await retry([[{ body: event }]]);
+  const [applied] = calls[1]![1].events as Record<string, unknown>[];
+  assertEquals(applied?.provider, "b");
+  assertEquals(applied?.retry, { event_id: "evt_1", lease_id: LEASE });
+  assertEquals(calls[0]?.[1], { p_lease_id: LEASE, p_limit: 25 });
+  assertEquals(calls[2]?.[1].p_lease_id, LEASE);
+  const described = JSON.parse(JSON.stringify(describeEvent(event)));
+  assertEquals<unknown>([described.account_id, settled], ["acc_1", [
+    { provider: "b", event_id: "evt_1", ...described, outcome: "applied" },
   ]]);
-  assertEquals(await counts, {
-    ...NOTHING,
-    claimed: 3,
-    applied: 1,
-    failed: 2,
-  });
-  assertEquals(applied[0]?.event_id, "evt_ü");
-  assertEquals(settled.map((row) => row["error_code"]), [
-    undefined,
-    "body_not_text",
-    "internal_error",
-  ]);
 });
 
-Deno.test("retryFailures() ignores unmapped events if so configured", async () => {
-  const creation = subscriptionEvent("customer.subscription.created", {
-    created: NOW / 1000,
-  });
-  const unmapped = withoutAccount(creation);
-  const batch = () => [
-    claimed(unmapped),
-    claimed(btoa(JSON.stringify(unmapped)), { body_encoding: "base64" }),
-    // Neither is an unmapped event, and neither ends the run.
-    claimed(edited(creation, { "data.object.id": null })),
-    claimed(btoa("\x80\x80"), { body_encoding: "base64" }),
-  ];
-  // As the database answers for a creation without an account.
-  const outcomeOf = () => ({
-    outcome: "failed",
-    error_code: "BW005",
-    error: "data.object.metadata.accountId is missing",
-  });
-  const ignoring = retry([batch()], {
-    unmappedSubscriptions: "ignore",
-    outcomeOf,
-  });
-  const expected = { ...NOTHING, claimed: 4, ignored: 2, failed: 2 };
-  assertEquals(await ignoring.counts, expected);
-  const outcomes = ["ignored", "ignored", "failed", "failed"];
-  assertEquals(ignoring.settled.map((row) => row["outcome"]), outcomes);
-
-  const failing = retry([batch()], { outcomeOf });
-  assertEquals(await failing.counts, { ...NOTHING, claimed: 4, failed: 4 });
-});
-
-Deno.test("retryFailures() holds an event's time against the clock, as a delivery does", async () => {
-  const { counts, settled } = retry([[
-    claimed(invoiceEvent({ created: NOW / 1000 + 61 })),
-    claimed(invoiceEvent({ created: NOW / 1000 + 60 })),
-  ]]);
-  assertEquals((await counts).applied, 1);
-  assertEquals(settled[0]?.["error_code"], "event_invalid");
-});
-
-Deno.test("retryFailures() applies what was dated ahead once its time has come", async () => {
-  const event = () => [claimed(invoiceEvent({ created: NOW / 1000 + 3_600 }))];
-  const early = retry([event()]);
-  assertEquals((await early.counts).failed, 1);
-  assertEquals(early.applied, []);
-  const later = retry([event()], { clock: () => NOW + 3_600_000 });
-  assertEquals((await later.counts).applied, 1);
-});
-
-Deno.test("retryFailures() goes on until nothing is left", async () => {
-  const batch = () => [claimed(invoiceEvent({ created: NOW / 1000 }))];
-  const { counts, calls } = retry([batch(), batch(), batch()]);
-  assertEquals((await counts).claimed, 3);
-  assertEquals(calls.length, 10);
-});
-
-Deno.test("retryFailures() leaves the rest to the next run after 20 s", async () => {
-  const batch = () => [claimed(paymentIntentEvent())];
+Deno.test("retryFailures() goes on until nothing is left, its time is over, or a call fails", async () => {
+  const none = await retry([]);
+  assertEquals([none.counts, none.calls.length], [NOTHING, 1]);
+  const batches = () => [1, 2, 3, 4].map(() => [{ body: "{" }]);
+  const all = await retry(batches());
+  assertEquals([all.counts.claimed, all.calls.length], [4, 9]);
   let timeMs = NOW;
-  const { counts } = retry([batch(), batch(), batch(), batch()], {
-    // Each batch looks at the clock twice: 7 s a batch.
-    clock: () => timeMs += 3_500,
-  });
-  assertEquals((await counts).claimed, 3);
+  // Each batch looks at the clock twice: 7 s per batch.
+  const slow = await retry(batches(), { clock: () => timeMs += 3_500 });
+  assertEquals(slow.counts.claimed, 3);
+  const names = ["claim_failed_events", "apply_events", "settle_failed_events"];
+  for (const [i, name] of names.entries()) {
+    const answers = { [name]: () => refusal("57014") };
+    const batches = [[{ body: invoice }]];
+    const { work, calls, settled } = await retry(batches, {}, answers);
+    assertEquals(await codeOf(work), "database_unavailable");
+    assertEquals([calls.length, settled], [i + 1, []]);
+  }
 });
-
-for (
-  const [failing, calls] of [
-    ["billing_claim_failed_events", 1],
-    ["billing_apply_events", 2],
-    ["billing_settle_failed_events", 3],
-  ] as const
-) {
-  Deno.test(`retryFailures() ends its run if ${failing} fails`, async () => {
-    const event = invoiceEvent({ created: NOW / 1000 });
-    const { counts, calls: made, settled } = retry([[claimed(event)]], {
-      answers: {
-        [failing]: () =>
-          Response.json({ code: "57014", message: "canceling statement" }, {
-            status: 500,
-          }),
-      },
-    });
-    const error = await assertRejects(() => counts, DeliveryError);
-    assertEquals(error.code, "database_unavailable");
-    assertEquals([made.length, settled], [calls, []]);
-  });
-}

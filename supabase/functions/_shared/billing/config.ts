@@ -69,11 +69,7 @@ export function readOncePerInvoice(env: Environment): boolean {
     "true";
 }
 
-/**
- * Reads one of several words; returns the default if it is not set.
- *
- * @throws {Error} If the value is another one; names the variable.
- */
+/** Reads one of several words; returns the default if it is not set. */
 function choice<Word extends string>(
   env: Environment,
   name: string,
@@ -96,7 +92,7 @@ function secretKey(env: Environment): string {
     map: "SUPABASE_SECRET_KEYS",
     legacy: "SUPABASE_SERVICE_ROLE_KEY",
   });
-  const key = keys.default ?? Object.values(keys)[0] ?? "";
+  const key = keys.default ?? Object.values(keys)[0]!;
   return checkKey(key, "Cannot start: the project's secret key");
 }
 
@@ -143,11 +139,7 @@ function required(env: Environment, name: string, text = name): string {
   return value;
 }
 
-/**
- * Reads a whole number above 0; returns the default if it is not set.
- *
- * @throws {Error} If the value is something else; names the variable.
- */
+/** Reads a whole number above 0; returns the default if it is not set. */
 export function wholeNumber(
   env: Environment,
   name: string,

@@ -58,14 +58,8 @@ export function databaseError(
   message: string,
 ): DeliveryError {
   const meaning = databaseErrorCode(code);
-  return new DeliveryError(
-    meaning,
-    message,
-    meaning === "apply_failed"
-      ? {
-        logMessage:
-          `The database refused the event with ${code}: see its row in failed_events`,
-      }
-      : {},
-  );
+  const logMessage = meaning === "apply_failed"
+    ? `The database refused the event with ${code}: see its row in failed_events`
+    : message;
+  return new DeliveryError(meaning, message, { logMessage });
 }

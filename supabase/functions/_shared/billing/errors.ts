@@ -85,11 +85,8 @@ export function withLogFields(
   logFields: LogFields,
 ): DeliveryError {
   const { code, message, logMessage } = error;
-  return new DeliveryError(code, message, {
-    logMessage,
-    logFields,
-    cause: error,
-  });
+  const options = { logMessage, logFields, cause: error };
+  return new DeliveryError(code, message, options);
 }
 
 /**

@@ -93,9 +93,12 @@ export function timeOrNull(value: unknown): string | null {
   return isUnixSeconds(value) ? dateTime(value) : null;
 }
 
-/** Returns whether a value is a whole number from 0 to `most`. */
-export function isWholeNumber(value: unknown, most: number): value is number {
-  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= most;
+/** Returns a value if it is a whole number from 0 to `most`, or else null. */
+export function wholeNumberOrNull(value: unknown, most: number): number | null {
+  return typeof value === "number" && Number.isInteger(value) && value >= 0 &&
+      value <= most
+    ? value
+    : null;
 }
 
 /** Returns whether a JSON value is an object, and neither null nor a list. */

@@ -72,7 +72,11 @@ export function parseEvent(
         : "type: must be a string that is not blank",
     );
   }
-  if (isOfOtherMode(member(json, "livemode"), mode)) {
+  // An event without a boolean `livemode` belongs to either mode.
+  const livemode = member(json, "livemode");
+  const isOther = typeof livemode === "boolean" &&
+    livemode !== (mode === "live");
+  if (mode !== "any" && isOther) {
     return { handled: false, reason: "other_mode", type, id };
   }
   if (!isHandledType(type)) {
@@ -97,15 +101,6 @@ export function parseEvent(
     : { handled: true, event: { ...event, subscription_id } };
 }
 
-/**
- * Returns whether an event belongs to the mode that the endpoint does not
- * handle. An event without a boolean `livemode` belongs to either mode.
- */
-function isOfOtherMode(livemode: unknown, mode: EventMode): boolean {
-  return mode !== "any" && typeof livemode === "boolean" &&
-    livemode !== (mode === "live");
-}
-
 function parseJson(text: string): unknown {
   if (text === "") throw new DeliveryError("body_empty", "The body is empty");
   try {
@@ -118,16 +113,14 @@ function parseJson(text: string): unknown {
 function describe(error: z.core.$ZodError): string {
   return error.issues
     .slice(0, MAX_REPORTED_FAULTS)
-    .map(({ path, message }) =>
-      `${formatPath(path)}${message === MISSING ? "" : ":"} ${message}`
-    )
+    .map(({ path, message }) => {
+      const parts = path.map((part) =>
+        typeof part === "number" ? `[${part}]` : `.${String(part)}`
+      );
+      const separator = message === MISSING ? "" : ":";
+      return `${parts.join("").slice(1)}${separator} ${message}`;
+    })
     .join("; ");
-}
-
-function formatPath(path: readonly PropertyKey[]): string {
-  return path.map((part) =>
-    typeof part === "number" ? `[${part}]` : `.${String(part)}`
-  ).join("").slice(1);
 }
 
 /**

@@ -64,15 +64,11 @@ export interface FailuresResolved {
 export type Attempt =
   | { readonly result: "sent" }
   | {
-    /** It is tried again, unless this was the last attempt. */
-    readonly result: "failed";
-    readonly error: string;
-    /** From the Retry-After header. */
-    readonly retryAfterSeconds?: number | undefined;
-  }
-  | {
-    /** 429. It does not count as an attempt, and all sending pauses. */
-    readonly result: "limited";
+    /**
+     * `failed`: it is tried again, unless this was the last attempt. `limited`:
+     * 429, which does not count as an attempt, and all sending pauses.
+     */
+    readonly result: "failed" | "limited";
     readonly error: string;
     /** From the Retry-After header. */
     readonly retryAfterSeconds?: number | undefined;

@@ -86,11 +86,8 @@ export function chooseAlertChannel(
 }
 
 /**
- * Checks the URL of a receiver.
- *
- * @param name The setting that holds it.
- * @throws {Error} If it is no https URL (or http on this machine), or contains
- * credentials; names the setting, never its value.
+ * Checks the URL of a receiver: https (or http on this machine), and without
+ * credentials.
  */
 function checkUrl(text: string, name: string): void {
   const url = URL.canParse(text) ? new URL(text) : undefined;
@@ -110,11 +107,7 @@ function checkUrl(text: string, name: string): void {
   }
 }
 
-/**
- * Reads a Standard Webhooks secret.
- *
- * @throws {Error} If it is missing or malformed; names the setting.
- */
+/** Reads a Standard Webhooks secret. */
 function readSecret(env: Environment, name: string): string {
   const secret = required(env, name);
   if (!SECRET.test(secret)) {
@@ -125,11 +118,7 @@ function readSecret(env: Environment, name: string): string {
   return secret;
 }
 
-/**
- * Reads a setting that the chosen channel needs.
- *
- * @throws {Error} If it is missing; names it.
- */
+/** Reads a setting that the chosen channel needs. */
 function required(env: Environment, name: string): string {
   const value = env[name];
   if (!value) {

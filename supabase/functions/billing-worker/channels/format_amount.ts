@@ -1,9 +1,6 @@
 /** What Stripe states in whole units, because there is no smaller one. */
 const WITHOUT_DECIMALS = new Set(
-  [
-    "bif clp djf gnf jpy kmf krw mga",
-    "pyg rwf vnd vuv xaf xof xpf",
-  ].join(" ").split(" "),
+  "bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf".split(" "),
 );
 const WITH_THREE_DECIMALS = new Set(["bhd", "jod", "kwd", "omr", "tnd"]);
 /** Have no smaller unit any more, but Stripe states them in hundredths. */

@@ -33,6 +33,9 @@ export function slackChannel(
   };
 }
 
+/** The URL of a hosted project, which has an SQL editor. */
+const HOSTED = /^https:\/\/([a-z0-9]+)\.supabase\.co\/?$/;
+
 function text(alert: Alert["alert"], projectUrl: string | undefined): string {
   const { error_code } = alert;
   if (!("open" in alert)) {
@@ -43,6 +46,7 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
     ].join("\n");
   }
   const { provider, event_id, event_type = "type unknown", error } = alert;
+  const ref = HOSTED.exec(projectUrl ?? "")?.[1];
   return [
     `Billing: ${alert.new} new failed event${
       alert.new === 1 ? "" : "s"
@@ -52,16 +56,10 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
       error === undefined ? "" : `: ${error}`
     }`,
     `What to do: run select * from billing.open_failures; in the SQL editor, and look up ${error_code} in the receiver's docs/runbook.md`,
-    ...sqlEditor(projectUrl),
+    ...(ref === undefined
+      ? []
+      : [`SQL editor: https://supabase.com/dashboard/project/${ref}/sql/new`]),
   ].join("\n");
-}
-
-/** The line that opens the SQL editor; none if the project is not hosted. */
-function sqlEditor(projectUrl = ""): string[] {
-  const ref = /^https:\/\/([a-z0-9]+)\.supabase\.co\/?$/.exec(projectUrl)?.[1];
-  return ref === undefined
-    ? []
-    : [`SQL editor: https://supabase.com/dashboard/project/${ref}/sql/new`];
 }
 
 function time(text: string): string {

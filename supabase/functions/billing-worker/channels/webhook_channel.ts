@@ -7,7 +7,7 @@ import type {
   FailuresResolved,
   Notification,
 } from "./channel.ts";
-import { postMessage } from "./post_message.ts";
+import { postMessage, type PostOptions } from "./post_message.ts";
 
 /** What a webhook says. JSON leaves out what is undefined. */
 interface WebhookMessage {
@@ -18,13 +18,9 @@ interface WebhookMessage {
 }
 
 /** How webhooks are signed and posted. */
-interface WebhookOptions {
+interface WebhookOptions extends Omit<PostOptions, "setting"> {
   /** `whsec_` followed by base64. */
   readonly secret: string;
-  readonly fetch: typeof globalThis.fetch;
-  /** Returns milliseconds since the epoch. */
-  readonly clock: () => number;
-  readonly timeLimitMs?: number;
 }
 
 /**
@@ -62,10 +58,7 @@ export function alertChannel(
   };
 }
 
-/**
- * Returns the message. JSON leaves out what is undefined, which is what the event
- * did not state.
- */
+/** What the event did not state is undefined. */
 function notificationMessage(notification: Notification): WebhookMessage {
   const { account_id, subscription_id, provider, event_id } = notification;
   return {

@@ -16,11 +16,11 @@ import {
   isIdentifier,
   isRecord,
   isUnixSeconds,
-  isWholeNumber,
   MAX_INTEGER,
   member,
   timeOrNull,
   unixSeconds,
+  wholeNumberOrNull,
 } from "../fields.ts";
 
 /** The handled types, and what they do. The ordering rule in SQL reads only this. */
@@ -102,8 +102,8 @@ function replaced(
   const before = report(event, {
     ...subscription,
     ...attributes,
-    ...(isRecord(held) && isRecord(released) &&
-      { pause_collection: { ...held, ...released } }),
+    ...(isRecord(released) &&
+      { pause_collection: { ...Object(held), ...released } }),
   });
   return Object.fromEntries(
     Object.entries(before).filter(([name, value]) =>
@@ -389,10 +389,6 @@ function firstItem(subscription: unknown): unknown {
 
 function isAbsent(value: unknown): value is undefined | null {
   return value === undefined || value === null;
-}
-
-function wholeNumberOrNull(value: unknown, most: number): number | null {
-  return isWholeNumber(value, most) ? value : null;
 }
 
 const MAX_URL_LENGTH = 2_048;

@@ -1,0 +1,66 @@
+/** What several of these tests need. */
+import { assertRejects } from "@std/assert";
+import {
+  createClient,
+  type DatabaseClient,
+} from "../../../supabase/functions/_shared/billing/database.ts";
+import {
+  DeliveryError,
+  type ErrorCode,
+} from "../../../supabase/functions/_shared/billing/errors.ts";
+import type { Notification } from "../../../supabase/functions/billing-worker/channels/channel.ts";
+import { NOT_STATED } from "../../support/payment.ts";
+
+/** A call of a function in the database: its name without `billing_`. */
+export type Call = [name: string, body: Record<string, unknown>];
+
+/** Answers a call of a function, as PostgREST does. */
+export type Answer = (...call: Call) => Response | Promise<Response>;
+
+/** Returns the real client of a database that answers so, and its calls. */
+export function fakeDatabase(
+  answer: Answer,
+): { database: DatabaseClient; calls: Call[] } {
+  const calls: Call[] = [];
+  const database = createClient({
+    supabaseUrl: "http://database.test",
+    secretKey: "sb_secret_unit",
+  }, {
+    fetch: async (input, init) => {
+      const name = String(input).split("/rpc/billing_").pop() ?? "";
+      const call: Call = [name, JSON.parse(String(init?.body))];
+      calls.push(call);
+      return await answer(...call);
+    },
+  });
+  return { database, calls };
+}
+
+/** An answer that never comes, until the call is given up. */
+export function hanging(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason));
+  });
+}
+
+/** Returns an error of PostgREST. */
+export function refusal(code: string, message = "says"): Response {
+  return Response.json({ code, message }, { status: 500 });
+}
+
+/** Returns the code of the failure with which a promise is rejected. */
+export async function codeOf(work: Promise<unknown>): Promise<ErrorCode> {
+  return (await assertRejects(() => work, DeliveryError)).code;
+}
+
+/** A notification about an invoice that states nothing of its payment. */
+export const NOTIFICATION: Notification = {
+  id: "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
+  provider: "a",
+  event_id: "evt_1",
+  account_id: "acc_1",
+  subscription_id: "sub_1",
+  invoice_id: "in_1",
+  ...NOT_STATED,
+  created_at: "2026-11-21T06:24:03.113987+00:00",
+};
