@@ -141,7 +141,7 @@ Deno.test("the channels refuse a wrong setting, and name it, not its value", () 
 async function send(
   alert: Alert,
   reply: () => Response = () => new Response("ok"),
-  SUPABASE_URL = "",
+  SUPABASE_URL?: string,
 ): Promise<{ attempt: Attempt | undefined; text: string }> {
   let text = "";
   const channel = chooseAlertChannel({ ALERT_URL: SLACK, SUPABASE_URL }, {
@@ -182,7 +182,8 @@ SQL editor: https://supabase.com/dashboard/project/${REF}/sql/new`,
 Resolved: 12. Reported since 2026-11-21 06:25 UTC.
 If more fail soon, the next alert may come up to an hour late: after a repair, look at billing.open_failures again.`,
   );
-  for (const url of ["", "http://127.0.0.1:54321", "https://a.b.supabase.co"]) {
+  const urls = ["http://127.0.0.1:54321", "https://a.b.supabase.co"];
+  for (const url of [undefined, ...urls]) {
     const lines = (await send(one, undefined, url)).text.split("\n");
     assertEquals(lines[0], "Billing: 1 new failed event with event_invalid");
     assertEquals(lines[2], "Newest: evt_1 (type unknown, provider a)");

@@ -170,8 +170,7 @@ Deno.test("retryFailures() applies an event as its provider's, and describes its
 });
 
 Deno.test("retryFailures() goes on until nothing is left, its time is over, or a call fails", async () => {
-  const none = await retry([]);
-  assertEquals([none.counts, none.calls.length], [NOTHING, 1]);
+  assertEquals((await retry([])).counts, NOTHING);
   const batches = () => [1, 2, 3, 4].map(() => [{ body: "{" }]);
   const all = await retry(batches());
   assertEquals([all.counts.claimed, all.calls.length], [4, 9]);
