@@ -200,7 +200,9 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
     message,
     { notification_id: "id_0f", ...no },
   ]);
-  const ofAlert = run.lines.find(([, , { event_id }]) => event_id === null);
+  const ofAlert = run.lines.find(([, , fields]) =>
+    fields?.["event_id"] === null
+  );
   assertEquals<unknown>(ofAlert, [
     "warn",
     message,
