@@ -111,7 +111,10 @@ export function createConsole(
   addSearch(console);
 
   app.notFound((c) => {
-    const content = [<h1>Not found</h1>, <p>There is no such page.</p>];
+    const content = [
+      <h1>Not found</h1>,
+      <p>There is no such page or failure, or no payload to show.</p>,
+    ];
     return console.show(c, "Not found", content, 404);
   });
   app.onError((error, c) => {

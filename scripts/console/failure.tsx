@@ -4,18 +4,16 @@
  *
  * @module
  */
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { type FailureKey, failureLink, LISTED, stateOf } from "./failures.tsx";
 import {
-  accountLink,
   type Console,
   facts,
   type Fields,
   firstSentences,
+  linked,
   type Notice,
   readForm,
-  subscriptionLink,
   time,
   value,
 } from "./layout.tsx";
@@ -51,12 +49,6 @@ export function readKey({ provider = "", event = "" }: Fields): FailureKey {
   return { provider, event_id: event };
 }
 
-/** Answers that there is no such failure. */
-export function showMissing(c: Context, { show }: Console): Response {
-  const text = "There is no such failure, or no payload to show.";
-  return show(c, "Not found", [<h1>Not found</h1>, <p>{text}</p>], 404);
-}
-
 const by = ({ provider }: FailureKey) =>
   `of_provider => ${sqlString(provider)}`;
 
@@ -85,7 +77,7 @@ export function addFailure(console: Console): void {
 
   app.get("/failure", async (c) => {
     const failure = await readFailure(project, readKey(c.req.query()));
-    if (failure === undefined) return showMissing(c, console);
+    if (failure === undefined) return c.notFound();
     return show(c, failure.event_id, failurePage(failure, console));
   });
 
@@ -93,7 +85,7 @@ export function addFailure(console: Console): void {
     const failure = await readFailure(project, readKey(c.req.query()));
     const which = c.req.query("which") === "original" ? "original" : "payload";
     const json = failure?.[which] ?? null;
-    if (json === null) return showMissing(c, console);
+    if (json === null) return c.notFound();
     return c.body(json, 200, {
       "content-type": "text/plain; charset=utf-8",
       "content-disposition": `attachment; filename="${which}.txt"`,
@@ -214,8 +206,8 @@ function reason(failure: Failure): Child {
       {facts({
         Type: value(failure.type),
         Provider: value(failure.provider),
-        Subscription: subscriptionLink(failure.subscription_id),
-        Account: accountLink(failure.account_id),
+        Subscription: linked(failure.subscription_id),
+        Account: linked(failure.account_id),
         Occurred: time(failure.occurred_at),
         "First failed": time(failure.first_failed_at),
         "Last failed": time(failure.last_failed_at),
@@ -238,16 +230,19 @@ function reason(failure: Failure): Child {
 function actions(failure: Failure, { form }: Console): Child {
   const key = { provider: failure.provider, event: failure.event_id };
   if (failure.resolved_at !== null) {
-    if (failure.resolution !== "by hand") return <p>Nothing is left to do.</p>;
-    const button = <button>Open again</button>;
-    return (
-      <article>
-        <h3>Open again</h3>
-        <p>If it was resolved by mistake.</p>
-        {form("/failure/reopen", key, button, reopenSql(failure))}
-      </article>
+    if (failure.resolution !== "by hand") return "Nothing is left to do.";
+    return card(
+      "Open again",
+      "If it was resolved by mistake.",
+      form(
+        "/failure/reopen",
+        key,
+        <button>Open again</button>,
+        reopenSql(failure),
+      ),
     );
   }
+  const retry = <button>Retry</button>;
   const resolve = (
     <>
       <label>
@@ -261,46 +256,36 @@ function actions(failure: Failure, { form }: Console): Child {
       <button class="outline">Resolve</button>
     </>
   );
-  return (
-    <>
-      {failure.payload === null
-        ? (
-          <p>
-            The payload was deleted, so it cannot be retried. Have the provider
-            send the event again.
-          </p>
-        )
-        : repairAndRetry(failure, form)}
-      <article>
-        <h3>Resolve by hand</h3>
-        <p>
-          For an event that need not be applied. It opens again if it fails
-          again.
-        </p>
-        {form("/failure/resolve", key, resolve, resolveSql(failure))}
-      </article>
-    </>
-  );
+  const repairAndRetry = [
+    card(
+      "Repair",
+      "Edit the payload. It is checked as the receiver checks it, before it is saved.",
+      <a href={failureLink(failure, "/failure/repair")}>Repair…</a>,
+    ),
+    card(
+      "Retry",
+      "The worker tries the event again, with the payload shown here.",
+      form("/failure/retry", key, retry, retrySql(failure)),
+    ),
+  ];
+  return [
+    failure.payload === null
+      ? "The payload was deleted, so it cannot be retried. Have the provider send the event again."
+      : repairAndRetry,
+    card(
+      "Resolve by hand",
+      "For an event that need not be applied. It opens again if it fails again.",
+      form("/failure/resolve", key, resolve, resolveSql(failure)),
+    ),
+  ];
 }
 
-function repairAndRetry(failure: Failure, form: Console["form"]): Child {
-  const key = { provider: failure.provider, event: failure.event_id };
-  const retry = <button>Retry</button>;
+function card(title: string, text: string, content: Child): Child {
   return (
-    <>
-      <article>
-        <h3>Repair</h3>
-        <p>
-          Edit the payload. It is checked as the receiver checks it, before it
-          is saved.
-        </p>
-        <a href={failureLink(failure, "/failure/repair")}>Repair…</a>
-      </article>
-      <article>
-        <h3>Retry</h3>
-        <p>The worker tries the event again, with the payload shown here.</p>
-        {form("/failure/retry", key, retry, retrySql(failure))}
-      </article>
-    </>
+    <article>
+      <h3>{title}</h3>
+      <p>{text}</p>
+      {content}
+    </article>
   );
 }

@@ -14,14 +14,13 @@ import {
   link,
   linked,
   readForm,
-  subscriptionLink,
   table,
   time,
   value,
 } from "./layout.tsx";
 import type { Project, ProjectError, Query, Row } from "./project.ts";
 import { RUNBOOK } from "./runbook.tsx";
-import { formatTime, shortened, sqlString, visible } from "./text.tsx";
+import { shortened, sqlString, visible } from "./text.tsx";
 
 /** How many rows a list has. */
 export const PAGE_SIZE = 50;
@@ -124,28 +123,7 @@ export function addFailures(
     });
     // While the operator read it, failures were resolved.
     if (!list) return c.redirect(link("/failures", filter), 303);
-    return show(c, "Failures", listPage(filter, list, page));
-  });
-
-  app.get("/failures/retry", async (c) => {
-    const filter = { ...readFilter(c.req.query()), state: "" };
-    const { count } = await project.count("billing_failed_events", {
-      select: "event_id",
-      payload: "not.is.null",
-      ...conditions(filter),
-      limit: "1",
-    });
-    const buttons = (
-      <p>
-        {count > 0 && <button>Retry {count}</button>}{" "}
-        <a href={link("/failures", filter)}>Back to the list</a>
-      </p>
-    );
-    const content = [
-      retryText(filter, count),
-      form("/failures/retry", filter, buttons, retryAllSql(filter)),
-    ];
-    return show(c, "Retry", content);
+    return show(c, "Failures", listPage(filter, list, page, form));
   });
 
   app.post("/failures/retry", async (c) => {
@@ -166,21 +144,29 @@ function listPage(
   filter: Filter,
   { data, count }: { data: readonly Failure[]; count: number },
   page: number,
+  form: Console["form"],
 ): Child {
   const isOpen = filter.state === "";
   const last = Math.ceil(count / PAGE_SIZE);
+  const retry = <button>Retry {counted(count, "failure")}</button>;
   const to = (page: number) =>
     link("/failures", { ...filter, page: `${page}` });
   return (
     <>
       <h1>{isOpen ? "Open" : "Resolved"} failures</h1>
       {filterForm(filter)}
-      <p class="spread">
-        {counted(count, "failure matches.", "failures match.")}
-        {isOpen && count > 0 && (
-          <a href={link("/failures/retry", filter)}>Retry all that match…</a>
-        )}
-      </p>
+      <p>{counted(count, "failure matches.", "failures match.")}</p>
+      {isOpen && count > 0 && (
+        <details>
+          <summary>Retry all that match</summary>
+          <p>
+            In the order in which the events occurred. Nothing is applied twice:
+            a retry goes through the same ledger as a delivery. Failures whose
+            payload was pruned are left out.
+          </p>
+          {form("/failures/retry", filter, retry, retryAllSql(filter))}
+        </details>
+      )}
       {failureTable(
         data,
         isOpen
@@ -258,7 +244,7 @@ export function failureTable(
       <code>{visible(row.error_code)}</code>,
       <small>{visible(shortened(row.error, LONGEST_ERROR))}</small>,
     ],
-    Subscription: (row) => subscriptionLink(row.subscription_id),
+    Subscription: (row) => linked(row.subscription_id),
     Attempts: (row) => row.attempts,
     "Last failed": (row) => time(row.last_failed_at),
   });
@@ -272,25 +258,4 @@ export function stateOf(row: Failure): Child {
   return row.retry_requested_at === null
     ? <strong class="bad">open</strong>
     : <strong>retry requested</strong>;
-}
-
-/** Says what a retry of all that match retries. */
-function retryText(filter: Filter, count: number): Child {
-  const { code, type, since, until } = filter;
-  return (
-    <>
-      <h1>Retry {counted(count, "open failure")}</h1>
-      <p>
-        In the order in which the events occurred. Nothing is applied twice: a
-        retry goes through the same ledger as a delivery. Failures whose payload
-        was pruned are left out.
-      </p>
-      <ul>
-        {code && <li>error code {visible(code)}</li>}
-        {type && <li>event type {visible(type)}</li>}
-        {since && <li>last failed since {formatTime(since)}</li>}
-        {until && <li>last failed before {formatTime(until)}</li>}
-      </ul>
-    </>
-  );
 }

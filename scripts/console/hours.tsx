@@ -108,7 +108,7 @@ const HEIGHT = 160;
  * stretched to the width of the page, the number above them is not.
  */
 function chartImage(hours: readonly HourCount[]): string {
-  const most = niceCeiling(Math.max(1, ...hours.map(sumOf)));
+  const most = Math.max(1, ...hours.map(sumOf));
   const bars = hours.flatMap((hour, i) => {
     let y = HEIGHT;
     return OUTCOMES.filter((outcome) => hour[outcome] > 0).map((outcome) => {
@@ -130,11 +130,4 @@ function chartImage(hours: readonly HourCount[]): string {
 <svg y="18" width="100%" height="${HEIGHT}" viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none">
 ${[...lines, ...bars].join("\n")}
 </svg></svg>`;
-}
-
-/** Returns the next number of the form 1, 2 or 5 times a power of ten. */
-function niceCeiling(most: number): number {
-  const power = 10 ** Math.floor(Math.log10(most));
-  return [1, 2, 5, 10].map((factor) => factor * power)
-    .find((candidate) => candidate >= most)!;
 }

@@ -88,6 +88,7 @@ export function pageBody(
   const isHere = (to: string) =>
     path === to || to !== "/" && path.startsWith(to.slice(0, -1));
   const ids = "Account, subscription, customer or event ID";
+  const label = { placeholder: ids, "aria-label": ids };
   const searched = path === "/search" ? c.req.query("q") : "";
   return (
     <>
@@ -100,15 +101,7 @@ export function pageBody(
           ))}
         </nav>
         <form role="search" action="/search">
-          <input
-            {...{
-              name: "q",
-              value: searched,
-              placeholder: ids,
-              required: true,
-            }}
-            aria-label={ids}
-          />
+          <input name="q" value={searched} required {...label} />
           <button>Search</button>
         </form>
       </header>
@@ -142,7 +135,7 @@ export function actionForm(
       {Object.entries(fields).map(([name, value]) => (
         <input type="hidden" name={name} value={value} />
       ))}
-      {content}
+      <fieldset>{content}</fieldset>
       {sql && (
         <details>
           <summary>The SQL that this runs</summary>
@@ -187,20 +180,13 @@ const LONGEST_ID = 255;
 const LONGEST_VALUE = 1_000;
 
 /** Returns an ID that leads to a page, unless it is longer than any record's. */
-export function linked(id: string | null, href: string): Child {
+export function linked(
+  id: string | null,
+  href = link("/search", { q: id ?? "" }),
+): Child {
   if (id === null) return "–";
   const shown = shortened(id, LONGEST_ID);
   return shown === id ? <a href={href}>{visible(id)}</a> : visible(shown);
-}
-
-/** Returns the ID of a subscription, which leads to its page. */
-export function subscriptionLink(id: string | null): Child {
-  return linked(id, link("/subscription", { id: id ?? "" }));
-}
-
-/** Returns the ID of an account, which leads to what it has. */
-export function accountLink(id: string | null): Child {
-  return linked(id, link("/search", { q: id ?? "" }));
 }
 
 /** Returns a value from outside; a dash if there is none. */

@@ -7,13 +7,12 @@
 import type { Child } from "hono/jsx";
 import { PAGE_SIZE } from "./failures.tsx";
 import {
-  accountLink,
   type Console,
   counted,
   link,
+  linked,
   PROVIDERS,
   readForm,
-  subscriptionLink,
   table,
   time,
   value,
@@ -150,8 +149,8 @@ export function notificationTable(
     return form("/notifications/send", { id }, button, resendSql(id));
   };
   return table("Notifications", notifications, {
-    To: (row) => accountLink(row.account_id),
-    Subscription: (row) => subscriptionLink(row.subscription_id),
+    To: (row) => linked(row.account_id),
+    Subscription: (row) => linked(row.subscription_id),
     Status: (row) => [
       <strong class={GIVEN_UP.includes(row.status) ? "bad" : ""}>
         {visible(row.status)}

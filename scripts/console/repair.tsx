@@ -11,7 +11,7 @@ import { createHash } from "node:crypto";
 import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/billing/config.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
-import { type Failure, readFailure, readKey, showMissing } from "./failure.tsx";
+import { type Failure, readFailure, readKey } from "./failure.tsx";
 import { type FailureKey, failureLink } from "./failures.tsx";
 import { type Console, readForm } from "./layout.tsx";
 import { type Project, ProjectError } from "./project.ts";
@@ -40,7 +40,7 @@ export function addRepair(console: Console): void {
   app.get("/failure/repair", async (c) => {
     const key = readKey(c.req.query());
     const failure = await readFailure(project, key);
-    if (failure === undefined) return showMissing(c, console);
+    if (failure === undefined) return c.notFound();
     const { payload, payload_encoding, error_code, error } = failure;
     if (payload === null || failure.resolved_at !== null) {
       return c.redirect(failureLink(key), 303);
@@ -65,7 +65,7 @@ export function addRepair(console: Console): void {
       showDraft(c, draft, faultList(heading, faults), 422);
     try {
       const failure = await readFailure(project, key);
-      if (failure === undefined) return showMissing(c, console);
+      if (failure === undefined) return c.notFound();
       if (hash !== hashOf(failure.payload ?? "")) {
         return refuse([
           "Somebody has changed the payload since you opened this page. Copy your text, and begin again with Cancel.",

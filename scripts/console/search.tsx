@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /**
- * The search for an ID, and the page of a subscription.
+ * The search for an ID, which is also the page of a subscription.
  *
  * @module
  */
@@ -8,12 +8,10 @@ import type { Child } from "hono/jsx";
 import { asTyped } from "../common/how_started.ts";
 import { failuresWith, failureTable, PAGE_SIZE } from "./failures.tsx";
 import {
-  accountLink,
   type Console,
   facts,
+  linked,
   PROVIDERS,
-  subscriptionLink,
-  table,
   time,
   value,
 } from "./layout.tsx";
@@ -25,7 +23,7 @@ import { visible } from "./text.tsx";
 type Subscription = Row<"billing_records">;
 type Found = Awaited<ReturnType<typeof search>>;
 
-function subscriptionsWith(project: Project, column: string, id: string) {
+function recordsWith(project: Project, column: string, id: string) {
   return project.read("billing_records", {
     [column]: `eq.${id}`,
     // The index of customer_id begins with the provider.
@@ -36,30 +34,33 @@ function subscriptionsWith(project: Project, column: string, id: string) {
 
 /** Finds what has an ID: of an account, a subscription, a customer or an event. */
 async function search(project: Project, id: string) {
-  const [subscriptions, failures, notifications, ledger] = await Promise.all([
+  const [records, failures, notifications, ledger] = await Promise.all([
     Promise.all(
       ["id", "account_id", "customer_id"]
-        .map((column) => subscriptionsWith(project, column, id)),
+        .map((column) => recordsWith(project, column, id)),
     ),
     Promise.all(
       ["event_id", "subscription_id", "account_id"]
         .map((column) => failuresWith(project, column, id)),
     ),
-    notificationsWith(project, "event_id", id),
+    Promise.all(
+      ["event_id", "subscription_id"]
+        .map((column) => notificationsWith(project, column, id)),
+    ),
     project.read("billing_processed_events", {
       provider: PROVIDERS,
       event_id: `eq.${id}`,
     }),
   ]);
   return {
-    subscriptions: subscriptions.flat(),
+    records: records.flat(),
     failures: failures.flat(),
-    notifications,
+    notifications: notifications.flat(),
     ledger,
   };
 }
 
-/** Adds the search, and the page of a subscription. */
+/** Adds the search. */
 export function addSearch({ app, project, show }: Console): void {
   app.get("/search", async (c) => {
     // No ID has a NUL, but what is pasted may.
@@ -67,36 +68,13 @@ export function addSearch({ app, project, show }: Console): void {
     const found = await search(project, q);
     return show(c, "Search", searchPage(q, found));
   });
-
-  app.get("/subscription", async (c) => {
-    const id = c.req.query("id") ?? "";
-    const [[record], failures, notifications] = await Promise.all([
-      subscriptionsWith(project, "id", id),
-      failuresWith(project, "subscription_id", id),
-      notificationsWith(project, "subscription_id", id),
-    ]);
-    const content = (
-      <>
-        <h1>{visible(id)}</h1>
-        <h2>Record</h2>
-        {record
-          ? recordFacts(record)
-          : "There is no record: no creation of this subscription was applied."}
-        <h2>Failures</h2>
-        {failureTable(failures, "No event of it is in the list of failures.")}
-        <h2>Notifications</h2>
-        {notificationTable(notifications)}
-      </>
-    );
-    return show(c, id, content);
-  });
 }
 
 function recordFacts(row: Subscription): Child {
   return facts({
     Status: value(row.status),
     "Status at the provider": value(row.provider_status),
-    Account: accountLink(row.account_id),
+    Account: linked(row.account_id),
     Customer: value(row.customer_id),
     Plan: value(row.plan_id),
     Quantity: value(row.quantity),
@@ -113,7 +91,7 @@ function recordFacts(row: Subscription): Child {
 }
 
 function searchPage(q: string, found: Found): Child {
-  const { subscriptions, failures, notifications, ledger } = found;
+  const { records, failures, notifications, ledger } = found;
   return (
     <>
       <h1>Search: {visible(q)}</h1>
@@ -132,17 +110,16 @@ function searchPage(q: string, found: Found): Child {
           {time(row.processed_at)}
         </article>
       ))}
-      {subscriptions.length > 0 && [
-        <h2>Subscriptions</h2>,
-        table("Subscriptions", subscriptions, {
-          Subscription: (row) => subscriptionLink(row.id),
-          Account: (row) => value(row.account_id),
-          Status: (row) => value(row.status),
-          Plan: (row) => value(row.plan_id),
-          "Period ends": (row) => time(row.current_period_end),
-        }),
-      ]}
+      {records.map((row) => [
+        <h2>Subscription {visible(row.id)}</h2>,
+        recordFacts(row),
+      ])}
       {failures.length > 0 && [
+        records.length === 0 && failures[0]?.subscription_id === q && (
+          <p>
+            There is no record: no creation of this subscription was applied.
+          </p>
+        ),
         <h2>Failures</h2>,
         failureTable(failures, ""),
       ]}

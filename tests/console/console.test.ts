@@ -70,14 +70,6 @@ Deno.test("the console in a browser", async (test) => {
     return await enter("form[action='/failure/repair'] button");
   }
 
-  await test.step("the link is exchanged for a cookie, and works once", async () => {
-    assertEquals(new URL(page.url()).search, "");
-    const other = await enterConsole(browser, running.link);
-    assertStringIncludes(await other.text(), "Not let in");
-    const [cookie] = await page.cookies();
-    assertEquals([cookie?.httpOnly, cookie?.sameSite], [true, "Strict"]);
-  });
-
   await test.step("the link works in a page of another website, as in a terminal in a browser", async () => {
     await using fresh = stage.startConsole();
     const body = `<a href="${fresh.link}">link</a>`;
@@ -99,7 +91,6 @@ Deno.test("the console in a browser", async (test) => {
     assertStringIncludes(await open("/failures"), "No open failure matches");
     assertStringIncludes(await open("/notifications"), "There is none");
     assertStringIncludes(await open("/search?q=sub_x"), "Nothing has this ID");
-    assertStringIncludes(await open("/subscription?id=sub_x"), "no record");
     assertStringIncludes(await open(pathOf("evt_x")), "Not found");
     for (const event of [creation, invoice, update]) {
       await deliver(stack.urls.webhook, event);
@@ -132,7 +123,7 @@ Deno.test("the console in a browser", async (test) => {
       '"accountId": "acc_42"',
     );
     if (Deno.env.get("SCREENSHOT")) {
-      await page.setViewport({ width: 1180, height: 1240 });
+      await page.setViewport({ width: 1180, height: 1480 });
       await Deno.writeFile(IMAGE, await page.screenshot({ type: "png" }));
     }
     const retried = await enter("form[action='/failure/retry'] button");
@@ -155,8 +146,8 @@ Deno.test("the console in a browser", async (test) => {
     await page.select("[name=type]", "invoice.payment_failed");
     const list = await enter("details form button");
     assertStringIncludes(list, "1 failure matches");
-    const asked = await enter("a[href^='/failures/retry']");
-    assertStringIncludes(asked, "Retry 1 open failure");
+    await tabTo("details:has(form[action='/failures/retry']) > summary");
+    await page.keyboard.press("Enter");
     assertEquals(await texts("form pre"), [
       "select billing.retry_failed_events(of_type => 'invoice.payment_failed', of_error_code => 'subscription_unknown');",
     ]);
@@ -232,7 +223,7 @@ Deno.test("the console in a browser", async (test) => {
     await sql`
       update billing.subscriptions set customer_id = 'cus_42'
       where id = ${subscription}`;
-    const shown = await open(`/subscription?id=${subscription}`);
+    const shown = await open(`/search?q=${subscription}`);
     for (const part of ["acc_42", creation.id, update.id, "HTTP 500"]) {
       assertStringIncludes(shown, part);
     }
@@ -283,14 +274,12 @@ Deno.test("the console in a browser", async (test) => {
       "/hours",
       "/failures?code=event_invalid",
       "/failures?state=resolved",
-      "/failures/retry?code=event_invalid",
       pathOf(creation.id),
       pathOf(update.id),
       pathOf(update.id, "/failure/repair"),
       pathOf(Object.keys(HOSTILE)[0]!),
       "/notifications",
-      `/subscription?id=${subscription}`,
-      "/search?q=acc_42",
+      `/search?q=${subscription}`,
       "/nowhere",
     ];
     for (const width of [360, 1280]) {
@@ -309,11 +298,6 @@ Deno.test("the console in a browser", async (test) => {
         assertEquals(isDark, value === "dark", `${ground}`);
       }
     }
-  });
-
-  await test.step("a page says so if the database is away", async () => {
-    await stack.postgrest.kill();
-    assertStringIncludes(await open("/"), "The project did not answer");
   });
 
   // Of the whole visit: nothing ran, nothing was loaded, nothing was blocked.
