@@ -4,13 +4,53 @@
  *
  * @module
  */
+import { LOCAL_SECRET_KEY } from "../supabase/functions/billing-webhook/local_stack.ts";
 import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
-import { reportEnd } from "./common/cli.ts";
+import {
+  type CommandLine,
+  parseCommandLine,
+  reportEnd,
+  UsageError,
+} from "./common/cli.ts";
+import { createCommand } from "./common/create_command.ts";
+import type { Environment } from "./common/environment.ts";
+import { LOCAL_PROJECT_URL } from "./common/loopback.ts";
+import { checkedKey, givenProjectUrl } from "./common/option_values.ts";
 import { print } from "./common/print.ts";
-import { findRunningStack } from "./common/running_stack.ts";
-import { parseConsoleArguments } from "./console/arguments.ts";
-import { openBrowser } from "./console/open_browser.ts";
-import { serveConsole } from "./console/serve.ts";
+import { projectKey } from "./common/project_key.ts";
+import { findRunningStack, type RunningStack } from "./common/running_stack.ts";
+import { serveConsole } from "./console/app.tsx";
+import type { ProjectAccess } from "./console/project.ts";
+
+const DEFAULT_PORT = 54340;
+
+const COMMAND_LINE = {
+  usage: "console",
+  summary:
+    `Opens a page on this machine that shows what is failing, and repairs, retries
+and resolves it. Only the browser that opens the printed link is let in.`,
+  options: {
+    "--project-url URL":
+      `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the local stack that runs, else ${LOCAL_PROJECT_URL})`,
+    "--port NUMBER":
+      `the port of 127.0.0.1 to listen on (default: ${DEFAULT_PORT}; 0: any free one)`,
+    "--no-open": "print the link, and do not open a browser",
+  },
+  environment: {
+    SUPABASE_SECRET_KEY:
+      "sb_secret_..., if a URL is given (default for a local project: the local stack's). It stays in this process.",
+  },
+  details:
+    `Ctrl-C ends it. Exit code: 0 if it was ended so, 1 if it cannot listen, 2 for a
+wrong command line.`,
+} as const satisfies CommandLine;
+
+/** How each system opens a URL in the user's browser. */
+const OPENERS: Partial<Record<typeof Deno.build.os, readonly string[]>> = {
+  linux: ["xdg-open"],
+  darwin: ["open"],
+  windows: ["rundll32", "url.dll,FileProtocolHandler"],
+};
 
 if (import.meta.main) Deno.exit(await main(Deno.args).catch(reportEnd));
 
@@ -22,7 +62,7 @@ async function main(args: readonly string[]): Promise<number> {
   });
   const ending = new AbortController();
   await abortOnEnd(ending, env);
-  await using running = await serveConsole(access, { port });
+  await using running = serveConsole(access, { port });
   print(
     `Console of ${access.projectUrl}: open this link, which works once`,
     `  ${running.link}`,
@@ -31,4 +71,68 @@ async function main(args: readonly string[]): Promise<number> {
   if (opensBrowser && Deno.stdout.isTerminal()) openBrowser(running.link);
   await aborted(ending.signal);
   return 0;
+}
+
+/** Which project to show, and where. */
+export interface ConsoleArguments extends ProjectAccess {
+  /** Of 127.0.0.1; 0 for any free port. */
+  readonly port: number;
+  readonly opensBrowser: boolean;
+}
+
+/**
+ * Parses the command line.
+ *
+ * @param here.local The local stack, if one runs. It is shown if no URL is
+ * given.
+ * @throws {HelpRequest}
+ * @throws {UsageError}
+ */
+export function parseConsoleArguments(
+  args: readonly string[],
+  { env, local }: { env: Environment; local?: RunningStack | undefined },
+): ConsoleArguments {
+  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const given = givenProjectUrl(values["project-url"], env);
+  const variable = "SUPABASE_SECRET_KEY";
+  return {
+    projectUrl: given ?? local?.apiUrl ?? LOCAL_PROJECT_URL,
+    // A key in the environment belongs to the project that is named there too.
+    secretKey: given === undefined
+      ? LOCAL_SECRET_KEY
+      : checkedKey(variable, projectKey(given, env[variable])),
+    port: readPort(values.port),
+    opensBrowser: values["no-open"] === undefined,
+  };
+}
+
+function readPort(text: string | undefined): number {
+  if (text === undefined) return DEFAULT_PORT;
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : NaN;
+  if (port <= 65535) return port;
+  throw new UsageError("--port takes a number from 0 to 65535.");
+}
+
+/**
+ * Opens a URL in the user's browser, if there is one; the URL is printed too. If
+ * this starts the browser, it does not get the secret key, and Ctrl-C here does
+ * not end it.
+ */
+export function openBrowser(url: string): void {
+  const [command, ...args] = OPENERS[Deno.build.os] ?? [];
+  if (command === undefined) return;
+  const { SUPABASE_SECRET_KEY: _, ...env } = Deno.env.toObject();
+  try {
+    createCommand(command, {
+      args: [...args, url],
+      clearEnv: true,
+      env,
+      detached: true,
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+    }).spawn().unref();
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
 }

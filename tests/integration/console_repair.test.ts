@@ -7,11 +7,14 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { mock } from "node:test";
 import postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { resendNotifications } from "../../scripts/console/actions.ts";
-import { readFailure } from "../../scripts/console/failures.ts";
-import { openProject, type Project } from "../../scripts/console/project.ts";
-import { ProjectError } from "../../scripts/console/refusal.ts";
-import { repairPayload } from "../../scripts/console/repair_payload.ts";
+import { readFailure } from "../../scripts/console/failure.tsx";
+import { resendNotifications } from "../../scripts/console/notifications.tsx";
+import {
+  openProject,
+  type Project,
+  ProjectError,
+} from "../../scripts/console/project.ts";
+import { repairPayload } from "../../scripts/console/repair.tsx";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { setting } from "../support/test_environment.ts";
 
@@ -27,7 +30,7 @@ async function openOwnProject(): Promise<Project> {
 Deno.test("of two repairs of what was read before, only one is saved", async () => {
   const project = await openOwnProject();
   const eventId = uniqueId("evt");
-  const key = { provider: "a", eventId };
+  const key = { provider: "a", event_id: eventId };
   await sql`
     insert into billing.failed_events
       (provider, event_id, payload, payload_encoding, error_code, error)
@@ -37,11 +40,10 @@ Deno.test("of two repairs of what was read before, only one is saved", async () 
       select payload::text from billing.failed_events
       where event_id = ${eventId}`)[0]?.["payload"];
   for (const n of [1, 3]) { // the second time, it has been repaired before
-    const failure = await readFailure(project, key);
-    const version = failure!.version!; // the view computes it
-    await repairPayload(project, key, { json: `{"n": ${n}}`, version });
+    const failure = (await readFailure(project, key))!;
+    await repairPayload(project, failure, `{"n": ${n}}`);
     await assertRejects(
-      () => repairPayload(project, key, { json: `{"n": ${n + 1}}`, version }),
+      () => repairPayload(project, failure, `{"n": ${n + 1}}`),
       ProjectError,
       "changed at the same moment",
     );

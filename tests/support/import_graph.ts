@@ -3,6 +3,7 @@ import type { ImportGraph } from "./import_rules.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const FOLDERS = ["supabase/functions", "scripts", "bench", "tests"];
+const MODULE = /\.tsx?$/;
 const RELATIVE_IMPORT =
   /^(?:import|export)\b[^;"'()]*?["'](\.{1,2}\/[^"']+)["']|\bimport\(\s*["'](\.{1,2}\/[^"']+)["']/gm;
 
@@ -24,7 +25,7 @@ export function importsOf(text: string, file: string): string[] {
     .map(([, plain, dynamic]) =>
       normalize(join(dirname(file), plain ?? dynamic ?? ""))
     )
-    .filter((path) => path.endsWith(".ts"));
+    .filter((path) => MODULE.test(path));
 }
 
 async function* modulesBelow(folder: string): AsyncGenerator<string> {
@@ -33,6 +34,6 @@ async function* modulesBelow(folder: string): AsyncGenerator<string> {
   ) {
     const path = `${folder}/${name}`;
     if (isDirectory) yield* modulesBelow(path);
-    else if (name.endsWith(".ts")) yield path;
+    else if (MODULE.test(name)) yield path;
   }
 }

@@ -3,12 +3,13 @@
  *
  * @module
  */
-import { createConsole } from "../../../scripts/console/app.ts";
+import { createConsole } from "../../../scripts/console/app.tsx";
+import { createSession } from "../../../scripts/console/guard.tsx";
 import { openProject } from "../../../scripts/console/project.ts";
-import { createSession } from "../../../scripts/console/session.ts";
 
 export const HOST = "127.0.0.1:54340";
-const PROJECT_URL = "http://127.0.0.1:54321";
+export const PAGE = "/failure?provider=a&event=evt_1";
+export const KEY = { provider: "a", event: "evt_1" };
 
 /** A failure as the API answers it. */
 export const FAILURE = {
@@ -33,6 +34,9 @@ export const FAILURE = {
   payload: '{"id": "evt_1"}',
   original: null,
   version: "741",
+  // Of notifications and records.
+  id: "7",
+  status: "dead",
 };
 
 /** A request that reached the stand-in. */
@@ -41,56 +45,50 @@ export interface ApiCall {
   readonly path: string;
   readonly headers: Headers;
   readonly body: string;
+  readonly redirect: string;
 }
 
-/** Opens a console whose database answers as told: by default with one failure. */
+/** Answers SQL functions with a text, and everything else with one failure. */
+export function answering(text: string, changes: object = {}) {
+  return ({ path }: ApiCall) =>
+    Response.json(
+      path.includes("/rpc/") ? text : [{ ...FAILURE, ...changes }],
+    );
+}
+
+/** Opens a console whose database answers as told. */
 export function openConsole(
-  answer: (call: ApiCall) => Response = () => Response.json([FAILURE]),
-  projectUrl = PROJECT_URL,
+  answer: (call: ApiCall) => Response = answering("Retry requested: 1."),
+  projectUrl = "http://127.0.0.1:54321",
 ) {
   const session = createSession();
   const calls: ApiCall[] = [];
-  /** What each request says about redirects. */
-  const redirects: string[] = [];
-  const app = createConsole({
-    project: openProject(
-      { projectUrl, secretKey: "sb_secret_of_this_test" },
-      {
-        fetch: async (input, init) => {
-          const request = new Request(input, init);
-          const { pathname, search } = new URL(request.url);
-          const call = {
-            method: request.method,
-            path: pathname + search,
-            headers: request.headers,
-            body: await request.text(),
-          };
-          calls.push(call);
-          redirects.push(request.redirect);
-          return answer(call);
-        },
-      },
-    ),
-    session,
-    runbook: new Map([["event_invalid", { means: "bad", todo: "repair" }]]),
-    style: "body {}",
-    host: () => HOST,
-    clock: Date.now,
+  const access = { projectUrl, secretKey: "sb_secret_of_this_test" };
+  const project = openProject(access, {
+    fetch: async (input, init) => {
+      const request = new Request(input, init);
+      const { method, headers, redirect } = request;
+      const { pathname, search } = new URL(request.url);
+      const path = pathname + search;
+      const body = await request.text();
+      const call = { method, path, headers, body, redirect };
+      calls.push(call);
+      return answer(call);
+    },
   });
+  const clock = () => Date.parse("2026-11-22T10:20:00Z");
+  const app = createConsole({ project, session, host: () => HOST, clock });
 
   /** Sends a request; `headers` replaces what a browser that is let in sends. */
-  async function request(
-    path: string,
-    { headers = {}, ...init }: RequestInit = {},
-  ): Promise<Response> {
-    return await app.request(`http://${HOST}${path}`, {
-      ...init,
-      headers: {
-        host: HOST,
-        cookie: `billing_console_54340=${session.cookie}`,
-        ...headers,
-      },
-    });
+  async function request(path: string, init: RequestInit = {}) {
+    const cookie = `billing_console_54340=${session.cookie}`;
+    const headers = { host: HOST, cookie, ...init.headers };
+    return await app.request(`http://${HOST}${path}`, { ...init, headers });
+  }
+
+  /** Returns the text of a page. */
+  async function read(path: string): Promise<string> {
+    return await (await request(path)).text();
   }
 
   /** Sends a form as a page of the console does. */
@@ -107,9 +105,15 @@ export function openConsole(
         "content-type": "application/x-www-form-urlencoded",
         ...headers,
       },
-      body: new URLSearchParams({ csrf: session.csrf, ...fields }).toString(),
+      body: `${new URLSearchParams({ csrf: session.csrf, ...fields })}`,
     });
   }
 
-  return { app, session, calls, redirects, request, send };
+  /** Sends a form, and returns the page that shows what came of it. */
+  async function act(path: string, fields: Record<string, string> = KEY) {
+    const response = await send(path, fields);
+    return await read(response.headers.get("location") ?? "");
+  }
+
+  return { session, calls, request, read, send, act };
 }

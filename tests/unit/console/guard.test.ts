@@ -1,13 +1,7 @@
-import {
-  assert,
-  assertEquals,
-  assertMatch,
-  assertStringIncludes,
-} from "@std/assert";
-import { createSession } from "../../../scripts/console/session.ts";
-import { FAILURE, HOST, openConsole } from "./console_app.ts";
+/** Who gets in, and what no answer may lack. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { FAILURE, HOST, KEY, openConsole, PAGE } from "./console_app.ts";
 
-const EVENT = { provider: "a", event: "evt_1" };
 const HEADERS = {
   "content-security-policy":
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -19,55 +13,53 @@ const HEADERS = {
   "x-frame-options": "DENY",
 };
 
-for (
-  const host of [
-    "evil.example",
-    "evil.example:54340",
-    "localhost:54340",
-    "127.0.0.1",
-    "127.0.0.1:54341",
-    "127.0.0.1.evil.example:54340",
-    "127.0.0.1:54340.evil.example",
-    "127.0.0.1:543401",
-    "",
-  ]
-) {
-  Deno.test(`the console does not answer under the host "${host}"`, async () => {
-    const { request, calls } = openConsole();
+const ACTIONS = [
+  "/failure/retry",
+  "/failure/resolve",
+  "/failure/repair",
+  "/failure/reopen",
+  "/failures/retry",
+  "/notifications/send",
+];
+
+Deno.test("the console answers under its own host alone", async () => {
+  const { request, calls } = openConsole();
+  for (
+    const host of [
+      "evil.example",
+      "evil.example:54340",
+      "localhost:54340",
+      "127.0.0.1",
+      "127.0.0.1:54341",
+      "127.0.0.1.evil.example:54340",
+      "127.0.0.1:54340.evil.example",
+      "127.0.0.1:543401",
+      "",
+    ]
+  ) {
     for (const path of ["/failures", "/hours.svg", "/style.css"]) {
       const response = await request(path, { headers: { host } });
-      assertEquals(response.status, 421, path);
+      assertEquals(response.status, 421, `${host} ${path}`);
     }
-    assertEquals(calls, []);
-  });
-}
+  }
+  assertEquals(calls, []);
+});
 
-Deno.test("the link lets in one browser, once, and is not kept in the address", async () => {
+Deno.test("the link lets in one browser, once", async () => {
   const { request, session } = openConsole();
-  const stranger = { headers: { cookie: "" } };
-  const preview = await request(`/?token=${session.token}`, {
-    ...stranger,
-    method: "HEAD",
-  });
-  assertEquals(preview.status, 401);
-  const first = await request(`/?token=${session.token}`, stranger);
+  const enter = (init: RequestInit) =>
+    request(`/?token=${session.token}`, { headers: { cookie: "" }, ...init });
+  assertEquals((await enter({ method: "HEAD" })).status, 401, "a preview");
+  const first = await enter({});
   assertEquals([first.status, first.headers.get("location")], [303, "/"]);
   const cookie = first.headers.get("set-cookie") ?? "";
-  assertStringIncludes(cookie, session.cookie);
-  for (const attribute of ["HttpOnly", "SameSite=Strict", "Path=/"]) {
-    assertStringIncludes(cookie, attribute);
+  for (const part of [session.cookie, "HttpOnly", "SameSite=Strict"]) {
+    assertStringIncludes(cookie, part);
   }
-  const [pair = ""] = cookie.split(";");
-  const known = await request("/failures", { headers: { cookie: pair } });
-  assertEquals(known.status, 200);
-
-  const second = await request(`/?token=${session.token}`, stranger);
-  assertEquals(second.status, 401);
-  assertEquals(second.headers.get("set-cookie"), null);
-  const again = await request(`/?token=${session.token}`, {
-    headers: { cookie: pair },
-  });
-  assertEquals([again.status, again.headers.get("location")], [303, "/"]);
+  const second = await enter({});
+  assertEquals([second.status, second.headers.get("set-cookie")], [401, null]);
+  const known = await enter({ headers: { cookie: cookie.split(";")[0]! } });
+  assertEquals([known.status, known.headers.get("location")], [303, "/"]);
 });
 
 Deno.test("a link in a page of another website lets in too", async () => {
@@ -77,10 +69,7 @@ Deno.test("a link in a page of another website lets in too", async () => {
   });
   // A redirect would still be that website's, so without the cookie.
   assertEquals(answer.status, 200);
-  assertStringIncludes(
-    answer.headers.get("set-cookie") ?? "",
-    session.cookie,
-  );
+  assertStringIncludes(answer.headers.get("set-cookie") ?? "", session.cookie);
   assertStringIncludes(await answer.text(), 'http-equiv="refresh"');
 });
 
@@ -92,11 +81,7 @@ for (
     ["with a wrong token", "/?token=x", ""],
     ["with an empty token", "/?token=", ""],
     ["with the token at another address", "/failures?token=TOKEN", ""],
-    [
-      "with the token as its cookie",
-      "/failures",
-      "billing_console_54340=TOKEN",
-    ],
+    ["with the token as its cookie", "/", "billing_console_54340=TOKEN"],
     ["with the forms' token as its cookie", "/", "billing_console_54340=CSRF"],
     ["with the cookie of another port", "/", "billing_console_54341=COOKIE"],
   ] as const
@@ -106,9 +91,8 @@ for (
     const fill = (text: string) =>
       text.replace("TOKEN", session.token).replace("CSRF", session.csrf)
         .replace("COOKIE", session.cookie);
-    const response = await request(fill(path), {
-      headers: { cookie: fill(cookie) },
-    });
+    const headers = { cookie: fill(cookie) };
+    const response = await request(fill(path), { headers });
     assertEquals(response.status, 401);
     assertEquals((await response.text()).includes("54321"), false);
     assertEquals(calls, []);
@@ -118,153 +102,87 @@ for (
 for (
   const [what, headers, fields] of [
     ["of another website", { origin: "https://evil.example" }, {}],
-    [
-      "of another port of this machine",
-      { origin: "http://127.0.0.1:3000" },
-      {},
-    ],
+    ["of another port", { origin: "http://127.0.0.1:3000" }, {}],
     ["of an unknown origin", { origin: "null" }, {}],
     ["of an origin that begins so", { origin: `http://${HOST}1` }, {}],
     ["of an origin with TLS", { origin: `https://${HOST}` }, {}],
     ["that a browser calls cross-site", { "sec-fetch-site": "cross-site" }, {}],
-    ["that no page sent", { "sec-fetch-site": "none" }, {}],
     ["that a browser calls same-site", { "sec-fetch-site": "same-site" }, {}],
+    ["that no page sent", { "sec-fetch-site": "none" }, {}],
     ["with a wrong token", {}, { csrf: "x" }],
     ["with an empty token", {}, { csrf: "" }],
-    ["with the link's token", {}, { csrf: "TOKEN" }],
-    ["with the cookie's value", {}, { csrf: "COOKIE" }],
+    ["with the link's token", {}, { csrf: "token" }],
+    ["with the cookie's value", {}, { csrf: "cookie" }],
     ["without a cookie", { cookie: "" }, {}],
-  ] as [string, Record<string, string>, Record<string, string>][]
+  ] as [string, Record<string, string>, { csrf?: string }][]
 ) {
-  for (
-    const path of [
-      "/failure/retry",
-      "/failure/resolve",
-      "/failure/repair",
-      "/failure/reopen",
-      "/failures/retry",
-      "/notifications/send",
-    ]
-  ) {
-    Deno.test(`${path} refuses a form ${what}`, async () => {
-      const { send, session, calls } = openConsole();
-      const secrets: Record<string, string> = {
-        TOKEN: session.token,
-        COOKIE: session.cookie,
-      };
-      const { csrf } = fields;
-      const given = csrf ? { csrf: secrets[csrf] ?? csrf } : fields;
-      const response = await send(path, { ...EVENT, ...given }, headers);
-      assert([401, 403].includes(response.status), `${response.status}`);
-      assertEquals(calls, []);
-    });
-  }
-}
-
-Deno.test("a form of a browser without Sec-Fetch-Site counts", async () => {
-  const { request, session } = openConsole(({ path }) =>
-    Response.json(path.includes("/rpc/") ? "Retry requested." : [FAILURE])
-  );
-  const response = await request("/failure/retry", {
-    method: "POST",
-    headers: { origin: `http://${HOST}` },
-    body: new URLSearchParams({ ...EVENT, csrf: session.csrf }),
-  });
-  assertEquals(response.status, 303);
-});
-
-for (const method of ["PUT", "PATCH", "DELETE"]) {
-  Deno.test(`${method} needs the forms' token, too`, async () => {
-    const { request, calls } = openConsole();
-    const response = await request("/failure/retry", { method });
-    assertEquals(response.status, 403);
+  Deno.test(`a form ${what} does nothing`, async () => {
+    const { send, session, calls } = openConsole();
+    const { token, cookie } = session;
+    const secrets: Record<string, string> = { token, cookie };
+    const csrf = fields.csrf && (secrets[fields.csrf] ?? fields.csrf);
+    const given = csrf === undefined ? KEY : { ...KEY, csrf };
+    for (const path of ACTIONS) {
+      const { status } = await send(path, given, headers);
+      assert(status === 401 || status === 403, `${path}: ${status}`);
+    }
     assertEquals(calls, []);
   });
 }
 
-Deno.test("the secrets of a session are long, random and three", () => {
-  const secrets = [createSession(), createSession()]
-    .flatMap(({ token, cookie, csrf }) => [token, cookie, csrf]);
-  assertEquals(new Set(secrets).size, 6);
-  // 256 bits.
-  for (const secret of secrets) assertMatch(secret, /^[\w-]{43}$/);
-});
-
-Deno.test("a form without Origin is refused", async () => {
+Deno.test("a form needs Origin, and every method but GET and HEAD a form", async () => {
   const { request, session, calls } = openConsole();
-  const response = await request("/failure/retry", {
-    method: "POST",
-    body: new URLSearchParams({ ...EVENT, csrf: session.csrf }),
-  });
-  assertEquals(response.status, 403);
+  const body = () => new URLSearchParams({ ...KEY, csrf: session.csrf });
+  for (const method of ["POST", "PUT", "PATCH", "DELETE"]) {
+    const init = { method, body: body() };
+    assertEquals((await request("/failure/retry", init)).status, 403, method);
+  }
   assertEquals(calls, []);
+  // An old browser without Sec-Fetch-Site.
+  const headers = { origin: `http://${HOST}` };
+  const init = { method: "POST", headers, body: body() };
+  assertEquals((await request("/failure/retry", init)).status, 303);
 });
 
-for (
-  const [path, status] of [
-    ["/failures", 200],
-    ["/failure?provider=a&event=evt_1", 200],
-    ["/hours", 200],
-    ["/hours.svg", 200],
-    ["/style.css", 200],
-    ["/nowhere", 404],
-  ] as const
-) {
-  Deno.test(`${path} may run no script, and no cache keeps it`, async () => {
-    const { request } = openConsole();
-    const response = await request(path);
+Deno.test("every answer has the headers, also a refusal, an error and an image", async () => {
+  const { request, send } = openConsole(({ path }) => {
+    if (path.includes("billing_health")) throw new TypeError("refused");
+    return Response.json([FAILURE]);
+  });
+  const cookie = "";
+  const tooLong = { ...KEY, text: "x".repeat(17 * 1024 * 1024) };
+  for (
+    const [status, response] of [
+      [200, await request(PAGE)],
+      [200, await request("/hours.svg", {})],
+      [200, await request("/style.css", { headers: { cookie } })],
+      [200, await request("/pico/0.svg", { headers: { cookie } })],
+      [404, await request("/pico/99.svg")],
+      [404, await request("/nowhere")],
+      [421, await request("/", { headers: { host: "evil.example" } })],
+      [401, await request("/", { headers: { cookie } })],
+      [413, await send("/failure/repair", tooLong)],
+      [502, await request("/")],
+    ] as const
+  ) {
     assertEquals(response.status, status);
     for (const [name, value] of Object.entries(HEADERS)) {
       assertEquals(response.headers.get(name), value, name);
     }
-  });
-}
-
-Deno.test("refusals and errors have the same headers", async () => {
-  const { request } = openConsole(() => {
-    throw new TypeError("connection refused");
-  });
-  for (
-    const response of [
-      await request("/failures", { headers: { host: "evil.example" } }),
-      await request("/failures", { headers: { cookie: "" } }),
-      await request("/failures"),
-    ]
-  ) {
-    assertStringIncludes(
-      response.headers.get("content-security-policy") ?? "",
-      "default-src 'none'",
-    );
   }
 });
 
-Deno.test("the secret key is on no page", async () => {
-  const { request, calls } = openConsole();
-  for (const path of ["/failures", "/failure?provider=a&event=evt_1"]) {
-    const text = await (await request(path)).text();
-    assertEquals(text.includes("sb_secret"), false);
-  }
-  assert(calls.length > 0);
-  for (const { headers } of calls) {
-    assertEquals(headers.get("apikey"), "sb_secret_of_this_test");
-  }
-});
-
-Deno.test("a form that is too long is refused", async () => {
-  const { send, calls } = openConsole();
-  const response = await send("/failure/repair", {
-    ...EVENT,
-    text: "x".repeat(17 * 1024 * 1024),
-  });
-  assertEquals(response.status, 413);
-  assertEquals(calls, []);
-});
-
-Deno.test("pages link to this console alone", async () => {
-  const { request } = openConsole();
-  const text = await (await request("/failure?provider=a&event=evt_1")).text();
-  const targets = [...text.matchAll(/(?:href|src|action)="([^"]*)"/g)]
+Deno.test("pages and styles lead to this console alone, and hold no secret key", async () => {
+  const { read, send, calls } = openConsole();
+  const pages = [await read(PAGE), await read("/style.css")].join("\n");
+  const targets = pages.matchAll(/(?:(?:href|src|action)=|url\()"([^"]*)"/g)
     .map(([, target = ""]) => new URL(target, `http://${HOST}/`).host);
-  assert(targets.length > 5);
   assertEquals([...new Set(targets)], [HOST]);
+  assertEquals(/sb_secret|@import/.test(pages), false);
+  await send("/failure/retry", KEY);
+  assert(calls.length > 3);
+  for (const { headers, redirect } of calls) {
+    assertEquals(headers.get("apikey"), "sb_secret_of_this_test");
+    assertEquals(redirect, "error");
+  }
 });

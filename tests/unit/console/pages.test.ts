@@ -1,480 +1,352 @@
+/** What the pages show, and what the actions send. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { mock } from "node:test";
-import { link } from "../../../scripts/console/links.ts";
-import { HIDDEN } from "../../../scripts/console/visible.ts";
-import { FAILURE, openConsole } from "./console_app.ts";
+import { HIDDEN } from "../../../scripts/console/text.tsx";
+import { answering, FAILURE, KEY, openConsole, PAGE } from "./console_app.ts";
 
 const HOSTILE = `"'><script>alert(1)</script><img src=x onerror=alert(2)>`;
-const PAGE = "/failure?provider=a&event=evt_1";
+const REPAIR = "/failure/repair?provider=a&event=evt_1";
+const DELETION =
+  '{"id":"evt_1","type":"customer.subscription.deleted","data":{"object":{"id":"sub_1","n":12345678901234567890,"n":1.10}}}';
 
-Deno.test("every value of a failure is escaped on every page that shows it", async () => {
-  const { request, send } = openConsole(() =>
-    Response.json([{
-      ...FAILURE,
-      // Of subscriptions, notifications and the ledger.
-      id: HOSTILE,
-      status: HOSTILE,
-      plan_id: HOSTILE,
-      outcome: HOSTILE,
-      last_error: HOSTILE,
-      provider: HOSTILE,
-      event_id: HOSTILE,
-      type: HOSTILE,
-      subscription_id: HOSTILE,
-      account_id: HOSTILE,
-      error_code: HOSTILE,
-      error: HOSTILE,
-      payload: JSON.stringify({ [HOSTILE]: `</textarea></pre>${HOSTILE}` }),
-      original: JSON.stringify({ a: HOSTILE }),
-    }])
+Deno.test("every value from outside is escaped on every page", async () => {
+  const q = encodeURIComponent(HOSTILE);
+  const row = Object.fromEntries(
+    [
+      ...["id", "status", "plan_id", "outcome", "last_error", "provider"],
+      ...["event_id", "type", "subscription_id", "account_id", "error_code"],
+      ...["error", "attempts", "customer_id", "resolution", "resolved_by"],
+      ...["resolution_note", "provider_status", "quantity"],
+    ].map((name) => [name, HOSTILE]),
   );
-  for (
-    const response of [
-      await request("/failures"),
-      await request(PAGE),
-      await request("/failure/repair?provider=a&event=evt_1"),
-      await send("/failure/repair", {
-        provider: HOSTILE,
-        event: HOSTILE,
-        text: `</textarea>${HOSTILE}`,
-        hash: HOSTILE,
-      }),
-      await request(`/failures/retry?code=${encodeURIComponent(HOSTILE)}`),
-      await request(`/search?q=${encodeURIComponent(HOSTILE)}`),
-      await request(`/subscription?id=${encodeURIComponent(HOSTILE)}`),
-    ]
-  ) {
-    const text = await response.text();
-    assert(text.includes("&lt;script&gt;alert(1)"), "it is shown");
-    assertEquals(/<script|<img/.test(text), false);
-    assertEquals(
-      text.match(/<\/textarea>/g)?.length ?? 0,
-      text.match(/<textarea/g)?.length ?? 0,
+  const payload = JSON.stringify({ [HOSTILE]: `</textarea></pre>${HOSTILE}` });
+  for (const resolved_at of [null, FAILURE.last_failed_at]) {
+    const changed = { ...FAILURE, ...row, resolved_at, payload };
+    const headers = { "content-range": "0-0/1" };
+    const { read, send } = openConsole(() =>
+      Response.json([{ ...changed, original: payload }], { headers })
     );
-  }
-});
-
-Deno.test("every value of a resolved failure, a filter and a notification is escaped", async () => {
-  const { request } = openConsole(() =>
-    Response.json([{
-      ...FAILURE,
-      resolved_at: "2026-11-22T00:00:00Z",
-      resolution: HOSTILE,
-      resolution_note: HOSTILE,
-      resolved_by: HOSTILE,
-      attempts: HOSTILE,
-      // Of notifications.
-      id: HOSTILE,
-      status: "dead",
-      last_error: HOSTILE,
-    }])
-  );
-  const hostile = encodeURIComponent(HOSTILE);
-  for (
-    const [path, shown] of [
-      [PAGE, 5],
-      ["/failures?state=resolved", 1],
-      [`/failures?code=${hostile}`, 1],
-      [`/failures?type=${hostile}`, 1],
-      ["/notifications?status=dead", 2],
-    ] as const
-  ) {
-    const text = await (await request(path)).text();
-    const times = text.split("&lt;script&gt;alert(1)").length - 1;
-    assert(times >= shown, `${path}: ${times}`);
-    assertEquals(/<script|<img/.test(text), false, path);
-  }
-});
-
-Deno.test("the overview counts up to a thousand failures in one request", async () => {
-  const codes = [...Array(999).fill("event_invalid"), HOSTILE];
-  for (const more of [0, 1]) {
-    const { request, calls } = openConsole(({ path }) => {
-      if (path.includes("billing_health")) {
-        return Response.json({ open_failures: 1_000 + more });
-      }
-      const headers = { "content-range": `0-999/${1_000 + more}` };
-      return path.includes("error_code=eq.")
-        ? Response.json([{}], { headers: { "content-range": "0-0/501" } })
-        : Response.json(codes.map((error_code) => ({ error_code })), {
-          headers,
-        });
+    const refused = await send("/failure/repair", {
+      ...{ provider: HOSTILE, event: HOSTILE },
+      ...{ text: `</textarea>${HOSTILE}`, hash: HOSTILE },
     });
-    const text = await (await request("/")).text();
-    assertStringIncludes(text, more === 0 ? ">999</td>" : ">501</td>");
-    assertEquals(text.includes("&lt;script&gt;alert(1)"), more === 0);
-    assertEquals(/<script/.test(text), false);
-    assertEquals(calls.length > 10, more === 1, `${calls.length}`);
-    // PostgREST closes the connection after HEAD, without saying so.
-    await request("/failures/retry");
-    assertEquals(calls.filter(({ method }) => method !== "GET"), []);
+    for (
+      const page of [
+        await refused.text(),
+        ...await Promise.all([
+          ...["/", "/failures", PAGE, "/notifications"].map(read),
+          ...[`/failures?code=${q}`, `/failures?type=${q}`].map(read),
+          ...[`/search?q=${q}`].map(read),
+          ...(resolved_at === null ? [read(REPAIR)] : []),
+        ]),
+      ]
+    ) {
+      assertStringIncludes(page, "&lt;script&gt;alert(1)");
+      assertEquals(/<script|<img src=x/.test(page), false);
+      const [opened, closed] = ["<textarea", "</textarea>"]
+        .map((tag) => page.split(tag).length);
+      assertEquals(opened, closed);
+    }
   }
 });
 
-Deno.test("what Postgres says instead of a page is escaped", async () => {
-  const { request } = openConsole(() =>
-    Response.json({ code: "P0001", message: HOSTILE, hint: HOSTILE }, {
-      status: 400,
-    })
+Deno.test("what Postgres says is escaped, on a page and after an action", async () => {
+  const body = { code: "P0001", message: HOSTILE, hint: HOSTILE };
+  const { read, act } = openConsole(({ path }) =>
+    path.includes("event_id=eq.")
+      ? Response.json([FAILURE])
+      : Response.json(body, { status: 400 })
   );
-  const text = await (await request("/failures")).text();
-  assertEquals(text.split("&lt;script&gt;alert(1)").length - 1, 2);
-  assertEquals(/<script|<img/.test(text), false);
-});
-
-Deno.test("what Postgres says about an action is escaped", async () => {
-  const { request, send } = openConsole(({ path }) =>
-    path.includes("/rpc/")
-      ? Response.json({ code: "P0001", message: HOSTILE, hint: HOSTILE }, {
-        status: 400,
-      })
-      : Response.json([FAILURE])
-  );
-  await send("/failure/retry", { provider: "a", event: "evt_1" });
-  const text = await (await request(PAGE)).text();
-  assertStringIncludes(text, "&lt;script&gt;alert(1)");
-  assertEquals(/<script|<img/.test(text), false);
-});
-
-Deno.test("an error of the console itself is on the terminal, and not on the page", async () => {
-  const { request } = openConsole(() =>
-    Response.json([{
-      ...FAILURE,
-      payload_encoding: "text",
-      payload: "\u001b[2J<b>",
-    }])
-  );
-  const lines: string[] = [];
-  const printed = mock.method(console, "error", (line: string) => {
-    lines.push(line);
-  });
-  try {
-    const response = await request("/failure/repair?provider=a&event=evt_1");
-    assertEquals(response.status, 502);
-    const text = await response.text();
-    assertStringIncludes(text, "The console itself failed.");
-    assertEquals(/SyntaxError|repair_routes/.test(text), false);
-  } finally {
-    printed.mock.restore();
+  for (const page of [await read("/failures"), await act("/failure/retry")]) {
+    assertEquals(page.split("&lt;script&gt;alert(1)").length - 1, 2);
+    assertEquals(page.includes("<script"), false);
   }
-  assert(lines.length > 1, lines.join());
-  assertStringIncludes(lines[0]!, "SyntaxError");
-  assertStringIncludes(lines[0]!, "\\u001b[2J");
+  // Once.
+  assertEquals((await read(PAGE)).includes("alert(1)"), false);
 });
 
-Deno.test("link() keeps every character of an ID", () => {
-  const event = "evt_/?&#%2F \"'<b>\u202e";
-  const url = new URL(link("/failure", { event, none: undefined }), "http://x");
-  assertEquals([url.pathname, url.hash], ["/failure", ""]);
-  assertEquals([...url.searchParams], [["event", event]]);
-});
-
-Deno.test("hidden characters are shown by their codes", async () => {
-  const { request } = openConsole(() =>
-    Response.json([{
-      ...FAILURE,
-      error: "abc\u202edef\u0007\u200b",
-      payload: '{"a": "x\u202ey"}',
-    }])
-  );
-  const text = await (await request(PAGE)).text();
-  for (const mark of ["U+202E", "U+0007", "U+200B"]) {
-    assertStringIncludes(text, `<span class="hidden-mark">${mark}</span>`);
-  }
-  assertStringIncludes(text, "x\\u202ey");
-  assertEquals(HIDDEN.test(text.replaceAll("\n", "")), false);
-});
-
-Deno.test("a failure says when its event occurred", async () => {
-  const { request } = openConsole(() =>
-    Response.json([{ ...FAILURE, occurred_at: "2025-11-22T00:00:00+00:00" }])
-  );
-  const text = await (await request(PAGE)).text();
-  assertStringIncludes(text, "2025-11-22 00:00:00 UTC");
-});
-
-Deno.test("IDs that are far too long make no long page", async () => {
-  const long = "\u202e".repeat(400_000);
-  const { request, calls } = openConsole(() =>
-    Response.json([{
-      ...FAILURE,
-      type: long,
-      subscription_id: long,
-      account_id: long,
-    }])
-  );
-  for (const path of ["/failures", PAGE]) {
-    const text = await (await request(path)).text();
-    assert(text.length < 200_000, `${path}: ${text.length}`);
-    assertStringIncludes(text, "U+202E");
-  }
-  const [list] = calls.filter(({ path }) => path.includes("order="));
-  assertEquals(list?.path.includes("account_id"), false);
-});
-
-Deno.test("an ID is as long as it has characters, whatever they are", async () => {
+Deno.test("hidden characters are shown by their codes, and long texts are cut", async () => {
+  const payload = JSON.stringify({ a: `x\u202ey${"<b>".repeat(400_000)}` });
   const longest = "\u{1d4b3}".repeat(255); // two units of UTF-16 each
-  const { request } = openConsole(() =>
-    Response.json([{
-      ...FAILURE,
-      subscription_id: longest,
-      account_id: `${longest}x`,
-      error: `x${"\u{1d4b3}".repeat(200)}`,
-    }])
-  );
-  const page = await (await request(PAGE)).text();
-  assertStringIncludes(
-    page,
-    `href="${link("/subscription", { id: longest })}"`,
-  );
-  assertStringIncludes(page, `${longest}…`);
-  assertEquals(page.includes(link("/search", { q: `${longest}x` })), false);
-  const list = await (await request("/failures")).text();
-  assertEquals(list.includes("U+D835"), false, "half a character");
-});
-
-Deno.test("a long payload is cut, and the download has all of it", async () => {
-  const payload = JSON.stringify({ a: "<b>".repeat(400_000) });
-  const { request } = openConsole(() =>
-    Response.json([{ ...FAILURE, payload }])
-  );
-  const text = await (await request(PAGE)).text();
-  assert(text.length < 1_000_000, `${text.length}`);
-  assertStringIncludes(text, "Only the beginning is shown");
-  const file = await request(
-    "/failure/payload?provider=a&event=evt_1&which=payload",
-  );
-  assertEquals(await file.text(), payload);
-  assertEquals(file.headers.get("content-type"), "text/plain; charset=utf-8");
-  assertStringIncludes(
-    file.headers.get("content-disposition") ?? "",
-    "attachment",
-  );
-});
-
-Deno.test("a search leaves out what no ID can hold", async () => {
-  const { request, calls } = openConsole(() => Response.json([]));
-  const page = await (await request("/search?q=+evt%00_1%00+")).text();
-  assertStringIncludes(page, "Nothing has this ID");
-  const paths = calls.map(({ path }) => path);
-  assertEquals(paths.some((path) => path.includes("eq.evt_1&")), true);
-  assertEquals(paths.filter((path) => path.includes("%00")), []);
-});
-
-Deno.test("a page says what to do if the database does not answer", async () => {
-  const { request } = openConsole(() => {
-    throw new TypeError("connection refused");
-  });
-  for (
-    const path of [
-      "/",
-      "/hours",
-      "/failures",
-      PAGE,
-      "/notifications",
-      "/search?q=x",
-    ]
-  ) {
-    const response = await request(path);
-    assertEquals(response.status, 502);
-    const text = await response.text();
-    assertStringIncludes(text, "Cannot reach http://127.0.0.1:54321");
-    assertStringIncludes(text, "deno task start");
+  const { read } = openConsole(answering("", {
+    error: "abc\u202edef\u0007\u200b",
+    type: "\u202e".repeat(400_000),
+    subscription_id: longest,
+    account_id: `${longest}x`,
+    payload,
+  }));
+  const page = await read(PAGE);
+  for (const mark of ["U+202E", "U+0007", "U+200B"]) {
+    assertStringIncludes(page, `<mark>${mark}</mark>`);
   }
+  assertStringIncludes(page, "x\\u202ey");
+  assertEquals(HIDDEN.test(page.replaceAll("\n", "")), false);
+  assert(page.length < 1_000_000, `${page.length}`);
+  assertStringIncludes(page, "Only the beginning is shown");
+  assertStringIncludes(page, `/search?q=${encodeURIComponent(longest)}"`);
+  assertEquals(await read(`/failure/payload?${PAGE.split("?")[1]}`), payload);
 });
 
-Deno.test("a page says what to do if the key is refused, or something is missing", async () => {
-  for (
-    const [status, body, expected] of [
-      [401, { message: "Invalid API key" }, "refuses the secret key"],
-      [404, { code: "PGRST202", message: "no function" }, "deno task start"],
-      [403, { code: "42501", message: "permission denied" }, "deno task start"],
-    ] as const
-  ) {
-    const { request } = openConsole(() => Response.json(body, { status }));
-    const text = await (await request("/failures")).text();
-    assertStringIncludes(text, expected);
+Deno.test("the overview counts up to a thousand failures in one request, and hours by outcome", async () => {
+  for (const more of [0, 1]) {
+    const { read, calls } = openConsole(({ path }) => {
+      if (path.includes("billing_health")) return Response.json([{}]);
+      if (path.includes("per_hour")) {
+        return Response.json([
+          { hour: "2026-11-22T10:00:00+00:00", outcome: "applied", events: 7 },
+          { hour: "2026-11-22T10:00:00+00:00", outcome: "applied", events: 3 },
+          { hour: "2026-11-19T10:00:00+00:00", outcome: "stale", events: 9 },
+        ]);
+      }
+      const one = path.includes("error_code=eq.");
+      const rows = Array(1_000).fill({ error_code: "event_invalid" });
+      const range = one ? "0-0/501" : `0-999/${1_000 + more}`;
+      const headers = { "content-range": range };
+      return Response.json(one ? [{}] : rows, { headers });
+    });
+    const page = await read("/");
+    assertStringIncludes(page, more === 0 ? ">1,000</td>" : ">501</td>");
+    assertEquals(calls.length > 10, more === 1, `${calls.length}`);
+    const hours = await read("/hours");
+    assertStringIncludes(
+      hours,
+      '2026-11-22 10:00</td><td data-label="applied">10<',
+    );
+    assertEquals(hours.includes(">9<"), false, "older than three days");
+    assertStringIncludes(await read("/hours.svg"), ">10</text>");
   }
 });
 
 for (
-  const [what, status, body, expected, todo] of [
-    ["is paused", 540, "Project paused", "answered 540", "Restore"],
+  const [url, status, body, expected, todo] of [
+    ["", 401, { message: "x" }, "refuses the secret key", "deno task start"],
+    ["", 404, { code: "PGRST202" }, "PGRST202", "deno task start"],
+    ["https://abc.supabase.co", 540, "paused", "answered 540", "Restore"],
+    ["https://abc.supabase.co", 200, "<html>", "answered 200", "Check the URL"],
+    ["https://abc.supabase.co", 500, { code: "57014" }, "too long", "load"],
     [
-      "has lost its database",
-      503,
-      { code: "PGRST002", message: "no schema cache" },
-      "answered 503",
-      "Try again",
-    ],
-    ["times out", 544, "", "answered 544", "Try again"],
-    ["is something else", 200, "<html>", "answered 200", "Check the URL"],
-    [
-      "does not expose the tables",
+      "https://abc.supabase.co",
       406,
-      { code: "PGRST106", message: "Invalid schema: public" },
+      { code: "PGRST106" },
       "does not expose schema public",
       "Expose it (dashboard",
     ],
     [
-      "takes the key for a visitor's",
+      "https://abc.supabase.co",
       401,
-      { code: "42501", message: "permission denied for view billing_health" },
+      { code: "42501", message: "permission denied" },
       "permission denied",
       "sb_secret_",
     ],
   ] as const
 ) {
-  Deno.test(`a page says what to do if a hosted project ${what}`, async () => {
+  Deno.test(`a page says what to do about ${status}, ${expected}`, async () => {
+    const text = typeof body === "string" ? body : JSON.stringify(body);
     const { request } = openConsole(
-      () =>
-        typeof body === "string"
-          ? new Response(body, { status })
-          : Response.json(body, { status }),
-      "https://abc.supabase.co",
+      () => new Response(text, { status }),
+      url || undefined,
     );
-    for (const path of ["/", "/failures", "/search?q=x"]) {
-      const response = await request(path);
-      assertEquals(response.status, 502);
-      const text = await response.text();
-      assertStringIncludes(text, expected);
-      assertStringIncludes(text, todo);
-    }
+    const response = await request("/failures");
+    assertEquals(response.status, 502);
+    const page = await response.text();
+    assertStringIncludes(page, expected);
+    assertStringIncludes(page, todo);
   });
 }
 
-Deno.test("a page says so if the project does not answer in time", async () => {
-  const { request } = openConsole(() => {
+Deno.test("a page says so if the project is away or slow, or if the console fails", async () => {
+  let fault: () => Response = () => {
+    throw new TypeError("connection refused");
+  };
+  const { read } = openConsole(() => fault());
+  for (const path of ["/", "/hours", "/failures", PAGE, "/search?q=x"]) {
+    assertStringIncludes(await read(path), "Cannot reach http://127.0.0.1");
+  }
+  fault = () => {
     throw new DOMException("Signal timed out.", "TimeoutError");
-  });
-  const text = await (await request("/failures")).text();
-  assertStringIncludes(text, "did not answer within 10 seconds");
-  assertEquals(text.includes("deno task start"), false);
+  };
+  assertStringIncludes(await read(PAGE), "did not answer within 10 seconds");
+  fault = () =>
+    Response.json([{ ...FAILURE, payload_encoding: "text", payload: "<b>" }]);
+  const printed = mock.method(console, "error", () => {});
+  try {
+    const page = await read(REPAIR);
+    assertStringIncludes(page, "The console itself failed.");
+    assertEquals(/SyntaxError|repair\.tsx/.test(page), false);
+    assert(printed.mock.callCount() > 1);
+  } finally {
+    printed.mock.restore();
+  }
 });
 
 Deno.test("a page of the list that is gone leads to the first one", async () => {
   const { request } = openConsole(() =>
-    Response.json({
-      code: "PGRST103",
-      message: "Requested range not satisfiable",
-    }, { status: 416 })
+    Response.json({ code: "PGRST103" }, { status: 416 })
   );
   const response = await request("/failures?code=apply_failed&page=9");
+  assertEquals(response.headers.get("location"), "/failures?code=apply_failed");
+});
+
+Deno.test("a filter becomes conditions, and the arguments of a retry", async () => {
+  const { read, act, calls } = openConsole();
+  const filter = {
+    ...{ code: " event_invalid ", type: "x" },
+    ...{ since: "2026-11-22T10:00", until: "tomorrow" },
+  };
+  await read(`/failures?${new URLSearchParams(filter)}`);
+  const query = new URLSearchParams(calls[0]?.path.split("?")[1]);
   assertEquals(
-    [response.status, response.headers.get("location")],
-    [303, "/failures?code=apply_failed"],
+    ["resolved_at", "error_code", "type", "last_failed_at", "and"]
+      .map((name) => query.get(name)),
+    [
+      ...["is.null", "eq.event_invalid", "eq.x"],
+      ...["gte.2026-11-22T10:00:00.000Z", null],
+    ],
   );
-});
-
-Deno.test("an action that Postgres refuses says why, with the hint", async () => {
-  const { request, send } = openConsole(({ path }) =>
-    path.includes("/rpc/")
-      ? Response.json({
-        code: "P0001",
-        message: "Cannot retry evt_1: its payload was pruned.",
-        hint: "Have the provider send the event again.",
-      }, { status: 400 })
-      : Response.json([FAILURE])
-  );
-  const answer = await send("/failure/retry", {
-    provider: "a",
-    event: "evt_1",
+  const page = await act("/failures/retry", filter);
+  assertStringIncludes(page, "Retry requested: 1.");
+  assertEquals(JSON.parse(calls.find(({ body }) => body)?.body ?? ""), {
+    of_type: "x",
+    of_error_code: "event_invalid",
+    failed_since: "2026-11-22T10:00:00.000Z",
   });
-  assertEquals(answer.status, 303);
-  const text = await (await request(answer.headers.get("location")!)).text();
-  assertStringIncludes(text, "its payload was pruned.");
-  assertStringIncludes(text, "Have the provider send the event again.");
-  // Once.
-  const again = await (await request(PAGE)).text();
-  assertEquals(again.includes("its payload was pruned."), false);
-});
-
-Deno.test("the result of an action is on the page of that failure alone", async () => {
-  const { request, send } = openConsole();
-  const answer = await send("/failure/reopen", {
-    provider: "a",
-    event: "evt_1",
-  });
-  // As if the operator had opened another page while the action ran.
-  for (const path of ["/failure?provider=a&event=evt_2", "/failures"]) {
-    const other = await (await request(path)).text();
-    assertEquals(other.includes("It is open again."), false, path);
-  }
-  const text = await (await request(answer.headers.get("location")!)).text();
-  assertStringIncludes(text, "It is open again.");
-});
-
-Deno.test("a retry of what somebody has resolved meanwhile says so", async () => {
-  const { request, send } = openConsole(({ path }) =>
-    Response.json(
-      path.includes("/rpc/") ? "It is already resolved: nothing to retry." : [{
-        ...FAILURE,
-        resolved_at: FAILURE.last_failed_at,
-        resolution: "by hand",
-      }],
-    )
-  );
-  const answer = await send("/failure/retry", {
-    provider: "a",
-    event: "evt_1",
-  });
-  const text = await (await request(answer.headers.get("location")!)).text();
-  assertStringIncludes(text, "It is already resolved: nothing to retry.");
-  assertEquals(text.includes("Retried: by hand"), false);
 });
 
 for (
-  const [what, retry_lease_id, says] of [
+  const [what, answer, changes, expected] of [
+    ["is claimed", "", { retry_lease_id: "6f1c" }, "has locked its record"],
+    ["is not claimed", "", {}, "takes it at its next run."],
     [
-      "claimed",
-      "6f1c7d0e-0b0a-4c5e-9a63-0d5b2f7f6f11",
-      "another session has locked its record. The worker tries it again at its next run.",
+      "failed again",
+      "",
+      { retry_requested_at: null },
+      "it failed again: event",
     ],
-    ["not claimed", null, "The worker takes it at its next turn."],
+    [
+      "is applied",
+      "",
+      { resolved_at: "x", resolution: "applied" },
+      "Retried: applied",
+    ],
+    ["was resolved before", "It is already resolved.", {}, "already resolved."],
   ] as const
 ) {
-  Deno.test(`a retry without a result that the worker has ${what} says why`, async () => {
-    const { request, send } = openConsole(({ path }) =>
-      Response.json(
-        path.includes("/rpc/") ? "Retry requested: 1. The worker is on" : [{
-          ...FAILURE,
-          retry_requested_at: FAILURE.last_failed_at,
-          retry_lease_id,
-        }],
-      )
+  Deno.test(`a retry of what ${what} says so, on its page alone`, async () => {
+    const { read, send } = openConsole(
+      answering(answer || "Retry requested: 1. The worker is on", {
+        retry_requested_at: FAILURE.last_failed_at,
+        ...changes,
+      }),
     );
-    const answer = await send("/failure/retry", {
-      provider: "a",
-      event: "evt_1",
-    });
-    const text = await (await request(answer.headers.get("location")!)).text();
-    assertStringIncludes(text, "Retry requested: 1.");
-    assertStringIncludes(text, says);
+    await send("/failure/retry", KEY);
+    // As if the operator had opened another page while the action ran.
+    assertEquals((await read("/failures")).includes(expected), false);
+    assertStringIncludes(await read(PAGE), expected);
   });
 }
 
-Deno.test("every request names the schema", async () => {
-  const { request, send, calls } = openConsole();
-  for (const path of ["/", PAGE, "/notifications", "/search?q=x", "/hours"]) {
-    await request(path);
+/** Opens the form of a repair; returns what sends it with a text. */
+async function openRepair(
+  app: ReturnType<typeof openConsole>,
+  event = "evt_1",
+) {
+  const page = await app.read(`/failure/repair?provider=a&event=${event}`);
+  const hash = /name="hash" value="([^"]+)"/.exec(page)?.[1] ?? "";
+  return (text: string) =>
+    app.send("/failure/repair", { provider: "a", event, text, hash });
+}
+
+Deno.test("a repair sends what was typed, for the version that was read", async () => {
+  for (const event_id of ["evt_1", "sha256:00"]) {
+    const app = openConsole(answering("", { event_id }));
+    const repair = await openRepair(app, event_id);
+    const answer = await repair(DELETION);
+    assertEquals(answer.status, 303);
+    const [patch, ...more] = app.calls.filter(({ body }) => body);
+    assertEquals([patch?.method, more], ["PATCH", []]);
+    assertEquals(patch?.body, `{"payload":${DELETION}}`);
+    assertStringIncludes(patch?.path ?? "", "version=eq.741&columns=payload");
+    assertEquals(patch?.headers.get("content-profile"), "public");
+    const page = await app.read(answer.headers.get("location")!);
+    assertStringIncludes(page, "Now retry the event");
   }
-  await send("/failure/retry", { provider: "a", event: "evt_1" });
-  await send("/notifications/send", {});
+});
+
+for (
+  const [what, text, fault] of [
+    ["not JSON", '{"id": ', "This is not JSON"],
+    ["two values", '{}, "resolved_at": "now"', "This is not JSON"],
+    ["another event", DELETION.replace("evt_1", "evt_2"), "must be evt_1"],
+    ["not valid", DELETION.replace('"sub_1"', '""'), "data.object.id"],
+    ["without effect", '{"id":"evt_1","type":"charge.failed"}', "no effect"],
+    ["thin", '{"id":"evt_1","type":"v1.billing.meter.error"}', "thin event"],
+  ] as const
+) {
+  Deno.test(`a repair that is ${what} is not saved, and the text stays`, async () => {
+    const app = openConsole();
+    const answer = await (await openRepair(app))(text);
+    assertEquals(answer.status, 422);
+    const page = await answer.text();
+    assertStringIncludes(page, fault);
+    assertStringIncludes(page, text.replaceAll('"', "&quot;"));
+    assertEquals(app.calls.filter(({ body }) => body), []);
+  });
+}
+
+Deno.test("a repair that was not saved, or perhaps, says so and keeps the text", async () => {
+  for (
+    const [expected, respond] of [
+      ["changed at the same moment", () => Response.json([])],
+      ["Perhaps not saved", () => new Response("<html>")],
+      ["Perhaps not saved", () => Promise.reject(new TypeError("reset"))],
+    ] as [string, () => Response][]
+  ) {
+    const app = openConsole(({ method }) =>
+      method === "PATCH" ? respond() : Response.json([FAILURE])
+    );
+    const answer = await (await openRepair(app))(DELETION);
+    assertEquals(answer.status, 422);
+    const page = await answer.text();
+    assertStringIncludes(page, expected);
+    assertStringIncludes(page, "12345678901234567890");
+    assertEquals(
+      page.includes("Nothing was changed"),
+      !/Perhaps/.test(expected),
+    );
+  }
+  const app = openConsole();
+  const sent = { ...KEY, text: DELETION, hash: "of another payload" };
+  const page = await (await app.send("/failure/repair", sent)).text();
+  assertStringIncludes(page, "Somebody has changed the payload");
+});
+
+Deno.test("the repair of what is resolved or has no payload leads to its page", async () => {
+  for (const changes of [{ resolved_at: "x" }, { payload: null }]) {
+    const { request } = openConsole(answering("", changes));
+    const answer = await request(REPAIR);
+    assertEquals([answer.status, answer.headers.get("location")], [303, PAGE]);
+  }
+});
+
+Deno.test("every request names the schema, and a window or function of ours", async () => {
+  const { read, act, calls } = openConsole();
+  for (
+    const path of ["/", PAGE, "/notifications", "/search?q=%00x", "/hours"]
+  ) {
+    await read(path);
+  }
+  for (
+    const path of ["/failure/retry", "/failure/resolve", "/failure/reopen"]
+  ) {
+    await act(path);
+  }
+  await act("/notifications/send", {});
   const rest = calls.filter(({ path }) => path.startsWith("/rest/v1/"));
   assert(rest.length > 15, `${rest.length}`);
   for (const { method, path, headers } of rest) {
     const name = method === "GET" ? "accept-profile" : "content-profile";
     assertEquals(headers.get(name), "public", path);
-    assert(/^\/rest\/v1\/(?:rpc\/)?billing_/.test(path), path);
+    assert(/^\/rest\/v1\/(?:rpc\/)?billing_[^%]/.test(path), path);
+    assertEquals(path.includes("%00"), false, "no ID has a NUL");
   }
-});
-
-Deno.test("the secret key follows no redirect", async () => {
-  const { request, send, redirects } = openConsole(({ path }) =>
-    Response.json(path.includes("/rpc/") ? "Retry requested: 1." : [FAILURE])
-  );
-  await request(PAGE);
-  await send("/failure/retry", { provider: "a", event: "evt_1" });
-  assert(redirects.length > 2);
-  assertEquals([...new Set(redirects)], ["error"]);
 });
