@@ -386,11 +386,7 @@ create type billing.event as (
 
 -- What became of an event, and the record after it.
 create type billing.step as (
-  event billing.event,
-  record billing.records,
-  outcome text,
-  error_code text,
-  error text
+  event billing.event, record billing.records, outcome text, error_code text, error text
 );
 
 /*
@@ -399,14 +395,12 @@ create type billing.step as (
  * same time, a creation comes first and a deletion last. Null without a time.
  */
 create or replace function billing.mark(e billing.event)
-returns bigint
-language sql stable
+returns bigint language sql stable
 return (extract(epoch from e.occurred_at) * 1000000)::bigint * 4
   + case e.kind when 'creation' then 0 when 'deletion' then 2 else 1 end;
 
 create or replace function billing.time_of(mark bigint)
-returns timestamptz
-language sql immutable
+returns timestamptz language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
 
 comment on function billing.time_of is 'Returns the time of a mark, such as subscriptions.changed_as_of.';
@@ -414,11 +408,11 @@ comment on function billing.time_of is 'Returns the time of a mark, such as subs
 /*
  * Returns the next step: the outcome of an event, and the record after it.
  *
- * Each field belongs to the newest event that sets it: the account to a creation
- * that names it, what the provider reports to a creation or update, the status to a
- * creation, update or deletion, canceled_at to a deletion. The record keeps the
- * marks of these events. An event that is older than all that it would set is
- * stale. An event without a time is never older; as a second creation, it is stale.
+ * Each field belongs to the newest event that sets it: the account to a creation that
+ * names it, what the provider reports to a creation or update, the status to a creation,
+ * update or deletion, canceled_at to a deletion. The record keeps the marks of these
+ * events. An event that is older than all that it would set is stale. An event without
+ * a time is never older; as a second creation, it is stale.
  *
  * before: the step before it; null for the first event of a subscription.
  * stored: the record in the table; null if there is none.
@@ -611,8 +605,7 @@ $$;
 -- supabase/schemas/billing_3_apply.sql
 
 /*
- * How an array of events is applied: exactly once, each with an outcome of its own,
- * in one transaction.
+ * How an array of events is applied: exactly once, each with its own outcome, in one call.
  *
  *   public.billing_apply_events  the call: reads the events, sorts them, answers
  *   billing.attempt              all together; if a statement raises, each half by itself
@@ -623,14 +616,11 @@ $$;
  * of the app, a lock) concerns all events of that statement, so each half is tried by
  * itself, down to the one at fault: it fails, and the others are applied.
  *
- * Locks are always taken in the same order: rows of the ledger by key, then
- * subscriptions by id, then rows of failed_events. Only other calls are waited for,
- * and only by the first try. Everything else is tried without waiting, or nearly so: a
- * person who has locked a record in the SQL editor must not hold up the events of
- * others. The receiver tries an event again that found its record locked.
- *
- * All waits of a call take about a second at most, however many locks it meets: see
- * billing.lock_patience. Nothing here waits as long as deadlock_timeout (a second by
+ * Locks are taken in one order: rows of the ledger by key, subscriptions by id, rows of
+ * failed_events. Only other calls are waited for, and only by the first try: a person who
+ * has locked a record must not hold up the events of others. The receiver tries an event
+ * again that found its record locked. All waits of a call take about a second at most
+ * (billing.lock_patience), and none takes as long as deadlock_timeout (a second by
  * default), so that no call becomes the victim of a deadlock.
  */
 
@@ -644,16 +634,10 @@ create type billing.answer as (place integer, outcome text, error_code text, err
  */
 create or replace function billing.work_out(
   events billing.event[],
-  out steps billing.step[],
-  out answers billing.answer[],
-  out changed billing.records[],
-  out any_payment boolean,
-  out any_filed boolean,
-  out any_stale boolean,
-  out any_failed boolean
+  out steps billing.step[], out answers billing.answer[], out changed billing.records[],
+  out any_payment boolean, out any_filed boolean, out any_stale boolean, out any_failed boolean
 )
-language plpgsql volatile set search_path = ''
-as $$
+language plpgsql volatile set search_path = '' as $$
 begin
   select
     array_agg(f.step),
@@ -689,9 +673,8 @@ end;
 $$;
 
 /*
- * Returns how long to wait for the next lock, as a value of lock_timeout. Who waits
- * holds locks, and each event that cannot have its own waits once per half that it is
- * in. So a wait is short, and after a second next to none.
+ * Returns how long to wait for the next lock, as a value of lock_timeout: not long, because
+ * who waits holds locks, and an event that is locked waits once per half that it is in.
  */
 create or replace function billing.lock_patience()
 returns text language sql volatile
@@ -953,10 +936,9 @@ end;
 $$;
 
 /*
- * Applies sorted events together. If that raises an error, applies each half by
- * itself, down to the event at fault, which fails. Whatever the error is: one of the
- * server (no memory, a deadlock) may be of one event as well, and PostgREST before 16
- * repeats a call without end that raises 40001 or 40P01.
+ * Applies sorted events together. If that raises an error, applies each half by itself,
+ * down to the event at fault, which fails. Whatever the error is: one of the server may be
+ * of one event, too, and PostgREST before 16 repeats a call that raises 40001 without end.
  */
 create or replace function billing.attempt(todo billing.event[])
 returns billing.answer[] language plpgsql volatile set search_path = '' as $$
@@ -968,8 +950,7 @@ exception when others or assert_failure then
   if half = 0 then
     return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
   end if;
-  -- The second half holds what the first has locked. If it waited for long, two calls
-  -- could wait for each other.
+  -- The second half holds what the first has locked, so two calls could wait for each other.
   perform set_config('lock_timeout', billing.lock_patience(), true);
   return billing.attempt(todo[:half]) || billing.attempt(todo[half + 1:]);
 end;

@@ -41,11 +41,7 @@ create type billing.event as (
 
 -- What became of an event, and the record after it.
 create type billing.step as (
-  event billing.event,
-  record billing.records,
-  outcome text,
-  error_code text,
-  error text
+  event billing.event, record billing.records, outcome text, error_code text, error text
 );
 
 /*
@@ -54,14 +50,12 @@ create type billing.step as (
  * same time, a creation comes first and a deletion last. Null without a time.
  */
 create or replace function billing.mark(e billing.event)
-returns bigint
-language sql stable
+returns bigint language sql stable
 return (extract(epoch from e.occurred_at) * 1000000)::bigint * 4
   + case e.kind when 'creation' then 0 when 'deletion' then 2 else 1 end;
 
 create or replace function billing.time_of(mark bigint)
-returns timestamptz
-language sql immutable
+returns timestamptz language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
 
 comment on function billing.time_of is 'Returns the time of a mark, such as subscriptions.changed_as_of.';
@@ -69,11 +63,11 @@ comment on function billing.time_of is 'Returns the time of a mark, such as subs
 /*
  * Returns the next step: the outcome of an event, and the record after it.
  *
- * Each field belongs to the newest event that sets it: the account to a creation
- * that names it, what the provider reports to a creation or update, the status to a
- * creation, update or deletion, canceled_at to a deletion. The record keeps the
- * marks of these events. An event that is older than all that it would set is
- * stale. An event without a time is never older; as a second creation, it is stale.
+ * Each field belongs to the newest event that sets it: the account to a creation that
+ * names it, what the provider reports to a creation or update, the status to a creation,
+ * update or deletion, canceled_at to a deletion. The record keeps the marks of these
+ * events. An event that is older than all that it would set is stale. An event without
+ * a time is never older; as a second creation, it is stale.
  *
  * before: the step before it; null for the first event of a subscription.
  * stored: the record in the table; null if there is none.

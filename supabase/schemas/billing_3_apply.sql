@@ -1,6 +1,5 @@
 /*
- * How an array of events is applied: exactly once, each with an outcome of its own,
- * in one transaction.
+ * How an array of events is applied: exactly once, each with its own outcome, in one call.
  *
  *   public.billing_apply_events  the call: reads the events, sorts them, answers
  *   billing.attempt              all together; if a statement raises, each half by itself
@@ -11,14 +10,11 @@
  * of the app, a lock) concerns all events of that statement, so each half is tried by
  * itself, down to the one at fault: it fails, and the others are applied.
  *
- * Locks are always taken in the same order: rows of the ledger by key, then
- * subscriptions by id, then rows of failed_events. Only other calls are waited for,
- * and only by the first try. Everything else is tried without waiting, or nearly so: a
- * person who has locked a record in the SQL editor must not hold up the events of
- * others. The receiver tries an event again that found its record locked.
- *
- * All waits of a call take about a second at most, however many locks it meets: see
- * billing.lock_patience. Nothing here waits as long as deadlock_timeout (a second by
+ * Locks are taken in one order: rows of the ledger by key, subscriptions by id, rows of
+ * failed_events. Only other calls are waited for, and only by the first try: a person who
+ * has locked a record must not hold up the events of others. The receiver tries an event
+ * again that found its record locked. All waits of a call take about a second at most
+ * (billing.lock_patience), and none takes as long as deadlock_timeout (a second by
  * default), so that no call becomes the victim of a deadlock.
  */
 
@@ -32,16 +28,10 @@ create type billing.answer as (place integer, outcome text, error_code text, err
  */
 create or replace function billing.work_out(
   events billing.event[],
-  out steps billing.step[],
-  out answers billing.answer[],
-  out changed billing.records[],
-  out any_payment boolean,
-  out any_filed boolean,
-  out any_stale boolean,
-  out any_failed boolean
+  out steps billing.step[], out answers billing.answer[], out changed billing.records[],
+  out any_payment boolean, out any_filed boolean, out any_stale boolean, out any_failed boolean
 )
-language plpgsql volatile set search_path = ''
-as $$
+language plpgsql volatile set search_path = '' as $$
 begin
   select
     array_agg(f.step),
@@ -77,9 +67,8 @@ end;
 $$;
 
 /*
- * Returns how long to wait for the next lock, as a value of lock_timeout. Who waits
- * holds locks, and each event that cannot have its own waits once per half that it is
- * in. So a wait is short, and after a second next to none.
+ * Returns how long to wait for the next lock, as a value of lock_timeout: not long, because
+ * who waits holds locks, and an event that is locked waits once per half that it is in.
  */
 create or replace function billing.lock_patience()
 returns text language sql volatile
@@ -341,10 +330,9 @@ end;
 $$;
 
 /*
- * Applies sorted events together. If that raises an error, applies each half by
- * itself, down to the event at fault, which fails. Whatever the error is: one of the
- * server (no memory, a deadlock) may be of one event as well, and PostgREST before 16
- * repeats a call without end that raises 40001 or 40P01.
+ * Applies sorted events together. If that raises an error, applies each half by itself,
+ * down to the event at fault, which fails. Whatever the error is: one of the server may be
+ * of one event, too, and PostgREST before 16 repeats a call that raises 40001 without end.
  */
 create or replace function billing.attempt(todo billing.event[])
 returns billing.answer[] language plpgsql volatile set search_path = '' as $$
@@ -356,8 +344,7 @@ exception when others or assert_failure then
   if half = 0 then
     return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
   end if;
-  -- The second half holds what the first has locked. If it waited for long, two calls
-  -- could wait for each other.
+  -- The second half holds what the first has locked, so two calls could wait for each other.
   perform set_config('lock_timeout', billing.lock_patience(), true);
   return billing.attempt(todo[:half]) || billing.attempt(todo[half + 1:]);
 end;

@@ -132,7 +132,7 @@ export const ROWS_21_TO_27: readonly Row[] = [
           "//",
           "//billing-webhook",
           "///billing-webhook",
-          "/billing-webhook/",
+          "/billing-webhook//",
           "/billing-webhook/other",
           "/BILLING-WEBHOOK",
           "/billing-webhook%2f",

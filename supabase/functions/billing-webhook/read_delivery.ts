@@ -59,10 +59,13 @@ function refuse(request: Request): DeliveryError | undefined {
   return undefined;
 }
 
-/** Returns the path; empty if the request target is not a path (`*`). */
+/**
+ * Returns the path, without one slash at its end; empty if the request target is
+ * not a path (`*`).
+ */
 function pathOf(request: Request): string {
   try {
-    return new URL(request.url).pathname;
+    return new URL(request.url).pathname.replace(/\/$/, "");
   } catch {
     return "";
   }
