@@ -77,8 +77,11 @@ export async function startApiProxy(): Promise<ApiProxy> {
     },
     calls: (wanted) => calls.filter((name) => name === wanted).length,
     [Symbol.asyncDispose]: async () => {
+      // First, so that no connection is accepted after the others were closed: it
+      // would be waited for, and a call that hangs never ends.
+      const closed = new Promise((resolve) => server.close(resolve));
       server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
+      await closed;
     },
   };
 }
