@@ -6,7 +6,6 @@
 import { existsSync } from "node:fs";
 import { type CommandLine, parseCommandLine, reportEnd } from "./common/cli.ts";
 import { defaultStateFolder } from "./common/default_state_folder.ts";
-import { endLeftoverPostgres } from "./local_stack/postgres.ts";
 import { DATA_OPTION, dataFolder } from "./local_stack/start_arguments.ts";
 import {
   emptyStateFolder,
@@ -17,7 +16,7 @@ const COMMAND_LINE = {
   usage: "reset",
   summary:
     `Deletes the local data: every record, event and notification of the local
-stack. Ends processes that a crashed stack left behind.`,
+stack. Ends processes that a killed stack left behind.`,
   options: DATA_OPTION,
   details:
     "Exit code: 0 if the data is deleted, 1 if not, 2 for a wrong command line.",
@@ -40,9 +39,7 @@ async function reset(args: readonly string[]): Promise<number> {
     console.log(`There is no data in ${path}`);
     return 0;
   }
-  const folder = await openStateFolder(path);
-  await endLeftoverPostgres(folder.database, { onProgress: console.log });
-  await emptyStateFolder(folder);
+  await emptyStateFolder(await openStateFolder(path));
   console.log(`Emptied ${path}`);
   return 0;
 }

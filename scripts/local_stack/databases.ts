@@ -1,7 +1,4 @@
 import postgres from "postgres";
-import { isFromPackage, REPOSITORY } from "../common/how_started.ts";
-import { runSupabaseCli } from "../common/supabase_cli.ts";
-import { copyReceiverMigrations } from "./receiver_migrations.ts";
 import { DATABASE_SQL, LOCAL_PASSWORD, ROLES_SQL } from "./roles.ts";
 
 /** A database's connection strings: for the superuser, and for `postgres`. */
@@ -37,12 +34,11 @@ export async function setUpServer(port: number): Promise<void> {
  */
 export async function createDatabase(
   port: number,
-  options: {
+  { name, sqlBefore }: {
     readonly name: string;
     readonly sqlBefore?: string | undefined;
   },
 ): Promise<DatabaseUrls> {
-  const { name, sqlBefore } = options;
   const urls = databaseUrls(port, name);
   await withDatabase(databaseUrls(port).adminUrl, async (sql) => {
     await sql`create database ${sql(name)} owner postgres`;
@@ -50,38 +46,6 @@ export async function createDatabase(
   await withDatabase(urls.adminUrl, (sql) => sql.unsafe(DATABASE_SQL));
   if (sqlBefore) await withDatabase(urls.url, (sql) => sql.unsafe(sqlBefore));
   return urls;
-}
-
-/**
- * Applies the migrations that a database does not have yet, with the Supabase
- * CLI, as the role `postgres`.
- *
- * @param databaseUrl the database, with user and password
- * @param options.cliHome a folder for the CLI's own files
- * @throws {Error} with the CLI's output, if a migration fails
- */
-export async function applyMigrations(
-  databaseUrl: string,
-  options: {
-    readonly cliHome: string;
-    readonly signal?: AbortSignal | undefined;
-  },
-): Promise<void> {
-  await runSupabaseCli([
-    "migration",
-    "up",
-    // Also those older than the last applied one, from another branch.
-    "--include-all",
-    `--remote=${databaseUrl}?sslmode=disable`,
-    "--yes",
-  ], {
-    purpose: "apply the migrations",
-    home: options.cliHome,
-    cwd: isFromPackage
-      ? await copyReceiverMigrations(`${options.cliHome}.project`)
-      : REPOSITORY,
-    signal: options.signal,
-  });
 }
 
 /** Connects to a database, and disconnects after the use. */

@@ -1,5 +1,5 @@
-import { delimiter, join } from "node:path";
 import { existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
 import { NODE_MODULES } from "../common/how_started.ts";
 import { LOCAL_JWT_SECRET } from "../common/keys.ts";
 import type { StackPorts } from "./ports.ts";
@@ -32,12 +32,11 @@ export function findPostgrest(searchPath: string): string {
 /** Returns how to run PostgREST on the local database, as Supabase does. */
 export function postgrestService(
   command: string,
-  options: {
+  { cwd, ports: { db, postgrest, postgrestAdmin } }: {
     readonly cwd: string;
     readonly ports: Pick<StackPorts, "db" | "postgrest" | "postgrestAdmin">;
   },
 ): ServiceSpec {
-  const { db, postgrest, postgrestAdmin } = options.ports;
   return {
     name: "PostgREST",
     command,
@@ -60,20 +59,11 @@ export function postgrestService(
       PGRST_SERVER_CORS_ALLOWED_ORIGINS: `http://127.0.0.1:${postgrest}`,
       PGRST_ADMIN_SERVER_PORT: `${postgrestAdmin}`,
     },
-    cwd: options.cwd,
-    isReady: () => isReady(`http://127.0.0.1:${postgrestAdmin}/ready`),
+    cwd,
+    // "Admin Server": 200 means that it is connected and has read the schema.
+    isReady: () =>
+      fetch(`http://127.0.0.1:${postgrestAdmin}/ready`)
+        .then(async ({ ok, body }) => (await body?.cancel(), ok), () => false),
     stopSignal: "SIGTERM",
   };
-}
-
-// PostgREST's documentation, "Admin Server": 200 means that it is connected and
-// has read the schema.
-async function isReady(url: string): Promise<boolean> {
-  try {
-    const response = await fetch(url);
-    await response.body?.cancel();
-    return response.ok;
-  } catch {
-    return false;
-  }
 }

@@ -8,7 +8,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import postgres from "postgres";
 import { generateTypes, TYPES_FILE } from "../../scripts/dev/generate_types.ts";
 import { createDatabase } from "../../scripts/local_stack/databases.ts";
-import { isMigrated } from "../../scripts/local_stack/check_migrations.ts";
+import { checkMigrations } from "../../scripts/local_stack/migrations.ts";
 import { setting } from "../support/test_environment.ts";
 import {
   migrate,
@@ -62,13 +62,14 @@ Deno.test("a table of another shape stops the first migration, and stays as it w
 Deno.test("only a database with all migrations, and no other, has nothing to be applied", async () => {
   await using database = await emptyDatabase("migrated_or_not");
   const { url, sql } = database;
-  assertEquals(await isMigrated(url), false);
+  const kind = async () => (await checkMigrations(url))?.kind;
+  assertEquals(await kind(), "waiting");
   await migrate(url, { before: migrationVersions().at(-1)! });
-  assertEquals(await isMigrated(url), false);
+  assertEquals(await kind(), "waiting");
   await migrate(url);
-  assertEquals(await isMigrated(url), true);
+  assertEquals(await kind(), undefined);
   await sql`insert into supabase_migrations.schema_migrations values ('7')`;
-  assertEquals(await isMigrated(url), false);
+  assertEquals(await kind(), "changed");
 });
 
 Deno.test("the first migration names everything that stands in the way of any migration", async () => {

@@ -1,6 +1,6 @@
 import { createCommand } from "../../common/create_command.ts";
 import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "../../local_stack/roles.ts";
-import { startStack } from "../../local_stack/start_stack.ts";
+import { startStack } from "../../local_stack/stack.ts";
 
 /** A database whose migrations met the default privileges of older projects. */
 export const LEGACY_DATABASE = "legacy_default_privileges";

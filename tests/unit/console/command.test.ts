@@ -7,7 +7,7 @@ import {
 } from "@std/assert";
 import { UsageError } from "../../../scripts/common/cli.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
-import { spawnGuarded } from "../../../scripts/common/spawn_guarded.ts";
+import { spawnGroup } from "../../../scripts/common/spawn_group.ts";
 import { parseConsoleArguments } from "../../../scripts/console/arguments.ts";
 import { leftOf, processTree } from "../../support/process_tree.ts";
 import { LOCAL_SECRET_KEY } from "../../../supabase/functions/billing-webhook/local_stack.ts";
@@ -64,10 +64,9 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
 }
 
 Deno.test("console ends if deno task is killed", async () => {
-  const { child, ended, kill } = spawnGuarded({
+  const { child, ended, kill } = spawnGroup({
     command: Deno.execPath(),
     args: ["task", "console", "--port=0"],
-    stopSignal: "SIGKILL",
     options: { stdout: "piped", stderr: "null" },
   });
   await readLink(child);

@@ -4,24 +4,8 @@ import {
   emptyStateFolder,
   openStateFolder,
 } from "../../../scripts/local_stack/state_folder.ts";
-
-/** Creates a folder that is not a stack's, with a folder named like one of its. */
-async function foreignFolder(parent: string): Promise<string> {
-  const path = join(parent, "foreign");
-  await Deno.mkdir(join(path, "database"), { recursive: true });
-  await Deno.writeTextFile(join(path, "database", "file"), "precious");
-  await Deno.chmod(path, 0o700);
-  return path;
-}
-
-async function assertUntouched(path: string): Promise<void> {
-  assertEquals((await Deno.stat(path)).mode! & 0o777, 0o700);
-  assertEquals(Array.from(Deno.readDirSync(path), ({ name }) => name), [
-    "database",
-  ]);
-  const text = await Deno.readTextFile(join(path, "database", "file"));
-  assertEquals(text, "precious");
-}
+import { lookUpProcess } from "../../../scripts/common/processes.ts";
+import { spawnGroup } from "../../../scripts/common/spawn_group.ts";
 
 async function withParent(
   use: (parent: string) => Promise<void>,
@@ -34,60 +18,35 @@ async function withParent(
   }
 }
 
-function refused(path: string, reason: string): Promise<Error> {
-  return assertRejects(() => openStateFolder(path), Error, reason);
-}
-
-Deno.test("openStateFolder() follows no symbolic link", async () => {
+Deno.test("openStateFolder() leaves a folder alone that is not its own", async () => {
   await withParent(async (parent) => {
-    const foreign = await foreignFolder(parent);
+    const file = join(parent, "foreign", "database", "file");
+    const foreign = join(parent, "foreign");
+    await Deno.mkdir(join(foreign, "database"), { recursive: true });
+    await Deno.writeTextFile(file, "precious");
+    await Deno.chmod(foreign, 0o700);
     const link = join(parent, "link");
     await Deno.symlink(foreign, link);
-    await refused(link, "it is a symbolic link");
-    await assertUntouched(foreign);
-
-    await Deno.remove(link);
-    await Deno.symlink(join(parent, "nowhere"), link);
-    await assertRejects(() => openStateFolder(link));
-  });
-});
-
-Deno.test("openStateFolder() leaves a folder with other files alone", async () => {
-  await withParent(async (parent) => {
-    const foreign = await foreignFolder(parent);
-    await refused(foreign, "it contains other files");
-    await assertUntouched(foreign);
-  });
-});
-
-Deno.test("openStateFolder() leaves another account's folder alone", async () => {
-  if (Deno.uid() !== 0) {
-    await refused("/usr", "another account owns it");
-    return;
-  }
-  await withParent(async (parent) => {
-    const foreign = await foreignFolder(parent);
-    await Deno.chown(foreign, 65_534, 65_534);
-    await refused(foreign, "another account owns it");
-    await assertUntouched(foreign);
-
-    // Empty, or with a lock: it may be taken back at any time.
-    const empty = join(parent, "empty");
-    await Deno.mkdir(empty);
-    await Deno.chown(empty, 65_534, 65_534);
-    await refused(empty, "another account owns it");
-  });
-});
-
-Deno.test("openStateFolder() accepts no link as the lock", async () => {
-  await withParent(async (parent) => {
-    const target = join(parent, "target");
-    await Deno.writeTextFile(target, "precious");
-    const path = join(parent, "folder");
-    await Deno.mkdir(path);
-    await Deno.symlink(target, join(path, "lock"));
-    await refused(path, "its lock is not a file of this account");
-    assertEquals(await Deno.readTextFile(target), "precious");
+    const linked = join(parent, "linked");
+    await Deno.mkdir(linked);
+    await Deno.symlink(file, join(linked, "lock"));
+    const cases = [
+      [link, "it is a symbolic link"],
+      [foreign, "it contains other files"],
+      [linked, "its lock is not a file of this account"],
+    ];
+    if (Deno.uid() === 0) {
+      // Empty, or with a lock: it may be taken back at any time.
+      const other = join(parent, "other");
+      await Deno.mkdir(other);
+      await Deno.chown(other, 65_534, 65_534);
+      cases.push([other, "another account owns it"]);
+    } else cases.push(["/usr", "another account owns it"]);
+    for (const [path, reason] of cases) {
+      await assertRejects(() => openStateFolder(path!), Error, reason!);
+    }
+    assertEquals(await Deno.readTextFile(file), "precious");
+    assertEquals((await Deno.stat(foreign)).mode! & 0o777, 0o700);
   });
 });
 
@@ -96,11 +55,35 @@ Deno.test("openStateFolder() opens its own folder again, for one process at a ti
     const path = join(parent, "a", "folder");
     const first = await openStateFolder(path);
     await Deno.mkdir(first.database);
-    await refused(path, "a stack already runs on it");
+    await assertRejects(
+      () => openStateFolder(path),
+      Error,
+      `a stack already runs on it (process ${Deno.pid})`,
+    );
     first.close();
     const again = await openStateFolder(path);
     assert((await Deno.stat(again.database)).isDirectory);
     await emptyStateFolder(again);
     await assertRejects(() => Deno.lstat(path), Deno.errors.NotFound);
+  });
+});
+
+Deno.test("openStateFolder() ends the processes that were recorded, and no others of the same id", async () => {
+  await withParent(async (parent) => {
+    const sleep = () =>
+      spawnGroup({ command: "sleep", args: ["60"], options: {} });
+    const [recorded, other] = [sleep(), sleep()];
+    const folder = await openStateFolder(parent);
+    await folder.record(recorded.child.pid);
+    const lock = join(parent, "lock");
+    const earlier = `${other.child.pid} 1\n`;
+    await Deno.writeTextFile(lock, earlier, { append: true });
+    folder.close();
+    (await openStateFolder(parent)).close();
+    assertEquals((await recorded.ended).signal, "SIGINT");
+    assert(await lookUpProcess(other.child.pid));
+    assertEquals(await Deno.readTextFile(lock), `${Deno.pid}\n`);
+    other.kill("SIGKILL");
+    await other.ended;
   });
 });

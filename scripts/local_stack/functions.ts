@@ -1,35 +1,38 @@
+import { toolEnvironment } from "../common/create_command.ts";
 import type { Environment } from "../common/environment.ts";
 import { isFromPackage, PROJECT } from "../common/how_started.ts";
 import { isListening } from "../common/is_listening.ts";
 import type { LocalKeys } from "../common/keys.ts";
-import type { ServiceSpec } from "./service.ts";
-import { toolEnvironment } from "../common/create_command.ts";
+import type { ServiceObserver, ServiceSpec } from "./service.ts";
+
+/** What Deno prints of its watcher. */
+const LISTENS = /^deno serve: Listening/;
+const ENDED = /^Watcher Process (?:failed|finished)/;
+const RELOADS = /^Watcher Restarting/;
+const OTHER = /^Watcher /;
+
+/** How a function is served. */
+export interface ServeOptions {
+  /** The Deno that serves it. */
+  readonly denoPath: string;
+  /** Its settings, including those of the platform. */
+  readonly env: Environment;
+  readonly port: number;
+  /** Whether a saved change of the code is served at once. */
+  readonly watch?: boolean | undefined;
+}
 
 /**
  * Returns the options with which Deno reads what is uploaded with a function,
  * its own `deno.json` and `deno.lock`, and nothing else of this repository.
- *
- * @param name the function's folder
  */
 export function platformOptions(name: string): string[] {
   const folder = `supabase/functions/${name}`;
   return [
-    "--no-config",
-    "--node-modules-dir=none",
-    "--import-map",
-    `${folder}/deno.json`,
-    "--lock",
-    `${folder}/deno.lock`,
-    "--frozen",
+    ...["--no-config", "--node-modules-dir=none"],
+    ...["--import-map", `${folder}/deno.json`],
+    ...["--lock", `${folder}/deno.lock`, "--frozen"],
   ];
-}
-
-/** How functions are served. */
-export interface ServeOptions {
-  /** The Deno that serves them. */
-  readonly denoPath: string;
-  /** Their settings, including those of the platform. */
-  readonly env: Environment;
 }
 
 /**
@@ -41,28 +44,20 @@ export interface ServeOptions {
  */
 export function functionService(
   name: string,
-  options: ServeOptions & { readonly port: number },
+  { denoPath, env, watch, port }: ServeOptions,
 ): ServiceSpec {
-  const { denoPath, env, port } = options;
-  const isOwn = denoPath === Deno.execPath();
+  const ownOptions = denoPath === Deno.execPath()
+    ? ["--frozen"]
+    : ["--cached-only", ...platformOptions(name)];
   return {
     name: name.replace("billing-", ""),
     command: denoPath,
     args: [
       "serve",
-      "--quiet",
-      "--no-prompt",
-      "--allow-net",
-      "--allow-env",
-      ...(isFromPackage
-        ? platformOptions(name)
-        : isOwn
-        ? ["--frozen"]
-        : ["--cached-only", ...platformOptions(name)]),
-      "--host",
-      "127.0.0.1",
-      "--port",
-      `${port}`,
+      ...(watch ? ["--watch", "--no-clear-screen"] : ["--quiet"]),
+      ...["--no-prompt", "--allow-net", "--allow-env"],
+      ...(isFromPackage ? platformOptions(name) : ownOptions),
+      ...["--host", "127.0.0.1", "--port", `${port}`],
       `supabase/functions/${name}/index.ts`,
     ],
     // Its errors are printed beside lines that have no colours.
@@ -70,7 +65,8 @@ export function functionService(
     cwd: PROJECT,
     // `deno serve` listens once the module is loaded.
     isReady: () => isListening(port),
-    stopSignal: "SIGTERM",
+    failure: ENDED,
+    stopSignal: "SIGINT", // while it watches, Deno ignores SIGTERM
   };
 }
 
@@ -82,13 +78,12 @@ export function functionService(
  * @param options.dbUrl the database's connection string, for `postgres`
  */
 export function platformEnvironment(
-  options: {
+  { apiUrl, dbUrl, keys }: {
     readonly apiUrl: string;
     readonly dbUrl: string;
     readonly keys: LocalKeys;
   },
 ): Environment {
-  const { apiUrl, dbUrl, keys } = options;
   return {
     SUPABASE_URL: apiUrl,
     SUPABASE_DB_URL: dbUrl,
@@ -96,5 +91,22 @@ export function platformEnvironment(
     SUPABASE_SECRET_KEYS: JSON.stringify({ default: keys.secret }),
     SUPABASE_ANON_KEY: keys.anon,
     SUPABASE_SERVICE_ROLE_KEY: keys.serviceRole,
+  };
+}
+
+/** Turns the lines of Deno's watcher into lines of the source `reload`. */
+export function describeReloads(
+  onLog: ServiceObserver["onLog"],
+): ServiceObserver["onLog"] {
+  const reloading = new Set<string>();
+  return (line, name) => {
+    if (ENDED.test(line)) {
+      onLog(`${name} ended; it starts again when you save`, "reload");
+    } else if (LISTENS.test(line)) {
+      if (reloading.delete(name)) {
+        onLog(`the new code of ${name} is served`, "reload");
+      }
+    } else if (RELOADS.test(line)) reloading.add(name);
+    else if (!OTHER.test(line)) onLog(line, name);
   };
 }
