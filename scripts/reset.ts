@@ -7,10 +7,7 @@ import { existsSync } from "node:fs";
 import { type CommandLine, parseCommandLine, reportEnd } from "./common/cli.ts";
 import { defaultStateFolder } from "./common/default_state_folder.ts";
 import { DATA_OPTION, dataFolder } from "./local_stack/start_arguments.ts";
-import {
-  emptyStateFolder,
-  openStateFolder,
-} from "./local_stack/state_folder.ts";
+import { openStateFolder } from "./local_stack/state_folder.ts";
 
 const COMMAND_LINE = {
   usage: "reset",
@@ -39,7 +36,7 @@ async function reset(args: readonly string[]): Promise<number> {
     console.log(`There is no data in ${path}`);
     return 0;
   }
-  await emptyStateFolder(await openStateFolder(path));
+  await (await openStateFolder(path)).empty();
   console.log(`Emptied ${path}`);
   return 0;
 }

@@ -23,7 +23,7 @@ import { announcement } from "./local_stack/announcement.ts";
 import { createLineWriter } from "./local_stack/lines.ts";
 import { checkMigrations, MIGRATIONS } from "./local_stack/migrations.ts";
 import { startNotificationReceiver } from "./local_stack/notification_receiver.ts";
-import { type Stack, startStack } from "./local_stack/stack.ts";
+import { startStack } from "./local_stack/stack.ts";
 import {
   parseStartArguments,
   type StartArguments,
@@ -39,8 +39,8 @@ const STANDARD_COLUMNS = 80;
 /** On a hosted project, pg_cron wakes the worker once per minute. */
 const WAKE_EVERY_MS = 5_000;
 
-/** Between the first event of a save and the last one. */
-const DEBOUNCE_MS = 100;
+/** How soon a saved change of the settings is served. */
+const LOOK_EVERY_MS = 500;
 
 type Log = (line: string, source: string) => void;
 
@@ -104,12 +104,13 @@ async function run(
     await using receiver = startNotificationReceiver(
       (line) => log(line, "notification"),
     );
-    using watcher = watchFolders((...line) => log(...line));
+    const fault = watchFault();
+    if (fault) log(`changes need a restart of start (${fault})`, "reload");
     await using stack = await startStack({
       dataDir,
       ports,
       env: receiver.addTo(settings),
-      watch: watcher !== undefined,
+      watch: fault === undefined,
       detached: true,
       signal,
       onProgress: (text) => print(`  ${text}`),
@@ -121,7 +122,12 @@ async function run(
       apiUrl: stack.urls.api,
       dbUrl: stack.dbUrl,
     });
-    using _timer = startWorkerTimer(stack);
+    // If a call fails, the worker's own log says so.
+    using _timer = every(WAKE_EVERY_MS, async () => {
+      const headers = { apikey: stack.keys.secret };
+      const call = { method: "POST", headers };
+      await (await fetch(stack.urls.worker, call)).body?.cancel();
+    });
     const seconds = ((performance.now() - beginMs) / 1000).toFixed(1);
     print(`Ready after ${seconds} s\n`);
     const isDefault = givenDir === undefined;
@@ -130,19 +136,19 @@ async function run(
     log = view?.onLog ??
       ((line, source) => print(printable(`[${source}] ${line}`)));
     for (const line of early) log(...line);
-    if (watcher) {
-      let served = settings;
-      follow(watcher, {
-        reload: async () => {
-          const changed = await readSettings();
-          if (isDeepStrictEqual(changed, served)) return;
-          served = changed;
-          await stack.restartFunctions(receiver.addTo(served));
-          return "the new settings are served";
-        },
-        migration: async () => (await checkMigrations(stack.dbUrl))?.text,
-      }, log);
-    }
+    let served = settings;
+    let migrations = listMigrations();
+    using _changes = every(LOOK_EVERY_MS, async () => {
+      const changed = await readSettings();
+      if (!isDeepStrictEqual(changed, served)) {
+        served = changed;
+        await stack.restartFunctions(receiver.addTo(served));
+        log("the new settings are served", "reload");
+      }
+      if (migrations === (migrations = listMigrations())) return;
+      const finding = await checkMigrations(stack.dbUrl);
+      if (finding) log(finding.text, "migration");
+    }, (error) => log(error.message, "reload"));
     const reason = await Promise.race([stack.failed, aborted(signal)]);
     print(reason ? `Stopping because ${reason}` : "Stopping");
     return reason ? 1 : 0;
@@ -158,58 +164,35 @@ function columns(): number {
   return Deno.consoleSize().columns || STANDARD_COLUMNS;
 }
 
-/**
- * Watches the settings and the migrations. On Linux, editors may have used up
- * what a user may watch; then Deno cannot watch the functions' code, either.
- */
-function watchFolders(log: Log): Deno.FsWatcher | undefined {
+/** On Linux, editors may have used up what a user may watch. */
+function watchFault(): string | undefined {
   try {
-    return Deno.watchFs([FUNCTIONS, MIGRATIONS], { recursive: false });
-  } catch (error) {
-    const why = (error as Error).message;
-    log(`changes are not noticed (${why}): restart start after each`, "reload");
+    Deno.watchFs(FUNCTIONS).close();
     return undefined;
+  } catch (error) {
+    return (error as Error).message;
   }
 }
 
-/** After each saved change, does the work, and prints what that returns. */
-async function follow(
-  watcher: Deno.FsWatcher,
-  work: Readonly<
-    Record<"reload" | "migration", () => Promise<string | undefined>>
-  >,
-  log: Log,
-): Promise<void> {
-  const timers = new Map<string, ReturnType<typeof setTimeout>>();
-  let last = Promise.resolve();
-  for await (const { kind, paths } of watcher) {
-    if (kind === "access") continue;
-    for (const source of ["reload", "migration"] as const) {
-      const end = source === "reload" ? "/.env" : ".sql";
-      if (!paths.some((path) => path.endsWith(end))) continue;
-      clearTimeout(timers.get(source));
-      const later = () => {
-        last = last.then(work[source]).catch((error) => error.message)
-          .then((text) => text && log(text, source));
-      };
-      timers.set(source, setTimeout(later, DEBOUNCE_MS));
-    }
-  }
+/** Returns a text that is another one after a migration was saved. */
+function listMigrations(): string {
+  return Array.from(
+    Deno.readDirSync(MIGRATIONS),
+    ({ name }) => `${name} ${Deno.statSync(join(MIGRATIONS, name)).mtime}`,
+  ).join();
 }
 
-/**
- * Wakes the worker every five seconds until it is disposed of, unless the last
- * call is still in progress. If a call fails, the worker's own log says so.
- */
-function startWorkerTimer({ urls, keys }: Stack): Disposable {
+/** Does the work again and again, unless it is still in progress. */
+function every(
+  ms: number,
+  work: () => Promise<void>,
+  onError: (error: Error) => void = () => {},
+): Disposable {
   let isInProgress = false;
-  const timer = setInterval(async () => {
+  const timer = setInterval(() => {
     if (isInProgress) return;
     isInProgress = true;
-    const headers = { apikey: keys.secret };
-    await fetch(urls.worker, { method: "POST", headers })
-      .then((response) => response.body?.cancel(), () => {});
-    isInProgress = false;
-  }, WAKE_EVERY_MS);
+    work().catch(onError).finally(() => isInProgress = false);
+  }, ms);
   return { [Symbol.dispose]: () => clearInterval(timer) };
 }

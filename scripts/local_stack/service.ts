@@ -33,14 +33,7 @@ export interface ServiceObserver {
 }
 
 /** A part of the stack that can be started, stopped and killed. */
-export interface Service {
-  /** Starts it and waits until it is ready. */
-  readonly start: (signal?: AbortSignal) => Promise<void>;
-  /** Asks it to end. If it has not after ten seconds, kills it. */
-  readonly stop: () => Promise<void>;
-  /** Sends SIGKILL to it and its children, and waits until they are gone. */
-  readonly kill: () => Promise<void>;
-}
+export type Service = ReturnType<typeof createService>;
 
 const READY_WITHIN_MS = 60_000;
 const STOP_WITHIN_MS = 10_000;
@@ -49,24 +42,23 @@ const LAST_LINES = 20;
 
 /** Returns a service that is not started yet. */
 export function createService(
-  spec: ServiceSpec,
+  { name, command, args, failure, isReady, stopSignal, ...options }:
+    ServiceSpec,
   { onLog, onUnexpectedEnd, onSpawn, detached = false }: ServiceObserver,
-): Service {
-  const { name, stopSignal, args, env, cwd, user } = spec;
+) {
   let running: { id: number; ended: Promise<void> } | undefined;
   let wanted = false;
   let lastLines: string[] = [];
 
   async function watch(child: Deno.ChildProcess) {
+    const output = [child.stdout, child.stderr].map((stream) =>
+      readLines(stream, (text) => {
+        lastLines = [...lastLines.slice(1 - LAST_LINES), `  ${text}`];
+        onLog(text, name);
+      })
+    );
     let isRead = false;
-    Promise.all(
-      [child.stdout, child.stderr].map((stream) =>
-        readLines(stream, (text) => {
-          lastLines = [...lastLines.slice(1 - LAST_LINES), `  ${text}`];
-          onLog(text, name);
-        })
-      ),
-    ).then(() => isRead = true);
+    Promise.all(output).then(() => isRead = true);
     const { code, signal } = await child.status;
     running = undefined;
     // Children that outlive it, such as a busy backend, keep the pipes open.
@@ -77,26 +69,21 @@ export function createService(
     onUnexpectedEnd([`${name} ended ${how}`, ...lastLines].join("\n"));
   }
 
-  async function start(signal?: AbortSignal) {
+  /** Starts it and waits until it is ready. */
+  async function start(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
     lastLines = [];
-    const options = { args: [...args], env, clearEnv: true, cwd, ...user };
-    const streams = {
-      stdin: "null",
-      stdout: "piped",
-      stderr: "piped",
-    } as const;
-    const child = createCommand(spec.command, {
-      ...options,
-      ...streams,
-      detached,
-    }).spawn();
+    const { user, ...others } = options;
+    const piped = { stdin: "null", stdout: "piped", stderr: "piped" } as const;
+    const process = { ...others, ...user, ...piped, clearEnv: true, detached };
+    const child = createCommand(command, { ...process, args: [...args] })
+      .spawn();
     running = { id: child.pid, ended: watch(child) };
     await onSpawn?.(child.pid);
     const hasEnded = () =>
-      !running || lastLines.some((line) => spec.failure?.test(line.trim()));
+      !running || lastLines.some((line) => failure?.test(line.trim()));
     const isKnown = await waitUntil(
-      async () => hasEnded() || await spec.isReady(child.pid),
+      async () => hasEnded() || await isReady(child.pid),
       { timeoutMs: READY_WITHIN_MS, signal },
     );
     wanted = isKnown && !hasEnded();
@@ -108,14 +95,16 @@ export function createService(
     );
   }
 
-  async function stop() {
+  /** Asks it to end. If it has not after ten seconds, kills it. */
+  async function stop(): Promise<void> {
     wanted = false;
     if (running) signalTo(running.id, stopSignal);
     await waitUntil(() => !running, { timeoutMs: STOP_WITHIN_MS });
     await kill();
   }
 
-  async function kill() {
+  /** Sends SIGKILL to it and its children, and waits until they are gone. */
+  async function kill(): Promise<void> {
     wanted = false;
     if (!running) return;
     const { id, ended } = running;

@@ -1,19 +1,13 @@
-import { toolEnvironment } from "../common/create_command.ts";
 import type { Environment } from "../common/environment.ts";
-import { type LocalKeys, localKeys } from "../common/keys.ts";
-import {
-  createDatabase,
-  type DatabaseUrls,
-  databaseUrls,
-  setUpServer,
-} from "./databases.ts";
+import { localKeys } from "../common/keys.ts";
+import { databaseUrls, setUpServer } from "./databases.ts";
 import {
   describeReloads,
   functionService,
   platformEnvironment,
 } from "./functions.ts";
 import { startGateway } from "./gateway.ts";
-import { applyMigrations, updateDatabase } from "./migrations.ts";
+import { updateDatabase } from "./migrations.ts";
 import { holdPorts, type StackPorts } from "./ports.ts";
 import {
   copyPostgresBinaries,
@@ -21,7 +15,7 @@ import {
   initializeDatabase,
   postgresService,
 } from "./postgres.ts";
-import { findPostgrest, postgrestService } from "./postgrest.ts";
+import { postgrestService } from "./postgrest.ts";
 import {
   createService,
   type Service,
@@ -30,60 +24,20 @@ import {
 import { openStateFolder } from "./state_folder.ts";
 
 /** A stack that runs. To dispose of it stops all parts, last started first. */
-export interface Stack extends AsyncDisposable {
-  readonly ports: StackPorts;
-  readonly urls: {
-    /** The gateway, and what is behind it. */
-    readonly api: string;
-    readonly rest: string;
-    readonly webhook: string;
-    readonly worker: string;
-    /** The webhook's own process, without the gateway. */
-    readonly webhookProcess: string;
-  };
-  readonly keys: LocalKeys;
-  /** The database, for the role `postgres`. */
-  readonly dbUrl: string;
-  /** The database, for the superuser. */
-  readonly adminUrl: string;
-  /** The folder with Postgres's `bin`, `lib` and `share`. */
-  readonly postgresFolder: string;
-  /** For fault tests, which kill it and start it again. */
-  readonly postgres: Service;
-  readonly postgrest: Service;
-  /** Stops the functions, and serves them with other settings. */
-  readonly restartFunctions: (env: Environment) => Promise<void>;
-  /** Creates another database beside the first, with all migrations. */
-  readonly createDatabase: (
-    name: string,
-    options?: { readonly sqlBefore?: string },
-  ) => Promise<DatabaseUrls>;
-  /** Resolves with the reason if a part ends without being stopped. */
-  readonly failed: Promise<string>;
-}
+export type Stack = Awaited<ReturnType<typeof startStack>>;
 
 /** How to start a stack. */
 export interface StackOptions {
-  /** The state folder. It is created if it is missing, and kept. */
-  readonly dataDir: string;
-  /** 0 or undefined for any free port. */
-  readonly ports?: Partial<StackPorts>;
-  /** The functions' settings, which win over those of the platform. */
-  readonly env?: Environment;
-  /** The Deno that serves the functions; by default, this one. */
-  readonly denoPath?: string;
-  /** False to start without the functions. */
-  readonly functions?: boolean;
-  /** Whether a saved change of a function is served at once. */
-  readonly watch?: boolean;
-  /** Whether Ctrl-C at the terminal does not reach the parts. */
-  readonly detached?: boolean;
-  /** False if the data need not survive a power failure, as in tests. */
-  readonly fsync?: boolean;
-  /** Once aborted, everything is stopped, and the start fails. */
-  readonly signal?: AbortSignal;
-  /** Called after each step with a line about it. */
-  readonly onProgress?: (text: string) => void;
+  readonly dataDir: string; // created if it is missing, and kept
+  readonly ports?: Partial<StackPorts>; // 0 or undefined for any free port
+  readonly env?: Environment; // the functions' settings
+  readonly denoPath?: string; // what serves the functions; by default, this one
+  readonly functions?: boolean; // false to start without them
+  readonly watch?: boolean; // whether a saved change of a function is served
+  readonly detached?: boolean; // whether Ctrl-C does not reach the parts
+  readonly fsync?: boolean; // false if the data need not survive, as in tests
+  readonly signal?: AbortSignal; // once aborted, everything is stopped
+  readonly onProgress?: (text: string) => void; // called after each step
   /** Called with each line of a part, and with lines of `reload`. */
   readonly onLog?: ServiceObserver["onLog"];
 }
@@ -94,8 +48,8 @@ export interface StackOptions {
  *
  * @throws {Error} if a part does not start; the parts before it are stopped
  */
-export async function startStack(options: StackOptions): Promise<Stack> {
-  const { signal, onLog = () => {}, watch, detached = false } = options;
+export async function startStack(options: StackOptions) {
+  const { signal, onLog = () => {}, watch, fsync = true } = options;
   const failed = Promise.withResolvers<string>();
   await using running = new AsyncDisposableStack();
 
@@ -109,32 +63,44 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   const folder = await openStateFolder(options.dataDir);
   running.defer(folder.close);
-  const cliHome = folder.cli;
-  const place = {
-    binaries: await copyPostgresBinaries(folder.binaries),
-    data: folder.database,
-    user: await databaseUser(),
-  };
+  const binaries = await copyPostgresBinaries(folder.binaries);
+  const user = await databaseUser();
+  const place = { binaries, data: folder.database, user };
   using held = await holdPorts(options.ports ?? {});
   const { ports } = held;
+  const { url: dbUrl, adminUrl } = databaseUrls(ports.db);
+  const api = `http://127.0.0.1:${ports.api}`;
+  const keys = await localKeys();
   const observer: ServiceObserver = {
-    onLog,
+    onLog: watch ? describeReloads(onLog) : onLog,
     onUnexpectedEnd: failed.resolve,
     onSpawn: folder.record,
-    detached,
+    detached: options.detached ?? false,
   };
-
   const postgres = createService(
-    postgresService(place, { port: ports.db, fsync: options.fsync ?? true }),
+    postgresService(place, { port: ports.db, fsync }),
     observer,
   );
   const postgrest = createService(
-    postgrestService(findPostgrest(toolEnvironment()["PATH"] ?? ""), {
-      cwd: folder.path,
-      ports,
-    }),
+    postgrestService(folder.path, ports),
     observer,
   );
+
+  let functions: readonly Service[] = [];
+  async function stopFunctions() {
+    await Promise.all(functions.map((one) => one.stop()));
+  }
+  async function startFunctions(settings: Environment = {}) {
+    const { denoPath = Deno.execPath() } = options;
+    const platform = platformEnvironment({ apiUrl: api, dbUrl, keys });
+    const served = { denoPath, env: { ...platform, ...settings }, watch };
+    functions = (["webhook", "worker"] as const).map((name) => {
+      const own = { ...served, port: ports[name] };
+      return createService(functionService(`billing-${name}`, own), observer);
+    });
+    await Promise.all(functions.map((one) => one.start(signal)));
+  }
+
   await step("Postgres 17 runs", async () => {
     await initializeDatabase(place, { signal });
     running.defer(postgres.stop);
@@ -142,38 +108,15 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await postgres.start(signal);
     await setUpServer(ports.db);
   });
-  const { url: dbUrl, adminUrl } = databaseUrls(ports.db);
   await step(
     "Migrations are applied",
-    () => updateDatabase(dbUrl, { cliHome, signal }),
+    () => updateDatabase(dbUrl, { cliHome: folder.cli, signal }),
   );
   await step("PostgREST runs", async () => {
     running.defer(postgrest.stop);
     held.free("postgrest", "postgrestAdmin");
     await postgrest.start(signal);
   });
-
-  const api = `http://127.0.0.1:${ports.api}`;
-  const keys = await localKeys();
-  let functions: readonly Service[] = [];
-  async function stopFunctions() {
-    await Promise.all(functions.map((one) => one.stop()));
-  }
-  async function startFunctions(env: Environment = {}) {
-    const platform = platformEnvironment({ apiUrl: api, dbUrl, keys });
-    const served = {
-      denoPath: options.denoPath ?? Deno.execPath(),
-      env: { ...platform, ...env },
-      watch,
-    };
-    functions = (["webhook", "worker"] as const).map((name) =>
-      createService(
-        functionService(`billing-${name}`, { ...served, port: ports[name] }),
-        { ...observer, onLog: watch ? describeReloads(onLog) : onLog },
-      )
-    );
-    await Promise.all(functions.map((one) => one.start(signal)));
-  }
   running.defer(stopFunctions);
   if (options.functions !== false) {
     await step("Functions are served", async () => {
@@ -181,7 +124,6 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       await startFunctions(options.env);
     });
   }
-
   signal?.throwIfAborted();
   held.free("api");
   const targets = { ...ports, rest: ports.postgrest };
@@ -195,23 +137,24 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       rest: `${api}/rest/v1`,
       webhook: `${api}/functions/v1/billing-webhook`,
       worker: `${api}/functions/v1/billing-worker`,
+      /** The webhook's own process, without the gateway. */
       webhookProcess: `http://127.0.0.1:${ports.webhook}`,
     },
     keys,
+    /** The database, for the role `postgres`, and for the superuser. */
     dbUrl,
     adminUrl,
-    postgresFolder: place.binaries,
+    /** The folder with Postgres's `bin`, `lib` and `share`. */
+    postgresFolder: binaries,
+    /** For fault tests, which kill it and start it again. */
     postgres,
     postgrest,
-    restartFunctions: async (env) => {
+    /** Stops the functions, and serves them with other settings. */
+    restartFunctions: async (settings: Environment) => {
       await stopFunctions();
-      await startFunctions(env);
+      await startFunctions(settings);
     },
-    createDatabase: async (name, { sqlBefore } = {}) => {
-      const urls = await createDatabase(ports.db, { name, sqlBefore });
-      await applyMigrations(urls.url, { cliHome });
-      return urls;
-    },
+    /** Resolves with the reason if a part ends without being stopped. */
     failed: failed.promise,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

@@ -8,18 +8,17 @@ import type { Environment } from "../common/environment.ts";
 
 /**
  * By default, the first two ports are those of `supabase start`. Only the stack
- * itself uses the last two: any free ones (0), which the system does not give to
- * outgoing connections.
+ * itself uses the last two: any free ones (0).
  */
 const DEFAULTS = {
-  api: 54_321,
-  db: 54_322,
-  webhook: 54_331,
+  api: 54321,
+  db: 54322,
+  webhook: 54331,
   worker: 0,
   postgrest: 0,
 };
-const STANDARD_BASE = 54_300;
-const MAX_PORT = 65_535;
+const STANDARD_BASE = 54300;
+const MAX_PORT = 65535;
 
 type PortName = keyof typeof DEFAULTS;
 

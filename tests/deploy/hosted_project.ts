@@ -5,7 +5,7 @@
  * @module
  */
 import postgres from "postgres";
-import { createDatabase } from "../../scripts/local_stack/databases.ts";
+import { createDatabase } from "../support/create_database.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { platformEnvironment } from "../../scripts/local_stack/functions.ts";

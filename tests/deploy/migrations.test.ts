@@ -7,7 +7,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import postgres from "postgres";
 import { generateTypes, TYPES_FILE } from "../../scripts/dev/generate_types.ts";
-import { createDatabase } from "../../scripts/local_stack/databases.ts";
+import { createDatabase } from "../support/create_database.ts";
 import { checkMigrations } from "../../scripts/local_stack/migrations.ts";
 import { setting } from "../support/test_environment.ts";
 import {

@@ -7,11 +7,11 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
+import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import {
   createDatabase,
-  withDatabase,
-} from "../../scripts/local_stack/databases.ts";
-import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "../../scripts/local_stack/roles.ts";
+  LEGACY_DEFAULT_PRIVILEGES_SQL,
+} from "../support/create_database.ts";
 import { migrate } from "../support/migrate_part.ts";
 import { setting } from "../support/test_environment.ts";
 

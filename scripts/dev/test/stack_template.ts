@@ -1,5 +1,8 @@
 import { createCommand } from "../../common/create_command.ts";
-import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "../../local_stack/roles.ts";
+import {
+  createMigratedDatabase,
+  LEGACY_DEFAULT_PRIVILEGES_SQL,
+} from "../../../tests/support/create_database.ts";
 import { startStack } from "../../local_stack/stack.ts";
 
 /** A database whose migrations met the default privileges of older projects. */
@@ -22,7 +25,8 @@ export async function makeStackTemplate(
     signal,
     onProgress: (text) => console.log(`stack: ${text}`),
   });
-  await stack.createDatabase(LEGACY_DATABASE, {
+  await createMigratedDatabase(stack.ports.db, {
+    name: LEGACY_DATABASE,
     sqlBefore: LEGACY_DEFAULT_PRIVILEGES_SQL,
   });
 }

@@ -23,7 +23,6 @@ function announced(env: Record<string, string>, isDefault = true): string {
 }
 
 Deno.test("announcement() says where the stack is if other commands cannot find it", () => {
-  assertStringIncludes(announced({}), "\n  deno task console\n");
   const text = announced({}, false);
   assertStringIncludes(text, "console --project-url http://127.0.0.1:57021\n");
   assertStringIncludes(text, "deno task reset --data '/tmp/my data'");

@@ -42,11 +42,6 @@ Deno.test("startNotificationReceiver() prints what is signed, and nothing of the
       ],
       ["payment_failed", DATA, "verified: payment failed for acc_1 (sub_1)"],
       ["failure_opened", FAILURE, "alert: event_invalid: 1000 new, 10000 open"],
-      [
-        "failures_resolved",
-        FAILURE,
-        "alert: event_invalid: none is open any more",
-      ],
       ["other", {}, 'verified {"type":"billing.other","data":{}}'],
     ] as const
   ) assertEquals(await send(type, data), [200, line]);
