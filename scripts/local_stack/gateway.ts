@@ -129,13 +129,12 @@ function passOn(
     if (answer.headersSent) answer.destroy();
     else refuse(answer, isRefused ? 503 : 502);
   });
-  // If the service has closed a kept connection, Deno sends the request again,
-  // without its body, for which the service would wait.
+  // If the service closes a kept connection, Deno sends the request again on
+  // another one: without its body, for which the service would wait.
   let connections = 0;
   upstream.on("socket", () => {
-    const { "content-length": length = "0", ...others } = request.headers;
-    const hasBody = length !== "0" || "transfer-encoding" in others;
-    if (++connections > 1 && hasBody) upstream.destroy(new Error("Closed"));
+    const isSafe = /^(GET|HEAD|OPTIONS)$/.test(to.method!);
+    if (++connections > 1 && !isSafe) upstream.destroy(new Error("Closed"));
   });
   answer.on("close", () => {
     // Answered before all of the body is there; or the client is gone.
