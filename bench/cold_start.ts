@@ -6,7 +6,7 @@
  */
 import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
 import { createCommand } from "../scripts/common/create_command.ts";
-import { platformOptions } from "../scripts/local_stack/serve_functions.ts";
+import { platformOptions } from "../scripts/local_stack/functions.ts";
 import { signatureHeaders } from "../scripts/common/sign.ts";
 import { freePort } from "../tests/support/free_port.ts";
 import { BARE_SERVER, FIRST_APPLIED, RECEIVER } from "./names.ts";

@@ -7,6 +7,7 @@
  */
 import postgres from "postgres";
 import type { Stack } from "../scripts/local_stack/stack.ts";
+import { createMigratedDatabase } from "../tests/support/create_database.ts";
 import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
 import { median } from "./statistics.ts";
 import {
@@ -62,7 +63,9 @@ async function measureLedger(
   stack: Stack,
   { ids, rows }: { ids: EventIds; rows: number },
 ): Promise<LedgerSize> {
-  const { url } = await stack.createDatabase(`ledger_${ids}_${rows}`);
+  const { url } = await createMigratedDatabase(stack.ports.db, {
+    name: `ledger_${ids}_${rows}`,
+  });
   const sql = postgres(url, { max: 1, onnotice() {} });
   const admin = postgres(stack.adminUrl, { max: 1 });
   try {

@@ -1,6 +1,6 @@
 import { freePort } from "../tests/support/free_port.ts";
 import { isListening } from "../scripts/common/is_listening.ts";
-import { spawnGuarded } from "../scripts/common/spawn_guarded.ts";
+import { spawnGroup } from "../scripts/common/spawn_group.ts";
 import type { Environment } from "../scripts/common/environment.ts";
 import { waitUntil } from "../scripts/common/wait_until.ts";
 import { SECRET } from "./targets.ts";
@@ -30,14 +30,13 @@ export async function servePeer(
   { entry, command, env = {} }: PeerOptions,
 ): Promise<Peer> {
   const port = freePort();
-  const { child, ended } = spawnGuarded({
+  const { child, ended } = spawnGroup({
     command: Deno.execPath(),
     args: [
       ...[command, "--quiet", "-A", "--deny-net=api.stripe.com"],
       ...["--no-check", "--no-config", "--no-lock"],
       ...["--import-map", "bench/peers/import_map.json", entry],
     ],
-    stopSignal: "SIGTERM",
     options: {
       env: {
         DENO_SERVE_ADDRESS: `tcp:127.0.0.1:${port}`,

@@ -1,4 +1,5 @@
 import type { Stack } from "../scripts/local_stack/stack.ts";
+import { createMigratedDatabase } from "../tests/support/create_database.ts";
 import { servePeer } from "./peer.ts";
 import { peerTarget, type Target } from "./targets.ts";
 
@@ -34,7 +35,10 @@ export async function servePeers(
   await using started = new AsyncDisposableStack();
   const targets: Target[] = [];
   for (const [name, { entry, column }] of Object.entries(PEERS)) {
-    const { url: databaseUrl } = await stack.createDatabase(entry);
+    const { url: databaseUrl } = await createMigratedDatabase(
+      stack.ports.db,
+      { name: entry },
+    );
     const peer = started.use(
       await servePeer({
         entry: `bench/peers/${entry}.ts`,

@@ -1,6 +1,6 @@
 import { functionEnvironment } from "../scripts/common/environment.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
-import { startStack } from "../scripts/local_stack/start_stack.ts";
+import { startStack } from "../scripts/local_stack/stack.ts";
 
 /**
  * Runs against a stack of its own, on free ports, with fsync on, and removes

@@ -6,18 +6,14 @@
 import { existsSync } from "node:fs";
 import { type CommandLine, parseCommandLine, reportEnd } from "./common/cli.ts";
 import { defaultStateFolder } from "./common/default_state_folder.ts";
-import { endLeftoverPostgres } from "./local_stack/postgres.ts";
 import { DATA_OPTION, dataFolder } from "./local_stack/start_arguments.ts";
-import {
-  emptyStateFolder,
-  openStateFolder,
-} from "./local_stack/state_folder.ts";
+import { openStateFolder } from "./local_stack/state_folder.ts";
 
 const COMMAND_LINE = {
   usage: "reset",
   summary:
     `Deletes the local data: every record, event and notification of the local
-stack. Ends processes that a crashed stack left behind.`,
+stack. Ends processes that a killed stack left behind.`,
   options: DATA_OPTION,
   details:
     "Exit code: 0 if the data is deleted, 1 if not, 2 for a wrong command line.",
@@ -40,9 +36,7 @@ async function reset(args: readonly string[]): Promise<number> {
     console.log(`There is no data in ${path}`);
     return 0;
   }
-  const folder = await openStateFolder(path);
-  await endLeftoverPostgres(folder.database, { onProgress: console.log });
-  await emptyStateFolder(folder);
+  await (await openStateFolder(path)).empty();
   console.log(`Emptied ${path}`);
   return 0;
 }

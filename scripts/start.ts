@@ -6,34 +6,43 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { styleText } from "node:util";
+import { isDeepStrictEqual, styleText } from "node:util";
+import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
 import { reportEnd } from "./common/cli.ts";
 import { defaultStateFolder } from "./common/default_state_folder.ts";
-import { asTyped, COMMAND_START, PROJECT } from "./common/how_started.ts";
-import { printable } from "./common/print.ts";
-import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
-import { announcement } from "./local_stack/announcement.ts";
 import {
   type Environment,
   functionEnvironment,
   readEnvFile,
 } from "./common/environment.ts";
+import { asTyped, COMMAND_START, PROJECT } from "./common/how_started.ts";
+import { printable } from "./common/print.ts";
 import { publishRunningStack } from "./common/running_stack.ts";
 import { createLiveView } from "./live_view/live_view.ts";
+import { announcement } from "./local_stack/announcement.ts";
 import { createLineWriter } from "./local_stack/lines.ts";
+import { checkMigrations, MIGRATIONS } from "./local_stack/migrations.ts";
 import { startNotificationReceiver } from "./local_stack/notification_receiver.ts";
+import { startStack } from "./local_stack/stack.ts";
 import {
   parseStartArguments,
   type StartArguments,
 } from "./local_stack/start_arguments.ts";
-import { startStack } from "./local_stack/start_stack.ts";
-import { watchSources } from "./local_stack/watch_sources.ts";
-import { startWorkerTimer } from "./local_stack/worker_timer.ts";
+
+const FUNCTIONS = join(PROJECT, "supabase", "functions");
 
 /** For the last lines of the output. */
 const FLUSH_WITHIN_MS = 1_000;
 
 const STANDARD_COLUMNS = 80;
+
+/** On a hosted project, pg_cron wakes the worker once per minute. */
+const WAKE_EVERY_MS = 5_000;
+
+/** How soon a saved change of the settings is served. */
+const LOOK_EVERY_MS = 500;
+
+type Log = (line: string, source: string) => void;
 
 if (import.meta.main) Deno.exit(await main(Deno.args, Deno.env.toObject()));
 
@@ -50,7 +59,7 @@ async function main(args: string[], env: Environment): Promise<number> {
         'Cannot start on Windows: use WSL, or Docker and "supabase start".',
       );
     }
-    if (!existsSync(join(PROJECT, "supabase/functions/billing-webhook"))) {
+    if (!existsSync(join(FUNCTIONS, "billing-webhook"))) {
       throw new Error(
         `Cannot start: ${PROJECT} does not have the receiver. Run this there first: ${
           asTyped("add .")
@@ -58,7 +67,11 @@ async function main(args: string[], env: Environment): Promise<number> {
       );
     }
     await abortOnEnd(ending, env);
-    return await run(wanted, { env, ending, print: output.print });
+    return await run(wanted, {
+      env,
+      signal: ending.signal,
+      print: output.print,
+    });
   } catch (error) {
     return reportEnd(error, { out: output.print, err: errors.print });
   } finally {
@@ -69,22 +82,21 @@ async function main(args: string[], env: Environment): Promise<number> {
 }
 
 async function run(
-  wanted: StartArguments,
-  { env, ending, print }: {
+  { json, ports, dataDir: givenDir }: StartArguments,
+  { env, signal, print }: {
     readonly env: Environment;
-    readonly ending: AbortController;
+    readonly signal: AbortSignal;
     readonly print: (line: string) => void;
   },
 ): Promise<number> {
   const readSettings = async () =>
     functionEnvironment(env, await readEnvFile());
   const settings = await readSettings();
-  const dataDir = wanted.dataDir ?? await defaultStateFolder();
+  const dataDir = givenDir ?? await defaultStateFolder();
   const beginMs = performance.now();
-  type Log = (line: string, source: string) => void;
   const early: Parameters<Log>[] = []; // before all is ready
   let log: Log = (...line) => early.push(line);
-  using view = wanted.json || !Deno.stdout.isTerminal()
+  using view = json || !Deno.stdout.isTerminal()
     ? undefined
     : createLiveView({ print, columns, paint: styleText, clock: Date.now });
   print("Starting the local stack");
@@ -92,47 +104,56 @@ async function run(
     await using receiver = startNotificationReceiver(
       (line) => log(line, "notification"),
     );
-    const served = receiver.addTo(settings);
+    const fault = watchFault();
+    if (fault) log(`changes need a restart of start (${fault})`, "reload");
     await using stack = await startStack({
       dataDir,
-      ports: wanted.ports,
-      env: served,
-      signal: ending.signal,
+      ports,
+      env: receiver.addTo(settings),
+      watch: fault === undefined,
+      detached: true,
+      signal,
       onProgress: (text) => print(`  ${text}`),
       onLog: (line, source) => {
-        if (/^(webhook|worker|restart)$/.test(source)) log(line, source);
+        if (/^(webhook|worker|reload)$/.test(source)) log(line, source);
       },
     });
     await using _running = await publishRunningStack(dataDir, {
       apiUrl: stack.urls.api,
       dbUrl: stack.dbUrl,
     });
-    using _timer = startWorkerTimer(stack.urls.worker, {
-      secretKey: stack.keys.secret,
+    // If a call fails, the worker's own log says so.
+    using _timer = every(WAKE_EVERY_MS, async () => {
+      const headers = { apikey: stack.keys.secret };
+      const call = { method: "POST", headers };
+      await (await fetch(stack.urls.worker, call)).body?.cancel();
     });
     const seconds = ((performance.now() - beginMs) / 1000).toFixed(1);
     print(`Ready after ${seconds} s\n`);
-    print(announcement(stack, {
-      env: settings,
-      dataDir,
-      isDefault: wanted.dataDir === undefined,
-      run: COMMAND_START,
-    }));
+    const isDefault = givenDir === undefined;
+    const about = { env: settings, dataDir, isDefault, run: COMMAND_START };
+    print(announcement(stack, about));
     log = view?.onLog ??
       ((line, source) => print(printable(`[${source}] ${line}`)));
     for (const line of early) log(...line);
-
-    using _watched = watchSources(stack, {
-      settings: served,
-      readSettings: async () => receiver.addTo(await readSettings()),
-      note: log,
-      print: (line) => print(printable(line)),
-    });
-    const reason = await Promise.race([stack.failed, aborted(ending.signal)]);
+    let served = settings;
+    let migrations = listMigrations();
+    using _changes = every(LOOK_EVERY_MS, async () => {
+      const changed = await readSettings();
+      if (!isDeepStrictEqual(changed, served)) {
+        served = changed;
+        await stack.restartFunctions(receiver.addTo(served));
+        log("the new settings are served", "reload");
+      }
+      if (migrations === (migrations = listMigrations())) return;
+      const finding = await checkMigrations(stack.dbUrl);
+      if (finding) log(finding.text, "migration");
+    }, (error) => log(error.message, "reload"));
+    const reason = await Promise.race([stack.failed, aborted(signal)]);
     print(reason ? `Stopping because ${reason}` : "Stopping");
     return reason ? 1 : 0;
   } catch (error) {
-    if (!ending.signal.aborted) throw error;
+    if (!signal.aborted) throw error;
     print("Stopped before it was ready");
     return 0;
   }
@@ -141,4 +162,37 @@ async function run(
 /** A terminal that does not know its size says 0. */
 function columns(): number {
   return Deno.consoleSize().columns || STANDARD_COLUMNS;
+}
+
+/** On Linux, editors may have used up what a user may watch. */
+function watchFault(): string | undefined {
+  try {
+    Deno.watchFs(FUNCTIONS).close();
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+/** Returns a text that is another one after a migration was saved. */
+function listMigrations(): string {
+  return Array.from(
+    Deno.readDirSync(MIGRATIONS),
+    ({ name }) => `${name} ${Deno.statSync(join(MIGRATIONS, name)).mtime}`,
+  ).join();
+}
+
+/** Does the work again and again, unless it is still in progress. */
+function every(
+  ms: number,
+  work: () => Promise<void>,
+  onError: (error: Error) => void = () => {},
+): Disposable {
+  let isInProgress = false;
+  const timer = setInterval(() => {
+    if (isInProgress) return;
+    isInProgress = true;
+    work().catch(onError).finally(() => isInProgress = false);
+  }, ms);
+  return { [Symbol.dispose]: () => clearInterval(timer) };
 }

@@ -1,5 +1,5 @@
 import type { Environment } from "./environment.ts";
-import { spawnGuarded } from "./spawn_guarded.ts";
+import { spawnGroup } from "./spawn_group.ts";
 
 /** A command that does its work and ends. */
 export interface Tool {
@@ -24,10 +24,9 @@ export async function runTool(
   signal?: AbortSignal,
 ): Promise<string> {
   signal?.throwIfAborted();
-  const { child, ended, kill } = spawnGuarded({
+  const { child, ended, kill } = spawnGroup({
     command: tool.command,
     args: tool.args,
-    stopSignal: "SIGTERM",
     options: {
       env: tool.env,
       clearEnv: true,

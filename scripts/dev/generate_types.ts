@@ -13,7 +13,7 @@ import {
 import { isLoopback } from "../common/loopback.ts";
 import { findRunningStack } from "../common/running_stack.ts";
 import { runTool } from "../common/run_tool.ts";
-import { checkMigrations } from "../local_stack/check_migrations.ts";
+import { checkMigrations } from "../local_stack/migrations.ts";
 import { runSupabaseCli } from "../common/supabase_cli.ts";
 import { toolEnvironment } from "../common/create_command.ts";
 

@@ -10,13 +10,13 @@
  */
 import { join } from "node:path";
 import postgres from "postgres";
-import { initializeDatabase } from "../local_stack/initialize_database.ts";
-import { databaseUser, postgresService } from "../local_stack/postgres.ts";
+import { databaseUrls, setUpServer } from "../local_stack/databases.ts";
+import { applyMigrations } from "../local_stack/migrations.ts";
 import {
-  applyMigrations,
-  databaseUrls,
-  setUpServer,
-} from "../local_stack/databases.ts";
+  databaseUser,
+  initializeDatabase,
+  postgresService,
+} from "../local_stack/postgres.ts";
 import { existsSync } from "node:fs";
 import { choosePorts } from "../local_stack/ports.ts";
 import { createService } from "../local_stack/service.ts";

@@ -9,10 +9,8 @@ import {
   type Environment,
   LOCAL_SIGNING_SECRETS,
 } from "../common/environment.ts";
+import { LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import type { Stack } from "./stack.ts";
-
-const EVENT = "customer.subscription.created";
-const STANDARD_API_PORT = 54321;
 
 type Fact = readonly [name: string, value: string];
 
@@ -20,14 +18,12 @@ type Fact = readonly [name: string, value: string];
  * Returns what a developer needs to know about a stack that runs: URLs, keys,
  * secrets, and what to do next. Nothing but long paths is wider than 80 columns.
  *
- * @param options.env the functions' settings
- * @param options.dataDir where the data is kept
- * @param options.isDefault whether that is the default place
+ * @param options.isDefault whether the data is in the default place
  * @param options.run how the project's commands are run here
  */
 export function announcement(
   stack: Pick<Stack, "urls" | "keys" | "dbUrl">,
-  options: {
+  { env, dataDir, isDefault, run }: {
     readonly env: Environment;
     readonly dataDir: string;
     readonly isDefault: boolean;
@@ -35,13 +31,9 @@ export function announcement(
   },
 ): string {
   const { urls, keys, dbUrl } = stack;
-  const { env, dataDir, isDefault, run } = options;
-  const reset = `${run} reset${
-    isDefault ? "" : ` --data ${shellWord(dataDir)}`
-  }`;
+  const data = isDefault ? "" : ` --data ${shellWord(dataDir)}`;
   // Other commands find a stack in the default place by themselves.
-  const isFound = isDefault ||
-    new URL(urls.api).port === `${STANDARD_API_PORT}`;
+  const isFound = isDefault || urls.api === LOCAL_PROJECT_URL;
   const url = isFound ? "" : ` --url ${urls.webhook}`;
   const projectUrl = isFound ? "" : ` --project-url ${urls.api}`;
   const facts: readonly Fact[] = [
@@ -60,14 +52,14 @@ export function announcement(
     ...facts.map(([name, value]) => `  ${name.padEnd(16)} ${value}`),
     "",
     "Send a first event, from a second terminal:",
-    `  ${run} trigger ${EVENT}${url}`,
+    `  ${run} trigger customer.subscription.created${url}`,
     "See what it did:",
     `  psql ${dbUrl} \\\n    -c 'select id, account_id, status, plan_id from billing.subscriptions'`,
     `  curl -H 'apikey: ${keys.secret}' \\\n    ${urls.rest}/billing_subscriptions`,
     "If an event fails, see why, and repair it:",
     `  ${run} console${projectUrl}`,
     "",
-    `Stop with Ctrl-C. The data is kept; "${reset}" deletes it.`,
+    `Stop with Ctrl-C. The data is kept; "${run} reset${data}" deletes it.`,
     "",
   ].join("\n");
 }

@@ -1,17 +1,8 @@
 import postgres from "postgres";
-import { isFromPackage, REPOSITORY } from "../common/how_started.ts";
-import { runSupabaseCli } from "../common/supabase_cli.ts";
-import { copyReceiverMigrations } from "./receiver_migrations.ts";
 import { DATABASE_SQL, LOCAL_PASSWORD, ROLES_SQL } from "./roles.ts";
 
-/** A database's connection strings: for the superuser, and for `postgres`. */
-export interface DatabaseUrls {
-  readonly adminUrl: string;
-  readonly url: string;
-}
-
-/** Returns the connection strings of a database on the local server. */
-export function databaseUrls(port: number, name = "postgres"): DatabaseUrls {
+/** Returns a local database's URLs: for the superuser, and for `postgres`. */
+export function databaseUrls(port: number, name = "postgres") {
   const rest = `${LOCAL_PASSWORD}@127.0.0.1:${port}/${name}`;
   return {
     adminUrl: `postgresql://supabase_admin:${rest}`,
@@ -27,60 +18,6 @@ export async function setUpServer(port: number): Promise<void> {
     if (found.length > 0) return;
     // In one transaction, so that a server has all of it or nothing.
     await sql.unsafe(`begin; ${ROLES_SQL} ${DATABASE_SQL} commit`);
-  });
-}
-
-/**
- * Creates another database on the server, as empty as the first one was.
- *
- * @param options.sqlBefore run in it first, as `postgres`
- */
-export async function createDatabase(
-  port: number,
-  options: {
-    readonly name: string;
-    readonly sqlBefore?: string | undefined;
-  },
-): Promise<DatabaseUrls> {
-  const { name, sqlBefore } = options;
-  const urls = databaseUrls(port, name);
-  await withDatabase(databaseUrls(port).adminUrl, async (sql) => {
-    await sql`create database ${sql(name)} owner postgres`;
-  });
-  await withDatabase(urls.adminUrl, (sql) => sql.unsafe(DATABASE_SQL));
-  if (sqlBefore) await withDatabase(urls.url, (sql) => sql.unsafe(sqlBefore));
-  return urls;
-}
-
-/**
- * Applies the migrations that a database does not have yet, with the Supabase
- * CLI, as the role `postgres`.
- *
- * @param databaseUrl the database, with user and password
- * @param options.cliHome a folder for the CLI's own files
- * @throws {Error} with the CLI's output, if a migration fails
- */
-export async function applyMigrations(
-  databaseUrl: string,
-  options: {
-    readonly cliHome: string;
-    readonly signal?: AbortSignal | undefined;
-  },
-): Promise<void> {
-  await runSupabaseCli([
-    "migration",
-    "up",
-    // Also those older than the last applied one, from another branch.
-    "--include-all",
-    `--remote=${databaseUrl}?sslmode=disable`,
-    "--yes",
-  ], {
-    purpose: "apply the migrations",
-    home: options.cliHome,
-    cwd: isFromPackage
-      ? await copyReceiverMigrations(`${options.cliHome}.project`)
-      : REPOSITORY,
-    signal: options.signal,
   });
 }
 

@@ -1,72 +1,206 @@
+/**
+ * The local stack's gateway. It is no `Deno.serve` that calls `fetch`: of a
+ * chunk that ends in a bare LF, `Deno.serve` tells nobody and closes without an
+ * answer; `fetch` adds headers and decodes compressed answers.
+ *
+ * @module
+ */
+import * as http from "node:http";
+import type { AddressInfo } from "node:net";
+import { pipeline } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  type GatewayConnection,
-  serveConnection,
-} from "./gateway_connection.ts";
-import type { GatewayOptions } from "./gateway_request.ts";
-import { waitUntil } from "../common/wait_until.ts";
+import { isValidToken, type LocalKeys } from "../common/keys.ts";
+import { isLoopbackHost } from "../common/loopback.ts";
+
+type Answer = http.ServerResponse<http.IncomingMessage>;
 
 /** A gateway that listens. */
-export interface Gateway {
-  readonly port: number;
-  /** Accepts no more requests, and waits two seconds for those in progress. */
-  readonly close: () => Promise<void>;
-  /**
-   * Waits until no client waits for an answer from a service that gets no more
-   * requests, and closes the connections to it.
-   */
-  readonly leave: (port: number) => Promise<void>;
-}
+export type Gateway = Awaited<ReturnType<typeof startGateway>>;
 
-const CLOSE_WITHIN_MS = 2_000;
+/** The gateway's own answers. */
+const MESSAGES = {
+  401: "The request has no valid apikey",
+  403: "Only the webhook is served under this name: use 127.0.0.1 or localhost",
+  404: "No service has this path",
+  502: "The service ended before it answered",
+  503: "The service does not answer: it starts, or it has ended",
+} as const;
 
-/** Every delivery is answered within ten seconds. */
-const LEAVE_WITHIN_MS = 15_000;
+// After the prefix comes nothing, a segment or a query.
+const PREFIXES = [
+  ["/rest/v1", "rest", "/rest/v1"],
+  ["/functions/v1/billing-webhook", "webhook", "/functions/v1"],
+  ["/functions/v1/billing-worker", "worker", "/functions/v1"],
+  ["/api/billing/webhook", "webhook", ""],
+] as const;
 
-/** For the rest of an answer, and for the log lines of the last second. */
-const QUIET_MS = 1_200;
+type Target = typeof PREFIXES[number][1];
+
+/** Of tunnels and proxies, which may put this machine's name into Host. */
+const FORWARDED =
+  /^(forwarded|x-forwarded-for|x-forwarded-host|cf-connecting-ip)$/;
 
 /**
- * Listens on 127.0.0.1 and passes requests on as Supabase's gateway does.
- * Bodies and headers stay the same, byte by byte.
+ * Headers of a connection (RFC 9110, section 7.6.1). Transfer-Encoding stays:
+ * the coding of a body is the same on both sides.
+ */
+const HOP_BY_HOP =
+  /^(connection|keep-alive|proxy-.*|te|trailer|upgrade|expect)$/i;
+
+const NO_LIMIT = { keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0 };
+const MAX_HEAD_BYTES = 65_536;
+const CLOSE_WITHIN_MS = 2_000;
+
+/**
+ * Listens on 127.0.0.1 and passes requests on as Supabase's gateway does, with
+ * the body as it comes, piece by piece.
  *
  * @param port 0 for any free port
+ * @param options.targets the port of each service
  */
-export function startGateway(port: number, options: GatewayOptions): Gateway {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port });
-  const connections = new Set<GatewayConnection>();
-
-  async function acceptAll() {
-    for await (const client of listener) {
-      client.setNoDelay();
-      const connection = serveConnection(client, options);
-      connections.add(connection);
-      connection.ended.finally(() => connections.delete(connection));
-    }
-  }
-
+export async function startGateway(
+  port: number,
+  { targets, keys }: {
+    readonly targets: Partial<Record<Target, number>>;
+    readonly keys: LocalKeys;
+  },
+) {
+  const agent = new http.Agent({ keepAlive: true });
+  const server = http.createServer(
+    { ...NO_LIMIT, maxHeaderSize: MAX_HEAD_BYTES },
+    async (request, answer) => {
+      request.on("error", () => {}); // the client is gone: "close" says it, too
+      const route = routeOf(request.url!);
+      const target = route && targets[route.to];
+      if (!target) return refuse(answer, 404);
+      // The keys of the local stack are public, so what they give access to is
+      // for this machine only: not for a tunnel, nor for a web page whose name
+      // resolves to 127.0.0.1 (DNS rebinding). The webhook verifies signatures.
+      if (route.to !== "webhook" && !isLocal(request)) {
+        return refuse(answer, 403);
+      }
+      let headers = endToEnd(request.rawHeaders);
+      if (route.to === "rest") {
+        const authorization = await authorize(request.headers, keys);
+        if (!authorization) return refuse(answer, 401);
+        headers = headers.filter(([name]) => !/^authorization$/i.test(name))
+          .concat([["Authorization", authorization]]);
+      }
+      passOn(request, answer, {
+        host: "127.0.0.1",
+        port: target,
+        path: route.path,
+        method: request.method,
+        headers: headers.flat(),
+        setHost: false,
+        // After HEAD, PostgREST 12 closes without announcing it.
+        agent: request.method === "HEAD" ? false : agent,
+      });
+    },
+  );
+  await new Promise<void>((resolve, reject) => {
+    server.on("error", reject).listen(port, "127.0.0.1", resolve);
+  });
+  /** Accepts no more requests, and waits two seconds for those in progress. */
   async function close() {
-    listener.close();
-    await accepting;
-    const all = [...connections];
-    await waitUntil(() => !all.some((one) => one.isWaiting()), {
-      timeoutMs: CLOSE_WITHIN_MS,
-    });
-    for (const one of all) one.close();
-    await Promise.all(all.map((one) => one.ended));
+    const closed = new Promise((resolve) => server.close(resolve));
+    server.closeIdleConnections();
+    await Promise.race([closed, sleep(CLOSE_WITHIN_MS)]);
+    server.closeAllConnections();
+    agent.destroy();
   }
+  return { port: (server.address() as AddressInfo).port, close };
+}
 
-  async function leave(port: number) {
-    await waitUntil(
-      () => ![...connections].some((one) => one.isWaiting(port)),
-      {
-        timeoutMs: LEAVE_WITHIN_MS,
-      },
-    );
-    await sleep(QUIET_MS);
-    for (const one of connections) one.leave(port);
-  }
+function passOn(
+  request: http.IncomingMessage,
+  answer: Answer,
+  to: http.RequestOptions,
+) {
+  const upstream = http.request(to);
+  upstream.on("response", (from) => {
+    const headers = endToEnd(from.rawHeaders).flat();
+    answer.writeHead(from.statusCode!, from.statusMessage, headers);
+    pipeline(from, answer, () => {});
+  });
+  upstream.on("error", (error) => {
+    request.unpipe(upstream);
+    const isRefused = "code" in error && error.code === "ECONNREFUSED";
+    if (answer.headersSent) answer.destroy();
+    else refuse(answer, isRefused ? 503 : 502);
+  });
+  // If the service closes a kept connection, Deno sends the request again on
+  // another one: without its body, for which the service would wait.
+  let connections = 0;
+  upstream.on("socket", () => {
+    const isSafe = /^(GET|HEAD|OPTIONS)$/.test(to.method!);
+    if (++connections > 1 && !isSafe) upstream.destroy(new Error("Closed"));
+  });
+  answer.on("close", () => {
+    // Answered before all of the body is there; or the client is gone.
+    if (!request.complete || !answer.writableFinished) upstream.destroy();
+    request.unpipe().resume();
+  });
+  request.pipe(upstream);
+}
 
-  const accepting = acceptAll();
-  return { port: listener.addr.port, close, leave };
+/**
+ * Returns the service that a request is for, and the path under which it sees
+ * it. The target is cut, never decoded or normalized.
+ *
+ * @param target as in the request line (RFC 9112, section 3.2)
+ * @returns undefined if no service has that path
+ */
+export function routeOf(
+  target: string,
+): { readonly to: Target; readonly path: string } | undefined {
+  const full = target.replace(/^https?:\/\/[^/?]*/i, "");
+  const found = PREFIXES.find(([prefix]) =>
+    full.startsWith(prefix) && /^($|[/?])/.test(full.slice(prefix.length))
+  );
+  if (!found) return undefined;
+  const [, to, strip] = found;
+  return { to, path: full.slice(strip.length).replace(/^(?!\/)/, "/") };
+}
+
+/**
+ * By the rule of Supabase's gateway: `apikey` must be a key, and a key of the
+ * new kind is replaced by its role's token, unless the request has a token of
+ * its own.
+ */
+async function authorize(
+  { apikey, authorization }: http.IncomingHttpHeaders,
+  keys: LocalKeys,
+): Promise<string | undefined> {
+  const key = `${apikey}`;
+  const token = new Map([
+    [keys.secret, keys.serviceRole],
+    [keys.publishable, keys.anon],
+  ]).get(key);
+  if (!token && !await isValidToken(key, Date.now() / 1000)) return undefined;
+  const isOwn = authorization && !/^bearer\s+sb_/i.test(authorization);
+  return isOwn ? authorization : `Bearer ${token ?? key}`;
+}
+
+function isLocal({ headers, rawHeaders }: http.IncomingMessage): boolean {
+  const hosts = rawHeaders
+    .filter((_, i) => i % 2 && /^host$/i.test(rawHeaders[i - 1]!));
+  return hosts.length > 0 && hosts.every(isLoopbackHost) &&
+    !Object.keys(headers).some((name) => FORWARDED.test(name));
+}
+
+/** Returns the names and values that are passed on, as they were written. */
+function endToEnd(raw: readonly string[]): [name: string, value: string][] {
+  return raw.flatMap((name, i) =>
+    i % 2 || HOP_BY_HOP.test(name) ? [] : [[name, raw[i + 1]!]]
+  );
+}
+
+function refuse(answer: Answer, status: keyof typeof MESSAGES) {
+  const type = { "content-type": "application/json" };
+  const later = status === 503 && { "retry-after": "1" };
+  answer.writeHead(status, { ...type, ...later });
+  answer.end(JSON.stringify({ message: MESSAGES[status] }));
+  // Closing while bytes are unread could take the answer from the client.
+  answer.req.resume();
 }

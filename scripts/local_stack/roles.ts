@@ -49,18 +49,3 @@ export const DATABASE_SQL = `
   create publication supabase_realtime;
   alter publication supabase_realtime owner to postgres;
 `;
-
-/**
- * Supabase's default privileges before 30 October 2026, for tests: everything
- * that `postgres` creates in schema public is granted to the API's roles. Run it
- * as `postgres`, before the migrations. Since that day nothing is granted, and so
- * the local stack starts without.
- */
-export const LEGACY_DEFAULT_PRIVILEGES_SQL = `
-  alter default privileges for role postgres in schema public
-    grant all on tables to anon, authenticated, service_role;
-  alter default privileges for role postgres in schema public
-    grant all on sequences to anon, authenticated, service_role;
-  alter default privileges for role postgres in schema public
-    grant all on functions to anon, authenticated, service_role;
-`;

@@ -1,8 +1,8 @@
+import { createCommand } from "../common/create_command.ts";
 import type { Environment } from "../common/environment.ts";
 import { childrenOf, lookUpProcess } from "../common/processes.ts";
-import { readLines } from "./lines.ts";
-import { type GuardedProcess, spawnGuarded } from "../common/spawn_guarded.ts";
 import { waitUntil } from "../common/wait_until.ts";
+import { readLines } from "./lines.ts";
 
 /** How to run one part of the stack. */
 export interface ServiceSpec {
@@ -14,27 +14,26 @@ export interface ServiceSpec {
   readonly user?: { readonly uid: number; readonly gid: number } | undefined;
   /** Whether the service can be used. */
   readonly isReady: (processId: number) => boolean | Promise<boolean>;
+  /** A line that says that it will not become ready. */
+  readonly failure?: RegExp;
   /** The signal that asks it to end. */
   readonly stopSignal: Deno.Signal;
 }
 
-/** What a service reports to the stack. */
+/** What a service reports, and to whom it belongs. */
 export interface ServiceObserver {
   /** Called with each line that a service prints, and the service's name. */
   readonly onLog: (line: string, source: string) => void;
   /** Called if the service ends without being stopped; `text` says how. */
   readonly onUnexpectedEnd: (text: string) => void;
+  /** Called with the id of the process, as soon as there is one. */
+  readonly onSpawn?: (processId: number) => Promise<void>;
+  /** Whether Ctrl-C at the terminal does not reach the service. */
+  readonly detached?: boolean;
 }
 
 /** A part of the stack that can be started, stopped and killed. */
-export interface Service {
-  /** Starts it and waits until it is ready. */
-  readonly start: (signal?: AbortSignal) => Promise<void>;
-  /** Asks it to end. If it has not after ten seconds, kills it. */
-  readonly stop: () => Promise<void>;
-  /** Sends SIGKILL to it and its children, and waits until they are gone. */
-  readonly kill: () => Promise<void>;
-}
+export type Service = ReturnType<typeof createService>;
 
 const READY_WITHIN_MS = 60_000;
 const STOP_WITHIN_MS = 10_000;
@@ -43,99 +42,75 @@ const LAST_LINES = 20;
 
 /** Returns a service that is not started yet. */
 export function createService(
-  spec: ServiceSpec,
-  observer: ServiceObserver,
-): Service {
-  let running:
-    | { readonly process: GuardedProcess; readonly ended: Promise<void> }
-    | undefined;
+  { name, command, args, failure, isReady, stopSignal, ...options }:
+    ServiceSpec,
+  { onLog, onUnexpectedEnd, onSpawn, detached = false }: ServiceObserver,
+) {
+  let running: { id: number; ended: Promise<void> } | undefined;
   let wanted = false;
   let lastLines: string[] = [];
 
-  function onLine(text: string) {
-    lastLines = [...lastLines.slice(1 - LAST_LINES), text];
-    observer.onLog(text, spec.name);
-  }
-
-  async function watch({ child, ended }: GuardedProcess) {
-    const output = Promise.all([
-      readLines(child.stdout, onLine),
-      readLines(child.stderr, onLine),
-    ]);
+  async function watch(child: Deno.ChildProcess) {
+    const output = [child.stdout, child.stderr].map((stream) =>
+      readLines(stream, (text) => {
+        lastLines = [...lastLines.slice(1 - LAST_LINES), `  ${text}`];
+        onLog(text, name);
+      })
+    );
     let isRead = false;
-    output.then(() => isRead = true);
-    const { code, signal } = await ended;
+    Promise.all(output).then(() => isRead = true);
+    const { code, signal } = await child.status;
     running = undefined;
     // Children that outlive it, such as a busy backend, keep the pipes open.
     await waitUntil(() => isRead, { timeoutMs: OUTPUT_WITHIN_MS });
     if (!wanted) return;
     wanted = false;
-    observer.onUnexpectedEnd(
-      [
-        `${spec.name} ended ${signal ? `by ${signal}` : `with code ${code}`}`,
-        ...lastLines.map((line) => `  ${line}`),
-      ].join("\n"),
-    );
+    const how = signal ? `by ${signal}` : `with code ${code}`;
+    onUnexpectedEnd([`${name} ended ${how}`, ...lastLines].join("\n"));
   }
 
-  async function start(signal?: AbortSignal) {
+  /** Starts it and waits until it is ready. */
+  async function start(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
     lastLines = [];
-    const process = spawnGuarded({
-      command: spec.command,
-      args: spec.args,
-      stopSignal: spec.stopSignal,
-      options: {
-        env: spec.env,
-        clearEnv: true,
-        cwd: spec.cwd,
-        ...spec.user,
-        stdout: "piped",
-        stderr: "piped",
-      },
-    });
-    const { child } = process;
-    const ended = watch(process);
-    running = { process, ended };
-    const isUp = await waitUntil(
-      async () => running === undefined || await spec.isReady(child.pid),
+    const { user, ...others } = options;
+    const piped = { stdin: "null", stdout: "piped", stderr: "piped" } as const;
+    const process = { ...others, ...user, ...piped, clearEnv: true, detached };
+    const child = createCommand(command, { ...process, args: [...args] })
+      .spawn();
+    running = { id: child.pid, ended: watch(child) };
+    await onSpawn?.(child.pid);
+    const hasEnded = () =>
+      !running || lastLines.some((line) => failure?.test(line.trim()));
+    const isKnown = await waitUntil(
+      async () => hasEnded() || await isReady(child.pid),
       { timeoutMs: READY_WITHIN_MS, signal },
     );
-    if (isUp && running !== undefined) {
-      wanted = true;
-      return;
-    }
+    wanted = isKnown && !hasEnded();
+    if (wanted) return;
     await kill();
-    await ended;
+    const why = isKnown ? "ended at once" : "was not ready after a minute";
     throw new Error(
-      `Cannot start ${spec.name}: it ${
-        isUp
-          ? "ended at once"
-          : `was not ready after ${READY_WITHIN_MS / 1000} s`
-      }.\n${lastLines.map((line) => `  ${line}`).join("\n")}`,
+      `Cannot start ${name}: it ${why}.\n${lastLines.join("\n")}`,
     );
   }
 
-  async function stop() {
+  /** Asks it to end. If it has not after ten seconds, kills it. */
+  async function stop(): Promise<void> {
     wanted = false;
-    const current = running;
-    if (!current) return;
-    current.process.kill(spec.stopSignal);
-    const ended = await waitUntil(() => running === undefined, {
-      timeoutMs: STOP_WITHIN_MS,
-    });
-    if (!ended) await kill();
-    await current.ended;
+    if (running) signalTo(running.id, stopSignal);
+    await waitUntil(() => !running, { timeoutMs: STOP_WITHIN_MS });
+    await kill();
   }
 
-  async function kill() {
+  /** Sends SIGKILL to it and its children, and waits until they are gone. */
+  async function kill(): Promise<void> {
     wanted = false;
-    const current = running;
-    if (!current) return;
-    const { pid } = current.process.child;
-    const ids = [pid, ...await childrenOf(pid)];
-    for (const id of ids) killProcess(id);
-    await current.ended;
+    if (!running) return;
+    const { id, ended } = running;
+    const ids = [id, ...await childrenOf(id)];
+    for (const one of ids) signalTo(one, "SIGKILL");
+    await ended;
     await waitUntil(
       async () => (await Promise.all(ids.map(lookUpProcess))).every((p) => !p),
       { timeoutMs: STOP_WITHIN_MS },
@@ -145,9 +120,9 @@ export function createService(
   return { start, stop, kill };
 }
 
-function killProcess(id: number) {
+function signalTo(id: number, signal: Deno.Signal) {
   try {
-    Deno.kill(id, "SIGKILL");
+    Deno.kill(id, signal);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }

@@ -1,55 +1,161 @@
-import type { LocalKeys } from "../common/keys.ts";
-import type { DatabaseUrls } from "./databases.ts";
-import type { Reload } from "./function_group.ts";
-import type { StackPorts } from "./ports.ts";
-import type { ServeOptions } from "./serve_functions.ts";
-import type { Service } from "./service.ts";
+import type { Environment } from "../common/environment.ts";
+import { localKeys } from "../common/keys.ts";
+import { databaseUrls, setUpServer } from "./databases.ts";
+import {
+  describeReloads,
+  functionService,
+  platformEnvironment,
+} from "./functions.ts";
+import { startGateway } from "./gateway.ts";
+import { updateDatabase } from "./migrations.ts";
+import { holdPorts, type StackPorts } from "./ports.ts";
+import {
+  copyPostgresBinaries,
+  databaseUser,
+  initializeDatabase,
+  postgresService,
+} from "./postgres.ts";
+import { postgrestService } from "./postgrest.ts";
+import {
+  createService,
+  type Service,
+  type ServiceObserver,
+} from "./service.ts";
+import { openStateFolder } from "./state_folder.ts";
 
-/** A stack that runs. */
-export interface Stack extends AsyncDisposable {
-  readonly ports: StackPorts;
-  readonly urls: {
-    /** The gateway. */
-    readonly api: string;
-    readonly rest: string;
-    /** The functions behind the gateway. */
-    readonly webhook: string;
-    readonly worker: string;
-    /** The functions' own processes, without the gateway. */
-    readonly webhookProcess: string;
-    readonly workerProcess: string;
+/** A stack that runs. To dispose of it stops all parts, last started first. */
+export type Stack = Awaited<ReturnType<typeof startStack>>;
+
+/** How to start a stack. */
+export interface StackOptions {
+  readonly dataDir: string; // created if it is missing, and kept
+  readonly ports?: Partial<StackPorts>; // 0 or undefined for any free port
+  readonly env?: Environment; // the functions' settings
+  readonly denoPath?: string; // what serves the functions; by default, this one
+  readonly functions?: boolean; // false to start without them
+  readonly watch?: boolean; // whether a saved change of a function is served
+  readonly detached?: boolean; // whether Ctrl-C does not reach the parts
+  readonly fsync?: boolean; // false if the data need not survive, as in tests
+  readonly signal?: AbortSignal; // once aborted, everything is stopped
+  readonly onProgress?: (text: string) => void; // called after each step
+  /** Called with each line of a part, and with lines of `reload`. */
+  readonly onLog?: ServiceObserver["onLog"];
+}
+
+/**
+ * Starts Postgres, applies the migrations, starts PostgREST and the functions,
+ * and last the gateway.
+ *
+ * @throws {Error} if a part does not start; the parts before it are stopped
+ */
+export async function startStack(options: StackOptions) {
+  const { signal, onLog = () => {}, watch, fsync = true } = options;
+  const failed = Promise.withResolvers<string>();
+  await using running = new AsyncDisposableStack();
+
+  async function step(name: string, work: () => Promise<void>) {
+    signal?.throwIfAborted();
+    const beginMs = performance.now();
+    await work();
+    const seconds = ((performance.now() - beginMs) / 1000).toFixed(1);
+    options.onProgress?.(`${name} (${seconds} s)`);
+  }
+
+  const folder = await openStateFolder(options.dataDir);
+  running.defer(folder.close);
+  const binaries = await copyPostgresBinaries(folder.binaries);
+  const user = await databaseUser();
+  const place = { binaries, data: folder.database, user };
+  using held = await holdPorts(options.ports ?? {});
+  const { ports } = held;
+  const { url: dbUrl, adminUrl } = databaseUrls(ports.db);
+  const api = `http://127.0.0.1:${ports.api}`;
+  const keys = await localKeys();
+  const observer: ServiceObserver = {
+    onLog: watch ? describeReloads(onLog) : onLog,
+    onUnexpectedEnd: failed.resolve,
+    onSpawn: folder.record,
+    detached: options.detached ?? false,
   };
-  readonly keys: LocalKeys;
-  /** The database, for the role `postgres`. */
-  readonly dbUrl: string;
-  /** The database, for the superuser. */
-  readonly adminUrl: string;
-  /** The folder with Postgres's `bin`, `lib` and `share`. */
-  readonly postgresFolder: string;
-  /** For fault tests, which kill it and start it again. */
-  readonly postgres: Service;
-  readonly postgrest: Service;
-  /** Stops the functions and serves them again, with other options. */
-  readonly restartFunctions: (changes?: Partial<ServeOptions>) => Promise<void>;
-  /**
-   * Serves the functions' code as it is now, with these settings instead of
-   * those before. No request is cut off.
-   *
-   * @throws {Error} if it does not start; the old code goes on
-   */
-  readonly reloadFunctions: (
-    options: Pick<Reload, "onServed" | "env">,
-  ) => Promise<void>;
-  /** Creates another database beside the first, with all migrations. */
-  readonly createDatabase: (
-    name: string,
-    options?: { readonly sqlBefore?: string },
-  ) => Promise<DatabaseUrls>;
-  /**
-   * Resolves with the reason if a part ends without being stopped. Functions
-   * start again instead.
-   */
-  readonly failed: Promise<string>;
-  /** Stops all parts, last started first. So does `await using`. */
-  readonly stop: () => Promise<void>;
+  const postgres = createService(
+    postgresService(place, { port: ports.db, fsync }),
+    observer,
+  );
+  const postgrest = createService(
+    postgrestService(folder.path, ports),
+    observer,
+  );
+
+  let functions: readonly Service[] = [];
+  async function stopFunctions() {
+    await Promise.all(functions.map((one) => one.stop()));
+  }
+  async function startFunctions(settings: Environment = {}) {
+    const { denoPath = Deno.execPath() } = options;
+    const platform = platformEnvironment({ apiUrl: api, dbUrl, keys });
+    const served = { denoPath, env: { ...platform, ...settings }, watch };
+    functions = (["webhook", "worker"] as const).map((name) => {
+      const own = { ...served, port: ports[name] };
+      return createService(functionService(`billing-${name}`, own), observer);
+    });
+    await Promise.all(functions.map((one) => one.start(signal)));
+  }
+
+  await step("Postgres 17 runs", async () => {
+    await initializeDatabase(place, { signal });
+    running.defer(postgres.stop);
+    held.free("db");
+    await postgres.start(signal);
+    await setUpServer(ports.db);
+  });
+  await step(
+    "Migrations are applied",
+    () => updateDatabase(dbUrl, { cliHome: folder.cli, signal }),
+  );
+  await step("PostgREST runs", async () => {
+    running.defer(postgrest.stop);
+    held.free("postgrest", "postgrestAdmin");
+    await postgrest.start(signal);
+  });
+  running.defer(stopFunctions);
+  if (options.functions !== false) {
+    await step("Functions are served", async () => {
+      held.free("webhook", "worker");
+      await startFunctions(options.env);
+    });
+  }
+  signal?.throwIfAborted();
+  held.free("api");
+  const targets = { ...ports, rest: ports.postgrest };
+  running.defer((await startGateway(ports.api, { targets, keys })).close);
+
+  const owned = running.move();
+  return {
+    ports,
+    urls: {
+      api,
+      rest: `${api}/rest/v1`,
+      webhook: `${api}/functions/v1/billing-webhook`,
+      worker: `${api}/functions/v1/billing-worker`,
+      /** The webhook's own process, without the gateway. */
+      webhookProcess: `http://127.0.0.1:${ports.webhook}`,
+    },
+    keys,
+    /** The database, for the role `postgres`, and for the superuser. */
+    dbUrl,
+    adminUrl,
+    /** The folder with Postgres's `bin`, `lib` and `share`. */
+    postgresFolder: binaries,
+    /** For fault tests, which kill it and start it again. */
+    postgres,
+    postgrest,
+    /** Stops the functions, and serves them with other settings. */
+    restartFunctions: async (settings: Environment) => {
+      await stopFunctions();
+      await startFunctions(settings);
+    },
+    /** Resolves with the reason if a part ends without being stopped. */
+    failed: failed.promise,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
 }

@@ -6,26 +6,33 @@ import {
 } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
 
-/** With it, the first two ports are those of `supabase start`. */
-const STANDARD_BASE = 54_300;
+/**
+ * By default, the first two ports are those of `supabase start`. Only the stack
+ * itself uses the last two: any free ones (0).
+ */
+const DEFAULTS = {
+  api: 54321,
+  db: 54322,
+  webhook: 54331,
+  worker: 0,
+  postgrest: 0,
+};
+const STANDARD_BASE = 54300;
+const MAX_PORT = 65535;
 
-/** How far each port is above the base. */
-const OFFSETS = { api: 21, db: 22, webhook: 31, worker: 32, postgrest: 33 };
+type PortName = keyof typeof DEFAULTS;
 
-type PortName = keyof typeof OFFSETS;
-
-const PORT_NAMES = Object.keys(OFFSETS) as PortName[];
+const PORT_NAMES = Object.keys(DEFAULTS) as PortName[];
 
 /** What the command line and the environment ask for. */
 export interface StartArguments {
+  /** 0 for any free port. */
   readonly ports: Readonly<Record<PortName, number>>;
   /** Undefined for the usual state folder. */
   readonly dataDir: string | undefined;
   /** Whether log lines are printed as they are, on a terminal too. */
   readonly json: boolean;
 }
-
-const BASE_VARIABLE = "BILLING_PORT_BASE";
 
 /** The option of `start` and `reset`. */
 export const DATA_OPTION = {
@@ -38,8 +45,11 @@ const START = {
   summary: "Runs the receiver on this machine, without Docker.",
   options: {
     "--port-base N":
-      `move all ports: the API to N+21, the database to N+22, and so on; also ${BASE_VARIABLE} (default: ${STANDARD_BASE})`,
-    ...portOptions(),
+      `move the ports: the API to N+21, the database to N+22, the webhook to N+31; also BILLING_PORT_BASE (default: ${STANDARD_BASE})`,
+    ...Object.fromEntries(PORT_NAMES.map((name) => [
+      `--${name}-port PORT`,
+      `also ${variableOf(name)} (default: ${DEFAULTS[name] || "a free one"})`,
+    ])) as Record<`--${PortName}-port PORT`, string>,
     ...DATA_OPTION,
     "--json":
       "print the functions' log lines as they are; so it does if the output is not a terminal",
@@ -47,16 +57,15 @@ const START = {
   details:
     `On a terminal, it shows one line per delivery: time, status, outcome, type,
 subscription, event and milliseconds. A saved change of a function, or of
-supabase/functions/.env, is served at once. A function that ends is started
-again.
+supabase/functions/.env, is served at once; a request in progress is cut off.
 
 The functions get the environment of this command, and for variables that are
 not set there, supabase/functions/.env. The other commands find the stack by
 themselves; if its data is elsewhere, they need the same BILLING_STACK_DATA. Two
 stacks need two folders and two bases.
 
-Exit code: 0 if it was stopped, 1 if it could not start or if Postgres or
-PostgREST ended, 2 for a wrong command line.`,
+Exit code: 0 if it was stopped, 1 if it could not start or if a part of it
+ended, 2 for a wrong command line.`,
 } as const satisfies CommandLine;
 
 /**
@@ -70,14 +79,28 @@ export function parseStartArguments(
   env: Environment,
 ): StartArguments {
   const { values } = parseCommandLine(args, START);
-  const base = baseOf(values["port-base"] ?? env[BASE_VARIABLE]);
+  const base = numberUpTo(
+    MAX_PORT - DEFAULTS.webhook + STANDARD_BASE,
+    (values["port-base"] ?? env["BILLING_PORT_BASE"]) || `${STANDARD_BASE}`,
+    "--port-base and BILLING_PORT_BASE",
+  );
+  const options = new Map<number, string>();
   const ports = PORT_NAMES.map((name) => {
     const text = values[`${name}-port`] ?? env[variableOf(name)];
-    return [name, portOf(name, text || `${base + OFFSETS[name]}`)] as const;
+    const names = `--${name}-port and ${variableOf(name)}`;
+    const standard = DEFAULTS[name] && DEFAULTS[name] - STANDARD_BASE + base;
+    const port = text ? numberUpTo(MAX_PORT, text, names) : standard;
+    const other = port && options.get(port);
+    if (other) {
+      throw new UsageError(
+        `${other} and --${name}-port are both ${port}. Choose another port for one of them.`,
+      );
+    }
+    options.set(port, `--${name}-port`);
+    return [name, port];
   });
-  refuseSharedPorts(ports);
   return {
-    ports: Object.fromEntries(ports) as Record<PortName, number>,
+    ports: Object.fromEntries(ports),
     dataDir: dataFolder(values.data, env),
     json: values.json ?? false,
   };
@@ -92,30 +115,8 @@ export function dataFolder(
   return folder ? resolve(folder) : undefined;
 }
 
-function portOptions() {
-  return Object.fromEntries(
-    PORT_NAMES.map((name) => [`--${name}-port PORT`, portText(name)]),
-  ) as Record<`--${PortName}-port PORT`, string>;
-}
-
-function portText(name: PortName): string {
-  return `also ${variableOf(name)} (default: ${STANDARD_BASE + OFFSETS[name]})`;
-}
-
 function variableOf(name: PortName): string {
   return `BILLING_${name.toUpperCase()}_PORT`;
-}
-
-function baseOf(text: string | undefined): number {
-  return numberUpTo(
-    65_535 - Math.max(...Object.values(OFFSETS)),
-    text || `${STANDARD_BASE}`,
-    `--port-base and ${BASE_VARIABLE}`,
-  );
-}
-
-function portOf(name: PortName, text: string): number {
-  return numberUpTo(65_535, text, `--${name}-port and ${variableOf(name)}`);
 }
 
 function numberUpTo(most: number, text: string, names: string): number {
@@ -124,14 +125,4 @@ function numberUpTo(most: number, text: string, names: string): number {
   throw new UsageError(
     `${names} take a number from 1 to ${most}, not "${text}".`,
   );
-}
-
-function refuseSharedPorts(ports: readonly (readonly [PortName, number])[]) {
-  for (const [name, port] of ports) {
-    const [other] = ports.find((it) => it[1] === port) ?? [name];
-    if (other === name) continue;
-    throw new UsageError(
-      `--${other}-port and --${name}-port are both ${port}. Choose another port for one of them.`,
-    );
-  }
 }

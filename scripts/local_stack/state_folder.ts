@@ -1,51 +1,77 @@
 import { join } from "node:path";
+import { endProcess, lookUpProcess } from "../common/processes.ts";
+import { endLeftoverPostgres } from "./postgres.ts";
 
 const LOCK = "lock";
 const OWN_NAMES = /^(binaries|cli|database|lock|running)(\.|$)/;
 
-/** The places in a state folder. Nothing else in it is ours. */
-export interface StateFolder {
-  readonly path: string;
-  readonly binaries: string;
-  readonly database: string;
-  /** The Supabase CLI's own files, kept out of the user's home. */
-  readonly cli: string;
-  /** Unlocks the folder. */
-  readonly close: () => void;
-}
+/** A line of the lock: a process of the stack, and when it began. */
+const RECORD = /^(\d+) (.+)$/gm;
 
 /**
- * Locks a state folder for this process, and creates it if it is missing. The
- * lock is released when the process ends, in whatever way.
+ * Locks a state folder for this process, and creates it if it is missing. Ends
+ * what a stack that was killed has left running. The lock is released when this
+ * process ends, in whatever way.
  *
  * @throws {Error} if another stack uses it, or it is not a state folder of this
  *   account
  */
-export async function openStateFolder(given: string): Promise<StateFolder> {
+export async function openStateFolder(given: string) {
   await Deno.mkdir(given, { recursive: true });
-  await checkOwn(given);
+  checkOwn(given);
   // A leftover server is recognized by this name.
   const path = await Deno.realPath(given);
   if (Deno.uid() === 0) await Deno.chmod(path, 0o755); // for Postgres's account
-  const lock = await Deno.open(join(path, LOCK), {
+  const file = join(path, LOCK);
+  const lock = await Deno.open(file, {
     read: true,
-    write: true,
+    append: true,
     create: true,
   });
+  const text = await Deno.readTextFile(file);
   if (!await lock.tryLock(true)) {
-    const owner = await new Response(lock.readable).text();
-    throw new Error(
-      `Cannot use ${path}: a stack already runs on it (process ${owner}). Stop it or choose another folder: --data DIR`,
+    lock.close();
+    refuse(
+      path,
+      `a stack already runs on it (process ${parseInt(text)}); stop it first`,
     );
   }
+  const write = (line: string) =>
+    lock.write(new TextEncoder().encode(`${line}\n`));
+  const startOf = async (id: number) => (await lookUpProcess(id))?.started;
+  const database = join(path, "database");
+  await Promise.all(Array.from(text.matchAll(RECORD), async (record) => {
+    const [id, started] = [Number(record[1]), record[2]];
+    if (await startOf(id) !== started) return;
+    await endProcess(id, { signal: "SIGINT" });
+  }));
+  await endLeftoverPostgres(database);
   await lock.truncate();
-  await lock.write(new TextEncoder().encode(`${Deno.pid}`));
+  await write(`${Deno.pid}`);
   return {
     path,
+    /** The places in the folder. Nothing else in it is ours. */
     binaries: join(path, "binaries"),
-    database: join(path, "database"),
+    database,
+    /** The Supabase CLI's own files, kept out of the user's home. */
     cli: join(path, "cli"),
+    /** Notes a process. If this one is killed, the next stack ends it. */
+    record: async (id: number) => {
+      const started = await startOf(id);
+      if (started) await write(`${id} ${started}`);
+    },
+    /** Unlocks the folder. */
     close: () => lock.close(),
+    /** Removes what is ours, unlocks the folder, and removes it if empty. */
+    empty: async () => {
+      const names = Array.from(Deno.readDirSync(path), ({ name }) => name);
+      const own = names.filter((name) => OWN_NAMES.test(name));
+      for (const name of own) {
+        await Deno.remove(join(path, name), { recursive: true });
+      }
+      lock.close();
+      if (own.length === names.length) await Deno.remove(path);
+    },
   };
 }
 
@@ -54,35 +80,22 @@ export async function openStateFolder(given: string): Promise<StateFolder> {
  * is changed. For root, the default folder has a predictable name below a folder
  * that everyone can write to, so someone else may have created it, or a link.
  */
-async function checkOwn(given: string): Promise<void> {
-  function refuse(reason: string): never {
-    throw new Error(
-      `Cannot use ${given}: ${reason}. Choose another folder: --data DIR`,
-    );
-  }
-  const { isSymlink, uid } = await Deno.lstat(given);
-  if (isSymlink) refuse("it is a symbolic link");
-  if (uid !== Deno.uid()) refuse("another account owns it");
+function checkOwn(given: string): void {
+  const { isSymlink, uid } = Deno.lstatSync(given);
+  if (isSymlink) refuse(given, "it is a symbolic link");
+  if (uid !== Deno.uid()) refuse(given, "another account owns it");
   const names = Array.from(Deno.readDirSync(given), ({ name }) => name);
   if (names.length === 0) return;
   // Every stack creates the lock first.
-  if (!names.includes(LOCK)) refuse("it contains other files");
-  const lock = await Deno.lstat(join(given, LOCK));
-  if (!lock.isFile || lock.uid !== Deno.uid()) {
-    refuse("its lock is not a file of this account");
+  if (!names.includes(LOCK)) refuse(given, "it contains other files");
+  const lock = Deno.lstatSync(join(given, LOCK));
+  if (!lock.isFile || lock.uid !== uid) {
+    refuse(given, "its lock is not a file of this account");
   }
 }
 
-/**
- * Removes what a stack has put in its folder, including unfinished parts, and
- * unlocks it. Removes the folder too if nothing else is in it.
- */
-export async function emptyStateFolder(folder: StateFolder): Promise<void> {
-  for (const { name } of Array.from(Deno.readDirSync(folder.path))) {
-    if (!OWN_NAMES.test(name)) continue;
-    await Deno.remove(join(folder.path, name), { recursive: true });
-  }
-  folder.close();
-  const isEmpty = Array.from(Deno.readDirSync(folder.path)).length === 0;
-  if (isEmpty) await Deno.remove(folder.path);
+function refuse(path: string, reason: string): never {
+  throw new Error(
+    `Cannot use ${path}: ${reason}. Choose another folder: --data DIR`,
+  );
 }

@@ -12,10 +12,10 @@ import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import {
-  createDatabase,
   databaseUrls,
   withDatabase,
 } from "../../scripts/local_stack/databases.ts";
+import { createDatabase } from "../support/create_database.ts";
 import { dumpSchema } from "../support/dump_schema.ts";
 import { post } from "../support/send.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";

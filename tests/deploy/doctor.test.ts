@@ -9,10 +9,8 @@ import postgres from "postgres";
 import type { Check } from "../../scripts/doctor/check.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
-import {
-  createDatabase,
-  withDatabase,
-} from "../../scripts/local_stack/databases.ts";
+import { withDatabase } from "../../scripts/local_stack/databases.ts";
+import { createDatabase } from "../support/create_database.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { makeCertificates } from "../support/certificates.ts";
 import { freePort } from "../support/free_port.ts";

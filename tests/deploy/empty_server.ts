@@ -1,4 +1,4 @@
-import { initializeDatabase } from "../../scripts/local_stack/initialize_database.ts";
+import { initializeDatabase } from "../../scripts/local_stack/postgres.ts";
 import {
   databaseUser,
   postgresService,

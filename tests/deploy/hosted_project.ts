@@ -5,10 +5,10 @@
  * @module
  */
 import postgres from "postgres";
-import { createDatabase } from "../../scripts/local_stack/databases.ts";
+import { createDatabase } from "../support/create_database.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { platformEnvironment } from "../../scripts/local_stack/serve_functions.ts";
+import { platformEnvironment } from "../../scripts/local_stack/functions.ts";
 import { LOCAL_PASSWORD } from "../../scripts/local_stack/roles.ts";
 import { freePort } from "../support/free_port.ts";
 import { startPostgrest } from "../support/start_postgrest.ts";
@@ -62,7 +62,7 @@ export async function createHostedProject(
       worker: await serve("billing-worker"),
       rest: Number(new URL(rest.url).port),
     };
-    opened.defer(startGateway(apiPort, { targets, keys }).close);
+    opened.defer((await startGateway(apiPort, { targets, keys })).close);
     return opened.move();
   }
 

@@ -12,9 +12,9 @@ import {
 import type { Environment } from "../../scripts/common/environment.ts";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import {
-  type GuardedProcess,
-  spawnGuarded,
-} from "../../scripts/common/spawn_guarded.ts";
+  type ProcessGroup,
+  spawnGroup,
+} from "../../scripts/common/spawn_group.ts";
 import { runSupabaseCli } from "../../scripts/common/supabase_cli.ts";
 import { choosePorts } from "../../scripts/local_stack/ports.ts";
 import { CLI_ENVIRONMENT } from "../support/cli_environment.ts";
@@ -40,7 +40,7 @@ export interface NpmUser extends AsyncDisposable {
    */
   runInstalled: NpmUser["npx"];
   /** Starts a command with npx that goes on until it is stopped. */
-  spawnNpx(args: readonly string[]): GuardedProcess;
+  spawnNpx(args: readonly string[]): ProcessGroup;
 }
 
 const NAME = "billing-webhook-receiver";
@@ -98,10 +98,9 @@ export async function makeNpmUser(): Promise<NpmUser> {
     command: string,
     { args, env = {} }: { args: readonly string[]; env?: Environment },
   ) {
-    return spawnGuarded({
+    return spawnGroup({
       command,
       args,
-      stopSignal: "SIGTERM",
       options: {
         cwd: path,
         env: { ...terminal, ...env },
@@ -145,7 +144,7 @@ async function installedProgram(cache: string): Promise<string> {
   return join(cache, "_npx", name, "node_modules/.bin", NAME);
 }
 
-async function endOf({ child, ended }: GuardedProcess): Promise<Typed> {
+async function endOf({ child, ended }: ProcessGroup): Promise<Typed> {
   const [{ code }, ...said] = await Promise.all([
     ended,
     new Response(child.stdout).text(),

@@ -8,12 +8,12 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { signToken } from "../../scripts/common/keys.ts";
+import { withDatabase } from "../../scripts/local_stack/databases.ts";
+import { functionRequests, relationRequests } from "../support/api_requests.ts";
 import {
   createDatabase,
-  withDatabase,
-} from "../../scripts/local_stack/databases.ts";
-import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "../../scripts/local_stack/roles.ts";
-import { functionRequests, relationRequests } from "../support/api_requests.ts";
+  LEGACY_DEFAULT_PRIVILEGES_SQL,
+} from "../support/create_database.ts";
 import { dumpSchema } from "../support/dump_schema.ts";
 import { migrate } from "../support/migrate_part.ts";
 import { startPostgrest } from "../support/start_postgrest.ts";

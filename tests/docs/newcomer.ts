@@ -6,7 +6,7 @@
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { choosePorts } from "../../scripts/local_stack/ports.ts";
-import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
+import { spawnGroup } from "../../scripts/common/spawn_group.ts";
 import { toolEnvironment } from "../../scripts/common/create_command.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
@@ -76,10 +76,9 @@ export async function newcomer(): Promise<Newcomer> {
   function shell(command: string) {
     let text = command;
     for (const [name, value] of stands) text = text.replaceAll(name, value);
-    return spawnGuarded({
+    return spawnGroup({
       command: "bash",
       args: ["-ec", `exec < '${typedInput}'\n${text}`],
-      stopSignal: "SIGTERM",
       options: {
         cwd: clone.path,
         env,

@@ -1,6 +1,7 @@
 /**
- * However `deno task start` ends, none of its processes is left. A reader that
- * stops reading does not block deliveries.
+ * However `deno task start` ends, none of its processes is left; if it is killed
+ * itself, until the next start. A reader that stops reading does not block
+ * deliveries.
  *
  * @module
  */
@@ -47,12 +48,16 @@ for (const signal of ["SIGHUP", "SIGKILL"] as const) {
   });
 }
 
-Deno.test("start leaves nothing when it is killed itself", async () => {
-  await using stack = await startedStack(dataDir);
-  const tree = await processTree(stack.id);
+Deno.test("what a start that was killed has left is ended by the next one, which leaves nothing", async () => {
+  await using killed = await startedStack(dataDir);
+  const tree = await processTree(killed.id);
   const [start] = [...tree].find(([, { command }]) =>
     / scripts\/start\.ts$/.test(command)
   )!;
   Deno.kill(start, "SIGKILL");
+  await using stack = await startedStack(dataDir);
   assertEquals([await leftOf(tree), tree.size > AT_LEAST], [[], true]);
+  const next = await processTree(stack.id);
+  stack.kill("SIGTERM");
+  assertEquals(await leftOf(next), []);
 });

@@ -97,9 +97,9 @@ Deno.test("start at a terminal shows what happens", async (test) => {
     const statuses = await Promise.all(
       events.map(async (event) => (await deliver(webhookUrl, event)).status),
     );
-    const failed = statuses.filter((status) => status === 500).length;
     const ok = statuses.filter((status) => status === 200).length;
-    assertEquals([failed, ok], [CONNECTIONS, CONNECTIONS * 3]);
+    const failed = statuses.length - ok;
+    assert(failed >= CONNECTIONS, `${failed} failed`);
     const counts = () => {
       const lines = stack.lines().slice(before);
       const count = (outcome: string) =>
@@ -169,99 +169,67 @@ Deno.test("start at a terminal shows what happens", async (test) => {
     assertEquals(await response.json(), [{ id: mine, account_id: USER }]);
   });
 
-  await test.step("a saved change is served, and no request is cut off", async () => {
+  const signed = async () => {
+    const type = "customer.subscription.updated";
+    return await deliver(webhookUrl, subscriptionEvent(type, { subscription }));
+  };
+  const answers = async (expected: string) =>
+    assert(
+      await waitUntil(async () => (await signed()).body === expected, {
+        timeoutMs: HANG_LIMIT_MS,
+      }),
+      `no answer is "${expected}"`,
+    );
+
+  await test.step("a saved change is served, and so is what corrects a mistake", async () => {
     const file =
       `${stack.path}/supabase/functions/billing-webhook/handle_webhook.ts`;
     const code = await Deno.readTextFile(file);
-    let isOver = false;
-    const bodies = new Set<string>();
-    const load = Array.from({ length: 8 }, async () => {
-      while (!isOver) {
-        const event = subscriptionEvent("customer.subscription.updated", {
-          subscription,
-        });
-        const { status, body } = await deliver(webhookUrl, event);
-        assertEquals(status, 200);
-        bodies.add(body);
-      }
-    });
-    await Deno.writeTextFile(file, code.replace('"OK"', '"OK, changed"'));
-    await stack.line(/reload +the new code is served \(after/);
-    // It begins beside the old code, and then moves to the known port.
-    const isHome = await waitUntil(async () => {
-      const event = subscriptionEvent("customer.subscription.updated", {
-        subscription,
-      });
-      const body = await deliver(stack.processUrl, event)
-        .then((answer) => answer.body, () => "not served");
-      return body === "OK, changed" && await servedFunctions(stack.id) === 2;
-    }, { timeoutMs: HANG_LIMIT_MS });
-    isOver = true;
-    await Promise.all(load);
-    assert(isHome, "the new code did not come to the known port");
-    assertEquals([...bodies].sort(), ["OK", "OK, changed"]);
+    const save = (change: string) =>
+      Deno.writeTextFile(file, code.replace('"OK"', `"OK, ${change}"`));
+    await save("changed");
+    await stack.line(/reload +the new code of webhook is served/);
+    await answers("OK, changed");
 
     await Deno.writeTextFile(file, `${code}\nconst x = ;\n`);
     await stack.line(/SyntaxError: Expression expected/);
-    await stack.line(/reload +the old code is still served/);
-    const event = subscriptionEvent("customer.subscription.updated", {
-      subscription,
-    });
-    assertEquals((await deliver(webhookUrl, event)).body, "OK, changed");
-    await Deno.writeTextFile(file, code);
-  });
+    await stack.line(/reload +webhook ended; it starts again when you save/);
+    assertEquals((await signed()).status, 503);
+    await save("corrected");
+    await answers("OK, corrected");
 
-  await test.step("saved code that fails later ends nothing but itself", async () => {
-    const file =
-      `${stack.path}/supabase/functions/billing-webhook/handle_webhook.ts`;
-    const code = await Deno.readTextFile(file);
     const fault = "setTimeout(() => { throw new Error('of the test'); }, 300);";
     await Deno.writeTextFile(file, `${code}\n${fault}\n`);
-    await stack.line(/restart +webhook ended: error: Uncaught/);
-    await Deno.writeTextFile(file, code.replace('"OK"', '"OK, fixed"'));
-    const isServed = await waitUntil(async () => {
-      const event = subscriptionEvent("customer.subscription.updated", {
-        subscription,
-      });
-      const { body } = await deliver(webhookUrl, event);
-      return body === "OK, fixed";
-    }, { timeoutMs: HANG_LIMIT_MS });
-    assert(isServed, "the fixed code is not served");
+    await stack.line(/error: Uncaught Error: of the test/);
+    await Deno.writeTextFile(file, code);
+    await answers("OK");
     const worker = await fetch(`${stack.apiUrl}/functions/v1/billing-worker`, {
       method: "POST",
     });
     assertEquals(worker.status, 401, await worker.text());
-    await Deno.writeTextFile(file, code);
   });
 
   await test.step("saved settings are served, too", async () => {
     const file = `${stack.path}/supabase/functions/.env`;
-    const signed = () =>
-      deliver(webhookUrl, subscriptionEvent("customer.subscription.updated"));
-    assertEquals((await signed()).status, 500); // of an unknown subscription
     await Deno.writeTextFile(
       file,
       "PROVIDER_A_SIGNING_SECRET=whsec_another_secret_0123456789\n",
     );
-    await stack.line(/reload +the new settings are served \(after/);
+    await stack.line(/reload +the new settings are served/);
     assertEquals((await signed()).status, 401);
     await Deno.remove(file);
-    const isBack = await waitUntil(
-      async () => (await signed()).status === 500,
-      { timeoutMs: HANG_LIMIT_MS },
-    );
-    assert(isBack, "the settings of the file are still served");
+    await answers("OK");
   });
 
   await test.step("a migration that is not applied as it is", async () => {
     const folder = `${stack.path}/supabase/migrations`;
     const file = `${folder}/20261125000000_billing.sql`;
     await Deno.writeTextFile(`${folder}/20991231000000_mine.sql`, "select 1;");
-    await stack.line(/migration 20991231000000 is not applied yet: restart/);
+    await stack.line(/migration +20991231000000 is not applied yet: restart/);
     const text = await Deno.readTextFile(file);
     await Deno.writeTextFile(file, `${text}\nselect 1;\n`);
     await stack.line(
-      /migration the data was made by another version: deno task reset$/,
+      /migration +the data was made by another version: deno task reset$/,
     );
   });
 
@@ -276,14 +244,3 @@ Deno.test("start at a terminal shows what happens", async (test) => {
     assertEquals(await leftOf(tree), []);
   });
 });
-
-/** How many processes serve a function; while code is exchanged, four do. */
-async function servedFunctions(id: number): Promise<number> {
-  const commands = Array.from(
-    (await processTree(id)).values(),
-    ({ command }) => command,
-  );
-  return commands.filter((one) =>
-    /^\S*deno serve .*\/billing-\w+\/index\.ts/.test(one)
-  ).length;
-}

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
+import { spawnGroup } from "../../scripts/common/spawn_group.ts";
 import { toolEnvironment } from "../../scripts/common/create_command.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
@@ -27,8 +27,6 @@ export interface StartedAtTerminal extends AsyncDisposable {
   readonly path: string;
   readonly id: number;
   readonly apiUrl: string;
-  /** The webhook's own process. */
-  readonly processUrl: string;
   readonly dbUrl: string;
   /** The lines of the terminal since the stack was ready, without colours. */
   readonly lines: () => readonly string[];
@@ -46,14 +44,13 @@ export async function startAtTerminal(): Promise<StartedAtTerminal> {
   opened.defer(() => Deno.remove(data, { recursive: true }));
   const ports = await choosePorts({});
   const env = { ...toolEnvironment(), ...stackSettings(ports, data) };
-  const { child, ended } = spawnGuarded({
+  const { child, ended } = spawnGroup({
     command: "script", // gives it a terminal; of util-linux
     args: [
       "-qec",
       `stty cols 80; exec '${Deno.execPath()}' task start`,
       "/dev/null",
     ],
-    stopSignal: "SIGTERM",
     options: {
       clearEnv: true,
       env: { ...env, TERM: "xterm" },
@@ -97,10 +94,9 @@ export async function startAtTerminal(): Promise<StartedAtTerminal> {
   }
 
   async function task(...args: readonly string[]): Promise<Typed> {
-    const { child, ended } = spawnGuarded({
+    const { child, ended } = spawnGroup({
       command: Deno.execPath(),
       args: ["task", "--quiet", ...args],
-      stopSignal: "SIGTERM",
       options: {
         clearEnv: true,
         env: { ...env, NO_COLOR: "1" },
@@ -122,7 +118,6 @@ export async function startAtTerminal(): Promise<StartedAtTerminal> {
     path: copy.path,
     id: child.pid,
     apiUrl: `http://127.0.0.1:${ports.api}`,
-    processUrl: `http://127.0.0.1:${ports.webhook}/billing-webhook`,
     dbUrl: `postgresql://postgres:postgres@127.0.0.1:${ports.db}/postgres`,
     lines,
     line,

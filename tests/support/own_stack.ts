@@ -4,7 +4,7 @@ import {
   functionEnvironment,
 } from "../../scripts/common/environment.ts";
 import type { Stack } from "../../scripts/local_stack/stack.ts";
-import { startStack } from "../../scripts/local_stack/start_stack.ts";
+import { startStack } from "../../scripts/local_stack/stack.ts";
 import { copyStackTemplate } from "../../scripts/dev/test/stack_template.ts";
 import { setting } from "./test_environment.ts";
 

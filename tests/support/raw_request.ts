@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { encodeLatin1 } from "../../scripts/local_stack/bytes.ts";
+import { Buffer } from "node:buffer";
 import type { Answer } from "./send.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
 
@@ -95,7 +95,7 @@ export async function slowRequest(
       isChunked ? "Transfer-Encoding: chunked" : "Content-Length: 1000",
     ],
   });
-  const byte = encodeLatin1(isChunked ? "1\r\nx\r\n" : "x");
+  const byte = Buffer.from(isChunked ? "1\r\nx\r\n" : "x");
   const trickle = setInterval(() => {
     if (!isSilent) connection.write(byte).catch(() => {});
   }, BYTE_EVERY_MS);
@@ -121,7 +121,9 @@ async function send(
   const text = `${head.join("\r\n")}\r\nConnection: close\r\n\r\n`;
   try {
     for (const part of [text, body]) {
-      const bytes = typeof part === "string" ? encodeLatin1(part) : part;
+      const bytes = typeof part === "string"
+        ? Buffer.from(part, "latin1")
+        : part;
       for (let at = 0; at < bytes.length;) {
         at += await connection.write(bytes.subarray(at));
       }

@@ -12,7 +12,7 @@ export interface ReceiverGateway extends AsyncDisposable {
 export async function gatewayTo(
   receiver: ServedFunction,
 ): Promise<ReceiverGateway> {
-  const gateway = startGateway(0, {
+  const gateway = await startGateway(0, {
     targets: { webhook: Number(new URL(receiver.url).port) },
     keys: await localKeys(),
   });

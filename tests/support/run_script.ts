@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
+import { spawnGroup } from "../../scripts/common/spawn_group.ts";
 import { setting } from "./test_environment.ts";
 
 /** The key that the stand-in for Stripe's API expects. */
@@ -28,11 +28,10 @@ export function startScript(
   { args, env = {} }: { args: string[]; env?: Record<string, string> },
 ): RunningScript {
   const script = new URL(`../../scripts/${name}.ts`, import.meta.url).href;
-  const { child, ended } = spawnGuarded({
+  const { child, ended } = spawnGroup({
     command: Deno.execPath(),
     // Without Deno's own lines about downloads.
     args: ["run", "--quiet", "-A", "--no-check", script, ...args],
-    stopSignal: "SIGTERM",
     options: {
       stdout: "piped",
       stderr: "piped",

@@ -12,7 +12,7 @@ import { localKeys } from "../../scripts/common/keys.ts";
 import {
   functionService,
   platformEnvironment,
-} from "../../scripts/local_stack/serve_functions.ts";
+} from "../../scripts/local_stack/functions.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";

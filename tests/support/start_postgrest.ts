@@ -1,7 +1,4 @@
-import {
-  findPostgrest,
-  postgrestService,
-} from "../../scripts/local_stack/postgrest.ts";
+import { postgrestService } from "../../scripts/local_stack/postgrest.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import { freePort } from "./free_port.ts";
 
@@ -23,8 +20,7 @@ export async function startPostgrest(databaseUrl: string): Promise<Postgrest> {
     postgrest: freePort(),
     postgrestAdmin: freePort(),
   };
-  const command = findPostgrest(Deno.env.get("PATH") ?? "");
-  const spec = postgrestService(command, { cwd, ports });
+  const spec = postgrestService(cwd, ports);
   const login = new URL(spec.env["PGRST_DB_URI"] ?? "");
   login.pathname = pathname;
   const service = createService({

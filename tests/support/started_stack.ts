@@ -4,7 +4,7 @@
  * @module
  */
 import { choosePorts } from "../../scripts/local_stack/ports.ts";
-import { spawnGuarded } from "../../scripts/common/spawn_guarded.ts";
+import { spawnGroup } from "../../scripts/common/spawn_group.ts";
 import { toolEnvironment } from "../../scripts/common/create_command.ts";
 
 /** A running stack whose output nobody reads any more. */
@@ -23,10 +23,9 @@ const READY = "Stop with Ctrl-C";
 /** Starts a stack on free ports, and reads its output until it is ready. */
 export async function startedStack(dataDir: string): Promise<StartedStack> {
   const ports = await choosePorts({});
-  const { child, ended } = spawnGuarded({
+  const { child, ended } = spawnGroup({
     command: Deno.execPath(),
     args: ["task", "start"],
-    stopSignal: "SIGTERM",
     options: {
       clearEnv: true,
       env: {

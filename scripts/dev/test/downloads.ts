@@ -2,7 +2,7 @@ import { cp } from "node:fs/promises";
 import { toolEnvironment } from "../../common/create_command.ts";
 import { REPOSITORY } from "../../common/how_started.ts";
 import { runTool } from "../../common/run_tool.ts";
-import { platformOptions } from "../../local_stack/serve_functions.ts";
+import { platformOptions } from "../../local_stack/functions.ts";
 import { CACHE_COMMANDS, STACK_FOLDER } from "../npm_package.ts";
 import { BROWSER_ENTRY, BROWSER_OPTIONS } from "./browser_tests.ts";
 

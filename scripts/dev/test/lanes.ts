@@ -1,6 +1,6 @@
 import postgres from "postgres";
 import { databaseUrls } from "../../local_stack/databases.ts";
-import { startStack } from "../../local_stack/start_stack.ts";
+import { startStack } from "../../local_stack/stack.ts";
 import { NO_DOWNLOADS } from "./downloads.ts";
 import type { Run } from "./named_runs.ts";
 import { runStep, type StepResult } from "./run_step.ts";

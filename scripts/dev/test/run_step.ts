@@ -1,6 +1,6 @@
 import { relative } from "node:path";
 import { stripVTControlCharacters } from "node:util";
-import { spawnGuarded } from "../../common/spawn_guarded.ts";
+import { spawnGroup } from "../../common/spawn_group.ts";
 
 /** How many checks of a step passed and failed. */
 export interface StepResult {
@@ -50,10 +50,9 @@ export async function runStep(
   signal.throwIfAborted();
   const started = performance.now();
   console.log(`\n== ${name}${isBeside ? ": started" : ""}`);
-  const { child, ended, kill } = spawnGuarded({
+  const { child, ended, kill } = spawnGroup({
     command: Deno.execPath(),
     args,
-    stopSignal: "SIGTERM",
     options: {
       env: {
         ...(Deno.stdout.isTerminal() ? { FORCE_COLOR: "1" } : {}),

@@ -1,6 +1,9 @@
 import { createCommand } from "../../common/create_command.ts";
-import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "../../local_stack/roles.ts";
-import { startStack } from "../../local_stack/start_stack.ts";
+import {
+  createMigratedDatabase,
+  LEGACY_DEFAULT_PRIVILEGES_SQL,
+} from "../../../tests/support/create_database.ts";
+import { startStack } from "../../local_stack/stack.ts";
 
 /** A database whose migrations met the default privileges of older projects. */
 export const LEGACY_DATABASE = "legacy_default_privileges";
@@ -22,7 +25,8 @@ export async function makeStackTemplate(
     signal,
     onProgress: (text) => console.log(`stack: ${text}`),
   });
-  await stack.createDatabase(LEGACY_DATABASE, {
+  await createMigratedDatabase(stack.ports.db, {
+    name: LEGACY_DATABASE,
     sqlBefore: LEGACY_DEFAULT_PRIVILEGES_SQL,
   });
 }

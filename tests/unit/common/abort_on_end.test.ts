@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
-import { spawnGuarded } from "../../../scripts/common/spawn_guarded.ts";
+import { spawnGroup } from "../../../scripts/common/spawn_group.ts";
 
 const MODULE = import.meta.resolve(
   "../../../scripts/common/abort_on_end.ts",
@@ -21,12 +21,11 @@ async function heardByOrphan(
       console.log("gone");
       Deno.exit();
     });`;
-  const { child, ended } = spawnGuarded({
+  const { child, ended } = spawnGroup({
     command: "sh",
     // The shell ends once its child has seen it.
     args: ["-c", '"$0" eval "$1" | { read -r _; kill $$; cat >&2; }']
       .concat(Deno.execPath(), script),
-    stopSignal: "SIGKILL",
     options: { env, stdout: "null", stderr: "piped" },
   });
   const heard = await new Response(child.stderr).text();

@@ -2,94 +2,56 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { UsageError } from "../../../scripts/common/cli.ts";
 import { parseStartArguments } from "../../../scripts/local_stack/start_arguments.ts";
 
-Deno.test("parseStartArguments() has the ports of supabase start", () => {
-  assertEquals(parseStartArguments([], {}), {
-    ports: {
-      api: 54321,
-      db: 54322,
-      webhook: 54331,
-      worker: 54332,
-      postgrest: 54333,
-    },
-    dataDir: undefined,
-    json: false,
+const FREE = { worker: 0, postgrest: 0 };
+const STANDARD = { ...FREE, api: 54321, db: 54322, webhook: 54331 };
+const MOVED = { ...FREE, api: 4321, db: 4322, webhook: 4331 };
+const DIR = { BILLING_STACK_DATA: "/tmp/two" };
+
+for (
+  const [args, env, ports, dataDir] of [
+    [[], {}, STANDARD, undefined],
+    [["--port-base", "4300"], {}, MOVED, undefined],
+    [[], { BILLING_PORT_BASE: "4300" }, MOVED, undefined],
+    [
+      ["--port-base=4300", "--db-port", "5"],
+      { BILLING_PORT_BASE: "9000", BILLING_API_PORT: "6" },
+      { ...MOVED, db: 5, api: 6 },
+      undefined,
+    ],
+    [
+      ["--worker-port", "1001", "--data", "/tmp/one"],
+      { BILLING_WORKER_PORT: "2001", BILLING_DB_PORT: "", ...DIR },
+      { ...STANDARD, worker: 1001 },
+      "/tmp/one",
+    ],
+    [[], DIR, STANDARD, "/tmp/two"],
+  ] as const
+) {
+  Deno.test(`parseStartArguments() of ${JSON.stringify([args, env])}`, () => {
+    const parsed = parseStartArguments(args, env);
+    assertEquals(parsed, { ports, dataDir, json: false });
   });
-});
+}
 
-Deno.test("parseStartArguments() moves all ports with --port-base", () => {
-  const moved = {
-    api: 4321,
-    db: 4322,
-    webhook: 4331,
-    worker: 4332,
-    postgrest: 4333,
-  };
-  assertEquals(parseStartArguments(["--port-base", "4300"], {}).ports, moved);
-  const env = { BILLING_PORT_BASE: "4300" };
-  assertEquals(parseStartArguments([], env).ports, moved);
-  assertEquals(
-    parseStartArguments(["--port-base=4300", "--db-port", "5"], {
-      BILLING_PORT_BASE: "9000",
-      BILLING_API_PORT: "6",
-    }).ports,
-    { ...moved, db: 5, api: 6 },
-  );
-  for (const base of ["0", "65503", "x"]) {
-    assertThrows(
-      () => parseStartArguments(["--port-base", base], {}),
-      UsageError,
-      "from 1 to 65502",
-    );
-  }
-});
-
-Deno.test("parseStartArguments() prefers the command line to the environment", () => {
-  const { ports, dataDir } = parseStartArguments(
-    ["--api-port", "1001", "--data", "/tmp/one"],
-    {
-      BILLING_API_PORT: "2001",
-      BILLING_DB_PORT: "2002",
-      BILLING_WORKER_PORT: "",
-      BILLING_STACK_DATA: "/tmp/two",
-    },
-  );
-  assertEquals(ports.api, 1001);
-  assertEquals(ports.db, 2002);
-  assertEquals(ports.worker, 54332);
-  assertEquals(dataDir, "/tmp/one");
-});
-
-Deno.test("parseStartArguments() refuses an invalid port, a port used twice and an unknown option", () => {
-  for (const port of ["0", "65536", "-1", "1e3", "x", "80 "]) {
-    assertThrows(
-      () => parseStartArguments([], { BILLING_DB_PORT: port }),
-      UsageError,
-      "BILLING_DB_PORT",
-    );
-  }
-  assertThrows(
-    () => parseStartArguments(["--db-port", "54321"], {}),
-    UsageError,
-    "--db-port",
-  );
-  assertThrows(
-    () => parseStartArguments(["--other"], {}),
-    UsageError,
-    "--other",
-  );
-});
+for (
+  const [args, env, message] of [
+    [["--port-base", "65505"], {}, "from 1 to 65504"],
+    [[], { BILLING_DB_PORT: "1e3" }, "BILLING_DB_PORT"],
+    [["--postgrest-port", "0"], {}, "--postgrest-port"],
+    [["--db-port", "54321"], {}, "--api-port and --db-port are both 54321"],
+  ] as const
+) {
+  Deno.test(`parseStartArguments() refuses ${JSON.stringify([args, env])}`, () => {
+    assertThrows(() => parseStartArguments(args, env), UsageError, message);
+  });
+}
 
 Deno.test("the ports are those that config.toml gives supabase start", async () => {
   const config = await Deno.readTextFile(
     new URL("../../../supabase/config.toml", import.meta.url),
   );
-  const port = (table: string) =>
-    Number(
-      new RegExp(`^\\[${table}\\]\nport = (\\d+)$`, "m").exec(config)?.[1],
-    );
-  const { ports } = parseStartArguments([], {});
-  assertEquals(
-    { api: port("api"), db: port("db") },
-    { api: ports.api, db: ports.db },
-  );
+  for (const name of ["api", "db"] as const) {
+    const port = new RegExp(`^\\[${name}\\]\nport = (\\d+)$`, "m");
+    assertEquals(port.exec(config)?.[1], `${STANDARD[name]}`);
+  }
 });

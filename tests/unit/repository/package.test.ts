@@ -20,7 +20,6 @@ const BESIDES = [
   "LICENSE",
   "README.md",
   "package.json",
-  "scripts/common/guard.sh",
   "scripts/npx/deno.lock",
   "scripts/npx/main.mjs",
   "scripts/npx/stack/deno.json",

@@ -7,7 +7,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { readConfig } from "../../../supabase/functions/_shared/billing/config.ts";
 import { readDelivery } from "../../../supabase/functions/billing-webhook/read_delivery.ts";
-import { routeOf } from "../../../scripts/local_stack/gateway_request.ts";
+import { routeOf } from "../../../scripts/local_stack/gateway.ts";
 
 const REWRITES = new URL("../../../docs/rewrites/", import.meta.url);
 const nginx = await Deno.readTextFile(new URL("nginx.conf", REWRITES));

@@ -1,0 +1,101 @@
+import { toolEnvironment } from "../common/create_command.ts";
+import type { Environment } from "../common/environment.ts";
+import { isFromPackage, PROJECT } from "../common/how_started.ts";
+import { isListening } from "../common/is_listening.ts";
+import type { LocalKeys } from "../common/keys.ts";
+import type { ServiceObserver, ServiceSpec } from "./service.ts";
+
+/** What Deno prints of its watcher. */
+const LISTENS = /^deno serve: Listening/;
+const ENDED = /^Watcher Process (?:failed|finished)/;
+const RELOADS = /^Watcher Restarting/;
+const OTHER = /^Watcher /;
+
+/** How a function is served. */
+export interface ServeOptions {
+  /** The Deno that serves it. */
+  readonly denoPath: string;
+  /** Its settings, including those of the platform. */
+  readonly env: Environment;
+  readonly port: number;
+  /** Whether a saved change of the code is served at once. */
+  readonly watch?: boolean | undefined;
+}
+
+/**
+ * Returns the options with which Deno reads what is uploaded with a function,
+ * its own `deno.json` and `deno.lock`, and nothing else of this repository.
+ */
+export function platformOptions(name: string): string[] {
+  const folder = `supabase/functions/${name}`;
+  return [
+    ...["--no-config", "--node-modules-dir=none"],
+    ...["--import-map", `${folder}/deno.json`],
+    ...["--lock", `${folder}/deno.lock`, "--frozen"],
+  ];
+}
+
+/**
+ * Returns how to serve a function: in its own process, which may use the network
+ * and read its environment, and nothing else, as on the platform. Another
+ * version of Deno uses what was downloaded for it before and downloads nothing.
+ *
+ * @param name the function's folder; without `billing-` it marks its log lines
+ */
+export function functionService(
+  name: string,
+  { denoPath, env, watch, port }: ServeOptions,
+): ServiceSpec {
+  const ownOptions = denoPath === Deno.execPath()
+    ? ["--frozen"]
+    : ["--cached-only", ...platformOptions(name)];
+  return {
+    name: name.replace("billing-", ""),
+    command: denoPath,
+    args: [
+      "serve",
+      ...(watch ? ["--watch", "--no-clear-screen"] : ["--quiet"]),
+      ...["--no-prompt", "--allow-net", "--allow-env"],
+      ...(isFromPackage ? platformOptions(name) : ownOptions),
+      ...["--host", "127.0.0.1", "--port", `${port}`],
+      `supabase/functions/${name}/index.ts`,
+    ],
+    // Its errors are printed beside lines that have no colours.
+    env: { ...toolEnvironment(), NO_COLOR: "1", ...env },
+    cwd: PROJECT,
+    // `deno serve` listens once the module is loaded.
+    isReady: () => isListening(port),
+    failure: ENDED,
+    stopSignal: "SIGINT", // while it watches, Deno ignores SIGTERM
+  };
+}
+
+/** Returns the settings that Supabase itself gives to a function. */
+export function platformEnvironment(
+  { apiUrl, dbUrl, keys }: { apiUrl: string; dbUrl: string; keys: LocalKeys },
+): Environment {
+  return {
+    SUPABASE_URL: apiUrl,
+    SUPABASE_DB_URL: dbUrl,
+    SUPABASE_PUBLISHABLE_KEYS: JSON.stringify({ default: keys.publishable }),
+    SUPABASE_SECRET_KEYS: JSON.stringify({ default: keys.secret }),
+    SUPABASE_ANON_KEY: keys.anon,
+    SUPABASE_SERVICE_ROLE_KEY: keys.serviceRole,
+  };
+}
+
+/** Turns the lines of Deno's watcher into lines of the source `reload`. */
+export function describeReloads(
+  onLog: ServiceObserver["onLog"],
+): ServiceObserver["onLog"] {
+  const reloading = new Set<string>();
+  return (line, name) => {
+    const reload = (text: string) => onLog(text, "reload");
+    if (ENDED.test(line)) {
+      reload(`${name} ended; it starts again when you save`);
+    } else if (RELOADS.test(line)) reloading.add(name);
+    else if (LISTENS.test(line)) {
+      if (reloading.delete(name)) reload(`the new code of ${name} is served`);
+    } else if (!OTHER.test(line)) onLog(line, name);
+  };
+}
