@@ -17,9 +17,11 @@
  * person who has locked a record in the SQL editor must not hold up the events of
  * others. The receiver tries an event again that found its record locked.
  *
- * All waits of a call take about a second at most, however many locks it meets: see
- * billing.lock_patience. Nothing here waits as long as deadlock_timeout (a second by
- * default), so that no call becomes the victim of a deadlock.
+ * All waits of a call take about half a second, however many locks it meets: see
+ * billing.lock_patience. An event may arrive behind such a call, and be in another one
+ * with those that are tried again, and is still answered in time. Nothing here waits as
+ * long as deadlock_timeout (a second by default), so that no call becomes the victim of
+ * a deadlock.
  */
 
 -- What a call answers for an event.
@@ -81,11 +83,11 @@ $$;
 /*
  * Returns how long to wait for the next lock, as a value of lock_timeout. Who waits
  * holds locks, and each event that cannot have its own waits once per half that it is
- * in. So a wait is short, and after a second next to none.
+ * in. So a wait is short, and after some of them next to none.
  */
 create or replace function billing.lock_patience()
 returns text language sql volatile
-return case when clock_timestamp() < statement_timestamp() + interval '1 s' then '20ms' else '1ms' end;
+return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' then '20ms' else '1ms' end;
 
 /*
  * Applies sorted events; raises an error if they cannot be applied together.
@@ -102,7 +104,7 @@ set enable_mergejoin = off
 set enable_material = off
 as $$
 declare
-  latest constant timestamptz := statement_timestamp() + interval '100 ms';
+  latest constant timestamptz := statement_timestamp() + interval '0.3 s';
   claims text[];
   claimed billing.event[] := todo;
   work record;
@@ -137,9 +139,9 @@ begin
 
   -- As assignments, these cost less than statements.
   for i in 1 .. cardinality(claimed) loop
-    if clock_timestamp() > latest then
-      -- It has waited before: the limit is of one wait.
-      _ := set_config('lock_timeout', billing.lock_patience(), true);
+    if clock_timestamp() > latest and current_setting('lock_timeout') <> '1ms' then
+      -- It has waited before: lock_timeout is of one wait.
+      _ := set_config('lock_timeout', '20ms', true);
     end if;
     _ := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
   end loop;
@@ -378,7 +380,7 @@ create or replace function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
 set plan_cache_mode = force_generic_plan
-set lock_timeout = '700ms'
+set lock_timeout = '500ms'
 as $$
 declare
   blank billing.event;
