@@ -146,7 +146,7 @@ Deno.test("waits of several kinds, one after the other, are one wait", async () 
     async () => {
       const call = apply([...events, update(waiting!)]);
       await waitsForLock("billing_apply_events");
-      setTimeout(released.resolve, 600);
+      setTimeout(released.resolve, 350);
       return await call;
     },
   );
