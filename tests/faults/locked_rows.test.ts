@@ -8,7 +8,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { TransactionSql } from "postgres";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { emptyTables } from "../support/tables.ts";
-import { failureOf, settleLeftovers } from "../support/triage.ts";
+import { failureOf } from "../support/triage.ts";
 import {
   apply,
   creation,
@@ -23,7 +23,7 @@ import {
 /** One run of the worker has both queues. */
 const LEASE = crypto.randomUUID();
 
-Deno.test.beforeEach(() => settleLeftovers(sql));
+Deno.test.beforeEach(() => emptyTables(sql));
 Deno.test.afterAll(async () => {
   await emptyTables(sql);
   await sql.end();
