@@ -619,9 +619,10 @@ $$;
  * Locks are taken in one order: rows of the ledger by key, subscriptions by id, rows of
  * failed_events. Only other calls are waited for, and only by the first try: a person who
  * has locked a record must not hold up the events of others. The receiver tries an event
- * again that found its record locked. All waits of a call take about a second at most
- * (billing.lock_patience), and none takes as long as deadlock_timeout (a second by
- * default), so that no call becomes the victim of a deadlock.
+ * again that found its record locked. All waits of a call take about half a second
+ * (billing.lock_patience), so that an event behind such a call is still answered in time;
+ * none takes as long as deadlock_timeout (a second by default), so that no call becomes
+ * the victim of a deadlock.
  */
 
 -- What a call answers for an event.
@@ -678,7 +679,7 @@ $$;
  */
 create or replace function billing.lock_patience()
 returns text language sql volatile
-return case when clock_timestamp() < statement_timestamp() + interval '1 s' then '20ms' else '1ms' end;
+return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' then '20ms' else '1ms' end;
 
 /* Applies sorted events; raises an error if they cannot be applied together. */
 create or replace function billing.apply(todo billing.event[])
@@ -692,7 +693,7 @@ set enable_mergejoin = off
 set enable_material = off
 as $$
 declare
-  latest constant timestamptz := statement_timestamp() + interval '100 ms';
+  latest constant timestamptz := statement_timestamp() + interval '0.3 s';
   claims text[];
   claimed billing.event[] := todo;
   work record;
@@ -727,9 +728,9 @@ begin
 
   -- An assignment costs less than a statement.
   for i in 1 .. cardinality(claimed) loop
-    if clock_timestamp() > latest then
-      -- It has waited before: the limit is of one wait.
-      _ := set_config('lock_timeout', billing.lock_patience(), true);
+    if clock_timestamp() > latest and current_setting('lock_timeout') <> '1ms' then
+      -- It has waited before: lock_timeout is of one wait.
+      _ := set_config('lock_timeout', '20ms', true);
     end if;
     _ := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
   end loop;
@@ -961,7 +962,7 @@ returns table (place integer, outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
 -- Planning takes longer than applying.
 set plan_cache_mode = force_generic_plan
-set lock_timeout = '700ms'
+set lock_timeout = '500ms'
 as $$
 declare
   blank billing.event;
@@ -1037,7 +1038,9 @@ $$;
  * already applied is not stored, and one that is applied later finds the row and
  * resolves it. If this returns false, the caller acknowledges the delivery as a
  * duplicate. Meanwhile, other deliveries of the event wait, and the events in the same
- * calls with them. So this waits only briefly for a locked row.
+ * calls with them. So this waits only briefly for a locked row: half a second if the
+ * event may be applied right now, and less if somebody has locked its failure. Events
+ * whose failures are locked often come many at a time, and each takes a connection.
  */
 create or replace function public.billing_record_failed_event(
   p_provider text, p_event_id text, p_body text, p_body_encoding text, p_error_code text, p_error text,
@@ -1057,6 +1060,7 @@ begin
   if not found then
     return false;
   end if;
+  perform set_config('lock_timeout', '100ms', true);
 
   if encoding = 'text' then
     begin

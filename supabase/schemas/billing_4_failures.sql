@@ -36,7 +36,9 @@ $$;
  * already applied is not stored, and one that is applied later finds the row and
  * resolves it. If this returns false, the caller acknowledges the delivery as a
  * duplicate. Meanwhile, other deliveries of the event wait, and the events in the same
- * calls with them. So this waits only briefly for a locked row.
+ * calls with them. So this waits only briefly for a locked row: half a second if the
+ * event may be applied right now, and less if somebody has locked its failure. Events
+ * whose failures are locked often come many at a time, and each takes a connection.
  */
 create or replace function public.billing_record_failed_event(
   p_provider text, p_event_id text, p_body text, p_body_encoding text, p_error_code text, p_error text,
@@ -56,6 +58,7 @@ begin
   if not found then
     return false;
   end if;
+  perform set_config('lock_timeout', '100ms', true);
 
   if encoding = 'text' then
     begin

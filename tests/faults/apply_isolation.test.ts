@@ -14,6 +14,7 @@ import {
   apply,
   creation,
   file,
+  foreignKey,
   lockFailures,
   lockLedger,
   lockRecords,
@@ -94,17 +95,7 @@ for (const share of [1, 10, 25, TOGETHER]) {
   Deno.test(`a call of which an app's foreign keys hold up ${share} of ${TOGETHER} events applies the others`, async () => {
     const ids = await recorded(TOGETHER);
     const table = uniqueId("plans");
-    const said = await withApp({
-      add: `
-        create table ${table} (id text primary key);
-        insert into ${table} values ('plan_1'), ('plan_2');
-        grant select, update on ${table} to service_role;
-        alter table billing.subscriptions add constraint ${table}
-        foreign key (plan_id) references ${table} not valid;`,
-      remove: `
-        alter table billing.subscriptions drop constraint ${table};
-        drop table ${table};`,
-    }, () =>
+    const said = await withApp(foreignKey(table), () =>
       whileHeld(
         (holder) =>
           holder`select from ${holder(table)} where id = 'plan_2' for update`,
@@ -115,7 +106,6 @@ for (const share of [1, 10, 25, TOGETHER]) {
             ),
           ),
       ));
-    // Who has the plan already needs no lock on it.
     assertEquals(said, outcomes(touched));
   });
 }

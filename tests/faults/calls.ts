@@ -119,6 +119,21 @@ export async function withApp<T>(
   }
 }
 
+/** An app's table of two plans, and a foreign key on it. */
+export function foreignKey(table: string) {
+  return {
+    add: `
+      create table ${table} (id text primary key);
+      insert into ${table} values ('plan_1'), ('plan_2');
+      grant select, update on ${table} to service_role;
+      alter table billing.subscriptions add constraint ${table}
+      foreign key (plan_id) references ${table} not valid;`,
+    remove: `
+      alter table billing.subscriptions drop constraint ${table};
+      drop table ${table};`,
+  };
+}
+
 /** Files failures of provider a. */
 export async function file(...eventIds: string[]): Promise<void> {
   for (const id of eventIds) {
