@@ -16,9 +16,8 @@ import {
   readEnvFile,
 } from "./common/environment.ts";
 import { asTyped, COMMAND_START, PROJECT } from "./common/how_started.ts";
-import { printable } from "./common/print.ts";
 import { publishRunningStack } from "./common/running_stack.ts";
-import { createLiveView } from "./live_view/live_view.ts";
+import { createLiveView, plainLine } from "./live_view/live_view.ts";
 import { announcement } from "./local_stack/announcement.ts";
 import { createLineWriter } from "./local_stack/lines.ts";
 import { checkMigrations, MIGRATIONS } from "./local_stack/migrations.ts";
@@ -133,8 +132,7 @@ async function run(
     const isDefault = givenDir === undefined;
     const about = { env: settings, dataDir, isDefault, run: COMMAND_START };
     print(announcement(stack, about));
-    log = view?.onLog ??
-      ((line, source) => print(printable(`[${source}] ${line}`)));
+    log = view?.onLog ?? ((line, source) => print(plainLine(line, source)));
     for (const line of early) log(...line);
     let served = settings;
     let migrations = listMigrations();

@@ -4,15 +4,20 @@
  *
  * @module
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import { reportEnd } from "./common/cli.ts";
 import { functionEnvironment, readEnvFile } from "./common/environment.ts";
 import { asTyped } from "./common/how_started.ts";
 import { isLoopback, LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
 import { print, printError } from "./common/print.ts";
-import { providerSettings } from "./common/provider_settings.ts";
+import {
+  type ProviderName,
+  providerSettings,
+} from "./common/provider_settings.ts";
 import { findRunningStack } from "./common/running_stack.ts";
 import { sendRequest } from "./common/send_request.ts";
 import { signatureHeaders } from "./common/sign.ts";
+import { wrap } from "./common/wrap.ts";
 import { advice } from "./trigger/advice.ts";
 import {
   type EventArguments,
@@ -24,14 +29,15 @@ import {
   defaultSubscription,
   waitBeforeMs,
 } from "./trigger/build_event.ts";
-import { projectOf } from "./trigger/project_of.ts";
 import {
+  MAX_COLUMNS,
+  projectOf,
   readLedger,
   readResult,
   type Result,
   type SentEvent,
-} from "./trigger/read_result.ts";
-import { sentEvent } from "./trigger/sent_event.ts";
+  sentEvent,
+} from "./trigger/result.ts";
 
 if (import.meta.main) {
   Deno.exit(await trigger(Deno.args).catch(reportEnd));
@@ -45,13 +51,14 @@ async function trigger(args: readonly string[]): Promise<number> {
   const { provider, url, source } = sent;
   const env = functionEnvironment(command, await readEnvFile());
   const settings = providerSettings(env, provider);
-  const { body, title, event } = "payload" in source
-    ? await payloadBody(source.payload, provider)
+  const body = "payload" in source
+    ? await readPayload(source.payload)
     : await eventBody(source, sent);
   if (sent.print) {
-    print(...String(body).split("\n"));
+    print(...new TextDecoder().decode(body).split("\n"));
     return 0;
   }
+  const event = await sentEvent(body, provider);
   const headers = {
     "content-type": "application/json; charset=utf-8",
     ...signatureHeaders({ ...settings, body }),
@@ -63,9 +70,11 @@ async function trigger(args: readonly string[]): Promise<number> {
       (outcome) => ({ wasApplied: outcome !== undefined }),
       () => undefined,
     );
-  printError(
-    `Sending ${title}, signed as provider ${provider} (${settings.scheme}), to ${url}`,
-  );
+  const title = "payload" in source
+    ? source.payload
+    : titleOf(event, source, provider);
+  const signed = `signed as provider ${provider} (${settings.scheme})`;
+  printError(...wrap(`Sending ${title}, ${signed}, to ${url}`, MAX_COLUMNS));
   const reply = await sendRequest(url, { method: "POST", headers, body });
   if ("fault" in reply) {
     const isNotStarted = isLoopback(url) && /refused/i.test(reply.fault);
@@ -81,47 +90,35 @@ async function trigger(args: readonly string[]): Promise<number> {
       .catch((error) => ({ lines: [`Cannot read the row: ${error.message}`] }))
     : { lines: [] };
   printError(...lines);
-  const next = advice({ ...reply, errorCode }, {
+  printError(...advice({ ...reply, errorCode }, {
     ...sent,
     ...(url === defaultUrl && { url: undefined }),
-  });
-  if (next !== null) printError(next);
+  }));
   return reply.status >= 200 && reply.status < 300 ? 0 : 1;
+}
+
+async function readPayload(file: string): Promise<Uint8Array<ArrayBuffer>> {
+  return await Deno.readFile(file).catch((error) => {
+    throw new Error(`Cannot read ${file}: ${error.message}`);
+  });
 }
 
 async function eventBody(
   source: EventArguments,
-  { provider, print }: Pick<TriggerArguments, "provider" | "print">,
-): Promise<{ body: string; title: string; event: SentEvent }> {
-  if (source.created === undefined && !print) {
-    await new Promise((resolve) =>
-      setTimeout(resolve, waitBeforeMs(source.type, Date.now()))
-    );
-  }
-  const created = Math.floor(Date.now() / 1000);
-  const event = buildEvent(source, { provider, created });
-  const { id, type } = event;
-  const { subscription = defaultSubscription(provider) } = source;
-  const about = type.startsWith("payment_intent")
-    ? ""
-    : ` about ${subscription}`;
-  return {
-    // Indented, as Stripe sends it.
-    body: JSON.stringify(event, null, 2),
-    title: `${type} ${id}${about}`,
-    event: { provider, id, type, subscription },
-  };
+  { provider, print }: TriggerArguments,
+): Promise<Uint8Array<ArrayBuffer>> {
+  if (!print) await sleep(waitBeforeMs(source.type, Date.now()));
+  // Indented, as Stripe sends it.
+  const text = JSON.stringify(buildEvent(source, provider), null, 2);
+  return new TextEncoder().encode(text);
 }
 
-async function payloadBody(file: string, provider: string) {
-  const body = await readPayload(file);
-  return { body, title: file, event: await sentEvent(body, provider) };
-}
-
-async function readPayload(file: string): Promise<Uint8Array<ArrayBuffer>> {
-  try {
-    return await Deno.readFile(file);
-  } catch (error) {
-    throw new Error(`Cannot read ${file}: ${(error as Error).message}`);
-  }
+function titleOf(
+  { type, id }: SentEvent,
+  { subscription }: EventArguments,
+  provider: ProviderName,
+): string {
+  const isUnrelated = type === "payment_intent.payment_failed";
+  const about = subscription ?? defaultSubscription(provider);
+  return `${type} ${id}${isUnrelated ? "" : ` about ${about}`}`;
 }

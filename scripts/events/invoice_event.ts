@@ -1,10 +1,10 @@
+import type { InvoiceObject, StripeEvent } from "./event_types.ts";
 import {
   customerOf,
   eventFrom,
   type EventOptions,
   templateOf,
-} from "./event.ts";
-import type { InvoiceObject, StripeEvent } from "./event_types.ts";
+} from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
 
 export interface InvoiceEventOptions extends EventOptions {
@@ -23,20 +23,25 @@ export interface InvoiceEventOptions extends EventOptions {
 export function invoiceEvent(
   options: InvoiceEventOptions = {},
 ): StripeEvent<InvoiceObject> {
-  const template = templateOf<InvoiceObject>("invoice.payment_failed", options);
+  const template = templateOf<InvoiceObject>("invoice.payment_failed");
   const { id, customer, lines: { data: [line] } } = template.data.object;
   const subscription = options.subscription ?? uniqueId("sub");
   const event = eventFrom(template, {
     options,
     values: [
       [id, options.invoice ?? uniqueId("in")],
-      [customer ?? undefined, customerOf(subscription)],
+      [customer, customerOf(subscription)],
       [line.subscription, subscription],
       [line.metadata.accountId, options.account],
     ],
   });
-  if (options.customer !== undefined) {
-    event.data.object.customer = options.customer;
+  const { object } = event.data;
+  if (options.customer !== undefined) object.customer = options.customer;
+  if (event.api_version === "2024-06-20" && object.parent !== undefined) {
+    const { subscription, metadata } = object.parent.subscription_details;
+    Object.assign(object, { subscription, subscription_details: { metadata } });
+    delete object.parent;
+    delete object.lines.data[0].parent;
   }
   return event;
 }

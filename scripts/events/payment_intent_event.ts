@@ -1,16 +1,13 @@
-import { eventFrom, type EventOptions, templateOf } from "./event.ts";
-import type { PaymentIntentObject, StripeEvent } from "./event_types.ts";
+import type { StripeEvent } from "./event_types.ts";
+import { eventFrom, type EventOptions, templateOf } from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
 
-/**
- * Returns `payment_intent.payment_failed`, which the receiver does not handle.
- */
+/** Returns `payment_intent.payment_failed`, which the receiver does not handle. */
 export function paymentIntentEvent(
   options: EventOptions = {},
-): StripeEvent<PaymentIntentObject> {
-  const template = templateOf<PaymentIntentObject>(
+): StripeEvent<{ id: string }> {
+  const template = templateOf<{ id: string }>(
     "payment_intent.payment_failed",
-    options,
   );
   return eventFrom(template, {
     options,

@@ -1,15 +1,16 @@
+import type {
+  JsonObject,
+  StripeEvent,
+  SubscriptionItemObject,
+  SubscriptionObject,
+} from "./event_types.ts";
 import {
   customerOf,
   eventFrom,
   type EventOptions,
+  type EventType,
   templateOf,
-} from "./event.ts";
-import type { StripeEvent, SubscriptionObject } from "./event_types.ts";
-import {
-  previousAttributes,
-  type PreviousValues,
-} from "./previous_attributes.ts";
-import type { EventType } from "./templates.ts";
+} from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
 
 export interface SubscriptionEventOptions extends EventOptions {
@@ -42,6 +43,12 @@ export interface SubscriptionEventOptions extends EventOptions {
   readonly previous?: PreviousValues | null;
 }
 
+/** What a subscription had before an update, as far as the update changed it. */
+export type PreviousValues = Omit<
+  SubscriptionEventOptions,
+  keyof EventOptions | "subscription" | "account" | "livemode" | "previous"
+>;
+
 /** The types of `subscriptionEvent()`. */
 export type SubscriptionEventType = Extract<
   EventType,
@@ -53,57 +60,121 @@ export function subscriptionEvent(
   type: SubscriptionEventType,
   options: SubscriptionEventOptions = {},
 ): StripeEvent<SubscriptionObject> {
-  const template = templateOf<SubscriptionObject>(type, options);
-  const object = template.data.object;
-  const item = object.items.data[0];
+  const template = templateOf<SubscriptionObject>(type);
+  const { id, customer, metadata, items } = template.data.object;
   const subscription = options.subscription ?? uniqueId("sub");
   const event = eventFrom(template, {
     options,
     values: [
-      [object.id, subscription],
-      [object.customer ?? undefined, customerOf(subscription)],
-      [object.metadata.accountId, options.account ?? undefined],
-      [item.price.id, options.plan],
-      [
-        object.current_period_end ?? item.current_period_end,
-        options.periodEnd,
-      ],
+      [id, subscription],
+      [customer, customerOf(subscription)],
+      [metadata.accountId, options.account ?? undefined],
+      [items.data[0].price.id, options.plan],
+      [items.data[0].current_period_end, options.periodEnd],
     ],
   });
+  const { data } = event;
   setReport(event, options);
   if (options.previous === null) {
-    delete event.data.previous_attributes;
-  } else if (event.data.previous_attributes !== undefined) {
-    event.data.previous_attributes = previousAttributes(
-      event,
-      options.previous,
-    );
+    delete data.previous_attributes;
+  } else if (data.previous_attributes !== undefined) {
+    data.previous_attributes = previousAttributes(event, options.previous);
+  }
+  if (event.api_version === "2024-06-20") {
+    Object.assign(data.object, takePeriod(data.object.items.data[0]));
   }
   return event;
 }
 
-/** Sets what stands in one place only, so that `fillIn()` is not needed. */
+/** Sets what stands in one place only. */
 function setReport(
   event: StripeEvent<SubscriptionObject>,
   options: SubscriptionEventOptions,
 ): void {
   const { object } = event.data;
-  const { status, customer, quantity, livemode, paused = null } = options;
+  const { status, customer, quantity = 1, livemode = false, paused } = options;
   object.status = status ?? object.status;
   object.cancel_at = options.cancelAt ?? null;
   object.cancel_at_period_end = options.cancelAtPeriodEnd ?? false;
   object.trial_end = options.trialEnd ?? null;
-  object.pause_collection = paused === null
-    ? null
-    : { behavior: paused, resumes_at: null };
+  object.pause_collection = paused
+    ? { behavior: paused, resumes_at: null }
+    : null;
   if (customer !== undefined) object.customer = customer;
   if (options.account === null) delete object.metadata.accountId;
   for (const holder of [object, object.items.data[0]]) {
     if (quantity === null) delete holder.quantity;
-    else holder.quantity = quantity ?? 1;
+    else holder.quantity = quantity;
   }
   for (const holder of [event, object]) {
     if (livemode === null) delete holder.livemode;
-    else holder.livemode = livemode ?? false;
+    else holder.livemode = livemode;
   }
+}
+
+/**
+ * Returns the `data.previous_attributes` of an update. Stripe sends a changed
+ * item whole, and the period is part of the item since 2025-03-31.basil.
+ *
+ * @param event One whose `previous_attributes` are still the template's.
+ * @param previous By default what the template's update replaced, without what
+ * did not change.
+ */
+function previousAttributes(
+  event: StripeEvent<SubscriptionObject>,
+  previous?: PreviousValues,
+): JsonObject {
+  const { object } = event.data;
+  const full = event.data.previous_attributes as unknown as SubscriptionObject;
+  const [current] = object.items.data;
+  const [former] = full.items.data;
+  const { plan, periodEnd, quantity, paused, ...others } = previous ?? {
+    ...(full.status !== object.status && { status: full.status }),
+    ...(full.plan.id !== object.plan.id && { plan: full.plan.id }),
+    ...(former.current_period_end !== current.current_period_end &&
+      { periodEnd: former.current_period_end! }),
+  } as PreviousValues;
+
+  const item = structuredClone(plan === undefined ? current : former);
+  if (plan !== undefined) item.plan.id = item.price.id = plan;
+  const count = quantity === undefined ? current.quantity : quantity;
+  if (count === undefined || count === null) delete item.quantity;
+  else item.quantity = count;
+  const { current_period_start } = periodEnd === undefined ? current : former;
+  item.current_period_start = current_period_start!;
+  item.current_period_end = periodEnd ?? current.current_period_end!;
+  const ownPeriod = event.api_version === "2024-06-20"
+    ? takePeriod(item)
+    : undefined;
+
+  const isItemChanged = plan !== undefined || quantity !== undefined ||
+    (periodEnd !== undefined && !ownPeriod);
+  const attributes = {
+    ...(periodEnd !== undefined &&
+      { ...ownPeriod, billing_cycle_anchor: full.billing_cycle_anchor }),
+    cancel_at: others.cancelAt,
+    cancel_at_period_end: others.cancelAtPeriodEnd,
+    customer: others.customer,
+    items: isItemChanged ? { data: [item] } : undefined,
+    latest_invoice: full.latest_invoice,
+    // Of a pause that goes on, only what changed.
+    pause_collection: paused && object.pause_collection
+      ? { behavior: paused }
+      : paused && { behavior: paused, resumes_at: null },
+    plan: plan === undefined ? undefined : { ...full.plan, id: plan },
+    quantity,
+    status: others.status,
+    trial_end: others.trialEnd,
+  };
+  return Object.fromEntries(
+    Object.entries(attributes).filter(([, value]) => value !== undefined),
+  );
+}
+
+/** Removes the period from an item; returns it. */
+function takePeriod(item: SubscriptionItemObject) {
+  const { current_period_start, current_period_end } = item;
+  delete item.current_period_start;
+  delete item.current_period_end;
+  return { current_period_start, current_period_end };
 }

@@ -1,62 +1,84 @@
+import { printable } from "../common/print.ts";
+import { wrap } from "../common/wrap.ts";
 import {
-  deliveryLines,
-  noteLines,
-  summaryLines,
-  type Terminal,
-} from "./format_entry.ts";
-import { type Entry, readLogLine } from "./read_log_line.ts";
+  countsOf,
+  type LogFields,
+  nextStep,
+  noteOf,
+  parseLine,
+} from "./log_line.ts";
 
-/** A view of the functions' log lines for a person at a terminal. */
-export interface LiveView extends Disposable {
-  /** Takes a line of the webhook, the worker or the notification receiver. */
-  readonly onLog: (line: string, source: string) => void;
-}
+type Style = "dim" | "green" | "yellow" | "red" | "cyan";
 
-/** How the view prints. */
-export interface LiveViewOptions {
-  readonly print: (line: string) => void;
-  /** Asked for each line: a terminal's width changes. */
-  readonly columns: () => number;
-  readonly paint: Terminal["paint"];
-  /** Returns milliseconds since the epoch. */
-  readonly clock: () => number;
-}
+const STYLES: Readonly<Record<string, Style>> = {
+  applied: "green",
+  duplicate: "yellow",
+  stale: "yellow",
+  failed: "red",
+};
 
 /** Of each kind in one second: failures are not hidden behind successes. */
 const MAX_SHOWN = 10;
 
+const MIN_COLUMNS = 80;
+/** Of a delivery without its IDs: 8, 3, 9, 22 and 7 columns, and six gaps. */
+const FIXED_COLUMNS = 55;
+const MAX_ID = 30;
+/** Of the space for both IDs: at 80 columns, `sub_local_a` fits. */
+const SUBSCRIPTION_SHARE = 0.47;
+const TEXT_COLUMN = 23;
+const INDENT = 4;
+
+/** Returns a line as `start` prints it without a view. */
+export function plainLine(line: string, source: string): string {
+  return printable(`[${source}] ${line}`);
+}
+
 /**
- * Returns a view with one line per delivery. In a second with many, it shows the
- * first ten successes, failures and other lines of each part, and counts the
- * rest in one line. It keeps nothing else, so a burst costs no memory.
+ * Returns a view of the functions' log, with one line per delivery. In a second
+ * with many, it shows the first ten successes, failures and other lines of each
+ * part, and counts the rest in one line. It keeps nothing else, so a burst costs
+ * no memory. A terminal of less than 80 columns gets plain lines.
  */
 export function createLiveView(
-  { print, columns, paint, clock }: LiveViewOptions,
-): LiveView {
+  { print, columns, paint, clock }: {
+    readonly print: (line: string) => void;
+    /** Asked for each line: a terminal's width changes. */
+    readonly columns: () => number;
+    readonly paint: (style: Style, text: string) => string;
+    /** Returns milliseconds since the epoch. */
+    readonly clock: () => number;
+  },
+) {
   let shown: Record<string, number> = {};
   let hidden: Record<string, number> = {};
   let endOfSecond: ReturnType<typeof setTimeout> | undefined;
 
+  /** Takes a line of the webhook, the worker or the notification receiver. */
   function onLog(line: string, source: string) {
-    const entry = readLogLine(line, source);
-    const timeMs = clock();
-    endOfSecond ??= setTimeout(endSecond, 1000 - timeMs % 1000);
-    if (entry.kind === "summary") {
-      for (const [name, count] of Object.entries(entry.counts)) {
-        hide(name, count);
-      }
-      return;
+    if (columns() < MIN_COLUMNS) return print(plainLine(line, source));
+    endOfSecond ??= setTimeout(endSecond, 1000 - clock() % 1000);
+    const fields = parseLine(line);
+    const outcomes = countsOf(fields["outcomes"]);
+    if (typeof fields["lines"] === "number" && source === "webhook") {
+      for (const [name, count] of Object.entries(outcomes)) hide(name, count);
+    } else if (typeof fields["duration_ms"] === "number") {
+      const [outcome = "failed"] = Object.keys(outcomes);
+      const kind = outcome === "failed" ? "failure" : "success";
+      if (isShown(kind, outcome)) show(deliveryLines(fields, outcome));
+    } else {
+      const note = noteOf(line, source);
+      // By source, since last words must not hide that a function has ended.
+      if (isShown(note.word, "other lines")) show(noteLines(note));
     }
-    const kind = kindOf(entry);
+  }
+
+  /** Counts a line of a kind, under `name` if it is not shown. */
+  function isShown(kind: string, name: string): boolean {
     shown[kind] = (shown[kind] ?? 0) + 1;
-    if (shown[kind] > MAX_SHOWN) {
-      return hide(entry.kind === "note" ? "other lines" : entry.outcome, 1);
-    }
-    const where = { timeMs, columns: columns(), paint };
-    const lines = entry.kind === "note"
-      ? noteLines(entry, where)
-      : deliveryLines(entry, where);
-    for (const text of lines) print(text);
+    if (shown[kind] <= MAX_SHOWN) return true;
+    hide(name, 1);
+    return false;
   }
 
   function hide(name: string, count: number) {
@@ -66,18 +88,71 @@ export function createLiveView(
   function endSecond() {
     clearTimeout(endOfSecond);
     endOfSecond = undefined;
-    shown = {};
-    if (Object.keys(hidden).length === 0) return;
-    const where = { timeMs: clock(), columns: columns(), paint };
-    for (const text of summaryLines(hidden, where)) print(text);
-    hidden = {};
+    const counts = Object.entries(hidden);
+    [shown, hidden] = [{}, {}];
+    if (counts.length === 0) return;
+    const total = counts.reduce((sum, [, count]) => sum + count, 0);
+    const [all, ...parts] = [["more", total] as const, ...counts]
+      .map(([name, count]) => `${count.toLocaleString("en")} ${name}`);
+    show(noteLines({
+      word: "... and",
+      text: `${all}: ${parts.join(", ")}`,
+      isFailure: counts.some(([name]) => name === "failed"),
+    }));
+  }
+
+  function show([first, ...below]: readonly string[]) {
+    const time = new Date(clock()).toTimeString().slice(0, 8);
+    print(`${paint("dim", time)} ${first}`);
+    for (const line of below) print(line);
+  }
+
+  function deliveryLines(fields: LogFields, outcome: string) {
+    const style = STYLES[outcome] ?? "dim";
+    const type = `${fields["type"] ?? "-"}`.replace(/^customer\./, "");
+    const space = columns() - 1 - FIXED_COLUMNS;
+    const first = Math.min(Math.floor(space * SUBSCRIPTION_SHARE), MAX_ID);
+    const ms = Math.round(Number(fields["duration_ms"]));
+    const duration = ms < 10_000 ? `${ms} ms` : `${Math.round(ms / 1000)} s`;
+    const warning = fields["level"] === "warn" ? `${fields["message"]}` : "";
+    const text = outcome === "failed" ? nextStep(fields) : warning;
+    const below = wrap(printable(text), columns() - 1 - INDENT);
+    return [
+      [
+        paint(style, `${fields["status"] ?? 200}`),
+        paint(style, outcome.padEnd(9)),
+        fit(type, 22),
+        fit(fields["subscription_id"], first),
+        fit(fields["event_id"], Math.min(space - first, MAX_ID)),
+        paint("dim", duration.padStart(7)),
+      ].join(" "),
+      ...below.map((line) => " ".repeat(INDENT) + paint("yellow", line)),
+    ];
+  }
+
+  function noteLines({ word, text, isFailure }: ReturnType<typeof noteOf>) {
+    const width = columns() - 1 - TEXT_COLUMN;
+    const [first = "", ...more] = wrap(printable(text), width);
+    const painted = paint(isFailure ? "red" : "cyan", fit(word, 9));
+    // A long URL stays in one piece, so that it can be copied.
+    const indent = (line: string) => line.length > width ? INDENT : TEXT_COLUMN;
+    return [
+      `    ${painted} ${first}`,
+      ...more.map((line) => " ".repeat(indent(line)) + line),
+    ];
   }
 
   return { onLog, [Symbol.dispose]: endSecond };
 }
 
-// A function's last words do not hide that it ended, which is another's note.
-function kindOf(entry: Exclude<Entry, { kind: "summary" }>): string {
-  if (entry.kind === "note") return entry.word;
-  return entry.outcome === "failed" ? "failure" : "success";
+/**
+ * Returns a text of exactly that many columns. A longer one loses its middle:
+ * the beginning of an ID says what it is, and its end which. What is not ASCII
+ * may be two columns wide, so it is shown as "?".
+ */
+function fit(text: unknown, width: number): string {
+  const plain = `${text ?? "-"}`.replace(/[^ -~]/gu, "?");
+  if (plain.length <= width) return plain.padEnd(width);
+  const half = Math.floor((width - 1) / 2);
+  return `${plain.slice(0, half)}…${plain.slice(half + 1 - width)}`;
 }

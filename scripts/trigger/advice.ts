@@ -1,26 +1,49 @@
-import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
+import {
+  ADVICE,
+  ANSWERS,
+  type ErrorCode,
+} from "../../supabase/functions/_shared/billing/errors.ts";
 import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import { asTyped } from "../common/how_started.ts";
 import type { Reply } from "../common/send_request.ts";
 import { shellWord } from "../common/shell_word.ts";
+import { wrap } from "../common/wrap.ts";
 import type { EventType } from "../events/templates.ts";
 import type { TriggerArguments } from "./arguments.ts";
 import { defaultSubscription } from "./build_event.ts";
+import { MAX_COLUMNS } from "./result.ts";
 
 const CREATED = "customer.subscription.created";
 
-const NEXT: Partial<Record<EventType, EventType>> = {
-  "customer.subscription.created": "customer.subscription.updated",
-  "customer.subscription.updated": "invoice.payment_failed",
-  "invoice.payment_failed": "customer.subscription.deleted",
+/** What is said after a success, and the type of the next command. */
+const AFTER: Readonly<Record<EventType, readonly [string, EventType?]>> = {
+  "customer.subscription.created": ["Next:", "customer.subscription.updated"],
+  "customer.subscription.updated": ["Next:", "invoice.payment_failed"],
+  "invoice.payment_failed": [
+    "The receiver added a row to billing.notifications, and the worker sends it. Next:",
+    "customer.subscription.deleted",
+  ],
+  "customer.subscription.deleted": ["Next, another subscription:", CREATED],
+  "payment_intent.payment_failed": [
+    "The receiver does not handle this type: it acknowledged the event and stored nothing.",
+  ],
 };
 
-const RECORDED = `The event is in billing.failed_events. To repair it: ${
-  asTyped("console")
-}, or docs/runbook.md for SQL`;
+const CODES = Object.keys(ANSWERS) as ErrorCode[];
 
-/** Also what is not known: most likely there is no creation yet. */
-const CREATION_MISSING = /^(?:|subscription_unknown|creation_pending)$/;
+const RECORDED = [
+  "The event is in billing.failed_events.",
+  `To repair it: ${asTyped("console")}, or docs/runbook.md for SQL`,
+];
+
+/** The most likely codes, for answers that several codes share. */
+const USUAL: readonly ErrorCode[] = [
+  "path_unknown",
+  "signature_mismatch",
+  "subscription_unknown",
+  "internal_error",
+  "database_unavailable",
+];
 
 /** What was sent; without `url`, to where it is sent by default. */
 export type Sent =
@@ -28,85 +51,87 @@ export type Sent =
   & { readonly url?: string | undefined };
 
 /**
- * Returns what to do after a reply, in one line; null if there is no advice.
+ * Returns lines that say what to do after a reply. A command stays in one piece,
+ * so that it can be copied.
  *
  * @param reply.errorCode Of the row in `billing.failed_events`, if that could be read.
  */
 export function advice(
-  { status, body, errorCode }: Pick<Reply, "status" | "body"> & {
+  reply: Pick<Reply, "status" | "body"> & {
     readonly errorCode?: string | undefined;
   },
   sent: Sent,
-): string | null {
-  const type = "type" in sent.source ? sent.source.type : null;
-  if (status >= 200 && status < 300) {
-    if (type === "payment_intent.payment_failed") {
-      return "The receiver does not handle this type: it acknowledged the event and stored nothing.";
-    }
-    if (type === "customer.subscription.deleted") {
-      return `Next, another subscription: ${command(CREATED, another(sent))}`;
-    }
-    const next = type && NEXT[type];
-    if (!next) return null;
-    const seen = type === "invoice.payment_failed"
-      ? "The receiver added a row to billing.notifications, and the worker sends it. "
-      : "";
-    return `${seen}Next: ${command(next, sent)}`;
-  }
-  const secret = `${settingsPrefix(sent.provider)}SIGNING_SECRET`;
-  switch (status) {
-    case 400:
-    case 422:
-      return RECORDED;
-    case 401:
-      return `The receiver rejected the signature. Do both sides use the same ${secret}? This command reads it from its environment, else from supabase/functions/.env.`;
-    case 404:
-      return "The receiver's path is /functions/v1/billing-webhook. Check --url.";
-    case 500:
-      if (body === ANSWERS.provider_misconfigured.body) {
-        return `The receiver is not configured. Its log names the setting; usually it is ${secret}.`;
-      }
-      if (
-        type !== null && type !== CREATED &&
-        CREATION_MISSING.test(errorCode ?? "")
-      ) {
-        return `If the subscription does not exist yet, create it first: ${
-          command(CREATED, sent)
-        }`;
-      }
-      return errorCode === undefined
-        ? `The receiver's log has the reason. ${RECORDED}`
-        : RECORDED;
-    case 503:
-      if (errorCode === "record_locked") {
-        return "Another session has locked the record. Try again with the same --event; docs/runbook.md says how to find and end that session.";
-      }
-      return "The receiver cannot reach its database, or is overloaded. Try again with the same --event.";
-    default:
-      return null;
-  }
-}
-
-/** Returns what was sent, about a subscription that does not exist yet. */
-function another(sent: Sent): Sent {
+): readonly string[] {
   const { source, provider } = sent;
-  if (!("type" in source)) return sent;
+  if (reply.status < 200 || reply.status > 299) {
+    return afterFailure(reply, sent);
+  }
+  if (!("type" in source)) return [];
+  const [text, next] = AFTER[source.type];
   const { subscription = defaultSubscription(provider) } = source;
-  return { ...sent, source: { ...source, subscription: `${subscription}_2` } };
+  const about = next === CREATED ? `${subscription}_2` : source.subscription;
+  return withCommand(text, next ? command(next, sent, about) : "");
 }
 
+function afterFailure(
+  { status, body, errorCode }: Parameters<typeof advice>[0],
+  sent: Sent,
+): readonly string[] {
+  const { source, provider } = sent;
+  const given = "type" in source && source.type !== CREATED ? source : null;
+  const codes = CODES.filter((code) => ANSWERS[code].status === status);
+  const exact = codes.filter((code) => ANSWERS[code].body === body);
+  const sure = errorCode ?? (exact.length === 1 ? exact[0] : undefined);
+  const code = sure ??
+    USUAL.find((one) =>
+      codes.includes(one) && (given || one !== "subscription_unknown")
+    );
+  if (code === undefined) return [];
+  const text = ADVICE[code as ErrorCode]?.replace(
+    settingsPrefix("a"),
+    settingsPrefix(provider),
+  );
+  // What only the row says was printed with the row.
+  const said = text
+    ? `${sure ? "" : "most likely "}${code}: ${text}`
+    : errorCode
+    ? ""
+    : "The receiver's log has the reason.";
+  if (given && /^(?:subscription_unknown|creation_pending)$/.test(code)) {
+    return withCommand(said, command(CREATED, sent, given.subscription));
+  }
+  const own = status === 401
+    ? "This command reads it from its environment, else from supabase/functions/.env."
+    : status === 503
+    ? "To send the same event, add --event and its ID."
+    : "";
+  const isRecorded = errorCode || /^(?:400|422|500)$/.test(`${status}`) &&
+      code !== "provider_misconfigured";
+  return [
+    ...wrap(`${said} ${own}`, MAX_COLUMNS),
+    ...(isRecorded ? RECORDED : []),
+  ];
+}
+
+/** Returns a text and a command, on one line if it is short enough. */
+function withCommand(text: string, command: string): readonly string[] {
+  const line = `${text} ${command}`.trim();
+  return line.length > MAX_COLUMNS
+    ? [...wrap(text, MAX_COLUMNS), command].filter(Boolean)
+    : [line];
+}
+
+/** Returns the command that sends another type of event to the same place. */
 function command(
-  type: string,
-  { provider, url, source }: Sent,
+  type: EventType,
+  { provider, url }: Sent,
+  subscription: string | undefined,
 ): string {
-  const subscription = "type" in source ? source.subscription : undefined;
   return [
     asTyped("trigger"),
     type,
     ...(provider === "a" ? [] : [`--provider ${provider}`]),
-    ...(subscription === undefined
-      ? []
-      : [`--subscription ${shellWord(subscription)}`]),
+    ...(subscription ? [`--subscription ${shellWord(subscription)}`] : []),
     ...(url === undefined ? [] : [`--url ${shellWord(url)}`]),
   ].join(" ");
 }

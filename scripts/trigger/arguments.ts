@@ -11,13 +11,7 @@ import {
   readProvider,
 } from "../common/option_values.ts";
 import type { ProviderName } from "../common/provider_settings.ts";
-import { DEFAULT_API_VERSION } from "../events/event.ts";
-import {
-  API_VERSIONS,
-  type ApiVersion,
-  EVENT_TYPES,
-  type EventType,
-} from "../events/templates.ts";
+import { EVENT_TYPES, type EventType } from "../events/templates.ts";
 
 /** What to send, and where. */
 export interface TriggerArguments {
@@ -30,17 +24,9 @@ export interface TriggerArguments {
 }
 
 /** An event to build. The builder fills in what is missing. */
-export interface EventArguments {
-  readonly type: EventType;
-  readonly subscription?: string;
-  readonly account?: string;
-  readonly event?: string;
-  readonly status?: string;
-  readonly plan?: string;
-  /** Unix time in seconds. */
-  readonly created?: number;
-  readonly apiVersion?: ApiVersion;
-}
+export type EventArguments =
+  & { readonly type: EventType }
+  & Values<typeof EVENT_OPTIONS>;
 
 const EVENT_OPTIONS = {
   "--subscription ID":
@@ -51,10 +37,6 @@ const EVENT_OPTIONS = {
   "--status STATUS":
     "the subscription's status (default: active, past_due or canceled, by event type)",
   "--plan ID": "the subscription's plan",
-  "--created SECONDS": "when the event occurred, in Unix time (default: now)",
-  "--api-version VERSION": `${
-    API_VERSIONS.join(" or ")
-  } (default: ${DEFAULT_API_VERSION})`,
 } as const;
 
 const COMMAND_LINE = {
@@ -98,27 +80,19 @@ export function parseTriggerArguments(
   if (print && payload !== undefined) {
     throw new UsageError("--print is for an event, not for a --payload.");
   }
+  const others = [...operands, ...Object.keys(event).map((one) => `--${one}`)];
+  if (payload !== undefined && others.length > 0) {
+    throw new UsageError(
+      `--payload sends the file as it is, so leave out: ${others.join(", ")}.`,
+    );
+  }
   return {
     provider: readProvider(provider),
     url: checkedUrl(url ?? defaultUrl),
     print,
     source: payload === undefined
-      ? eventArguments(operands, event)
-      : { payload: onlyPayload(payload, { operands, event }) },
-  };
-}
-
-function eventArguments(
-  operands: readonly string[],
-  { created, "api-version": version, ...rest }: Values<typeof EVENT_OPTIONS>,
-): EventArguments {
-  return {
-    type: eventType(operands),
-    ...rest,
-    ...(created !== undefined && { created: checkedSeconds(created) }),
-    ...(version !== undefined && {
-      apiVersion: oneOf(API_VERSIONS, { value: version, what: "API version" }),
-    }),
+      ? { type: eventType(operands), ...event }
+      : { payload },
   };
 }
 
@@ -136,30 +110,7 @@ function eventType([type, ...more]: readonly string[]): EventType {
   return oneOf(EVENT_TYPES, { value: type, what: "event type" });
 }
 
-function checkedSeconds(text: string): number {
-  if (/^\d{1,12}$/.test(text)) return Number(text);
-  throw new UsageError(
-    `--created takes Unix time in whole seconds, not "${text}".`,
-  );
-}
-
 function checkedUrl(text: string): string {
   if (/^https?:$/.test(URL.parse(text)?.protocol ?? "")) return text;
   throw new UsageError("--url takes an http or https URL.");
-}
-
-function onlyPayload(
-  payload: string,
-  { operands, event }: {
-    operands: readonly string[];
-    event: Values<typeof EVENT_OPTIONS>;
-  },
-): string {
-  const options = Object.keys(event).map((name) => `--${name}`);
-  if (operands.length + options.length === 0) return payload;
-  throw new UsageError(
-    `--payload sends the file as it is, so leave out: ${
-      [...operands, ...options].join(", ")
-    }.`,
-  );
 }

@@ -1,6 +1,6 @@
 /**
- * The closed set of error codes, and the only place that maps each to a status
- * and a body.
+ * The closed set of error codes, and the only place that maps each to a status,
+ * a body and advice.
  *
  * The bodies repeat nothing from the input or the database. What an operator
  * needs is in the log and in `failed_events`; docs/runbook.md says what to do
@@ -53,6 +53,49 @@ export const ANSWERS = {
 
 /** A code of the closed set. */
 export type ErrorCode = keyof typeof ANSWERS;
+
+const SEND_AGAIN = "send it again";
+const SEND_JSON = "the sender must send the event as it is, as JSON";
+const CREATE_FIRST = "send its creation first; this event applies on retry";
+
+/**
+ * What to do next, for a developer who sends events to the local stack. Null if
+ * the failure's own message says it.
+ */
+export const ADVICE: Readonly<Record<ErrorCode, string | null>> = {
+  path_unknown: "the path is /functions/v1/billing-webhook",
+  method_not_allowed: "send it with POST",
+  encoding_unsupported: "send it without Content-Encoding",
+  body_too_large: "raise MAX_BODY_BYTES if the event is real",
+  body_too_slow: SEND_AGAIN,
+  body_incomplete: SEND_AGAIN,
+
+  signature_missing: "set PROVIDER_A_SIGNATURE_HEADER to the sender's header",
+  signature_ambiguous: "send the header of one provider only",
+  signature_malformed: "set PROVIDER_A_SIGNATURE_SCHEME to the sender's",
+  signature_too_old: "check both clocks, and sign it again",
+  signature_too_far_ahead: "check both clocks, and sign it again",
+  signature_mismatch: "do both sides use the same PROVIDER_A_SIGNING_SECRET?",
+  provider_misconfigured: null,
+
+  body_empty: SEND_JSON,
+  body_not_text: SEND_JSON,
+  body_not_json: SEND_JSON,
+  event_invalid: null,
+
+  subscription_unknown: CREATE_FIRST,
+  creation_pending: CREATE_FIRST,
+  subscription_of_other_provider: "send it from the one that created it",
+  repair_pending: "select billing.retry_failed_event('<event id>');",
+  apply_failed: "select error, payload from billing.failed_events;",
+  deployment_fault: null,
+  internal_error: null,
+
+  overloaded: SEND_AGAIN,
+  record_locked: "another session locks the record; send it again",
+  database_unavailable: "the database does not answer; send it again",
+  failure_not_recorded: "nothing was stored; send it again",
+};
 
 /** A failure with its code. The texts are for operators, never for a reply. */
 export class DeliveryError extends Error {

@@ -1,0 +1,167 @@
+import { describeFailedBody } from "../../supabase/functions/_shared/billing/record_failure.ts";
+import type { Environment } from "../common/environment.ts";
+import { checkedKey, checkedProjectUrl } from "../common/option_values.ts";
+import { restHeaders } from "../common/rest_headers.ts";
+import { restRefusal } from "../common/rest_refusal.ts";
+import type { RunningStack } from "../common/running_stack.ts";
+import { sendRequest } from "../common/send_request.ts";
+import { wrap } from "../common/wrap.ts";
+
+/** Of a line on standard error: what a terminal of 80 columns shows whole. */
+export const MAX_COLUMNS = 79;
+
+const SUBSCRIPTION_COLUMNS =
+  "id,account_id,status,provider_status,plan_id,current_period_end,canceled_at";
+const NOTIFICATION_COLUMNS = "id,account_id,subscription_id,status,attempts";
+
+/** The project whose tables are read. Its URL has no slash at its end. */
+export interface Project {
+  readonly url: string;
+  readonly secretKey: string;
+}
+
+/** An event that was sent. */
+export interface SentEvent {
+  readonly provider: string;
+  readonly id: string;
+  readonly type: string;
+  readonly subscription: string;
+}
+
+/** What an event came to, for a person, and the error code of its row. */
+export interface Result {
+  readonly lines: readonly string[];
+  readonly errorCode?: string;
+}
+
+type Row = Readonly<Record<string, unknown>>;
+
+/** Returns the project that a URL belongs to, if its secret key is known. */
+export function projectOf(
+  url: string,
+  { local, env }: {
+    readonly local: RunningStack | undefined;
+    readonly env: Environment;
+  },
+): Project | undefined {
+  const { SUPABASE_URL, SUPABASE_SECRET_KEY } = env;
+  const hosted = SUPABASE_URL && SUPABASE_SECRET_KEY
+    ? {
+      url: checkedProjectUrl("SUPABASE_URL", SUPABASE_URL),
+      secretKey: checkedKey("SUPABASE_SECRET_KEY", SUPABASE_SECRET_KEY),
+    }
+    : undefined;
+  return [local && { ...local, url: local.apiUrl }, hosted]
+    .find((project) => project && url.startsWith(`${project.url}/`));
+}
+
+/** Returns what the receiver files a body under, whatever it contains. */
+export async function sentEvent(
+  body: Uint8Array<ArrayBuffer>,
+  provider: string,
+): Promise<SentEvent> {
+  const { eventId: id, event: { type = "" } } = await describeFailedBody(body);
+  let subscription = "";
+  try {
+    const event = JSON.parse(new TextDecoder().decode(body));
+    subscription = String(event.data.object.id);
+  } catch {
+    // It is about no subscription.
+  }
+  return { provider, id, type, subscription };
+}
+
+/**
+ * Returns the ledger's outcome of an event, `applied` or `stale`; undefined if
+ * it was not applied.
+ *
+ * @throws {Error} If the REST API does not answer with rows.
+ */
+export async function readLedger(
+  project: Project,
+  { provider, id }: SentEvent,
+): Promise<string | undefined> {
+  const row = await readRow(project, "processed_events", {
+    select: "outcome",
+    provider: `eq.${provider}`,
+    event_id: `eq.${id}`,
+  });
+  return row && String(row["outcome"]);
+}
+
+/**
+ * Returns what an event came to, and the row that it changed or left.
+ *
+ * @param options.status Of the receiver's answer.
+ * @param options.wasApplied Whether the ledger had the event before it was sent.
+ * @throws {Error} If the REST API does not answer with rows.
+ */
+export async function readResult(
+  project: Project,
+  event: SentEvent,
+  { status, wasApplied }: {
+    readonly status: number;
+    readonly wasApplied: boolean;
+  },
+): Promise<Result> {
+  const { provider, id, type, subscription } = event;
+  const ofEvent = { provider: `eq.${provider}`, event_id: `eq.${id}` };
+  if (status < 200 || status > 299) {
+    const select = "error_code,error,attempts,last_failed_at";
+    const open = { select, ...ofEvent, resolved_at: "is.null" };
+    const row = await readRow(project, "failed_events", open);
+    return row === undefined ? { lines: ["failed: nothing was stored."] } : {
+      lines: ["failed. The row in billing.failed_events:", ...rowLines(row)],
+      errorCode: String(row["error_code"]),
+    };
+  }
+  const outcome = await readLedger(project, event);
+  if (outcome === undefined) return { lines: ["ignored: nothing was stored."] };
+  const isInvoice = type === "invoice.payment_failed";
+  const table = isInvoice ? "notifications" : "subscriptions";
+  const row = await readRow(
+    project,
+    table,
+    isInvoice
+      ? { select: NOTIFICATION_COLUMNS, ...ofEvent }
+      : { select: SUBSCRIPTION_COLUMNS, id: `eq.${subscription}` },
+  );
+  const head = wasApplied
+    ? "duplicate: the event was applied before."
+    : outcome === "stale"
+    ? "stale: newer events had been applied."
+    : "applied.";
+  return {
+    lines: row === undefined
+      ? [`${head} There is no row in billing.${table}.`]
+      : [`${head} The row in billing.${table}:`, ...rowLines(row)],
+  };
+}
+
+async function readRow(
+  { url, secretKey }: Project,
+  table: string,
+  query: Readonly<Record<string, string>>,
+): Promise<Row | undefined> {
+  const reply = await sendRequest(
+    `${url}/rest/v1/billing_${table}?${new URLSearchParams(query)}`,
+    { headers: { ...restHeaders(secretKey), "accept-profile": "public" } },
+  );
+  if ("fault" in reply) throw new Error(reply.fault);
+  if (reply.status === 404) {
+    throw new Error(`the REST API does not know public.billing_${table}`);
+  }
+  if (reply.status !== 200) throw new Error(restRefusal(reply.status, url)[0]);
+  const [row] = JSON.parse(reply.body) as Row[];
+  return row;
+}
+
+/** Returns the columns that are not null, with long values wrapped. */
+function rowLines(row: Row): readonly string[] {
+  const columns = Object.entries(row).filter(([, value]) => value !== null);
+  const width = Math.max(...columns.map(([name]) => name.length));
+  return columns.flatMap(([name, value]) =>
+    wrap(`${value}`, MAX_COLUMNS - width - 4)
+      .map((text, i) => `  ${(i === 0 ? name : "").padEnd(width)}  ${text}`)
+  );
+}
