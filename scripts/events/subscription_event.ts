@@ -158,9 +158,11 @@ function previousAttributes(
     items: isItemChanged ? { data: [item] } : undefined,
     latest_invoice: full.latest_invoice,
     // Of a pause that goes on, only what changed.
-    pause_collection: paused && object.pause_collection
-      ? { behavior: paused }
-      : paused && { behavior: paused, resumes_at: null },
+    pause_collection: paused &&
+      {
+        ...(!object.pause_collection && { resumes_at: null }),
+        behavior: paused,
+      },
     plan: plan === undefined ? undefined : { ...full.plan, id: plan },
     quantity,
     status: others.status,

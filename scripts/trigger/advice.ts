@@ -50,18 +50,13 @@ export type Sent =
   & Pick<TriggerArguments, "provider" | "source">
   & { readonly url?: string | undefined };
 
-/**
- * Returns lines that say what to do after a reply. A command stays in one piece,
- * so that it can be copied.
- *
- * @param reply.errorCode Of the row in `billing.failed_events`, if that could be read.
- */
-export function advice(
-  reply: Pick<Reply, "status" | "body"> & {
-    readonly errorCode?: string | undefined;
-  },
-  sent: Sent,
-): readonly string[] {
+/** An answer, with the code in `billing.failed_events` if that could be read. */
+type Answer = Pick<Reply, "status" | "body"> & {
+  readonly errorCode?: string | undefined;
+};
+
+/** Returns lines that say what to do after an answer. */
+export function advice(reply: Answer, sent: Sent): readonly string[] {
   const { source, provider } = sent;
   if (reply.status < 200 || reply.status > 299) {
     return afterFailure(reply, sent);
@@ -70,11 +65,11 @@ export function advice(
   const [text, next] = AFTER[source.type];
   const { subscription = defaultSubscription(provider) } = source;
   const about = next === CREATED ? `${subscription}_2` : source.subscription;
-  return withCommand(text, next ? command(next, sent, about) : "");
+  return withCommand(text, next && command(next, sent, about));
 }
 
 function afterFailure(
-  { status, body, errorCode }: Parameters<typeof advice>[0],
+  { status, body, errorCode }: Answer,
   sent: Sent,
 ): readonly string[] {
   const { source, provider } = sent;
@@ -113,12 +108,18 @@ function afterFailure(
   ];
 }
 
-/** Returns a text and a command, on one line if it is short enough. */
-function withCommand(text: string, command: string): readonly string[] {
-  const line = `${text} ${command}`.trim();
-  return line.length > MAX_COLUMNS
-    ? [...wrap(text, MAX_COLUMNS), command].filter(Boolean)
-    : [line];
+/** Returns a text and a command, on several lines if one is too short. */
+function withCommand(
+  text: string,
+  command: readonly string[] = [],
+): readonly string[] {
+  const line = [text, ...command].join(" ");
+  if (line.length <= MAX_COLUMNS) return [line];
+  const isLong = command.join(" ").length > MAX_COLUMNS;
+  return [
+    ...wrap(text, MAX_COLUMNS),
+    ...command.join(isLong ? " \\\n  " : " ").split("\n"),
+  ];
 }
 
 /** Returns the command that sends another type of event to the same place. */
@@ -126,12 +127,11 @@ function command(
   type: EventType,
   { provider, url }: Sent,
   subscription: string | undefined,
-): string {
+): readonly string[] {
   return [
-    asTyped("trigger"),
-    type,
+    asTyped(`trigger ${type}`),
     ...(provider === "a" ? [] : [`--provider ${provider}`]),
     ...(subscription ? [`--subscription ${shellWord(subscription)}`] : []),
     ...(url === undefined ? [] : [`--url ${shellWord(url)}`]),
-  ].join(" ");
+  ];
 }
