@@ -26,7 +26,6 @@ const FIXED_COLUMNS = 55;
 const MAX_ID = 30;
 /** Of the space for both IDs: at 80 columns, `sub_local_a` fits. */
 const SUBSCRIPTION_SHARE = 0.47;
-const TEXT_COLUMN = 23;
 const INDENT = 4;
 
 /** Returns a line as `start` prints it without a view. */
@@ -95,10 +94,10 @@ export function createLiveView(
     const [all, ...parts] = [["more", total] as const, ...counts]
       .map(([name, count]) => `${count.toLocaleString("en")} ${name}`);
     show(noteLines({
-      word: "... and",
-      text: `${all}: ${parts.join(", ")}`,
+      word: "...",
+      text: `and ${all}: ${parts.join(", ")}`,
       isFailure: counts.some(([name]) => name === "failed"),
-    }));
+    }, 3));
   }
 
   function show([first, ...below]: readonly string[]) {
@@ -130,15 +129,20 @@ export function createLiveView(
     ];
   }
 
-  function noteLines({ word, text, isFailure }: ReturnType<typeof noteOf>) {
-    const width = columns() - 1 - TEXT_COLUMN;
+  function noteLines(
+    { word, text, isFailure }: ReturnType<typeof noteOf>,
+    wordColumns = 9,
+  ) {
+    const start = 14 + wordColumns;
+    const width = columns() - 1 - start;
     const [first = "", ...more] = wrap(printable(text), width);
-    const painted = paint(isFailure ? "red" : "cyan", fit(word, 9));
-    // A long URL stays in one piece, so that it can be copied.
-    const indent = (line: string) => line.length > width ? INDENT : TEXT_COLUMN;
+    const painted = paint(isFailure ? "red" : "cyan", fit(word, wordColumns));
     return [
       `    ${painted} ${first}`,
-      ...more.map((line) => " ".repeat(indent(line)) + line),
+      // A long URL stays in one piece, so that it can be copied.
+      ...more.map((line) =>
+        " ".repeat(line.length > width ? INDENT : start) + line
+      ),
     ];
   }
 

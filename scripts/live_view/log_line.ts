@@ -22,11 +22,7 @@ export function countsOf(value: unknown): Readonly<Record<string, number>> {
   );
 }
 
-/**
- * Returns whose line it is, or how urgent, and what it says.
- *
- * @param source The part of the stack that printed it, such as webhook.
- */
+/** Returns whose line it is, or how urgent, and what it says. */
 export function noteOf(line: string, source: string) {
   const fields = parseLine(line);
   if (fields["message"] === undefined) {

@@ -65,7 +65,9 @@ export function advice(reply: Answer, sent: Sent): readonly string[] {
   const [text, next] = AFTER[source.type];
   const { subscription = defaultSubscription(provider) } = source;
   const about = next === CREATED ? `${subscription}_2` : source.subscription;
-  return withCommand(text, next && command(next, sent, about));
+  return next
+    ? withCommand(text, command(next, sent, about))
+    : wrap(text, MAX_COLUMNS);
 }
 
 function afterFailure(
@@ -103,16 +105,13 @@ function afterFailure(
   const isRecorded = errorCode || /^(?:400|422|500)$/.test(`${status}`) &&
       code !== "provider_misconfigured";
   return [
-    ...wrap(`${said} ${own}`, MAX_COLUMNS),
+    ...[said, own].flatMap((text) => wrap(text, MAX_COLUMNS)),
     ...(isRecorded ? RECORDED : []),
   ];
 }
 
 /** Returns a text and a command, on several lines if one is too short. */
-function withCommand(
-  text: string,
-  command: readonly string[] = [],
-): readonly string[] {
+function withCommand(text: string, command: readonly string[]) {
   const line = [text, ...command].join(" ");
   if (line.length <= MAX_COLUMNS) return [line];
   const isLong = command.join(" ").length > MAX_COLUMNS;

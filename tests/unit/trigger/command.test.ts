@@ -7,19 +7,18 @@ import {
 import Stripe from "stripe";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { publishRunningStack } from "../../../scripts/common/running_stack.ts";
+import {
+  buildEvent,
+  waitBeforeMs,
+} from "../../../scripts/trigger/build_event.ts";
 
 const SCRIPT = new URL("../../../scripts/trigger.ts", import.meta.url).href;
 const SECRET = "whsec_of_this_test";
+const CREATED = "customer.subscription.created";
 
-async function trigger(
-  ...given: [Record<string, string>, ...string[]] | string[]
-) {
-  const [first, ...rest] = given;
-  const [env, args] = typeof first === "object"
-    ? [first, rest as string[]]
-    : [{}, given as string[]];
-  const output = await createCommand(Deno.execPath(), {
-    args: ["run", "--quiet", "-A", SCRIPT, ...args],
+async function trigger(args: string[], env: Record<string, string> = {}) {
+  const { code, stdout, stderr } = await createCommand(Deno.execPath(), {
+    args: ["run", "--quiet", "-A", "--no-check", SCRIPT, ...args],
     // Set, so that supabase/functions/.env does not matter.
     env: {
       PROVIDER_A_SIGNING_SECRET: SECRET,
@@ -29,246 +28,141 @@ async function trigger(
       ...env,
     },
   }).output();
-  const decoder = new TextDecoder();
+  const [out, err] = [stdout, stderr].map((bytes) =>
+    new TextDecoder().decode(bytes)
+  );
+  return { code, out, err: err ?? "" };
+}
+
+function serve(answer: (request: Request) => Response | Promise<Response>) {
+  const server = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", onListen() {} },
+    answer,
+  );
+  const origin = `http://127.0.0.1:${server.addr.port}`;
   return {
-    code: output.code,
-    out: decoder.decode(output.stdout),
-    err: decoder.decode(output.stderr),
+    origin,
+    url: `${origin}/hook`,
+    [Symbol.asyncDispose]: () => server.shutdown(),
   };
 }
 
-/** Runs `use` with the URL of a receiver that answers as told. */
-async function withReceiver(
-  answer: (request: Request) => Response | Promise<Response>,
-  use: (url: string) => Promise<void>,
-): Promise<void> {
-  const server = Deno.serve(
-    { port: 0, hostname: "127.0.0.1", onListen: () => {} },
-    answer,
-  );
-  try {
-    await use(`http://127.0.0.1:${server.addr.port}/hook`);
-  } finally {
-    await server.shutdown();
-  }
-}
-
 Deno.test("trigger sends what verifies, and prints the answer alone", async () => {
-  const events: Stripe.Event[] = [];
-  await withReceiver(async (request) => {
-    events.push(
-      await Stripe.webhooks.constructEventAsync(
-        await request.text(),
-        request.headers.get("stripe-signature") ?? "",
-        SECRET,
-      ),
-    );
+  let event: Stripe.Event | undefined;
+  await using receiver = serve(async (request) => {
     assertEquals(request.method, "POST");
-    return new Response("OK");
-  }, async (url) => {
-    const type = "customer.subscription.created";
-    const { code, out, err } = await trigger(type, "--url", url);
-    assertEquals([code, out], [0, "200 OK\n"]);
-    const [event] = events;
-    assert(event !== undefined);
-    assertEquals(event.type, type);
-    assert(Math.abs(Date.now() / 1000 - event.created) < 60);
-    assertStringIncludes(err, event.id);
-    assertStringIncludes(err, "sub_local_a");
-    assertStringIncludes(err, url);
+    const signature = request.headers.get("stripe-signature") ?? "";
+    const body = await request.text();
+    event = await Stripe.webhooks.constructEventAsync(body, signature, SECRET);
+    return new Response("\x1b[2J\u202e\r\nnext");
   });
+  const { code, out, err } = await trigger([CREATED, "--url", receiver.url]);
+  // A terminal executes control characters.
+  assertEquals([code, out], [0, "200 \\u001b[2J\\u202e\nnext\n"]);
+  assert(event !== undefined);
+  assertEquals(event.type, CREATED);
+  assert(Math.abs(Date.now() / 1000 - event.created) < 60);
+  for (const part of [event.id, "sub_local_a", receiver.url]) {
+    assertStringIncludes(err, part);
+  }
 });
 
 Deno.test("trigger --print prints the event, and sends nothing", async () => {
   let requests = 0;
-  await withReceiver(() => {
-    requests++;
-    return new Response("OK");
-  }, async (url) => {
-    const type = "customer.subscription.created";
-    const { code, out, err } = await trigger(type, "--print", "--url", url);
-    assertEquals([code, err], [0, ""]);
-    const event = JSON.parse(out);
-    assertEquals([event.type, event.data.object.id], [type, "sub_local_a"]);
-    const file = await trigger("--payload", "x.json", "--print");
-    assertEquals([file.code, file.out], [2, ""]);
-  });
-  assertEquals(requests, 0);
-});
-
-Deno.test("trigger prints what became of the event on standard error, where it may read that", async () => {
-  const requests: string[] = [];
-  await withReceiver((request) => {
-    const { pathname } = new URL(request.url);
-    requests.push(`${request.method} ${pathname}`);
-    if (request.method === "POST") return new Response("OK");
-    assertEquals(request.headers.get("apikey"), "sb_secret_x");
-    return Response.json(
-      pathname.endsWith("billing_subscriptions")
-        ? [{ id: "sub_1", status: "ac\u001b[2Jtive", canceled_at: null }]
-        : requests.length > 1
-        ? [{ outcome: "applied" }]
-        : [],
-    );
-  }, async (url) => {
-    const { out, err } = await trigger(
-      { SUPABASE_URL: new URL(url).origin, SUPABASE_SECRET_KEY: "sb_secret_x" },
-      "customer.subscription.updated",
-      "--url",
-      url,
-    );
-    assertEquals(out, "200 OK\n");
-    assertStringIncludes(
-      err,
-      "applied. The row in billing.subscriptions:\n  id      sub_1\n  status  ac\\u001b[2Jtive\n",
-    );
-  });
-  assertEquals(requests, [
-    "GET /rest/v1/billing_processed_events",
-    "POST /hook",
-    "GET /rest/v1/billing_processed_events",
-    "GET /rest/v1/billing_subscriptions",
-  ]);
-});
-
-Deno.test("trigger finds the local stack by itself", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
-    await withReceiver((request) => {
-      const { pathname } = new URL(request.url);
-      return pathname === "/functions/v1/billing-webhook"
-        ? new Response("OK")
-        : Response.json([]);
-    }, async (url) => {
-      await using _running = await publishRunningStack(folder, {
-        apiUrl: new URL(url).origin,
-        dbUrl: "postgresql://127.0.0.1:5/postgres",
-      });
-      const { out, err } = await trigger(
-        { BILLING_STACK_DATA: folder },
-        "payment_intent.payment_failed",
-      );
-      assertEquals(out, "200 OK\n");
-      assertStringIncludes(err, "ignored: nothing was stored.\n");
-    });
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-});
-
-Deno.test("trigger sends a file as it is", async () => {
-  const file = await Deno.makeTempFile();
-  const bytes = Uint8Array.of(0x7b, 0xff, 0x00, 0x7d);
-  const received: Uint8Array[] = [];
-  try {
-    await Deno.writeFile(file, bytes);
-    await withReceiver(async (request) => {
-      received.push(await request.bytes());
-      return new Response("The body is not valid JSON", { status: 400 });
-    }, async (url) => {
-      const { code, out } = await trigger("--payload", file, "--url", url);
-      assertEquals([code, out], [1, "400 The body is not valid JSON\n"]);
-    });
-  } finally {
-    await Deno.remove(file);
-  }
-  assertEquals(received, [bytes]);
-});
-
-Deno.test("trigger prints what became of a file, where it may read that", async () => {
-  const file = await Deno.makeTempFile();
-  const queries: string[] = [];
-  try {
-    await Deno.writeTextFile(file, '{"id": "evt_of_file", "type": 1}');
-    await withReceiver(({ method, url }) => {
-      if (method === "POST") return new Response("bad", { status: 422 });
-      queries.push(new URL(url).searchParams.get("event_id") ?? "");
-      return Response.json(
-        url.includes("failed_events") ? [{ error_code: "event_invalid" }] : [],
-      );
-    }, async (url) => {
-      const { out, err } = await trigger(
-        { SUPABASE_URL: new URL(url).origin, SUPABASE_SECRET_KEY: "x" },
-        "--payload",
-        file,
-        "--url",
-        url,
-      );
-      assertEquals(out, "422 bad\n");
-      assertStringIncludes(
-        err,
-        "failed. The row in billing.failed_events:\n  error_code  event_invalid\n",
-      );
-    });
-  } finally {
-    await Deno.remove(file);
-  }
-  assertEquals(queries, ["eq.evt_of_file", "eq.evt_of_file"]);
-});
-
-Deno.test("trigger prints no control characters of an answer", async () => {
-  const body = "\x1b[2J\x1b]0;x\x07\u009b31m\u202e\r\nnext";
-  await withReceiver(() => new Response(body), async (url) => {
-    const { out } = await trigger("invoice.payment_failed", "--url", url);
-    assertEquals(
-      out,
-      "200 \\u001b[2J\\u001b]0;x\\u0007\\u009b31m\\u202e\nnext\n",
-    );
-  });
-});
-
-Deno.test("trigger follows no redirect", async () => {
-  const requested: string[] = [];
-  await withReceiver((request) => {
-    requested.push(new URL(request.url).pathname);
-    return new Response(null, { status: 302, headers: { location: "/other" } });
-  }, async (url) => {
-    const { code, out } = await trigger("invoice.payment_failed", "--url", url);
-    assertEquals([code, out], [1, "302\n"]);
-  });
-  assertEquals(requested, ["/hook"]);
-});
-
-Deno.test("trigger says what to do if nothing listens", async () => {
-  const listener = Deno.listen({ port: 0, hostname: "127.0.0.1" });
-  const { port } = listener.addr;
-  listener.close();
-  const url = `http://127.0.0.1:${port}/hook`;
-  const { code, out, err } = await trigger(
-    "invoice.payment_failed",
+  await using receiver = serve(() => new Response(`${++requests}`));
+  const { code, out, err } = await trigger([
+    CREATED,
+    "--print",
     "--url",
-    url,
-  );
-  assertEquals([code, out], [1, ""]);
+    receiver.url,
+  ]);
+  assertEquals([code, err, requests], [0, "", 0]);
+  assertEquals(JSON.parse(out).data.object.id, "sub_local_a");
+});
+
+Deno.test("trigger finds the local stack, and prints the row on standard error", async () => {
+  const folder = await Deno.makeTempDir();
+  let requests = 0;
+  await using stack = serve(({ method, url }) => {
+    requests++;
+    if (method === "POST") return new Response("OK");
+    if (url.includes("billing_subscriptions")) {
+      return Response.json([{ id: "a\u001bb" }]);
+    }
+    return Response.json(requests > 2 ? [{ outcome: "applied" }] : []);
+  });
+  await using _running = await publishRunningStack(folder, {
+    apiUrl: stack.origin,
+    dbUrl: "postgresql://127.0.0.1:5/postgres",
+  });
+  const { out, err } = await trigger(["customer.subscription.updated"], {
+    BILLING_STACK_DATA: folder,
+  });
+  assertEquals(out, "200 OK\n");
   assertStringIncludes(
     err,
+    "applied. The row in billing.subscriptions:\n  id  a\\u001bb\nNext: ",
+  );
+  await Deno.remove(folder, { recursive: true });
+});
+
+Deno.test("trigger sends a file as it is, follows no redirect, and exits with 1", async () => {
+  const file = await Deno.makeTempFile();
+  const bytes = Uint8Array.of(0x7b, 0xff, 0x00, 0x7d);
+  await Deno.writeFile(file, bytes);
+  const received: unknown[] = [];
+  await using receiver = serve(async (request) => {
+    received.push(new URL(request.url).pathname, await request.bytes());
+    return new Response(null, { status: 302, headers: { location: "/other" } });
+  });
+  const { code, out } = await trigger([
+    "--payload",
+    file,
+    "--url",
+    receiver.url,
+  ]);
+  assertEquals([code, out], [1, "302\n"]);
+  assertEquals(received, ["/hook", bytes]);
+  await Deno.remove(file);
+});
+
+Deno.test("trigger says what is wrong", async () => {
+  const listener = Deno.listen({ port: 0, hostname: "127.0.0.1" });
+  const url = `http://127.0.0.1:${listener.addr.port}/hook`;
+  listener.close();
+  const closed = await trigger([CREATED, "--url", url]);
+  assertEquals([closed.code, closed.out], [1, ""]);
+  assertStringIncludes(
+    closed.err,
     `Cannot reach ${url}: is the local stack running? Start it with: deno task start`,
   );
+  const unknown = await trigger(["invoice.paid"]);
+  assertEquals([unknown.code, unknown.out], [2, ""]);
+  assertMatch(unknown.err, /^Unknown event type .+ See --help\.\n$/);
 });
 
-Deno.test("trigger says what is wrong with a command line, in one line", async () => {
-  const { code, out, err } = await trigger("invoice.paid");
-  assertEquals([code, out], [2, ""]);
-  assertMatch(
-    err,
-    /^Unknown event type "invoice\.paid"\. Choose one of .+ See --help\.\n$/,
+Deno.test("buildEvent() fills in what the command line leaves out", () => {
+  const event = buildEvent(
+    { type: "invoice.payment_failed", event: "evt_1" },
+    "b",
   );
-  const help = await trigger("--help");
-  assertEquals([help.code, help.err], [0, ""]);
-  assertStringIncludes(help.out, "Usage: deno task trigger <event type>");
+  assertEquals(event.id, "evt_1");
+  const text = JSON.stringify(event);
+  for (
+    const [pattern, all] of [[/\bsub_\w+/g, "sub_local_b"], [
+      /\bacc_\w+/g,
+      "acc_local",
+    ]] as const
+  ) {
+    assertEquals(new Set(text.match(pattern)), new Set([all]));
+  }
 });
 
-Deno.test("trigger refuses a key with a line break, and does not repeat it", async () => {
-  const { code, err } = await trigger(
-    {
-      SUPABASE_URL: "http://127.0.0.1:9",
-      SUPABASE_SECRET_KEY: "sb_secret_one\nsb_secret_two",
-    },
-    "customer.subscription.updated",
-    "--url",
-    "http://127.0.0.1:9/hook",
-  );
-  assertEquals(code, 2);
-  assertStringIncludes(err, "SUPABASE_SECRET_KEY contains a line break");
-  assertEquals(err.includes("sb_secret_"), false);
+Deno.test("waitBeforeMs() makes a creation wait for the next second", () => {
+  assertEquals([5_000, 5_001, 5_999].map((ms) => waitBeforeMs(CREATED, ms)), [
+    1_000,
+    999,
+    1,
+  ]);
+  assertEquals(waitBeforeMs("customer.subscription.deleted", 5_001), 0);
 });
