@@ -31,17 +31,23 @@ Deno.test("start at a terminal shows what happens", async (test) => {
     stack.task("trigger", type, "--subscription", subscription, ...args);
 
   await test.step("each outcome, with its own event; trigger prints the row", async () => {
+    const id = "evt_shown_3";
+    const created = 1_700_000_000;
+    const options = { id, subscription, created };
+    const old = subscriptionEvent("customer.subscription.updated", options);
+    const file = `${stack.path}/old_event.json`;
+    await Deno.writeTextFile(file, JSON.stringify(old));
     const outcomes = [
-      ["customer.subscription.created", "evt_shown_1", "applied", []],
-      ["customer.subscription.updated", "evt_shown_2", "applied", []],
-      ["customer.subscription.updated", "evt_shown_2", "duplicate", []],
-      ["customer.subscription.updated", "evt_shown_3", "stale", [
-        "--created=1700000000",
-      ]],
-      ["payment_intent.payment_failed", "evt_shown_4", "ignored", []],
+      ["customer.subscription.created", "evt_shown_1", "applied"],
+      ["customer.subscription.updated", "evt_shown_2", "applied"],
+      ["customer.subscription.updated", "evt_shown_2", "duplicate"],
+      ["customer.subscription.updated", id, "stale"],
+      ["payment_intent.payment_failed", "evt_shown_4", "ignored"],
     ] as const;
-    for (const [type, event, outcome, more] of outcomes) {
-      const { out, err } = await trigger(type, "--event", event, ...more);
+    for (const [type, event, outcome] of outcomes) {
+      const { out, err } = await (event === id
+        ? stack.task("trigger", "--payload", file)
+        : trigger(type, "--event", event));
       assertEquals(out, "200 OK\n");
       assertMatch(err, new RegExp(`^${outcome}[.:]`, "m"));
       assertEquals(
