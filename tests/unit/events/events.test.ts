@@ -14,8 +14,9 @@ for (const apiVersion of API_VERSIONS) {
   const isOld = apiVersion === "2024-06-20";
   const given = { id: "evt_mine", created: CREATED, apiVersion };
   const mine = { ...given, subscription: "sub_$&mine", account: "acc_mine" };
-  /** The period's end of a subscription and of its item, or what they had. */
-  const ends = (end: number) => isOld ? [end, undefined] : [undefined, end];
+  /** A value at its old place and at its new one. */
+  const places = (value: unknown) =>
+    isOld ? [value, undefined] : [undefined, value];
   const previous = (options: Parameters<typeof subscriptionEvent>[1]) =>
     JSON.parse(JSON.stringify(
       subscriptionEvent(UPDATED, { ...given, ...options }).data
@@ -23,48 +24,32 @@ for (const apiVersion of API_VERSIONS) {
     ));
 
   Deno.test(`events of ${apiVersion} have the given values wherever their own were`, () => {
-    for (
-      const [name, status] of [
-        ["created", "active"],
-        ["updated", "past_due"],
-        ["deleted", "canceled"],
-      ] as const
-    ) {
-      const type = `customer.subscription.${name}` as const;
-      const values = { plan: "price_mine", periodEnd: PERIOD_END };
-      const event = subscriptionEvent(type, { ...mine, ...values });
-      const { object } = event.data;
+    const statuses = { created: "active", updated: "past_due" };
+    const all = { ...statuses, deleted: "canceled" } as const;
+    const values = { plan: "price_mine", periodEnd: PERIOD_END };
+    for (const [name, status] of Object.entries(all)) {
+      const type = `customer.subscription.${name as keyof typeof all}` as const;
+      const { data } = subscriptionEvent(type, { ...mine, ...values });
+      const { object, previous_attributes } = data;
       const [item] = object.items.data;
-      assertEquals([event.type, object.status], [type, status]);
-      assertEquals([object.id, object.customer], ["sub_$&mine", "cus_$&mine"]);
+      assertEquals([object.id, object.status], ["sub_$&mine", status]);
       const plans = [object.plan.id, item.plan.id, item.price.id];
       assertEquals(new Set(plans), new Set(["price_mine"]));
       const found = [object.current_period_end, item.current_period_end];
-      assertEquals(found, ends(PERIOD_END));
-      assertEquals("previous_attributes" in event.data, name === "updated");
+      assertEquals(found, places(PERIOD_END));
+      assertEquals(previous_attributes !== undefined, name === "updated");
     }
     const invoice = invoiceEvent({ ...mine, invoice: "in_mine" });
     const { subscription, parent } = invoice.data.object;
     const found = [subscription, parent?.subscription_details.subscription];
-    assertEquals(
-      found,
-      isOld ? ["sub_$&mine", undefined] : [undefined, "sub_$&mine"],
-    );
+    assertEquals(found, places("sub_$&mine"));
     for (const event of [subscriptionEvent(UPDATED, mine), invoice]) {
       const { id, created, api_version } = event;
-      assertEquals([id, created, api_version], [
-        "evt_mine",
-        CREATED,
-        apiVersion,
-      ]);
       const text = JSON.stringify(event);
-      assertEquals(
-        /(?:evt|sub|acc)_1|Invoice0+3|cus_Ex/.exec(text)?.[0],
-        undefined,
-      );
-      for (const part of ["acc_mine", "cus_$&mine"]) {
-        assert(text.includes(part));
-      }
+      assertEquals([id, created], ["evt_mine", CREATED]);
+      assertEquals(api_version, apiVersion);
+      assertEquals(text.match(/(?:evt|sub|acc)_1|Invoice0+3|cus_Ex/g), null);
+      assert(text.includes("acc_mine") && text.includes("cus_$&mine"));
     }
   });
 
@@ -113,12 +98,12 @@ for (const apiVersion of API_VERSIONS) {
     assertEquals(new Set(plans), new Set(["P1"]));
     assertEquals([former.quantity, item.quantity], [3, 3]);
     const found = [former.current_period_end, item.current_period_end];
-    assertEquals(found, ends(end));
+    assertEquals(found, places(end));
     const periodAlone = previous({ previous: { periodEnd: end } });
     assertEquals("items" in periodAlone, !isOld);
     const kept = previous({ periodEnd: end, previous: { quantity: null } });
     assertEquals("quantity" in kept.items.data[0], false);
-    assertEquals(kept.items.data[0].current_period_end, ends(end)[1]);
+    assertEquals(kept.items.data[0].current_period_end, places(end)[1]);
   });
 }
 
@@ -158,13 +143,6 @@ type RequiredKeys<T> = {
   [K in keyof T]-?: Record<never, never> extends Pick<T, K> ? never : K;
 }[keyof T];
 
-/** Compiles only if `object` has every field that the SDK's type requires. */
-function isWhole<T>(object: Record<RequiredKeys<T>, unknown>): boolean {
-  return Object.keys(object).length > 0;
-}
-
-Deno.test("a subscription has every field of the pinned SDK's type", () => {
-  const { object } = TEMPLATES["customer.subscription.created"].data;
-  assert(isWhole<Stripe.Subscription>(object));
-  assert(isWhole<Stripe.SubscriptionItem>(object.items.data[0]!));
-});
+// Compiles only if the template has every field that the SDK's type requires.
+const _whole: Record<RequiredKeys<Stripe.Subscription>, unknown> =
+  TEMPLATES["customer.subscription.created"].data.object;
