@@ -1,16 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
+import type { EventType } from "../../../scripts/events/templates.ts";
 import { advice, type Sent } from "../../../scripts/trigger/advice.ts";
 
 const CREATED = "customer.subscription.created";
 const UPDATED = "customer.subscription.updated";
 const DELETED = "customer.subscription.deleted";
 const INVOICE = "invoice.payment_failed";
-const UNHANDLED = "payment_intent.payment_failed";
 
-function sentOf(
-  type: typeof CREATED | typeof UPDATED | typeof DELETED | typeof INVOICE,
-  subscription?: string,
-): Sent {
+function sentOf(type: EventType, subscription?: string): Sent {
   const source = { type, ...(subscription && { subscription }) };
   return { provider: "a", source };
 }
@@ -39,7 +36,7 @@ Deno.test("advice() after a success names the next command", () => {
     "  --url http://127.0.0.1:1/",
   ]);
   assertEquals(after(OF_FILE), []);
-  const unhandled = after({ provider: "a", source: { type: UNHANDLED } });
+  const unhandled = after(sentOf("payment_intent.payment_failed"));
   assert(unhandled.join(" ").endsWith("stored nothing."));
 });
 
@@ -68,8 +65,7 @@ Deno.test("advice() after a failure is that of its code, or of the most likely o
     assert(lines.at(-1)!.endsWith(last), `${lines.at(-1)}`);
     for (const line of lines) assert(line.length < 80, line);
   }
-  const unknown = advice({ status: 302, body: "" }, OF_TYPE);
-  assertEquals(unknown, []);
+  assertEquals(advice({ status: 302, body: "" }, OF_TYPE), []);
   const invalid = advice({ status: 422, body: "Event is not valid" }, OF_FILE);
   assertEquals(invalid[0], LOG);
   const empty = advice({ status: 400, body: "Body is empty" }, OF_FILE);

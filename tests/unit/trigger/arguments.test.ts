@@ -4,12 +4,12 @@ import { EVENT_TYPES } from "../../../scripts/events/templates.ts";
 import { parseTriggerArguments } from "../../../scripts/trigger/arguments.ts";
 
 const TYPE = "invoice.payment_failed";
-const URL = "http://127.0.0.1:54321/functions/v1/billing-webhook";
+const RECEIVER = "http://127.0.0.1:54321/functions/v1/billing-webhook";
 const parsed = (line: string) =>
   parseTriggerArguments(line.split(" ").filter(Boolean));
 
 Deno.test("parseTriggerArguments() takes an event type with options, or a file", () => {
-  const local = { provider: "a", url: URL, print: false } as const;
+  const local = { provider: "a", url: RECEIVER, print: false } as const;
   for (const type of EVENT_TYPES) {
     assertEquals(parsed(type), { ...local, source: { type } });
   }
@@ -22,12 +22,11 @@ Deno.test("parseTriggerArguments() takes an event type with options, or a file",
     ),
     { ...local, source: { type: TYPE, ...event, status: "T", plan: "P" } },
   );
-  assertEquals(parsed(`${TYPE} --provider=b --url https://a.b/c --print`), {
-    provider: "b",
-    url: "https://a.b/c",
-    print: true,
-    source: { type: TYPE },
-  });
+  const { source: _, ...where } = parsed(
+    `${TYPE} --provider=b --url https://a`,
+  );
+  assertEquals(where, { provider: "b", url: "https://a", print: false });
+  assertEquals(parsed(`${TYPE} --print`).print, true);
   assertThrows(() => parsed("--help"), HelpRequest, "--payload");
 });
 

@@ -1,10 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { createHash } from "node:crypto";
-import {
-  projectOf,
-  readResult,
-  sentEvent,
-} from "../../../scripts/trigger/result.ts";
+import * as result from "../../../scripts/trigger/result.ts";
 
 const EVENT = {
   provider: "a",
@@ -14,9 +10,6 @@ const EVENT = {
 };
 const OF_EVENT = "eq.a,eq.evt_1&select=*";
 const LEDGER = `processed_events?${OF_EVENT}`;
-const RECORD = "subscriptions?eq.sub_1";
-const OUTBOX = `notifications?${OF_EVENT}`;
-const FAILURE = `failed_events?${OF_EVENT},is.null`;
 
 /** Reads what became of an event; `rows` are by the question for them. */
 async function resultOf(
@@ -26,28 +19,35 @@ async function resultOf(
   await using server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen() {} },
     ({ url, headers }) => {
-      const isAllowed = headers.get("apikey") === "x";
       assertEquals(headers.get("accept-profile"), "public");
       const { pathname, searchParams } = new URL(url);
       searchParams.delete("select");
       const table = pathname.replace("/rest/v1/billing_", "");
       const row = rows[`${table}?${[...searchParams.values()]}`];
-      const options = { status: isAllowed ? 200 : 401 };
-      return Response.json(row ? [row] : [], options);
+      const status = headers.get("apikey") === "x" ? 200 : 401;
+      return Response.json(row ? [row] : [], { status });
     },
   );
   const project = { url: `http://127.0.0.1:${server.addr.port}`, secretKey };
   const event = { ...EVENT, type };
-  return await readResult(project, event, { status, wasApplied });
+  return await result.readResult(project, event, { status, wasApplied });
 }
 
 Deno.test("readResult() names the outcome, and the row that the event is about", async () => {
   const record = { id: "sub_1", status: "active", canceled_at: null };
-  const applied = { [LEDGER]: { outcome: "applied" }, [RECORD]: record };
+  const found = { "subscriptions?eq.sub_1": record };
+  const applied = { ...found, [LEDGER]: { outcome: "applied" } };
   const stale = { ...applied, [LEDGER]: { outcome: "stale" } };
   const type = "invoice.payment_failed";
   const error = "long ".repeat(20).trim();
-  const failed = { [FAILURE]: { error_code: "x", error } };
+  const failure = `failed_events?${OF_EVENT},is.null`;
+  const failed = { [failure]: { error_code: "x", error } };
+  const notified = { ...applied, [`notifications?${OF_EVENT}`]: { id: 4 } };
+  const wrapped = [
+    "  error_code  x",
+    `  error       ${error.slice(0, 64)}`,
+    `              ${error.slice(65)}`,
+  ];
   const shown = ["  id      sub_1", "  status  active"];
   for (
     const [rows, options, head, ...row] of [
@@ -56,16 +56,9 @@ Deno.test("readResult() names the outcome, and the row that the event is about",
       [applied, { wasApplied: true }, "duplicate: the event was", ...shown],
       [{}, {}, "ignored: nothing was stored."],
       [applied, { type }, "applied. There is no row in billing.notif"],
-      [{ ...applied, [OUTBOX]: { id: 4 } }, { type }, "applied. ", "  id  4"],
+      [notified, { type }, "applied. The row in billing.notif", "  id  4"],
       [applied, { status: 401 }, "failed: nothing was stored."],
-      [
-        failed,
-        { status: 422 },
-        "failed. The row in billing.failed_events:",
-        "  error_code  x",
-        `  error       ${error.slice(0, 64)}`,
-        `              ${error.slice(65)}`,
-      ],
+      [failed, { status: 422 }, "failed. The row in ", ...wrapped],
     ] as const
   ) {
     const { lines, errorCode } = await resultOf(rows, options);
@@ -81,7 +74,8 @@ Deno.test("projectOf() gives a key only to its own project", () => {
   const stack = { webhookUrl: "", dbUrl: "", secretKey: "local" };
   const local = { ...stack, apiUrl: "http://127.0.0.1:1" };
   const env = { SUPABASE_URL: "https://a.b/", SUPABASE_SECRET_KEY: "hosted" };
-  const keyOf = (url: string) => projectOf(url, { local, env })?.secretKey;
+  const keyOf = (url: string) =>
+    result.projectOf(url, { local, env })?.secretKey;
   assertEquals(keyOf("http://127.0.0.1:1/hook"), "local");
   assertEquals(keyOf("https://a.b/hook"), "hosted");
   assertEquals(keyOf("https://a.b.example/hook"), undefined);
@@ -91,9 +85,9 @@ Deno.test("sentEvent() finds what the receiver files a body under", async () => 
   const { id, type, subscription } = EVENT;
   const event = { id, type, data: { object: { id: subscription } } };
   const sent = new TextEncoder().encode(JSON.stringify(event));
-  assertEquals(await sentEvent(sent, "a"), EVENT);
+  assertEquals(await result.sentEvent(sent, "a"), EVENT);
   const body = Uint8Array.of(0xff, 0x7b);
   const hash = createHash("sha256").update(body).digest("hex");
   const filed = { id: `sha256:${hash}`, type: "", subscription: "" };
-  assertEquals(await sentEvent(body, "b"), { provider: "b", ...filed });
+  assertEquals(await result.sentEvent(body, "b"), { provider: "b", ...filed });
 });
