@@ -24,7 +24,6 @@ Deno.test("advice() after a success names the next command", () => {
     "Next, another subscription:",
     `deno task trigger ${CREATED} --subscription sub_local_a_2`,
   ]);
-  // As one word for a shell.
   const quoted = `${next(UPDATED)} --subscription 'it'\\''s'`;
   assertEquals(after(sentOf(CREATED, "it's")), [quoted]);
   const elsewhere = { provider: "b", url: "http://127.0.0.1:1/" } as const;
