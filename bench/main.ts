@@ -19,7 +19,7 @@ import { createCommand } from "../scripts/common/create_command.ts";
 import {
   downloadForTests,
   EDGE_DENO_VERSION,
-} from "../scripts/dev/test/downloads.ts";
+} from "../scripts/dev/downloads.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
 
 const RESULTS = "bench/results";
