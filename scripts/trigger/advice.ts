@@ -1,4 +1,4 @@
-import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
+import { ERRORS } from "../../supabase/functions/_shared/billing/errors.ts";
 import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import { asTyped } from "../common/how_started.ts";
 import type { Reply } from "../common/send_request.ts";
@@ -63,7 +63,7 @@ export function advice(
     case 404:
       return "The receiver's path is /functions/v1/billing-webhook. Check --url.";
     case 500:
-      if (body === ANSWERS.provider_misconfigured.body) {
+      if (body === ERRORS.provider_misconfigured.body) {
         return `The receiver is not configured. Its log names the setting; usually it is ${secret}.`;
       }
       if (

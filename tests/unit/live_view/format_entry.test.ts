@@ -4,7 +4,7 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { ANSWERS } from "../../../supabase/functions/_shared/billing/errors.ts";
+import { ERRORS } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
   deliveryLines,
   noteLines,
@@ -124,7 +124,7 @@ Deno.test("no line about a delivery is as wide as the terminal", () => {
   const long = "x".repeat(255);
   const hostile = "\u001b[2J\u202e漢字".repeat(20);
   for (const columns of [40, 52, 53, 60, 71, 72, 80, 81, 100, 200]) {
-    for (const code of Object.keys(ANSWERS)) {
+    for (const code of Object.keys(ERRORS)) {
       for (const text of [long, hostile]) {
         const lines = deliveryLines({
           ...FAILED,
@@ -193,7 +193,7 @@ Deno.test("no other line is as wide as the terminal", () => {
 });
 
 Deno.test("no next step is cut at 80 columns, whichever the code", () => {
-  const cut = Object.keys(ANSWERS)
+  const cut = Object.keys(ERRORS)
     .map((code) => deliveryLines({ ...FAILED, code, error: "Why." }, AT)[1]!)
     .filter((line) => line.includes("…") || line.includes("undefined"));
   assertEquals(cut, []);
