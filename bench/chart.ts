@@ -1,13 +1,12 @@
+import type { Spread } from "./measure.ts";
+
 /** A bar of the chart. */
-export interface Bar {
+interface Bar extends Spread {
   readonly name: string;
-  readonly value: number;
-  readonly min: number;
-  readonly max: number;
 }
 
 /** Bars under one heading. */
-export interface BarGroup {
+interface BarGroup {
   readonly heading: string;
   readonly bars: readonly Bar[];
 }
@@ -23,28 +22,21 @@ const VALUE = 70;
 const STYLE = `
 .page { fill: #ffffff } text { fill: #1f2933; paint-order: stroke; stroke: #ffffff; stroke-width: 3px } .quiet { fill: #5b6773 }
 .bar { fill: #a9b4bf } .ours { fill: #2fb37c } .range { stroke: #1f2933 }
-.ceiling { stroke: #b4540a } .ceiling-name { fill: #b4540a }
 @media (prefers-color-scheme: dark) {
 .page { fill: #0d1117 } text { fill: #e6edf3; stroke: #0d1117 } .quiet { fill: #9aa7b4 }
 .bar { fill: #57616c } .ours { fill: #2fb37c } .range { stroke: #e6edf3 }
-.ceiling { stroke: #f0a35e } .ceiling-name { fill: #f0a35e }
 }`;
 
 /**
- * Returns a bar chart as SVG: medians as bars, ranges as lines, and a ceiling as
- * a line through all of it. The first bar of each group is highlighted. Text and
- * background follow the reader's light or dark mode together.
+ * Returns a bar chart as SVG: medians as bars, ranges as lines. The first bar
+ * of each group is highlighted. Text and background follow the reader's light or
+ * dark mode together.
  */
 export function barChart(
   groups: readonly BarGroup[],
-  { title, unit, ceiling }: {
-    title: string;
-    unit: string;
-    ceiling: { readonly name: string; readonly value: number };
-  },
+  { title, unit }: { title: string; unit: string },
 ): string {
   const most = Math.max(
-    ceiling.value,
     ...groups.flatMap(({ bars }) => bars.map(({ max }) => max)),
   );
   const scale = (WIDTH - LABEL - VALUE) / most;
@@ -58,8 +50,7 @@ export function barChart(
       y += ROW;
     }
   }
-  const x = at(LABEL + ceiling.value * scale);
-  const height = y + 34;
+  const height = y + 10;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" font-family="system-ui, sans-serif" font-size="13">
 <style>${STYLE}</style>
 <rect class="page" width="${WIDTH}" height="${height}" rx="6"/>
@@ -71,23 +62,13 @@ ${
       more: `class="quiet"`,
     })
   }
-<line class="ceiling" x1="${x}" x2="${x}" y1="${TOP}" y2="${
-    y + 4
-  }" stroke-dasharray="4 3"/>
 ${parts.join("\n")}
-${
-    text(ceiling.name, {
-      x: Number(x),
-      y: y + 20,
-      more: `class="ceiling-name" text-anchor="end"`,
-    })
-  }
 </svg>
 `;
 }
 
 function drawBar(
-  { name, value, min, max }: Bar,
+  { name, median, min, max }: Bar,
   { y, scale, isOurs }: { y: number; scale: number; isOurs: boolean },
 ): string {
   const middle = y + BAR / 2;
@@ -95,16 +76,16 @@ function drawBar(
   return [
     text(name, { x: LABEL - 10, y: y + 14, more: `text-anchor="end"` }),
     `<rect class="${isOurs ? "ours" : "bar"}" x="${LABEL}" y="${y}" width="${
-      at(value * scale)
+      at(median * scale)
     }" height="${BAR}"/>`,
     `<line class="range" x1="${at(LABEL + min * scale)}" x2="${
       at(end)
     }" y1="${middle}" y2="${middle}" stroke-width="2"/>`,
-    text(Math.round(value).toLocaleString("en"), {
+    text(Math.round(median).toLocaleString("en"), {
       x: Number(at(end + 8)),
       y: y + 14,
     }),
-  ].join("\n");
+  ].join("");
 }
 
 function text(

@@ -9,8 +9,7 @@ import { createCommand } from "../scripts/common/create_command.ts";
 import { platformOptions } from "../scripts/local_stack/functions.ts";
 import { signatureHeaders } from "../scripts/common/sign.ts";
 import { freePort } from "../tests/support/free_port.ts";
-import { BARE_SERVER, FIRST_APPLIED, RECEIVER } from "./names.ts";
-import { type Spread, spread } from "./statistics.ts";
+import { show, type Spread, spread, table } from "./measure.ts";
 
 const ROUNDS = 31;
 /** Not the local stack's own: that is refused elsewhere. */
@@ -23,10 +22,12 @@ interface Start {
   readonly event: () => object;
 }
 
+const BARE_SERVER = "bare server";
+
 const STARTS: Readonly<Record<string, Start>> = {
   [BARE_SERVER]: { entry: "bench/bare_server.ts", event: ignored },
-  [RECEIVER]: { entry: WEBHOOK, event: ignored },
-  [FIRST_APPLIED]: {
+  "this receiver": { entry: WEBHOOK, event: ignored },
+  "this receiver, an event that it applies": {
     entry: WEBHOOK,
     event: () => subscriptionEvent("customer.subscription.updated"),
   },
@@ -58,6 +59,30 @@ export async function measureColdStart(
   return Object.fromEntries(
     [...times].map(([name, values]) => [name, spread(values)]),
   );
+}
+
+/** Returns the results, by version of Deno, as Markdown. */
+export function coldStartSection(
+  results: Readonly<Record<string, Record<string, Spread>>>,
+): string {
+  return `## Cold start: process start to the first 200
+
+The first event is one that the receiver ignores, if the table does not say that
+it applies it. A stand-in for the database's API answers at once.
+
+${
+    table(
+      ["What", "Deno", "Milliseconds", "To a bare server"],
+      Object.entries(results).flatMap(([version, times]) =>
+        Object.entries(times).map(([name, time]) => [
+          name,
+          version,
+          show(time, 1),
+          show(time.median / times[BARE_SERVER]!.median, 2),
+        ])
+      ),
+    )
+  }`;
 }
 
 /** Serves what the database's API says of one event that is applied. */

@@ -1,7 +1,7 @@
 /**
  * What a full ledger costs: apply latency, bytes per row and WAL per event, at
  * three sizes of the ledger, with event IDs as Stripe makes them, which begin with
- * their time, and with random ones.
+ * their time.
  *
  * @module
  */
@@ -9,15 +9,9 @@ import postgres from "postgres";
 import type { Stack } from "../scripts/local_stack/stack.ts";
 import { createMigratedDatabase } from "../tests/support/create_database.ts";
 import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
-import { median } from "./statistics.ts";
-import {
-  ACCOUNT,
-  BASE_62,
-  eventId,
-  type EventIds,
-  FIRST_SECOND,
-} from "./stripe_ids.ts";
-import { wireEvent } from "./targets.ts";
+import { median, show, table } from "./measure.ts";
+import { ACCOUNT, BASE_62, FIRST_SECOND, stripeId } from "./requests.ts";
+import { wireEvent } from "./servers.ts";
 
 const SIZES = [10_000, 1_000_000, 10_000_000];
 const CALLS = 2_000;
@@ -30,7 +24,6 @@ const ROUND_SECONDS = 3_600;
 
 /** What one size of the ledger came to. */
 export interface LedgerSize {
-  readonly ids: EventIds;
   readonly rows: number;
   /** Of a call with one event, in milliseconds. */
   readonly p50: number;
@@ -41,19 +34,41 @@ export interface LedgerSize {
   readonly walPerEvent: number;
 }
 
-/** Measures all sizes with both kinds of IDs. Takes minutes. */
+/** Returns the results as Markdown. */
+export function ledgerSection(sizes: readonly LedgerSize[]): string {
+  return `## Size of the ledger
+
+${
+    table(
+      [
+        "Rows",
+        "Apply p50, ms",
+        "p99, ms",
+        "Bytes per row",
+        "WAL per event, bytes",
+      ],
+      sizes.map(({ rows, p50, p99, bytesPerRow, walPerEvent }) => [
+        show(rows, 0),
+        show(p50, 3),
+        show(p99, 3),
+        show(bytesPerRow, 0),
+        show(walPerEvent, 0),
+      ]),
+    )
+  }`;
+}
+
+/** Measures all sizes. Takes minutes. */
 export async function measureLedgerSizes(stack: Stack): Promise<LedgerSize[]> {
   const results: LedgerSize[] = [];
-  for (const ids of ["stripe", "random"] as const) {
-    for (const rows of SIZES) {
-      const result = await measureLedger(stack, { ids, rows });
-      results.push(result);
-      console.log(
-        `  ${ids} IDs, ${rows} rows: p50 ${result.p50.toFixed(3)} ms, ` +
-          `${Math.round(result.bytesPerRow)} bytes per row, ` +
-          `${Math.round(result.walPerEvent)} bytes of WAL per event`,
-      );
-    }
+  for (const rows of SIZES) {
+    const result = await measureLedger(stack, rows);
+    results.push(result);
+    console.log(
+      `  ${rows} rows: p50 ${result.p50.toFixed(3)} ms, ` +
+        `${Math.round(result.bytesPerRow)} bytes per row, ` +
+        `${Math.round(result.walPerEvent)} bytes of WAL per event`,
+    );
   }
   return results;
 }
@@ -61,18 +76,18 @@ export async function measureLedgerSizes(stack: Stack): Promise<LedgerSize[]> {
 /** Measures in a database of its own, so that the indexes grow in order of time. */
 async function measureLedger(
   stack: Stack,
-  { ids, rows }: { ids: EventIds; rows: number },
+  rows: number,
 ): Promise<LedgerSize> {
   const { url } = await createMigratedDatabase(stack.ports.db, {
-    name: `ledger_${ids}_${rows}`,
+    name: `ledger_${rows}`,
   });
   const sql = postgres(url, { max: 1, onnotice() {} });
   const admin = postgres(stack.adminUrl, { max: 1 });
   try {
-    await fillLedger(sql, { ids, rows });
+    await fillLedger(sql, rows);
     const subscriptions = Array.from({ length: CALLS }, (_, i) => `sub_${i}`);
     const created = START + Math.ceil(rows * SECONDS_PER_ROW);
-    const plan = { ids, subscriptions, created };
+    const plan = { subscriptions, created };
     await applyAll(sql, { ...plan, type: "customer.subscription.created" });
     await sql`vacuum analyze billing.processed_events`;
     await admin`checkpoint`;
@@ -92,7 +107,6 @@ async function measureLedger(
         pg_total_relation_size('billing.processed_events')::float8
           / (select count(*) from billing.processed_events) as bytes`;
     return {
-      ids,
       rows,
       p50: median(times),
       p99: times.toSorted((a, b) => a - b)[Math.floor(CALLS * 0.99)] ?? NaN,
@@ -108,7 +122,7 @@ async function measureLedger(
 /** Rows as they would be after weeks, in the order of their time. */
 async function fillLedger(
   sql: postgres.Sql,
-  { ids, rows }: { ids: EventIds; rows: number },
+  rows: number,
 ): Promise<void> {
   const seconds = `(i * ${SECONDS_PER_ROW})::bigint`;
   const digits = [4, 3, 2, 1, 0].map((place) =>
@@ -116,11 +130,9 @@ async function fillLedger(
       62 ** place
     } % 62)::integer + 1, 1)`
   );
-  const id = ids === "random"
-    ? "'evt_' || substr(md5(i::text), 1, 24)"
-    : `'evt_1' || ${
-      digits.join(" || ")
-    } || '${ACCOUNT}' || substr(md5(i::text), 1, 8)`;
+  const id = `'evt_1' || ${
+    digits.join(" || ")
+  } || '${ACCOUNT}' || substr(md5(i::text), 1, 8)`;
   await sql`
     insert into billing.processed_events (provider, event_id, type, processed_at)
     select
@@ -142,8 +154,7 @@ function secondsLate(): number {
 /** Applies one event per subscription, in a call of its own; their times. */
 async function applyAll(
   sql: postgres.Sql,
-  { ids, subscriptions, type, created }: {
-    ids: EventIds;
+  { subscriptions, type, created }: {
     subscriptions: readonly string[];
     type: "customer.subscription.created" | "customer.subscription.updated";
     created: number;
@@ -152,7 +163,7 @@ async function applyAll(
   const times: number[] = [];
   for (const [i, subscription] of subscriptions.entries()) {
     const at = created + Math.floor(i * SECONDS_PER_ROW) - secondsLate();
-    const id = eventId(ids, at);
+    const id = stripeId("evt", at);
     const event = wireEvent(
       subscriptionEvent(type, { id, subscription, created: at }),
     );

@@ -9,8 +9,6 @@
  * @module
  */
 
-import process from "node:process";
-
 /** What to send, where and for how long. */
 export interface LoadPlan {
   readonly port: number;
@@ -21,8 +19,6 @@ export interface LoadPlan {
   readonly seconds?: number;
   /** Of load before the measured time. None by default. */
   readonly warmUpSeconds?: number;
-  /** Sends the requests again and again, to a server that cannot tell. */
-  readonly repeats: boolean;
   /** At most this many; by default, as many as possible. */
   readonly perSecond?: number;
 }
@@ -38,8 +34,6 @@ export interface LoadResult {
   /** Of what was sent in the measured time. */
   readonly p50: number;
   readonly p99: number;
-  /** Processor time of the generator, in seconds, with its warm-up. */
-  readonly cpu: number;
 }
 
 if (import.meta.main) {
@@ -52,7 +46,6 @@ async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
   const view = new DataView(bytes.buffer);
   let offset = 0;
   const next = () => {
-    if (offset >= bytes.length && plan.repeats) offset = 0;
     if (offset >= bytes.length) {
       if (plan.seconds === undefined) return;
       throw new Error("Cannot go on: the requests ran out; build more");
@@ -67,7 +60,6 @@ async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
   let answers = 0;
   let errors = 0;
   let measured = 0;
-  const cpuBefore = process.cpuUsage();
   const began = performance.now() + (plan.warmUpSeconds ?? 0) * 1000;
   const end = began + (plan.seconds ?? Infinity) * 1000;
   await Promise.all(Array.from({ length: plan.connections }, async () => {
@@ -98,7 +90,6 @@ async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
     }
   }));
   const seconds = plan.seconds ?? (performance.now() - began) / 1000;
-  const cpu = process.cpuUsage(cpuBefore);
 
   times.sort((a, b) => a - b);
   const at = (share: number) => times[Math.floor(times.length * share)] ?? NaN;
@@ -108,7 +99,6 @@ async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
     perSecond: measured / seconds,
     p50: at(0.5),
     p99: at(0.99),
-    cpu: (cpu.user + cpu.system) / 1e6,
   };
 }
 

@@ -5,103 +5,106 @@
  *
  * @module
  */
-import { measureColdStart } from "./cold_start.ts";
-import { measureLedgerSizes } from "./ledger_size.ts";
-import { describeMachine } from "./machine.ts";
-import type { Measured } from "./measured.ts";
-import { resultsPage, resultTables } from "./report.ts";
-import { measureSoak } from "./soak.ts";
-import { withStack } from "./stack.ts";
-import { measureThroughput } from "./throughput.ts";
-import { throughputChart } from "./throughput_chart.ts";
-import { measureVerification } from "./verification.ts";
 import { createCommand } from "../scripts/common/create_command.ts";
 import {
   downloadForTests,
   EDGE_DENO_VERSION,
-} from "../scripts/dev/test/downloads.ts";
+} from "../scripts/dev/downloads.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
+import { barChart } from "./chart.ts";
+import { coldStartSection, measureColdStart } from "./cold_start.ts";
+import { ledgerSection, measureLedgerSizes } from "./ledger_size.ts";
+import { describeMachine } from "./measure.ts";
+import { withStack } from "./servers.ts";
+import { measureSoak, soakSection } from "./soak.ts";
+import {
+  charted,
+  measureThroughput,
+  type TargetResult,
+  throughputSection,
+} from "./throughput.ts";
 
 const RESULTS = "bench/results";
 
-/** What a part may use. */
-interface Place {
-  readonly stack: Stack;
-  readonly folder: string;
-  /** What was measured before. */
-  readonly measured: Partial<Measured>;
+/** What a part measured, as Markdown; throughput also for the chart. */
+interface Measured {
+  readonly section: string;
+  readonly throughput?: readonly TargetResult[];
 }
 
 /** In the order in which they run. */
-const PARTS: {
-  [Name in keyof Measured]: (place: Place) => Promise<Measured[Name]>;
-} = {
-  verification: measureVerification,
-  coldStart: async () => ({
-    [Deno.version.deno]: await measureColdStart(Deno.execPath()),
-    [EDGE_DENO_VERSION]: await measureColdStart(await downloadForTests()),
+const PARTS: Readonly<
+  Record<string, (stack: Stack, folder: string) => Promise<Measured>>
+> = {
+  coldStart: async () => {
+    const section = coldStartSection({
+      [Deno.version.deno]: await measureColdStart(Deno.execPath()),
+      [EDGE_DENO_VERSION]: await measureColdStart(await downloadForTests()),
+    });
+    return { section };
+  },
+  throughput: async (stack, folder) => {
+    const throughput = await measureThroughput(stack, folder);
+    return { section: throughputSection(throughput), throughput };
+  },
+  soak: async (stack, folder) => ({
+    section: soakSection(await measureSoak(stack, folder)),
   }),
-  throughput: ({ stack, folder }) => measureThroughput(stack, folder),
-  soak: ({ stack, folder, measured }) =>
-    measureSoak(stack, {
-      folder,
-      maximum: measured.throughput?.targets[0]?.perSecond.median,
-    }),
-  ledger: ({ stack }) => measureLedgerSizes(stack),
+  ledger: async (stack) => ({
+    section: ledgerSection(await measureLedgerSizes(stack)),
+  }),
 };
 
-const NAMES = Object.keys(PARTS) as (keyof Measured)[];
-
 if (import.meta.main) {
-  const unknown = Deno.args.find((arg) => !(NAMES as string[]).includes(arg));
+  const names = Deno.args.length > 0 ? Deno.args : Object.keys(PARTS);
+  const unknown = names.find((name) => !(name in PARTS));
   if (unknown !== undefined) {
     console.error(
-      `There is no part ${unknown}. The parts: ${NAMES.join(", ")}.`,
+      `There is no part ${unknown}. The parts: ${
+        Object.keys(PARTS).join(", ")
+      }.`,
     );
     Deno.exit(2);
   }
-  const measured = await measure(
-    NAMES.filter((name) => Deno.args.length === 0 || Deno.args.includes(name)),
-  );
+  const measured = await measure(names);
   if (Deno.args.length > 0) console.log("Not written: not the whole run.");
-  else await write(measured as Measured);
+  else await write(measured);
 }
 
-async function measure(
-  names: readonly (keyof Measured)[],
-): Promise<Partial<Measured>> {
+async function measure(names: readonly string[]): Promise<Measured[]> {
   const began = performance.now();
   return await withStack(async (stack, folder) => {
-    let measured: Partial<Measured> = {};
+    const measured: Measured[] = [];
     for (const name of names) {
       const minutes = ((performance.now() - began) / 60_000).toFixed(1);
       console.log(`${name} (after ${minutes} minutes)`);
-      const part = await PARTS[name]({ stack, folder, measured });
-      measured = { ...measured, [name]: part };
-      console.log(`\n${resultTables({ [name]: part })}`);
+      const part = await PARTS[name]!(stack, folder);
+      measured.push(part);
+      console.log(`\n${part.section}\n`);
     }
     return measured;
   });
 }
 
-async function write(measured: Measured): Promise<void> {
-  const results = {
-    date: new Date().toISOString().slice(0, 10),
-    machine: await describeMachine(),
-    ...measured,
-  };
-  await Deno.mkdir(RESULTS, { recursive: true });
-  await Deno.writeTextFile(
-    `${RESULTS}/results.json`,
-    `${JSON.stringify(results, null, 2)}\n`,
-  );
-  await Deno.writeTextFile(`${RESULTS}/README.md`, resultsPage(results));
+async function write(measured: readonly Measured[]): Promise<void> {
+  const throughput = measured.flatMap((part) => part.throughput ?? []);
+  const date = new Date().toISOString().slice(0, 10);
+  const page = [
+    "# Benchmark results",
+    `${date}, ${await describeMachine()}. Made by \`deno task bench\`; medians, with the range in brackets.`,
+    "![Events per second, by the number of connections](throughput.svg)",
+    ...measured.map(({ section }) => section),
+  ];
+  await Deno.writeTextFile(`${RESULTS}/README.md`, `${page.join("\n\n")}\n`);
   await Deno.writeTextFile(
     `${RESULTS}/throughput.svg`,
-    throughputChart(results.throughput),
+    barChart(charted(throughput), {
+      title: "Subscription updates",
+      unit: "events per second, over HTTP",
+    }),
   );
   await createCommand(Deno.execPath(), {
-    args: ["fmt", "--quiet", RESULTS],
+    args: ["fmt", "--quiet", `${RESULTS}/README.md`],
   }).output();
   console.log(`Written to ${RESULTS}.`);
 }

@@ -6,7 +6,6 @@
  */
 import { createHmac } from "node:crypto";
 import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
-import { eventId, type EventIds, stripeId } from "./stripe_ids.ts";
 
 /** A request's head and body, and how a target wants them. */
 export interface RequestShape {
@@ -24,8 +23,6 @@ export interface RequestOptions {
   readonly type?:
     | "customer.subscription.created"
     | "customer.subscription.updated";
-  /** By default as Stripe makes them. */
-  readonly ids?: EventIds;
 }
 
 const PLANS = ["price_basic", "price_team", "price_scale"];
@@ -67,7 +64,7 @@ export async function writeRequests(
   file: string,
   options: RequestOptions,
 ): Promise<number> {
-  const { shape, count, subscriptions, ids = "stripe" } = options;
+  const { shape, count, subscriptions } = options;
   const start = nextCreated;
   nextCreated += Math.ceil(count / subscriptions.length);
   const bodyOf = bodyBuilder(options);
@@ -83,7 +80,7 @@ export async function writeRequests(
     const subscription = subscriptions[i % subscriptions.length] ?? "";
     const created = start + Math.floor(i / subscriptions.length);
     const body = bodyOf({
-      EVENT_ID: eventId(ids, created),
+      EVENT_ID: stripeId("evt", created),
       SUBSCRIPTION_ID: subscription,
       ITEM_ID: subscription.replace("sub_", "si_"),
       PLAN_ID: PLANS[i % PLANS.length] ?? "",
@@ -139,8 +136,9 @@ async function writeAll(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {
 }
 
 /** Stripe's header, made by Node's HMAC: the stripe package takes ten times as long. */
-export function stripeHeaders(
-  { header, secret }: { header: string; secret: string },
+export function stripeSignature(
+  header: string,
+  secret: string,
 ): RequestShape["headers"] {
   return (body) => {
     const timestamp = Math.floor(Date.now() / 1000);
@@ -148,4 +146,40 @@ export function stripeHeaders(
       .update(`${timestamp}.${body}`).digest("hex");
     return { [header]: `t=${timestamp},v1=${signature}` };
   };
+}
+
+/** A header with the hex HMAC of the body. */
+export function plainSignature(
+  header: string,
+  secret: string,
+): RequestShape["headers"] {
+  return (body) => ({
+    [header]: createHmac("sha256", secret).update(body).digest("hex"),
+  });
+}
+
+/** Digits of base 62, in byte order. */
+export const BASE_62 =
+  "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/** Where Stripe's IDs begin to count, in Unix seconds (from published IDs). */
+export const FIRST_SECOND = 1_342_389_380;
+
+/** The same in all IDs of one account. */
+export const ACCOUNT = "Bx7kQ2mVr4";
+
+/**
+ * Returns a new ID as Stripe makes them: five characters count seconds, so IDs
+ * sort nearly as they were created; ten are the account's, eight are random.
+ *
+ * @param prefix such as `evt`
+ * @param seconds Unix time
+ */
+export function stripeId(prefix: string, seconds: number): string {
+  const digit = (number: number) => BASE_62[Math.floor(number) % 62];
+  const time = [4, 3, 2, 1, 0].map((place) =>
+    digit((seconds - FIRST_SECOND) / 62 ** place)
+  );
+  const random = Array.from({ length: 8 }, () => digit(Math.random() * 62));
+  return `${prefix}_1${time.join("")}${ACCOUNT}${random.join("")}`;
 }

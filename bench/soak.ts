@@ -6,19 +6,21 @@
  */
 import { createCommand } from "../scripts/common/create_command.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
+import { median, show, table } from "./measure.ts";
 import { subscriptionIds } from "./requests.ts";
-import { createSubscriptions, runLoad } from "./run_load.ts";
-import { median } from "./statistics.ts";
-import { receiverTarget } from "./targets.ts";
-import { MOST_CONNECTIONS } from "./throughput_results.ts";
+import { receiverTarget } from "./servers.ts";
+import {
+  createSubscriptions,
+  MOST_CONNECTIONS,
+  prepareLoad,
+} from "./throughput.ts";
 
 const SLICES = 10;
 
-/** How long a slice lasts. */
-export const SLICE_SECONDS = 30;
+const SLICE_SECONDS = 30;
 
 /** Of the maximum. */
-export const SHARE = 0.8;
+const SHARE = 0.8;
 
 /** What a slice came to. */
 export interface SoakSlice {
@@ -32,13 +34,10 @@ export interface SoakSlice {
 /**
  * Runs the slices. Between two of them, it rests for the few seconds that it
  * takes to build the requests.
- *
- * @param options.maximum the events per second that were measured before; by
- *   default, they are measured first
  */
 export async function measureSoak(
   stack: Stack,
-  { folder, maximum }: { folder: string; maximum?: number | undefined },
+  folder: string,
 ): Promise<SoakSlice[]> {
   const target = receiverTarget(stack);
   const load = {
@@ -47,15 +46,16 @@ export async function measureSoak(
     folder,
   };
   await createSubscriptions(target, load);
-  const most = maximum ??
-    (await runLoad(target, { ...load, seconds: 6 })).perSecond;
+  const send = await prepareLoad(target, { ...load, seconds: 10 });
+  const { perSecond: most } = await send();
   const slices: SoakSlice[] = [];
   for (let i = 1; i <= SLICES; i++) {
-    const { perSecond, p99, errors } = await runLoad(target, {
+    const send = await prepareLoad(target, {
       ...load,
       seconds: SLICE_SECONDS,
       perSecond: most * SHARE,
     });
+    const { perSecond, p99, errors } = await send();
     const memory = await residentMemory(target.port);
     slices.push({ perSecond, p99, errors, memory });
     console.log(
@@ -67,11 +67,29 @@ export async function measureSoak(
   return slices;
 }
 
-/** Returns the memory of the second half to that of the first, by medians. */
-export function memoryGrowth(slices: readonly SoakSlice[]): number {
-  const half = Math.floor(slices.length / 2);
+/** Returns the results as Markdown. */
+export function soakSection(slices: readonly SoakSlice[]): string {
   const memory = slices.map((slice) => slice.memory);
-  return median(memory.slice(half)) / median(memory.slice(0, half));
+  const half = memory.length / 2;
+  const growth = median(memory.slice(half)) / median(memory.slice(0, half));
+  return `## Soak: ${slices.length * SLICE_SECONDS / 60} minutes at ${
+    SHARE * 100
+  } % of the maximum
+
+Memory, second half to the first: ${growth.toFixed(2)}.
+
+${
+    table(
+      ["Slice", "Events per second", "p99, ms", "Errors", "Memory, MiB"],
+      slices.map(({ perSecond, p99, errors, memory }, i) => [
+        `${i + 1}`,
+        show(perSecond, 0),
+        show(p99, 1),
+        show(errors, 0),
+        show(memory, 0),
+      ]),
+    )
+  }`;
 }
 
 /** Of the process that listens on a port of this machine. */

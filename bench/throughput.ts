@@ -1,44 +1,45 @@
 /**
- * Events per second and how long each takes, end to end over real HTTP, in
- * rounds of random order: this receiver, its peers, bare PostgREST calls and what
- * there is at least between them and a receiver, and the SQL function straight in
- * Postgres.
+ * Events per second and how long each takes, end to end over real HTTP, in rounds
+ * of random order: this receiver, its peers, and the least that a receiver can do.
  *
  * @module
  */
+import postgres from "postgres";
+import { createCommand } from "../scripts/common/create_command.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
-import { BARE_SERVER, RANDOM_IDS } from "./names.ts";
-import { servePeer } from "./peer.ts";
-import { servePeers } from "./peers.ts";
-import { perProcess, PROCESSES } from "./processor_time.ts";
-import { subscriptionIds } from "./requests.ts";
+import type { LoadPlan, LoadResult } from "./load.ts";
 import {
-  createSubscriptions,
-  type Load,
-  type MeasuredLoad,
-  prepareLoad,
-} from "./run_load.ts";
-import { CEILINGS, prepareSqlCeiling } from "./sql_ceiling.ts";
-import { spread } from "./statistics.ts";
+  median,
+  PROCESSES,
+  type ProcessorTimes,
+  processorTimes,
+  show,
+  shuffled,
+  type Spread,
+  spread,
+  table,
+} from "./measure.ts";
 import {
-  gatewayTarget,
-  ignoredTarget,
-  leastSqlTarget,
-  leastTarget,
-  peerTarget,
-  postgrestTarget,
+  type RequestOptions,
+  subscriptionIds,
+  writeRequests,
+} from "./requests.ts";
+import {
+  PEER_NAMES,
+  RECEIVER,
   receiverTarget,
+  servePeers,
   type Target,
-} from "./targets.ts";
-import {
-  CONNECTIONS,
-  MOST_CONNECTIONS,
-  overConnections,
-  ROUNDS,
-  type TargetResult,
-  type Throughput,
-} from "./throughput_results.ts";
+} from "./servers.ts";
 
+/** The most connections that a target is measured over. */
+export const MOST_CONNECTIONS = 64;
+
+/** The numbers of connections, as in the results. */
+export const CONNECTIONS = [MOST_CONNECTIONS, 16, 1] as const;
+
+/** A single round may be a third too high or too low. */
+const ROUNDS = 7;
 const SECONDS = 5;
 
 /** The first answers of a generator are slow. */
@@ -46,181 +47,295 @@ const WARM_UP_SECONDS = 1;
 
 /**
  * While a server is idle, V8 may let go of its compiled code. Under load, it takes
- * some eight seconds until the code is as fast as it was (docs/scaling.md). So a
- * target works for a while before it is measured, one load right after the other.
+ * some eight seconds until the code is as fast as it was (docs/scaling.md).
  */
-const TARGET_WARM_UP: Pick<Load, "connections" | "seconds" | "perSecond"> = {
+const TARGET_WARM_UP = {
   connections: MOST_CONNECTIONS,
   seconds: 10,
   // Only because all requests have to be built beforehand.
   perSecond: 4_000,
 };
 
-/** What is measured of a target, one after the other. */
-interface Visit {
-  readonly target: Target;
-  readonly contests: readonly Contest[];
-}
+/** More answers per second than one connection ever gets. */
+const MOST_PER_CONNECTION = 3_000;
 
-interface Contest {
+/** What a target came to at a number of connections. */
+export interface TargetResult {
+  readonly name: string;
   readonly connections: number;
-  readonly rounds: MeasuredLoad[];
+  readonly perSecond: Spread;
+  readonly p50: Spread;
+  readonly p99: Spread;
+  /** Milliseconds of one core per event, medians. */
+  readonly processor: ProcessorTimes;
+  readonly errors: number;
 }
 
-/** Runs the rounds. It takes about 45 minutes. */
+interface Load
+  extends
+    Pick<LoadPlan, "connections" | "seconds" | "warmUpSeconds" | "perSecond"> {
+  readonly subscriptions: readonly string[];
+  readonly type?: RequestOptions["type"];
+  /** For files. */
+  readonly folder: string;
+}
+
+interface MeasuredLoad extends LoadResult {
+  /** Milliseconds of one core per answer, with the warm-up. */
+  readonly processor: ProcessorTimes;
+}
+
+/** Runs the rounds. It takes about half an hour. */
 export async function measureThroughput(
   stack: Stack,
   folder: string,
-): Promise<Throughput> {
+): Promise<TargetResult[]> {
   const subscriptions = subscriptionIds();
   await using peers = await servePeers(stack);
-  await using bare = await servePeer({
-    entry: "bench/bare_server.ts",
-    command: "serve",
-  });
-  await using least = await servePeer({
-    entry: "bench/least_function.ts",
-    command: "serve",
-    env: {
-      SUPABASE_URL: stack.urls.api,
-      SUPABASE_SECRET_KEY: stack.keys.secret,
-    },
-  });
-  const receiver = receiverTarget(stack);
-  for (const target of [receiver, ...peers.targets]) {
-    await createSubscriptions(target, { subscriptions, folder });
+  const targets = [receiverTarget(stack), ...peers.targets];
+  for (const target of targets) {
+    // The last one's records are the receiver's.
+    if (target !== targets.at(-1)) {
+      await createSubscriptions(target, { subscriptions, folder });
+    }
   }
-  const measureCeiling = await prepareSqlCeiling(stack.dbUrl);
-
-  const targets = [
-    receiver,
-    ...peers.targets,
-    postgrestTarget(stack),
-    gatewayTarget(stack),
-    leastTarget(stack, least.port),
-    ignoredTarget(stack),
-    leastSqlTarget(stack),
-  ];
-  const random: Target = {
-    ...receiver,
-    name: RANDOM_IDS,
-    ids: "random",
-  };
-  // Answers at once: what the generator itself can do.
-  const nothing = peerTarget(bare.port, {
-    name: BARE_SERVER,
-    records: undefined,
-  });
-  const visits = [
-    ...targets.map((target) => visitOf(target, CONNECTIONS)),
-    visitOf(random, [MOST_CONNECTIONS]),
-    visitOf(nothing, [MOST_CONNECTIONS]),
-  ];
-
-  const ceilings = new Map<string, number[]>();
+  const visits = targets.map((target) => ({
+    target,
+    contests: CONNECTIONS.map((connections) => ({
+      connections,
+      rounds: [] as MeasuredLoad[],
+    })),
+  }));
   for (let round = 1; round <= ROUNDS; round++) {
     console.log(`  Round ${round} of ${ROUNDS}`);
-    for (const visit of shuffled(visits)) {
-      await reconnect(stack);
-      await measureOnce(visit, { subscriptions, folder });
-    }
-    for (const [name, calls] of Object.entries(CEILINGS)) {
-      const ceiling = await measureCeiling(calls, { seconds: SECONDS });
-      ceilings.set(name, [...ceilings.get(name) ?? [], ceiling]);
-      console.log(`  ${name}: ${Math.round(ceiling)} per second`);
+    for (const { target, contests } of shuffled(visits)) {
+      // With the database connections that the target before it left, each call
+      // takes Postgres 0.3 ms more.
+      await stack.postgrest.stop();
+      await stack.postgrest.start();
+      const load = { subscriptions, folder };
+      const warmUp = await prepareLoad(target, { ...load, ...TARGET_WARM_UP });
+      const prepared = [];
+      for (const { connections, rounds } of shuffled(contests)) {
+        const send = await prepareLoad(target, {
+          ...load,
+          connections,
+          warmUpSeconds: WARM_UP_SECONDS,
+          seconds: SECONDS,
+        });
+        prepared.push({ connections, rounds, send });
+      }
+      await warmUp();
+      for (const { connections, rounds, send } of prepared) {
+        const result = await send();
+        rounds.push(result);
+        const { perSecond, p50, p99 } = result;
+        console.log(
+          `  ${target.name}, ${overConnections(connections)}: ${
+            show(perSecond, 0)
+          } per second, p50 ${show(p50, 2)} ms, p99 ${show(p99, 2)} ms`,
+        );
+      }
     }
   }
-  return {
-    targets: visits.flatMap(resultsOf),
-    sqlCeilings: Object.fromEntries(
-      [...ceilings].map(([name, rounds]) => [name, spread(rounds)]),
-    ),
-  };
+  return visits.flatMap(({ target, contests }) =>
+    contests.map(({ connections, rounds }) => ({
+      name: target.name,
+      connections,
+      perSecond: spread(rounds.map((round) => round.perSecond)),
+      p50: spread(rounds.map((round) => round.p50)),
+      p99: spread(rounds.map((round) => round.p99)),
+      processor: perProcess((name) =>
+        median(rounds.map(({ processor }) => processor[name]))
+      ),
+      errors: rounds.reduce((sum, round) => sum + round.errors, 0),
+    }))
+  );
 }
 
-function visitOf(target: Target, connections: readonly number[]): Visit {
-  return {
-    target,
-    contests: connections.map((connections) => ({ connections, rounds: [] })),
-  };
+/** Returns the results as Markdown. */
+export function throughputSection(results: readonly TargetResult[]): string {
+  const head = ["What", "Connections", "Events per second", "p50, ms"];
+  const find = (name: string, connections: number) =>
+    results.find((result) =>
+      result.name === name && result.connections === connections
+    )!;
+  return `## End to end
+
+Subscription updates of 3 kB with IDs as Stripe makes them, each a new event,
+signed and verified, in ${ROUNDS} rounds of random order. In a round, PostgREST is
+first started anew. Then the target gets ten seconds of load over
+${MOST_CONNECTIONS} connections, because V8 lets go of compiled code while a process
+is idle, and is measured over each number of connections, one right after the
+other. After that, the database shows that every event was applied. The peers run as
+their packages have them, and never call Stripe. Processor time is of one core, in
+milliseconds per event; the load generator is not counted.
+
+${
+    table(
+      [...head, "p99, ms", "Errors", ...PROCESSES],
+      results.map(({ name, connections, processor, ...result }) => [
+        name,
+        `${connections}`,
+        show(result.perSecond, 0),
+        show(result.p50, 2),
+        show(result.p99, 1),
+        `${result.errors}`,
+        ...PROCESSES.map((process) => show(processor[process], 2)),
+      ]),
+    )
+  }
+
+## This receiver to each
+
+${
+    table(
+      ["To", "Connections", "Events per second", "p99"],
+      CONNECTIONS.flatMap((connections) => {
+        const ours = find(RECEIVER, connections);
+        return results.filter((other) =>
+          other.connections === connections && other.name !== RECEIVER
+        ).map((other) => [
+          other.name,
+          `${connections}`,
+          show(ours.perSecond.median / other.perSecond.median, 2),
+          show(ours.p99.median / other.p99.median, 2),
+        ]);
+      }),
+    )
+  }`;
+}
+
+/** Returns a number of connections, in words. */
+export function overConnections(connections: number): string {
+  return connections === 1 ? "1 connection" : `${connections} connections`;
+}
+
+/** The results that the chart shows: this receiver and its peers. */
+export function charted(results: readonly TargetResult[]) {
+  return CONNECTIONS.map((connections) => ({
+    heading: overConnections(connections),
+    bars: [RECEIVER, ...PEER_NAMES].map((name) => {
+      const { perSecond } = results.find((result) =>
+        result.name === name && result.connections === connections
+      )!;
+      return { name, ...perSecond };
+    }),
+  }));
 }
 
 /**
- * Starts PostgREST anew. A target that calls it over many connections leaves it
- * with ten to the database. With these, each call of the next target takes
- * Postgres 0.3 ms more, even if its calls come one at a time.
+ * Builds new events for a target, which takes seconds.
+ *
+ * @returns what sends them, once, and checks in its database that it has applied
+ *   each of them. Updates have to be sent in the order in which they were built:
+ *   others are stale
  */
-async function reconnect({ postgrest }: Stack): Promise<void> {
-  await postgrest.stop();
-  await postgrest.start();
+export async function prepareLoad(
+  target: Target,
+  { connections, seconds, warmUpSeconds = 0, perSecond, ...load }: Load,
+): Promise<() => Promise<MeasuredLoad>> {
+  const { subscriptions, type, folder } = load;
+  const { port, shape } = target;
+  const requests = await Deno.makeTempFile({ dir: folder });
+  const most = Math.min(
+    perSecond === undefined ? target.most : perSecond * 1.1,
+    connections * MOST_PER_CONNECTION,
+  );
+  const start = await writeRequests(requests, {
+    shape,
+    count: seconds === undefined
+      ? subscriptions.length
+      : Math.ceil(most * (warmUpSeconds + seconds)) + connections,
+    subscriptions,
+    ...(type && { type }),
+  });
+
+  return async function send() {
+    const before = await processorTimes();
+    const result = await generate({
+      ...{ port, connections, requests, warmUpSeconds },
+      ...(seconds !== undefined && { seconds }),
+      ...(perSecond !== undefined && { perSecond }),
+    });
+    const after = await processorTimes();
+    // If possible before the system writes it to the disk.
+    await Deno.remove(requests);
+    // Which one failed is not known.
+    if (result.errors === 0) {
+      const { answers: count } = result;
+      await checkApplied(target, { subscriptions, start, count });
+    }
+    return {
+      ...result,
+      processor: perProcess((name) =>
+        (after[name] - before[name]) * 1000 / result.answers
+      ),
+    };
+  };
 }
 
-/** Warms up a target, and adds a round to each of its contests. */
-async function measureOnce(
-  { target, contests }: Visit,
-  load: Pick<Load, "subscriptions" | "folder">,
+/** Lets a target create the subscriptions that the other events are about. */
+export async function createSubscriptions(
+  target: Target,
+  options: Pick<Load, "subscriptions" | "folder">,
 ): Promise<void> {
-  await using _changed = await target.change?.();
-  const warmUp = await prepareLoad(target, { ...load, ...TARGET_WARM_UP });
-  const prepared = [];
-  for (const contest of shuffled(contests)) {
-    const send = await prepareLoad(target, {
-      ...load,
-      connections: contest.connections,
-      warmUpSeconds: WARM_UP_SECONDS,
-      seconds: SECONDS,
-    });
-    prepared.push({ contest, send });
-  }
-  const { errors } = await warmUp();
+  const type = "customer.subscription.created";
+  const send = await prepareLoad(target, { ...options, type, connections: 8 });
+  const { errors } = await send();
   if (errors > 0) {
-    throw new Error(`Cannot measure: ${target.name} failed ${errors} events`);
-  }
-  for (const { contest: { connections, rounds }, send } of prepared) {
-    const result = await send();
-    rounds.push(result);
-    console.log(
-      `  ${target.name}, ${overConnections(connections)}: ${lineOf(result)}`,
+    throw new Error(
+      `Cannot measure: ${target.name} refused ${errors} of ${type}`,
     );
   }
 }
 
-/** What ran before matters: Postgres still writes what it left. */
-function shuffled<T>(values: readonly T[]): T[] {
-  return values.map((value) => ({ value, place: Math.random() }))
-    .sort((a, b) => a.place - b.place)
-    .map(({ value }) => value);
+/** The load generator is a process of its own. */
+async function generate(plan: LoadPlan): Promise<LoadResult> {
+  const { success, stdout } = await createCommand(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", "bench/load.ts", JSON.stringify(plan)],
+    stderr: "inherit",
+  }).output();
+  if (!success) throw new Error("Cannot measure: the load generator failed");
+  return JSON.parse(new TextDecoder().decode(stdout));
 }
 
-function lineOf(
-  { perSecond, p50, p99, processor, stolen, errors }: MeasuredLoad,
-): string {
-  return [
-    `${Math.round(perSecond)} per second`,
-    `p50 ${p50.toFixed(2)} ms`,
-    `p99 ${p99.toFixed(2)} ms`,
-    `processor ${
-      PROCESSES.map((name) => processor[name].toFixed(2)).join(" + ")
-    } ms`,
-    `${(stolen * 100).toFixed(1)} % stolen`,
-    ...errors > 0 ? [`${errors} errors`] : [],
-  ].join(", ");
+/**
+ * Checks that the record of each subscription is as of the newest event that was
+ * sent about it.
+ *
+ * @param options.start the time of the first event, in Unix seconds
+ * @param options.count how many events were sent, in the order of their file
+ * @throws {Error} if one is not
+ */
+async function checkApplied(
+  { name, databaseUrl, query }: Target,
+  { subscriptions, start, count }: {
+    subscriptions: readonly string[];
+    start: number;
+    count: number;
+  },
+): Promise<void> {
+  const sql = postgres(databaseUrl, { max: 1 });
+  try {
+    const rows = await sql.unsafe<{ id: string; at: Date | null }[]>(query);
+    const times = new Map(rows.map(({ id, at }) => [id, at?.getTime()]));
+    const [missed, ...others] = subscriptions.slice(0, count).filter(
+      (id, i) => {
+        const rounds = Math.floor((count - 1 - i) / subscriptions.length);
+        return times.get(id) !== (start + rounds) * 1000;
+      },
+    );
+    if (missed === undefined) return;
+    throw new Error(
+      `Cannot measure: ${name} answered 200, but ${missed} and ${others.length} others are not as of their newest event`,
+    );
+  } finally {
+    await sql.end();
+  }
 }
 
-function resultsOf({ target, contests }: Visit): TargetResult[] {
-  return contests.map(({ connections, rounds }) => ({
-    name: target.name,
-    connections,
-    perSecond: spread(rounds.map((round) => round.perSecond)),
-    p50: spread(rounds.map((round) => round.p50)),
-    p99: spread(rounds.map((round) => round.p99)),
-    processor: perProcess((name) =>
-      spread(rounds.map((round) => round.processor[name]))
-    ),
-    errors: rounds.reduce((sum, round) => sum + round.errors, 0),
-    generatorCpu:
-      spread(rounds.map((round) => round.cpu / (WARM_UP_SECONDS + SECONDS)))
-        .median,
-    stolen: spread(rounds.map((round) => round.stolen)),
-  }));
+function perProcess(figure: (name: keyof ProcessorTimes) => number) {
+  const figures = PROCESSES.map((name) => [name, figure(name)]);
+  return Object.fromEntries(figures) as ProcessorTimes;
 }

@@ -1,10 +1,15 @@
 /**
- * What both ways of serving `@stripe/sync-engine` need: the same as its
- * function `stripe-setup` does, but without a network. Its own migrations create
- * the tables. For the columns they read Stripe's OpenAPI specification of the
- * version that is their default; `openapi.json` has what it says of
- * subscriptions and their items. The account and the signing secret are stored
- * where it looks them up for each event, so it never calls Stripe.
+ * `@stripe/sync-engine`, in one of two ways: as its installer and Supabase's
+ * dashboard serve it, by the code of the edge function `stripe-webhook`, which the
+ * package has as a text; it opens a database connection for each event. Or, with
+ * POOL, as its command line holds it while it listens: one instance with a pool of
+ * that many connections, here behind Deno's server.
+ *
+ * It is set up as its function `stripe-setup` does it, but without a network. For
+ * the columns, its migrations read Stripe's OpenAPI specification of the version
+ * that is their default; `openapi.json` has what that says of subscriptions and
+ * their items. The account and the signing secret are stored where it looks them
+ * up for each event, so it never calls Stripe.
  *
  * @module
  */
@@ -14,19 +19,49 @@ import {
   runMigrationsFromContent,
   StripeSync,
 } from "@stripe/sync-engine";
+import { webhookFunctionCode } from "@stripe/sync-engine/supabase";
 
 const ACCOUNT = "acct_1Bx7kQ2mVr4Bench";
 
 /** What `StripeSync.create` needs in any case. */
-export const CONFIG = {
+const CONFIG = {
   stripeSecretKey: "sk_test_unused",
   schemaName: "stripe",
 };
 
+const databaseUrl = Deno.env.get("DATABASE_URL") ?? "";
+const secret = Deno.env.get("STRIPE_WEBHOOK_SECRET") ?? "";
+const pool = Deno.env.get("POOL");
+
+await setUp();
+if (pool === undefined) {
+  Deno.env.set("SUPABASE_DB_URL", databaseUrl);
+  Deno.env.set("STRIPE_SECRET_KEY", CONFIG.stripeSecretKey);
+  // It asks for the newest `npm:stripe`, `npm:pg` and so on; the import map has them.
+  const code = webhookFunctionCode.replaceAll('"npm:', '"');
+  const file = new Blob([code], { type: "text/javascript" });
+  await import(URL.createObjectURL(file));
+} else {
+  const sync = await StripeSync.create({
+    ...CONFIG,
+    stripeWebhookSecret: secret, // saves it a query for each event
+    poolConfig: {
+      connectionString: databaseUrl,
+      max: Number(pool),
+      keepAlive: true,
+    },
+  });
+  Deno.serve(async (request) => {
+    const body = new Uint8Array(await request.arrayBuffer());
+    const signature = request.headers.get("stripe-signature") ?? undefined;
+    // The library's type asks for Node's Buffer; it only hashes and parses it.
+    await sync.webhook.processWebhook(body as never, signature);
+    return Response.json({ received: true });
+  });
+}
+
 /** Creates its tables, and stores the account and the secret. */
-export async function setUp(
-  { databaseUrl, secret }: { databaseUrl: string; secret: string },
-): Promise<void> {
+async function setUp(): Promise<void> {
   await runMigrationsFromContent(
     {
       databaseUrl,

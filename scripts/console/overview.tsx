@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
+import { ERRORS } from "../../supabase/functions/_shared/billing/errors.ts";
 import { asTyped } from "../common/how_started.ts";
 import { chart } from "./hours.tsx";
 import { type Console, counted, link, table, time } from "./layout.tsx";
@@ -95,7 +95,7 @@ async function countByCode(
   const counts = all.data.length === all.count
     ? Array.from(byCode, ([code, { length }]) => [code, length] as const)
     : await Promise.all(
-      Object.keys(ANSWERS)
+      Object.keys(ERRORS)
         .map(async (code) => [code, (await count(code, 1)).count] as const),
     );
   return counts.filter(([, open]) => open > 0).sort(([, a], [, b]) => b - a);

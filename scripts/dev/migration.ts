@@ -1,12 +1,15 @@
 /**
  * `deno task migration`: writes the migration, which is the files of
- * `supabase/schemas` one after the other, behind a check for names that are taken.
- * People read and edit those files; a database gets the migration.
+ * `supabase/schemas` one after the other, behind a check for names that are taken;
+ * and the types of a database that it makes. People read and edit the files; a
+ * database gets the migration.
  *
  * @module
  */
 import { join } from "node:path";
 import { REPOSITORY } from "../common/how_started.ts";
+import { startStack } from "../local_stack/stack.ts";
+import { generateTypes, TYPES } from "./types.ts";
 
 const SCHEMAS = join(REPOSITORY, "supabase/schemas");
 
@@ -19,7 +22,16 @@ export const MIGRATION = join(
 if (import.meta.main) {
   await Deno.writeTextFile(MIGRATION, await migrationText());
   console.log(`Wrote ${MIGRATION}`);
+  const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-types-" });
+  try {
+    await using stack = await startStack({ dataDir, functions: false });
+    await Deno.writeTextFile(TYPES, await generateTypes(stack.dbUrl));
+  } finally {
+    await Deno.remove(dataDir, { recursive: true });
+  }
+  console.log(`Wrote ${TYPES}`);
   console.log("Next: deno task test tests/pgtap.test.ts");
+  Deno.exit();
 }
 
 /** Returns the text of the migration. */

@@ -1,123 +1,379 @@
 /**
  * `deno task test`: the whole gate, on the real parts.
  *
- * Side by side: formatting, lint and types; unit tests; and what has to be
- * downloaded, then the tests that need a stack, in lanes. Integration tests have
- * the functions served by the Deno that Supabase's runtime is built on; the
- * catalogue of bad input also runs with this Deno. With arguments, only the named
- * test files or folders run.
+ * Side by side: formatting, lint and types; unit tests; and, in lanes, what needs
+ * a stack. With arguments, only the named test files or folders run.
  *
  * @module
  */
-import { fileURLToPath } from "node:url";
-import { reportEnd } from "../common/cli.ts";
+import { existsSync } from "node:fs";
+import { statfs } from "node:fs/promises";
+import { basename, relative, resolve } from "node:path";
+import { stripVTControlCharacters } from "node:util";
+import postgres from "postgres";
 import { abortOnEnd } from "../common/abort_on_end.ts";
-import { allRuns, UNIT_TESTS } from "./test/all_runs.ts";
-import { parseTestArguments, type TestArguments } from "./test/arguments.ts";
 import {
+  type CommandLine,
+  parseCommandLine,
+  reportEnd,
+  UsageError,
+} from "../common/cli.ts";
+import { REPOSITORY } from "../common/how_started.ts";
+import { spawnGroup } from "../common/spawn_group.ts";
+import { databaseUrls } from "../local_stack/databases.ts";
+import { startStack } from "../local_stack/stack.ts";
+import {
+  copyStackTemplate,
+  LEGACY_DATABASE,
+  makeStackTemplate,
+} from "../../tests/support/stack_template.ts";
+import { emptyTables } from "../../tests/support/tables.ts";
+import {
+  BROWSER_FOLDER,
+  BROWSER_OPTIONS,
   downloadBrowser,
   downloadForTests,
+  EDGE_DENO_VERSION,
   NO_DOWNLOADS,
-} from "./test/downloads.ts";
-import { BROWSER_ENTRY, BROWSER_OPTIONS } from "./test/browser_tests.ts";
-import { writeFolderEntries } from "./test/folder_entries.ts";
-import {
-  allEnded,
-  runInLanes,
-  runTests,
-  temporaryFolder,
-} from "./test/lanes.ts";
-import { memoryFolder } from "./test/memory_folder.ts";
-import { namedRuns } from "./test/named_runs.ts";
-import { runStep, type StepResult } from "./test/run_step.ts";
+} from "./downloads.ts";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const COMMAND_LINE = {
+  usage: "test [files and folders]",
+  summary: `Runs the tests, on real Postgres and PostgREST.
 
-const INTERRUPTED = 130;
-/** For two cores: one lane keeps a core busy, two others mostly wait. */
+Without files and folders: formatting, lint, types and all tests. With them,
+only their tests: *.test.ts, or supabase/tests/*.test.sql for pgTAP. Those in
+tests/unit need no database and start none.`,
+  options: {
+    "--filter TEXT":
+      "only tests whose names contain this text; /.../ is a regular expression",
+  },
+  details:
+    `Exit code: 0 if tests ran and all passed, 1 if one failed or none ran, 2 for a
+wrong command line, 130 if it was interrupted.`,
+} as const satisfies CommandLine;
+
+/** One `deno test`. */
+interface Run {
+  readonly name: string;
+  readonly files: readonly string[];
+  readonly filter?: string | undefined;
+  /** The Deno that serves the functions, if it is not this one. */
+  readonly denoPath?: string;
+}
+
+interface Result {
+  readonly passed: number;
+  readonly failed: number;
+}
+
+const UNIT_TESTS = "tests/unit";
+const PGTAP = "tests/pgtap.test.ts";
+/** They serve functions with the platform's Deno, or install the npm package. */
+const NEED_DOWNLOADS = ["tests/deploy", "tests"];
+
+/**
+ * For two cores: one lane keeps a core busy, two others mostly wait. Each has a
+ * stack of its own, because tests count on empty tables and end its services.
+ */
 const LANES = 3;
+/** The longest run takes one to two minutes; one that hangs must not hide why. */
+const RUN_LIMIT_MS = 10 * 60_000;
+const INTERRUPTED = 130;
 
 if (import.meta.main) {
   const ending = new AbortController();
   await abortOnEnd(ending, Deno.env.toObject());
   try {
-    const args = parseTestArguments(Deno.args, { root: ROOT });
-    const results = args.paths.length > 0
-      ? await testNamed(args, ending.signal)
+    const { values: { filter }, operands } = parseCommandLine(
+      Deno.args,
+      COMMAND_LINE,
+    );
+    const paths = operands.map(checkedPath)
+      .map((path) => path === "supabase/tests" ? PGTAP : path);
+    const results = paths.length > 0
+      ? await testNamed(paths, filter, ending.signal)
       : await testAll(ending.signal);
-    Deno.exit(report(results));
+    const passed = results.reduce((sum, result) => sum + result.passed, 0);
+    const failed = results.reduce((sum, result) => sum + result.failed, 0);
+    console.log(`\n${passed} passed, ${failed} failed`);
+    Deno.exit(failed === 0 && passed > 0 ? 0 : 1);
   } catch (error) {
-    if (ending.signal.aborted) {
-      console.log("\nInterrupted");
-      Deno.exit(INTERRUPTED);
+    if (!ending.signal.aborted) {
+      Deno.exit(reportEnd(error, { err: console.error }));
     }
-    Deno.exit(reportEnd(error, { err: console.error }));
+    console.log("\nInterrupted");
+    Deno.exit(INTERRUPTED);
   }
 }
 
-/** Prints the sum, and returns the exit code. */
-function report(results: StepResult[]): number {
-  const passed = results.reduce((sum, result) => sum + result.passed, 0);
-  const failed = results.reduce((sum, result) => sum + result.failed, 0);
-  console.log(`\n${passed} passed, ${failed} failed`);
-  return failed === 0 && passed > 0 ? 0 : 1;
+/**
+ * All runs that need a stack. What takes long comes first, so that the lanes end
+ * together.
+ *
+ * Integration tests have the functions served by the Deno that Supabase's runtime
+ * is built on. The catalogue of bad input also has them served by the Deno that
+ * runs the tests, as on a local stack: how a broken request is answered depends on
+ * the server.
+ */
+function allRuns(edgeDeno: string): Run[] {
+  const onEdge = (name: string): Run => ({
+    name: `${name}, served by Deno ${EDGE_DENO_VERSION}`,
+    files: [`tests/${name}`],
+    denoPath: edgeDeno,
+  });
+  return [
+    onEdge("integration"),
+    { name: "deployment", files: ["tests/deploy"] },
+    { name: "SQL and properties", files: [PGTAP, "tests/property"] },
+    { name: "import and reconcile", files: ["tests/stripe_sync"] },
+    onEdge("catalogue"),
+    { name: "catalogue", files: ["tests/catalogue"] },
+    { name: "faults", files: ["tests/faults"] },
+    { name: "start at a terminal", files: ["tests/start"] },
+    { name: "console in a browser", files: [BROWSER_FOLDER] },
+    { name: "pages", files: ["tests/docs"] },
+    { name: "fuzzing", files: ["tests/fuzz"] },
+  ];
+}
+
+async function testAll(signal: AbortSignal): Promise<Result[]> {
+  await useMemory();
+  const beside = { isBeside: true, signal };
+  const results = await Promise.allSettled([
+    (async () => [
+      await runDeno("formatting", { args: ["fmt", "--check"], ...beside }),
+      await runDeno("lint", { args: ["lint"], ...beside }),
+      await runDeno("types", { args: ["check"], ...beside }),
+    ])(),
+    runTests({ name: "unit tests", files: [UNIT_TESTS] }, beside),
+    (async () => {
+      const edgeDeno = await downloadForTests(signal);
+      await downloadBrowser(signal);
+      return await runInLanes(allRuns(edgeDeno), { lanes: LANES, signal });
+    })(),
+  ]);
+  // Each has to end, and to clean up, before the first fault is reported.
+  return results.flatMap((result) => {
+    if (result.status === "rejected") throw result.reason;
+    return result.value;
+  });
 }
 
 async function testNamed(
-  args: TestArguments,
+  paths: readonly string[],
+  filter: string | undefined,
   signal: AbortSignal,
-): Promise<StepResult[]> {
-  const { withoutStack, onStack, ...needs } = namedRuns(args);
-  if (needs.needsDownloads) await downloadForTests(signal);
-  if (needs.needsBrowser) await downloadBrowser(signal);
-  const results: StepResult[] = [];
-  for (const run of withoutStack) results.push(await runTests(run, { signal }));
-  return onStack.length === 0
-    ? results
-    : [...results, ...await runInLanes(onStack, { lanes: 1, signal })];
-}
-
-async function testAll(signal: AbortSignal): Promise<StepResult[]> {
-  if (!Deno.env.has("TMPDIR")) {
-    const folder = await memoryFolder();
-    if (folder) Deno.env.set("TMPDIR", folder);
+): Promise<Result[]> {
+  if (paths.some((path) => NEED_DOWNLOADS.includes(topOf(path)))) {
+    await downloadForTests(signal);
   }
-  return await allEnded([
-    checkSources(signal),
-    testUnits(signal),
-    testWithDownloads(signal),
-  ]);
-}
-
-async function testUnits(signal: AbortSignal): Promise<StepResult> {
-  await using opened = new AsyncDisposableStack();
-  const folder = await temporaryFolder(opened);
-  const entries = await Promise.all(
-    UNIT_TESTS.files.map((parent) => writeFolderEntries(parent, folder)),
+  const browser = paths.filter((path) => isWithin(path, BROWSER_FOLDER));
+  if (browser.length > 0) await downloadBrowser(signal);
+  const unit = paths.filter((path) => isWithin(path, UNIT_TESTS));
+  const sql = paths.filter(isPgtap);
+  const others = paths.filter((path) =>
+    ![browser, unit, sql].some((some) => some.includes(path))
   );
-  const run = { ...UNIT_TESTS, files: entries.flat() };
-  return await runTests(run, { isBeside: true, signal });
-}
-
-async function checkSources(signal: AbortSignal): Promise<StepResult[]> {
-  const options = { isBeside: true, signal };
+  const runs: Run[] = [
+    // SQL comes first: its tests leave nothing behind, and count on empty tables.
+    ...sql.map((path) => ({
+      name: path,
+      files: [PGTAP],
+      filter: `/^${RegExp.escape(basename(path))} passes /`,
+    })),
+    { name: "tests", files: others, filter },
+    { name: "console in a browser", files: browser, filter },
+  ];
+  const onStack = runs.filter(({ files }) => files.length > 0);
   return [
-    await runStep("formatting", { args: ["fmt", "--check"], ...options }),
-    await runStep("lint", { args: ["lint"], ...options }),
-    await runStep("types", { args: ["check"], ...options }),
+    ...unit.length > 0
+      ? [
+        await runTests({ name: "unit tests", files: unit, filter }, { signal }),
+      ]
+      : [],
+    ...onStack.length > 0
+      ? await runInLanes(onStack, { lanes: 1, signal })
+      : [],
   ];
 }
 
-async function testWithDownloads(signal: AbortSignal): Promise<StepResult[]> {
-  const edgeDeno = await downloadForTests(signal);
-  await downloadBrowser(signal);
-  return [
-    await runStep("types of the browser tests", {
-      args: ["check", ...BROWSER_OPTIONS, "--frozen", BROWSER_ENTRY],
-      env: NO_DOWNLOADS,
-      isBeside: true,
-      signal,
+/** Runs what needs a stack. Whichever lane is done takes the next run. */
+async function runInLanes(
+  queue: Run[],
+  { lanes, signal }: { lanes: number; signal: AbortSignal },
+): Promise<Result[]> {
+  await using opened = new AsyncDisposableStack();
+  const template = await temporaryFolder(opened);
+  await makeStackTemplate(template, signal);
+  const ended = await Promise.allSettled(
+    Array.from({ length: lanes }, async () => {
+      await using opened = new AsyncDisposableStack();
+      const dataDir = await temporaryFolder(opened);
+      await copyStackTemplate(template, dataDir);
+      const stack = opened.use(
+        await startStack({ dataDir, functions: false, fsync: false, signal }),
+      );
+      const sql = postgres(stack.dbUrl, { max: 1 });
+      opened.defer(() => sql.end());
+      // Goes with it, whatever tests that are interrupted leave there.
+      const temporary = `${dataDir}/tmp`;
+      await Deno.mkdir(temporary);
+      const results: Result[] = [];
+      for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
+        await emptyTables(sql);
+        const env = {
+          TMPDIR: temporary,
+          TEST_DATABASE_URL: stack.dbUrl,
+          TEST_LEGACY_DATABASE_URL:
+            databaseUrls(stack.ports.db, LEGACY_DATABASE).url,
+          TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
+          TEST_API_URL: stack.urls.api,
+          TEST_STACK_TEMPLATE: template,
+          TEST_FUNCTIONS_DENO: run.denoPath ?? Deno.execPath(),
+        };
+        results.push(
+          await runTests(run, { env, isBeside: lanes > 1, signal }),
+        );
+      }
+      return results;
     }),
-    ...await runInLanes(allRuns(edgeDeno), { lanes: LANES, signal }),
-  ];
+  );
+  return ended.flatMap((result) => {
+    if (result.status === "rejected") throw result.reason;
+    return result.value;
+  });
+}
+
+interface StepOptions {
+  readonly signal: AbortSignal;
+  /** On top of the environment. */
+  readonly env?: Record<string, string>;
+  /** Other steps run at the same time: the output comes in one piece, at the end. */
+  readonly isBeside?: boolean;
+}
+
+function runTests(
+  { name, files, filter }: Run,
+  options: StepOptions,
+): Promise<Result> {
+  const isInBrowser = files.some((file) => isWithin(file, BROWSER_FOLDER));
+  return runDeno(name, {
+    ...options,
+    args: [
+      ...["test", "--allow-all", "--no-check", "--cached-only"],
+      ...isInBrowser ? [...BROWSER_OPTIONS, "--frozen"] : [],
+      ...filter === undefined ? [] : ["--filter", filter],
+      ...files,
+    ],
+    env: { ...NO_DOWNLOADS, ...options.env },
+  });
+}
+
+/**
+ * Runs `deno` with the arguments and shows what it prints. A step that prints no
+ * count of tests is one check.
+ */
+async function runDeno(
+  name: string,
+  { args, signal, env = {}, isBeside = false }: StepOptions & {
+    args: string[];
+  },
+): Promise<Result> {
+  signal.throwIfAborted();
+  const started = performance.now();
+  console.log(`\n== ${name}${isBeside ? ": started" : ""}`);
+  const { child, ended, kill } = spawnGroup({
+    command: Deno.execPath(),
+    args,
+    options: {
+      env: {
+        ...(Deno.stdout.isTerminal() ? { FORCE_COLOR: "1" } : {}),
+        npm_command: "", // commands name themselves the same with and without npx
+        ...env,
+      },
+      stdout: "piped",
+      stderr: "inherit",
+    },
+  });
+  const end = () => kill("SIGTERM");
+  signal.addEventListener("abort", end);
+  let isLate = false;
+  const limit = setTimeout(() => {
+    isLate = true;
+    kill("SIGKILL");
+  }, RUN_LIMIT_MS);
+
+  let output = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of child.stdout) {
+    if (!isBeside) await Deno.stdout.write(chunk);
+    output += decoder.decode(chunk, { stream: true });
+  }
+  const { success } = await ended;
+  clearTimeout(limit);
+  signal.removeEventListener("abort", end);
+  signal.throwIfAborted();
+  if (isBeside) console.log(output.trimEnd());
+  if (isLate) {
+    console.log(`FAILED: it was still running after ${RUN_LIMIT_MS / 1000} s`);
+  }
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  console.log(`== ${name}: ${success ? "ok" : "FAILED"} (${seconds} s)`);
+  const [, passed, failed] = stripVTControlCharacters(output).match(
+    /.*^(?:ok|FAILED) \| (\d+) passed.* \| (\d+) failed/ms,
+  ) ?? [0, +success, 0];
+  // A run may fail without a failed test: a leak, or an error outside of one.
+  return { passed: +passed!, failed: Math.max(+failed!, +!success) };
+}
+
+/**
+ * Has the tests' files made in memory, if there is room: there are so many that on
+ * a disk a tenth of the processor time goes into that. They take 1.5 GiB at most,
+ * and their processes as much.
+ */
+async function useMemory(): Promise<void> {
+  const folder = "/dev/shm";
+  if (Deno.env.has("TMPDIR") || !existsSync(folder)) return;
+  const mounts = await Deno.readTextFile("/proc/self/mounts");
+  const { bavail, bsize } = await statfs(folder);
+  const room = Math.min(
+    Number(bavail) * Number(bsize),
+    Deno.systemMemoryInfo().available / 2,
+  );
+  // Postgres runs from there.
+  const runsPrograms = new RegExp(` ${folder} (?!.*noexec)`).test(mounts);
+  if (runsPrograms && room > 4 * 2 ** 30) Deno.env.set("TMPDIR", folder);
+}
+
+/** Makes a folder that goes with what it is opened in. */
+async function temporaryFolder(opened: AsyncDisposableStack): Promise<string> {
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
+  opened.defer(() => Deno.remove(folder, { recursive: true }));
+  return folder;
+}
+
+/** Returns a path relative to the repository. */
+function checkedPath(path: string): string {
+  const absolute = resolve(REPOSITORY, path);
+  const inRepository = relative(REPOSITORY, absolute);
+  if (!existsSync(absolute)) throw new UsageError(`${path} does not exist.`);
+  if (path.endsWith(".sql") && !isPgtap(inRepository)) {
+    throw new UsageError(
+      `${path} is not a test. Tests in SQL are supabase/tests/*.test.sql.`,
+    );
+  }
+  return inRepository;
+}
+
+function isPgtap(path: string): boolean {
+  return /^supabase\/tests\/[^/]+\.test\.sql$/.test(path);
+}
+
+function topOf(path: string): string {
+  return path.split("/").slice(0, 2).join("/");
+}
+
+function isWithin(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(`${folder}/`);
 }

@@ -2,8 +2,8 @@ import { printable } from "../common/print.ts";
 import { wrap } from "../common/wrap.ts";
 import {
   countsOf,
+  failureText,
   type LogFields,
-  nextStep,
   noteOf,
   parseLine,
 } from "./log_line.ts";
@@ -114,7 +114,7 @@ export function createLiveView(
     const ms = Math.round(Number(fields["duration_ms"]));
     const duration = ms < 10_000 ? `${ms} ms` : `${Math.round(ms / 1000)} s`;
     const warning = fields["level"] === "warn" ? `${fields["message"]}` : "";
-    const text = outcome === "failed" ? nextStep(fields) : warning;
+    const text = outcome === "failed" ? failureText(fields) : warning;
     const below = wrap(printable(text), columns() - 1 - INDENT);
     return [
       [

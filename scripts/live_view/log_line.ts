@@ -1,8 +1,4 @@
-import {
-  ADVICE,
-  type ErrorCode,
-} from "../../supabase/functions/_shared/billing/errors.ts";
-import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
+import { nextStep } from "../common/next_step.ts";
 
 export type LogFields = Readonly<Record<string, unknown>>;
 
@@ -39,7 +35,7 @@ export function noteOf(line: string, source: string) {
 }
 
 /** Returns what failed in a delivery, and what to do about it. */
-export function nextStep(
+export function failureText(
   { code, error = "", provider = "a" }: LogFields,
 ): string {
   // The API does not know what the functions call. No restart brings anything
@@ -48,11 +44,9 @@ export function nextStep(
     /PGRST20\d/.test(`${error}`);
   const step = lacksMigration
     ? "a restart of start applies the migration"
-    : ADVICE[code as ErrorCode] ?? `${error}`.replace(
+    : nextStep(`${code}`, `${provider}`) ?? `${error}`.replace(
       /^(?:Cannot verify deliveries of provider \w+|Database call failed): /,
       "",
     );
-  return `${code}: ${
-    step.replace(settingsPrefix("a"), settingsPrefix(`${provider}`))
-  }`;
+  return `${code}: ${step}`;
 }

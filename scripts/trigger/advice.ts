@@ -1,10 +1,9 @@
 import {
-  ADVICE,
-  ANSWERS,
   type ErrorCode,
+  ERRORS,
 } from "../../supabase/functions/_shared/billing/errors.ts";
-import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import { asTyped } from "../common/how_started.ts";
+import { nextStep } from "../common/next_step.ts";
 import type { Reply } from "../common/send_request.ts";
 import { shellWord } from "../common/shell_word.ts";
 import { wrap } from "../common/wrap.ts";
@@ -29,7 +28,7 @@ const AFTER: Readonly<Record<EventType, readonly [string, EventType?]>> = {
   ],
 };
 
-const CODES = Object.keys(ANSWERS) as ErrorCode[];
+const CODES = Object.keys(ERRORS) as ErrorCode[];
 
 const RECORDED = [
   "The event is in billing.failed_events.",
@@ -76,18 +75,15 @@ function afterFailure(
 ): readonly string[] {
   const { source, provider } = sent;
   const given = "type" in source && source.type !== CREATED ? source : null;
-  const codes = CODES.filter((code) => ANSWERS[code].status === status);
-  const exact = codes.filter((code) => ANSWERS[code].body === body);
+  const codes = CODES.filter((code) => ERRORS[code].status === status);
+  const exact = codes.filter((code) => ERRORS[code].body === body);
   const sure = errorCode ?? (exact.length === 1 ? exact[0] : undefined);
   const code = sure ??
     USUAL.find((one) =>
       codes.includes(one) && (given || one !== "subscription_unknown")
     );
   if (code === undefined) return [];
-  const text = ADVICE[code as ErrorCode]?.replace(
-    settingsPrefix("a"),
-    settingsPrefix(provider),
-  );
+  const text = nextStep(code, provider);
   // What only the row says was printed with the row.
   const said = text
     ? `${sure ? "" : "most likely "}${code}: ${text}`

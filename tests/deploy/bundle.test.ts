@@ -6,7 +6,7 @@
  * @module
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
+import { edgeDenoPath } from "../../scripts/dev/downloads.ts";
 import { deployFunction } from "./deploy_function.ts";
 import { serveUpload } from "./serve_upload.ts";
 import { type Upload, uploadSize, withFile } from "./upload.ts";

@@ -9,7 +9,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import postgres from "postgres";
 import { databaseUrls } from "../../scripts/local_stack/databases.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
+import { edgeDenoPath } from "../../scripts/dev/downloads.ts";
 import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { readPage } from "../support/doc_commands.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";

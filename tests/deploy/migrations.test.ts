@@ -7,7 +7,7 @@
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import postgres from "postgres";
-import { generateTypes, TYPES_FILE } from "../../scripts/dev/generate_types.ts";
+import { generateTypes, TYPES } from "../../scripts/dev/types.ts";
 import { MIGRATION, migrationText } from "../../scripts/dev/migration.ts";
 import { checkMigrations } from "../../scripts/local_stack/migrations.ts";
 import { createDatabase } from "../support/create_database.ts";
@@ -49,12 +49,12 @@ Deno.test("the migration and the schema files, in order, make the same database"
   assertEquals(await dumpSchema(declared.sql), statements);
 });
 
-Deno.test("the types of the database are those that the migration makes: deno task types", async () => {
+Deno.test("the types of the database are those that the migration makes: deno task migration", async () => {
   await using database = await emptyDatabase("types");
   await migrate(database.url);
   assertEquals(
     await generateTypes(database.url),
-    await Deno.readTextFile(TYPES_FILE),
+    await Deno.readTextFile(TYPES),
   );
 });
 

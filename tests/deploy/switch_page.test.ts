@@ -9,7 +9,7 @@ import postgres from "postgres";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { signatureHeaders } from "../../scripts/common/sign.ts";
-import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
+import { edgeDenoPath } from "../../scripts/dev/downloads.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { RIGHTS, sqlOf } from "../support/app_page.ts";
 import { commitAll } from "../support/project_folder.ts";

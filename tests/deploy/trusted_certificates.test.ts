@@ -9,7 +9,7 @@ import {
   createCommand,
   trustedCertificates,
 } from "../../scripts/common/create_command.ts";
-import { edgeDenoPath } from "../../scripts/dev/test/downloads.ts";
+import { edgeDenoPath } from "../../scripts/dev/downloads.ts";
 import { makeCertificates } from "../support/certificates.ts";
 
 const DENOS = [Deno.execPath(), await edgeDenoPath()];

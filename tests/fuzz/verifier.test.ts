@@ -6,8 +6,8 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import {
-  ANSWERS,
   DeliveryError,
+  ERRORS,
 } from "../../supabase/functions/_shared/billing/errors.ts";
 import {
   readProviders,
@@ -93,7 +93,7 @@ async function verdictOn(delivery: VerifierCase): Promise<string> {
     return "accepted";
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw error;
-    const { status } = ANSWERS[error.code];
+    const { status } = ERRORS[error.code];
     assert(status === 401 || status === 500 && delivery.secrets.some(isFaulty));
     return "refused";
   }

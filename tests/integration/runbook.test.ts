@@ -12,7 +12,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import type postgres from "postgres";
-import { ANSWERS } from "../../supabase/functions/_shared/billing/errors.ts";
+import { ERRORS } from "../../supabase/functions/_shared/billing/errors.ts";
 import { edited } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
@@ -300,7 +300,7 @@ Deno.test("the runbook has every error code with its status, and no other", () =
     a < b ? -1 : 1;
   assertEquals(
     [...codesInRunbook()].sort(byName),
-    Object.entries(ANSWERS)
+    Object.entries(ERRORS)
       .map(([code, { status }]): [string, number] => [code, status])
       .sort(byName),
   );
@@ -314,7 +314,7 @@ Deno.test("the SQL in the docs uses only error codes that exist", () => {
     )
   ).flat();
   assert(asked.length >= 4);
-  assertEquals(asked.filter((code) => !(code in ANSWERS)), []);
+  assertEquals(asked.filter((code) => !(code in ERRORS)), []);
 });
 
 Deno.test("sqlBlocks() finds indented blocks and statements in a line, and leaves other code alone", () => {

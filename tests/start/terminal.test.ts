@@ -77,9 +77,9 @@ Deno.test("start at a terminal shows what happens", async (test) => {
     for (
       const [first, next] of [
         [/422 failed +subscription\.created/, /event_invalid: .*is missing/],
-        [/400 failed/, /body_not_json: the sender must/],
-        [/401 failed/, /signature_missing: set PROVIDER_A/],
-        [/500 failed .*sub_/, /subscription_unknown: send its creation first/],
+        [/400 failed/, /body_not_json: Send the event as it is/],
+        [/401 failed/, /signature_missing: Set PROVIDER_A/],
+        [/500 failed .*sub_/, /subscription_unknown: Apply its creation first/],
       ] as const
     ) {
       const line = await stack.line(first);

@@ -59,9 +59,11 @@ export function startNotifiedEndpoint(
   const refused: string[] = [];
   let answer: AnswerTo = () => new Response("OK");
 
+  const ending = new AbortController();
   const server = Deno.serve({
     hostname: "127.0.0.1",
     port,
+    signal: ending.signal,
     onListen: () => {},
   }, async (request) => {
     try {
@@ -106,7 +108,11 @@ export function startNotifiedEndpoint(
         );
       }
     },
-    [Symbol.asyncDispose]: () => server.shutdown(),
+    [Symbol.asyncDispose]: async () => {
+      // A shutdown would wait for answers that a failed test holds back for ever.
+      ending.abort();
+      await server.finished;
+    },
   };
 }
 

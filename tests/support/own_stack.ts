@@ -5,7 +5,7 @@ import {
 } from "../../scripts/common/environment.ts";
 import type { Stack } from "../../scripts/local_stack/stack.ts";
 import { startStack } from "../../scripts/local_stack/stack.ts";
-import { copyStackTemplate } from "../../scripts/dev/test/stack_template.ts";
+import { copyStackTemplate } from "./stack_template.ts";
 import { setting } from "./test_environment.ts";
 
 /** A local stack that only one test uses. */

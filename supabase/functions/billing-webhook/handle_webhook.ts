@@ -1,4 +1,4 @@
-import { ANSWERS, toDeliveryError } from "../_shared/billing/errors.ts";
+import { ERRORS, toDeliveryError } from "../_shared/billing/errors.ts";
 import type { Log } from "../_shared/billing/log.ts";
 import { processEvent, type ProcessOptions } from "./process_event.ts";
 import type { SignatureProvider } from "./providers.ts";
@@ -41,7 +41,7 @@ export async function handleWebhook(
     return new Response("OK", { status: 200, headers: TEXT });
   } catch (thrown) {
     const { code, logMessage, logFields } = toDeliveryError(thrown);
-    const { status, body } = ANSWERS[code];
+    const { status, body } = ERRORS[code];
     log(status < 500 ? "warn" : "error", "delivery failed", {
       ...logFields,
       duration_ms: clock() - startedMs,

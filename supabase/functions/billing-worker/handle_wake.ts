@@ -1,7 +1,7 @@
 import { callFunction } from "../_shared/billing/database.ts";
 import {
-  ANSWERS,
   DeliveryError,
+  ERRORS,
   toDeliveryError,
 } from "../_shared/billing/errors.ts";
 import {
@@ -78,7 +78,7 @@ export async function handleWake(
   if (fault === undefined) {
     return Response.json({ retries, alerts, notifications });
   }
-  const { status, body } = ANSWERS[fault.code];
+  const { status, body } = ERRORS[fault.code];
   return new Response(body, { status });
 }
 

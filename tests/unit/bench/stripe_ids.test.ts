@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { stripeId } from "../../../bench/stripe_ids.ts";
+import { stripeId } from "../../../bench/requests.ts";
 
 Deno.test("an ID begins with its time, as published IDs of Stripe do", () => {
   // From Stripe's API reference: IDs, and the times of what they are of.

@@ -133,7 +133,6 @@ Deno.test("every command's help fits into 80 columns and exits with 0, a wrong o
       "import",
       "reconcile",
       "dev/test",
-      "dev/generate_types",
     ].map(async (name) => {
       const run = (option: string) =>
         createCommand(Deno.execPath(), {

@@ -10,7 +10,7 @@ import {
   visible,
   visibleJson,
 } from "../../../scripts/console/text.tsx";
-import { ANSWERS } from "../../../supabase/functions/_shared/billing/errors.ts";
+import { ERRORS } from "../../../supabase/functions/_shared/billing/errors.ts";
 
 Deno.test("prettyJson() formats as JSON.stringify does, and keeps numbers and duplicate keys", () => {
   fc.assert(fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
@@ -91,7 +91,7 @@ Deno.test("formatTime() and relativeTime() name the zone and the distance", () =
 });
 
 Deno.test("the runbook is read: every code, its code marks and its links", () => {
-  assertEquals([...RUNBOOK.keys()].sort(), Object.keys(ANSWERS).sort());
+  assertEquals([...RUNBOOK.keys()].sort(), Object.keys(ERRORS).sort());
   for (const [code, { means }] of RUNBOOK) assert(means.length > 10, code);
   const line = markdownLine("`a<b`, [reconcile](reconcile.md#x), [above](#y)");
   assertEquals(

@@ -1,8 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import {
-  ANSWERS,
   DeliveryError,
   type ErrorCode,
+  ERRORS,
 } from "../../../supabase/functions/_shared/billing/errors.ts";
 import { readProviders } from "../../../supabase/functions/billing-webhook/providers.ts";
 import {
@@ -159,7 +159,7 @@ Deno.test("verifyDelivery() refuses anything else, names the provider, and repea
       const error = await assertRejects(work, DeliveryError);
       assertEquals<string>(error.code, code, name);
       const status = code === "provider_misconfigured" ? 500 : 401;
-      assertEquals(ANSWERS[error.code].status, status, name);
+      assertEquals(ERRORS[error.code].status, status, name);
       const provider = { provider: A in headers ? "a" : "b" };
       const isKnown = !/_missing|_ambiguous/.test(code);
       assertEquals(error.logFields, isKnown ? provider : {}, name);

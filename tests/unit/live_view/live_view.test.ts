@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { ANSWERS } from "../../../supabase/functions/_shared/billing/errors.ts";
+import { ERRORS } from "../../../supabase/functions/_shared/billing/errors.ts";
 import { createLiveView } from "../../../scripts/live_view/live_view.ts";
 import { useFakeTimers } from "../../support/fake_timers.ts";
 
@@ -50,7 +50,7 @@ Deno.test("a delivery has one line, a failure the next step below it", () => {
   }
   assertEquals(shown({ ...FAILED, code: "path_unknown" }), [
     `<red>500 <red>failed    ${CELLS}`,
-    "    <yellow>path_unknown: the path is /functions/v1/billing-webhook",
+    "    <yellow>path_unknown: Use the path /functions/v1/billing-webhook.",
   ]);
 });
 
@@ -64,7 +64,7 @@ Deno.test("what is below a delivery fits its code, its provider and this machine
   const error = "Cannot verify deliveries of provider a: no x";
   assertEquals(below("provider_misconfigured", error), "no x");
   assertEquals(below("new_code", "Why."), "Why.");
-  const own = "do both sides use the same PROVIDER_B_SIGNING_SECRET?";
+  const own = "Set PROVIDER_B_SIGNING_SECRET to the sender's secret.";
   assertEquals(below("signature_mismatch", "", "b"), own);
 
   const message = "long ".repeat(20).trim();
@@ -77,7 +77,7 @@ Deno.test("no line is as wide as the terminal, whatever the log has", () => {
   for (const columns of [80, 81, 200]) {
     for (const text of ["x".repeat(255), "\u001b[2J\u202e漢字 ".repeat(9)]) {
       const ids = { type: text, subscription_id: text, event_id: text };
-      for (const code of Object.keys(ANSWERS)) {
+      for (const code of Object.keys(ERRORS)) {
         const fields = { ...FAILED, ...ids, code, error: "\u001b ".repeat(99) };
         for (const duration_ms of [1, 9_999.6, 99_999]) {
           const lines = shown({ ...fields, duration_ms }, "webhook", columns);

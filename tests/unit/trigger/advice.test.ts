@@ -46,16 +46,16 @@ Deno.test("advice() after a failure is that of its code, or of the most likely o
   for (
     const [sent, status, errorCode, first, last] of [
       [OF_TYPE, 401, "", "most likely signature_mismatch: ", "functions/.env."],
-      [OF_FILE, 404, "", "path_unknown: the path is /fun", "billing-webhook"],
-      [OF_FILE, 413, "", "body_too_large: raise MAX_BODY_BYTES", "is real"],
+      [OF_FILE, 404, "", "path_unknown: Use the path /fun", "webhook."],
+      [OF_FILE, 413, "", "body_too_large: Raise MAX_BODY_BYTES", "is real."],
       [OF_FILE, 422, "event_invalid", "The event is in ", RECORDED],
       [OF_FILE, 500, "", LOG, RECORDED],
       [sentOf(CREATED), 500, "", LOG, RECORDED],
       [OF_TYPE, 500, "", "most likely subscription_unknown: ", CREATE],
       [OF_TYPE, 500, "creation_pending", "creation_pending: ", CREATE],
-      [OF_TYPE, 500, "apply_failed", "apply_failed: select ", RECORDED],
+      [OF_TYPE, 500, "apply_failed", "apply_failed: Read ", RECORDED],
       [OF_TYPE, 503, "", "most likely database_unavailable: ", "and its ID."],
-      [OF_TYPE, 503, "record_locked", "record_locked: ano", RECORDED],
+      [OF_TYPE, 503, "record_locked", "record_locked: ", RECORDED],
     ] as const
   ) {
     const answer = { status, body: "", errorCode: errorCode || undefined };
@@ -68,12 +68,12 @@ Deno.test("advice() after a failure is that of its code, or of the most likely o
   const invalid = advice({ status: 422, body: "Event is not valid" }, OF_FILE);
   assertEquals(invalid[0], LOG);
   const empty = advice({ status: 400, body: "Body is empty" }, OF_FILE);
-  assert(empty[0]!.startsWith("body_empty: the sender must"));
+  assert(empty[0]!.startsWith("body_empty: Send the event"));
   const body = "Receiver is not configured";
   assertEquals(advice({ status: 500, body }, OF_TYPE), [LOG]);
   const signed = advice({ status: 401, body: "" }, {
     ...OF_TYPE,
     provider: "b",
   });
-  assert(signed.join().includes("PROVIDER_B_SIGNING_SECRET?"));
+  assert(signed.join().includes("PROVIDER_B_SIGNING_SECRET"));
 });

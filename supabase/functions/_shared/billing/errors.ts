@@ -1,101 +1,219 @@
 /**
- * The closed set of error codes, and the only place that maps each to a status,
- * a body and advice.
+ * The closed set of error codes, and the only place that says of each: the reply,
+ * what it means, and what to do.
  *
  * The bodies repeat nothing from the input or the database. What an operator
- * needs is in the log and in `failed_events`; docs/runbook.md says what to do
- * for each code.
+ * needs is in the log and in `failed_events`. Of `todo`, the live view shows the
+ * first sentence; the console and docs/runbook.md show all.
  *
  * @module
  */
 
 import type { LogFields } from "./log.ts";
 
+interface ErrorEntry {
+  readonly status: number;
+  readonly body: string;
+  readonly means: string;
+  readonly todo: string;
+}
+
+const BY_ITSELF = "Send it again; a provider does so by itself.";
+const NOT_AN_EVENT =
+  "Send the event as it is, as JSON. Something else is sent to this endpoint: stop that, and resolve the row.";
+const CREATION =
+  "Apply its creation first. If that is an open failure too, fix it and retry all. Else it was lost, or the subscription is older than this service: reconcile.";
+const CLOCKS =
+  "Compare both clocks, and sign it again. If a queue stands in front of the function, raise SIGNATURE_TOLERANCE_SECONDS.";
+
 const INVALID_SIGNATURE = { status: 401, body: "Invalid signature" };
 const NOT_APPLIED = { status: 500, body: "Event could not be applied" };
 const TRY_AGAIN = { status: 503, body: "Try again later" };
 
-/** The reply for each code. Any status other than 2xx makes the provider retry. */
-export const ANSWERS = {
-  path_unknown: { status: 404, body: "" },
-  method_not_allowed: { status: 405, body: "" },
-  encoding_unsupported: { status: 415, body: "" },
-  body_too_large: { status: 413, body: "" },
-  body_too_slow: { status: 408, body: "" },
-  body_incomplete: { status: 400, body: "" },
+/** Any status other than 2xx makes the provider retry. */
+export const ERRORS = {
+  path_unknown: {
+    status: 404,
+    body: "",
+    means: "the URL has another path",
+    todo:
+      "Use the path /functions/v1/billing-webhook. Correct the URL at the provider.",
+  },
+  method_not_allowed: {
+    status: 405,
+    body: "",
+    means: "the method is not POST",
+    todo: "Send it with POST. Correct the URL at the provider.",
+  },
+  encoding_unsupported: {
+    status: 415,
+    body: "",
+    means: "the body is compressed, so it is not what was signed",
+    todo:
+      "Send it without Content-Encoding. Switch compression off in whatever stands in front of the function.",
+  },
+  body_too_large: {
+    status: 413,
+    body: "",
+    means:
+      "the body is over MAX_BODY_BYTES, or a payload in failed_events has more than 16 MiB",
+    todo:
+      "Raise MAX_BODY_BYTES if the event is real. Shorten a payload that was repaired.",
+  },
+  body_too_slow: {
+    status: 408,
+    body: "",
+    means: "the body took more than 10 s: a bad connection, or an attack",
+    todo: BY_ITSELF,
+  },
+  body_incomplete: {
+    status: 400,
+    body: "",
+    means: "the connection broke within the body",
+    todo: BY_ITSELF,
+  },
 
-  signature_missing: INVALID_SIGNATURE,
-  signature_ambiguous: INVALID_SIGNATURE,
-  signature_malformed: INVALID_SIGNATURE,
-  signature_too_old: INVALID_SIGNATURE,
-  signature_too_far_ahead: INVALID_SIGNATURE,
-  signature_mismatch: INVALID_SIGNATURE,
-  provider_misconfigured: { status: 500, body: "Receiver is not configured" },
+  signature_missing: {
+    ...INVALID_SIGNATURE,
+    means:
+      "no configured signature header is there. Scanners find every public URL",
+    todo:
+      "Set PROVIDER_A_SIGNATURE_HEADER to the sender's header. For Stripe, that is stripe-signature.",
+  },
+  signature_ambiguous: {
+    ...INVALID_SIGNATURE,
+    means: "it has several signature headers, or those of both providers",
+    todo: "Send one signature header, of one provider.",
+  },
+  signature_malformed: {
+    ...INVALID_SIGNATURE,
+    means: "the header does not have the form of the provider's scheme",
+    todo: "Set PROVIDER_A_SIGNATURE_SCHEME to the sender's scheme.",
+  },
+  signature_too_old: {
+    ...INVALID_SIGNATURE,
+    means: "it was signed longer ago than SIGNATURE_TOLERANCE_SECONDS",
+    todo: CLOCKS,
+  },
+  signature_too_far_ahead: {
+    ...INVALID_SIGNATURE,
+    means: "the time of its signature has yet to come",
+    todo: CLOCKS,
+  },
+  signature_mismatch: {
+    ...INVALID_SIGNATURE,
+    means:
+      "no configured secret made this signature, or something changed the body on its way",
+    todo:
+      "Set PROVIDER_A_SIGNING_SECRET to the sender's secret. Copy it from the provider's endpoint page; the doctor checks it.",
+  },
+  provider_misconfigured: {
+    status: 500,
+    body: "Receiver is not configured",
+    means:
+      "a setting of the provider is missing, weak or malformed; the log names it",
+    todo:
+      "Correct the setting that the log names. A secret takes effect in new processes, within 400 seconds.",
+  },
 
-  body_empty: { status: 400, body: "Body is empty" },
-  body_not_text: { status: 400, body: "Body is not valid UTF-8" },
-  body_not_json: { status: 400, body: "Body is not valid JSON" },
-  event_invalid: { status: 422, body: "Event is not valid" },
+  body_empty: {
+    status: 400,
+    body: "Body is empty",
+    means: "the body was signed and is empty",
+    todo: NOT_AN_EVENT,
+  },
+  body_not_text: {
+    status: 400,
+    body: "Body is not valid UTF-8",
+    means: "the body was signed, but is not UTF-8; payload holds it as base64",
+    todo: NOT_AN_EVENT,
+  },
+  body_not_json: {
+    status: 400,
+    body: "Body is not valid JSON",
+    means: "the body was signed, but is not JSON",
+    todo: NOT_AN_EVENT,
+  },
+  event_invalid: {
+    status: 422,
+    body: "Event is not valid",
+    means:
+      "a required field is missing or bad, or no account is known; the error names it",
+    todo:
+      "Repair the payload, and retry it. If many have the same error, the provider has moved a field.",
+  },
 
-  subscription_unknown: NOT_APPLIED,
-  creation_pending: NOT_APPLIED,
-  subscription_of_other_provider: NOT_APPLIED,
-  repair_pending: NOT_APPLIED,
-  apply_failed: NOT_APPLIED,
-  deployment_fault: NOT_APPLIED,
-  internal_error: NOT_APPLIED,
+  subscription_unknown: {
+    ...NOT_APPLIED,
+    means: "no creation of this subscription was applied",
+    todo: CREATION,
+  },
+  creation_pending: {
+    ...NOT_APPLIED,
+    means:
+      "no creation of this subscription was applied, but its customer has an account, so it would apply",
+    todo: CREATION,
+  },
+  subscription_of_other_provider: {
+    ...NOT_APPLIED,
+    means: "the record was created by your other provider",
+    todo:
+      "Send it as the provider that created it. If one provider is configured twice, or two use one ID, resolve it by hand.",
+  },
+  repair_pending: {
+    ...NOT_APPLIED,
+    means: "its payload was repaired, and the provider sent the old one again",
+    todo:
+      "Retry it with billing.retry_failed_event, or in the console. To go back to what was received, put original_payload into payload first.",
+  },
+  apply_failed: {
+    ...NOT_APPLIED,
+    means:
+      "Postgres, or a trigger or constraint of your app, refused the data; the error says why",
+    todo:
+      "Read the error in billing.failed_events. Correct your app's trigger, or repair the payload, and retry. If it is neither, keep the row and report it.",
+  },
+  deployment_fault: {
+    ...NOT_APPLIED,
+    means:
+      "the database lacks a function, table, column or right; the error says which",
+    todo:
+      "Apply the migration: supabase db push. If what is missing is your app's, restore it. Then retry all with this code.",
+  },
+  internal_error: {
+    ...NOT_APPLIED,
+    means: "an error in the function that nobody expected",
+    todo: "Read the function's log. Keep the row, and report it.",
+  },
 
-  overloaded: TRY_AGAIN,
-  record_locked: TRY_AGAIN,
-  database_unavailable: TRY_AGAIN,
-  failure_not_recorded: TRY_AGAIN,
-} as const satisfies Record<string, { status: number; body: string }>;
+  overloaded: {
+    ...TRY_AGAIN,
+    means:
+      "more events wait for the database than the function holds, or this one waited for 3 s",
+    todo: `${BY_ITSELF} If there are many, look at the database's load.`,
+  },
+  record_locked: {
+    ...TRY_AGAIN,
+    means: "another session has locked the subscription's record",
+    todo:
+      `${BY_ITSELF} If there are many, find the session that holds the lock, and end it.`,
+  },
+  database_unavailable: {
+    ...TRY_AGAIN,
+    means: "the database did not answer in time, or was full",
+    todo:
+      `${BY_ITSELF} If there are many, look at the database's load and locks.`,
+  },
+  failure_not_recorded: {
+    ...TRY_AGAIN,
+    means:
+      "the event failed and could not be stored either; the log has its ID and the hash of its body",
+    todo: `${BY_ITSELF} If the database is down, bring it back first.`,
+  },
+} as const satisfies Record<string, ErrorEntry>;
 
 /** A code of the closed set. */
-export type ErrorCode = keyof typeof ANSWERS;
-
-const SEND_AGAIN = "send it again";
-const SEND_JSON = "the sender must send the event as it is, as JSON";
-const CREATE_FIRST = "send its creation first; this event applies on retry";
-
-/**
- * What to do next, for a developer who sends events to the local stack. Null if
- * the failure's own message says it.
- */
-export const ADVICE: Readonly<Record<ErrorCode, string | null>> = {
-  path_unknown: "the path is /functions/v1/billing-webhook",
-  method_not_allowed: "send it with POST",
-  encoding_unsupported: "send it without Content-Encoding",
-  body_too_large: "raise MAX_BODY_BYTES if the event is real",
-  body_too_slow: SEND_AGAIN,
-  body_incomplete: SEND_AGAIN,
-
-  signature_missing: "set PROVIDER_A_SIGNATURE_HEADER to the sender's header",
-  signature_ambiguous: "send the header of one provider only",
-  signature_malformed: "set PROVIDER_A_SIGNATURE_SCHEME to the sender's",
-  signature_too_old: "check both clocks, and sign it again",
-  signature_too_far_ahead: "check both clocks, and sign it again",
-  signature_mismatch: "do both sides use the same PROVIDER_A_SIGNING_SECRET?",
-  provider_misconfigured: null,
-
-  body_empty: SEND_JSON,
-  body_not_text: SEND_JSON,
-  body_not_json: SEND_JSON,
-  event_invalid: null,
-
-  subscription_unknown: CREATE_FIRST,
-  creation_pending: CREATE_FIRST,
-  subscription_of_other_provider: "send it from the one that created it",
-  repair_pending: "select billing.retry_failed_event('<event id>');",
-  apply_failed: "select error, payload from billing.failed_events;",
-  deployment_fault: null,
-  internal_error: null,
-
-  overloaded: SEND_AGAIN,
-  record_locked: "another session locks the record; send it again",
-  database_unavailable: "the database does not answer; send it again",
-  failure_not_recorded: "nothing was stored; send it again",
-};
+export type ErrorCode = keyof typeof ERRORS;
 
 /** A failure with its code. The texts are for operators, never for a reply. */
 export class DeliveryError extends Error {

@@ -1,9 +1,9 @@
-import { createCommand } from "../../common/create_command.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
 import {
   createMigratedDatabase,
   LEGACY_DEFAULT_PRIVILEGES_SQL,
-} from "../../../tests/support/create_database.ts";
-import { startStack } from "../../local_stack/stack.ts";
+} from "./create_database.ts";
+import { startStack } from "../../scripts/local_stack/stack.ts";
 
 /** A database whose migrations met the default privileges of older projects. */
 export const LEGACY_DATABASE = "legacy_default_privileges";

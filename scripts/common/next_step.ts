@@ -1,0 +1,19 @@
+import {
+  type ErrorCode,
+  ERRORS,
+} from "../../supabase/functions/_shared/billing/errors.ts";
+import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
+
+/** What to do is in the failure's own message, which names what is wrong. */
+const OWN_MESSAGE =
+  /^(?:event_invalid|provider_misconfigured|deployment_fault|internal_error)$/;
+
+/**
+ * Returns what to do next after an error code, in one sentence; undefined if the
+ * code is unknown or its own message says it.
+ */
+export function nextStep(code: string, provider: string): string | undefined {
+  if (OWN_MESSAGE.test(code)) return undefined;
+  return ERRORS[code as ErrorCode]?.todo.split(/(?<=\.) /)[0]
+    ?.replace(settingsPrefix("a"), settingsPrefix(provider));
+}

