@@ -12,9 +12,9 @@ const INTEGRATION = "tests/integration";
 const WITHOUT_FUNCTIONS = [
   "tests/catalogue/without_functions.test.ts",
   "tests/integration/console_repair.test.ts",
+  "tests/integration/delete_account.test.ts",
   "tests/integration/privileges.test.ts",
   "tests/integration/runbook.test.ts",
-  "tests/integration/worker_pace.test.ts",
 ];
 
 /**
