@@ -130,9 +130,9 @@ Deno.test("an alert that is answered 429 holds up no notification to the same ho
       'a', ${failing}, '{}', 'text', 'internal_error', 'Failed', 'x'
     )`;
   endpoint.answerWith(({ message }) =>
-    new Response("", {
-      status: message.type === "billing.failure_opened" ? 429 : 200,
-    })
+    message.type === "billing.failure_opened"
+      ? new Response("", { status: 429, headers: { "retry-after": "3600" } })
+      : new Response("OK")
   );
   const limited = { ...NO_COUNTS, claimed: 1, limited: 1 };
   const sent = { ...NO_COUNTS, claimed: 1, sent: 1 };
@@ -141,7 +141,12 @@ Deno.test("an alert that is answered 429 holds up no notification to the same ho
   assertEquals((await outboxRow(sql, event)).status, "sent");
 
   endpoint.answerWith(() => new Response("OK"));
-  assertEquals((await takeTurn(worker)).alerts, NO_COUNTS);
+  // The pause is the alerts' alone.
+  await sql`
+    update billing.notifications set status = 'pending', next_attempt_at = now()
+    where event_id = ${event}`;
+  const meanwhile = await takeTurn(worker);
+  assertEquals([meanwhile.alerts, meanwhile.notifications], [NO_COUNTS, sent]);
   await endPauses(sql);
   assertEquals((await takeTurn(worker)).alerts, sent);
   assertEquals((await takeTurn(worker)).alerts, NO_COUNTS);

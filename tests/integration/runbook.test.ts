@@ -221,6 +221,20 @@ Deno.test("what waits for a rate limit can be sent at once, but nothing that is 
   assertEquals(due.map((row) => row["event_id"]), ["evt_limited"]);
 });
 
+Deno.test("the function of stripe.md knows the account of a customer", async () => {
+  const account = crypto.randomUUID();
+  const found = await tryOut(async (tx) => {
+    await tx`insert into public.customers values (${account}, 'cus_9')`;
+    await tx`grant select on public.customers to service_role`;
+    await tx.unsafe(blockWith("from public.customers")).simple();
+    await tx`set local role service_role`;
+    return await tx`
+      select public.billing_account_of_customer('a', c) as account
+      from unnest(array['cus_9', 'cus_none']) as c`;
+  });
+  assertEquals(found.map((row) => row["account"]), [account, null]);
+});
+
 for (const repair of repairs()) {
   Deno.test(`${repair.place} repairs a creation, whatever its metadata`, async () => {
     for (
