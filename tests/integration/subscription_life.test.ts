@@ -78,16 +78,22 @@ for (const [index, apiVersion] of API_VERSIONS.entries()) {
     };
     assertEquals(await subscriptionRecord(sql, id), updated);
 
-    // Two endpoints may send one event, each in its own shape.
-    const invoice = { subscription: id, id: uniqueId("evt"), invoice: "in_1" };
-    for (const apiVersion of API_VERSIONS) {
-      await send(invoiceEvent({ ...invoice, apiVersion }));
+    // Two endpoints may send one event, each in its own shape; and each attempt to
+    // collect an invoice is notified.
+    const attempts = [uniqueId("evt"), uniqueId("evt")].sort();
+    for (const attempt of attempts) {
+      for (const apiVersion of API_VERSIONS) {
+        const ids = { id: attempt, subscription: id, invoice: "in_1" };
+        await send(invoiceEvent({ ...ids, apiVersion }));
+      }
     }
     assertEquals(await subscriptionRecord(sql, id), updated);
-    const { notifications } = await storedEvent(sql, invoice.id);
+    const notifications = await sql`
+      select event_id, account_id, invoice_id from billing.notifications
+      where subscription_id = ${id} order by event_id collate "C"`;
     assertEquals(
-      notifications.map((row) => [row["account_id"], row["invoice_id"]]),
-      [["acc_7", "in_1"]],
+      notifications.map((row) => Object.values(row)),
+      attempts.map((attempt) => [attempt, "acc_7", "in_1"]),
     );
 
     const before = Date.now();
