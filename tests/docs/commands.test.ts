@@ -94,7 +94,7 @@ const ELSEWHERE: Record<string, string> = {
   "deno task reconcile --mode live": STAND_IN,
   "deno task reconcile --mode live --apply": STAND_IN,
   "deno task reconcile --mode live --json": STAND_IN,
-  "deno task test tests/unit tests/integration/statuses.test.ts":
+  "deno task test tests/unit tests/integration/subscription_life.test.ts":
     "the gate, which runs this",
   "FUZZ_CASES=1000000 deno task test tests/fuzz/verifier.test.ts":
     "four minutes; the gate does fewer",

@@ -2,7 +2,8 @@
  * docs/notifications.md shows each notification and e-mail as it really is, and
  * docs/runbook.md each alert: signed events go through the receiver and the worker,
  * and what arrives is compared with the page. IDs, times and the signature are new
- * in each run, so they are replaced by those of the page.
+ * in each run, so they are replaced by those of the page. With UPDATE_EXAMPLES=1 in
+ * the environment, what arrived is written into the page.
  *
  * @module
  */
@@ -14,29 +15,31 @@ import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import type { Alert } from "../../supabase/functions/billing-worker/channels/channel.ts";
 import { slackChannel } from "../../supabase/functions/billing-worker/channels/slack_channel.ts";
-import { checkExamples, type DocExample } from "../support/doc_examples.ts";
-import { type MailRequest, startMailApi } from "../support/mail_api.ts";
+import { MAIL_API_KEY, startMailApi } from "../support/mail_api.ts";
 import {
   alertEnvironment,
   type Arrival,
   NOTIFICATION_SECRET,
   startNotifiedEndpoint,
 } from "../support/notified_endpoint.ts";
+import { putOffAll, settledRow } from "../support/outbox.ts";
 import { startOwnStack } from "../support/own_stack.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver, type ProviderName } from "../support/send.ts";
-import { startSlackApi } from "../support/slack_api.ts";
 import { connect } from "../support/tables.ts";
-import { settleLeftovers } from "../support/triage.ts";
+import { repair, requestRetry, settleLeftovers } from "../support/triage.ts";
 import { withoutAccount } from "../support/without_account.ts";
 import { startWorker } from "../support/worker.ts";
-import { putOffAll, settledRow } from "../support/outbox.ts";
 
+const DOCS = new URL("../../docs/", import.meta.url);
 const SENT_AT = new Date("2026-11-28T09:00:03Z");
-const NEXT_ATTEMPT = Date.parse("2026-12-01T09:00:00Z") / 1000;
 const OWNER = "owner@example.com";
+const SLACK = "https://hooks.slack.com/services/T00000000/B00000000/SECRET";
 
-const NEXT = { "data.object.next_payment_attempt": NEXT_ATTEMPT };
+/** What the events of a failed payment state. */
+const NEXT = {
+  "data.object.next_payment_attempt": Date.parse("2026-12-01T09:00:00Z") / 1000,
+};
 const LAST = {
   "data.object.next_payment_attempt": null,
   "data.object.attempt_count": 8,
@@ -50,10 +53,41 @@ const LITTLE = {
   "data.object.next_payment_attempt": undefined,
 };
 
-/** An event that was sent, and the IDs that the page has instead of its own. */
-interface Failure {
-  readonly event: { readonly id: string };
-  readonly pageIds: readonly (readonly [string, string])[];
+/** What arrived, as a page of `docs` is to show it. */
+interface Example {
+  readonly language: "http" | "text" | "html";
+  readonly text: string;
+}
+
+/** Compares the blocks of a page with what arrived, in the order of the page. */
+async function checkExamples(page: string, examples: Example[]): Promise<void> {
+  const file = new URL(page, DOCS);
+  const found = await Deno.readTextFile(file);
+  const left = examples.values();
+  const expected = found.replaceAll(
+    /^```(http|text|html)\n[^]*?^```$/gm,
+    (_, language: string) => {
+      const { value } = left.next();
+      assertEquals(language, value?.language);
+      return `\`\`\`${language}\n${value?.text.trimEnd()}\n\`\`\``;
+    },
+  );
+  assertEquals([...left], []);
+  if (Deno.env.get("UPDATE_EXAMPLES") === "1") {
+    await Deno.writeTextFile(file, expected);
+  } else {
+    assertEquals(found.split("\n"), expected.split("\n"), `docs/${page}`);
+  }
+}
+
+/** The IDs of what was sent, and those of the page. */
+type PageIds = readonly (readonly [sent: string, ofPage: string])[];
+
+function withPageIds(text: string, pageIds: PageIds): string {
+  return pageIds.reduce(
+    (replaced, [from, to]) => replaced.replaceAll(from, to),
+    text,
+  );
 }
 
 /** Creates a subscription and fails the payment of an invoice of it. */
@@ -64,129 +98,111 @@ async function failPayment(
     account: string;
     provider?: ProviderName;
   },
-): Promise<Failure> {
+) {
   const ids = {
     subscription: uniqueId("sub"),
     invoice: uniqueId("in"),
     id: uniqueId("evt"),
   };
+  const { subscription } = ids;
   const creation = subscriptionEvent("customer.subscription.created", {
-    subscription: ids.subscription,
+    subscription,
     account,
   });
-  const event = edited(invoiceEvent(ids), changes);
-  for (const sent of [creation, event]) {
+  for (const sent of [creation, edited(invoiceEvent(ids), changes)]) {
     assertEquals((await deliver(url, sent, { provider })).status, 200);
   }
-  return {
-    event,
-    pageIds: [
-      [ids.subscription, "sub_1"],
-      [ids.invoice, "in_1"],
-      [ids.id, "evt_1"],
-    ],
-  };
-}
-
-function withPageIds(text: string, { pageIds }: Failure): string {
-  return pageIds.reduce(
-    (replaced, [from, to]) => replaced.replaceAll(from, to),
-    text,
-  );
+  const pageIds: PageIds = [
+    [subscription, "sub_1"],
+    [ids.invoice, "in_1"],
+    [ids.id, "evt_1"],
+  ];
+  return { id: ids.id, pageIds };
 }
 
 function webhookExample(
-  arrival: Arrival,
-  failure: Failure,
+  { headers: arrived, message }: Arrival,
+  pageIds: PageIds,
   path = "/billing-notifications",
-): DocExample {
-  const message = { ...arrival.message, timestamp: "2026-11-28T09:00:02.113Z" };
-  const body = withPageIds(JSON.stringify(message), failure);
-  const headers = new Headers({
-    ...Object.fromEntries(
-      ["content-type", "webhook-id", "webhook-timestamp", "webhook-signature"]
-        .map((name) => [name, arrival.headers.get(name) ?? ""]),
-    ),
-    "webhook-id": "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
-    "webhook-timestamp": String(SENT_AT.getTime() / 1000),
-  });
-  const id = headers.get("webhook-id") ?? "";
+): Example {
+  const timestamp = "2026-11-28T09:00:02.113Z";
+  const body = withPageIds(JSON.stringify({ ...message, timestamp }), pageIds);
+  const id = "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1";
   const signature = new Webhook(NOTIFICATION_SECRET).sign(id, SENT_AT, body);
-  assertEquals(
-    arrival.headers.get("webhook-signature")?.length,
-    signature.length,
-  );
-  headers.set("webhook-signature", signature);
+  assertEquals(arrived.get("webhook-signature")?.length, signature.length);
   return {
     language: "http",
     text: [
       `POST ${path} HTTP/1.1`,
-      ...Array.from(headers, ([name, value]) => `${name}: ${value}`),
+      `content-type: ${arrived.get("content-type")}`,
+      `webhook-id: ${id}`,
+      `webhook-signature: ${signature}`,
+      `webhook-timestamp: ${SENT_AT.getTime() / 1000}`,
       "",
       JSON.stringify(JSON.parse(body), null, 2),
     ].join("\n"),
   };
 }
 
-function mailExample({ fields }: MailRequest, failure: Failure): DocExample {
-  const { from, to, subject, text } = fields;
-  return {
-    language: "text",
-    text: withPageIds(
-      `From: ${from}\nTo: ${to}\nSubject: ${subject}\n\n${text}`,
-      failure,
-    ),
-  };
-}
-
-function htmlExample({ fields }: MailRequest, failure: Failure): DocExample {
-  return { language: "html", text: withPageIds(fields.html ?? "", failure) };
-}
-
-async function webhookExamples(): Promise<DocExample[]> {
+async function webhookExamples(): Promise<Example[]> {
   await using endpoint = startNotifiedEndpoint();
   await using receiver = await startReceiver();
   await using worker = await startWorker(endpoint.env);
   const sql = connect();
-  try {
-    await putOffAll(sql);
-    const examples: DocExample[] = [];
-    for (
-      const [changes, provider] of [
-        [NEXT, "a"],
-        [LAST, "a"],
-        [LITTLE, "b"],
-      ] as const
-    ) {
-      const sent = { changes, account: "acc_1", provider };
-      const failure = await failPayment(receiver.url, sent);
-      await worker.wake();
-      const [arrival] = endpoint.about(failure.event.id);
-      assert(arrival !== undefined);
-      examples.push(webhookExample(arrival, failure));
-    }
-    return examples;
-  } finally {
-    await sql.end();
+  await putOffAll(sql).finally(() => sql.end());
+  const examples: Example[] = [];
+  for (
+    const [changes, provider] of [
+      [NEXT, "a"],
+      [LAST, "a"],
+      [LITTLE, "b"],
+    ] as const
+  ) {
+    const sent = { changes, account: "acc_1", provider };
+    const { id, pageIds } = await failPayment(receiver.url, sent);
+    await worker.wake();
+    const [arrival] = endpoint.about(id);
+    assert(arrival !== undefined);
+    examples.push(webhookExample(arrival, pageIds));
   }
+  return examples;
 }
 
-async function mailExamples(): Promise<DocExample[]> {
+/** The webhook alone wakes the worker here, on a stack with users of its own. */
+async function mailExamples(): Promise<Example[]> {
   await using api = startMailApi();
   await using own = await startOwnStack({ env: api.env });
-  const { stack, sql } = own;
+  const { stack, sql, log } = own;
   const account = crypto.randomUUID();
   await sql`create table auth.users (id uuid primary key, email text)`;
   await sql`insert into auth.users values (${account}, ${OWNER})`;
-  const texts: DocExample[] = [];
-  const htmls: DocExample[] = [];
+  const texts: Example[] = [];
+  const htmls: Example[] = [];
   for (const changes of [NEXT, LAST, LITTLE]) {
-    const failure = await failPayment(stack.urls.webhook, { changes, account });
-    const { id } = await settledRow(sql, failure.event.id);
-    const mail = api.requests.find(({ key }) => key === id);
+    const { id, pageIds } = await failPayment(stack.urls.webhook, {
+      changes,
+      account,
+    });
+    const row = await settledRow(sql, id);
+    assertEquals([row.status, row.attempts], ["sent", 1]);
+    const mail = api.requests.find(({ key }) => key === row.id);
     assert(mail !== undefined && mail.status === 200);
-    texts.push(mailExample(mail, failure));
-    htmls.push(htmlExample(mail, failure));
+    const { from, to, subject, text, html = "" } = mail.fields;
+    const plain = `From: ${from}\nTo: ${to}\nSubject: ${subject}\n\n${text}`;
+    texts.push({ language: "text", text: withPageIds(plain, pageIds) });
+    htmls.push({ language: "html", text: withPageIds(html, pageIds) });
+  }
+
+  const nobody = await failPayment(stack.urls.webhook, {
+    changes: LITTLE,
+    account: crypto.randomUUID(),
+  });
+  const { status } = await settledRow(sql, nobody.id);
+  assertEquals([status, api.requests.length], ["undeliverable", 3]);
+  const output = log.join("\n");
+  assert(output.includes("notifications delivered"), output);
+  for (const hidden of [MAIL_API_KEY, OWNER, stack.keys.secret]) {
+    assert(!output.includes(hidden), `${hidden} is in the log`);
   }
   return [...texts, ...htmls.slice(0, 1)];
 }
@@ -199,7 +215,7 @@ Deno.test("docs/notifications.md shows what accounts are sent", async () => {
 });
 
 /** When the failure happened and was reported, as the page has it. */
-const PAGE_TIMES = {
+const PAGE_TIMES: Record<string, string> = {
   first_failed_at: "2026-11-28T09:00:01.500Z",
   last_failed_at: "2026-11-28T09:00:01.500Z",
   opened_at: "2026-11-28T08:20:02.250Z",
@@ -208,38 +224,36 @@ const PAGE_TIMES = {
 /** An alert with the times of the page. */
 function withPageTimes(arrival: Arrival): Arrival {
   const { message } = arrival;
-  const data = Object.entries(message.data).map(([name, value]) => [
-    name,
-    PAGE_TIMES[name as keyof typeof PAGE_TIMES] ?? value,
-  ]);
+  const data = Object.entries(message.data)
+    .map(([name, value]) => [name, PAGE_TIMES[name] ?? value]);
   return {
     ...arrival,
     message: { ...message, data: Object.fromEntries(data) },
   };
 }
 
-/** The message of Slack's channel for the alert of an arrival. */
+/** The message that Slack shows for an alert. */
 async function slackExample(
   { message: { type, timestamp, data } }: Arrival,
-  failure: Failure,
-): Promise<DocExample> {
-  await using slack = startSlackApi();
-  const channel = slackChannel(slack.url, {
+  pageIds: PageIds,
+): Promise<Example> {
+  let shown = "";
+  const channel = slackChannel(SLACK, {
     projectUrl: "https://abcdefghijklmnopqrst.supabase.co",
-    fetch: slack.fetch,
+    fetch: (_, init) => {
+      shown = JSON.parse(`${init?.body}`).text.replaceAll("&gt;", ">")
+        .replaceAll("&lt;", "<").replaceAll("&amp;", "&");
+      return Promise.resolve(new Response("ok"));
+    },
     clock: Date.now,
   });
-  const { result } = await channel.send({
+  await channel.send({
     id: "",
     created_at: timestamp,
     kind: type.replace("billing.", ""),
     alert: data as unknown as Alert["alert"],
   });
-  assertEquals(result, "sent");
-  return {
-    language: "text",
-    text: withPageIds(slack.messages.join(), failure),
-  };
+  return { language: "text", text: withPageIds(shown, pageIds) };
 }
 
 Deno.test("docs/runbook.md shows the alerts that operators are sent", async () => {
@@ -251,28 +265,21 @@ Deno.test("docs/runbook.md shows the alerts that operators are sent", async () =
     await settleLeftovers(sql);
     await sql`truncate billing.alerts`;
     const event = subscriptionEvent("customer.subscription.created", {
-      subscription: uniqueId("sub"),
+      customer: uniqueId("cus"),
     });
-    const failure = { event, pageIds: [[event.id, "evt_1"]] as const };
-    const refused = await deliver(
-      receiver.url,
-      edited(withoutAccount(event), {
-        "data.object.customer": uniqueId("cus"),
-      }),
-    );
+    const refused = await deliver(receiver.url, withoutAccount(event));
     assertEquals(refused.status, 422);
     await worker.wake();
-    assertEquals((await deliver(receiver.url, event)).status, 200);
+    // The run that retries it says so already.
+    await repair(sql, event.id, event);
+    await requestRetry(sql, event.id);
     await worker.wake();
 
     const alerts = endpoint.arrivals.map(withPageTimes);
-    assertEquals(alerts.map(({ message }) => message.type), [
-      "billing.failure_opened",
-      "billing.failures_resolved",
-    ]);
+    const ids: PageIds = [[event.id, "evt_1"]];
     await checkExamples("runbook.md", [
-      ...alerts.map((alert) => webhookExample(alert, failure, "/alerts")),
-      ...await Promise.all(alerts.map((alert) => slackExample(alert, failure))),
+      ...alerts.map((alert) => webhookExample(alert, ids, "/alerts")),
+      ...await Promise.all(alerts.map((alert) => slackExample(alert, ids))),
     ]);
   } finally {
     await sql.end();

@@ -91,25 +91,25 @@ export async function applySql(
   return opened.move();
 }
 
-/** Returns an app whose signed-in user has a token with these claims. */
+/**
+ * Returns an app whose signed-in user has a token with these claims, as Supabase
+ * Auth gives one; without claims, nobody is signed in.
+ */
 export async function appOf(
   claims?: Record<string, unknown>,
-  options: { apiUrl?: string; realtime?: RealtimeClientOptions } = {},
+  { apiUrl = setting("TEST_API_URL"), realtime = {} }: {
+    apiUrl?: string;
+    realtime?: RealtimeClientOptions;
+  } = {},
 ): Promise<Client> {
   const { publishable } = await localKeys();
-  const { apiUrl = setting("TEST_API_URL"), realtime } = options;
+  function accessToken(): Promise<string> {
+    const exp = Math.floor(Date.now() / 1000) + 60;
+    return signToken({ role: "authenticated", exp, ...claims });
+  }
   return createClient<Database>(apiUrl, publishable, {
-    ...(realtime && { realtime }),
-    ...(claims && { accessToken: () => tokenOf(claims) }),
-  });
-}
-
-/** Signs the token of a signed-in user, as Supabase Auth does. */
-function tokenOf(claims: Record<string, unknown>): Promise<string> {
-  return signToken({
-    role: "authenticated",
-    exp: Math.floor(Date.now() / 1000) + 60,
-    ...claims,
+    realtime,
+    ...(claims && { accessToken }),
   });
 }
 

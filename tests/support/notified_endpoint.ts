@@ -1,3 +1,4 @@
+import { assert } from "@std/assert";
 import { Webhook } from "standardwebhooks";
 import type { Environment } from "../../scripts/common/environment.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
@@ -10,25 +11,19 @@ export const NOTIFICATION_SECRET =
 /** In the URL of every endpoint, so that a URL in a log is found. */
 export const URL_SECRET = "secret-of-the-url";
 
-/** What a notification says. */
-export interface Message {
-  readonly type: string;
-  readonly timestamp: string;
-  readonly data: Readonly<Record<string, unknown>>;
-}
-
-/** A notification that arrived and was verified by the package. */
+/** A notification or alert that arrived and was verified by the package. */
 export interface Arrival {
   /** Its `webhook-id`. */
   readonly id: string;
   /** What it is about; tests tell notifications apart by it. */
   readonly eventId: string;
   readonly headers: Headers;
-  readonly message: Message;
+  readonly message: {
+    readonly type: string;
+    readonly timestamp: string;
+    readonly data: Readonly<Record<string, unknown>>;
+  };
 }
-
-/** Returns the endpoint's answer, at once or later. */
-export type AnswerTo = (arrival: Arrival) => Response | Promise<Response>;
 
 /** The account's side: an endpoint that notifications are sent to. */
 export interface NotifiedEndpoint extends AsyncDisposable {
@@ -38,12 +33,12 @@ export interface NotifiedEndpoint extends AsyncDisposable {
   readonly arrivals: readonly Arrival[];
   /** Why requests were refused: nothing the worker sends should be. */
   readonly refused: readonly string[];
-  /** Changes what is answered from now on; 200 until then. */
-  answerWith(answer: AnswerTo): void;
+  /** Changes what is answered from now on, at once or later; 200 until then. */
+  answerWith(answer: (arrival: Arrival) => Response | Promise<Response>): void;
   /** What arrived about an event. */
   about(eventId: string): readonly Arrival[];
-  /** Resolves when that many have arrived about an event. */
-  arrived(eventId: string, options?: { times: number }): Promise<void>;
+  /** Resolves when something has arrived about an event. */
+  arrived(eventId: string): Promise<void>;
 }
 
 /**
@@ -57,7 +52,8 @@ export function startNotifiedEndpoint(
   const webhook = new Webhook(NOTIFICATION_SECRET);
   const arrivals: Arrival[] = [];
   const refused: string[] = [];
-  let answer: AnswerTo = () => new Response("OK");
+  let answer: Parameters<NotifiedEndpoint["answerWith"]>[0] = () =>
+    new Response("OK");
 
   const ending = new AbortController();
   const server = Deno.serve({
@@ -66,15 +62,16 @@ export function startNotifiedEndpoint(
     signal: ending.signal,
     onListen: () => {},
   }, async (request) => {
+    const { headers } = request;
     try {
-      const message = webhook.verify(
-        await request.text(),
-        Object.fromEntries(request.headers),
-      ) as Message;
+      const signed = Object.fromEntries(headers);
+      const message = webhook.verify(await request.text(), signed) as Arrival[
+        "message"
+      ];
       const arrival = {
-        id: request.headers.get("webhook-id") ?? "",
-        eventId: String(message.data.event_id),
-        headers: request.headers,
+        id: headers.get("webhook-id") ?? "",
+        eventId: String(message.data["event_id"]),
+        headers,
         message,
       };
       arrivals.push(arrival);
@@ -85,28 +82,20 @@ export function startNotifiedEndpoint(
     }
   });
 
-  function about(eventId: string) {
-    return arrivals.filter((arrival) => arrival.eventId === eventId);
-  }
-
+  const about = (eventId: string) =>
+    arrivals.filter((arrival) => arrival.eventId === eventId);
   return {
     env: notifiedEnvironment(server.addr.port),
     arrivals,
     refused,
     answerWith: (changed) => answer = changed,
     about,
-    arrived: async (eventId, { times } = { times: 1 }) => {
-      const isThere = await waitUntil(() => about(eventId).length >= times, {
+    arrived: async (eventId) => {
+      const isThere = await waitUntil(() => about(eventId).length > 0, {
         timeoutMs: HANG_LIMIT_MS,
         intervalMs: 5,
       });
-      if (!isThere) {
-        throw new Error(
-          `${
-            about(eventId).length
-          } of ${times} arrived about ${eventId}; refused: ${refused}`,
-        );
-      }
+      assert(isThere, `Nothing arrived about ${eventId}; refused: ${refused}`);
     },
     [Symbol.asyncDispose]: async () => {
       // A shutdown would wait for answers that a failed test holds back for ever.

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type postgres from "postgres";
+import { assert } from "@std/assert";
+import type { Sql } from "postgres";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
@@ -11,7 +12,6 @@ import { HANG_LIMIT_MS } from "./hang_limit.ts";
 /** The columns of an outbox row that tests use. */
 export interface OutboxRow {
   readonly id: string;
-  readonly event_id: string;
   readonly status: string;
   readonly attempts: number;
   readonly last_error: string | null;
@@ -20,14 +20,14 @@ export interface OutboxRow {
 }
 
 /** Postpones what other tests have left, so that nothing is due. */
-export async function putOffAll(sql: postgres.Sql): Promise<void> {
+export async function putOffAll(sql: Sql): Promise<void> {
   await sql`
     update billing.notifications set next_attempt_at = 'infinity'
     where status = 'pending'`;
 }
 
 /** Ends the pauses that a 429 has caused. */
-export async function endPauses(sql: postgres.Sql): Promise<void> {
+export async function endPauses(sql: Sql): Promise<void> {
   await sql`delete from billing.pauses`;
 }
 
@@ -38,15 +38,15 @@ export async function endPauses(sql: postgres.Sql): Promise<void> {
  * @returns the IDs of their events
  */
 export async function oweNotifications(
-  sql: postgres.Sql,
-  { count = 1, account = "acc_7" }: { count?: number; account?: string } = {},
+  sql: Sql,
+  { count = 1 }: { count?: number } = {},
 ): Promise<[string, ...string[]]> {
   await putOffAll(sql);
   await endPauses(sql);
   const rows = Array.from({ length: count }, () => ({
     provider: "a",
     event_id: uniqueId("evt"),
-    account_id: account,
+    account_id: "acc_7",
     subscription_id: "sub_7",
   }));
   await sql`insert into billing.notifications ${sql(rows)}`;
@@ -54,12 +54,9 @@ export async function oweNotifications(
 }
 
 /** Returns the notification of an event. */
-export async function outboxRow(
-  sql: postgres.Sql,
-  eventId: string,
-): Promise<OutboxRow> {
+export async function outboxRow(sql: Sql, eventId: string): Promise<OutboxRow> {
   const [row] = await sql<[OutboxRow?]>`
-    select id, event_id, status, attempts, last_error, next_attempt_at, sent_at
+    select id, status, attempts, last_error, next_attempt_at, sent_at
     from billing.notifications where event_id = ${eventId}`;
   if (!row) throw new Error(`Nothing is owed for ${eventId}`);
   return row;
@@ -70,29 +67,24 @@ export async function outboxRow(
  * this waits for a worker that the webhook woke.
  */
 export async function settledRow(
-  sql: postgres.Sql,
+  sql: Sql,
   eventId: string,
 ): Promise<OutboxRow> {
-  await waitUntil(
-    async () => {
-      const [row] = await sql`
-        select from billing.notifications
-        where event_id = ${eventId} and attempts > 0
-          and not exists (
-            select from billing.leases where queue = 'notifications'
-          )`;
-      return row !== undefined;
-    },
-    { timeoutMs: HANG_LIMIT_MS },
-  );
+  async function isSettled(): Promise<boolean> {
+    const found = await sql`
+      select from billing.notifications
+      where event_id = ${eventId} and attempts > 0
+        and not exists (
+          select from billing.leases where queue = 'notifications'
+        )`;
+    return found.length > 0;
+  }
+  assert(await waitUntil(isSettled, { timeoutMs: HANG_LIMIT_MS }), eventId);
   return await outboxRow(sql, eventId);
 }
 
 /** Ends the wait of a notification, and all pauses. */
-export async function makeDue(
-  sql: postgres.Sql,
-  eventId: string,
-): Promise<void> {
+export async function makeDue(sql: Sql, eventId: string): Promise<void> {
   await endPauses(sql);
   await sql`
     update billing.notifications set next_attempt_at = now()
@@ -101,7 +93,7 @@ export async function makeDue(
 
 /** Ends the lease of a run of the worker that died, as a minute would. */
 export async function endLease(
-  sql: postgres.Sql,
+  sql: Sql,
   queue: "retries" | "notifications",
 ): Promise<void> {
   await sql`delete from billing.leases where queue = ${queue}`;

@@ -6,8 +6,6 @@
 import { basename } from "node:path";
 
 const ROOT = new URL("../../", import.meta.url);
-const SNIPPETS = new URL("supabase/snippets/", ROOT);
-const DOCS = new URL("docs/", ROOT);
 
 /** Statements that belong together, and their place. */
 export interface SqlBlock {
@@ -18,23 +16,22 @@ export interface SqlBlock {
 
 /** Returns the text of a page in `docs`. */
 export function readDoc(name: string): Promise<string> {
-  return Deno.readTextFile(new URL(name, DOCS));
+  return Deno.readTextFile(new URL(`docs/${name}`, ROOT));
 }
 
 /** Returns every block of the README and of `docs`, and every snippet. */
 export async function everySqlBlock(): Promise<SqlBlock[]> {
-  const pages = [new URL("README.md", ROOT), ...filesIn(DOCS, ".md")];
-  const snippets = filesIn(SNIPPETS, ".sql");
-  const blocks = await Promise.all([
-    ...pages.map(async (page) =>
-      sqlBlocks(await Deno.readTextFile(page), basename(page.pathname))
-    ),
-    ...snippets.map(async (snippet) => [{
-      place: basename(snippet.pathname),
-      sql: await Deno.readTextFile(snippet),
-    }]),
-  ]);
-  return blocks.flat();
+  const files = ["docs/", "supabase/snippets/"].flatMap((folder) =>
+    [...Deno.readDirSync(new URL(folder, ROOT))]
+      .map(({ name }) => folder + name).sort()
+  );
+  const blocks = ["README.md", ...files].map(async (path) => {
+    const name = basename(path);
+    const text = () => Deno.readTextFile(new URL(path, ROOT));
+    if (name.endsWith(".md")) return sqlBlocks(await text(), name);
+    return name.endsWith(".sql") ? [{ place: name, sql: await text() }] : [];
+  });
+  return (await Promise.all(blocks)).flat();
 }
 
 /**
@@ -67,12 +64,4 @@ export function fillIn(
   const left = /<[a-z][a-z -]*>/.exec(filled)?.[0];
   if (left) throw new Error(`Cannot run: nothing stands for ${left} in ${sql}`);
   return filled;
-}
-
-function filesIn(folder: URL, extension: string): URL[] {
-  return [...Deno.readDirSync(folder)]
-    .map(({ name }) => name)
-    .filter((name) => name.endsWith(extension))
-    .sort()
-    .map((name) => new URL(name, folder));
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type postgres from "postgres";
+import type { Sql } from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { post } from "./send.ts";
 import type { ServedFunction } from "./serve_function.ts";
@@ -11,7 +11,6 @@ import type { ServedFunction } from "./serve_function.ts";
 /** The columns of a `failed_events` row that tests use. */
 export interface Failure {
   readonly payload: unknown;
-  readonly payload_encoding: string;
   readonly original_payload: unknown;
   readonly error_code: string;
   readonly error: string;
@@ -24,7 +23,7 @@ export interface Failure {
 
 /** Returns the row of one provider's event. */
 export async function failureOf(
-  sql: postgres.Sql,
+  sql: Sql,
   eventId: string,
   { provider = "a" } = {},
 ): Promise<Failure> {
@@ -36,7 +35,7 @@ export async function failureOf(
 }
 
 /** Resolves what other tests have left open, so that no retry takes it. */
-export async function settleLeftovers(sql: postgres.Sql): Promise<void> {
+export async function settleLeftovers(sql: Sql): Promise<void> {
   await sql`
     update billing.failed_events
     set resolved_at = now(), resolution = 'by hand', retry_requested_at = null
@@ -52,10 +51,8 @@ export type Turn = Record<
 /** Wakes a worker with the stack's secret key, and returns its counts. */
 export async function takeTurn(worker: ServedFunction): Promise<Turn> {
   const { status, body } = await wake(worker);
-  if (status !== 200) {
-    throw new Error(`The worker answered ${status}\n${worker.output()}`);
-  }
-  return JSON.parse(body);
+  if (status === 200) return JSON.parse(body);
+  throw new Error(`The worker answered ${status}\n${worker.output()}`);
 }
 
 /** Wakes a worker, and returns its answer. */
@@ -65,27 +62,18 @@ export async function wake(worker: ServedFunction) {
 }
 
 /** Requests the retry of an event, as in the SQL editor. */
-export async function requestRetry(
-  sql: postgres.Sql,
-  eventId: string,
-  { provider }: { provider?: string } = {},
-): Promise<string> {
-  const [row] = await sql`
-    select billing.retry_failed_event(
-      ${eventId}, of_provider => ${provider ?? null}
-    ) as answer`;
-  return row?.["answer"];
+export async function requestRetry(sql: Sql, eventId: string): Promise<void> {
+  await sql`select billing.retry_failed_event(${eventId})`;
 }
 
 /** Repairs a payload, as in the SQL editor. */
 export async function repair(
-  sql: postgres.Sql,
+  sql: Sql,
   eventId: string,
   payload: object,
 ): Promise<void> {
+  const text = JSON.stringify(payload);
   await sql`
-    update billing.failed_events set payload = ${
-    JSON.stringify(payload)
-  }::text::jsonb
+    update billing.failed_events set payload = ${text}::text::jsonb
     where event_id = ${eventId}`;
 }

@@ -8,8 +8,6 @@ export interface VirtualClock {
   sleep(ms: number): Promise<void>;
   /** Real work, such as a request: the clock waits for it. */
   during<T>(work: () => Promise<T>): Promise<T>;
-  /** A rest within `during`, in which the clock goes on. */
-  pause<T>(rest: () => Promise<T>): Promise<T>;
   /** Lets time pass until the work is done. */
   run<T>(work: Promise<T>): Promise<T>;
 }
@@ -26,24 +24,6 @@ export function virtualClock(): VirtualClock {
   let time = 0;
   let underWay = 0;
 
-  async function during<T>(work: () => Promise<T>): Promise<T> {
-    underWay++;
-    try {
-      return await work();
-    } finally {
-      underWay--;
-    }
-  }
-
-  async function pause<T>(rest: () => Promise<T>): Promise<T> {
-    underWay--;
-    try {
-      return await rest();
-    } finally {
-      underWay++;
-    }
-  }
-
   async function settle(): Promise<void> {
     for (let quiet = 0; quiet < QUIET_ROUNDS; quiet++) {
       await new Promise((resolve) => setImmediate(resolve));
@@ -51,27 +31,27 @@ export function virtualClock(): VirtualClock {
     }
   }
 
-  async function run<T>(work: Promise<T>): Promise<T> {
-    let isDone = false;
-    const mark = () => void (isDone = true);
-    work.then(mark, mark);
-    for (;;) {
-      await settle();
-      if (isDone) return await work;
-      sleepers.sort((a, b) => a.at - b.at);
-      const next = sleepers.shift();
-      if (next === undefined) throw new Error("Nobody sleeps, nothing ends");
-      time = next.at;
-      next.wake();
-    }
-  }
-
   return {
     now: () => time,
     sleep: (ms) =>
       new Promise((wake) => sleepers.push({ at: time + ms, wake })),
-    during,
-    pause,
-    run,
+    during: async (work) => {
+      underWay++;
+      return await work().finally(() => underWay--);
+    },
+    run: async (work) => {
+      let isDone = false;
+      const mark = () => void (isDone = true);
+      work.then(mark, mark);
+      for (;;) {
+        await settle();
+        if (isDone) return await work;
+        sleepers.sort((a, b) => a.at - b.at);
+        const next = sleepers.shift();
+        if (next === undefined) throw new Error("Nobody sleeps, nothing ends");
+        time = next.at;
+        next.wake();
+      }
+    },
   };
 }

@@ -1,13 +1,7 @@
-/**
- * A worker in a process of its own.
- *
- * @module
- */
 import type { Environment } from "../../scripts/common/environment.ts";
 import type { NotificationCounts } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
-import { localKeys } from "../../scripts/common/keys.ts";
-import { type Answer, post } from "./send.ts";
 import { type ServedFunction, serveFunction } from "./serve_function.ts";
+import { takeTurn } from "./triage.ts";
 
 /** What a turn counts if nothing is due. */
 export const NO_COUNTS: NotificationCounts = {
@@ -20,12 +14,10 @@ export const NO_COUNTS: NotificationCounts = {
   unsent: 0,
 };
 
-/** A running worker. */
+/** A worker in a process of its own. */
 export interface TestWorker extends ServedFunction {
-  /** One turn, with the stack's secret key; what became of the batch. */
+  /** Takes a turn, and returns its counts of notifications. */
   wake(): Promise<Record<string, number>>;
-  /** A call as anybody may make it. */
-  call(init: RequestInit): Promise<Answer>;
 }
 
 /**
@@ -35,19 +27,6 @@ export interface TestWorker extends ServedFunction {
  */
 export async function startWorker(env: Environment): Promise<TestWorker> {
   const served = await serveFunction("billing-worker", { env });
-  const { secret } = await localKeys();
-
-  function call(init: RequestInit) {
-    return post(served.url, init);
-  }
-
-  async function wake() {
-    const { status, body } = await call({ headers: { apikey: secret } });
-    if (status !== 200) {
-      throw new Error(`The worker answered ${status}\n${served.output()}`);
-    }
-    return JSON.parse(body).notifications;
-  }
-
-  return { ...served, call, wake };
+  const wake = async () => (await takeTurn(served)).notifications;
+  return { ...served, wake };
 }

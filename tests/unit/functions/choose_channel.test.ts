@@ -10,7 +10,7 @@ import {
   chooseAlertChannel,
   chooseChannel,
 } from "../../../supabase/functions/billing-worker/channels/choose_channel.ts";
-import { OPENED, RESOLVED } from "../../support/alerts.ts";
+import { OPENED, RESOLVED } from "./fixtures.ts";
 
 const SECRET = "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";
 const WEBHOOK = {

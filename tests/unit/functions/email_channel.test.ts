@@ -4,8 +4,7 @@ import { emailChannel } from "../../../supabase/functions/billing-worker/channel
 import { emailTexts } from "../../../supabase/functions/billing-worker/channels/email_texts.ts";
 import { formatAmount } from "../../../supabase/functions/billing-worker/channels/format_amount.ts";
 import { renderEmail } from "../../../supabase/functions/billing-worker/channels/render_email.ts";
-import { NOT_STATED, STATED } from "../../support/payment.ts";
-import { NOTIFICATION } from "./fixtures.ts";
+import { NOT_STATED, NOTIFICATION, STATED } from "./fixtures.ts";
 
 /** One attempt through the package, against an API that answers so, or none. */
 async function send(

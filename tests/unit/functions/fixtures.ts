@@ -8,8 +8,10 @@ import {
   DeliveryError,
   type ErrorCode,
 } from "../../../supabase/functions/_shared/billing/errors.ts";
-import type { Notification } from "../../../supabase/functions/billing-worker/channels/channel.ts";
-import { NOT_STATED } from "../../support/payment.ts";
+import type {
+  Alert,
+  Notification,
+} from "../../../supabase/functions/billing-worker/channels/channel.ts";
 
 /** A call of a function in the database: its name without `billing_`. */
 export type Call = [name: string, body: Record<string, unknown>];
@@ -53,6 +55,24 @@ export async function codeOf(work: Promise<unknown>): Promise<ErrorCode> {
   return (await assertRejects(() => work, DeliveryError)).code;
 }
 
+/** What a notification says of the payment if its event states everything. */
+export const STATED = {
+  hosted_invoice_url: "https://pay.example.com/in_1?a=1&b=2",
+  amount_due: 1900,
+  currency: "eur",
+  attempt_count: 2,
+  next_payment_attempt: "2026-05-03T23:30:00+00:00",
+};
+
+/** What it says if its event states nothing of it. */
+export const NOT_STATED = {
+  hosted_invoice_url: null,
+  amount_due: null,
+  currency: null,
+  attempt_count: null,
+  next_payment_attempt: null,
+};
+
 /** A notification about an invoice that states nothing of its payment. */
 export const NOTIFICATION: Notification = {
   id: "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
@@ -63,4 +83,36 @@ export const NOTIFICATION: Notification = {
   invoice_id: "in_1",
   ...NOT_STATED,
   created_at: "2026-11-21T06:24:03.113987+00:00",
+};
+
+/** An alert, as the database hands it to a worker. */
+export const OPENED: Alert = {
+  id: "22ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
+  created_at: "2026-11-21T06:25:00.113987+00:00",
+  kind: "failure_opened",
+  alert: {
+    error_code: "event_invalid",
+    error: "data.object.metadata.accountId is missing",
+    open: 12,
+    new: 3,
+    first_failed_at: "2026-11-21T05:07:41.5+00:00",
+    last_failed_at: "2026-11-21T06:24:03.113987+00:00",
+    newest_first_failed_at: "2026-11-21T06:24:02.5+00:00",
+    provider: "a",
+    event_id: "evt_1",
+    event_type: "customer.subscription.created",
+  },
+};
+
+/** The alert after it. */
+export const RESOLVED: Alert = {
+  ...OPENED,
+  id: "44ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
+  created_at: "2026-11-21T09:00:00.5+00:00",
+  kind: "failures_resolved",
+  alert: {
+    error_code: "event_invalid",
+    resolved: 12,
+    opened_at: "2026-11-21T06:25:00.113987+00:00",
+  },
 };

@@ -13,12 +13,13 @@ import {
 } from "../../../supabase/functions/billing-worker/handle_wake.ts";
 import { accountEmail } from "../../../supabase/functions/billing-worker/outbox.ts";
 import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
-import { OPENED, RESOLVED } from "../../support/alerts.ts";
 import {
   type Answer,
   fakeDatabase,
   NOTIFICATION,
+  OPENED,
   refusal,
+  RESOLVED,
 } from "./fixtures.ts";
 
 interface Setting {

@@ -10,9 +10,14 @@ import {
   alertChannel,
   webhookChannel,
 } from "../../../supabase/functions/billing-worker/channels/webhook_channel.ts";
-import { OPENED, RESOLVED } from "../../support/alerts.ts";
-import { NOT_STATED, STATED } from "../../support/payment.ts";
-import { hanging, NOTIFICATION } from "./fixtures.ts";
+import {
+  hanging,
+  NOT_STATED,
+  NOTIFICATION,
+  OPENED,
+  RESOLVED,
+  STATED,
+} from "./fixtures.ts";
 
 const URL_TEXT = "https://hooks.test:8443/LEAKED?token=LEAKED";
 const SECRET = "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";
