@@ -1,0 +1,432 @@
+/**
+ * Rows 57 to 60 and 65 to 69: events while the database or its API fails, while
+ * somebody holds a lock, or while somebody repairs them.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { type Fault, startApiProxy } from "../support/api_proxy.ts";
+import { edited } from "../support/edited.ts";
+import type { LogLine } from "../support/serve_function.ts";
+import { storedEvent } from "../support/tables.ts";
+import {
+  failureOf,
+  repair,
+  requestRetry,
+  takeTurn,
+} from "../support/triage.ts";
+import { startWorker } from "../support/worker.ts";
+import {
+  APPLIED,
+  assertDiscreet,
+  deliver,
+  INVALID,
+  NOT_APPLIED,
+  type Outcome,
+  prepare,
+  recordOf,
+  type Row,
+} from "./deliver.ts";
+import { creation, failedInvoice, hashId, update } from "./events.ts";
+import { endpointOf, type Stage, startWithSecrets } from "./stage.ts";
+
+const UNAVAILABLE = {
+  status: 503,
+  code: "database_unavailable",
+  stored: "failed_events",
+} as const;
+const LOCKED = { ...UNAVAILABLE, code: "record_locked" } as const;
+const FAULT = {
+  ...UNAVAILABLE,
+  status: 500,
+  code: "deployment_fault",
+} as const;
+const NOT_RECORDED = {
+  status: 503,
+  code: "failure_not_recorded",
+  stored: "nothing",
+} as const;
+
+/** The catalogue says 3 s; the rest is for a machine that is slow or busy. */
+const LATEST_MS = 8_000;
+const HUNG_DELIVERIES = 400;
+
+/** An answer in PostgREST's form. */
+const answer = (status: number, code: string) => ({
+  status,
+  body: { code, message: "out of order", details: null, hint: null },
+});
+const DOWN = answer(503, "PGRST000");
+const DENIED = answer(403, "42501");
+
+export const OUTAGES: readonly Row[] = [
+  {
+    row: 57,
+    title: "database or API down",
+    check: async (stage) => {
+      await using cutOff = await startWithSecrets({
+        SUPABASE_URL: "http://127.0.0.1:9",
+      });
+      const to = endpointOf(cutOff, "stripe");
+      for (const body of [creation(), update()]) {
+        await deliver(stage, { to, body, ...NOT_RECORDED });
+        await saysWhich(cutOff, body);
+      }
+      // PostgREST is there, and the database behind it is not; or a gateway is
+      // there, and nothing behind it.
+      await filedByEach(stage, UNAVAILABLE, [
+        DOWN,
+        answer(503, "PGRST001"),
+        answer(503, "PGRST002"),
+        { status: 502, body: "<html>Bad Gateway</html>" },
+        { status: 504, body: {} },
+        { status: 200, body: "<html>Welcome</html>" },
+        { status: 200, body: [] },
+      ]);
+      await storedNowhere(stage, {
+        apply: DOWN,
+        record: DOWN,
+        says: "PGRST000",
+      });
+    },
+  },
+  {
+    row: 58,
+    title: "lock or statement timeout, deadlock, too many connections",
+    check: async (stage) => {
+      await filedByEach(stage, UNAVAILABLE, [
+        answer(500, "57014"),
+        answer(500, "40P01"),
+        answer(503, "53300"),
+        answer(504, "PGRST003"),
+        answer(503, "57P01"),
+        answer(503, "08006"),
+      ]);
+      await filedByEach(stage, LOCKED, [answer(500, "55P03")]);
+      await unanswered(stage);
+    },
+  },
+  {
+    row: 59,
+    title: "missing function or grant",
+    check: async (stage) => {
+      await filedByEach(stage, FAULT, [
+        answer(404, "PGRST202"),
+        answer(404, "42883"),
+        answer(401, "PGRST301"),
+        DENIED,
+      ]);
+      await withoutGrant(stage);
+    },
+  },
+  {
+    row: 60,
+    title: "recording in failed_events fails as well",
+    check: async (stage) => {
+      await storedNowhere(stage, {
+        apply: DENIED,
+        record: DENIED,
+        says: "deployment_fault",
+      });
+      await storedNowhere(stage, {
+        apply: { status: 502, body: "" },
+        record: { status: 200, body: "nonsense" },
+        says: "database_unavailable",
+      });
+    },
+  },
+  {
+    row: 65,
+    title: "9,000 numbers such as 1e131071 in an event that fails",
+    check: async (stage) => {
+      const { sql } = stage;
+      for (const number of ["1e131071", "-1e131071", "0e-16383", "1e39"]) {
+        const event = edited(creation(), { "data.object.id": null });
+        const numbers = Array(9_000).fill(number).join(",");
+        const body = JSON.stringify(event).replace("{", `{"n":[${numbers}],`);
+        const kept = number === "1e39" ? "json" : "text";
+        await deliver(stage, { event, body, kept, ...INVALID });
+        const [row] = await sql`
+          select octet_length(f::text)::int as bytes from billing.failed_events f
+          where event_id = ${event.id}`;
+        assert(row?.["bytes"] < 3 * 1024 * 1024, `${row?.["bytes"]} bytes`);
+
+        const waiting = await filedInvoice(stage);
+        await requestRetry(sql, event.id);
+        await requestRetry(sql, waiting.id);
+        const { applied, failed } = await takeWorkersTurn();
+        assertEquals({ applied, failed }, { applied: 1, failed: 1 });
+        assertEquals((await failureOf(sql, event.id)).attempts, 2);
+      }
+    },
+  },
+  {
+    row: 66,
+    title: "an operator's open transaction on a row of failed_events",
+    check: async (stage) => {
+      const { sql } = stage;
+      const event = await filedInvoice(stage);
+      await sql.begin(async (operator) => {
+        await operator`
+          update billing.failed_events set error = 'being looked at'
+          where event_id = ${event.id}`;
+        await deliverTogether(stage, { locked: [event], others: 39 });
+      });
+      assertEquals((await failureOf(sql, event.id)).resolved_at, null);
+      await deliver(stage, { body: event, ...APPLIED });
+      assertEquals((await failureOf(sql, event.id)).resolution, "applied");
+    },
+  },
+  {
+    row: 67,
+    title: "a subscription that somebody has locked, six events of it among 60",
+    check: async (stage) => {
+      const { sql } = stage;
+      const subscription = uniqueId("sub");
+      await deliver(stage, { body: creation({ subscription }), ...APPLIED });
+      const locked = [
+        creation({ subscription }),
+        ...Array.from({ length: 5 }, () => update({ subscription })),
+      ];
+      await sql.begin(async (somebody) => {
+        await somebody`
+          update billing.subscriptions set account_id = account_id
+          where id = ${subscription}`;
+        await deliverTogether(stage, { locked, others: 60 });
+      });
+      for (const body of locked) {
+        const { error_code, error } = await failureOf(sql, body.id);
+        assertEquals(error_code, "record_locked");
+        assert(error.includes("55P03"), error);
+        await deliver(stage, { body, ...APPLIED });
+      }
+    },
+  },
+  {
+    row: 68,
+    title: "the database's API hangs, hundreds of deliveries",
+    begin: async (stage) => {
+      const api = stage.keep(await startApiProxy());
+      api.fails({
+        billing_apply_events: "hangs",
+        billing_record_failed_event: "hangs",
+      });
+      const receiver = stage.keep(
+        await startWithSecrets({ SUPABASE_URL: api.url }),
+      );
+      const to = endpointOf(receiver, "stripe");
+      const events = Array.from({ length: HUNG_DELIVERIES }, () => creation());
+      const answers = Promise.all(
+        events.map((body) => prepare(stage, { to, body }).send()),
+      );
+      answers.catch(() => {}); // reported below
+      return async () => {
+        for (const { status, headers } of await answers) {
+          assertEquals(status, 503);
+          assert(Number(headers.get("retry-after")) > 0);
+        }
+        for (const { id } of events) {
+          const { status, duration_ms } = await receiver.logged((line) =>
+            line.message === "delivery failed" && line.event_id === id
+          );
+          assertEquals(status, 503);
+          // From the request's arrival, which so many at once may delay.
+          assert(Number(duration_ms) < 10_000, `after ${duration_ms} ms`);
+        }
+        const [row] = await stage.sql`
+          select count(*)::int from (
+            select event_id from billing.processed_events union all
+            select event_id from billing.failed_events
+          ) where event_id = any (${events.map(({ id }) => id)})`;
+        assertEquals(row?.["count"], 0);
+        assertDiscreet(receiver.output());
+      };
+    },
+  },
+  {
+    row: 69,
+    title: "a repair while the worker or the provider tries the old payload",
+    check: async (stage) => {
+      await repairedUnderTheWorker(stage);
+      await repairedBeforeARedelivery(stage);
+    },
+  },
+];
+
+/** Checks the log line about an event that is stored nowhere. */
+async function saysWhich(
+  { logged }: {
+    logged: (fits: (line: LogLine) => boolean) => Promise<LogLine>;
+  },
+  event: { id: string; type: string },
+): Promise<LogLine> {
+  const line = await logged((line) => line.event_id === event.id);
+  const hash = hashId(JSON.stringify(event)).slice("sha256:".length);
+  assertEquals(
+    [line.code, line.provider, line.event_id, line.type, line.body_sha256],
+    ["failure_not_recorded", "a", event.id, event.type, hash],
+  );
+  return line;
+}
+
+/** Each fault files an event, which is applied when the fault is over. */
+async function filedByEach(
+  stage: Stage,
+  outcome: Outcome,
+  faults: readonly Exclude<Fault, string>[],
+): Promise<void> {
+  const { behindFaults: to, faultyApi } = stage;
+  for (const fault of faults) {
+    const body = creation();
+    faultyApi.fails({ billing_apply_events: fault });
+    await deliver(stage, { to, body, ...outcome });
+    const { error } = await to.receiver.logged((line) =>
+      line.event_id === body.id
+    );
+    const { code = "" } = Object(fault.body);
+    assert(String(error).includes(code), `${code}: ${error}`);
+    faultyApi.fails({});
+    const { failures } = await deliver(stage, { to, body, ...APPLIED });
+    assertEquals(failures.map((row) => row.resolution), ["applied"]);
+  }
+}
+
+/** An event cannot be filed either, and is applied when the faults are over. */
+async function storedNowhere(
+  stage: Stage,
+  { apply, record, says }: { apply: Fault; record: Fault; says: string },
+): Promise<void> {
+  const { behindFaults: to, faultyApi } = stage;
+  const body = creation();
+  faultyApi.fails({
+    billing_apply_events: apply,
+    billing_record_failed_event: record,
+  });
+  await deliver(stage, { to, body, ...NOT_RECORDED });
+  const { error } = await saysWhich(to.receiver, body);
+  assert(String(error).includes(says), `${says}: ${error}`);
+  faultyApi.fails({});
+  await deliver(stage, { to, body, ...APPLIED });
+}
+
+/** A call that is never answered ends by the receiver's own time limit. */
+async function unanswered(stage: Stage): Promise<void> {
+  const { behindFaults: to, faultyApi } = stage;
+  const body = creation();
+  faultyApi.fails({ billing_apply_events: "hangs" });
+  const started = Date.now();
+  await deliver(stage, { to, body, ...UNAVAILABLE });
+  const tookMs = Date.now() - started;
+  assert(tookMs < 10_000, `The provider had to wait for ${tookMs} ms`);
+  assertEquals(faultyApi.calls("billing_apply_events"), 1, "Called twice");
+  faultyApi.fails({});
+  await deliver(stage, { to, body, ...APPLIED });
+}
+
+/** Delivers while service_role lacks a real grant. */
+async function withoutGrant(stage: Stage): Promise<void> {
+  const { sql, stripe } = stage;
+  const body = creation();
+  await sql`
+    revoke execute on function public.billing_apply_events(jsonb)
+    from service_role`;
+  try {
+    await deliver(stage, { body, says: "42501", ...FAULT });
+  } finally {
+    await sql`
+      grant execute on function public.billing_apply_events(jsonb)
+      to service_role`;
+  }
+  const { error } = await stripe.receiver.logged((line) =>
+    line.event_id === body.id
+  );
+  assert(String(error).includes("billing_apply_events"), `${error}`);
+  await deliver(stage, { body, ...APPLIED });
+}
+
+/** The worker has the old payload, which would succeed, when it is repaired. */
+async function repairedUnderTheWorker(stage: Stage): Promise<void> {
+  const { sql } = stage;
+  const { early, repaired, subscription } = await earlyUpdate(stage);
+  await using api = await startApiProxy();
+  await using worker = await startWorker({ SUPABASE_URL: api.url });
+  await requestRetry(sql, early.id);
+  api.intercept(
+    "billing_apply_events",
+    () => repair(sql, early.id, repaired),
+  );
+  await takeTurn(worker);
+  assertEquals((await failureOf(sql, early.id)).resolution, "applied");
+  const { plan_id } = await recordOf(stage, subscription);
+  assertEquals(plan_id, "plan_repaired");
+}
+
+/** It is repaired; before the retry, the provider delivers the old payload. */
+async function repairedBeforeARedelivery(stage: Stage): Promise<void> {
+  const { sql } = stage;
+  const { early, repaired } = await earlyUpdate(stage);
+  await repair(sql, early.id, repaired);
+  const { status } = await prepare(stage, { body: early }).send();
+  const row = await failureOf(sql, early.id);
+  assertEquals(
+    [status, row.resolved_at, row.error_code, row.attempts],
+    [500, null, "subscription_unknown", 2],
+  );
+  assertEquals(row.payload, JSON.parse(JSON.stringify(repaired)));
+  assertEquals((await storedEvent(sql, early.id)).ledger, []);
+
+  await requestRetry(sql, early.id);
+  assertEquals((await takeWorkersTurn())["applied"], 1);
+  const record = { plan_id: "plan_repaired" };
+  await deliver(stage, { body: early, record, ...APPLIED });
+}
+
+/** An update that failed, of a subscription that has come; and its repair. */
+async function earlyUpdate(stage: Stage) {
+  const subscription = uniqueId("sub");
+  // Both of one second, or the update may be older and change nothing.
+  const created = Math.floor(Date.now() / 1_000);
+  const early = update({ subscription, plan: "plan_old", created });
+  await deliver(stage, { body: early, ...NOT_APPLIED });
+  const body = creation({ subscription, created });
+  await deliver(stage, { body, ...APPLIED });
+  const repaired = edited(early, {
+    "data.object.items.data.0.price.id": "plan_repaired",
+  });
+  return { early, repaired, subscription };
+}
+
+/** A failed invoice that is filed, and would succeed now. */
+async function filedInvoice(stage: Stage) {
+  const subscription = uniqueId("sub");
+  const invoice = failedInvoice({ subscription });
+  await deliver(stage, { body: invoice, ...NOT_APPLIED });
+  await deliver(stage, { body: creation({ subscription }), ...APPLIED });
+  return invoice;
+}
+
+/** One turn of a worker; what became of the retries. */
+async function takeWorkersTurn(): Promise<Record<string, number>> {
+  await using worker = await startWorker({});
+  return (await takeTurn(worker)).retries;
+}
+
+/** Those that are locked, and no others, are answered with 503; none is late. */
+async function deliverTogether(
+  stage: Stage,
+  { locked, others }: { locked: readonly object[]; others: number },
+): Promise<void> {
+  const good = Array.from({ length: others }, () => creation());
+  const answers = await Promise.all([...locked, ...good].map(async (body) => {
+    const started = performance.now();
+    const { status } = await prepare(stage, { body }).send();
+    return { status, tookMs: performance.now() - started };
+  }));
+  assertEquals(
+    answers.map(({ status }) => status),
+    [...locked.map(() => 503), ...good.map(() => 200)],
+  );
+  const slowest = Math.max(...answers.map(({ tookMs }) => tookMs));
+  assert(slowest < LATEST_MS, `${slowest} ms`);
+}
