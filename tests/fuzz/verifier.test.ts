@@ -17,6 +17,7 @@ import { macOf, type TestedScheme } from "../support/sign.ts";
 import {
   type Delivery,
   FAULTY,
+  FOREIGN,
   HEADERS,
   isAcceptedByReference,
   NOW,
@@ -92,12 +93,14 @@ const choices = fc.record({
   removed: seldom(10, fc.constantFrom(1, 20, 300), 0),
   added: seldom(10, fc.constantFrom(..."0aFtv=,. +/_\t\u00e9"), ""),
   isWithout: seldom(25, fc.constant(true), false),
-  foreign: seldom<string>(30, fc.constantFrom(...Object.values(HEADERS)), ""),
+  isForeign: seldom(30, fc.constant(true), false),
   isBodyChanged: seldom(16, fc.constant(true), false),
 });
-type Choices = typeof choices extends fc.Arbitrary<infer Made> ? Made : never;
 
-function makeDelivery(scheme: TestedScheme, made: Choices): Delivery {
+function makeDelivery(
+  scheme: TestedScheme,
+  made: typeof choices extends fc.Arbitrary<infer Made> ? Made : never,
+): Delivery {
   const { secrets, id, at } = made;
   const body = Uint8Array.from(made.body);
   const secret = secrets[made.signer % secrets.length]!;
@@ -134,9 +137,7 @@ function makeDelivery(scheme: TestedScheme, made: Choices): Delivery {
   const [name, text] = values[made.header % values.length]!;
   const place = at % (text.length + 1);
   const headers = new Headers(values);
-  if (made.foreign && !headers.has(made.foreign)) {
-    headers.set(made.foreign, "0".repeat(64));
-  }
+  if (made.isForeign) headers.set(FOREIGN, "0".repeat(64));
   if (made.isWithout) headers.delete(name);
   else if (made.added || made.removed) {
     const rest = text.slice(place + made.removed);
@@ -182,17 +183,15 @@ for (const scheme of Object.keys(STRICTER) as TestedScheme[]) {
 async function isVerified(
   { scheme, secrets, headers, body }: Delivery,
 ): Promise<boolean> {
-  const isOfA = scheme !== "hmac-sha256-hex";
-  const [own, other] = isOfA ? ["A", "B"] : ["B", "A"];
   const providers = await readProviders({
-    [`PROVIDER_${own}_SIGNING_SECRET`]: secrets.join(),
-    [`PROVIDER_${own}_SIGNATURE_SCHEME`]: scheme,
-    [`PROVIDER_${other}_SIGNING_SECRET`]: "whsec_another-secret-of-theirs",
+    PROVIDER_A_SIGNING_SECRET: secrets.join(),
+    PROVIDER_A_SIGNATURE_SCHEME: scheme,
+    PROVIDER_B_SIGNING_SECRET: "whsec_another-secret-of-theirs",
   });
   try {
     const options = { providers, nowSeconds: NOW + 0.5, toleranceSeconds: 300 };
     const verified = await verifyDelivery({ headers, body }, options);
-    assertEquals(verified.provider, isOfA ? "a" : "b");
+    assertEquals(verified.provider, "a");
     assert(verified.body === body, "It is another body");
     return true;
   } catch (error) {
