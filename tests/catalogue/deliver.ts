@@ -10,6 +10,7 @@ import { Buffer } from "node:buffer";
 import { isDeepStrictEqual } from "node:util";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import type { Fault } from "../support/api_proxy.ts";
 import {
   answered,
   onTheWire,
@@ -27,7 +28,13 @@ import {
   type SignatureParts,
   unixNow,
 } from "./events.ts";
-import { type Endpoint, ENDPOINTS, SECRETS, type Stage } from "./stage.ts";
+import {
+  type Endpoint,
+  type EndpointName,
+  ENDPOINTS,
+  SECRETS,
+  type Stage,
+} from "./stage.ts";
 
 /** What comes of a delivery. */
 export interface Outcome {
@@ -40,7 +47,7 @@ export interface Outcome {
 
 /** What is sent: as it is given, a signed creation of provider A. */
 export interface Sent extends Partial<Outcome> {
-  readonly to?: typeof ENDPOINTS[number] | Endpoint;
+  readonly to?: EndpointName | Endpoint;
   readonly through?: "gateway";
   readonly method?: string;
   readonly body?: Body | object;
@@ -69,6 +76,9 @@ export interface Sent extends Partial<Outcome> {
   readonly outcome?: string;
   /** Whether nothing may be stored any more. */
   readonly isDuplicate?: boolean;
+  /** How the API answers database functions, and what the log says of it. */
+  readonly faults?: Readonly<Record<string, Fault>>;
+  readonly logs?: string;
   /** Of its failure, which is over. */
   readonly resolution?: string;
   /** Columns of the event's subscription, afterwards. */
@@ -79,8 +89,6 @@ export interface Sent extends Partial<Outcome> {
 
 /** A row of the catalogue. What it says holds for each delivery of `sent`. */
 export interface Row extends Sent {
-  readonly row: number;
-  readonly title: string;
   readonly sent?: readonly Sent[];
   /** What needs more than requests. */
   readonly check?: (stage: Stage) => Promise<void>;
@@ -109,6 +117,9 @@ export const NOT_APPLIED = {
   code: "subscription_unknown",
   stored: "failed_events",
 } as const;
+
+/** Rows by number and title. */
+export type Rows = Readonly<Record<string, Row>>;
 
 /** The whole reply for each status, and for codes that share one with others. */
 const BODIES: Readonly<Record<number | string, string>> = {
@@ -173,7 +184,15 @@ export async function deliver(stage: Stage, sent: Sent): Promise<StoredEvent> {
   const { endpoint, body, event, send } = prepare(stage, sent);
   const id = sent.isHashed ? undefined : event?.id;
   const before = await rowCounts(sql);
-  await checkAnswer(endpoint, { send, status, code });
+  if (sent.faults) stage.faultyApi.fails(sent.faults);
+  const line = await checkAnswer(endpoint, { send, status, code });
+  if (sent.faults) stage.faultyApi.fails({});
+  const { event_id, body_sha256, error } = line;
+  assert(`${error}`.includes(sent.logs ?? ""), `${sent.logs}: ${error}`);
+  if (code === "failure_not_recorded") {
+    const hash = `sha256:${body_sha256}`;
+    assertEquals([event_id, hash], [event?.id, hashId(body)]);
+  }
   const rows = await storedEvent(
     sql,
     typeof id === "string" ? id : hashId(body),
@@ -205,7 +224,12 @@ export async function deliver(stage: Stage, sent: Sent): Promise<StoredEvent> {
   return rows;
 }
 
-/** The answer is exactly that of the status, and the log has one line about it. */
+/**
+ * The answer is exactly that of the status, and the log has one line about a
+ * failure.
+ *
+ * @returns the line
+ */
 async function checkAnswer(
   { receiver }: Endpoint,
   { send, status, code }: {
@@ -213,18 +237,19 @@ async function checkAnswer(
     status: number | readonly number[];
     code: string;
   },
-): Promise<Answer> {
+): Promise<Record<string, unknown>> {
   const start = receiver.output().length;
   const written = () => receiver.output().slice(start);
   const answer = await send();
   if (typeof status === "object") {
     assert(status.includes(answer.status), `${answer.status}`);
     assertEquals(answer.body, "");
-    return answer;
+    return {};
   }
   assertAnswer(answer, status, code);
   const failures = () =>
-    written().split("\n").filter((line) => line.includes(FAILED));
+    written().split("\n").filter((line) => line.includes(FAILED))
+      .map((line) => JSON.parse(line));
   if (status >= 400) {
     await waitUntil(() => failures().length > 0, {
       timeoutMs: HANG_LIMIT_MS,
@@ -232,13 +257,12 @@ async function checkAnswer(
     });
   }
   assertEquals(
-    failures().map((line) => JSON.parse(line))
-      .map((line) => [line.code, line.status]),
+    failures().map((line) => [line.code, line.status]),
     status < 400 ? [] : [[code, status]],
     written(),
   );
   assertDiscreet(written());
-  return answer;
+  return failures()[0] ?? {};
 }
 
 /** Checks that the answer is exactly the text that goes with its status. */

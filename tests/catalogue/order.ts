@@ -20,7 +20,7 @@ import {
   NOT_APPLIED,
   prepare,
   recordOf,
-  type Row,
+  type Rows,
   type Sent,
 } from "./deliver.ts";
 import {
@@ -64,10 +64,8 @@ const UPDATES = [
   },
 ] as const;
 
-export const ORDER: readonly Row[] = [
-  {
-    row: 49,
-    title: "the same event 40 times at once",
+export const ORDER: Rows = {
+  "49: the same event 40 times at once": {
     check: async (stage) => {
       const subscription = uniqueId("sub");
       for (
@@ -90,9 +88,7 @@ export const ORDER: readonly Row[] = [
       assertEquals(status, "canceled");
     },
   },
-  {
-    row: 50,
-    title: "the same id with another body",
+  "50: the same id with another body": {
     ...APPLIED,
     sent: about((at) => {
       const event = creation({ ...at(0), plan: "plan_first" });
@@ -113,9 +109,7 @@ export const ORDER: readonly Row[] = [
       ];
     }),
   },
-  {
-    row: 51,
-    title: "an older event after a newer one",
+  "51: an older event after a newer one": {
     ...APPLIED,
     sent: about((at) => {
       const late = update({ ...at(10), status: "unpaid", plan: "old" });
@@ -129,9 +123,7 @@ export const ORDER: readonly Row[] = [
       ];
     }),
   },
-  {
-    row: 52,
-    title: "two events of one second, either order",
+  "52: two events of one second, either order": {
     ...APPLIED,
     sent: [[0, 1], [1, 0]].flatMap((order) =>
       about((at) => {
@@ -154,9 +146,7 @@ export const ORDER: readonly Row[] = [
       })
     ),
   },
-  {
-    row: 53,
-    title: "an update after the deletion",
+  "53: an update after the deletion": {
     ...APPLIED,
     sent: about((at) => {
       const late = { ...at(10), status: "active", plan: "late" };
@@ -169,9 +159,7 @@ export const ORDER: readonly Row[] = [
       ];
     }),
   },
-  {
-    row: 54,
-    title: "an event for a subscription that is not there",
+  "54: an event for a subscription that is not there": {
     ...APPLIED,
     sent: about((at) => {
       const early = [update(at(1)), failedInvoice(at(2)), deletion(at(3))]
@@ -184,9 +172,7 @@ export const ORDER: readonly Row[] = [
       ];
     }),
   },
-  {
-    row: 55,
-    title: "provider B's event for provider A's subscription",
+  "55: provider B's event for provider A's subscription": {
     ...APPLIED,
     sent: about((at) => {
       const unchanged = {
@@ -216,9 +202,7 @@ export const ORDER: readonly Row[] = [
       assertEquals(ledger.map(({ provider }) => provider).sort(), ["a", "b"]);
     },
   },
-  {
-    row: 56,
-    title: "committed, but the reply was lost",
+  "56: committed, but the reply was lost": {
     check: async (stage) => {
       const subscription = uniqueId("sub");
       await deliver(stage, { body: creation({ subscription }), ...APPLIED });
@@ -242,9 +226,7 @@ export const ORDER: readonly Row[] = [
       assertEquals([failures.length, notifications.length], [0, 1]);
     },
   },
-  {
-    row: 64,
-    title: "two, three or four updates of one second, in any order",
+  "64: two, three or four updates of one second, in any order": {
     check: async (stage) => {
       const cases = API_VERSIONS.flatMap((apiVersion) =>
         [2, 3, 4].flatMap((count) => {
@@ -268,7 +250,7 @@ export const ORDER: readonly Row[] = [
       }));
     },
   },
-];
+};
 
 /** The provider hangs up while its event is applied, and delivers again. */
 async function goneBeforeTheAnswer(

@@ -20,7 +20,7 @@ import {
   assertDiscreet,
   deliver,
   IGNORED,
-  type Row,
+  type Rows,
   type Sent,
 } from "./deliver.ts";
 import { creation } from "./events.ts";
@@ -61,10 +61,8 @@ const encoded = (encoding: string, body?: Sent["body"]): Sent => ({
   }),
 });
 
-export const REQUESTS: readonly Row[] = [
-  {
-    row: 21,
-    title: "GET, HEAD, PUT, PATCH, DELETE, OPTIONS; TRACE",
+export const REQUESTS: Rows = {
+  "21: GET, HEAD, PUT, PATCH, DELETE, OPTIONS; TRACE": {
     status: 405,
     code: "method_not_allowed",
     stored: "nothing",
@@ -78,9 +76,7 @@ export const REQUESTS: readonly Row[] = [
         })),
     ],
   },
-  {
-    row: 22,
-    title: "another path, //, *, ..",
+  "22: another path, //, *, ..": {
     status: 404,
     code: "path_unknown",
     stored: "nothing",
@@ -109,9 +105,7 @@ export const REQUESTS: readonly Row[] = [
         .map((target) => ({ ...withLine(`POST ${target}`), ...APPLIED })),
     ],
   },
-  {
-    row: 23,
-    title: "Content-Encoding: gzip",
+  "23: Content-Encoding: gzip": {
     status: 415,
     code: "encoding_unsupported",
     stored: "nothing",
@@ -121,9 +115,7 @@ export const REQUESTS: readonly Row[] = [
       encoded("gzip", ZIPPED),
     ],
   },
-  {
-    row: 24,
-    title: "a Content-Length over the cap",
+  "24: a Content-Length over the cap": {
     status: 413,
     code: "body_too_large",
     stored: "nothing",
@@ -139,9 +131,7 @@ export const REQUESTS: readonly Row[] = [
       },
     ],
   },
-  {
-    row: 25,
-    title: "a chunked body past the cap",
+  "25: a chunked body past the cap": {
     status: 413,
     code: "body_too_large",
     stored: "nothing",
@@ -161,9 +151,7 @@ export const REQUESTS: readonly Row[] = [
       { to: "hex", body: AT_THE_LIMIT, isChunked: true, ...IGNORED },
     ],
   },
-  {
-    row: 26,
-    title: "a body that trickles",
+  "26: a body that trickles": {
     begin: async (stage) => {
       const receiver = stage.keep(await startReceiver());
       const gateway = stage.keep(await gatewayTo(receiver));
@@ -190,9 +178,7 @@ export const REQUESTS: readonly Row[] = [
       };
     },
   },
-  {
-    row: 27,
-    title: "the client goes away in the middle",
+  "27: the client goes away in the middle": {
     check: async (stage) => {
       const { receiver } = stage.stripe;
       const before = await rowCounts(stage.sql);
@@ -219,14 +205,12 @@ export const REQUESTS: readonly Row[] = [
       await deliver(stage, APPLIED);
     },
   },
-  {
-    row: 73,
-    title: "a chunk line that ends in a bare LF, at the local gateway",
+  "73: a chunk line that ends in a bare LF, at the local gateway": {
     status: [400],
     stored: "nothing",
     sent: chunkedWrong(),
   },
-];
+};
 
 /** Each has a second request behind it, which must not be taken for one. */
 function chunkedWrong(): Sent[] {

@@ -17,12 +17,12 @@ import {
   deliver,
   MALFORMED,
   MISMATCH,
-  type Row,
+  type Rows,
   type Sent,
   toEach,
 } from "./deliver.ts";
 import { type SignatureParts, unixNow, valueOf } from "./events.ts";
-import { endpointOf, SECRETS, type Stage } from "./stage.ts";
+import { type EndpointName, endpointOf, SECRETS, type Stage } from "./stage.ts";
 
 type Value = (parts: SignatureParts) => string;
 
@@ -41,7 +41,7 @@ const otherOf = ({ scheme }: SignatureParts) =>
   scheme === "standard-webhooks" ? OTHER_BASE64 : OTHER_HEX;
 
 /** To one endpoint, each signature header; MAC and TIME stand for its own. */
-function withValues(to: Sent["to"] & string, values: readonly string[]) {
+function withValues(to: EndpointName, values: readonly string[]) {
   return values.map((text): Sent => ({
     to,
     value: ({ time, mac }) =>
@@ -76,10 +76,8 @@ const signedAt = (times: readonly string[]): Sent[] =>
       .map((time) => ({ to, time }))
   );
 
-export const SIGNATURES: readonly Row[] = [
-  {
-    row: 1,
-    title: "no signature header",
+export const SIGNATURES: Rows = {
+  "1: no signature header": {
     ...MISSING,
     sent: [
       ...toEach({ headers: () => ({}) }),
@@ -94,26 +92,20 @@ export const SIGNATURES: readonly Row[] = [
       },
     ],
   },
-  {
-    row: 2,
-    title: "an empty or blank header",
+  "2: an empty or blank header": {
     ...MALFORMED,
     sent: ["", " ", "   \t  "].flatMap((value) =>
       toEach({ value: () => value })
     ),
   },
-  {
-    row: 3,
-    title: 'the secret unset, "" or whsec_',
+  '3: the secret unset, "" or whsec_': {
     check: async (stage) => {
       await misconfigured(stage, [undefined, ""], "is not set");
       await misconfigured(stage, ["", undefined], "is not set");
       await misconfigured(stage, ["whsec_", "whsec_"], "empty");
     },
   },
-  {
-    row: 4,
-    title: "a secret with white space at its ends",
+  "4: a secret with white space at its ends": {
     check: async (stage) => {
       const { stripe, "hmac-sha256-hex": hex } = SECRETS;
       const says = "white space";
@@ -121,17 +113,13 @@ export const SIGNATURES: readonly Row[] = [
       await misconfigured(stage, [`${stripe}\t`, `${hex}old, ${hex}`], says);
     },
   },
-  {
-    row: 5,
-    title: "v1= empty, or a truncated MAC",
+  "5: v1= empty, or a truncated MAC": {
     ...MALFORMED,
     sent: [0, 1, 2, 32, 43].flatMap((length) =>
       withMacs((mac) => mac.slice(0, length))
     ),
   },
-  {
-    row: 6,
-    title: "63 or 65 hex characters, an extra byte",
+  "6: 63 or 65 hex characters, an extra byte": {
     ...MALFORMED,
     sent: [
       ...withMacs(
@@ -148,18 +136,14 @@ export const SIGNATURES: readonly Row[] = [
         })),
     ],
   },
-  {
-    row: 7,
-    title: "v1 without =",
+  "7: v1 without =": {
     ...MALFORMED,
     sent: [
       ...withValues("stripe", ["v1", "v1:MAC", "v1MAC"]),
       ...withValues("standard", ["v1", "v1MAC", "v1=MAC", "MAC"]),
     ],
   },
-  {
-    row: 8,
-    title: "a MAC that is not hex / not base64",
+  "8: a MAC that is not hex / not base64": {
     ...MALFORMED,
     sent: withMacs(
       () => "z".repeat(64),
@@ -172,9 +156,7 @@ export const SIGNATURES: readonly Row[] = [
       (mac) => btoa(mac),
     ),
   },
-  {
-    row: 9,
-    title: "upper-case hex",
+  "9: upper-case hex": {
     ...APPLIED,
     sent: [
       { to: "stripe" },
@@ -185,9 +167,7 @@ export const SIGNATURES: readonly Row[] = [
       value: (parts) => valueOf(parts, [parts.mac.toUpperCase()]),
     })),
   },
-  {
-    row: 10,
-    title: "only v0= or an unknown scheme",
+  "10: only v0= or an unknown scheme": {
     ...MALFORMED,
     sent: ["v0", "v2", "V1", "v10", "v1a", "v", "sha256"].flatMap((version) => [
       ...withValues("stripe", [`${version}=MAC`]),
@@ -195,18 +175,14 @@ export const SIGNATURES: readonly Row[] = [
       ...withValues("standard", [`${version},MAC`]),
     ]),
   },
-  {
-    row: 11,
-    title: "two MACs, one valid",
+  "11: two MACs, one valid": {
     ...APPLIED,
     sent: TIMED.flatMap((to): Sent[] => [
       { to, value: (parts) => valueOf(parts, [parts.mac, otherOf(parts)]) },
       { to, value: behindOthers(1) },
     ]),
   },
-  {
-    row: 12,
-    title: "60 v1 entries, the last valid; at most 8 are looked at",
+  "12: 60 v1 entries, the last valid; at most 8 are looked at": {
     ...MISMATCH,
     sent: TIMED.flatMap((to): Sent[] => [
       { to, value: behindOthers(59) },
@@ -214,9 +190,7 @@ export const SIGNATURES: readonly Row[] = [
       { to, value: behindOthers(7), ...APPLIED },
     ]),
   },
-  {
-    row: 13,
-    title: "a signature header over 4 kB; the server refuses far larger ones",
+  "13: a signature header over 4 kB; the server refuses far larger ones": {
     ...MALFORMED,
     sent: [
       ...toEach({ value: padded(4_097) }),
@@ -237,9 +211,7 @@ export const SIGNATURES: readonly Row[] = [
       })),
     ],
   },
-  {
-    row: 14,
-    title: "the header sent twice",
+  "14: the header sent twice": {
     ...MALFORMED,
     sent: [
       ...sentTwice("stripe", "provider-a-signature"),
@@ -248,9 +220,7 @@ export const SIGNATURES: readonly Row[] = [
         .flatMap((name) => sentTwice("standard", name)),
     ],
   },
-  {
-    row: 15,
-    title: "two t=",
+  "15: two t=": {
     ...MALFORMED,
     sent: withValues("stripe", [
       "t=TIME,t=TIME,v1=MAC",
@@ -259,9 +229,7 @@ export const SIGNATURES: readonly Row[] = [
       "t=TIME,v1=MAC,t=",
     ]),
   },
-  {
-    row: 16,
-    title: "t= 123abc, -1, 1e9, 0x1, ' 1', 1.5, empty",
+  "16: t= 123abc, -1, 1e9, 0x1, ' 1', 1.5, empty": {
     ...MALFORMED,
     sent: signedAt([
       ...["123abc", "-1", "1e9", "0x1", " 1", "1.5", ""],
@@ -273,27 +241,21 @@ export const SIGNATURES: readonly Row[] = [
   },
   // Where time that passes could change it, with ten seconds for a slow machine.
   // Unit tests hold the exact limits.
-  {
-    row: 17,
-    title: "301 s old; 290 s passes",
+  "17: 301 s old; 290 s passes": {
     ...{ ...MALFORMED, code: "signature_too_old" },
     sent: TIMED.flatMap((to) => [
       { to, age: 301 },
       { to, age: 290, ...APPLIED },
     ]),
   },
-  {
-    row: 18,
-    title: "310 s ahead; 299 s passes",
+  "18: 310 s ahead; 299 s passes": {
     ...{ ...MALFORMED, code: "signature_too_far_ahead" },
     sent: TIMED.flatMap((to) => [
       { to, age: -310 },
       { to, age: -299, ...APPLIED },
     ]),
   },
-  {
-    row: 19,
-    title: "t in milliseconds, or 40 digits",
+  "19: t in milliseconds, or 40 digits": {
     ...MALFORMED,
     sent: signedAt([
       String(Date.now()),
@@ -301,43 +263,39 @@ export const SIGNATURES: readonly Row[] = [
       `${"0".repeat(30)}${unixNow()}`,
     ]),
   },
-  {
-    row: 20,
-    title: "a webhook-id with a dot",
+  "20: a webhook-id with a dot": {
     ...MALFORMED,
     sent: ["msg.1", ".", `msg_1.${unixNow()}`]
       .map((id) => ({ to: "standard", id })),
   },
-  {
-    row: 70,
-    title:
-      "a short secret, a part of a list, a placeholder, the local stack's, one for two",
-    check: async (stage) => {
-      const { stripe, "hmac-sha256-hex": hex } = SECRETS;
-      const short = "fewer than 16 characters";
-      await Promise.all([
-        misconfigured(stage, ["whsec_123456789", "123456789abcdef"], short),
-        misconfigured(stage, [`x,${stripe}`, `${hex},Zq81`], short),
-      ]);
-      await Promise.all([
-        misconfigured(stage, ["whsec_...", "..."], "placeholder"),
-        misconfigured(stage, [stripe, `${hex},${stripe}`], "share a secret"),
-      ]);
-      await misconfigured(
-        stage,
-        [
-          LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET,
-          LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET,
-        ],
-        "the local stack's secret",
-        { SUPABASE_SECRET_KEYS: '{"default":"sb_secret_of_a_project"}' },
-      );
+  "70: a short secret, a part of a list, a placeholder, the local stack's, one for two":
+    {
+      check: async (stage) => {
+        const { stripe, "hmac-sha256-hex": hex } = SECRETS;
+        const short = "fewer than 16 characters";
+        await Promise.all([
+          misconfigured(stage, ["whsec_123456789", "123456789abcdef"], short),
+          misconfigured(stage, [`x,${stripe}`, `${hex},Zq81`], short),
+        ]);
+        await Promise.all([
+          misconfigured(stage, ["whsec_...", "..."], "placeholder"),
+          misconfigured(stage, [stripe, `${hex},${stripe}`], "share a secret"),
+        ]);
+        await misconfigured(
+          stage,
+          [
+            LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET,
+            LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET,
+          ],
+          "the local stack's secret",
+          { SUPABASE_SECRET_KEYS: '{"default":"sb_secret_of_a_project"}' },
+        );
+      },
     },
-  },
-];
+};
 
 /** HTTP joins two lines of a header with a comma and a space, in either order. */
-function sentTwice(to: Sent["to"] & string, name: string): Sent[] {
+function sentTwice(to: EndpointName, name: string): Sent[] {
   const changes = ["same", "", OTHER_HEX].flatMap((other) =>
     [true, false].map((isFirst) => (request: RawRequest): RawRequest => {
       const lines = request.lines ?? [];

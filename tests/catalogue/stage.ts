@@ -43,14 +43,14 @@ export function endpointOf(
   return { scheme, receiver, header: HEADERS[scheme], secret };
 }
 
-/** The endpoints, by name; any of them may be named in a row. */
+/** The endpoints of the three schemes. */
 export const ENDPOINTS = ["stripe", "hex", "standard"] as const;
+/** What a row may name; one has a receiver that reaches a faulty API. */
+export type EndpointName = typeof ENDPOINTS[number] | "behindFaults";
 
 /** Everything that a row's check may use. */
-export interface Stage extends Record<typeof ENDPOINTS[number], Endpoint> {
+export interface Stage extends Record<EndpointName, Endpoint> {
   readonly sql: postgres.Sql;
-  /** Like `stripe`, but its receiver reaches the database by the faulty API. */
-  readonly behindFaults: Endpoint;
   readonly faultyApi: ApiProxy;
   /** The URL of `stripe` and `hex`, through the gateway. */
   readonly gatewayUrl: string;

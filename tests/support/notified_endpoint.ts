@@ -1,7 +1,7 @@
 import { Webhook } from "standardwebhooks";
 import type { Environment } from "../../scripts/common/environment.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
-import { HANG_LIMIT_MS } from "./hang_limit.ts";
+import { HANG_LIMIT_MS, limited } from "./hang_limit.ts";
 
 /** `whsec_` and base64, as the docs say. */
 export const NOTIFICATION_SECRET =
@@ -106,7 +106,8 @@ export function startNotifiedEndpoint(
         );
       }
     },
-    [Symbol.asyncDispose]: () => server.shutdown(),
+    [Symbol.asyncDispose]: () =>
+      limited(server.shutdown(), "the end of the notified endpoint"),
   };
 }
 

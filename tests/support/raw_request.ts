@@ -5,7 +5,7 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import { HANG_LIMIT_MS } from "./hang_limit.ts";
+import { limited } from "./hang_limit.ts";
 import type { Answer } from "./send.ts";
 
 /** A request, byte by byte. */
@@ -38,15 +38,16 @@ export function onTheWire(
  *
  * @returns undefined if the connection was closed without an answer
  */
-export async function rawRequest(
+export function rawRequest(
   url: string,
   request: RawRequest,
 ): Promise<Answer | undefined> {
-  using connection = await connectTo(url);
-  const sent = connection.send(request);
-  const answer = await connection.readAnswer();
-  await sent;
-  return answer;
+  return connected(url, async (connection) => {
+    const sent = send(connection, request);
+    const answer = await readAnswer(connection);
+    await sent;
+    return answer;
+  });
 }
 
 /** Sends a request that has to be answered. */
@@ -64,14 +65,15 @@ export async function answered(
  *
  * @param after Awaited before the connection is closed.
  */
-export async function abandonedRequest(
+export function abandonedRequest(
   url: string,
   request: RawRequest,
   after = () => Promise.resolve(),
 ): Promise<void> {
-  using connection = await connectTo(url);
-  await connection.send(request);
-  await after();
+  return connected(url, async (connection) => {
+    await send(connection, request);
+    await after();
+  });
 }
 
 /**
@@ -82,93 +84,82 @@ export async function abandonedRequest(
  * connection: nothing in Deno closes it.
  * @returns the status of the answer
  */
-export async function slowRequest(
+export function slowRequest(
   url: string,
   { isChunked = false, isSilent = false }: {
     isChunked?: boolean;
     isSilent?: boolean;
   } = {},
-): Promise<number> {
-  using connection = await connectTo(url);
-  await connection.send({
-    line: `POST ${new URL(url).pathname}`,
-    lines: [isChunked ? "Transfer-Encoding: chunked" : "Content-Length: 1000"],
+): Promise<number | undefined> {
+  return connected(url, async (connection) => {
+    await send(connection, {
+      line: `POST ${new URL(url).pathname}`,
+      lines: [
+        isChunked ? "Transfer-Encoding: chunked" : "Content-Length: 1000",
+      ],
+    });
+    const trickle = setInterval(() => {
+      if (!isSilent) write(connection, isChunked ? "1\r\nx\r\n" : "x");
+    }, BYTE_EVERY_MS);
+    try {
+      const answer = await readAnswer(connection);
+      const space = new Uint8Array(16);
+      const isOpen = async () =>
+        await connection.read(space).catch(() => null) !== null;
+      while (!isSilent && await isOpen());
+      return answer?.status;
+    } finally {
+      clearInterval(trickle);
+    }
   });
-  const trickle = setInterval(() => {
-    if (!isSilent) connection.write(isChunked ? "1\r\nx\r\n" : "x");
-  }, BYTE_EVERY_MS);
-  try {
-    const status = (await connection.readAnswer())?.status ?? 0;
-    if (!isSilent) await connection.closedByServer();
-    return status;
-  } finally {
-    clearInterval(trickle);
-  }
 }
 
-/** Opens a connection, which is closed after a minute, whatever happens. */
-async function connectTo(url: string) {
+async function connected<T>(
+  url: string,
+  use: (connection: Deno.TcpConn) => Promise<T>,
+): Promise<T> {
   const { hostname, port } = new URL(url);
-  const connection = await Deno.connect({ hostname, port: Number(port) });
-  let isOver = false;
-  const timer = setTimeout(() => {
-    isOver = true;
-    connection.close();
-  }, HANG_LIMIT_MS);
-  const checkTime = () => {
-    if (isOver) {
-      throw new Error(`${url}: no end of the answer in ${HANG_LIMIT_MS} ms`);
+  using connection = await Deno.connect({ hostname, port: Number(port) });
+  return await limited(use(connection), `the end of a request to ${url}`);
+}
+
+async function send(
+  connection: Deno.TcpConn,
+  { line, lines = [], body = "" }: RawRequest,
+): Promise<void> {
+  const head = [`${line} HTTP/1.1`, "Host: localhost", ...lines];
+  await write(connection, `${head.join("\r\n")}\r\nConnection: close\r\n\r\n`);
+  await write(connection, body);
+}
+
+/** If the server has answered and closed already, the answer tells. */
+async function write(
+  connection: Deno.TcpConn,
+  data: string | Uint8Array,
+): Promise<void> {
+  const bytes = typeof data === "string" ? Buffer.from(data, "latin1") : data;
+  try {
+    for (let at = 0; at < bytes.length;) {
+      at += await connection.write(bytes.subarray(at));
     }
-  };
+  } catch { /* See above. */ }
+}
 
-  /** If the server has answered and closed already, the answer tells. */
-  async function write(data: string | Uint8Array): Promise<void> {
-    const bytes = typeof data === "string" ? Buffer.from(data, "latin1") : data;
-    try {
-      for (let at = 0; at < bytes.length;) {
-        at += await connection.write(bytes.subarray(at));
-      }
-    } catch { /* See above. */ }
-  }
-
-  async function send({ line, lines = [], body = "" }: RawRequest) {
-    const head = [`${line} HTTP/1.1`, "Host: localhost", ...lines];
-    await write(`${head.join("\r\n")}\r\nConnection: close\r\n\r\n`);
-    await write(body);
-  }
-
-  async function readAnswer(): Promise<Answer | undefined> {
-    let text = "";
-    const space = new Uint8Array(16_384);
-    const decoder = new TextDecoder();
-    try {
-      // A server that still waits for the body leaves the connection open.
-      while (!isComplete(text)) {
-        const length = await connection.read(space);
-        if (length === null) break;
-        text += decoder.decode(space.subarray(0, length), { stream: true });
-      }
-    } catch { /* Closed with bytes unread; what came before that counts. */ }
-    checkTime();
-    return parseAnswer(text);
-  }
-
-  async function closedByServer(): Promise<void> {
-    const space = new Uint8Array(16);
-    while (await connection.read(space).catch(() => null) !== null);
-    checkTime();
-  }
-
-  return {
-    write,
-    send,
-    readAnswer,
-    closedByServer,
-    [Symbol.dispose]: () => {
-      clearTimeout(timer);
-      if (!isOver) connection.close();
-    },
-  };
+async function readAnswer(
+  connection: Deno.TcpConn,
+): Promise<Answer | undefined> {
+  let text = "";
+  const space = new Uint8Array(16_384);
+  const decoder = new TextDecoder();
+  try {
+    // A server that still waits for the body leaves the connection open.
+    while (!isComplete(text)) {
+      const length = await connection.read(space);
+      if (length === null) break;
+      text += decoder.decode(space.subarray(0, length), { stream: true });
+    }
+  } catch { /* Closed with bytes unread; what came before that counts. */ }
+  return parseAnswer(text);
 }
 
 function isComplete(text: string): boolean {
