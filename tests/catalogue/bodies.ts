@@ -16,6 +16,7 @@ import {
   deliver,
   IGNORED,
   INVALID,
+  outcome,
   type Rows,
   type Sent,
   toEach,
@@ -34,9 +35,7 @@ import {
 import { endpointOf, startWithSecrets } from "./stage.ts";
 
 const NOT_JSON = {
-  status: 400,
-  code: "body_not_json",
-  stored: "failed_events",
+  ...outcome(400, "body_not_json", "failed_events"),
   kept: "text",
 } as const;
 
@@ -152,9 +151,7 @@ export const BODIES: Rows = {
     sent: malformed(JSON.stringify(creation())).map((body) => ({ body })),
   },
   "31: invalid UTF-8": {
-    status: 400,
-    code: "body_not_text",
-    stored: "failed_events",
+    ...outcome(400, "body_not_text", "failed_events"),
     sent: [
       ...[[0xff], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xe2, 0x82]].map(
         (bytes): Sent => {
@@ -468,9 +465,7 @@ export const BODIES: Rows = {
       });
       await deliver(stage, {
         to: endpointOf(faulty, "stripe"),
-        status: 500,
-        code: "provider_misconfigured",
-        stored: "nothing",
+        ...outcome(500, "provider_misconfigured", "nothing"),
       });
       const atStart = await faulty.logged(({ provider }) => provider === "a");
       assert(String(atStart.error).includes("PROVIDER_A_MODE must be one of"));

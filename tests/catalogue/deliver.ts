@@ -99,24 +99,23 @@ export interface Row extends Sent {
   readonly begin?: (stage: Stage) => Promise<() => Promise<void>>;
 }
 
-export const MALFORMED = {
-  status: 401,
-  code: "signature_malformed",
-  stored: "nothing",
-} as const;
-export const MISMATCH = { ...MALFORMED, code: "signature_mismatch" } as const;
+/** Returns what comes of deliveries that fail. */
+export const outcome = (
+  status: number,
+  code: string,
+  stored: Outcome["stored"],
+): Outcome => ({ status, code, stored });
+
+export const MALFORMED = outcome(401, "signature_malformed", "nothing");
+export const MISMATCH = outcome(401, "signature_mismatch", "nothing");
 export const APPLIED = { status: 200, stored: "ledger" } as const;
 export const IGNORED = { status: 200, stored: "nothing" } as const;
-export const INVALID = {
-  status: 422,
-  code: "event_invalid",
-  stored: "failed_events",
-} as const;
-export const NOT_APPLIED = {
-  status: 500,
-  code: "subscription_unknown",
-  stored: "failed_events",
-} as const;
+export const INVALID = outcome(422, "event_invalid", "failed_events");
+export const NOT_APPLIED = outcome(
+  500,
+  "subscription_unknown",
+  "failed_events",
+);
 
 /** Rows by number and title. */
 export type Rows = Readonly<Record<string, Row>>;

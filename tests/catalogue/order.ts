@@ -18,6 +18,7 @@ import {
   assertAnswer,
   deliver,
   NOT_APPLIED,
+  outcome,
   prepare,
   recordOf,
   type Rows,
@@ -37,7 +38,11 @@ import type { Stage } from "./stage.ts";
 /** A minute ago, so that a row may date events after it. */
 const THEN = unixNow() - 60;
 
-const OF_OTHER = { ...NOT_APPLIED, code: "subscription_of_other_provider" };
+const OF_OTHER = outcome(
+  500,
+  "subscription_of_other_provider",
+  "failed_events",
+);
 const state = (status: string, plan_id: string) => ({
   record: { status, plan_id },
 });

@@ -21,6 +21,7 @@ import {
   deliver,
   INVALID,
   NOT_APPLIED,
+  outcome,
   prepare,
   recordOf,
   type Rows,
@@ -29,22 +30,10 @@ import {
 import { creation, failedInvoice, update } from "./events.ts";
 import { endpointOf, type Stage, startWithSecrets } from "./stage.ts";
 
-const UNAVAILABLE = {
-  status: 503,
-  code: "database_unavailable",
-  stored: "failed_events",
-} as const;
-const LOCKED = { ...UNAVAILABLE, code: "record_locked" } as const;
-const FAULT = {
-  ...UNAVAILABLE,
-  status: 500,
-  code: "deployment_fault",
-} as const;
-const NOT_RECORDED = {
-  status: 503,
-  code: "failure_not_recorded",
-  stored: "nothing",
-} as const;
+const UNAVAILABLE = outcome(503, "database_unavailable", "failed_events");
+const LOCKED = outcome(503, "record_locked", "failed_events");
+const FAULT = outcome(500, "deployment_fault", "failed_events");
+const NOT_RECORDED = outcome(503, "failure_not_recorded", "nothing");
 
 /** The catalogue says 3 s; the rest is for a machine that is slow or busy. */
 const LATEST_MS = 8_000;

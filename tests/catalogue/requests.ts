@@ -20,6 +20,7 @@ import {
   assertDiscreet,
   deliver,
   IGNORED,
+  outcome,
   type Rows,
   type Sent,
 } from "./deliver.ts";
@@ -63,9 +64,7 @@ const encoded = (encoding: string, body?: Sent["body"]): Sent => ({
 
 export const REQUESTS: Rows = {
   "21: GET, HEAD, PUT, PATCH, DELETE, OPTIONS; TRACE": {
-    status: 405,
-    code: "method_not_allowed",
-    stored: "nothing",
+    ...outcome(405, "method_not_allowed", "nothing"),
     sent: [
       ...["GET", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"]
         .map((method) => ({ method })),
@@ -77,9 +76,7 @@ export const REQUESTS: Rows = {
     ],
   },
   "22: another path, //, *, ..": {
-    status: 404,
-    code: "path_unknown",
-    stored: "nothing",
+    ...outcome(404, "path_unknown", "nothing"),
     sent: [
       ...[
         "/",
@@ -106,9 +103,7 @@ export const REQUESTS: Rows = {
     ],
   },
   "23: Content-Encoding: gzip": {
-    status: 415,
-    code: "encoding_unsupported",
-    stored: "nothing",
+    ...outcome(415, "encoding_unsupported", "nothing"),
     sent: [
       ...["gzip", "GZIP", "br", "deflate", "identity, gzip", "x"]
         .map((encoding) => encoded(encoding)),
@@ -116,9 +111,7 @@ export const REQUESTS: Rows = {
     ],
   },
   "24: a Content-Length over the cap": {
-    status: 413,
-    code: "body_too_large",
-    stored: "nothing",
+    ...outcome(413, "body_too_large", "nothing"),
     sent: [
       ...tooLarge,
       // Announced, and never sent: the answer does not wait for it.
@@ -132,9 +125,7 @@ export const REQUESTS: Rows = {
     ],
   },
   "25: a chunked body past the cap": {
-    status: 413,
-    code: "body_too_large",
-    stored: "nothing",
+    ...outcome(413, "body_too_large", "nothing"),
     sent: [
       ...tooLarge.map((sent) => ({ ...sent, isChunked: true })),
       // A length beside chunks is void. Servers refuse it, or hand the chunks on

@@ -17,6 +17,7 @@ import {
   deliver,
   MALFORMED,
   MISMATCH,
+  outcome,
   type Rows,
   type Sent,
   toEach,
@@ -26,12 +27,8 @@ import { type EndpointName, endpointOf, SECRETS, type Stage } from "./stage.ts";
 
 type Value = (parts: SignatureParts) => string;
 
-const MISSING = { ...MALFORMED, code: "signature_missing" } as const;
-const MISCONFIGURED = {
-  status: 500,
-  code: "provider_misconfigured",
-  stored: "nothing",
-} as const;
+const MISSING = outcome(401, "signature_missing", "nothing");
+const MISCONFIGURED = outcome(500, "provider_misconfigured", "nothing");
 const TIMED = ["stripe", "standard"] as const;
 
 /** A MAC over something else, in hex and in base64. */
@@ -242,14 +239,14 @@ export const SIGNATURES: Rows = {
   // Where time that passes could change it, with ten seconds for a slow machine.
   // Unit tests hold the exact limits.
   "17: 301 s old; 290 s passes": {
-    ...{ ...MALFORMED, code: "signature_too_old" },
+    ...outcome(401, "signature_too_old", "nothing"),
     sent: TIMED.flatMap((to) => [
       { to, age: 301 },
       { to, age: 290, ...APPLIED },
     ]),
   },
   "18: 310 s ahead; 299 s passes": {
-    ...{ ...MALFORMED, code: "signature_too_far_ahead" },
+    ...outcome(401, "signature_too_far_ahead", "nothing"),
     sent: TIMED.flatMap((to) => [
       { to, age: -310 },
       { to, age: -299, ...APPLIED },

@@ -96,17 +96,10 @@ const eventBodies = fc.record({
   return bytes;
 });
 
-/** Bytes that are seldom JSON, and JSON that is seldom an event. */
+/** Bytes that are no JSON, and JSON that is no event. */
 const otherBodies = fc.oneof(
   fc.uint8Array({ maxLength: 400 }).map((bytes) => Uint8Array.from(bytes)),
-  fc.string({
-    unit: fc.constantFrom(
-      ...'{}[]:,"\\ \n0-1e.',
-      ...['"id"', '"type"', '"data"', "null", "true"],
-      '{"id":"x","type":"customer.subscription.deleted"}',
-    ),
-    maxLength: 40,
-  }).map((text) => new TextEncoder().encode(text)),
+  fc.json().map((text) => new TextEncoder().encode(text)),
 );
 
 const deliveries = fc.record({
