@@ -19,7 +19,7 @@ import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { RIGHTS } from "../support/app_page.ts";
 import { REALTIME_SQL } from "../support/realtime_schema.ts";
-import { everySqlBlock, fillIn, readDoc } from "../support/sql_blocks.ts";
+import { everySqlBlock, fillIn } from "../support/sql_blocks.ts";
 import { connect } from "../support/tables.ts";
 
 const sql = connect();
@@ -44,7 +44,6 @@ const VALUES = {
 const blocks = (await everySqlBlock()).filter(({ place }) =>
   !place.startsWith("switch.md:")
 );
-const runbook = await readDoc("runbook.md");
 
 const creation = subscriptionEvent("customer.subscription.created", {
   id: EVENT,

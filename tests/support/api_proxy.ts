@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { limited } from "./hang_limit.ts";
 import { setting } from "./test_environment.ts";
 
 /** What happens to a call of a database function. */
@@ -52,9 +53,10 @@ export async function startApiProxy(): Promise<ApiProxy> {
     calls.push(name);
     const fault = faults[name];
     if (fault === "hangs") return;
-    const answered = await answer(name, request);
-    const body = await answered.text();
-    if (fault === "reply lost") {
+    // Without an answer, the caller learns of it by its connection.
+    const answered = await answer(name, request).catch(() => undefined);
+    const body = await answered?.text();
+    if (!answered || fault === "reply lost") {
       request.socket.destroy();
       return;
     }
@@ -81,7 +83,7 @@ export async function startApiProxy(): Promise<ApiProxy> {
       // would be waited for, and a call that hangs never ends.
       const closed = new Promise((resolve) => server.close(resolve));
       server.closeAllConnections();
-      await closed;
+      await limited(closed, "the end of the stand-in for the API");
     },
   };
 }

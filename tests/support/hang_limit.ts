@@ -4,3 +4,25 @@
  * test asserts may depend on it.
  */
 export const HANG_LIMIT_MS = 60_000;
+
+/**
+ * Waits for something that might never happen.
+ *
+ * @param what In the error, if it has not happened within the limit.
+ */
+export async function limited<T>(
+  promise: Promise<T>,
+  what: string,
+  { withinMs = HANG_LIMIT_MS }: { withinMs?: number } = {},
+): Promise<T> {
+  const { promise: isOver, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () => reject(new Error(`Waited ${withinMs} ms for ${what}`)),
+    withinMs,
+  );
+  try {
+    return await Promise.race([promise, isOver]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

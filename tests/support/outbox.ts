@@ -12,6 +12,7 @@ import { HANG_LIMIT_MS } from "./hang_limit.ts";
 /** The columns of an outbox row that tests use. */
 export interface OutboxRow {
   readonly id: string;
+  readonly event_id: string;
   readonly status: string;
   readonly attempts: number;
   readonly last_error: string | null;
@@ -56,7 +57,7 @@ export async function oweNotifications(
 /** Returns the notification of an event. */
 export async function outboxRow(sql: Sql, eventId: string): Promise<OutboxRow> {
   const [row] = await sql<[OutboxRow?]>`
-    select id, status, attempts, last_error, next_attempt_at, sent_at
+    select id, event_id, status, attempts, last_error, next_attempt_at, sent_at
     from billing.notifications where event_id = ${eventId}`;
   if (!row) throw new Error(`Nothing is owed for ${eventId}`);
   return row;

@@ -3,15 +3,18 @@
  *
  * @module
  */
+import fc from "fast-check";
 
-/** Choices that a seed determines. */
-export interface Dice {
-  /** A whole number from 0 up to `sides` - 1. */
-  roll(sides: number): number;
-  /** One of them. */
-  pick<T>(choices: readonly [T, ...T[]]): T;
-  /** True once in so many times. */
-  once(outOf: number): boolean;
+/** Returns the usual value, and once in so many times something rare. */
+export function seldom<T>(
+  outOf: number,
+  rare: fc.Arbitrary<T>,
+  usual: T,
+): fc.Arbitrary<T> {
+  return fc.oneof(
+    { weight: outOf - 1, arbitrary: fc.constant(usual) },
+    { weight: 1, arbitrary: rare },
+  );
 }
 
 /**
@@ -41,17 +44,6 @@ export function seededRandom(seed: number): () => number {
     let bits = Math.imul(state ^ (state >>> 15), 1 | state);
     bits = (bits + Math.imul(bits ^ (bits >>> 7), 61 | bits)) ^ bits;
     return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-/** Returns dice; the same seed gives the same choices. */
-export function diceOf(seed: number): Dice {
-  const random = seededRandom(seed);
-  const roll = (sides: number) => Math.floor(random() * sides);
-  return {
-    roll,
-    pick: (choices) => choices[roll(choices.length)] ?? choices[0],
-    once: (outOf) => roll(outOf) === 0,
   };
 }
 

@@ -1,52 +1,56 @@
 /**
- * Requests that no HTTP client would send, written over TCP byte by byte.
+ * Requests that no HTTP client would send, written over TCP byte by byte. Each
+ * ends within a minute.
  *
  * @module
  */
 import { Buffer } from "node:buffer";
+import { limited } from "./hang_limit.ts";
 import type { Answer } from "./send.ts";
-import { HANG_LIMIT_MS } from "./hang_limit.ts";
 
 /** A request, byte by byte. */
 export interface RawRequest {
   /** The request line's first two words, such as `POST /billing-webhook`. */
   readonly line: string;
   /** Header lines, in their order; two may have the same name. */
-  readonly headers?: readonly string[];
+  readonly lines?: readonly string[];
   /** Sent as it is. It need not agree with Content-Length. */
   readonly body?: string | Uint8Array;
 }
 
 const BYTE_EVERY_MS = 1_000;
 
-/** Returns headers as the lines of a request. */
-export function headerLines(
+/** Returns a delivery as a client would write it. */
+export function onTheWire(
+  url: string,
   headers: Readonly<Record<string, string>>,
-): string[] {
-  return Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  body: string | Uint8Array,
+): RawRequest {
+  const lines = Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}`);
+  const length = `Content-Length: ${Buffer.byteLength(body)}`;
+  const line = `POST ${new URL(url).pathname}`;
+  return { line, lines: [...lines, length], body };
 }
 
 /**
  * Sends a request over a connection of its own and reads its answer.
  *
- * @returns undefined if the connection was closed without an answer.
+ * @returns undefined if the connection was closed without an answer
  */
-export async function rawRequest(
+export function rawRequest(
   url: string,
   request: RawRequest,
 ): Promise<Answer | undefined> {
-  using connection = await connectTo(url);
-  const sent = send(connection, request);
-  const answer = await readAnswer(connection);
-  await sent;
-  return answer;
+  return connected(url, async (connection) => {
+    const sent = send(connection, request);
+    const answer = await readAnswer(connection);
+    await sent;
+    return answer;
+  });
 }
 
-/**
- * Sends a request that has to be answered.
- *
- * @throws {Error} If the connection was closed without an answer.
- */
+/** Sends a request that has to be answered. */
 export async function answered(
   url: string,
   request: RawRequest,
@@ -59,116 +63,103 @@ export async function answered(
 /**
  * Sends a request, or the beginning of one, and closes the connection.
  *
- * @param options.after Awaited before the connection is closed.
+ * @param after Awaited before the connection is closed.
  */
-export async function abandonedRequest(
+export function abandonedRequest(
   url: string,
   request: RawRequest,
-  { after = () => Promise.resolve() }: { after?: () => Promise<void> } = {},
+  after = () => Promise.resolve(),
 ): Promise<void> {
-  using connection = await connectTo(url);
-  await send(connection, request);
-  await after();
+  return connected(url, async (connection) => {
+    await send(connection, request);
+    await after();
+  });
 }
 
 /**
  * Promises a body, sends a byte of it every second, waits for the answer, and
  * goes on sending until the server closes the connection.
  *
- * @param options.isChunked Sends chunks instead of promising a length.
  * @param options.isSilent Sends no byte, and does not wait for the end of the
  * connection: nothing in Deno closes it.
  * @returns the status of the answer
- * @throws {Error} If the server does not close the connection.
  */
-export async function slowRequest(
+export function slowRequest(
   url: string,
   { isChunked = false, isSilent = false }: {
     isChunked?: boolean;
     isSilent?: boolean;
   } = {},
-): Promise<number> {
-  using connection = await connectTo(url);
-  await send(connection, {
-    line: `POST ${new URL(url).pathname}`,
-    headers: [
-      isChunked ? "Transfer-Encoding: chunked" : "Content-Length: 1000",
-    ],
+): Promise<number | undefined> {
+  return connected(url, async (connection) => {
+    await send(connection, {
+      line: `POST ${new URL(url).pathname}`,
+      lines: [
+        isChunked ? "Transfer-Encoding: chunked" : "Content-Length: 1000",
+      ],
+    });
+    const trickle = setInterval(() => {
+      if (!isSilent) write(connection, isChunked ? "1\r\nx\r\n" : "x");
+    }, BYTE_EVERY_MS);
+    try {
+      const answer = await readAnswer(connection);
+      const space = new Uint8Array(16);
+      const isOpen = async () =>
+        await connection.read(space).catch(() => null) !== null;
+      while (!isSilent && await isOpen());
+      return answer?.status;
+    } finally {
+      clearInterval(trickle);
+    }
   });
-  const byte = Buffer.from(isChunked ? "1\r\nx\r\n" : "x");
-  const trickle = setInterval(() => {
-    if (!isSilent) connection.write(byte).catch(() => {});
-  }, BYTE_EVERY_MS);
-  try {
-    const status = (await readAnswer(connection))?.status ?? 0;
-    if (!isSilent) await closedByServer(connection);
-    return status;
-  } finally {
-    clearInterval(trickle);
-  }
 }
 
-async function connectTo(url: string): Promise<Deno.TcpConn> {
+async function connected<T>(
+  url: string,
+  use: (connection: Deno.TcpConn) => Promise<T>,
+): Promise<T> {
   const { hostname, port } = new URL(url);
-  return await Deno.connect({ hostname, port: Number(port) });
+  using connection = await Deno.connect({ hostname, port: Number(port) });
+  return await limited(use(connection), `the end of a request to ${url}`);
 }
 
 async function send(
   connection: Deno.TcpConn,
-  { line, headers = [], body = "" }: RawRequest,
+  { line, lines = [], body = "" }: RawRequest,
 ): Promise<void> {
-  const head = [`${line} HTTP/1.1`, "Host: localhost", ...headers];
-  const text = `${head.join("\r\n")}\r\nConnection: close\r\n\r\n`;
+  const head = [`${line} HTTP/1.1`, "Host: localhost", ...lines];
+  await write(connection, `${head.join("\r\n")}\r\nConnection: close\r\n\r\n`);
+  await write(connection, body);
+}
+
+/** If the server has answered and closed already, the answer tells. */
+async function write(
+  connection: Deno.TcpConn,
+  data: string | Uint8Array,
+): Promise<void> {
+  const bytes = typeof data === "string" ? Buffer.from(data, "latin1") : data;
   try {
-    for (const part of [text, body]) {
-      const bytes = typeof part === "string"
-        ? Buffer.from(part, "latin1")
-        : part;
-      for (let at = 0; at < bytes.length;) {
-        at += await connection.write(bytes.subarray(at));
-      }
+    for (let at = 0; at < bytes.length;) {
+      at += await connection.write(bytes.subarray(at));
     }
-  } catch {
-    // The server has answered and closed already: the answer tells.
-  }
+  } catch { /* See above. */ }
 }
 
 async function readAnswer(
   connection: Deno.TcpConn,
 ): Promise<Answer | undefined> {
-  let expired = false;
-  const timer = setTimeout(() => {
-    expired = true;
-    connection.close();
-  }, HANG_LIMIT_MS);
   let text = "";
   const space = new Uint8Array(16_384);
   const decoder = new TextDecoder();
   try {
-    for (;;) {
+    // A server that still waits for the body leaves the connection open.
+    while (!isComplete(text)) {
       const length = await connection.read(space);
       if (length === null) break;
       text += decoder.decode(space.subarray(0, length), { stream: true });
-      // A server that still waits for the body leaves the connection open.
-      if (isComplete(text)) break;
     }
-  } catch {
-    // Closed with bytes unread; what came before that counts.
-  } finally {
-    clearTimeout(timer);
-  }
-  if (expired) throw new Error(`No answer within ${HANG_LIMIT_MS} ms`);
+  } catch { /* Closed with bytes unread; what came before that counts. */ }
   return parseAnswer(text);
-}
-
-async function closedByServer(connection: Deno.TcpConn): Promise<void> {
-  const { promise: timeIsUp, resolve } = Promise.withResolvers<false>();
-  const timer = setTimeout(() => resolve(false), HANG_LIMIT_MS);
-  const ended = connection.read(new Uint8Array(16))
-    .then((length) => length === null, () => true);
-  const isClosed = await Promise.race([ended, timeIsUp]);
-  clearTimeout(timer);
-  if (!isClosed) throw new Error("The server left the connection open");
 }
 
 function isComplete(text: string): boolean {

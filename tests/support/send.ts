@@ -1,5 +1,6 @@
 import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
+import { limited } from "./hang_limit.ts";
 
 /** A provider with the stack's default configuration. */
 export type ProviderName = "a" | "b";
@@ -52,9 +53,12 @@ export function providerHeaders(
   return signatureHeaders({ ...DEFAULTS[provider], body });
 }
 
-/** Sends a request and reads its answer to the end. */
+/** Sends a request and reads its answer to the end, within a minute. */
 export async function post(url: string, init: RequestInit): Promise<Answer> {
-  const response = await fetch(url, { method: "POST", ...init });
-  const { status, headers } = response;
-  return { status, headers, body: await response.text() };
+  async function answer() {
+    const response = await fetch(url, { method: "POST", ...init });
+    const { status, headers } = response;
+    return { status, headers, body: await response.text() };
+  }
+  return await limited(answer(), `an answer from ${url}`);
 }

@@ -1,9 +1,14 @@
 import postgres from "postgres";
+import { HANG_LIMIT_MS } from "./hang_limit.ts";
 import { setting } from "./test_environment.ts";
 
-/** Returns a connection to the database under test. */
+/** Returns a connection to the database under test; a query has a minute. */
 export function connect(): postgres.Sql {
-  return postgres(setting("TEST_DATABASE_URL"), { max: 4, onnotice() {} });
+  return postgres(setting("TEST_DATABASE_URL"), {
+    max: 4,
+    onnotice() {},
+    connection: { statement_timeout: HANG_LIMIT_MS },
+  });
 }
 
 /** The rows about an event. */

@@ -1,0 +1,623 @@
+/**
+ * Rows 28 to 48 and 74 to 76: a valid signature over a body that is broken,
+ * hostile, unusual or not for this endpoint.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { edited } from "../support/edited.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import {
+  APPLIED,
+  assertDiscreet,
+  deliver,
+  IGNORED,
+  INVALID,
+  outcome,
+  type Rows,
+  type Sent,
+  toEach,
+} from "./deliver.ts";
+import {
+  creation,
+  deletion,
+  failedInvoice,
+  hashId,
+  NEWEST,
+  PAYLOAD_MARK,
+  unixNow,
+  update,
+  withText,
+} from "./events.ts";
+import { endpointOf, startWithSecrets } from "./stage.ts";
+
+const NOT_JSON = {
+  ...outcome(400, "body_not_json", "failed_events"),
+  kept: "text",
+} as const;
+
+const PERIOD_END = "data.object.current_period_end";
+const ITEM = "data.object.items.data.0";
+const PLAN = `${ITEM}.price.id`;
+const ITEMS = "data.object.items";
+const INVOICED = "data.object.subscription";
+const ACCOUNT = "data.object.metadata.accountId";
+const QUANTITY = "items.data.0.quantity";
+const MARK = `"${PAYLOAD_MARK}"`;
+
+const YEAR_2000 = 946_684_800;
+const YEAR_2200 = 7_258_118_400;
+/** The default of SIGNATURE_TOLERANCE_SECONDS. */
+const TOLERANCE_SECONDS = 300;
+
+/** The newest shape, with the fields where Stripe moved them. */
+const moved = () => creation(NEWEST);
+const ALL = [creation, moved, update, deletion, failedInvoice];
+const WITH_ITEMS = [creation, moved, update];
+
+type Make = () => { id: string; data: unknown };
+
+/**
+ * Returns an event of each kind with each of the values at the path. They are
+ * filed, with the path in the error.
+ *
+ * @param says The path, if it is not that of the value.
+ */
+function bad(
+  makers: readonly Make[],
+  path: string,
+  values: readonly unknown[],
+  says = path.replaceAll(/\.(\d+)/g, "[$1]"),
+): Sent[] {
+  return makers.flatMap((make) =>
+    values.map((value) => ({
+      body: edited(make(), { [path]: value }),
+      isHashed: path === "id",
+      says,
+    }))
+  );
+}
+
+/** An event whose text is kept, because JSON in Postgres cannot hold a value. */
+const asText = (event: { id: string }, body = JSON.stringify(event)): Sent => ({
+  event,
+  body,
+  kept: "text",
+});
+
+/** A creation with something in it that changes nothing. */
+function harmless(from: string, to: string): Sent {
+  const event = creation({ account: "acc_1" });
+  return { event, body: withText(event, from, to), ...APPLIED };
+}
+
+/** Missing, null, of another type, empty and blank. */
+const NO_ID = [undefined, null, 12, true, ["a"], { id: "x" }, "", " \t"];
+const NO_TIME = [undefined, null, "1793700000", true, [], {}];
+
+const NO_INTEGER = [2 ** 53 + 2, 1e21, 1_793_700_000.5, 1e9 + 1e-6];
+const NOT_OUR_TIME = [YEAR_2000 - 1, YEAR_2200 + 1, 0, -1, Date.now()];
+const LONG = "i".repeat(256);
+const FORGED = '{"level":"error","message":"forged"}';
+const CONTROLS = [
+  ...["\n", "\r\n", "\t", "\x1b[2J", "\x7f", "\x85", "\u2028", "\u2029"],
+  `\n${FORGED}`,
+].map((text) => `in_${text}_it`);
+
+const LATER = 1_800_000_000;
+/** Odd values of all that an event need not report; unit tests have more. */
+const ODD = [
+  [undefined, undefined, undefined, undefined, undefined, undefined],
+  [null, null, null, null, null, null],
+  [12, "1", "1793700000", true, "void", "true"],
+  [{ id: "a\0b" }, -1, -1, 1.5, { behavior: "\ud800" }, 0],
+  ["i".repeat(256), 2 ** 31, 2 ** 53, Date.now(), {}, {}],
+].map(([customer, quantity, cancel_at, trial_end, paused, livemode]) => ({
+  customer,
+  [QUANTITY]: quantity,
+  cancel_at,
+  trial_end,
+  pause_collection: paused,
+  livemode,
+}));
+
+const DEEP_LIST = "[".repeat(100_000) + "]".repeat(100_000);
+const DEEP_OBJECT = '{"a":'.repeat(100_000) + "1" + "}".repeat(100_000);
+
+export const BODIES: Rows = {
+  "28: the same plain-HMAC delivery again": {
+    ...APPLIED,
+    sent: Array(3).fill({
+      to: "hex",
+      body: creation(),
+      record: { provider: "b", status: "active" },
+    }),
+  },
+  "29: an empty body": {
+    check: async (stage) => {
+      for (const sent of toEach({ body: "", kept: "text" })) {
+        // The hash of nothing is the same in every scheme and every run.
+        await stage.sql`
+          delete from billing.failed_events where event_id = ${hashId("")}`;
+        await deliver(stage, { ...NOT_JSON, code: "body_empty", ...sent });
+      }
+    },
+  },
+  "30: malformed JSON": {
+    ...NOT_JSON,
+    sent: malformed(JSON.stringify(creation())).map((body) => ({ body })),
+  },
+  "31: invalid UTF-8": {
+    ...outcome(400, "body_not_text", "failed_events"),
+    sent: [
+      ...[[0xff], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xe2, 0x82]].map(
+        (bytes): Sent => {
+          const body = new TextEncoder().encode(JSON.stringify(creation()));
+          body.set(bytes, body.length - 20);
+          return { body, kept: "base64" };
+        },
+      ),
+      // It is text, and Postgres cannot hold its zero bytes.
+      {
+        body: new Uint8Array(Buffer.from(uniqueId("evt"), "utf16le")),
+        ...NOT_JSON,
+        kept: "base64",
+      },
+    ],
+  },
+  "32: a byte order mark first": {
+    ...APPLIED,
+    sent: [
+      ...[creation(), creation(), creation()].map((event, i): Sent => ({
+        to: (["stripe", "hex", "standard"] as const)[i]!,
+        event,
+        body: `\ufeff${JSON.stringify(event)}`,
+      })),
+      { body: `\ufeff\ufeff${JSON.stringify(creation())}`, ...NOT_JSON },
+    ],
+  },
+  "33: top level an array, string, number, null": {
+    ...INVALID,
+    sent: [
+      JSON.stringify([creation()]),
+      JSON.stringify([uniqueId("evt")]),
+      JSON.stringify(uniqueId("evt")),
+      JSON.stringify(JSON.stringify(creation())),
+      // White space makes the same few values new bodies in every run.
+      ...["12", "null", "true", "[]", "{}", '""']
+        .map((text) => text + " ".repeat(Date.now() % 100_000)),
+    ].map((body) => ({ body })),
+  },
+  "34: duplicate keys": {
+    ...APPLIED,
+    sent: [
+      ['"accountId":"acc_1"', '"accountId":"acc_0","accountId":"acc_1"'],
+      ['"type":"customer', '"type":12,"type":"customer'],
+    ].map(([from = "", to = ""]) => ({
+      ...harmless(from, to),
+      record: { account_id: "acc_1" },
+    })),
+  },
+  "35: __proto__, constructor as keys": {
+    ...APPLIED,
+    sent: [polluted(), ...inheriting(), {}],
+  },
+  "36: nesting of 100,000 levels, in an unused field and in a used one": {
+    ...INVALID,
+    sent: [
+      ...[DEEP_LIST, DEEP_OBJECT].flatMap((deep): Sent[] => {
+        const unowned = edited(creation(), { "data.object.metadata": {} });
+        const unnamed = creation({ subscription: "sub_deep" });
+        return [
+          harmless(MARK, deep),
+          asText(unowned, withText(unowned, MARK, deep)),
+          asText(unnamed, withText(unnamed, '"sub_deep"', deep)),
+        ];
+      }),
+      ...inPreviousAttributes(DEEP_LIST),
+    ],
+  },
+  "37: \\u0000 in a used field / in an unused one": {
+    ...INVALID,
+    sent: [
+      harmless(MARK, `"${PAYLOAD_MARK}\\u0000"`),
+      ...["data.object.id", ACCOUNT, PLAN]
+        .map((path) => asText(edited(creation(), { [path]: "with_\0_in_it" }))),
+      {
+        ...asText(edited(creation(), { id: `${uniqueId("evt")}\0` })),
+        isHashed: true,
+      },
+    ],
+  },
+  "38: a lone surrogate in a used field / in an unused one": {
+    ...INVALID,
+    sent: [
+      ...["\\ud800", "\\udc00", "\\udc00\\ud800", "x\\ud83d"].flatMap(
+        (lone) => {
+          const event = deletion({ subscription: "sub_lone" });
+          return [
+            harmless(PAYLOAD_MARK, lone),
+            asText(event, withText(event, "sub_lone", lone)),
+          ];
+        },
+      ),
+      {
+        body: creation({ account: "acc_\u{1f600}" }),
+        record: { account_id: "acc_\u{1f600}" },
+        ...APPLIED,
+      },
+    ],
+  },
+  "39: 1e400, 1e100000 as a period end": {
+    ...INVALID,
+    kept: "text",
+    says: PERIOD_END,
+    sent: ["1e400", "1e100000", "-1e400", "1e308", "1e-400"].map((number) => {
+      const event = creation({ periodEnd: YEAR_2000 });
+      return {
+        event,
+        body: withText(event, `end":${YEAR_2000}`, `end":${number}`),
+      };
+    }),
+  },
+  "40: a used integer over 2^53, or a fraction": {
+    ...INVALID,
+    sent: [
+      ...bad([creation, update], PERIOD_END, NO_INTEGER),
+      ...bad([moved], `${ITEM}.current_period_end`, NO_INTEGER),
+      ...bad([deletion], "created", NO_INTEGER),
+    ],
+    check: async (stage) => {
+      const event = creation({ created: YEAR_2000 });
+      const body = withText(event, `${YEAR_2000}`, "9007199254740993");
+      await deliver(stage, { ...INVALID, event, body });
+      const [row] = await stage.sql`
+        select payload ->> 'created' as created
+        from billing.failed_events where event_id = ${event.id}`;
+      assertEquals(row?.created, "9007199254740993");
+    },
+  },
+  "41: each required field missing, null, of another type, empty, blank": {
+    ...INVALID,
+    sent: [
+      ...bad(ALL, "id", NO_ID),
+      ...bad(ALL, "type", NO_ID),
+      ...bad(ALL, "data", [undefined, null, "", []]),
+      ...bad(ALL, "data.object", [undefined, null, "", "x", 1]),
+      ...bad([...WITH_ITEMS, deletion], "data.object.id", NO_ID),
+      ...bad(WITH_ITEMS, PLAN, NO_ID),
+      ...bad(WITH_ITEMS, `${ITEM}.price`, [undefined, null, "price_1"], ITEMS),
+      ...bad(WITH_ITEMS, ITEM, [null, "item"], ITEMS),
+      ...bad(WITH_ITEMS, `${ITEMS}.data`, [undefined, null, [], {}], ITEMS),
+      ...bad(WITH_ITEMS, ITEMS, [undefined, null, [], ""]),
+      ...bad([creation], ACCOUNT, NO_ID),
+      ...bad([creation], "data.object.metadata", [undefined, null, "", []]),
+      ...bad([update], "data.object.status", NO_ID),
+      ...bad([creation, update], PERIOD_END, NO_TIME),
+      ...bad(
+        [moved],
+        `${ITEM}.current_period_end`,
+        NO_TIME,
+        "current_period_end",
+      ),
+      // An invoice without a subscription is a one-off, and no failure.
+      ...bad([failedInvoice], INVOICED, [12, true, ["a"], {}, "", " \t"]),
+      ...bad(
+        [() => failedInvoice(NEWEST)],
+        "data.object.parent.subscription_details.subscription",
+        ["", " ", 12, {}],
+      ),
+    ],
+  },
+  "42: an unknown event type, with any data at all": {
+    check: async (stage) => {
+      const type = `charge.unheard_of_${uniqueId("t")}`;
+      const data = PAYLOAD_MARK;
+      const bodies = [
+        { type, id: uniqueId("evt"), data },
+        { type: "customer.subscription.Created", data },
+        { type: "customer.subscription.created ", data },
+        { type: `\n{"level":"error"}\0\ud800`, data },
+        { type: "__proto__", data },
+        { type: "toString", data },
+        { type },
+        { type, id: null, data: null, created: "never" },
+        { type, id: "x".repeat(10_000), data },
+        { type, id: "evt_\n{}", data: { object: [] } },
+      ];
+      const { receiver } = stage.stripe;
+      // Lines of one second are summed up in one, which tells how many.
+      const logged = () =>
+        receiver.output().split("\n")
+          .filter((line) => line.includes('"event ignored"'))
+          .reduce((sum, line) => sum + (JSON.parse(line).lines ?? 1), 0);
+      const before = logged();
+      for (const body of bodies) await deliver(stage, { body, ...IGNORED });
+      for (const to of ["hex", "standard"] as const) {
+        await deliver(stage, { to, body: bodies[0]!, ...IGNORED });
+      }
+      const sent = before + bodies.length + 1;
+      await waitUntil(() => logged() >= sent, { timeoutMs: HANG_LIMIT_MS });
+      assertEquals(logged(), sent);
+      await receiver.logged((line) => line.type === type);
+      assertDiscreet(receiver.output());
+    },
+  },
+  "43: unknown extra fields, and nonsense in fields that nobody reads": {
+    ...APPLIED,
+    sent: withMore(uniqueId("sub")),
+  },
+  "44: an id over 255 characters": {
+    ...INVALID,
+    sent: [
+      ...["id", "data.object.id", ACCOUNT, PLAN]
+        .flatMap((path) => bad([creation], path, [LONG, LONG.repeat(400)])),
+      ...bad([update], "data.object.status", [LONG]),
+      ...bad([failedInvoice], INVOICED, [LONG, { id: LONG }]),
+      {
+        body: creation({
+          id: uniqueId("evt").padEnd(255, "i"),
+          subscription: uniqueId("sub").padEnd(255, "i"),
+          account: "a".repeat(255),
+          plan: "p".repeat(255),
+        }),
+        ...APPLIED,
+      },
+    ],
+  },
+  "45: control characters or line breaks in an id": {
+    ...INVALID,
+    sent: [
+      ...["id", "data.object.id", ACCOUNT, PLAN]
+        .flatMap((path) => bad([creation], path, CONTROLS)),
+      ...bad([failedInvoice], INVOICED, CONTROLS),
+    ],
+    check: ({ stripe }) => {
+      const lines = stripe.receiver.output().split("\n");
+      const isForged = (line: string) =>
+        line.startsWith(FORGED) ||
+        line.startsWith("{") && JSON.parse(line).message === "forged";
+      assertEquals(lines.filter(isForged), []);
+      return Promise.resolve();
+    },
+  },
+  "46: a period end before 2000 or after 2200": {
+    ...INVALID,
+    sent: [
+      ...bad([creation, update], PERIOD_END, NOT_OUR_TIME),
+      ...bad([moved], `${ITEM}.current_period_end`, NOT_OUR_TIME),
+      ...[YEAR_2000, YEAR_2200].map((periodEnd): Sent => ({
+        body: creation({ periodEnd }),
+        record: { current_period_end: new Date(periodEnd * 1_000) },
+        ...APPLIED,
+      })),
+    ],
+  },
+  "47: created before 2000, further ahead than the tolerance, or no integer": {
+    ...INVALID,
+    check: async (stage) => {
+      const ahead = [60, -60].map((by) => unixNow() + TOLERANCE_SECONDS + by);
+      const values = [...NOT_OUR_TIME, unixNow() + 0.5, "1793700000", null];
+      for (
+        const sent of [
+          ...bad(ALL, "created", [...values, true, ahead[0]]),
+          { body: edited(creation(), { created: YEAR_2000 }), ...APPLIED },
+          { body: edited(creation(), { created: ahead[1] }), ...APPLIED },
+        ]
+      ) await deliver(stage, { ...INVALID, ...sent });
+    },
+  },
+  "48: SQL, HTML, template syntax in strings": {
+    ...APPLIED,
+    sent: [
+      "'; drop table billing.subscriptions; --",
+      '" or 1=1 /*',
+      "$1 $$ \\ \\' %s {}",
+      '<script>alert(1)</script>&amp;"',
+      "${process.env.HOME} {{7*7}} #{7*7} <%= 7 %>",
+      "../../etc/passwd",
+      "\u202eabc \u00e9 \u{1f600}",
+    ].flatMap((text): Sent[] => {
+      const subscription = `${uniqueId("sub")} ${text}`;
+      const id = `${uniqueId("evt")} ${text}`;
+      const values = { subscription, plan: text };
+      const record = { id: subscription, account_id: text, plan_id: text };
+      return [
+        { body: creation({ id, account: text, ...values }), record },
+        {
+          body: update({ status: text, ...values }),
+          record: { ...record, status: text },
+        },
+        { body: failedInvoice({ subscription }), notifies: text },
+      ];
+    }),
+  },
+  "74: an event of the other mode, where PROVIDER_A_MODE says which": {
+    check: async (stage) => {
+      await using receiver = await startWithSecrets({
+        PROVIDER_A_MODE: "live",
+        PROVIDER_B_MODE: "test",
+      });
+      for (
+        const [i, scheme] of (["stripe", "hmac-sha256-hex"] as const).entries()
+      ) {
+        const to = endpointOf(receiver, scheme);
+        const livemode = i === 0;
+        for (const says of [livemode, undefined]) {
+          const body = edited(creation(), { livemode: says });
+          await deliver(stage, { to, body, ...APPLIED });
+        }
+        const other = edited(creation(), { livemode: !livemode });
+        for (const body of [other, edited(other, { "data.object": null })]) {
+          await deliver(stage, { to, body, ...IGNORED });
+        }
+        // Lines of a kind are summed up, so not each names its event.
+        const { level } = await receiver.logged(({ message, provider }) =>
+          message === "event of the other mode ignored" && provider === "ab"[i]
+        );
+        assertEquals(level, "info");
+      }
+      await using faulty = await startWithSecrets({
+        PROVIDER_A_MODE: "production",
+      });
+      await deliver(stage, {
+        to: endpointOf(faulty, "stripe"),
+        ...outcome(500, "provider_misconfigured", "nothing"),
+      });
+      const atStart = await faulty.logged(({ provider }) => provider === "a");
+      assert(String(atStart.error).includes("PROVIDER_A_MODE must be one of"));
+    },
+  },
+  "75: odd values in what an event need not report": {
+    ...APPLIED,
+    sent: ODD.flatMap(oddly),
+  },
+  "76: a creation without an account, of a customer known or not": {
+    ...APPLIED,
+    sent: ofCustomers(),
+  },
+};
+
+function malformed(whole: string): string[] {
+  const id = uniqueId("evt");
+  return [
+    whole.slice(0, -1),
+    whole.slice(0, 100),
+    `${whole}}`,
+    whole.replace(":", ""),
+    `{'id': '${id}'}`,
+    `{"id": "${id}", "type": undefined, "note": ${MARK}}`,
+    `{"id": "${id}", // ${PAYLOAD_MARK}\n}`,
+    `{"id": NaN, "note": "${id}"}`,
+    ` ${id}`,
+    `id=${id}&type=customer.subscription.created`,
+  ];
+}
+
+/** In every object of an event. */
+function polluted(): Sent {
+  const keys = `"__proto__":{"id":"polluted","type":"polluted"},` +
+    `"constructor":{"prototype":{"polluted":true}},"toString":1,`;
+  const event = creation();
+  const { id } = event.data.object;
+  const body = JSON.stringify(event).replaceAll("{", `{${keys}`)
+    .replaceAll(`,}`, "}");
+  return { event, body, record: { id, status: "active" } };
+}
+
+/** What is only inherited is not there. */
+function inheriting(): Sent[] {
+  const deleted = `"type":"customer.subscription.deleted"`;
+  return [
+    `"__proto__":{${deleted}}`,
+    `${deleted},"data":{"object":{"__proto__":{"id":"sub_1"}}}`,
+    `${deleted},"__proto__":{"data":{"object":{"id":"sub_1"}}}`,
+  ].map((rest) => {
+    const id = uniqueId("evt");
+    return { event: { id }, body: `{"id":"${id}",${rest}}`, ...INVALID };
+  });
+}
+
+/** A creation, and an update whose old items are nested deeply. */
+function inPreviousAttributes(deep: string): Sent[] {
+  const subscription = uniqueId("sub");
+  const event = edited(update({ subscription }), {
+    "data.previous_attributes": { items: "deep" },
+  });
+  return [
+    { body: creation({ subscription }), ...APPLIED },
+    { event, body: withText(event, '"deep"', deep), ...APPLIED },
+  ];
+}
+
+function withMore(subscription: string): Sent[] {
+  const more = { "data.object.more": { a: [PAYLOAD_MARK] }, more: [1, {}] };
+  return [
+    edited(creation({ subscription }), {
+      ...more,
+      "data.object.metadata.more": 1,
+      [`${ITEM}.price.more`]: null,
+      "data.object.items.data.1": { price: 12 },
+    }),
+    edited(update({ subscription }), {
+      ...more,
+      "data.object.metadata": "nonsense",
+      "data.previous_attributes": { status: {}, items: "nonsense" },
+      livemode: "nonsense",
+    }),
+    edited(failedInvoice({ subscription }), {
+      "data.object.lines": null,
+      "data.object.id": 12,
+    }),
+    edited(deletion({ subscription }), {
+      ...more,
+      "data.object.items": null,
+      "data.object.status": 12,
+    }),
+  ].map((body) => ({ body }));
+}
+
+/**
+ * A creation with odd values, which reports nothing then; and an update with
+ * them among what it replaced, which reports all the same.
+ */
+function oddly(values: typeof ODD[number]): Sent[] {
+  const subscription = uniqueId("sub");
+  const time = new Date(LATER * 1_000);
+  const reported = { customer: "cus_1", quantity: 3, paused: "void" };
+  const record = { customer_id: "cus_1", quantity: 3, paused: "void" };
+  const changes = Object.entries(values)
+    .map(([path, value]) => [`data.object.${path}`, value]);
+  return [
+    {
+      body: edited(creation({ subscription, created: unixNow() - 10_000 }), {
+        livemode: values.livemode,
+        ...Object.fromEntries(changes),
+      }),
+      record: Object.fromEntries(
+        [...Object.keys(record), "cancel_at", "trial_end", "livemode"]
+          .map((column) => [column, null]),
+      ),
+    },
+    {
+      body: edited(
+        update({
+          ...{ subscription, ...reported, cancelAt: LATER, trialEnd: LATER },
+        }),
+        { "data.previous_attributes": { ...values, status: values.customer } },
+      ),
+      record: { ...record, cancel_at: time, trial_end: time, livemode: false },
+    },
+  ];
+}
+
+function ofCustomers(): Sent[] {
+  const [customer, shared] = [uniqueId("cus"), uniqueId("cus")];
+  const [account, other] = [uniqueId("acc"), uniqueId("acc")];
+  const unowned = (of: string | null) =>
+    creation({ account: null, customer: of });
+  const missing = { ...INVALID, says: `${ACCOUNT} is missing` };
+  const record = { account_id: account };
+  const early = unowned(customer);
+  return [
+    { body: early, ...missing },
+    { body: unowned(null), ...missing },
+    { body: creation({ account, customer }), record },
+    { body: early, record },
+    { body: unowned(customer), record },
+    // A malformed account is not a missing one.
+    ...bad(
+      [() => creation({ customer })],
+      ACCOUNT,
+      ["", " ", 12, [], "a\nb"],
+      `${ACCOUNT}: must`,
+    ).map((sent) => ({ ...INVALID, ...sent })),
+    // Subscriptions of one customer with different accounts.
+    { body: creation({ account, customer: shared }), record },
+    { body: creation({ account: other, customer: shared }) },
+    { body: unowned(shared), ...missing },
+  ];
+}

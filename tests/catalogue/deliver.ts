@@ -1,0 +1,345 @@
+/**
+ * Sends what a row says, and checks all that comes of it: the answer, the line
+ * in the log, and what is stored. Neither answer nor log may hold a secret, a
+ * signature, a payload or a stack trace.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { isDeepStrictEqual } from "node:util";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import type { Fault } from "../support/api_proxy.ts";
+import {
+  answered,
+  onTheWire,
+  type RawRequest,
+} from "../support/raw_request.ts";
+import { type Answer, post } from "../support/send.ts";
+import { rowCounts, type StoredEvent, storedEvent } from "../support/tables.ts";
+import {
+  type Body,
+  creation,
+  hashId,
+  headersOf,
+  PAYLOAD_MARK,
+  signatureOf,
+  type SignatureParts,
+  unixNow,
+} from "./events.ts";
+import {
+  type Endpoint,
+  type EndpointName,
+  ENDPOINTS,
+  SECRETS,
+  type Stage,
+} from "./stage.ts";
+
+/** What comes of a delivery. */
+export interface Outcome {
+  /** Several, if the server may answer instead of the receiver. */
+  readonly status: number | readonly number[];
+  /** In the log's line about a failure, and in `failed_events`. */
+  readonly code?: string;
+  readonly stored: "nothing" | "ledger" | "failed_events";
+}
+
+/** What is sent: as it is given, a signed creation of provider A. */
+export interface Sent extends Partial<Outcome> {
+  readonly to?: EndpointName | Endpoint;
+  readonly through?: "gateway";
+  readonly method?: string;
+  readonly body?: Body | object;
+  /** Sent in chunks, without a length. */
+  readonly isChunked?: boolean;
+  /** Signed with this time or age in seconds, and ID. */
+  readonly time?: string;
+  readonly age?: number;
+  readonly id?: string;
+  /** The signature header's value. */
+  readonly value?: (parts: SignatureParts) => string;
+  /** All headers. */
+  readonly headers?: (parts: SignatureParts) => Record<string, string>;
+  /** What is written byte by byte, because no client would send it. */
+  readonly raw?: (request: RawRequest) => RawRequest;
+
+  /** The event that the body stands for, if it is not its JSON. */
+  readonly event?: { readonly id: string; readonly data?: unknown };
+  /** Whether it is filed under the hash of its body, instead of its ID. */
+  readonly isHashed?: boolean;
+  /** How `failed_events` keeps the body, by default as JSON. */
+  readonly kept?: "json" | "text" | "base64";
+  /** In the error in `failed_events`. */
+  readonly says?: string | undefined;
+  /** In the ledger, by default `applied`. */
+  readonly outcome?: string;
+  /** Whether nothing may be stored any more. */
+  readonly isDuplicate?: boolean;
+  /** How the API answers database functions, and what the log says of it. */
+  readonly faults?: Readonly<Record<string, Fault>>;
+  readonly logs?: string;
+  /** Of its failure, which is over. */
+  readonly resolution?: string;
+  /** Columns of the event's subscription, afterwards. */
+  readonly record?: Readonly<Record<string, unknown>>;
+  /** The account that is owed a notification about the event. */
+  readonly notifies?: string;
+}
+
+/** A row of the catalogue. What it says holds for each delivery of `sent`. */
+export interface Row extends Sent {
+  readonly sent?: readonly Sent[];
+  /** What needs more than requests. */
+  readonly check?: (stage: Stage) => Promise<void>;
+  /**
+   * Begins something that takes ten seconds, before all other rows; what it
+   * returns checks it, after them.
+   */
+  readonly begin?: (stage: Stage) => Promise<() => Promise<void>>;
+}
+
+/** Returns what comes of deliveries that fail. */
+export const outcome = (
+  status: number,
+  code: string,
+  stored: Outcome["stored"],
+): Outcome => ({ status, code, stored });
+
+export const MALFORMED = outcome(401, "signature_malformed", "nothing");
+export const MISMATCH = outcome(401, "signature_mismatch", "nothing");
+export const APPLIED = { status: 200, stored: "ledger" } as const;
+export const IGNORED = { status: 200, stored: "nothing" } as const;
+export const INVALID = outcome(422, "event_invalid", "failed_events");
+export const NOT_APPLIED = outcome(
+  500,
+  "subscription_unknown",
+  "failed_events",
+);
+
+/** Rows by number and title. */
+export type Rows = Readonly<Record<string, Row>>;
+
+/** The whole reply for each status, and for codes that share one with others. */
+const BODIES: Readonly<Record<number | string, string>> = {
+  200: "OK",
+  401: "Invalid signature",
+  422: "Event is not valid",
+  500: "Event could not be applied",
+  503: "Try again later",
+  body_empty: "Body is empty",
+  body_not_json: "Body is not valid JSON",
+  body_not_text: "Body is not valid UTF-8",
+  provider_misconfigured: "Receiver is not configured",
+};
+const FAILED = '"delivery failed"';
+
+/** Checks one of the three schemes after the other. */
+export function toEach(sent: Sent): Sent[] {
+  return ENDPOINTS.map((to) => ({ to, ...sent }));
+}
+
+/** Sends and checks each in its turn, and then what the row checks besides. */
+export async function checkRow(
+  stage: Stage,
+  row: Row,
+): Promise<void> {
+  for (const sent of row.sent ?? []) await deliver(stage, { ...row, ...sent });
+  await row.check?.(stage);
+}
+
+/** Returns a delivery that is signed when it is sent, any number of times. */
+export function prepare(stage: Stage, sent: Sent) {
+  const { to = "stripe", through, method = "POST", isChunked, raw } = sent;
+  const endpoint = typeof to === "string" ? stage[to] : to;
+  const url = through === "gateway" ? stage.gatewayUrl : endpoint.receiver.url;
+  const { body: content = creation() } = sent;
+  const isBody = typeof content === "string" || content instanceof Uint8Array;
+  const body = isBody ? content as Body : JSON.stringify(content);
+  const event = sent.event ?? (isBody ? undefined : content as Sent["event"]);
+  const hasBody = !["GET", "HEAD", "OPTIONS"].includes(method);
+
+  async function send(): Promise<Answer> {
+    const { time = String(unixNow() - (sent.age ?? 0)), id } = sent;
+    const parts = signatureOf(endpoint, body, { time, id });
+    const headers = sent.headers?.(parts) ??
+      headersOf(endpoint, parts, sent.value?.(parts));
+    if (raw) return await answered(url, raw(onTheWire(url, headers, body)));
+    const stream = isChunked ? new Blob([body]).stream() : body;
+    return await post(url, { method, headers, body: hasBody ? stream : null });
+  }
+  return { endpoint, body, event, send };
+}
+
+/**
+ * Sends a delivery, and checks all that comes of it.
+ *
+ * @returns what is stored about its event
+ */
+export async function deliver(stage: Stage, sent: Sent): Promise<StoredEvent> {
+  const { sql } = stage;
+  const { status, code = "", stored, outcome = "applied" } = sent;
+  if (status === undefined || !stored) throw new TypeError("It has no outcome");
+  const { endpoint, body, event, send } = prepare(stage, sent);
+  const id = sent.isHashed ? undefined : event?.id;
+  const before = await rowCounts(sql);
+  if (sent.faults) stage.faultyApi.fails(sent.faults);
+  const line = await checkAnswer(endpoint, { send, status, code });
+  if (sent.faults) stage.faultyApi.fails({});
+  const { event_id, body_sha256, error } = line;
+  assert(`${error}`.includes(sent.logs ?? ""), `${sent.logs}: ${error}`);
+  if (code === "failure_not_recorded") {
+    const hash = `sha256:${body_sha256}`;
+    assertEquals([event_id, hash], [event?.id, hashId(body)]);
+  }
+  const rows = await storedEvent(
+    sql,
+    typeof id === "string" ? id : hashId(body),
+  );
+
+  const added = stored === "failed_events" ? 1 : 0;
+  if (stored !== "ledger" || sent.isDuplicate) {
+    const failed_events = before["failed_events"]! + added;
+    assertEquals(await rowCounts(sql), { ...before, failed_events });
+  }
+  if (stored === "ledger") {
+    assertEquals(rows.ledger.map((row) => row.outcome), [outcome]);
+    assertEquals(rows.failures.filter((row) => !row.resolved_at), []);
+  }
+  if (added > 0) checkFiled(rows, { sent, code, body });
+  if (sent.resolution) {
+    const resolutions = rows.failures.map((row) => row.resolution);
+    assertEquals(resolutions, [sent.resolution]);
+  }
+  if (sent.notifies) {
+    const accounts = rows.notifications.map((row) => row.account_id);
+    assertEquals(accounts, [sent.notifies]);
+  }
+  if (sent.record) {
+    const columns = Object.keys(sent.record);
+    const record = await recordOf(stage, subscriptionOf(event), columns);
+    assertEquals(record, sent.record);
+  }
+  return rows;
+}
+
+/**
+ * The answer is exactly that of the status, and the log has one line about a
+ * failure.
+ *
+ * @returns the line
+ */
+async function checkAnswer(
+  { receiver }: Endpoint,
+  { send, status, code }: {
+    send: () => Promise<Answer>;
+    status: number | readonly number[];
+    code: string;
+  },
+): Promise<Record<string, unknown>> {
+  const start = receiver.output().length;
+  const written = () => receiver.output().slice(start);
+  const answer = await send();
+  if (typeof status === "object") {
+    assert(status.includes(answer.status), `${answer.status}`);
+    assertEquals(answer.body, "");
+    return {};
+  }
+  assertAnswer(answer, status, code);
+  const failures = () =>
+    written().split("\n").filter((line) => line.includes(FAILED))
+      .map((line) => JSON.parse(line));
+  if (status >= 400) {
+    await waitUntil(() => failures().length > 0, {
+      timeoutMs: HANG_LIMIT_MS,
+      intervalMs: 1,
+    });
+  }
+  assertEquals(
+    failures().map((line) => [line.code, line.status]),
+    status < 400 ? [] : [[code, status]],
+    written(),
+  );
+  assertDiscreet(written());
+  return failures()[0] ?? {};
+}
+
+/** Checks that the answer is exactly the text that goes with its status. */
+export function assertAnswer(answer: Answer, status: number, code = ""): void {
+  assertEquals(answer.status, status, answer.body);
+  assertEquals(answer.body, BODIES[code] ?? BODIES[status] ?? "");
+  if (status === 405) assertEquals(answer.headers.get("allow"), "POST");
+  if (status === 503) {
+    assertMatch(answer.headers.get("retry-after") ?? "none", /^[1-9]\d*$/);
+  }
+}
+
+/** The row has the body as it was sent, and the error names what is wrong. */
+function checkFiled(
+  { ledger, failures, notifications }: StoredEvent,
+  { sent, code, body }: { sent: Sent; code: string; body: Body },
+): void {
+  assertEquals([ledger, notifications], [[], []]);
+  const { kept = "json", says = "" } = sent;
+  const [{ payload, error, ...row } = {}] = failures;
+  assertEquals(
+    [
+      failures.length,
+      row["error_code"],
+      row["payload_encoding"],
+      row["attempts"],
+    ],
+    [1, code, kept, 1],
+  );
+  assert(String(error).includes(says), `${says}: ${error}`);
+  const text = typeof body === "string"
+    ? body.replace(/^\ufeff/, "")
+    : Buffer.from(body).toString(kept === "base64" ? kept : "utf8");
+  const isSame = kept === "json"
+    ? isDeepStrictEqual(payload, JSON.parse(text))
+    : payload === text;
+  assert(isSame, `kept as ${String(payload).slice(0, 200)}`);
+}
+
+function subscriptionOf(event: { data?: unknown } | undefined): string {
+  const { object: { object, id, subscription = "" } } = event?.data as {
+    object: { object: string; id: string; subscription?: string };
+  };
+  return object === "invoice" ? subscription : id;
+}
+
+/** Returns columns of a subscription; none if it is not there. */
+export async function recordOf(
+  { sql }: Stage,
+  id: string,
+  columns: readonly string[] = ["status", "plan_id"],
+): Promise<Record<string, unknown>> {
+  const [row] = await sql`
+    select ${sql(columns as string[])} from billing.subscriptions
+    where id = ${id}`;
+  return { ...row };
+}
+
+/** Checks that a function's output holds nothing that was sent. */
+export function assertDiscreet(output: string): void {
+  const tail = output.split("\n").slice(-12).join("\n");
+  const secrets = Object.values(SECRETS);
+  const parts = secrets.map((secret) => secret.replace("whsec_", ""));
+  for (const secret of [PAYLOAD_MARK, ...secrets, ...parts, "sb_secret"]) {
+    assert(!output.includes(secret), `${secret} is in the log:\n${tail}`);
+  }
+  // The hash of a body is no signature.
+  const rest = output.replaceAll(/sha256"?:"?[0-9a-f]{64}/g, "");
+  for (
+    const pattern of [
+      /[0-9a-f]{32}/i, // a MAC in hex, or half of one
+      /[A-Za-z0-9+/]{43}=/, // one in base64
+      /\bv1[=,]/,
+      /^\s*at .+:\d+:\d+/m, // a trace
+      /^error:|Uncaught/m, // what ends a process
+    ]
+  ) {
+    const found = pattern.exec(rest);
+    assert(found === null, `${found?.[0]} is in the log:\n${tail}`);
+  }
+}

@@ -1,0 +1,284 @@
+/**
+ * Rows 49 to 56 and 64: good events that are duplicate, late, of one second, or
+ * for another record.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { API_VERSIONS } from "../../scripts/events/templates.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { edited } from "../support/edited.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import { arrivals } from "../support/histories/arrivals.ts";
+import { abandonedRequest, onTheWire } from "../support/raw_request.ts";
+import { storedEvent } from "../support/tables.ts";
+import {
+  APPLIED,
+  assertAnswer,
+  deliver,
+  NOT_APPLIED,
+  outcome,
+  prepare,
+  recordOf,
+  type Rows,
+  type Sent,
+} from "./deliver.ts";
+import {
+  creation,
+  deletion,
+  failedInvoice,
+  headersOf,
+  signatureOf,
+  unixNow,
+  update,
+} from "./events.ts";
+import type { Stage } from "./stage.ts";
+
+/** A minute ago, so that a row may date events after it. */
+const THEN = unixNow() - 60;
+
+const OF_OTHER = outcome(
+  500,
+  "subscription_of_other_provider",
+  "failed_events",
+);
+const state = (status: string, plan_id: string) => ({
+  record: { status, plan_id },
+});
+
+/** Events of one subscription, at so many seconds. */
+function about(
+  make: (
+    at: (seconds: number) => { subscription: string; created: number },
+  ) => Sent[],
+): Sent[] {
+  const subscription = uniqueId("sub");
+  return make((seconds) => ({ subscription, created: THEN + seconds }));
+}
+
+/** Of one second; Stripe sends a changed item whole, whatever part changed. */
+const UPDATES = [
+  { status: "incomplete", plan: "one", previous: { plan: "one" } },
+  { status: "active", plan: "one", previous: { status: "incomplete" } },
+  { status: "active", plan: "one", previous: {} },
+  {
+    status: "past_due",
+    plan: "two",
+    previous: { status: "active", plan: "one" },
+  },
+] as const;
+
+export const ORDER: Rows = {
+  "49: the same event 40 times at once": {
+    check: async (stage) => {
+      const subscription = uniqueId("sub");
+      for (
+        const event of [
+          creation({ subscription, created: THEN }),
+          update({ subscription, created: THEN + 1, status: "past_due" }),
+          failedInvoice({ subscription, created: THEN + 2 }),
+          deletion({ subscription, created: THEN + 3 }),
+        ]
+      ) {
+        const { send } = prepare(stage, { body: event });
+        const answers = await Promise.all(Array.from({ length: 40 }, send));
+        for (const answer of answers) assertAnswer(answer, 200);
+        const stored = await storedEvent(stage.sql, event.id);
+        const counts = Object.values(stored).map((rows) => rows.length);
+        const owed = event.type === "invoice.payment_failed" ? 1 : 0;
+        assertEquals(counts, [1, 0, owed]);
+      }
+      const { status } = await recordOf(stage, subscription);
+      assertEquals(status, "canceled");
+    },
+  },
+  "50: the same id with another body": {
+    ...APPLIED,
+    sent: about((at) => {
+      const event = creation({ ...at(0), plan: "plan_first" });
+      const { id } = event;
+      return [
+        { body: event },
+        ...[
+          creation({ id, ...at(0), plan: "plan_second" }),
+          creation({ id, subscription: uniqueId("sub") }),
+          deletion({ id, ...at(1) }),
+          failedInvoice({ id, ...at(1) }),
+        ].map((other) => ({
+          event,
+          body: JSON.stringify(other),
+          isDuplicate: true,
+          ...state("active", "plan_first"),
+        })),
+      ];
+    }),
+  },
+  "51: an older event after a newer one": {
+    ...APPLIED,
+    sent: about((at) => {
+      const late = update({ ...at(10), status: "unpaid", plan: "old" });
+      const stale = { outcome: "stale", ...state("past_due", "new") };
+      return [
+        { body: creation(at(0)) },
+        { body: update({ ...at(20), status: "past_due", plan: "new" }) },
+        { body: late, ...stale },
+        { body: late, ...stale, isDuplicate: true },
+        { body: creation(at(-10)), ...stale },
+      ];
+    }),
+  },
+  "52: two events of one second, either order": {
+    ...APPLIED,
+    sent: [[0, 1], [1, 0]].flatMap((order) =>
+      about((at) => {
+        const [first = 0, second = 0] = order;
+        const moves = [["one", "two"], ["two", "three"]].map(([from, plan]) =>
+          update({
+            ...{ ...at(1), plan: plan!, status: "active" },
+            previous: { plan: from! },
+          })
+        );
+        const last = [update({ ...at(2), plan: "four" }), deletion(at(2))];
+        const outcome = first === 0 ? "applied" : "stale";
+        return [
+          { body: creation({ ...at(0), plan: "one" }) },
+          { body: moves[first]! },
+          { body: moves[second]!, outcome, ...state("active", "three") },
+          { body: last[first]! },
+          { body: last[second]!, ...state("canceled", "four") },
+        ];
+      })
+    ),
+  },
+  "53: an update after the deletion": {
+    ...APPLIED,
+    sent: about((at) => {
+      const late = { ...at(10), status: "active", plan: "late" };
+      const newer = { ...at(30), status: "active", plan: "newer" };
+      return [
+        { body: creation(at(0)) },
+        { body: deletion(at(20)) },
+        { body: update(late), ...state("canceled", "late") },
+        { body: update(newer), ...state("active", "newer") },
+      ];
+    }),
+  },
+  "54: an event for a subscription that is not there": {
+    ...APPLIED,
+    sent: about((at) => {
+      const early = [update(at(1)), failedInvoice(at(2)), deletion(at(3))]
+        .map((body): Sent => ({ body }));
+      return [
+        ...early.map((sent) => ({ ...sent, ...NOT_APPLIED })),
+        { body: creation(at(0)) },
+        ...early.map((sent) => ({ ...sent, resolution: "applied" })),
+        { ...early[2], isDuplicate: true, record: { status: "canceled" } },
+      ];
+    }),
+  },
+  "55: provider B's event for provider A's subscription": {
+    ...APPLIED,
+    sent: about((at) => {
+      const unchanged = {
+        provider: "a",
+        account_id: "acc_a",
+        status: "active",
+      };
+      return [
+        { body: creation({ ...at(0), account: "acc_a" }) },
+        ...[
+          creation({ ...at(70), account: "acc_b" }),
+          update({ ...at(70), status: "taken_over" }),
+          failedInvoice(at(70)),
+          deletion(at(70)),
+        ].map((body): Sent => ({
+          ...{ to: "hex", body, ...OF_OTHER, record: unchanged },
+        })),
+      ];
+    }),
+    check: async (stage) => {
+      const event = creation();
+      await deliver(stage, { body: event, ...APPLIED });
+      // The same event ID from another provider is another event.
+      const same = edited(creation(), { id: event.id });
+      assertAnswer(await prepare(stage, { to: "hex", body: same }).send(), 200);
+      const { ledger } = await storedEvent(stage.sql, event.id);
+      assertEquals(ledger.map(({ provider }) => provider).sort(), ["a", "b"]);
+    },
+  },
+  "56: committed, but the reply was lost": {
+    check: async (stage) => {
+      const subscription = uniqueId("sub");
+      await deliver(stage, { body: creation({ subscription }), ...APPLIED });
+      const again = { isDuplicate: true, ...APPLIED };
+      const body = update({ subscription, plan: "changed" });
+      await goneBeforeTheAnswer(stage, body);
+      await deliver(stage, { body, record: { plan_id: "changed" }, ...again });
+
+      const invoice = failedInvoice({ subscription });
+      const { behindFaults, faultyApi } = stage;
+      // The database commits, and the receiver gets no answer. To file the
+      // failure is to learn that there is none.
+      faultyApi.fails({ billing_apply_events: "reply lost" });
+      await deliver(stage, { to: behindFaults, body: invoice, ...APPLIED });
+      assertEquals(faultyApi.calls("billing_apply_events"), 2, "One more try");
+      faultyApi.fails({});
+      const { failures, notifications } = await deliver(stage, {
+        body: invoice,
+        ...again,
+      });
+      assertEquals([failures.length, notifications.length], [0, 1]);
+    },
+  },
+  "64: two, three or four updates of one second, in any order": {
+    check: async (stage) => {
+      const cases = API_VERSIONS.flatMap((apiVersion) =>
+        [2, 3, 4].flatMap((count) => {
+          const updates = UPDATES.slice(0, count);
+          const { status, plan } = updates.at(-1)!;
+          return [...arrivals(updates, 0)].map((order) => ({
+            ...{ apiVersion, order, end: { status, plan_id: plan } },
+          }));
+        })
+      );
+      await Promise.all(cases.map(async ({ apiVersion, order, end }) => {
+        const subscription = uniqueId("sub");
+        const common = { subscription, apiVersion, created: THEN };
+        for (
+          const body of [
+            creation({ ...common, status: "incomplete", plan: "one" }),
+            ...order.map((values) => update({ ...common, ...values })),
+          ]
+        ) assertAnswer(await prepare(stage, { body }).send(), 200);
+        assertEquals(await recordOf(stage, subscription), end);
+      }));
+    },
+  },
+};
+
+/** The provider hangs up while its event is applied, and delivers again. */
+async function goneBeforeTheAnswer(
+  { sql, stripe }: Stage,
+  event: { id: string; data: { object: { id: string } } },
+): Promise<void> {
+  const { url } = stripe.receiver;
+  const body = JSON.stringify(event);
+  const parts = signatureOf(stripe, body, { time: String(unixNow()) });
+  const headers = headersOf(stripe, parts);
+  async function finds(query: () => PromiseLike<readonly unknown[]>) {
+    const isThere = async () => (await query()).length > 0;
+    assert(await waitUntil(isThere, { timeoutMs: HANG_LIMIT_MS }), `${query}`);
+  }
+  await sql.begin(async (holder) => {
+    // The lock of a call that applies an event of the same subscription.
+    await holder`
+      select pg_advisory_xact_lock(hashtextextended(${event.data.object.id}, 0))`;
+    await abandonedRequest(
+      url,
+      onTheWire(url, headers, body),
+      () => finds(() => sql`select from pg_locks where not granted`),
+    );
+  });
+  await finds(async () => (await storedEvent(sql, event.id)).ledger);
+}

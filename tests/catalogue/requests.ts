@@ -1,0 +1,228 @@
+/**
+ * Rows 21 to 27 and 73: requests that are wrong, with any signature.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import {
+  abandonedRequest,
+  type RawRequest,
+  rawRequest,
+  slowRequest,
+} from "../support/raw_request.ts";
+import { startReceiver } from "../support/receiver.ts";
+import { gatewayTo } from "../support/receiver_gateway.ts";
+import { rowCounts } from "../support/tables.ts";
+import {
+  APPLIED,
+  assertDiscreet,
+  deliver,
+  IGNORED,
+  outcome,
+  type Rows,
+  type Sent,
+} from "./deliver.ts";
+import { creation } from "./events.ts";
+
+const CAP = 1_048_576;
+const CHUNKED = "Transfer-Encoding: chunked";
+/** What the server itself answers, or the receiver, depending on the version. */
+const REFUSED_BY_SERVER = { status: [400, 404], stored: "nothing" } as const;
+
+const ANY_4XX = Array.from({ length: 100 }, (_, i) => 400 + i);
+
+const withLine = (line: string): Sent => ({
+  raw: (request) => ({ ...request, line }),
+});
+
+/** From one byte over the limit to many times the limit, thrice each. */
+const tooLarge = [CAP + 1, 2 * CAP, 5 * CAP].flatMap((length): Sent[] => {
+  const sent = { body: new Uint8Array(length), headers: () => ({}) };
+  return Array(3).fill([sent, { ...sent, through: "gateway" }]).flat();
+});
+
+const frame = JSON.stringify({ type: "x", pad: "" }).length;
+/** As long as the limit, and of a type that is not handled. */
+const AT_THE_LIMIT = { type: "x", pad: "0".repeat(CAP - frame) };
+
+const ZIPPED = new Uint8Array(
+  await new Response(
+    new Blob(["0".repeat(20 * CAP)]).stream()
+      .pipeThrough(new CompressionStream("gzip")),
+  ).arrayBuffer(),
+);
+
+const encoded = (encoding: string, body?: Sent["body"]): Sent => ({
+  ...(body && { body }),
+  headers: ({ time, mac }) => ({
+    "provider-a-signature": `t=${time},v1=${mac}`,
+    "content-encoding": encoding,
+  }),
+});
+
+export const REQUESTS: Rows = {
+  "21: GET, HEAD, PUT, PATCH, DELETE, OPTIONS; TRACE": {
+    ...outcome(405, "method_not_allowed", "nothing"),
+    sent: [
+      ...["GET", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"]
+        .map((method) => ({ method })),
+      ...["TRACE /billing-webhook", "FOO /billing-webhook", "CONNECT x:443"]
+        .map((line) => ({
+          ...withLine(line),
+          status: ANY_4XX,
+        })),
+    ],
+  },
+  "22: another path, //, *, ..": {
+    ...outcome(404, "path_unknown", "nothing"),
+    sent: [
+      ...[
+        "/",
+        "//",
+        "//billing-webhook",
+        "///billing-webhook",
+        "/billing-webhook//",
+        "/billing-webhook/other",
+        "/BILLING-WEBHOOK",
+        "/billing-webhook%2f",
+        "/billing-webhook;x",
+        "/billing-webhook/../other",
+        "/billing-webhook/%2e%2e/other",
+        "/..",
+      ].map((target) => withLine(`POST ${target}`)),
+      { raw: () => ({ line: "OPTIONS *" }) },
+      ...["*", "billing-webhook", "", "http://[/billing-webhook"]
+        .map((target) => ({
+          ...withLine(`POST ${target}`),
+          ...REFUSED_BY_SERVER,
+        })),
+      ...["/x/../billing-webhook", "/./billing-webhook?x"]
+        .map((target) => ({ ...withLine(`POST ${target}`), ...APPLIED })),
+    ],
+  },
+  "23: Content-Encoding: gzip": {
+    ...outcome(415, "encoding_unsupported", "nothing"),
+    sent: [
+      ...["gzip", "GZIP", "br", "deflate", "identity, gzip", "x"]
+        .map((encoding) => encoded(encoding)),
+      encoded("gzip", ZIPPED),
+    ],
+  },
+  "24: a Content-Length over the cap": {
+    ...outcome(413, "body_too_large", "nothing"),
+    sent: [
+      ...tooLarge,
+      // Announced, and never sent: the answer does not wait for it.
+      {
+        raw: ({ line }) => ({
+          line,
+          lines: [`Content-Length: ${100_000 * CAP}`],
+          body: "{",
+        }),
+      },
+    ],
+  },
+  "25: a chunked body past the cap": {
+    ...outcome(413, "body_too_large", "nothing"),
+    sent: [
+      ...tooLarge.map((sent) => ({ ...sent, isChunked: true })),
+      // A length beside chunks is void. Servers refuse it, or hand the chunks on
+      // with the length still among the headers: then they are counted all the
+      // same, and the answer does not wait for an end that never comes.
+      {
+        raw: ({ line }) => ({
+          line,
+          lines: ["Content-Length: 5", CHUNKED],
+          body: `${CAP.toString(16)}\r\n${"x".repeat(CAP)}\r\n`.repeat(10),
+        }),
+        status: [400, 413],
+      },
+      { to: "hex", body: AT_THE_LIMIT, isChunked: true, ...IGNORED },
+    ],
+  },
+  "26: a body that trickles": {
+    begin: async (stage) => {
+      const receiver = stage.keep(await startReceiver());
+      const gateway = stage.keep(await gatewayTo(receiver));
+      const statuses = Promise.all([
+        slowRequest(receiver.url),
+        slowRequest(receiver.url, { isChunked: true }),
+        slowRequest(receiver.url, { isSilent: true }),
+        slowRequest(gateway.url),
+      ]);
+      statuses.catch(() => {}); // reported below
+      return async () => {
+        assertEquals(await statuses, [408, 408, 408, 408]);
+        const lines = () =>
+          receiver.output().split("\n")
+            .filter((line) => line.includes("body_too_slow"))
+            .map((line) => JSON.parse(line));
+        await waitUntil(() => lines().length > 3, { timeoutMs: HANG_LIMIT_MS });
+        assertEquals(lines().map(({ status }) => status), [408, 408, 408, 408]);
+        for (const { duration_ms } of lines()) {
+          const isInTime = duration_ms > 9_500 && duration_ms < 20_000;
+          assert(isInTime, `refused after ${duration_ms} ms`);
+        }
+        assertDiscreet(receiver.output());
+      };
+    },
+  },
+  "27: the client goes away in the middle": {
+    check: async (stage) => {
+      const { receiver } = stage.stripe;
+      const before = await rowCounts(stage.sql);
+      const line = `POST ${new URL(receiver.url).pathname}`;
+      const parts: RawRequest[] = [
+        { line, lines: ["Content-Length: 1000"], body: "{" },
+        { line, lines: [CHUNKED], body: '5\r\n{"id"\r\n' },
+      ];
+      const sent = Array(20).fill(parts).flat();
+      for (const part of sent) await abandonedRequest(receiver.url, part);
+      const seen = () => receiver.output().split("body_incomplete").length - 1;
+      await waitUntil(() => seen() >= sent.length, {
+        timeoutMs: HANG_LIMIT_MS,
+      });
+      assertEquals(seen(), sent.length);
+      // Broken framing: the connection is closed, or the answer is 400.
+      for (const body of ["zz\r\n{\r\n0\r\n\r\n", "ffffffffffffffffff\r\n"]) {
+        const request = { line, lines: [CHUNKED], body };
+        const answer = await rawRequest(receiver.url, request);
+        assert(answer === undefined || answer.status === 400);
+      }
+      assertEquals(await rowCounts(stage.sql), before);
+      assertDiscreet(receiver.output());
+      await deliver(stage, APPLIED);
+    },
+  },
+  "73: a chunk line that ends in a bare LF, at the local gateway": {
+    status: [400],
+    stored: "nothing",
+    sent: chunkedWrong(),
+  },
+};
+
+/** Each has a second request behind it, which must not be taken for one. */
+function chunkedWrong(): Sent[] {
+  const body = JSON.stringify(creation());
+  const size = body.length.toString(16);
+  return [
+    "0;\n\r\n",
+    `${size}\r\n${body}\r\n0;\n\r\n`,
+    `${size};\n\r\n${body}\r\n0\r\n\r\n`,
+    `${size}\r\n${body}\n0\r\n\r\n`,
+    `${size}\r\n${body}\r\n0\r\nx: y\n\n`,
+  ].map((chunks) => ({
+    through: "gateway",
+    body,
+    raw: ({ line, lines = [] }) => ({
+      line,
+      lines: [
+        CHUNKED,
+        ...lines.filter((line) => !line.startsWith("Content-Length")),
+      ],
+      body: `${chunks}${line} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`,
+    }),
+  }));
+}

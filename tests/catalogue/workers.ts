@@ -1,0 +1,296 @@
+/**
+ * Rows 61 to 63, 71 and 72: endpoints and APIs that the worker and the commands
+ * call, and that answer badly.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import {
+  NOTIFICATION_SECRET,
+  startNotifiedEndpoint,
+} from "../support/notified_endpoint.ts";
+import {
+  endLease,
+  makeDue,
+  outboxRow,
+  oweNotifications,
+} from "../support/outbox.ts";
+import { deliverPaced } from "../support/paced_delivery.ts";
+import { startScript } from "../support/run_script.ts";
+import { serveFunction } from "../support/serve_function.ts";
+import { NO_COUNTS, startWorker } from "../support/worker.ts";
+import type { Rows } from "./deliver.ts";
+
+const REFUSED_URLS = [
+  "http://example.com/hook",
+  "http://169.254.169.254/latest",
+  "http://localhost.example.com/hook",
+  "ftp://127.0.0.1/hook",
+  "https://user:CATALOGUEpassword@example.com/hook",
+  "https://CATALOGUEuser@example.com/hook",
+  "CATALOGUE no url",
+];
+
+/** The time limit of an attempt, and some more. */
+const HANGS_FOR_MS = 11_000;
+
+/**
+ * How the notified endpoint answers, and what is left of the notification:
+ * status, attempts, and the seconds to wait.
+ */
+const ANSWERS: readonly {
+  readonly status: number | "hangs";
+  readonly headers?: Record<string, string>;
+  readonly left?: readonly [string, number, number, number];
+}[] = [
+  { status: 302, headers: { location: "ELSEWHERE" } },
+  { status: 307, headers: { location: "ELSEWHERE" } },
+  { status: 400 },
+  { status: 401 },
+  { status: 404 },
+  { status: 410, left: ["dead", 1, -Infinity, Infinity] },
+  // Answered before anything is looked at: no attempt.
+  {
+    status: 429,
+    headers: { "retry-after": "3600" },
+    left: ["pending", 0, 3_500, 3_605],
+  },
+  { status: 500 },
+  { status: 503, headers: { "retry-after": "x" } },
+  { status: "hangs" },
+];
+
+const MAILS = 2_000;
+const MAILS_PER_SECOND = 2;
+const OWN_TIME_MS = (MAILS / MAILS_PER_SECOND) * 1_000;
+
+/** Control sequences of terminals, in both codings, and a forged line. */
+const HOSTILE =
+  "MARK\x1b[2J\x1b]52;c;eA==\x07\u009b31m\u009d0;x\u009c\u202e\x7f\r\nFORGED";
+
+export const WORKERS: Rows = {
+  "61: NOTIFICATION_URL not https and not loopback, or with credentials": {
+    check: async () => {
+      await Promise.all(REFUSED_URLS.map(async (url) => {
+        const { message } = await assertRejects(
+          () =>
+            serveFunction("billing-worker", {
+              env: {
+                NOTIFICATION_URL: url,
+                NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET,
+              },
+            }),
+          Error,
+          "Cannot start",
+        );
+        assert(message.includes("NOTIFICATION_URL must"), message);
+        for (const secret of ["CATALOGUE", NOTIFICATION_SECRET]) {
+          assert(!message.includes(secret), message);
+        }
+      }));
+    },
+  },
+  "62: the notified endpoint redirects, hangs, answers 4xx/5xx/429, 410": {
+    begin: async ({ sql, keep }) => {
+      const endpoint = keep(startNotifiedEndpoint());
+      const elsewhere = keep(startNotifiedEndpoint());
+      const worker = keep(await startWorker(endpoint.env));
+      const events = await oweNotifications(sql, { count: ANSWERS.length });
+      endpoint.answerWith(async ({ eventId }) => {
+        const { status, headers = {} } = ANSWERS[events.indexOf(eventId)]!;
+        if (status === "hangs") {
+          await new Promise((resolve) => setTimeout(resolve, HANGS_FOR_MS));
+          return new Response("OK");
+        }
+        const location = elsewhere.env.NOTIFICATION_URL!;
+        return new Response("", {
+          status,
+          headers: "location" in headers ? { location } : headers,
+        });
+      });
+      const started = Date.now();
+      const turn = worker.wake().then(async () => {
+        const ended = Date.now();
+        const rows = events.map((event) => outboxRow(sql, event));
+        return { ended, rows: await Promise.all(rows) };
+      });
+      turn.catch(() => {}); // reported below
+      return async () => {
+        const { ended, rows } = await turn;
+        for (const [i, row] of rows.entries()) {
+          const { status: answer, left = ["pending", 1, 0, 6] } = ANSWERS[i]!;
+          const [status, attempts, least, most] = left;
+          assertEquals(
+            [answer, row.status, row.attempts, row.sent_at],
+            [answer, status, attempts, null],
+          );
+          const said = answer === "hangs" ? "no answer within 10000 ms" : "";
+          assert(
+            row.last_error?.includes(said),
+            `${answer}: ${row.last_error}`,
+          );
+          const waits = (row.next_attempt_at.getTime() - ended) / 1_000;
+          assert(waits > least && waits < most, `${answer}: in ${waits} s`);
+          assertEquals(endpoint.about(row.event_id).length, 1);
+        }
+        const tookMs = ended - started;
+        assert(tookMs > 9_500 && tookMs < 20_000, `The turn took ${tookMs} ms`);
+        const { arrivals, refused } = elsewhere;
+        assertEquals([arrivals, refused], [[], []], "A redirect was followed");
+        assert(!worker.output().includes(NOTIFICATION_SECRET.slice(6)));
+      };
+    },
+  },
+  "63: crash after sending, before marking": {
+    check: async ({ sql }) => {
+      // Until then, the worker of row 62 has the queue.
+      const isFree = async () =>
+        (await sql`
+          select from billing.leases where queue = 'notifications'`)
+          .length === 0;
+      assert(await waitUntil(isFree, { timeoutMs: HANG_LIMIT_MS }), "No lease");
+      const held = Promise.withResolvers<void>();
+      await using endpoint = startNotifiedEndpoint();
+      await using killed = await startWorker(endpoint.env);
+      await using next = await startWorker(endpoint.env);
+      const [event] = await oweNotifications(sql);
+      endpoint.answerWith(() => held.promise.then(() => new Response("OK")));
+      const call = killed.wake().catch(() => "cut off");
+      await endpoint.arrived(event).finally(() => killed.kill());
+      assertEquals(await call, "cut off");
+      held.resolve();
+      const left = await outboxRow(sql, event);
+      assertEquals([left.status, left.attempts], ["pending", 1]);
+
+      // As its end and the next attempt's time would come.
+      await endLease(sql, "notifications");
+      await makeDue(sql, event);
+      assertEquals(await next.wake(), { ...NO_COUNTS, claimed: 1, sent: 1 });
+      const row = await outboxRow(sql, event);
+      assertEquals([row.status, row.attempts], ["sent", 2]);
+      const ids = endpoint.about(event).map(({ id }) => id);
+      assertEquals(ids, [left.id, left.id]);
+    },
+  },
+};
+
+/** No served function has a part in these. */
+export const WITHOUT_FUNCTIONS: Rows = {
+  "71: 2,000 e-mails due at once, the mail API takes 2 a second": {
+    check: async ({ sql }) => {
+      const { tookMs, rows, requests } = await deliverPaced(sql, {
+        count: MAILS,
+        allowed: MAILS_PER_SECOND,
+      });
+      assertEquals(rows, { "sent 1": MAILS });
+      assert(tookMs < 1.5 * OWN_TIME_MS, `${tookMs} ms of virtual time`);
+      const accepted = requests.filter(({ status }) => status === 200);
+      const keys = new Set(accepted.map(({ key }) => key));
+      assertEquals(keys.size, accepted.length, "A mail was sent twice");
+    },
+  },
+  "72: control characters and escape sequences in what a provider's API answers":
+    {
+      check: async () => {
+        await using objects = hostileProvider(404, hostileObjects);
+        await using errors = hostileProvider(400, () => undefined);
+        for (
+          const [name, args, api, code] of [
+            ["import", [], objects, 1],
+            ["reconcile", [], objects, 1],
+            ["reconcile", ["--json"], objects, 1],
+            ["import", [], errors, 3],
+            ["reconcile", ["--json"], errors, 3],
+          ] as const
+        ) {
+          const result = await ended(
+            startScript(name, { args: ["--stripe-url", api.url, ...args] }),
+          );
+          const said = result.out + result.err;
+          assertEquals(result.code, code, said);
+          assertMatch(said, /MARK/);
+          const found =
+            /[^\n\u0020-\u007e\u00a0-\uffff]|[\u202a-\u202e]|^FORGED/m
+              .exec(said);
+          assertEquals(found, null, `${name} ${args}: ${JSON.stringify(said)}`);
+          if (args.length > 0 && code === 1) {
+            assert(result.out.includes("\\u001b"));
+            JSON.parse(result.out);
+          }
+        }
+      },
+    },
+};
+
+/** Waits for the end of a command, a minute at most. */
+async function ended(
+  { result, kill }: ReturnType<typeof startScript>,
+): ReturnType<typeof startScript>["result"] {
+  const timer = setTimeout(() => kill("SIGKILL"), HANG_LIMIT_MS);
+  return await result.finally(() => clearTimeout(timer));
+}
+
+/** Starts a stand-in for the provider's API; what it has not, it refuses so. */
+function hostileProvider(
+  status: 400 | 404,
+  listOf: (path: string) => unknown,
+) {
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    (request) => {
+      const data = listOf(new URL(request.url).pathname);
+      const headers = { date: new Date().toUTCString() };
+      return data === undefined
+        ? Response.json({
+          error: {
+            type: "invalid_request_error",
+            message: HOSTILE,
+            ...(status === 404 && { code: "resource_missing" }),
+          },
+        }, { status, headers })
+        : Response.json({ object: "list", has_more: false, data }, { headers });
+    },
+  );
+  return {
+    url: `http://127.0.0.1:${server.addr.port}`,
+    [Symbol.asyncDispose]: () => server.shutdown(),
+  };
+}
+
+function hostileObjects(path: string): unknown {
+  const subscription = {
+    object: "subscription",
+    livemode: false,
+    created: 1_700_000_000,
+    status: `active${HOSTILE}`,
+    customer: `cus_${HOSTILE}`,
+    items: {
+      data: [{
+        price: { id: `price_${HOSTILE}` },
+        current_period_end: 1_800_000_000,
+      }],
+    },
+  };
+  switch (path) {
+    case "/v1/subscriptions":
+      // Without an account, and with fields that are refused.
+      return [{}, { accountId: `acc_${HOSTILE}` }].map((metadata, i) => ({
+        ...subscription,
+        id: `sub_${HOSTILE}${i}`,
+        metadata,
+      }));
+    case "/v1/events":
+      return [{
+        id: `evt_${HOSTILE}`,
+        object: "event",
+        type: "customer.subscription.updated",
+        created: 1_700_000_000,
+        livemode: false,
+        data: { object: { ...subscription, id: `sub_${HOSTILE}3` } },
+      }];
+    default:
+      return undefined;
+  }
+}
