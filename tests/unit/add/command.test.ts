@@ -1,9 +1,4 @@
-/**
- * `deno task add` as a user runs it: what it prints, its exit codes, and that it
- * writes only when it is told to, and only where git can undo it.
- *
- * @module
- */
+/** `deno task add` as a user runs it: what it prints, and its exit codes. */
 import { assert, assertEquals } from "@std/assert";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
@@ -18,15 +13,9 @@ async function add(
   code: number,
   ...says: string[]
 ) {
+  const command = "run -A --quiet --no-check scripts/add.ts " + line;
   const output = await createCommand(Deno.execPath(), {
-    args: [
-      "run",
-      "-A",
-      "--quiet",
-      "--no-check",
-      "scripts/add.ts",
-      ...line.split(" ").filter(Boolean),
-    ],
+    args: command.trim().split(" "),
     cwd: REPOSITORY,
     env: { INIT_CWD: from, NO_COLOR: "1" },
     stdin: "null",

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { parse } from "smol-toml";
 import {
   planConfig,
@@ -8,14 +8,10 @@ import {
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 
 const WEBHOOK = sectionOf("billing-webhook");
-const WORKER = sectionOf("billing-worker");
-const BOTH = `${WEBHOOK}\n${WORKER}`;
+const BOTH = `${WEBHOOK}\n${sectionOf("billing-worker")}`;
 const LOCK = '["./functions/billing-webhook/deno.lock"]';
-const REMOTE = `[remotes.live.functions.billing-webhook]
-verify_jwt = true
-static_files = ${LOCK}
-`;
-const OFF = "[db.migrations]\nenabled = false\n";
+const OPEN = BOTH.replace("false", "true");
+const REMOTE = BOTH + OPEN.replaceAll("[functions", "[remotes.live.functions");
 
 Deno.test("the sections are those of this repository's config.toml", async () => {
   const own = await Deno.readTextFile(`${REPOSITORY}/supabase/config.toml`);
@@ -23,51 +19,38 @@ Deno.test("the sections are those of this repository's config.toml", async () =>
 });
 
 for (
-  const [before, after, left] of [
-    ["", BOTH, ""],
-    ["a = 1", `a = 1\n\n${BOTH}`, ""],
-    [
-      "# [functions.billing-webhook]\n\n",
-      `# [functions.billing-webhook]\n\n${BOTH}`,
-      "",
-    ],
-    ["a = 1\r\n", `a = 1\n\n${BOTH}`.replaceAll("\n", "\r\n"), ""],
-    ["\ufeffa = 1\n", `\ufeffa = 1\n\n${BOTH}`, ""],
-    [WORKER, `${WORKER}\n${WEBHOOK}`, ""],
-    ["at = 1979-05-27T07:32:00Z\n", `at = 1979-05-27T07:32:00Z\n\n${BOTH}`, ""],
-    [BOTH, undefined, ""],
-    [BOTH.replaceAll("[functions.b", "[ functions . b"), undefined, ""],
-    [BOTH.replace("= [", '= [ "./mine", '), undefined, ""],
-    [
-      BOTH.replace("false", "true"),
-      undefined,
-      "In supabase/config.toml, [functions.billing-webhook] needs verify_jwt = false.",
-    ],
-    [
-      BOTH.replace(LOCK, "[]"),
-      undefined,
-      `In supabase/config.toml, [functions.billing-webhook] needs static_files = ${LOCK}.`,
-    ],
-    [
-      BOTH + REMOTE,
-      undefined,
-      "In supabase/config.toml, [remotes.live.functions.billing-webhook] needs verify_jwt = false.",
-    ],
-    [
-      BOTH + OFF,
-      undefined,
-      'In supabase/config.toml, [db.migrations] needs enabled = true: without it, "supabase db push" applies nothing.',
-    ],
-    [
-      "functions = { hello = { } }\n",
-      undefined,
-      `supabase/config.toml needs\n\n${BOTH}`,
-    ],
-    ["a = \n", undefined, `supabase/config.toml needs\n\n${BOTH}`],
+  const [before, gap] of [
+    ["", ""],
+    ["a = 1", "\n\n"],
+    ["at = 1979-05-27T07:32:00Z\n", "\n"],
+    ["\ufeffa = 1\n", "\n"],
+    ["# [functions.billing-webhook]\n\n", ""],
+    ["a = 1\r\n", "\r\n"],
   ] as const
 ) {
-  Deno.test(`add, with ${JSON.stringify(before)} in config.toml`, () => {
-    const { text, todo } = planConfig(readConfig("config.toml", before));
-    assertEquals([text, todo], [after, left ? [left] : []]);
+  Deno.test(`add appends its sections to ${JSON.stringify(before)}`, () => {
+    const sections = BOTH.replaceAll("\n", gap === "\r\n" ? gap : "\n");
+    const plan = planConfig(readConfig("config.toml", before));
+    assertEquals(plan, { text: before + gap + sections, todo: [] });
+  });
+}
+
+for (
+  const [text, left] of [
+    [BOTH, ""],
+    [BOTH.replaceAll("[functions.b", "[ functions . b"), ""],
+    [BOTH.replace("= [", '= [ "./mine", '), ""],
+    [OPEN, "In supabase/config.toml, [functions.billing-webhook] needs verify"],
+    [BOTH.replace(LOCK, "[]"), `-webhook] needs static_files = ${LOCK}.`],
+    [REMOTE, "[remotes.live.functions.billing-webhook] needs verify_jwt = fa"],
+    [`db.migrations.enabled = false\n${BOTH}`, "[db.migrations] needs enabled"],
+    ["functions = { hello = { } }\n", `supabase/config.toml needs\n\n${BOTH}`],
+    ["a = \n", `supabase/config.toml needs\n\n${BOTH}`],
+  ] as const
+) {
+  Deno.test(`add leaves ${JSON.stringify(text)} as it is, with: ${left}`, () => {
+    const plan = planConfig(readConfig("config.toml", text));
+    assertEquals([plan.text, plan.todo.length], [undefined, left ? 1 : 0]);
+    assert(plan.todo.join().includes(left), plan.todo.join());
   });
 }
