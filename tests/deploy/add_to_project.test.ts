@@ -27,6 +27,7 @@ import {
 } from "./deployer.ts";
 import { createHostedProject, type HostedProject } from "./hosted_project.ts";
 import {
+  assertWorks,
   LEAVE_BLOCKS,
   leaveProject,
   type ProjectState,
@@ -42,11 +43,6 @@ import { serveUpload } from "./serve_upload.ts";
 const YES = { SUPABASE_YES: "1" };
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
 const { block, left } = readBlocks("docs/deploy.md");
-
-function assertWorks({ code, said }: Typed): string {
-  assertEquals(code, 0, said);
-  return said;
-}
 
 /** What an app has: a function with helpers in `_shared`, and migrations. */
 const APP = {
@@ -139,12 +135,9 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
       select vault.create_secret('secret', 'of the app');`);
     const link = block("cd ../my-app").replace("../my-app", `'${app.path}'`);
     assertWorks(await app.type(link, { input: ACCESS_TOKEN }));
-    assertWorks(
-      await app.type(
-        "supabase db push --remote\nsupabase functions deploy hello --use-api",
-        { env: YES },
-      ),
-    );
+    const start =
+      "supabase db push --remote\nsupabase functions deploy hello --use-api";
+    assertWorks(await app.type(start, { env: YES }));
     api.secrets.set("OF_THE_APP", "1");
     await sql`
       create policy notes on public.notes for select to authenticated using (true)`;
@@ -186,12 +179,8 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
     assertWorks(await clone.type(update));
     assertWorks(await add("--check"));
     assertWorks(await app.type(push, { env: YES }));
-    assertEquals(await appliedNames(), [
-      ...theirs,
-      "billing",
-      "first_tag",
-      "billing_note",
-    ]);
+    const all = [...theirs, "billing", "first_tag", "billing_note"];
+    assertEquals(await appliedNames(), all);
     await Deno.remove(second);
   });
 
@@ -202,11 +191,9 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
     assertEquals(hello(), deployed);
     const deploy = block("supabase functions deploy billing-webhook");
     assertWorks(await app.type(deploy, { env: YES }));
+    const uploads = [...api.uploads];
     assertEquals(
-      Array.from(api.uploads, ([name, { metadata }]) => [
-        name,
-        metadata.verify_jwt,
-      ]),
+      uploads.map(([name, { metadata }]) => [name, metadata.verify_jwt]),
       [["hello", false], ["billing-webhook", false], ["billing-worker", false]],
     );
     const secrets = block("supabase secrets set PROVIDER_A_SIGNATURE_HEADER");
@@ -224,23 +211,18 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
   });
 
   await test.step("served as uploaded by the platform's Deno: the function of before works, and the doctor finds nothing", async () => {
-    const denoPath = await edgeDenoPath();
-    await using _running = await hosted.run({ denoPath });
-    await using ofBefore = await serveUpload(api.uploads.get("hello")!, {
-      denoPath,
-      env: {},
-    });
+    const edge = { denoPath: await edgeDenoPath(), env: {} };
+    await using _running = await hosted.run(edge);
+    const upload = api.uploads.get("hello")!;
+    await using ofBefore = await serveUpload(upload, edge);
     const greeting = await fetch(`http://127.0.0.1:${ofBefore.port}/hello`);
     assertEquals(await greeting.text(), "Hello app!");
 
-    const pasted = [secret, hosted.databaseUrl, SIGNING_SECRET, ""].join("\n");
-    const doctor = await clone.type(
-      block(
-        "export SUPABASE_URL=https://<project-ref>.supabase.co\nread -rs SUPABASE_SECRET",
-      ),
-      { input: pasted },
+    const doctor = block(
+      "export SUPABASE_URL=https://<project-ref>.supabase.co\nread -rs SUPABASE_SECRET",
     );
-    assertWorks(doctor);
+    const input = `${secret}\n${hosted.databaseUrl}\n${SIGNING_SECRET}\n`;
+    assertWorks(await clone.type(doctor, { input }));
   });
 
   await leaveProject(test, project, {
