@@ -47,11 +47,12 @@ const { block, left } = readBlocks("docs/deploy.md");
 /** What an app has: a function with helpers in `_shared`, and migrations. */
 const APP = {
   "functions/hello/deno.json": '{ "imports": {} }\n',
-  "functions/hello/index.ts": `import { cors } from "../_shared/cors.ts";
-import { greeting } from "../_shared/database.ts";
-const reply = () => new Response(greeting("app"), { headers: cors });
-export default { fetch: reply };
-`,
+  "functions/hello/index.ts": [
+    'import { cors } from "../_shared/cors.ts";',
+    'import { greeting } from "../_shared/database.ts";',
+    'const reply = () => new Response(greeting("app"), { headers: cors });',
+    "export default { fetch: reply };\n",
+  ].join("\n"),
   "functions/_shared/cors.ts":
     'export const cors = { "access-control-allow-origin": "*" };\n',
   "functions/_shared/database.ts":

@@ -51,6 +51,9 @@ Deno.test("add copies functions, snippets and one migration, and changes nothing
   const names = Object.keys(JSON.parse(manifest!).files);
   assertEquals(names, names.toSorted());
   assertEquals(await project.plan(), UP_TO_DATE);
+  await project.remove("billing.json");
+  const { changes: [lost], todo } = await project.add();
+  assertEquals([lost?.path, todo], ["billing.json", []]);
 
   // Also if git has checked the files out with CRLF.
   for (const { path } of changes.slice(0, -1)) {
@@ -85,8 +88,11 @@ for (
 }
 
 Deno.test("an update replaces what the project has not changed, and adds the migration of the second release", async () => {
-  await using project = await makeProject();
-  await project.add(first);
+  const withMark = { ...THEIRS, "config.toml": "\ufeffa = 1\n" };
+  await using project = await makeProject(withMark);
+  const added = (await project.add(first)).changes;
+  const config = added.find(({ path }) => path === "config.toml");
+  assert(config?.text?.startsWith("\ufeffa = 1\n"));
   await project.write("migrations/20270101000000_theirs.sql", "select 2;\n");
   await project.write(MIGRATION, "-- mine\n");
   const { changes, ...rest } = await project.add(second);
