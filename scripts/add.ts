@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { requireCleanTree } from "./add/git.ts";
 import { makePlan, type Plan, writePlan } from "./add/plan.ts";
 import { findProject, readProject } from "./add/project.ts";
 import { readReceiver } from "./add/receiver.ts";
@@ -14,6 +13,7 @@ import {
   reportEnd,
   UsageError,
 } from "./common/cli.ts";
+import { createCommand } from "./common/create_command.ts";
 import { asTyped, isFromPackage } from "./common/how_started.ts";
 import { print, printError } from "./common/print.ts";
 
@@ -68,13 +68,10 @@ async function add(args: readonly string[]): Promise<number> {
     await requireCleanTree(path); // An editor may have saved a file meanwhile.
     await writePlan(project.supabase, plan);
   }
-  print(
-    isWritten
-      ? `Done: ${path} has version ${receiver.version}.`
-      : isDone
-      ? `Up to date: ${path} has version ${receiver.version}.`
-      : "Not up to date, and nothing was written.",
-  );
+  const state = `${path} has version ${receiver.version}.`;
+  if (isWritten) print(`Done: ${state}`);
+  else if (isDone) print(`Up to date: ${state}`);
+  else print("Not up to date, and nothing was written.");
   if (plan.todo.length > 0) print("Left for you:", ...linesOf(plan.todo));
   if (isWritten) print(...NEXT);
   return plan.todo.length > 0 || (mode === "check" && !isDone) ? 1 : 0;
@@ -85,9 +82,8 @@ function parseAddArguments(args: readonly string[]) {
   const [folder, ...more] = operands;
   if (folder === undefined || more.length > 0) {
     const example = asTyped(isFromPackage ? "add ." : "add ../my-app");
-    throw new UsageError(
-      `Name the folder that holds supabase/, as in "${example}".`,
-    );
+    const what = "Name the folder that holds supabase/";
+    throw new UsageError(`${what}, as in "${example}".`);
   }
   const [mode = "ask", ...others] = (["yes", "dry-run", "check"] as const)
     .filter((name) => values[name]);
@@ -108,16 +104,40 @@ function changeLines({ changes, kept }: Plan): string[] {
     const [folder] = /^functions\/(_shared\/)?[^/]+|^[^/]+/.exec(path)!;
     return `  ${verb} supabase/${folder}`;
   });
-  return [
-    ...Array.from(
-      groups,
-      ([group, { length, 0: first }]) =>
-        length > 1
-          ? `${group}: ${length} files`
-          : `  ${first!.verb} supabase/${first!.path}`,
-    ),
-    ...kept.map((path) => `  keep supabase/${path}, which you have changed`),
-  ];
+  const lines = Array.from(
+    groups,
+    ([group, [first, ...more]]) =>
+      more.length > 0
+        ? `${group}: ${more.length + 1} files`
+        : `  ${first!.verb} supabase/${first!.path}`,
+  );
+  for (const path of kept) {
+    lines.push(`  keep supabase/${path}, which you have changed`);
+  }
+  return lines;
+}
+
+/** Refuses a project in which git cannot show and undo what is written. */
+async function requireCleanTree(project: string): Promise<void> {
+  if (!await git(project, "ls-files", "supabase")) {
+    throw new Error(
+      `Nothing was written: git does not track ${project}/supabase. Commit it first, so that git can show and undo what add changes.`,
+    );
+  }
+  const status = await git(project, "status", "--porcelain");
+  if (status === "") return;
+  const lines = status.trimEnd().split("\n");
+  const more = lines.splice(10).length;
+  if (more > 0) lines.push(`and ${more} more`);
+  const what = "these changes are not committed. Commit or stash them first.";
+  throw new Error(`Nothing was written: ${what}\n${lines.join("\n")}`);
+}
+
+/** Returns the output of git; an empty text if it fails or is not there. */
+async function git(cwd: string, ...args: string[]): Promise<string> {
+  const output = createCommand("git", { args, cwd }).output();
+  const done = await output.catch(() => undefined);
+  return done?.success ? new TextDecoder().decode(done.stdout) : "";
 }
 
 function linesOf(paragraphs: readonly string[]): string[] {

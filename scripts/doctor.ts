@@ -4,23 +4,56 @@
  *
  * @module
  */
-import { reportEnd } from "./common/cli.ts";
+import {
+  type CommandLine,
+  parseCommandLine,
+  reportEnd,
+  UsageError,
+} from "./common/cli.ts";
 import { functionEnvironment, readEnvFile } from "./common/environment.ts";
+import { localSecrets } from "./common/local_secrets.ts";
+import { LOCAL_PROJECT_URL, LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
+import {
+  givenProjectUrl,
+  PROVIDER_OPTION,
+  readProvider,
+  readSecret,
+  safeUrl,
+} from "./common/option_values.ts";
 import { print, printError } from "./common/print.ts";
 import { findRunningStack } from "./common/running_stack.ts";
-import type { RequestTools } from "./common/send_request.ts";
-import {
-  type DoctorArguments,
-  parseDoctorArguments,
-} from "./doctor/arguments.ts";
-import { type CheckContext, checkLine, type Checks } from "./doctor/check.ts";
-import { checkDatabase } from "./doctor/check_database.ts";
-import { publicNames } from "./doctor/check_migration.ts";
-import { checkModes } from "./doctor/check_modes.ts";
-import { checkProject } from "./doctor/check_project.ts";
-import { checkWebhook } from "./doctor/check_webhook.ts";
+import type { Surroundings } from "./common/surroundings.ts";
+import type { Findings, Here, Target } from "./doctor/check.ts";
+import { checkDatabase } from "./doctor/database.ts";
+import { checkEndpoint } from "./doctor/endpoint.ts";
+import { checkProject } from "./doctor/project.ts";
 
-const MIGRATIONS = new URL("../supabase/migrations/", import.meta.url);
+const COMMAND_LINE = {
+  usage: "doctor",
+  summary: "Checks a deployment, and says how to fix what does not work.",
+  options: {
+    "--url URL":
+      `the endpoint, as registered at the provider (default: the project's, else the local stack's, ${LOCAL_WEBHOOK_URL})`,
+    ...PROVIDER_OPTION,
+    "--project-url URL":
+      "https://<project-ref>.supabase.co, also SUPABASE_URL (default: the project of --url)",
+  },
+  environment: {
+    SUPABASE_SECRET_KEY:
+      "sb_secret_...: also checks the REST API and that the worker accepts it, and counts open failures",
+    SUPABASE_DB_URL:
+      "postgresql://...: also checks the migration and the schedule",
+    PGSSLROOTCERT:
+      "the file with Supabase's root certificate, which verifies the database",
+    "PROVIDER_A_SIGNING_SECRET, PROVIDER_A_SIGNATURE_HEADER, ...":
+      "as in the deployment; also read from supabase/functions/.env (default: the local stack's, for an endpoint on this machine)",
+  },
+  details:
+    `Without a URL, it checks the local stack that runs, with its key and database;
+those in the environment are not used.
+
+Exit code: 0 if no check fails, 1 if one does, 2 for a wrong command line.`,
+} as const satisfies CommandLine;
 
 if (import.meta.main) Deno.exit(await doctor(Deno.args).catch(reportEnd));
 
@@ -28,45 +61,77 @@ async function doctor(args: readonly string[]): Promise<number> {
   const env = Deno.env.toObject();
   const local = await findRunningStack(env);
   const target = parseDoctorArguments(args, { env, warn: printError, local });
-  const here = {
-    env: functionEnvironment(env, await readEnvFile()),
-    publicNames: publicNames(await readMigrations()),
-  };
-  const tools = { fetch, clock: Date.now };
-  printError(
-    `Checking ${target.url}, ${
-      target.projectUrl === undefined
-        ? "without a project"
-        : `project ${target.projectUrl}`
-    }`,
-  );
+  const { url, projectUrl } = target;
+  const project = projectUrl ? `project ${projectUrl}` : "without a project";
+  printError(`Checking ${url}, ${project}`);
+  const settings = functionEnvironment(env, await readEnvFile());
+  const here = { env: settings, fetch, clock: Date.now };
   const counts = { ok: 0, FAIL: 0, skipped: 0 };
-  for await (const [name, check] of checkDeployment(target, { here, tools })) {
-    print(checkLine(name, check));
-    counts[check.state] += 1;
+  for await (const { name, state, text } of checkDeployment(target, here)) {
+    print(`${state.padEnd(8)} ${name.padEnd(15)} ${text}`);
+    counts[state] += 1;
   }
   print(`${counts.ok} ok, ${counts.FAIL} FAIL, ${counts.skipped} skipped`);
   return counts.FAIL === 0 ? 0 : 1;
-}
-
-async function readMigrations(): Promise<string> {
-  const names = Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name);
-  const texts = names.map((name) =>
-    Deno.readTextFile(new URL(name, MIGRATIONS))
-  );
-  return (await Promise.all(texts)).join("\n");
 }
 
 /**
  * Checks a deployment from the outside inwards. It stores nothing. With the
  * secret key the worker does one turn, as it does every minute anyway.
  */
-export async function* checkDeployment(
-  target: DoctorArguments,
-  { here, tools }: { here: CheckContext; tools: RequestTools },
-): Checks {
-  yield* checkWebhook(target, { env: here.env, tools });
-  yield* checkProject(target, tools);
-  yield ["live and test", await checkModes(target, tools)];
-  yield* checkDatabase(target, { here, tools });
+export async function* checkDeployment(target: Target, here: Here): Findings {
+  yield* checkEndpoint(target, here);
+  yield* checkProject(target, here);
+  yield* checkDatabase(target, here);
+}
+
+/**
+ * Parses the command line of `deno task doctor`.
+ *
+ * @param here.local Checked if no URL is given, with its own key and database.
+ * @throws {HelpRequest}
+ * @throws {UsageError}
+ */
+export function parseDoctorArguments(
+  args: readonly string[],
+  here: Surroundings,
+): Target {
+  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const given = givenProjectUrl(values["project-url"], here.env);
+  const isLocal = values.url === undefined && given === undefined;
+  const local = isLocal ? here.local : undefined;
+  const project = given ?? local?.apiUrl ?? LOCAL_PROJECT_URL;
+  const url = values.url ?? `${project}/functions/v1/billing-webhook`;
+  // The project's secret key may be sent there too.
+  if (!safeUrl(url)) {
+    throw new UsageError(
+      "--url takes an https URL, or an http URL on this machine.",
+    );
+  }
+  const { origin, pathname } = new URL(url);
+  const isOfProject = pathname.startsWith("/functions/v1/");
+  const secrets = isLocal
+    ? localSecrets({
+      SUPABASE_SECRET_KEY: local?.secretKey ?? "",
+      SUPABASE_DB_URL: local?.dbUrl ?? "",
+    }, here)
+    : here.env;
+  return {
+    url,
+    projectUrl: given ?? (isOfProject ? origin : undefined),
+    secretKey: readSecret("SUPABASE_SECRET_KEY", secrets),
+    dbUrl: checkedDatabase(readSecret("SUPABASE_DB_URL", secrets)),
+    provider: readProvider(values.provider),
+  };
+}
+
+function checkedDatabase(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const isDatabase = /^postgres(ql)?:$/.test(URL.parse(text)?.protocol ?? "");
+  // With a second @, a part of the password would be taken for the host.
+  if (isDatabase && text.split("@").length <= 2) return text;
+  // The message leaves the text out: it may contain a password.
+  throw new UsageError(
+    "SUPABASE_DB_URL takes a URL such as postgresql://postgres.abc:<password>@aws-0-eu-central-1.pooler.supabase.com:5432/postgres, with special characters of the password percent-encoded: %40 for @.",
+  );
 }

@@ -16,13 +16,17 @@ export interface Config {
   readonly content: unknown;
 }
 
+const FUNCTIONS = ["billing-webhook", "billing-worker"];
+
 /** Each function checks its caller itself, and its lock file is uploaded. */
-const SETTINGS = new Map(
-  ["billing-webhook", "billing-worker"].map((name) => [name, {
-    verify_jwt: "false",
-    static_files: `["./functions/${name}/deno.lock"]`,
-  }]),
-);
+function settingsOf(name: string) {
+  const static_files = [`./functions/${name}/deno.lock`];
+  return Object.entries({ verify_jwt: false, static_files });
+}
+
+function lineOf([key, value]: [string, unknown]): string {
+  return `${key} = ${JSON.stringify(value)}`;
+}
 
 /** Reads a configuration file. */
 export function readConfig(name: string, text: string): Config {
@@ -35,22 +39,14 @@ export function readConfig(name: string, text: string): Config {
 
 /** Returns what is at a path of keys; undefined if there is nothing. */
 export function valueAt(content: unknown, keys: readonly string[]): unknown {
-  return keys.reduce<unknown>(
-    (value, key) =>
-      typeof value === "object" && value !== null && Object.hasOwn(value, key)
-        ? (value as Record<string, unknown>)[key]
-        : undefined,
-    content,
-  );
+  return keys.reduce((value, key) => Object(value)[key], content);
 }
 
 /**
  * Plans how the sections get into a project's configuration: the whole new text,
  * if it changes, and what the user has to change.
  */
-export function planConfig(
-  config: Config,
-): { text?: string; todo: string[] } {
+export function planConfig(config: Config): { text?: string; todo: string[] } {
   const { name: file, content } = config;
   const remotes = Object.keys(valueAt(content, ["remotes"]) ?? {});
   const todo = [[], ...remotes.map((remote) => ["remotes", remote])]
@@ -61,28 +57,22 @@ export function planConfig(
       `In supabase/${file}, [db.migrations] needs enabled = true: without it, "supabase db push" applies nothing.`,
     );
   }
-  const sections = [...SETTINGS.keys()]
+  const sections = FUNCTIONS
     .filter((name) => valueAt(content, ["functions", name]) === undefined)
     .map(sectionOf).join("\n");
   if (sections === "") return { todo };
   const text = withSections(config, sections);
-  return text === undefined
-    ? { todo: [...todo, `supabase/${file} needs\n\n${sections}`] }
-    : { text, todo };
+  if (text !== undefined) return { text, todo };
+  return { todo: [...todo, `supabase/${file} needs\n\n${sections}`] };
 }
 
 /** Returns a function's section. */
 export function sectionOf(name: string): string {
-  const settings = Object.entries(SETTINGS.get(name)!);
-  const lines = settings.map(([key, value]) => `${key} = ${value}\n`);
-  return `[functions.${name}]\n${lines.join("")}`;
+  return `[functions.${name}]\n${settingsOf(name).map(lineOf).join("\n")}\n`;
 }
 
 /** The text with the sections behind it, if that reads as it should. */
-function withSections(
-  { name, text, content }: Config,
-  sections: string,
-): string | undefined {
+function withSections({ name, text, content }: Config, sections: string) {
   if (content === undefined) return undefined;
   const end = text.includes("\r\n") ? "\r\n" : "\n";
   const isApart = text === "" || text.endsWith(end + end);
@@ -92,27 +82,24 @@ function withSections(
     ...valueAt(content, ["functions"]) as object | undefined,
     ...valueAt(parse(sections), ["functions"]) as object,
   };
-  const found = readConfig(name, after).content;
-  return isSame(found, { ...content as object, functions }) ? after : undefined;
+  const wanted = { ...content as object, functions };
+  const { content: found } = readConfig(name, after);
+  return JSON.stringify(found) === JSON.stringify(wanted) ? after : undefined;
 }
 
 /** What the sections that are there lack; a list may have more. */
 function differences(content: unknown, place: readonly string[]): string[] {
-  return Array.from(SETTINGS, ([name, settings]) => {
+  return FUNCTIONS.flatMap((name) => {
     const keys = [...place, "functions", name];
-    const wrong = Object.entries(settings).filter(([key, text]) => {
-      const value = valueAt(content, [...keys, key]);
-      const wanted = JSON.parse(text);
-      return !isSame(value, wanted) &&
-        !(Array.isArray(value) && value.includes(wanted[0]));
+    const section = valueAt(content, keys);
+    const wrong = settingsOf(name).filter(([key, wanted]) => {
+      const value = valueAt(section, [key]);
+      return Array.isArray(value) && Array.isArray(wanted)
+        ? !value.includes(wanted[0])
+        : value !== wanted;
     });
-    if (valueAt(content, keys) === undefined) return [];
-    return wrong.map(([key, text]) =>
-      `[${keys.join(".")}] needs ${key} = ${text}`
-    );
-  }).flat();
-}
-
-function isSame(value: unknown, other: unknown): boolean {
-  return JSON.stringify(value) === JSON.stringify(other);
+    return section === undefined
+      ? []
+      : wrong.map((line) => `[${keys.join(".")}] needs ${lineOf(line)}`);
+  });
 }

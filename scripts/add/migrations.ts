@@ -7,21 +7,17 @@
  *
  * @module
  */
-import { fingerprint } from "./files.ts";
 import type { Project } from "./project.ts";
-import type { Receiver } from "./receiver.ts";
+import { fingerprint, type Receiver } from "./receiver.ts";
 
-/** What to do with a project's migrations. Paths are below `supabase/`. */
-export interface MigrationPlan {
-  /** The texts of the missing ones, by the paths that they get. */
-  readonly added: ReadonlyMap<string, string>;
-  /** Fingerprints of all that the project has or had, for the manifest. */
-  readonly recorded: Readonly<Record<string, string>>;
-}
+/** What follows "migrations/" and the version in a path. */
+const suffixOf = (path: string) => path.replace(/^migrations\/\d+/, "");
 
 /**
- * Plans a project's migrations. One that it has is never changed, and one that it
- * had, before it squashed its migrations, is not added again.
+ * Plans a project's migrations: the texts of those that it lacks, and for the
+ * manifest the fingerprints of all that it has or had, both by path. One that it
+ * has is never changed, and one that it had, before it squashed its migrations,
+ * is not added again.
  *
  * @throws {Error} If the project's numbers leave no room for another.
  */
@@ -29,31 +25,29 @@ export function planMigrations(
   { migrations }: Receiver,
   { sql, manifest }: Project,
   nowMs: number,
-): MigrationPlan {
+) {
   const added = new Map<string, string>();
   const recorded: Record<string, string> = {};
-  const versions = [...sql.keys()]
-    .flatMap((path) => /^migrations\/(\d+)_[^/]*\.sql$/.exec(path)?.[1] ?? []);
-  let newest = versions.sort().at(-1) ?? "";
-  let left = migrations.size;
-  for (const [suffix, text] of migrations) {
-    const hasName = (path: string) =>
-      path.replace(/^migrations\/\d+/, "") === suffix;
-    const had = Object.keys(manifest.files).filter(hasName);
+  let newest = [...sql.keys()]
+    .flatMap((path) => /^migrations\/(\d+)_[^/]*\.sql$/.exec(path)?.[1] ?? [])
+    .sort().at(-1) ?? "";
+  let timeMs = nowMs - migrations.size * 1000;
+  for (const [ours, text] of migrations) {
+    const had = Object.keys(manifest.files)
+      .filter((path) => suffixOf(path) === suffixOf(ours));
     // The project may have a migration of its own with this name.
-    const [first] = [...sql.keys()].filter((path) =>
-      hasName(path) &&
-      (had.includes(path) || fingerprint(sql.get(path)!) === fingerprint(text))
-    ).sort();
-    const path = first ?? had[0];
-    if (path !== undefined) {
-      recorded[path] = manifest.files[path] ?? fingerprint(text);
-    } else {
-      newest = versionBehind(newest, nowMs - left * 1000);
-      added.set(`migrations/${newest}${suffix}`, text);
-      recorded[`migrations/${newest}${suffix}`] = fingerprint(text);
+    const isOurs = (path: string) =>
+      had.includes(path) ||
+      suffixOf(path) === suffixOf(ours) &&
+        fingerprint(sql.get(path)!) === fingerprint(text);
+    let path = [...sql.keys()].filter(isOurs).sort()[0] ?? had[0];
+    if (path === undefined) {
+      newest = versionBehind(newest, timeMs);
+      path = `migrations/${newest}${suffixOf(ours)}`;
+      added.set(path, text);
     }
-    left--;
+    recorded[path] = manifest.files[path] ?? fingerprint(text);
+    timeMs += 1000;
   }
   return { added, recorded };
 }
@@ -69,16 +63,11 @@ function versionBehind(newest: string, timeMs: number): string {
   const parts = /^(\d{4})(..)(..)(..)(..)(..)$/;
   const atMs = Date.parse(newest.replace(parts, "$1-$2-$3T$4:$5:$6Z"));
   // Any digits may stand there; only a time can be a second later.
-  return !isShort && parts.test(newest) && atMs > 0
-    ? stamp(atMs + 1000)
-    : next(newest);
-}
-
-function next(version: string): string {
-  const number = String(BigInt(version) + 1n).padStart(version.length, "0");
-  if (number > version) return number;
+  if (parts.test(newest) && atMs > 0) return stamp(atMs + 1000);
+  const next = `${BigInt(newest) + 1n}`.padStart(newest.length, "0");
+  if (next > newest) return next;
   throw new Error(
-    `Cannot number the migration: none sorts behind ${version}. Give your migrations versions as "supabase migration new" does.`,
+    `Cannot number the migration: none sorts behind ${newest}. Give your migrations versions as "supabase migration new" does.`,
   );
 }
 

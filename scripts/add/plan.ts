@@ -1,16 +1,8 @@
-/**
- * What `add` does to a project, before anything is written.
- *
- * @module
- */
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { planConfig } from "./config.ts";
-import { fingerprint, readText } from "./files.ts";
-import { MANIFEST, manifestText } from "./manifest.ts";
 import { planMigrations } from "./migrations.ts";
-import type { Project } from "./project.ts";
-import type { Receiver } from "./receiver.ts";
-import { hasReceiver, takenNames } from "./sql_names.ts";
+import { MANIFEST, type Project } from "./project.ts";
+import { fingerprint, readText, type Receiver } from "./receiver.ts";
 
 /** A file to write; null removes it. */
 export interface Change {
@@ -20,7 +12,7 @@ export interface Change {
   readonly text: string | null;
 }
 
-/** What to do. */
+/** What `add` does to a project. */
 export interface Plan {
   /** The manifest is the last one: without it, a run has not ended. */
   readonly changes: readonly Change[];
@@ -41,21 +33,35 @@ export async function makePlan(
   project: Project,
   nowMs: number,
 ): Promise<Plan> {
-  const { supabase, config, manifest, sql, schemas } = project;
+  const { supabase, config, manifest, schemas } = project;
   const migrations = planMigrations(receiver, project, nowMs);
   const { text: configText, todo } = planConfig(config);
-  const isExported = hasReceiver(sql, `${schemas}/`);
+  const isExported = hasOwnExport(project);
   const wanted = new Map(receiver.files);
-  for (const [name, text] of receiver.schemas) {
-    if (schemas && !isExported) wanted.set(`${schemas}/${name}`, text);
+  for (const [path, text] of receiver.schemas) {
+    const theirs = `${schemas}/${basename(path)}`;
+    if (schemas && !isExported) wanted.set(theirs, text);
   }
   const changes: Change[] = [];
+  function change(path: string, text: string | null, has?: string) {
+    const verb = text === null
+      ? "remove"
+      : has === undefined
+      ? "add"
+      : "change";
+    changes.push({ verb, path, text });
+  }
   const recorded: Record<string, string> = { ...migrations.recorded };
   const kept: string[] = [];
   const blockers: string[] = [];
-  for (
-    const path of new Set([...wanted.keys(), ...Object.keys(manifest.files)])
-  ) {
+  const order = { numeric: true };
+  if (manifest.version.localeCompare(receiver.version, "en", order) > 0) {
+    blockers.push(
+      `The project has version ${manifest.version}, which is newer than this one, ${receiver.version}. Run add from a newer clone.`,
+    );
+  }
+  const paths = new Set([...wanted.keys(), ...Object.keys(manifest.files)]);
+  for (const path of paths) {
     if (path.startsWith("migrations/")) continue;
     const text = wanted.get(path) ?? null;
     const theirs = await readText(join(supabase, path));
@@ -64,64 +70,78 @@ export async function makePlan(
     const base = manifest.files[path];
     if (ours !== undefined) recorded[path] = ours;
     if (has === ours || (YOURS.test(path) && base && ours)) continue;
-    if (has === undefined) changes.push({ verb: "add", path, text });
-    else if (has === base) {
-      changes.push({ verb: text === null ? "remove" : "change", path, text });
-    } else if (base === undefined) {
+    if (has === undefined || has === base) change(path, text, has);
+    else if (base === undefined) {
       blockers.push(
         `supabase/${path} is there already, and add did not put it there. Move or delete it, and commit.`,
       );
     } else {
       kept.push(path);
-      if (ours !== base) todo.push(mergeText(path, text !== null));
+      const news = text === null
+        ? "which this version does not have. Delete it if you do not need it."
+        : "and this version changes it too. Merge this version's by hand; or delete yours, commit, and run add again.";
+      const what = `You have changed supabase/${path}, ${news}`;
+      if (ours !== base) todo.push(what);
     }
   }
-  for (const [path, text] of migrations.added) {
-    changes.push({ verb: "add", path, text });
-  }
-  if (configText !== undefined) {
-    changes.push({ verb: "change", path: config.name, text: configText });
-  }
-  const text = manifestText({ version: receiver.version, files: recorded });
+  for (const [path, text] of migrations.added) change(path, text);
+  if (configText !== undefined) change(config.name, configText, config.text);
+  const files = Object.entries(recorded).sort(([a], [b]) => a < b ? -1 : 1);
+  const next = { version: receiver.version, files: Object.fromEntries(files) };
+  const text = `${JSON.stringify(next, null, 2)}\n`;
   const before = await readText(join(supabase, MANIFEST));
-  if (text !== before) {
-    const verb = before === undefined ? "add" : "change";
-    changes.push({ verb, path: MANIFEST, text });
-  }
-  if (before === undefined) todo.push(...takenNames(receiver, sql));
+  if (text !== before) change(MANIFEST, text, before);
+  if (before === undefined) todo.push(...takenNames(receiver, project));
   else if (isExported && migrations.added.size > 0) {
     todo.push(
       `Your declarative schemas have schema billing as it was: export them again after the push ("supabase db schema declarative generate").`,
     );
   }
-  const order = { numeric: true };
-  if (manifest.version.localeCompare(receiver.version, "en", order) > 0) {
-    blockers.unshift(
-      `The project has version ${manifest.version}, which is newer than this one, ${receiver.version}. Run add from a newer clone.`,
-    );
-  }
-  return {
-    changes,
-    kept,
-    todo: [...todo, ...project.todo],
-    blockers,
-  };
+  return { changes, kept, todo: [...todo, ...project.todo], blockers };
 }
 
 /** Makes the changes of a plan. */
-export async function writePlan(
-  supabase: string,
-  { changes }: Plan,
-): Promise<void> {
-  for (const { path, text } of changes) {
+export async function writePlan(supabase: string, plan: Plan): Promise<void> {
+  for (const { path, text } of plan.changes) {
     const file = join(supabase, path);
     await Deno.mkdir(dirname(file), { recursive: true });
     await (text === null ? Deno.remove(file) : Deno.writeTextFile(file, text));
   }
 }
 
-function mergeText(path: string, isThere: boolean): string {
-  return isThere
-    ? `You have changed supabase/${path}, and this version changes it too. Merge this version's by hand; or delete yours, commit, and run add again.`
-    : `You have changed supabase/${path}, which this version does not have. Delete it if you do not need it.`;
+/** Whether the project's own declarative files have the receiver's tables. */
+function hasOwnExport({ sql, schemas }: Project): boolean {
+  return [...sql].some(([path, text]) =>
+    path.startsWith(`${schemas}/`) && !/\/billing_\d_\w+\.sql$/.test(path) &&
+    /create table (if not exists )?"?billing"?\."?subscriptions\b/i.test(text)
+  );
+}
+
+/** Statements that a `do` block makes up are not seen. */
+const CREATED =
+  /\bcreate\s+(?:or\s+replace\s+)?(?:table|(?:materialized\s+)?view|function|type|(schema))\s+(?:if\s+not\s+exists\s+)?(?:"?public"?\s*\.\s*)?"?(billing\w*)/gi;
+
+/**
+ * Returns what to do about each of the receiver's names that the project's own
+ * SQL has. Its database is not seen: the migration itself refuses if a name is
+ * taken there.
+ */
+function takenNames({ migrations }: Receiver, { sql }: Project): string[] {
+  const texts = [...migrations.values()];
+  const ours = namesIn(texts.join("\n"));
+  return [...sql].flatMap(([path, text]) => {
+    const taken = texts.includes(text) ? [] : [...namesIn(text)];
+    return taken.filter((name) => ours.has(name)).map((name) =>
+      `supabase/${path} creates ${name}, a name of the receiver. If your database still has it, "supabase db push" creates nothing: undo this with git, rename yours in a migration, and run add again.`
+    );
+  });
+}
+
+function namesIn(text: string): Set<string> {
+  const bare = text.replaceAll(/--.*|\/\*[^]*?\*\//g, " ");
+  const names = new Set<string>();
+  for (const [, schema, name] of bare.matchAll(CREATED)) {
+    names.add(`${schema ? "schema " : "public."}${name}`);
+  }
+  return names;
 }

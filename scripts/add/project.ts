@@ -1,23 +1,25 @@
-/**
- * A project of the user's, and what it has where the receiver's files go.
- *
- * @module
- */
 import { basename, dirname, join, resolve } from "node:path";
 import { REPOSITORY } from "../common/how_started.ts";
 import { type Config, readConfig, valueAt } from "./config.ts";
-import { readFolder, readText } from "./files.ts";
-import { MANIFEST, type Manifest, parseManifest } from "./manifest.ts";
+import { readFolder, readText } from "./receiver.ts";
 
-/** The CLI's configuration files, the one that wins first. */
-const CONFIG_FILES = ["config.json", "config.jsonc", "config.toml"];
+/** The manifest's path below `supabase/`. */
+export const MANIFEST = "billing.json";
 
-/** A project, as it was read. */
+/** `add` deletes files that the manifest names, so it may name no others. */
+const OURS =
+  /^(?!.*\.\.)(functions\/(billing-webhook|billing-worker|_shared\/billing)\/.+|snippets\/.+|migrations\/\d+_billing\w*\.sql|.+\/billing_\d_\w+\.sql)$/;
+
+/** A project of the user's, as it was read. */
 export interface Project {
   /** Its `supabase` folder. */
   readonly supabase: string;
   readonly config: Config;
-  readonly manifest: Manifest;
+  /** What `add` has put there: fingerprints of the version's texts, by path. */
+  readonly manifest: {
+    readonly version: string;
+    readonly files: Readonly<Record<string, string>>;
+  };
   /** The texts of its migrations and declarative schemas, by path. */
   readonly sql: ReadonlyMap<string, string>;
   /** Where its declarative schemas are, below `supabase/`; undefined without any. */
@@ -33,13 +35,10 @@ export interface Project {
  * @param from The folder that the user is in.
  * @throws {Error} If there is no project of the user's.
  */
-export async function findProject(
-  folder: string,
-  from: string,
-): Promise<string> {
+export async function findProject(folder: string, from: string) {
   const path = resolve(from, folder);
-  const places = basename(path) === "supabase" ? [path] : [];
-  for (const supabase of [...places, join(path, "supabase")]) {
+  for (const supabase of [path, join(path, "supabase")]) {
+    if (basename(supabase) !== "supabase") continue;
     if (await configOf(supabase) === undefined) continue;
     const project = dirname(await Deno.realPath(supabase));
     if (project !== await Deno.realPath(REPOSITORY)) return project;
@@ -59,19 +58,18 @@ export async function readProject(path: string): Promise<Project> {
   const folder = valueAt(delta, ["declarative_schema_path"]) ?? "schemas";
   const schemas = String(folder).replace(/^\.\/|\/+$/g, "");
   const declarative = await readFolder(supabase, schemas);
-  const hasFiles = [...declarative.keys()].some((it) => it.endsWith(".sql"));
+  const hasSql = [...declarative.keys()].some((it) => it.endsWith(".sql"));
   // The older engine reads this list, and "supabase db diff" with it.
   const list = valueAt(config.content, ["db", "migrations", "schema_paths"]);
-  const paths = valueAt(delta, ["enabled"]) === false && Array.isArray(list)
-    ? list
-    : [];
-  const isListed = paths.some((path) => String(path).includes(schemas));
+  const isOlder = valueAt(delta, ["enabled"]) === false;
+  const paths = isOlder && Array.isArray(list) ? list.map(String) : [];
+  const isListed = paths.some((path) => path.includes(schemas));
   return {
     supabase,
     config,
     manifest: parseManifest(await readText(join(supabase, MANIFEST))),
     sql: new Map([...await readFolder(supabase, "migrations"), ...declarative]),
-    schemas: hasFiles || paths.length > 0 ? schemas : undefined,
+    schemas: hasSql || paths.length > 0 ? schemas : undefined,
     todo: paths.length > 0 && !isListed
       ? [`Add "./${schemas}/billing_*.sql" to schema_paths in config.toml.`]
       : [],
@@ -79,9 +77,25 @@ export async function readProject(path: string): Promise<Project> {
 }
 
 async function configOf(supabase: string): Promise<Config | undefined> {
-  for (const name of CONFIG_FILES) {
+  // Of the CLI's configuration files, the first one wins.
+  for (const name of ["config.json", "config.jsonc", "config.toml"]) {
     const text = await readText(join(supabase, name));
     if (text !== undefined) return readConfig(name, text);
   }
   return undefined;
+}
+
+/** @throws {Error} If it is not what `add` has written. */
+function parseManifest(text: string | undefined): Project["manifest"] {
+  if (text === undefined) return { version: "", files: {} };
+  try {
+    const { version, files } = JSON.parse(text);
+    const isOurs = Object.keys(files).every((path) => OURS.test(path));
+    if (isOurs && typeof version === "string") return { version, files };
+  } catch {
+    // Answered below.
+  }
+  throw new Error(
+    `Cannot use supabase/${MANIFEST}: it is not what add has written. After a merge, take either side as a whole.`,
+  );
 }

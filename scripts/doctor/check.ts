@@ -1,41 +1,110 @@
 import type { Environment } from "../common/environment.ts";
+import { asTyped } from "../common/how_started.ts";
+import { isLoopback } from "../common/loopback.ts";
+import type { ProviderName } from "../common/provider_settings.ts";
+import {
+  type Reply,
+  type RequestTools,
+  sendRequest,
+} from "../common/send_request.ts";
+
+/** What to check, and with which rights. */
+export interface Target {
+  /** The endpoint, as it is registered at the provider. */
+  readonly url: string;
+  /** Without a slash at its end; undefined if `url` does not contain it. */
+  readonly projectUrl: string | undefined;
+  readonly secretKey: string | undefined;
+  readonly dbUrl: string | undefined;
+  readonly provider: ProviderName;
+}
 
 /** What the checks use of this machine. */
-export interface CheckContext {
+export interface Here extends RequestTools {
   readonly env: Environment;
-  /** The views and functions that the migration creates in schema public. */
-  readonly publicNames: readonly string[];
 }
 
-/** The result of a check; if it failed, also what to do about it. */
-export type Check =
-  | { readonly state: "ok" | "skipped"; readonly text: string }
-  | { readonly state: "FAIL"; readonly text: string; readonly todo: string };
-
-/** Results by the names of the checks, as they come. */
-export type Checks = AsyncGenerator<readonly [name: string, Check]>;
-
-/** Returns the result of a check that passed. */
-export function ok(text: string): Check {
-  return { state: "ok", text };
+/** The result of a check. */
+export interface Finding {
+  readonly name: string;
+  readonly state: "ok" | "FAIL" | "skipped";
+  /** If the check failed, also what to do. */
+  readonly text: string;
 }
 
-/** Returns the result of a check that was not made; the text says why. */
-export function skipped(text: string): Check {
-  return { state: "skipped", text };
+/** Findings, as they come. */
+export type Findings = AsyncGenerator<Finding>;
+
+/** Thrown by a check that fails. The message ends with what to do. */
+export class Failed extends Error {}
+
+/** Thrown by a check that cannot be made; the message says why. */
+export class Skipped extends Error {}
+
+/** Makes a check: `look` returns what is right, and throws what is not. */
+export async function check(
+  name: string,
+  look: () => string | Promise<string>,
+): Promise<Finding> {
+  try {
+    return { name, state: "ok", text: await look() };
+  } catch (error) {
+    const { message: text } = error as Error;
+    if (error instanceof Failed) return { name, state: "FAIL", text };
+    if (error instanceof Skipped) return { name, state: "skipped", text };
+    throw error;
+  }
 }
 
-/**
- * Returns the result of a check that failed.
- *
- * @param todo What to do: a command, or a place to look at.
- */
-export function failed(text: string, todo: string): Check {
-  return { state: "FAIL", text, todo };
+/** Returns what a check needs; without it, the check is not made. */
+export function orSkip<T>(value: T | undefined, why: string): T {
+  if (value === undefined) throw new Skipped(why);
+  return value;
 }
 
-/** Returns the one line on which a result is printed. */
-export function checkLine(name: string, check: Check): string {
-  const line = `${check.state.padEnd(8)} ${name.padEnd(15)} ${check.text}`;
-  return check.state === "FAIL" ? `${line}. ${check.todo}` : line;
+/** Returns the answer to a request, or says what is wrong if there is none. */
+export async function answerTo(
+  url: string,
+  init: RequestInit,
+  here: Here,
+  { what, todo } = {
+    what: "no answer",
+    todo: "Run this again; if it fails again, look at the function's log",
+  },
+): Promise<Reply> {
+  const reply = await sendRequest(url, init, here);
+  if ("fault" in reply) throw new Failed(`${what}: ${reply.fault}. ${todo}`);
+  return reply;
+}
+
+/** Returns how things are fixed in the place that a URL leads to. */
+export function instructionsFor(url: string, functionName = "") {
+  const start = asTyped("start");
+  return isLoopback(url)
+    ? {
+      log: `in the terminal of ${start}`,
+      deploy: `restart the local stack: ${start}`,
+      migrate: `${start} (a restart applies the migration)`,
+      query: "In psql",
+      endpoint: `Start the local stack: ${start}`,
+      reach: `Start the local stack: ${start}`,
+      secretKey: `Use the one that ${start} prints`,
+      database: `Start the local stack: ${start}`,
+      databaseUrl: `Copy the URL that ${start} prints`,
+    }
+    : {
+      log: `dashboard, Edge Functions, ${functionName}, Logs`,
+      deploy:
+        `deploy from the root of the repository: supabase functions deploy ${functionName} --use-api`,
+      migrate: "supabase db push --remote",
+      query: "In the SQL editor",
+      endpoint:
+        "Compare its project ref with the dashboard, and check that the project is not paused",
+      reach: "Check the project's URL (SUPABASE_URL or --project-url)",
+      secretKey:
+        "Use one that begins with sb_secret_ (dashboard, Project Settings, API Keys)",
+      database:
+        "Check in the dashboard that the project is not paused and its database is healthy, and https://status.supabase.com",
+      databaseUrl: "Copy the URL from Connect in the dashboard",
+    };
 }

@@ -1,22 +1,9 @@
-import { isLoopback } from "../common/loopback.ts";
 import type { Environment } from "../common/environment.ts";
-
-/** How a database's server proves who it is. */
-export interface DatabaseTls {
-  /** The URL, without parameters that `postgres` would pass on to the server. */
-  readonly url: string;
-  /** False for no TLS; the other options are those of `tls.connect()`. */
-  readonly ssl: false | {
-    readonly host: string;
-    readonly rejectUnauthorized: boolean;
-    readonly ca?: string;
-  };
-}
-
-const VERIFIED = ["verify-full", "verify-ca"];
+import { isLoopback } from "../common/loopback.ts";
 
 /**
- * Returns the TLS settings for a database. The password goes only to a server
+ * Returns a database's URL, and for TLS the options of `tls.connect()`, or false
+ * for none. The password goes only to a server
  * that proved its name with a certificate that this machine or `sslrootcert`
  * trusts. `sslmode=require` skips that, as in libpq (PostgreSQL's documentation,
  * "SSL Support"); a database on this machine needs no TLS.
@@ -24,55 +11,34 @@ const VERIFIED = ["verify-full", "verify-ca"];
  * @param env `PGSSLROOTCERT` names a file, as in libpq.
  * @throws {Error} If the URL asks for less, or the file cannot be read.
  */
-export async function databaseTls(
-  databaseUrl: string,
-  env: Environment,
-): Promise<DatabaseTls> {
+export async function databaseTls(databaseUrl: string, env: Environment) {
   const url = new URL(databaseUrl);
-  const host = url.hostname.replace(/^\[|\]$/g, "");
   const isHere = isLoopback(databaseUrl);
-  const mode = url.searchParams.get("sslmode") ??
-    (isHere ? "disable" : "verify-full");
+  const usual = isHere ? "disable" : "verify-full";
+  const mode = url.searchParams.get("sslmode") ?? usual;
   const file = url.searchParams.get("sslrootcert") ?? env["PGSSLROOTCERT"];
+  // `postgres` would pass them on to the server.
   url.searchParams.delete("sslmode");
   url.searchParams.delete("sslrootcert");
-  if (mode === "disable" && isHere) return { url: url.href, ssl: false };
-  if (mode === "require") {
-    return { url: url.href, ssl: { host, rejectUnauthorized: false } };
+  const { href } = url;
+  if (mode === "disable" && isHere) return { url: href, ssl: false as const };
+  const isVerified = mode === "verify-full" || mode === "verify-ca";
+  if (!isVerified && mode !== "require") {
+    throw new Error("the sslmode in its URL may send the password unencrypted");
   }
-  if (!VERIFIED.includes(mode)) {
-    throw new Error(
-      "the sslmode in its URL may send the password unencrypted",
-    );
-  }
-  const ca = file && file !== "system"
-    ? await readCertificate(file)
-    : undefined;
-  return {
-    url: url.href,
-    ssl: {
-      host,
-      rejectUnauthorized: true,
-      ...(ca === undefined ? {} : { ca }),
-    },
-  };
-}
-
-/** Returns whether an error means that a server could not prove who it is. */
-export function isUnproven(error: unknown): boolean {
-  const { code } = error as { code?: unknown };
-  return typeof code === "string" &&
-    /CERT|SELF_SIGNED|UNABLE_TO_(VERIFY|GET)/.test(code);
-}
-
-async function readCertificate(file: string): Promise<string> {
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  const ssl = { host, rejectUnauthorized: isVerified };
+  if (!isVerified || !file || file === "system") return { url: href, ssl };
   try {
-    return await Deno.readTextFile(file);
+    const ca = await Deno.readTextFile(file);
+    return { url: href, ssl: { ...ssl, ca } };
   } catch (error) {
-    throw new Error(
-      `the root certificate ${file} cannot be read: ${
-        (error as Error).message
-      }`,
-    );
+    const { message } = error as Error;
+    throw new Error(`the root certificate ${file} cannot be read: ${message}`);
   }
+}
+
+/** Returns whether an error's code says that a server did not prove who it is. */
+export function isUnproven(code: string): boolean {
+  return /CERT|SELF_SIGNED|UNABLE_TO_(VERIFY|GET)/.test(code);
 }

@@ -5,6 +5,7 @@
  * @module
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type postgres from "postgres";
 import { readPage } from "../support/doc_commands.ts";
@@ -48,16 +49,10 @@ export interface ProjectWithReceiver {
 }
 
 /** Everything that is to be as before. */
-export interface ProjectState {
-  readonly schema: readonly string[];
-  readonly around: Awaited<ReturnType<typeof around>>;
-  readonly tree: Readonly<Record<string, string>>;
-}
+export type ProjectState = Awaited<ReturnType<typeof stateOf>>;
 
 /** Reads a project's schema, what is around it, and its files. */
-export async function stateOf(
-  project: ProjectWithReceiver,
-): Promise<ProjectState> {
+export async function stateOf(project: ProjectWithReceiver) {
   return {
     schema: await dumpSchema(project.sql),
     around: await around(project),
@@ -75,22 +70,19 @@ async function around({ hosted: { api }, sql }: ProjectWithReceiver) {
   };
 }
 
-function assertWorks({ code, said }: Typed): string {
+/** Asserts that a command has worked, and returns what it said. */
+export function assertWorks({ code, said }: Typed): string {
   assertEquals(code, 0, said);
   return said;
 }
 
 /** All files of a project, but those of git and of the CLI. */
-async function treeOf(
-  folder: string,
-  below = "",
-): Promise<Record<string, string>> {
+async function treeOf(folder: string): Promise<Record<string, string>> {
   const files: Record<string, string> = {};
-  for await (const { name, isDirectory } of Deno.readDir(join(folder, below))) {
-    if (name === ".git" || name === ".temp") continue;
-    const path = join(below, name);
-    if (isDirectory) Object.assign(files, await treeOf(folder, path));
-    else files[path] = await Deno.readTextFile(join(folder, path));
+  for (const path of readdirSync(folder, { recursive: true }).map(String)) {
+    if (/(^|\/)\.(git|temp)(\/|$)/.test(path)) continue;
+    const { isFile } = await Deno.stat(join(folder, path));
+    if (isFile) files[path] = await Deno.readTextFile(join(folder, path));
   }
   return files;
 }

@@ -1,10 +1,10 @@
 /**
  * An app that has subscriptions already, as made from Vercel's starter: its
- * tables, its own functions, and a webhook handler that writes the tables.
+ * tables. starter_stripe.ts has the webhook handler that writes them.
  *
  * @module
  */
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import postgres from "postgres";
 import { migrateFrom } from "../support/migrate_part.ts";
 import type { HostedProject } from "./hosted_project.ts";
@@ -17,15 +17,7 @@ import {
 /** What Supabase Auth has, as far as the app's tables refer to it. */
 export const AUTH_USERS = "create table auth.users (id uuid primary key)";
 
-const FUNCTION =
-  'import { cors } from "../_shared/cors.ts";\nexport default { fetch: () => new Response("", { headers: cors }) };\n';
-
 const FILES = {
-  "functions/hello/index.ts": FUNCTION,
-  "functions/hello/deno.json": '{ "imports": {} }\n',
-  "functions/send-email/index.ts": FUNCTION,
-  "functions/send-email/deno.json": '{ "imports": {} }\n',
-  "functions/_shared/cors.ts": "export const cors = {};\n",
   "migrations/20230530034630_init.sql": `
     create table customers (
       id uuid references auth.users on delete cascade not null primary key,
@@ -78,8 +70,7 @@ const FILES = {
 };
 
 /** The statements of its migrations, in order. */
-export const STARTER_MIGRATIONS: readonly string[] = Object.entries(FILES)
-  .filter(([name]) => name.startsWith("migrations/")).map(([, text]) => text);
+export const STARTER_MIGRATIONS: readonly string[] = Object.values(FILES);
 
 /** The project's folder, and a terminal in it. */
 export interface StarterProject extends ProjectTerminal {
@@ -104,14 +95,9 @@ export async function makeStarterProject(
   if (code !== 0) throw new Error(said);
   await setLocalPort(path, localPort);
   const supabase = join(path, "supabase");
-  const config = join(supabase, "config.toml");
-  const own = "\n[functions.send-email]\nverify_jwt = false\n";
-  await Deno.writeTextFile(config, own, { append: true });
-  async function write(name: string, text: string): Promise<void> {
-    const file = join(supabase, name);
-    await Deno.mkdir(dirname(file), { recursive: true });
-    await Deno.writeTextFile(file, text);
-  }
+  const write = (name: string, text: string) =>
+    Deno.writeTextFile(join(supabase, name), text);
+  await Deno.mkdir(join(supabase, "migrations"), { recursive: true });
   for (const [name, text] of Object.entries(FILES)) await write(name, text);
   const sql = postgres(hosted.databaseUrl, { max: 1 });
   await sql.unsafe(AUTH_USERS);

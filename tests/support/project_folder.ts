@@ -5,10 +5,13 @@
  */
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
-import { readFolder } from "../../scripts/add/files.ts";
 import { makePlan, type Plan, writePlan } from "../../scripts/add/plan.ts";
 import { readProject } from "../../scripts/add/project.ts";
-import { readReceiver, type Receiver } from "../../scripts/add/receiver.ts";
+import {
+  readFolder,
+  readReceiver,
+  type Receiver,
+} from "../../scripts/add/receiver.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
 
 /** What this repository adds. */

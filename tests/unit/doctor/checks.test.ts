@@ -1,391 +1,261 @@
-/** The checks of the doctor on answers that the local stack does not give. */
-import { assert, assertEquals } from "@std/assert";
+/**
+ * What the doctor says about answers that the local stack does not give, and on
+ * which terms it sends a password to a database.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { LOCAL_SIGNING_SECRETS } from "../../../scripts/common/environment.ts";
-import {
-  type RequestTools,
-  sendRequest,
-} from "../../../scripts/common/send_request.ts";
-import { type Check, checkLine } from "../../../scripts/doctor/check.ts";
-import {
-  checkApi,
-  notConnected,
-} from "../../../scripts/doctor/check_database.ts";
-import { publicNames } from "../../../scripts/doctor/check_migration.ts";
-import { checkModes } from "../../../scripts/doctor/check_modes.ts";
-import { checkNotifications } from "../../../scripts/doctor/check_notifications.ts";
-import {
-  checkFailures,
-  checkWorkerAccepts,
-  checkWorkerRefuses,
-} from "../../../scripts/doctor/check_project.ts";
-import { checkSigned } from "../../../scripts/doctor/check_signed_event.ts";
-import {
-  checkClock,
-  checkEndpoint,
-  checkUnsigned,
-} from "../../../scripts/doctor/check_webhook.ts";
+import { checkDeployment } from "../../../scripts/doctor.ts";
+import type { Here, Target } from "../../../scripts/doctor/check.ts";
+import { notConnected } from "../../../scripts/doctor/database.ts";
+import { databaseTls } from "../../../scripts/doctor/database_tls.ts";
 
-const URL = "https://ref.supabase.co/functions/v1/billing-webhook";
-const SECRET = "whsec_deployed_0123456789";
 const NOON = Date.UTC(2026, 10, 21, 12);
-
-function answering(answer: () => Response): RequestTools {
-  return { fetch: () => Promise.resolve(answer()), clock: () => NOON };
-}
-
-function answered(status: number, body = "") {
-  const headers = new Headers();
-  return { status, body, headers, startedAtMs: NOON, endedAtMs: NOON + 40 };
-}
-
-function todoOf(finding: Check): string {
-  assertEquals(finding.state, "FAIL", finding.text);
-  return finding.state === "FAIL" ? finding.todo : "";
-}
-
-Deno.test("checkLine() is one line, with what to do if the check failed", () => {
-  assertEquals(
-    checkLine("clock", { state: "FAIL", text: "late", todo: "Set it" }),
-    "FAIL     clock           late. Set it",
-  );
-  assertEquals(
-    checkLine("clock", { state: "ok", text: "right" }),
-    "ok       clock           right",
-  );
-});
-
-Deno.test("checkEndpoint() asks for the deployment, or for the local stack", () => {
-  const fault = { fault: "Connection refused" };
-  assert(todoOf(checkEndpoint(fault, { url: URL })).includes("project ref"));
-  const local = "http://localhost:54321/functions/v1/billing-webhook";
-  assert(
-    todoOf(checkEndpoint(fault, { url: local })).includes("deno task start"),
-  );
-});
-
+const HOSTED = "https://ref.supabase.co";
 const HERE = "http://127.0.0.1:54321";
+const SECRETS = { PROVIDER_B_SIGNING_SECRET: "whsec_deployed_0123456789" };
 
-for (const status of [400, 401, 404, 406, 500, 503, undefined]) {
-  Deno.test(`what to do about ${status ?? "no answer"} is said for the local stack or for the deployment`, async () => {
-    for (const project of [HERE, "https://ref.supabase.co"]) {
-      const todos = await todosAbout(project, status);
-      assert(todos.length > 3, todos.join("\n"));
-      const isOther = project === HERE
-        ? /dashboard|SQL editor|supabase (?:secrets|functions|db)|\.supabase\.co/
-        : /task start|local stack|functions\/\.env/;
-      assertEquals(todos.filter((todo) => isOther.test(todo)), []);
+type Answer = () => Response | Promise<Response>;
+
+const reply = (status: number, body = "", headers = {}): Answer => () =>
+  new Response(body, { status, headers });
+const rows = (...found: object[]): Answer => () => Response.json(found);
+const noAnswer: Answer = () => {
+  const cause = new Error("Connection refused");
+  return Promise.reject(new TypeError("fetch failed", { cause }));
+};
+const at = (date: string) =>
+  reply(401, "Invalid signature", { date: `Sat, 21 Nov 2026 ${date} GMT` });
+const health = (changes: object) =>
+  rows({ open_failures: 0, notifications_given_up: 0, ...changes });
+
+/** A notification that has an error; hours until now, and until it is due. */
+function pending(attempts: number, age: number, wait: number) {
+  const time = (hours: number) => new Date(NOON + hours * 3_600_000);
+  return {
+    attempts,
+    created_at: time(-age),
+    next_attempt_at: time(wait),
+    last_error: `${"x".repeat(161)}.`,
+  };
+}
+
+/** The parts of a deployment that works, by what is asked of them. */
+const PARTS: Record<string, [asked: RegExp, answer: Answer]> = {
+  signed: [/webhook .*provider-b-signature/, reply(200, "OK")],
+  unsigned: [/webhook/, reply(401, "Invalid signature")],
+  key: [/worker .*"apikey":"sb_secret_1"/, reply(200)],
+  stranger: [/worker/, reply(401, "", { "x-supabase-server-error": "1" })],
+  live: [/provider=eq.b.*livemode=is.true/, rows()],
+  test: [/provider=eq.b.*livemode=is.false/, rows()],
+  pending: [/billing_notifications/, rows()],
+  health: [/billing_health.*"accept-profile":"public"/, health({})],
+};
+
+/** Looks at a deployment of which parts answer otherwise. */
+async function look(
+  parts = "",
+  answer: Answer = noAnswer,
+  { url = HOSTED, env = SECRETS, ...target }: Partial<Target & Here> = {},
+): Promise<Record<string, string>> {
+  async function ask(input: unknown, init: RequestInit = {}) {
+    const asked = `${input} ${JSON.stringify(init.headers)}`;
+    const [part, [, usual]] = Object.entries(PARTS)
+      .find(([, [pattern]]) => pattern.test(asked))!;
+    return await (parts.split(" ").includes(part) ? answer : usual)();
+  }
+  const findings = checkDeployment({
+    url: `${url}/functions/v1/billing-webhook`,
+    projectUrl: url,
+    secretKey: "sb_secret_1",
+    dbUrl: undefined,
+    provider: "b",
+    ...target,
+  }, { env, fetch: ask, clock: () => NOON });
+  const found = await Array.fromAsync(findings);
+  return Object.fromEntries(
+    found.map(({ name, state, text }) => [name, `${state} ${text}`]),
+  );
+}
+
+const ONE = "ok none was given up; 1 waits after failed attempts, with the err";
+const NONE = "ok none was given up";
+const OF_HEALTH = ["failures", "notifications", "REST API"];
+
+for (
+  const [parts, answer, line, text] of [
+    ["unsigned", noAnswer, "endpoint", "refused. Compare its project ref"],
+    ["unsigned", reply(404), "endpoint", "functions deploy billing-webhook"],
+    ["unsigned", reply(308), "endpoint", "a redirect, which providers do not"],
+    ["unsigned", reply(401), "unsigned event", 'Keep "verify_jwt = false"'],
+    ["unsigned", reply(503), "unsigned event", "does not start. The first"],
+    ["unsigned", reply(200), "unsigned event", "this is not the receiver. Che"],
+    ["unsigned", at("11:59:29"), "clock", "ok within 30 s of this machine's"],
+    ["unsigned", at("12:00:30"), "clock", "ok within 30 s of this machine's"],
+    ["unsigned", at("11:59:28"), "clock", "this machine's clock is 31 s ahead"],
+    ["unsigned", at("12:00:31"), "clock", "this machine's clock is 31 s behin"],
+    ["unsigned", at("noon"), "clock", "skipped the answer has no Date header"],
+    ["signed", noAnswer, "signed event", "Connection refused. Run this again"],
+    ["signed", reply(401), "signed event", "Set PROVIDER_B_SIGNING_SECRET, PR"],
+    ["signed", reply(500), "signed event", "_SECRET with supabase secrets set"],
+    ["signed", reply(503), "signed event", "log has the reason (dashboard, Ed"],
+    ["signed", reply(200, "<html>"), "signed event", "answered 200. The funct"],
+    ["stranger", noAnswer, "worker", "Connection refused. Check the project's"],
+    ["stranger", reply(404), "worker", "answered 404. If the project's URL is"],
+    ["stranger", reply(503), "worker", "the worker does not start. The first"],
+    ["stranger", reply(200), "worker", "answered 200 instead of 401 to a call"],
+    ["stranger", reply(401), "worker", "before it reached the worker. Keep"],
+    ["key", reply(401), "worker's key", "refuses the secret key. Use one that"],
+    [
+      "key",
+      reply(500),
+      "worker's key",
+      "is missing: supabase db push --remote",
+    ],
+    [
+      "key",
+      reply(503),
+      "worker's key",
+      "the database does not answer the work",
+    ],
+    [
+      "health",
+      noAnswer,
+      "failures",
+      "cannot reach the REST API: Connection re",
+    ],
+    ["health", reply(200, "<html>"), "failures", "Check the URL: it should be"],
+    [
+      "health",
+      reply(200, "{}"),
+      "failures",
+      "Check the URL: it should be a Su",
+    ],
+    ["health", reply(406), "failures", "Expose it (dashboard, Project Setting"],
+    [
+      "health",
+      health({ open_failures: 2 }),
+      "failures",
+      "2 open, the oldest s",
+    ],
+    [
+      "health",
+      health({ notifications_given_up: 1 }),
+      "notifications",
+      "up: 1.",
+    ],
+    ["pending", rows(pending(1, 0, 0.1)), "notifications", ONE],
+    ["pending", rows(pending(2, 0, 0.1)), "notifications", "1 waits after fai"],
+    // Its second attempt is under way.
+    ["pending", rows(pending(2, 0, -0.1)), "notifications", ONE],
+    // A rate limit, then a quota.
+    ["pending", rows(pending(0, 0.1, 0.1)), "notifications", ONE],
+    ["pending", rows(pending(0, 1.1, 5)), "notifications", "1 waits after"],
+    // Set to be sent again.
+    ["pending", rows(pending(0, 50, -0.1)), "notifications", NONE],
+    ["pending", rows(pending(1, 50, -0.1)), "notifications", NONE],
+    ["", noAnswer, "live and test", "ok no recorded subscription says its mod"],
+    ["live", rows({}), "live and test", "ok all recorded subscriptions are li"],
+    ["test", rows({}), "live and test", "ok only test subscriptions; before r"],
+    ["live test", rows({}), "live and test", "ones. supabase secrets set PROV"],
+  ] as const
+) {
+  Deno.test(`doctor, ${line}: ${text}`, async () => {
+    const found = await look(parts, answer);
+    const failed = Object.keys(found)
+      .filter((name) => found[name]!.startsWith("FAIL"));
+    const isRead = /reach the REST|^Check|^Expose/.test(text);
+    const isRight = /^(ok|skipped) /.test(text);
+    assertEquals(failed, isRead ? OF_HEALTH : isRight ? [] : [line]);
+    assert(found[line]!.includes(text), found[line]);
+    if (text === NONE) assertEquals(found[line], NONE);
+    assertFits(Object.values(found), HOSTED);
+    assertFits(Object.values(await look(parts, answer, { url: HERE })), HERE);
+  });
+}
+
+/** Asserts that what to do is said for the place, not for the other one. */
+function assertFits(texts: string[], place: string): void {
+  const ofOther = place === HERE
+    ? /dashboard|SQL editor|supabase (?:secrets|functions|db)|\.supabase\.co/
+    : /task start|local stack|functions\/\.env/;
+  const bare = texts.map((text) => text.replaceAll(place, ""));
+  assertEquals(bare.filter((text) => ofOther.test(text)), []);
+}
+
+Deno.test("doctor counts at most 100 notifications, and shortens their error", async () => {
+  const many = Array(100).fill(pending(2, 0, 0.1));
+  const { notifications } = await look("pending", rows(...many));
+  assert(notifications!.startsWith("FAIL 100 or more wait after failed"));
+  assert(notifications!.includes(` error: ${"x".repeat(160)}…. Fix what`));
+});
+
+const OF_KEY = "worker's key, failures, notifications, live and test, REST API";
+const OF_ENDPOINT = "unsigned event, clock, signed event";
+const OTHERS = { env: LOCAL_SIGNING_SECRETS };
+
+for (
+  const [why, parts, changes, names] of [
+    ["needs SUPABASE_DB_URL", "", {}, "migration, schedule"],
+    ["needs SUPABASE_SECRET_KEY", "", { secretKey: undefined }, OF_KEY],
+    ["needs SUPABASE_URL", "", { projectUrl: undefined }, `worker, ${OF_KEY}`],
+    ["fix the worker first", "stranger", {}, "worker's key"],
+    ["fix the endpoint first", "unsigned", {}, OF_ENDPOINT],
+    // Only this machine gets what is signed with the local stack's secret.
+    ["needs PROVIDER_B_SIGNING_SECRET", "", OTHERS, "signed event"],
+    ["needs PROVIDER_B_SIGNING_SECRET", "", { ...OTHERS, url: HERE }, ""],
+  ] as const
+) {
+  Deno.test(`doctor ${why}: ${names}`, async () => {
+    const found = Object.entries(await look(parts, noAnswer, changes));
+    const skipped = found.filter(([, text]) => text === `skipped ${why}`);
+    assertEquals(skipped.map(([name]) => name).join(", "), names);
+  });
+}
+
+for (
+  const [codes, text] of [
+    ["CONNECT_TIMEOUT ECONNREFUSED 57P03", "does not answer: x. Check in the"],
+    ["28P01", "cannot connect: x. Copy the URL from Connect in the dashboard"],
+    ["SELF_SIGNED_CERT_IN_CHAIN CERT_HAS_EXPIRED", "password was not sent: x."],
+    ["UNABLE_TO_VERIFY_LEAF_SIGNATURE", "password was not sent: x. Download"],
+  ] as const
+) {
+  Deno.test(`doctor, about a database's error ${codes}: ${text}`, () => {
+    for (const code of codes.split(" ")) {
+      const error = Object.assign(new Error("x"), { code });
+      const { message } = notConnected(error, HOSTED);
+      assert(message.includes(text), message);
+      if (text.startsWith("password")) continue;
+      assertFits([notConnected(error, HERE).message], HERE);
     }
   });
 }
 
-/** Returns what to do if everything answers with a status, or does not answer. */
-async function todosAbout(
-  project: string,
-  status: number | undefined,
-): Promise<string[]> {
-  const url = `${project}/functions/v1/billing-webhook`;
-  const reply = status === undefined
-    ? { fault: "Connection refused" }
-    : answered(status);
-  const tools: RequestTools = {
-    fetch: () =>
-      status === undefined
-        ? Promise.reject(new Error("Connection refused"))
-        : Promise.resolve(new Response("", { status })),
-    clock: () => NOON,
-  };
-  const access = { secretKey: "sb_secret_1", tools };
-  const checks = [
-    checkEndpoint(reply, { url }),
-    ..."fault" in reply ? [] : [checkUnsigned(reply, { url })],
-    await checkSigned({
-      url,
-      provider: "a",
-      env: { PROVIDER_A_SIGNING_SECRET: SECRET },
-    }, tools),
-    await checkWorkerRefuses(url, tools),
-    await checkWorkerAccepts(url, access),
-    await checkFailures(project, access),
-    await checkNotifications(project, access),
-    await checkModes({
-      projectUrl: project,
-      secretKey: "sb_secret_1",
-      provider: "a",
-    }, tools),
-    await checkApi(project, access),
-    ...["ECONNREFUSED", "28P01"].map((code) =>
-      notConnected(Object.assign(new Error("x"), { code }), project)
-    ),
-  ];
-  return checks.flatMap((check) => check.state === "FAIL" ? [check.todo] : []);
-}
-
-Deno.test("checkModes() says where to set the mode, on the local stack or for a deployment", async () => {
+Deno.test("databaseTls() verifies a server that is not on this machine, unless the URL says so", async () => {
+  const host = "127.evil.example";
+  const url = `postgresql://postgres.ref:hunter2@${host}:5432/postgres`;
+  const verified = { host, rejectUnauthorized: true };
+  const known = { ...verified, ca: await Deno.readTextFile("LICENSE") };
   for (
-    const [project, start] of [
-      [HERE, "Set PROVIDER_B_MODE=live in supabase/functions/.env, then"],
-      [
-        "https://ref.supabase.co",
-        "supabase secrets set PROVIDER_B_MODE=live, then",
-      ],
+    const [query, PGSSLROOTCERT, ssl] of [
+      ["", "", verified],
+      ["?sslmode=verify-ca&sslrootcert=system", "", verified],
+      ["", "LICENSE", known],
+      ["?sslrootcert=LICENSE", "/nowhere", known],
+      ["?sslmode=require", "", { host, rejectUnauthorized: false }],
     ] as const
   ) {
-    const both = await checkModes({
-      projectUrl: project,
-      secretKey: "sb_secret_1",
-      provider: "b",
-    }, answering(() => Response.json([{ id: "sub_1" }])));
-    assert(todoOf(both).startsWith(start), todoOf(both));
+    const tls = await databaseTls(url + query, { PGSSLROOTCERT });
+    assertEquals(tls, { url, ssl }, query);
   }
-});
-
-Deno.test("checkEndpoint() does not follow a redirect", () => {
-  const finding = checkEndpoint(answered(308), { url: URL });
-  assert(todoOf(finding).includes("https"));
-});
-
-Deno.test("checkUnsigned() distinguishes a function that does not start from another service", () => {
-  assert(
-    todoOf(checkUnsigned(answered(503, "boot"), { url: URL })).includes("log"),
-  );
-  assert(
-    todoOf(checkUnsigned(answered(200, "OK"), { url: URL })).includes(
-      "rewrite",
-    ),
-  );
-});
-
-Deno.test("checkUnsigned() says how the receiver logs what it refused", () => {
-  assertEquals(
-    checkUnsigned(answered(401, "Invalid signature"), { url: URL }),
-    {
-      state: "ok",
-      text:
-        "refused with 401; the signature_missing in the receiver's log is this check's",
-    },
-  );
-});
-
-for (
-  const { date, state, why } of [
-    { date: "Sat, 21 Nov 2026 12:00:00 GMT", state: "ok", why: "equal" },
-    { date: "Sat, 21 Nov 2026 11:59:40 GMT", state: "ok", why: "20 s ahead" },
-    { date: "Sat, 21 Nov 2026 12:00:30 GMT", state: "ok", why: "30 s behind" },
-    { date: "Sat, 21 Nov 2026 11:59:28 GMT", state: "FAIL", why: "31 s ahead" },
-    {
-      date: "Sat, 21 Nov 2026 12:00:31 GMT",
-      state: "FAIL",
-      why: "31 s behind",
-    },
-    { date: "", state: "skipped", why: "not in the answer" },
-    { date: "noon", state: "skipped", why: "no date" },
-  ]
-) {
-  Deno.test(`checkClock() is ${state} if this machine's time is ${why}`, () => {
-    const headers = new Headers({ date });
-    const times = { startedAtMs: NOON, endedAtMs: NOON };
-    assertEquals(checkClock({ headers, ...times }).state, state);
-  });
-}
-
-for (
-  const { status, names } of [
-    { status: 401, names: "PROVIDER_B_SIGNING_SECRET" },
-    {
-      status: 500,
-      names: "PROVIDER_B_SIGNING_SECRET with supabase secrets set",
-    },
-    { status: 503, names: "log" },
-  ]
-) {
-  Deno.test(`checkSigned() says what to do about ${status}`, async () => {
-    const finding = await checkSigned({
-      url: URL,
-      provider: "b",
-      env: { PROVIDER_B_SIGNING_SECRET: SECRET },
-    }, answering(() => new Response("", { status })));
-    assert(todoOf(finding).includes(names));
-    assertEquals(todoOf(finding).includes("SECRET="), false);
-  });
-}
-
-Deno.test("checkSigned() refuses a 200 that is not from the receiver", async () => {
-  const finding = await checkSigned({
-    url: URL,
-    provider: "a",
-    env: { PROVIDER_A_SIGNING_SECRET: SECRET },
-  }, answering(() => new Response("<html>")));
-  todoOf(finding);
-});
-
-Deno.test("checkSigned() signs for no other machine with the local stack's secret", async () => {
-  for (
-    const [url, state] of [
-      [URL, "skipped"],
-      ["http://127.0.0.1:54321/functions/v1/billing-webhook", "ok"],
-    ] as const
-  ) {
-    const check = await checkSigned({
-      url,
-      provider: "a",
-      env: LOCAL_SIGNING_SECRETS,
-    }, answering(() => new Response("OK")));
-    assertEquals(check.state, state, check.text);
+  const local = "postgresql://postgres:postgres@127.0.0.1:54322/postgres";
+  assertEquals(await databaseTls(local, {}), { url: local, ssl: false });
+  for (const query of ["?sslmode=disable", "?sslmode=prefer"]) {
+    const open = () => databaseTls(url + query, {});
+    await assertRejects(open, Error, "may send the password unencrypted");
   }
-});
-
-Deno.test("checkWorkerRefuses() reports a worker that does not start", async () => {
-  const tools = answering(() => new Response("", { status: 503 }));
-  assert(todoOf(await checkWorkerRefuses(URL, tools)).includes("log"));
-});
-
-Deno.test("checkWorkerAccepts() distinguishes a fault of the worker from a wrong key", async () => {
-  const secretKey = "sb_secret_1";
-  const refused = answering(() => new Response("", { status: 401 }));
-  const failing = answering(() => new Response("", { status: 500 }));
-  const wrongKey = await checkWorkerAccepts(URL, { secretKey, tools: refused });
-  const fault = await checkWorkerAccepts(URL, { secretKey, tools: failing });
-  assert(todoOf(wrongKey).includes("sb_secret_"));
-  assert(todoOf(fault).includes("supabase db push --remote"));
-});
-
-Deno.test("checkWorkerAccepts() names the database if the worker answers 503", async () => {
-  const tools = answering(() => new Response("", { status: 503 }));
-  const check = await checkWorkerAccepts(URL, {
-    secretKey: "sb_secret_1",
-    tools,
-  });
-  assert(check.text.includes("the database does not answer"), check.text);
-  assert(!todoOf(check).includes("db push"), todoOf(check));
-});
-
-Deno.test("notConnected() distinguishes a database that is down from a wrong password", () => {
-  for (const code of ["CONNECT_TIMEOUT", "ECONNREFUSED", "57P03"]) {
-    const todo = todoOf(
-      notConnected(Object.assign(new Error("x"), { code }), URL),
-    );
-    assert(todo.includes("paused"), todo);
-    assert(!todo.includes("password"), todo);
-  }
-  const wrong = Object.assign(new Error("x"), { code: "28P01" });
-  assert(todoOf(notConnected(wrong, URL)).includes("password"));
-});
-
-for (
-  const [what, status, text, todo] of [
-    [
-      "the migration is missing",
-      404,
-      "the receiver's migration is not applied",
-      "supabase db push --remote",
-    ],
-    [
-      "schema public is not exposed",
-      406,
-      "does not expose schema public",
-      "Project Settings, Data API",
-    ],
-  ] as const
-) {
-  Deno.test(`checkApi() says so if ${what}`, async () => {
-    const finding = await checkApi("https://ref.supabase.co", {
-      secretKey: "sb_secret_1",
-      tools: answering(() => new Response("{}", { status })),
-    });
-    assert(finding.text.includes(text), finding.text);
-    assert(todoOf(finding).includes(todo), todoOf(finding));
-  });
-}
-
-Deno.test("checkApi() asks for schema public, whatever a project lists first", async () => {
-  let asked: string | null = null;
-  const finding = await checkApi("https://ref.supabase.co", {
-    secretKey: "sb_secret_1",
-    tools: {
-      fetch: (_input, init) => {
-        asked = new Headers(init?.headers).get("accept-profile");
-        return Promise.resolve(Response.json([{}]));
-      },
-      clock: () => NOON,
-    },
-  });
-  assertEquals([finding.state, asked], ["ok", "public"]);
-});
-
-Deno.test("publicNames() returns what a migration creates in schema public, once", () => {
-  const migration = `
-create or replace view billing.health as select 1;
-create or replace view public.billing_health as select 1;
-create or replace function public.billing_a()
-create or replace function public.billing_a(b int)
-create table billing.subscriptions (id text);
-comment on view billing.health is 'create or replace view public.no';`;
-  assertEquals(publicNames(migration), ["billing_health", "billing_a"]);
-});
-
-const ERROR = "Resend: validation_error: The domain is not verified.";
-const HOUR_MS = 3_600_000;
-
-/** What is said about notifications: attempts, and hours since creation and until the next. */
-async function aboutPending(
-  rows: readonly [attempts: number, age: number, wait: number][],
-): Promise<Check> {
-  const time = (hours: number) =>
-    new Date(NOON + hours * HOUR_MS).toISOString();
-  const pending = rows.map(([attempts, age, wait]) => ({
-    attempts,
-    created_at: time(-age),
-    next_attempt_at: time(wait),
-    last_error: ERROR,
-  }));
-  return await checkNotifications("https://ref.supabase.co", {
-    secretKey: "sb_secret_1",
-    tools: {
-      fetch: (input) =>
-        Promise.resolve(Response.json(
-          String(input).includes("billing_health")
-            ? [{ notifications_given_up: 0 }]
-            : pending,
-        )),
-      clock: () => NOON,
-    },
-  });
-}
-
-for (
-  const [what, row, state, isShown] of [
-    ["after its first failed attempt", [1, 0, 0.001], "ok", true],
-    ["after its second failed attempt", [2, 0, 0.1], "FAIL", true],
-    ["whose second attempt is under way", [2, 0, -0.001], "ok", true],
-    ["that a rate limit holds back for a moment", [0, 0.1, 0.01], "ok", true],
-    ["that a quota holds back for hours", [0, 2, 5], "FAIL", true],
-    ["that was set to be sent again", [0, 50, -0.001], "ok", false],
-    ["that is sent again just now", [1, 50, -0.001], "ok", false],
-  ] as const
-) {
-  Deno.test(`checkNotifications() is ${state} about a notification ${what}`, async () => {
-    const finding = await aboutPending([[...row]]);
-    assertEquals(finding.state, state, finding.text);
-    assertEquals(finding.text.includes("1 waits after failed"), isShown);
-  });
-}
-
-Deno.test("checkFailures() says so if the URL is not a project's", async () => {
-  for (const body of ["<html>", "", "{}"]) {
-    const finding = await checkFailures("https://www.example.com", {
-      secretKey: "sb_secret_1",
-      tools: answering(() => new Response(body)),
-    });
-    assert(todoOf(finding).includes("Check the URL"), body);
-  }
-});
-
-Deno.test("sendRequest() gives the reason if there is no answer", async () => {
-  const refused = new TypeError("fetch failed", {
-    cause: new Error("Connection refused"),
-  });
-  const tools = { fetch: () => Promise.reject(refused), clock: () => NOON };
-  assertEquals(await sendRequest(URL, {}, tools), {
-    fault: "Connection refused",
-  });
+  const unread = () => databaseTls(url, { PGSSLROOTCERT: "/no" });
+  await assertRejects(unread, Error, "certificate /no cannot be read");
 });

@@ -85,7 +85,7 @@ async function copiedFiles(): Promise<string[]> {
   return [
     ...files.keys(),
     ...migrationNames().map((name) => `migrations/${name}`),
-    ...Array.from(schemas.keys(), (name) => `schemas/${name}`),
+    ...schemas.keys(),
   ].map((path) => `supabase/${path}`);
 }
 

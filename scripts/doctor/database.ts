@@ -1,0 +1,150 @@
+import postgres from "postgres";
+import { asTyped } from "../common/how_started.ts";
+import { isLoopback } from "../common/loopback.ts";
+import {
+  check,
+  Failed,
+  type Findings,
+  type Here,
+  instructionsFor,
+  orSkip,
+  Skipped,
+  type Target,
+} from "./check.ts";
+import { databaseTls } from "./database_tls.ts";
+
+const MIGRATIONS = new URL("../../supabase/migrations/", import.meta.url);
+
+type CodedError = Error & { readonly code?: string };
+
+/** Checks the connection to the database, the migration and the schedule. */
+export async function* checkDatabase(
+  { projectUrl, dbUrl }: Target,
+  { env }: Here,
+): Findings {
+  const place = projectUrl ?? dbUrl ?? "";
+  await using opened = new AsyncDisposableStack();
+  let sql: postgres.Sql | undefined;
+  if (dbUrl !== undefined) {
+    yield check("database", async () => {
+      try {
+        const { url, ssl } = await databaseTls(dbUrl, env);
+        const connection = postgres(url, {
+          max: 1,
+          connect_timeout: 10,
+          // A pooler in transaction mode keeps no prepared statement.
+          prepare: false,
+          ssl,
+          onnotice() {},
+        });
+        opened.defer(() => connection.end());
+        await connection`select 1`;
+        sql = connection;
+        return ssl && !ssl.rejectUnauthorized
+          ? "answers; its certificate was not verified (sslmode=require)"
+          : "answers";
+      } catch (error) {
+        throw notConnected(error as CodedError, place);
+      }
+    });
+  }
+  const database = () => {
+    orSkip(dbUrl, "needs SUPABASE_DB_URL");
+    return orSkip(sql, "fix the database first");
+  };
+  const checks = {
+    migration: () => isApplied(database(), place),
+    schedule: () =>
+      wakesWorker(database(), orSkip(projectUrl, "needs SUPABASE_URL")),
+  };
+  for (const [name, look] of Object.entries(checks)) {
+    yield check(name, () => look().catch((error) => notRead(error, place)));
+  }
+}
+
+/**
+ * Says why there is no connection, and what to do about it.
+ *
+ * @param url Of the project, or else of the database.
+ */
+export function notConnected(error: CodedError, url: string): Failed {
+  const { message, code = "" } = error;
+  const { database, databaseUrl } = instructionsFor(url);
+  const isDown = /^(?:CONNECT_TIMEOUT|ECONNREFUSED|57P0[1-5])$/.test(code);
+  const isUnproven = /CERT|SELF_SIGNED|UNABLE_TO_(VERIFY|GET)/.test(code);
+  return new Failed(
+    isDown
+      ? `does not answer: ${message}. ${database}. If no command could ever connect, the URL is wrong. ${databaseUrl}`
+      : isUnproven
+      ? `its certificate cannot be verified, so the password was not sent: ${message}. Download the root certificate (dashboard, Database, Settings, SSL Configuration), and set PGSSLROOTCERT to the file`
+      : `cannot connect: ${message}. ${databaseUrl}, with the database's password`,
+  );
+}
+
+/** A query that fails is the result of its check, and ends no other. */
+function notRead(error: CodedError, url: string): never {
+  if (error instanceof Failed || error instanceof Skipped) throw error;
+  const todo = error.code === "42501" // insufficient_privilege
+    ? `The check needs the role postgres. ${instructionsFor(url).databaseUrl}`
+    : "Run this again; if it fails again, look at the database's log";
+  throw new Failed(`cannot be checked: ${error.message}. ${todo}`);
+}
+
+/**
+ * The database has what the migration creates in schema public. Its history says
+ * nothing, because a squash removes the migration from there.
+ */
+async function isApplied(sql: postgres.Sql, url: string): Promise<string> {
+  const migrations = Array.from(
+    Deno.readDirSync(MIGRATIONS),
+    ({ name }) => Deno.readTextFileSync(new URL(name, MIGRATIONS)),
+  );
+  const created = migrations.join("\n")
+    .matchAll(/^create or replace (?:view|function) public\.(\w+)/gm);
+  const names = new Set(Array.from(created, ([, name = ""]) => name));
+  const missing = await sql`
+    select n.name
+    from unnest(${[...names]}::text[]) as n (name)
+    where to_regclass('public.' || n.name) is null
+      and not exists (
+        select from pg_proc p
+        where p.pronamespace = 'public'::regnamespace and p.proname = n.name
+      )`;
+  if (missing.length === 0) return "is applied";
+  const what = missing.length === names.size
+    ? "is not applied"
+    : `is another version's: public.${missing[0]!.name} is missing`;
+  throw new Failed(`${what}. ${instructionsFor(url).migrate}`);
+}
+
+async function wakesWorker(sql: postgres.Sql, project: string) {
+  const { query } = instructionsFor(project);
+  const todo =
+    `${query}: select billing.schedule_worker('${project}', 'sb_secret_...');`;
+  const [has] = await sql`
+    select
+      to_regclass('cron.job') is not null as cron,
+      to_regproc('net.http_post') is not null as net,
+      to_regclass('vault.decrypted_secrets') is not null as vault`;
+  if (!has?.cron && isLoopback(project)) {
+    const stack = asTyped("start");
+    throw new Skipped(`the local stack wakes the worker itself (${stack})`);
+  }
+  if (!has?.cron) throw new Failed(`pg_cron is not installed. ${todo}`);
+  const [missing] = await sql`
+    select string_agg(name, ' and ') as jobs
+    from unnest(array['billing-worker', 'billing-prune']) as name
+    where name not in (select jobname from cron.job where active)`;
+  if (missing?.jobs) throw new Failed(`no active job ${missing.jobs}. ${todo}`);
+  // Disabling an extension leaves the job behind, which then wakes nothing.
+  if (!has.net) throw new Failed(`pg_net is not installed. ${todo}`);
+  if (!has.vault) throw new Failed(`Vault is not installed. ${todo}`);
+  const [secret] = await sql`
+    select decrypted_secret as url from vault.decrypted_secrets
+    where name = 'billing_worker_url'`;
+  if (secret?.url === `${project}/functions/v1/billing-worker`) {
+    return "wakes the worker every minute and prunes old rows";
+  }
+  const url = secret?.url ?? "nothing";
+  throw new Failed(`wakes ${url} instead of this project's worker. ${todo}`);
+}

@@ -1,0 +1,129 @@
+import { isPublished } from "../../supabase/functions/billing-webhook/local_stack.ts";
+import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
+import { isLoopback } from "../common/loopback.ts";
+import { providerSettings } from "../common/provider_settings.ts";
+import type { Reply } from "../common/send_request.ts";
+import { signatureHeaders } from "../common/sign.ts";
+import {
+  answerTo,
+  check,
+  Failed,
+  type Findings,
+  type Here,
+  instructionsFor,
+  orSkip,
+  Skipped,
+  type Target,
+} from "./check.ts";
+
+/** Far more than a network adds, far less than the 300 s of a signature. */
+const MAX_SKEW_SECONDS = 30;
+
+/** Checks the receiver at its public URL, as a provider reaches it. */
+export async function* checkEndpoint(target: Target, here: Here): Findings {
+  const { url } = target;
+  let unsigned: Reply | undefined;
+  const reached = () => orSkip(unsigned, "fix the endpoint first");
+  yield check("endpoint", async () => {
+    unsigned = await sendUnsigned(url, here);
+    return `${url} answers (${unsigned.endedAtMs - unsigned.startedAtMs} ms)`;
+  });
+  yield check("unsigned event", () => isRefused(url, reached()));
+  yield check("clock", () => agreesOnTime(reached()));
+  yield check("signed event", () => reached() && isAcknowledged(target, here));
+}
+
+/** Sends an event without a signature. */
+async function sendUnsigned(url: string, here: Here): Promise<Reply> {
+  const { endpoint, deploy } = instructionsFor(url, "billing-webhook");
+  const noAnswer = { what: `cannot reach ${url}`, todo: endpoint };
+  const init = { method: "POST", body: "{}" };
+  const reply = await answerTo(url, init, here, noAnswer);
+  const { status } = reply;
+  const isRedirect = status >= 300 && status < 400;
+  if (status !== 404 && !isRedirect) return reply;
+  throw new Failed(
+    isRedirect
+      ? `${url} answered ${status}, a redirect, which providers do not follow. Register the URL that it redirects to, with https`
+      : `${url} answered 404. If its path is /functions/v1/billing-webhook, ${deploy}`,
+  );
+}
+
+function isRefused(url: string, { status, body }: Reply): string {
+  const { deploy, log } = instructionsFor(url, "billing-webhook");
+  if (status === 401 && body === "Invalid signature") {
+    return "refused with 401; the signature_missing in the receiver's log is this check's";
+  }
+  throw new Failed(
+    status === 401
+      ? `refused with 401 by Supabase's key check, before it reached the receiver. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`
+      : status >= 500
+      ? `answered ${status}: the function does not start. The first lines of its log name what is missing (${log})`
+      : `answered ${status} instead of 401: this is not the receiver. Check what runs at this URL; a rewrite in front of the receiver must lead to /functions/v1/billing-webhook`,
+  );
+}
+
+function agreesOnTime({ headers, startedAtMs, endedAtMs }: Reply): string {
+  // RFC 9110, section 6.6.1: in whole seconds.
+  const dateMs = Date.parse(headers.get("date") ?? "");
+  if (Number.isNaN(dateMs)) throw new Skipped("the answer has no Date header");
+  const aheadMs = Math.max(0, startedAtMs - (dateMs + 1000));
+  const behindMs = Math.max(0, dateMs - endedAtMs);
+  const seconds = Math.round(Math.max(aheadMs, behindMs) / 1000);
+  if (seconds <= MAX_SKEW_SECONDS) {
+    return `within ${Math.max(seconds, 1)} s of this machine's`;
+  }
+  const way = aheadMs > 0 ? "ahead of" : "behind";
+  throw new Failed(
+    `this machine's clock is ${seconds} s ${way} the endpoint's. Synchronize it (timedatectl set-ntp true): the receiver refuses signatures that are off by more than SIGNATURE_TOLERANCE_SECONDS`,
+  );
+}
+
+async function isAcknowledged({ url, provider }: Target, here: Here) {
+  const timestamp = Math.floor(here.clock() / 1000);
+  // The receiver does not handle this type, so it stores nothing.
+  const body = JSON.stringify({
+    id: `evt_doctor_${crypto.randomUUID()}`,
+    object: "event",
+    type: "doctor.ping",
+    created: timestamp,
+    data: { object: {} },
+  });
+  const prefix = settingsPrefix(provider);
+  let headers;
+  try {
+    const settings = providerSettings(here.env, provider);
+    // What stands in for a secret that is not set: no deployment accepts it.
+    if (!isPublished(settings.secret) || isLoopback(url)) {
+      headers = signatureHeaders({ ...settings, body, timestamp });
+    }
+  } catch (error) {
+    const { message } = error as Error;
+    throw new Failed(`not sent. ${message.replace(/\.$/, "")}`);
+  }
+  const signed = orSkip(headers, `needs ${prefix}SIGNING_SECRET`);
+  const type = { "content-type": "application/json" };
+  const init = { method: "POST", headers: { ...type, ...signed }, body };
+  const { status, body: said } = await answerTo(url, init, here);
+  if (status === 200 && said === "OK") {
+    return `acknowledged with 200, for provider ${provider}`;
+  }
+  const { log, deploy } = instructionsFor(url, "billing-webhook");
+  const settings =
+    `${prefix}SIGNING_SECRET, ${prefix}SIGNATURE_HEADER and ${prefix}SIGNATURE_SCHEME`;
+  const todos: Record<number, string> = isLoopback(url)
+    ? {
+      401:
+        `Set ${settings} in supabase/functions/.env, which this command reads too, and in no terminal's environment; then ${deploy}`,
+      500:
+        `The local stack's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET in supabase/functions/.env, then ${deploy}`,
+    }
+    : {
+      401:
+        `Set ${settings} for this command as in the deployment; if they are equal, check the clock above, then run supabase secrets set again`,
+      500:
+        `The deployment's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET with supabase secrets set`,
+    };
+  const todo = todos[status] ?? `The function's log has the reason (${log})`;
+  throw new Failed(`answered ${status}. ${todo}`);
+}

@@ -1,0 +1,179 @@
+import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
+import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
+import { isLoopback } from "../common/loopback.ts";
+import { restHeaders } from "../common/rest_headers.ts";
+import { restRefusal } from "../common/rest_refusal.ts";
+import {
+  answerTo,
+  check,
+  Failed,
+  type Findings,
+  type Here,
+  instructionsFor,
+  orSkip,
+  Skipped,
+  type Target,
+} from "./check.ts";
+
+type Views = Database["public"]["Views"];
+type Pending = Views["billing_notifications"]["Row"];
+
+/** As many notifications are read. */
+const MOST = 100;
+/** A limit per second or minute passes sooner; a quota does not. */
+const LIMITED_MS = 60 * 60 * 1000;
+
+/** Checks the worker, and what the project's REST API tells. */
+export async function* checkProject(
+  { projectUrl, secretKey, provider }: Target,
+  here: Here,
+): Findings {
+  const project = () => orSkip(projectUrl, "needs SUPABASE_URL");
+  const key = () => orSkip(secretKey, "needs SUPABASE_SECRET_KEY");
+  const workerUrl = () => `${project()}/functions/v1/billing-worker`;
+  const worker = await check("worker", () => refusesCalls(workerUrl(), here));
+  yield worker;
+  yield check("worker's key", () => {
+    if (worker.state !== "FAIL") return acceptsKey(workerUrl(), key(), here);
+    throw new Skipped("fix the worker first");
+  });
+
+  async function read<Name extends keyof Views>(
+    view: Name,
+    query: Record<string, string> = {},
+  ): Promise<readonly Views[Name]["Row"][]> {
+    const url = `${project()}/rest/v1/${view}?${new URLSearchParams(query)}`;
+    return await readRows(url, key(), here);
+  }
+  const health = read("billing_health").then(([row]) => row);
+  yield check("failures", async () => {
+    const row = await health;
+    if (row?.open_failures === 0) return "none is open";
+    throw new Failed(
+      `${row?.open_failures} open, the oldest since ${row?.oldest_open_failure}. select * from billing.open_failures; docs/runbook.md says what to do for each error code`,
+    );
+  });
+  yield check("notifications", async () => {
+    const givenUp = (await health)?.notifications_given_up ?? 0;
+    const pending = await read("billing_notifications", {
+      select: "attempts,created_at,next_attempt_at,last_error",
+      status: "eq.pending",
+      last_error: "not.is.null",
+      order: "created_at.desc",
+      limit: `${MOST}`,
+    });
+    return areSent(givenUp, pending, here.clock());
+  });
+  // The mode that the deployment has set cannot be asked for, only what it let in.
+  const has = async (livemode: boolean) => {
+    const one = { select: "id", provider: `eq.${provider}`, limit: "1" };
+    const query = { ...one, livemode: `is.${livemode}` };
+    return (await read("billing_subscriptions", query)).length > 0;
+  };
+  yield check("live and test", async () => {
+    const setting = `${settingsPrefix(provider)}MODE=live`;
+    const [live, test] = [await has(true), await has(false)];
+    if (!live) {
+      return test
+        ? `only test subscriptions; before real payments, set ${setting}`
+        : "no recorded subscription says its mode yet";
+    }
+    if (!test) return "all recorded subscriptions are live";
+    const set = isLoopback(project())
+      ? `Set ${setting} in supabase/functions/.env`
+      : `supabase secrets set ${setting}`;
+    throw new Failed(
+      `test subscriptions are recorded beside live ones. ${set}, then delete the test records: docs/stripe.md, "Live and test events"`,
+    );
+  });
+  yield check("REST API", async () => {
+    await health;
+    return "exposes schema public, with the receiver's views and functions";
+  });
+}
+
+async function refusesCalls(url: string, here: Here): Promise<string> {
+  const { deploy, log, reach } = instructionsFor(url, "billing-worker");
+  const noAnswer = { what: `cannot reach ${url}`, todo: reach };
+  const init = { method: "POST" };
+  const { status, headers } = await answerTo(url, init, here, noAnswer);
+  // @supabase/server names its refusals in this header. Supabase's gateway does
+  // not, and it would also refuse the schedule's key.
+  if (status === 401 && headers.has("x-supabase-server-error")) {
+    return "refuses a call without a key with 401";
+  }
+  throw new Failed(
+    status === 401
+      ? `refused with 401 by Supabase's key check, before it reached the worker. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`
+      : status === 404
+      ? `answered 404. If the project's URL is right, ${deploy}`
+      : status >= 500
+      ? `answered ${status}: the worker does not start. The first lines of its log name the setting (${log})`
+      : `answered ${status} instead of 401 to a call without a key. If the project's URL is right, ${deploy}`,
+  );
+}
+
+/** It is the key with which the schedule wakes the worker. */
+async function acceptsKey(url: string, key: string, here: Here) {
+  const to = instructionsFor(url, "billing-worker");
+  const init = { method: "POST", headers: { apikey: key } };
+  const { status } = await answerTo(url, init, here);
+  if (status === 200) return "does a turn for the secret key";
+  throw new Failed(
+    status === 401
+      ? `refuses the secret key. ${to.secretKey}`
+      : status === 503
+      ? `answered 503: the database does not answer the worker. ${to.database}`
+      : `answered ${status}. Its log has the reason (${to.log}). If a database function is missing: ${to.migrate}`,
+  );
+}
+
+/** Reads with the secret key, old or new. */
+async function readRows(url: string, key: string, here: Here) {
+  const headers = { ...restHeaders(key), "accept-profile": "public" };
+  const todo = instructionsFor(url).reach;
+  const noAnswer = { what: "cannot reach the REST API", todo };
+  const { status, body } = await answerTo(url, { headers }, here, noAnswer);
+  try {
+    const rows = status === 200 && JSON.parse(body);
+    if (Array.isArray(rows)) return rows;
+  } catch {
+    // A website, for example, answers with something else.
+  }
+  throw new Failed(restRefusal(status, url).join(". "));
+}
+
+/** No notification was given up or keeps failing, of which no alert tells. */
+function areSent(givenUp: number, pending: readonly Pending[], nowMs: number) {
+  const states = pending.map((row) => stateOf(row, nowMs));
+  const waiting = pending.filter((_, i) => states[i] !== "due");
+  const { length } = waiting;
+  const error = waiting[0]?.last_error?.replace(/\.$/, "")
+    .replace(/^(.{160}).+/su, "$1…");
+  const count = length === MOST ? `${MOST} or more` : length;
+  const wait = length === 1 ? "waits" : "wait";
+  const waits =
+    `${count} ${wait} after failed attempts, with the error: ${error}`;
+  const text = (givenUp > 0 ? `given up: ${givenUp}` : "none was given up") +
+    (length > 0 ? `; ${waits}` : "");
+  if (givenUp > 0) {
+    throw new Failed(
+      `${text}. select * from billing.notifications where status in ('dead', 'undeliverable'); docs/runbook.md says how to send them again`,
+    );
+  }
+  if (!states.includes("failing")) return text;
+  throw new Failed(
+    `${waits}. Fix what the error names. They are sent at the next attempt, which may be hours away, or at once: docs/runbook.md, "Notifications that do not arrive"`,
+  );
+}
+
+/** One failed attempt is no fault: the next is made after seconds. */
+function stateOf(row: Pending, nowMs: number) {
+  // After a failed attempt, or after a refusal with 429, which is not counted.
+  const isHeldBack = Date.parse(row.next_attempt_at!) > nowMs;
+  // Counted before sending: if it is due, its last attempt may be under way.
+  const failures = row.attempts! - (isHeldBack ? 0 : 1);
+  const isOld = Date.parse(row.created_at!) < nowMs - LIMITED_MS;
+  if (failures > 1 || isHeldBack && isOld) return "failing";
+  return failures > 0 || isHeldBack ? "waiting" : "due";
+}
