@@ -5,7 +5,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { importAll, noProgress } from "../../scripts/stripe_sync/import_all.ts";
+import { importPages, noProgress } from "../../scripts/stripe_sync/apply.ts";
 import { freshSeed, seededRandom } from "../support/random.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { eventBody } from "../support/histories/event_body.ts";
@@ -76,7 +76,8 @@ Deno.test("an import while 1,000 random events arrive ends in the state of the m
     },
   });
   const progress = noProgress(undefined);
-  await importAll(progress, testContext(api.url));
+  const context = testContext(api.url);
+  await importPages(context.stripe.subscriptions(), progress, context);
   const during = delivered;
   while (present.length + waiting.length > 0) {
     happenSome();

@@ -9,7 +9,7 @@ import type postgres from "postgres";
 import type Stripe from "stripe";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
 import { compare } from "../../scripts/stripe_sync/compare.ts";
-import type { SubscriptionRecord } from "../../scripts/stripe_sync/records.ts";
+import type { SubscriptionRecord } from "../../scripts/stripe_sync/tables.ts";
 import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { assertEndState } from "../support/histories/end_state.ts";

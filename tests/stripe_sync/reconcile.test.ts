@@ -6,8 +6,8 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { Context } from "../../scripts/stripe_sync/context.ts";
 import { findDifferences } from "../../scripts/stripe_sync/find_differences.ts";
-import { differenceLine } from "../../scripts/stripe_sync/report.ts";
-import { applyFixes } from "../../scripts/stripe_sync/apply_fixes.ts";
+import { differenceLine } from "../../scripts/stripe_sync/differences.ts";
+import { fix as applyFixes } from "../../scripts/reconcile.ts";
 import { withoutAccount } from "../support/without_account.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";

@@ -1,4 +1,5 @@
 import { openStripeSource } from "../../scripts/stripe_sync/stripe_source.ts";
+import { openTables } from "../../scripts/stripe_sync/tables.ts";
 import type { Context } from "../../scripts/stripe_sync/context.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
@@ -16,14 +17,17 @@ export function testContext(
       { apiKey: TEST_API_KEY, mode: "test", stripeUrl },
       wait,
     ),
-    database: createClient({
-      supabaseUrl: setting("TEST_API_URL"),
-      secretKey: LOCAL_SECRET_KEY,
-    }, { fetch }),
+    tables: openTables({
+      provider: "a",
+      oncePerInvoice: false,
+      database: createClient({
+        supabaseUrl: setting("TEST_API_URL"),
+        secretKey: LOCAL_SECRET_KEY,
+      }, { fetch }),
+    }, wait),
     provider: "a",
     accountFrom: undefined,
     unmappedSubscriptions: "fail",
-    oncePerInvoice: false,
     wait,
     onProgress: () => {},
     signal: new AbortController().signal,
