@@ -1,17 +1,55 @@
+/**
+ * Random events of an account, and the records that they end in.
+ *
+ * @module
+ */
 import { assertEquals } from "@std/assert";
+import fc from "fast-check";
 import type { Sql } from "postgres";
-import type { HistoryEvent } from "../support/histories/history.ts";
+import {
+  history,
+  type HistoryEvent,
+  renamed,
+  type Values,
+} from "../support/histories/history.ts";
 import { type ModelRecord, modelState } from "../support/histories/model.ts";
 
 /**
+ * Returns at least this many events of random histories, in the order in which
+ * they occurred. As in one account of Stripe's, all are of test mode, and every
+ * subscription has a customer.
+ */
+export function randomEvents(
+  least: number,
+  { seed, prefix }: { seed: number; prefix: string },
+): HistoryEvent[] {
+  const events: HistoryEvent[] = [];
+  const histories = fc.sample(history, { seed, numRuns: least });
+  for (const [i, each] of histories.entries()) {
+    if (events.length >= least) break;
+    events.push(...renamed(each, `${prefix}_${i}`).events.map(asOfStripe));
+  }
+  // Stable: what happened to one subscription within a second stays in order.
+  return events.sort((one, other) => one.created - other.created);
+}
+
+function asOfStripe(event: HistoryEvent): HistoryEvent {
+  function withCustomer<T extends Partial<Values>>(values: T): T {
+    const customer = `cus_of_${event.subscription}`;
+    return values.customer === null ? { ...values, customer } : values;
+  }
+  return {
+    ...event,
+    values: { ...withCustomer(event.values), livemode: false },
+    previous: withCustomer(event.previous),
+  };
+}
+
+/**
  * Asserts that the records are those of the model after all events, as far as
- * import and reconcile can know it: Stripe shows what a subscription is, and not
- * how it came to that.
- *
- * - The time of a cancellation is compared only if the subscription is canceled
- *   in the end. One that came back before shows no trace of it.
- * - If it is canceled, Stripe no longer shows which status it had before, nor
- *   since when.
+ * import and reconcile can know it. Stripe shows no time of a cancellation that
+ * was undone; of a canceled subscription, it no longer shows which status it had
+ * before, nor since when.
  *
  * @param options.isPastDueKnown Whether the update that changed the status to
  * past_due was applied, and not only a correction.
@@ -47,18 +85,14 @@ export async function assertRecords(
   function knowable(record: ModelRecord) {
     const isCanceled = record.status === "canceled";
     const { canceled, provider_status, past_due_since, ...rest } = record;
-    return {
+    return [record.id, {
       ...rest,
       ...(isCanceled ? { canceled } : { provider_status }),
       ...(!isCanceled && isPastDueKnown(record.id) ? { past_due_since } : {}),
-    };
+    }] as const;
   }
   assertEquals(
-    rows.map(knowable).sort(byId),
-    [...records.values()].map(knowable).sort(byId),
+    Object.fromEntries(rows.map(knowable)),
+    Object.fromEntries(records.values().map(knowable)),
   );
-}
-
-function byId(one: { id: string }, other: { id: string }): number {
-  return one.id < other.id ? -1 : 1;
 }
