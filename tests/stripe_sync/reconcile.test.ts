@@ -186,7 +186,8 @@ Deno.test("reconcile fixes the records even if Stripe no longer has the events",
   account.nowSeconds += 60;
   await using api = await serveStripeApi(account);
   const left = await fixed(testContext(api.url));
-  assertEquals(new Set(kindsOf(left)), new Set(["failed"]), `${options.seed}`);
+  const others = left.filter(({ kind }) => kind !== "failed");
+  assertEquals(others, [], `seed ${options.seed}`);
   await assertRecords(events, sql, { updatesAreLost: true });
 });
 
@@ -233,14 +234,11 @@ Deno.test("reconcile lists each kind of difference, fixes what it can, and delet
   assertStringIncludes(applied.out, "\n5 differences.\n");
   const rows = await sql`
     select id, status, canceled_at is not null as canceled
-    from billing.subscriptions order by id collate "C"`;
+    from billing.subscriptions`;
   assertEquals(
-    [...rows],
-    [
-      { id: "sub_new", status: "canceled", canceled: true },
-      { id: one, status: "canceled", canceled: true },
-      { id: other, status: "active", canceled: false },
-    ].sort((a, b) => a.id < b.id ? -1 : 1) as typeof rows,
+    rows.map((row) => Object.values(row).join()).sort(),
+    [`${one},canceled,true`, `${other},active,false`, "sub_new,canceled,true"]
+      .sort(),
   );
 
   const left = await fixed(testContext(api.url, { accountFrom: "customer" }));
@@ -387,8 +385,9 @@ Deno.test("reconcile creates one notification per invoice if NOTIFY_ONCE_PER_INV
     args: ["--stripe-url", api.url, "--apply"],
     env: { NOTIFY_ONCE_PER_INVOICE: "true" },
   });
+  assertEquals(code, 0);
   const notified = await sql`select invoice_id from billing.notifications`;
-  assertEquals([code, [...notified]], [0, [{ invoice_id: invoice }]] as never);
+  assertEquals(notified.map(({ invoice_id }) => invoice_id), [invoice]);
 });
 
 Deno.test("reconcile sets past_due_since to the time of the update, if that was missed", async () => {
