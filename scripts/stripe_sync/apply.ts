@@ -146,7 +146,8 @@ async function applyGroups(
   { tables }: Context,
 ): Promise<Map<string, string>> {
   const errors = new Map<string, string>();
-  for (const part of parts(groups, GROUPS_PER_CALL)) {
+  const waiting = groups.filter(([, events]) => events.length > 0);
+  for (const part of parts(waiting, GROUPS_PER_CALL)) {
     const ids = part.flatMap(([id, events]) => events.map(() => id));
     const outcomes = await tables.apply(part.flatMap(([, events]) => events));
     for (const [i, outcome] of outcomes.entries()) {

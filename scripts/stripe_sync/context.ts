@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
-import { abortOnEnd } from "../common/abort_on_end.ts";
 import { reportEnd } from "../common/cli.ts";
 import { functionEnvironment, readEnvFile } from "../common/environment.ts";
 import { asTyped } from "../common/how_started.ts";
@@ -42,8 +41,8 @@ const FAILED = 3;
 const INTERRUPTED = 130;
 
 /**
- * Runs `import` or `reconcile`, and ends the process. Ctrl-C lets the command
- * finish its current step.
+ * Runs `import` or `reconcile`, and ends the process. The first Ctrl-C lets the
+ * command finish its current step; the second ends it at once.
  *
  * @param parse Reads the command line.
  * @param work Returns the exit code.
@@ -53,9 +52,14 @@ export async function runCommand<Arguments extends Target>(
   work: (context: Arguments & Context) => Promise<number>,
 ): Promise<never> {
   const ending = new AbortController();
+  for (const name of ["SIGINT", "SIGTERM"] as const) {
+    Deno.addSignalListener(name, () => {
+      if (ending.signal.aborted) Deno.exit(INTERRUPTED);
+      ending.abort();
+    });
+  }
   try {
     const own = Deno.env.toObject();
-    await abortOnEnd(ending, own);
     const env = { ...functionEnvironment(own, await readEnvFile()), ...own };
     const local = await findRunningStack(env);
     const target = parse(Deno.args, { env, warn: printError, local });

@@ -81,9 +81,8 @@ export function differenceLines(
   { apply }: { apply: boolean },
 ): string[] {
   if (differences.length === 0) return ["No differences."];
-  const count = differences.length === 1
-    ? "1 difference."
-    : `${differences.length} differences.`;
+  const { length } = differences;
+  const count = length === 1 ? "1 difference." : `${length} differences.`;
   const isFixable = differences.some(({ kind }) => FIXABLE.has(kind));
   return [
     ...differences.map(differenceLine),

@@ -172,9 +172,8 @@ async function stillMissed(
   );
   const missed = events.filter(({ event }) => !settled.has(event.id));
   if (unmappedSubscriptions === "fail") return missed;
-  const nameless = missed.filter(({ event }) => lacksAccountId(event));
   const records = await tables.recordsOf(
-    nameless.map(({ subscription }) => subscription ?? ""),
+    missed.map(({ subscription }) => subscription ?? ""),
   );
   return missed.filter(({ event, subscription }) =>
     !lacksAccountId(event) || records.has(subscription ?? "")

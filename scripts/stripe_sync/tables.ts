@@ -20,9 +20,7 @@ export type Tables = ReturnType<typeof openTables>;
 
 /** A query of the client that was not sent yet. */
 interface Query<T> {
-  abortSignal(
-    signal: AbortSignal,
-  ): ReturnType<Parameters<typeof callDatabase<T>>[0]>;
+  abortSignal: Parameters<typeof callDatabase<T>>[0];
 }
 
 const TIME_LIMIT_MS = 10_000;
@@ -39,7 +37,6 @@ const IDS_PER_CALL = 100;
  */
 const CALLS_AT_ONCE = 10;
 
-/** Returns the items in parts of a size. */
 export function* parts<T>(items: readonly T[], size: number): Generator<T[]> {
   for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
 }
@@ -60,10 +57,8 @@ export function openTables(
   /** @param query Builds the query; each try sends a new one. */
   function send<T>(query: () => Query<T>): Promise<T> {
     const limit = { timeLimitMs: TIME_LIMIT_MS };
-    return retry(
-      () => callDatabase((signal) => query().abortSignal(signal), limit),
-      wait,
-    );
+    const call = (signal: AbortSignal) => query().abortSignal(signal);
+    return retry(() => callDatabase(call, limit), wait);
   }
 
   async function readByIds<Row>(
@@ -78,16 +73,16 @@ export function openTables(
   }
 
   /** By key, not by offset: rows that come or go in between shift nothing. */
-  async function readPages<Row>(
+  async function readPages<Key extends string, Row extends Record<Key, string>>(
+    key: Key,
     query: (last: string) => Query<Row[]>,
-    keyOf: (row: Row) => string,
   ): Promise<Row[]> {
     const rows: Row[] = [];
     for (let last = "";;) {
       const page = await send(() => query(last));
       if (page.length === 0) return rows;
       rows.push(...page);
-      last = keyOf(page.at(-1) as Row);
+      last = page.at(-1)![key];
     }
   }
 
@@ -109,7 +104,7 @@ export function openTables(
     async recordsOf(
       ids: readonly string[],
     ): Promise<Map<string, SubscriptionRecord>> {
-      const rows = await readByIds<SubscriptionRecord>(
+      const rows = await readByIds(
         ids,
         (part) => database.from("billing_records").select("*").in("id", part),
       );
@@ -118,28 +113,25 @@ export function openTables(
 
     /** Reads the ids of all of the provider's subscriptions. */
     async subscriptionIds(): Promise<string[]> {
-      const rows = await readPages<{ id: string }>(
+      const rows = await readPages(
+        "id",
         (last) =>
           database.from("billing_subscriptions").select("id")
             .eq("provider", provider)
             .gt("id", last).order("id").limit(ROWS_PER_PAGE),
-        ({ id }) => id,
       );
       return rows.map(({ id }) => id);
     },
 
     /** Reads all open failures of the provider's events. */
     openFailures: () =>
-      readPages(
-        (last) =>
-          database.from("billing_failed_events")
-            .select(
-              "event:event_id, type, subscription:subscription_id, error_code",
-            )
-            .eq("provider", provider).is("resolved_at", null)
-            .gt("event_id", last).order("event_id").limit(ROWS_PER_PAGE),
-        ({ event }) => event,
-      ),
+      readPages("event", (last) =>
+        database.from("billing_failed_events")
+          .select(
+            "event:event_id, type, subscription:subscription_id, error_code",
+          )
+          .eq("provider", provider).is("resolved_at", null)
+          .gt("event_id", last).order("event_id").limit(ROWS_PER_PAGE)),
 
     /** Returns which events were applied, or resolved by hand after a failure. */
     async settledEvents(ids: readonly string[]): Promise<Set<string>> {

@@ -51,27 +51,17 @@ function asOfStripe(event: HistoryEvent): HistoryEvent {
  * was undone; of a canceled subscription, it no longer shows which status it had
  * before, nor since when.
  *
- * @param options.isPastDueKnown Whether the update that changed the status to
- * past_due was applied, and not only a correction.
- * @param options.updatesAreLost Whether Stripe no longer has all events. Then
- * nobody knows whether the only event was a creation, which makes a record active
- * whatever status it reports, or also an update that states the same status.
+ * @param isPastDueKnown Whether the update that changed the status to past_due
+ * was applied, and not only a correction.
  */
 export async function assertRecords(
   events: readonly HistoryEvent[],
   sql: Sql,
-  { isPastDueKnown = () => false, updatesAreLost = false }: {
-    isPastDueKnown?: (subscription: string) => boolean;
-    updatesAreLost?: boolean;
-  } = {},
+  isPastDueKnown: (subscription: string) => boolean = () => false,
 ): Promise<void> {
   const { records } = modelState(events);
   const rows = await sql<ModelRecord[]>`
-    select id, account_id, plan_id,
-      case
-        when ${updatesAreLost} and status = 'active' and not changed_by_update
-        then provider_status else status
-      end as status,
+    select id, account_id, status, plan_id,
       extract(epoch from current_period_end)::bigint::int as current_period_end,
       canceled_at is not null as canceled,
       provider_status, customer_id, quantity,

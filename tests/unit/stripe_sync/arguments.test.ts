@@ -83,7 +83,6 @@ for (
     ["", "STRIPE_API_KEY is not set"],
     ["STRIPE_API_KEY=pk_test_1 --mode test", "must begin with sk_test_"],
     ["STRIPE_API_KEY=sk_1 --mode test", "must begin with sk_test_"],
-    ["STRIPE_API_KEY=whsec_test_1 --mode test", "must begin with sk_test_"],
     ["STRIPE_API_KEY=sk_prod_1 --mode test", "must begin with sk_test_"],
     [LIVE, "local. If that is intended, add --mode live"],
     [`${TEST} ${SECRET} ${REMOTE}`, "add --mode test"],
@@ -91,19 +90,14 @@ for (
     [`${TEST} --mode live`, "is a test key"],
     [`${LIVE} --mode test`, "is a live key"],
     [`${TEST} --mode both`, "Choose one of test, live"],
-    // The local key is sent to this machine only, and keys by https only.
+    // The local key is sent to this machine only.
     [`${TEST} ${REMOTE} --mode test`, "needs SUPABASE_SECRET_KEY"],
     [
       `${TEST} --mode test --project-url https://localhost.example.com`,
       "needs SUPABASE_SECRET_KEY",
     ],
-    [
-      `${TEST} ${SECRET} --mode test --project-url http://127.evil.example`,
-      "--project-url takes",
-    ],
     [`${TEST} ${SECRET} SUPABASE_URL=abc.co --mode test`, "SUPABASE_URL takes"],
     [`${TEST} SUPABASE_SECRET_KEY=sb_publishable_1`, "sb_secret_"],
-    [`${TEST} ${SECRET}\nsb_secret_2`, "contains a line break"],
     // Stripe's key is sent to Stripe or this machine only.
     [`${TEST} --stripe-url https://example.com:443`, "--stripe-url takes"],
     [`${TEST} --stripe-url http://localhost.example.com:1`, "--stripe-url"],
@@ -112,7 +106,6 @@ for (
     [`${TEST} UNMAPPED_SUBSCRIPTIONS=yes`, "fail or ignore"],
     [`${TEST} NOTIFY_ONCE_PER_INVOICE=yes`, "true or false"],
     [`${TEST} --after=`, "--after takes"],
-    [`${TEST} --provider none`, "Choose one of a, b"],
     [`${TEST} --apply --dry-run`, "not both"],
   ] as const
 ) {
