@@ -372,7 +372,7 @@ Deno.test("reconcile creates one notification per invoice if NOTIFY_ONCE_PER_INV
 });
 
 Deno.test("reconcile compares the subscriptions that Stripe's list leaves out, and stops if Stripe has none of many", async () => {
-  const { account, ids } = await recorded(130);
+  const { account, ids } = await recorded(2);
   await using api = await serveStripeApi(account, { unlisted: new Set(ids) });
   const context = testContext(api.url);
   assertEquals(await found(context), []);
@@ -384,8 +384,33 @@ Deno.test("reconcile compares the subscriptions that Stripe's list leaves out, a
   ]);
   assertEquals(await fixed(context), []);
 
-  await using empty = await serveStripeApi(createStripeAccount());
-  const { stripe } = testContext(empty.url);
-  assertEquals(await Array.fromAsync(stripe.someSubscriptions(ids)), []);
-  assertEquals(empty.requests.length, 100);
+  const many = Array.from({ length: 130 }, (_, i) => `sub_${i}`);
+  const other = createStripeAccount();
+  await using otherApi = await serveStripeApi(other);
+  const { stripe } = testContext(otherApi.url);
+  assertEquals(await Array.fromAsync(stripe.someSubscriptions(many)), []);
+  assertEquals(otherApi.requests.length, 100);
+  const [shown] = account.subscriptions.values();
+  other.change("sub_60", { ...shown, id: "sub_60" });
+  const again = await Array.fromAsync(stripe.someSubscriptions(many));
+  assertEquals([again.length, otherApi.requests.length], [1, 100 + 130]);
+});
+
+Deno.test("reconcile applies the events of a subscription that Stripe no longer has, the oldest first", async () => {
+  const account = createStripeAccount();
+  const [creation] = randomEvents(1, { seed: 1, prefix: uniqueId("gone") });
+  assert(creation !== undefined);
+  account.happen(creation);
+  // More than one call takes.
+  for (let i = 1; i <= 30; i++) {
+    account.happen({
+      ...creation,
+      id: uniqueId("evt"),
+      type: "customer.subscription.updated",
+      created: creation.created + i,
+    });
+  }
+  account.subscriptions.clear();
+  await using api = await serveStripeApi(account);
+  assertEquals(kindsOf(await fixed(testContext(api.url))), ["missing_there"]);
 });
