@@ -9,6 +9,7 @@ import Stripe from "stripe";
 import { retry } from "../../../scripts/stripe_sync/retry.ts";
 import { callStripe } from "../../../scripts/stripe_sync/stripe_source.ts";
 import { openTables } from "../../../scripts/stripe_sync/tables.ts";
+import type { BillingEvent } from "../../../supabase/functions/_shared/billing/apply_events.ts";
 import type { DatabaseClient } from "../../../supabase/functions/_shared/billing/database.ts";
 import {
   DeliveryError,
@@ -158,4 +159,23 @@ Deno.test("accountsOf() asks once per customer, for ten at a time", async () => 
   const accounts = await tables.accountsOf([...customers, ...customers]);
   assertEquals([asked, most, accounts.size], [customers, 10, 24]);
   assertEquals(accounts.get("cus_24"), "acc_cus_24");
+});
+
+Deno.test("apply() repeats the call while the record of an event is locked", async () => {
+  const rows = [
+    { place: 1, outcome: "failed", error_code: "55P03" },
+    { place: 1, outcome: "applied" },
+  ];
+  const rpc = () => ({
+    abortSignal: () => Promise.resolve({ data: [rows.shift()], error: null }),
+  });
+  const { result, waits } = await called((wait) =>
+    openTables({
+      database: { rpc } as unknown as DatabaseClient,
+      provider: "a",
+      oncePerInvoice: false,
+    }, wait).apply([{} as BillingEvent])
+  );
+  assert(result.status === "fulfilled");
+  assertEquals([result.value, waits], [["applied"], [500]]);
 });
