@@ -404,8 +404,8 @@ Deno.test("reconcile applies the events of a subscription that Stripe no longer 
   const [creation] = randomEvents(1, { seed: 1, prefix: uniqueId("gone") });
   assert(creation !== undefined);
   account.happen(creation);
-  // More than one call takes.
-  for (let i = 1; i <= 30; i++) {
+  // More than one call takes, of changes and of IDs.
+  for (let i = 1; i <= 250; i++) {
     account.happen({
       ...creation,
       id: uniqueId("evt"),
