@@ -16,14 +16,9 @@ import {
   TARGET_ENVIRONMENT,
   TARGET_OPTIONS,
 } from "./stripe_sync/arguments.ts";
-import type { Context } from "./stripe_sync/context.ts";
-import {
-  importAll,
-  noProgress,
-  progressLine,
-} from "./stripe_sync/import_all.ts";
-import { adviceLines, differenceLine } from "./stripe_sync/report.ts";
-import { runCommand } from "./stripe_sync/run_command.ts";
+import { importPages, noProgress, progressLine } from "./stripe_sync/apply.ts";
+import { type Context, runCommand } from "./stripe_sync/context.ts";
+import { adviceLines, differenceLine } from "./stripe_sync/differences.ts";
 
 const COMMAND_LINE = {
   usage: "import",
@@ -44,7 +39,7 @@ command line, 3 if the import could not finish, 130 if it was interrupted. With
 } as const satisfies CommandLine;
 
 if (import.meta.main) {
-  Deno.exit(await runCommand(parseImportArguments, importSubscriptions));
+  await runCommand(parseImportArguments, importSubscriptions);
 }
 
 /**
@@ -74,7 +69,8 @@ async function importSubscriptions(
   const progress = noProgress(context.after);
   let isComplete = false;
   try {
-    await importAll(progress, context);
+    const pages = context.stripe.subscriptions(context.after);
+    await importPages(pages, progress, context);
     isComplete = true;
   } finally {
     const { unmapped, errors } = progress;

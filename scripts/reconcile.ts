@@ -11,16 +11,15 @@ import {
 } from "./common/cli.ts";
 import { print, printError } from "./common/print.ts";
 import type { Surroundings } from "./common/surroundings.ts";
-import { applyFixes } from "./stripe_sync/apply_fixes.ts";
+import { applyMissed, importPages, noProgress } from "./stripe_sync/apply.ts";
 import {
   readTarget,
   TARGET_ENVIRONMENT,
   TARGET_OPTIONS,
 } from "./stripe_sync/arguments.ts";
-import type { Context } from "./stripe_sync/context.ts";
-import { findDifferences } from "./stripe_sync/find_differences.ts";
-import { differenceLines } from "./stripe_sync/report.ts";
-import { runCommand } from "./stripe_sync/run_command.ts";
+import { type Context, runCommand } from "./stripe_sync/context.ts";
+import { differenceLines } from "./stripe_sync/differences.ts";
+import { findDifferences, type Found } from "./stripe_sync/find_differences.ts";
 
 const COMMAND_LINE = {
   usage: "reconcile",
@@ -46,7 +45,7 @@ finish, 130 if it was interrupted.`,
 } as const satisfies CommandLine;
 
 if (import.meta.main) {
-  Deno.exit(await runCommand(parseReconcileArguments, reconcile));
+  await runCommand(parseReconcileArguments, reconcile);
 }
 
 /**
@@ -77,9 +76,7 @@ async function reconcile(
   const found = await findDifferences(context);
   const isFixed = apply && found.differences.length > 0;
   if (isFixed && !json) print(...differenceLines(found.differences, { apply }));
-  const errors = isFixed
-    ? await applyFixes(found, context)
-    : new Map<string, string>();
+  const errors = isFixed ? await fix(found, context) : new Map();
   const left = isFixed ? await findDifferences(context) : found;
 
   if (json) {
@@ -94,10 +91,26 @@ async function reconcile(
     }));
   } else {
     if (isFixed) print("", "After --apply:");
-    for (const [id, error] of errors) {
-      print(`not fixed      ${id}: ${error}`);
-    }
+    for (const [id, error] of errors) print(`not fixed      ${id}: ${error}`);
     print(...differenceLines(left.differences, { apply }));
   }
   return left.differences.length === 0 ? 0 : 1;
+}
+
+/**
+ * Fixes what can be fixed: first the records, then the missed events. They find
+ * the records that were missing, and failed payments find the right account.
+ * Updates are older than the corrections, and only set `past_due_since`: a
+ * correction has just the time at which Stripe was asked.
+ *
+ * @returns why, by subscription or event, for what could not be fixed.
+ */
+export async function fix(
+  { different, listed }: Found,
+  context: Context,
+): Promise<Map<string, string>> {
+  const progress = noProgress();
+  const pages = context.stripe.someSubscriptions(different, listed);
+  await importPages(pages, progress, context);
+  return new Map([...progress.errors, ...await applyMissed(context)]);
 }

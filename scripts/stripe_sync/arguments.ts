@@ -8,7 +8,6 @@ import {
   readOncePerInvoice,
   readUnmapped,
 } from "../../supabase/functions/_shared/billing/config.ts";
-import type { UnmappedChoice } from "../../supabase/functions/_shared/billing/config.ts";
 import { UsageError, type Values } from "../common/cli.ts";
 import { localSecrets } from "../common/local_secrets.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
@@ -20,29 +19,12 @@ import {
   readSecret,
 } from "../common/option_values.ts";
 import { projectKey } from "../common/project_key.ts";
-import type { ProviderName } from "../common/provider_settings.ts";
 import type { Surroundings } from "../common/surroundings.ts";
 
 const MODES = ["test", "live"] as const;
 
 /** Which provider's account, and which project. */
-export interface Target {
-  readonly apiKey: string;
-  /** Whether payments are real. */
-  readonly mode: typeof MODES[number];
-  /** A URL other than Stripe's. */
-  readonly stripeUrl: string | undefined;
-  /** Without a slash at its end. */
-  readonly projectUrl: string;
-  readonly secretKey: string;
-  /** The provider of the subscriptions in the tables. */
-  readonly provider: ProviderName;
-  /** Where the account ID is if `metadata.accountId` is missing. */
-  readonly accountFrom: string | undefined;
-  readonly unmappedSubscriptions: UnmappedChoice;
-  /** Whether further failed payments of an invoice create no notification. */
-  readonly oncePerInvoice: boolean;
-}
+export type Target = Readonly<ReturnType<typeof readTarget>>;
 
 /** The options that both commands have. */
 export const TARGET_OPTIONS = {
@@ -74,33 +56,31 @@ export const TARGET_ENVIRONMENT = {
 export function readTarget(
   values: Values<typeof TARGET_OPTIONS>,
   here: Surroundings,
-): Target {
+) {
   const { env } = here;
   const given = givenProjectUrl(values["project-url"], env);
   const local = given === undefined ? here.local : undefined;
   const projectUrl = given ?? local?.apiUrl ?? LOCAL_PROJECT_URL;
-  const isLocal = isLoopback(projectUrl);
-  const secretKey = projectKey(
-    projectUrl,
-    readSecret(
-      "SUPABASE_SECRET_KEY",
-      local === undefined
-        ? env
-        : localSecrets({ SUPABASE_SECRET_KEY: local.secretKey }, here),
-    ),
-  );
+  const secrets = local === undefined
+    ? env
+    : localSecrets({ SUPABASE_SECRET_KEY: local.secretKey }, here);
+  const ownKey = readSecret("SUPABASE_SECRET_KEY", secrets);
   const apiKey = env["STRIPE_API_KEY"] ?? "";
+  const isLocal = isLoopback(projectUrl);
   return {
     apiKey,
     mode: readMode(apiKey, { confirmed: values.mode, isLocal }),
-    stripeUrl: values["stripe-url"] === undefined
-      ? undefined
-      : loopbackAddress(values["stripe-url"]),
+    /** Undefined for Stripe's own. */
+    stripeUrl: loopbackAddress(values["stripe-url"]),
+    /** Without a slash at its end. */
     projectUrl,
-    secretKey,
+    secretKey: projectKey(projectUrl, ownKey),
+    /** The provider of the subscriptions in the tables. */
     provider: readProvider(values.provider),
+    /** Where the account ID is if `metadata.accountId` is missing. */
     accountFrom: values["account-from"],
     unmappedSubscriptions: asUsage(() => readUnmapped(env)),
+    /** Whether further failed payments of an invoice create no notification. */
     oncePerInvoice: asUsage(() => readOncePerInvoice(env)),
   };
 }
@@ -113,21 +93,25 @@ export function readTarget(
 function readMode(
   apiKey: string,
   { confirmed, isLocal }: { confirmed: string | undefined; isLocal: boolean },
-): Target["mode"] {
+): typeof MODES[number] {
+  if (apiKey === "") {
+    throw new UsageError(
+      "STRIPE_API_KEY is not set. Copy a key from Stripe's dashboard (Developers, API keys).",
+    );
+  }
   const ofKey = /^[sr]k_(test|live)_\S+$/.exec(apiKey)?.[1];
   if (ofKey === undefined) {
     throw new UsageError(
-      apiKey === ""
-        ? "STRIPE_API_KEY is not set. Copy a key from Stripe's dashboard (Developers, API keys)."
-        : "STRIPE_API_KEY must begin with sk_test_, rk_test_, sk_live_ or rk_live_.",
+      "STRIPE_API_KEY must begin with sk_test_, rk_test_, sk_live_ or rk_live_.",
     );
   }
   if (confirmed === undefined) {
     if (ofKey === "test" && isLocal) return "test";
+    const project = isLocal
+      ? "but the project is local"
+      : "and the project is not local";
     throw new UsageError(
-      `STRIPE_API_KEY is a ${ofKey} key, ${
-        isLocal ? "but the project is local" : "and the project is not local"
-      }. If that is intended, add --mode ${ofKey}.`,
+      `STRIPE_API_KEY is a ${ofKey} key, ${project}. If that is intended, add --mode ${ofKey}.`,
     );
   }
   const mode = oneOf(MODES, { value: confirmed, what: "mode" });
@@ -147,7 +131,8 @@ function asUsage<T>(read: () => T): T {
 }
 
 /** The API key is sent there, so only this machine is allowed. */
-function loopbackAddress(text: string): string {
+function loopbackAddress(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
   const url = URL.parse(text);
   const isHttp = /^https?:$/.test(url?.protocol ?? "");
   if (isHttp && isLoopback(text) && url?.port !== "") return text;

@@ -1,29 +1,54 @@
+import Stripe from "stripe";
+import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
+
 /**
  * Waits this many milliseconds, and shows why if a reason is given; rejects if
  * the command is interrupted.
  */
 export type Wait = (milliseconds: number, reason?: string) => Promise<void>;
 
+/** In all longer than a rate limit, a deployment or a restart lasts. */
+const WAITS_MS = [500, 1_000, 2_000, 4_000, 8_000, 16_000];
+
+/** A longer `Retry-After` is cut to this. */
+const LONGEST_RETRY_AFTER_MS = 60_000;
+
 /**
- * Makes a call, and repeats it after each failure that has a wait.
+ * Makes a call to Stripe or the database, and repeats it after failures that may
+ * pass by themselves.
  *
- * @param waitMsAfter Returns how long to wait after an error, given how often
- * the call failed before, or undefined to give up.
- * @throws What the last call threw.
+ * @throws What the last call threw, at once if a retry would not help.
  */
 export async function retry<T>(
   call: () => Promise<T>,
-  waitMsAfter: (error: unknown, failures: number) => number | undefined,
   wait: Wait,
 ): Promise<T> {
-  for (let failures = 0;; failures++) {
+  for (const usualMs of WAITS_MS) {
     try {
       return await call();
     } catch (error) {
-      const waitMs = waitMsAfter(error, failures);
-      if (waitMs === undefined) throw error;
-      const reason = (error as Error).message.trim().replace(/\.$/, "");
+      if (!isTransient(error)) throw error;
+      const waitMs = retryAfterMs(error) ?? usualMs;
+      const reason = error.message.trim().replace(/\.$/, "");
       await wait(waitMs, `${reason}. Retrying in ${waitMs / 1000} s.`);
     }
   }
+  return await call();
+}
+
+/** Returns whether a failure of Stripe or of the database may pass by itself. */
+export function isTransient(error: unknown): error is Error {
+  return error instanceof DeliveryError
+    ? error.code === "database_unavailable" || error.code === "record_locked"
+    : error instanceof Stripe.errors.StripeRateLimitError ||
+      error instanceof Stripe.errors.StripeConnectionError ||
+      error instanceof Stripe.errors.StripeAPIError;
+}
+
+/** RFC 9110, section 10.2.3, in seconds: Stripe sends no date. */
+function retryAfterMs(error: Error): number | undefined {
+  if (!(error instanceof Stripe.errors.StripeError)) return undefined;
+  const text = error.headers?.["retry-after"] ?? "";
+  if (!/^\d{1,9}$/.test(text)) return undefined;
+  return Math.min(Number(text) * 1000, LONGEST_RETRY_AFTER_MS);
 }

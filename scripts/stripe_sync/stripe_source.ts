@@ -1,16 +1,25 @@
 import Stripe from "stripe";
 import type { Target } from "./arguments.ts";
-import { callStripe, type StripeAnswer } from "./call_stripe.ts";
-import type { Wait } from "./retry.ts";
+import { retry, type Wait } from "./retry.ts";
 
 /** The largest page that Stripe gives. */
-export const ITEMS_PER_PAGE = 100;
+const ITEMS_PER_PAGE = 100;
 
 /** Subscriptions that Stripe does not have, one after the other. */
 const MOST_GONE = 100;
 
 /** A page of a busy account takes long. */
 const TIMEOUT_MS = 60_000;
+
+/** What Stripe answered, and Stripe's clock before it was asked. */
+export interface StripeAnswer<T> {
+  readonly data: T;
+  /**
+   * Unix seconds by Stripe's clock, no later than the moment at which Stripe
+   * read its data: the Date header, less the time that the call took.
+   */
+  readonly askedAtSeconds: number;
+}
 
 /** Subscriptions as Stripe had them at one moment or later. */
 export type Page = StripeAnswer<Stripe.Subscription[]>;
@@ -20,7 +29,8 @@ export type StripeSource = ReturnType<typeof openStripeSource>;
 
 /**
  * Returns a reader of the account that an API key belongs to. It uses Stripe's
- * own package.
+ * own package, without its retries and its paging: those leave out 429,
+ * `Retry-After` and answers that break off, and the time of each page.
  *
  * @throws {Error} While reading, if an object is of the other mode.
  */
@@ -32,7 +42,11 @@ export function openStripeSource(
     maxNetworkRetries: 0,
     timeout: TIMEOUT_MS,
     telemetry: false,
-    ...(stripeUrl === undefined ? {} : addressOf(stripeUrl)),
+    ...(stripeUrl && {
+      protocol: stripeUrl.startsWith("http:") ? "http" : "https",
+      host: new URL(stripeUrl).hostname,
+      port: new URL(stripeUrl).port,
+    }),
   });
 
   async function* pages<T extends { id: string; livemode: boolean }>(
@@ -41,18 +55,16 @@ export function openStripeSource(
     ) => Promise<Stripe.Response<Stripe.ApiList<T>>>,
     after?: string,
   ): AsyncGenerator<StripeAnswer<T[]>> {
-    let last = after;
-    let hasMore = true;
-    while (hasMore) {
+    for (let last = after, hasMore = true; hasMore;) {
       const position = last === undefined ? {} : { starting_after: last };
       const { data: page, askedAtSeconds } = await callStripe(
         () => list({ limit: ITEMS_PER_PAGE, ...position }),
         wait,
       );
       page.data.forEach(checkMode);
+      yield { data: page.data, askedAtSeconds };
       last = page.data.at(-1)?.id;
       hasMore = page.has_more && last !== undefined;
-      yield { data: page.data, askedAtSeconds };
     }
   }
 
@@ -63,64 +75,101 @@ export function openStripeSource(
     );
   }
 
-  return {
-    /**
-     * Reads all subscriptions, canceled ones included, the newest first.
-     *
-     * @param after A subscription's ID: reads only the older ones.
-     */
-    subscriptions(after?: string): AsyncGenerator<Page> {
-      return pages(
-        (position) => stripe.subscriptions.list({ status: "all", ...position }),
-        after,
-      );
-    },
+  /**
+   * Reads all subscriptions, canceled ones included, the newest first.
+   *
+   * @param after A subscription's ID: reads only the older ones.
+   */
+  function subscriptions(after?: string): AsyncGenerator<Page> {
+    return pages(
+      (position) => stripe.subscriptions.list({ status: "all", ...position }),
+      after,
+    );
+  }
 
-    /**
-     * Reads some subscriptions, one per page. Those that are gone are left out;
-     * if many in a row are, the key is of another account, and it ends.
-     */
-    async *someSubscriptions(ids: readonly string[]): AsyncGenerator<Page> {
-      let goneInARow = 0;
-      for (const id of ids) {
-        try {
-          const { data, askedAtSeconds } = await callStripe(
-            () => stripe.subscriptions.retrieve(id),
-            wait,
-          );
-          checkMode(data);
-          goneInARow = 0;
-          yield { data: [data], askedAtSeconds };
-        } catch (error) {
-          if (!isGone(error)) throw error;
-          if (++goneInARow === MOST_GONE) return;
-        }
+  /**
+   * Reads some subscriptions: one by one, or from the list if that takes fewer
+   * calls. Those that are gone are left out; if many in a row are, the key is of
+   * another account, and it ends.
+   *
+   * @param listed How many the list has.
+   */
+  async function* someSubscriptions(
+    ids: readonly string[],
+    listed = Infinity,
+  ): AsyncGenerator<Page> {
+    const left = new Set(ids);
+    if (left.size > listed / ITEMS_PER_PAGE) {
+      for await (const { data, askedAtSeconds } of subscriptions()) {
+        yield {
+          data: data.filter(({ id }) => left.delete(id)),
+          askedAtSeconds,
+        };
       }
-    },
+    }
+    let goneInARow = 0;
+    for (const id of left) {
+      try {
+        const { data, askedAtSeconds } = await callStripe(
+          () => stripe.subscriptions.retrieve(id),
+          wait,
+        );
+        checkMode(data);
+        goneInARow = 0;
+        yield { data: [data], askedAtSeconds };
+      } catch (error) {
+        const { code } = error as { code?: string };
+        if (code !== "resource_missing") throw error;
+        if (++goneInARow === MOST_GONE) return;
+      }
+    }
+  }
 
-    /** Reads the events of the last 30 days that an endpoint has not acknowledged. */
-    async *undeliveredEvents(
-      types: readonly string[],
-    ): AsyncGenerator<Stripe.Event> {
-      const undelivered = { delivery_success: false, types: [...types] };
-      const found = pages((position) =>
-        stripe.events.list({ ...undelivered, ...position })
+  /** Reads the events of the last 30 days that an endpoint has not acknowledged. */
+  async function* undeliveredEvents(
+    types: readonly string[],
+  ): AsyncGenerator<Stripe.Event> {
+    const undelivered = { delivery_success: false, types: [...types] };
+    const found = pages((position) =>
+      stripe.events.list({ ...undelivered, ...position })
+    );
+    for await (const { data } of found) yield* data;
+  }
+
+  return { subscriptions, someSubscriptions, undeliveredEvents };
+}
+
+/**
+ * Makes one call to Stripe, with retries.
+ *
+ * @throws What the package threw last.
+ */
+export function callStripe<T>(
+  call: () => Promise<Stripe.Response<T>>,
+  wait: Wait,
+): Promise<StripeAnswer<T>> {
+  return retry(async () => {
+    const startedMs = performance.now();
+    const data = await call();
+    const tookMs = performance.now() - startedMs;
+    const { statusCode } = data.lastResponse;
+    // The package types them as a plain object; with fetch, they are `Headers`.
+    const headers = new Headers(data.lastResponse.headers);
+    // The package takes any JSON without `error` for a success, such as what a
+    // proxy in front of Stripe says.
+    if (statusCode >= 400) {
+      throw new Stripe.errors.StripeAPIError({
+        message: `Something in front of Stripe answered ${statusCode}.`,
+        headers: Object.fromEntries(headers),
+      });
+    }
+    // RFC 9110, section 6.6.1: in whole seconds.
+    const answeredAtMs = Date.parse(headers.get("date") ?? "");
+    if (Number.isNaN(answeredAtMs)) {
+      throw new Error(
+        "Stripe's answer has no Date header, so its time is unknown. Check for a proxy that removes it.",
       );
-      for await (const { data } of found) yield* data;
-    },
-  };
-}
-
-function addressOf(url: string) {
-  const { protocol, hostname, port } = new URL(url);
-  return {
-    protocol: protocol === "http:" ? "http" as const : "https" as const,
-    host: hostname,
-    port: Number(port),
-  };
-}
-
-function isGone(error: unknown): boolean {
-  return error instanceof Stripe.errors.StripeError &&
-    error.code === "resource_missing";
+    }
+    return { data, askedAtSeconds: Math.floor((answeredAtMs - tookMs) / 1000) };
+  }, wait);
 }

@@ -1,125 +1,121 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { parseImportArguments } from "../../../scripts/import.ts";
 import { parseReconcileArguments } from "../../../scripts/reconcile.ts";
 import { HelpRequest, UsageError } from "../../../scripts/common/cli.ts";
+import type { Surroundings } from "../../../scripts/common/surroundings.ts";
 import { LOCAL_SECRET_KEY } from "../../../supabase/functions/billing-webhook/local_stack.ts";
 
-const REMOTE = ["--project-url", "https://abc.supabase.co/"];
-const TEST_KEY = { STRIPE_API_KEY: "sk_test_1" };
-const LIVE_KEY = { STRIPE_API_KEY: "rk_live_1" };
+const TEST = "STRIPE_API_KEY=sk_test_1";
+const LIVE = "STRIPE_API_KEY=rk_live_1";
+const SECRET = "SUPABASE_SECRET_KEY=sb_secret_1";
+const REMOTE = "SUPABASE_URL=https://abc.supabase.co";
 
-function target(
-  args: string[],
-  env: Record<string, string>,
-  warn: (text: string) => void = () => {},
+/** Parses a line of a shell: variables, and then options. */
+function parsed(
+  line: string,
+  here: Pick<Surroundings, "local"> & { warn?: (text: string) => void } = {},
 ) {
-  return parseImportArguments(args, { env, warn });
+  const words = line.split(" ").filter((word) => word !== "");
+  const env = Object.fromEntries(
+    words.filter((word) => /^[A-Z]/.test(word))
+      .map((word) => [word.split("=")[0], word.replace(/^\w+=/, "")]),
+  );
+  const args = words.filter((word) => !/^[A-Z]/.test(word));
+  const parse = args.some((arg) => /^--(apply|json|dry-run)|-h$/.test(arg))
+    ? parseReconcileArguments
+    : parseImportArguments;
+  return parse(args, { env, warn: () => {}, ...here });
 }
 
-function refused(args: string[], env: Record<string, string>, says: string) {
-  const { message } = assertThrows(() => target(args, env), UsageError, says);
-  for (const key of Object.values(env)) {
-    assertEquals(message.includes(key) && /^[sr]k_.+_./.test(key), false);
+const DEFAULTS = {
+  apiKey: "sk_test_1",
+  mode: "test",
+  stripeUrl: undefined,
+  projectUrl: "http://127.0.0.1:54321",
+  secretKey: LOCAL_SECRET_KEY,
+  provider: "a",
+  accountFrom: undefined,
+  unmappedSubscriptions: "fail",
+  oncePerInvoice: false,
+  after: undefined,
+};
+
+const REMOTE_VALUES = {
+  projectUrl: "https://abc.supabase.co",
+  secretKey: "sb_secret_1",
+};
+
+Deno.test("options and variables name the account and the project", () => {
+  for (
+    const [line, values] of [
+      [TEST, DEFAULTS],
+      [`${LIVE} --mode live`, { apiKey: "rk_live_1", mode: "live" }],
+      [`${TEST} ${SECRET} ${REMOTE}/ --mode test`, REMOTE_VALUES],
+      [
+        `${TEST} ${SECRET} --mode test --project-url https://abc.supabase.co`,
+        REMOTE_VALUES,
+      ],
+      [`${TEST} --stripe-url http://localhost:1`, {
+        stripeUrl: "http://localhost:1",
+      }],
+      [`${TEST} --provider b --account-from team --after sub_1`, {
+        provider: "b",
+        accountFrom: "team",
+        after: "sub_1",
+      }],
+      [
+        `${TEST} UNMAPPED_SUBSCRIPTIONS=ignore NOTIFY_ONCE_PER_INVOICE=true`,
+        { unmappedSubscriptions: "ignore", oncePerInvoice: true },
+      ],
+      // reconcile changes nothing without --apply.
+      [`${TEST} --dry-run`, { apply: false, json: false }],
+      [`${TEST} --json`, { apply: false, json: true }],
+      [`${TEST} --apply`, { apply: true, json: false }],
+    ] as const
+  ) {
+    const found = parsed(line);
+    assertEquals<unknown>({ ...found, ...values }, found);
   }
-}
+});
 
-Deno.test("a test key for the local stack needs no options", () => {
-  assertEquals(target([], TEST_KEY), {
-    apiKey: "sk_test_1",
-    mode: "test",
-    stripeUrl: undefined,
-    projectUrl: "http://127.0.0.1:54321",
-    secretKey: LOCAL_SECRET_KEY,
-    provider: "a",
-    accountFrom: undefined,
-    unmappedSubscriptions: "fail",
-    oncePerInvoice: false,
-    after: undefined,
+for (
+  const [line, says] of [
+    ["", "STRIPE_API_KEY is not set"],
+    ["STRIPE_API_KEY=pk_test_1 --mode test", "must begin with sk_test_"],
+    ["STRIPE_API_KEY=sk_1 --mode test", "must begin with sk_test_"],
+    ["STRIPE_API_KEY=sk_prod_1 --mode test", "must begin with sk_test_"],
+    [LIVE, "local. If that is intended, add --mode live"],
+    [`${TEST} ${SECRET} ${REMOTE}`, "add --mode test"],
+    [`${LIVE} ${SECRET} ${REMOTE}`, "add --mode live"],
+    [`${TEST} --mode live`, "is a test key"],
+    [`${LIVE} --mode test`, "is a live key"],
+    [`${TEST} --mode both`, "Choose one of test, live"],
+    // The local key is sent to this machine only.
+    [`${TEST} ${REMOTE} --mode test`, "needs SUPABASE_SECRET_KEY"],
+    [
+      `${TEST} --mode test --project-url https://localhost.example.com`,
+      "needs SUPABASE_SECRET_KEY",
+    ],
+    [`${TEST} ${SECRET} SUPABASE_URL=abc.co --mode test`, "SUPABASE_URL takes"],
+    [`${TEST} SUPABASE_SECRET_KEY=sb_publishable_1`, "sb_secret_"],
+    // Stripe's key is sent to Stripe or this machine only.
+    [`${TEST} --stripe-url https://example.com:443`, "--stripe-url takes"],
+    [`${TEST} --stripe-url http://localhost.example.com:1`, "--stripe-url"],
+    [`${TEST} --stripe-url http://127.0.0.1`, "--stripe-url takes"],
+    [`${TEST} --stripe-url ftp://127.0.0.1:1`, "--stripe-url takes"],
+    [`${TEST} UNMAPPED_SUBSCRIPTIONS=yes`, "fail or ignore"],
+    [`${TEST} NOTIFY_ONCE_PER_INVOICE=yes`, "true or false"],
+    [`${TEST} --after=`, "--after takes"],
+    [`${TEST} --apply --dry-run`, "not both"],
+  ] as const
+) {
+  Deno.test(`"${line}" is refused: ${says}`, () => {
+    const { message } = assertThrows(() => parsed(line), UsageError, says);
+    for (const [, secret = ""] of line.matchAll(/_KEY=(\S+)/g)) {
+      assert(!message.includes(secret), message);
+    }
   });
-});
-
-Deno.test("a live key, and a project that is not local, need --mode", () => {
-  refused([], LIVE_KEY, "--mode live");
-  const secret = { SUPABASE_SECRET_KEY: "s" };
-  const live = { ...LIVE_KEY, ...secret };
-  refused(REMOTE, { ...TEST_KEY, ...secret }, "--mode test");
-  refused(REMOTE, live, "--mode live");
-  const meant = target([...REMOTE, "--mode", "live"], live);
-  assertEquals([meant.mode, meant.projectUrl], [
-    "live",
-    "https://abc.supabase.co",
-  ]);
-  assertEquals(target(["--mode", "live"], LIVE_KEY).mode, "live");
-});
-
-Deno.test("a mode that does not match the key is refused, and so is a key without a mode", () => {
-  refused(["--mode", "live"], TEST_KEY, "is a test key");
-  refused(["--mode", "test"], LIVE_KEY, "is a live key");
-  refused(["--mode", "both"], TEST_KEY, "Choose one of test, live");
-  for (
-    const key of ["pk_test_1", "sk_1", "whsec_test_1", "sk_test_", "sk_prod_1"]
-  ) {
-    refused(
-      ["--mode", "test"],
-      { STRIPE_API_KEY: key },
-      "must begin with sk_test_",
-    );
-  }
-  refused([], {}, "STRIPE_API_KEY is not set");
-});
-
-Deno.test("the local key is sent to this machine only", () => {
-  for (
-    const url of [
-      "https://abc.supabase.co",
-      "https://localhost.example.com",
-      "https://127.example.com",
-    ]
-  ) {
-    refused(
-      ["--project-url", url, "--mode", "test"],
-      TEST_KEY,
-      "SUPABASE_SECRET_KEY",
-    );
-  }
-  const env = { ...TEST_KEY, SUPABASE_URL: "https://abc.supabase.co" };
-  refused(["--mode", "test"], env, "SUPABASE_SECRET_KEY");
-  const secret = { ...env, SUPABASE_SECRET_KEY: "sb_secret_1" };
-  assertEquals(target(["--mode", "test"], secret).secretKey, "sb_secret_1");
-});
-
-Deno.test("a publishable key is refused, and not repeated", () => {
-  const env = { ...TEST_KEY, SUPABASE_SECRET_KEY: "sb_publishable_x" };
-  const args = [...REMOTE, "--mode", "test"];
-  for (
-    const run of [
-      () => target(args, env),
-      () => target([], { ...env, SUPABASE_URL: "http://127.0.0.1:1" }),
-    ]
-  ) {
-    const { message } = assertThrows(run, UsageError, "sb_secret_");
-    assertEquals(message.includes("sb_publishable_x"), false);
-  }
-});
-
-Deno.test("a key is sent over the network by https only", () => {
-  const secret = { SUPABASE_SECRET_KEY: "sb_secret_1" };
-  for (
-    const url of [
-      "http://abc.supabase.co",
-      "http://127.evil.example",
-      "https://user:hunter2@abc.supabase.co",
-      "abc.supabase.co",
-    ]
-  ) {
-    const env = { ...TEST_KEY, ...secret };
-    refused(["--project-url", url, "--mode", "test"], env, "--project-url");
-    const all = { ...env, SUPABASE_URL: url };
-    refused(["--mode", "test"], all, "SUPABASE_URL takes");
-  }
-  const here = { ...TEST_KEY, SUPABASE_URL: "http://127.0.0.1:1/" };
-  assertEquals(target([], here).projectUrl, "http://127.0.0.1:1");
-});
+}
 
 Deno.test("without a URL, the local stack that runs is used, with its own key", () => {
   const local = {
@@ -128,98 +124,24 @@ Deno.test("without a URL, the local stack that runs is used, with its own key", 
     dbUrl: "postgresql://127.0.0.1:6/postgres",
     secretKey: "sb_secret_local",
   };
-  const warnings: string[] = [];
-  const warn = (text: string) => void warnings.push(text);
-  for (const parse of [parseImportArguments, parseReconcileArguments]) {
-    const chosen = (args: string[], env = {}) => {
-      const here = { env: { ...TEST_KEY, ...env }, warn, local };
-      const { projectUrl, secretKey } = parse(args, here);
-      return [projectUrl, secretKey];
-    };
-    assertEquals(chosen([]), [local.apiUrl, local.secretKey]);
-    assertEquals(chosen([], { SUPABASE_SECRET_KEY: local.secretKey }), [
-      local.apiUrl,
-      local.secretKey,
-    ]);
-    assertEquals(warnings.splice(0), []);
-    assertEquals(chosen([], { SUPABASE_SECRET_KEY: "sb_secret_hosted" }), [
-      local.apiUrl,
-      local.secretKey,
-    ]);
-    assertEquals(warnings.splice(0), [
-      "SUPABASE_SECRET_KEY is not used with the local stack. For another project, set SUPABASE_URL.",
-    ]);
-    const url = "http://127.0.0.1:7";
-    const own = { SUPABASE_SECRET_KEY: "sb_secret_own" };
-    assertEquals(chosen(["--project-url", url], own), [url, "sb_secret_own"]);
-    assertEquals(chosen([], { ...own, SUPABASE_URL: url }), [
-      url,
-      "sb_secret_own",
-    ]);
-    assertEquals(warnings, []);
+  const warning =
+    "SUPABASE_SECRET_KEY is not used with the local stack. For another project, set SUPABASE_URL.";
+  const url = "http://127.0.0.1:7";
+  for (
+    const [line, ...expected] of [
+      [TEST, local.apiUrl, local.secretKey],
+      [`${TEST} ${SECRET}`, local.apiUrl, local.secretKey, warning],
+      [`${TEST} ${SECRET} SUPABASE_URL=${url}`, url, "sb_secret_1"],
+    ] as const
+  ) {
+    const warned: string[] = [];
+    const warn = (text: string) => void warned.push(text);
+    const { projectUrl, secretKey } = parsed(line, { local, warn });
+    assertEquals<unknown>([projectUrl, secretKey, ...warned], expected);
   }
 });
 
-Deno.test("the API key is sent to Stripe or this machine only", () => {
-  for (
-    const url of [
-      "https://example.com:443",
-      "http://localhost.example.com:1",
-      "http://127.0.0.1",
-      "ftp://127.0.0.1:1",
-      "nonsense",
-    ]
-  ) refused(["--stripe-url", url], TEST_KEY, "--stripe-url");
-  const url = "http://127.0.0.1:8080";
-  assertEquals(target(["--stripe-url", url], TEST_KEY).stripeUrl, url);
-});
-
-Deno.test("UNMAPPED_SUBSCRIPTIONS has the values of the receiver", () => {
-  const env = { ...TEST_KEY, UNMAPPED_SUBSCRIPTIONS: "ignore" };
-  assertEquals(target([], env).unmappedSubscriptions, "ignore");
-  refused([], { ...env, UNMAPPED_SUBSCRIPTIONS: "yes" }, "fail or ignore");
-});
-
-Deno.test("NOTIFY_ONCE_PER_INVOICE has the values of the receiver", () => {
-  const env = { ...TEST_KEY, NOTIFY_ONCE_PER_INVOICE: "true" };
-  assertEquals(target([], env).oncePerInvoice, true);
-  refused([], { ...env, NOTIFY_ONCE_PER_INVOICE: "yes" }, "true or false");
-});
-
-Deno.test("unknown options and providers are refused, and --help explains them", () => {
-  refused(["--nonsense"], TEST_KEY, "nonsense");
-  refused(["--provider", "none"], TEST_KEY, "Choose one of a, b");
-  assertThrows(() => target(["--help"], {}), HelpRequest, "--after ID");
-});
-
-Deno.test("reconcile changes nothing without --apply", () => {
-  const here = { env: TEST_KEY, warn: () => {} };
-  const { apply, json } = parseReconcileArguments([], here);
-  assertEquals([apply, json], [false, false]);
-  assertEquals(parseReconcileArguments(["--dry-run"], here).apply, false);
-  assertEquals(parseReconcileArguments(["--apply"], here).apply, true);
-  assertEquals(parseReconcileArguments(["--json"], here).json, true);
-  assertThrows(
-    () => parseReconcileArguments(["-h"], here),
-    HelpRequest,
-    "--dry-run",
-  );
-  assertThrows(
-    () => parseReconcileArguments(["--apply", "--dry-run"], here),
-    UsageError,
-    "not both",
-  );
-});
-
-Deno.test("a secret key with a line break is refused, and not repeated", () => {
-  const { message } = assertThrows(
-    () =>
-      target([], {
-        ...TEST_KEY,
-        SUPABASE_SECRET_KEY: "sb_secret_1\nsb_secret_2",
-      }),
-    UsageError,
-    "SUPABASE_SECRET_KEY contains a line break",
-  );
-  assertEquals(message.includes("sb_secret_"), false);
+Deno.test("--help explains the options of each command", () => {
+  assertThrows(() => parsed("--help"), HelpRequest, "--after ID");
+  assertThrows(() => parsed("-h"), HelpRequest, "--dry-run");
 });

@@ -1,0 +1,166 @@
+/**
+ * The differences between Stripe and the tables, and how they are shown. As a
+ * program, it turns the document of `reconcile --json` on standard input into
+ * the Markdown that a workflow run shows. The argument is the repository's
+ * visibility.
+ *
+ * @module
+ */
+import { print } from "../common/print.ts";
+
+/** The value of a field; times as in ISO 8601. */
+export type FieldValue = string | number | boolean | null;
+
+/** A field with one value in the record and another one at Stripe. */
+export interface FieldDifference {
+  readonly field: string;
+  readonly here: FieldValue;
+  readonly there: FieldValue;
+}
+
+/** How a subscription at Stripe and its record differ. */
+export type SubscriptionDifference =
+  & { readonly subscription: string }
+  & Readonly<
+    | { kind: "missing_here"; account: string }
+    /** Missing here, and nobody says whose it is. */
+    | { kind: "unmapped"; customer: string }
+    /** Stripe's subscription lacks a field that is needed. */
+    | { kind: "unreadable"; error: string }
+    | { kind: "differs"; fields: readonly FieldDifference[] }
+  >;
+
+/** Any difference between Stripe and the tables. `--json` prints it as it is. */
+export type Difference =
+  | SubscriptionDifference
+  | { readonly kind: "missing_there"; readonly subscription: string }
+  /** Never acknowledged, and not in the tables either. */
+  | ({ readonly kind: "undelivered" } & EventOfDifference)
+  /** An open row of `billing.failed_events`. */
+  | (
+    & { readonly kind: "failed"; readonly error_code: string }
+    & EventOfDifference
+  );
+
+/** What is known of an event. */
+interface EventOfDifference {
+  readonly event: string;
+  readonly type: string | null;
+  readonly subscription: string | null;
+}
+
+/** The kinds that `reconcile --apply` fixes, if it can. */
+const FIXABLE = new Set(["missing_here", "differs", "undelivered", "failed"]);
+
+/** What to do about the others. */
+const ADVICE: Partial<Record<Difference["kind"], string>> = {
+  unmapped:
+    "no account: set metadata.accountId at Stripe and run this again, or use --account-from <metadata key> or --account-from customer. For subscriptions of another product, set UNMAPPED_SUBSCRIPTIONS=ignore (docs/reconcile.md).",
+  unreadable:
+    "unreadable: --apply changes nothing. Check the subscription at Stripe.",
+  missing_there:
+    "missing there: --apply deletes nothing. Check that STRIPE_API_KEY belongs to the right account, and see docs/reconcile.md.",
+  failed:
+    "failed: --apply applies the events that Stripe lists as undelivered. For the others, see docs/runbook.md.",
+};
+
+const MOST_IN_SUMMARY = 20;
+
+if (import.meta.main) {
+  const { differences } = await new Response(Deno.stdin.readable).json();
+  print(...summary(differences, { visibility: Deno.args[0] }));
+}
+
+/**
+ * Returns all differences, one line each, and then what to do.
+ *
+ * @param options.apply Whether the command ran with `--apply`.
+ */
+export function differenceLines(
+  differences: readonly Difference[],
+  { apply }: { apply: boolean },
+): string[] {
+  if (differences.length === 0) return ["No differences."];
+  const { length } = differences;
+  const count = length === 1 ? "1 difference." : `${length} differences.`;
+  const isFixable = differences.some(({ kind }) => FIXABLE.has(kind));
+  return [
+    ...differences.map(differenceLine),
+    apply || !isFixable
+      ? count
+      : `${count} --apply fixes what it can, and deletes nothing.`,
+    ...adviceLines(differences),
+  ];
+}
+
+/** Returns what to do by hand, once per kind of difference. */
+export function adviceLines(differences: readonly Difference[]): string[] {
+  const kinds = new Set<string>(differences.map(({ kind }) => kind));
+  return Object.entries(ADVICE)
+    .filter(([kind]) => kinds.has(kind))
+    .map(([, advice]) => advice);
+}
+
+/** Returns a difference as one line. */
+export function differenceLine(difference: Difference): string {
+  const { subscription } = difference;
+  switch (difference.kind) {
+    case "missing_here":
+      return `missing here   ${subscription}, account ${difference.account}`;
+    case "unmapped":
+      return `no account     ${subscription}, customer ${difference.customer}`;
+    case "unreadable":
+      return `unreadable     ${subscription}: ${difference.error}`;
+    case "missing_there":
+      return `missing there  ${subscription}`;
+    case "differs": {
+      const fields = difference.fields.map(({ field, here, there }) =>
+        `${field} is ${here} here, ${there} at Stripe`
+      );
+      return `differs        ${subscription}: ${fields.join("; ")}`;
+    }
+    case "undelivered":
+      return `undelivered    ${eventText(difference)}`;
+    case "failed": {
+      const { error_code } = difference;
+      return `failed         ${eventText(difference)}: ${error_code}`;
+    }
+  }
+}
+
+function eventText({ event, type, subscription }: EventOfDifference): string {
+  return `${event}, ${type ?? "type unknown"}, subscription ${
+    subscription ?? "unknown"
+  }`;
+}
+
+/**
+ * Returns how many differences there are of each kind, and the first of them.
+ * They name subscriptions, customers and accounts, and anybody can read the runs
+ * of a public repository: so there only the numbers are returned.
+ *
+ * @param options.visibility As GitHub names it: `private`, `internal` or `public`.
+ */
+export function summary(
+  differences: readonly Difference[],
+  { visibility }: { visibility: string | undefined },
+): string[] {
+  const kinds = Map.groupBy(differences, ({ kind }) => kind);
+  const listed = visibility === "private"
+    ? differences.slice(0, MOST_IN_SUMMARY)
+    : [];
+  const more = differences.length - listed.length;
+  return [
+    "| Difference | Count |",
+    "| --- | --- |",
+    ...kinds.entries().map(([kind, { length }]) =>
+      `| \`${kind}\` | ${length} |`
+    ),
+    "",
+    // Indented text is shown as it is, whatever an ID contains.
+    ...listed.map((difference) => `    ${differenceLine(difference)}`),
+    ...(listed.length > 0 ? [""] : []),
+    ...(listed.length > 0 && more > 0 ? [`And ${more} more.`, ""] : []),
+    "What each kind means, and how to fix it: docs/reconcile.md.",
+  ];
+}

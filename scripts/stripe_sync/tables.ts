@@ -1,0 +1,200 @@
+import {
+  applyEvents,
+  type BillingEvent,
+} from "../../supabase/functions/_shared/billing/apply_events.ts";
+import {
+  callDatabase,
+  type DatabaseClient,
+} from "../../supabase/functions/_shared/billing/database.ts";
+import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
+import type { Target } from "./arguments.ts";
+import { isTransient, retry, type Wait } from "./retry.ts";
+
+/** A row of `billing_records`. */
+export type SubscriptionRecord = Readonly<
+  Database["public"]["Views"]["billing_records"]["Row"]
+>;
+
+/** Reads and changes the tables of one provider. */
+export type Tables = ReturnType<typeof openTables>;
+
+/** A query of the client that was not sent yet. */
+interface Query<T> {
+  abortSignal: Parameters<typeof callDatabase<T>>[0];
+}
+
+const TIME_LIMIT_MS = 10_000;
+
+/** The default maximum of rows per answer of Supabase's API. */
+const ROWS_PER_PAGE = 1_000;
+
+/** The ids are part of the URL, which has to stay short. */
+const IDS_PER_CALL = 100;
+
+/**
+ * A Stripe account that also sells other products may have thousands of customers
+ * that nobody here knows. Well under the connections that a project's API has.
+ */
+const CALLS_AT_ONCE = 10;
+
+export function* parts<T>(items: readonly T[], size: number): Generator<T[]> {
+  for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
+}
+
+/**
+ * Returns the tables of a provider. Each call has a time limit and is repeated
+ * while the database cannot be reached or is too busy.
+ *
+ * @throws {DeliveryError} In each call, if the last try fails, or if a retry
+ * would not help.
+ */
+export function openTables(
+  { database, provider, oncePerInvoice }:
+    & Pick<Target, "provider" | "oncePerInvoice">
+    & { database: DatabaseClient },
+  wait: Wait,
+) {
+  /** @param query Builds the query; each try sends a new one. */
+  function send<T>(query: () => Query<T>): Promise<T> {
+    const limit = { timeLimitMs: TIME_LIMIT_MS };
+    const call = (signal: AbortSignal) => query().abortSignal(signal);
+    return retry(() => callDatabase(call, limit), wait);
+  }
+
+  async function readByIds<Row>(
+    ids: readonly string[],
+    query: (ids: string[]) => Query<Row[]>,
+  ): Promise<Row[]> {
+    const rows: Row[] = [];
+    for (const part of parts(ids, IDS_PER_CALL)) {
+      rows.push(...await send(() => query(part)));
+    }
+    return rows;
+  }
+
+  /** By key, not by offset: rows that come or go in between shift nothing. */
+  async function readPages<Key extends string, Row extends Record<Key, string>>(
+    key: Key,
+    query: (last: string) => Query<Row[]>,
+  ): Promise<Row[]> {
+    const rows: Row[] = [];
+    for (let last = "";;) {
+      const page = await send(() => query(last));
+      if (page.length === 0) return rows;
+      rows.push(...page);
+      last = page.at(-1)![key];
+    }
+  }
+
+  async function accountOfCustomer(customer_id: string) {
+    const [account] = await send(() => ({
+      abortSignal: async (signal) => {
+        const answer = await database
+          .rpc("billing_account_of_customer", { provider, customer_id })
+          .abortSignal(signal);
+        // In an array, because null is an answer here: not known.
+        return { ...answer, data: [answer.data] };
+      },
+    }));
+    return account;
+  }
+
+  return {
+    /** Reads the records of some subscriptions, of any provider, by id. */
+    async recordsOf(
+      ids: readonly string[],
+    ): Promise<Map<string, SubscriptionRecord>> {
+      const rows = await readByIds(
+        ids,
+        (part) => database.from("billing_records").select("*").in("id", part),
+      );
+      return new Map(rows.map((row) => [row.id, row]));
+    },
+
+    /** Reads the ids of all of the provider's subscriptions. */
+    async subscriptionIds(): Promise<string[]> {
+      const rows = await readPages(
+        "id",
+        (last) =>
+          database.from("billing_subscriptions").select("id")
+            .eq("provider", provider)
+            .gt("id", last).order("id").limit(ROWS_PER_PAGE),
+      );
+      return rows.map(({ id }) => id);
+    },
+
+    /** Reads all open failures of the provider's events. */
+    openFailures: () =>
+      readPages("event", (last) =>
+        database.from("billing_failed_events")
+          .select(
+            "event:event_id, type, subscription:subscription_id, error_code",
+          )
+          .eq("provider", provider).is("resolved_at", null)
+          .gt("event_id", last).order("event_id").limit(ROWS_PER_PAGE)),
+
+    /** Returns which events were applied, or resolved by hand after a failure. */
+    async settledEvents(ids: readonly string[]): Promise<Set<string>> {
+      const applied = await readByIds(
+        ids,
+        (part) =>
+          database.from("billing_processed_events").select("event_id")
+            .eq("provider", provider).in("event_id", part),
+      );
+      const resolved = await readByIds(
+        ids,
+        (part) =>
+          database.from("billing_failed_events").select("event_id")
+            .eq("provider", provider).in("event_id", part)
+            .eq("resolution", "by hand"),
+      );
+      return new Set([...applied, ...resolved].map(({ event_id }) => event_id));
+    },
+
+    /**
+     * Asks `billing.account_of_customer`, as the receiver does for a creation
+     * without an account ID. A call per customer, because the project may have
+     * replaced the function.
+     *
+     * @returns the accounts that are known, by customer.
+     */
+    async accountsOf(
+      customers: Iterable<string>,
+    ): Promise<Map<string, string>> {
+      const accounts = new Map<string, string>();
+      for (const part of parts([...new Set(customers)], CALLS_AT_ONCE)) {
+        await Promise.all(part.map(async (customer) => {
+          const account = await accountOfCustomer(customer);
+          if (account) accounts.set(customer, account);
+        }));
+      }
+      return accounts;
+    },
+
+    /** Takes back the marks of a record that are ahead of the clock. */
+    async forgetMarksAhead(subscription: string): Promise<void> {
+      const record = { p_provider: provider, p_subscription_id: subscription };
+      await send(() => database.rpc("billing_forget_marks_ahead", record));
+    },
+
+    /**
+     * Applies events in one call, as the receiver does. Repeats it also while an
+     * event fails that may succeed later: the others are duplicates then.
+     */
+    async apply(
+      events: readonly BillingEvent[],
+    ): ReturnType<typeof applyEvents> {
+      let outcomes: Awaited<ReturnType<typeof applyEvents>> | undefined;
+      try {
+        await retry(async () => {
+          outcomes = await applyEvents(events, { database, oncePerInvoice });
+          const transient = outcomes.find(isTransient);
+          if (transient !== undefined) throw transient;
+        }, wait);
+      } catch (error) {
+        if (outcomes === undefined) throw error;
+      }
+      return outcomes ?? [];
+    },
+  };
+}

@@ -1,0 +1,181 @@
+/**
+ * What is called again, and when: Stripe through its own package, and the
+ * database.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import Stripe from "stripe";
+import { retry } from "../../../scripts/stripe_sync/retry.ts";
+import { callStripe } from "../../../scripts/stripe_sync/stripe_source.ts";
+import { openTables } from "../../../scripts/stripe_sync/tables.ts";
+import type { BillingEvent } from "../../../supabase/functions/_shared/billing/apply_events.ts";
+import type { DatabaseClient } from "../../../supabase/functions/_shared/billing/database.ts";
+import {
+  DeliveryError,
+  type ErrorCode,
+} from "../../../supabase/functions/_shared/billing/errors.ts";
+
+type Answer = () => Response | Promise<Response>;
+
+const DATE = Date.parse("2026-11-21T10:00:30Z") / 1000;
+
+/** Returns what a call results in, and the waits before it was repeated. */
+async function called<T>(
+  call: (wait: (ms: number) => Promise<void>) => Promise<T>,
+) {
+  const waits: number[] = [];
+  const wait = (milliseconds: number) =>
+    Promise.resolve(void waits.push(milliseconds));
+  const [result] = await Promise.allSettled([call(wait)]);
+  return { result, waits };
+}
+
+/** Calls a Stripe that gives these answers. */
+function asked(answers: readonly Answer[]) {
+  const left = [...answers];
+  const stripe = new Stripe("sk_test_unit", {
+    maxNetworkRetries: 0,
+    timeout: 500,
+    httpClient: Stripe.createFetchHttpClient((_url, init) => {
+      const answer = left.shift();
+      assert(answer !== undefined, "Asked too often");
+      const aborted = new Promise<never>((_, reject) =>
+        init?.signal?.addEventListener(
+          "abort",
+          () => reject(new DOMException("", "AbortError")),
+        )
+      );
+      return Promise.race([answer(), aborted]);
+    }),
+  });
+  return called((wait) =>
+    callStripe(() => stripe.subscriptions.retrieve("sub_1"), wait)
+  );
+}
+
+function fine(): Response {
+  const date = new Date(DATE * 1000).toUTCString();
+  return Response.json({ id: "sub_1" }, { headers: { date } });
+}
+
+function fault(status: number, headers = {}, body: object = {
+  error: { message: "No." },
+}): Answer {
+  return () => Response.json(body, { status, headers });
+}
+
+const CUT_OFF = new ReadableStream({
+  start: (controller) => controller.error(new Error("cut off")),
+});
+
+for (
+  const [what, answers, expected] of [
+    ["waits as Retry-After says, up to a minute", [
+      fault(429, { "retry-after": "3" }),
+      fault(429, { "retry-after": "0" }),
+      fault(429, { "retry-after": "86400" }),
+      fault(429, { "retry-after": "Fri, 31 Dec 1999 23:59:59 GMT" }),
+      fault(429),
+    ], [3_000, 0, 60_000, 4_000, 8_000]],
+    ["repeats what failed, broke off or never came", [
+      fault(500),
+      () => new Response("<html>", { status: 502 }),
+      () => Promise.reject(new TypeError("connection refused")),
+      () => new Response(CUT_OFF),
+      () => new Promise<never>(() => {}),
+      fault(503),
+    ], [500, 1_000, 2_000, 4_000, 8_000, 16_000]],
+    ["repeats a fault of something in between, which names no error", [
+      fault(503, { "retry-after": "3" }, {}),
+      fault(429, {}, { message: "busy" }),
+    ], [3_000, 1_000]],
+  ] as const
+) {
+  Deno.test(`callStripe() ${what}`, async () => {
+    const { result, waits } = await asked([...answers, fine]);
+    assertEquals(result.status, "fulfilled");
+    assertEquals(waits, [...expected]);
+  });
+}
+
+Deno.test("callStripe() gives up after seven tries, and at once after a refusal", async () => {
+  for (const status of [503, 400, 401, 403, 404]) {
+    const { result, waits } = await asked(Array(7).fill(fault(status)));
+    assert(result.status === "rejected");
+    assertEquals(result.reason.message, "No.");
+    assertEquals(waits.length, status === 503 ? 6 : 0);
+  }
+});
+
+Deno.test("callStripe() returns Stripe's time before the call, and needs one", async () => {
+  const { result } = await asked([fine]);
+  assert(result.status === "fulfilled");
+  assertEquals(result.value.askedAtSeconds, DATE - 1);
+  const without = await asked([() => Response.json({ id: "sub_1" })]);
+  assert(without.result.status === "rejected");
+  assert(`${without.result.reason}`.includes("no Date header"));
+});
+
+Deno.test("retry() repeats while the database is unavailable or a record locked", async () => {
+  const codes: ErrorCode[] = [
+    "database_unavailable",
+    "record_locked",
+    "apply_failed",
+  ];
+  const texts: (string | undefined)[] = [];
+  const failing = () =>
+    Promise.reject(new DeliveryError(codes.shift() ?? "internal_error", "No."));
+  const [result] = await Promise.allSettled([
+    retry(failing, (_, text) => Promise.resolve(void texts.push(text))),
+  ]);
+  assertEquals(result.status, "rejected");
+  assertEquals([codes, texts], [[], [
+    "No. Retrying in 0.5 s.",
+    "No. Retrying in 1 s.",
+  ]]);
+});
+
+Deno.test("accountsOf() asks once per customer, for ten at a time", async () => {
+  const asked: string[] = [];
+  let underWay = 0;
+  let most = 0;
+  const rpc = (_: string, { customer_id }: { customer_id: string }) => ({
+    abortSignal: async () => {
+      asked.push(customer_id);
+      most = Math.max(most, ++underWay);
+      await new Promise((resolve) => setTimeout(resolve, 0));
+      underWay--;
+      const data = customer_id === "cus_3" ? null : `acc_${customer_id}`;
+      return { data, error: null };
+    },
+  });
+  const tables = openTables({
+    database: { rpc } as unknown as DatabaseClient,
+    provider: "a",
+    oncePerInvoice: false,
+  }, () => Promise.resolve());
+  const customers = Array.from({ length: 25 }, (_, i) => `cus_${i}`);
+  const accounts = await tables.accountsOf([...customers, ...customers]);
+  assertEquals([asked, most, accounts.size], [customers, 10, 24]);
+  assertEquals(accounts.get("cus_24"), "acc_cus_24");
+});
+
+Deno.test("apply() repeats the call while the record of an event is locked", async () => {
+  const rows = [
+    { place: 1, outcome: "failed", error_code: "55P03" },
+    { place: 1, outcome: "applied" },
+  ];
+  const rpc = () => ({
+    abortSignal: () => Promise.resolve({ data: [rows.shift()], error: null }),
+  });
+  const { result, waits } = await called((wait) =>
+    openTables({
+      database: { rpc } as unknown as DatabaseClient,
+      provider: "a",
+      oncePerInvoice: false,
+    }, wait).apply([{} as BillingEvent])
+  );
+  assert(result.status === "fulfilled");
+  assertEquals([result.value, waits], [["applied"], [500]]);
+});
