@@ -153,7 +153,7 @@ export const ROWS_61_TO_64: readonly Row[] = [
             deletion: undefined,
             afterlife: [],
           }, 0);
-          const orders = [...arrivals(events.slice(1), 0)];
+          const orders = [...arrivals(events.slice(1))];
           await Promise.all(orders.map(async (order) => {
             const history = { events, deliveries: order };
             await arrive(renamed(history, uniqueId("order")), stage);

@@ -15,7 +15,7 @@ import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { assertEndState } from "../support/histories/end_state.ts";
 import type { HistoryEvent } from "../support/histories/history.ts";
 import { modelState } from "../support/histories/model.ts";
-import { wireEvent } from "../support/histories/wire_event.ts";
+import { wireEvent } from "../support/histories/event_body.ts";
 import { connect } from "../support/tables.ts";
 import { randomEvents } from "./random_events.ts";
 import { createStripeAccount } from "./stripe_account.ts";
@@ -78,7 +78,7 @@ async function arrive(
     const again: HistoryEvent[] = [];
     for (const what of arriving) {
       if ("shown" in what) corrected += await correct(what);
-      else if (!await apply([wireEvent(what, 0)])) again.push(what);
+      else if (!await apply([wireEvent(what)])) again.push(what);
     }
     arriving = again;
   }
