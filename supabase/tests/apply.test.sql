@@ -4,7 +4,7 @@
  * Locks that other sessions hold are in tests/faults.
  */
 begin;
-select plan(72);
+select plan(73);
 set local timezone = 'UTC';
 
 -- The answers in the order of the places, such as 'applied, failed BW001'.
@@ -442,6 +442,17 @@ select is_empty(
 );
 
 -- What an app adds to the table.
+reset role;
+create constraint trigger late_trap after update on billing.subscriptions deferrable initially deferred
+for each row when (new.plan_id = 'plan_late') execute function pg_temp.trap();
+set local role service_role;
+select set_config('tap.sqlstate', 'P0001', true);
+select is(
+  pg_temp.apply(
+    pg_temp.event('tap_l1', 'creation', 'tap_l', 10), pg_temp.event('tap_l2', 'update', 'tap_other', 99, pg_temp.report('{"plan_id": "plan_late"}')),
+    pg_temp.event('tap_l3', 'update', 'tap_l', 20)
+  ), 'applied, failed P0001, applied', 'what an app checks only at the end of a transaction fails the one event, too'
+);
 reset role;
 alter table billing.subscriptions add column r text default 'app', add column record text, add column events text;
 create function pg_temp.stamp()

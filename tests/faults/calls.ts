@@ -39,16 +39,13 @@ export function creation(fields: Partial<WireEvent> = {}): WireEvent {
   };
 }
 
-export function update(
-  subscription_id: string,
-  report: Record<string, unknown> = {},
-): WireEvent {
+export function update(subscription_id: string): WireEvent {
   return creation({
     type: "customer.subscription.updated",
     kind: "update",
     subscription_id,
     account_id: null,
-    report: { plan_id: "plan_1", provider_status: "past_due", ...report },
+    report: { plan_id: "plan_1", provider_status: "past_due" },
   });
 }
 
@@ -66,9 +63,7 @@ export async function recorded(count: number): Promise<string[]> {
  * Returns the outcomes of events that are applied together, in the same order.
  * Whatever others have locked, that takes no longer than a call may.
  */
-export async function apply(
-  events: readonly WireEvent[],
-): Promise<string[]> {
+export async function apply(events: readonly WireEvent[]): Promise<string[]> {
   const placed = events.map((event, i) => ({ place: i + 1, ...event }));
   const began = performance.now();
   const rows = await sql<{ said: string }[]>`
@@ -127,27 +122,13 @@ export async function whileHeld<T>(
 
 /** Resolves as soon as so many statements that contain a text wait for a lock. */
 export async function waitsForLock(text: string, count = 1): Promise<void> {
-  const isSo = await waitUntil(async () => {
+  const wait = async () => {
     const rows = await sql`
       select from pg_stat_activity
-      where wait_event_type = 'Lock' and strpos(query, ${text}) > 0
-        and pid <> pg_backend_pid()`;
+      where wait_event_type = 'Lock' and strpos(query, ${text}) > 0`;
     return rows.length >= count;
-  }, { timeoutMs: HANG_LIMIT_MS, intervalMs: 1 });
-  assert(isSo, `${count} of ${text} do not wait for a lock`);
-}
-
-/** Runs work while the database has what an app adds. */
-export async function withApp<T>(
-  { add, drop }: { add: string; drop: string },
-  work: () => Promise<T>,
-): Promise<T> {
-  await sql.unsafe(add);
-  try {
-    return await work();
-  } finally {
-    await sql.unsafe(`drop ${drop} cascade`);
-  }
+  };
+  assert(await waitUntil(wait, { timeoutMs: HANG_LIMIT_MS, intervalMs: 1 }));
 }
 
 /**
@@ -160,23 +141,22 @@ export async function withGate<T>(
   at: string,
   work: (open: () => Promise<unknown>) => Promise<T>,
 ): Promise<T> {
-  const app = {
-    add: `
-      create function gate() returns trigger language plpgsql
-      set lock_timeout = 0 as $$
-      begin
-        perform pg_advisory_xact_lock_shared(7);
-        return null;
-      end $$;
-      create trigger gate ${at} execute function gate();`,
-    drop: "function gate",
-  };
   const holder = await sql.reserve();
   const open = () => holder`select pg_advisory_unlock_all()`;
+  await sql.unsafe(`
+    create function gate() returns trigger language plpgsql
+    set lock_timeout = 0 as $$
+    begin
+      perform pg_advisory_xact_lock_shared(7);
+      return null;
+    end $$;
+    create trigger gate ${at} execute function gate();`);
   await holder`select pg_advisory_lock(7)`;
   try {
-    return await withApp(app, () => work(open).finally(open));
+    return await work(open);
   } finally {
+    await open();
     holder.release();
+    await sql`drop function gate cascade`;
   }
 }

@@ -6,12 +6,11 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import fc from "fast-check";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { deliverAll, deliveriesOf } from "../support/histories/deliver_all.ts";
 import { assertEndState } from "../support/histories/end_state.ts";
-import { history, renamed } from "../support/histories/history.ts";
+import { eventsOf, sampleHistories } from "../support/histories/history.ts";
 import { startOwnStack } from "../support/own_stack.ts";
 import { leftOf, processTree } from "../support/process_tree.ts";
 import { freshSeed } from "../support/random.ts";
@@ -28,8 +27,7 @@ for (const service of ["postgrest", "postgres"] as const) {
     const seed = freshSeed();
     await using own = await startOwnStack({ fsync: true });
     const { stack, sql } = own;
-    const histories = fc.sample(history, { seed, numRuns: HISTORIES })
-      .map((generated, i) => renamed(generated, String(i)));
+    const histories = sampleHistories(HISTORIES, { seed, prefix: "own" });
     let answers = 0;
     let restarted: Promise<void> | undefined;
     const figures = await deliverAll(deliveriesOf(histories), {
@@ -43,8 +41,7 @@ for (const service of ["postgrest", "postgres"] as const) {
     await restarted;
     console.log(`${JSON.stringify(figures)}, seed ${seed}`);
     assert(restarted !== undefined && figures.retries > 0);
-    const events = histories.flatMap(({ events }) => events);
-    await assertEndState({ events }, sql);
+    await assertEndState({ events: eventsOf(histories) }, sql);
   });
 }
 
@@ -56,54 +53,40 @@ const FAILING_DELIVERIES = 400;
 const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-ended-" });
 Deno.test.afterAll(() => Deno.remove(dataDir, { recursive: true }));
 
-/** Starts a stack; `assertGone` waits for the end of all its processes. */
+/** Starts a stack, and returns it with all of its processes. */
 async function started() {
   const stack = await startedStack(dataDir);
   const tree = await processTree(stack.id);
-  const assertGone = async () =>
-    assertEquals([await leftOf(tree), tree.size > AT_LEAST], [[], true]);
-  return { stack, tree, assertGone };
+  assert(tree.size > AT_LEAST);
+  return { ...stack, tree };
 }
-
-Deno.test("start goes on while nobody reads its output, and ends when the reader does", async () => {
-  const { stack, assertGone } = await started();
-  await using _ = stack;
-  const event = () =>
-    subscriptionEvent("customer.subscription.deleted", {
-      subscription: uniqueId("sub"),
-    });
-  for (let i = 0; i < FAILING_DELIVERIES; i += CONNECTIONS) {
-    const answers = await Promise.all(
-      Array.from(
-        { length: CONNECTIONS },
-        () => deliver(stack.webhookUrl, event()),
-      ),
-    );
-    assertEquals(new Set(answers.map(({ status }) => status)), new Set([500]));
-  }
-  await stack.hangUp();
-  await assertGone();
-});
 
 for (const signal of ["SIGHUP", "SIGKILL"] as const) {
   Deno.test(`start leaves nothing when deno task is ended by ${signal}`, async () => {
-    const { stack, assertGone } = await started();
-    await using _ = stack;
+    await using stack = await started();
     stack.kill(signal);
-    await assertGone();
+    assertEquals(await leftOf(stack.tree), []);
   });
 }
 
-Deno.test("what a start that was killed has left is ended by the next one, which leaves nothing", async () => {
-  const killed = await started();
-  await using _killed = killed.stack;
+Deno.test("start ends what a killed start has left, goes on while nobody reads its output, and leaves nothing when the reader ends", async () => {
+  await using killed = await started();
   const [start] = [...killed.tree].find(([, { command }]) =>
     / scripts\/start\.ts$/.test(command)
   )!;
   Deno.kill(start, "SIGKILL");
-  const next = await started();
-  await using _next = next.stack;
-  await killed.assertGone();
-  next.stack.kill("SIGTERM");
-  await next.assertGone();
+  await using stack = await started();
+  assertEquals(await leftOf(killed.tree), []);
+
+  for (let i = 0; i < FAILING_DELIVERIES; i++) {
+    const { status } = await deliver(
+      stack.webhookUrl,
+      subscriptionEvent("customer.subscription.deleted", {
+        subscription: uniqueId("sub"),
+      }),
+    );
+    assertEquals([i, status], [i, 500]);
+  }
+  await stack.hangUp();
+  assertEquals(await leftOf(stack.tree), []);
 });

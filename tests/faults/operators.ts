@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Sql } from "postgres";
 
 /** What somebody does again and again, and the pause after it, in milliseconds. */
@@ -24,7 +25,7 @@ export function actions(random: () => number): Record<string, Action> {
           order by random() limit 3
           for update skip locked
         ))`);
-      await pause(random() < 0.1 ? 2_000 : 20 + random() * 300);
+      await sleep(random() < 0.1 ? 2_000 : 20 + random() * 300);
     });
 
   // A repaired event is refused until its retry, so no creation is repaired. As in
@@ -39,30 +40,20 @@ export function actions(random: () => number): Record<string, Action> {
           where o.type <> 'customer.subscription.created'
           order by random() limit 1
         ) and f.resolved_at is null`;
-      await pause(random() * 20);
+      await sleep(random() * 20);
       await editor`select billing.retry_failed_events()`;
     });
-
-  const oneFailure = `
-    from (select * from billing.open_failures order by random() limit 1) as f`;
 
   return {
     "retries of all": [
       (sql) => sql`select billing.retry_failed_events()`,
       150,
     ],
-    "retries of one": [
-      (sql) =>
-        sql.unsafe(
-          `select billing.retry_failed_event(f.event_id) ${oneFailure}`,
-        ),
-      20,
-    ],
     resolves: [
       (sql) =>
-        sql.unsafe(
-          `select billing.resolve_failed_event(f.event_id, 'a test', 'me') ${oneFailure}`,
-        ),
+        sql`
+          select billing.resolve_failed_event(f.event_id, 'a test', 'me')
+          from (select * from billing.open_failures order by random() limit 1) as f`,
       100,
     ],
     repairs: [repair, 100],
@@ -97,9 +88,4 @@ export function actions(random: () => number): Record<string, Action> {
       200,
     ],
   };
-}
-
-/** Resolves after so many milliseconds. */
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

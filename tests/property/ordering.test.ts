@@ -8,7 +8,7 @@
 import { assert } from "@std/assert";
 import fc from "fast-check";
 import { assertEndState } from "../support/histories/end_state.ts";
-import { history, renamed } from "../support/histories/history.ts";
+import { eventsOf, history, renamed } from "../support/histories/history.ts";
 import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
 import { apply, connect, deliverTogether } from "./sql_delivery.ts";
 
@@ -35,8 +35,7 @@ for (const seed of [FIXED_SEED, freshSeed()]) {
     fc.assert(
       fc.asyncProperty(histories(TOGETHER), async (those) => {
         await deliverTogether(those.map(({ deliveries }) => deliveries), sql);
-        const events = those.flatMap(({ events }) => events);
-        await assertEndState({ events }, sql);
+        await assertEndState({ events: eventsOf(those) }, sql);
       }),
       { seed, numRuns: 30 },
     ));
@@ -52,7 +51,7 @@ Deno.test("billing_apply_events() neither deadlocks nor loses under overlapping 
       fc.integer(),
       async (those, isDealt, order) => {
         const random = seededRandom(order);
-        const events = those.flatMap(({ events }) => events);
+        const events = eventsOf(those);
         // Every connection sends all of them, cut and shuffled in its own way; or
         // they are dealt out, so that what arrays have in common is not events
         // but subscriptions.

@@ -9,7 +9,7 @@ import { assertEquals } from "@std/assert";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { arrivals } from "../support/histories/arrivals.ts";
 import { assertEndState } from "../support/histories/end_state.ts";
-import { BURSTS, renamed } from "../support/histories/history.ts";
+import { BURSTS, eventsOf, renamed } from "../support/histories/history.ts";
 import {
   type Life,
   liveThrough,
@@ -92,8 +92,7 @@ for (const apiVersion of API_VERSIONS) {
       for (let i = 0; i < histories.length; i += TOGETHER) {
         const group = histories.slice(i, i + TOGETHER);
         await deliverTogether(group.map(({ deliveries }) => deliveries), sql);
-        const those = group.flatMap(({ events }) => events);
-        await assertEndState({ events: those }, sql);
+        await assertEndState({ events: eventsOf(group) }, sql);
       }
     });
   }

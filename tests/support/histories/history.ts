@@ -237,3 +237,17 @@ export function renamed(history: History, prefix: string): History {
     deliveries: history.deliveries.map((event) => events.get(event)!),
   };
 }
+
+/** Returns random histories that a seed determines, with IDs of their own. */
+export function sampleHistories(
+  count: number,
+  { seed, prefix }: { seed: number; prefix: string },
+): History[] {
+  return fc.sample(history, { seed, numRuns: count })
+    .map((each, i) => renamed(each, `${prefix}_${i}`));
+}
+
+/** Returns the events of histories, one history after the other. */
+export function eventsOf(histories: readonly History[]): HistoryEvent[] {
+  return histories.flatMap(({ events }) => events);
+}
