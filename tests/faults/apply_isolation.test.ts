@@ -131,7 +131,8 @@ Deno.test("two calls of which each has what the other wants do not wait for each
         const unnamed = creation({ subscription_id: early, account_id: null });
         const first = apply([update(late), unnamed]);
         await waitsForLock("billing_apply_events");
-        const second = apply([update(early), update(late)]);
+        // It is sorted, too: it has the early one, and waits for the late one.
+      const second = apply([update(late), update(early)]);
         await waitsForLock("billing_apply_events", 2);
         await open();
         return `${await first},${await second}` ===
