@@ -237,7 +237,7 @@ export const ORDER: Rows = {
         [2, 3, 4].flatMap((count) => {
           const updates = UPDATES.slice(0, count);
           const { status, plan } = updates.at(-1)!;
-          return [...arrivals(updates, 0)].map((order) => ({
+          return [...arrivals(updates)].map((order) => ({
             ...{ apiVersion, order, end: { status, plan_id: plan } },
           }));
         })

@@ -3,14 +3,12 @@
  *
  * @module
  */
-import { assertEquals } from "@std/assert";
-import postgres, { type Sql, type TransactionSql } from "postgres";
+import { assert } from "@std/assert";
+import postgres, { type TransactionSql } from "postgres";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { setting } from "../support/test_environment.ts";
-
-type Connection = Sql | TransactionSql;
 
 /** An event as `billing_apply_events` takes it. */
 export interface WireEvent {
@@ -41,16 +39,13 @@ export function creation(fields: Partial<WireEvent> = {}): WireEvent {
   };
 }
 
-export function update(
-  subscription_id: string,
-  report: Record<string, unknown> = {},
-): WireEvent {
+export function update(subscription_id: string): WireEvent {
   return creation({
     type: "customer.subscription.updated",
     kind: "update",
     subscription_id,
     account_id: null,
-    report: { plan_id: "plan_1", provider_status: "past_due", ...report },
+    report: { plan_id: "plan_1", provider_status: "past_due" },
   });
 }
 
@@ -68,73 +63,19 @@ export async function recorded(count: number): Promise<string[]> {
  * Returns the outcomes of events that are applied together, in the same order.
  * Whatever others have locked, that takes no longer than a call may.
  */
-export async function apply(
-  events: readonly WireEvent[],
-  connection: Connection = sql,
-): Promise<string[]> {
+export async function apply(events: readonly WireEvent[]): Promise<string[]> {
   const placed = events.map((event, i) => ({ place: i + 1, ...event }));
   const began = performance.now();
-  const rows = await connection<{ said: string }[]>`
+  const rows = await sql<{ said: string }[]>`
     select concat_ws(' ', outcome, error_code) as said
     from public.billing_apply_events(${sql.json(placed as never)})
     order by place`;
   const tookMs = performance.now() - began;
-  assertEquals(tookMs < CALL_LIMIT_MS, true, `The call took ${tookMs} ms`);
+  assert(tookMs < CALL_LIMIT_MS, `The call took ${tookMs} ms`);
   return rows.map(({ said }) => said);
 }
 
-/** Runs work while another transaction holds a statement's locks. */
-export async function whileHeld<T>(
-  lock: (holder: TransactionSql) => Promise<unknown>,
-  work: (holder: TransactionSql) => Promise<T>,
-): Promise<T> {
-  return await sql.begin(async (holder) => {
-    await lock(holder);
-    return await work(holder);
-  }) as T;
-}
-
-/** Resolves as soon as a call of a function waits for a lock. */
-export async function waitsForLock(name: string): Promise<void> {
-  const waits = await waitUntil(async () => {
-    const rows = await sql`
-      select from pg_stat_activity
-      where wait_event_type = 'Lock' and strpos(query, ${name}) > 0
-        and pid <> pg_backend_pid()`;
-    return rows.length > 0;
-  }, { timeoutMs: HANG_LIMIT_MS, intervalMs: 1 });
-  assertEquals(waits, true, `${name} does not wait`);
-}
-
-/** Adds to the database what an app may have; it goes at the end. */
-export async function withApp<T>(
-  { add, remove }: { add: string; remove: string },
-  work: () => Promise<T>,
-): Promise<T> {
-  await sql.unsafe(add);
-  try {
-    return await work();
-  } finally {
-    await sql.unsafe(remove);
-  }
-}
-
-/** An app's table of two plans, and a foreign key on it. */
-export function foreignKey(table: string) {
-  return {
-    add: `
-      create table ${table} (id text primary key);
-      insert into ${table} values ('plan_1'), ('plan_2');
-      grant select, update on ${table} to service_role;
-      alter table billing.subscriptions add constraint ${table}
-      foreign key (plan_id) references ${table} not valid;`,
-    remove: `
-      alter table billing.subscriptions drop constraint ${table};
-      drop table ${table};`,
-  };
-}
-
-/** Files failures of provider a. */
+/** Stores a failure of each event of provider a. */
 export async function file(...eventIds: string[]): Promise<void> {
   for (const id of eventIds) {
     await sql`
@@ -142,31 +83,80 @@ export async function file(...eventIds: string[]): Promise<void> {
   }
 }
 
-export function lockFailures(...eventIds: string[]) {
-  return (holder: Connection) =>
+/** Takes locks, which its connection holds until the end of the transaction. */
+export type Lock = (holder: TransactionSql) => Promise<unknown>;
+
+/** As an operator does who edits failures. */
+export function lockFailures(...eventIds: string[]): Lock {
+  return (holder) =>
     holder`
       update billing.failed_events set error = 'looked at'
       where event_id = any (${eventIds})`;
 }
 
-export function lockRecords(...ids: string[]) {
-  return (holder: Connection) =>
+/** As somebody does who prunes by hand. */
+export function lockLedger(...eventIds: string[]): Lock {
+  return (holder) =>
     holder`
-      update billing.subscriptions set account_id = account_id
-      where id = any (${ids})`;
+      delete from billing.processed_events where event_id = any (${eventIds})`;
 }
 
 /** As another call does that works on them. */
-export function lockSubscriptions(...ids: string[]) {
-  return (holder: Connection) =>
+export function lockSubscriptions(...ids: string[]): Lock {
+  return (holder) =>
     holder`
       select pg_advisory_xact_lock(hashtextextended(id, 0))
       from unnest(${ids}::text[]) as id`;
 }
 
-/** As somebody does who prunes by hand. */
-export function lockLedger(...eventIds: string[]) {
-  return (holder: Connection) =>
-    holder`
-      delete from billing.processed_events where event_id = any (${eventIds})`;
+/** Runs work while another transaction holds locks. */
+export async function whileHeld<T>(
+  lock: Lock,
+  work: () => Promise<T>,
+): Promise<T> {
+  return await sql.begin(async (holder) => {
+    await lock(holder);
+    return await work();
+  }) as T;
+}
+
+/** Resolves as soon as so many statements that contain a text wait for a lock. */
+export async function waitsForLock(text: string, count = 1): Promise<void> {
+  const wait = async () => {
+    const rows = await sql`
+      select from pg_stat_activity
+      where wait_event_type = 'Lock' and strpos(query, ${text}) > 0`;
+    return rows.length >= count;
+  };
+  assert(await waitUntil(wait, { timeoutMs: HANG_LIMIT_MS, intervalMs: 1 }));
+}
+
+/**
+ * Runs work while calls stop at a trigger, with all that they have locked, until
+ * the work opens it.
+ *
+ * @param at When the trigger is executed.
+ */
+export async function withGate<T>(
+  at: string,
+  work: (open: () => Promise<unknown>) => Promise<T>,
+): Promise<T> {
+  const holder = await sql.reserve();
+  const open = () => holder`select pg_advisory_unlock_all()`;
+  await sql.unsafe(`
+    create function gate() returns trigger language plpgsql
+    set lock_timeout = 0 as $$
+    begin
+      perform pg_advisory_xact_lock_shared(7);
+      return null;
+    end $$;
+    create trigger gate ${at} execute function gate();`);
+  await holder`select pg_advisory_lock(7)`;
+  try {
+    return await work(open);
+  } finally {
+    await open();
+    holder.release();
+    await sql`drop function gate cascade`;
+  }
 }

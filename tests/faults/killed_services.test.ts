@@ -1,19 +1,25 @@
 /**
- * PostgREST and Postgres are killed in the middle of a run and started again:
- * nothing is lost and nothing is applied twice.
+ * PostgREST or Postgres is killed in the middle of a run: nothing is
+ * lost and nothing is applied twice. However `deno task start` ends, none of its
+ * processes is left; if it is killed itself, until the next start.
  *
  * @module
  */
-import { assert } from "@std/assert";
-import fc from "fast-check";
+import { assert, assertEquals } from "@std/assert";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { deliverAll, deliveriesOf } from "../support/histories/deliver_all.ts";
 import { assertEndState } from "../support/histories/end_state.ts";
-import { history, renamed } from "../support/histories/history.ts";
-import { freshSeed } from "../support/random.ts";
+import { eventsOf, sampleHistories } from "../support/histories/history.ts";
 import { startOwnStack } from "../support/own_stack.ts";
-import { deliverAll, postOver } from "../support/histories/deliver_all.ts";
+import { leftOf, processTree } from "../support/process_tree.ts";
+import { freshSeed } from "../support/random.ts";
+import { deliver } from "../support/send.ts";
+import { startedStack } from "../support/started_stack.ts";
 
 const HISTORIES = 40;
-/** The delivery at which the service is killed. */
+const CONNECTIONS = 16;
+/** The answer at which the service is killed. */
 const KILLED_AT = 200;
 
 for (const service of ["postgrest", "postgres"] as const) {
@@ -21,31 +27,66 @@ for (const service of ["postgrest", "postgres"] as const) {
     const seed = freshSeed();
     await using own = await startOwnStack({ fsync: true });
     const { stack, sql } = own;
-    const histories = fc.sample(history, { seed, numRuns: HISTORIES })
-      .map((generated, i) => renamed(generated, String(i)));
+    const histories = sampleHistories(HISTORIES, { seed, prefix: "own" });
+    let answers = 0;
     let restarted: Promise<void> | undefined;
-    const figures = await deliverAll(
-      histories.flatMap(({ deliveries }) => deliveries),
-      postOver(`${stack.urls.webhookProcess}/billing-webhook`),
-      {
-        onDelivery: (number) => {
-          if (number === KILLED_AT) {
-            restarted = stack[service].kill().then(() =>
-              stack[service].start()
-            );
-          }
-        },
+    const figures = await deliverAll(deliveriesOf(histories), {
+      url: `${stack.urls.webhookProcess}/billing-webhook`,
+      connections: CONNECTIONS,
+      onAnswer: () => {
+        if (++answers !== KILLED_AT) return;
+        restarted = stack[service].kill().then(() => stack[service].start());
       },
-    );
+    });
     await restarted;
-
+    console.log(`${JSON.stringify(figures)}, seed ${seed}`);
     assert(restarted !== undefined && figures.retries > 0);
-    await assertEndState(
-      { events: histories.flatMap(({ events }) => events) },
-      sql,
-    );
-    console.log(
-      `${figures.deliveries} deliveries, ${figures.retries} retried, seed ${seed}: 0 lost, 0 applied twice`,
-    );
+    await assertEndState({ events: eventsOf(histories) }, sql);
   });
 }
+
+/** `deno task`, `start`, Postgres with its own, PostgREST, two functions. */
+const AT_LEAST = 10;
+/** Their log lines are twice what a pipe holds. */
+const FAILING_DELIVERIES = 400;
+
+const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-ended-" });
+Deno.test.afterAll(() => Deno.remove(dataDir, { recursive: true }));
+
+/** Starts a stack, and returns it with all of its processes. */
+async function started() {
+  const stack = await startedStack(dataDir);
+  const tree = await processTree(stack.id);
+  assert(tree.size > AT_LEAST);
+  return { ...stack, tree };
+}
+
+for (const signal of ["SIGHUP", "SIGKILL"] as const) {
+  Deno.test(`start leaves nothing when deno task is ended by ${signal}`, async () => {
+    await using stack = await started();
+    stack.kill(signal);
+    assertEquals(await leftOf(stack.tree), []);
+  });
+}
+
+Deno.test("start ends what a killed start has left, goes on while nobody reads its output, and leaves nothing when the reader ends", async () => {
+  await using killed = await started();
+  const [start] = [...killed.tree].find(([, { command }]) =>
+    / scripts\/start\.ts$/.test(command)
+  )!;
+  Deno.kill(start, "SIGKILL");
+  await using stack = await started();
+  assertEquals(await leftOf(killed.tree), []);
+
+  for (let i = 0; i < FAILING_DELIVERIES; i++) {
+    const { status } = await deliver(
+      stack.webhookUrl,
+      subscriptionEvent("customer.subscription.deleted", {
+        subscription: uniqueId("sub"),
+      }),
+    );
+    assertEquals([i, status], [i, 500]);
+  }
+  await stack.hangUp();
+  assertEquals(await leftOf(stack.tree), []);
+});

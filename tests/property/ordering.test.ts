@@ -1,79 +1,75 @@
 /**
- * In whatever order and however often deliveries arrive, the tables end as if
- * each event had been handled once, in the order of occurrence.
+ * In whatever order and however often deliveries arrive, alone or together, one
+ * after the other or at once, the tables end as if each event had been handled
+ * once, in the order of occurrence.
  *
  * @module
  */
+import { assert } from "@std/assert";
 import fc from "fast-check";
-import postgres from "postgres";
-import { setting } from "../support/test_environment.ts";
-import { checkHistories } from "./check_histories.ts";
 import { assertEndState } from "../support/histories/end_state.ts";
-import { history, renamed } from "../support/histories/history.ts";
-import { freshSeed } from "../support/random.ts";
-import { deliver } from "./sql_delivery.ts";
+import { eventsOf, history, renamed } from "../support/histories/history.ts";
+import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
+import { apply, connect, deliverTogether } from "./sql_delivery.ts";
 
 const FIXED_SEED = 20261121;
-const LANES = 2;
-const CONNECTIONS = 16;
+/** As many as the receiver sends together; they have nothing in common. */
+const TOGETHER = 50;
+const CONNECTIONS = 8;
+const MOST_CALLS = 2_000;
 
-Deno.test("billing_apply_events() ends in the state of the order of occurrence, fixed seed", () =>
-  checkInLanes({ seed: FIXED_SEED, runs: 1_500 }));
+const sql = connect(CONNECTIONS);
+Deno.test.afterAll(() => sql.end());
 
-Deno.test("billing_apply_events() ends in the state of the order of occurrence, fresh seed", () =>
-  checkInLanes({ seed: freshSeed(), runs: 1_500 }));
-
-/** Checks histories in a few lanes side by side, each with a seed of its own. */
-async function checkInLanes(
-  { seed, runs }: { seed: number; runs: number },
-): Promise<void> {
-  console.log(`${runs} histories, seed ${seed}`);
-  await Promise.all(Array.from({ length: LANES }, async (_, lane) => {
-    const sql = connect(1);
-    try {
-      await checkHistories(sql, { seed: seed + lane, runs: runs / LANES });
-    } finally {
-      await sql.end();
-    }
-  }));
+/** Random histories, with ids of their own. */
+function histories(most: number) {
+  return fc.array(history, { minLength: 1, maxLength: most, size: "max" })
+    .map((generated) => {
+      const prefix = crypto.randomUUID().slice(0, 8);
+      return generated.map((each, i) => renamed(each, `${prefix}_${i}`));
+    });
 }
 
-Deno.test("billing_apply_events() ends in the state of the order of occurrence over 16 connections at once", async () => {
-  const seed = freshSeed();
-  const prefix = crypto.randomUUID().slice(0, 8);
-  console.log(`seed ${seed}`);
-  const sql = connect(CONNECTIONS);
-  let run = 0;
-  try {
-    await fc.assert(
-      fc.asyncProperty(history, async (generated) => {
-        const own = renamed(generated, `${prefix}_${run++}`);
-        let waiting = own.deliveries;
-        while (waiting.length > 0) {
-          const failed: typeof waiting[number][] = [];
-          const queue = waiting.values();
-          await Promise.all(Array.from({ length: CONNECTIONS }, async () => {
-            for (const event of queue) {
-              if (!await deliver(event, sql)) failed.push(event);
-            }
-          }));
-          if (failed.length === waiting.length) {
-            throw new Error("No delivery gets through any more");
-          }
-          waiting = failed;
-        }
-        await assertEndState(own, sql);
+for (const seed of [FIXED_SEED, freshSeed()]) {
+  Deno.test(`billing_apply_events() ends in the state of the order of occurrence, seed ${seed}`, () =>
+    fc.assert(
+      fc.asyncProperty(histories(TOGETHER), async (those) => {
+        await deliverTogether(those.map(({ deliveries }) => deliveries), sql);
+        await assertEndState({ events: eventsOf(those) }, sql);
       }),
-      { seed, numRuns: 200 },
-    );
-  } finally {
-    await sql.end();
-  }
-});
-
-function connect(max: number): postgres.Sql {
-  return postgres(setting("TEST_DATABASE_URL"), {
-    max,
-    connection: { synchronous_commit: "off" },
-  });
+      { seed, numRuns: 30 },
+    ));
 }
+
+Deno.test("billing_apply_events() neither deadlocks nor loses under overlapping arrays at once", async () => {
+  const seed = freshSeed();
+  console.log(`seed ${seed}`);
+  await fc.assert(
+    fc.asyncProperty(
+      histories(CONNECTIONS),
+      fc.boolean(),
+      fc.integer(),
+      async (those, isDealt, order) => {
+        const random = seededRandom(order);
+        const events = eventsOf(those);
+        // Every connection sends all of them, cut and shuffled in its own way; or
+        // they are dealt out, so that what arrays have in common is not events
+        // but subscriptions.
+        await Promise.all(Array.from({ length: CONNECTIONS }, async (_, i) => {
+          let waiting = shuffled(
+            isDealt ? events.filter((_, j) => j % CONNECTIONS === i) : events,
+            random,
+          );
+          for (let calls = 0; waiting.length > 0; calls++) {
+            assert(calls < MOST_CALLS, "Deliveries do not get through");
+            const length = Math.ceil(random() ** 2 * TOGETHER);
+            const failed = await apply(waiting.slice(0, length), sql);
+            waiting = [...waiting.slice(length), ...failed];
+          }
+        }));
+        await assertEndState({ events }, sql);
+      },
+    ),
+    { seed, numRuns: 40, endOnFailure: true },
+  );
+});

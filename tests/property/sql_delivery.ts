@@ -3,16 +3,19 @@
  *
  * @module
  */
-import type { JSONValue, Sql } from "postgres";
+import postgres, { type JSONValue, type Sql } from "postgres";
+import { wireEvent } from "../support/histories/event_body.ts";
 import type { HistoryEvent } from "../support/histories/history.ts";
-import { wireEvent } from "../support/histories/wire_event.ts";
+import { setting } from "../support/test_environment.ts";
 
 /** More than a history has deliveries: by then, its creation has had its turn. */
 const MOST_IDLE_ROUNDS = 200;
 
-interface Failure {
-  readonly event: HistoryEvent;
-  readonly error_code: string;
+export function connect(max: number): Sql {
+  return postgres(setting("TEST_DATABASE_URL"), {
+    max,
+    connection: { synchronous_commit: "off" },
+  });
 }
 
 /**
@@ -29,13 +32,11 @@ export async function deliverTogether(
   let waiting = queues.map((queue) => [...queue]);
   let idleRounds = 0;
   while (waiting.length > 0) {
-    const batch = waiting.map((queue) => queue.shift() as HistoryEvent);
-    const failures = await apply(batch, sql);
-    for (const { event } of failures) {
-      waiting[batch.indexOf(event)]?.push(event);
-    }
+    const batch = waiting.map((queue) => queue.shift()!);
+    const failed = await apply(batch, sql);
+    for (const event of failed) waiting[batch.indexOf(event)]!.push(event);
     waiting = waiting.filter((queue) => queue.length > 0);
-    idleRounds = failures.length < batch.length ? 0 : idleRounds + 1;
+    idleRounds = failed.length < batch.length ? 0 : idleRounds + 1;
     if (idleRounds > MOST_IDLE_ROUNDS) {
       throw new Error("Deliveries do not get through");
     }
@@ -43,41 +44,33 @@ export async function deliverTogether(
 }
 
 /**
- * Delivers once.
+ * Makes one call, and stores failures as the receiver does. Returns the events
+ * that failed.
  *
- * @returns whether the provider would be content.
+ * @throws {Error} If there was a deadlock.
  */
-export async function deliver(
-  event: HistoryEvent,
-  sql: Sql,
-): Promise<boolean> {
-  return (await apply([event], sql)).length === 0;
-}
-
-/** Makes one call; what fails is filed, as the receiver does. */
-async function apply(
+export async function apply(
   events: readonly HistoryEvent[],
   sql: Sql,
-): Promise<Failure[]> {
-  const wire = sql.json(events.map(wireEvent) as unknown as JSONValue);
+): Promise<HistoryEvent[]> {
+  const sent = events.map((event, i) => ({
+    place: i + 1,
+    ...wireEvent(event),
+  }));
   const rows = await sql<{ place: number; error_code: string }[]>`
     select place, error_code
-    from public.billing_apply_events(${wire}) where outcome = 'failed'`;
-  if (rows.length === 0) return [];
-  const failures = rows.map(({ place, error_code }) => ({
-    event: events[place - 1] as HistoryEvent,
-    error_code,
+    from public.billing_apply_events(${sql.json(sent as unknown as JSONValue)})
+    where outcome = 'failed'`;
+  return await Promise.all(rows.map(async ({ place, error_code }) => {
+    const event = events[place - 1]!;
+    if (error_code === "40P01") throw new Error(`Deadlock at ${event.id}`);
+    await sql`
+      select public.billing_record_failed_event(
+        'a', ${event.id}, '{}', 'text', ${error_code}, 'test', ${event.type}
+      )`.catch((error) => {
+      // Another call has the event: the receiver answers 503, too.
+      if (error.code !== "55P03") throw error;
+    });
+    return event;
   }));
-  const filed = failures.map(({ event: { id, type }, error_code }) => ({
-    id,
-    type,
-    error_code,
-  }));
-  await sql`
-    select public.billing_record_failed_event(
-      'a', f.id, jsonb_build_object('id', f.id)::text, 'text', f.error_code, 'test', f.type
-    )
-    from jsonb_to_recordset(${sql.json(filed)})
-      as f (id text, type text, error_code text)`;
-  return failures;
 }

@@ -1,31 +1,41 @@
+/**
+ * The events of a history as the provider sends them, and as the receiver reads
+ * those.
+ *
+ * @module
+ */
 import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
-import type { HistoryEvent } from "./history.ts";
+import type { BillingEvent } from "../../../supabase/functions/_shared/billing/apply_events.ts";
+import { parseEvent } from "../../../supabase/functions/_shared/billing/parse_event.ts";
+import type { HistoryEvent } from "./model.ts";
 
-/**
- * Returns the full-size body that a provider sends for an event of a history.
- */
+/** Returns the full-size body that a provider sends for an event. */
 export function eventBody(event: HistoryEvent): object {
-  const { id, created, apiVersion, subscription, values, previous } = event;
-  if (event.type === "invoice.payment_failed") {
-    const { account } = event;
-    const { customer } = values;
-    return invoiceEvent({
-      id,
-      created,
-      apiVersion,
-      subscription,
-      account,
-      customer,
-    });
+  const { type, account, namesAccount, values, ...rest } = event;
+  if (type === "invoice.payment_failed") {
+    return invoiceEvent({ ...rest, account, customer: values.customer });
   }
-  return subscriptionEvent(event.type, {
-    id,
-    created,
-    apiVersion,
-    subscription,
-    account: event.namesAccount ? event.account : null,
+  return subscriptionEvent(type, {
+    ...rest,
+    account: namesAccount ? account : null,
     ...values,
-    previous,
   });
+}
+
+/** Events come again, and take longer to make and read than to apply. */
+const read = new WeakMap<HistoryEvent, BillingEvent>();
+
+/** Returns what the receiver reads from an event's body. */
+export function wireEvent(event: HistoryEvent): BillingEvent {
+  const known = read.get(event);
+  if (known) return known;
+  const parsed = parseEvent(JSON.stringify(eventBody(event)), {
+    nowSeconds: event.created,
+    toleranceSeconds: 0,
+  });
+  if (!parsed.handled) throw new Error(`${event.type} is not handled`);
+  const wire = { provider: "a", ...parsed.event };
+  read.set(event, wire);
+  return wire;
 }

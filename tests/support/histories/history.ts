@@ -6,10 +6,10 @@
  */
 import fc from "fast-check";
 import { API_VERSIONS } from "../../../scripts/events/templates.ts";
-import type { HistoryEvent, Values } from "./history_event.ts";
+import type { HistoryEvent, Values } from "./model.ts";
 import { type Happening, liveThrough } from "./subscription_life.ts";
 
-export type { HistoryEvent, Values } from "./history_event.ts";
+export type { HistoryEvent, Values } from "./model.ts";
 
 /** Events in the order in which they occurred, and as they are delivered. */
 export interface History {
@@ -18,18 +18,77 @@ export interface History {
   readonly deliveries: readonly HistoryEvent[];
 }
 
-const STATUSES = ["trialing", "active", "past_due", "unpaid", "paused"];
-const PLANS = ["price_basic", "price_team", "price_scale"];
-
-const PAUSES = ["void", "keep_as_draft", "mark_uncollectible"];
-
 /** Changes nothing that is kept: a payment method, an invoice, metadata. */
 const NEUTRAL: Happening = {};
 /** An add-on, metadata of the item: the whole old item is sent. */
 const ITEM: Happening = { item: true };
 const FAILED_PAYMENT: Happening = { invoice: true };
 
-const plan = fc.constantFrom(...PLANS);
+/** Five events each that Stripe makes of one thing, most of them in one second. */
+export const BURSTS: Readonly<Record<string, readonly Happening[]>> = {
+  "the end of a trial": [
+    ITEM,
+    { status: "active", period: 2 },
+    NEUTRAL,
+    ITEM,
+    NEUTRAL,
+  ],
+  "an upgrade that is not paid": [
+    { plan: "price_team", period: 2 },
+    ITEM,
+    { status: "past_due" },
+    FAILED_PAYMENT,
+    { status: "unpaid" },
+  ],
+  "five changes of status, plan and period": [
+    { status: "active", plan: "price_2", period: 2 },
+    { status: "past_due", plan: "price_3", period: 3 },
+    { status: "unpaid", plan: "price_4", period: 4 },
+    { status: "paused", plan: "price_5", period: 5 },
+    { status: "incomplete", plan: "price_6", period: 6 },
+  ],
+  "five changes of everything else": [
+    { quantity: 2, paused: "void", cancelAt: 2, trialEnd: 2, customer: null },
+    {
+      quantity: null,
+      paused: "keep_as_draft",
+      cancelAt: 3,
+      trialEnd: 3,
+      customer: "cus_3",
+    },
+    {
+      quantity: 4,
+      paused: "mark_uncollectible",
+      cancelAt: 4,
+      trialEnd: 4,
+      customer: "cus_4",
+    },
+    { quantity: 5, cancelAt: 5, trialEnd: 5, customer: "cus_5" },
+    { quantity: 6, cancelAt: 6, trialEnd: 6, customer: "cus_6" },
+  ],
+  "seats that are not paid, then none": [
+    { quantity: 3 },
+    NEUTRAL,
+    { status: "past_due" },
+    { quantity: null },
+    ITEM,
+  ],
+  "an end that moves with the period, and is taken back": [
+    { cancelAtPeriodEnd: true },
+    { period: 2 },
+    ITEM,
+    { cancelAtPeriodEnd: false, cancelAt: 3 },
+    { status: "past_due" },
+  ],
+  "a pause in two ways, resumed, at the end of a trial": [
+    { paused: "keep_as_draft", trialEnd: 2 },
+    { paused: "void" },
+    { status: "active", period: 2 },
+    { paused: "mark_uncollectible", quantity: 0 },
+    NEUTRAL,
+  ],
+};
+
 const period = fc.integer({ min: 1, max: 6 });
 
 /** A value, or none. */
@@ -37,137 +96,59 @@ function orNull<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null> {
   return fc.option(arbitrary, { freq: 2 });
 }
 
-/** What is reported beside status, plan and period: one of it, or several. */
-const report: fc.Arbitrary<Happening> = fc.oneof(
-  fc.record({ quantity: orNull(fc.integer({ min: 0, max: 4 })) }),
-  fc.record({ paused: orNull(fc.constantFrom(...PAUSES)) }),
-  fc.record({ cancelAtPeriodEnd: fc.boolean() }),
-  fc.record({
-    cancelAtPeriodEnd: fc.boolean(),
-    cancelAt: orNull(period),
-  }),
-  fc.record({ trialEnd: orNull(period) }),
-  fc.record({ customer: orNull(fc.constantFrom("cus_a", "cus_b")) }),
-  fc.record({ livemode: orNull(fc.boolean()) }),
-  fc.record({
-    status: fc.constantFrom(...STATUSES),
-    period,
-    quantity: orNull(fc.integer({ min: 0, max: 4 })),
-    cancelAtPeriodEnd: fc.boolean(),
-    cancelAt: orNull(period),
-    trialEnd: orNull(period),
-    paused: orNull(fc.constantFrom(...PAUSES)),
-  }, { requiredKeys: [] }),
-);
+const CHANGES = {
+  status: fc.constantFrom("trialing", "active", "past_due", "unpaid", "paused"),
+  plan: fc.constantFrom("price_basic", "price_team", "price_scale"),
+  period,
+  customer: orNull(fc.constantFrom("cus_a", "cus_b")),
+  quantity: orNull(fc.integer({ min: 0, max: 4 })),
+  cancelAt: orNull(period),
+  cancelAtPeriodEnd: fc.boolean(),
+  trialEnd: orNull(period),
+  paused: orNull(
+    fc.constantFrom("void", "keep_as_draft", "mark_uncollectible"),
+  ),
+  livemode: orNull(fc.boolean()),
+  item: fc.boolean(),
+};
 
+/** One change, or several. */
 const anything: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 2, arbitrary: fc.constant(NEUTRAL) },
   { weight: 1, arbitrary: fc.constant(ITEM) },
   { weight: 1, arbitrary: fc.constant(FAILED_PAYMENT) },
   {
     weight: 6,
-    arbitrary: fc.record({
-      status: fc.constantFrom(...STATUSES),
-      plan,
-      period,
-      item: fc.boolean(),
-    }, { requiredKeys: [] }),
+    arbitrary: fc.oneof(
+      ...Object.entries(CHANGES).map(([name, change]) =>
+        fc.record<Happening>({ [name]: change })
+      ),
+    ),
   },
-  { weight: 6, arbitrary: report },
+  {
+    weight: 6,
+    arbitrary: fc.record<Happening>(CHANGES, { requiredKeys: [] }),
+  },
 );
 
-/** What Stripe makes several events of, most of them in one second. */
+/** What happens in one second, as a rule. */
 const burst: fc.Arbitrary<readonly Happening[]> = fc.oneof(
-  { weight: 3, arbitrary: fc.array(anything, { minLength: 1, maxLength: 6 }) },
-  // The trial ends, and the first payment goes through or fails.
-  {
-    weight: 1,
-    arbitrary: period.map((period) => [
-      { status: "active", period, trialEnd: period },
-      NEUTRAL,
-    ]),
-  },
-  {
-    weight: 1,
-    arbitrary: period.map((period) => [
-      { period },
-      { status: "past_due" },
-      FAILED_PAYMENT,
-      NEUTRAL,
-    ]),
-  },
-  // The renewal, and the end of attempts to collect.
-  { weight: 1, arbitrary: period.map((period) => [{ period }, NEUTRAL]) },
-  {
-    weight: 1,
-    arbitrary: fc.constant([FAILED_PAYMENT, { status: "unpaid" }, NEUTRAL]),
-  },
-  // Another plan or more seats, and the payment for it fails.
-  {
-    weight: 1,
-    arbitrary: fc.record({ plan, period }, { requiredKeys: ["plan"] })
-      .map((upgrade) => [
-        upgrade,
-        NEUTRAL,
-        { status: "past_due" },
-        FAILED_PAYMENT,
-      ]),
-  },
-  { weight: 1, arbitrary: fc.constant([ITEM, { status: "past_due" }]) },
-  // Seats, and the payment for them. Paused, in another way, and resumed.
-  {
-    weight: 1,
-    arbitrary: fc.constant([
-      { quantity: 3 },
-      NEUTRAL,
-      { status: "past_due" },
-      { quantity: 2 },
-    ]),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.constant([
-      { paused: "keep_as_draft" },
-      { paused: "void" },
-      { quantity: 0 },
-      { paused: null },
-    ]),
-  },
-  // It is going to be canceled, and the period changes under it.
-  {
-    weight: 1,
-    arbitrary: period.map((period) => [
-      { cancelAtPeriodEnd: true },
-      { period },
-      { cancelAtPeriodEnd: false, cancelAt: 3 },
-      NEUTRAL,
-    ]),
-  },
+  { weight: 2, arbitrary: fc.array(anything, { minLength: 1, maxLength: 6 }) },
+  { weight: 1, arbitrary: fc.constantFrom(...Object.values(BURSTS)) },
 );
+
+const someThings = fc.array(anything, { maxLength: 4 });
 
 /** The second of the creation, by the status in which Stripe creates. */
 const creation = fc.oneof(
-  fc.record({
-    status: fc.constant("active"),
-    happenings: fc.array(anything, { maxLength: 3 }),
-  }),
+  fc.record({ status: fc.constant("active"), happenings: someThings }),
   // The record of a creation alone is `active` here, whatever Stripe says, so
   // that an update follows: the tests of reconcile compare with Stripe.
   fc.record({
-    status: fc.constant("incomplete"),
-    happenings: fc.constantFrom<readonly Happening[]>(
-      [NEUTRAL, { status: "active" }, NEUTRAL],
-      [{ status: "active" }],
-      [NEUTRAL, { status: "active" }, NEUTRAL, ITEM, { plan: "price_team" }],
-    ),
-  }),
-  fc.record({
-    status: fc.constant("trialing"),
-    happenings: fc.constantFrom<readonly Happening[]>(
-      [NEUTRAL],
-      [NEUTRAL, ITEM],
-      [{ status: "active", period: 2 }, NEUTRAL],
-    ),
+    status: fc.constantFrom("incomplete", "trialing"),
+    happenings: fc
+      .tuple(fc.constantFrom(NEUTRAL, { status: "active" }), someThings)
+      .map(([first, rest]) => [first, ...rest]),
   }),
 );
 
@@ -206,50 +187,32 @@ const life = fc.record({
   ),
 });
 
-/** How often an event is delivered. */
-const times = fc.oneof(
-  { weight: 5, arbitrary: fc.constant(1) },
-  { weight: 1, arbitrary: fc.constant(2) },
-);
-
 /** Histories of one or two subscriptions. */
 export const history: fc.Arbitrary<History> = fc
   .array(life, { minLength: 1, maxLength: 2 })
   .map((lives) => lives.flatMap(liveThrough))
   .chain((events) =>
-    fc.array(times, { minLength: events.length, maxLength: events.length })
-      .map((times) => events.flatMap((event, i) => Array(times[i]).fill(event)))
-      .chain((copies) =>
-        fc.record({
-          deliveries: fc.shuffledSubarray<HistoryEvent>(copies, {
-            minLength: copies.length,
-          }),
-          // What is delivered before its creation fails and is delivered
-          // again: now and then is enough, and shows less of the order.
-          isBirthFirst: fc.oneof(
-            { weight: 3, arbitrary: fc.constant(true) },
-            { weight: 1, arbitrary: fc.constant(false) },
-          ),
-        })
-      )
-      .map(({ deliveries, isBirthFirst }) => ({
-        events,
-        deliveries: isBirthFirst ? birthFirst(events, deliveries) : deliveries,
-      }))
+    fc.record({
+      again: fc.subarray(events, { maxLength: Math.ceil(events.length / 4) }),
+      // What is delivered before its creation fails and is delivered again: now
+      // and then is enough, and shows less of the order.
+      isBirthFirst: fc.constantFrom(true, true, true, false),
+    }).chain(({ again, isBirthFirst }) => {
+      const copies = [...events, ...again];
+      return fc.shuffledSubarray(copies, { minLength: copies.length })
+        .map((deliveries) => ({
+          events,
+          deliveries: isBirthFirst
+            ? [...births(events), ...deliveries]
+            : deliveries,
+        }));
+    })
   );
 
-function birthFirst(
-  events: readonly HistoryEvent[],
-  deliveries: readonly HistoryEvent[],
-): HistoryEvent[] {
-  const births = new Set(
-    Map.groupBy(events, ({ subscription }) => subscription).values()
-      .map(([birth]) => birth),
-  );
-  return [
-    ...deliveries.filter((event) => births.has(event)),
-    ...deliveries.filter((event) => !births.has(event)),
-  ];
+/** The first event of each subscription. */
+function births(events: readonly HistoryEvent[]): HistoryEvent[] {
+  const lives = Map.groupBy(events, ({ subscription }) => subscription);
+  return [...lives.values()].map(([birth]) => birth!);
 }
 
 /**
@@ -260,15 +223,31 @@ export function renamed(history: History, prefix: string): History {
     const { customer } = values;
     return customer ? { ...values, customer: `${customer}_${prefix}` } : values;
   }
-  const rename = (event: HistoryEvent): HistoryEvent => ({
-    ...event,
-    id: `evt_${prefix}_${event.id}`,
-    subscription: `sub_${prefix}_${event.subscription}`,
-    values: withOwnCustomer(event.values),
-    previous: withOwnCustomer(event.previous),
-  });
+  const events = new Map(
+    history.events.map((event) => [event, {
+      ...event,
+      id: `evt_${prefix}_${event.id}`,
+      subscription: `sub_${prefix}_${event.subscription}`,
+      values: withOwnCustomer(event.values),
+      previous: withOwnCustomer(event.previous),
+    }]),
+  );
   return {
-    events: history.events.map(rename),
-    deliveries: history.deliveries.map(rename),
+    events: [...events.values()],
+    deliveries: history.deliveries.map((event) => events.get(event)!),
   };
+}
+
+/** Returns random histories that a seed determines, with IDs of their own. */
+export function sampleHistories(
+  count: number,
+  { seed, prefix }: { seed: number; prefix: string },
+): History[] {
+  return fc.sample(history, { seed, numRuns: count })
+    .map((each, i) => renamed(each, `${prefix}_${i}`));
+}
+
+/** Returns the events of histories, one history after the other. */
+export function eventsOf(histories: readonly History[]): HistoryEvent[] {
+  return histories.flatMap(({ events }) => events);
 }

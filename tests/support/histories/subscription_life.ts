@@ -4,7 +4,7 @@
  * @module
  */
 import type { ApiVersion } from "../../../scripts/events/templates.ts";
-import { type HistoryEvent, recorded, type Values } from "./history_event.ts";
+import { type HistoryEvent, recorded, type Values } from "./model.ts";
 
 /** An update, or a failed payment; an update of nothing that is kept is `{}`. */
 export interface Happening {

@@ -84,6 +84,8 @@ const GARBAGE = [
   ...[text(204, null), text(307, ""), text(200, '[{"place":1,')],
   ...[json(200, null), json(500, null), json(500, []), json(500, "boom")],
   json(401, { message: "Invalid API key" }),
+  // PostgREST, of a connection that died in its pool (PostgREST/postgrest#4681).
+  json(400, { ...error("", ""), details: null, hint: null }),
 ];
 
 /** What the message says of a call that fails, and what its tries answer. */

@@ -37,7 +37,8 @@ const TRANSIENT =
  * Returns the error code for a fault of the database or its API.
  *
  * @param code SQLSTATE or PostgREST code; undefined or empty if there was no
- * answer, or a proxy in between answered.
+ * answer, if a proxy in between answered, or if a connection in PostgREST's pool
+ * had died: it answers 400 then (https://github.com/PostgREST/postgrest/issues/4681).
  */
 export function databaseErrorCode(code: string | undefined): ErrorCode {
   if (code === LOCK_NOT_AVAILABLE) return "record_locked";
