@@ -108,10 +108,9 @@ const bad = (text: string): ui.Notice => ({ kind: "bad", text });
 /** Returns what went wrong with the project, a line each. */
 function faultsOf(error: unknown): readonly string[] {
   if (!(error instanceof ProjectError)) throw error;
-  const unknown = error.isUnknown
-    ? "Perhaps it was saved: open the failure in another tab to see."
-    : "";
-  return [error.message, error.hint, unknown].filter((line) => line !== "");
+  const unknown = error.isUnknown &&
+    "Perhaps it was done: open the failure in another tab to see.";
+  return [error.message, error.hint, unknown || ""].filter((line) => line);
 }
 
 async function retryNow(
@@ -152,7 +151,7 @@ function failurePage(
       </p>
       {draft && (
         <article class="bad" role="alert">
-          <h2>Not saved</h2>
+          Not saved:
           <ul>{draft.faults.map((fault) => <li>{ui.visible(fault)}</li>)}</ul>
         </article>
       )}
@@ -169,14 +168,13 @@ function failurePage(
         <aside>{actionCards(failure, form)}</aside>
       </div>
       <h2>Payload</h2>
-      {payloadSection(failure)}
       {payload !== null && failure.resolved_at === null && (
         <details open={draft !== undefined}>
           <summary>Repair</summary>
-          <p>It is checked as the receiver checks it, before it is saved.</p>
           {repairForm({ ...failure, payload }, form, draft)}
         </details>
       )}
+      {payloadSection(failure)}
     </>
   );
 }
@@ -184,16 +182,13 @@ function failurePage(
 /** Returns what can be done about a failure, each with the SQL that it runs. */
 function actionCards(failure: Failure, form: ui.Console["form"]): Child {
   const actions = actionsOn(failure);
-  const card = (name: keyof typeof actions, text: string, content: Child) => {
-    const key = { provider: failure.provider, event: failure.event_id };
-    const sql = ui.sqlOf(actions[name]);
-    return (
-      <article>
-        <p>{text}</p>
-        {form(`/failure/${name}`, key, content, sql)}
-      </article>
-    );
-  };
+  const key = { provider: failure.provider, event: failure.event_id };
+  const card = (name: keyof typeof actions, text: string, content: Child) => (
+    <article>
+      <p>{text}</p>
+      {form(`/failure/${name}`, key, content, ui.sqlOf(actions[name]))}
+    </article>
+  );
   if (failure.resolved_at !== null) {
     const button = <button>Open again</button>;
     return failure.resolution === "by hand"

@@ -14,9 +14,6 @@ import { HANDLED_TYPES } from "../../supabase/functions/_shared/billing/formats/
 import type { Call, Project, ProjectError, Query, Row } from "./project.ts";
 import * as ui from "./ui.tsx";
 
-/** PostgREST's code for a range that begins after the last row. */
-const NO_SUCH_RANGE = "PGRST103";
-
 /** The columns of a failure in a list. */
 export const LISTED =
   "provider,event_id,type,subscription_id,error_code,error,attempts,first_failed_at,last_failed_at,retry_requested_at,resolved_at,resolution";
@@ -108,9 +105,9 @@ export function addFailures(
       offset: `${(page - 1) * ui.PAGE_SIZE}`,
       limit: `${ui.PAGE_SIZE}`,
     }).catch((error: ProjectError) => {
-      if (error.code !== NO_SUCH_RANGE) throw error;
+      // A page after the last: while somebody read, failures were resolved.
+      if (error.code !== "PGRST103") throw error;
     });
-    // While the operator read it, failures were resolved.
     if (!list) return c.redirect(ui.link("/failures", filter), 303);
     const { data, count } = list;
     const last = Math.ceil(count / ui.PAGE_SIZE);
@@ -120,12 +117,9 @@ export function addFailures(
     const sql = ui.sqlOf(retryAll(filter));
     const content = (
       <>
-        <h1>{isOpen ? "Open" : "Resolved"} failures</h1>
+        <h1>{isOpen ? "Open failures" : "Resolved in the last 90 days"}</h1>
         {filterForm(filter)}
-        <p>
-          {ui.counted(count, "failure matches.", "failures match.")}{" "}
-          {isOpen || "Resolved ones are kept for 90 days."}
-        </p>
+        <p>{ui.counted(count, "failure matches.", "failures match.")}</p>
         {isOpen && count > 0 && (
           <details>
             <summary>Retry all that match</summary>
@@ -175,6 +169,7 @@ function filterForm({ state, code, type, since, until }: Filter): Child {
   const time = (label: string, name: string, time: string) =>
     ui.field(label, { type: "datetime-local", name, value: time.slice(0, 16) });
   // What is chosen is first.
+  const states = new Set([state || "open", "open", "resolved"]);
   const codes = new Set([code, "", ...Object.keys(GUIDE)]);
   const types = new Set([type, "", ...HANDLED_TYPES]);
   return (
@@ -182,11 +177,7 @@ function filterForm({ state, code, type, since, until }: Filter): Child {
       <summary>Filter</summary>
       <form action="/failures">
         <div class="grid">
-          {choice(
-            "State",
-            "state",
-            new Set([state || "open", "open", "resolved"]),
-          )}
+          {choice("State", "state", states)}
           {choice("Error code", "code", codes)}
           {choice("Event type", "type", types)}
           {time("Last failed since (UTC)", "since", since)}

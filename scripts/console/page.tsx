@@ -13,9 +13,9 @@ import { type Fields, HIDDEN, type Notice, visibleLines } from "./ui.tsx";
 /** What Pico leaves open. */
 const STYLE = `
 :root { --pico-font-size: 95%; }
-h1 { --pico-font-size: 1.6rem; }
-h2 { --pico-font-size: 1.25rem; }
-bdi, code, pre { overflow-wrap: anywhere; }
+h1 { --pico-font-size: 1.4rem; }
+h2 { --pico-font-size: 1.15rem; }
+bdi, code, pre, td { overflow-wrap: anywhere; }
 pre { padding: 0.5rem; white-space: pre-wrap; }
 pre > * { display: block; text-decoration: none; }
 pre, textarea { --pico-font-family: var(--pico-font-family-monospace); }
@@ -23,7 +23,7 @@ th::first-letter { text-transform: uppercase; }
 td small { display: block; }
 .good { color: var(--pico-ins-color); }
 .bad { color: var(--pico-del-color); --pico-h2-color: currentcolor; }
-nav, .spread { display: flex; flex-wrap: wrap; gap: 0 1.5rem; }
+nav, .spread { display: flex; flex-wrap: wrap; gap: 0 1.5rem; justify-content: start; }
 .spread { justify-content: space-between; }
 .chart { width: 100%; height: 178px; }
 .cards td { min-width: 6rem; }

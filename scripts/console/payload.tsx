@@ -12,20 +12,21 @@ import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/bill
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import type { Failure, FailureKey } from "./failures.tsx";
-import { type Project, ProjectError, type Update } from "./project.ts";
+import type { Project, Update } from "./project.ts";
 import * as ui from "./ui.tsx";
 
-/** Of a payload on the page, in characters. The rest is in the download. */
+/** Of a payload on the page, in characters. */
 const SHOWN = 64 * 1024;
 /** In characters: a browser's text field gets slow with more. */
 const LONGEST_DRAFT = 2 * 1024 * 1024;
 /** Of a text to compare. Time and memory grow with its square. */
 const MAX_LINES = 1_000;
-/** Lines without a change that stay around one. */
-const CONTEXT = 4;
 
 const ONE_STRING =
   "Postgres cannot store this body as JSON, or only with numbers of more than 40 digits. So it is stored in one JSON string: as text, or as base64 if it is not text.";
+
+const CHANGED =
+  "Somebody has changed the payload since you opened this page. Copy your text, open this failure again, and begin with what is there now.";
 
 /** What is edited. */
 export interface Draft {
@@ -112,8 +113,7 @@ export function compareLines(before: string, after: string): string[] {
   // Node's diff: 1 for a line of the first text only, -1 of the second only.
   const lines = diff(a!, b!) as [1 | 0 | -1, string][];
   const isNear = (at: number) =>
-    lines.slice(Math.max(0, at - CONTEXT), at + CONTEXT + 1)
-      .some(([operation]) => operation !== 0);
+    lines.slice(Math.max(0, at - 4), at + 5).some(([operation]) => operation);
   return lines.flatMap(([operation, line], i) => {
     if (isNear(i)) return [`${" -+".at(operation)}${line}`];
     return i === 0 || isNear(i - 1) ? ["…"] : [];
@@ -145,18 +145,19 @@ export function repairForm(
         <textarea name="text" autocomplete="off" {...area}>{text}</textarea>
       </label>
       <p>
-        Saving changes nothing else: retry the event afterwards. What was
-        received is kept.
+        It is checked as the receiver checks it. Saving changes nothing else:
+        retry the event afterwards. What was received is kept.
       </p>
       <button>Check and save</button>
     </>
   );
-  // A statement that is longer is of no use on a page.
+  // A longer statement is of no use on a page.
   const sql = text.length > SHOWN ? "" : ui.sqlOf(repairOf(key, text));
   return form("/failure/repair", fields, content, sql);
 }
 
-function hashOf(text: string | null): string {
+/** Returns what tells payloads apart. */
+export function hashOf(text: string | null): string {
   return createHash("sha256").update(text ?? "").digest("base64url");
 }
 
@@ -167,22 +168,16 @@ function repairOf({ provider, event_id }: FailureKey, text: string): Update {
 
 /**
  * Stores a repaired payload as the text that it is, if the receiver would accept
- * it, and if the failure has not changed since it was read.
- *
- * @returns what is wrong, a line each; none if it is stored
- * @throws {ProjectError}
+ * it, and if nobody else has changed it. Returns what is wrong, a line each.
  */
 export async function repair(
   project: Project,
   failure: Failure,
   { text, hash }: Draft,
 ): Promise<readonly string[]> {
-  if (hash !== hashOf(failure.payload)) {
-    return [
-      "Somebody has changed the payload since you opened this page. Copy your text, open this failure again, and begin with what is there now.",
-    ];
-  }
-  const faults = faultsOf(text, failure);
+  const faults = hash === hashOf(failure.payload)
+    ? faultsOf(text, failure)
+    : [CHANGED];
   if (faults.length > 0) return faults;
   const changed = await project.update(repairOf(failure, text), {
     // The API takes this column from the body, whatever else that holds.

@@ -73,7 +73,7 @@ Deno.test("the console in a browser", async (test) => {
 
   /** Opens the editor, replaces the text, and sends the form. */
   async function save(text: string): Promise<string> {
-    await tabTo("summary:has(+ p)");
+    await tabTo("main > details > summary");
     const isOpen = (await page.$$("main > details[open]")).length > 0;
     if (!isOpen) await page.keyboard.press("Enter");
     await tabTo("textarea");
