@@ -15,7 +15,7 @@ import {
   readFailure,
   stateOf,
 } from "./failures.tsx";
-import { type Draft, payloadSection, repair, repairForm } from "./payload.tsx";
+import { type Draft, payloadSection, repair } from "./payload.tsx";
 import {
   type Call,
   type Project,
@@ -140,7 +140,6 @@ function failurePage(
   form: ui.Console["form"],
   draft?: Draft & { readonly faults: readonly string[] },
 ): Child {
-  const { payload } = failure;
   const guide = GUIDE[failure.error_code as ErrorCode];
   return (
     <>
@@ -168,13 +167,7 @@ function failurePage(
         <aside>{actionCards(failure, form)}</aside>
       </div>
       <h2>Payload</h2>
-      {payload !== null && failure.resolved_at === null && (
-        <details open={draft !== undefined}>
-          <summary>Repair</summary>
-          {repairForm({ ...failure, payload }, form, draft)}
-        </details>
-      )}
-      {payloadSection(failure)}
+      {payloadSection(failure, form, draft)}
     </>
   );
 }

@@ -5,11 +5,7 @@
  * @module
  */
 import type { Child } from "hono/jsx";
-import {
-  type ErrorCode,
-  type Guidance,
-  GUIDE,
-} from "../../supabase/functions/_shared/billing/errors.ts";
+import { GUIDE } from "../../supabase/functions/_shared/billing/errors.ts";
 import { HANDLED_TYPES } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import type { Call, Project, ProjectError, Query, Row } from "./project.ts";
 import * as ui from "./ui.tsx";

@@ -15,7 +15,7 @@ import type { Failure, FailureKey } from "./failures.tsx";
 import type { Project, Update } from "./project.ts";
 import * as ui from "./ui.tsx";
 
-/** Of a payload on the page, in characters. */
+/** In characters. */
 const SHOWN = 64 * 1024;
 /** In characters: a browser's text field gets slow with more. */
 const LONGEST_DRAFT = 2 * 1024 * 1024;
@@ -25,6 +25,8 @@ const MAX_LINES = 1_000;
 const ONE_STRING =
   "Postgres cannot store this body as JSON, or only with numbers of more than 40 digits. So it is stored in one JSON string: as text, or as base64 if it is not text.";
 
+const TOO_LONG =
+  "It is too long to edit in a browser. Repair it in the SQL editor: see docs/runbook.md.";
 const CHANGED =
   "Somebody has changed the payload since you opened this page. Copy your text, open this failure again, and begin with what is there now.";
 
@@ -35,7 +37,7 @@ export interface Draft {
   readonly hash: string;
 }
 
-/** Returns hidden characters in JSON text as JSON writes them, as \u202e. */
+/** Writes hidden characters as JSON does, such as \u202e. */
 function escapeHidden(json: string): string {
   const hidden = new RegExp(`(?![\\t\\n\\r])${ui.HIDDEN.source}`, "gu");
   const escape = (unit: string) =>
@@ -43,10 +45,7 @@ function escapeHidden(json: string): string {
   return json.replace(hidden, (one) => one.split("").map(escape).join(""));
 }
 
-/**
- * Returns JSON text with two spaces per level, its numbers as they are written,
- * and without hidden characters.
- */
+/** Indents JSON text. Numbers stay as they are written. */
 export function prettyJson(json: string): string {
   const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown };
   const keep = (_: string, value: unknown, { source = "" } = {}) =>
@@ -59,8 +58,12 @@ export function prettyJson(json: string): string {
   }
 }
 
-/** Returns the payload of a failure; if it was repaired, with what changed. */
-export function payloadSection(failure: Failure): Child {
+/** Returns the payload, with what a repair changed, and the repair itself. */
+export function payloadSection(
+  failure: Failure,
+  form: ui.Console["form"],
+  draft?: Draft,
+): Child {
   const { provider, event_id: event, payload, original } = failure;
   if (payload === null) {
     return "The payload was deleted: payloads of resolved failures are kept for 30 days.";
@@ -71,41 +74,45 @@ export function payloadSection(failure: Failure): Child {
     </a>
   );
   const pretty = prettyJson(payload);
-  const received = original === null ? "" : prettyJson(original);
-  const isCut = [pretty, received].some((text) =>
-    text.length > SHOWN || received && text.split("\n").length > MAX_LINES
+  const unchanged = pretty.length > SHOWN ? escapeHidden(payload) : pretty;
+  const text = failure.payload_encoding === "text"
+    ? escapeHidden(JSON.parse(payload))
+    : unchanged;
+  const editor = failure.resolved_at === null && (
+    <details open={draft !== undefined}>
+      <summary>Repair</summary>
+      {repairForm(failure, form, draft ?? { text, hash: hashOf(payload) })}
+    </details>
   );
-  const cut = isCut && <p>Only the beginning is shown: download all of it.</p>;
-  if (original === null) {
-    return [
-      failure.payload_encoding !== "json" && <p>{ONE_STRING}</p>,
-      <pre tabindex={0}>{pretty.slice(0, SHOWN)}</pre>,
-      cut,
-      download("payload", "payload"),
-    ];
-  }
-  const marked = compareLines(received, pretty).map((line) => {
+  const received = original === null ? pretty : prettyJson(original);
+  const isCut = [pretty, received].some((text) =>
+    text.length > SHOWN || original && text.split("\n").length > MAX_LINES
+  );
+  const marked = (line: string) => {
     if (line.startsWith("-")) return <del>{line}</del>;
     return line.startsWith("+") ? <ins>{line}</ins> : `${line}\n`;
-  });
+  };
   return [
-    <p>
-      It was repaired. Lines with <del>-</del> are what was received, lines with
-      {" "}
-      <ins>+</ins> are what a retry applies.
-    </p>,
-    <pre tabindex={0}>{marked}</pre>,
-    cut,
-    download("payload", "repaired payload"),
+    editor,
+    failure.payload_encoding !== "json" && <p>{ONE_STRING}</p>,
+    original !== null &&
+    <p>Repaired: - is what was received, + is what a retry applies.</p>,
+    <pre tabindex={0}>
+      {original === null
+        ? pretty.slice(0, SHOWN)
+        : compareLines(received, pretty).map(marked)}
+    </pre>,
+    isCut && <p>Only the beginning is shown: download all of it.</p>,
+    download("payload", "payload"),
     " ",
-    download("original", "received payload"),
+    original !== null && download("original", "payload as it was received"),
   ];
 }
 
 /**
- * Compares the beginnings of two texts: each line of the result begins with "-" if
- * only the first text has it, with "+" if only the second has it, and else with a
- * space. "…" stands for lines that are equal, and not near a change.
+ * Compares the beginnings of two texts. A line of the result begins with "-" if
+ * only the first text has it, and with "+" if only the second has it. "…" stands
+ * for lines that are equal, and not near a change.
  */
 export function compareLines(before: string, after: string): string[] {
   const [a, b] = [before, after]
@@ -120,22 +127,12 @@ export function compareLines(before: string, after: string): string[] {
   });
 }
 
-/** Returns the form that edits a payload, with the text to begin with. */
-export function repairForm(
-  { payload, payload_encoding, ...key }: Failure & { payload: string },
+function repairForm(
+  key: FailureKey,
   form: ui.Console["form"],
-  draft?: Draft,
+  { text, hash }: Draft,
 ): Child {
-  if (payload.length > LONGEST_DRAFT) {
-    return "It is too long to edit in a browser. Repair it in the SQL editor: see docs/runbook.md.";
-  }
-  const pretty = prettyJson(payload);
-  const begin = payload_encoding === "text"
-    ? escapeHidden(JSON.parse(payload))
-    : pretty.length > SHOWN
-    ? escapeHidden(payload)
-    : pretty;
-  const { text, hash } = draft ?? { text: begin, hash: hashOf(payload) };
+  if (text.length > LONGEST_DRAFT) return TOO_LONG;
   const fields = { provider: key.provider, event: key.event_id, hash };
   const area = { rows: 24, wrap: "off", spellcheck: false, required: true };
   const content = (
