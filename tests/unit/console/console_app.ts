@@ -78,21 +78,20 @@ export function openConsole(
     return await (await request(path)).text();
   }
 
-  /** Sends a form as a page of the console does. */
+  /** Sends a form as a page of the console does, but for what is given. */
   async function send(
     path: string,
     fields: Record<string, string>,
-    headers: Record<string, string> = {},
+    { headers = {}, method = "POST" }: {
+      headers?: Record<string, string>;
+      method?: string;
+    } = {},
   ): Promise<Response> {
+    const origin = `http://${HOST}`;
     return await request(path, {
-      method: "POST",
-      headers: {
-        origin: `http://${HOST}`,
-        "sec-fetch-site": "same-origin",
-        "content-type": "application/x-www-form-urlencoded",
-        ...headers,
-      },
-      body: `${new URLSearchParams({ csrf: session.csrf, ...fields })}`,
+      method,
+      headers: { origin, "sec-fetch-site": "same-origin", ...headers },
+      body: new URLSearchParams({ csrf: session.csrf, ...fields }),
     });
   }
 
