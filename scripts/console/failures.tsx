@@ -127,7 +127,7 @@ export function addFailures(
             {form("/failures/retry", filter, retry, sql)}
           </details>
         )}
-        {count > 0 && failureTable(data)}
+        {count > 0 ? failureTable(data) : <p>Events that fail appear here.</p>}
         {last > 1 && (
           <p class="spread">
             {page > 1 && <a href={to(page - 1)}>Newer</a>}

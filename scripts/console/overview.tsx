@@ -71,7 +71,7 @@ export function addOverview({ app, project, show }: ui.Console): void {
         </div>
         <h2>Open failures by error</h2>
         {codes.length === 0
-          ? "No failure is open."
+          ? <p>No failure is open.</p>
           : ui.table("Open failures by error", codes, {
             Error: ({ code }) => (
               <a href={ui.link("/failures", { code })}>{code}</a>

@@ -16,6 +16,7 @@ const STYLE = `
 h1 { --pico-font-size: 1.4rem; }
 h2 { --pico-font-size: 1.15rem; }
 bdi, code, pre, td { overflow-wrap: anywhere; }
+td > a { overflow-wrap: normal; }
 pre { padding: 0.5rem; white-space: pre-wrap; }
 pre > * { display: block; text-decoration: none; }
 pre, textarea { --pico-font-family: var(--pico-font-family-monospace); }

@@ -15,7 +15,6 @@ import type { Failure, FailureKey } from "./failures.tsx";
 import type { Project, Update } from "./project.ts";
 import * as ui from "./ui.tsx";
 
-/** In characters. */
 const SHOWN = 64 * 1024;
 /** In characters: a browser's text field gets slow with more. */
 const LONGEST_DRAFT = 2 * 1024 * 1024;
@@ -153,7 +152,6 @@ function repairForm(
   return form("/failure/repair", fields, content, sql);
 }
 
-/** Returns what tells payloads apart. */
 export function hashOf(text: string | null): string {
   return createHash("sha256").update(text ?? "").digest("base64url");
 }

@@ -65,8 +65,8 @@ Deno.test("the console in a browser", async (test) => {
   const { sql, stack } = opened.use(
     await startOwnStack({ env: endpoint.env }),
   );
-  const projectUrl = stack.urls.api;
-  const access = { projectUrl, secretKey: (await localKeys()).secret };
+  const secretKey = (await localKeys()).secret;
+  const access = { projectUrl: stack.urls.api, secretKey };
   await using running = serveConsole(access, { port: 0 });
   const visitor = await enterConsole(browser, running.link);
   const { page, open, tabTo, enter, texts } = visitor;
@@ -238,8 +238,7 @@ Deno.test("the console in a browser", async (test) => {
       const url = visitor.origin + pathOf(id, "/failure/payload");
       const stored = await (await fetch(url, { headers: { cookie } })).text();
       const [row] = await sql`
-        select payload::text as payload from billing.failed_events
-        where event_id = ${id}`;
+        select payload::text from billing.failed_events where event_id = ${id}`;
       assertEquals(stored, row?.["payload"]);
     }
     assertStringIncludes(await open("/failures"), SCRIPT);
@@ -253,17 +252,11 @@ Deno.test("the console in a browser", async (test) => {
   });
 
   await test.step("every page is whole and legible on a phone, in both color schemes", async () => {
+    const failures = [creation.id, update.id, Object.keys(HOSTILE)[0]!];
     const paths = [
-      "/",
-      "/hours",
-      "/failures?code=event_invalid",
-      "/failures?state=resolved",
-      pathOf(creation.id),
-      pathOf(update.id),
-      pathOf(Object.keys(HOSTILE)[0]!),
-      "/notifications",
-      `/search?q=${subscription}`,
-      "/nowhere",
+      ...["/", "/hours", "/failures?code=event_invalid"],
+      ...["/failures?state=resolved", "/notifications", "/nowhere"],
+      ...[`/search?q=${subscription}`, ...failures.map((id) => pathOf(id))],
     ];
     for (const width of [360, 1280]) {
       await page.setViewport({ width, height: 740 });
@@ -281,8 +274,8 @@ Deno.test("the console in a browser", async (test) => {
         const ground = await page.evaluate(
           "getComputedStyle(document.documentElement).backgroundColor",
         );
-        const isDark = Number(/\d+/.exec(String(ground))?.[0]) < 128;
-        assertEquals(isDark, value === "dark", `${ground}`);
+        const red = Number(/\d+/.exec(`${ground}`)?.[0]);
+        assertEquals(red < 128, value === "dark", `${ground}`);
       }
     }
   });

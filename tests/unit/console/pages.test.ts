@@ -231,6 +231,18 @@ Deno.test("a retry says what came of it, on the failure's page alone", async () 
   }
 });
 
+Deno.test("what was received is downloaded as it is, and only what was resolved by hand is opened again", async () => {
+  const { read, send, calls } = openConsole(answering("", { original: "1" }));
+  const path = PAGE.replace("?", "/payload?");
+  assertEquals([await read(path), await read(`${path}&which=original`)], [
+    ROW.payload,
+    "1",
+  ]);
+  await send("/failure/reopen", KEY);
+  const patch = calls.find(({ method }) => method === "PATCH");
+  assertStringIncludes(patch?.path ?? "", "resolution=eq.by+hand");
+});
+
 /** Opens a failure's page, and sends a repair of it. */
 async function repair(
   app: ReturnType<typeof openConsole>,
