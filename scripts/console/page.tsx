@@ -19,7 +19,7 @@ bdi, code, pre, td { overflow-wrap: anywhere; }
 td > a { overflow-wrap: normal; }
 pre { padding: 0.5rem; white-space: pre-wrap; }
 pre > * { display: block; text-decoration: none; }
-pre, textarea { --pico-font-family: var(--pico-font-family-monospace); }
+textarea { font-family: monospace; }
 th::first-letter { text-transform: uppercase; }
 td small { display: block; }
 .good { color: var(--pico-ins-color); }
