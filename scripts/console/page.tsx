@@ -29,6 +29,7 @@ nav, .spread { display: flex; flex-wrap: wrap; gap: 0 1.5rem; justify-content: s
 .chart { width: 100%; height: 178px; }
 .cards td { min-width: 6rem; }
 @media (max-width: 767px) {
+  th, td { padding-inline: 0.4rem; }
   .cards thead { display: none; }
   .cards tr, .cards td { display: block; border: 0; padding: 0.2rem 0; }
   .cards tr { margin-bottom: 1rem; }
