@@ -19,10 +19,11 @@ import { checkedKey, givenProjectUrl } from "./common/option_values.ts";
 import { print } from "./common/print.ts";
 import { projectKey } from "./common/project_key.ts";
 import { findRunningStack, type RunningStack } from "./common/running_stack.ts";
-import { serveConsole } from "./console/app.tsx";
-import type { ProjectAccess } from "./console/project.ts";
+import { createConsole, createSession } from "./console/app.tsx";
+import { openProject, type ProjectAccess } from "./console/project.ts";
 
 const DEFAULT_PORT = 54340;
+const HOSTNAME = "127.0.0.1";
 
 const COMMAND_LINE = {
   usage: "console",
@@ -106,11 +107,51 @@ export function parseConsoleArguments(
   };
 }
 
-function readPort(text: string | undefined): number {
-  if (text === undefined) return DEFAULT_PORT;
+function readPort(text = `${DEFAULT_PORT}`): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : NaN;
   if (port <= 65535) return port;
   throw new UsageError("--port takes a number from 0 to 65535.");
+}
+
+/** A console that listens. */
+export interface RunningConsole extends AsyncDisposable {
+  /** The link that lets a browser in. It works once. */
+  readonly link: string;
+}
+
+/**
+ * Listens on 127.0.0.1.
+ *
+ * @throws {Error} If the port is in use.
+ */
+export function serveConsole(
+  access: ProjectAccess,
+  { port }: { port: number },
+): RunningConsole {
+  const session = createSession();
+  const project = openProject(access, { fetch });
+  const app = createConsole({ project, session, host: () => host });
+  const server = listen(port, (request) => app.fetch(request));
+  const host = `${HOSTNAME}:${server.addr.port}`;
+  return {
+    link: `http://${host}/?token=${session.token}`,
+    [Symbol.asyncDispose]: async () => {
+      // A browser keeps its connections open: it is not waited for.
+      const waited = new Promise((resolve) => setTimeout(resolve, 500));
+      await Promise.race([server.shutdown(), waited]);
+    },
+  };
+}
+
+function listen(port: number, handler: Deno.ServeHandler) {
+  try {
+    return Deno.serve({ hostname: HOSTNAME, port, onListen() {} }, handler);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.AddrInUse)) throw error;
+    throw new Error(
+      `Port ${port} is in use. Is another console running? Choose another one with --port, or --port=0 for any.`,
+    );
+  }
 }
 
 /**

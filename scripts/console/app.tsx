@@ -1,112 +1,116 @@
 /** @jsxImportSource hono/jsx */
 /**
- * The console: its screens behind the guard, and the server that answers.
+ * The console: who gets in, the screens, and what an error shows. Only the browser
+ * that opened the console's link gets in, and only under the address that the
+ * console listens on: another website may have its name lead to this machine (DNS
+ * rebinding), or send a form here.
  *
  * @module
  */
-import pico from "@picocss/pico" with { type: "text" };
-import { type Context, Hono } from "hono";
+import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
+import { getCookie, setCookie } from "hono/cookie";
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { printError } from "../common/print.ts";
 import { addFailure } from "./failure.tsx";
 import { addFailures } from "./failures.tsx";
-import {
-  addHeaders,
-  createSession,
-  guard,
-  refuse,
-  type Session,
-} from "./guard.tsx";
-import { addHours } from "./hours.tsx";
-import { actionForm, type Console, html, pageBody } from "./layout.tsx";
 import { addNotifications } from "./notifications.tsx";
 import { addOverview } from "./overview.tsx";
-import {
-  openProject,
-  type Project,
-  type ProjectAccess,
-  ProjectError,
-} from "./project.ts";
-import { addRepair } from "./repair.tsx";
+import { FILES, form, html, page } from "./page.tsx";
+import { type Project, ProjectError } from "./project.ts";
 import { addSearch } from "./search.tsx";
-import style from "./style.css" with { type: "text" };
-import { visibleLines } from "./text.tsx";
+import { type Console, type Notice, visibleLines } from "./ui.tsx";
 
 /** A repaired payload may be long, and a form makes it longer. */
 const MAX_FORM_BYTES = 16 * 1024 * 1024;
-const HOSTNAME = "127.0.0.1";
-const ICON =
-  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#0b5cad"/><path d="M4 8.5 7 11l5-6" fill="none" stroke="#fff" stroke-width="2"/></svg>`;
 
-/** Pico's icons are data: URLs, which the policy does not allow. */
-const PICO_ICONS: string[] = [];
-const STYLE = pico.replace(
-  /url\("data:image\/svg\+xml,([^"]+)"\)/g,
-  (_, icon) => {
-    const index = PICO_ICONS.push(decodeURIComponent(icon)) - 1;
-    return `url("/pico/${index}.svg")`;
-  },
-) + style;
+/** On every answer. Pages hold personal data, so that no cache keeps them. */
+const HEADERS = {
+  // No script runs, and nothing is loaded from anywhere else.
+  "content-security-policy":
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  "cache-control": "no-store",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  // Not no-referrer: browsers then send "Origin: null" with our own forms.
+  "referrer-policy": "same-origin",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+};
 
-/** What the console needs. */
-export interface ConsoleOptions {
-  readonly project: Project;
-  readonly session: Session;
-  /** Returns the address that the console listens on, with its port. */
-  readonly host: () => string;
-  /** Returns milliseconds since the epoch. */
-  readonly clock: () => number;
+/** What this process knows about the one browser that it lets in. */
+export interface Session {
+  /** In the URL that is opened; it lets in one browser, once. */
+  readonly token: string;
+  /** The value of the browser's cookie. */
+  readonly cookie: string;
+  /** In every form. */
+  readonly csrf: string;
+  isTokenUsed: boolean;
 }
 
-/** Returns the console as an app that answers requests. */
+/** Makes a session with new random secrets. */
+export function createSession(): Session {
+  const secret = () => randomBytes(32).toString("base64url");
+  const [token, cookie, csrf] = [secret(), secret(), secret()];
+  return { token, cookie, csrf, isTokenUsed: false };
+}
+
+/** Compares secrets in a time that says nothing about where they differ. */
+function isSameSecret(given: string | undefined, secret: string): boolean {
+  const hash = (text: string) => createHash("sha256").update(text).digest();
+  return given !== undefined && timingSafeEqual(hash(given), hash(secret));
+}
+
+/**
+ * Returns the console as an app that answers requests.
+ *
+ * @param options.host Returns the address that it listens on, with the port.
+ */
 export function createConsole(
-  { project, session, host, clock }: ConsoleOptions,
+  { project, session, host }: {
+    project: Project;
+    session: Session;
+    host: () => string;
+  },
 ): Hono {
   const app = new Hono();
-  const { csrf } = session;
+  let notice: Notice & { path: string } | undefined;
   const console: Console = {
     app,
     project,
-    clock,
     show(c, title, content, status) {
       const { pathname, search } = new URL(c.req.url);
       // While an action runs, the operator may have gone to another page.
-      const isHere = session.notice?.path === pathname + search;
-      const notice = isHere ? session.notice : undefined;
-      if (isHere) session.notice = undefined;
-      const body = pageBody(c, { url: project.url, notice, content });
+      const shown = notice?.path === pathname + search ? notice : undefined;
+      if (shown) notice = undefined;
+      const body = page(c, { url: project.url, notice: shown, content });
       return html(c, { title, body }, status);
     },
-    showResult(c, path, notice) {
-      session.notice = { ...notice, path };
+    showResult(c, path, result) {
+      notice = { ...result, path };
       return c.redirect(path, 303);
     },
-    form: (action, fields, content, sql) =>
-      actionForm(action, { csrf, ...fields }, content, sql),
+    form: (path, fields, content, sql) =>
+      form(path, { csrf: session.csrf, ...fields }, content, sql),
   };
 
-  app.use(addHeaders);
+  app.use(async (c, next) => {
+    await next();
+    for (const [name, value] of Object.entries(HEADERS)) c.header(name, value);
+  });
   app.use(bodyLimit({
     maxSize: MAX_FORM_BYTES,
     onError: (c) => refuse(c, 413, "This form is too long."),
   }));
   app.use(guard(session, host));
-  const svg = (c: Context, image: string) =>
-    c.body(image, 200, { "content-type": "image/svg+xml" });
-  app.get("/icon.svg", (c) => svg(c, ICON));
-  app.get("/pico/:name", (c) => {
-    const icon = PICO_ICONS[Number.parseInt(c.req.param("name"))];
-    return icon === undefined ? c.notFound() : svg(c, icon);
-  });
-  app.get(
-    "/style.css",
-    (c) => c.body(STYLE, 200, { "content-type": "text/css" }),
-  );
+  for (const [path, text] of FILES) {
+    const type = path.endsWith(".css") ? "text/css" : "image/svg+xml";
+    app.get(path, (c) => c.body(text, 200, { "content-type": type }));
+  }
   addOverview(console);
-  addHours(console);
   addFailures(console);
   addFailure(console);
-  addRepair(console);
   addNotifications(console);
   addSearch(console);
 
@@ -120,78 +124,92 @@ export function createConsole(
   app.onError((error, c) => {
     const isOwn = !(error instanceof ProjectError);
     if (isOwn) printError(...(error.stack ?? error.message).split("\n"));
-    const message = isOwn ? "The console itself failed." : error.message;
-    const hint = isOwn
-      ? "The terminal has the error: please report it."
-      : error.hint;
-    const content = (
-      <>
-        <h1>The project did not answer as expected</h1>
-        <p>{visibleLines(message)}</p>
-        {hint && (
-          <p>
-            <strong>Do:</strong> {visibleLines(hint)}
-          </p>
-        )}
-        <p>Then reload this page.</p>
-      </>
-    );
+    const message = isOwn
+      ? "The console itself failed. The terminal has the error: please report it."
+      : `${error.message}\n${error.hint}`.trim();
+    const content = [
+      <h1>The project did not answer as expected</h1>,
+      <p>{visibleLines(message)}</p>,
+      <p>Then reload this page.</p>,
+    ];
     return console.show(c, "Trouble", content, 502);
   });
   return app;
 }
 
-/** A console that listens. */
-export interface RunningConsole extends AsyncDisposable {
-  /** The link that lets a browser in. It works once. */
-  readonly link: string;
-}
+/** Lets through what the browser of the session asks for by itself. */
+function guard(session: Session, host: () => string): MiddlewareHandler {
+  const cookieName = () => `billing_console_${host().split(":")[1]}`;
 
-/**
- * Listens on 127.0.0.1.
- *
- * @throws {Error} If the port is in use.
- */
-export function serveConsole(
-  access: ProjectAccess,
-  { port }: { port: number },
-): RunningConsole {
-  const session = createSession();
-  const project = openProject(access, { fetch });
-  const app = createConsole({
-    project,
-    session,
-    host: () => host,
-    clock: Date.now,
-  });
-  const server = listen(port, app.fetch);
-  const host = `${HOSTNAME}:${server.addr.port}`;
-  return {
-    link: `http://${host}/?token=${session.token}`,
-    // At once: a browser keeps its connections open.
-    [Symbol.asyncDispose]: async () => {
-      const ending = server.shutdown();
-      await Promise.race([
-        ending,
-        new Promise((done) => setTimeout(done, 500)),
-      ]);
-    },
+  return async function admit(c, next) {
+    if (c.req.header("host") !== host()) {
+      return refuse(c, 421, "This console answers only under its own address.");
+    }
+    if (FILES.has(c.req.path)) return await next();
+    const isKnown = isSameSecret(getCookie(c, cookieName()), session.cookie);
+    const token = c.req.query("token");
+    // Not HEAD: a program that previews links must not use this one up.
+    if (c.req.method === "GET" && c.req.path === "/" && token !== undefined) {
+      return isKnown ? c.redirect("/", 303) : exchange(c, token);
+    }
+    if (!isKnown) {
+      return refuse(c, 401, "Open the link that the console has printed.");
+    }
+    const isRead = c.req.method === "GET" || c.req.method === "HEAD";
+    if (!isRead && !await isOwnForm(c)) {
+      return refuse(
+        c,
+        403,
+        "This form was not sent by a page of this console. Open the page again, and try once more.",
+      );
+    }
+    await next();
   };
+
+  async function isOwnForm(c: Context): Promise<boolean> {
+    if (c.req.header("origin") !== `http://${host()}`) return false;
+    const site = c.req.header("sec-fetch-site");
+    if (site !== undefined && site !== "same-origin") return false;
+    const { csrf } = await c.req.parseBody();
+    return typeof csrf === "string" && isSameSecret(csrf, session.csrf);
+  }
+
+  /** The link works once: other users of the machine may see it in `ps`. */
+  function exchange(c: Context, token: string): Response {
+    if (session.isTokenUsed || !isSameSecret(token, session.token)) {
+      return refuse(
+        c,
+        401,
+        "This link is wrong, or it was used already. End the console with Ctrl-C, and start it again for a new one.",
+      );
+    }
+    session.isTokenUsed = true;
+    setCookie(c, cookieName(), session.cookie, {
+      httpOnly: true,
+      sameSite: "Strict",
+      path: "/",
+    });
+    // A redirect counts as a request of the page that had the link. If that is
+    // another website, it comes without the cookie.
+    if (c.req.header("sec-fetch-site") !== "cross-site") {
+      return c.redirect("/", 303);
+    }
+    const head = <meta http-equiv="refresh" content="0; url=/" />;
+    return html(c, { head, body: <a href="/">Open the console</a> });
+  }
 }
 
-function listen(
-  port: number,
-  handler: (request: Request) => Response | Promise<Response>,
-) {
-  try {
-    return Deno.serve(
-      { hostname: HOSTNAME, port, onListen() {} },
-      (request) => handler(request),
-    );
-  } catch (error) {
-    if (!(error instanceof Deno.errors.AddrInUse)) throw error;
-    throw new Error(
-      `Port ${port} is in use. Is another console running? Choose another one with --port, or --port=0 for any.`,
-    );
-  }
+/** Answers with a page that tells nothing about the project. */
+function refuse(
+  c: Context,
+  status: 401 | 403 | 413 | 421,
+  text: string,
+): Response {
+  const body = (
+    <main class="container">
+      <h1>Not let in</h1>
+      <p>{text}</p>
+    </main>
+  );
+  return html(c, { body }, status);
 }

@@ -5,84 +5,57 @@
  * @module
  */
 import type { Child } from "hono/jsx";
-import { type FailureKey, failureLink, LISTED, stateOf } from "./failures.tsx";
 import {
-  type Console,
-  facts,
-  type Fields,
-  firstSentences,
-  linked,
-  type Notice,
-  readForm,
-  time,
-  value,
-} from "./layout.tsx";
-import { payloadSection } from "./payload.tsx";
-import { type Project, ProjectError, type Row } from "./project.ts";
-import { markdownLine, RUNBOOK } from "./runbook.tsx";
-import { sqlString, visible, visibleLines } from "./text.tsx";
+  type ErrorCode,
+  ERRORS,
+} from "../../supabase/functions/_shared/billing/errors.ts";
+import {
+  type Failure,
+  failureLink,
+  readFailure,
+  stateOf,
+} from "./failures.tsx";
+import { type Draft, payloadSection, repair } from "./payload.tsx";
+import {
+  type Call,
+  type Project,
+  ProjectError,
+  type Update,
+} from "./project.ts";
+import * as ui from "./ui.tsx";
 
-/** A failure with its payloads as JSON text. */
-export interface Failure extends Row<"billing_failed_events"> {
-  readonly payload: string | null;
-  /** As it was received, if it was repaired. */
-  readonly original: string | null;
+/** What the page lists of a failure. */
+const FACTS =
+  "type,provider,subscription_id,account_id,occurred_at,first_failed_at,last_failed_at,attempts,retry_requested_at,resolved_at,resolution,resolved_by,resolution_note";
+
+/** Returns what can be done about a failure, besides the repair. */
+function actionsOn(
+  { provider, event_id }: Failure,
+  { reason = "<reason>", who = "<your name>" }: ui.Fields = {},
+) {
+  const args = { event_id, of_provider: provider };
+  const open = { resolved_at: null, resolution: null };
+  const set = { ...open, resolution_note: null, resolved_by: null };
+  const where = { provider, event_id, resolution: "by hand" };
+  return {
+    retry: { call: "retry_failed_event", args },
+    resolve: { call: "resolve_failed_event", args: { ...args, reason, who } },
+    reopen: { update: "failed_events", set, where },
+  } as const satisfies Record<string, Call | Update>;
 }
 
-/** Returns a failure; undefined if there is none of that key. */
-export async function readFailure(
-  project: Project,
-  { provider, event_id }: FailureKey,
-): Promise<Failure | undefined> {
-  const [row] = await project.read("billing_failed_events", {
-    // As text, since JSON.parse rounds large numbers.
-    select:
-      `${LISTED},account_id,payload_encoding,resolution_note,resolved_by,occurred_at,retry_lease_id,version,payload:payload::text,original:original_payload::text`,
-    provider: `eq.${provider}`,
-    event_id: `eq.${event_id}`,
-  });
-  return row as Failure | undefined;
-}
-
-/** Reads which failure a form or a URL is about. */
-export function readKey({ provider = "", event = "" }: Fields): FailureKey {
-  return { provider, event_id: event };
-}
-
-const by = ({ provider }: FailureKey) =>
-  `of_provider => ${sqlString(provider)}`;
-
-function retrySql(key: FailureKey): string {
-  const id = sqlString(key.event_id);
-  return `select billing.retry_failed_event(${id}, ${by(key)});`;
-}
-
-function resolveSql(key: FailureKey): string {
-  const given = [key.event_id, "<reason>", "<your name>"].map(sqlString);
-  return `select billing.resolve_failed_event(${given.join(", ")}, ${
-    by(key)
-  });`;
-}
-
-function reopenSql({ provider, event_id }: FailureKey): string {
-  return `update billing.failed_events set
-  resolved_at = null, resolution = null, resolution_note = null, resolved_by = null
-where provider = ${sqlString(provider)} and event_id = ${sqlString(event_id)}
-  and resolution = 'by hand';`;
-}
-
-/** Adds the page of one failure, and the actions on it but for the repair. */
-export function addFailure(console: Console): void {
-  const { app, project, show, showResult } = console;
+/** Adds the page of a failure, its downloads, and the actions on it. */
+export function addFailure(console: ui.Console): void {
+  const { app, project, show, showResult, form } = console;
 
   app.get("/failure", async (c) => {
-    const failure = await readFailure(project, readKey(c.req.query()));
+    const failure = await readFailure(project, c.req.query());
     if (failure === undefined) return c.notFound();
-    return show(c, failure.event_id, failurePage(failure, console));
+    return show(c, failure.event_id, failurePage(failure, form));
   });
 
   app.get("/failure/payload", async (c) => {
-    const failure = await readFailure(project, readKey(c.req.query()));
+    const failure = await readFailure(project, c.req.query());
     const which = c.req.query("which") === "original" ? "original" : "payload";
     const json = failure?.[which] ?? null;
     if (json === null) return c.notFound();
@@ -92,200 +65,149 @@ export function addFailure(console: Console): void {
     });
   });
 
-  /** Adds an action, after which the failure is shown with what came of it. */
-  function on(
-    path: string,
-    action: (key: FailureKey, form: Fields) => Promise<Notice>,
-  ): void {
-    app.post(path, async (c) => {
-      const form = await readForm(c);
-      const key = readKey(form);
-      const notice = await action(key, form).catch((error) => {
-        if (!(error instanceof ProjectError)) throw error;
-        return bad(`${error.message}\n${error.hint}`);
-      });
-      return showResult(c, failureLink(key), notice);
-    });
-  }
-
-  on("/failure/retry", async (key) => {
-    const answer = await project.call("billing_retry_failed_event", {
-      event_id: key.event_id,
-      of_provider: key.provider,
-    });
-    if (!answer.startsWith("Retry requested")) return bad(answer);
-    const waking = await project.wakeWorker();
-    const failure = await readFailure(project, key);
-    if (failure?.resolved_at) return good(`Retried: ${failure.resolution}.`);
-    if (failure?.retry_requested_at === null) {
-      return bad(`Retried, and it failed again: ${failure.error_code}.`);
+  app.post("/failure/repair", async (c) => {
+    const { text = "", hash = "", ...fields } = await ui.readForm(c);
+    const failure = await readFailure(project, fields);
+    if (failure === undefined) return c.notFound();
+    const draft = { text, hash };
+    const faults = await repair(project, failure, draft).catch(faultsOf);
+    if (faults.length > 0) {
+      const page = failurePage(failure, form, { ...draft, faults });
+      return show(c, failure.event_id, page, 422);
     }
-    const requested = firstSentences(answer);
-    if (waking !== "") return bad(`${requested}\n${waking}`);
-    return failure?.retry_lease_id
-      ? bad(
-        `${requested}\nThe worker has claimed it and has no result: most likely another session has locked its record. The worker tries it again at its next run. To find that session: docs/runbook.md, "Locks".`,
-      )
-      : good(`${requested}\nThe worker takes it at its next run.`);
+    const next = failure.retry_requested_at === null
+      ? "Now retry the event: until then, deliveries of it are refused, so that the old payload is not applied."
+      : "A retry is requested already: the worker applies this payload at its next run.";
+    return showResult(c, failureLink(failure), good(`Saved. ${next}`));
   });
 
-  on("/failure/resolve", async ({ provider, event_id }, { reason, who }) => {
-    const args = { event_id, reason, who, of_provider: provider };
-    return good(await project.call("billing_resolve_failed_event", args));
-  });
-
-  on("/failure/reopen", async ({ provider, event_id }) => {
-    const changed = await project.update("billing_failed_events", {
-      provider: `eq.${provider}`,
-      event_id: `eq.${event_id}`,
-      resolution: "eq.by hand",
-      select: "event_id",
-    }, {
-      resolved_at: null,
-      resolution: null,
-      resolution_note: null,
-      resolved_by: null,
-    });
-    return changed > 0
-      ? good("It is open again.")
-      : bad("Nothing was changed: it is not resolved by hand any more.");
+  app.post("/failure/:action{retry|resolve|reopen}", async (c) => {
+    const fields = await ui.readForm(c);
+    const failure = await readFailure(project, fields);
+    if (failure === undefined) return c.notFound();
+    const { retry, resolve, reopen } = actionsOn(failure, fields);
+    const action = c.req.param("action");
+    const acting = action === "retry"
+      ? retryNow(project, failure, retry)
+      : action === "resolve"
+      ? project.call(resolve).then(good)
+      : project.update(reopen).then((count) =>
+        count > 0
+          ? good("It is open again.")
+          : bad("Nothing was changed: it is not resolved by hand any more.")
+      );
+    const notice = await acting
+      .catch((error) => bad(faultsOf(error).join("\n")));
+    return showResult(c, failureLink(failure), notice);
   });
 }
 
-function good(text: string): Notice {
-  return { kind: "good", text };
+const good = (text: string): ui.Notice => ({ kind: "good", text });
+const bad = (text: string): ui.Notice => ({ kind: "bad", text });
+
+/** Returns what went wrong with the project, a line each. */
+function faultsOf(error: unknown): readonly string[] {
+  if (!(error instanceof ProjectError)) throw error;
+  const unknown = error.isUnknown &&
+    "Perhaps it was done: open the failure in another tab to see.";
+  return [error.message, error.hint, unknown || ""].filter((line) => line);
 }
 
-function bad(text: string): Notice {
-  return { kind: "bad", text: text.trim() };
+async function retryNow(
+  project: Project,
+  { provider, event_id: event }: Failure,
+  retry: Call,
+): Promise<ui.Notice> {
+  const answer = await project.call(retry);
+  if (!answer.startsWith("Retry requested")) return bad(answer);
+  const waking = await project.wakeWorker();
+  const failure = await readFailure(project, { provider, event });
+  if (failure?.resolved_at) return good(`Retried: ${failure.resolution}.`);
+  if (failure?.retry_requested_at === null) {
+    return bad(`Retried, and it failed again: ${failure.error_code}.`);
+  }
+  const requested = ui.firstSentences(answer);
+  if (waking !== "") return bad(`${requested}\n${waking}`);
+  return failure?.retry_lease_id
+    ? bad(
+      `${requested}\nThe worker has claimed it and has no result: most likely another session has locked its record. The worker tries it again at its next run. To find that session: docs/runbook.md, "Locks".`,
+    )
+    : good(`${requested}\nThe worker takes it at its next run.`);
 }
 
-function failurePage(failure: Failure, console: Console): Child {
+function failurePage(
+  failure: Failure,
+  form: ui.Console["form"],
+  draft?: Draft & { readonly faults: readonly string[] },
+): Child {
+  const guide = ERRORS[failure.error_code as ErrorCode];
   return (
     <>
-      <p>
-        <a href="/failures">Failures</a>
-      </p>
-      <h1>{visible(failure.event_id)}</h1>
+      <h1>{ui.visible(failure.event_id)}</h1>
       <p>
         {stateOf(failure)}
         {failure.original !== null && <strong>, repaired</strong>}
       </p>
+      {draft && (
+        <article class="bad" role="alert">
+          Not saved:
+          <ul>{draft.faults.map((fault) => <li>{ui.visible(fault)}</li>)}</ul>
+        </article>
+      )}
       <div class="grid">
         <div>
-          {reason(failure)}
-          <h2>Payload</h2>
-          {payloadSection(failure)}
+          <h2>Why it failed</h2>
+          <p>
+            <strong>{ui.visible(failure.error_code)}</strong>: {guide?.means}
+          </p>
+          <p>{ui.visibleLines(failure.error)}</p>
+          <blockquote>{guide?.todo}</blockquote>
+          {ui.facts(failure, FACTS)}
         </div>
-        <aside>{actions(failure, console)}</aside>
+        <aside>{actionCards(failure, form)}</aside>
       </div>
-    </>
-  );
-}
-
-function reason(failure: Failure): Child {
-  const { means = "", todo } = RUNBOOK.get(failure.error_code) ?? {};
-  return (
-    <>
-      <h2>Why it failed</h2>
-      <p>
-        <strong>{visible(failure.error_code)}</strong>
-      </p>
-      <p>{visibleLines(failure.error)}</p>
-      {means && (
-        <blockquote>
-          <small>What the runbook says (docs/runbook.md)</small>
-          <p>{markdownLine(means)}</p>
-          {todo && (
-            <p>
-              <strong>Do:</strong> {markdownLine(todo)}
-            </p>
-          )}
-        </blockquote>
-      )}
-      {facts({
-        Type: value(failure.type),
-        Provider: value(failure.provider),
-        Subscription: linked(failure.subscription_id),
-        Account: linked(failure.account_id),
-        Occurred: time(failure.occurred_at),
-        "First failed": time(failure.first_failed_at),
-        "Last failed": time(failure.last_failed_at),
-        Attempts: failure.attempts,
-        ...(failure.resolved_at !== null && {
-          Resolved: time(failure.resolved_at),
-          How: value(failure.resolution),
-          By: value(failure.resolved_by),
-          Reason: value(failure.resolution_note),
-        }),
-        ...(failure.retry_requested_at !== null && {
-          "Retry requested": time(failure.retry_requested_at),
-        }),
-      })}
+      <h2>Payload</h2>
+      {payloadSection(failure, form, draft)}
     </>
   );
 }
 
 /** Returns what can be done about a failure, each with the SQL that it runs. */
-function actions(failure: Failure, { form }: Console): Child {
+function actionCards(failure: Failure, form: ui.Console["form"]): Child {
+  const actions = actionsOn(failure);
   const key = { provider: failure.provider, event: failure.event_id };
-  if (failure.resolved_at !== null) {
-    if (failure.resolution !== "by hand") return "Nothing is left to do.";
-    return card(
-      "Open again",
-      "If it was resolved by mistake.",
-      form(
-        "/failure/reopen",
-        key,
-        <button>Open again</button>,
-        reopenSql(failure),
-      ),
-    );
-  }
-  const retry = <button>Retry</button>;
-  const resolve = (
-    <>
-      <label>
-        Reason
-        <input name="reason" required maxlength={1000} autocomplete="off" />
-      </label>
-      <label>
-        Your name
-        <input name="who" required maxlength={200} autocomplete="name" />
-      </label>
-      <button class="outline">Resolve</button>
-    </>
+  const card = (name: keyof typeof actions, text: string, content: Child) => (
+    <article>
+      <p>{text}</p>
+      {form(`/failure/${name}`, key, content, ui.sqlOf(actions[name]))}
+    </article>
   );
-  const repairAndRetry = [
-    card(
-      "Repair",
-      "Edit the payload. It is checked as the receiver checks it, before it is saved.",
-      <a href={failureLink(failure, "/failure/repair")}>Repair…</a>,
-    ),
-    card(
-      "Retry",
-      "The worker tries the event again, with the payload shown here.",
-      form("/failure/retry", key, retry, retrySql(failure)),
-    ),
-  ];
+  if (failure.resolved_at !== null) {
+    const button = <button>Open again</button>;
+    return failure.resolution === "by hand"
+      ? card("reopen", "If it was resolved by mistake:", button)
+      : "Nothing is left to do.";
+  }
   return [
     failure.payload === null
       ? "The payload was deleted, so it cannot be retried. Have the provider send the event again."
-      : repairAndRetry,
+      : card(
+        "retry",
+        "The worker tries the event again, with the payload shown here.",
+        <button>Retry</button>,
+      ),
     card(
-      "Resolve by hand",
-      "For an event that need not be applied. It opens again if it fails again.",
-      form("/failure/resolve", key, resolve, resolveSql(failure)),
+      "resolve",
+      "If the event need not be applied. It opens again if it fails again.",
+      <>
+        {ui.field("Reason", {
+          name: "reason",
+          required: true,
+          maxlength: 1000,
+        })}
+        {ui.field("Your name", { name: "who", required: true, maxlength: 200 })}
+        <button class="outline">Resolve by hand</button>
+      </>,
     ),
   ];
-}
-
-function card(title: string, text: string, content: Child): Child {
-  return (
-    <article>
-      <h3>{title}</h3>
-      <p>{text}</p>
-      {content}
-    </article>
-  );
 }

@@ -1,74 +1,94 @@
 /** @jsxImportSource hono/jsx */
 /**
- * The first page: is it well, and if not, where to look.
+ * The first page: is it well, and if not, where to look; and events per hour, as a
+ * chart and as a table.
  *
  * @module
  */
-import { ERRORS } from "../../supabase/functions/_shared/billing/errors.ts";
+import type { Child } from "hono/jsx";
+import {
+  type ErrorCode,
+  ERRORS,
+} from "../../supabase/functions/_shared/billing/errors.ts";
 import { asTyped } from "../common/how_started.ts";
-import { chart } from "./hours.tsx";
-import { type Console, counted, link, table, time } from "./layout.tsx";
 import type { Project } from "./project.ts";
-import { markdownLine, RUNBOOK } from "./runbook.tsx";
-import { relativeTime, visible } from "./text.tsx";
+import * as ui from "./ui.tsx";
 
-/** Supabase's API sends no more, unless it is told to. */
-const MAX_ROWS = 1_000;
-const PENDING = "/notifications?status=pending";
+const HOURS = 72;
+const HOUR_MS = 3_600_000;
+/** From the bottom of the chart to its top. Both schemes show them at 3:1. */
+const COLORS = { applied: "#2a9d74", stale: "#8a949c", failed: "#d9432c" };
+const OUTCOMES = ["applied", "stale", "failed"] as const;
+const BAD = new Set(["Open failures", "Notifications given up"]);
+const TITLE = "Events per hour, last three days";
 
-/** Adds the first page. */
-export function addOverview({ app, project, show }: Console): void {
+/** Events of one hour, by outcome. */
+interface HourCount extends Record<typeof OUTCOMES[number], number> {
+  /** In ISO 8601. */
+  readonly hour: string;
+}
+
+/** Adds the first page, the chart, and the page with its table. */
+export function addOverview({ app, project, show }: ui.Console): void {
   app.get("/", async (c) => {
     const [[health], codes] = await Promise.all([
       project.read("billing_health", {}),
       countByCode(project),
     ]);
     const open = health?.open_failures ?? 0;
-    const givenUp = health?.notifications_given_up ?? 0;
-    const pending = health?.notifications_pending ?? 0;
     const retries = health?.retries_requested ?? 0;
-    const oldest = health?.oldest_open_failure;
-    const waiting = health?.oldest_pending_notification;
-    const tiles = [
-      ["Open failures", open, "/failures", age(oldest), open > 0],
-      ["Retries requested", retries, "/failures", "until the next run", false],
-      ["Notifications that wait", pending, PENDING, age(waiting), false],
-      ["Notifications given up", givenUp, "/notifications", "", givenUp > 0],
-    ] as const;
-    const example = asTyped("trigger customer.subscription.created");
+    const pending = health?.notifications_pending ?? 0;
+    const givenUp = health?.notifications_given_up ?? 0;
+    const since = (time: string | null | undefined) =>
+      time ? `the oldest: ${ui.distance(Date.parse(time))}` : "";
+    const oldest = since(health?.oldest_open_failure);
+    const waiting = since(health?.oldest_pending_notification);
+    const waitingList = "/notifications?status=pending";
+    const headline = [
+      open && ui.counted(open, "event has failed", "events have failed"),
+      givenUp && `${ui.counted(givenUp, "notification")} given up`,
+    ].filter((part) => part !== 0).join(", ");
+    const tile = (name: string, count: number, href: string, note = "") => (
+      <article class={count > 0 && BAD.has(name) ? "bad" : ""}>
+        <a href={href}>{name}</a>
+        <h2>{count.toLocaleString("en")}</h2>
+        <small>{note}</small>
+      </article>
+    );
     const content = (
       <>
-        <h1>{headline(open, givenUp)}</h1>
+        <h1>{headline || "Nothing is failing"}</h1>
         <div class="grid">
-          {tiles.map(([name, count, href, note, isBad]) => (
-            <article class={isBad ? "bad" : ""}>
-              <a href={href}>{name}</a>
-              <h2>{count.toLocaleString("en")}</h2>
-              <small>{note}</small>
-            </article>
-          ))}
+          {tile("Open failures", open, "/failures", oldest)}
+          {tile(
+            "Retries requested",
+            retries,
+            "/failures",
+            "until the next run",
+          )}
+          {tile("Notifications that wait", pending, waitingList, waiting)}
+          {tile("Notifications given up", givenUp, "/notifications")}
         </div>
         <h2>Open failures by error</h2>
-        {codes.length === 0 ? "No failure is open." : table(
-          "Open failures by error",
-          codes,
-          {
-            Error: ([code]) => (
-              <a href={link("/failures", { code })}>{visible(code)}</a>
+        {codes.length === 0
+          ? <p>No failure is open.</p>
+          : ui.table("Open failures by error", codes, {
+            Error: ({ code }) => (
+              <a href={ui.link("/failures", { code })}>{code}</a>
             ),
-            Means: ([code]) => markdownLine(RUNBOOK.get(code)?.means ?? ""),
-            Open: ([, open]) => open.toLocaleString("en"),
-          },
-        )}
-        <h2>Events per hour, last three days</h2>
+            Means: ({ code }) => ERRORS[code].means,
+            Open: ({ open }) => open.toLocaleString("en"),
+          })}
+        <h2>{TITLE}</h2>
         {health?.last_event_at
-          ? <p>Last event applied: {time(health.last_event_at)}</p>
+          ? <p>Last event applied: {ui.time(health.last_event_at)}</p>
           : (
             <p>
-              No event was applied yet. Send one: <code>{example}</code>
+              No event was applied yet. Send one:{" "}
+              <code>{asTyped("trigger customer.subscription.created")}</code>
             </p>
           )}
-        {chart()}
+        {chart}
         <p>
           <a href="/hours">The chart as a table</a>. The ledger has about{" "}
           {(health?.ledger_rows_estimate ?? 0).toLocaleString("en")} rows.
@@ -77,41 +97,119 @@ export function addOverview({ app, project, show }: Console): void {
     );
     return show(c, "Overview", content);
   });
+
+  app.get("/hours.svg", async (c) => {
+    const image = chartImage(await countHours(project));
+    return c.body(image, 200, { "content-type": "image/svg+xml" });
+  });
+
+  app.get("/hours", async (c) => {
+    const hours = (await countHours(project)).toReversed()
+      .filter((hour) => sumOf(hour) > 0);
+    const number = (outcome: typeof OUTCOMES[number]) => (hour: HourCount) =>
+      hour[outcome].toLocaleString("en");
+    const content = [
+      <h1>{TITLE}</h1>,
+      chart,
+      hours.length === 0 && <p>No event arrived in these days.</p>,
+      ui.table("Events per hour, the newest hour first", hours, {
+        "Hour (UTC)": ({ hour }) => hour.slice(0, 16).replace("T", " "),
+        applied: number("applied"),
+        stale: number("stale"),
+        failed: number("failed"),
+      }),
+    ];
+    return show(c, "Events per hour", content);
+  });
 }
 
 /** Returns the codes of open failures with their numbers, the largest first. */
-async function countByCode(
-  project: Project,
-): Promise<(readonly [code: string, open: number])[]> {
-  const count = (code: string, limit: number) =>
-    project.count("billing_failed_events", {
-      select: "error_code",
-      resolved_at: "is.null",
-      ...(code && { error_code: `eq.${code}` }),
-      limit: `${limit}`,
-    });
-  const all = await count("", MAX_ROWS);
-  const byCode = Map.groupBy(all.data, ({ error_code }) => error_code);
-  const counts = all.data.length === all.count
-    ? Array.from(byCode, ([code, { length }]) => [code, length] as const)
-    : await Promise.all(
-      Object.keys(ERRORS)
-        .map(async (code) => [code, (await count(code, 1)).count] as const),
-    );
-  return counts.filter(([, open]) => open > 0).sort(([, a], [, b]) => b - a);
-}
-
-function headline(open: number, givenUp: number): string {
-  const failed = counted(open, "event has failed", "events have failed");
-  const lost = counted(
-    givenUp,
-    "notification was given up",
-    "notifications were given up",
+async function countByCode(project: Project) {
+  const counts = await Promise.all(
+    (Object.keys(ERRORS) as ErrorCode[]).map(async (code) => {
+      const { count } = await project.count("billing_failed_events", {
+        select: "error_code",
+        resolved_at: "is.null",
+        error_code: `eq.${code}`,
+        limit: "1",
+      });
+      return { code, open: count };
+    }),
   );
-  if (open > 0) return givenUp > 0 ? `${failed}, and ${lost}` : failed;
-  return givenUp > 0 ? lost : "Nothing is failing";
+  return counts.filter(({ open }) => open > 0).sort((a, b) => b.open - a.open);
 }
 
-function age(time: string | null | undefined): string {
-  return time ? `the oldest: ${relativeTime(time)}` : "";
+/** Counts the last hours in order, also those without an event. */
+async function countHours(project: Project): Promise<readonly HourCount[]> {
+  const query = { select: "hour,outcome,events" };
+  const rows = await project.read("billing_events_per_hour", query);
+  const first = Math.floor(Date.now() / HOUR_MS) - HOURS + 1;
+  const counts = Array.from({ length: HOURS }, (_, i) => ({
+    hour: new Date((first + i) * HOUR_MS).toISOString(),
+    applied: 0,
+    stale: 0,
+    failed: 0,
+  }));
+  for (const { hour, outcome, events } of rows) {
+    const count = counts[Math.floor(Date.parse(hour ?? "") / HOUR_MS) - first];
+    const known = OUTCOMES.find((one) => one === outcome);
+    if (count && known) count[known] += events ?? 0;
+  }
+  return counts;
+}
+
+function sumOf({ applied, stale, failed }: HourCount): number {
+  return applied + stale + failed;
+}
+
+/** An image of its own, so that the page does not wait for the count. */
+const chart: Child = (
+  <figure>
+    <p class="spread">
+      {OUTCOMES.map((outcome) => (
+        <span>
+          <svg width="10" height="10" aria-hidden="true">
+            <rect width="10" height="10" fill={COLORS[outcome]} />
+          </svg>{" "}
+          {outcome}
+        </span>
+      ))}
+    </p>
+    <img
+      class="chart"
+      src="/hours.svg"
+      alt="Bars: events per hour of the last three days. The same numbers are in the table."
+    />
+    <p class="spread">
+      {["3 days ago", "2 days ago", "yesterday", "now"]
+        .map((time) => <span>{time}</span>)}
+    </p>
+  </figure>
+);
+
+/**
+ * Returns a bar per hour, the outcomes on top of each other. The bars are
+ * stretched to the width of the page, the number above them is not: it has a
+ * ground of its own, since an image does not know the page's color scheme.
+ */
+function chartImage(hours: readonly HourCount[]): string {
+  const most = Math.max(1, ...hours.map(sumOf));
+  const bars = hours.flatMap((hour, i) => {
+    let y = 160;
+    return OUTCOMES.filter((outcome) => hour[outcome] > 0).map((outcome) => {
+      // Two units at least: one failure beside a thousand must be visible.
+      const height = Math.max(2, Math.round(hour[outcome] / most * 160));
+      y -= height;
+      const place = `x="${10 * i + 1}" y="${y}" width="8" height="${height}"`;
+      return `<rect fill="${COLORS[outcome]}" ${place}/>`;
+    });
+  });
+  const label = most.toLocaleString("en");
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="100%" height="100%">
+<rect width="${8 * label.length + 8}" height="16" rx="3" fill="#4a5568"/>
+<text x="4" y="12" font-family="sans-serif" font-size="12" fill="#fff">${label}</text>
+<svg y="18" width="100%" height="160" viewBox="0 0 720 160" preserveAspectRatio="none">
+<path d="M0 .5h720M0 80h720M0 159.5h720" stroke="#8a949c" stroke-opacity="0.4" vector-effect="non-scaling-stroke"/>
+${bars.join("\n")}
+</svg></svg>`;
 }

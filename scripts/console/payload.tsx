@@ -1,144 +1,220 @@
 /** @jsxImportSource hono/jsx */
 /**
- * A payload; if it was repaired, with what changed.
+ * The payload of a failure: shown with what a repair changed, edited, checked and
+ * stored.
  *
  * @module
  */
 import type { Child } from "hono/jsx";
+import { createHash } from "node:crypto";
 import { diff } from "node:util";
-import { link } from "./layout.tsx";
-import { prettyJson, visibleJson } from "./text.tsx";
+import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/billing/config.ts";
+import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
+import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
+import type { Failure, FailureKey } from "./failures.tsx";
+import type { Project, Update } from "./project.ts";
+import * as ui from "./ui.tsx";
 
-/** Of a payload on the page, in characters. The rest is in the download. */
 const SHOWN = 64 * 1024;
+/** In characters: a browser's text field gets slow with more. */
+const LONGEST_DRAFT = 2 * 1024 * 1024;
 /** Of a text to compare. Time and memory grow with its square. */
 const MAX_LINES = 1_000;
-/** Lines without a change that stay around one. */
-const CONTEXT = 4;
 
-/** Says why a payload is one JSON string. */
-const ENCODINGS: Readonly<Record<string, string>> = {
-  text:
-    "Postgres cannot store this body as JSON, or only with numbers of more than 40 digits. So it is stored as text, in one JSON string.",
-  base64:
-    "The body is not text. These are its bytes as base64, in one JSON string.",
-};
+const ONE_STRING =
+  "Postgres cannot store this body as JSON, or only with numbers of more than 40 digits. So it is stored in one JSON string: as text, or as base64 if it is not text.";
 
-/** Returns the payload of a failure as the page shows it. */
+const TOO_LONG =
+  "It is too long to edit in a browser. Repair it in the SQL editor: see docs/runbook.md.";
+const CHANGED =
+  "Somebody has changed the payload since you opened this page. Copy your text, open this failure again, and begin with what is there now.";
+
+/** What is edited. */
+export interface Draft {
+  readonly text: string;
+  /** Of the payload that the editing began with. */
+  readonly hash: string;
+}
+
+/** Writes hidden characters as JSON does, such as \u202e. */
+function escapeHidden(json: string): string {
+  const hidden = new RegExp(`(?![\\t\\n\\r])${ui.HIDDEN.source}`, "gu");
+  const escape = (unit: string) =>
+    `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return json.replace(hidden, (one) => one.split("").map(escape).join(""));
+}
+
+/** Indents JSON text. Numbers stay as they are written. */
+export function prettyJson(json: string): string {
+  const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown };
+  const keep = (_: string, value: unknown, { source = "" } = {}) =>
+    typeof value === "number" ? rawJSON(source) : value;
+  try {
+    return escapeHidden(JSON.stringify(JSON.parse(json, keep), null, 2));
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return escapeHidden(json); // too deep to be indented
+  }
+}
+
+/** Returns the payload, with what a repair changed, and the repair itself. */
 export function payloadSection(
-  { provider, event_id: event, payload, original, payload_encoding }: {
-    provider: string;
-    event_id: string;
-    payload: string | null;
-    original: string | null;
-    payload_encoding: string;
-  },
+  failure: Failure,
+  form: ui.Console["form"],
+  draft?: Draft,
 ): Child {
+  const { provider, event_id: event, payload, original } = failure;
   if (payload === null) {
     return "The payload was deleted: payloads of resolved failures are kept for 30 days.";
   }
   const download = (which: string, text: string) => (
-    <a href={link("/failure/payload", { provider, event, which })} download>
-      {text}
+    <a href={ui.link("/failure/payload", { provider, event, which })} download>
+      Download the {text}
     </a>
   );
-  const encoding = ENCODINGS[payload_encoding];
-  return (
-    <>
-      {encoding && <p>{encoding}</p>}
-      {original === null
-        ? [shown(payload), download("payload", "Download the payload")]
-        : [
-          comparison(original, payload),
-          download("payload", "Download the repaired payload"),
-          " ",
-          download("original", "Download the received payload"),
-        ]}
-    </>
+  const pretty = prettyJson(payload);
+  const unchanged = pretty.length > SHOWN ? escapeHidden(payload) : pretty;
+  const text = failure.payload_encoding === "text"
+    ? escapeHidden(JSON.parse(payload))
+    : unchanged;
+  const editor = failure.resolved_at === null && (
+    <details open={draft !== undefined}>
+      <summary>Repair</summary>
+      {repairForm(failure, form, draft ?? { text, hash: hashOf(payload) })}
+    </details>
   );
-}
-
-function prettyText(json: string): { text: string; isCut: boolean } {
-  const pretty = prettyJson(json, SHOWN);
-  const text = visibleJson(pretty.text);
-  const isCut = pretty.isCut || text.length > SHOWN;
-  return { text: text.slice(0, SHOWN), isCut };
-}
-
-function shown(json: string): Child {
-  const { text, isCut } = prettyText(json);
-  return [<pre tabindex={0}>{text}</pre>, isCut && cutNote(json)];
-}
-
-function cutNote({ length }: string): Child {
-  const characters = length.toLocaleString("en");
-  return (
-    <p>
-      Only the beginning is shown, of {characters}{" "}
-      characters. The download has all of it.
-    </p>
+  const received = original === null ? pretty : prettyJson(original);
+  const isCut = [pretty, received].some((text) =>
+    text.length > SHOWN || original && text.split("\n").length > MAX_LINES
   );
-}
-
-function comparison(original: string, payload: string): Child {
-  const [before, after] = [prettyText(original), prettyText(payload)];
-  const lines = compareLines(before.text, after.text);
-  if (lines === undefined) {
-    return (
-      <>
-        <h3>Received</h3>
-        {shown(original)}
-        <h3>Repaired</h3>
-        {shown(payload)}
-      </>
-    );
-  }
-  const marked = lines.map((line) => {
+  const marked = (line: string) => {
     if (line.startsWith("-")) return <del>{line}</del>;
     return line.startsWith("+") ? <ins>{line}</ins> : `${line}\n`;
-  });
-  return (
-    <>
-      <p>
-        It was repaired. Lines with <del>-</del>{" "}
-        are what was received, lines with <ins>+</ins> are what a retry applies.
-      </p>
-      <pre tabindex={0}>{marked}</pre>
-      {(before.isCut || after.isCut) && cutNote(payload)}
-    </>
-  );
+  };
+  return [
+    editor,
+    failure.payload_encoding !== "json" && <p>{ONE_STRING}</p>,
+    original !== null &&
+    <p>Repaired: - is what was received, + is what a retry applies.</p>,
+    <pre tabindex={0}>
+      {original === null
+        ? pretty.slice(0, SHOWN)
+        : compareLines(received, pretty).map(marked)}
+    </pre>,
+    isCut && <p>Only the beginning is shown: download all of it.</p>,
+    download("payload", "payload"),
+    " ",
+    original !== null && download("original", "payload as it was received"),
+  ];
 }
 
 /**
- * Compares two texts line by line: each line of the result begins with "-" if
- * only the first text has it, with "+" if only the second has it, and else with a
- * space. Long runs of equal lines are replaced by their number.
- *
- * @returns undefined if they are too long to compare
+ * Compares the beginnings of two texts. A line of the result begins with "-" if
+ * only the first text has it, and with "+" if only the second has it. "…" stands
+ * for lines that are equal, and not near a change.
  */
-export function compareLines(
-  before: string,
-  after: string,
-): readonly string[] | undefined {
-  const [a, b] = [before.split("\n"), after.split("\n")];
-  if (a.length > MAX_LINES || b.length > MAX_LINES) return undefined;
+export function compareLines(before: string, after: string): string[] {
+  const [a, b] = [before, after]
+    .map((text) => text.slice(0, SHOWN).split("\n").slice(0, MAX_LINES));
   // Node's diff: 1 for a line of the first text only, -1 of the second only.
-  const lines = diff(a, b) as [1 | 0 | -1, string][];
-  const changed = lines.flatMap(([operation], i) => operation === 0 ? [] : [i]);
-  const near = new Set(
-    changed.flatMap((i) =>
-      Array.from({ length: 2 * CONTEXT + 1 }, (_, j) => i - CONTEXT + j)
-    ),
+  const lines = diff(a!, b!) as [1 | 0 | -1, string][];
+  const isNear = (at: number) =>
+    lines.slice(Math.max(0, at - 4), at + 5).some(([operation]) => operation);
+  return lines.flatMap(([operation, line], i) => {
+    if (isNear(i)) return [`${" -+".at(operation)}${line}`];
+    return i === 0 || isNear(i - 1) ? ["…"] : [];
+  });
+}
+
+function repairForm(
+  key: FailureKey,
+  form: ui.Console["form"],
+  { text, hash }: Draft,
+): Child {
+  if (text.length > LONGEST_DRAFT) return TOO_LONG;
+  const fields = { provider: key.provider, event: key.event_id, hash };
+  const area = { rows: 24, wrap: "off", spellcheck: false, required: true };
+  const content = (
+    <>
+      <label>
+        Payload, as JSON
+        <textarea name="text" autocomplete="off" {...area}>{text}</textarea>
+      </label>
+      <p>
+        It is checked as the receiver checks it. Saving changes nothing else:
+        retry the event afterwards. What was received is kept.
+      </p>
+      <button>Check and save</button>
+    </>
   );
-  const result: string[] = [];
-  let left = 0;
-  for (const [i, [operation, line]] of lines.entries()) {
-    if (!near.has(i)) left++;
-    if (left > 0 && (near.has(i) || i === lines.length - 1)) {
-      result.push(`@ ${left} equal lines`);
-      left = 0;
+  // A longer statement is of no use on a page.
+  const sql = text.length > SHOWN ? "" : ui.sqlOf(repairOf(key, text));
+  return form("/failure/repair", fields, content, sql);
+}
+
+export function hashOf(text: string | null): string {
+  return createHash("sha256").update(text ?? "").digest("base64url");
+}
+
+function repairOf({ provider, event_id }: FailureKey, text: string): Update {
+  const set = { payload: text.replaceAll("\r\n", "\n") };
+  return { update: "failed_events", set, where: { provider, event_id } };
+}
+
+/**
+ * Stores a repaired payload as the text that it is, if the receiver would accept
+ * it, and if nobody else has changed it. Returns what is wrong, a line each.
+ */
+export async function repair(
+  project: Project,
+  failure: Failure,
+  { text, hash }: Draft,
+): Promise<readonly string[]> {
+  const faults = hash === hashOf(failure.payload)
+    ? faultsOf(text, failure)
+    : [CHANGED];
+  if (faults.length > 0) return faults;
+  const changed = await project.update(repairOf(failure, text), {
+    // The API takes this column from the body, whatever else that holds.
+    more: { version: `eq.${failure.version}`, columns: "payload" },
+    body: `{"payload":${text}}`,
+  });
+  return changed === 1 ? [] : [
+    "Nothing was changed: the failure changed at the same moment, or is gone. Save again: the console compares what is there now.",
+  ];
+}
+
+/**
+ * Returns what is wrong with a repaired payload, one line per field; none if the
+ * receiver accepts it, it has an effect, and it is still about the same event.
+ */
+function faultsOf(json: string, { event_id }: FailureKey): readonly string[] {
+  try {
+    JSON.parse(json);
+    const parsed = parseEvent(json, {
+      nowSeconds: Date.now() / 1000,
+      toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
+    });
+    if (!parsed.handled) {
+      const why = parsed.reason === "not_handled"
+        ? "has no effect here"
+        : "is a thin event without content";
+      return [
+        `type: ${parsed.type} ${why}, so a retry would ignore the event. If it is not needed, resolve it instead.`,
+      ];
     }
-    if (near.has(i)) result.push(`${" -+".at(operation)}${line}`);
+    // An event without a usable ID is stored under the hash of its body.
+    const isSame = event_id.startsWith("sha256:") ||
+      event_id === parsed.event.event_id;
+    return isSame ? [] : [
+      `id: must be ${event_id}. With another one, a retry would apply that event instead.`,
+    ];
+  } catch (error) {
+    // In the words of the JSON parser, which say where.
+    if (error instanceof SyntaxError) {
+      return [`This is not JSON: ${error.message}`];
+    }
+    if (!(error instanceof DeliveryError)) throw error;
+    return error.message.split("; ");
   }
-  return result;
 }

@@ -26,6 +26,21 @@ export type Row<Name extends keyof Views> = Views[Name]["Row"];
 /** Columns and conditions in PostgREST's words, such as `id: "eq.sub_1"`. */
 export type Query = Readonly<Record<string, string>>;
 
+type Values = Readonly<Record<string, string | number | null>>;
+
+/** A call of an SQL function in schema `billing`. */
+export interface Call {
+  readonly call: string;
+  readonly args: Values;
+}
+
+/** An update of a table in schema `billing`; a list means "one of". */
+export interface Update {
+  readonly update: "failed_events" | "notifications";
+  readonly set: Values;
+  readonly where: Readonly<Record<string, string | readonly string[]>>;
+}
+
 /** The database refused a call, or could not be reached. */
 export class ProjectError extends Error {
   override name = "ProjectError";
@@ -38,7 +53,7 @@ export class ProjectError extends Error {
   constructor(
     message: string,
     readonly hint = "",
-    readonly code?: string,
+    readonly code = "",
     readonly isUnknown = false,
   ) {
     super(message);
@@ -70,21 +85,27 @@ export function openProject(
   async function rest<T>(
     method: "GET" | "PATCH" | "POST",
     path: string,
-    { body, prefer = "" }: { body?: string; prefer?: string } = {},
+    { query = {}, body = null, prefer = "" }: {
+      query?: Query;
+      body?: string | null;
+      prefer?: string;
+    },
   ): Promise<{ data: T; count: number }> {
-    const profile = method === "GET" ? "accept-profile" : "content-profile";
+    const isRead = method === "GET";
     const headers = {
       ...key,
-      [profile]: "public",
+      [isRead ? "accept-profile" : "content-profile"]: "public",
       "content-type": "application/json",
       prefer,
     };
-    const init = { method, headers, ...(body !== undefined && { body }) };
-    const isRead = method === "GET";
-    const response = await send(`/rest/v1/${path}`, TIME_LIMIT_MS, init)
-      .catch((error) => {
-        throw refusal(url, 0, error, !isRead);
-      });
+    const target = `/rest/v1/${path}?${new URLSearchParams(query)}`;
+    const response = await send(target, TIME_LIMIT_MS, {
+      method,
+      headers,
+      body,
+    }).catch((error) => {
+      throw refusal(url, 0, error, !isRead);
+    });
     const data = await response.json().catch(() => undefined);
     if (!response.ok || data === undefined) {
       throw refusal(url, response.status, data, !isRead && response.ok);
@@ -93,76 +114,75 @@ export function openProject(
     return { data, count: Number(range?.split("/")[1] ?? 0) };
   }
 
-  /** Reads rows. */
-  async function read<Name extends keyof Views>(
-    name: Name,
-    query: Query,
-  ): Promise<Row<Name>[]> {
-    return (await rest<Row<Name>[]>("GET", pathOf(name, query))).data;
-  }
+  return {
+    url,
 
-  /**
-   * Reads rows, and counts all that match. It does not count by HEAD: PostgREST
-   * 12 then closes the connection without saying so, and the next request fails.
-   */
-  function count<Name extends keyof Views>(name: Name, query: Query) {
-    const prefer = "count=exact";
-    return rest<Row<Name>[]>("GET", pathOf(name, query), { prefer });
-  }
+    /** Reads rows. */
+    async read<Name extends keyof Views>(name: Name, query: Query) {
+      return (await rest<Row<Name>[]>("GET", name, { query })).data;
+    },
 
-  /** Changes rows; `values` may be JSON text. Returns how many. */
-  async function update(
-    name: keyof Views,
-    query: Query,
-    values: Readonly<Record<string, unknown>> | string,
-  ): Promise<number> {
-    const body = typeof values === "string" ? values : JSON.stringify(values);
-    const init = { body, prefer: "return=representation" };
-    const rows = await rest<unknown[]>("PATCH", pathOf(name, query), init);
-    return rows.data.length;
-  }
+    /**
+     * Reads rows, and counts all that match. It does not count by HEAD: PostgREST
+     * 12 then closes the connection without saying so, and the next request fails.
+     */
+    count<Name extends keyof Views>(name: Name, query: Query) {
+      const prefer = "count=exact";
+      return rest<Row<Name>[]>("GET", name, { query, prefer });
+    },
 
-  /** Calls an SQL function. Returns its answer. */
-  async function call(
-    name: string,
-    args: Record<string, unknown>,
-  ): Promise<string> {
-    const body = JSON.stringify(args);
-    return (await rest<string>("POST", `rpc/${name}`, { body })).data;
-  }
+    /** Calls an SQL function. Returns its answer. */
+    async call({ call, args }: Call): Promise<string> {
+      const body = JSON.stringify(args);
+      return (await rest<string>("POST", `rpc/billing_${call}`, { body })).data;
+    },
 
-  /**
-   * Wakes the worker, and waits a few seconds for its run to end.
-   *
-   * @returns what to tell the operator; empty if the run is over
-   */
-  async function wakeWorker(): Promise<string> {
-    try {
-      const path = "/functions/v1/billing-worker";
-      const init = { method: "POST", headers: key };
-      const response = await send(path, WORKER_WAIT_MS, init);
-      await response.body?.cancel();
-      if (response.ok) return "";
-      const doctor = asTyped("doctor");
-      return `The worker answered ${response.status}: look at its log, and check the deployment with ${doctor}.`;
-    } catch (error) {
-      return (error as Error).name === "TimeoutError"
-        ? "The worker is still running: reload this page in a moment."
-        : "The worker could not be reached. Its schedule, if there is one, wakes it within a minute.";
-    }
-  }
+    /**
+     * Changes rows, also with more conditions. Returns how many.
+     *
+     * @param body JSON text that is sent instead of the values.
+     */
+    async update(
+      { update, set, where }: Update,
+      { more = {}, body = JSON.stringify(set) } = {},
+    ): Promise<number> {
+      const conditions = Object.entries(where).map((
+        [name, value],
+      ) => [name, typeof value === "string" ? `eq.${value}` : `in.(${value})`]);
+      const query = { ...Object.fromEntries(conditions), ...more };
+      const { data } = await rest<unknown[]>("PATCH", `billing_${update}`, {
+        query: { ...query, select: "event_id" },
+        body,
+        prefer: "return=representation",
+      });
+      return data.length;
+    },
 
-  return { url, read, count, update, call, wakeWorker };
-}
-
-function pathOf(name: string, query: Query): string {
-  return `${name}?${new URLSearchParams(query)}`;
+    /**
+     * Wakes the worker, and waits a few seconds for its run to end.
+     *
+     * @returns what to tell the operator; empty if the run is over
+     */
+    async wakeWorker(): Promise<string> {
+      try {
+        const path = "/functions/v1/billing-worker";
+        const init = { method: "POST", headers: key };
+        const response = await send(path, WORKER_WAIT_MS, init);
+        await response.body?.cancel();
+        if (response.ok) return "";
+        const doctor = asTyped("doctor");
+        return `The worker answered ${response.status}: look at its log, and check the deployment with ${doctor}.`;
+      } catch (error) {
+        return (error as Error).name === "TimeoutError"
+          ? "The worker is still running: reload this page in a moment."
+          : "The worker could not be reached. Its schedule, if there is one, wakes it within a minute.";
+      }
+    },
+  };
 }
 
 const LOAD =
   'Try again. If it stays so, look at the database\'s load and at its locks: docs/runbook.md, "Locks".';
-const PUSH =
-  "supabase db push --remote, then in the SQL editor: notify pgrst, 'reload schema';";
 
 /** Returns what an answer of the database's API means, and what to do. */
 function refusal(
@@ -172,35 +192,29 @@ function refusal(
   isUnknown: boolean,
 ): ProjectError {
   const { code = "", message = "", hint } = body ?? {};
-  const isLocal = isLoopback(url);
-  const start = asTyped("start");
   const error = (text: string, todo: string) =>
     new ProjectError(text, todo, code, isUnknown);
   if (status === 0 && /timed out/.test(message)) {
-    const seconds = TIME_LIMIT_MS / 1000;
-    return error(`${url} did not answer within ${seconds} seconds.`, LOAD);
+    return error(`${url} did not answer within 10 seconds.`, LOAD);
   }
   if (status === 0) {
     return error(
       `Cannot reach ${url}.`,
-      isLocal
-        ? `Is the local stack running? Start it with: ${start}`
+      isLoopback(url)
+        ? `Is the local stack running? Start it with: ${asTyped("start")}`
         : "Check SUPABASE_URL and the network. A paused project does not answer either.",
     );
   }
-  if (/^(PGRST20[0-5]|42883|42P01|42703|42501)$/.test(code)) {
-    const otherKey = code === "42501"
-      ? "Check that SUPABASE_SECRET_KEY begins with sb_secret_. If it does, run"
-      : "Run";
-    return error(
-      `This database lacks something that the console needs (${code}): ${message}`,
-      isLocal
-        ? `Restart the local stack, which applies the migration: ${start}`
-        : `${otherKey} ${PUSH}`,
-    );
-  }
   if (code === "57014") return error("The database took too long.", LOAD);
+  const isMissing = /^(PGRST20[0-5]|42883|42P01|42703|42501)$/.test(code);
+  const [text, todo] = restRefusal(isMissing ? 404 : status, url);
+  if (isMissing) {
+    const otherKey = code === "42501" && !isLoopback(url)
+      ? "Check that SUPABASE_SECRET_KEY begins with sb_secret_. If it does: "
+      : "";
+    const lacks = "This database lacks something that the console needs";
+    return error(`${lacks} (${code}): ${message}`, otherKey + todo);
+  }
   if (/^[0-9A-Z]{5}$/.test(code)) return error(message, hint ?? "");
-  const [text, todo] = restRefusal(status, url);
   return error(`Cannot use ${url}: ${text}.`, `${todo}.`);
 }

@@ -10,48 +10,14 @@ import { assertEquals } from "@std/assert";
 import { tmpdir } from "node:os";
 import { fileURLToPath } from "node:url";
 import puppeteer, { type Browser } from "puppeteer-core";
-import { localKeys } from "../../scripts/common/keys.ts";
-import {
-  type RunningConsole,
-  serveConsole,
-} from "../../scripts/console/app.tsx";
-import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
-import { type OwnStack, startOwnStack } from "../support/own_stack.ts";
 
 /** What Chromium needs besides the C library, as the package brings it. */
 const LIBRARIES = fileURLToPath(
   new URL("../bin/al2023.tar.br", import.meta.resolve("@sparticuz/chromium")),
 );
 
-/** A stack of its own with both functions, and a browser. */
-export interface Stage extends OwnStack {
-  readonly browser: Browser;
-  /** Starts a console of the stack, which one browser may enter. */
-  startConsole(): RunningConsole;
-}
-
-/** Opens the stage. The browser is first: it may be what cannot start. */
-export async function openStage(): Promise<Stage> {
-  await using opened = new AsyncDisposableStack();
-  const endpoint = opened.use(startNotifiedEndpoint());
-  const browser = await startBrowser();
-  opened.defer(() => browser.close());
-  const own = opened.use(await startOwnStack({ env: endpoint.env }));
-  const access = {
-    projectUrl: own.stack.urls.api,
-    secretKey: (await localKeys()).secret,
-  };
-  const owned = opened.move();
-  return {
-    ...own,
-    browser,
-    startConsole: () => serveConsole(access, { port: 0 }),
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
-}
-
 /** @throws {Error} It says what is missing. The tests do not skip. */
-async function startBrowser(): Promise<Browser> {
+export async function startBrowser(): Promise<Browser> {
   const home = await Deno.makeTempDir();
   const fonts = `${home}/fonts.conf`;
   // The package's own configuration looks for its font in /tmp, and a browser
@@ -61,9 +27,8 @@ async function startBrowser(): Promise<Browser> {
     `<fontconfig><dir>${tmpdir()}/fonts</dir><cachedir>${home}/cache</cachedir></fontconfig>`,
   );
   try {
-    const executablePath = await chromium.executablePath();
     return await puppeteer.launch({
-      executablePath,
+      executablePath: await chromium.executablePath(),
       headless: "shell",
       userDataDir: home,
       // The tests may run as root, and the sandbox needs rights of the kernel.
@@ -112,9 +77,7 @@ export async function enterConsole(browser: Browser, link: string) {
   `);
   await page.goto(link);
 
-  async function text(): Promise<string> {
-    return await page.$eval("body", (body) => body.innerText);
-  }
+  const text = () => page.$eval("body", (body) => body.innerText);
 
   async function open(path: string): Promise<string> {
     await page.goto(origin + path);
@@ -123,11 +86,11 @@ export async function enterConsole(browser: Browser, link: string) {
 
   /** Presses Tab until the element has the focus. */
   async function tabTo(selector: string): Promise<void> {
+    const isThere = `document.activeElement.matches(${
+      JSON.stringify(selector)
+    })`;
     for (let i = 0; i < 80; i++) {
-      const isThere = await page.evaluate(
-        `document.activeElement.matches(${JSON.stringify(selector)})`,
-      );
-      if (isThere) return;
+      if (await page.evaluate(isThere)) return;
       await page.keyboard.press("Tab");
     }
     throw new Error(`No ${selector} gets the focus on ${page.url()}`);
@@ -148,13 +111,32 @@ export async function enterConsole(browser: Browser, link: string) {
     );
   }
 
-  return { page, faults, origin, text, open, tabTo, enter, texts };
+  return { page, faults, origin, open, tabTo, enter, texts };
 }
 
 /** What a page is made of. It runs in the page. */
 const LOOK = `(() => {
   const all = (selector) => [...document.querySelectorAll(selector)];
   const html = (elements) => elements.map(({ outerHTML }) => outerHTML);
+  const color = (element, name) =>
+    getComputedStyle(element)[name].match(/[\\d.]+/g).map(Number);
+  const ground = (element) => {
+    const own = color(element, "backgroundColor");
+    return own[3] === 0 ? ground(element.parentElement) : own;
+  };
+  const light = (rgb) =>
+    [0.2126, 0.7152, 0.0722].reduce((sum, share, i) => {
+      const part = rgb[i] / 255;
+      return sum + share *
+        (part <= 0.04 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    }, 0.05);
+  const contrast = (element) => {
+    const both = [color(element, "color"), ground(element)].map(light);
+    return Math.max(...both) / Math.min(...both);
+  };
+  const written = all("body *").filter((element) =>
+    element.checkVisibility() &&
+    [...element.childNodes].some((one) => one.nodeType === 3 && one.data.trim()));
   return {
     headings: all("h1").length,
     active: html(all(
@@ -165,6 +147,7 @@ const LOOK = `(() => {
       .filter((field) => !field.labels.length && !field.ariaLabel)),
     unloaded: html(all("img").filter((image) => image.naturalWidth === 0)),
     nameless: html(all("a, button").filter((one) => !one.textContent.trim())),
+    faint: html(written.filter((element) => contrast(element) < 4.5)),
     overflow: Math.max(0, document.documentElement.scrollWidth - innerWidth),
   };
 })()`;
@@ -178,6 +161,7 @@ export async function assertWellMade({ page }: Visitor): Promise<void> {
     unlabelled: [],
     unloaded: [],
     nameless: [],
+    faint: [],
     overflow: 0,
   }, page.url());
 }

@@ -7,13 +7,16 @@
  * @module
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { HIDDEN } from "../../scripts/console/text.tsx";
+import { localKeys } from "../../scripts/common/keys.ts";
+import { serveConsole } from "../../scripts/console.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { edited } from "../support/edited.ts";
+import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
+import { startOwnStack } from "../support/own_stack.ts";
 import { deliver } from "../support/send.ts";
 import { failureOf } from "../support/triage.ts";
-import { assertWellMade, enterConsole, openStage } from "./browser.ts";
+import { assertWellMade, enterConsole, startBrowser } from "./browser.ts";
 
 const IMAGE = new URL("../../docs/images/console_failure.png", import.meta.url);
 const CREATED = Math.floor(Date.now() / 1000) - 600;
@@ -54,14 +57,25 @@ function pathOf(event: string, path = "/failure"): string {
 }
 
 Deno.test("the console in a browser", async (test) => {
-  await using stage = await openStage();
-  const { sql, stack, browser } = stage;
-  await using running = stage.startConsole();
+  await using endpoint = startNotifiedEndpoint();
+  // First, since it may be what cannot start.
+  const browser = await startBrowser();
+  await using opened = new AsyncDisposableStack();
+  opened.defer(() => browser.close());
+  const { sql, stack } = opened.use(
+    await startOwnStack({ env: endpoint.env }),
+  );
+  const secretKey = (await localKeys()).secret;
+  const access = { projectUrl: stack.urls.api, secretKey };
+  await using running = serveConsole(access, { port: 0 });
   const visitor = await enterConsole(browser, running.link);
   const { page, open, tabTo, enter, texts } = visitor;
 
-  /** Replaces the text that is edited, and sends the form. */
+  /** Opens the editor, replaces the text, and sends the form. */
   async function save(text: string): Promise<string> {
+    await tabTo("main > details > summary");
+    const isOpen = (await page.$$("main > details[open]")).length > 0;
+    if (!isOpen) await page.keyboard.press("Enter");
     await tabTo("textarea");
     await page.keyboard.down("Control");
     await page.keyboard.press("KeyA");
@@ -71,7 +85,7 @@ Deno.test("the console in a browser", async (test) => {
   }
 
   await test.step("the link works in a page of another website, as in a terminal in a browser", async () => {
-    await using fresh = stage.startConsole();
+    await using fresh = serveConsole(access, { port: 0 });
     const body = `<a href="${fresh.link}">link</a>`;
     await using server = Deno.serve(
       { hostname: "127.0.0.1", port: 0, onListen() {} },
@@ -86,25 +100,17 @@ Deno.test("the console in a browser", async (test) => {
     await terminal.close();
   });
 
-  await test.step("empty pages say that nothing is wrong", async () => {
+  await test.step("by keyboard alone: why it failed, repaired, retried, applied", async () => {
     assertStringIncludes(await open("/"), "Nothing is failing");
-    assertStringIncludes(await open("/failures"), "No open failure matches");
-    assertStringIncludes(await open("/notifications"), "There is none");
-    assertStringIncludes(await open("/search?q=sub_x"), "Nothing has this ID");
-    assertStringIncludes(await open(pathOf("evt_x")), "Not found");
     for (const event of [creation, invoice, update]) {
       await deliver(stack.urls.webhook, event);
     }
-  });
-
-  await test.step("by keyboard alone: why it failed, repaired, retried, applied", async () => {
     assertStringIncludes(await open("/"), "3 events have failed");
     const list = await enter("a[href='/failures?code=event_invalid']");
     assertStringIncludes(list, "1 failure matches");
     const why = await enter(`a[href*="${creation.id}"]`);
     assertStringIncludes(why, "data.object.metadata.accountId is missing");
-    assertStringIncludes(why, "repair the payload and retry");
-    await enter("a[href^='/failure/repair']");
+    assertStringIncludes(why, "Repair the payload and retry");
 
     const account = "data.object.metadata.accountId";
     const broken = JSON.stringify(edited(creation, { [account]: "" }));
@@ -118,10 +124,8 @@ Deno.test("the console in a browser", async (test) => {
     const row = await failureOf(sql, creation.id);
     assertEquals(row.payload, JSON.parse(JSON.stringify(repaired)));
     assertEquals(row.original_payload, JSON.parse(JSON.stringify(creation)));
-    assertStringIncludes(
-      (await texts("pre ins")).join(""),
-      '"accountId": "acc_42"',
-    );
+    const added = (await texts("pre ins")).join("");
+    assertStringIncludes(added, '"accountId": "acc_42"');
     if (Deno.env.get("SCREENSHOT")) {
       await page.setViewport({ width: 1180, height: 1480 });
       await Deno.writeFile(IMAGE, await page.screenshot({ type: "png" }));
@@ -129,14 +133,6 @@ Deno.test("the console in a browser", async (test) => {
     const retried = await enter("form[action='/failure/retry'] button");
     assertStringIncludes(retried, "Retried: applied.");
     assertEquals((await failureOf(sql, creation.id)).resolution, "applied");
-  });
-
-  await test.step("a repair of what changed meanwhile is not saved", async () => {
-    await open(pathOf(update.id, "/failure/repair"));
-    await sql`
-      update billing.failed_events set payload = payload || '{"x": 1}'
-      where event_id = ${update.id}`;
-    assertStringIncludes(await save(JSON.stringify(update)), "Somebody has");
   });
 
   await test.step("all that match a filter are retried, and no others", async () => {
@@ -148,9 +144,6 @@ Deno.test("the console in a browser", async (test) => {
     assertStringIncludes(list, "1 failure matches");
     await tabTo("details:has(form[action='/failures/retry']) > summary");
     await page.keyboard.press("Enter");
-    assertEquals(await texts("form pre"), [
-      "select billing.retry_failed_events(of_type => 'invoice.payment_failed', of_error_code => 'subscription_unknown');",
-    ]);
     const done = await enter("form[action='/failures/retry'] button");
     assertStringIncludes(done, "Retry requested: 1.");
     assertEquals((await failureOf(sql, invoice.id)).resolution, "applied");
@@ -164,29 +157,11 @@ Deno.test("the console in a browser", async (test) => {
     await tabTo("[name=who]");
     await page.keyboard.type("Kim");
     assertStringIncludes(await enter("[name=who]"), "it's a test; <b>");
-    const row = await failureOf(sql, update.id);
-    assertEquals(row.resolution, "by hand");
+    assertEquals((await failureOf(sql, update.id)).resolution, "by hand");
     assertStringIncludes(await open("/failures?state=resolved"), update.id);
     await open(pathOf(update.id));
-    const opened = await enter("form[action='/failure/reopen'] button");
-    assertStringIncludes(opened, "It is open again.");
-    assertEquals((await failureOf(sql, update.id)).resolved_at, null);
-  });
-
-  await test.step("the statements that are shown run as they are", async () => {
-    await open(pathOf(update.id, "/failure/repair"));
-    const repair = await texts("form pre");
-    await open(pathOf(update.id));
-    const statements = await texts("form pre");
-    assertEquals(statements.length, 2);
-    for (const statement of [...repair, ...statements]) {
-      await sql.unsafe(statement);
-    }
-    assertEquals((await failureOf(sql, update.id)).resolution, "by hand");
-    await open(pathOf(update.id));
-    for (const statement of await texts("form pre")) {
-      await sql.unsafe(statement);
-    }
+    const reopened = await enter("form[action='/failure/reopen'] button");
+    assertStringIncludes(reopened, "It is open again.");
     assertEquals((await failureOf(sql, update.id)).resolved_at, null);
   });
 
@@ -197,26 +172,39 @@ Deno.test("the console in a browser", async (test) => {
       values
         ('a', 'evt_dead', 'acc_42', ${subscription}, 'dead', 10, 'HTTP 500 <b>'),
         ('a', 'evt_address', 'acc_43', 'sub_43', 'undeliverable', 1, null)`;
-    assertStringIncludes(await open("/"), "2 notifications were given up");
+    const statuses = async () =>
+      (await sql`
+        select status from billing.notifications
+        where event_id in ('evt_dead', 'evt_address') order by event_id desc`)
+        .map((row) => row["status"]);
+    assertStringIncludes(await open("/"), "2 notifications given up");
     assertStringIncludes(await open("/notifications"), "HTTP 500 <b>");
     await open("/notifications?status=dead");
-    const statements = await texts("form pre");
-    const statuses = () =>
-      sql`
-        select status from billing.notifications
-        where event_id in ('evt_dead', 'evt_address') order by event_id desc`
-        .then((rows) => rows.map((row) => row["status"]));
     assertStringIncludes(await enter("td form button"), "1 made due again");
     assertEquals(await statuses(), ["sent", "undeliverable"]);
     await open("/notifications");
-    assertStringIncludes(
-      await enter("article form button"),
-      "1 made due again",
-    );
+    const sent = await enter("article form button");
+    assertStringIncludes(sent, "1 made due again");
     assertEquals(await statuses(), ["sent", "sent"]);
-    for (const statement of statements) {
-      assertEquals((await sql.unsafe(statement)).count, 0);
-    }
+  });
+
+  await test.step("the statements that are shown run as they are", async () => {
+    const run = async (path: string, count: number) => {
+      await open(path);
+      const statements = await texts("form pre");
+      assertEquals(statements.length, count, path);
+      for (const statement of statements) await sql.unsafe(statement);
+    };
+    await sql`
+      update billing.notifications set status = 'dead'
+      where event_id = 'evt_dead'`;
+    await run("/failures", 1);
+    await run("/notifications", 2);
+    await run(pathOf(update.id), 3);
+    const resolved = await failureOf(sql, update.id);
+    assertEquals(resolved.resolution, "by hand");
+    await run(pathOf(update.id), 1);
+    assertEquals((await failureOf(sql, update.id)).resolved_at, null);
   });
 
   await test.step("a subscription is found by each ID, with all that it has", async () => {
@@ -227,7 +215,7 @@ Deno.test("the console in a browser", async (test) => {
     for (const part of ["acc_42", creation.id, update.id, "HTTP 500"]) {
       assertStringIncludes(shown, part);
     }
-    for (const id of [subscription, "acc_42", "cus_42"]) {
+    for (const id of ["acc_42", "cus_42"]) {
       await open("/");
       await page.type("[name=q]", id);
       assertStringIncludes(await enter("header button"), subscription);
@@ -250,16 +238,11 @@ Deno.test("the console in a browser", async (test) => {
       const url = visitor.origin + pathOf(id, "/failure/payload");
       const stored = await (await fetch(url, { headers: { cookie } })).text();
       const [row] = await sql`
-        select payload::text as payload from billing.failed_events
-        where event_id = ${id}`;
+        select payload::text from billing.failed_events where event_id = ${id}`;
       assertEquals(stored, row?.["payload"]);
-      await open(pathOf(id, "/failure/repair"));
-      await assertWellMade(visitor);
     }
-    const list = await open("/failures");
-    assertStringIncludes(list, SCRIPT);
-    assertEquals(HIDDEN.test(list.replaceAll(/[\t\n]/g, "")), false);
-    await open(pathOf("evt_numbers", "/failure/repair"));
+    assertStringIncludes(await open("/failures"), SCRIPT);
+    await open(pathOf("evt_numbers"));
     const before =
       `{"id": "evt_numbers", "type": "customer.subscription.deleted", "data": {"object": {"id": "sub_r"}}, "n": `;
     assertStringIncludes(await save(`${before}"\\u0000"}`), "Unicode escape");
@@ -268,19 +251,12 @@ Deno.test("the console in a browser", async (test) => {
     assertStringIncludes(saved, "12345678901234567890.10");
   });
 
-  await test.step("every page is whole on a phone, in both color schemes", async () => {
+  await test.step("every page is whole and legible on a phone, in both color schemes", async () => {
+    const failures = [creation.id, update.id, Object.keys(HOSTILE)[0]!];
     const paths = [
-      "/",
-      "/hours",
-      "/failures?code=event_invalid",
-      "/failures?state=resolved",
-      pathOf(creation.id),
-      pathOf(update.id),
-      pathOf(update.id, "/failure/repair"),
-      pathOf(Object.keys(HOSTILE)[0]!),
-      "/notifications",
-      `/search?q=${subscription}`,
-      "/nowhere",
+      ...["/", "/hours", "/failures?code=event_invalid"],
+      ...["/failures?state=resolved", "/notifications", "/nowhere"],
+      ...[`/search?q=${subscription}`, ...failures.map((id) => pathOf(id))],
     ];
     for (const width of [360, 1280]) {
       await page.setViewport({ width, height: 740 });
@@ -289,13 +265,17 @@ Deno.test("the console in a browser", async (test) => {
         await page.emulateMediaFeatures([{ name, value }]);
         for (const path of paths) {
           await open(path);
+          await page.$$eval(
+            "summary",
+            (all) => all.forEach((one) => one.click()),
+          );
           await assertWellMade(visitor);
         }
         const ground = await page.evaluate(
           "getComputedStyle(document.documentElement).backgroundColor",
         );
-        const isDark = Number(/\d+/.exec(String(ground))?.[0]) < 128;
-        assertEquals(isDark, value === "dark", `${ground}`);
+        const red = Number(/\d+/.exec(`${ground}`)?.[0]);
+        assertEquals(red < 128, value === "dark", `${ground}`);
       }
     }
   });

@@ -3,18 +3,14 @@
  *
  * @module
  */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { mock } from "node:test";
 import postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { readFailure } from "../../scripts/console/failure.tsx";
-import { resendNotifications } from "../../scripts/console/notifications.tsx";
-import {
-  openProject,
-  type Project,
-  ProjectError,
-} from "../../scripts/console/project.ts";
-import { repairPayload } from "../../scripts/console/repair.tsx";
+import { readFailure } from "../../scripts/console/failures.tsx";
+import { sendAgain } from "../../scripts/console/notifications.tsx";
+import { hashOf, repair } from "../../scripts/console/payload.tsx";
+import { openProject, type Project } from "../../scripts/console/project.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { setting } from "../support/test_environment.ts";
 
@@ -29,39 +25,37 @@ async function openOwnProject(): Promise<Project> {
 
 Deno.test("of two repairs of what was read before, only one is saved", async () => {
   const project = await openOwnProject();
-  const eventId = uniqueId("evt");
-  const key = { provider: "a", event_id: eventId };
+  const event = uniqueId("evt");
   await sql`
     insert into billing.failed_events
       (provider, event_id, payload, payload_encoding, error_code, error)
-    values ('a', ${eventId}, '{"n": 0}', 'json', 'event_invalid', 'of a test')`;
-  const payload = async () =>
-    (await sql`
-      select payload::text from billing.failed_events
-      where event_id = ${eventId}`)[0]?.["payload"];
+    values ('a', ${event}, '{}', 'json', 'event_invalid', 'of a test')`;
+  const save = (failure: typeof read, n: number) =>
+    repair(project, failure, {
+      text:
+        `{"id": "${event}", "type": "customer.subscription.deleted", "data": {"object": {"id": "sub_7"}}, "n": ${n}}`,
+      hash: hashOf(failure.payload),
+    });
+  let read = (await readFailure(project, { provider: "a", event }))!;
   for (const n of [1, 3]) { // the second time, it has been repaired before
-    const failure = (await readFailure(project, key))!;
-    await repairPayload(project, failure, `{"n": ${n}}`);
-    await assertRejects(
-      () => repairPayload(project, failure, `{"n": ${n + 1}}`),
-      ProjectError,
-      "changed at the same moment",
-    );
-    assertEquals(await payload(), `{"n": ${n}}`);
+    assertEquals(await save(read, n), []);
+    const [fault] = await save(read, n + 1);
+    assertStringIncludes(fault ?? "", "changed at the same moment");
+    read = (await readFailure(project, { provider: "a", event }))!;
+    assertStringIncludes(read.payload ?? "", `"n": ${n},`);
   }
 });
 
 Deno.test("a notification that is sent again is due at once, whatever this machine's clock shows", async () => {
   const project = await openOwnProject();
-  const eventId = uniqueId("evt");
   const [row] = await sql<[{ id: string }]>`
     insert into billing.notifications
       (provider, event_id, account_id, subscription_id, status, attempts)
-    values ('a', ${eventId}, 'acc_7', 'sub_7', 'dead', 10)
+    values ('a', ${uniqueId("evt")}, 'acc_7', 'sub_7', 'dead', 10)
     returning id`;
   mock.timers.enable({ apis: ["Date"], now: Date.now() + 3_600_000 });
   try {
-    assertEquals(await resendNotifications(project, row.id), 1);
+    assertEquals(await project.update(sendAgain(row.id)), 1);
   } finally {
     mock.timers.reset();
   }

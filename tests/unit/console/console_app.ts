@@ -3,40 +3,27 @@
  *
  * @module
  */
-import { createConsole } from "../../../scripts/console/app.tsx";
-import { createSession } from "../../../scripts/console/guard.tsx";
+import { createConsole, createSession } from "../../../scripts/console/app.tsx";
 import { openProject } from "../../../scripts/console/project.ts";
 
 export const HOST = "127.0.0.1:54340";
 export const PAGE = "/failure?provider=a&event=evt_1";
 export const KEY = { provider: "a", event: "evt_1" };
 
-/** A failure as the API answers it. */
-export const FAILURE = {
-  provider: "a",
-  event_id: "evt_1",
+/** A row of any window, as the API answers it. */
+export const ROW = {
+  ...{ provider: "a", event_id: "evt_1", id: "7", status: "dead" },
   type: "customer.subscription.created",
-  subscription_id: "sub_1",
-  account_id: null,
+  ...{ subscription_id: "sub_1", account_id: null, version: "741" },
   error_code: "event_invalid",
   error: "data.object.metadata.accountId is missing",
   attempts: 1,
   first_failed_at: "2026-11-22T00:00:00+00:00",
   last_failed_at: "2026-11-22T00:00:00+00:00",
-  retry_requested_at: null,
-  retry_lease_id: null,
-  resolved_at: null,
-  resolution: null,
-  payload_encoding: "json",
-  resolution_note: null,
-  resolved_by: null,
-  occurred_at: null,
-  payload: '{"id": "evt_1"}',
-  original: null,
-  version: "741",
-  // Of notifications and records.
-  id: "7",
-  status: "dead",
+  ...{ retry_requested_at: null, retry_lease_id: null, resolved_at: null },
+  ...{ resolution: null, resolution_note: null, resolved_by: null },
+  ...{ occurred_at: null, created_at: null, next_attempt_at: null },
+  ...{ payload: '{"id": "evt_1"}', original: null, payload_encoding: "json" },
 };
 
 /** A request that reached the stand-in. */
@@ -48,17 +35,19 @@ export interface ApiCall {
   readonly redirect: string;
 }
 
-/** Answers SQL functions with a text, and everything else with one failure. */
+/** Answers SQL functions with a text, and everything else with one row. */
 export function answering(text: string, changes: object = {}) {
   return ({ path }: ApiCall) =>
-    Response.json(
-      path.includes("/rpc/") ? text : [{ ...FAILURE, ...changes }],
-    );
+    Response.json(path.includes("/rpc/") ? text : [{ ...ROW, ...changes }], {
+      headers: { "content-range": "0-0/1" },
+    });
 }
 
 /** Opens a console whose database answers as told. */
 export function openConsole(
-  answer: (call: ApiCall) => Response = answering("Retry requested: 1."),
+  answer: (call: ApiCall) => Response | Promise<Response> = answering(
+    "Retry requested: 1.",
+  ),
   projectUrl = "http://127.0.0.1:54321",
 ) {
   const session = createSession();
@@ -69,15 +58,13 @@ export function openConsole(
       const request = new Request(input, init);
       const { method, headers, redirect } = request;
       const { pathname, search } = new URL(request.url);
-      const path = pathname + search;
       const body = await request.text();
-      const call = { method, path, headers, body, redirect };
+      const call = { method, path: pathname + search, headers, body, redirect };
       calls.push(call);
-      return answer(call);
+      return await answer(call);
     },
   });
-  const clock = () => Date.parse("2026-11-22T10:20:00Z");
-  const app = createConsole({ project, session, host: () => HOST, clock });
+  const app = createConsole({ project, session, host: () => HOST });
 
   /** Sends a request; `headers` replaces what a browser that is let in sends. */
   async function request(path: string, init: RequestInit = {}) {
@@ -91,29 +78,22 @@ export function openConsole(
     return await (await request(path)).text();
   }
 
-  /** Sends a form as a page of the console does. */
+  /** Sends a form as a page of the console does, but for what is given. */
   async function send(
     path: string,
     fields: Record<string, string>,
-    headers: Record<string, string> = {},
+    { headers = {}, method = "POST" }: {
+      headers?: Record<string, string>;
+      method?: string;
+    } = {},
   ): Promise<Response> {
+    const origin = `http://${HOST}`;
     return await request(path, {
-      method: "POST",
-      headers: {
-        origin: `http://${HOST}`,
-        "sec-fetch-site": "same-origin",
-        "content-type": "application/x-www-form-urlencoded",
-        ...headers,
-      },
-      body: `${new URLSearchParams({ csrf: session.csrf, ...fields })}`,
+      method,
+      headers: { origin, "sec-fetch-site": "same-origin", ...headers },
+      body: new URLSearchParams({ csrf: session.csrf, ...fields }),
     });
   }
 
-  /** Sends a form, and returns the page that shows what came of it. */
-  async function act(path: string, fields: Record<string, string> = KEY) {
-    const response = await send(path, fields);
-    return await read(response.headers.get("location") ?? "");
-  }
-
-  return { session, calls, request, read, send, act };
+  return { session, calls, request, read, send };
 }

@@ -14,9 +14,8 @@ import { migrationNames } from "../../support/migrate_part.ts";
 
 /** What is neither imported by a command nor copied by `add`. */
 const BESIDES = [
-  // The console reads both.
+  // The console names its sections.
   "docs/runbook.md",
-  "scripts/console/style.css",
   "LICENSE",
   "README.md",
   "package.json",

@@ -1,0 +1,156 @@
+/** @jsxImportSource hono/jsx */
+/**
+ * What surrounds each page, and the files that pages load.
+ *
+ * @module
+ */
+import pico from "@picocss/pico" with { type: "text" };
+import type { Context } from "hono";
+import type { Child } from "hono/jsx";
+import { isLoopback } from "../common/loopback.ts";
+import { type Fields, HIDDEN, type Notice, visibleLines } from "./ui.tsx";
+
+/** What Pico leaves open. */
+const STYLE = `
+:root { --pico-font-size: 95%; }
+h1 { --pico-font-size: 1.4rem; }
+h2 { --pico-font-size: 1.15rem; }
+bdi, code, pre, td { overflow-wrap: anywhere; }
+td > a { overflow-wrap: normal; }
+pre { padding: 0.5rem; white-space: pre-wrap; }
+pre > * { display: block; text-decoration: none; }
+textarea { font-family: monospace; }
+th::first-letter { text-transform: uppercase; }
+td small { display: block; }
+.good { color: var(--pico-ins-color); }
+.bad { color: var(--pico-del-color); --pico-h2-color: currentcolor; }
+nav, .spread { display: flex; flex-wrap: wrap; gap: 0 1.5rem; justify-content: start; }
+.spread { justify-content: space-between; }
+.chart { width: 100%; height: 178px; }
+.cards td { min-width: 6rem; }
+@media (max-width: 767px) {
+  th, td { padding-inline: 0.4rem; }
+  .cards thead { display: none; }
+  .cards tr, .cards td { display: block; border: 0; padding: 0.2rem 0; }
+  .cards tr { margin-bottom: 1rem; }
+  .cards td::before { content: attr(data-label) ": "; }
+}
+`;
+const ICON =
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#0b5cad"/><path d="M4 8.5 7 11l5-6" fill="none" stroke="#fff" stroke-width="2"/></svg>`;
+
+/** What pages load, by path. It tells nothing about the project. */
+export const FILES = new Map([["/icon.svg", ICON]]);
+// Pico's icons are data: URLs, which the policy does not allow.
+const picoStyle = pico.replace(
+  /url\("data:image\/svg\+xml,([^"]+)"\)/g,
+  (_, icon) => {
+    const path = `/pico/${FILES.size}.svg`;
+    FILES.set(path, decodeURIComponent(icon));
+    return `url("${path}")`;
+  },
+);
+FILES.set("/style.css", picoStyle + STYLE);
+
+/** Answers with a document. The title may come from outside. */
+export function html(
+  c: Context,
+  { title, head, body }: { title?: string; head?: Child; body: Child },
+  status: 200 | 401 | 403 | 404 | 413 | 421 | 422 | 502 = 200,
+): Response {
+  const name = title ? `${title} · Billing console` : "Billing console";
+  const hidden = new RegExp(HIDDEN, "gu");
+  const document = (
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <title>{name.replaceAll(hidden, "\uFFFD")}</title>
+        <link rel="icon" href="/icon.svg" />
+        <link rel="stylesheet" href="/style.css" />
+        {head}
+      </head>
+      <body>{body}</body>
+    </html>
+  );
+  return c.html(`<!DOCTYPE html>${document}`, status);
+}
+
+const MENU = {
+  "/": "Overview",
+  "/failures": "Failures",
+  "/notifications": "Notifications",
+};
+
+/** Returns a page of the project, with the menu. */
+export function page(
+  c: Context,
+  { url, notice, content }: {
+    url: string;
+    notice: Notice | undefined;
+    content: Child;
+  },
+): Child {
+  const { host } = new URL(url);
+  const ids = "Account, subscription, customer or event ID";
+  const searched = c.req.path === "/search" ? c.req.query("q") : "";
+  const isHere = (to: string) =>
+    c.req.path === to || to !== "/" && c.req.path.startsWith(to.slice(0, -1));
+  return (
+    <>
+      <header class="container">
+        <nav aria-label="Pages">
+          <strong>Billing console</strong>
+          {Object.entries(MENU).map(([to, name]) => (
+            <a href={to} aria-current={isHere(to) && "page"}>{name}</a>
+          ))}
+          <small>{isLoopback(url) ? `local, ${host}` : host}</small>
+        </nav>
+        <form role="search" action="/search">
+          <input
+            {...{ name: "q", value: searched, required: true }}
+            {...{ placeholder: ids, "aria-label": ids }}
+          />
+          <button>Search</button>
+        </form>
+      </header>
+      <main class="container">
+        {notice && (
+          <article class={notice.kind} role="status">
+            {visibleLines(notice.text)}
+          </article>
+        )}
+        {content}
+      </main>
+      <footer class="container">
+        <small>
+          All times are UTC. Each action shows the SQL that it runs: the SQL
+          editor works as well.
+        </small>
+      </footer>
+    </>
+  );
+}
+
+/** Returns a form; with a statement, that is what it runs. */
+export function form(
+  action: string,
+  fields: Fields,
+  content: Child,
+  sql?: string,
+): Child {
+  return (
+    <form action={action} method="post">
+      {Object.entries(fields).map(([name, value]) => (
+        <input type="hidden" name={name} value={value} />
+      ))}
+      <fieldset>{content}</fieldset>
+      {sql && (
+        <details>
+          <summary>The SQL that this runs</summary>
+          <pre tabindex={0}>{sql}</pre>
+        </details>
+      )}
+    </form>
+  );
+}

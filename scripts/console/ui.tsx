@@ -1,0 +1,219 @@
+/** @jsxImportSource hono/jsx */
+/**
+ * What pages are made of. JSX escapes markup; {@linkcode visible} shows what the
+ * eye would miss in text from outside, such as characters that reorder it.
+ *
+ * @module
+ */
+import type { Context, Hono } from "hono";
+import type { Child } from "hono/jsx";
+import type { Call, Project, Update } from "./project.ts";
+
+/** How many rows a list has. */
+export const PAGE_SIZE = 50;
+
+/** Fields of a form or of a URL. */
+export type Fields = Readonly<Record<string, string>>;
+
+/** What to tell the operator after an action. */
+export interface Notice {
+  readonly kind: "good" | "bad";
+  readonly text: string;
+}
+
+/** What a screen needs. */
+export interface Console {
+  readonly app: Hono;
+  readonly project: Project;
+  /** Answers with a page. The title may come from outside. */
+  show(
+    c: Context,
+    title: string,
+    content: Child,
+    status?: 200 | 404 | 422 | 502,
+  ): Response;
+  /** Sends the browser to a page, which shows the result of an action once. */
+  showResult(c: Context, path: string, notice: Notice): Response;
+  /** Returns a form, with the statement that it runs for the SQL editor. */
+  form(path: string, fields: Fields, content: Child, sql?: string): Child;
+}
+
+/** Returns a URL of the console with these fields, but for empty ones. */
+export function link(path: string, fields: Fields): string {
+  const given = Object.entries(fields).filter(([, value]) => value !== "");
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
+}
+
+/** Returns the fields of a form. */
+export async function readForm(c: Context): Promise<Fields> {
+  const fields = Object.entries(await c.req.parseBody());
+  return Object.fromEntries(fields.map(([name, text]) => [name, `${text}`]));
+}
+
+/** Returns a number of things, such as "1 failure" or "2,000 failures". */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+}
+
+/** Returns an answer of an SQL function without its advice for the SQL editor. */
+export function firstSentences(answer: string): string {
+  return answer.replace(/ (?:The worker|See:).*$/s, "");
+}
+
+/** Control and format characters, line separators and lone surrogates. */
+export const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
+
+function hex(character: string, length: number): string {
+  return character.codePointAt(0)!.toString(16).padStart(length, "0");
+}
+
+/** Returns a text with each hidden character replaced by its code, as U+202E. */
+export function visible(text: string): Child {
+  const parts = text.split(new RegExp(`(${HIDDEN.source})`, "u"));
+  const shown = parts.map((part, i) =>
+    i % 2 === 0 ? part : <mark>U+{hex(part, 4).toUpperCase()}</mark>
+  );
+  return <bdi>{shown}</bdi>;
+}
+
+/** Returns the lines of a text, each as {@linkcode visible} returns it. */
+export function visibleLines(text: string): Child {
+  return text.split("\n").map((line, i) => [i > 0 && <br />, visible(line)]);
+}
+
+/** Cuts a text after so many characters, as Postgres counts them. */
+export function shortened(text: string, length: number): string {
+  // A character is one or two units. Texts may be very long.
+  const characters = [...text.slice(0, 2 * length + 1)];
+  if (characters.length <= length) return text;
+  return `${characters.slice(0, length).join("")}…`;
+}
+
+/** Returns a value from outside; a dash if there is none. */
+export function value(text: unknown): Child {
+  // As long as the reason for a resolution may be.
+  return text === null ? "–" : visible(shortened(String(text), 1_000));
+}
+
+/** Returns an ID that leads to a page, unless it is longer than any record's. */
+export function linked(
+  id: string | null,
+  href = link("/search", { q: id ?? "" }),
+): Child {
+  if (id === null) return "–";
+  // The receiver accepts no longer one, but stores what it refuses.
+  const shown = shortened(id, 255);
+  return shown === id ? <a href={href}>{visible(id)}</a> : visible(shown);
+}
+
+/** Returns a time with its distance from now; a dash if there is none. */
+export function time(text: string | null): Child {
+  const timeMs = Date.parse(text ?? "");
+  if (Number.isNaN(timeMs)) return text ?? "–"; // such as infinity
+  const shown = new Date(timeMs).toISOString().slice(0, 19).replace("T", " ");
+  return [`${shown} UTC `, <small>{distance(timeMs)}</small>];
+}
+
+const UNITS = [
+  [48 * 3_600, 86_400, "days"],
+  [3_600, 3_600, "h"],
+  [60, 60, "min"],
+  [0, 1, "s"],
+] as const;
+
+/** Returns how long ago a time is, or how far ahead. */
+export function distance(timeMs: number, nowMs = Date.now()): string {
+  const seconds = Math.abs(timeMs - nowMs) / 1000;
+  const [, size, name] = UNITS.find(([from]) => seconds >= from)!;
+  const amount = `${Math.floor(seconds / size)} ${name}`;
+  return timeMs > nowMs ? `in ${amount}` : `${amount} ago`;
+}
+
+/**
+ * Returns those columns of a row that have a value, by their names.
+ *
+ * @param columns As in `select`.
+ */
+export function facts(row: object, columns: string): Child {
+  const values = new Map(Object.entries(row));
+  const shown = (name: string): Child => {
+    const content = values.get(name);
+    if (/_(?:at|as_of|since|end)$/.test(name)) return time(content);
+    return /^(?:account|subscription)_id$/.test(name)
+      ? linked(content)
+      : value(content);
+  };
+  const rows = columns.split(",").filter((name) => values.get(name) !== null)
+    .map((name) => (
+      <tr>
+        <th scope="row">{name.replaceAll("_", " ")}</th>
+        <td>{shown(name)}</td>
+      </tr>
+    ));
+  return <table>{rows}</table>;
+}
+
+/**
+ * Returns a table. On a narrow screen, each row of a wide one is a card.
+ *
+ * @param columns What the columns show, by their names.
+ */
+export function table<Row>(
+  label: string,
+  rows: readonly Row[],
+  columns: Readonly<Record<string, (row: Row) => Child>>,
+): Child {
+  const all = Object.entries(columns);
+  const cells = (row: Row) =>
+    all.map(([name, show]) => <td data-label={name}>{show(row)}</td>);
+  return (
+    <table aria-label={label} class={all.length > 4 ? "cards" : ""}>
+      <thead>
+        <tr>{all.map(([name]) => <th scope="col">{name}</th>)}</tr>
+      </thead>
+      <tbody>{rows.map((row) => <tr>{cells(row)}</tr>)}</tbody>
+    </table>
+  );
+}
+
+/** Returns a field of a form. */
+export function field(label: string, attributes: Record<string, unknown>) {
+  return (
+    <label>
+      {label} <input {...attributes} />
+    </label>
+  );
+}
+
+/**
+ * Returns a text as a string constant of SQL. One with a backslash or a hidden
+ * character is an escape string, in which every such character is visible.
+ */
+export function sqlString(text: string): string {
+  const unseen = new RegExp(`\\\\|(?!\\n)${HIDDEN.source}`, "gu");
+  const escaped = text.replace(
+    unseen,
+    (one) => one === "\\" ? "\\\\" : `\\U${hex(one, 8)}`,
+  );
+  return `${escaped === text ? "" : "e"}'${escaped.replaceAll("'", "''")}'`;
+}
+
+/** Returns an action as the statement to run in the SQL editor. */
+export function sqlOf(action: Call | Update): string {
+  const constant = (value: string | number | null) =>
+    typeof value === "string" ? sqlString(value) : `${value}`;
+  const pairs = (values: Call["args"], sign: string) =>
+    Object.entries(values)
+      .map(([name, value]) => `${name} ${sign} ${constant(value)}`);
+  if ("call" in action) {
+    const args = pairs(action.args, "=>").join(", ");
+    return `select billing.${action.call}(${args});`;
+  }
+  const where = Object.entries(action.where).map(([name, values]) => {
+    const list = [values].flat().map(constant);
+    return list.length === 1 ? `${name} = ${list}` : `${name} in (${list})`;
+  });
+  return `update billing.${action.update}
+set ${pairs(action.set, "=").join(", ")}
+where ${where.join(" and ")};`;
+}
