@@ -18,9 +18,9 @@ import {
   postgresService,
 } from "../local_stack/postgres.ts";
 import { existsSync } from "node:fs";
-import { choosePorts } from "../local_stack/ports.ts";
 import { createService } from "../local_stack/service.ts";
 import { runSupabaseCli } from "../common/supabase_cli.ts";
+import { freePort } from "../../tests/support/free_port.ts";
 
 const DEBIAN_POSTGRES = "/usr/lib/postgresql/15";
 
@@ -50,7 +50,7 @@ async function lintDatabase(): Promise<void> {
   const place = { binaries: DEBIAN_POSTGRES, data, user };
   await initializeDatabase(place, { locale: ["--locale=C.UTF-8"] });
 
-  const { db: port } = await choosePorts({});
+  const port = freePort();
   const server = createService(postgresService(place, { port, fsync: false }), {
     onLog: () => {},
     onUnexpectedEnd: console.error,
