@@ -1,32 +1,16 @@
 /**
- * An app that has subscriptions already, as made from Vercel's starter: its
- * tables, its own functions, and a webhook handler that writes the tables.
+ * The tables of an app that has subscriptions already, as Vercel's starter makes
+ * them, and posts that only subscribers may read.
  *
  * @module
  */
-import { dirname, join } from "node:path";
-import postgres from "postgres";
-import { migrateFrom } from "../support/migrate_part.ts";
-import type { HostedProject } from "./hosted_project.ts";
-import {
-  openTerminal,
-  type ProjectTerminal,
-  setLocalPort,
-} from "./deployer.ts";
 
 /** What Supabase Auth has, as far as the app's tables refer to it. */
 export const AUTH_USERS = "create table auth.users (id uuid primary key)";
 
-const FUNCTION =
-  'import { cors } from "../_shared/cors.ts";\nexport default { fetch: () => new Response("", { headers: cors }) };\n';
-
-const FILES = {
-  "functions/hello/index.ts": FUNCTION,
-  "functions/hello/deno.json": '{ "imports": {} }\n',
-  "functions/send-email/index.ts": FUNCTION,
-  "functions/send-email/deno.json": '{ "imports": {} }\n',
-  "functions/_shared/cors.ts": "export const cors = {};\n",
-  "migrations/20230530034630_init.sql": `
+/** The statements of its migrations, in order. */
+export const STARTER_MIGRATIONS: readonly string[] = [
+  `
     create table customers (
       id uuid references auth.users on delete cascade not null primary key,
       stripe_customer_id text
@@ -59,7 +43,7 @@ const FILES = {
     grant select, update on customers to authenticated;
     grant select, insert, update, delete on customers, prices, subscriptions
       to service_role;`,
-  "migrations/20240301000000_posts.sql": `
+  `
     create table posts (
       title text primary key,
       requires_active_subscription boolean not null
@@ -75,60 +59,4 @@ const FILES = {
       );
     grant select on posts to anon, authenticated;
     insert into posts values ('Free', false), ('Paid', true);`,
-};
-
-/** The statements of its migrations, in order. */
-export const STARTER_MIGRATIONS: readonly string[] = Object.entries(FILES)
-  .filter(([name]) => name.startsWith("migrations/")).map(([, text]) => text);
-
-/** The project's folder, and a terminal in it. */
-export interface StarterProject extends ProjectTerminal {
-  /**
-   * Makes a migration behind all others and applies it, as a push does.
-   *
-   * @throws {Error} If the database or the order of the files refuses it.
-   */
-  migrate(name: string, sql: string): Promise<void>;
-}
-
-/** Makes the project, with a terminal that reaches a hosted one. */
-export async function makeStarterProject(
-  hosted: HostedProject,
-  { localPort }: { localPort: number },
-): Promise<StarterProject> {
-  await using opened = new AsyncDisposableStack();
-  const path = await Deno.makeTempDir({ prefix: "billing-webhook-starter-" });
-  opened.defer(() => Deno.remove(path, { recursive: true }));
-  const { type } = opened.use(await openTerminal(hosted, path));
-  const { code, said } = await type("git init --quiet\nsupabase init --yes");
-  if (code !== 0) throw new Error(said);
-  await setLocalPort(path, localPort);
-  const supabase = join(path, "supabase");
-  const config = join(supabase, "config.toml");
-  const own = "\n[functions.send-email]\nverify_jwt = false\n";
-  await Deno.writeTextFile(config, own, { append: true });
-  async function write(name: string, text: string): Promise<void> {
-    const file = join(supabase, name);
-    await Deno.mkdir(dirname(file), { recursive: true });
-    await Deno.writeTextFile(file, text);
-  }
-  for (const [name, text] of Object.entries(FILES)) await write(name, text);
-  const sql = postgres(hosted.databaseUrl, { max: 1 });
-  await sql.unsafe(AUTH_USERS);
-  await sql.end();
-
-  async function migrate(name: string, text: string) {
-    // As a person does: never within the seconds that add's versions are ahead.
-    const newest = [...Deno.readDirSync(join(supabase, "migrations"))]
-      .map(({ name }) => name.split("_")[0] ?? "").sort().at(-1);
-    await write(`migrations/${Number(newest) + 1}_${name}.sql`, text);
-    await migrateFrom(path, hosted.databaseUrl);
-  }
-  const owned = opened.move();
-  return {
-    path,
-    type,
-    migrate,
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
-}
+];
