@@ -11,6 +11,7 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
+import { existsSync } from "node:fs";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
@@ -200,6 +201,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   await test.step("README: reset", async () => {
     assertEquals(await stack.stop(), []);
     assertWorks(await type("deno task reset"), "Emptied");
+    assertEquals(existsSync(env["BILLING_STACK_DATA"]!), false);
   });
 });
 

@@ -48,6 +48,10 @@ Deno.test("start at a terminal shows what happens", async (test) => {
     const next = await stack.line(/subscription_unknown: send its creation/);
     const lines = stack.lines();
     assertEquals(lines.indexOf(next), lines.indexOf(failed) + 1);
+    // From the worker, which start wakes.
+    await stack.line(
+      /notification +alert: subscription_unknown: 1 new, 1 open/,
+    );
   });
 
   await test.step("a saved change is served, and so is what corrects a mistake", async () => {
