@@ -7,8 +7,10 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import type postgres from "postgres";
+import { readFolder } from "../../scripts/add/files.ts";
 import { readPage } from "../support/doc_commands.ts";
 import { dumpSchema } from "../support/dump_schema.ts";
+import type { Tree } from "../support/project_folder.ts";
 import { migrateFrom } from "../support/migrate_part.ts";
 import type { ProjectTerminal, Typed } from "./deployer.ts";
 import type { HostedProject } from "./hosted_project.ts";
@@ -51,7 +53,7 @@ export interface ProjectWithReceiver {
 export interface ProjectState {
   readonly schema: readonly string[];
   readonly around: Awaited<ReturnType<typeof around>>;
-  readonly tree: Readonly<Record<string, string>>;
+  readonly tree: Tree;
 }
 
 /** Reads a project's schema, what is around it, and its files. */
@@ -61,7 +63,7 @@ export async function stateOf(
   return {
     schema: await dumpSchema(project.sql),
     around: await around(project),
-    tree: await treeOf(project.app.path),
+    tree: await treeOf(project),
   };
 }
 
@@ -75,35 +77,22 @@ async function around({ hosted: { api }, sql }: ProjectWithReceiver) {
   };
 }
 
+async function treeOf({ app }: ProjectWithReceiver): Promise<Tree> {
+  return Object.fromEntries(await readFolder(app.path, "supabase"));
+}
+
 function assertWorks({ code, said }: Typed): string {
   assertEquals(code, 0, said);
   return said;
 }
 
-/** All files of a project, but those of git and of the CLI. */
-async function treeOf(
-  folder: string,
-  below = "",
-): Promise<Record<string, string>> {
-  const files: Record<string, string> = {};
-  for await (const { name, isDirectory } of Deno.readDir(join(folder, below))) {
-    if (name === ".git" || name === ".temp") continue;
-    const path = join(below, name);
-    if (isDirectory) Object.assign(files, await treeOf(folder, path));
-    else files[path] = await Deno.readTextFile(join(folder, path));
-  }
-  return files;
-}
-
-/** What the page has the reader delete by hand. */
-async function editByHand(project: ProjectTerminal): Promise<void> {
-  const page = readPage(PAGE);
-  const config = join(project.path, "supabase/config.toml");
+/** Deletes the two sections of config.toml that the page names. */
+async function editByHand({ path }: ProjectTerminal): Promise<void> {
+  const config = join(path, "supabase/config.toml");
   let text = await Deno.readTextFile(config);
   for (const name of ["billing-webhook", "billing-worker"]) {
     const section = `[functions.${name}]`;
-    assertStringIncludes(page, `\`${section}\``);
-    assertStringIncludes(text, section);
+    assertStringIncludes(readPage(PAGE), `\`${section}\``);
     const [before, after = ""] = text.split(`\n${section}`);
     text = before + after.replace(/^[^]*?(?=\n\[|$(?![^]))/, "");
   }
@@ -176,11 +165,8 @@ export async function leaveProject(
   await test.step("leave.md, 4. The files, and the history", async () => {
     assertWorks(await app.type(block("rm -r")));
     await editByHand(app);
-    const { said } = await app.type(push, { env });
-    assertStringIncludes(said, "up to date");
     assertWorks(await app.type(block("files="), { env }));
-    const after = await treeOf(app.path);
-    assertEquals(after, before.tree);
+    assertEquals(await treeOf(project), before.tree);
     assertStringIncludes(
       assertWorks(await app.type(push, { env })),
       "up to date",
