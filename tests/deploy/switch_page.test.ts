@@ -89,24 +89,24 @@ Deno.test("docs/switch.md: its SQL leads from an app's own table to the receiver
     });
   }
 
-  for (
-    const difference of [
-      "status = 'canceled'",
-      "account_id = 'another'",
-      "plan_id = 'another'",
-      "current_period_end = now()",
-    ]
-  ) {
-    await test.step(`5. Compare: ${difference}`, async () => {
+  await test.step("5. Compare: each difference", async () => {
+    for (
+      const difference of [
+        "status = 'canceled'",
+        "account_id = 'another'",
+        "plan_id = 'another'",
+        "current_period_end = now()",
+      ]
+    ) {
       await sql`begin`;
       await sql.unsafe(
         `update billing.subscriptions set ${difference} where id = 'sub_${ACTIVE}'`,
       );
       const rows = await sql.unsafe(compare);
       await sql`rollback`;
-      assertEquals(rows.map((row) => row["id"]), [`sub_${ACTIVE}`]);
-    });
-  }
+      assertEquals(rows.map(({ id }) => id), [`sub_${ACTIVE}`], difference);
+    }
+  });
 
   await test.step("6. The same users read the same posts, 7. also without the old table", async () => {
     const posts = async () => [
