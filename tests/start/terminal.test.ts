@@ -50,7 +50,7 @@ Deno.test("start at a terminal shows what happens", async (test) => {
     assertEquals(lines.indexOf(next), lines.indexOf(failed) + 1);
     // From the worker, which start wakes.
     await stack.line(
-      /notification +alert: subscription_unknown: 1 new, 1 open/,
+      / alert +subscription_unknown: 1 new, 1 open/,
     );
   });
 
