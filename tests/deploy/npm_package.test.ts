@@ -111,10 +111,11 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
       `${path}/supabase/functions/.env`,
       "PROVIDER_A_SIGNING_SECRET=whsec_of_the_project_0123456789\n",
     );
-    // Only the receiver's migration is applied to the local stack.
+    // Only the receiver's migration is applied to the local stack, which does
+    // not have all that a project's own need.
     await Deno.writeTextFile(
       `${path}/supabase/migrations/20240101000000_of_the_project.sql`,
-      "create table public.mine (id bigint);",
+      "create table public.mine (id uuid references auth.users);",
     );
     await using stack = await user.start(`${NPX} start`);
     const at = `--url ${user.apiUrl}/functions/v1/billing-webhook`;

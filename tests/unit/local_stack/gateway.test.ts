@@ -26,14 +26,10 @@ async function withGateway(
   const gateway = await startGateway(0, { targets, keys });
   const { promise: hung, reject } = Promise.withResolvers<void>();
   const timer = setTimeout(() => reject(new Error("It hangs")), HANG_LIMIT_MS);
-  try {
-    const url = `http://127.0.0.1:${gateway.port}`;
-    await Promise.race([use(gateway, url), hung]);
-  } finally {
-    clearTimeout(timer);
-    await gateway.close();
-    await server.shutdown();
-  }
+  await Promise.race([use(gateway, `http://127.0.0.1:${gateway.port}`), hung]);
+  clearTimeout(timer);
+  await gateway.close();
+  await server.shutdown();
 }
 
 /** Sends the last request of a connection, byte by byte; returns the answer. */
