@@ -19,7 +19,7 @@ import { asTyped, COMMAND_START, PROJECT } from "./common/how_started.ts";
 import { publishRunningStack } from "./common/running_stack.ts";
 import { createLiveView, plainLine } from "./live_view/live_view.ts";
 import { announcement } from "./local_stack/announcement.ts";
-import { createLineWriter } from "./local_stack/lines.ts";
+import { createLineWriter } from "./local_stack/line_writer.ts";
 import { checkMigrations, MIGRATIONS } from "./local_stack/migrations.ts";
 import { startNotificationReceiver } from "./local_stack/notification_receiver.ts";
 import { startStack } from "./local_stack/stack.ts";

@@ -48,12 +48,6 @@ export async function holdPorts(wanted: Partial<StackPorts>) {
   };
 }
 
-/** Chooses all ports for parts that start soon. Others may get them before. */
-export async function choosePorts(wanted: Partial<StackPorts>) {
-  using held = await holdPorts(wanted);
-  return held.ports;
-}
-
 async function takePort(name: PortName, wanted?: number) {
   for (;;) {
     const port = wanted || FREE_FROM + Math.floor(Math.random() * FREE_COUNT);

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { NODE_MODULES } from "../common/how_started.ts";
 import { endProcess, lookUpProcess } from "../common/processes.ts";
 import { runTool } from "../common/run_tool.ts";
-import { LOCAL_PASSWORD } from "./roles.ts";
+import { LOCAL_PASSWORD } from "./databases.ts";
 import type { ServiceSpec } from "./service.ts";
 
 /** Where a server's programs and data are, and who runs it. */

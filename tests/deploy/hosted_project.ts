@@ -4,12 +4,14 @@
  *
  * @module
  */
-import postgres from "postgres";
-import { createDatabase } from "../support/create_database.ts";
-import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { localKeys } from "../../scripts/common/keys.ts";
+import {
+  LOCAL_PASSWORD,
+  withDatabase,
+} from "../../scripts/local_stack/databases.ts";
 import { platformEnvironment } from "../../scripts/local_stack/functions.ts";
-import { LOCAL_PASSWORD } from "../../scripts/local_stack/roles.ts";
+import { startGateway } from "../../scripts/local_stack/gateway.ts";
+import { createDatabase } from "../support/create_database.ts";
 import { freePort } from "../support/free_port.ts";
 import { startPostgrest } from "../support/start_postgrest.ts";
 import {
@@ -33,14 +35,15 @@ export interface HostedProject extends AsyncDisposable {
 /**
  * Makes a project whose database is on a server of this machine.
  *
- * @param server.port Of the server.
- * @param server.name Of the database. The server must have none of that name.
+ * @param server.port of the server
+ * @param server.name of the database; the server must have none of that name
  */
 export async function createHostedProject(
   { port, name = "hosted" }: { port: number; name?: string },
 ): Promise<HostedProject> {
   const { url: databaseUrl, adminUrl } = await createDatabase(port, { name });
-  const api = startManagementApi({ database: connectionsTo(adminUrl) });
+  const role = `cli_login_${name}`;
+  const api = startManagementApi(connectionsTo(adminUrl, role));
   const apiPort = freePort();
   const url = `http://127.0.0.1:${apiPort}`;
 
@@ -74,18 +77,13 @@ export async function createHostedProject(
     run,
     async [Symbol.asyncDispose]() {
       await api[Symbol.asyncDispose]();
-      await askServer(adminUrl, `drop role if exists ${LOGIN_ROLE}`);
+      // The server's other databases see it too.
+      await withDatabase(
+        adminUrl,
+        (sql) => sql.unsafe(`drop role if exists ${role}`),
+      );
     },
   };
-}
-
-/** The role that the CLI logs in as; the server's other databases see it too. */
-const LOGIN_ROLE = "cli_login_postgres";
-
-async function askServer(adminUrl: string, statements: string): Promise<void> {
-  const sql = postgres(adminUrl, { max: 1, onnotice() {} });
-  await sql.unsafe(statements);
-  await sql.end();
 }
 
 /**
@@ -94,20 +92,19 @@ async function askServer(adminUrl: string, statements: string): Promise<void> {
  * pooler with a domain and on its usual port. Of several hosts it takes the
  * first that answers, so the second one can be this machine.
  */
-function connectionsTo(adminUrl: string): ProjectDatabase {
+function connectionsTo(adminUrl: string, role: string): ProjectDatabase {
   const { port, pathname } = new URL(adminUrl);
   return {
     connectionString:
       `postgresql://postgres:[YOUR-PASSWORD]@pooler.loopback.invalid:6543,127.0.0.1:${port}${pathname}?sslmode=disable`,
     createLoginRole: async () => {
-      const login = { role: LOGIN_ROLE, password: crypto.randomUUID() };
-      await askServer(
-        adminUrl,
-        `drop role if exists ${login.role};
-        create role ${login.role} login noinherit in role postgres
-          password '${login.password}'`,
-      );
-      return login;
+      const password = crypto.randomUUID();
+      await withDatabase(adminUrl, (sql) =>
+        sql.unsafe(`
+          drop role if exists ${role};
+          create role ${role} login noinherit in role postgres
+            password '${password}'`));
+      return { role, password };
     },
   };
 }

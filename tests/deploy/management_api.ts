@@ -1,15 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
-import {
-  deployedFunction,
-  poolerConfig,
-  PROFILE,
-  PROJECT,
-  PROJECT_REF,
-} from "./management_answers.ts";
-import { readUpload, type Upload } from "./upload.ts";
+import { readUpload, type Upload } from "./serve_upload.ts";
 
 /** The account's access token; the CLI takes only this form. */
 export const ACCESS_TOKEN = `sbp_${"0123456789".repeat(4)}`;
+
+/** The project that the stand-in knows; Supabase makes 20 letters. */
+export const PROJECT_REF = "abcdefghijklmnopqrst";
+
+const ID = "00000000-0000-4000-8000-000000000001";
 
 /** What the project's database is to the management API. */
 export interface ProjectDatabase {
@@ -35,14 +33,10 @@ export interface ManagementApi extends AsyncDisposable {
 /**
  * Serves as much of the management API as `supabase link`, `db push --remote`,
  * `functions deploy` and `delete`, `secrets set` and `unset` call, for one project
- * and one account.
- * Whatever else is asked, or asked without the token, is refused and noted.
- *
- * @param options.database If it is left out, what concerns it is refused too.
+ * and one account, with as much of the answers as the CLI reads. Whatever else is
+ * asked, or asked without the token, is refused and noted.
  */
-export function startManagementApi(
-  { database }: { database?: ProjectDatabase } = {},
-): ManagementApi {
+export function startManagementApi(database: ProjectDatabase): ManagementApi {
   const requests: string[] = [];
   const faults: string[] = [];
   const uploads = new Map<string, Upload>();
@@ -51,14 +45,15 @@ export function startManagementApi(
   async function answer(request: Request): Promise<Response> {
     const { pathname, searchParams } = new URL(request.url);
     const slug = pathname.split("/").at(-1) ?? "";
-    assertEquals(
-      request.headers.get("authorization"),
-      `Bearer ${ACCESS_TOKEN}`,
-      "the access token",
-    );
+    const token = request.headers.get("authorization");
+    assertEquals(token, `Bearer ${ACCESS_TOKEN}`, "the access token");
     switch (`${request.method} ${pathname.replace(PROJECT_REF, "REF")}`) {
       case "GET /v1/profile":
-        return Response.json(PROFILE);
+        return Response.json({
+          gotrue_id: ID,
+          primary_email: "owner@example.com",
+          username: "owner",
+        });
       case "GET /v1/projects/REF":
         return Response.json(PROJECT);
       case "GET /v1/projects/REF/api-keys":
@@ -67,15 +62,12 @@ export function startManagementApi(
         // The CLI does without it, as it does for a token of fewer rights.
         return Response.json({ message: "Forbidden" }, { status: 403 });
       case "GET /v1/projects/REF/config/database/pooler":
-        if (!database) break;
-        return Response.json([poolerConfig(database.connectionString)]);
-      case "POST /v1/projects/REF/cli/login-role":
-        if (!database) break;
+        return Response.json([pooler(database.connectionString)]);
+      case "POST /v1/projects/REF/cli/login-role": {
         assertEquals(await request.json(), { read_only: false });
-        return Response.json({
-          ...await database.createLoginRole(),
-          ttl_seconds: 300,
-        }, { status: 201 });
+        const role = await database.createLoginRole();
+        return Response.json({ ...role, ttl_seconds: 300 }, { status: 201 });
+      }
       case "POST /v1/projects/REF/secrets":
         for (const { name, value, ...rest } of await request.json()) {
           assertEquals(rest, {});
@@ -92,7 +84,7 @@ export function startManagementApi(
         const { name } = upload.metadata;
         assertEquals(searchParams.get("slug"), name);
         uploads.set(name, upload);
-        return Response.json(deployedFunction(name), { status: 201 });
+        return Response.json(deployed(name), { status: 201 });
       }
       case `DELETE /v1/projects/REF/functions/${slug}`:
         assert(uploads.delete(slug), `no function ${slug}`);
@@ -101,22 +93,15 @@ export function startManagementApi(
     throw new Error("There is no such route");
   }
 
-  const server = Deno.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    onListen: () => {},
-  }, async (request) => {
-    const { pathname } = new URL(request.url);
-    const asked = `${request.method} ${pathname}`;
+  const listen = { hostname: "127.0.0.1", port: 0, onListen() {} };
+  const server = Deno.serve(listen, async (request) => {
+    const asked = `${request.method} ${new URL(request.url).pathname}`;
     requests.push(asked);
-    try {
-      return await answer(request);
-    } catch (error) {
-      faults.push(`${asked}: ${(error as Error).message}`);
+    return await answer(request).catch((error) => {
+      faults.push(`${asked}: ${error.message}`);
       return Response.json({ message: "Not Found" }, { status: 404 });
-    }
+    });
   });
-
   return {
     url: `http://127.0.0.1:${server.addr.port}`,
     requests,
@@ -127,18 +112,51 @@ export function startManagementApi(
   };
 }
 
-/**
- * The profile by which the CLI finds the stand-in instead of Supabase, in
- * YAML. Names under `.invalid` never resolve, so that it cannot find anything
- * else by the project's own names.
- */
-export function profileOf({ url }: ManagementApi): string {
-  return [
-    "name: loopback",
-    `api_url: ${url}`,
-    `dashboard_url: ${url}`,
-    `docs_url: ${url}`,
-    "project_host: loopback.invalid",
-    "",
-  ].join("\n");
+const PROJECT = {
+  id: PROJECT_REF,
+  ref: PROJECT_REF,
+  organization_id: "organization",
+  organization_slug: "organization",
+  name: "billing",
+  region: "eu-central-1",
+  created_at: "2026-02-02T02:40:00Z",
+  status: "ACTIVE_HEALTHY",
+  database: {
+    host: `db.${PROJECT_REF}.loopback.invalid`,
+    version: "17.6.1.011",
+    postgres_engine: "17",
+    release_channel: "ga",
+  },
+};
+
+/** How the project's database is reached through the pooler. */
+function pooler(connectionString: string) {
+  return {
+    identifier: PROJECT_REF,
+    database_type: "PRIMARY",
+    is_using_scram_auth: true,
+    db_user: "postgres",
+    db_host: "pooler.loopback.invalid",
+    db_port: 6543,
+    db_name: "postgres",
+    connection_string: connectionString,
+    connectionString,
+    default_pool_size: null,
+    max_client_conn: null,
+    pool_mode: "transaction",
+  };
+}
+
+/** A function as it is after its deployment. */
+function deployed(name: string) {
+  return {
+    id: ID,
+    slug: name,
+    name,
+    status: "ACTIVE",
+    version: 1,
+    created_at: 1_770_000_000_000,
+    updated_at: 1_770_000_000_000,
+    verify_jwt: false,
+  };
 }

@@ -2,30 +2,22 @@ import { assertEquals } from "@std/assert";
 import { readPage } from "../support/doc_commands.ts";
 import { fencedBlocks } from "../support/fenced_blocks.ts";
 
-/** The blocks of commands and of SQL on a page; a test runs all of them. */
-export interface PageBlocks {
-  readonly count: number;
-  /** Returns the only block that begins with a text. */
-  block(start: string): string;
-  /** Returns those that were not asked for. */
-  left(): string[];
-}
-
-/** Reads a page's blocks. */
-export function readBlocks(page: string): PageBlocks {
+/** Reads the blocks of commands and of SQL on a page; a test runs all of them. */
+export function readBlocks(page: string) {
   const blocks = ["sh", "sql"].flatMap((language) =>
-    fencedBlocks(readPage(page), { page, language })
+    fencedBlocks(readPage(page), { page, language }).map(({ text }) => text)
   );
   const taken = new Set<string>();
   return {
     count: blocks.length,
-    block: (start) => {
-      const found = blocks.filter(({ text }) => text.startsWith(start));
+    /** Returns the only block that begins with a text. */
+    block: (start: string) => {
+      const found = blocks.filter((text) => text.startsWith(start));
       assertEquals(found.length, 1, start);
-      taken.add(found[0]!.place);
-      return found[0]!.text;
+      taken.add(found[0]!);
+      return found[0]!;
     },
-    left: () =>
-      blocks.filter(({ place }) => !taken.has(place)).map(({ text }) => text),
+    /** Returns those that were not asked for. */
+    left: () => blocks.filter((text) => !taken.has(text)),
   };
 }

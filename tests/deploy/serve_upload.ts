@@ -1,66 +1,71 @@
-import { isListening } from "../../scripts/common/is_listening.ts";
-import type { Environment } from "../../scripts/common/environment.ts";
-import { createService } from "../../scripts/local_stack/service.ts";
+import { join } from "node:path";
 import { toolEnvironment } from "../../scripts/common/create_command.ts";
+import type { Environment } from "../../scripts/common/environment.ts";
+import { isListening } from "../../scripts/common/is_listening.ts";
+import { createService } from "../../scripts/local_stack/service.ts";
 import { freePort } from "../support/free_port.ts";
-import { unpack, type Upload, uploadOptions } from "./upload.ts";
 
-/** An uploaded function that is served. */
-export interface ServedUpload extends AsyncDisposable {
-  readonly port: number;
+/** What `supabase functions deploy` sends for a function. */
+export interface Upload {
+  readonly metadata: {
+    readonly name: string;
+    readonly entrypoint_path: string;
+    readonly import_map_path: string;
+    readonly verify_jwt: boolean;
+  };
+  /** Contents by their paths, which are relative to the repository. */
+  readonly files: ReadonlyMap<string, Uint8Array<ArrayBuffer>>;
+}
+
+/** Reads the multipart form in which the Supabase CLI uploads a function. */
+export async function readUpload(request: Request): Promise<Upload> {
+  const form = await request.formData();
+  const parts = form.getAll("file").filter((part) => part instanceof File);
+  const files = await Promise.all(
+    parts.map(async (part) => [part.name, await part.bytes()] as const),
+  );
+  return {
+    metadata: JSON.parse(String(form.get("metadata"))),
+    files: new Map(files),
+  };
 }
 
 /**
  * Serves an upload from a folder that holds nothing else, by its own entry
- * point and `deno.json`.
+ * point, `deno.json` and `deno.lock`, without downloading anything.
  *
- * @param options.denoPath The Deno that serves it.
- * @param options.env The function's whole environment.
- * @throws {Error} If it does not start, with what Deno says.
+ * @param options.denoPath the Deno that serves it
+ * @param options.env the function's whole environment
+ * @throws {Error} if it does not start, with what Deno says
  */
 export async function serveUpload(
-  upload: Upload,
+  { metadata: { name, entrypoint_path, import_map_path }, files }: Upload,
   { denoPath, env }: { denoPath: string; env: Environment },
-): Promise<ServedUpload> {
-  const { name, entrypoint_path } = upload.metadata;
+) {
   await using opened = new AsyncDisposableStack();
-  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-bundle-" });
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-upload-" });
   opened.defer(() => Deno.remove(folder, { recursive: true }));
-  await unpack(upload, folder);
-
+  for (const [path, content] of files) {
+    await Deno.mkdir(join(folder, path, ".."), { recursive: true });
+    await Deno.writeFile(join(folder, path), content);
+  }
   const port = freePort();
   const service = createService({
     name,
     command: denoPath,
     args: [
-      "serve",
-      "--quiet",
-      "--no-prompt",
-      "--allow-net",
-      "--allow-env",
-      "--cached-only",
-      ...uploadOptions(upload),
-      "--frozen",
-      "--host",
-      "127.0.0.1",
-      "--port",
-      `${port}`,
-      entrypoint_path,
+      ...["serve", "--quiet", "--no-prompt", "--allow-net", "--allow-env"],
+      ...["--cached-only", "--no-config", "--import-map", import_map_path],
+      ...["--lock", import_map_path.replace(/json$/, "lock"), "--frozen"],
+      ...["--host", "127.0.0.1", "--port", `${port}`, entrypoint_path],
     ],
     env: { ...toolEnvironment(), ...env },
     cwd: folder,
     isReady: () => isListening(port),
     stopSignal: "SIGTERM",
-  }, {
-    onLog: () => {},
-    onUnexpectedEnd: () => {},
-  });
+  }, { onLog() {}, onUnexpectedEnd() {} });
   await service.start();
   opened.defer(service.stop);
-
   const owned = opened.move();
-  return {
-    port,
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
+  return { port, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

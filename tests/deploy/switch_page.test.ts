@@ -1,61 +1,34 @@
 /**
- * docs/switch.md: an app with subscriptions of its own changes over to the
- * receiver by the page's commands and SQL. Its handler writes on all the time.
+ * docs/switch.md: the page's SQL takes an app with subscriptions of its own over
+ * to the receiver's. Its commands are those of docs/deploy.md.
  *
  * @module
  */
 import { assertEquals } from "@std/assert";
 import postgres from "postgres";
-import { REPOSITORY } from "../../scripts/common/how_started.ts";
-import { localKeys } from "../../scripts/common/keys.ts";
-import { signatureHeaders } from "../../scripts/common/sign.ts";
-import { edgeDenoPath } from "../../scripts/dev/downloads.ts";
-import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { RIGHTS, sqlOf } from "../support/app_page.ts";
-import { commitAll } from "../support/project_folder.ts";
-import { runScript } from "../support/run_script.ts";
-import { post } from "../support/send.ts";
+import { createDatabase } from "../support/create_database.ts";
+import { migrate } from "../support/migrate_part.ts";
 import { setting } from "../support/test_environment.ts";
-import { withoutAccount } from "../support/without_account.ts";
-import { SIGNING_SECRET, type Typed } from "./deployer.ts";
-import { createHostedProject } from "./hosted_project.ts";
-import { ACCESS_TOKEN } from "./management_api.ts";
 import { readBlocks } from "./page_blocks.ts";
-import { makeStarterProject } from "./starter_project.ts";
-import {
-  handle,
-  serveStripe,
-  type Subscription,
-  subscriptionOf,
-  USERS,
-} from "./starter_stripe.ts";
+import { AUTH_USERS, STARTER_MIGRATIONS } from "./starter_project.ts";
 
-const PAGE = "docs/switch.md";
-const [ACTIVE, PAST_DUE, LATER] = USERS as [string, string, string];
-const env = { SUPABASE_YES: "1", SUPABASE_ACCESS_TOKEN: ACCESS_TOKEN };
-const { block, left, count } = readBlocks(PAGE);
+const { block, left } = readBlocks("docs/switch.md");
+const compare = block("select");
+const [ACTIVE, PAST_DUE] = [1, 2].map((n) =>
+  `1111111${n}-1111-4111-8111-111111111111`
+) as [string, string];
 
-function assertWorks({ code, said }: Typed): void {
-  assertEquals(code, 0, said);
-}
-
-Deno.test("docs/switch.md: its steps lead from an app's own table to the receiver's", async (test) => {
+Deno.test("docs/switch.md: its SQL leads from an app's own table to the receiver's", async (test) => {
   const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
-  await using hosted = await createHostedProject({ port, name: "starter" });
-  await using app = await makeStarterProject(hosted, { localPort: port });
-  const sql = postgres(hosted.databaseUrl, { max: 1, onnotice() {} });
+  const { url } = await createDatabase(port, {
+    name: "starter",
+    sqlBefore: [AUTH_USERS, ...STARTER_MIGRATIONS].join(";"),
+  });
+  await migrate(url);
+  const sql = postgres(url, { max: 1, onnotice() {} });
   await using _sql = { [Symbol.asyncDispose]: () => sql.end() };
-  const subscriptions = new Map<string, Subscription>();
-  const add = `deno run -A '${REPOSITORY}/scripts/add.ts' . --yes`;
-  const push = "supabase db push --remote";
-
-  /** A change at Stripe, which the old handler takes. */
-  async function change(user: string, status: string) {
-    const subscription = subscriptionOf(user, status);
-    subscriptions.set(subscription.id, subscription);
-    await handle(hosted, subscription);
-    return subscription;
-  }
+  await sql`insert into prices values ('price_1', 500)`;
 
   /** The posts that somebody reads. */
   async function postsOf(role: string, user = "") {
@@ -69,91 +42,54 @@ Deno.test("docs/switch.md: its steps lead from an app's own table to the receive
     });
   }
 
-  assertWorks(
-    await app.type(
-      `supabase link --project-ref <project-ref>\n${push}`,
-      { env },
-    ),
-  );
-  for (const id of USERS) {
-    await sql`insert into auth.users values (${id})`;
-    const customer = `cus_${id.slice(0, 8)}`;
-    await sql`insert into customers values (${id}, ${customer})`;
-  }
-  await sql`insert into prices values ('price_1', 500)`;
-  await change(ACTIVE, "active");
-  await change(PAST_DUE, "past_due");
-
-  await test.step("1. The receiver is added, and the handler writes on", async () => {
-    await commitAll(app.path);
-    const added = await app.type(add);
-    assertWorks(added);
-    assertEquals(added.said.includes("Left for you"), false, added.said);
-    assertWorks(
-      await app.type(
-        `${push}
-supabase functions deploy billing-webhook --use-api
-supabase functions deploy billing-worker --use-api`,
-        { env },
-      ),
-    );
-    const { secrets } = hosted.api;
-    secrets.set("PROVIDER_A_SIGNATURE_HEADER", "stripe-signature");
-    secrets.set("PROVIDER_A_SIGNING_SECRET", SIGNING_SECRET);
-    await change(ACTIVE, "trialing");
-    await change(ACTIVE, "active");
-    assertEquals(await postsOf("authenticated", ACTIVE), ["Free", "Paid"]);
-    assertEquals(await postsOf("authenticated", PAST_DUE), ["Free"]);
-  });
-
-  await test.step("2. Whose it is: a user cannot say so", async () => {
-    await app.migrate("accounts", block("create or replace function"));
+  await test.step("2. Whose it is: the receiver asks the table of customers, where a user cannot write", async () => {
+    await sql.unsafe(block("create or replace function")).simple();
     const [may] = await sql`
       select has_table_privilege('authenticated', 'customers', 'update')`;
     assertEquals(may, { has_table_privilege: false });
   });
 
-  await using _running = await hosted.run({ denoPath: await edgeDenoPath() });
-  await test.step("3. The import finds every account", async () => {
-    await using stripe = serveStripe(subscriptions);
-    const { secret } = await localKeys();
-    const { code, out, err } = await runScript("import", {
-      args: ["--mode", "test", "--stripe-url", stripe.url],
-      env: { SUPABASE_URL: hosted.url, SUPABASE_SECRET_KEY: secret },
+  const end = "2027-06-01T00:00:00Z";
+  for (const [user, status] of [[ACTIVE, "active"], [PAST_DUE, "past_due"]]) {
+    await test.step(`5. Compare: a subscription that is ${status}, at first in the old table only`, async () => {
+      const id = `sub_${user}`;
+      await sql`insert into auth.users values (${user!})`;
+      await sql`insert into customers values (${user!}, ${`cus_${user}`})`;
+      await sql`
+        insert into subscriptions (id, user_id, status, price_id, current_period_end)
+        values (${id}, ${user!}, ${status!}, 'price_1', ${end})`;
+      assertEquals((await sql.unsafe(compare)).map((row) => row["id"]), [id]);
+      await sql.begin(async (transaction) => {
+        await transaction`set local role service_role`;
+        const [answer] = await transaction`
+          select outcome from public.billing_apply_events(${
+          sql.json([{
+            place: 1,
+            provider: "a",
+            event_id: `evt_${user}`,
+            type: "customer.subscription.created",
+            kind: "creation",
+            occurred_at: "2026-06-01T00:00:00Z",
+            subscription_id: id,
+            account_id: null,
+            report: {
+              customer_id: `cus_${user}`,
+              plan_id: "price_1",
+              provider_status: status,
+              status,
+              current_period_end: end,
+            },
+            previous: null,
+            payment: null,
+          }])
+        })`;
+        assertEquals(answer?.["outcome"], "applied");
+      });
+      assertEquals([...await sql.unsafe(compare)], []);
     });
-    assertEquals(code, 0, out + err);
-  });
+  }
 
-  const compare = block("select");
-  await test.step("4. Both have an event, 5. and agree", async () => {
-    assertEquals([...await sql.unsafe(compare)], []);
-    const subscription = await change(LATER, "active");
-    const [missing, ...more] = await sql.unsafe(compare);
-    assertEquals([missing?.["id"], more], [subscription.id, []]);
-    const event = withoutAccount(
-      subscriptionEvent("customer.subscription.created", {
-        subscription: subscription.id,
-        customer: subscription.customer,
-        plan: "price_1",
-        periodEnd: subscription.current_period_end ?? 0,
-        status: "active",
-      }),
-    );
-    const body = JSON.stringify(event);
-    const { status, body: said } = await post(
-      `${hosted.url}/functions/v1/billing-webhook`,
-      {
-        headers: await signatureHeaders({
-          scheme: "stripe",
-          header: "stripe-signature",
-          secret: SIGNING_SECRET,
-          body,
-        }),
-        body,
-      },
-    );
-    assertEquals([status, said], [200, "OK"]);
-    assertEquals([...await sql.unsafe(compare)], []);
+  await test.step("5. Compare: each difference", async () => {
     for (
       const difference of [
         "status = 'canceled'",
@@ -162,38 +98,29 @@ supabase functions deploy billing-worker --use-api`,
         "current_period_end = now()",
       ]
     ) {
-      const undo = new Error("undo");
-      await sql.begin(async (transaction) => {
-        await transaction.unsafe(
-          `update billing.subscriptions set ${difference} where id = '${subscription.id}'`,
-        );
-        const rows = await transaction.unsafe(compare);
-        assertEquals(rows.map(({ id }) => id), [subscription.id], difference);
-        throw undo;
-      }).catch((error) => {
-        if (error !== undo) throw error;
-      });
+      await sql`begin`;
+      await sql.unsafe(
+        `update billing.subscriptions set ${difference} where id = 'sub_${ACTIVE}'`,
+      );
+      const rows = await sql.unsafe(compare);
+      await sql`rollback`;
+      assertEquals(rows.map(({ id }) => id), [`sub_${ACTIVE}`], difference);
     }
   });
 
-  await test.step("6. The same users read the same posts", async () => {
+  await test.step("6. The same users read the same posts, 7. also without the old table", async () => {
+    const posts = async () => [
+      await postsOf("authenticated", ACTIVE),
+      await postsOf("authenticated", PAST_DUE),
+      await postsOf("anon"),
+    ];
+    const before = await posts();
+    assertEquals(before, [["Free", "Paid"], ["Free"], ["Free"]]);
     await sql.unsafe(RIGHTS).simple();
     await sql.unsafe(sqlOf('policy "Users read their own')).simple();
-    await app.migrate("policies", block("drop policy"));
-    assertEquals(await postsOf("authenticated", ACTIVE), ["Free", "Paid"]);
-    assertEquals(await postsOf("authenticated", LATER), ["Free", "Paid"]);
-    assertEquals(await postsOf("authenticated", PAST_DUE), ["Free"]);
-    assertEquals(await postsOf("anon"), ["Free"]);
+    await sql.unsafe(block("drop policy")).simple();
+    await sql`drop table public.subscriptions`;
+    assertEquals(await posts(), before);
   });
-
-  await test.step("7. The old table can go", async () => {
-    await app.migrate("drop", "drop table public.subscriptions;");
-    assertEquals(await postsOf("authenticated", ACTIVE), ["Free", "Paid"]);
-  });
-  assertEquals(hosted.api.faults, []);
-});
-
-Deno.test("docs/switch.md: every block is run here", () => {
   assertEquals(left(), []);
-  assertEquals(count, 3);
 });

@@ -4,11 +4,11 @@
  * @module
  */
 import {
+  DATABASE_SQL,
   databaseUrls,
   withDatabase,
 } from "../../scripts/local_stack/databases.ts";
 import { applyMigrations } from "../../scripts/local_stack/migrations.ts";
-import { DATABASE_SQL } from "../../scripts/local_stack/roles.ts";
 
 /**
  * Supabase's default privileges before 30 October 2026, for tests: everything

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { choosePorts } from "../../scripts/local_stack/ports.ts";
 import { spawnGroup } from "../../scripts/common/spawn_group.ts";
 import { toolEnvironment } from "../../scripts/common/create_command.ts";
+import { freePorts } from "./free_port.ts";
 
 /** A running stack whose output nobody reads any more. */
 export interface StartedStack extends AsyncDisposable {
@@ -22,7 +22,7 @@ const READY = "Stop with Ctrl-C";
 
 /** Starts a stack on free ports, and reads its output until it is ready. */
 export async function startedStack(dataDir: string): Promise<StartedStack> {
-  const ports = await choosePorts({});
+  const ports = freePorts();
   const { child, ended } = spawnGroup({
     command: Deno.execPath(),
     args: ["task", "start"],
@@ -62,7 +62,7 @@ export async function startedStack(dataDir: string): Promise<StartedStack> {
 
 /** Returns the environment for a stack on these ports, with this folder. */
 export function stackSettings(
-  ports: Awaited<ReturnType<typeof choosePorts>>,
+  ports: ReturnType<typeof freePorts>,
   dataDir: string,
 ): Record<string, string> {
   return {

@@ -24,12 +24,12 @@ async function withGateway(
   const { port } = server.addr;
   const targets = { rest: port, webhook: port, worker: port };
   const gateway = await startGateway(0, { targets, keys });
-  try {
-    await use(gateway, `http://127.0.0.1:${gateway.port}`);
-  } finally {
-    await gateway.close();
-    await server.shutdown();
-  }
+  const { promise: hung, reject } = Promise.withResolvers<void>();
+  const timer = setTimeout(() => reject(new Error("It hangs")), HANG_LIMIT_MS);
+  await Promise.race([use(gateway, `http://127.0.0.1:${gateway.port}`), hung]);
+  clearTimeout(timer);
+  await gateway.close();
+  await server.shutdown();
 }
 
 /** Sends the last request of a connection, byte by byte; returns the answer. */
@@ -202,7 +202,8 @@ Deno.test("gateway answers 503 until the service listens, and 502 if it closes",
   async function post(size = 1) {
     const url = `http://127.0.0.1:${gateway.port}${WEBHOOK}`;
     const body = new Uint8Array(size);
-    const response = await fetch(url, { method: "POST", body });
+    const signal = AbortSignal.timeout(HANG_LIMIT_MS);
+    const response = await fetch(url, { method: "POST", body, signal });
     return response.ok
       ? await response.text()
       : (await response.text(), response.status);

@@ -42,7 +42,12 @@ test("openStateFolder() opens its own folder again, for one process at a time, a
   first.close();
   const again = await openStateFolder(path);
   assert((await Deno.stat(again.database)).isDirectory);
+  await Deno.writeTextFile(`${path}/notes`, "of the user");
   await again.empty();
+  const left = Array.from(Deno.readDirSync(path), ({ name }) => name);
+  assertEquals(left, ["notes"]);
+  await Deno.remove(`${path}/notes`);
+  await (await openStateFolder(path)).empty();
   await assertRejects(() => Deno.lstat(path), Deno.errors.NotFound);
 });
 

@@ -1,114 +1,128 @@
 /**
- * The lock files that `deno task locks` writes agree with `deno.lock`, which
- * everything is tested with, and with the import maps.
+ * Every import map has the exact versions of `import_map.json`, and every lock
+ * that `deno task locks` writes the checksums of `deno.lock`, which everything is
+ * tested with.
  *
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
+import { join } from "node:path";
+import { createCommand } from "../../../scripts/common/create_command.ts";
+import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 import { stackConfig } from "../../../scripts/dev/npm_package.ts";
-import { FUNCTIONS } from "../../support/imported_packages.ts";
 
-interface LockFile {
-  readonly version: string;
-  readonly specifiers: Readonly<Record<string, string>>;
-  readonly npm: Readonly<Record<string, { readonly integrity: string }>>;
-}
+type Imports = Readonly<Record<string, string>>;
 
+const FUNCTIONS = ["billing-webhook", "billing-worker"]
+  .map((name) => `supabase/functions/${name}`);
+const STACK = "scripts/npx/stack";
+const BROWSER = "tests/console";
 const NPX = "scripts/npx/deno.lock";
-const STACK = "scripts/npx/stack/deno.lock";
-const BROWSER = "tests/console/deno.lock";
-const OF_FUNCTIONS = FUNCTIONS.map((name) =>
-  `supabase/functions/${name}/deno.lock`
-);
 
 function read(path: string): string {
-  return Deno.readTextFileSync(new URL(`../../../${path}`, import.meta.url));
+  return Deno.readTextFileSync(join(REPOSITORY, path));
 }
 
-function readLock(path: string): LockFile {
-  return JSON.parse(read(path));
+function packagesOf(path: string): Imports {
+  const { imports } = JSON.parse(read(path)) as { imports: Imports };
+  return Object.fromEntries(
+    Object.entries(imports).filter(([, target]) => target.startsWith("npm:")),
+  );
+}
+
+function lockOf(path: string) {
+  return JSON.parse(read(path)) as {
+    specifiers: Imports;
+    npm: Record<string, { integrity: string }>;
+  };
 }
 
 /** Checksums by package and version, without the peers that were chosen. */
-function checksums({ npm }: LockFile): Map<string, string> {
-  return new Map(
-    Object.entries(npm).map(([id, { integrity }]) => [
+function checksumsOf(path: string): Imports {
+  return Object.fromEntries(
+    Object.entries(lockOf(path).npm).map(([id, { integrity }]) => [
       /^@?[^@]+@[^_]+/.exec(id)![0],
       integrity,
     ]),
   );
 }
 
-for (const path of [...OF_FUNCTIONS, NPX, STACK]) {
-  Deno.test(`${path} has the versions and the checksums of deno.lock`, () => {
-    const tested = checksums(readLock("deno.lock"));
-    const own = checksums(readLock(path));
-    assert(own.size >= 3);
-    for (const [id, checksum] of own) {
-      assertEquals(checksum, tested.get(id), `${id}: run deno task locks`);
+const MAPS = [
+  "import_map.json",
+  "bench/peers/import_map.json",
+  `${BROWSER}/import_map.json`,
+  `${STACK}/deno.json`,
+  ...FUNCTIONS.map((folder) => `${folder}/deno.json`),
+];
+
+for (const path of MAPS) {
+  Deno.test(`${path} has exact versions, those of import_map.json`, () => {
+    const all = packagesOf("import_map.json");
+    for (const [name, target] of Object.entries(packagesOf(path))) {
+      assert(/@\d+\.\d+\.\d+(-[\w.]+)?(\/.*)?$/.test(target), target);
+      // A part of a package has the package's version.
+      const whole = all[name.split("/")[0]!]?.replace("npm:", "") ?? target;
+      assert(target.includes(whole), `${name}: ${target}, ${whole}`);
+      if (!path.startsWith("bench/")) {
+        assertEquals(target, all[name] ?? target, name);
+      }
     }
   });
 }
 
-Deno.test(`${BROWSER} has the versions and the checksums of deno.lock for what both have`, () => {
-  const tested = checksums(readLock("deno.lock"));
-  const both = [...checksums(readLock(BROWSER))]
-    .filter(([id]) => tested.has(id));
-  assert(both.length >= 6);
-  for (const [id, checksum] of both) {
-    assertEquals(checksum, tested.get(id), `${id}: run deno task locks`);
-  }
-});
-
-Deno.test("only the browser tests have a browser to download", () => {
-  for (const path of ["deno.lock", ...OF_FUNCTIONS, NPX, STACK]) {
-    assertEquals(/puppeteer|chromium/.test(read(path)), false, path);
-  }
-  assert(/puppeteer.*chromium|chromium.*puppeteer/s.test(read(BROWSER)));
-});
-
-/** The packages of an import map, as a lock names them: without their parts. */
-function packagesOf(imports: Readonly<Record<string, string>>): string[] {
-  return Object.values(imports)
-    .filter((target) => /^npm:[^/]/.test(target))
-    .map((target) => target.replace(/(@\d[^@/]*)\/.*$/, "$1"))
-    .sort();
+for (
+  const [lock, map] of [
+    ...[...FUNCTIONS, STACK].map((
+      it,
+    ) => [`${it}/deno.lock`, `${it}/deno.json`]),
+    [`${BROWSER}/deno.lock`, `${BROWSER}/import_map.json`],
+    [NPX],
+  ] as [lock: string, map?: string][]
+) {
+  Deno.test(`${lock} has the checksums of deno.lock, and what its import map names`, () => {
+    const tested = checksumsOf("deno.lock");
+    const own = Object.entries(checksumsOf(lock));
+    const both = own.filter(([id]) => id in tested);
+    assert(both.length >= 3);
+    if (!lock.startsWith(BROWSER)) assertEquals(both.length, own.length);
+    for (const [id, checksum] of both) {
+      assertEquals(checksum, tested[id], `${id}: run deno task locks`);
+    }
+    if (!map) return;
+    const named = Object.values(packagesOf(map))
+      .filter((target) => !target.startsWith("npm:/"))
+      .map((target) => target.replace(/(@\d[^@/]*)\/.*$/, "$1"));
+    assertEquals(Object.keys(lockOf(lock).specifiers).sort(), named.sort());
+  });
 }
 
-Deno.test(`${BROWSER} has what its import map names`, () => {
-  const { imports } = JSON.parse(read("tests/console/import_map.json"));
-  assertEquals(
-    Object.keys(readLock(BROWSER).specifiers).sort(),
-    packagesOf(imports),
-  );
-});
-
-for (const path of [...OF_FUNCTIONS, STACK]) {
-  Deno.test(`${path} has what its deno.json names`, () => {
-    const { imports } = JSON.parse(read(path.replace(/lock$/, "json")));
+for (const folder of FUNCTIONS) {
+  Deno.test(`${folder}/deno.json has what the function imports`, async () => {
+    const { stdout } = await createCommand(Deno.execPath(), {
+      args: [
+        // Without asking the registry.
+        ...["info", "--json", "--no-lock", "--no-npm"],
+        ...[`--config=${folder}/deno.json`, `${folder}/index.ts`],
+      ],
+      cwd: REPOSITORY,
+    }).output();
+    const { modules } = JSON.parse(new TextDecoder().decode(stdout)) as {
+      modules: { dependencies?: { specifier: string }[] }[];
+    };
+    const imported = modules.flatMap(({ dependencies = [] }) => dependencies)
+      .map(({ specifier }) => specifier)
+      .filter((specifier) => !specifier.startsWith("."));
     assertEquals(
-      Object.keys(readLock(path).specifiers).sort(),
-      packagesOf(imports),
+      Object.keys(packagesOf(`${folder}/deno.json`)).sort(),
+      [...new Set(imported)].sort(),
     );
   });
 }
 
-for (const path of OF_FUNCTIONS) {
-  Deno.test(`${path} has the format that the platform's Deno reads`, () => {
-    assertEquals(readLock(path).version, "4");
-  });
-}
-
-Deno.test(`${NPX} leaves the local stack's programs and the tests' packages out`, () => {
-  const { imports } = JSON.parse(read("import_map.json"));
-  const specifiers = Object.keys(readLock(NPX).specifiers);
-  const left = Object.values<string>(imports)
-    .filter((target) => !specifiers.includes(target));
-  for (const name of ["@supabase/cli-", "embedded-", "fast-check", "pgtap"]) {
-    assert(left.some((target) => target.includes(name)), name);
-  }
-});
-
-Deno.test("the npm package's local stack has the versions of import_map.json", () => {
-  assertEquals(read("scripts/npx/stack/deno.json"), stackConfig());
+Deno.test("commands download neither the stack's programs nor a browser", () => {
+  const others = /^npm:(@supabase\/cli-|embedded-|fast-check|puppeteer)/;
+  const names = Object.keys(lockOf(NPX).specifiers);
+  assertEquals(names.filter((name) => others.test(name)), []);
+  assertEquals(read("deno.lock").includes("chromium"), false);
+  assertEquals(read(`${STACK}/deno.json`), stackConfig());
 });

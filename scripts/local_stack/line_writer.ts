@@ -38,17 +38,3 @@ export function createLineWriter(to: typeof Deno.stdout, onGone: () => void) {
   }
   return { print, flush };
 }
-
-/** Calls `onLine` for each line of UTF-8 text, also for an unfinished last one. */
-export async function readLines(
-  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
-  onLine: (line: string) => void,
-): Promise<void> {
-  let rest = "";
-  for await (const text of stream.pipeThrough(new TextDecoderStream())) {
-    const lines = (rest + text).split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) onLine(line);
-  }
-  if (rest !== "") onLine(rest);
-}

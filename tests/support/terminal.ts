@@ -1,0 +1,217 @@
+/**
+ * A user at a terminal, who types commands as the docs have them, but for what
+ * stands for something (`<project-ref>`, `whsec_...`) and for ports.
+ *
+ * @module
+ */
+import {
+  createCommand,
+  toolEnvironment,
+} from "../../scripts/common/create_command.ts";
+import type { Environment } from "../../scripts/common/environment.ts";
+import { spawnGroup } from "../../scripts/common/spawn_group.ts";
+import { supabaseCli } from "../../scripts/common/supabase_cli.ts";
+import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { CLI_ENVIRONMENT } from "./cli_environment.ts";
+import { freePorts } from "./free_port.ts";
+import { HANG_LIMIT_MS } from "./hang_limit.ts";
+import { leftOf, processTree } from "./process_tree.ts";
+import { stackSettings } from "./started_stack.ts";
+
+const READY = "Stop with Ctrl-C";
+
+/** What a command printed, without colours, and its exit code. */
+export interface Typed {
+  readonly code: number;
+  readonly said: string;
+}
+
+/** A terminal in a folder. */
+export interface Terminal extends AsyncDisposable {
+  readonly path: string;
+  /** Its own folder, with tools and what the Supabase CLI keeps. */
+  readonly home: string;
+  /** Its environment. A test may add to it. */
+  readonly env: Record<string, string>;
+  /** Types a block of commands, and what they ask for; waits for their end. */
+  type(
+    block: string,
+    options?: { env?: Environment; input?: string },
+  ): Promise<Typed>;
+  /**
+   * Types the command that starts the stack, and waits until it is ready.
+   *
+   * @param options.columns gives it a terminal of this width, not a pipe
+   */
+  start(command: string, options?: { columns?: number }): Promise<StackOutput>;
+}
+
+/** What a stack prints. */
+export interface StackOutput extends AsyncDisposable {
+  said(): string;
+  /** The lines since it was ready. */
+  lines(): readonly string[];
+  /** Waits for a line, and returns it. */
+  line(pattern: RegExp): Promise<string>;
+  /** Ends it. Returns the commands of processes that are left of it. */
+  stop(): Promise<string[]>;
+}
+
+/**
+ * Opens a terminal whose `deno`, also if npx fetches it, is this Deno, whose
+ * `psql` runs the same SQL, and whose `supabase` is the pinned CLI, not used yet.
+ *
+ * @param filledIn what the user types instead of which texts, in this order
+ * @param options.hasTools false for a user who has only Node.js
+ */
+export async function openTerminal(
+  path: string,
+  filledIn: Readonly<Record<string, string>> = {},
+  { hasTools = true } = {},
+): Promise<Terminal> {
+  const home = await Deno.makeTempDir({ prefix: "billing-webhook-home-" });
+  const { PATH } = toolEnvironment();
+  const env: Record<string, string> = {
+    ...toolEnvironment(),
+    ...CLI_ENVIRONMENT,
+    SUPABASE_HOME: `${home}/.supabase`,
+    ...(hasTools && { PATH: `${home}:${PATH}` }),
+  };
+  if (hasTools) await makeTools(home);
+
+  function bash(block: string, more: Environment = {}) {
+    const text = Object.entries(filledIn)
+      .reduce((text, [name, value]) => text.replaceAll(name, value), block);
+    const piped = { stdout: "piped", stderr: "piped" } as const;
+    const options = { cwd: path, env: { ...env, ...more }, clearEnv: true };
+    return { text, options: { ...options, ...piped } };
+  }
+
+  async function type(
+    block: string,
+    { env = {}, input = "" }: { env?: Environment; input?: string } = {},
+  ) {
+    const { text, options } = bash(block, env);
+    const child = createCommand("bash", {
+      ...options,
+      args: ["-ec", text],
+      stdin: "piped",
+    }).spawn();
+    // A command that reads nothing may have ended by now.
+    await new Blob([input]).stream().pipeTo(child.stdin).catch(() => {});
+    const { code, stdout, stderr } = await child.output();
+    const decoder = new TextDecoder();
+    const said = decoder.decode(stdout) + decoder.decode(stderr);
+    return { code, said: plain(said) };
+  }
+
+  async function start(
+    command: string,
+    { columns }: { columns?: number } = {},
+  ) {
+    const { text, options } = bash(`exec ${command}`);
+    const atTerminal = `stty cols ${columns}; ${text}`;
+    const { child, ended } = spawnGroup({
+      command: columns ? "script" : "bash", // script is of util-linux
+      args: columns ? ["-qec", atTerminal, "/dev/null"] : ["-ec", text],
+      options: { ...options, env: { ...env, TERM: "xterm" } },
+    });
+    let raw = "";
+    let isEnded = false;
+    const read = [child.stdout, child.stderr].map(async (stream) => {
+      const texts = stream.pipeThrough(new TextDecoderStream());
+      for await (const text of texts) raw += text;
+    });
+    const end = ended.then(() => isEnded = true);
+    const said = () => plain(raw);
+    const lines = () =>
+      said().slice(said().indexOf(READY)).split("\n").slice(1).filter(Boolean);
+    let isStopped = false;
+    async function stop() {
+      if (isStopped) return [];
+      isStopped = true;
+      if (isEnded) throw new Error(`It ended by itself:\n${raw}`);
+      const tree = await processTree(child.pid);
+      child.kill("SIGTERM");
+      await Promise.all([end, ...read]);
+      return await leftOf(tree);
+    }
+    async function line(pattern: RegExp) {
+      const find = () => lines().find((text) => pattern.test(text));
+      await waitUntil(() => !!find(), { timeoutMs: HANG_LIMIT_MS });
+      const found = find();
+      if (found) return found;
+      throw new Error(`No line has ${pattern}:\n${lines().join("\n")}`);
+    }
+    // It gives up by itself: each of its parts has a minute.
+    const isReady = () => isEnded || raw.includes(READY);
+    await waitUntil(isReady, { timeoutMs: Infinity });
+    if (isEnded) throw new Error(`Cannot start:\n${raw}`);
+    return {
+      said,
+      lines,
+      line,
+      stop,
+      [Symbol.asyncDispose]: async () => void await stop(),
+    };
+  }
+
+  return {
+    path,
+    home,
+    env,
+    type,
+    start,
+    [Symbol.asyncDispose]: () => Deno.remove(home, { recursive: true }),
+  };
+}
+
+/** Where the stack of a terminal is. */
+export interface StackPlace {
+  readonly apiUrl: string;
+  readonly dbUrl: string;
+  /** What tells the commands. */
+  readonly env: Environment;
+}
+
+/** Chooses free ports for a stack, and a folder for its data. */
+export async function placeForStack(
+  opened: AsyncDisposableStack,
+): Promise<StackPlace> {
+  const data = await Deno.makeTempDir({ prefix: "billing-webhook-data-" });
+  // After `reset` it is gone already.
+  opened.defer(() => Deno.remove(data, { recursive: true }).catch(() => {}));
+  const ports = freePorts();
+  return {
+    apiUrl: `http://127.0.0.1:${ports.api}`,
+    dbUrl: `postgresql://postgres:postgres@127.0.0.1:${ports.db}/postgres`,
+    env: stackSettings(ports, data),
+  };
+}
+
+/** Removes colours, and a terminal's carriage returns. */
+function plain(text: string): string {
+  // deno-lint-ignore no-control-regex
+  return text.replaceAll(/\u001b\[[\d;]*m|\r/g, "");
+}
+
+async function makeTools(folder: string): Promise<void> {
+  const deno = Deno.execPath();
+  const psql = new URL("psql.ts", import.meta.url).pathname;
+  const { command, args } = supabaseCli();
+  const tools = {
+    deno: `exec '${deno}' "$@"`,
+    npx: `[ "$1 $2" = "-y deno@${Deno.version.deno}" ] || exit 64
+shift 2
+exec '${deno}' "$@"`,
+    supabase: `exec ${
+      [command, ...args].map((it) => `'${it}'`).join(" ")
+    } "$@"`,
+    psql: `exec '${deno}' run -A '${psql}' "$@"`,
+  };
+  for (const [name, script] of Object.entries(tools)) {
+    await Deno.writeTextFile(`${folder}/${name}`, `#!/bin/sh\n${script}\n`, {
+      mode: 0o755,
+    });
+  }
+}
