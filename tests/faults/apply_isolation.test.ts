@@ -132,7 +132,7 @@ Deno.test("two calls of which each has what the other wants do not wait for each
         const first = apply([update(late), unnamed]);
         await waitsForLock("billing_apply_events");
         // It is sorted, too: it has the early one, and waits for the late one.
-      const second = apply([update(late), update(early)]);
+        const second = apply([update(late), update(early)]);
         await waitsForLock("billing_apply_events", 2);
         await open();
         return `${await first},${await second}` ===
