@@ -110,7 +110,7 @@ Deno.test("the console in a browser", async (test) => {
     assertStringIncludes(list, "1 failure matches");
     const why = await enter(`a[href*="${creation.id}"]`);
     assertStringIncludes(why, "data.object.metadata.accountId is missing");
-    assertStringIncludes(why, "Repair the payload and retry");
+    assertStringIncludes(why, "Repair the payload, and retry");
 
     const account = "data.object.metadata.accountId";
     const broken = JSON.stringify(edited(creation, { [account]: "" }));

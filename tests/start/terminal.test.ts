@@ -45,7 +45,7 @@ Deno.test("start at a terminal shows what happens", async (test) => {
     assertMatch(applied, / \d+ ms$/);
     await send(UPDATED, "sub_without_a_creation");
     const failed = await stack.line(/500 failed .*sub_/);
-    const next = await stack.line(/subscription_unknown: send its creation/);
+    const next = await stack.line(/subscription_unknown: Apply its creation/);
     const lines = stack.lines();
     assertEquals(lines.indexOf(next), lines.indexOf(failed) + 1);
     // From the worker, which start wakes.
