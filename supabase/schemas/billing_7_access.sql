@@ -93,7 +93,8 @@ comment on view public.billing_events_per_hour is 'billing.events_per_hour, for 
  * - The time at which it was going to be canceled has not passed, because the event of the
  *   deletion may come late.
  *
- * `current_period_end` does not decide, because the event of a renewal may come late.
+ * `current_period_end` does not decide, because the event of a renewal may come late. Only
+ * if no event shows since when it is past_due, the grace begins there.
  *
  * Postgres does not inline a function with a subquery; so the fixed search_path does not
  * cost a better plan. The body is a string, because a parsed one skips the check of usage on

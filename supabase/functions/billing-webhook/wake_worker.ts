@@ -3,7 +3,7 @@ import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import type { Log } from "../_shared/billing/log.ts";
 
 /**
- * Longer than a run of the worker: 60 s of notifications, at the same time as the
+ * Longer than a run of the worker: 55 s of notifications, at the same time as the
  * retries; then the batch under way, which takes up to 27 s (outbox.ts), and 10 s
  * to release the leases. Shorter than the life of an instance, which is 150 s.
  */

@@ -53,8 +53,8 @@ export interface RetryOptions extends
 /** At most; `billing_claim_failed_events` gives fewer if their bodies are large. */
 const BATCH_SIZE = 25;
 
-/** For one run; the rest waits for the next run. */
-const RUN_TIME_MS = 20_000;
+/** For the retries of one run; the rest waits for the next run. */
+const RETRY_TIME_MS = 20_000;
 
 /** A batch takes a second or two. */
 const CALL_LIMIT = { timeLimitMs: 5_000 };
@@ -80,7 +80,7 @@ export async function retryFailures(
     stale: 0,
     ignored: 0,
   };
-  const endMs = clock() + RUN_TIME_MS;
+  const endMs = clock() + RETRY_TIME_MS;
   do {
     const claim = { p_lease_id: leaseId, p_limit: BATCH_SIZE };
     const name = "billing_claim_failed_events";
