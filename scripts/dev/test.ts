@@ -19,7 +19,7 @@ import {
   UsageError,
 } from "../common/cli.ts";
 import { REPOSITORY } from "../common/how_started.ts";
-import { spawnGroup } from "../common/spawn_group.ts";
+import { spawnGroup } from "../local_stack/tools.ts";
 import { databaseUrls } from "../local_stack/databases.ts";
 import { startStack } from "../local_stack/stack.ts";
 import {

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import {
   type CommandLine,
   HelpRequest,
@@ -7,6 +7,11 @@ import {
   UsageError,
 } from "../../../scripts/common/cli.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
+import {
+  givenProjectUrl,
+  oneOf,
+  readSecret,
+} from "../../../scripts/common/option_values.ts";
 
 const LONG =
   "where to find it if it is not in the usual place, which is a folder named after the date on which it was created";
@@ -23,73 +28,60 @@ const COMMAND = {
   details: "Exit code: 0.",
 } as const satisfies CommandLine;
 
-function parse(...args: string[]) {
-  return parseCommandLine(args, COMMAND);
+function parse(line: string) {
+  return parseCommandLine(line.split(" ").filter(Boolean), COMMAND);
 }
 
 Deno.test("parseCommandLine() returns values and operands, in any order", () => {
-  assertEquals(parse(), {
-    values: {},
-    operands: [],
-  });
+  assertEquals({ ...parse("").values }, {});
   const { values, operands } = parse(
-    "a",
-    "--mode=two",
-    "b",
-    "--apply",
-    "--api-key=-x",
-    "--mode",
-    "three",
-    "--",
-    "--c",
+    "a --mode=two b --apply --api-key=-x --mode three -- --c",
   );
-  assertEquals([values.mode, values.apply, values["api-key"]], [
+  assertEquals([values.mode, values.apply, values["api-key"], operands], [
     "three",
     true,
     "-x",
+    ["a", "b", "--c"],
   ]);
-  assertEquals(operands, ["a", "b", "--c"]);
 });
 
 for (
-  const [args, message] of [
-    [["--aply"], "Unknown option --aply. Did you mean --apply?"],
-    [["--nothing-like-it"], "Unknown option --nothing-like-it."],
-    [["-x"], "Unknown option -x."],
-    [["--constructor"], "Unknown option --constructor."],
-    [["--no-apply"], "Unknown option --no-apply."],
-    [["--api-key"], "--api-key needs a value: --api-key=KEY."],
-    [["--mode", "--apply"], "--mode needs a value: --mode=MODE."],
-    [["--apply=yes"], "--apply takes no value."],
-    [
-      ["--apy-key=hunter2"],
-      "Unknown option --apy-key. Did you mean --api-key?",
-    ],
+  const [line, message] of [
+    ["--aply", "Unknown option --aply. Did you mean --apply?"],
+    ["--nothing-like-it", "Unknown option --nothing-like-it."],
+    ["-x", "Unknown option -x."],
+    ["--constructor", "Unknown option --constructor."],
+    ["--no-apply", "Unknown option --no-apply."],
+    ["--api-key", "--api-key needs a value: --api-key=KEY."],
+    ["--mode --apply", "--mode needs a value: --mode=MODE."],
+    ["--apply=yes", "--apply takes no value."],
+    ["--help=yes", "--help takes no value."],
+    ["--apy-key=hunter2", "Unknown option --apy-key. Did you mean --api-key?"],
   ] as const
 ) {
-  Deno.test(`parseCommandLine() refuses ${args.join(" ")}`, () => {
-    const error = assertThrows(() => parse(...args), UsageError);
+  Deno.test(`parseCommandLine() refuses ${line}`, () => {
+    const error = assertThrows(() => parse(line), UsageError);
     assertEquals(error.message, message);
   });
 }
 
 Deno.test("parseCommandLine() refuses operands that a command does not take", () => {
   const command = { ...COMMAND, usage: "example" };
-  const error = assertThrows(
+  const { message } = assertThrows(
     () => parseCommandLine(["hunter2"], command),
     UsageError,
-    "takes options only",
   );
-  assertEquals(error.message.includes("hunter2"), false);
+  assertEquals(message, "This command takes options only.");
 });
 
 Deno.test("--help and -h list the options within 80 columns", () => {
   for (const help of ["--help", "-h"]) {
+    const { message } = assertThrows(() => parse(help), HelpRequest);
     assertEquals(
-      assertThrows(() => parse(help), HelpRequest).message,
+      message.replace(/^Usage: .* task /m, "Usage: "),
       `Shows what a table of options gives.
 
-Usage: deno task example <word> [options]
+Usage: example <word> [options]
 
 Options:
   --mode MODE          the mode (default: one)
@@ -111,45 +103,111 @@ Deno.test("reportEnd() prints help on standard output, and errors in one line", 
     out: (line: string) => void printed.out.push(line),
     err: (line: string) => void printed.err.push(line),
   };
-  assertEquals(reportEnd(new HelpRequest("a\n\nb"), ends), 0);
-  assertEquals(reportEnd(new UsageError("Wrong."), ends), 2);
-  assertEquals(reportEnd(new Error("Broken"), ends), 1);
-  assertEquals(reportEnd(new Error("Unreachable"), { ...ends, failed: 3 }), 3);
+  const codes = [
+    reportEnd(new HelpRequest("a\n\nb"), ends),
+    reportEnd(new UsageError("Wrong."), ends),
+    reportEnd(new Error("Broken"), ends),
+    reportEnd(new Error("Unreachable"), { ...ends, failed: 3 }),
+  ];
+  assertEquals(codes, [0, 2, 1, 3]);
   assertEquals(printed, {
     out: ["a", "", "b"],
     err: ["Wrong. See --help.", "Broken", "Unreachable"],
   });
 });
 
-Deno.test("every command's help fits into 80 columns and exits with 0, a wrong option with 2", async () => {
-  const scripts = new URL("../../../scripts/", import.meta.url);
-  await Promise.all(
-    [
-      "start",
-      "reset",
-      "trigger",
-      "token",
-      "doctor",
-      "import",
-      "reconcile",
-      "dev/test",
-    ].map(async (name) => {
-      const run = (option: string) =>
-        createCommand(Deno.execPath(), {
-          args: [
-            ...["run", "--quiet", "-A", "--no-check"],
-            new URL(`${name}.ts`, scripts).href,
-            option,
-          ],
-        }).output();
-      const [help, wrong] = [await run("--help"), await run("--hlep")];
-      const text = new TextDecoder().decode(help.stdout);
-      assertEquals([name, help.code, wrong.code], [name, 0, 2]);
-      for (const line of text.split("\n")) assert(line.length <= 80, line);
-      assertEquals(
-        [new TextDecoder().decode(wrong.stderr), wrong.stdout.length],
-        ["Unknown option --hlep. Did you mean --help? See --help.\n", 0],
-      );
-    }),
+const NAMES = ["start", "reset", "trigger", "token", "doctor", "console"]
+  .concat("import", "reconcile", "add", "dev/test");
+
+for (const name of NAMES) {
+  Deno.test(`${name} prints its help as it is typed, in 80 columns, and refuses a wrong option`, async () => {
+    const script = import.meta.resolve(`../../../scripts/${name}.ts`);
+    async function run(option: string, npmCommand: string) {
+      const { code, stdout, stderr } = await createCommand(Deno.execPath(), {
+        args: ["run", "--quiet", "-A", "--no-check", script, option],
+        env: { npm_command: npmCommand },
+      }).output();
+      const [out, err] = [stdout, stderr]
+        .map((bytes) => new TextDecoder().decode(bytes));
+      return { code, out: out!, err };
+    }
+    const help = await run("--help", name === "trigger" ? "exec" : "");
+    const [, start, usage] = /^Usage: (.*) task (.*)$/m.exec(help.out) ?? [];
+    const expected = name === "trigger"
+      ? `npx -y deno@${Deno.version.deno}`
+      : "deno";
+    assertEquals([help.code, start], [0, expected]);
+    assertEquals(usage?.startsWith(name.replace("dev/", "")), true);
+    const lines = help.out.split("\n");
+    assertEquals(lines.filter((line) => line.length > 80), []);
+    assertEquals(await run("--hlep", ""), {
+      code: 2,
+      out: "",
+      err: "Unknown option --hlep. Did you mean --help? See --help.\n",
+    });
+  });
+}
+
+Deno.test("givenProjectUrl() returns a URL that paths can follow", () => {
+  for (
+    const [option, SUPABASE_URL, url] of [
+      ["https://abc.supabase.co", "", "https://abc.supabase.co"],
+      ["https://abc.supabase.co//", "http://x", "https://abc.supabase.co"],
+      // As pasted.
+      [undefined, " https://abc.supabase.co/\n", "https://abc.supabase.co"],
+      ["https://own.example/api/", "", "https://own.example/api"],
+      [undefined, "http://127.0.0.1:54321/", "http://127.0.0.1:54321"],
+      [undefined, "", undefined],
+    ] as const
+  ) assertEquals(givenProjectUrl(option, { SUPABASE_URL }), url);
+});
+
+for (
+  const text of [
+    "",
+    "abc.supabase.co",
+    "http://abc.supabase.co",
+    "http://127.0.0.1.evil.example",
+    "https://user@abc.supabase.co",
+    "https://:hunter2@abc.supabase.co",
+    "https://abc.supabase.co?x=1",
+    "https://abc.supabase.co/#f",
+    "https://abc.supabase.co/functions/v1/billing-webhook",
+  ]
+) {
+  Deno.test(`givenProjectUrl() refuses "${text}"`, () => {
+    const { message } = assertThrows(
+      () => givenProjectUrl(text, {}),
+      UsageError,
+      "--project-url takes a URL such as https://abc.supabase.co",
+    );
+    assertEquals(message.includes("hunter2"), false);
+  });
+}
+
+Deno.test("readSecret() refuses a line break inside a secret, and does not repeat it", () => {
+  const read = (KEY?: string) =>
+    readSecret("KEY", KEY === undefined ? {} : { KEY });
+  assertEquals([read(), read(""), read("one\n")], [
+    undefined,
+    undefined,
+    "one\n",
+  ]);
+  for (const key of ["hunter2\nhunter3", "hunter2\0"]) {
+    const { message } = assertThrows(() => read(key), UsageError);
+    assertEquals(
+      message,
+      "KEY contains a line break or a NUL character: copy it again, as one line.",
+    );
+  }
+});
+
+Deno.test("oneOf() lists the choices", () => {
+  const choices = ["created", "deleted"];
+  assertEquals(oneOf(choices, { value: "deleted", what: "type" }), "deleted");
+  assertThrows(
+    () => oneOf(choices, { value: "delted", what: "type" }),
+    UsageError,
+    'Unknown type "delted". Choose one of created, deleted.',
   );
 });

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { printable } from "../../../scripts/common/print.ts";
+import { printable, wrap } from "../../../scripts/common/print.ts";
 
 /** Written by hand, so that a range that the code forgets is missed here. */
 function isHarmless(text: string): boolean {
@@ -16,30 +16,39 @@ Deno.test("printable() leaves nothing that a terminal obeys", () => {
     printable("\x1b[2J\x1b]0;title\x07 \x9b31m a\r\nb\u202ec\u2066"),
     "\\u001b[2J\\u001b]0;title\\u0007 \\u009b31m a\\u000d\\u000ab\\u202ec\\u2066",
   );
-  fc.assert(
-    fc.property(fc.string({ unit: "binary" }), (text) => {
-      assertEquals(isHarmless(printable(text)), true);
-    }),
-    {
-      examples: Array.from({ length: 0x3000 }, (
-        _,
-        code,
-      ) => [String.fromCharCode(code)]),
-      numRuns: 0x3000 + 500,
-    },
-  );
-});
-
-Deno.test("printable() leaves text as it is", () => {
-  for (const text of ["", "a b", "Größe 日本語 🎉", 'C:\\u "x"']) {
-    assertEquals(printable(text), text);
+  for (let code = 0; code < 0x3000; code++) {
+    assertEquals(isHarmless(printable(String.fromCharCode(code))), true);
   }
 });
 
-Deno.test("printable() leaves a JSON document the same document", () => {
+Deno.test("printable() leaves text as it is, and a JSON document the same one", () => {
+  for (const text of ["", "a b", "Größe 日本語 🎉", 'C:\\u "x"']) {
+    assertEquals(printable(text), text);
+  }
   fc.assert(
     fc.property(fc.array(fc.string({ unit: "binary" })), (value) => {
-      assertEquals(JSON.parse(printable(JSON.stringify(value))), value);
+      const text = printable(JSON.stringify(value));
+      assertEquals(isHarmless(text), true);
+      assertEquals(JSON.parse(text), value);
     }),
   );
 });
+
+for (
+  const [text, width, lines] of [
+    ["one two three four", 16, ["one two three", "four"]],
+    ["exactly_sixteen_ and more", 16, ["exactly_sixteen_", "and more"]],
+    ["see https://example.com/path now", 16, [
+      "see",
+      "https://example.com/path",
+      "now",
+    ]],
+    ["", 16, []],
+    ["at most sixteen columns", -5, ["at most sixteen", "columns"]],
+    ["at most sixteen columns", 1, ["at most sixteen", "columns"]],
+  ] as const
+) {
+  Deno.test(`wrap() breaks "${text}" at words, at ${width} columns or 16`, () => {
+    assertEquals(wrap(text, width), lines);
+  });
+}
