@@ -17,16 +17,13 @@ export const EDGE_DENO_VERSION = "2.1.4";
 
 export const FUNCTIONS = ["billing-webhook", "billing-worker"];
 
-/** The folder of the tests in a browser. */
+/** The tests in a browser, and the file that imports all that they import. */
 export const BROWSER_FOLDER = "tests/console";
-
-/** The file that imports all that they import. */
 export const BROWSER_ENTRY = `${BROWSER_FOLDER}/console.test.ts`;
 
 /**
- * The options with which Deno reads their packages, and no others. Their import
- * map and lock file are their own, so that `deno install`, and with it `start`,
- * need not download the browser.
+ * Their import map and lock file are their own, so that `deno install`, and with
+ * it `start`, need not download the browser.
  */
 export const BROWSER_OPTIONS = [
   "--no-config",
@@ -129,18 +126,15 @@ export async function edgeDenoPath(signal?: AbortSignal): Promise<string> {
   return (await run("npx", args, signal)).trim();
 }
 
-function run(
+/** Runs npm or Deno, which may download something. Returns what it printed. */
+export function run(
   command: string,
   args: readonly string[],
-  signal: AbortSignal | undefined,
+  signal?: AbortSignal,
 ): Promise<string> {
-  return runTool({
-    purpose: "download what the tests need, with npm and its registry",
-    command,
-    args,
-    env: toolEnvironment(),
-    cwd: REPOSITORY,
-  }, signal);
+  const purpose = `run ${args.join(" ")}, with npm's registry`;
+  const [env, cwd] = [toolEnvironment(), REPOSITORY];
+  return runTool({ purpose, command, args, env, cwd }, signal);
 }
 
 /** Returns the `deno.json` with which the npm package installs the stack. */

@@ -11,7 +11,6 @@
  */
 import { join } from "node:path";
 import { reportEnd } from "../common/cli.ts";
-import { runTool, toolEnvironment } from "../local_stack/tools.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 import {
   BROWSER_ENTRY,
@@ -20,6 +19,7 @@ import {
   CACHE_COMMANDS,
   edgeDenoPath,
   FUNCTIONS,
+  run,
   STACK_FOLDER,
   stackConfig,
 } from "./downloads.ts";
@@ -89,14 +89,4 @@ async function writeLock(
   await Deno.remove(join(REPOSITORY, file)).catch(() => {});
   await run(deno, args);
   console.log(`Wrote ${file}`);
-}
-
-async function run(command: string, args: readonly string[]): Promise<void> {
-  await runTool({
-    purpose: `run ${args.join(" ")}`,
-    command,
-    args,
-    env: toolEnvironment(),
-    cwd: REPOSITORY,
-  });
 }
