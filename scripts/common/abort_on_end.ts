@@ -48,17 +48,14 @@ export async function watchLauncher(
   onGone: () => void,
 ): Promise<void> {
   const all = await ancestors(MAX_STEPS);
+  const script = env["npm_lifecycle_script"] ?? "";
   const isByNpx = env["npm_lifecycle_event"] === "npx" &&
-    /\b(deno|billing-webhook-receiver)\b/.test(
-      env["npm_lifecycle_script"] ?? "",
-    );
+    /\b(deno|billing-webhook-receiver)\b/.test(script);
   if (isByNpx && !all.some(({ command }) => NPM.test(command))) {
     return onGone(); // it ended before this process began
   }
-  const launchers = all.slice(
-    0,
-    1 + all.findLastIndex(({ command }) => LAUNCHER.test(command)),
-  );
+  const last = all.findLastIndex(({ command }) => LAUNCHER.test(command));
+  const launchers = all.slice(0, last + 1);
   if (launchers.length === 0) return;
   const timer = setInterval(async () => {
     const now = await ancestors(launchers.length);

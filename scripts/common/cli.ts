@@ -54,8 +54,7 @@ const TEXT_COLUMN = 23;
  * Parses the arguments of a command.
  *
  * @throws {HelpRequest} For `--help` and `-h`.
- * @throws {UsageError} The message does not repeat the value of an option: it
- * may be a secret.
+ * @throws {UsageError} Without the value of an option, which may be a secret.
  */
 export function parseCommandLine<const Options extends OptionTexts>(
   args: readonly string[],

@@ -1,6 +1,6 @@
 /**
- * Values of options and variables that several commands read: the provider, and
- * a project's URL and secrets.
+ * Values of options and variables that several commands read. What is wrong with
+ * one is a `UsageError`, which repeats no secret.
  *
  * @module
  */
@@ -14,7 +14,6 @@ import { PROVIDER_NAMES, type ProviderName } from "./sign.ts";
 
 /** What the meaning of a command line depends on. */
 export interface Surroundings {
-  /** The command's environment. */
   readonly env: Environment;
   /** Receives warnings, for standard error. */
   readonly warn: (text: string) => void;
@@ -34,13 +33,7 @@ export function readProvider(value: string = "a"): ProviderName {
   return oneOf(PROVIDER_NAMES, { value, what: "provider" });
 }
 
-/**
- * Returns the choice that equals a value, which is no secret: the message repeats
- * it.
- *
- * @param options.what What it is called there, such as "provider".
- * @throws {UsageError}
- */
+/** Returns the choice that a value names. The message repeats it: no secrets. */
 export function oneOf<T extends string>(
   choices: readonly T[],
   { value, what }: { value: string; what: string },
@@ -53,13 +46,10 @@ export function oneOf<T extends string>(
 }
 
 /**
- * Returns the URL of the project that the option, or else SUPABASE_URL, names,
- * without slashes at its end; undefined if neither does. The project's secret
- * key is sent there, so it must be https, or http on this machine.
+ * Returns the URL of the project that --project-url, or else SUPABASE_URL, names,
+ * without slashes at its end; undefined if neither does.
  *
- * @param option The value of --project-url.
- * @throws {UsageError} The message does not repeat the URL: it may contain a
- * password.
+ * @throws {UsageError} Without the URL, which may contain a password.
  */
 export function givenProjectUrl(
   option: string | undefined,
@@ -90,8 +80,6 @@ export function safeUrl(text: string): URL | undefined {
  * Returns a secret, which can be sent in a header; undefined if its variable is
  * not set. No option takes one: every user of the machine sees it in the list of
  * processes, and `deno task` prints it.
- *
- * @throws {UsageError} If it has a line break. The message does not repeat it.
  */
 export function readSecret(
   variable: string,
@@ -107,9 +95,6 @@ export function readSecret(
 /**
  * Returns the secret key of a project: SUPABASE_SECRET_KEY, or by default that of
  * the local stack for a project on this machine.
- *
- * @throws {UsageError} If there is none, or if it is the publishable key. The
- * message does not repeat it.
  */
 export function projectKey(projectUrl: string, env: Environment): string {
   const key = readSecret("SUPABASE_SECRET_KEY", env) ??

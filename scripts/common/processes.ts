@@ -14,8 +14,6 @@ const isLinux = Deno.build.os === "linux";
  * Looks up a process. One that has ended but was not collected by its parent
  * counts as gone: in containers whose process 1 collects none, it would stay
  * forever.
- *
- * @returns undefined if there is no such process
  */
 export async function lookUpProcess(
   id: number,

@@ -23,11 +23,7 @@ export interface Reply extends Pick<Response, "status" | "headers"> {
 /** The longest wait of the providers; a cold local function takes seconds. */
 const TIMEOUT_MS = 30_000;
 
-/**
- * Sends a request. Redirects are not followed, as by the providers.
- *
- * @returns the reply, or why there was none
- */
+/** Sends a request. Redirects are not followed, as by the providers. */
 export async function sendRequest(
   url: string,
   init: RequestInit,
@@ -98,11 +94,7 @@ const OTHERS = [
   ],
 ] as const;
 
-/**
- * Returns what a refusal of the REST API means, and how to correct it.
- *
- * @param url Of the REST API, or of its project.
- */
+/** Returns what a refusal of the REST API at a URL means, and what to do. */
 export function restRefusal(status: number, url: string) {
   const [text, hosted, local] = REFUSALS[status] ??
     [`the REST API answered ${status}`, ...OTHERS[status >= 500 ? 1 : 0]];

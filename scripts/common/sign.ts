@@ -13,11 +13,9 @@ import {
 } from "../../supabase/functions/billing-webhook/providers.ts";
 import type { Environment } from "./environment.ts";
 
-/** A provider's name in the receiver's table. */
-export type ProviderName = typeof PROVIDERS[number]["name"];
-
-/** The names of the providers on the command line. */
+/** The providers of the receiver's table, as they are named in options. */
 export const PROVIDER_NAMES = PROVIDERS.map(({ name }) => name);
+export type ProviderName = typeof PROVIDER_NAMES[number];
 
 /** How a provider signs. */
 export interface ProviderSettings {
@@ -63,8 +61,6 @@ export function providerSettings(
 /**
  * Returns the headers that carry the signature of a body.
  *
- * @param signing.timestamp Unix time in seconds, for the schemes that carry one.
- * @param signing.id The message's ID in Standard Webhooks, by default a new one.
  * @throws {Error} If the secret or the header does not fit the scheme.
  */
 export function signatureHeaders({
@@ -76,7 +72,9 @@ export function signatureHeaders({
   id = `msg_${crypto.randomUUID()}`,
 }: ProviderSettings & {
   readonly body: string | Uint8Array;
+  /** Unix time in seconds, for the schemes that carry one. */
   readonly timestamp?: number;
+  /** The message's in Standard Webhooks, by default a new one. */
   readonly id?: string;
 }): Record<string, string> {
   switch (scheme) {

@@ -1,12 +1,11 @@
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { NODE_MODULES } from "../common/how_started.ts";
 import { lookUpProcess } from "../common/processes.ts";
 import { waitUntil } from "./wait_until.ts";
 import { LOCAL_PASSWORD } from "./databases.ts";
 import type { ServiceSpec } from "./service.ts";
-import { runTool } from "./tools.ts";
+import { NODE_MODULES, runTool } from "./tools.ts";
 
 /** Where a server's programs and data are, and who runs it. */
 export interface PostgresPlace {
