@@ -87,9 +87,9 @@ async function readRunning(
     if ((await Deno.lstat(file)).uid !== Deno.uid()) return undefined;
     const text = await Deno.readTextFile(file);
     const { processId, apiUrl, dbUrl } = JSON.parse(text);
-    if (!Number.isInteger(processId) || !isLoopback(apiUrl)) return undefined;
-    process.kill(processId, 0); // throws if it has ended
-    return isLoopback(dbUrl) ? { apiUrl, dbUrl } : undefined;
+    process.kill(processId, 0); // throws if it has ended, or is no number
+    const isLocal = isLoopback(apiUrl) && isLoopback(dbUrl);
+    return isLocal ? { apiUrl, dbUrl } : undefined;
   } catch {
     return undefined; // no stack has written it
   }

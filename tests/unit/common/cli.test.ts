@@ -14,6 +14,7 @@ import {
   oneOf,
   readSecret,
 } from "../../../scripts/common/option_values.ts";
+import { restHeaders } from "../../../scripts/common/requests.ts";
 
 const LONG =
   "where to find it if it is not in the usual place, which is a folder named after the date on which it was created";
@@ -66,6 +67,12 @@ for (
     assertEquals(error.message, message);
   });
 }
+
+Deno.test("parseCommandLine() suggests the closest option", () => {
+  const command = { ...COMMAND, options: { "--curl": "", "--url": "" } };
+  const read = () => parseCommandLine(["--urls"], command);
+  assertThrows(read, UsageError, "Did you mean --url?");
+});
 
 Deno.test("parseCommandLine() refuses operands that a command does not take", () => {
   const command = { ...COMMAND, usage: "example" };
@@ -184,6 +191,12 @@ Deno.test("readSecret() refuses a line break inside a secret, and does not repea
       "KEY contains a line break or a NUL character: copy it again, as one line.",
     );
   }
+});
+
+Deno.test("restHeaders() sends a key of the old kind as a token too", () => {
+  assertEquals(restHeaders("sb_secret_x"), { apikey: "sb_secret_x" });
+  const old = { apikey: "ey.x.y", authorization: "Bearer ey.x.y" };
+  assertEquals(restHeaders("ey.x.y"), old);
 });
 
 Deno.test("oneOf() lists the choices", () => {
