@@ -9,9 +9,9 @@ import {
   functionEnvironment,
   LOCAL_SIGNING_SECRETS,
 } from "../scripts/common/environment.ts";
-import { isListening } from "../scripts/common/is_listening.ts";
-import { spawnGroup } from "../scripts/common/spawn_group.ts";
-import { waitUntil } from "../scripts/common/wait_until.ts";
+import { isListening } from "../scripts/common/loopback.ts";
+import { spawnGroup } from "../scripts/local_stack/tools.ts";
+import { waitUntil } from "../scripts/local_stack/wait_until.ts";
 import { type Stack, startStack } from "../scripts/local_stack/stack.ts";
 import { handledEvent } from "../supabase/functions/_shared/billing/formats/stripe.ts";
 import { createMigratedDatabase } from "../tests/support/create_database.ts";

@@ -15,9 +15,8 @@ import {
 import { createCommand } from "./common/create_command.ts";
 import type { Environment } from "./common/environment.ts";
 import { LOCAL_PROJECT_URL } from "./common/loopback.ts";
-import { checkedKey, givenProjectUrl } from "./common/option_values.ts";
+import { givenProjectUrl, projectKey } from "./common/option_values.ts";
 import { print } from "./common/print.ts";
-import { projectKey } from "./common/project_key.ts";
 import { findRunningStack, type RunningStack } from "./common/running_stack.ts";
 import { createConsole, createSession } from "./console/app.tsx";
 import { openProject, type ProjectAccess } from "./console/project.ts";
@@ -95,13 +94,10 @@ export function parseConsoleArguments(
 ): ConsoleArguments {
   const { values } = parseCommandLine(args, COMMAND_LINE);
   const given = givenProjectUrl(values["project-url"], env);
-  const variable = "SUPABASE_SECRET_KEY";
   return {
     projectUrl: given ?? local?.apiUrl ?? LOCAL_PROJECT_URL,
     // A key in the environment belongs to the project that is named there too.
-    secretKey: given === undefined
-      ? LOCAL_SECRET_KEY
-      : checkedKey(variable, projectKey(given, env[variable])),
+    secretKey: given === undefined ? LOCAL_SECRET_KEY : projectKey(given, env),
     port: readPort(values.port),
     opensBrowser: values["no-open"] === undefined,
   };

@@ -11,18 +11,18 @@ import {
   UsageError,
 } from "./common/cli.ts";
 import { functionEnvironment, readEnvFile } from "./common/environment.ts";
-import { localSecrets } from "./common/local_secrets.ts";
-import { LOCAL_PROJECT_URL, LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
 import {
   givenProjectUrl,
+  localSecrets,
   PROVIDER_OPTION,
   readProvider,
   readSecret,
   safeUrl,
+  type Surroundings,
 } from "./common/option_values.ts";
+import { LOCAL_PROJECT_URL, LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
 import { print, printError } from "./common/print.ts";
 import { findRunningStack } from "./common/running_stack.ts";
-import type { Surroundings } from "./common/surroundings.ts";
 import type { Findings, Here, Target } from "./doctor/check.ts";
 import { checkDatabase } from "./doctor/database.ts";
 import { checkEndpoint } from "./doctor/endpoint.ts";

@@ -10,7 +10,7 @@ import {
   UsageError,
 } from "./common/cli.ts";
 import { print, printError } from "./common/print.ts";
-import type { Surroundings } from "./common/surroundings.ts";
+import type { Surroundings } from "./common/option_values.ts";
 import {
   readTarget,
   TARGET_ENVIRONMENT,

@@ -10,7 +10,7 @@ import {
   UsageError,
 } from "./common/cli.ts";
 import { print, printError } from "./common/print.ts";
-import type { Surroundings } from "./common/surroundings.ts";
+import type { Surroundings } from "./common/option_values.ts";
 import { applyMissed, importPages, noProgress } from "./stripe_sync/apply.ts";
 import {
   readTarget,

@@ -5,7 +5,7 @@
  */
 import { existsSync } from "node:fs";
 import { type CommandLine, parseCommandLine, reportEnd } from "./common/cli.ts";
-import { defaultStateFolder } from "./common/default_state_folder.ts";
+import { defaultStateFolder } from "./common/running_stack.ts";
 import { DATA_OPTION, dataFolder } from "./local_stack/start_arguments.ts";
 import { openStateFolder } from "./local_stack/state_folder.ts";
 

@@ -9,14 +9,16 @@ import { join } from "node:path";
 import { isDeepStrictEqual, styleText } from "node:util";
 import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
 import { reportEnd } from "./common/cli.ts";
-import { defaultStateFolder } from "./common/default_state_folder.ts";
+import {
+  defaultStateFolder,
+  publishRunningStack,
+} from "./common/running_stack.ts";
 import {
   type Environment,
   functionEnvironment,
   readEnvFile,
 } from "./common/environment.ts";
 import { asTyped, COMMAND_START, PROJECT } from "./common/how_started.ts";
-import { publishRunningStack } from "./common/running_stack.ts";
 import { createLiveView, plainLine } from "./live_view/live_view.ts";
 import { announcement } from "./local_stack/announcement.ts";
 import { createLineWriter } from "./local_stack/line_writer.ts";

@@ -11,7 +11,7 @@ import {
   UsageError,
 } from "./common/cli.ts";
 import { asTyped } from "./common/how_started.ts";
-import { signToken } from "./common/keys.ts";
+import { signToken } from "./local_stack/keys.ts";
 import { print } from "./common/print.ts";
 import { findRunningStack } from "./common/running_stack.ts";
 

@@ -9,15 +9,14 @@ import { reportEnd } from "./common/cli.ts";
 import { functionEnvironment, readEnvFile } from "./common/environment.ts";
 import { asTyped } from "./common/how_started.ts";
 import { isLoopback, LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
-import { print, printError } from "./common/print.ts";
+import { print, printError, wrap } from "./common/print.ts";
 import {
   type ProviderName,
   providerSettings,
-} from "./common/provider_settings.ts";
+  signatureHeaders,
+} from "./common/sign.ts";
 import { findRunningStack } from "./common/running_stack.ts";
-import { sendRequest } from "./common/send_request.ts";
-import { signatureHeaders } from "./common/sign.ts";
-import { wrap } from "./common/wrap.ts";
+import { sendRequest } from "./common/requests.ts";
 import { advice } from "./trigger/advice.ts";
 import {
   type EventArguments,

@@ -3,14 +3,16 @@ import { lookUpProcess } from "./processes.ts";
 
 const CHECK_EVERY_MS = 1_000;
 
-// As npm calls itself, "npm exec ...", or "node /usr/bin/npx ...".
+/** npm as it calls itself: "npm exec ...", or "node /usr/bin/npx ...". */
 const NPM = /(^|\/)np[mx](-cli\.js)?( |$)/;
 
-// "deno task ...".
-const TASK = /(^|[ /])deno( -\S+)* task /;
+/** npm, or "deno task ...". */
+const LAUNCHER = new RegExp(`${NPM.source}|(^|[ /])deno( -\\S+)* task `);
 
-// deno task, npm's script for a program, a shell and npm; and the same again if
-// a test runs the gate.
+/**
+ * deno task, npm's script for a program, a shell and npm; and the same again if
+ * a test runs the gate.
+ */
 const MAX_STEPS = 10;
 
 /**
@@ -39,47 +41,38 @@ export function aborted(signal: AbortSignal): Promise<undefined> {
 /**
  * Calls `onGone` when `deno task`, or the npm that started it, has ended. A
  * signal to `npx` ends npm and its shell, but not `deno task` below them, and
- * SIGKILL to `deno task` does not reach this process. Without this function it
- * would run on until it is stopped by its id.
- *
- * @param env the command's environment, which shows whether npx started it
+ * SIGKILL to `deno task` does not reach this process.
  */
 export async function watchLauncher(
   env: Environment,
   onGone: () => void,
 ): Promise<void> {
-  const ids = await parents(MAX_STEPS);
-  const commands = (await Promise.all(ids.map(lookUpProcess)))
-    .map((entry) => entry?.command ?? "");
-  if (isByNpx(env) && !commands.some((command) => NPM.test(command))) {
+  const all = await ancestors(MAX_STEPS);
+  const script = env["npm_lifecycle_script"] ?? "";
+  const isByNpx = env["npm_lifecycle_event"] === "npx" &&
+    /\b(deno|billing-webhook-receiver)\b/.test(script);
+  if (isByNpx && !all.some(({ command }) => NPM.test(command))) {
     return onGone(); // it ended before this process began
   }
-  const last = commands.findLastIndex((command) =>
-    NPM.test(command) || TASK.test(command)
-  );
-  const before = ids.slice(0, last + 1).join();
-  if (before === "") return;
+  const last = all.findLastIndex(({ command }) => LAUNCHER.test(command));
+  const launchers = all.slice(0, last + 1);
+  if (launchers.length === 0) return;
   const timer = setInterval(async () => {
-    if ((await parents(last + 1)).join() === before) return;
+    const now = await ancestors(launchers.length);
+    if (launchers.every(({ id }, i) => id === now[i]?.id)) return;
     clearInterval(timer);
     onGone();
   }, CHECK_EVERY_MS);
 }
 
-function isByNpx(env: Environment): boolean {
-  return env["npm_lifecycle_event"] === "npx" &&
-    /\b(deno|billing-webhook-receiver)\b/.test(
-      env["npm_lifecycle_script"] ?? "",
-    );
-}
-
-/** Returns the ids of the ancestors, the parent first. */
-async function parents(steps: number): Promise<number[]> {
-  const ids: number[] = [];
+/** Returns the parent, its parent and so on. */
+async function ancestors(steps: number) {
+  const found: { id: number; command: string }[] = [];
   let entry = await lookUpProcess(Deno.pid);
-  while (entry && entry.parent > 0 && ids.length < steps) {
-    ids.push(entry.parent);
-    entry = await lookUpProcess(entry.parent);
+  while (entry && entry.parent > 0 && found.length < steps) {
+    const id: number = entry.parent;
+    entry = await lookUpProcess(id);
+    found.push({ id, command: entry?.command ?? "" });
   }
-  return ids;
+  return found;
 }

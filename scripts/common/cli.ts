@@ -5,10 +5,8 @@
  * @module
  */
 import { parseArgs } from "node:util";
-import { closest } from "./closest.ts";
 import { asTyped } from "./how_started.ts";
-import { print, printError } from "./print.ts";
-import { wrap } from "./wrap.ts";
+import { print, printError, wrap } from "./print.ts";
 
 /**
  * The help text of each option, by how the option is written: "--url URL" takes
@@ -49,47 +47,26 @@ export class HelpRequest extends Error {
 
 const HELP = { "--help": "show this text" };
 
-/** Of the help text: the longest line, and where texts of options begin. */
-const LINE_WIDTH = 80;
+/** Where the texts of options begin, in lines of 80 columns. */
 const TEXT_COLUMN = 23;
 
 /**
  * Parses the arguments of a command.
  *
  * @throws {HelpRequest} For `--help` and `-h`.
- * @throws {UsageError} The message does not repeat the value of an option: it
- * may be a secret.
+ * @throws {UsageError} Without the value of an option, which may be a secret.
  */
 export function parseCommandLine<const Options extends OptionTexts>(
   args: readonly string[],
   command: CommandLine<Options>,
 ): { values: Values<Options>; operands: readonly string[] } {
-  const flags = new Map(
-    Object.keys({ ...command.options, ...HELP })
-      .map((flag) => [flag.split(" ")[0]!, flag]),
-  );
-  const { tokens } = parseArgs({
-    args: [...args],
-    options: Object.fromEntries(
-      Array.from(flags, ([name, flag]) => [name.slice(2), {
-        type: flag === name ? "boolean" : "string",
-        ...(name === "--help" && { short: "h" }),
-      }]),
-    ),
-    strict: false,
-    tokens: true,
-  });
-  const values: Record<string, string | true> = {};
-  const operands: string[] = [];
-  for (const token of tokens) {
-    if (token.kind === "positional") operands.push(token.value);
-    if (token.kind === "option") values[token.name] = valueOf(token, flags);
-  }
+  const flags = Object.keys({ ...command.options, ...HELP });
+  const { values, positionals } = parse(args, flags);
   if (values["help"]) throw new HelpRequest(helpText(command));
-  if (operands.length > 0 && !command.usage.includes(" ")) {
+  if (positionals.length > 0 && !command.usage.includes(" ")) {
     throw new UsageError("This command takes options only.");
   }
-  return { values: values as Values<Options>, operands };
+  return { values: values as Values<Options>, operands: positionals };
 }
 
 /**
@@ -114,35 +91,50 @@ export function reportEnd(
   return isUsage ? 2 : failed;
 }
 
-function valueOf(
-  { name, rawName, value, inlineValue }: {
-    name: string;
-    /** With its dashes: "-x". */
-    rawName: string;
-    value: string | undefined;
-    inlineValue: boolean | undefined;
-  },
-  flags: ReadonlyMap<string, string>,
-): string | true {
-  const written = `--${name}`;
-  const flag = flags.get(written);
-  if (flag === undefined) {
-    const meant = closest(rawName, [...flags.keys()]);
-    throw new UsageError(
-      `Unknown option ${rawName}.` + (meant ? ` Did you mean ${meant}?` : ""),
-    );
+function parse(args: readonly string[], flags: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...args],
+      options: Object.fromEntries(flags.map((flag) => {
+        const [name = "", value] = flag.slice("--".length).split(" ");
+        const short = name === "help" ? { short: "h" } : {};
+        return [name, { type: value ? "string" : "boolean", ...short }];
+      })),
+      allowPositionals: true,
+    });
+  } catch (error) {
+    // It repeats no value.
+    const { message } = error as Error;
+    const [written = ""] = /--?[^\s',]+(?=['\s])/.exec(message) ?? [];
+    throw new UsageError(describeFault(written, flags));
   }
-  if (flag === written) {
-    if (value === undefined) return true;
-    throw new UsageError(`${written} takes no value.`);
+}
+
+/** Returns what is wrong with an option, by its name with dashes. */
+function describeFault(written: string, flags: readonly string[]): string {
+  const names = flags.map((flag) => flag.split(" ")[0]!);
+  const flag = flags[names.indexOf(written)];
+  if (flag === written) return `${written} takes no value.`;
+  if (flag) return `${written} needs a value: ${flag.replace(" ", "=")}.`;
+  const [meant] = names
+    .filter((name) => editsBetween(written, name) * 3 <= name.length)
+    .sort((a, b) => editsBetween(written, a) - editsBetween(written, b));
+  return `Unknown option ${written}.` +
+    (meant ? ` Did you mean ${meant}?` : "");
+}
+
+/** Characters to insert, delete or replace: Levenshtein's distance. */
+function editsBetween(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, i) => i);
+  for (const [i, letter] of [...from].entries()) {
+    const next = [i + 1];
+    for (const [j, other] of [...to].entries()) {
+      const replaced = row[j]! + (letter === other ? 0 : 1);
+      next.push(Math.min(replaced, row[j + 1]! + 1, next[j]! + 1));
+    }
+    row = next;
   }
-  // `--account-from --apply` is not an account key called --apply.
-  if (value === undefined || (!inlineValue && /^-./.test(value))) {
-    throw new UsageError(
-      `${written} needs a value: ${flag.replace(" ", "=")}.`,
-    );
-  }
-  return value;
+  return row[to.length]!;
 }
 
 function helpText(
@@ -162,6 +154,6 @@ function list(texts: Readonly<Record<string, string>>): string {
     const head = `  ${name}`.padEnd(TEXT_COLUMN);
     const indent = `\n${" ".repeat(TEXT_COLUMN)}`;
     return head + (head.endsWith(" ") ? "" : indent) +
-      wrap(text, LINE_WIDTH - TEXT_COLUMN).join(indent);
+      wrap(text, 80 - TEXT_COLUMN).join(indent);
   }).join("\n");
 }

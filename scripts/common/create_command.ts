@@ -1,11 +1,5 @@
 import type { Environment } from "./environment.ts";
 
-const NEEDED = [
-  /^(PATH|HOME|TMPDIR|XDG_CACHE_HOME|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS)$/,
-  /^DENO_(DIR|CERT|TLS_CA_STORE|AUTH_TOKENS)$/,
-  /^npm_config_|_proxy$/i,
-];
-
 /**
  * Returns a command whose process trusts the certificates that this machine
  * trusts. Every process of this project is started here, because Deno and npm's
@@ -42,19 +36,6 @@ export function trustedCertificates(env: Environment): Environment {
     // Deno 2.1.4 crashes if the file does not exist.
     ...((system === undefined || isFile(system)) && { DENO_TLS_CA_STORE }),
   };
-}
-
-/**
- * Returns the part of this process's environment that Deno and the Supabase CLI
- * need to find their caches and the package registry, without anything that a
- * function could read as one of its own settings.
- */
-export function toolEnvironment(): Environment {
-  return Object.fromEntries(
-    Object.entries(Deno.env.toObject()).filter(([name]) =>
-      NEEDED.some((pattern) => pattern.test(name))
-    ),
-  );
 }
 
 function isFile(path: string | undefined): boolean {

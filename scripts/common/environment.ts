@@ -14,21 +14,11 @@ export type Environment = Readonly<Record<string, string>>;
 
 const ENV_FILE = join(PROJECT, "supabase", "functions", ".env");
 
-/**
- * Reads `supabase/functions/.env`, or another file of that format.
- *
- * @returns its names and values; none if there is no such file
- * @throws if the file exists and cannot be read
- */
-export async function readEnvFile(
-  file: string | URL = ENV_FILE,
-): Promise<Environment> {
+/** Reads a file of settings, by default that of the functions, if there is one. */
+export async function readEnvFile(file = ENV_FILE): Promise<Environment> {
   try {
-    // A copy, because parseEnv's result has no prototype, and its type has
-    // undefined values.
-    return Object.fromEntries(
-      Object.entries(parseEnv(await Deno.readTextFile(file))),
-    ) as Environment;
+    // A copy, because the result has no prototype.
+    return { ...parseEnv(await Deno.readTextFile(file)) } as Environment;
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return {};
     throw error;

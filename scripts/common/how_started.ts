@@ -6,7 +6,6 @@
  *
  * @module
  */
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /** The clone or the unpacked package, without a slash at its end. */
@@ -21,12 +20,6 @@ export const isFromPackage = PACKAGE_COMMAND !== undefined;
 /** The folder whose `supabase` the commands are about. */
 export const PROJECT = isFromPackage ? Deno.cwd() : REPOSITORY;
 
-/** The packages that the local stack runs programs of. */
-export const NODE_MODULES = join(
-  REPOSITORY,
-  isFromPackage ? "scripts/npx/stack/node_modules" : "node_modules",
-);
-
 const TASK = Deno.env.get("npm_command") === "exec"
   ? `npx -y deno@${Deno.version.deno} task`
   : "deno task";
@@ -37,4 +30,11 @@ export const COMMAND_START = PACKAGE_COMMAND ?? TASK;
 /** Returns a command of this project as the user types it. */
 export function asTyped(command: string): string {
   return `${COMMAND_START} ${command}`;
+}
+
+/** Returns a text as one word of a command line, for a shell. */
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text)
+    ? text
+    : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,14 +1,25 @@
 /**
- * Checks and sources of option values that several commands share.
+ * Values of options and variables that several commands read. What is wrong with
+ * one is a `UsageError`, which repeats no secret.
  *
  * @module
  */
 import { checkKey } from "../../supabase/functions/_shared/billing/config.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { UsageError } from "./cli.ts";
-import { closest } from "./closest.ts";
 import type { Environment } from "./environment.ts";
 import { isLoopback } from "./loopback.ts";
-import { PROVIDER_NAMES, type ProviderName } from "./provider_settings.ts";
+import type { RunningStack } from "./running_stack.ts";
+import { PROVIDER_NAMES, type ProviderName } from "./sign.ts";
+
+/** What the meaning of a command line depends on. */
+export interface Surroundings {
+  readonly env: Environment;
+  /** Receives warnings, for standard error. */
+  readonly warn: (text: string) => void;
+  /** The local stack, if one runs. It is used if no URL is given. */
+  readonly local?: RunningStack | undefined;
+}
 
 /** The option that names a provider of the receiver. */
 export const PROVIDER_OPTION = {
@@ -17,69 +28,44 @@ export const PROVIDER_OPTION = {
   } (default: a)`,
 } as const;
 
-/**
- * Returns the provider that the option names.
- *
- * @throws {UsageError}
- */
+/** Returns the provider that the option names. */
 export function readProvider(value: string = "a"): ProviderName {
   return oneOf(PROVIDER_NAMES, { value, what: "provider" });
 }
 
-/**
- * Returns the choice that equals a value. The value is not a secret: the
- * message repeats it.
- *
- * @param options.what The name of the value in the message, such as "provider".
- * @throws {UsageError}
- */
+/** Returns the choice that a value names. The message repeats it: no secrets. */
 export function oneOf<T extends string>(
   choices: readonly T[],
   { value, what }: { value: string; what: string },
 ): T {
   const choice = choices.find((choice) => choice === value);
   if (choice !== undefined) return choice;
-  const meant = closest(value, choices);
   throw new UsageError(
-    `Unknown ${what} "${value}". ` +
-      (meant === undefined
-        ? `Choose one of ${choices.join(", ")}.`
-        : `Did you mean ${meant}?`),
+    `Unknown ${what} "${value}". Choose one of ${choices.join(", ")}.`,
   );
 }
 
 /**
- * Returns the URL of a project without slashes at its end. The project's secret
- * key is sent there, so it must be https, or http on this machine.
+ * Returns the URL of the project that --project-url, or else SUPABASE_URL, names,
+ * without slashes at its end; undefined if neither does.
  *
- * @param name The option or variable that the URL comes from.
- * @throws {UsageError}
- */
-export function checkedProjectUrl(name: string, text: string): string {
-  const url = safeUrl(text);
-  if (url?.username === "" && url.password === "" && isWhole(url)) {
-    return url.origin + url.pathname.replace(/\/+$/, "");
-  }
-  // The message leaves the text out: it may contain a password.
-  throw new UsageError(
-    `${name} takes a URL such as https://abc.supabase.co, without a user name or password. http is allowed on this machine only.`,
-  );
-}
-
-/**
- * Returns the URL of the project that the option, or else SUPABASE_URL, names;
- * undefined if neither does.
- *
- * @param option The value of --project-url.
- * @throws {UsageError}
+ * @throws {UsageError} Without the URL, which may contain a password.
  */
 export function givenProjectUrl(
   option: string | undefined,
   env: Environment,
 ): string | undefined {
-  if (option !== undefined) return checkedProjectUrl("--project-url", option);
-  const variable = env["SUPABASE_URL"];
-  return variable ? checkedProjectUrl("SUPABASE_URL", variable) : undefined;
+  const text = option ?? (env["SUPABASE_URL"] || undefined);
+  if (text === undefined) return undefined;
+  const url = safeUrl(text);
+  const isWhole = url?.username === "" && url.password === "" &&
+    url.search === "" && url.hash === "" &&
+    !url.pathname.includes("/functions/v1");
+  if (isWhole) return url.origin + url.pathname.replace(/\/+$/, "");
+  const name = option === undefined ? "SUPABASE_URL" : "--project-url";
+  throw new UsageError(
+    `${name} takes a URL such as https://abc.supabase.co, without a user name or password. http is allowed on this machine only.`,
+  );
 }
 
 /** Returns a URL that a key may be sent to: https, or http on this machine. */
@@ -90,36 +76,52 @@ export function safeUrl(text: string): URL | undefined {
   return isSafe ? url : undefined;
 }
 
-/** Returns whether it is a project's URL, to which paths can be added. */
-function isWhole({ search, hash, pathname }: URL): boolean {
-  return search === "" && hash === "" && !pathname.includes("/functions/v1");
-}
-
 /**
- * Returns a key that is sent in a header.
- *
- * @param name The variable that the key comes from.
- * @throws {UsageError} The message does not repeat the key.
+ * Returns a secret, which can be sent in a header; undefined if its variable is
+ * not set. No option takes one: every user of the machine sees it in the list of
+ * processes, and `deno task` prints it.
  */
-export function checkedKey(name: string, key: string): string {
+export function readSecret(
+  variable: string,
+  env: Environment,
+): string | undefined {
   try {
-    return checkKey(key, name);
+    return env[variable] && checkKey(env[variable], variable) || undefined;
   } catch (error) {
     throw new UsageError((error as Error).message);
   }
 }
 
 /**
- * Returns a secret; undefined if its variable is not set. No option takes one:
- * every user of the machine sees it in the list of processes, and `deno task`
- * prints it.
- *
- * @throws {UsageError} If it has a line break.
+ * Returns the secret key of a project: SUPABASE_SECRET_KEY, or by default that of
+ * the local stack for a project on this machine.
  */
-export function readSecret(
-  variable: string,
-  env: Environment,
-): string | undefined {
-  const set = env[variable];
-  return set ? checkedKey(variable, set) : undefined;
+export function projectKey(projectUrl: string, env: Environment): string {
+  const key = readSecret("SUPABASE_SECRET_KEY", env) ??
+    (isLoopback(projectUrl) ? LOCAL_SECRET_KEY : "");
+  if (key !== "" && !key.startsWith("sb_publishable_")) return key;
+  throw new UsageError(
+    `${projectUrl} needs SUPABASE_SECRET_KEY: sb_secret_... (dashboard, Project Settings, API Keys).`,
+  );
+}
+
+/**
+ * Returns the secrets with which a command uses the local stack, if no URL names
+ * a project. Others in the environment belong to another project, and must not be
+ * sent to a port of this machine: each is reported as not used.
+ *
+ * @param own The local stack's, by the names of the variables.
+ */
+export function localSecrets(
+  own: Environment,
+  { env, warn }: Pick<Surroundings, "env" | "warn">,
+): Environment {
+  for (const [name, secret] of Object.entries(own)) {
+    if (env[name] && env[name] !== secret) {
+      warn(
+        `${name} is not used with the local stack. For another project, set SUPABASE_URL.`,
+      );
+    }
+  }
+  return own;
 }

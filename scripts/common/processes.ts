@@ -1,5 +1,4 @@
 import { createCommand } from "./create_command.ts";
-import { waitUntil } from "./wait_until.ts";
 
 /** What the operating system knows about a process. */
 export interface ProcessEntry {
@@ -9,49 +8,28 @@ export interface ProcessEntry {
   readonly command: string;
 }
 
-const END_WITHIN_MS = 10_000;
+const isLinux = Deno.build.os === "linux";
 
 /**
  * Looks up a process. One that has ended but was not collected by its parent
  * counts as gone: in containers whose process 1 collects none, it would stay
  * forever.
- *
- * @returns undefined if there is no such process
  */
-export function lookUpProcess(id: number): Promise<ProcessEntry | undefined> {
-  return Deno.build.os === "linux" ? readProc(id) : askPs(id);
+export async function lookUpProcess(
+  id: number,
+): Promise<ProcessEntry | undefined> {
+  return isLinux ? await readProc(id) : (await askPs("-p", `${id}`)).get(id);
 }
 
 /** Returns all processes, by their ids. */
 export async function runningProcesses(): Promise<Map<number, ProcessEntry>> {
+  if (!isLinux) return await askPs("-A");
   const running = new Map<number, ProcessEntry>();
-  for (const id of await processIds()) {
-    const entry = await lookUpProcess(id);
-    if (entry) running.set(id, entry);
+  for (const { name } of Deno.readDirSync("/proc")) {
+    const entry = /^\d+$/.test(name) ? await readProc(+name) : undefined;
+    if (entry) running.set(+name, entry);
   }
   return running;
-}
-
-/** Returns the ids of a process's children. */
-export async function childrenOf(id: number): Promise<number[]> {
-  return [...await runningProcesses()]
-    .flatMap(([child, { parent }]) => parent === id ? [child] : []);
-}
-
-/** Asks a process to end and waits for it. After ten seconds, kills it. */
-export async function endProcess(
-  id: number,
-  options: { readonly signal: Deno.Signal },
-): Promise<void> {
-  async function isGone() {
-    return await lookUpProcess(id) === undefined;
-  }
-  for (const signal of [options.signal, "SIGKILL"] as const) {
-    if (await isGone()) return;
-    Deno.kill(id, signal);
-    if (await waitUntil(isGone, { timeoutMs: END_WITHIN_MS })) return;
-  }
-  throw new Error(`Cannot end process ${id}: it does not react to SIGKILL`);
 }
 
 // On Linux from /proc, because small images have no `ps`.
@@ -73,32 +51,21 @@ async function readProc(id: number): Promise<ProcessEntry | undefined> {
   }
 }
 
-async function askPs(id: number): Promise<ProcessEntry | undefined> {
-  const columns = ["ppid=", "stat=", "lstart=", "command="];
-  const text = await ps([...columns.flatMap((c) => ["-o", c]), "-p", `${id}`]);
-  const found = /^\s*(\d+)\s+(\S+)\s+(\w+ \w+ +\d+ [\d:]+ \d+)\s+(.*)/.exec(
-    text,
-  );
-  if (!found || found[2]?.startsWith("Z")) return undefined;
-  return {
-    parent: Number(found[1]),
-    started: found[3] ?? "",
-    command: found[4]?.trim() ?? "",
-  };
-}
+/** What `ps` prints of a process, and a line of it. */
+const COLUMNS = ["pid=", "ppid=", "stat=", "lstart=", "command="];
+const LINE = /^\s*(\d+)\s+(\d+)\s+[^Z\s]\S*\s+(\w+ \w+ +\d+ [\d:]+ \d+)\s+(.*)/;
 
-async function processIds(): Promise<number[]> {
-  const names = Deno.build.os === "linux"
-    ? Array.from(Deno.readDirSync("/proc"), (entry) => entry.name)
-    : (await ps(["-A", "-o", "pid="])).split("\n");
-  return names.map(Number).filter((id) => Number.isInteger(id) && id > 0);
-}
-
-async function ps(args: string[]): Promise<string> {
+async function askPs(...which: string[]): Promise<Map<number, ProcessEntry>> {
   const { stdout } = await createCommand("ps", {
-    args,
+    args: [...which, ...COLUMNS.flatMap((column) => ["-o", column])],
     env: { LC_ALL: "C" },
     stderr: "null",
   }).output();
-  return new TextDecoder().decode(stdout);
+  const found = new Map<number, ProcessEntry>();
+  for (const line of new TextDecoder().decode(stdout).split("\n")) {
+    const [, id, parent, started = "", command = ""] = LINE.exec(line) ?? [];
+    const entry = { parent: Number(parent), started, command: command.trim() };
+    if (id) found.set(Number(id), entry);
+  }
+  return found;
 }

@@ -1,16 +1,16 @@
 /**
- * Where the local stack runs. `start` writes it into the state folder, and the
- * other commands read it, so that they need no ports and keys.
+ * Where the local stack has its data, and where it runs. `start` writes that into
+ * the data's folder, and the other commands read it, so that they need no ports
+ * and keys.
  *
  * @module
  */
 import { join } from "node:path";
 import process from "node:process";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
-import { defaultStateFolder } from "./default_state_folder.ts";
 import type { Environment } from "./environment.ts";
-import { isListening } from "./is_listening.ts";
-import { isLoopback } from "./loopback.ts";
+import { isFromPackage, PROJECT } from "./how_started.ts";
+import { isListening, isLoopback } from "./loopback.ts";
 
 /** The file's name in the state folder. */
 export const RUNNING_FILE = "running.json";
@@ -26,17 +26,21 @@ export interface RunningStack {
   readonly secretKey: string;
 }
 
-/** What the file holds. */
-interface Running {
-  readonly processId: number;
-  readonly apiUrl: string;
-  readonly dbUrl: string;
+/**
+ * Returns where the local stack's data is kept by default: in the repository, or
+ * below /var/tmp for root and from the npm package. For root, Postgres runs as
+ * another account, which may not be able to read the repository's folder; the
+ * package leaves nothing in the user's project.
+ */
+export async function defaultStateFolder(): Promise<string> {
+  if (Deno.uid() !== 0 && !isFromPackage) return join(PROJECT, ".stack");
+  const path = new TextEncoder().encode(await Deno.realPath(PROJECT));
+  const digest = await crypto.subtle.digest("SHA-256", path);
+  const name = new Uint8Array(digest).toHex().slice(0, 8);
+  return `/var/tmp/billing-webhook-${name}`;
 }
 
-/**
- * Writes where a stack runs, readable by this account only, until it is disposed
- * of.
- */
+/** Writes where a stack runs, for this account only, until it is disposed of. */
 export async function publishRunningStack(
   folder: string,
   { apiUrl, dbUrl }: Pick<RunningStack, "apiUrl" | "dbUrl">,
@@ -44,10 +48,8 @@ export async function publishRunningStack(
   const file = join(folder, RUNNING_FILE);
   // Renamed when complete, so that nobody reads a part of it.
   const unfinished = `${file}.new`;
-  const running: Running = { processId: Deno.pid, apiUrl, dbUrl };
-  await Deno.writeTextFile(unfinished, `${JSON.stringify(running)}\n`, {
-    mode: 0o600,
-  });
+  const text = JSON.stringify({ processId: Deno.pid, apiUrl, dbUrl });
+  await Deno.writeTextFile(unfinished, `${text}\n`, { mode: 0o600 });
   await Deno.rename(unfinished, file);
   return {
     [Symbol.asyncDispose]: () => Deno.remove(file).catch(() => {}),
@@ -65,7 +67,7 @@ export async function findRunningStack(
 ): Promise<RunningStack | undefined> {
   const folder = env["BILLING_STACK_DATA"] || await defaultStateFolder();
   const running = await readRunning(join(folder, RUNNING_FILE));
-  if (running === undefined || !isAlive(running.processId)) return undefined;
+  if (running === undefined) return undefined;
   const { apiUrl, dbUrl } = running;
   // The process ID may be another program's by now.
   if (!await isListening(Number(new URL(apiUrl).port))) return undefined;
@@ -77,25 +79,18 @@ export async function findRunningStack(
   };
 }
 
-async function readRunning(file: string): Promise<Running | undefined> {
+/** Returns what the file of a running process has, if this account wrote it. */
+async function readRunning(
+  file: string,
+): Promise<Pick<RunningStack, "apiUrl" | "dbUrl"> | undefined> {
   try {
-    const { uid } = await Deno.lstat(file);
-    if (uid !== Deno.uid()) return undefined;
-    const { processId, apiUrl, dbUrl } = JSON.parse(
-      await Deno.readTextFile(file),
-    );
-    const isComplete = Number.isInteger(processId) && isLoopback(apiUrl) &&
-      isLoopback(dbUrl);
-    return isComplete ? { processId, apiUrl, dbUrl } : undefined;
+    if ((await Deno.lstat(file)).uid !== Deno.uid()) return undefined;
+    const text = await Deno.readTextFile(file);
+    const { processId, apiUrl, dbUrl } = JSON.parse(text);
+    process.kill(processId, 0); // throws if it has ended, or is no number
+    const isLocal = isLoopback(apiUrl) && isLoopback(dbUrl);
+    return isLocal ? { apiUrl, dbUrl } : undefined;
   } catch {
     return undefined; // no stack has written it
-  }
-}
-
-function isAlive(processId: number): boolean {
-  try {
-    return process.kill(processId, 0);
-  } catch {
-    return false;
   }
 }

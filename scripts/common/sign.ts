@@ -6,28 +6,56 @@
  */
 import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
+import {
+  PROVIDERS,
+  SCHEMES,
+  settingsPrefix,
+} from "../../supabase/functions/billing-webhook/providers.ts";
+import type { Environment } from "./environment.ts";
 
-/** The receiver's schemes, by their names in its configuration. */
-export const SIGNATURE_SCHEMES = [
-  "stripe",
-  "hmac-sha256-hex",
-  "standard-webhooks",
-] as const;
+/** The providers of the receiver's table, as they are named in options. */
+export const PROVIDER_NAMES = PROVIDERS.map(({ name }) => name);
+export type ProviderName = typeof PROVIDER_NAMES[number];
 
-/** One of `SIGNATURE_SCHEMES`. */
-export type SignatureScheme = typeof SIGNATURE_SCHEMES[number];
-
-/** What is signed, and how. */
-export interface Signing {
-  readonly scheme: SignatureScheme;
+/** How a provider signs. */
+export interface ProviderSettings {
+  /** A scheme's name in the settings of the receiver. */
+  readonly scheme: string;
   /** The header that carries the signature. */
   readonly header: string;
+  /** The first of several: during a rotation, the new one. */
   readonly secret: string;
-  readonly body: string | Uint8Array;
-  /** Unix time in seconds, by default now; for the schemes that carry one. */
-  readonly timestamp?: number;
-  /** The message's ID in Standard Webhooks, by default a new one. */
-  readonly id?: string;
+}
+
+/**
+ * Returns how a provider signs, from the settings of the functions: a receiver
+ * with the same settings accepts the signature.
+ *
+ * @throws {Error} If the secret is missing or the scheme unknown.
+ */
+export function providerSettings(
+  env: Environment,
+  provider: ProviderName,
+): ProviderSettings {
+  const prefix = settingsPrefix(provider);
+  const defaults = PROVIDERS.find(({ name }) => name === provider)!;
+  const scheme = env[`${prefix}SIGNATURE_SCHEME`] || defaults.scheme;
+  if (!SCHEMES.has(scheme)) {
+    throw new Error(
+      `Cannot sign: ${prefix}SIGNATURE_SCHEME must be one of ${
+        [...SCHEMES.keys()].join(", ")
+      }.`,
+    );
+  }
+  const secret = env[`${prefix}SIGNING_SECRET`]?.split(",")[0];
+  if (!secret?.trim()) {
+    throw new Error(
+      `Cannot sign: ${prefix}SIGNING_SECRET is empty. Set it in the environment or in supabase/functions/.env; without such a line the local secret is used.`,
+    );
+  }
+  const header = env[`${prefix}SIGNATURE_HEADER`] ||
+    (SCHEMES.get(scheme)?.defaultHeader ?? defaults.header);
+  return { scheme, header, secret };
 }
 
 /**
@@ -42,7 +70,13 @@ export function signatureHeaders({
   body,
   timestamp = Math.floor(Date.now() / 1000),
   id = `msg_${crypto.randomUUID()}`,
-}: Signing): Record<string, string> {
+}: ProviderSettings & {
+  readonly body: string | Uint8Array;
+  /** Unix time in seconds, for the schemes that carry one. */
+  readonly timestamp?: number;
+  /** The message's in Standard Webhooks, by default a new one. */
+  readonly id?: string;
+}): Record<string, string> {
   switch (scheme) {
     case "stripe": {
       const signature = hmac(secret, `${timestamp}.`, body).digest("hex");
@@ -50,7 +84,7 @@ export function signatureHeaders({
     }
     case "hmac-sha256-hex":
       return { [header]: hmac(secret, body).digest("hex") };
-    case "standard-webhooks": {
+    default: { // standard-webhooks
       const prefix = prefixOf(header);
       const key = standardKey(secret);
       const signature = hmac(key, `${id}.${timestamp}.`, body).digest("base64");
@@ -63,10 +97,7 @@ export function signatureHeaders({
   }
 }
 
-function hmac(
-  key: string | Uint8Array,
-  ...parts: readonly (string | Uint8Array)[]
-) {
+function hmac(key: string | Uint8Array, ...parts: (string | Uint8Array)[]) {
   const hmac = createHmac("sha256", key);
   for (const part of parts) hmac.update(part);
   return hmac;

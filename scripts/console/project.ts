@@ -8,8 +8,7 @@
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
 import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
-import { restHeaders } from "../common/rest_headers.ts";
-import { restRefusal } from "../common/rest_refusal.ts";
+import { restHeaders, restRefusal } from "../common/requests.ts";
 
 /** Where the project is, and the key to it. */
 export interface ProjectAccess {

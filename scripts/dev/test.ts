@@ -19,7 +19,7 @@ import {
   UsageError,
 } from "../common/cli.ts";
 import { REPOSITORY } from "../common/how_started.ts";
-import { spawnGroup } from "../common/spawn_group.ts";
+import { spawnGroup } from "../local_stack/tools.ts";
 import { databaseUrls } from "../local_stack/databases.ts";
 import { startStack } from "../local_stack/stack.ts";
 import {
@@ -69,8 +69,6 @@ interface Result {
 
 const UNIT_TESTS = "tests/unit";
 const PGTAP = "tests/pgtap.test.ts";
-/** They serve functions with the platform's Deno, or install the npm package. */
-const NEED_DOWNLOADS = ["tests/deploy", "tests"];
 
 /**
  * For two cores: one lane keeps a core busy, two others mostly wait. Each has a
@@ -85,14 +83,10 @@ if (import.meta.main) {
   const ending = new AbortController();
   await abortOnEnd(ending, Deno.env.toObject());
   try {
-    const { values: { filter }, operands } = parseCommandLine(
-      Deno.args,
-      COMMAND_LINE,
-    );
-    const paths = operands.map(checkedPath)
-      .map((path) => path === "supabase/tests" ? PGTAP : path);
+    const { values, operands } = parseCommandLine(Deno.args, COMMAND_LINE);
+    const paths = operands.map(checkedPath);
     const results = paths.length > 0
-      ? await testNamed(paths, filter, ending.signal)
+      ? await testNamed(paths, values.filter, ending.signal)
       : await testAll(ending.signal);
     const passed = results.reduce((sum, result) => sum + result.passed, 0);
     const failed = results.reduce((sum, result) => sum + result.failed, 0);
@@ -146,15 +140,20 @@ async function testAll(signal: AbortSignal): Promise<Result[]> {
       await runDeno("lint", { args: ["lint"], ...beside }),
       await runDeno("types", { args: ["check"], ...beside }),
     ])(),
-    runTests({ name: "unit tests", files: [UNIT_TESTS] }, beside),
+    runTests({ name: "unit tests", files: [UNIT_TESTS] }, beside)
+      .then((result) => [result]),
     (async () => {
       const edgeDeno = await downloadForTests(signal);
       await downloadBrowser(signal);
       return await runInLanes(allRuns(edgeDeno), { lanes: LANES, signal });
     })(),
   ]);
-  // Each has to end, and to clean up, before the first fault is reported.
-  return results.flatMap((result) => {
+  return resultsOf(results);
+}
+
+/** Each has ended, and cleaned up, before the first fault is reported. */
+function resultsOf<T>(ended: PromiseSettledResult<T[]>[]): T[] {
+  return ended.flatMap((result) => {
     if (result.status === "rejected") throw result.reason;
     return result.value;
   });
@@ -165,17 +164,23 @@ async function testNamed(
   filter: string | undefined,
   signal: AbortSignal,
 ): Promise<Result[]> {
-  if (paths.some((path) => NEED_DOWNLOADS.includes(topOf(path)))) {
+  // Some serve functions with the platform's Deno, or install the npm package.
+  if (paths.some((path) => /^tests(\/deploy|$)/.test(path))) {
     await downloadForTests(signal);
   }
-  const browser = paths.filter((path) => isWithin(path, BROWSER_FOLDER));
-  if (browser.length > 0) await downloadBrowser(signal);
-  const unit = paths.filter((path) => isWithin(path, UNIT_TESTS));
-  const sql = paths.filter(isPgtap);
-  const others = paths.filter((path) =>
-    ![browser, unit, sql].some((some) => some.includes(path))
+  const { unit = [], browser = [], sql = [], others = [] } = Object.groupBy(
+    paths,
+    (path) =>
+      isWithin(path, UNIT_TESTS)
+        ? "unit"
+        : isWithin(path, BROWSER_FOLDER)
+        ? "browser"
+        : path.endsWith(".sql")
+        ? "sql"
+        : "others",
   );
-  const runs: Run[] = [
+  if (browser.length > 0) await downloadBrowser(signal);
+  const onStack: Run[] = [
     // SQL comes first: its tests leave nothing behind, and count on empty tables.
     ...sql.map((path) => ({
       name: path,
@@ -184,18 +189,16 @@ async function testNamed(
     })),
     { name: "tests", files: others, filter },
     { name: "console in a browser", files: browser, filter },
-  ];
-  const onStack = runs.filter(({ files }) => files.length > 0);
-  return [
-    ...unit.length > 0
-      ? [
-        await runTests({ name: "unit tests", files: unit, filter }, { signal }),
-      ]
-      : [],
-    ...onStack.length > 0
-      ? await runInLanes(onStack, { lanes: 1, signal })
-      : [],
-  ];
+  ].filter(({ files }) => files.length > 0);
+  const results = [];
+  if (unit.length > 0) {
+    const run = { name: "unit tests", files: unit, filter };
+    results.push(await runTests(run, { signal }));
+  }
+  if (onStack.length > 0) {
+    results.push(...await runInLanes(onStack, { lanes: 1, signal }));
+  }
+  return results;
 }
 
 /** Runs what needs a stack. Whichever lane is done takes the next run. */
@@ -222,27 +225,23 @@ async function runInLanes(
       const results: Result[] = [];
       for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
         await emptyTables(sql);
+        const legacy = databaseUrls(stack.ports.db, LEGACY_DATABASE);
         const env = {
           TMPDIR: temporary,
           TEST_DATABASE_URL: stack.dbUrl,
-          TEST_LEGACY_DATABASE_URL:
-            databaseUrls(stack.ports.db, LEGACY_DATABASE).url,
+          TEST_LEGACY_DATABASE_URL: legacy.url,
           TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
           TEST_API_URL: stack.urls.api,
           TEST_STACK_TEMPLATE: template,
           TEST_FUNCTIONS_DENO: run.denoPath ?? Deno.execPath(),
         };
-        results.push(
-          await runTests(run, { env, isBeside: lanes > 1, signal }),
-        );
+        const isBeside = lanes > 1;
+        results.push(await runTests(run, { env, isBeside, signal }));
       }
       return results;
     }),
   );
-  return ended.flatMap((result) => {
-    if (result.status === "rejected") throw result.reason;
-    return result.value;
-  });
+  return resultsOf(ended);
 }
 
 interface StepOptions {
@@ -283,39 +282,32 @@ async function runDeno(
   signal.throwIfAborted();
   const started = performance.now();
   console.log(`\n== ${name}${isBeside ? ": started" : ""}`);
+  const colors = Deno.stdout.isTerminal() ? { FORCE_COLOR: "1" } : {};
   const { child, ended, kill } = spawnGroup({
     command: Deno.execPath(),
     args,
     options: {
-      env: {
-        ...(Deno.stdout.isTerminal() ? { FORCE_COLOR: "1" } : {}),
-        npm_command: "", // commands name themselves the same with and without npx
-        ...env,
-      },
+      // Commands name themselves the same with and without npx.
+      env: { ...colors, npm_command: "", ...env },
       stdout: "piped",
       stderr: "inherit",
     },
   });
-  const end = () => kill("SIGTERM");
-  signal.addEventListener("abort", end);
-  let isLate = false;
-  const limit = setTimeout(() => {
-    isLate = true;
-    kill("SIGKILL");
-  }, RUN_LIMIT_MS);
+  const limit = AbortSignal.timeout(RUN_LIMIT_MS);
+  const either = AbortSignal.any([signal, limit]);
+  const end = () => kill(limit.aborted ? "SIGKILL" : "SIGTERM");
+  either.addEventListener("abort", end);
 
   let output = "";
-  const decoder = new TextDecoder();
-  for await (const chunk of child.stdout) {
-    if (!isBeside) await Deno.stdout.write(chunk);
-    output += decoder.decode(chunk, { stream: true });
+  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+    if (!isBeside) await Deno.stdout.write(new TextEncoder().encode(text));
+    output += text;
   }
   const { success } = await ended;
-  clearTimeout(limit);
-  signal.removeEventListener("abort", end);
+  either.removeEventListener("abort", end);
   signal.throwIfAborted();
   if (isBeside) console.log(output.trimEnd());
-  if (isLate) {
+  if (limit.aborted) {
     console.log(`FAILED: it was still running after ${RUN_LIMIT_MS / 1000} s`);
   }
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
@@ -328,22 +320,21 @@ async function runDeno(
 }
 
 /**
- * Has the tests' files made in memory, if there is room: there are so many that on
- * a disk a tenth of the processor time goes into that. They take 1.5 GiB at most,
- * and their processes as much.
+ * Has the tests' files made in memory, if there is room: on a disk, a tenth of the
+ * processor time goes into that. They take 1.5 GiB at most, and their processes
+ * as much.
  */
 async function useMemory(): Promise<void> {
   const folder = "/dev/shm";
-  if (Deno.env.has("TMPDIR") || !existsSync(folder)) return;
-  const mounts = await Deno.readTextFile("/proc/self/mounts");
-  const { bavail, bsize } = await statfs(folder);
-  const room = Math.min(
-    Number(bavail) * Number(bsize),
-    Deno.systemMemoryInfo().available / 2,
-  );
+  const mounts = await Deno.readTextFile("/proc/self/mounts").catch(() => "");
   // Postgres runs from there.
   const runsPrograms = new RegExp(` ${folder} (?!.*noexec)`).test(mounts);
-  if (runsPrograms && room > 4 * 2 ** 30) Deno.env.set("TMPDIR", folder);
+  if (Deno.env.has("TMPDIR") || !runsPrograms) return;
+  const { bavail, bsize } = await statfs(folder);
+  const { available } = Deno.systemMemoryInfo();
+  if (Math.min(Number(bavail) * Number(bsize), available / 2) > 4 * 2 ** 30) {
+    Deno.env.set("TMPDIR", folder);
+  }
 }
 
 /** Makes a folder that goes with what it is opened in. */
@@ -356,22 +347,9 @@ async function temporaryFolder(opened: AsyncDisposableStack): Promise<string> {
 /** Returns a path relative to the repository. */
 function checkedPath(path: string): string {
   const absolute = resolve(REPOSITORY, path);
-  const inRepository = relative(REPOSITORY, absolute);
   if (!existsSync(absolute)) throw new UsageError(`${path} does not exist.`);
-  if (path.endsWith(".sql") && !isPgtap(inRepository)) {
-    throw new UsageError(
-      `${path} is not a test. Tests in SQL are supabase/tests/*.test.sql.`,
-    );
-  }
-  return inRepository;
-}
-
-function isPgtap(path: string): boolean {
-  return /^supabase\/tests\/[^/]+\.test\.sql$/.test(path);
-}
-
-function topOf(path: string): string {
-  return path.split("/").slice(0, 2).join("/");
+  const named = relative(REPOSITORY, absolute);
+  return named === "supabase/tests" ? PGTAP : named;
 }
 
 function isWithin(path: string, folder: string): boolean {

@@ -1,12 +1,12 @@
 import type { Environment } from "../common/environment.ts";
 import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
-import type { ProviderName } from "../common/provider_settings.ts";
+import type { ProviderName } from "../common/sign.ts";
 import {
   type Reply,
   type RequestTools,
   sendRequest,
-} from "../common/send_request.ts";
+} from "../common/requests.ts";
 
 /** What to check, and with which rights. */
 export interface Target {

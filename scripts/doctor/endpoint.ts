@@ -1,9 +1,8 @@
 import { isPublished } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import { isLoopback } from "../common/loopback.ts";
-import { providerSettings } from "../common/provider_settings.ts";
-import type { Reply } from "../common/send_request.ts";
-import { signatureHeaders } from "../common/sign.ts";
+import { providerSettings, signatureHeaders } from "../common/sign.ts";
+import type { Reply } from "../common/requests.ts";
 import {
   answerTo,
   check,

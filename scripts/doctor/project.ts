@@ -1,8 +1,7 @@
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
 import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import { isLoopback } from "../common/loopback.ts";
-import { restHeaders } from "../common/rest_headers.ts";
-import { restRefusal } from "../common/rest_refusal.ts";
+import { restHeaders, restRefusal } from "../common/requests.ts";
 import {
   answerTo,
   check,

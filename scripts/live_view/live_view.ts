@@ -1,5 +1,4 @@
-import { printable } from "../common/print.ts";
-import { wrap } from "../common/wrap.ts";
+import { printable, wrap } from "../common/print.ts";
 import {
   countsOf,
   failureText,

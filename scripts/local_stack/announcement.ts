@@ -1,10 +1,10 @@
 import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
-import { shellWord } from "../common/shell_word.ts";
+import { shellWord } from "../common/how_started.ts";
 import {
   PROVIDER_NAMES,
   type ProviderName,
   providerSettings,
-} from "../common/provider_settings.ts";
+} from "../common/sign.ts";
 import {
   type Environment,
   LOCAL_SIGNING_SECRETS,

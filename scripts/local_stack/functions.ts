@@ -1,8 +1,8 @@
-import { toolEnvironment } from "../common/create_command.ts";
+import { toolEnvironment } from "./tools.ts";
 import type { Environment } from "../common/environment.ts";
 import { isFromPackage, PROJECT } from "../common/how_started.ts";
-import { isListening } from "../common/is_listening.ts";
-import type { LocalKeys } from "../common/keys.ts";
+import { isListening } from "../common/loopback.ts";
+import type { LocalKeys } from "./keys.ts";
 import type { ServiceObserver, ServiceSpec } from "./service.ts";
 
 /** What Deno prints of its watcher. */

@@ -9,7 +9,7 @@ import * as http from "node:http";
 import type { AddressInfo } from "node:net";
 import { pipeline } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isValidToken, type LocalKeys } from "../common/keys.ts";
+import { isValidToken, type LocalKeys } from "./keys.ts";
 import { isLoopbackHost } from "../common/loopback.ts";
 
 type Answer = http.ServerResponse<http.IncomingMessage>;

@@ -5,7 +5,7 @@ import {
   PROJECT,
   REPOSITORY,
 } from "../common/how_started.ts";
-import { runSupabaseCli } from "../common/supabase_cli.ts";
+import { runSupabaseCli } from "./tools.ts";
 import { withDatabase } from "./databases.ts";
 
 /** Where the migrations are. */

@@ -1,4 +1,4 @@
-import { isListening } from "../common/is_listening.ts";
+import { isListening } from "../common/loopback.ts";
 
 const NAMES = [
   "api", // the gateway

@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { NODE_MODULES } from "../common/how_started.ts";
-import { endProcess, lookUpProcess } from "../common/processes.ts";
-import { runTool } from "../common/run_tool.ts";
+import { lookUpProcess } from "../common/processes.ts";
+import { waitUntil } from "./wait_until.ts";
 import { LOCAL_PASSWORD } from "./databases.ts";
 import type { ServiceSpec } from "./service.ts";
+import { NODE_MODULES, runTool } from "./tools.ts";
 
 /** Where a server's programs and data are, and who runs it. */
 export interface PostgresPlace {
@@ -19,6 +19,8 @@ export interface PostgresPlace {
 
 /** The environment of its programs, without anything from the user's. */
 const ENV = { LC_ALL: "C", TZ: "UTC" };
+
+const END_WITHIN_MS = 10_000;
 
 // Linux's usual number, if the list of accounts does not name `nobody`.
 const NOBODY = 65534;
@@ -180,6 +182,22 @@ export async function endLeftoverPostgres(data: string): Promise<void> {
   } else if (command !== undefined && !/\bpostgres\b/.test(command)) {
     await Deno.remove(join(data, "postmaster.pid"));
   }
+}
+
+/** Asks a process to end and waits for it. After ten seconds, kills it. */
+export async function endProcess(
+  id: number,
+  options: { readonly signal: Deno.Signal },
+): Promise<void> {
+  async function isGone() {
+    return await lookUpProcess(id) === undefined;
+  }
+  for (const signal of [options.signal, "SIGKILL"] as const) {
+    if (await isGone()) return;
+    Deno.kill(id, signal);
+    if (await waitUntil(isGone, { timeoutMs: END_WITHIN_MS })) return;
+  }
+  throw new Error(`Cannot end process ${id}: it does not react to SIGKILL`);
 }
 
 // Postgres's documentation, "Database File Layout": line 1 is the process id.

@@ -1,7 +1,7 @@
 import { createCommand } from "../common/create_command.ts";
 import type { Environment } from "../common/environment.ts";
-import { childrenOf, lookUpProcess } from "../common/processes.ts";
-import { waitUntil } from "../common/wait_until.ts";
+import { lookUpProcess, runningProcesses } from "../common/processes.ts";
+import { waitUntil } from "./wait_until.ts";
 
 /** How to run one part of the stack. */
 export interface ServiceSpec {
@@ -107,7 +107,8 @@ export function createService(
     wanted = false;
     if (!running) return;
     const { id, ended } = running;
-    const ids = [id, ...await childrenOf(id)];
+    const ids = [...await runningProcesses()]
+      .flatMap(([one, { parent }]) => one === id || parent === id ? [one] : []);
     for (const one of ids) signalTo(one, "SIGKILL");
     await ended;
     await waitUntil(

@@ -1,5 +1,5 @@
 import type { Environment } from "../common/environment.ts";
-import { localKeys } from "../common/keys.ts";
+import { localKeys } from "./keys.ts";
 import { databaseUrls, setUpServer } from "./databases.ts";
 import {
   describeReloads,

@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import { endProcess, lookUpProcess } from "../common/processes.ts";
-import { endLeftoverPostgres } from "./postgres.ts";
+import { lookUpProcess } from "../common/processes.ts";
+import { endLeftoverPostgres, endProcess } from "./postgres.ts";
 
 const LOCK = "lock";
 const OWN_NAMES = /^(binaries|cli|database|lock|running)(\.|$)/;

@@ -9,17 +9,16 @@ import {
   readUnmapped,
 } from "../../supabase/functions/_shared/billing/config.ts";
 import { UsageError, type Values } from "../common/cli.ts";
-import { localSecrets } from "../common/local_secrets.ts";
-import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import {
   givenProjectUrl,
+  localSecrets,
   oneOf,
+  projectKey,
   PROVIDER_OPTION,
   readProvider,
-  readSecret,
+  type Surroundings,
 } from "../common/option_values.ts";
-import { projectKey } from "../common/project_key.ts";
-import type { Surroundings } from "../common/surroundings.ts";
+import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
 
 const MODES = ["test", "live"] as const;
 
@@ -64,7 +63,6 @@ export function readTarget(
   const secrets = local === undefined
     ? env
     : localSecrets({ SUPABASE_SECRET_KEY: local.secretKey }, here);
-  const ownKey = readSecret("SUPABASE_SECRET_KEY", secrets);
   const apiKey = env["STRIPE_API_KEY"] ?? "";
   const isLocal = isLoopback(projectUrl);
   return {
@@ -74,7 +72,7 @@ export function readTarget(
     stripeUrl: loopbackAddress(values["stripe-url"]),
     /** Without a slash at its end. */
     projectUrl,
-    secretKey: projectKey(projectUrl, ownKey),
+    secretKey: projectKey(projectUrl, secrets),
     /** The provider of the subscriptions in the tables. */
     provider: readProvider(values.provider),
     /** Where the account ID is if `metadata.accountId` is missing. */

@@ -2,11 +2,10 @@ import {
   type ErrorCode,
   ERRORS,
 } from "../../supabase/functions/_shared/billing/errors.ts";
-import { asTyped } from "../common/how_started.ts";
+import { asTyped, shellWord } from "../common/how_started.ts";
 import { nextStep } from "../common/next_step.ts";
-import type { Reply } from "../common/send_request.ts";
-import { shellWord } from "../common/shell_word.ts";
-import { wrap } from "../common/wrap.ts";
+import type { Reply } from "../common/requests.ts";
+import { wrap } from "../common/print.ts";
 import type { EventType } from "../events/templates.ts";
 import type { TriggerArguments } from "./arguments.ts";
 import { defaultSubscription } from "./build_event.ts";

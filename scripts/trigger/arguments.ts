@@ -10,7 +10,7 @@ import {
   PROVIDER_OPTION,
   readProvider,
 } from "../common/option_values.ts";
-import type { ProviderName } from "../common/provider_settings.ts";
+import type { ProviderName } from "../common/sign.ts";
 import { EVENT_TYPES, type EventType } from "../events/templates.ts";
 
 /** What to send, and where. */

@@ -1,4 +1,4 @@
-import type { ProviderName } from "../common/provider_settings.ts";
+import type { ProviderName } from "../common/sign.ts";
 import type { StripeEvent } from "../events/event_types.ts";
 import { invoiceEvent } from "../events/invoice_event.ts";
 import { paymentIntentEvent } from "../events/payment_intent_event.ts";

@@ -1,11 +1,9 @@
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/record_failure.ts";
 import type { Environment } from "../common/environment.ts";
-import { checkedKey, checkedProjectUrl } from "../common/option_values.ts";
-import { restHeaders } from "../common/rest_headers.ts";
-import { restRefusal } from "../common/rest_refusal.ts";
+import { givenProjectUrl, readSecret } from "../common/option_values.ts";
+import { restHeaders, restRefusal, sendRequest } from "../common/requests.ts";
 import type { RunningStack } from "../common/running_stack.ts";
-import { sendRequest } from "../common/send_request.ts";
-import { wrap } from "../common/wrap.ts";
+import { wrap } from "../common/print.ts";
 
 /** Of a line on standard error: what a terminal of 80 columns shows whole. */
 export const MAX_COLUMNS = 79;
@@ -44,15 +42,13 @@ export function projectOf(
     readonly env: Environment;
   },
 ): Project | undefined {
-  const { SUPABASE_URL, SUPABASE_SECRET_KEY } = env;
-  const hosted = SUPABASE_URL && SUPABASE_SECRET_KEY
-    ? {
-      url: checkedProjectUrl("SUPABASE_URL", SUPABASE_URL),
-      secretKey: checkedKey("SUPABASE_SECRET_KEY", SUPABASE_SECRET_KEY),
-    }
-    : undefined;
-  return [local && { ...local, url: local.apiUrl }, hosted]
-    .find((project) => project && url.startsWith(`${project.url}/`));
+  const secretKey = readSecret("SUPABASE_SECRET_KEY", env);
+  const hosted = secretKey && givenProjectUrl(undefined, env);
+  const projects = [
+    ...local ? [{ url: local.apiUrl, secretKey: local.secretKey }] : [],
+    ...hosted && secretKey ? [{ url: hosted, secretKey }] : [],
+  ];
+  return projects.find((project) => url.startsWith(`${project.url}/`));
 }
 
 /** Returns what the receiver files a body under, whatever it contains. */

@@ -6,7 +6,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { edited } from "../support/edited.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";

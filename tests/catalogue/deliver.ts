@@ -8,7 +8,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { isDeepStrictEqual } from "node:util";
-import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import type { Fault } from "../support/api_proxy.ts";
 import {

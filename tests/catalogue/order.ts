@@ -5,7 +5,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { edited } from "../support/edited.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import {
   abandonedRequest,

@@ -5,7 +5,7 @@
  * @module
  */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import {
   NOTIFICATION_SECRET,

@@ -7,7 +7,7 @@
  * @module
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { serveConsole } from "../../scripts/console.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";

@@ -7,7 +7,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { dirname, join } from "node:path";
 import postgres from "postgres";
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { edgeDenoPath } from "../../scripts/dev/downloads.ts";
 import {
   databaseUrls,

@@ -7,7 +7,7 @@
  * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { edgeDenoPath } from "../../scripts/dev/downloads.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";

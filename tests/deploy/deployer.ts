@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import * as support from "../support/terminal.ts";
 import type { HostedProject } from "./hosted_project.ts";

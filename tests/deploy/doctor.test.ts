@@ -9,7 +9,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import postgres from "postgres";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { checkDeployment } from "../../scripts/doctor.ts";
 import type { Target } from "../../scripts/doctor/check.ts";
 import { checkDatabase } from "../../scripts/doctor/database.ts";

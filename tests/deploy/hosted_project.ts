@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import {
   LOCAL_PASSWORD,
   withDatabase,

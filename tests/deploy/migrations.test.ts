@@ -6,8 +6,12 @@
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type postgres from "postgres";
-import { generateTypes, TYPES } from "../../scripts/dev/types.ts";
-import { MIGRATION, migrationText } from "../../scripts/dev/migration.ts";
+import {
+  generateTypes,
+  MIGRATION,
+  migrationText,
+  TYPES,
+} from "../../scripts/dev/migration.ts";
 import {
   databaseUrls,
   withDatabase,

@@ -9,8 +9,8 @@
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
-import { localKeys } from "../../scripts/common/keys.ts";
-import { COMMANDS } from "../../scripts/dev/npm_package.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
+import { COMMANDS } from "../../scripts/dev/downloads.ts";
 import { commitAll } from "../support/project_folder.ts";
 import {
   openTerminal,

@@ -7,7 +7,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { signToken } from "../../scripts/common/keys.ts";
+import { signToken } from "../../scripts/local_stack/keys.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import { functionRequests, relationRequests } from "../support/api_requests.ts";
 import {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { toolEnvironment } from "../../scripts/common/create_command.ts";
+import { toolEnvironment } from "../../scripts/local_stack/tools.ts";
 import type { Environment } from "../../scripts/common/environment.ts";
-import { isListening } from "../../scripts/common/is_listening.ts";
+import { isListening } from "../../scripts/common/loopback.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import { freePort } from "../support/free_port.ts";
 

@@ -13,8 +13,8 @@ import {
 } from "@std/assert";
 import { existsSync } from "node:fs";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
-import { localKeys } from "../../scripts/common/keys.ts";
-import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { RIGHTS, sqlOf } from "../support/app_page.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import { docCommands, pages, readPage } from "../support/doc_commands.ts";

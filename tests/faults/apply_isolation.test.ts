@@ -7,7 +7,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert, assertEquals } from "@std/assert";
-import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { emptyTables } from "../support/tables.ts";
 import {

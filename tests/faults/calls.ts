@@ -5,7 +5,7 @@
  */
 import { assert } from "@std/assert";
 import postgres, { type TransactionSql } from "postgres";
-import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { setting } from "../support/test_environment.ts";

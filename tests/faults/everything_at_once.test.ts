@@ -14,7 +14,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert, assertEquals } from "@std/assert";
 import postgres, { type Sql } from "postgres";
-import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { deliverAll, deliveriesOf } from "../support/histories/deliver_all.ts";
 import { assertEndState } from "../support/histories/end_state.ts";

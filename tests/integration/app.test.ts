@@ -7,7 +7,7 @@
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { createClient } from "@supabase/supabase-js";
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
 import {

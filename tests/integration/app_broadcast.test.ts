@@ -6,7 +6,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { decodeJwt } from "jose";
-import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import {

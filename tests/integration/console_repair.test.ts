@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { mock } from "node:test";
 import postgres from "postgres";
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { readFailure } from "../../scripts/console/failures.tsx";
 import { sendAgain } from "../../scripts/console/notifications.tsx";
 import { hashOf, repair } from "../../scripts/console/payload.tsx";

@@ -6,7 +6,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { localKeys, signToken } from "../../scripts/common/keys.ts";
+import { localKeys, signToken } from "../../scripts/local_stack/keys.ts";
 import { startPostgrest } from "../support/start_postgrest.ts";
 import { setting } from "../support/test_environment.ts";
 

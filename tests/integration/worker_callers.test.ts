@@ -5,7 +5,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
 import { outboxRow, oweNotifications } from "../support/outbox.ts";
 import { post } from "../support/send.ts";

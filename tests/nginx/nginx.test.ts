@@ -5,11 +5,9 @@
  * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import {
-  createCommand,
-  toolEnvironment,
-} from "../../scripts/common/create_command.ts";
-import { isListening } from "../../scripts/common/is_listening.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
+import { toolEnvironment } from "../../scripts/local_stack/tools.ts";
+import { isListening } from "../../scripts/common/loopback.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import { makeCertificates } from "../support/certificates.ts";
 import { readPage } from "../support/doc_commands.ts";

@@ -6,7 +6,7 @@
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { TEST_API_KEY } from "../support/run_script.ts";
 import { connect } from "../support/tables.ts";

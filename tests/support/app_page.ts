@@ -11,7 +11,7 @@ import {
   type SupabaseClient,
 } from "@supabase/supabase-js";
 import type { Sql } from "postgres";
-import { localKeys, signToken } from "../../scripts/common/keys.ts";
+import { localKeys, signToken } from "../../scripts/local_stack/keys.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";

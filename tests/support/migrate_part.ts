@@ -1,6 +1,6 @@
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
-import { runSupabaseCli } from "../../scripts/common/supabase_cli.ts";
+import { runSupabaseCli } from "../../scripts/local_stack/tools.ts";
 import { CLI_ENVIRONMENT } from "./cli_environment.ts";
 
 const MIGRATIONS = `${REPOSITORY}/supabase/migrations`;

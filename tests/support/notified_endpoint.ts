@@ -1,7 +1,7 @@
 import { assert } from "@std/assert";
 import { Webhook } from "standardwebhooks";
 import type { Environment } from "../../scripts/common/environment.ts";
-import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
 
 /** `whsec_` and base64, as the docs say. */

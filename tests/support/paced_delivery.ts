@@ -1,5 +1,5 @@
 import type postgres from "postgres";
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import {
   callFunction,
   createClient,

@@ -3,7 +3,7 @@ import {
   type ProcessEntry,
   runningProcesses,
 } from "../../scripts/common/processes.ts";
-import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
 
 /** A process and its descendants at one moment. */

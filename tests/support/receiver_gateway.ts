@@ -1,4 +1,4 @@
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import type { ServedFunction } from "./serve_function.ts";
 

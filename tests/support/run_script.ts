@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { spawnGroup } from "../../scripts/common/spawn_group.ts";
+import { spawnGroup } from "../../scripts/local_stack/tools.ts";
 import { setting } from "./test_environment.ts";
 
 /** The key that the stand-in for Stripe's API expects. */

@@ -8,13 +8,13 @@ import {
   type Environment,
   functionEnvironment,
 } from "../../scripts/common/environment.ts";
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import {
   functionService,
   platformEnvironment,
 } from "../../scripts/local_stack/functions.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
-import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
 import { freePort } from "./free_port.ts";
 import { setting } from "./test_environment.ts";

@@ -3,8 +3,10 @@
  *
  * @module
  */
-import { spawnGroup } from "../../scripts/common/spawn_group.ts";
-import { toolEnvironment } from "../../scripts/common/create_command.ts";
+import {
+  spawnGroup,
+  toolEnvironment,
+} from "../../scripts/local_stack/tools.ts";
 import { freePorts } from "./free_port.ts";
 
 /** A running stack whose output nobody reads any more. */

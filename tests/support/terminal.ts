@@ -4,14 +4,14 @@
  *
  * @module
  */
+import { createCommand } from "../../scripts/common/create_command.ts";
 import {
-  createCommand,
+  spawnGroup,
+  supabaseCli,
   toolEnvironment,
-} from "../../scripts/common/create_command.ts";
+} from "../../scripts/local_stack/tools.ts";
 import type { Environment } from "../../scripts/common/environment.ts";
-import { spawnGroup } from "../../scripts/common/spawn_group.ts";
-import { supabaseCli } from "../../scripts/common/supabase_cli.ts";
-import { waitUntil } from "../../scripts/common/wait_until.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { CLI_ENVIRONMENT } from "./cli_environment.ts";
 import { freePorts } from "./free_port.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
@@ -198,15 +198,13 @@ function plain(text: string): string {
 async function makeTools(folder: string): Promise<void> {
   const deno = Deno.execPath();
   const psql = new URL("psql.ts", import.meta.url).pathname;
-  const { command, args } = supabaseCli();
+  const supabase = supabaseCli().map((word) => `'${word}'`).join(" ");
   const tools = {
     deno: `exec '${deno}' "$@"`,
     npx: `[ "$1 $2" = "-y deno@${Deno.version.deno}" ] || exit 64
 shift 2
 exec '${deno}' "$@"`,
-    supabase: `exec ${
-      [command, ...args].map((it) => `'${it}'`).join(" ")
-    } "$@"`,
+    supabase: `exec ${supabase} "$@"`,
     psql: `exec '${deno}' run -A '${psql}' "$@"`,
   };
   for (const [name, script] of Object.entries(tools)) {

@@ -4,7 +4,7 @@ import { gather } from "../../supabase/functions/billing-webhook/gather.ts";
 import type { Receiver } from "../../supabase/functions/billing-webhook/handle_webhook.ts";
 import { readProviders } from "../../supabase/functions/billing-webhook/providers.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { setting } from "./test_environment.ts";
 
 /** Returns a receiver in this process, with the local secrets and no log. */

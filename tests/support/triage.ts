@@ -4,7 +4,7 @@
  * @module
  */
 import type { Sql } from "postgres";
-import { localKeys } from "../../scripts/common/keys.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { post } from "./send.ts";
 import type { ServedFunction } from "./serve_function.ts";
 

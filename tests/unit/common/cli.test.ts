@@ -1,4 +1,5 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
+import { basename } from "node:path";
 import {
   type CommandLine,
   HelpRequest,
@@ -7,6 +8,13 @@ import {
   UsageError,
 } from "../../../scripts/common/cli.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
+import { COMMAND_START } from "../../../scripts/common/how_started.ts";
+import {
+  givenProjectUrl,
+  oneOf,
+  readSecret,
+} from "../../../scripts/common/option_values.ts";
+import { restHeaders } from "../../../scripts/common/requests.ts";
 
 const LONG =
   "where to find it if it is not in the usual place, which is a folder named after the date on which it was created";
@@ -23,70 +31,63 @@ const COMMAND = {
   details: "Exit code: 0.",
 } as const satisfies CommandLine;
 
-function parse(...args: string[]) {
-  return parseCommandLine(args, COMMAND);
+function parse(line: string) {
+  return parseCommandLine(line.split(" ").filter(Boolean), COMMAND);
 }
 
 Deno.test("parseCommandLine() returns values and operands, in any order", () => {
-  assertEquals(parse(), {
-    values: {},
-    operands: [],
-  });
+  assertEquals({ ...parse("").values }, {});
   const { values, operands } = parse(
-    "a",
-    "--mode=two",
-    "b",
-    "--apply",
-    "--api-key=-x",
-    "--mode",
-    "three",
-    "--",
-    "--c",
+    "a --mode=two b --apply --api-key=-x --mode three -- --c",
   );
-  assertEquals([values.mode, values.apply, values["api-key"]], [
+  assertEquals([values.mode, values.apply, values["api-key"], operands], [
     "three",
     true,
     "-x",
+    ["a", "b", "--c"],
   ]);
-  assertEquals(operands, ["a", "b", "--c"]);
 });
 
 for (
-  const [args, message] of [
-    [["--aply"], "Unknown option --aply. Did you mean --apply?"],
-    [["--nothing-like-it"], "Unknown option --nothing-like-it."],
-    [["-x"], "Unknown option -x."],
-    [["--constructor"], "Unknown option --constructor."],
-    [["--no-apply"], "Unknown option --no-apply."],
-    [["--api-key"], "--api-key needs a value: --api-key=KEY."],
-    [["--mode", "--apply"], "--mode needs a value: --mode=MODE."],
-    [["--apply=yes"], "--apply takes no value."],
-    [
-      ["--apy-key=hunter2"],
-      "Unknown option --apy-key. Did you mean --api-key?",
-    ],
+  const [line, message] of [
+    ["--aply", "Unknown option --aply. Did you mean --apply?"],
+    ["--nothing-like-it", "Unknown option --nothing-like-it."],
+    ["-x", "Unknown option -x."],
+    ["--constructor", "Unknown option --constructor."],
+    ["--no-apply", "Unknown option --no-apply."],
+    ["--api-key", "--api-key needs a value: --api-key=KEY."],
+    ["--mode --apply", "--mode needs a value: --mode=MODE."],
+    ["--apply=yes", "--apply takes no value."],
+    ["--help=yes", "--help takes no value."],
+    ["--apy-key=hunter2", "Unknown option --apy-key. Did you mean --api-key?"],
   ] as const
 ) {
-  Deno.test(`parseCommandLine() refuses ${args.join(" ")}`, () => {
-    const error = assertThrows(() => parse(...args), UsageError);
+  Deno.test(`parseCommandLine() refuses ${line}`, () => {
+    const error = assertThrows(() => parse(line), UsageError);
     assertEquals(error.message, message);
   });
 }
 
+Deno.test("parseCommandLine() suggests the closest option", () => {
+  const command = { ...COMMAND, options: { "--curl": "", "--url": "" } };
+  const read = () => parseCommandLine(["--urls"], command);
+  assertThrows(read, UsageError, "Did you mean --url?");
+});
+
 Deno.test("parseCommandLine() refuses operands that a command does not take", () => {
   const command = { ...COMMAND, usage: "example" };
-  const error = assertThrows(
+  const { message } = assertThrows(
     () => parseCommandLine(["hunter2"], command),
     UsageError,
-    "takes options only",
   );
-  assertEquals(error.message.includes("hunter2"), false);
+  assertEquals(message, "This command takes options only.");
 });
 
 Deno.test("--help and -h list the options within 80 columns", () => {
   for (const help of ["--help", "-h"]) {
+    const { message } = assertThrows(() => parse(help), HelpRequest);
     assertEquals(
-      assertThrows(() => parse(help), HelpRequest).message,
+      message.replace(COMMAND_START, "deno task"),
       `Shows what a table of options gives.
 
 Usage: deno task example <word> [options]
@@ -111,45 +112,99 @@ Deno.test("reportEnd() prints help on standard output, and errors in one line", 
     out: (line: string) => void printed.out.push(line),
     err: (line: string) => void printed.err.push(line),
   };
-  assertEquals(reportEnd(new HelpRequest("a\n\nb"), ends), 0);
-  assertEquals(reportEnd(new UsageError("Wrong."), ends), 2);
-  assertEquals(reportEnd(new Error("Broken"), ends), 1);
-  assertEquals(reportEnd(new Error("Unreachable"), { ...ends, failed: 3 }), 3);
+  const codes = [
+    reportEnd(new HelpRequest("a\n\nb"), ends),
+    reportEnd(new UsageError("Wrong."), ends),
+    reportEnd(new Error("Broken"), ends),
+    reportEnd(new Error("Unreachable"), { ...ends, failed: 3 }),
+  ];
+  assertEquals(codes, [0, 2, 1, 3]);
   assertEquals(printed, {
     out: ["a", "", "b"],
     err: ["Wrong. See --help.", "Broken", "Unreachable"],
   });
 });
 
-Deno.test("every command's help fits into 80 columns and exits with 0, a wrong option with 2", async () => {
-  const scripts = new URL("../../../scripts/", import.meta.url);
-  await Promise.all(
-    [
-      "start",
-      "reset",
-      "trigger",
-      "token",
-      "doctor",
-      "import",
-      "reconcile",
-      "dev/test",
-    ].map(async (name) => {
-      const run = (option: string) =>
-        createCommand(Deno.execPath(), {
-          args: [
-            ...["run", "--quiet", "-A", "--no-check"],
-            new URL(`${name}.ts`, scripts).href,
-            option,
-          ],
-        }).output();
-      const [help, wrong] = [await run("--help"), await run("--hlep")];
-      const text = new TextDecoder().decode(help.stdout);
-      assertEquals([name, help.code, wrong.code], [name, 0, 2]);
-      for (const line of text.split("\n")) assert(line.length <= 80, line);
-      assertEquals(
-        [new TextDecoder().decode(wrong.stderr), wrong.stdout.length],
-        ["Unknown option --hlep. Did you mean --help? See --help.\n", 0],
-      );
-    }),
+const NAMES = ["start", "reset", "trigger", "token", "doctor", "console"]
+  .concat("import", "reconcile", "add", "dev/test");
+
+for (const name of NAMES) {
+  Deno.test(`${name} prints its help in 80 columns, and refuses a wrong option`, async () => {
+    const script = import.meta.resolve(`../../../scripts/${name}.ts`);
+    async function run(option: string) {
+      const { code, stdout, stderr } = await createCommand(Deno.execPath(), {
+        args: ["run", "--quiet", "-A", "--no-check", script, option],
+        // As with npx.
+        env: { npm_command: "exec" },
+      }).output();
+      const [out, err] = [stdout, stderr]
+        .map((bytes) => new TextDecoder().decode(bytes));
+      return { code, out: out!, err };
+    }
+    const { code, out } = await run("--help");
+    const typed = `npx -y deno@${Deno.version.deno} task ${basename(name)}`;
+    assertEquals([code, out.includes(`Usage: ${typed}`)], [0, true]);
+    assertEquals(out.split("\n").filter((line) => line.length > 80), []);
+    assertEquals(await run("--hlep"), {
+      code: 2,
+      out: "",
+      err: "Unknown option --hlep. Did you mean --help? See --help.\n",
+    });
+  });
+}
+
+for (
+  const [option, SUPABASE_URL, url] of [
+    ["https://abc.supabase.co", "", "https://abc.supabase.co"],
+    ["https://abc.supabase.co//", "http://x", "https://abc.supabase.co"],
+    // As pasted.
+    [undefined, " https://abc.supabase.co/\n", "https://abc.supabase.co"],
+    ["https://own.example/api/", "", "https://own.example/api"],
+    [undefined, "http://127.0.0.1:54321/", "http://127.0.0.1:54321"],
+    [undefined, "", undefined],
+    ["", "https://abc.supabase.co", Error],
+    ["http://abc.supabase.co", "", Error],
+    ["http://127.0.0.1.evil.example", "", Error],
+    ["https://hunter2@abc.supabase.co", "", Error],
+    ["https://:hunter2@abc.supabase.co", "", Error],
+    ["https://abc.supabase.co?x=1", "", Error],
+    ["https://abc.supabase.co/#f", "", Error],
+    ["https://abc.supabase.co/functions/v1/billing-webhook", "", Error],
+  ] as const
+) {
+  Deno.test(`givenProjectUrl() reads --project-url ${option}, SUPABASE_URL ${SUPABASE_URL}`, () => {
+    const read = () => givenProjectUrl(option, { SUPABASE_URL });
+    if (typeof url !== "function") return assertEquals(read(), url);
+    assertEquals(
+      assertThrows(read, UsageError).message,
+      "--project-url takes a URL such as https://abc.supabase.co, without a user name or password. http is allowed on this machine only.",
+    );
+  });
+}
+
+Deno.test("readSecret() refuses a line break inside a secret, and does not repeat it", () => {
+  const read = (KEY: string) => readSecret("KEY", { KEY });
+  assertEquals([read(""), read("one\n")], [undefined, "one\n"]);
+  for (const key of ["hunter2\nhunter3", "hunter2\0"]) {
+    assertEquals(
+      assertThrows(() => read(key), UsageError).message,
+      "KEY contains a line break or a NUL character: copy it again, as one line.",
+    );
+  }
+});
+
+Deno.test("restHeaders() sends a key of the old kind as a token too", () => {
+  assertEquals(restHeaders("sb_secret_x"), { apikey: "sb_secret_x" });
+  const old = { apikey: "ey.x.y", authorization: "Bearer ey.x.y" };
+  assertEquals(restHeaders("ey.x.y"), old);
+});
+
+Deno.test("oneOf() lists the choices", () => {
+  const choices = ["created", "deleted"];
+  assertEquals(oneOf(choices, { value: "deleted", what: "type" }), "deleted");
+  assertThrows(
+    () => oneOf(choices, { value: "delted", what: "type" }),
+    UsageError,
+    'Unknown type "delted". Choose one of created, deleted.',
   );
 });

@@ -1,152 +1,82 @@
 import { assertEquals } from "@std/assert";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import {
   createCommand,
   trustedCertificates,
 } from "../../../scripts/common/create_command.ts";
+import type { Environment } from "../../../scripts/common/environment.ts";
+import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 
-const ROOT = new URL("../../../", import.meta.url);
-/** Deployed code may not start processes, so it is not searched. */
-const FOLDERS = ["bench", "scripts", "tests"];
-const ONLY_PLACE = "scripts/common/create_command.ts";
 /** The ways to start a process. */
 const STARTS = /\bDeno\s*\.\s*Command\(|["'](?:node:)?child_process["']/;
 
-async function settingsOf(options: Deno.CommandOptions): Promise<unknown> {
-  const names = ["DENO_CERT", "DENO_TLS_CA_STORE", "HOME", "OWN"];
-  const { stdout } = await createCommand(Deno.execPath(), {
-    ...options,
-    args: [
-      "eval",
-      `console.log(JSON.stringify(${
-        JSON.stringify(names)
-      }.map((name) => Deno.env.get(name) ?? null)))`,
-    ],
-  }).output();
-  return JSON.parse(new TextDecoder().decode(stdout));
-}
-
-/** Runs `use` with changes to the environment of this process. */
-async function withEnvironment(
-  env: Record<string, string | undefined>,
-  use: () => Promise<void>,
-): Promise<void> {
-  const before = Object.keys(env).map((name) => [name, Deno.env.get(name)]);
-  function set(entries: (string | undefined)[][]) {
-    for (const [name, value] of entries) {
-      if (value === undefined) Deno.env.delete(name!);
-      else Deno.env.set(name!, value);
-    }
-  }
-  set(Object.entries(env));
-  try {
-    await use();
-  } finally {
-    set(before);
-  }
-}
-
-Deno.test("createCommand() gives a process the certificates of this machine", async () => {
-  const bundle = await Deno.makeTempFile({ suffix: ".pem" });
-  const store = "mozilla,system";
-  try {
-    await withEnvironment({
-      NODE_EXTRA_CA_CERTS: bundle,
-      SSL_CERT_FILE: undefined,
-      DENO_CERT: undefined,
-      DENO_TLS_CA_STORE: undefined,
-      HOME: "/tmp",
-    }, async () => {
-      assertEquals(await settingsOf({}), [bundle, store, "/tmp", null]);
-      assertEquals(
-        await settingsOf({ clearEnv: true, env: { OWN: "1" } }),
-        [bundle, store, null, "1"],
-      );
-      assertEquals(
-        await settingsOf({ env: { DENO_TLS_CA_STORE: "mozilla" } }),
-        [bundle, "mozilla", "/tmp", null],
-      );
-    });
-  } finally {
-    await Deno.remove(bundle);
-  }
+Deno.test("only createCommand() starts a process", () => {
+  // Deployed code may not start processes, so it is not searched.
+  const starting = ["bench", "scripts", "tests"].flatMap((folder) =>
+    readdirSync(join(REPOSITORY, folder), { recursive: true })
+      .map((name) => `${folder}/${name}`)
+      .filter((path) => /\.[cm]?[jt]sx?$/.test(path))
+      .filter((path) =>
+        STARTS.test(Deno.readTextFileSync(join(REPOSITORY, path)))
+      )
+  );
+  assertEquals(starting.sort(), [
+    "scripts/common/create_command.ts",
+    "scripts/npx/main.mjs", // of the npm package, on Node.js
+  ]);
 });
 
-Deno.test("only createCommand() starts a process", async () => {
-  const starting: string[] = [];
-  for (const folder of FOLDERS) {
-    for await (const path of modulesIn(folder)) {
-      const text = await Deno.readTextFile(new URL(path, ROOT));
-      if (STARTS.test(text)) starting.push(path);
-    }
+Deno.test("createCommand() gives a process the certificates of this machine, and its own settings", async () => {
+  async function settings(options: Deno.CommandOptions) {
+    const names = ["DENO_CERT", "DENO_TLS_CA_STORE", "HOME", "OWN"];
+    const print = `console.log(JSON.stringify(${JSON.stringify(names)}
+      .map((name) => Deno.env.get(name) ?? null)))`;
+    const command = { ...options, args: ["eval", print] };
+    const { stdout } = await createCommand(Deno.execPath(), command).output();
+    return JSON.parse(new TextDecoder().decode(stdout));
   }
-  // The npm package's program is on Node.js.
-  assertEquals(starting.sort(), [ONLY_PLACE, "scripts/npx/main.mjs"]);
+  const { DENO_CERT = null, DENO_TLS_CA_STORE = null } = {
+    ...Deno.env.toObject(),
+    ...trustedCertificates(Deno.env.toObject()),
+  };
+  const home = Deno.env.get("HOME") ?? null;
+  assertEquals(await settings({}), [DENO_CERT, DENO_TLS_CA_STORE, home, null]);
+  assertEquals(
+    await settings({ clearEnv: true, env: { OWN: "1" } }),
+    [DENO_CERT, DENO_TLS_CA_STORE, null, "1"],
+  );
+  assertEquals(
+    await settings({ env: { DENO_TLS_CA_STORE: "mozilla" } }),
+    [DENO_CERT, "mozilla", home, null],
+  );
 });
 
-async function* modulesIn(folder: string): AsyncGenerator<string> {
-  for await (
-    const { name, isDirectory } of Deno.readDir(new URL(`${folder}/`, ROOT))
-  ) {
-    const path = `${folder}/${name}`;
-    if (isDirectory) yield* modulesIn(path);
-    else if (/\.[cm]?[jt]sx?$/.test(name)) yield path;
-  }
-}
-
-async function withFiles(
-  use: (extra: string, system: string) => void,
-): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    const names = ["extra.pem", "system.pem"].map((n) => `${folder}/${n}`);
-    for (const name of names) await Deno.writeTextFile(name, "");
-    use(names[0]!, names[1]!);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
-
-Deno.test("trustedCertificates() uses the system's store if no file is named", () => {
-  assertEquals(trustedCertificates({}), {
-    DENO_TLS_CA_STORE: "mozilla,system",
-  });
-});
+const STORE = { DENO_TLS_CA_STORE: "mozilla,system" };
+const NOWHERE = "/nowhere/a.pem";
 
 Deno.test("trustedCertificates() adds the file that is named for Node, or the system's", async () => {
-  const store = "mozilla,system";
-  await withFiles((extra, system) => {
-    for (
-      const [env, added] of [
-        [{ NODE_EXTRA_CA_CERTS: extra }, extra],
-        [{ NODE_EXTRA_CA_CERTS: extra, SSL_CERT_FILE: system }, extra],
-        [{ NODE_EXTRA_CA_CERTS: "", SSL_CERT_FILE: system }, system],
-        [{ SSL_CERT_FILE: system }, system],
-      ] as const
-    ) {
-      assertEquals(
-        trustedCertificates(env),
-        { DENO_CERT: added, DENO_TLS_CA_STORE: store },
-      );
-    }
-  });
-});
-
-Deno.test("trustedCertificates() keeps the user's settings for Deno", async () => {
-  await withFiles((extra, system) => {
-    const own = { DENO_CERT: system, DENO_TLS_CA_STORE: "mozilla" };
-    assertEquals(
-      trustedCertificates({ NODE_EXTRA_CA_CERTS: extra, ...own }),
-      own,
-    );
-  });
-});
-
-Deno.test("trustedCertificates() names no file that does not exist", () => {
-  assertEquals(
-    trustedCertificates({ NODE_EXTRA_CA_CERTS: "/nowhere/extra.pem" }),
-    { DENO_TLS_CA_STORE: "mozilla,system" },
-  );
-  for (const missing of ["/nowhere/system.pem", ""]) {
-    assertEquals(trustedCertificates({ SSL_CERT_FILE: missing }), {});
+  const extra = await Deno.makeTempFile();
+  const system = await Deno.makeTempFile();
+  const [node, both] = [{ NODE_EXTRA_CA_CERTS: extra }, {
+    NODE_EXTRA_CA_CERTS: extra,
+    SSL_CERT_FILE: system,
+  }];
+  const own = { DENO_CERT: system, DENO_TLS_CA_STORE: "mozilla" };
+  const cases: [Environment, Environment][] = [
+    [{}, STORE],
+    [node, { ...STORE, DENO_CERT: extra }],
+    [both, { ...STORE, DENO_CERT: extra }],
+    [{ ...both, NODE_EXTRA_CA_CERTS: "" }, { ...STORE, DENO_CERT: system }],
+    // The user's own settings for Deno win.
+    [{ ...node, ...own }, own],
+    // Deno 2.1.4 crashes if the system's file does not exist.
+    [{ NODE_EXTRA_CA_CERTS: NOWHERE }, STORE],
+    [{ SSL_CERT_FILE: NOWHERE }, {}],
+    [{ SSL_CERT_FILE: "" }, {}],
+  ];
+  for (const [env, trusted] of cases) {
+    assertEquals(trustedCertificates(env), trusted, JSON.stringify(env));
   }
+  for (const file of [extra, system]) await Deno.remove(file);
 });

@@ -1,99 +1,109 @@
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import {
+  isListening,
+  isLoopback,
+  isLoopbackHost,
+} from "../../../scripts/common/loopback.ts";
+import {
   findRunningStack,
   publishRunningStack,
   RUNNING_FILE,
 } from "../../../scripts/common/running_stack.ts";
 
-/** Runs `use` with a folder, and the URLs of a stack whose gateway listens. */
-async function withStack(
-  use: (
-    stack: {
-      folder: string;
-      urls: { apiUrl: string; dbUrl: string };
-      hangUp: () => void;
-    },
-  ) => Promise<void>,
-): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  let isOpen = true;
-  function hangUp() {
-    if (isOpen) listener.close();
-    isOpen = false;
-  }
-  const urls = {
-    apiUrl: `http://127.0.0.1:${listener.addr.port}`,
-    dbUrl: "postgresql://postgres:postgres@127.0.0.1:5/postgres",
-  };
-  try {
-    await use({ folder, urls, hangUp });
-  } finally {
-    hangUp();
-    await Deno.remove(folder, { recursive: true });
-  }
-}
+const HERE = ["localhost", "LOCALHOST", "127.0.0.1", "127.9.8.7", "[::1]"];
 
-const find = (folder: string) =>
-  findRunningStack({ BILLING_STACK_DATA: folder });
+const ELSEWHERE = [
+  "127.evil.example",
+  "127.0.0.1.evil.example",
+  "localhost.evil.example",
+  "evil-localhost",
+  "10.0.0.1",
+  "0.0.0.0",
+  "[::2]",
+  "abc.supabase.co",
+];
 
-Deno.test("findRunningStack() finds a stack while it runs", async () => {
-  await withStack(async ({ folder, urls }) => {
-    assertEquals(await find(folder), undefined);
-    {
-      await using _running = await publishRunningStack(folder, urls);
-      const found = await find(folder);
-      assertEquals(found?.apiUrl, urls.apiUrl);
-      assertEquals(found?.dbUrl, urls.dbUrl);
-      assertEquals(
-        found?.webhookUrl,
-        `${urls.apiUrl}/functions/v1/billing-webhook`,
-      );
-      const { mode } = await Deno.stat(join(folder, RUNNING_FILE));
-      assertEquals(mode! & 0o777, 0o600);
+Deno.test("isLoopback() knows this machine, with any scheme and port", () => {
+  for (const host of [...HERE, ...ELSEWHERE]) {
+    const isHere = HERE.includes(host);
+    for (const scheme of ["http", "https", "postgresql"]) {
+      assertEquals(isLoopback(`${scheme}://${host}`), isHere, host);
+      assertEquals(isLoopback(`${scheme}://u:p@${host}:1234/x`), isHere, host);
     }
-    assertEquals(await find(folder), undefined);
-    assertEquals(Array.from(Deno.readDirSync(folder)), []);
-  });
+    assertEquals(isLoopback(`http://127.0.0.1@${host}`), isHere, host);
+  }
+  for (const text of ["", "localhost", "nonsense", "http://"]) {
+    assertEquals(isLoopback(text), false, text);
+  }
 });
 
-Deno.test("findRunningStack() does not believe a file that a killed stack left", async () => {
-  await withStack(async ({ folder, urls, hangUp }) => {
-    await using _running = await publishRunningStack(folder, urls);
-    const file = join(folder, RUNNING_FILE);
-    const said = JSON.parse(await Deno.readTextFile(file));
-    // Beyond the largest process ID of Linux.
-    const gone = JSON.stringify({ ...said, processId: 4_194_305 });
-    await Deno.writeTextFile(file, gone);
-    assertEquals(await find(folder), undefined, "its process is gone");
-    await Deno.writeTextFile(file, JSON.stringify(said));
-    assertEquals((await find(folder))?.apiUrl, urls.apiUrl);
-    hangUp();
-    assertEquals(await find(folder), undefined, "nothing listens");
-  });
+Deno.test("isLoopbackHost() reads a Host header", () => {
+  for (const host of HERE) {
+    assertEquals(isLoopbackHost(host), true, host);
+    assertEquals(isLoopbackHost(`${host}:54321`), true, host);
+  }
+  for (const host of [...ELSEWHERE, "", "::1", "localhost:", "localhost:x"]) {
+    assertEquals(isLoopbackHost(host), false, host);
+  }
 });
 
-Deno.test("findRunningStack() believes no file that leads elsewhere, or is no stack's", async () => {
-  await withStack(async ({ folder, urls }) => {
-    await using _running = await publishRunningStack(folder, urls);
-    const file = join(folder, RUNNING_FILE);
-    const said = JSON.parse(await Deno.readTextFile(file));
+Deno.test("isListening() returns false for a connection with itself", async () => {
+  const { connect } = Deno;
+  const port = 54322;
+  const itself = { localAddr: { port }, [Symbol.dispose]() {} };
+  Deno.connect = (() => Promise.resolve(itself)) as unknown as typeof connect;
+  try {
+    assertEquals(await isListening(port), false);
+  } finally {
+    Deno.connect = connect;
+  }
+});
+
+Deno.test("findRunningStack() finds a stack while it runs, and believes no other file", async () => {
+  const folder = await Deno.makeTempDir();
+  const find = () => findRunningStack({ BILLING_STACK_DATA: folder });
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const apiUrl = `http://127.0.0.1:${listener.addr.port}`;
+  const dbUrl = "postgresql://postgres:postgres@127.0.0.1:5/postgres";
+  const file = join(folder, RUNNING_FILE);
+  assertEquals(await find(), undefined);
+  {
+    await using _running = await publishRunningStack(folder, { apiUrl, dbUrl });
+    const found = await find();
+    const webhookUrl = `${apiUrl}/functions/v1/billing-webhook`;
+    assertEquals(
+      [found?.apiUrl, found?.dbUrl, found?.webhookUrl],
+      [apiUrl, dbUrl, webhookUrl],
+    );
+    assertEquals((await Deno.stat(file)).mode! & 0o777, 0o600);
+
+    const text = await Deno.readTextFile(file);
+    const said = JSON.parse(text);
     for (
-      const text of [
-        "",
-        "[]",
-        "null",
-        JSON.stringify({
-          ...said,
-          apiUrl: urls.apiUrl.replace("127.0.0.1", "evil.example"),
-        }),
-        JSON.stringify({ ...said, dbUrl: undefined }),
-        JSON.stringify({ ...said, processId: "1" }),
+      const other of [
+        [],
+        null,
+        // Beyond the largest process ID of Linux.
+        { ...said, processId: 4_194_305 },
+        { ...said, processId: `${Deno.pid}` },
+        { ...said, apiUrl: apiUrl.replace("127.0.0.1", "evil.example") },
+        { ...said, dbUrl: undefined },
       ]
     ) {
-      await Deno.writeTextFile(file, text);
-      assertEquals(await find(folder), undefined, text);
+      await Deno.writeTextFile(file, JSON.stringify(other));
+      assertEquals(await find(), undefined, JSON.stringify(other));
     }
-  });
+    await Deno.writeTextFile(file, text);
+    if (Deno.uid() === 0) {
+      await Deno.chown(file, 65_534, 65_534);
+      assertEquals(await find(), undefined, "another account wrote it");
+      await Deno.chown(file, 0, 0);
+    }
+    assertEquals((await find())?.apiUrl, apiUrl);
+    listener.close();
+    assertEquals(await find(), undefined, "nothing listens");
+  }
+  assertEquals(Array.from(Deno.readDirSync(folder)), []);
+  await Deno.remove(folder);
 });

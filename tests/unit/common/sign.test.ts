@@ -1,134 +1,138 @@
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { Webhook } from "standardwebhooks";
-import Stripe from "stripe";
-import { signatureHeaders } from "../../../scripts/common/sign.ts";
+import {
+  type Environment,
+  functionEnvironment,
+  LOCAL_SIGNING_SECRETS,
+  readEnvFile,
+} from "../../../scripts/common/environment.ts";
+import {
+  providerSettings,
+  signatureHeaders,
+} from "../../../scripts/common/sign.ts";
+import { readProviders } from "../../../supabase/functions/billing-webhook/providers.ts";
+import { verifyDelivery } from "../../../supabase/functions/billing-webhook/verify_delivery.ts";
+import { localKeys } from "../../../scripts/local_stack/keys.ts";
 
-const BODY = '{"id":"evt_1","text":"déjà vu €"}';
-const BYTES = new TextEncoder().encode(BODY);
-const BASE64_SECRET = `whsec_${btoa("a secret of some length")}`;
-const NOW = Math.floor(Date.now() / 1000);
+const A = "PROVIDER_A_SIGNING_SECRET";
+const B = "PROVIDER_B_SIGNING_SECRET";
+const LOCAL = LOCAL_SIGNING_SECRETS;
 
-Deno.test("signatureHeaders() makes what Stripe's package accepts", async () => {
-  const headers = signatureHeaders({
+Deno.test("functionEnvironment() prefers the environment, then the file, then the local secrets", () => {
+  const file = { [A]: "file", [B]: "file", C: "1" };
+  const cases: Environment[][] = [
+    [{}, {}, LOCAL],
+    [{ [A]: "command" }, file, { ...file, [A]: "command" }],
+    // A secret that is set to nothing stays so.
+    [{ [A]: "" }, { [B]: "" }, { [A]: "", [B]: "" }],
+    // These are the platform's.
+    [{ SUPABASE_URL: "https://x.test" }, { SUPABASE_DB_URL: "x" }, LOCAL],
+  ];
+  for (const [command, file, expected] of cases) {
+    assertEquals(functionEnvironment(command!, file), expected);
+  }
+});
+
+Deno.test("readEnvFile() reads quotes, comments and line ends of both kinds", async () => {
+  assertEquals(await readEnvFile("/no/such/folder/.env"), {});
+  const file = await Deno.makeTempFile();
+  const text = `# note\nA=1 # one\r\nB="x # y"\nC=\nexport D='k=v'\n`;
+  await Deno.writeTextFile(file, text);
+  const read = await readEnvFile(file);
+  assertEquals(read, { A: "1", B: "x # y", C: "", D: "k=v" });
+  await Deno.remove(file);
+});
+
+Deno.test("providerSettings() takes scheme, header and the first secret from the settings", () => {
+  const scheme = "PROVIDER_B_SIGNATURE_SCHEME";
+  const header = "PROVIDER_B_SIGNATURE_HEADER";
+  const standard = { [scheme]: "standard-webhooks" };
+  const cases: [Environment, string, string][] = [
+    [{}, "hmac-sha256-hex", "provider-b-signature"],
+    [{ [header]: "", [scheme]: "" }, "hmac-sha256-hex", "provider-b-signature"],
+    [{ [header]: "own", [scheme]: "stripe" }, "stripe", "own"],
+    [standard, "standard-webhooks", "webhook-signature"],
+    [{ ...standard, [header]: "own" }, "standard-webhooks", "own"],
+  ];
+  for (const [env, scheme, header] of cases) {
+    const settings = providerSettings(
+      { ...env, [A]: "other", [B]: "1,2" },
+      "b",
+    );
+    assertEquals(settings, { scheme, header, secret: "1" });
+  }
+  assertEquals(providerSettings(LOCAL, "a"), {
     scheme: "stripe",
-    header: "stripe-signature",
-    secret: "whsec_1",
-    body: BODY,
+    header: "provider-a-signature",
+    secret: LOCAL[A],
   });
-  assertEquals(Object.keys(headers), ["stripe-signature"]);
-  const header = headers["stripe-signature"] ?? "";
-  const event = await Stripe.webhooks.constructEventAsync(
-    BODY,
-    header,
-    "whsec_1",
-  );
-  assertEquals(event.id, "evt_1");
-  await assertRejects(() =>
-    Stripe.webhooks.constructEventAsync(BODY, header, "whsec_2")
-  );
-  await assertRejects(() =>
-    Stripe.webhooks.constructEventAsync(`${BODY} `, header, "whsec_1")
+});
+
+Deno.test("providerSettings() names the setting that is wrong", () => {
+  for (const secret of ["", " ", ",old"]) {
+    const read = () => providerSettings({ [A]: secret }, "a");
+    assertThrows(read, Error, `Cannot sign: ${A} is empty.`);
+  }
+  assertThrows(
+    () => providerSettings({ PROVIDER_B_SIGNATURE_SCHEME: "md5" }, "b"),
+    Error,
+    "Cannot sign: PROVIDER_B_SIGNATURE_SCHEME must be one of stripe, hmac-sha256-hex, standard-webhooks.",
   );
 });
+
+for (const provider of ["a", "b"] as const) {
+  for (const scheme of ["stripe", "hmac-sha256-hex", "standard-webhooks"]) {
+    Deno.test(`with ${scheme} for provider ${provider} and nothing else set, the local receiver takes what trigger signs`, async () => {
+      const env = functionEnvironment({
+        [`PROVIDER_${provider.toUpperCase()}_SIGNATURE_SCHEME`]: scheme,
+      });
+      // Not UTF-8: the bytes are signed.
+      const body = Uint8Array.of(0x7b, 0xff, 0x7d);
+      const settings = providerSettings(env, provider);
+      const headers = new Headers(signatureHeaders({ ...settings, body }));
+      const { secret } = await localKeys();
+      const keys = JSON.stringify({ default: secret });
+      const verified = await verifyDelivery({ headers, body }, {
+        providers: await readProviders({ ...env, SUPABASE_SECRET_KEYS: keys }),
+        nowSeconds: Date.now() / 1000,
+        toleranceSeconds: 300,
+      });
+      assertEquals(verified.provider, provider);
+    });
+  }
+}
+
+const STANDARD = {
+  scheme: "standard-webhooks",
+  secret: `whsec_${btoa("a secret of some length")}`,
+  body: '{"text":"déjà vu €"}',
+};
 
 Deno.test("signatureHeaders() makes what the Standard Webhooks package accepts", () => {
-  const headers = signatureHeaders({
-    scheme: "standard-webhooks",
-    header: "webhook-signature",
-    secret: BASE64_SECRET,
-    body: BODY,
-  });
-  const webhook = new Webhook(BASE64_SECRET);
-  assertEquals(webhook.verify(BODY, headers), JSON.parse(BODY));
-  assertThrows(() => webhook.verify(`${BODY} `, headers));
-});
-
-Deno.test("signatureHeaders() makes hex HMAC-SHA256 of the body", () => {
-  // RFC 4231, test case 2.
+  const header = "webhook-signature";
+  const headers = signatureHeaders({ ...STANDARD, header });
+  const webhook = new Webhook(STANDARD.secret);
   assertEquals(
-    signatureHeaders({
-      scheme: "hmac-sha256-hex",
-      header: "provider-b-signature",
-      secret: "Jefe",
-      body: "what do ya want for nothing?",
-    }),
-    {
-      "provider-b-signature":
-        "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
-    },
+    webhook.verify(STANDARD.body, headers),
+    JSON.parse(STANDARD.body),
   );
 });
 
 Deno.test("signatureHeaders() shares the header's prefix in Standard Webhooks", () => {
-  const headers = signatureHeaders({
-    scheme: "standard-webhooks",
-    header: "svix-signature",
-    secret: BASE64_SECRET,
-    body: BODY,
-    timestamp: NOW,
-    id: "msg_1",
-  });
-  assertEquals(Object.keys(headers), [
-    "svix-id",
-    "svix-timestamp",
-    "svix-signature",
-  ]);
-  assertEquals(headers["svix-id"], "msg_1");
-  assertEquals(headers["svix-timestamp"], String(NOW));
-});
-
-Deno.test("signatureHeaders() signs bytes as it signs their text", () => {
-  for (
-    const [scheme, secret] of [
-      ["stripe", "whsec_1"],
-      ["hmac-sha256-hex", "secret"],
-      ["standard-webhooks", BASE64_SECRET],
-    ] as const
-  ) {
-    const signing = {
-      scheme,
-      secret,
-      header: "webhook-signature",
-      timestamp: NOW,
-      id: "msg_1",
-    };
-    assertEquals(
-      signatureHeaders({ ...signing, body: BYTES }),
-      signatureHeaders({ ...signing, body: BODY }),
-    );
-  }
-});
-
-Deno.test("signatureHeaders() signs the bytes, not what they decode to", () => {
-  const signing = {
-    scheme: "stripe",
-    header: "stripe-signature",
-    secret: "whsec_1",
-    timestamp: NOW,
-  } as const;
-  const one = signatureHeaders({ ...signing, body: Uint8Array.of(0xff) });
-  const two = signatureHeaders({ ...signing, body: Uint8Array.of(0xfe) });
-  assert(one["stripe-signature"] !== two["stripe-signature"]);
+  const header = "svix-signature";
+  const sent = { timestamp: 1_800_000_000, id: "msg_1" };
+  const headers = signatureHeaders({ ...STANDARD, ...sent, header });
+  delete headers[header];
+  assertEquals(headers, { "svix-id": "msg_1", "svix-timestamp": "1800000000" });
 });
 
 Deno.test("signatureHeaders() says which secrets and headers fit Standard Webhooks", () => {
-  const signing = { scheme: "standard-webhooks", body: BODY } as const;
   const header = "webhook-signature";
+  const sign = (changes: object) => () =>
+    signatureHeaders({ ...STANDARD, header, ...changes });
   for (const secret of ["not base64!", "whsec_", "whsec_abc", "whsec_a=bc"]) {
-    assertThrows(
-      () => signatureHeaders({ ...signing, header, secret }),
-      Error,
-      "Cannot sign: the secret",
-    );
+    assertThrows(sign({ secret }), Error, "Cannot sign: the secret");
   }
-  assertThrows(
-    () =>
-      signatureHeaders({
-        ...signing,
-        header: "provider-sig",
-        secret: BASE64_SECRET,
-      }),
-    Error,
-    "must end with -signature",
-  );
+  const message = "must end with -signature";
+  assertThrows(sign({ header: "provider-sig" }), Error, message);
 });

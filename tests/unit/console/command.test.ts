@@ -8,7 +8,7 @@ import {
 import { parseConsoleArguments } from "../../../scripts/console.ts";
 import { UsageError } from "../../../scripts/common/cli.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
-import { waitUntil } from "../../../scripts/common/wait_until.ts";
+import { waitUntil } from "../../../scripts/local_stack/wait_until.ts";
 import { LOCAL_SECRET_KEY } from "../../../supabase/functions/billing-webhook/local_stack.ts";
 import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
 

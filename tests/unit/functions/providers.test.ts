@@ -9,7 +9,7 @@ import {
   stripe,
 } from "../../../supabase/functions/billing-webhook/schemes.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../../scripts/common/environment.ts";
-import { localKeys } from "../../../scripts/common/keys.ts";
+import { localKeys } from "../../../scripts/local_stack/keys.ts";
 
 const SECRET = "dGhlLXNlY3JldC1vZi1wcm92aWRlci1hLTE";
 const GOOD = {

@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { announcement } from "../../../scripts/local_stack/announcement.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../../scripts/common/environment.ts";
-import { localKeys } from "../../../scripts/common/keys.ts";
+import { localKeys } from "../../../scripts/local_stack/keys.ts";
 
 const keys = await localKeys();
 

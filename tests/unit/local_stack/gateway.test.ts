@@ -5,8 +5,8 @@ import {
   routeOf,
   startGateway,
 } from "../../../scripts/local_stack/gateway.ts";
-import { localKeys, signToken } from "../../../scripts/common/keys.ts";
-import { waitUntil } from "../../../scripts/common/wait_until.ts";
+import { localKeys, signToken } from "../../../scripts/local_stack/keys.ts";
+import { waitUntil } from "../../../scripts/local_stack/wait_until.ts";
 import { freePort } from "../../support/free_port.ts";
 import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { lookUpProcess } from "../../../scripts/common/processes.ts";
-import { spawnGroup } from "../../../scripts/common/spawn_group.ts";
+import { spawnGroup } from "../../../scripts/local_stack/tools.ts";
 import { openStateFolder } from "../../../scripts/local_stack/state_folder.ts";
 
 /** Gives the path of a new folder, without a slash at its end. */

@@ -24,6 +24,7 @@ const COMMON = ["scripts/common/", "scripts/events/", FUNCTIONS];
 const FOLDERS: Readonly<Record<string, readonly string[]>> = {
   start: ["local_stack", "live_view"],
   reset: ["local_stack"],
+  token: ["local_stack"],
   import: ["stripe_sync"],
   reconcile: ["stripe_sync"],
 };

@@ -9,7 +9,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
-import { stackConfig } from "../../../scripts/dev/npm_package.ts";
+import { stackConfig } from "../../../scripts/dev/downloads.ts";
 
 type Imports = Readonly<Record<string, string>>;
 

@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { readReceiver } from "../../../scripts/add/receiver.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
-import { COMMANDS } from "../../../scripts/dev/npm_package.ts";
+import { COMMANDS } from "../../../scripts/dev/downloads.ts";
 import { copyRepository } from "../../support/copy_repository.ts";
 import { migrationNames } from "../../support/migrate_part.ts";
 

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { parseImportArguments } from "../../../scripts/import.ts";
 import { parseReconcileArguments } from "../../../scripts/reconcile.ts";
 import { HelpRequest, UsageError } from "../../../scripts/common/cli.ts";
-import type { Surroundings } from "../../../scripts/common/surroundings.ts";
+import type { Surroundings } from "../../../scripts/common/option_values.ts";
 import { LOCAL_SECRET_KEY } from "../../../supabase/functions/billing-webhook/local_stack.ts";
 
 const TEST = "STRIPE_API_KEY=sk_test_1";

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { decodeJwt } from "jose";
 import { createCommand } from "../../../scripts/common/create_command.ts";
-import { isValidToken } from "../../../scripts/common/keys.ts";
+import { isValidToken } from "../../../scripts/local_stack/keys.ts";
 import { publishRunningStack } from "../../../scripts/common/running_stack.ts";
 
 const SCRIPT = new URL("../../../scripts/token.ts", import.meta.url).href;

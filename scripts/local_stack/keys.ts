@@ -2,13 +2,7 @@ import { type JWTPayload, jwtVerify, SignJWT } from "jose";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 
 /** The keys of the local stack's gateway. */
-export interface LocalKeys {
-  readonly publishable: string;
-  readonly secret: string;
-  /** The keys of the old kind: tokens that name a role. */
-  readonly anon: string;
-  readonly serviceRole: string;
-}
+export type LocalKeys = Awaited<ReturnType<typeof localKeys>>;
 
 /** What the local stack and `supabase start` sign tokens with. */
 export const LOCAL_JWT_SECRET =
@@ -22,11 +16,12 @@ const PUBLISHABLE = "sb_publishable_ACJWlzQHlZjBrEguHvfOxg_3BJgxAaH";
 const DEMO = { iss: "supabase-demo", exp: 1983812996 };
 
 /** Returns the keys, which are the same on every local stack. */
-export async function localKeys(): Promise<LocalKeys> {
+export async function localKeys() {
   const { iss, exp } = DEMO;
   return {
     publishable: PUBLISHABLE,
     secret: LOCAL_SECRET_KEY,
+    /** The keys of the old kind: tokens that name a role. */
     anon: await signToken({ iss, role: "anon", exp }),
     serviceRole: await signToken({ iss, role: "service_role", exp }),
   };
@@ -45,8 +40,7 @@ export async function isValidToken(
   nowSeconds: number,
 ): Promise<boolean> {
   const currentDate = new Date(nowSeconds * 1000);
-  return await jwtVerify(token, SECRET_BYTES, {
-    algorithms: ["HS256"],
-    currentDate,
-  }).then(() => true, () => false);
+  const options = { algorithms: ["HS256"], currentDate };
+  return await jwtVerify(token, SECRET_BYTES, options)
+    .then(() => true, () => false);
 }

@@ -3,7 +3,7 @@ import {
   isValidToken,
   localKeys,
   signToken,
-} from "../../../scripts/common/keys.ts";
+} from "../../../scripts/local_stack/keys.ts";
 
 const NOW = 1_800_000_000;
 

@@ -1,0 +1,175 @@
+/**
+ * Programs that do their work and end, above all the Supabase CLI.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import importMap from "../../import_map.json" with { type: "json" };
+import type { Environment } from "../common/environment.ts";
+import { createCommand } from "../common/create_command.ts";
+import { isFromPackage, REPOSITORY } from "../common/how_started.ts";
+
+/** The packages that the local stack runs programs of. */
+export const NODE_MODULES = join(
+  REPOSITORY,
+  isFromPackage ? "scripts/npx/stack/node_modules" : "node_modules",
+);
+
+const NEEDED = [
+  /^(PATH|HOME|TMPDIR|XDG_CACHE_HOME|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS)$/,
+  /^DENO_(DIR|CERT|TLS_CA_STORE|AUTH_TOKENS)$/,
+  /^npm_config_|_proxy$/i,
+];
+
+const PACKAGE = "@supabase/cli-linux-x64";
+
+/** The version of the Supabase CLI that this project is tested with. */
+export const SUPABASE_CLI_VERSION = importMap.imports[PACKAGE].split("@").at(
+  -1,
+)!;
+
+/**
+ * Returns the command that runs the Supabase CLI. On Linux for x64 that is the
+ * program from its npm package. Elsewhere Deno fetches the same version from
+ * npm: `deno.lock` cannot name that package, because Deno requires the programs
+ * for all platforms, and not every registry has them.
+ */
+export function supabaseCli(
+  { os, arch }: Pick<typeof Deno.build, "os" | "arch"> = Deno.build,
+): readonly [command: string, ...args: string[]] {
+  if (os === "linux" && arch === "x86_64") {
+    return [join(NODE_MODULES, PACKAGE, "bin", "supabase")];
+  }
+  return [
+    ...[Deno.execPath(), "run", "--allow-all", "--quiet"] as const,
+    ...["--no-config", "--no-lock", "--node-modules-dir=none"],
+    `npm:supabase@${SUPABASE_CLI_VERSION}`,
+  ];
+}
+
+/**
+ * Runs a command of the Supabase CLI to its end.
+ *
+ * @param options.purpose what it is for, to follow "Cannot "
+ * @param options.home a folder for the CLI's own files
+ * @param options.cwd the folder that holds `supabase`, if not the repository
+ * @returns what it printed on standard output
+ * @throws {Error} with the CLI's output, if it fails
+ */
+export async function runSupabaseCli(
+  args: readonly string[],
+  { purpose, home, cwd = REPOSITORY, env = {}, signal }: {
+    readonly purpose: string;
+    readonly home: string;
+    readonly cwd?: string;
+    readonly env?: Environment;
+    readonly signal?: AbortSignal | undefined;
+  },
+): Promise<string> {
+  const [command, ...first] = supabaseCli();
+  return await runTool({
+    purpose,
+    command,
+    args: [...first, ...args, "--agent", "no"],
+    env: {
+      ...toolEnvironment(),
+      SUPABASE_HOME: home,
+      SUPABASE_TELEMETRY_DISABLED: "1",
+      SUPABASE_NO_UPDATE_NOTIFIER: "1",
+      DO_NOT_TRACK: "1",
+      ...env,
+    },
+    cwd,
+  }, signal);
+}
+
+/**
+ * Returns the part of this process's environment that Deno and the Supabase CLI
+ * need to find their caches and the package registry, without anything that a
+ * function could read as one of its own settings.
+ */
+export function toolEnvironment(): Environment {
+  return Object.fromEntries(
+    Object.entries(Deno.env.toObject()).filter(([name]) =>
+      NEEDED.some((pattern) => pattern.test(name))
+    ),
+  );
+}
+
+/** A program that runs, and leads a group of what it has started. */
+export interface ProcessGroup {
+  readonly child: Deno.ChildProcess;
+  readonly ended: Promise<Deno.CommandStatus>;
+  /** Sends a signal to each process of the group, if any is left. */
+  readonly kill: (signal: Deno.Signal) => void;
+}
+
+/**
+ * Starts a program in its own session, so that Ctrl-C at the terminal does not
+ * reach it, and that it can be ended together with what it has started. Its
+ * standard input is empty.
+ */
+export function spawnGroup(
+  { command, args, options }: {
+    readonly command: string;
+    readonly args: readonly string[];
+    readonly options: Omit<Deno.CommandOptions, "args" | "detached" | "stdin">;
+  },
+): ProcessGroup {
+  const child = createCommand(command, {
+    ...options,
+    args: [...args],
+    detached: true,
+    stdin: "null",
+  }).spawn();
+  function kill(signal: Deno.Signal) {
+    try {
+      Deno.kill(-child.pid, signal);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+  }
+  return { child, ended: child.status, kill };
+}
+
+/** A command that does its work and ends. */
+export interface Tool {
+  /** What it is for, to follow "Cannot ". */
+  readonly purpose: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Environment;
+  readonly cwd: string;
+  readonly user?: { readonly uid: number; readonly gid: number };
+}
+
+/**
+ * Runs a command to its end.
+ *
+ * @returns what it printed on standard output
+ * @throws {Error} `Cannot <purpose>: ...` with its output, if it fails
+ * @throws the signal's reason, if that ended it
+ */
+export async function runTool(
+  { purpose, command, args, env, cwd, user }: Tool,
+  signal?: AbortSignal,
+): Promise<string> {
+  signal?.throwIfAborted();
+  const piped = { stdout: "piped", stderr: "piped" } as const;
+  const options = { env, clearEnv: true, cwd, ...user, ...piped };
+  const { child, ended, kill } = spawnGroup({ command, args, options });
+  const end = () => kill("SIGTERM");
+  signal?.addEventListener("abort", end);
+  const [{ success, code }, stdout, stderr] = await Promise.all([
+    ended,
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
+  signal?.removeEventListener("abort", end);
+  signal?.throwIfAborted();
+  if (success) return stdout;
+  const said = `${stdout}\n${stderr}`.trim();
+  throw new Error(
+    `Cannot ${purpose}: the command ended with code ${code}.\n${said}`,
+  );
+}
