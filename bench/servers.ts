@@ -14,7 +14,7 @@ import { spawnGroup } from "../scripts/common/spawn_group.ts";
 import { waitUntil } from "../scripts/common/wait_until.ts";
 import { type Stack, startStack } from "../scripts/local_stack/stack.ts";
 import { handledEvent } from "../supabase/functions/_shared/billing/formats/stripe.ts";
-import { createMigratedDatabase } from "../tests/support/create_database.ts";
+import { createMigratedDatabase } from "../tests/support/databases.ts";
 import { freePort } from "../tests/support/free_port.ts";
 import {
   plainSignature,

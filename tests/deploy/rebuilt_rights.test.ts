@@ -13,11 +13,11 @@ import { functionRequests, relationRequests } from "../support/api_requests.ts";
 import {
   createDatabase,
   LEGACY_DEFAULT_PRIVILEGES_SQL,
-} from "../support/create_database.ts";
+  migrate,
+} from "../support/databases.ts";
 import { dumpSchema } from "../support/dump_schema.ts";
-import { migrate } from "../support/migrate_part.ts";
 import { post } from "../support/send.ts";
-import { startPostgrest } from "../support/start_postgrest.ts";
+import { startPostgrest } from "../support/stacks.ts";
 import { setting } from "../support/test_environment.ts";
 
 Deno.test("rebuilt under the default privileges of older projects, nothing is open to anon and authenticated", async () => {

@@ -23,7 +23,7 @@ import {
   startNotifiedEndpoint,
 } from "../support/notified_endpoint.ts";
 import { putOffAll, settledRow } from "../support/outbox.ts";
-import { startOwnStack } from "../support/own_stack.ts";
+import { startOwnStack } from "../support/stacks.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver, type ProviderName } from "../support/send.ts";
 import { connect } from "../support/tables.ts";

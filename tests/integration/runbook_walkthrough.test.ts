@@ -13,7 +13,7 @@ import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
 import { putOffAll } from "../support/outbox.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { deliver } from "../support/send.ts";
-import { fillIn, readDoc, sqlBlocks } from "../support/sql_blocks.ts";
+import { fillIn, readPage, sqlBlocks } from "../support/docs.ts";
 import { connect, storedEvent, subscriptionRecord } from "../support/tables.ts";
 import { failureOf, settleLeftovers, takeTurn } from "../support/triage.ts";
 import { startWorker } from "../support/worker.ts";
@@ -27,7 +27,7 @@ Deno.test.afterAll(() => sql.end());
 
 /** The statements of the section's steps. */
 async function steps(): Promise<string[]> {
-  const page = await readDoc("runbook.md");
+  const page = readPage("docs/runbook.md");
   const section = page.split(HEADING)[1]?.split(/^## /m)[0] ?? "";
   return sqlBlocks(section, "runbook.md").map(({ sql }) => sql);
 }

@@ -12,7 +12,7 @@ import {
 import { isListening } from "../../scripts/common/is_listening.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import { makeCertificates } from "../support/certificates.ts";
-import { readPage } from "../support/doc_commands.ts";
+import { readPage } from "../support/docs.ts";
 import { freePort } from "../support/free_port.ts";
 import { post } from "../support/send.ts";
 

@@ -1,5 +1,3 @@
-import type { StackPorts } from "../../scripts/local_stack/ports.ts";
-
 /**
  * The system gives these to no outgoing connection, and a stack does not choose
  * them, so a port is still free when a process of the test listens there later.
@@ -21,15 +19,4 @@ export function freePort(): number {
       if (!(error instanceof Deno.errors.AddrInUse)) throw error;
     }
   }
-}
-
-/** Returns ports for what `start` listens on. */
-export function freePorts(): Omit<StackPorts, "postgrestAdmin"> {
-  return {
-    api: freePort(),
-    db: freePort(),
-    webhook: freePort(),
-    worker: freePort(),
-    postgrest: freePort(),
-  };
 }

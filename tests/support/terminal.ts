@@ -12,13 +12,13 @@ import type { Environment } from "../../scripts/common/environment.ts";
 import { spawnGroup } from "../../scripts/common/spawn_group.ts";
 import { supabaseCli } from "../../scripts/common/supabase_cli.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
-import { CLI_ENVIRONMENT } from "./cli_environment.ts";
-import { freePorts } from "./free_port.ts";
+import { CLI_ENVIRONMENT } from "./databases.ts";
+import { freePort } from "./free_port.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
 import { leftOf, processTree } from "./process_tree.ts";
-import { stackSettings } from "./started_stack.ts";
 
-const READY = "Stop with Ctrl-C";
+/** The last line of `start` before it serves. */
+export const READY = "Stop with Ctrl-C";
 
 /** What a command printed, without colours, and its exit code. */
 export interface Typed {
@@ -47,7 +47,7 @@ export interface Terminal extends AsyncDisposable {
 }
 
 /** What a stack prints. */
-export interface StackOutput extends AsyncDisposable {
+interface StackOutput extends AsyncDisposable {
   said(): string;
   /** The lines since it was ready. */
   lines(): readonly string[];
@@ -166,27 +166,31 @@ export async function openTerminal(
   };
 }
 
-/** Where the stack of a terminal is. */
-export interface StackPlace {
-  readonly apiUrl: string;
-  readonly dbUrl: string;
-  /** What tells the commands. */
-  readonly env: Environment;
+/** Where a stack on free ports will be, and the settings that tell the commands. */
+export function stackPlace(data: string) {
+  const [api, db] = [freePort(), freePort()];
+  return {
+    apiUrl: `http://127.0.0.1:${api}`,
+    dbUrl: `postgresql://postgres:postgres@127.0.0.1:${db}/postgres`,
+    env: {
+      BILLING_API_PORT: `${api}`,
+      BILLING_DB_PORT: `${db}`,
+      BILLING_WEBHOOK_PORT: `${freePort()}`,
+      BILLING_WORKER_PORT: `${freePort()}`,
+      BILLING_POSTGREST_PORT: `${freePort()}`,
+      BILLING_STACK_DATA: data,
+    },
+  };
 }
 
-/** Chooses free ports for a stack, and a folder for its data. */
+/** Chooses a place for a stack, with a folder of its own for the data. */
 export async function placeForStack(
   opened: AsyncDisposableStack,
-): Promise<StackPlace> {
+): Promise<ReturnType<typeof stackPlace>> {
   const data = await Deno.makeTempDir({ prefix: "billing-webhook-data-" });
   // After `reset` it is gone already.
   opened.defer(() => Deno.remove(data, { recursive: true }).catch(() => {}));
-  const ports = freePorts();
-  return {
-    apiUrl: `http://127.0.0.1:${ports.api}`,
-    dbUrl: `postgresql://postgres:postgres@127.0.0.1:${ports.db}/postgres`,
-    env: stackSettings(ports, data),
-  };
+  return stackPlace(data);
 }
 
 /** Removes colours, and a terminal's carriage returns. */
