@@ -26,14 +26,14 @@ const sql = connect();
 Deno.test.afterAll(() => sql.end());
 
 /** The statements of the section's steps. */
-async function steps(): Promise<string[]> {
+function steps(): string[] {
   const page = readPage("docs/runbook.md");
   const section = page.split(HEADING)[1]?.split(/^## /m)[0] ?? "";
   return sqlBlocks(section, "runbook.md").map(({ sql }) => sql);
 }
 
 Deno.test("a creation without account id, and what failed because of it, is found, repaired, retried and resolved by the runbook", async () => {
-  const [find, whose, repair, retry, check, ...more] = await steps();
+  const [find, whose, repair, retry, check, ...more] = steps();
   assert(find && whose && repair && retry && check && more.length === 0);
   await using endpoint = startNotifiedEndpoint();
   await using receiver = await startReceiver();
