@@ -12,8 +12,7 @@ import {
   rawRequest,
   slowRequest,
 } from "../support/raw_request.ts";
-import { startReceiver } from "../support/receiver.ts";
-import { gatewayTo } from "../support/receiver_gateway.ts";
+import { gatewayTo, startReceiver } from "../support/functions.ts";
 import { rowCounts } from "../support/tables.ts";
 import {
   APPLIED,

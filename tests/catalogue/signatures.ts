@@ -10,7 +10,7 @@ import {
   LOCAL_SIGNING_SECRETS,
 } from "../../scripts/common/environment.ts";
 import type { RawRequest } from "../support/raw_request.ts";
-import { startReceiver } from "../support/receiver.ts";
+import { startReceiver } from "../support/functions.ts";
 import {
   APPLIED,
   assertDiscreet,

@@ -16,11 +16,10 @@ import {
   makeDue,
   outboxRow,
   oweNotifications,
-} from "../support/outbox.ts";
+} from "../support/queues.ts";
 import { deliverPaced } from "../support/paced_delivery.ts";
 import { startScript } from "../support/run_script.ts";
-import { serveFunction } from "../support/serve_function.ts";
-import { NO_COUNTS, startWorker } from "../support/worker.ts";
+import { NO_COUNTS, serveFunction, startWorker } from "../support/functions.ts";
 import type { Rows } from "./deliver.ts";
 
 const REFUSED_URLS = [

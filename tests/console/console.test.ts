@@ -15,7 +15,7 @@ import { edited } from "../support/edited.ts";
 import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
 import { startOwnStack } from "../support/stacks.ts";
 import { deliver } from "../support/send.ts";
-import { failureOf } from "../support/triage.ts";
+import { failureOf } from "../support/queues.ts";
 import { assertWellMade, enterConsole, startBrowser } from "./browser.ts";
 
 const IMAGE = new URL("../../docs/images/console_failure.png", import.meta.url);

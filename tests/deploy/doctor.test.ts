@@ -19,7 +19,7 @@ import { makeCertificates } from "../support/certificates.ts";
 import { createDatabase, migrate } from "../support/databases.ts";
 import { readPage } from "../support/docs.ts";
 import { freePort } from "../support/free_port.ts";
-import { serveFunction } from "../support/serve_function.ts";
+import { serveFunction } from "../support/functions.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
 import { connect, rowCounts } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";

@@ -22,14 +22,18 @@ import {
   NOTIFICATION_SECRET,
   startNotifiedEndpoint,
 } from "../support/notified_endpoint.ts";
-import { putOffAll, settledRow } from "../support/outbox.ts";
+import {
+  putOffAll,
+  repair,
+  requestRetry,
+  settledRow,
+  settleLeftovers,
+} from "../support/queues.ts";
 import { startOwnStack } from "../support/stacks.ts";
-import { startReceiver } from "../support/receiver.ts";
+import { startReceiver, startWorker } from "../support/functions.ts";
 import { deliver, type ProviderName } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
-import { repair, requestRetry, settleLeftovers } from "../support/triage.ts";
 import { withoutAccount } from "../support/without_account.ts";
-import { startWorker } from "../support/worker.ts";
 
 const DOCS = new URL("../../docs/", import.meta.url);
 const SENT_AT = new Date("2026-11-28T09:00:03Z");

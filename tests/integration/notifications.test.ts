@@ -23,12 +23,16 @@ import {
   outboxRow,
   oweNotifications,
   putOffAll,
-} from "../support/outbox.ts";
-import { startReceiver } from "../support/receiver.ts";
+  settleLeftovers,
+} from "../support/queues.ts";
+import {
+  NO_COUNTS,
+  startReceiver,
+  startWorker,
+  takeTurn,
+} from "../support/functions.ts";
 import { deliver } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
-import { settleLeftovers, takeTurn } from "../support/triage.ts";
-import { NO_COUNTS, startWorker } from "../support/worker.ts";
 
 const sql = connect();
 Deno.test.afterAll(() => sql.end());

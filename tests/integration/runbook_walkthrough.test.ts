@@ -10,13 +10,11 @@ import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
-import { putOffAll } from "../support/outbox.ts";
-import { startReceiver } from "../support/receiver.ts";
+import { failureOf, putOffAll, settleLeftovers } from "../support/queues.ts";
+import { startReceiver, startWorker, takeTurn } from "../support/functions.ts";
 import { deliver } from "../support/send.ts";
 import { fillIn, readPage, sqlBlocks } from "../support/docs.ts";
 import { connect, storedEvent, subscriptionRecord } from "../support/tables.ts";
-import { failureOf, settleLeftovers, takeTurn } from "../support/triage.ts";
-import { startWorker } from "../support/worker.ts";
 
 const HEADING = "## The most common case: no account ID";
 /** Most tests have events of provider a. */

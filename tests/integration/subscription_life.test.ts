@@ -11,7 +11,7 @@ import { paymentIntentEvent } from "../../scripts/events/payment_intent_event.ts
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { startReceiver } from "../support/receiver.ts";
+import { startReceiver } from "../support/functions.ts";
 import { deliver, type ProviderName } from "../support/send.ts";
 import { readPage } from "../support/docs.ts";
 import {

@@ -12,7 +12,7 @@ import {
 import { RUN_TIME_MS } from "../../supabase/functions/billing-worker/handle_wake.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
 import { MAIL_API_KEY, type MailApi, startMailApi } from "./mail_api.ts";
-import { oweNotifications } from "./outbox.ts";
+import { oweNotifications } from "./queues.ts";
 import { setting } from "./test_environment.ts";
 import { type VirtualClock, virtualClock } from "./virtual_clock.ts";
 
