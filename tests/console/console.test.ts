@@ -12,7 +12,7 @@ import { serveConsole } from "../../scripts/console.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { edited } from "../support/edited.ts";
-import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
+import { startNotifiedEndpoint } from "../support/notified.ts";
 import { startOwnStack } from "../support/stacks.ts";
 import { deliver } from "../support/send.ts";
 import { failureOf } from "../support/queues.ts";

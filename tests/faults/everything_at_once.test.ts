@@ -23,7 +23,7 @@ import {
   type HistoryEvent,
   sampleHistories,
 } from "../support/histories/history.ts";
-import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
+import { startNotifiedEndpoint } from "../support/notified.ts";
 import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
 import { startReceiver, startWorker, wake } from "../support/functions.ts";
 import { connect, emptyTables } from "../support/tables.ts";

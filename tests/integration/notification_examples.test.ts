@@ -15,13 +15,14 @@ import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import type { Alert } from "../../supabase/functions/billing-worker/channels/channel.ts";
 import { slackChannel } from "../../supabase/functions/billing-worker/channels/slack_channel.ts";
-import { MAIL_API_KEY, startMailApi } from "../support/mail_api.ts";
 import {
   alertEnvironment,
   type Arrival,
+  MAIL_API_KEY,
   NOTIFICATION_SECRET,
+  startMailApi,
   startNotifiedEndpoint,
-} from "../support/notified_endpoint.ts";
+} from "../support/notified.ts";
 import {
   putOffAll,
   repair,

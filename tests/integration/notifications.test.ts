@@ -16,7 +16,7 @@ import {
   notifiedEnvironment,
   startNotifiedEndpoint,
   URL_SECRET,
-} from "../support/notified_endpoint.ts";
+} from "../support/notified.ts";
 import {
   endPauses,
   makeDue,

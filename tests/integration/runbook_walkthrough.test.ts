@@ -9,7 +9,7 @@ import { edited } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
+import { startNotifiedEndpoint } from "../support/notified.ts";
 import { failureOf, putOffAll, settleLeftovers } from "../support/queues.ts";
 import { startReceiver, startWorker, takeTurn } from "../support/functions.ts";
 import { deliver } from "../support/send.ts";

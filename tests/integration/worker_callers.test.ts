@@ -6,7 +6,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
+import { startNotifiedEndpoint } from "../support/notified.ts";
 import { outboxRow, oweNotifications } from "../support/queues.ts";
 import { post } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
