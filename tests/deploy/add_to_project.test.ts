@@ -14,7 +14,7 @@ import {
   withDatabase,
 } from "../../scripts/local_stack/databases.ts";
 import { createDatabase, migrateByCli } from "../support/databases.ts";
-import { dumpSchema } from "../support/dump_schema.ts";
+import { dumpSchema } from "./dump_schema.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
 import { setting } from "../support/test_environment.ts";
 import {

@@ -9,7 +9,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type postgres from "postgres";
 import { readPage } from "../support/docs.ts";
-import { dumpSchema } from "../support/dump_schema.ts";
+import { dumpSchema } from "./dump_schema.ts";
 import { migrate } from "../support/databases.ts";
 import type { ProjectTerminal, Typed } from "./deployer.ts";
 import type { HostedProject } from "./hosted_project.ts";

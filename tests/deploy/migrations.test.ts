@@ -14,7 +14,7 @@ import {
 } from "../../scripts/local_stack/databases.ts";
 import { checkMigrations } from "../../scripts/local_stack/migrations.ts";
 import { createDatabase, migrate, migrateByCli } from "../support/databases.ts";
-import { dumpSchema } from "../support/dump_schema.ts";
+import { dumpSchema } from "./dump_schema.ts";
 import { setting } from "../support/test_environment.ts";
 
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
