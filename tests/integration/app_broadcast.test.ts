@@ -16,7 +16,7 @@ import {
   sqlOf,
   subscribe,
 } from "../support/app_page.ts";
-import { REALTIME_SQL } from "../support/realtime_schema.ts";
+import { REALTIME_SQL } from "../support/supabase_extensions.ts";
 import { startReceiver } from "../support/functions.ts";
 import { deliver } from "../support/send.ts";
 import { connect, storedEvent } from "../support/tables.ts";

@@ -9,7 +9,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { Webhook } from "standardwebhooks";
-import { edited } from "../support/edited.ts";
+import { edited, withoutAccount } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
@@ -34,7 +34,6 @@ import { startOwnStack } from "../support/stacks.ts";
 import { startReceiver, startWorker } from "../support/functions.ts";
 import { deliver, type ProviderName } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
-import { withoutAccount } from "../support/without_account.ts";
 
 const DOCS = new URL("../../docs/", import.meta.url);
 const SENT_AT = new Date("2026-11-28T09:00:03Z");

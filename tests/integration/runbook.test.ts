@@ -18,7 +18,7 @@ import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { RIGHTS } from "../support/app_page.ts";
-import { REALTIME_SQL } from "../support/realtime_schema.ts";
+import { REALTIME_SQL } from "../support/supabase_extensions.ts";
 import { everySqlBlock, fillIn } from "../support/docs.ts";
 import { connect } from "../support/tables.ts";
 

@@ -23,7 +23,7 @@ import {
   subscriptionRecord,
 } from "../support/tables.ts";
 import { failureOf, requestRetry, settleLeftovers } from "../support/queues.ts";
-import { withoutAccount } from "../support/without_account.ts";
+import { withoutAccount } from "../support/edited.ts";
 
 const IGNORE = { UNMAPPED_SUBSCRIPTIONS: "ignore" };
 

@@ -15,7 +15,7 @@ import { startReceiver } from "../support/functions.ts";
 import { runScript, startScript } from "../support/run_script.ts";
 import { deliver } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
-import { withoutAccount } from "../support/without_account.ts";
+import { withoutAccount } from "../support/edited.ts";
 import { assertRecords, randomEvents } from "./model.ts";
 import {
   createStripeAccount,

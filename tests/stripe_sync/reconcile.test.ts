@@ -25,7 +25,7 @@ import { runScript } from "../support/run_script.ts";
 import { deliver } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
-import { withoutAccount } from "../support/without_account.ts";
+import { withoutAccount } from "../support/edited.ts";
 import { assertRecords, randomEvents } from "./model.ts";
 import {
   createStripeAccount,
