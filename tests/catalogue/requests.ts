@@ -11,7 +11,7 @@ import {
   type RawRequest,
   rawRequest,
   slowRequest,
-} from "../support/raw_request.ts";
+} from "./raw_request.ts";
 import { gatewayTo, startReceiver } from "../support/functions.ts";
 import { rowCounts } from "../support/tables.ts";
 import {
