@@ -15,7 +15,7 @@ import { waitUntil } from "../scripts/common/wait_until.ts";
 import { type Stack, startStack } from "../scripts/local_stack/stack.ts";
 import { handledEvent } from "../supabase/functions/_shared/billing/formats/stripe.ts";
 import { createMigratedDatabase } from "../tests/support/databases.ts";
-import { freePort } from "../tests/support/free_port.ts";
+import { freePort } from "../tests/support/machine.ts";
 import {
   plainSignature,
   type RequestShape,

@@ -18,7 +18,7 @@ import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import { AUTHORITY } from "../support/certificates.ts";
 import { createDatabase, migrate } from "../support/databases.ts";
 import { readPage } from "../support/docs.ts";
-import { freePort } from "../support/free_port.ts";
+import { freePort } from "../support/machine.ts";
 import { serveFunction } from "../support/functions.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
 import { connect, rowCounts } from "../support/tables.ts";

@@ -12,7 +12,7 @@ import {
 import { platformEnvironment } from "../../scripts/local_stack/functions.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { createDatabase } from "../support/databases.ts";
-import { freePort } from "../support/free_port.ts";
+import { freePort } from "../support/machine.ts";
 import { startPostgrest } from "../support/stacks.ts";
 import {
   type ManagementApi,

@@ -14,7 +14,7 @@ import { deliverAll, deliveriesOf } from "../support/histories/deliver_all.ts";
 import { assertEndState } from "../support/histories/end_state.ts";
 import { eventsOf, sampleHistories } from "../support/histories/history.ts";
 import { startOwnStack } from "../support/stacks.ts";
-import { leftOf, processTree } from "../support/process_tree.ts";
+import { leftOf, processTree } from "../support/machine.ts";
 import { freshSeed } from "../support/random.ts";
 import { deliver } from "../support/send.ts";
 import { READY, stackPlace } from "../support/terminal.ts";

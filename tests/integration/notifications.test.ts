@@ -10,7 +10,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { freePort } from "../support/free_port.ts";
+import { freePort } from "../support/machine.ts";
 import {
   alertEnvironment,
   notifiedEnvironment,

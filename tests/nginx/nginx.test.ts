@@ -18,7 +18,7 @@ import {
   OTHER_AUTHORITY,
 } from "../support/certificates.ts";
 import { readPage } from "../support/docs.ts";
-import { freePort } from "../support/free_port.ts";
+import { freePort } from "../support/machine.ts";
 import { post } from "../support/send.ts";
 
 const LIMIT = 1_048_576;

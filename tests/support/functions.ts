@@ -17,7 +17,7 @@ import {
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import type { NotificationCounts } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
-import { freePort } from "./free_port.ts";
+import { freePort } from "./machine.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
 import { type Answer, post } from "./send.ts";
 import { setting } from "./test_environment.ts";

@@ -16,7 +16,7 @@ import {
   createMigratedDatabase,
   LEGACY_DEFAULT_PRIVILEGES_SQL,
 } from "./databases.ts";
-import { freePort } from "./free_port.ts";
+import { freePort } from "./machine.ts";
 import { setting } from "./test_environment.ts";
 
 /** A database whose migrations met the default privileges of older projects. */

@@ -16,9 +16,8 @@ import {
 import { supabaseCli } from "../../scripts/common/supabase_cli.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { CLI_ENVIRONMENT } from "./databases.ts";
-import { freePort } from "./free_port.ts";
+import { freePort, leftOf, processTree } from "./machine.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
-import { leftOf, processTree } from "./process_tree.ts";
 
 /** The last line of `start` before it serves. */
 export const READY = "Stop with Ctrl-C";

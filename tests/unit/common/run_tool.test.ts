@@ -3,7 +3,7 @@ import { childrenOf } from "../../../scripts/common/processes.ts";
 import { runTool } from "../../../scripts/common/run_tool.ts";
 import { waitUntil } from "../../../scripts/common/wait_until.ts";
 import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
-import { leftOf, processTree } from "../../support/process_tree.ts";
+import { leftOf, processTree } from "../../support/machine.ts";
 
 function shell(script: string) {
   return {

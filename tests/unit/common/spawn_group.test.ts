@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { spawnGroup } from "../../../scripts/common/spawn_group.ts";
-import { leftOf, processTree } from "../../support/process_tree.ts";
+import { leftOf, processTree } from "../../support/machine.ts";
 
 Deno.test("spawnGroup() gives the program its arguments, environment and no input", async () => {
   const { child, ended } = spawnGroup({
