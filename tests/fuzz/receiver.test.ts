@@ -125,7 +125,11 @@ async function testReceiver(): Promise<Receiver> {
   const supabaseUrl = setting("TEST_API_URL");
   const database = createClient({ supabaseUrl, secretKey }, { fetch });
   return {
-    providers: await readProviders(LOCAL_SIGNING_SECRETS),
+    providers: await readProviders({
+      ...LOCAL_SIGNING_SECRETS,
+      // They are taken beside the local stack's key only.
+      SUPABASE_SECRET_KEYS: JSON.stringify({ default: secretKey }),
+    }),
     toleranceSeconds: 300,
     body: { maxBytes: 1_048_576, timeLimitMs: 10_000 },
     apply: gather(
