@@ -8,7 +8,7 @@ import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
 import { createCommand } from "../scripts/common/create_command.ts";
 import { platformOptions } from "../scripts/local_stack/functions.ts";
 import { signatureHeaders } from "../scripts/common/sign.ts";
-import { freePort } from "../tests/support/free_port.ts";
+import { freePort } from "../tests/support/machine.ts";
 import { show, type Spread, spread, table } from "./measure.ts";
 
 const ROUNDS = 31;

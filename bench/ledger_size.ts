@@ -7,7 +7,7 @@
  */
 import postgres from "postgres";
 import type { Stack } from "../scripts/local_stack/stack.ts";
-import { createMigratedDatabase } from "../tests/support/create_database.ts";
+import { createMigratedDatabase } from "../tests/support/databases.ts";
 import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
 import { median, show, table } from "./measure.ts";
 import { ACCOUNT, BASE_62, FIRST_SECOND, stripeId } from "./requests.ts";

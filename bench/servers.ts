@@ -14,8 +14,8 @@ import { spawnGroup } from "../scripts/local_stack/tools.ts";
 import { waitUntil } from "../scripts/local_stack/wait_until.ts";
 import { type Stack, startStack } from "../scripts/local_stack/stack.ts";
 import { handledEvent } from "../supabase/functions/_shared/billing/formats/stripe.ts";
-import { createMigratedDatabase } from "../tests/support/create_database.ts";
-import { freePort } from "../tests/support/free_port.ts";
+import { createMigratedDatabase } from "../tests/support/databases.ts";
+import { freePort } from "../tests/support/machine.ts";
 import {
   plainSignature,
   type RequestShape,

@@ -6,12 +6,18 @@
  *
  * @module
  */
-import { assertEquals } from "@std/assert";
-import { installPgtap, runTap, tapFaults } from "./support/pgtap.ts";
+import { assert, assertEquals } from "@std/assert";
+import postgres from "postgres";
+import { createCommand } from "../scripts/common/create_command.ts";
+import { REPOSITORY } from "../scripts/common/how_started.ts";
 import { installSupabaseExtensions } from "./support/supabase_extensions.ts";
 import { setting } from "./support/test_environment.ts";
 
 const FOLDER = new URL("../supabase/tests/", import.meta.url);
+const SHARE = setting("TEST_PG_SHARE_DIR");
+/** pgTAP, in folders as they are below the server's own. */
+const ARCHIVE =
+  `${REPOSITORY}/node_modules/@electric-sql/pglite-pgtap/dist/pgtap.tar.gz`;
 
 const DATABASES = {
   "new default privileges": setting("TEST_DATABASE_URL"),
@@ -23,10 +29,13 @@ const files = [...Deno.readDirSync(FOLDER)]
   .filter((name) => name.endsWith(".test.sql"))
   .sort();
 
-await installPgtap(setting("TEST_PG_SHARE_DIR"));
+const { success } = await createCommand("tar", {
+  args: ["-xzf", ARCHIVE, "--no-same-owner", "-C", `${SHARE}/../..`],
+}).output();
+assert(success, "pgTAP is not unpacked");
 let extensions: AsyncDisposable;
 Deno.test.beforeAll(async () => {
-  extensions = await installSupabaseExtensions(setting("TEST_PG_SHARE_DIR"));
+  extensions = await installSupabaseExtensions(SHARE);
 });
 // The tests after these want a plain Postgres.
 Deno.test.afterAll(async () => await extensions[Symbol.asyncDispose]());
@@ -36,7 +45,12 @@ for (const [privileges, url] of Object.entries(DATABASES)) {
   for (const file of files) {
     if (file.endsWith("_at_size.test.sql") && !isFirst) continue;
     Deno.test(`${file} passes under the ${privileges}`, async () => {
-      assertEquals(tapFaults(await runTap(url, new URL(file, FOLDER))), []);
+      const lines = await runTap(url, new URL(file, FOLDER));
+      assertEquals(lines.filter((line) => /^(not ok|#)/.test(line)), []);
+      const ran = lines.filter((line) => /^ok \d+/.test(line));
+      assertEquals(lines.filter((line) => /^1\.\./.test(line)), [
+        `1..${ran.length}`,
+      ]);
     });
   }
 }
@@ -45,21 +59,26 @@ Deno.test("supabase/tests has tests to run", () => {
   assertEquals(files.includes("privileges.test.sql"), true);
 });
 
-Deno.test("tapFaults() finds nothing if every planned test passed", () => {
-  assertEquals(tapFaults(["1..2", "ok 1 - one", "ok 2 - two"]), []);
-});
-
-Deno.test("tapFaults() reports a failed test and what is said of it", () => {
-  const failed = ["not ok 1 - one", "# Failed test 1", "#   have: 2"];
-  assertEquals(tapFaults(["1..1", ...failed]), failed);
-});
-
-Deno.test("tapFaults() reports tests that did not run", () => {
-  assertEquals(tapFaults(["1..2", "ok 1 - one"]), [
-    "2 tests were planned, and 1 ran.",
-  ]);
-});
-
-Deno.test("tapFaults() reports a file that tests nothing", () => {
-  assertEquals(tapFaults([]), ["No plan: pgTAP did not run."]);
-});
+/**
+ * Runs a pgTAP file, which begins a transaction and rolls it back.
+ *
+ * @returns the TAP lines, such as `ok 1 - ...` and `# Failed test ...`
+ * @throws {Error} With Postgres' message, and the line in the file if there is one
+ */
+async function runTap(url: string, file: URL): Promise<string[]> {
+  const text = await Deno.readTextFile(file);
+  const sql = postgres(url, { max: 1, onnotice() {} });
+  try {
+    await sql`create extension if not exists pgtap with schema extensions`;
+    const results = await sql.unsafe(text).simple();
+    const rows = results.flat() as Record<string, unknown>[];
+    return rows.flatMap((row) => String(Object.values(row)[0]).split("\n"));
+  } catch (cause) {
+    if (!(cause instanceof postgres.PostgresError)) throw cause;
+    const { position, message, code, where = "" } = cause;
+    const line = text.slice(0, Number(position ?? 0)).split("\n").length;
+    throw new Error(`Line ${line}: ${message} (${code})\n${where}`, { cause });
+  } finally {
+    await sql.end();
+  }
+}

@@ -26,7 +26,7 @@ import {
   copyStackTemplate,
   LEGACY_DATABASE,
   makeStackTemplate,
-} from "../../tests/support/stack_template.ts";
+} from "../../tests/support/stacks.ts";
 import { emptyTables } from "../../tests/support/tables.ts";
 import {
   BROWSER_FOLDER,

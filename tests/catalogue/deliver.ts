@@ -11,11 +11,7 @@ import { isDeepStrictEqual } from "node:util";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import type { Fault } from "../support/api_proxy.ts";
-import {
-  answered,
-  onTheWire,
-  type RawRequest,
-} from "../support/raw_request.ts";
+import { answered, onTheWire, type RawRequest } from "./raw_request.ts";
 import { type Answer, post } from "../support/send.ts";
 import { rowCounts, type StoredEvent, storedEvent } from "../support/tables.ts";
 import {

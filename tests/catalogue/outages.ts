@@ -8,13 +8,8 @@ import { assert, assertEquals } from "@std/assert";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { type Fault, startApiProxy } from "../support/api_proxy.ts";
 import { edited } from "../support/edited.ts";
-import {
-  failureOf,
-  repair,
-  requestRetry,
-  takeTurn,
-} from "../support/triage.ts";
-import { startWorker } from "../support/worker.ts";
+import { startWorker, takeTurn } from "../support/functions.ts";
+import { failureOf, repair, requestRetry } from "../support/queues.ts";
 import {
   APPLIED,
   assertDiscreet,

@@ -11,9 +11,8 @@ import {
   type RawRequest,
   rawRequest,
   slowRequest,
-} from "../support/raw_request.ts";
-import { startReceiver } from "../support/receiver.ts";
-import { gatewayTo } from "../support/receiver_gateway.ts";
+} from "./raw_request.ts";
+import { gatewayTo, startReceiver } from "../support/functions.ts";
 import { rowCounts } from "../support/tables.ts";
 import {
   APPLIED,

@@ -7,9 +7,11 @@
 import type postgres from "postgres";
 import type { Environment } from "../../scripts/common/environment.ts";
 import { type ApiProxy, startApiProxy } from "../support/api_proxy.ts";
-import { startReceiver } from "../support/receiver.ts";
-import { gatewayTo } from "../support/receiver_gateway.ts";
-import type { ServedFunction } from "../support/serve_function.ts";
+import {
+  gatewayTo,
+  type ServedFunction,
+  startReceiver,
+} from "../support/functions.ts";
 import type { TestedScheme } from "../support/sign.ts";
 import { connect } from "../support/tables.ts";
 

@@ -10,17 +10,16 @@ import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import {
   NOTIFICATION_SECRET,
   startNotifiedEndpoint,
-} from "../support/notified_endpoint.ts";
+} from "../support/notified.ts";
 import {
   endLease,
   makeDue,
   outboxRow,
   oweNotifications,
-} from "../support/outbox.ts";
-import { deliverPaced } from "../support/paced_delivery.ts";
+} from "../support/queues.ts";
+import { deliverPaced } from "./paced_delivery.ts";
 import { startScript } from "../support/run_script.ts";
-import { serveFunction } from "../support/serve_function.ts";
-import { NO_COUNTS, startWorker } from "../support/worker.ts";
+import { NO_COUNTS, serveFunction, startWorker } from "../support/functions.ts";
 import type { Rows } from "./deliver.ts";
 
 const REFUSED_URLS = [

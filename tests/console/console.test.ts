@@ -12,10 +12,10 @@ import { serveConsole } from "../../scripts/console.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { edited } from "../support/edited.ts";
-import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
-import { startOwnStack } from "../support/own_stack.ts";
+import { startNotifiedEndpoint } from "../support/notified.ts";
+import { startOwnStack } from "../support/stacks.ts";
 import { deliver } from "../support/send.ts";
-import { failureOf } from "../support/triage.ts";
+import { failureOf } from "../support/queues.ts";
 import { assertWellMade, enterConsole, startBrowser } from "./browser.ts";
 
 const IMAGE = new URL("../../docs/images/console_failure.png", import.meta.url);

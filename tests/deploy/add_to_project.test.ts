@@ -13,8 +13,8 @@ import {
   databaseUrls,
   withDatabase,
 } from "../../scripts/local_stack/databases.ts";
-import { createDatabase } from "../support/create_database.ts";
-import { dumpSchema } from "../support/dump_schema.ts";
+import { createDatabase, migrateByCli } from "../support/databases.ts";
+import { dumpSchema } from "./dump_schema.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
 import { setting } from "../support/test_environment.ts";
 import {
@@ -36,7 +36,6 @@ import {
 import { ACCESS_TOKEN } from "./management_api.ts";
 import { readBlocks } from "./page_blocks.ts";
 import { AUTH_USERS, STARTER_MIGRATIONS } from "./starter_project.ts";
-import { migrateByCli } from "../support/migrate_part.ts";
 import { commitAll, makeProject, receiver } from "../support/project_folder.ts";
 import { serveUpload } from "./serve_upload.ts";
 
@@ -253,9 +252,9 @@ Deno.test("the CLI applies the migration behind the project's own, also with sho
     "migrations/0007_notes.sql": "create table notes (id int);",
   });
   const { url } = await createDatabase(port, { name: "short_numbers" });
-  await migrateByCli(project.path, url);
+  await migrateByCli(url, project.path);
   await project.add();
-  await migrateByCli(project.path, url);
+  await migrateByCli(url, project.path);
   await withDatabase(url, async (sql) => {
     const rows = await sql`
         select version, name from supabase_migrations.schema_migrations
@@ -280,7 +279,7 @@ Deno.test("an app with subscriptions of its own and declarative schemas gets the
   });
   const { todo, blockers } = await project.add();
   assertEquals([todo, blockers], [[], []]);
-  await migrateByCli(project.path, url);
+  await migrateByCli(url, project.path);
   await withDatabase(url, async (sql) => {
     const rows = await sql`
       select to_regclass('public.subscriptions') is not null

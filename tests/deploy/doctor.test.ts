@@ -15,16 +15,15 @@ import type { Target } from "../../scripts/doctor/check.ts";
 import { checkDatabase } from "../../scripts/doctor/database.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
-import { makeCertificates } from "../support/certificates.ts";
-import { createDatabase } from "../support/create_database.ts";
-import { readPage } from "../support/doc_commands.ts";
-import { freePort } from "../support/free_port.ts";
-import { migrate } from "../support/migrate_part.ts";
-import { serveFunction } from "../support/serve_function.ts";
+import { AUTHORITY } from "../support/certificates.ts";
+import { createDatabase, migrate } from "../support/databases.ts";
+import { readPage } from "../support/docs.ts";
+import { freePort } from "../support/machine.ts";
+import { serveFunction } from "../support/functions.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
 import { connect, rowCounts } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
-import { startTlsDatabase } from "../support/tls_database.ts";
+import { startTlsDatabase } from "./tls_database.ts";
 
 const ALL = [
   "endpoint",
@@ -195,10 +194,9 @@ Deno.test("a database that does not answer fails, and nothing is read from it", 
 });
 
 Deno.test("a database's password goes to a server that proves its name, and to no other", async () => {
-  const certificates = await makeCertificates("localhost");
   const root = await Deno.makeTempFile();
-  await Deno.writeTextFile(root, certificates.authority);
-  await using server = startTlsDatabase(certificates, { databasePort: port });
+  await Deno.writeTextFile(root, AUTHORITY);
+  using server = startTlsDatabase(port);
   for (
     const [host, query, PGSSLROOTCERT, says, heard] of [
       ["localhost", "sslmode=verify-full", "", "password was not sent", 0],
@@ -211,7 +209,7 @@ Deno.test("a database's password goes to a server that proves its name, and to n
     const dbUrl = `postgresql://postgres:postgres@${at}`;
     const { database } = await look({ dbUrl }, { PGSSLROOTCERT });
     assertStringIncludes(database!, says);
-    assertEquals(server.heard.length, heard);
+    assertEquals(server.clients(), heard);
   }
   await Deno.remove(root);
 });

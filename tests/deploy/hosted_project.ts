@@ -11,9 +11,9 @@ import {
 } from "../../scripts/local_stack/databases.ts";
 import { platformEnvironment } from "../../scripts/local_stack/functions.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
-import { createDatabase } from "../support/create_database.ts";
-import { freePort } from "../support/free_port.ts";
-import { startPostgrest } from "../support/start_postgrest.ts";
+import { createDatabase } from "../support/databases.ts";
+import { freePort } from "../support/machine.ts";
+import { startPostgrest } from "../support/stacks.ts";
 import {
   type ManagementApi,
   type ProjectDatabase,

@@ -8,9 +8,9 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type postgres from "postgres";
-import { readPage } from "../support/doc_commands.ts";
-import { dumpSchema } from "../support/dump_schema.ts";
-import { migrateFrom } from "../support/migrate_part.ts";
+import { readPage } from "../support/docs.ts";
+import { dumpSchema } from "./dump_schema.ts";
+import { migrate } from "../support/databases.ts";
 import type { ProjectTerminal, Typed } from "./deployer.ts";
 import type { HostedProject } from "./hosted_project.ts";
 import { readBlocks } from "./page_blocks.ts";
@@ -176,7 +176,7 @@ export async function leaveProject(
 
   await test.step("added again, it is there again", async () => {
     assertWorks(await add());
-    await migrateFrom(app.path, hosted.databaseUrl);
+    await migrate(hosted.databaseUrl, app.path);
     const [kept] = await sql`select count(*)::int from billing.subscriptions`;
     assertEquals(kept?.count, 0);
   });

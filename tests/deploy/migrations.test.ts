@@ -17,9 +17,8 @@ import {
   withDatabase,
 } from "../../scripts/local_stack/databases.ts";
 import { checkMigrations } from "../../scripts/local_stack/migrations.ts";
-import { createDatabase } from "../support/create_database.ts";
-import { dumpSchema } from "../support/dump_schema.ts";
-import { migrate, migrateByCli } from "../support/migrate_part.ts";
+import { createDatabase, migrate, migrateByCli } from "../support/databases.ts";
+import { dumpSchema } from "./dump_schema.ts";
 import { setting } from "../support/test_environment.ts";
 
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
@@ -41,13 +40,13 @@ Deno.test("the Supabase CLI applies the migration once; a database with another 
   const url = await database("migrated_twice");
   const kind = async () => (await checkMigrations(url))?.kind;
   assertEquals(await kind(), "waiting");
-  await migrate(url, { by: migrateByCli });
+  await migrateByCli(url);
   assertEquals(await kind(), undefined);
   await withDatabase(url, async (sql) => {
     const once = await dumpSchema(sql);
     await sql`insert into billing.processed_events
       (provider, event_id, type, outcome) values ('a', 'evt_kept', 'x', 'applied')`;
-    await migrate(url, { by: migrateByCli });
+    await migrateByCli(url);
     assertEquals(await dumpSchema(sql), once);
     const [kept] =
       await sql`select count(*)::int from billing.processed_events`;

@@ -1,6 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { readPage } from "../support/doc_commands.ts";
-import { fencedBlocks } from "../support/fenced_blocks.ts";
+import { fencedBlocks, readPage } from "../support/docs.ts";
 
 /** Reads the blocks of commands and of SQL on a page; a test runs all of them. */
 export function readBlocks(page: string) {

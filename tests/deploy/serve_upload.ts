@@ -3,7 +3,7 @@ import { toolEnvironment } from "../../scripts/local_stack/tools.ts";
 import type { Environment } from "../../scripts/common/environment.ts";
 import { isListening } from "../../scripts/common/loopback.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
-import { freePort } from "../support/free_port.ts";
+import { freePort } from "../support/machine.ts";
 
 /** What `supabase functions deploy` sends for a function. */
 export interface Upload {

@@ -7,8 +7,7 @@
 import { assertEquals } from "@std/assert";
 import postgres from "postgres";
 import { RIGHTS, sqlOf } from "../support/app_page.ts";
-import { createDatabase } from "../support/create_database.ts";
-import { migrate } from "../support/migrate_part.ts";
+import { createDatabase, migrate } from "../support/databases.ts";
 import { setting } from "../support/test_environment.ts";
 import { readBlocks } from "./page_blocks.ts";
 import { AUTH_USERS, STARTER_MIGRATIONS } from "./starter_project.ts";

@@ -17,7 +17,7 @@ import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { RIGHTS, sqlOf } from "../support/app_page.ts";
 import { copyRepository } from "../support/copy_repository.ts";
-import { docCommands, pages, readPage } from "../support/doc_commands.ts";
+import { docCommands, pages, readPage } from "../support/docs.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import {
   openTerminal,

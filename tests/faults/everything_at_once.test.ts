@@ -23,13 +23,11 @@ import {
   type HistoryEvent,
   sampleHistories,
 } from "../support/histories/history.ts";
-import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
+import { startNotifiedEndpoint } from "../support/notified.ts";
 import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
-import { startReceiver } from "../support/receiver.ts";
+import { startReceiver, startWorker, wake } from "../support/functions.ts";
 import { connect, emptyTables } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
-import { wake } from "../support/triage.ts";
-import { startWorker } from "../support/worker.ts";
 import { type Action, actions } from "./operators.ts";
 
 const SECONDS = Number(Deno.env.get("EVERYTHING_SECONDS") ?? "4");

@@ -6,16 +6,20 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
+import {
+  spawnGroup,
+  toolEnvironment,
+} from "../../scripts/local_stack/tools.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { deliverAll, deliveriesOf } from "../support/histories/deliver_all.ts";
 import { assertEndState } from "../support/histories/end_state.ts";
 import { eventsOf, sampleHistories } from "../support/histories/history.ts";
-import { startOwnStack } from "../support/own_stack.ts";
-import { leftOf, processTree } from "../support/process_tree.ts";
+import { startOwnStack } from "../support/stacks.ts";
+import { leftOf, processTree } from "../support/machine.ts";
 import { freshSeed } from "../support/random.ts";
 import { deliver } from "../support/send.ts";
-import { startedStack } from "../support/started_stack.ts";
+import { READY, stackPlace } from "../support/terminal.ts";
 
 const HISTORIES = 40;
 const CONNECTIONS = 16;
@@ -53,12 +57,45 @@ const FAILING_DELIVERIES = 400;
 const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-ended-" });
 Deno.test.afterAll(() => Deno.remove(dataDir, { recursive: true }));
 
-/** Starts a stack, and returns it with all of its processes. */
+/**
+ * Starts a stack on free ports, and reads its output until it is ready. Returns it
+ * with all of its processes; `hangUp` closes the reader's end of the pipe.
+ */
 async function started() {
-  const stack = await startedStack(dataDir);
-  const tree = await processTree(stack.id);
+  const { apiUrl, env } = stackPlace(dataDir);
+  const { child, ended, kill } = spawnGroup({
+    command: Deno.execPath(),
+    args: ["task", "start"],
+    options: {
+      clearEnv: true,
+      env: { ...toolEnvironment(), NO_COLOR: "1", ...env },
+      stdout: "piped",
+      stderr: "null",
+    },
+  });
+  let isEnded = false;
+  ended.then(() => isEnded = true);
+  const reader = child.stdout.getReader();
+  const decoder = new TextDecoder();
+  let said = "";
+  while (!said.includes(READY)) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error(`Cannot start:\n${said}`);
+    said += decoder.decode(value, { stream: true });
+  }
+  const tree = await processTree(child.pid);
   assert(tree.size > AT_LEAST);
-  return { ...stack, tree };
+  return {
+    tree,
+    webhookUrl: `${apiUrl}/functions/v1/billing-webhook`,
+    kill: (signal: Deno.Signal) => child.kill(signal),
+    hangUp: () => reader.cancel(),
+    [Symbol.asyncDispose]: async () => {
+      await reader.cancel();
+      if (!isEnded) kill("SIGKILL"); // the test has failed
+      await ended;
+    },
+  };
 }
 
 for (const signal of ["SIGHUP", "SIGKILL"] as const) {

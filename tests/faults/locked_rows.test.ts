@@ -7,7 +7,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { emptyTables, storedEvent } from "../support/tables.ts";
-import { failureOf } from "../support/triage.ts";
+import { failureOf } from "../support/queues.ts";
 import {
   apply,
   creation,

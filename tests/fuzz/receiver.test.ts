@@ -7,6 +7,8 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { createHash } from "node:crypto";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import {
   invoiceEvent,
   type InvoiceEventOptions,
@@ -15,12 +17,19 @@ import { paymentIntentEvent } from "../../scripts/events/payment_intent_event.ts
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { handleWebhook } from "../../supabase/functions/billing-webhook/handle_webhook.ts";
+import { applyEvents } from "../../supabase/functions/_shared/billing/apply_events.ts";
+import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
+import { gather } from "../../supabase/functions/billing-webhook/gather.ts";
+import {
+  handleWebhook,
+  type Receiver,
+} from "../../supabase/functions/billing-webhook/handle_webhook.ts";
+import { readProviders } from "../../supabase/functions/billing-webhook/providers.ts";
 import { edited } from "../support/edited.ts";
 import { caseCount, freshSeed, seldom } from "../support/random.ts";
 import { providerHeaders } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
-import { testReceiver } from "../support/test_receiver.ts";
+import { setting } from "../support/test_environment.ts";
 
 const CASES = Math.min(caseCount(3_000), 50_000);
 const CONNECTIONS = 16;
@@ -109,6 +118,31 @@ const deliveries = fc.record({
     { weight: 1, arbitrary: otherBodies },
   ),
 });
+
+/** Returns a receiver in this process, with the local secrets and no log. */
+async function testReceiver(): Promise<Receiver> {
+  const { secret: secretKey } = await localKeys();
+  const supabaseUrl = setting("TEST_API_URL");
+  const database = createClient({ supabaseUrl, secretKey }, { fetch });
+  return {
+    providers: await readProviders({
+      ...LOCAL_SIGNING_SECRETS,
+      // They are taken beside the local stack's key only.
+      SUPABASE_SECRET_KEYS: JSON.stringify({ default: secretKey }),
+    }),
+    toleranceSeconds: 300,
+    body: { maxBytes: 1_048_576, timeLimitMs: 10_000 },
+    apply: gather(
+      (events) => applyEvents(events, { database }),
+      { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 },
+    ),
+    database,
+    unmappedSubscriptions: "fail",
+    log: () => {},
+    wakeWorker: () => {},
+    clock: Date.now,
+  };
+}
 
 Deno.test("handleWebhook() answers any signed body, and accounts for each delivery", async () => {
   const seed = freshSeed();

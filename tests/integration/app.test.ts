@@ -20,7 +20,7 @@ import {
   sqlOf,
   subscribe,
 } from "../support/app_page.ts";
-import { startReceiver } from "../support/receiver.ts";
+import { startReceiver } from "../support/functions.ts";
 import { connect } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
 

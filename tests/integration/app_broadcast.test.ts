@@ -16,8 +16,8 @@ import {
   sqlOf,
   subscribe,
 } from "../support/app_page.ts";
-import { REALTIME_SQL } from "../support/realtime_schema.ts";
-import { startReceiver } from "../support/receiver.ts";
+import { REALTIME_SQL } from "../support/supabase_extensions.ts";
+import { startReceiver } from "../support/functions.ts";
 import { deliver } from "../support/send.ts";
 import { connect, storedEvent } from "../support/tables.ts";
 

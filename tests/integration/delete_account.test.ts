@@ -14,7 +14,7 @@ import {
   handledEvent,
 } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { edited } from "../support/edited.ts";
-import { everySqlBlock, fillIn } from "../support/sql_blocks.ts";
+import { everySqlBlock, fillIn } from "../support/docs.ts";
 import { connect } from "../support/tables.ts";
 
 const sql = connect();
@@ -109,7 +109,7 @@ async function everyRow(tx: postgres.TransactionSql) {
   return { ledger, others };
 }
 
-const block = (await everySqlBlock()).find(({ sql }) =>
+const block = everySqlBlock().find(({ sql }) =>
   sql.includes("delete from billing.subscriptions where account_id")
 );
 

@@ -9,27 +9,31 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { Webhook } from "standardwebhooks";
-import { edited } from "../support/edited.ts";
+import { edited, withoutAccount } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import type { Alert } from "../../supabase/functions/billing-worker/channels/channel.ts";
 import { slackChannel } from "../../supabase/functions/billing-worker/channels/slack_channel.ts";
-import { MAIL_API_KEY, startMailApi } from "../support/mail_api.ts";
 import {
   alertEnvironment,
   type Arrival,
+  MAIL_API_KEY,
   NOTIFICATION_SECRET,
+  startMailApi,
   startNotifiedEndpoint,
-} from "../support/notified_endpoint.ts";
-import { putOffAll, settledRow } from "../support/outbox.ts";
-import { startOwnStack } from "../support/own_stack.ts";
-import { startReceiver } from "../support/receiver.ts";
+} from "../support/notified.ts";
+import {
+  putOffAll,
+  repair,
+  requestRetry,
+  settledRow,
+  settleLeftovers,
+} from "../support/queues.ts";
+import { startOwnStack } from "../support/stacks.ts";
+import { startReceiver, startWorker } from "../support/functions.ts";
 import { deliver, type ProviderName } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
-import { repair, requestRetry, settleLeftovers } from "../support/triage.ts";
-import { withoutAccount } from "../support/without_account.ts";
-import { startWorker } from "../support/worker.ts";
 
 const DOCS = new URL("../../docs/", import.meta.url);
 const SENT_AT = new Date("2026-11-28T09:00:03Z");

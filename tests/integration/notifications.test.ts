@@ -10,25 +10,29 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { freePort } from "../support/free_port.ts";
+import { freePort } from "../support/machine.ts";
 import {
   alertEnvironment,
   notifiedEnvironment,
   startNotifiedEndpoint,
   URL_SECRET,
-} from "../support/notified_endpoint.ts";
+} from "../support/notified.ts";
 import {
   endPauses,
   makeDue,
   outboxRow,
   oweNotifications,
   putOffAll,
-} from "../support/outbox.ts";
-import { startReceiver } from "../support/receiver.ts";
+  settleLeftovers,
+} from "../support/queues.ts";
+import {
+  NO_COUNTS,
+  startReceiver,
+  startWorker,
+  takeTurn,
+} from "../support/functions.ts";
 import { deliver } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
-import { settleLeftovers, takeTurn } from "../support/triage.ts";
-import { NO_COUNTS, startWorker } from "../support/worker.ts";
 
 const sql = connect();
 Deno.test.afterAll(() => sql.end());

@@ -7,7 +7,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { localKeys, signToken } from "../../scripts/local_stack/keys.ts";
-import { startPostgrest } from "../support/start_postgrest.ts";
+import { startPostgrest } from "../support/stacks.ts";
 import { setting } from "../support/test_environment.ts";
 
 const { secret, publishable, anon, serviceRole } = await localKeys();

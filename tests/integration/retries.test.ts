@@ -11,19 +11,21 @@ import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startApiProxy } from "../support/api_proxy.ts";
-import { startReceiver } from "../support/receiver.ts";
+import {
+  startReceiver,
+  startWorker,
+  takeTurn,
+  wake,
+} from "../support/functions.ts";
 import { deliver } from "../support/send.ts";
 import { connect, storedEvent } from "../support/tables.ts";
 import {
+  endLease,
   failureOf,
   repair,
   requestRetry,
   settleLeftovers,
-  takeTurn,
-  wake,
-} from "../support/triage.ts";
-import { endLease } from "../support/outbox.ts";
-import { startWorker } from "../support/worker.ts";
+} from "../support/queues.ts";
 
 const NOTHING = {
   claimed: 0,

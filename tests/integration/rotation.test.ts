@@ -6,7 +6,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { startReceiver } from "../support/receiver.ts";
+import { startReceiver } from "../support/functions.ts";
 import { post } from "../support/send.ts";
 import { hmacHex, stripeHeader } from "../support/sign.ts";
 import { connect, storedEvent } from "../support/tables.ts";

@@ -18,8 +18,8 @@ import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { RIGHTS } from "../support/app_page.ts";
-import { REALTIME_SQL } from "../support/realtime_schema.ts";
-import { everySqlBlock, fillIn } from "../support/sql_blocks.ts";
+import { REALTIME_SQL } from "../support/supabase_extensions.ts";
+import { everySqlBlock, fillIn } from "../support/docs.ts";
 import { connect } from "../support/tables.ts";
 
 const sql = connect();
@@ -41,7 +41,7 @@ const VALUES = {
 
 // tests/deploy/switch_page.test.ts runs those of switch.md, in their order and
 // with the tables that they are about.
-const blocks = (await everySqlBlock()).filter(({ place }) =>
+const blocks = everySqlBlock().filter(({ place }) =>
   !place.startsWith("switch.md:")
 );
 

@@ -9,14 +9,12 @@ import { edited } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
-import { putOffAll } from "../support/outbox.ts";
-import { startReceiver } from "../support/receiver.ts";
+import { startNotifiedEndpoint } from "../support/notified.ts";
+import { failureOf, putOffAll, settleLeftovers } from "../support/queues.ts";
+import { startReceiver, startWorker, takeTurn } from "../support/functions.ts";
 import { deliver } from "../support/send.ts";
-import { fillIn, readDoc, sqlBlocks } from "../support/sql_blocks.ts";
+import { fillIn, readPage, sqlBlocks } from "../support/docs.ts";
 import { connect, storedEvent, subscriptionRecord } from "../support/tables.ts";
-import { failureOf, settleLeftovers, takeTurn } from "../support/triage.ts";
-import { startWorker } from "../support/worker.ts";
 
 const HEADING = "## The most common case: no account ID";
 /** Most tests have events of provider a. */
@@ -26,14 +24,14 @@ const sql = connect();
 Deno.test.afterAll(() => sql.end());
 
 /** The statements of the section's steps. */
-async function steps(): Promise<string[]> {
-  const page = await readDoc("runbook.md");
+function steps(): string[] {
+  const page = readPage("docs/runbook.md");
   const section = page.split(HEADING)[1]?.split(/^## /m)[0] ?? "";
   return sqlBlocks(section, "runbook.md").map(({ sql }) => sql);
 }
 
 Deno.test("a creation without account id, and what failed because of it, is found, repaired, retried and resolved by the runbook", async () => {
-  const [find, whose, repair, retry, check, ...more] = await steps();
+  const [find, whose, repair, retry, check, ...more] = steps();
   assert(find && whose && repair && retry && check && more.length === 0);
   await using endpoint = startNotifiedEndpoint();
   await using receiver = await startReceiver();

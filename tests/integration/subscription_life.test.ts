@@ -11,9 +11,9 @@ import { paymentIntentEvent } from "../../scripts/events/payment_intent_event.ts
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { startReceiver } from "../support/receiver.ts";
+import { startReceiver } from "../support/functions.ts";
 import { deliver, type ProviderName } from "../support/send.ts";
-import { readDoc } from "../support/sql_blocks.ts";
+import { readPage } from "../support/docs.ts";
 import {
   connect,
   rowCounts,
@@ -31,7 +31,7 @@ Deno.test.afterAll(async () => {
   await sql.end();
 });
 
-const page = await readDoc("stripe.md");
+const page = readPage("docs/stripe.md");
 
 for (const [index, apiVersion] of API_VERSIONS.entries()) {
   const provider: ProviderName = index === 0 ? "a" : "b";

@@ -9,23 +9,21 @@ import { assertEquals } from "@std/assert";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { startReceiver } from "../support/receiver.ts";
+import {
+  type ServedFunction,
+  startReceiver,
+  startWorker,
+  takeTurn,
+} from "../support/functions.ts";
 import { deliver } from "../support/send.ts";
-import type { ServedFunction } from "../support/serve_function.ts";
 import {
   connect,
   rowCounts,
   storedEvent,
   subscriptionRecord,
 } from "../support/tables.ts";
-import {
-  failureOf,
-  requestRetry,
-  settleLeftovers,
-  takeTurn,
-} from "../support/triage.ts";
-import { withoutAccount } from "../support/without_account.ts";
-import { startWorker } from "../support/worker.ts";
+import { failureOf, requestRetry, settleLeftovers } from "../support/queues.ts";
+import { withoutAccount } from "../support/edited.ts";
 
 const IGNORE = { UNMAPPED_SUBSCRIPTIONS: "ignore" };
 

@@ -6,11 +6,11 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
-import { startNotifiedEndpoint } from "../support/notified_endpoint.ts";
-import { outboxRow, oweNotifications } from "../support/outbox.ts";
+import { startNotifiedEndpoint } from "../support/notified.ts";
+import { outboxRow, oweNotifications } from "../support/queues.ts";
 import { post } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
-import { startWorker } from "../support/worker.ts";
+import { startWorker } from "../support/functions.ts";
 
 const { secret, publishable, anon, serviceRole } = await localKeys();
 const SECOND_SECRET = "sb_secret_second_0123456789abcdefghij_klmnopqr";

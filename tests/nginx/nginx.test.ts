@@ -9,9 +9,14 @@ import { createCommand } from "../../scripts/common/create_command.ts";
 import { toolEnvironment } from "../../scripts/local_stack/tools.ts";
 import { isListening } from "../../scripts/common/loopback.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
-import { makeCertificates } from "../support/certificates.ts";
-import { readPage } from "../support/doc_commands.ts";
-import { freePort } from "../support/free_port.ts";
+import {
+  AUTHORITY,
+  CERTIFICATE,
+  KEY,
+  OTHER_AUTHORITY,
+} from "../support/certificates.ts";
+import { readPage } from "../support/docs.ts";
+import { freePort } from "../support/machine.ts";
 import { post } from "../support/send.ts";
 
 const LIMIT = 1_048_576;
@@ -46,13 +51,11 @@ Deno.test.afterAll(async () => {
   await project.shutdown();
 });
 
-/** Starts nginx, which trusts the project's certificate or another one's. */
+/** Starts nginx, which trusts the authority of the project or another one. */
 async function startNginx({ isTrusted }: { isTrusted: boolean }) {
   await using opened = new AsyncDisposableStack();
   const folder = await Deno.makeTempDir({ prefix: "billing-webhook-nginx-" });
   opened.defer(() => Deno.remove(folder, { recursive: true }));
-  const { authority, certificate, key } = await makeCertificates(PROJECT);
-  const other = await makeCertificates(PROJECT);
   const port = freePort();
   let shipped = readPage("docs/rewrites/nginx.conf");
   for (
@@ -68,9 +71,9 @@ async function startNginx({ isTrusted }: { isTrusted: boolean }) {
   }
   const files = {
     "shipped.conf": shipped,
-    "trusted.crt": isTrusted ? authority : other.authority,
-    "edge.crt": certificate,
-    "edge.key": key,
+    "trusted.crt": isTrusted ? AUTHORITY : OTHER_AUTHORITY,
+    "edge.crt": CERTIFICATE,
+    "edge.key": KEY,
     "nginx.conf": configuration(folder, port),
   };
   for (const [name, text] of Object.entries(files)) {

@@ -10,6 +10,8 @@
 import nodeAssert from "node:assert/strict";
 
 type Constructor<T> = new (...args: never[]) => T;
+type Same = <T>(actual: T, expected: T, message?: string) => void;
+type Matches = (actual: string, expected: RegExp, message?: string) => void;
 
 /** Passes when `condition` is truthy, and narrows it. */
 export function assert(condition: unknown, message = ""): asserts condition {
@@ -17,100 +19,56 @@ export function assert(condition: unknown, message = ""): asserts condition {
 }
 
 /** Passes when the two are deeply equal. */
-export function assertEquals<T>(
-  actual: T,
-  expected: T,
-  message?: string,
-): void {
-  nodeAssert.deepEqual(actual, expected, message);
-}
+export const assertEquals: Same = nodeAssert.deepEqual;
 
-/** Passes when the two are not deeply equal. */
-export function assertNotEquals<T>(
-  actual: T,
-  expected: T,
-  message?: string,
-): void {
-  nodeAssert.notDeepEqual(actual, expected, message);
-}
+/** Passes when `actual` matches the pattern. */
+export const assertMatch: Matches = nodeAssert.match;
+
+/** Passes when `actual` does not match the pattern. */
+export const assertNotMatch: Matches = nodeAssert.doesNotMatch;
 
 /** Passes when `actual` contains `expected`. */
 export function assertStringIncludes(
   actual: string,
   expected: string,
-  message?: string,
+  message: string = `Expected "${actual}" to include "${expected}"`,
 ): void {
-  nodeAssert.ok(
-    actual.includes(expected),
-    message ??
-      `Expected ${JSON.stringify(actual)} to include ${
-        JSON.stringify(expected)
-      }`,
-  );
-}
-
-/** Passes when `actual` matches the pattern. */
-export function assertMatch(
-  actual: string,
-  expected: RegExp,
-  message?: string,
-): void {
-  nodeAssert.match(actual, expected, message);
-}
-
-/** Passes when `actual` does not match the pattern. */
-export function assertNotMatch(
-  actual: string,
-  expected: RegExp,
-  message?: string,
-): void {
-  nodeAssert.doesNotMatch(actual, expected, message);
+  nodeAssert.ok(actual.includes(expected), message);
 }
 
 /** Passes when `fn` throws; returns what it threw. */
 export function assertThrows<E extends Error = Error>(
   fn: () => unknown,
-  ErrorClass?: Constructor<E>,
-  messageIncludes?: string,
+  ...expected: [ErrorClass?: Constructor<E>, messageIncludes?: string]
 ): E {
   try {
     fn();
   } catch (error) {
-    return expectedError(error, ErrorClass, messageIncludes);
+    return expectedError(error, ...expected);
   }
-  throw new nodeAssert.AssertionError({
-    message: "Expected function to throw.",
-  });
+  return nodeAssert.fail("Expected function to throw.");
 }
 
 /** Passes when the promise of `fn` rejects; resolves with the reason. */
 export async function assertRejects<E extends Error = Error>(
   fn: () => PromiseLike<unknown>,
-  ErrorClass?: Constructor<E>,
-  messageIncludes?: string,
+  ...expected: [ErrorClass?: Constructor<E>, messageIncludes?: string]
 ): Promise<E> {
   try {
     await fn();
   } catch (error) {
-    return expectedError(error, ErrorClass, messageIncludes);
+    return expectedError(error, ...expected);
   }
-  throw new nodeAssert.AssertionError({
-    message: "Expected function to reject.",
-  });
+  return nodeAssert.fail("Expected function to reject.");
 }
 
 function expectedError<E extends Error>(
   error: unknown,
-  ErrorClass: Constructor<E> | undefined,
-  messageIncludes: string | undefined,
+  ErrorClass: Constructor<E> = Error as unknown as Constructor<E>,
+  messageIncludes = "",
 ): E {
-  const Expected = ErrorClass ?? (Error as unknown as Constructor<E>);
-  nodeAssert.ok(
-    error instanceof Expected,
-    `Expected ${Expected.name}, got ${error}`,
-  );
-  if (messageIncludes !== undefined) {
-    assertStringIncludes(error.message, messageIncludes);
-  }
+  const message = `Expected ${ErrorClass.name}, got ${error}`;
+  nodeAssert.ok(error instanceof ErrorClass, message);
+  assertStringIncludes(error.message, messageIncludes);
   return error;
 }

@@ -20,12 +20,12 @@ import { findDifferences } from "../../scripts/stripe_sync/find_differences.ts";
 import { eventBody } from "../support/histories/event_body.ts";
 import type { HistoryEvent } from "../support/histories/history.ts";
 import { freshSeed } from "../support/random.ts";
-import { startReceiver } from "../support/receiver.ts";
+import { startReceiver } from "../support/functions.ts";
 import { runScript } from "../support/run_script.ts";
 import { deliver } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
-import { withoutAccount } from "../support/without_account.ts";
+import { withoutAccount } from "../support/edited.ts";
 import { assertRecords, randomEvents } from "./model.ts";
 import {
   createStripeAccount,

@@ -13,22 +13,13 @@ export type Fault =
   | { readonly status: number; readonly body: unknown };
 
 /** Runs before a call; if it returns a response, the call is not made. */
-export type Interception = () => Promise<Response | void>;
+type Interception = () => Promise<Response | void>;
 
-/** The project's API, with a test in between. */
-export interface ApiProxy extends AsyncDisposable {
-  /** For `SUPABASE_URL`. */
-  readonly url: string;
-  /** From now on these calls fail, by function name, and no others do. */
-  fails(faults: Readonly<Record<string, Fault>>): void;
-  /** Steps in at the next call of a database function, once. */
-  intercept(name: string, interception: Interception): void;
-  /** How often a function was called since `fails` was. */
-  calls(name: string): number;
-}
+/** A proxy in front of the project's API. */
+export type ApiProxy = Awaited<ReturnType<typeof startApiProxy>>;
 
 /** Starts a proxy in front of the project's API. */
-export async function startApiProxy(): Promise<ApiProxy> {
+export async function startApiProxy() {
   const interceptions = new Map<string, Interception>();
   let faults: Readonly<Record<string, Fault>> = {};
   let calls: string[] = [];
@@ -48,8 +39,8 @@ export async function startApiProxy(): Promise<ApiProxy> {
   }
 
   const server = createServer(async (request, response) => {
-    const name = new URL(request.url ?? "", "http://localhost").pathname
-      .split("/").pop() ?? "";
+    const { pathname } = new URL(request.url ?? "", "http://localhost");
+    const name = pathname.split("/").pop() ?? "";
     calls.push(name);
     const fault = faults[name];
     if (fault === "hangs") return;
@@ -69,15 +60,19 @@ export async function startApiProxy(): Promise<ApiProxy> {
   );
 
   return {
+    /** For `SUPABASE_URL`. */
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    fails: (changed) => {
+    /** From now on these calls fail, by function name, and no others do. */
+    fails: (changed: Readonly<Record<string, Fault>>) => {
       faults = changed;
       calls = [];
     },
-    intercept: (name, interception) => {
+    /** Steps in at the next call of a database function, once. */
+    intercept: (name: string, interception: Interception) => {
       interceptions.set(name, interception);
     },
-    calls: (wanted) => calls.filter((name) => name === wanted).length,
+    /** How often a function was called since `fails` was. */
+    calls: (wanted: string) => calls.filter((name) => name === wanted).length,
     [Symbol.asyncDispose]: async () => {
       // First, so that no connection is accepted after the others were closed: it
       // would be waited for, and a call that hangs never ends.
@@ -89,14 +84,13 @@ export async function startApiProxy(): Promise<ApiProxy> {
 }
 
 async function passOn(request: IncomingMessage): Promise<Response> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of request) chunks.push(chunk);
+  const chunks = await Array.fromAsync(request);
   const { host: _, connection: __, "content-length": ___, ...headers } = request
     .headers as Record<string, string>;
   const hasBody = !["GET", "HEAD"].includes(request.method ?? "");
   return await fetch(`${setting("TEST_API_URL")}${request.url}`, {
     method: request.method ?? "POST",
     headers,
-    body: hasBody ? new Blob(chunks as Uint8Array<ArrayBuffer>[]) : null,
+    body: hasBody ? new Blob(chunks) : null,
   });
 }

@@ -15,9 +15,8 @@ import { localKeys, signToken } from "../../scripts/local_stack/keys.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
-import { writeDocCode } from "./doc_code.ts";
+import { readPage, sqlBlocks, writeDocCode } from "./docs.ts";
 import { deliver } from "./send.ts";
-import { readDoc, sqlBlocks } from "./sql_blocks.ts";
 import { setting } from "./test_environment.ts";
 
 /** The client that an app has. */
@@ -54,7 +53,7 @@ const UNDO = `
   drop table if exists public.team_members, public.documents;
 `;
 
-const page = await readDoc("app.md");
+const page = readPage("docs/app.md");
 
 /** Returns the page's SQL block that holds a text. */
 export function sqlOf(text: string): string {

@@ -1,134 +1,64 @@
 /**
- * Certificates for tests, made here: an authority, and a server that it signs
- * for. X.509 (RFC 5280) in DER, as little of it as TLS asks for.
+ * Certificates for tests, made with OpenSSL: an authority that signs for a server
+ * named `localhost` and `abcdefghijklmnopqrst.supabase.co`, without an end. The
+ * authority's own key was not kept.
  *
  * @module
  */
-import { Buffer } from "node:buffer";
 
-/** In PEM. */
-export interface Certificates {
-  readonly authority: string;
-  readonly certificate: string;
-  readonly key: string;
-}
+export const AUTHORITY = pem(
+  "CERTIFICATE",
+  `
+MIIBaDCCAQ6gAwIBAgIUE4ntIigaP/wHGqxh3GPM4gcr1aAwCgYIKoZIzj0EAwIw
+GTEXMBUGA1UEAwwOVGVzdCBhdXRob3JpdHkwIBcNMjAwMTAxMDAwMDAwWhgPOTk5
+OTEyMzEyMzU5NTlaMBkxFzAVBgNVBAMMDlRlc3QgYXV0aG9yaXR5MFkwEwYHKoZI
+zj0CAQYIKoZIzj0DAQcDQgAEmfsWFlhn6eBZeV8L5QNfD+V7API753YUPqpPSwz7
+1IcU/JI76FEWY+PPnb4ZiO5A6Qxe1PE5gr22H24YhmBGYqMyMDAwDwYDVR0TAQH/
+BAUwAwEB/zAdBgNVHQ4EFgQUGqPoCGWyL+pU9VJ9neu0zNGNDI0wCgYIKoZIzj0E
+AwIDSAAwRQIhAK1zk0gVbg5gPfhw318mFQwMoAIyHEpwAazjiZZG4JhPAiB3SZac
+EDbBEyuMfBrmNaaoWfkJ/Atni6I0mkZStMtQuw==`,
+);
 
-const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
-const ECDSA_WITH_SHA256 = sequence(oid("2a8648ce3d040302"));
-const DAY_MS = 86_400_000;
+/** Another one of the same name, which has signed nothing. */
+export const OTHER_AUTHORITY = pem(
+  "CERTIFICATE",
+  `
+MIIBaDCCAQ6gAwIBAgIUJw4REg//1B4SlVHzCl0xTFzKkUcwCgYIKoZIzj0EAwIw
+GTEXMBUGA1UEAwwOVGVzdCBhdXRob3JpdHkwIBcNMjAwMTAxMDAwMDAwWhgPOTk5
+OTEyMzEyMzU5NTlaMBkxFzAVBgNVBAMMDlRlc3QgYXV0aG9yaXR5MFkwEwYHKoZI
+zj0CAQYIKoZIzj0DAQcDQgAEJzsSqsrl3QixRp6ht+G7kxtTgmFcbpAa6Ebfd8V9
+8PR+qheejTsweYnT1kg63p86Hno5uokcTcefs+7irfMyP6MyMDAwDwYDVR0TAQH/
+BAUwAwEB/zAdBgNVHQ4EFgQUVUTrF8l4rxiF5a9kDP2TdP7qKvIwCgYIKoZIzj0E
+AwIDSAAwRQIgMhs+SVnNzFHqI5UqYN9FsTnoduwLaYSeh/1icwBKTjoCIQD6Yivo
+05PLu1mUWijQy22pbvEFpJ5GZZ1SByayUkLXaQ==`,
+);
 
-/** Makes an authority, and a certificate of its for one host name. */
-export async function makeCertificates(host: string): Promise<Certificates> {
-  const authority = await generateKeys();
-  const server = await generateKeys();
-  const name = nameOf("Test authority");
-  const root = await certificate({
-    issuer: name,
-    subject: name,
-    keys: authority,
-    signer: authority,
-    // basicConstraints: it may sign.
-    extension: [oid("551d13"), der(0x01, [0xff]), sequence(der(0x01, [0xff]))],
-  });
-  const leaf = await certificate({
-    issuer: name,
-    subject: nameOf(host),
-    keys: server,
-    signer: authority,
-    // subjectAltName: one DNS name.
-    extension: [oid("551d11"), sequence(der(0x82, [...Buffer.from(host)]))],
-  });
-  const key = await crypto.subtle.exportKey("pkcs8", server.privateKey);
-  return {
-    authority: pem("CERTIFICATE", root),
-    certificate: pem("CERTIFICATE", leaf),
-    key: pem("PRIVATE KEY", new Uint8Array(key)),
-  };
-}
+/** The server's. */
+export const CERTIFICATE = pem(
+  "CERTIFICATE",
+  `
+MIIBrTCCAVOgAwIBAgIUYw+/A2LJLdMmV4/EnJSSnnoGSbswCgYIKoZIzj0EAwIw
+GTEXMBUGA1UEAwwOVGVzdCBhdXRob3JpdHkwIBcNMjAwMTAxMDAwMDAwWhgPOTk5
+OTEyMzEyMzU5NTlaMBYxFDASBgNVBAMMC1Rlc3Qgc2VydmVyMFkwEwYHKoZIzj0C
+AQYIKoZIzj0DAQcDQgAEQ7vrD6mZUhrl1LNSW0PrI28aKzXH9y4iWrxl57tGeo9j
+5eyHjoBYY3zVHjVzAPGN0eawbHulSGVIn5+ybmQdY6N6MHgwNgYDVR0RBC8wLYIJ
+bG9jYWxob3N0giBhYmNkZWZnaGlqa2xtbm9wcXJzdC5zdXBhYmFzZS5jbzAdBgNV
+HQ4EFgQUhiKFrVyYq7CxABscZnoyAmSHPBowHwYDVR0jBBgwFoAUGqPoCGWyL+pU
+9VJ9neu0zNGNDI0wCgYIKoZIzj0EAwIDSAAwRQIgL8S0F1M1FdrBtYyQm7/SJaWQ
+mclT7f0vp/6IsdIOKAUCIQC0NtUQzZVYHVkQjFqWyRce5KsMFsxB+xJW+8YBQ0E9
+FQ==`,
+);
 
-async function certificate(
-  { issuer, subject, keys, signer, extension }: {
-    issuer: Uint8Array;
-    subject: Uint8Array;
-    keys: CryptoKeyPair;
-    signer: CryptoKeyPair;
-    extension: readonly Uint8Array[];
-  },
-): Promise<Uint8Array> {
-  const [id, ...rest] = extension;
-  const value = rest.pop()!;
-  const publicKey = await crypto.subtle.exportKey("spki", keys.publicKey);
-  const signed = sequence(
-    der(0xa0, [...der(0x02, [2])]), // version 3
-    der(0x02, [1, ...crypto.getRandomValues(new Uint8Array(8))]),
-    ECDSA_WITH_SHA256,
-    issuer,
-    sequence(time(Date.now() - DAY_MS), time(Date.now() + DAY_MS)),
-    subject,
-    new Uint8Array(publicKey),
-    der(0xa3, [
-      ...sequence(sequence(id!, ...rest, der(0x04, [...value]))),
-    ]),
-  );
-  const raw = new Uint8Array(
-    await crypto.subtle.sign(
-      ALGORITHM,
-      signer.privateKey,
-      new Uint8Array(signed),
-    ),
-  );
-  const signature = sequence(
-    unsigned(raw.slice(0, raw.length / 2)),
-    unsigned(raw.slice(raw.length / 2)),
-  );
-  return sequence(
-    signed,
-    ECDSA_WITH_SHA256,
-    der(0x03, [0, ...signature]),
-  );
-}
+/** The server's key. It guards nothing. */
+export const KEY = pem(
+  "PRIVATE KEY",
+  `
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgQR3Bha1dyoeCVtO6
+mWsT8+Q0bV1iZhxtKAA5V0hwtXqhRANCAARDu+sPqZlSGuXUs1JbQ+sjbxorNcf3
+LiJavGXnu0Z6j2Pl7IeOgFhjfNUeNXMA8Y3R5rBse6VIZUifn7JuZB1j`,
+);
 
-function generateKeys(): Promise<CryptoKeyPair> {
-  return crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
-}
-
-function nameOf(commonName: string): Uint8Array {
-  const text = der(0x0c, [...Buffer.from(commonName)]);
-  return sequence(der(0x31, [...sequence(oid("550403"), text)]));
-}
-
-function time(milliseconds: number): Uint8Array {
-  const digits = new Date(milliseconds).toISOString().replace(/\D/g, "");
-  return der(0x17, [...Buffer.from(`${digits.slice(2, 14)}Z`)]);
-}
-
-function unsigned(bytes: Uint8Array): Uint8Array {
-  const start = bytes.findIndex((byte) => byte !== 0);
-  const rest = [...bytes.slice(start)];
-  return der(0x02, (rest[0] ?? 0) > 0x7f ? [0, ...rest] : rest);
-}
-
-function oid(hex: string): Uint8Array {
-  return der(0x06, [...Buffer.from(hex, "hex")]);
-}
-
-function sequence(...parts: readonly Uint8Array[]): Uint8Array {
-  return der(0x30, parts.flatMap((part) => [...part]));
-}
-
-/** Tag, length, value (X.690, section 8.1). */
-function der(tag: number, value: readonly number[]): Uint8Array {
-  const { length } = value;
-  const size = length < 0x80
-    ? [length]
-    : length < 0x100
-    ? [0x81, length]
-    : [0x82, length >> 8, length & 0xff];
-  return Uint8Array.from([tag, ...size, ...value]);
-}
-
-function pem(label: string, bytes: Uint8Array): string {
-  const lines = Buffer.from(bytes).toString("base64").match(/.{1,64}/g) ?? [];
-  return [`-----BEGIN ${label}-----`, ...lines, `-----END ${label}-----`, ""]
-    .join("\n");
+/** Only here, so that nobody takes the key above for a secret. */
+function pem(label: string, base64: string): string {
+  return `-----BEGIN ${label}-----${base64}\n-----END ${label}-----\n`;
 }

@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 
 /** Those parts of the repository that the receiver and its tests need. */
@@ -18,30 +17,23 @@ const PARTS = [
 /** Files of a developer's own machine, which git ignores. */
 const LEFT_OUT = /^\.(env|env\.local|temp|branches)$/;
 
-/** A copy of the repository that a test can edit. */
-export interface RepositoryCopy extends AsyncDisposable {
-  readonly path: string;
-}
-
-/** Copies the repository as it stands; its packages are shared. */
-export async function copyRepository(): Promise<RepositoryCopy> {
+/** Copies the repository as it stands, for a test to edit; shares its packages. */
+export async function copyRepository(): Promise<
+  AsyncDisposable & { readonly path: string }
+> {
   const path = await Deno.makeTempDir({ prefix: "billing-webhook-copy-" });
   for (const part of PARTS) {
-    await copy(join(REPOSITORY, part), join(path, part));
+    await copy(`${REPOSITORY}/${part}`, `${path}/${part}`);
   }
   await Deno.symlink(`${REPOSITORY}/node_modules`, `${path}/node_modules`);
-  return {
-    path,
-    [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }),
-  };
+  const remove = () => Deno.remove(path, { recursive: true });
+  return { path, [Symbol.asyncDispose]: remove };
 }
 
 async function copy(from: string, to: string): Promise<void> {
-  if (!(await Deno.stat(from)).isDirectory) {
-    return await Deno.copyFile(from, to);
-  }
+  if ((await Deno.stat(from)).isFile) return await Deno.copyFile(from, to);
   await Deno.mkdir(to);
   for await (const { name } of Deno.readDir(from)) {
-    if (!LEFT_OUT.test(name)) await copy(join(from, name), join(to, name));
+    if (!LEFT_OUT.test(name)) await copy(`${from}/${name}`, `${to}/${name}`);
   }
 }

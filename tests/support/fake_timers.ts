@@ -6,10 +6,7 @@ export interface FakeTimers extends Disposable {
   pass(milliseconds: number): Promise<void>;
 }
 
-interface Timer {
-  readonly due: number;
-  readonly fire: () => void;
-}
+type Call = (...args: unknown[]) => void;
 
 /**
  * Replaces `setTimeout`, `setInterval`, what ends them and `performance.now` in
@@ -17,39 +14,28 @@ interface Timer {
  */
 export function useFakeTimers(): FakeTimers {
   const { setTimeout, clearTimeout, setInterval, clearInterval } = globalThis;
-  const timers = new Map<number, Timer>();
+  const real = { setTimeout, clearTimeout, setInterval, clearInterval };
+  const realNow = performance.now;
+  const timers = new Map<
+    number,
+    { due: number; every?: number; call: () => void }
+  >();
   let now = 0;
   let last = 0;
 
-  const start = (
-    call: (...args: unknown[]) => void,
-    delay = 0,
-    ...args: unknown[]
-  ) => {
-    timers.set(++last, { due: now + delay, fire: () => call(...args) });
-    return last;
-  };
-  const repeat = (call: () => void, delay: number) => {
-    const id = ++last;
-    const begin = () =>
-      timers.set(id, {
-        due: now + delay,
-        fire: () => {
-          begin();
-          call();
-        },
-      });
-    begin();
-    return id;
-  };
   const end = (id: number) => timers.delete(id);
   Object.assign(globalThis, {
-    setTimeout: start,
+    setTimeout: (call: Call, delay = 0, ...args: unknown[]) => {
+      timers.set(++last, { due: now + delay, call: () => call(...args) });
+      return last;
+    },
+    setInterval: (call: Call, every: number) => {
+      timers.set(++last, { due: now + every, every, call });
+      return last;
+    },
     clearTimeout: end,
-    setInterval: repeat,
     clearInterval: end,
   });
-  const realNow = performance.now;
   performance.now = () => now;
 
   return {
@@ -57,25 +43,20 @@ export function useFakeTimers(): FakeTimers {
     pass: async (milliseconds) => {
       const end = now + milliseconds;
       for (;;) {
-        const [next] = [...timers]
-          .filter(([, { due }]) => due <= end)
+        const [next] = [...timers].filter(([, { due }]) => due <= end)
           .toSorted(([, a], [, b]) => a.due - b.due);
         if (next === undefined) break;
-        const [id, { due, fire }] = next;
-        timers.delete(id);
+        const [id, { due, every, call }] = next;
         now = due;
-        fire();
+        if (every === undefined) timers.delete(id);
+        else timers.set(id, { due: now + every, every, call });
+        call();
         await settle();
       }
       now = end;
     },
     [Symbol.dispose]: () => {
-      Object.assign(globalThis, {
-        setTimeout,
-        clearTimeout,
-        setInterval,
-        clearInterval,
-      });
+      Object.assign(globalThis, real);
       performance.now = realNow;
     },
   };

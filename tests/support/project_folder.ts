@@ -25,56 +25,41 @@ export const THEIRS = {
   "migrations/20250101000000_first.sql": "select 1;\n",
 } as const;
 
-/** Texts by path. */
-export type Tree = Readonly<Record<string, string>>;
-
-/** A project. */
-export interface ProjectFolder extends AsyncDisposable {
-  /** The folder that holds `supabase/`. */
-  readonly path: string;
-  write(path: string, text: string): Promise<void>;
-  remove(path: string): Promise<void>;
-  tree(): Promise<Tree>;
-  plan(version?: Receiver): Promise<Plan>;
-  /** Plans, and makes the changes unless something blocks them. */
-  add(version?: Receiver): Promise<Plan>;
-  commit(): Promise<void>;
-}
-
 /**
  * Makes a project with these files, which are committed.
  *
- * @param below The folder that paths are relative to.
+ * @param files Texts by path, below `supabase`.
  */
 export async function makeProject(
-  files: Tree = THEIRS,
-  below = "supabase",
-): Promise<ProjectFolder> {
+  files: Readonly<Record<string, string>> = THEIRS,
+) {
   const path = await Deno.realPath(
     await Deno.makeTempDir({ prefix: "billing-webhook-project-" }),
   );
-  const folder = join(path, below);
-  const project: ProjectFolder = {
+  const folder = join(path, "supabase");
+  const project = {
+    /** The folder that holds `supabase/`. */
     path,
-    async write(name, text) {
+    async write(name: string, text: string) {
       const file = join(folder, name);
       await Deno.mkdir(dirname(file), { recursive: true });
       await Deno.writeTextFile(file, text);
     },
-    remove: (name) => Deno.remove(join(folder, name), { recursive: true }),
-    async tree() {
+    remove: (name: string) =>
+      Deno.remove(join(folder, name), { recursive: true }),
+    /** What is in it now. */
+    async tree(): Promise<Record<string, string>> {
       const found = await readFolder(folder, ".");
       return Object.fromEntries(
         Array.from(found, ([name, text]) => [name.slice("./".length), text]),
       );
     },
-    plan: async (version = receiver) =>
-      makePlan(
-        version,
-        await readProject(path),
-        Date.parse("2026-11-22T10:00:00Z"),
-      ),
-    async add(version = receiver) {
+    async plan(version = receiver): Promise<Plan> {
+      const now = Date.parse("2026-11-22T10:00:00Z");
+      return makePlan(version, await readProject(path), now);
+    },
+    /** Plans, and makes the changes unless something blocks them. */
+    async add(version = receiver): Promise<Plan> {
       const plan = await project.plan(version);
       if (plan.blockers.length === 0) await writePlan(folder, plan);
       return plan;

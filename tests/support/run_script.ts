@@ -9,24 +9,17 @@ import { setting } from "./test_environment.ts";
 /** The key that the stand-in for Stripe's API expects. */
 export const TEST_API_KEY = "sk_test_stand_in";
 
-/** The result of a command. */
-export interface Result {
+interface Result {
   readonly code: number;
   readonly out: string;
   readonly err: string;
-}
-
-/** A running command. */
-export interface RunningScript {
-  readonly result: Promise<Result>;
-  kill(signal: Deno.Signal): void;
 }
 
 /** Starts `import` or `reconcile` against the stack under test. */
 export function startScript(
   name: "import" | "reconcile",
   { args, env = {} }: { args: string[]; env?: Record<string, string> },
-): RunningScript {
+) {
   const script = new URL(`../../scripts/${name}.ts`, import.meta.url).href;
   const { child, ended } = spawnGroup({
     command: Deno.execPath(),
@@ -46,7 +39,7 @@ export function startScript(
       },
     },
   });
-  async function finish() {
+  async function finish(): Promise<Result> {
     const [{ code }, out, err] = await Promise.all([
       ended,
       new Response(child.stdout).text(),
@@ -54,13 +47,13 @@ export function startScript(
     ]);
     return { code, out, err };
   }
-  return { result: finish(), kill: (signal) => child.kill(signal) };
+  const kill = (signal: Deno.Signal) => child.kill(signal);
+  return { result: finish(), kill };
 }
 
 /** Runs a command to its end. */
 export function runScript(
-  name: "import" | "reconcile",
-  options: { args: string[]; env?: Record<string, string> },
+  ...options: Parameters<typeof startScript>
 ): Promise<Result> {
-  return startScript(name, options).result;
+  return startScript(...options).result;
 }

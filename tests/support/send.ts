@@ -5,18 +5,7 @@ import { limited } from "./hang_limit.ts";
 /** A provider with the stack's default configuration. */
 export type ProviderName = "a" | "b";
 
-const DEFAULTS = {
-  a: {
-    scheme: "stripe",
-    header: "provider-a-signature",
-    secret: LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET,
-  },
-  b: {
-    scheme: "hmac-sha256-hex",
-    header: "provider-b-signature",
-    secret: LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET,
-  },
-} as const;
+const SCHEMES = { a: "stripe", b: "hmac-sha256-hex" } as const;
 
 /** An answer to a request. */
 export interface Answer {
@@ -50,7 +39,13 @@ export function providerHeaders(
   body: string | Uint8Array<ArrayBuffer>,
   provider: ProviderName,
 ): Record<string, string> {
-  return signatureHeaders({ ...DEFAULTS[provider], body });
+  const letter = provider === "a" ? "A" : "B";
+  return signatureHeaders({
+    scheme: SCHEMES[provider],
+    header: `provider-${provider}-signature`,
+    secret: LOCAL_SIGNING_SECRETS[`PROVIDER_${letter}_SIGNING_SECRET`],
+    body,
+  });
 }
 
 /** Sends a request and reads its answer to the end, within a minute. */

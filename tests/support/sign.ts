@@ -28,17 +28,11 @@ export function macOf(
   body: string | Uint8Array,
   { secret, time, id }: { secret: string; time: string; id: string },
 ): string {
-  switch (scheme) {
-    case "stripe":
-      return hmacHex(secret, `${time}.`, body);
-    case "hmac-sha256-hex":
-      return hmacHex(secret, body);
-    case "standard-webhooks": {
-      const key = Buffer.from(secret.slice("whsec_".length), "base64");
-      const hex = hmacHex(key, `${id}.${time}.`, body);
-      return Buffer.from(hex, "hex").toString("base64");
-    }
-  }
+  if (scheme === "stripe") return hmacHex(secret, `${time}.`, body);
+  if (scheme === "hmac-sha256-hex") return hmacHex(secret, body);
+  const key = Buffer.from(secret.slice("whsec_".length), "base64");
+  const hex = hmacHex(key, `${id}.${time}.`, body);
+  return Buffer.from(hex, "hex").toString("base64");
 }
 
 /**
@@ -61,22 +55,16 @@ export function stripeHeader(
  * Returns the three headers of Standard Webhooks, signed by its library.
  *
  * @param options.timestamp In Unix seconds.
- * @param options.prefix `webhook` unless given; Svix has its own.
  */
 export function standardHeaders(
   body: string,
-  { secret, timestamp, id = "msg_1", prefix = "webhook" }: {
-    secret: string;
-    timestamp: number;
-    id?: string;
-    prefix?: string;
-  },
+  { secret, timestamp }: { secret: string; timestamp: number },
 ): Record<string, string> {
-  const signature = new Webhook(secret)
-    .sign(id, new Date(timestamp * 1000), body);
+  const id = "msg_1";
+  const time = new Date(timestamp * 1000);
   return {
-    [`${prefix}-id`]: id,
-    [`${prefix}-timestamp`]: String(timestamp),
-    [`${prefix}-signature`]: signature,
+    "webhook-id": id,
+    "webhook-timestamp": String(timestamp),
+    "webhook-signature": new Webhook(secret).sign(id, time, body),
   };
 }

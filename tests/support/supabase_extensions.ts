@@ -1,6 +1,24 @@
-import { join } from "node:path";
-
+/**
+ * Stand-ins for what Supabase's Postgres has and a plain one does not.
+ *
+ * @module
+ */
 const FOLDER = new URL("./extensions/", import.meta.url);
+
+/** What Realtime keeps in Postgres. */
+export const REALTIME_SQL = Deno.readTextFileSync(
+  new URL("realtime.sql", FOLDER),
+);
+
+/**
+ * As in the extensions' own control files; pg_net's names no schema. But for
+ * `trusted`: Supabase lets the role postgres create them.
+ */
+const CONTROLS = [
+  ["pg_cron", "1.6", "schema = pg_catalog"],
+  ["pg_net", "0.19.5", ""],
+  ["supabase_vault", "0.3.1", "schema = vault"],
+] as const;
 
 /**
  * Puts stand-ins for pg_cron, pg_net and Vault where a server finds them, so
@@ -12,15 +30,25 @@ const FOLDER = new URL("./extensions/", import.meta.url);
 export async function installSupabaseExtensions(
   shareFolder: string,
 ): Promise<AsyncDisposable> {
-  const copies: string[] = [];
-  for await (const { name } of Deno.readDir(FOLDER)) {
-    const copy = join(shareFolder, "extension", name);
-    await Deno.copyFile(new URL(name, FOLDER), copy);
-    copies.push(copy);
+  await using installed = new AsyncDisposableStack();
+  for (const [name, version, schema] of CONTROLS) {
+    const path = `${shareFolder}/extension/${name}`;
+    const sql = await Deno.readTextFile(new URL(`${name}.sql`, FOLDER));
+    const control = `comment = 'Stands for ${name}'
+default_version = '${version}'
+relocatable = false
+trusted = true
+${schema}
+`;
+    for (
+      const [file, text] of [
+        [`${path}--${version}.sql`, sql],
+        [`${path}.control`, control],
+      ] as const
+    ) {
+      await Deno.writeTextFile(file, text);
+      installed.defer(() => Deno.remove(file));
+    }
   }
-  return {
-    [Symbol.asyncDispose]: async () => {
-      for (const copy of copies) await Deno.remove(copy);
-    },
-  };
+  return installed.move();
 }

@@ -6,19 +6,19 @@
  */
 import { createCommand } from "../../scripts/common/create_command.ts";
 import {
+  type ProcessGroup,
   spawnGroup,
   supabaseCli,
   toolEnvironment,
 } from "../../scripts/local_stack/tools.ts";
 import type { Environment } from "../../scripts/common/environment.ts";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
-import { CLI_ENVIRONMENT } from "./cli_environment.ts";
-import { freePorts } from "./free_port.ts";
+import { CLI_ENVIRONMENT } from "./databases.ts";
+import { freePort, leftOf, processTree } from "./machine.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
-import { leftOf, processTree } from "./process_tree.ts";
-import { stackSettings } from "./started_stack.ts";
 
-const READY = "Stop with Ctrl-C";
+/** The last line of `start` before it serves. */
+export const READY = "Stop with Ctrl-C";
 
 /** What a command printed, without colours, and its exit code. */
 export interface Typed {
@@ -27,35 +27,7 @@ export interface Typed {
 }
 
 /** A terminal in a folder. */
-export interface Terminal extends AsyncDisposable {
-  readonly path: string;
-  /** Its own folder, with tools and what the Supabase CLI keeps. */
-  readonly home: string;
-  /** Its environment. A test may add to it. */
-  readonly env: Record<string, string>;
-  /** Types a block of commands, and what they ask for; waits for their end. */
-  type(
-    block: string,
-    options?: { env?: Environment; input?: string },
-  ): Promise<Typed>;
-  /**
-   * Types the command that starts the stack, and waits until it is ready.
-   *
-   * @param options.columns gives it a terminal of this width, not a pipe
-   */
-  start(command: string, options?: { columns?: number }): Promise<StackOutput>;
-}
-
-/** What a stack prints. */
-export interface StackOutput extends AsyncDisposable {
-  said(): string;
-  /** The lines since it was ready. */
-  lines(): readonly string[];
-  /** Waits for a line, and returns it. */
-  line(pattern: RegExp): Promise<string>;
-  /** Ends it. Returns the commands of processes that are left of it. */
-  stop(): Promise<string[]>;
-}
+export type Terminal = Awaited<ReturnType<typeof openTerminal>>;
 
 /**
  * Opens a terminal whose `deno`, also if npx fetches it, is this Deno, whose
@@ -68,7 +40,7 @@ export async function openTerminal(
   path: string,
   filledIn: Readonly<Record<string, string>> = {},
   { hasTools = true } = {},
-): Promise<Terminal> {
+) {
   const home = await Deno.makeTempDir({ prefix: "billing-webhook-home-" });
   const { PATH } = toolEnvironment();
   const env: Record<string, string> = {
@@ -87,106 +59,120 @@ export async function openTerminal(
     return { text, options: { ...options, ...piped } };
   }
 
-  async function type(
-    block: string,
-    { env = {}, input = "" }: { env?: Environment; input?: string } = {},
-  ) {
-    const { text, options } = bash(block, env);
-    const child = createCommand("bash", {
-      ...options,
-      args: ["-ec", text],
-      stdin: "piped",
-    }).spawn();
-    // A command that reads nothing may have ended by now.
-    await new Blob([input]).stream().pipeTo(child.stdin).catch(() => {});
-    const { code, stdout, stderr } = await child.output();
-    const decoder = new TextDecoder();
-    const said = decoder.decode(stdout) + decoder.decode(stderr);
-    return { code, said: plain(said) };
-  }
+  return {
+    path,
+    /** Its own folder, with tools and what the Supabase CLI keeps. */
+    home,
+    /** Its environment. A test may add to it. */
+    env,
+    /** Types a block of commands, and what they ask for; waits for their end. */
+    async type(
+      block: string,
+      { env = {}, input = "" }: { env?: Environment; input?: string } = {},
+    ): Promise<Typed> {
+      const { text, options } = bash(block, env);
+      const child = createCommand("bash", {
+        ...options,
+        args: ["-ec", text],
+        stdin: "piped",
+      }).spawn();
+      // A command that reads nothing may have ended by now.
+      await new Blob([input]).stream().pipeTo(child.stdin).catch(() => {});
+      const { code, stdout, stderr } = await child.output();
+      const decoder = new TextDecoder();
+      return {
+        code,
+        said: plain(decoder.decode(stdout) + decoder.decode(stderr)),
+      };
+    },
+    /**
+     * Types the command that starts the stack, and waits until it is ready.
+     *
+     * @param options.columns gives it a terminal of this width, not a pipe
+     */
+    start(command: string, { columns }: { columns?: number } = {}) {
+      const { text, options } = bash(`exec ${command}`);
+      const atTerminal = `stty cols ${columns}; ${text}`;
+      return outputOf(spawnGroup({
+        command: columns ? "script" : "bash", // script is of util-linux
+        args: columns ? ["-qec", atTerminal, "/dev/null"] : ["-ec", text],
+        options: { ...options, env: { ...env, TERM: "xterm" } },
+      }));
+    },
+    [Symbol.asyncDispose]: () => Deno.remove(home, { recursive: true }),
+  };
+}
 
-  async function start(
-    command: string,
-    { columns }: { columns?: number } = {},
-  ) {
-    const { text, options } = bash(`exec ${command}`);
-    const atTerminal = `stty cols ${columns}; ${text}`;
-    const { child, ended } = spawnGroup({
-      command: columns ? "script" : "bash", // script is of util-linux
-      args: columns ? ["-qec", atTerminal, "/dev/null"] : ["-ec", text],
-      options: { ...options, env: { ...env, TERM: "xterm" } },
-    });
-    let raw = "";
-    let isEnded = false;
-    const read = [child.stdout, child.stderr].map(async (stream) => {
-      const texts = stream.pipeThrough(new TextDecoderStream());
-      for await (const text of texts) raw += text;
-    });
-    const end = ended.then(() => isEnded = true);
-    const said = () => plain(raw);
-    const lines = () =>
-      said().slice(said().indexOf(READY)).split("\n").slice(1).filter(Boolean);
-    let isStopped = false;
-    async function stop() {
-      if (isStopped) return [];
-      isStopped = true;
-      if (isEnded) throw new Error(`It ended by itself:\n${raw}`);
-      const tree = await processTree(child.pid);
-      child.kill("SIGTERM");
-      await Promise.all([end, ...read]);
-      return await leftOf(tree);
-    }
-    async function line(pattern: RegExp) {
+/** Reads what a stack prints, from the time when it is ready. */
+async function outputOf({ child, ended }: ProcessGroup) {
+  let raw = "";
+  let isEnded = false;
+  const read = [child.stdout, child.stderr].map(async (stream) => {
+    const texts = stream.pipeThrough(new TextDecoderStream());
+    for await (const text of texts) raw += text;
+  });
+  const end = ended.then(() => isEnded = true);
+  // It gives up by itself: each of its parts has a minute.
+  const isReady = () => isEnded || raw.includes(READY);
+  await waitUntil(isReady, { timeoutMs: Infinity });
+  if (isEnded) throw new Error(`Cannot start:\n${raw}`);
+
+  const said = () => plain(raw);
+  const lines = () =>
+    said().slice(said().indexOf(READY)).split("\n").slice(1).filter(Boolean);
+  let isStopped = false;
+  async function stop() {
+    if (isStopped) return [];
+    isStopped = true;
+    if (isEnded) throw new Error(`It ended by itself:\n${raw}`);
+    const tree = await processTree(child.pid);
+    child.kill("SIGTERM");
+    await Promise.all([end, ...read]);
+    return await leftOf(tree);
+  }
+  return {
+    said,
+    /** The lines since it was ready. */
+    lines,
+    /** Waits for a line, and returns it. */
+    async line(pattern: RegExp): Promise<string> {
       const find = () => lines().find((text) => pattern.test(text));
       await waitUntil(() => !!find(), { timeoutMs: HANG_LIMIT_MS });
       const found = find();
       if (found) return found;
       throw new Error(`No line has ${pattern}:\n${lines().join("\n")}`);
-    }
-    // It gives up by itself: each of its parts has a minute.
-    const isReady = () => isEnded || raw.includes(READY);
-    await waitUntil(isReady, { timeoutMs: Infinity });
-    if (isEnded) throw new Error(`Cannot start:\n${raw}`);
-    return {
-      said,
-      lines,
-      line,
-      stop,
-      [Symbol.asyncDispose]: async () => void await stop(),
-    };
-  }
-
-  return {
-    path,
-    home,
-    env,
-    type,
-    start,
-    [Symbol.asyncDispose]: () => Deno.remove(home, { recursive: true }),
+    },
+    /** Ends it. Returns the commands of processes that are left of it. */
+    stop,
+    [Symbol.asyncDispose]: async () => void await stop(),
   };
 }
 
-/** Where the stack of a terminal is. */
-export interface StackPlace {
-  readonly apiUrl: string;
-  readonly dbUrl: string;
-  /** What tells the commands. */
-  readonly env: Environment;
+/** Where a stack on free ports will be, and the settings that tell the commands. */
+export function stackPlace(data: string) {
+  const [api, db] = [freePort(), freePort()];
+  return {
+    apiUrl: `http://127.0.0.1:${api}`,
+    dbUrl: `postgresql://postgres:postgres@127.0.0.1:${db}/postgres`,
+    env: {
+      BILLING_API_PORT: `${api}`,
+      BILLING_DB_PORT: `${db}`,
+      BILLING_WEBHOOK_PORT: `${freePort()}`,
+      BILLING_WORKER_PORT: `${freePort()}`,
+      BILLING_POSTGREST_PORT: `${freePort()}`,
+      BILLING_STACK_DATA: data,
+    },
+  };
 }
 
-/** Chooses free ports for a stack, and a folder for its data. */
+/** Chooses a place for a stack, with a folder of its own for the data. */
 export async function placeForStack(
   opened: AsyncDisposableStack,
-): Promise<StackPlace> {
+): Promise<ReturnType<typeof stackPlace>> {
   const data = await Deno.makeTempDir({ prefix: "billing-webhook-data-" });
   // After `reset` it is gone already.
   opened.defer(() => Deno.remove(data, { recursive: true }).catch(() => {}));
-  const ports = freePorts();
-  return {
-    apiUrl: `http://127.0.0.1:${ports.api}`,
-    dbUrl: `postgresql://postgres:postgres@127.0.0.1:${ports.db}/postgres`,
-    env: stackSettings(ports, data),
-  };
+  return stackPlace(data);
 }
 
 /** Removes colours, and a terminal's carriage returns. */
@@ -196,20 +182,20 @@ function plain(text: string): string {
 }
 
 async function makeTools(folder: string): Promise<void> {
-  const deno = Deno.execPath();
+  const deno = `exec '${Deno.execPath()}'`;
   const psql = new URL("psql.ts", import.meta.url).pathname;
-  const supabase = supabaseCli().map((word) => `'${word}'`).join(" ");
+  const cli = supabaseCli().map((word) => `'${word}'`).join(" ");
   const tools = {
-    deno: `exec '${deno}' "$@"`,
+    deno: `${deno} "$@"`,
     npx: `[ "$1 $2" = "-y deno@${Deno.version.deno}" ] || exit 64
 shift 2
-exec '${deno}' "$@"`,
-    supabase: `exec ${supabase} "$@"`,
-    psql: `exec '${deno}' run -A '${psql}' "$@"`,
+${deno} "$@"`,
+    supabase: `exec ${cli} "$@"`,
+    psql: `${deno} run -A '${psql}' "$@"`,
   };
+  const mode = 0o755;
   for (const [name, script] of Object.entries(tools)) {
-    await Deno.writeTextFile(`${folder}/${name}`, `#!/bin/sh\n${script}\n`, {
-      mode: 0o755,
-    });
+    const text = `#!/bin/sh\n${script}\n`;
+    await Deno.writeTextFile(`${folder}/${name}`, text, { mode });
   }
 }

@@ -6,8 +6,7 @@ import {
 } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
 import { API_VERSIONS } from "../../../scripts/events/templates.ts";
-import { edited } from "../../support/edited.ts";
-import { withoutAccount } from "../../support/without_account.ts";
+import { edited, withoutAccount } from "../../support/edited.ts";
 
 const created = 1_793_624_405;
 const END = 1_796_212_800;

@@ -7,7 +7,7 @@ import {
 } from "../../../scripts/local_stack/gateway.ts";
 import { localKeys, signToken } from "../../../scripts/local_stack/keys.ts";
 import { waitUntil } from "../../../scripts/local_stack/wait_until.ts";
-import { freePort } from "../../support/free_port.ts";
+import { freePort } from "../../support/machine.ts";
 import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
 
 const keys = await localKeys();

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { freePort } from "../../support/free_port.ts";
+import { freePort } from "../../support/machine.ts";
 import { holdPorts } from "../../../scripts/local_stack/ports.ts";
 
 const listen = (port: number) =>

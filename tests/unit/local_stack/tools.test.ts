@@ -9,7 +9,7 @@ import {
 } from "../../../scripts/local_stack/tools.ts";
 import { waitUntil } from "../../../scripts/local_stack/wait_until.ts";
 import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
-import { leftOf, processTree } from "../../support/process_tree.ts";
+import { leftOf, processTree } from "../../support/machine.ts";
 
 function shell(script: string, ...args: string[]) {
   return {

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 import { loadAppCode } from "../../support/app_page.ts";
-import { writeDocCode } from "../../support/doc_code.ts";
+import { writeDocCode } from "../../support/docs.ts";
 
 Deno.test("the TypeScript in the pages type-checks", async () => {
   const pages = [...Deno.readDirSync(join(REPOSITORY, "docs"))]

@@ -10,7 +10,7 @@ import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 import { COMMANDS } from "../../../scripts/dev/downloads.ts";
 import { copyRepository } from "../../support/copy_repository.ts";
-import { migrationNames } from "../../support/migrate_part.ts";
+import { migrationNames } from "../../support/databases.ts";
 
 /** What is neither imported by a command nor copied by `add`. */
 const BESIDES = [

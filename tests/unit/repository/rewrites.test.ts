@@ -5,7 +5,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { readPage } from "../../support/doc_commands.ts";
+import { readPage } from "../../support/docs.ts";
 import { readConfig } from "../../../supabase/functions/_shared/billing/config.ts";
 import { routeOf } from "../../../scripts/local_stack/gateway.ts";
 

@@ -5,8 +5,8 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import { limited } from "./hang_limit.ts";
-import type { Answer } from "./send.ts";
+import { limited } from "../support/hang_limit.ts";
+import type { Answer } from "../support/send.ts";
 
 /** A request, byte by byte. */
 export interface RawRequest {
@@ -26,11 +26,10 @@ export function onTheWire(
   headers: Readonly<Record<string, string>>,
   body: string | Uint8Array,
 ): RawRequest {
-  const lines = Object.entries(headers)
+  const length = { "Content-Length": Buffer.byteLength(body) };
+  const lines = Object.entries({ ...headers, ...length })
     .map(([name, value]) => `${name}: ${value}`);
-  const length = `Content-Length: ${Buffer.byteLength(body)}`;
-  const line = `POST ${new URL(url).pathname}`;
-  return { line, lines: [...lines, length], body };
+  return { line: `POST ${new URL(url).pathname}`, lines, body };
 }
 
 /**
@@ -86,18 +85,14 @@ export function abandonedRequest(
  */
 export function slowRequest(
   url: string,
-  { isChunked = false, isSilent = false }: {
-    isChunked?: boolean;
-    isSilent?: boolean;
-  } = {},
+  { isChunked = false, isSilent = false } = {},
 ): Promise<number | undefined> {
+  const length = isChunked
+    ? "Transfer-Encoding: chunked"
+    : "Content-Length: 1000";
+  const line = `POST ${new URL(url).pathname}`;
   return connected(url, async (connection) => {
-    await send(connection, {
-      line: `POST ${new URL(url).pathname}`,
-      lines: [
-        isChunked ? "Transfer-Encoding: chunked" : "Content-Length: 1000",
-      ],
-    });
+    await send(connection, { line, lines: [length] });
     const trickle = setInterval(() => {
       if (!isSilent) write(connection, isChunked ? "1\r\nx\r\n" : "x");
     }, BYTE_EVERY_MS);
@@ -148,24 +143,23 @@ async function write(
 async function readAnswer(
   connection: Deno.TcpConn,
 ): Promise<Answer | undefined> {
+  let answer: Answer | undefined;
   let text = "";
   const space = new Uint8Array(16_384);
   const decoder = new TextDecoder();
+  // A server that still waits for the body leaves the connection open.
+  const isWhole = () =>
+    answer?.headers.has("content-length") &&
+    answer.body.length >= Number(answer.headers.get("content-length"));
   try {
-    // A server that still waits for the body leaves the connection open.
-    while (!isComplete(text)) {
+    while (!isWhole()) {
       const length = await connection.read(space);
       if (length === null) break;
       text += decoder.decode(space.subarray(0, length), { stream: true });
+      answer = parseAnswer(text);
     }
   } catch { /* Closed with bytes unread; what came before that counts. */ }
-  return parseAnswer(text);
-}
-
-function isComplete(text: string): boolean {
-  const answer = parseAnswer(text);
-  const length = answer?.headers.get("content-length") ?? "";
-  return length !== "" && answer!.body.length >= Number(length);
+  return answer;
 }
 
 function parseAnswer(text: string): Answer | undefined {

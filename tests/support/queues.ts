@@ -1,23 +1,51 @@
 /**
- * What a worker works on: the outbox.
+ * What a worker works on, failed events and notifications, and what an operator
+ * or a test does about them.
  *
  * @module
  */
 import { assert } from "@std/assert";
-import type { Sql } from "postgres";
+import type { Row, Sql } from "postgres";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
 
-/** The columns of an outbox row that tests use. */
-export interface OutboxRow {
-  readonly id: string;
-  readonly event_id: string;
-  readonly status: string;
-  readonly attempts: number;
-  readonly last_error: string | null;
-  readonly next_attempt_at: Date;
-  readonly sent_at: Date | null;
+/** Returns the failure of one provider's event. */
+export async function failureOf(
+  sql: Sql,
+  eventId: string,
+  { provider = "a" } = {},
+): Promise<Row> {
+  const [row] = await sql`
+    select * from billing.failed_events
+    where event_id = ${eventId} and provider = ${provider}`;
+  assert(row, `Nothing failed under the id ${eventId}`);
+  return row;
+}
+
+/** Resolves what other tests have left open, so that no retry takes it. */
+export async function settleLeftovers(sql: Sql): Promise<void> {
+  await sql`
+    update billing.failed_events
+    set resolved_at = now(), resolution = 'by hand', retry_requested_at = null
+    where resolved_at is null`;
+}
+
+/** Requests the retry of an event, as in the SQL editor. */
+export async function requestRetry(sql: Sql, eventId: string): Promise<void> {
+  await sql`select billing.retry_failed_event(${eventId})`;
+}
+
+/** Repairs a payload, as in the SQL editor. */
+export async function repair(
+  sql: Sql,
+  eventId: string,
+  payload: object,
+): Promise<void> {
+  await sql`
+    update billing.failed_events
+    set payload = ${JSON.stringify(payload)}::text::jsonb
+    where event_id = ${eventId}`;
 }
 
 /** Postpones what other tests have left, so that nothing is due. */
@@ -55,11 +83,10 @@ export async function oweNotifications(
 }
 
 /** Returns the notification of an event. */
-export async function outboxRow(sql: Sql, eventId: string): Promise<OutboxRow> {
-  const [row] = await sql<[OutboxRow?]>`
-    select id, event_id, status, attempts, last_error, next_attempt_at, sent_at
-    from billing.notifications where event_id = ${eventId}`;
-  if (!row) throw new Error(`Nothing is owed for ${eventId}`);
+export async function outboxRow(sql: Sql, eventId: string): Promise<Row> {
+  const [row] = await sql`
+    select * from billing.notifications where event_id = ${eventId}`;
+  assert(row, `Nothing is owed for ${eventId}`);
   return row;
 }
 
@@ -67,10 +94,7 @@ export async function outboxRow(sql: Sql, eventId: string): Promise<OutboxRow> {
  * Returns the row after the run of the worker that made an attempt has ended. Only
  * this waits for a worker that the webhook woke.
  */
-export async function settledRow(
-  sql: Sql,
-  eventId: string,
-): Promise<OutboxRow> {
+export async function settledRow(sql: Sql, eventId: string): Promise<Row> {
   async function isSettled(): Promise<boolean> {
     const found = await sql`
       select from billing.notifications

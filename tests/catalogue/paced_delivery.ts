@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers";
 import type postgres from "postgres";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
 import {
@@ -10,17 +11,20 @@ import {
   pacer,
 } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
 import { RUN_TIME_MS } from "../../supabase/functions/billing-worker/handle_wake.ts";
-import { HANG_LIMIT_MS } from "./hang_limit.ts";
-import { MAIL_API_KEY, type MailApi, startMailApi } from "./mail_api.ts";
-import { oweNotifications } from "./outbox.ts";
-import { setting } from "./test_environment.ts";
-import { type VirtualClock, virtualClock } from "./virtual_clock.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import {
+  MAIL_API_KEY,
+  type MailRequest,
+  startMailApi,
+} from "../support/notified.ts";
+import { oweNotifications } from "../support/queues.ts";
+import { setting } from "../support/test_environment.ts";
 
 /** The outcome for the mails that were due. */
 export interface PacedDelivery {
   /** Until the last was accepted, in virtual milliseconds. */
   readonly tookMs: number;
-  readonly requests: MailApi["requests"];
+  readonly requests: readonly MailRequest[];
   /** How many rows there are of each status and number of attempts. */
   readonly rows: Record<string, number>;
 }
@@ -29,6 +33,8 @@ export interface PacedDelivery {
 const WAKES_EVERY_MS = 60_000;
 const MOST_WAKES = 180;
 const DATABASE_LATENCY_MS = 50;
+/** A round of the event loop may begin work that the next one ends. */
+const QUIET_ROUNDS = 3;
 
 /**
  * Lets a worker deliver e-mails that are all due at once, to a mail API that takes
@@ -84,18 +90,16 @@ async function startWorker(
   },
 ): Promise<() => Promise<void>> {
   const age = databaseAger(sql, { clock, events });
-  const database = createClient({
-    supabaseUrl: setting("TEST_API_URL"),
-    secretKey: (await localKeys()).secret,
-  }, {
+  const { secret: secretKey } = await localKeys();
+  const supabaseUrl = setting("TEST_API_URL");
+  const database = createClient({ supabaseUrl, secretKey }, {
     fetch: async (input, init) => {
       await clock.sleep(DATABASE_LATENCY_MS);
-      // Virtual time runs faster than a signal's.
-      const { signal: _, ...rest } = init ?? {};
       const begun = performance.now();
       const answer = await clock.during(async () => {
         await age();
-        const response = await fetch(input, rest);
+        // Virtual time runs faster than a signal's.
+        const response = await fetch(input, { ...init, signal: null });
         const { status, headers } = response;
         return new Response(await response.text(), { status, headers });
       });
@@ -104,23 +108,24 @@ async function startWorker(
       return answer;
     },
   });
-  const channel = emailChannel({
+  const mails = emailChannel({
     apiKey: MAIL_API_KEY,
     from: "Billing <billing@example.com>",
     perSecond: allowed,
     addressOf: (account) => Promise.resolve(`${account}@example.com`),
     clock: clock.now,
   });
+  const channel: typeof mails = {
+    ...mails,
+    send: (notification) => clock.during(() => mails.send(notification)),
+  };
   const pace = pacer(channel, { clock: clock.now, sleep: clock.sleep });
   return async () => {
     const leaseId = crypto.randomUUID();
     await deliverNotifications({
       database,
       leaseId,
-      channel: {
-        ...channel,
-        send: (notification) => clock.during(() => channel.send(notification)),
-      },
+      channel,
       pace,
       endMs: clock.now() + RUN_TIME_MS,
       log: () => {},
@@ -159,5 +164,52 @@ function databaseAger(
       set next_attempt_at = next_attempt_at - ${passed}::interval
       where status = 'pending' and next_attempt_at > now()
         and next_attempt_at < 'infinity' and event_id = any (${events})`;
+  };
+}
+
+type VirtualClock = ReturnType<typeof virtualClock>;
+
+/**
+ * Returns a clock that moves on to the next time that a sleeper waits for, as
+ * soon as no work is under way.
+ */
+function virtualClock() {
+  const sleepers: { at: number; wake: () => void }[] = [];
+  let time = 0;
+  let underWay = 0;
+
+  async function quiet(): Promise<void> {
+    for (let rounds = 0; rounds < QUIET_ROUNDS; rounds++) {
+      await new Promise((resolve) => setImmediate(resolve));
+      if (underWay > 0) rounds = -1;
+    }
+  }
+
+  return {
+    /** In milliseconds since it began. */
+    now: () => time,
+    /** Resolves when the clock has come that far. */
+    sleep: (ms: number) =>
+      new Promise<void>((wake) => sleepers.push({ at: time + ms, wake })),
+    /** Real work, such as a request: the clock waits for it. */
+    during: async <T>(work: () => Promise<T>) => {
+      underWay++;
+      return await work().finally(() => underWay--);
+    },
+    /** Lets time pass until the work is done. */
+    run: async (work: Promise<void>) => {
+      let isDone = false;
+      const mark = () => void (isDone = true);
+      work.then(mark, mark);
+      for (;;) {
+        await quiet();
+        if (isDone) return await work;
+        sleepers.sort((a, b) => a.at - b.at);
+        const next = sleepers.shift();
+        if (next === undefined) throw new Error("Nobody sleeps, nothing ends");
+        time = next.at;
+        next.wake();
+      }
+    },
   };
 }

@@ -1,0 +1,138 @@
+/**
+ * The code in the pages and snippets: commands, SQL and TypeScript for readers to
+ * copy.
+ *
+ * @module
+ */
+import { basename } from "node:path";
+
+const ROOT = new URL("../../", import.meta.url);
+const TYPES = "supabase/functions/_shared/billing/database.types.ts";
+
+/** A part of a page. */
+interface Block {
+  /** `app.md:42`, where it begins. */
+  readonly place: string;
+  readonly text: string;
+}
+
+/** Returns the text of a file, by its path from the root. */
+export function readPage(path: string): string {
+  return Deno.readTextFileSync(new URL(path, ROOT));
+}
+
+/** Returns the paths of all pages, at the root and in `docs`. */
+export function pages(): string[] {
+  return ["", "docs/"].flatMap((folder) => filesIn(folder, ".md"));
+}
+
+/**
+ * Returns the fenced blocks of a language in a page. Indented blocks come
+ * without their indentation.
+ */
+export function fencedBlocks(
+  markdown: string,
+  { page, language }: { page: string; language: string },
+): Block[] {
+  const fence = new RegExp(`^( *)\`\`\`${language}\\n([^]*?)^ *\`\`\`$`, "gm");
+  const found = markdown.matchAll(fence);
+  return Array.from(found, ({ 1: indent = "", 2: text = "", index }) => ({
+    place: placeOf(index, { markdown, page }),
+    text: text.replaceAll(new RegExp(`^${indent}`, "gm"), ""),
+  }));
+}
+
+/**
+ * Returns the commands of all blocks marked `sh`, of all pages, each in one line,
+ * with the place of its block.
+ */
+export function docCommands(): Block[] {
+  return pages().flatMap((page) =>
+    fencedBlocks(readPage(page), { page, language: "sh" })
+      .flatMap(({ place, text }) =>
+        text.replaceAll(/ *\\\n */g, " ").split("\n")
+          .map((line) => ({ place, text: line.trim() }))
+          .filter(({ text }) => text !== "" && !text.startsWith("#"))
+      )
+  );
+}
+
+/**
+ * Returns the blocks marked `sql` in a page, and the statements within a line of
+ * text, such as `select ...;`.
+ */
+export function sqlBlocks(
+  markdown: string,
+  page: string,
+): { place: string; sql: string }[] {
+  const found = markdown.matchAll(
+    /^ *```sql\n([^]*?)^ *```$|`((?:select|notify)\s[^`]*;)`/gm,
+  );
+  return Array.from(found, ({ 1: fenced, 2: inline, index }) => ({
+    place: placeOf(index, { markdown, page }),
+    sql: fenced ?? inline ?? "",
+  }));
+}
+
+/**
+ * Returns the SQL of the README and of `docs`, and every snippet, whose place is
+ * its file's name.
+ */
+export function everySqlBlock(): ReturnType<typeof sqlBlocks> {
+  const inPages = ["README.md", ...filesIn("docs/", ".md")]
+    .flatMap((path) => sqlBlocks(readPage(path), basename(path)));
+  const snippets = filesIn("supabase/snippets/", ".sql")
+    .map((path) => ({ place: basename(path), sql: readPage(path) }));
+  return [...inPages, ...snippets];
+}
+
+/**
+ * Replaces a block's placeholders, which look like `<event id>`.
+ *
+ * @throws {Error} If a placeholder has no value.
+ */
+export function fillIn(
+  sql: string,
+  values: Readonly<Record<string, string>>,
+): string {
+  return sql.replaceAll(/<([a-z][a-z -]*)>/g, (placeholder, name) => {
+    const value = values[name];
+    if (value !== undefined) return value;
+    throw new Error(`Cannot run: nothing stands for ${placeholder} in ${sql}`);
+  });
+}
+
+/**
+ * Writes the TypeScript of a page in `docs` into a folder of its own, one file per
+ * block, beside the generated types. Returns the paths, in the page's order.
+ */
+export async function writeDocCode(
+  page: string,
+): Promise<AsyncDisposable & { readonly files: readonly string[] }> {
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-docs-" });
+  await Deno.copyFile(new URL(TYPES, ROOT), `${folder}/database.types.ts`);
+  const files: string[] = [];
+  const markdown = readPage(`docs/${page}`);
+  for (const block of fencedBlocks(markdown, { page, language: "ts" })) {
+    const name = block.place.replace(":", "_line_").replace(".md", "");
+    files.push(`${folder}/${name}.ts`);
+    await Deno.writeTextFile(files.at(-1)!, block.text);
+  }
+  return {
+    files,
+    [Symbol.asyncDispose]: () => Deno.remove(folder, { recursive: true }),
+  };
+}
+
+function filesIn(folder: string, extension: string): string[] {
+  return [...Deno.readDirSync(new URL(folder || ".", ROOT))]
+    .filter(({ name }) => name.endsWith(extension))
+    .map(({ name }) => folder + name).sort();
+}
+
+function placeOf(
+  index: number,
+  { markdown, page }: { markdown: string; page: string },
+): string {
+  return `${page}:${markdown.slice(0, index).split("\n").length}`;
+}

@@ -1,0 +1,166 @@
+/**
+ * Receivers and workers, each in a process of its own, against the stack under
+ * test, with the environment that a test wants.
+ *
+ * @module
+ */
+import {
+  type Environment,
+  functionEnvironment,
+} from "../../scripts/common/environment.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
+import {
+  functionService,
+  platformEnvironment,
+} from "../../scripts/local_stack/functions.ts";
+import { startGateway } from "../../scripts/local_stack/gateway.ts";
+import { createService } from "../../scripts/local_stack/service.ts";
+import type { NotificationCounts } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
+import { freePort } from "./machine.ts";
+import { HANG_LIMIT_MS } from "./hang_limit.ts";
+import { type Answer, post } from "./send.ts";
+import { setting } from "./test_environment.ts";
+
+/** A line of a function's log. */
+type LogLine = Record<string, unknown> & { message: string };
+
+/** A function that is served. */
+export interface ServedFunction extends AsyncDisposable {
+  /** Where it answers. */
+  readonly url: string;
+  /** All that it has written so far, as it was written. */
+  output(): string;
+  /** The first log line that fits, as soon as it is there. */
+  logged(fits: (line: LogLine) => boolean): Promise<LogLine>;
+  /** SIGKILL; it is gone when this resolves. */
+  kill(): Promise<void>;
+}
+
+/** How a function is served. */
+interface ServeOptions {
+  /** On top of what the platform gives and the local secrets. */
+  readonly env?: Environment;
+  /** Names of variables that are not set. */
+  readonly unset?: readonly string[];
+}
+
+/**
+ * Serves a function on a free port.
+ *
+ * @param name The function's folder.
+ * @throws {Error} If it does not start, with its output.
+ */
+export async function serveFunction(
+  name: string,
+  { env = {}, unset = [] }: ServeOptions = {},
+): Promise<ServedFunction> {
+  const lines: string[] = [];
+  const port = freePort();
+  const settings = Object.entries({
+    ...platformEnvironment({
+      apiUrl: setting("TEST_API_URL"),
+      dbUrl: setting("TEST_DATABASE_URL"),
+      keys: await localKeys(),
+    }),
+    ...functionEnvironment(env),
+    ...env,
+  });
+  const spec = functionService(name, {
+    denoPath: setting("TEST_FUNCTIONS_DENO"),
+    port,
+    env: Object.fromEntries(
+      settings.filter(([setting]) => !unset.includes(setting)),
+    ),
+  });
+  const service = createService(spec, {
+    onLog: (line) => lines.push(line),
+    onUnexpectedEnd: (text) => lines.push(text),
+  });
+  await service.start();
+
+  return {
+    url: `http://127.0.0.1:${port}/${name}`,
+    output: () => lines.join("\n"),
+    logged: async (fits) => {
+      let found: LogLine | undefined;
+      await waitUntil(() => {
+        found = lines.map(parseLine).find((line) => line && fits(line));
+        return found !== undefined;
+      }, { timeoutMs: HANG_LIMIT_MS });
+      if (found) return found;
+      throw new Error(`No such line in the log:\n${lines.join("\n")}`);
+    },
+    kill: service.kill,
+    [Symbol.asyncDispose]: service.stop,
+  };
+}
+
+function parseLine(text: string): LogLine | undefined {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Starts a receiver on a free port. */
+export function startReceiver(options?: ServeOptions): Promise<ServedFunction> {
+  return serveFunction("billing-webhook", options);
+}
+
+/** Puts the local stack's gateway in front of a receiver. */
+export async function gatewayTo(
+  receiver: ServedFunction,
+): Promise<AsyncDisposable & { readonly url: string }> {
+  const gateway = await startGateway(0, {
+    targets: { webhook: Number(new URL(receiver.url).port) },
+    keys: await localKeys(),
+  });
+  return {
+    url: `http://127.0.0.1:${gateway.port}/functions/v1/billing-webhook`,
+    [Symbol.asyncDispose]: gateway.close,
+  };
+}
+
+/** What a turn counts if nothing is due. */
+export const NO_COUNTS: NotificationCounts = {
+  claimed: 0,
+  sent: 0,
+  failed: 0,
+  dead: 0,
+  undeliverable: 0,
+  limited: 0,
+  unsent: 0,
+};
+
+type Counts = Record<string, number>;
+
+/**
+ * Starts a worker on a free port. Its `wake` takes a turn, and returns its counts
+ * of notifications.
+ *
+ * @param env On top of what the platform gives; it names the channel.
+ */
+export async function startWorker(
+  env: Environment,
+): Promise<ServedFunction & { wake(): Promise<Counts> }> {
+  const served = await serveFunction("billing-worker", { env });
+  const wake = async () => (await takeTurn(served)).notifications;
+  return { ...served, wake };
+}
+
+/** Wakes a worker, and returns its counts of a turn. */
+export async function takeTurn(
+  worker: ServedFunction,
+): Promise<Record<"retries" | "alerts" | "notifications", Counts>> {
+  const { status, body } = await wake(worker);
+  if (status === 200) return JSON.parse(body);
+  throw new Error(`The worker answered ${status}\n${worker.output()}`);
+}
+
+/** Wakes a worker with the stack's secret key, and returns its answer. */
+export async function wake(worker: ServedFunction): Promise<Answer> {
+  const { secret } = await localKeys();
+  return await post(worker.url, { headers: { apikey: secret } });
+}

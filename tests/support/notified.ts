@@ -1,0 +1,175 @@
+/**
+ * Where notifications arrive: an account's endpoint, and a stand-in for Resend's
+ * API. Both listen on a port of 127.0.0.1.
+ *
+ * @module
+ */
+import { assert } from "@std/assert";
+import { Webhook } from "standardwebhooks";
+import type { Environment } from "../../scripts/common/environment.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
+import { HANG_LIMIT_MS } from "./hang_limit.ts";
+
+/** `whsec_` and base64, as the docs say. */
+export const NOTIFICATION_SECRET =
+  "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";
+
+/** In the URL of every endpoint, so that a URL in a log is found. */
+export const URL_SECRET = "secret-of-the-url";
+
+/** A notification or alert that arrived and was verified by the package. */
+export interface Arrival {
+  /** Its `webhook-id`. */
+  readonly id: string;
+  /** What it is about; tests tell notifications apart by it. */
+  readonly eventId: string;
+  readonly headers: Headers;
+  readonly message: {
+    readonly type: string;
+    readonly timestamp: string;
+    readonly data: Readonly<Record<string, unknown>>;
+  };
+}
+
+type Answer = (arrival: Arrival) => Response | Promise<Response>;
+
+/** Starts an endpoint; by default on a free port. */
+export function startNotifiedEndpoint({ port = 0 } = {}) {
+  const webhook = new Webhook(NOTIFICATION_SECRET);
+  const arrivals: Arrival[] = [];
+  const refused: string[] = [];
+  let answer: Answer = () => new Response("OK");
+
+  const ending = new AbortController();
+  const server = Deno.serve({
+    hostname: "127.0.0.1",
+    port,
+    signal: ending.signal,
+    onListen: () => {},
+  }, async (request) => {
+    const { headers } = request;
+    try {
+      const signed = Object.fromEntries(headers);
+      const text = await request.text();
+      const message = webhook.verify(text, signed) as Arrival["message"];
+      const id = headers.get("webhook-id") ?? "";
+      const eventId = String(message.data["event_id"]);
+      const arrival = { id, eventId, headers, message };
+      arrivals.push(arrival);
+      return await answer(arrival);
+    } catch (error) {
+      refused.push((error as Error).message);
+      return new Response("Invalid signature", { status: 401 });
+    }
+  });
+
+  const about = (eventId: string) =>
+    arrivals.filter((arrival) => arrival.eventId === eventId);
+  return {
+    /** What makes a worker send here. */
+    env: notifiedEnvironment(server.addr.port),
+    /** Everything that verified, in order of arrival. */
+    arrivals,
+    /** Why requests were refused: nothing the worker sends should be. */
+    refused,
+    /** Changes what is answered from now on, at once or later; 200 until then. */
+    answerWith: (changed: Answer) => void (answer = changed),
+    /** What arrived about an event. */
+    about,
+    /** Resolves when something has arrived about an event. */
+    arrived: async (eventId: string) => {
+      const isThere = await waitUntil(() => about(eventId).length > 0, {
+        timeoutMs: HANG_LIMIT_MS,
+        intervalMs: 5,
+      });
+      assert(isThere, `Nothing arrived about ${eventId}; refused: ${refused}`);
+    },
+    [Symbol.asyncDispose]: async () => {
+      // A shutdown would wait for answers that a failed test holds back for ever.
+      ending.abort();
+      await server.finished;
+    },
+  };
+}
+
+/** Returns the settings with which a worker notifies a port of this machine. */
+export function notifiedEnvironment(port: number): Environment {
+  return {
+    NOTIFICATION_URL: `http://127.0.0.1:${port}?token=${URL_SECRET}`,
+    NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET,
+  };
+}
+
+/** Returns the settings with which a worker sends alerts to an endpoint. */
+export function alertEnvironment(
+  { env }: { env: Environment },
+): Environment {
+  const { NOTIFICATION_URL: url = "" } = env;
+  return { ALERT_URL: url, ALERT_SIGNING_SECRET: NOTIFICATION_SECRET };
+}
+
+/** The key of the tests, easy to find in a log that must not hold it. */
+export const MAIL_API_KEY = "re_key_of_the_tests";
+
+/** A mail, or what was to be one. */
+export interface MailRequest {
+  /** In milliseconds, by the API's clock. */
+  readonly at: number;
+  readonly status: number;
+  /** Its `idempotency-key`. */
+  readonly key: string;
+  readonly fields: Readonly<Record<string, string>>;
+}
+
+/**
+ * Starts Resend's API, with its limit: more requests than that within any second
+ * get 429, and count as well.
+ *
+ * @param options.perSecond The limit; by default there is none.
+ * @param options.now Its clock, in milliseconds.
+ * @see https://resend.com/docs/api-reference/rate-limit
+ */
+export function startMailApi({ perSecond = Infinity, now = Date.now } = {}) {
+  const requests: MailRequest[] = [];
+
+  /** Why a request is refused, as Resend says it, or undefined. */
+  function refusal({ headers }: Request, fields: MailRequest["fields"]) {
+    const { from, to, subject, text, html } = fields;
+    if (headers.get("authorization") !== `Bearer ${MAIL_API_KEY}`) {
+      return [403, "invalid_api_key"] as const;
+    }
+    const recent = requests.filter(({ at }) => at > now() - 1_000);
+    if (recent.length >= perSecond) {
+      return [429, "rate_limit_exceeded"] as const;
+    }
+    const isWhole = headers.get("idempotency-key") && from && subject &&
+      to?.includes("@") && text && html;
+    return isWhole ? undefined : [422, "missing_required_field"] as const;
+  }
+
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+    async (request) => {
+      const fields = await request.json();
+      const key = request.headers.get("idempotency-key") ?? "";
+      const [status, name] = refusal(request, fields) ?? [200];
+      requests.push({ at: now(), status, key, fields });
+      if (status === 200) return Response.json({ id: `mail_${key}` });
+      const body = { statusCode: status, name, message: `This is ${name}` };
+      const headers = new Headers(status === 429 ? { "retry-after": "1" } : {});
+      return Response.json(body, { status, headers });
+    },
+  );
+  const url = `http://127.0.0.1:${server.addr.port}`;
+  return {
+    url,
+    /** What makes a worker send here. */
+    env: {
+      RESEND_API_KEY: MAIL_API_KEY,
+      NOTIFICATION_FROM: "Billing <billing@example.com>",
+      RESEND_BASE_URL: url,
+    },
+    requests: requests as readonly MailRequest[],
+    [Symbol.asyncDispose]: () => server.shutdown(),
+  };
+}
