@@ -55,6 +55,13 @@ export async function codeOf(work: Promise<unknown>): Promise<ErrorCode> {
   return (await assertRejects(() => work, DeliveryError)).code;
 }
 
+/** The secret that notifications are signed with. */
+export const NOTIFICATION_SECRET =
+  "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";
+
+/** Where Slack takes alerts. */
+export const SLACK = "https://hooks.slack.com/services/T0/B0/LEAKED";
+
 /** What a notification says of the payment if its event states everything. */
 export const STATED = {
   hosted_invoice_url: "https://pay.example.com/in_1?a=1&b=2",
