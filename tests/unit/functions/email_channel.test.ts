@@ -33,33 +33,28 @@ async function send(
 const FROM = "Billing <billing@example.com>";
 const accepted = () => Response.json({ id: "mail_1" });
 
-Deno.test("emailChannel() mails the account, the same at every attempt, once per notification", async () => {
-  for (let i = 0; i < 2; i++) {
-    const { attempt, sent } = await send(accepted);
-    const [[path, headers, mail]] = sent as [typeof sent[number]];
-    assertEquals([attempt, sent.length], [{ result: "sent" }, 1]);
-    assertEquals([path, headers.get("authorization")], [
-      ...["/emails", "Bearer re_LEAKED"],
-    ]);
-    assertEquals(headers.get("idempotency-key"), NOTIFICATION.id);
-    const rendered = renderEmail(emailTexts({ ...NOTIFICATION, ...STATED }));
-    assertEquals(mail, { from: FROM, to: "a@example.com", ...rendered });
-  }
+Deno.test("emailChannel() mails the account, once per notification", async () => {
+  const { attempt, sent } = await send(accepted);
+  const [[path, headers, mail]] = sent as [typeof sent[number]];
+  assertEquals<unknown>([attempt, sent.length], [{ result: "sent" }, 1]);
+  assertEquals(
+    [path, headers.get("authorization"), headers.get("idempotency-key")],
+    ["/emails", "Bearer re_LEAKED", NOTIFICATION.id],
+  );
+  const rendered = renderEmail(emailTexts({ ...NOTIFICATION, ...STATED }));
+  assertEquals(mail, { from: FROM, to: "a@example.com", ...rendered });
+  const none = await send(accepted, () => Promise.resolve(null));
+  assertEquals([none.attempt.result, none.sent], ["undeliverable", []]);
 });
 
-/** What becomes of an attempt that is answered so. */
-const ANSWERS: [result: string, status: number, ...bodies: string[]][] = [
+/** Answers that are no answer of Resend; 429 is understood all the same. */
+const GARBAGE: [result: string, status: number, ...bodies: string[]][] = [
   ["failed", 502, "null", '"no"', "[]", "{}", "17", "<html>", ""],
   ["failed", 200, "null", "<html>", ""],
   ["limited", 429, "<html>", ""],
 ];
-/** The errors that Resend documents: 429 for its quotas as well. */
-const ERRORS: [status: number, name: string][] = [
-  ...[[400, "validation_error"], [401, "missing_api_key"], [428, "x"]],
-  ...[[429, "rate_limit_exceeded"], [429, "daily_quota_exceeded"]],
-] as [number, string][];
 Deno.test("emailChannel() reads the result from the answer, whatever it is", async () => {
-  for (const [expected, status, ...bodies] of ANSWERS) {
+  for (const [expected, status, ...bodies] of GARBAGE) {
     for (const body of bodies) {
       const answer = () => new Response(body, { status });
       const { result, error = "" } = (await send(answer)).attempt;
@@ -67,24 +62,18 @@ Deno.test("emailChannel() reads the result from the answer, whatever it is", asy
       assert(error !== "" && !/undefined|LEAKED/.test(error), error);
     }
   }
-  for (const [status, name] of ERRORS) {
-    const error = { statusCode: status, name, message: `Is ${name}` };
+  // Resend answers 429 for its quotas as well.
+  for (const [statusCode, result] of [[401, "failed"], [429, "limited"]]) {
+    const error = { statusCode, name: "a_name", message: "Says why" };
     const headers = { "retry-after": "Sat, 21 Nov 2026 06:34:00 GMT" };
-    const answer = () => Response.json(error, { status, headers });
-    assertEquals<unknown>((await send(answer)).attempt, {
-      result: status === 429 ? "limited" : "failed",
-      error: `Resend: ${name}: Is ${name}`,
-      retryAfterSeconds: 600,
-    });
+    const init = { status: Number(statusCode), headers };
+    const { attempt } = await send(() => Response.json(error, init));
+    const says = { error: "Resend: a_name: Says why", retryAfterSeconds: 600 };
+    assertEquals<unknown>(attempt, { result, ...says });
   }
   const { attempt } = await send(undefined);
   assertEquals(attempt.result, "failed");
   assert(!attempt.error?.includes("LEAKED"), attempt.error);
-});
-
-Deno.test("emailChannel() sends nothing without an address", async () => {
-  const none = await send(accepted, () => Promise.resolve(null));
-  assertEquals([none.attempt.result, none.sent], ["undeliverable", []]);
   const failed = await send(accepted, () => Promise.reject(new Error("why")));
   assertEquals(failed.attempt, { result: "failed", error: "why" });
 });
@@ -111,7 +100,7 @@ const TEXTS: [details: Details, amount: string, ...paragraphs: string[]][] = [
   [HOSTILE, "", NO_LINK],
 ];
 Deno.test("emailTexts() says what is stated, in any time zone, and claims nothing else", () => {
-  for (const zone of ["Pacific/Kiritimati", "Pacific/Pago_Pago", "UTC"]) {
+  for (const zone of ["Pacific/Kiritimati", "Pacific/Pago_Pago"]) {
     Deno.env.set("TZ", zone);
     for (const [details, amount, ...paragraphs] of TEXTS) {
       const one = { ...NOTIFICATION, ...NOT_STATED, ...details };

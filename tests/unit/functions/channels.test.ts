@@ -1,0 +1,265 @@
+/** Notifications and alerts as webhooks, and alerts to Slack. */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { Webhook } from "standardwebhooks";
+import type {
+  Alert,
+  Attempt,
+  FailureOpened,
+} from "../../../supabase/functions/billing-worker/channels/channel.ts";
+import { retryAfterSeconds } from "../../../supabase/functions/billing-worker/channels/post_message.ts";
+import { slackChannel } from "../../../supabase/functions/billing-worker/channels/slack_channel.ts";
+import {
+  alertChannel,
+  webhookChannel,
+} from "../../../supabase/functions/billing-worker/channels/webhook_channel.ts";
+import {
+  hanging,
+  NOTIFICATION,
+  NOTIFICATION_SECRET as secret,
+  OPENED,
+  RESOLVED,
+  SLACK,
+  STATED,
+} from "./fixtures.ts";
+
+const URL_TEXT = "https://hooks.test:8443/LEAKED?token=LEAKED";
+// A second and a half past the full minute.
+const NOW = Date.parse("2026-11-21T06:24:01.500Z");
+
+type Failed = Extract<Attempt, { retryAfterSeconds?: unknown }>;
+type Reply = (signal: AbortSignal) => Response | Promise<Response>;
+type Message = typeof NOTIFICATION | Alert;
+
+/** Sends a notification, or an alert to a service or to Slack, answered so. */
+async function send(
+  message: Message,
+  reply: Reply = () => new Response("OK"),
+  { url = URL_TEXT, projectUrl }: { url?: string; projectUrl?: string } = {},
+) {
+  const requests: Request[] = [];
+  const options = {
+    ...{ secret, projectUrl, clock: () => NOW, timeLimitMs: 20 },
+    fetch: async (input: URL | RequestInfo, init?: RequestInit) => {
+      requests.push(new Request(input, { ...init, signal: null }));
+      return await reply(init?.signal as AbortSignal);
+    },
+  };
+  const alerts = url === SLACK ? slackChannel : alertChannel;
+  const attempt = "kind" in message
+    ? await alerts(url, options).send(message)
+    : await webhookChannel(url, options).send(message);
+  assertEquals(requests.length, 1, "Redirects are not followed");
+  const [request] = requests as [Request];
+  const text = await request.clone().text();
+  return { attempt, request, text, sent: JSON.parse(text) };
+}
+
+const DATA = {
+  ...{ account_id: "acc_1", subscription_id: "sub_1" },
+  ...{ provider: "a", event_id: "evt_1", invoice_id: "in_1" },
+};
+const AGAIN = { next_payment_attempt: "2026-05-03T23:30:00.000Z" };
+const NEVER = { next_payment_attempt: null };
+
+/** What the database says, and what of it is sent. */
+const MESSAGES: [message: object, sent: object][] = [
+  [{}, {}],
+  [{ invoice_id: null }, { invoice_id: undefined }],
+  [STATED, { ...STATED, ...AGAIN }],
+  [{ amount_due: 0 }, { amount_due: 0 }],
+  // No next attempt, none at all, or one whose number is not known.
+  [{ attempt_count: 8 }, { attempt_count: 8, ...NEVER }],
+  [{ attempt_count: 0 }, { attempt_count: 0, ...NEVER }],
+  [AGAIN, AGAIN],
+];
+const { newest_first_failed_at: _, ...opened } = OPENED.alert as FailureOpened;
+const ALERTS: [message: Alert, timestamp: string, data: object][] = [
+  [OPENED, "2026-11-21T06:25:00.113Z", {
+    ...opened,
+    first_failed_at: "2026-11-21T05:07:41.500Z",
+    last_failed_at: "2026-11-21T06:24:03.113Z",
+  }],
+  [RESOLVED, "2026-11-21T09:00:00.500Z", {
+    ...RESOLVED.alert,
+    opened_at: "2026-11-21T06:25:00.113Z",
+  }],
+];
+const SENT: [message: Message, type: string, timestamp: string, object][] = [
+  ...MESSAGES.map(([stated, sent]): typeof SENT[number] => [
+    { ...NOTIFICATION, ...stated },
+    ...["payment_failed", "2026-11-21T06:24:03.113Z"] as const,
+    { ...DATA, ...sent },
+  ]),
+  ...ALERTS.map(([message, ...sent]): typeof SENT[number] => {
+    return [message, message.kind, ...sent];
+  }),
+];
+Deno.test("webhooks say what is stated, in an order for people to read, and are signed", async () => {
+  for (const [message, type, timestamp, data] of SENT) {
+    const { attempt, request, text } = await send(message);
+    const { method, url, redirect, headers } = request;
+    assertEquals(
+      [attempt, method, url, redirect, headers.get("content-type")],
+      [{ result: "sent" }, "POST", URL_TEXT, "manual", "application/json"],
+    );
+    assertEquals(headers.get("webhook-id"), message.id);
+    const seconds = `${Math.floor(NOW / 1000)}`;
+    assertEquals(headers.get("webhook-timestamp"), seconds);
+    const expected = { type: `billing.${type}`, timestamp, data };
+    if ("kind" in message) assertEquals(text, JSON.stringify(expected));
+    else assertEquals(JSON.parse(text), JSON.parse(JSON.stringify(expected)));
+    const [, signature] = headers.get("webhook-signature")!.split(",");
+    const signed = new Webhook(secret).sign(message.id, new Date(NOW), text);
+    assertEquals(`v1,${signature}`, signed);
+  }
+});
+
+Deno.test("the channels name the host as their destination, and refuse a secret that is no base64", () => {
+  const options = { secret, fetch, clock: Date.now };
+  const made = [webhookChannel, alertChannel].map((make) => {
+    assertThrows(() => make(URL_TEXT, { ...options, secret: "whsec_?" }));
+    return make(URL_TEXT, options).destination;
+  });
+  made.push(slackChannel(SLACK, options).destination);
+  assertEquals(made, [
+    "hooks.test:8443",
+    "alerts to hooks.test:8443",
+    "alerts to hooks.slack.com",
+  ]);
+});
+
+const REF = "abcdefghijklmnopqrst";
+const { error: __, event_type: ___, ...rest } = opened;
+const one = { ...OPENED, alert: { ...rest, new: 1 } } as Alert;
+const hostile = {
+  ...OPENED,
+  alert: { ...OPENED.alert, event_type: "<!channel> & &lt;x>" },
+};
+
+Deno.test("slackChannel() says what failed and what to do, or that nothing is open any more", async () => {
+  const texts = async (message: Alert, projectUrl?: string) => {
+    const options = { url: SLACK, ...(projectUrl && { projectUrl }) };
+    const { attempt, sent } = await send(message, undefined, options);
+    const { text, ...more } = sent;
+    // Slack does not say what it does with further fields.
+    assertEquals([attempt, more], [{ result: "sent" }, {}]);
+    return text;
+  };
+  assertEquals(
+    await texts(OPENED, `https://${REF}.supabase.co`),
+    `Billing: 3 new failed events with event_invalid
+Open: 12, since 2026-11-21 05:07 UTC.
+Newest: evt_1 (customer.subscription.created, provider a): data.object.metadata.accountId is missing
+What to do: run select * from billing.open_failures; in the SQL editor, and look up event_invalid in the receiver's docs/runbook.md
+SQL editor: https://supabase.com/dashboard/project/${REF}/sql/new`,
+  );
+  assertEquals(
+    await texts(RESOLVED),
+    `Billing: no failed event with event_invalid is open any more.
+Resolved: 12. Reported since 2026-11-21 06:25 UTC.
+If more fail soon, the next alert may come up to an hour late: after a repair, look at billing.open_failures again.`,
+  );
+  const urls = ["http://127.0.0.1:54321", "https://a.b.supabase.co"];
+  for (const url of [undefined, ...urls]) {
+    const lines = (await texts(one, url)).split("\n");
+    assertEquals(lines[0], "Billing: 1 new failed event with event_invalid");
+    assertEquals(lines[2], "Newest: evt_1 (type unknown, provider a)");
+    assertEquals(lines.length, 4);
+  }
+  // Otherwise it could mention a whole channel.
+  const text = await texts(hostile);
+  assert(text.includes("(&lt;!channel&gt; &amp; &amp;lt;x&gt;, pro"), text);
+});
+
+const throwing = (error: Error): Reply => () => Promise.reject(error);
+const status = (status: number, after?: string): Reply => () => {
+  const headers = new Headers(after ? { "retry-after": after } : {});
+  return new Response(null, { status, headers });
+};
+const MOVED =
+  ", and redirects are not followed: set NOTIFICATION_URL to the final URL";
+const LATER = "Sat, 21 Nov 2026 06:25:00 GMT";
+const refused = new TypeError("failed", { cause: new Error("refused") });
+const each = (codes: number[], after?: string) =>
+  codes.map((code): [Reply, number] => [status(code, after), code]);
+
+/** The result, what the error says after the status, and Retry-After. */
+type Row = [
+  ...[result: string, error: string | undefined, seconds: number | undefined],
+  ...replies: [reply: Reply, status?: number][],
+];
+const none = undefined;
+const REPLIES: Row[] = [
+  ["sent", none, none, ...each([200, 204, 299])],
+  ["dead", " Gone", none, ...each([410])],
+  ["failed", "", 120, ...each([400, 401, 404, 411, 428, 500], "120")],
+  ["failed", MOVED, none, ...each([300, 308, 399])],
+  ["limited", "", none, ...each([429])],
+  ["limited", "", 59, ...each([429], LATER)],
+  ["failed", "no answer within 20 ms", none, [hanging]],
+  ["failed", "failed: refused", none, [throwing(refused)]],
+  ["failed", "x", none, [throwing(new TypeError("x"))]],
+];
+Deno.test("a webhook's result is read from the reply, without its body", async () => {
+  for (const [result, says, seconds, ...replies] of REPLIES) {
+    for (const [reply, code] of replies) {
+      const { attempt } = await send(NOTIFICATION, reply);
+      const { error, retryAfterSeconds } = attempt as Failed;
+      const start = code && says !== none
+        ? `the receiver answered ${code}`
+        : "";
+      assertEquals(error, says === none ? none : start + says);
+      assertEquals([attempt.result, retryAfterSeconds], [result, seconds]);
+    }
+  }
+  let isCanceled = false;
+  const body = new ReadableStream({ cancel: () => void (isCanceled = true) });
+  await send(NOTIFICATION, () => new Response(body));
+  assertEquals(isCanceled, true);
+});
+
+Deno.test("retryAfterSeconds() reads seconds or a date, rounded up", () => {
+  const cases: [seconds: number | undefined, ...(string | null)[]][] = [
+    [0, "0"],
+    [7, "007"],
+    [999_999_999, "999999999"],
+    // The form that RFC 9110, section 5.6.7, asks for, and an obsolete one.
+    [59, LATER, "Saturday, 21-Nov-26 06:25:00 GMT"],
+    [1, "Sat, 21 Nov 2026 06:24:02 GMT"],
+    [undefined, "Sat, 21 Nov 2026 06:24:00 GMT", null, "", "-5", "1.5", "10 s"],
+    [undefined, "1e3", "soon"],
+  ];
+  for (const [seconds, ...headers] of cases) {
+    for (const header of headers) {
+      assertEquals(retryAfterSeconds(header, NOW), seconds, header ?? "none");
+    }
+  }
+});
+
+// As the runtimes put it; they write the URL in its normal form.
+const URLS: [url: string, normal: string][] = [
+  [URL_TEXT, URL_TEXT],
+  [SLACK, SLACK],
+  ["https://hooks.test?LEAKED", "https://hooks.test/?LEAKED"],
+  ["HTTPS://Hooks.Test:443/LEAKED", "https://hooks.test/LEAKED"],
+  ["http://hooks.test/a b?LEAKED", "http://hooks.test/a%20b?LEAKED"],
+  ["https://hooks.test/(a):b?(LEAKED", "https://hooks.test/(a):b?(LEAKED"],
+  ["https://hooks.test/LEAKED#part", "https://hooks.test/LEAKED"],
+];
+Deno.test("the channels keep the URL out of their errors, and name its setting", async () => {
+  const texts = [
+    (url: string) => `error sending request for url (${url}): client error`,
+    (url: string) => `error sending from 127.0.0.1:5 for ${url} (127.0.0.1:6)`,
+  ];
+  const settings = [["NOTIFICATION_URL", NOTIFICATION], ["ALERT_URL", OPENED]];
+  for (const [url, normal] of URLS) {
+    for (const text of texts) {
+      for (const [setting, message] of settings as [string, Message][]) {
+        const cause = new Error(text(normal));
+        const reply = throwing(new Error("x", { cause }));
+        const { attempt } = await send(message, reply, { url });
+        assertEquals((attempt as Failed).error, `x: ${text(setting)}`);
+      }
+    }
+  }
+});
