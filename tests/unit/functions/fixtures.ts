@@ -12,6 +12,72 @@ import type {
   Alert,
   Notification,
 } from "../../../supabase/functions/billing-worker/channels/channel.ts";
+import { edited } from "../../support/edited.ts";
+
+/** The receiver's clock, in Unix seconds. */
+export const NOW = 1_793_700_000;
+
+export const CREATED = "customer.subscription.created";
+export const UPDATED = "customer.subscription.updated";
+export const DELETED = "customer.subscription.deleted";
+export const FAILED = "invoice.payment_failed";
+
+/** Returns the items of a subscription. Only the first is read. */
+export function items(changes: object = {}) {
+  const price = { id: "price_1", product: "prod_1" };
+  const first = { id: "si_1", price, quantity: 5, ...changes };
+  return { items: { object: "list", data: [first, { price: null }, "x"] } };
+}
+
+/** A subscription as Stripe sends it, with fields that nothing reads. */
+export const SUBSCRIPTION = {
+  id: "sub_1",
+  status: "active",
+  customer: "cus_1",
+  metadata: { accountId: "acc_1", other: "x" },
+  ...items(),
+  current_period_end: 1_796_212_800,
+  cancel_at: null,
+  cancel_at_period_end: false,
+};
+
+/** An invoice whose payment failed. */
+export const INVOICE = {
+  id: "in_1",
+  customer: "cus_1",
+  subscription: "sub_1",
+  hosted_invoice_url: "https://pay.example.com/in_1?a=1&b=2",
+  amount_due: 1900,
+  currency: "eur",
+  attempt_count: 2,
+  next_payment_attempt: 1_800_000_000,
+};
+
+/** Returns an event of Stripe, with other values at some paths. */
+export function stripeEvent(
+  type: string,
+  changes: Record<string, unknown> = {},
+): object {
+  const data = { object: type === FAILED ? INVOICE : SUBSCRIPTION };
+  const whole = { id: "evt_1", type, created: NOW, livemode: false, data };
+  return edited(whole, changes);
+}
+
+export const ABSENT = [undefined, null];
+
+/** What is no id: of another type, blank, not to be stored, or too long. */
+export const NO_ID = [
+  ...[1, 1.5, true, "", " \t", "\u00a0\u3000", [], ["LEAKED"], { LEAKED: 1 }],
+  ...["LEAKED\0", "LEAKED\n", "\u001b[2J", "\u007f", "a\u0085", "a\u2028b"],
+  ...["a\u2029b", "\ud800", "a\udc00b", "LEAKED".padEnd(256, "x")],
+  ...["\u{1f600}".repeat(256), "x".repeat(100_000)],
+];
+
+/** What is no time in Unix seconds. */
+export const NO_TIME = [
+  ...["1796212800", "LEAKED", [NOW], {}, true, 0, -1, 1_796_212_800.5],
+  ...[NOW * 1000, 2 ** 53, 946_684_799, 7_258_118_401],
+];
 
 /** A call of a function in the database: its name without `billing_`. */
 export type Call = [name: string, body: Record<string, unknown>];
