@@ -1,5 +1,7 @@
-import { assertEquals, assertRejects } from "@std/assert";
-import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
+/** One run of the worker: retries, notifications and alerts. */
+import { assertEquals } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { describeEvent } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import type { Log } from "../../../supabase/functions/_shared/billing/log.ts";
 import type {
   Alert,
@@ -12,36 +14,47 @@ import {
   type Worker,
 } from "../../../supabase/functions/billing-worker/handle_wake.ts";
 import { accountEmail } from "../../../supabase/functions/billing-worker/outbox.ts";
-import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
 import {
   type Answer,
+  codeOf,
+  CREATED,
+  FAILED,
   fakeDatabase,
   NOTIFICATION,
+  NOW,
   OPENED,
   refusal,
   RESOLVED,
+  stripeEvent,
+  UPDATED,
 } from "./fixtures.ts";
 
 interface Setting {
   /** What the calls return, by name and in order; then nothing. */
   readonly due?: Record<string, unknown[][]>;
   readonly answers?: Record<string, Answer>;
-  /** What becomes of a message, by its id; it is sent by default. */
-  readonly attempt?: (id: string) => Attempt | undefined;
+  /** What becomes of a message. */
+  readonly attempt?: (id: string) => Attempt;
   readonly perSecond?: number;
   readonly worker?: Partial<Worker>;
 }
 
+interface Applied {
+  readonly provider: string;
+  readonly retry: { readonly event_id: string; readonly lease_id: string };
+}
+
 /** One run: reply, calls, log lines, and which messages were sent. */
 async function wake(
-  { due = {}, answers = {}, attempt, perSecond, worker }: Setting = {},
+  { due = {}, answers = {}, attempt = attemptOf, perSecond, worker }: Setting =
+    {},
   method = "POST",
 ) {
   const sent: string[] = [];
   const lines: Parameters<Log>[] = [];
   const leases = new Set<unknown>();
   const { database, calls } = fakeDatabase((name, body) => {
-    const [event] = (body.events ?? []) as { retry: { lease_id: string } }[];
+    const [event] = (body.events ?? []) as Applied[];
     leases.add(body.p_lease_id ?? event?.retry.lease_id);
     const queue = body.p_queue ? `${name} ${body.p_queue}` : name;
     const rows = () => Response.json(due[name]?.shift() ?? []);
@@ -53,21 +66,17 @@ async function wake(
     ...(perSecond !== undefined && { perSecond }),
     send: ({ id }: Notification | Alert) => {
       sent.push(id);
-      return Promise.resolve(attempt?.(id) ?? { result: "sent" } as const);
+      return Promise.resolve(attempt(id));
     },
   } as const;
   const sleep = (ms: number) =>
     new Promise<void>((resolve) => setTimeout(resolve, ms));
   const request = new Request("http://worker.test/", { method });
   const response = await handleWake(request, {
-    database,
-    channel,
+    ...{ database, channel, toleranceSeconds: 300, clock: Date.now },
+    ...{ unmappedSubscriptions: "fail", oncePerInvoice: false },
     alertChannel: { ...channel, destination: "alerts to ops.test" },
-    unmappedSubscriptions: "fail",
-    oncePerInvoice: false,
-    toleranceSeconds: 300,
     log: (...line) => lines.push(line),
-    clock: Date.now,
     pace: pacer(channel, { clock: Date.now, sleep }),
     ...worker,
   });
@@ -88,9 +97,12 @@ function batch(letters: string): Notification[] {
   return ids.map((id) => ({ ...NOTIFICATION, id }));
 }
 
-function attempt(id: string): Attempt | undefined {
-  const result = RESULTS[id.slice(-1)] as "failed";
-  return id.endsWith("s") ? undefined : { result, error: "no" };
+/** What the last letter of an id means; an alert is sent. */
+function attemptOf(id: string): Attempt {
+  const result = RESULTS[id.slice(-1)] as "failed" | undefined;
+  return id.endsWith("s") || !result
+    ? { result: "sent" }
+    : { result, error: "no" };
 }
 
 /** What is counted for results by their letters. */
@@ -101,10 +113,8 @@ function countsOf(letters: string) {
 }
 
 function oneRetry(outcome = "applied") {
-  const body = JSON.stringify(invoiceEvent());
-  const failure = { provider: "a", event_id: "evt_2", body };
   return {
-    claim_failed_events: [[{ ...failure, body_encoding: "text" }]],
+    claim_failed_events: [[claimed(["", stripeEvent(FAILED)], 0)]],
     apply_events: [[{ place: 1, outcome }]],
   };
 }
@@ -139,8 +149,10 @@ Deno.test("handleWake() delivers notifications while it is worth it", async () =
   for (const [batches, results, claims, { due, ...setting } = {}] of RUNS) {
     const name = `${batches}`.slice(0, 80);
     const claim_notifications = batches.map(batch);
-    const all = { ...due, claim_notifications };
-    const run = await wake({ due: all, attempt, ...setting });
+    const run = await wake({
+      due: { ...due, claim_notifications },
+      ...setting,
+    });
     assertEquals(run.counts.notifications, countsOf(results), name);
     assertEquals(run.named(/claim_notifications/).length, claims, name);
     const tried = results.replaceAll("n", "").length;
@@ -152,37 +164,37 @@ Deno.test("handleWake() delivers notifications while it is worth it", async () =
   }
 });
 
+/** An error, what is stored of it, and Retry-After. */
+const ERRORS: [error: string, stored: string, after?: number][] = [
+  ["no", "no", 0],
+  ["a\0b", "ab", 7],
+  ["a\ud83db", "a\ufffdb"],
+  // The limit divides a pair.
+  [`${"x".repeat(999)}😀`, `${"x".repeat(999)}\ufffd`],
+  ["x".repeat(100_000), "x".repeat(1_000)],
+];
 Deno.test("handleWake() claims and settles what was told to whom, as it can be stored", async () => {
-  const errors: [error: string, stored: string, after?: number][] = [
-    ["no", "no", 0],
-    ["a\0b", "ab", 7],
-    ["a\ud83db", "a\ufffdb"],
-    // The limit divides a pair.
-    [`${"x".repeat(999)}😀`, `${"x".repeat(999)}\ufffd`],
-    ["x".repeat(100_000), "x".repeat(1_000)],
-  ];
-  const { leases, ...run } = await wake({
+  const { leases: [p_lease_id], ...run } = await wake({
     due: {
       claim_notifications: [batch("fffff")],
       claim_alerts: [[OPENED, RESOLVED]],
     },
     attempt: (id) => {
-      const [error = "", , retryAfterSeconds] = errors[Number(id[3])] ?? [];
-      if (id === OPENED.id) return undefined;
+      const [error = "", , retryAfterSeconds] = ERRORS[Number(id[3])] ?? [];
+      if (id === OPENED.id) return { result: "sent" };
       return id === RESOLVED.id
         ? { result: "dead", error: "gone" }
         : { result: "failed", error, retryAfterSeconds };
     },
     perSecond: 50,
   });
-  const [p_lease_id] = leases;
   const outbox = { p_lease_id, p_destination: "hooks.test" };
   const alerts = { p_lease_id, p_destination: "alerts to ops.test" };
   const told = (result: string, { kind, alert }: Alert) => {
     return { result, kind, alert, retry_after_seconds: null };
   };
   const both = [told("sent", OPENED), told("failed", RESOLVED)];
-  const results = errors.map(([, error, after = null], i) => {
+  const results = ERRORS.map(([, error, after = null], i) => {
     const of = { id: `id_${i}f`, result: "failed" };
     return { ...of, error, retry_after_seconds: after };
   });
@@ -192,23 +204,21 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
     ["settle_alerts", { ...alerts, results: both }],
     ["settle_notifications", { ...outbox, results }],
   ]);
-  const message = "notification not delivered";
-  const gone = { event_id: null, result: "dead", error: "gone" };
-  const no = { event_id: "evt_1", result: "failed", error: "no" };
-  const [first] = run.lines;
-  assertEquals<unknown>(first, [
-    "warn",
-    message,
-    { notification_id: "id_0f", ...no },
-  ]);
-  const ofAlert = run.lines.find(([, , fields]) =>
-    fields?.["event_id"] === null
-  );
-  assertEquals<unknown>(ofAlert, [
-    "warn",
-    message,
-    { notification_id: RESOLVED.id, ...gone },
-  ]);
+  const logged = (id: string) =>
+    run.lines.find(([, , fields]) => fields?.["notification_id"] === id);
+  const expected = [
+    { notification_id: "id_0f", event_id: "evt_1", ...attemptOf("f") },
+    {
+      notification_id: RESOLVED.id,
+      event_id: null,
+      result: "dead",
+      error: "gone",
+    },
+  ];
+  for (const fields of expected) {
+    const line = ["warn", "notification not delivered", fields];
+    assertEquals<unknown>(logged(fields.notification_id), line);
+  }
 });
 
 Deno.test("handleWake() replies with counts, and logs the parts that had something to do", async () => {
@@ -225,9 +235,9 @@ Deno.test("handleWake() replies with counts, and logs the parts that had somethi
     ["info", "notifications delivered"],
     ["warn", "lease not released: it ends by itself within a minute"],
   ]);
-  const { response, text, calls } = await wake({}, "PUT");
+  const { response, calls } = await wake({}, "PUT");
   const allow = response.headers.get("allow");
-  assertEquals([response.status, allow, text, calls], [405, "POST", "", []]);
+  assertEquals([response.status, allow, calls], [405, "POST", []]);
 });
 
 Deno.test("handleWake() does its other parts if one fails, and releases both leases", async () => {
@@ -235,6 +245,8 @@ Deno.test("handleWake() does its other parts if one fails, and releases both lea
     ["claim_notifications", "57014", 503],
     ["settle_notifications", "PGRST202", 500],
     ["claim_failed_events", "PGRST202", 500],
+    ["apply_events", "57014", 503],
+    ["settle_failed_events", "57014", 503],
     ["claim_alerts", "42501", 500],
     ["settle_alerts", "08006", 503],
   ];
@@ -261,23 +273,11 @@ Deno.test("handleWake() has retries and notifications wait for none of each othe
     return Response.json([]);
   };
   const { named } = await wake({
-    answers: {
-      claim_failed_events: claim,
-      claim_notifications: claim,
-      claim_alerts: () => {
-        assertEquals(waiting, 0);
-        return Response.json([]);
-      },
-    },
+    answers: { claim_failed_events: claim, claim_notifications: claim },
   });
-  const order = named(/claim_alerts|release/).map(([name, { p_queue }]) =>
-    `${name} ${p_queue ?? ""}`.replace("billing_", "").trim()
-  );
-  assertEquals(order, [
-    "release_lease retries",
-    "claim_alerts",
-    "release_lease notifications",
-  ]);
+  const order = named(/claim_alerts|release/)
+    .map(([name, { p_queue }]) => p_queue ?? name);
+  assertEquals(order, ["retries", "claim_alerts", "notifications"]);
 });
 
 Deno.test("pacer() gives out times on one schedule, and none in the past", async () => {
@@ -290,7 +290,6 @@ Deno.test("pacer() gives out times on one schedule, and none in the past", async
     timeMs += pauseMs;
     await pace();
   }
-  await pacer(undefined, { clock: () => timeMs, sleep })();
   assertEquals(waits.map(Math.round), [550, 1_100, 150, 550]);
 });
 
@@ -301,6 +300,144 @@ Deno.test("accountEmail() returns the address or null, or fails with the databas
     assertEquals(calls, [["account_email", { account_id: "acc_1" }]]);
   }
   const { database } = fakeDatabase(() => refusal("57014"));
-  const work = () => accountEmail(database, "x");
-  await assertRejects(work, DeliveryError, "account_email failed: says");
+  assertEquals(
+    await codeOf(accountEmail(database, "x")),
+    "database_unavailable",
+  );
+});
+
+/**
+ * What is settled of a failure, undefined if it is left to the next run; its
+ * body, as bytes if it is stored as base64; and what the database says.
+ */
+type Row = [settled: string | undefined, Body, outcomeOrCode?: string];
+type Body = object | string | Uint8Array;
+
+function claimed([, body]: Row, index: number) {
+  const row = { provider: "b", event_id: `evt_${index}` };
+  if (body instanceof Uint8Array) {
+    const base64 = Buffer.from(body).toString("base64");
+    return { ...row, body: base64, body_encoding: "base64" };
+  }
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  return { ...row, body: text, body_encoding: "text" };
+}
+
+/** One run with failures, evt_0 and so on. */
+async function retry(rows: Row[], worker: Partial<Worker> = {}) {
+  const run = await wake({
+    due: { claim_failed_events: [rows.map(claimed)] },
+    answers: {
+      apply_events: (_, body) => {
+        const outcomes = (body.events as Applied[]).map(({ retry }, i) => {
+          const row = rows[Number(retry.event_id.slice("evt_".length))];
+          const said = row?.[2] ?? "applied";
+          const place = i + 1;
+          return /\d/.test(said)
+            ? { place, outcome: "failed", error_code: said, error: "says" }
+            : { place, outcome: said };
+        });
+        // As in the database, whose order is another.
+        return Response.json(outcomes.reverse());
+      },
+    },
+    worker: { clock: () => NOW * 1000, ...worker },
+  });
+  const [, { results }] = run.named(/settle_failed/)[0]!;
+  return { ...run, settled: results as Record<string, unknown>[] };
+}
+
+const invoice = stripeEvent(FAILED);
+const ahead = { ...invoice, created: NOW + 301 };
+const invalid = { ...invoice, data: {} };
+const orphan = stripeEvent(CREATED, { "data.object.metadata": {} });
+const bytesOf = (event: object) =>
+  new TextEncoder().encode(JSON.stringify(event));
+const NO_TEXT = new Uint8Array([0x80, 0x80]);
+const updateOf = (id: string) => stripeEvent(UPDATED, { "data.object.id": id });
+
+const ROWS: [worker: Partial<Worker>, ...rows: Row[]][] = [
+  [
+    {},
+    ["body_not_json", "{"],
+    ["duplicate", invoice, "duplicate"],
+    ["ignored", { type: "payment_intent.payment_failed" }],
+    ["subscription_unknown", invoice, "BW001"],
+    ["stale", invoice, "stale"],
+    ["applied", bytesOf({ ...invoice, id: "evt_ü" })],
+    ["body_not_text", NO_TEXT],
+    ["event_invalid", ahead],
+    ["event_invalid", orphan, "BW005"],
+  ],
+  // Its time has come.
+  [{ clock: () => (NOW + 1) * 1000 }, ["applied", ahead]],
+  // What waits for a locked creation is due again with it.
+  [
+    { unmappedSubscriptions: "ignore" },
+    [undefined, updateOf("sub_1"), "55P03"],
+    [undefined, updateOf("sub_1"), "BW001"],
+    [undefined, updateOf("sub_1"), "BW006"],
+    ["subscription_of_other_provider", updateOf("sub_1"), "BW002"],
+    ["creation_pending", updateOf("sub_2"), "BW006"],
+    ["ignored", orphan, "BW005"],
+    ["ignored", bytesOf(orphan), "BW005"],
+    ["event_invalid", invalid],
+  ],
+];
+Deno.test("handleWake() settles each retried failure, unless its records are locked", async () => {
+  const message =
+    "another session has locked the records; the next run tries again";
+  for (const [worker, ...rows] of ROWS) {
+    const { counts, settled, lines } = await retry(rows, worker);
+    const results = rows.map(([result], i) => [`evt_${i}`, result]);
+    const expected = results.filter(([, result]) => result !== undefined);
+    const stored = settled.map(({ event_id, error_code, outcome }) => {
+      return [event_id, error_code ?? outcome];
+    });
+    assertEquals(stored, expected);
+    const sums = { failed: 0, applied: 0, duplicate: 0, stale: 0, ignored: 0 };
+    for (const [result = "failed"] of rows) {
+      sums[result in sums ? result as keyof typeof sums : "failed"]++;
+    }
+    assertEquals(counts.retries, { claimed: rows.length, ...sums });
+    const locked = rows.length - expected.length;
+    const line = ["warn", message, { counts: { locked } }];
+    const warnings = lines.filter(([level]) => level === "warn");
+    assertEquals<unknown[]>(warnings, locked > 0 ? [line] : []);
+  }
+});
+
+Deno.test("handleWake() retries an event as its provider's, and describes its row", async () => {
+  const event = stripeEvent(CREATED, { id: "evt_of_a_repair" });
+  const { leases: [lease_id], named, settled } = await retry([["", event]]);
+  const [, { events: [applied] }] = named(/apply/)[0] as [string, {
+    events: [Applied];
+  }];
+  assertEquals(applied.provider, "b");
+  assertEquals(applied.retry, {
+    event_id: "evt_0",
+    lease_id: lease_id as string,
+  });
+  assertEquals(named(/claim_failed/)[0]![1].p_limit, 25);
+  const described = JSON.parse(JSON.stringify(describeEvent(event)));
+  assertEquals<unknown>([described.account_id, settled], ["acc_1", [
+    { provider: "b", event_id: "evt_0", ...described, outcome: "applied" },
+  ]]);
+});
+
+Deno.test("handleWake() goes on with retries until nothing is left or the time is over", async () => {
+  let timeMs = 0;
+  // Each batch looks at the clock twice: 7 s per batch.
+  const slow = { clock: () => timeMs += 3_500, channel: undefined };
+  for (const [worker, count, calls] of [[{}, 4, 9], [slow, 3, 6]] as const) {
+    const claim_failed_events = [1, 2, 3, 4].map((
+      i,
+    ) => [claimed(["", "{"], i)]);
+    const { counts, named } = await wake({
+      due: { claim_failed_events },
+      worker,
+    });
+    assertEquals(counts.retries.claimed, count);
+    assertEquals(named(/failed_events/).length, calls);
+  }
 });
