@@ -130,31 +130,18 @@ export const SLACK = "https://hooks.slack.com/services/T0/B0/LEAKED";
 
 /** What a notification says of the payment if its event states everything. */
 export const STATED = {
-  hosted_invoice_url: "https://pay.example.com/in_1?a=1&b=2",
-  amount_due: 1900,
-  currency: "eur",
-  attempt_count: 2,
+  hosted_invoice_url: INVOICE.hosted_invoice_url,
+  ...{ amount_due: 1900, currency: "eur", attempt_count: 2 },
   next_payment_attempt: "2026-05-03T23:30:00+00:00",
-};
-
-/** What it says if its event states nothing of it. */
-export const NOT_STATED = {
-  hosted_invoice_url: null,
-  amount_due: null,
-  currency: null,
-  attempt_count: null,
-  next_payment_attempt: null,
 };
 
 /** A notification about an invoice that states nothing of its payment. */
 export const NOTIFICATION: Notification = {
   id: "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
-  provider: "a",
-  event_id: "evt_1",
-  account_id: "acc_1",
-  subscription_id: "sub_1",
-  invoice_id: "in_1",
-  ...NOT_STATED,
+  ...{ provider: "a", event_id: "evt_1", invoice_id: "in_1" },
+  ...{ account_id: "acc_1", subscription_id: "sub_1" },
+  ...{ hosted_invoice_url: null, amount_due: null, currency: null },
+  ...{ attempt_count: null, next_payment_attempt: null },
   created_at: "2026-11-21T06:24:03.113987+00:00",
 };
 
