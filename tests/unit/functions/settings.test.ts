@@ -131,35 +131,28 @@ const WHOLE_NUMBER = "must be a whole number above 0";
 const BROKEN_KEY = [`${CUT}\\nx"}`, `${CUT} \\r\\n x"}`, `${CUT}\\u0000"}`];
 const HTTPS = "must be an https URL";
 const NO_USER = "must not contain a user name or password";
+/** The catalogue has more. */
 const URLS = {
   good: [
     ...["https://hooks.test", "https://hooks.test:8443/a?b=c"],
-    ...["http://127.0.0.1:8080/", "http://127.1.2.3/", "http://[::1]:8080/x"],
-    "http://localhost:8080/hook",
+    ...["http://127.1.2.3:8080/", "http://[::1]/x", "http://localhost:8080/"],
   ],
   bad: [
-    ...["http://hooks.test/LEAKED", "http://10.0.0.1/", "http://0.0.0.0/"],
-    ...["http://localhost.hooks.test/", "http://127.0.0.1.hooks.test/"],
-    ...["http://hooks.test/?127.0.0.1", "http://127.0.0.1@hooks.test/"],
-    ...["http://[::2]/", "ftp://127.0.0.1/", "file:///etc/hosts", "no URL"],
-    ...["data:text/plain,x", "hooks.test/LEAKED", "//hooks.test/x", "https://"],
-    ...[" ", SLACK.replace("https", "http")],
+    ...["http://hooks.test/LEAKED", "http://localhost.hooks.test/", "no URL"],
+    ...["http://127.0.0.1.hooks.test/", "http://hooks.test/?127.0.0.1"],
+    ...["ftp://127.0.0.1/", "//hooks.test/LEAKED", "https://", " "],
+    SLACK.replace("https", "http"),
   ],
-  withUser: [
-    ...["https://LEAKED@hooks.test/", "https://user:pass@hooks.test/"],
-    ...["https://:LEAKED@hooks.test/", "http://user:pass@127.0.0.1/"],
-  ],
+  withUser: ["https://LEAKED@hooks.test/", "http://:LEAKED@127.0.0.1/"],
 };
 const SECRETS = {
   good: [12, 13, 14, 64].map((length) => `whsec_${btoa("x".repeat(length))}`)
     .flatMap((secret) => [secret, secret.replace(/=+$/, "")]),
   bad: [
-    ...[" ", "whsec_", NOTIFICATION_SECRET.slice("whsec_".length)],
-    ...["whsec_no-base64-LEAKED-at-all", NOTIFICATION_SECRET.slice(0, -3)],
+    ...["whsec_", "whsec_no-base64-LEAKED-at-all", btoa("x".repeat(24))],
     ...[" ", "\n", "="].map((end) => NOTIFICATION_SECRET + end),
-    NOTIFICATION_SECRET.replace("whsec_", "whpk_"),
+    ...[NOTIFICATION_SECRET.slice(0, -3), `whsec_${btoa("12345678901")}`],
     `whsec_${btoa("1234567890")}${btoa("12345678")}`,
-    `whsec_${btoa("12345678901")}`,
   ],
 };
 
@@ -271,19 +264,18 @@ Deno.test("readProviders() reads the settings of a provider, or its defaults", a
 
 const [LOCAL_A, LOCAL_B] = Object.values(LOCAL_SIGNING_SECRETS);
 const PLACEHOLDER = "contains a placeholder";
+const TOO_SHORT = "contains a secret of fewer than 16";
+const EMPTY = "contains an empty secret";
 /** What is said of provider A's secrets that are refused. */
 const BAD_SECRETS: [says: string, ...secrets: string[]][] = [
   ["is not set", "", " \t\n"],
-  ["contains an empty secret", "whsec_", `${SECRET},whsec_`, `${SECRET},`],
-  ["contains an empty secret", `,${SECRET}`, ","],
-  ["has white space", ` ${SECRET}`, `${SECRET}\n`, `${SECRET}\u00a0`],
-  ["has white space", `${SECRET}, ${SECRET}`, `${SECRET}, `],
-  ["contains a secret of fewer than 16", "123456789abcdef", `x,${SECRET}`],
-  ["contains a secret of fewer than 16", "whsec_123456789", `${SECRET},dGhlL`],
-  [PLACEHOLDER, "whsec_...", "...", "…", "whsec_<live>", "<new>,<old>"],
+  [EMPTY, "whsec_", `${SECRET},whsec_`, `${SECRET},`, `,${SECRET}`, ","],
+  ["has white space", ` ${SECRET}`, `${SECRET}\u00a0`, `${SECRET}, ${SECRET}`],
+  [TOO_SHORT, "123456789abcdef", `x,${SECRET}`, "whsec_123456789"],
+  [PLACEHOLDER, "whsec_...", "…", "whsec_<live>", "<new>,<old>"],
   [PLACEHOLDER, "changeme", "CHANGE_ME_IN_PRODUCTION", "replace-me-with-it"],
-  [PLACEHOLDER, "your_webhook_secret", "whsec_your-secret", "x".repeat(24)],
-  [PLACEHOLDER, "placeholder_0123456789", "whsec_xxxxxxxxxx", "<secret>"],
+  [PLACEHOLDER, "your_webhook_secret", "whsec_placeholder_0123456789"],
+  [PLACEHOLDER, "x".repeat(24), "whsec_xxxxxxxxxx"],
   ["contains the local stack's secret", `${LOCAL_A}`, `${SECRET},${LOCAL_B}`],
 ];
 const shared = "one-secret-for-both-of-them";
@@ -291,52 +283,40 @@ const both = (a: string, b: string) => {
   return { ...secret(a), PROVIDER_B_SIGNING_SECRET: b };
 };
 
-/** What the fault of provider A, or of both, says; and settings that have it. */
-const FAULTS: [of: "a" | "ab", says: string, ...environments: Env[]][] = [
-  ...BAD_SECRETS.map(([says, ...secrets]): ["a", string, ...Env[]] => {
-    return ["a", `PROVIDER_A_SIGNING_SECRET ${says}`, ...secrets.map(secret)];
+const TWICE = "provider-b-signature is also that of another provider";
+const MISFIT = "A_SIGNING_SECRET does not fit the signature scheme";
+/** Of whom something is said, and the settings. */
+const FAULTS: [of: "a" | "ab", says: string, environments: Env[]][] = [
+  ...BAD_SECRETS.map(([says, ...secrets]): ["a", string, Env[]] => {
+    return ["a", `A_SIGNING_SECRET ${says}`, secrets.map(secret)];
   }),
+  ["a", "A_MODE must be one of live, test", ["Live", " live"].map(mode)],
   [
     "a",
-    "PROVIDER_A_MODE must be one of live, test, any",
-    ...["Live", "production", " live", "true", "live,test"].map(mode),
+    "A_SIGNATURE_SCHEME must be one of",
+    ["rsa", "constructor"].map(scheme),
   ],
   [
     "a",
-    "PROVIDER_A_SIGNATURE_SCHEME must be one of stripe, hmac-sha256-hex",
-    ...["rsa", "Stripe", "constructor"].map(scheme),
+    "A_SIGNATURE_HEADER must be the name",
+    ["a b", "x:", "sïg"].map(header),
   ],
+  ["a", "A_SIGNATURE_HEADER must end", [{ ...STANDARD, ...header("x-sig") }]],
   [
     "a",
-    "PROVIDER_A_SIGNATURE_HEADER must be the name of an HTTP header",
-    ...["a signature", "x-signature ", "x-signature:", "sïgnature"].map(header),
+    MISFIT,
+    [`${SECRET}=`, `whsec_${SECRET}=,${SECRET}`]
+      .map((value) => ({ ...STANDARD, ...secret(value) })),
   ],
-  [
-    "a",
-    "PROVIDER_A_SIGNATURE_HEADER must end with -signature",
-    { ...STANDARD, ...header("x-sig") },
-  ],
-  [
-    "a",
-    "PROVIDER_A_SIGNING_SECRET does not fit the signature scheme",
-    { ...STANDARD, ...secret(`${SECRET}=`) },
-    { ...STANDARD, ...secret(`whsec_${SECRET}=,${SECRET}`) },
-  ],
-  ["ab", "_SIGNING_SECRET is not set", both("", "")],
-  [
-    "ab",
-    "_SIGNING_SECRET share a secret",
+  ["ab", "_SIGNING_SECRET is not set", [both("", "")]],
+  ["ab", "_SIGNING_SECRET share a secret", [
     both(`${SECRET},${shared}`, shared),
     both(shared, `the-secret-of-provider-b,${shared},${SECRET}`),
-  ],
-  [
-    "ab",
-    "its signature header provider-b-signature is also that of another provider",
-    header("Provider-B-Signature"),
-  ],
+  ]],
+  ["ab", TWICE, [header("Provider-B-Signature")]],
 ];
 Deno.test("readProviders() refuses the provider that has a fault, or both, and serves the other", async () => {
-  for (const [of, says, ...environments] of FAULTS) {
+  for (const [of, says, environments] of FAULTS) {
     for (const env of environments) {
       const text = JSON.stringify(env);
       for (const { name, header, fault, keys } of await readBoth(env)) {

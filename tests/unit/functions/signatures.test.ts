@@ -111,11 +111,8 @@ Deno.test("keyBytes() returns the whole secret, or the bytes after whsec_", () =
     assertEquals(keyBytes(`whsec_${btoa(secret)}`), text.encode(secret));
   }
   const good = btoa("s".repeat(17));
-  const cut = good.slice(0, -3);
-  const bad = [
-    ...[btoa("15-bytes-secret"), good.slice(0, -1), `${good}=`, `${good}\n`],
-    ...["", `${cut}-_=`, `${cut}!!=`],
-  ];
+  const bad = ["", btoa("15-bytes-secret"), `${good}=`, `${good}\n`];
+  bad.push(good.slice(0, -1), `${good.slice(0, -3)}-_=`);
   for (const secret of [good, ...bad.map((text) => `whsec_${text}`)]) {
     const { message } = assertThrows(() => keyBytes(secret), Error);
     assertEquals(message.includes(good.slice(0, 8)), false, message);
@@ -192,15 +189,8 @@ const ACCEPTED: Record<"a" | "b", Case[]> = {
   b: [[{ [B]: MAC_B }], [{ [B]: MAC_B }, { nowSeconds: 0 }]],
 };
 const REFUSED: Partial<Record<ErrorCode, Case[]>> = {
-  signature_missing: [
-    [{}],
-    [{ authorization: `Bearer ${SECRET_A}` }],
-    [{ [A]: VALID_A }, renamed],
-  ],
-  signature_ambiguous: [
-    [{ [A]: VALID_A, [B]: "" }],
-    [{ [A]: "", [B]: MAC_B }],
-  ],
+  signature_missing: [[{}], [{ [A]: VALID_A }, renamed]],
+  signature_ambiguous: [[{ [A]: VALID_A, [B]: "" }], [{ [A]: "", [B]: MAC_B }]],
   signature_malformed: [
     [{ [A]: MAC_B }],
     [{ [A]: `t=${NOW}` }],
@@ -208,12 +198,10 @@ const REFUSED: Partial<Record<ErrorCode, Case[]>> = {
   ],
   signature_mismatch: [
     [{ [A]: VALID_A }, { body: BYTES }],
-    [{ [B]: hmacHex(SECRET_B, BYTES) }, { body: BYTES.slice(3) }],
     // The other provider's secret or scheme, and parts of a list.
     [{ [A]: signed(SECRET_B) }],
-    [{ [B]: hmacHex(SECRET_A, BODY) }],
     [{ [B]: MAC_A }],
-    ...["whsec_", `${OLD_A}er`, "", `${OLD_A},${SECRET_A}`]
+    ...[`${OLD_A}er`, "", `${OLD_A},${SECRET_A}`]
       .map((secret): Case => [{ [A]: signed(secret) }, rotating]),
   ],
   signature_too_old: [[{ [A]: VALID_A }, at(11)]],
