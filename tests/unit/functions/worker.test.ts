@@ -289,6 +289,7 @@ Deno.test("pacer() gives out times on one schedule, and none in the past", async
     timeMs += pauseMs;
     await pace();
   }
+  await pacer(undefined, { clock: () => timeMs, sleep })();
   assertEquals(waits.map(Math.round), [550, 1_100, 150, 550]);
 });
 
