@@ -1,4 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { createHash } from "node:crypto";
 import {
   applyEvents,
   type BillingEvent,
@@ -8,14 +10,16 @@ import {
   createClient,
 } from "../../../supabase/functions/_shared/billing/database.ts";
 import {
-  databaseError,
-  databaseErrorCode,
-} from "../../../supabase/functions/_shared/billing/database_errors.ts";
-import {
   DeliveryError,
   type ErrorCode,
 } from "../../../supabase/functions/_shared/billing/errors.ts";
+import {
+  describeFailedBody,
+  recordFailure,
+} from "../../../supabase/functions/_shared/billing/record_failure.ts";
 import { codeOf, fakeDatabase, hanging, refusal } from "./fixtures.ts";
+
+const HOST = "http://database.test";
 
 type Try = (signal: AbortSignal) => Response | Promise<Response>;
 
@@ -25,8 +29,7 @@ function call(
   { secretKey = "sb_secret_unit", timeLimitMs = 60_000 } = {},
 ) {
   const requests: Request[] = [];
-  const supabaseUrl = "http://database.test";
-  const database = createClient({ supabaseUrl, secretKey }, {
+  const database = createClient({ supabaseUrl: HOST, secretKey }, {
     fetch: async (input, init) => {
       const answer = tries[requests.length];
       requests.push(new Request(input, { ...init, signal: null }));
@@ -62,19 +65,6 @@ const begun = (end: Promise<void>) =>
   );
 const trickling: Try = (signal) => begun(hanging(signal));
 const breaksOff: Try = () => begun(Promise.reject(new TypeError("closed")));
-
-Deno.test("createClient() names key and schema in every call", async () => {
-  for (const key of ["sb_secret_unit", "legacy"]) {
-    const { result, requests } = call([json(200, [])], { secretKey: key });
-    await result;
-    const [{ url, headers }] = requests as [Request];
-    assertEquals(url, "http://database.test/rest/v1/rpc/billing_apply_events");
-    const names = ["content-profile", "apikey", "authorization"];
-    const token = key === "legacy" ? "Bearer legacy" : null;
-    const values = names.map((name) => headers.get(name));
-    assertEquals(values, ["public", key, token]);
-  }
-});
 
 const SLOW = "no answer within 20 ms";
 
@@ -115,47 +105,26 @@ Deno.test({
       for (const tries of calls) {
         const limit = says === SLOW ? { timeLimitMs: 20 } : {};
         const { result, requests } = call(tries, limit);
-        const error = await assertRejects(() => result, DeliveryError);
-        const { code, message } = error;
+        const { code, message } = await assertRejects(
+          () => result,
+          DeliveryError,
+        );
         assert(message.startsWith(`Database call failed: ${says}`), message);
         assert(!message.includes("LEAKED"), message);
         assertEquals([code, requests.length], [expected, tries.length], says);
       }
     }
-  },
-});
-
-const CODES: Partial<Record<ErrorCode, string>> = {
-  database_unavailable:
-    // Disk full on Supabase (25006), times in the platform's token (PGRST303).
-    "08000 08006 08P01 25006 40001 40P01 53000 53300 57014 57P01 58030 PGRST000 PGRST003 PGRST303",
-  deployment_fault:
-    "42501 42883 42P01 42703 PGRST106 PGRST125 PGRST200 PGRST202 PGRST209 PGRST300 PGRST301 PGRST302 BW003",
-  subscription_unknown: "BW001",
-  subscription_of_other_provider: "BW002",
-  repair_pending: "BW004",
-  event_invalid: "BW005",
-  creation_pending: "BW006",
-  record_locked: "55P03",
-  apply_failed:
-    "22P05 22003 23505 42601 54000 P0001 XX000 BW000 BW0011 xBW001 PGRST004 PGRST100 PGRST116 PGRST127 PGRST210 PGRST304 PGRSTX00 x42501 425010 5701 570145 250060 constructor __proto__",
-};
-Deno.test("databaseError() knows what a code means, and keeps refused data out of the log", () => {
-  const says = 'invalid input syntax: "LEAKED"';
-  for (const [expected, codes = ""] of Object.entries(CODES)) {
-    for (const code of codes.split(" ")) {
-      const error = databaseError(code, says);
-      assertEquals<string>(error.code, expected, code);
-      assertEquals(error.message, says);
-      const isRefusal = expected === "apply_failed";
-      assertEquals(error.logMessage === says, !isRefusal, code);
-      assertEquals(error.logMessage.includes("LEAKED"), !isRefusal, code);
-      assertEquals(error.logMessage.includes(code), isRefusal, code);
+    for (const secretKey of ["sb_secret_unit", "legacy"]) {
+      const { result, requests } = call([json(200, [])], { secretKey });
+      await result;
+      const [{ url, headers }] = requests as [Request];
+      assertEquals(url, `${HOST}/rest/v1/rpc/billing_apply_events`);
+      const token = secretKey === "legacy" ? "Bearer legacy" : null;
+      const names = ["content-profile", "apikey", "authorization"];
+      const values = names.map((name) => headers.get(name));
+      assertEquals(values, ["public", secretKey, token]);
     }
-  }
-  for (const code of [undefined, ""]) {
-    assertEquals(databaseErrorCode(code), "database_unavailable");
-  }
+  },
 });
 
 const EVENT: BillingEvent = {
@@ -206,19 +175,89 @@ Deno.test("applyEvents() returns each event's own outcome, by place and not by o
   }
 });
 
-Deno.test("applyEvents() never takes garbage for success, and throws the call's fault", async () => {
-  const apply = (answer: Response) =>
-    applyEvents([EVENT], fakeDatabase(() => answer));
-  const answers = [
-    ...[[null], [[]], ["applied"], "applied", {}, { outcome: "applied" }, null],
-    ...[[{}], [{ outcome: "applied" }], [{ place: 1, outcome: "APPLIED" }]],
-    ...[[{ place: "1", outcome: "applied" }], true, 1],
+const NO_OUTCOMES = [
+  ...[[null], [[]], ["applied"], "applied", {}, { outcome: "applied" }, null],
+  ...[[{}], [{ outcome: "applied" }], [{ place: 1, outcome: "APPLIED" }]],
+  ...[[{ place: "1", outcome: "applied" }], true, 1],
+].map((answer) => Response.json(answer));
+const NO_BOOLEANS = ['"true"', "1", "<html>"].map((body) => new Response(body));
+Deno.test("applyEvents() and recordFailure() never take garbage for an answer, and throw the call's fault", async () => {
+  const failed = await describeFailedBody(bytes("{}"));
+  const error = new DeliveryError("event_invalid", "");
+  type Work = (answer: Response) => Promise<unknown>;
+  const cases: [work: Work, garbage: Response[]][] = [
+    [(answer) => applyEvents([EVENT], fakeDatabase(() => answer)), NO_OUTCOMES],
+    [(answer) => {
+      const { database } = fakeDatabase(() => answer);
+      return recordFailure(error, { provider: "a", failed, database });
+    }, NO_BOOLEANS],
   ];
-  for (const answer of answers) {
-    const code = await codeOf(apply(Response.json(answer)));
-    assertEquals(code, "database_unavailable", JSON.stringify(answer));
+  for (const [work, garbage] of cases) {
+    for (const answer of garbage) {
+      assertEquals(await codeOf(work(answer)), "database_unavailable");
+    }
+    assertEquals(await codeOf(work(refusal("PGRST202"))), "deployment_fault");
   }
-  assertEquals(await codeOf(apply(refusal("PGRST202"))), "deployment_fault");
-  const [missing] = await apply(Response.json([]));
-  assert(missing instanceof DeliveryError);
+});
+
+type Body = string | number[] | Uint8Array;
+
+function bytes(body: Body): Uint8Array<ArrayBuffer> {
+  return typeof body === "string"
+    ? new TextEncoder().encode(body)
+    : new Uint8Array(body);
+}
+
+/** Bodies with a usable id, and without one. */
+const BODIES: Record<string, Body[]> = {
+  evt_1: [
+    '{ "id":"evt_1", "type":"invoice.paid", "n":1e400 }',
+    '{"id":"evt_1","type":"a\\n","a":"\\u0000\\ud800"}',
+  ],
+  "sha256:": [
+    ...["", '{"id":"evt_1"', '"evt_1"', "null", "{}", '{"id":1}', '{"id":" "}'],
+    ...['{"__proto__":{"id":"evt_1"}}', "[".repeat(100_000), "Grüße \u{1f600}"],
+    // What Postgres cannot hold as text.
+    ...[[0xff], [0x00], [0xed, 0xa0, 0x80], [0x7b, 0xff, 0x7d]],
+    bytes('{"id":"evt_1","a":"x\0"}'),
+    // Around the chunks of the conversion.
+    ...[32_767, 32_768, 32_769, 100_001]
+      .map((length) => new Uint8Array(length).fill(0xfe).fill(1, 32_768)),
+  ],
+};
+Deno.test("describeFailedBody() files a body under its id or hash, and loses no byte", async () => {
+  for (const [id, bodies] of Object.entries(BODIES)) {
+    for (const body of bodies) {
+      const sent = bytes(body);
+      const bodyHash = createHash("sha256").update(sent).digest("hex");
+      const eventId = id === "evt_1" ? id : id + bodyHash;
+      const encoding = typeof body === "string" ? "text" : "base64";
+      const { event: _, body: text, ...failed } = await describeFailedBody(
+        sent,
+      );
+      assertEquals(failed, { eventId, bodyHash, encoding }, text.slice(0, 80));
+      const kept = Buffer.from(text, encoding === "text" ? "utf-8" : encoding);
+      assertEquals(Buffer.compare(kept, sent), 0);
+    }
+  }
+  const marked = await describeFailedBody(bytes("\ufeff{}"));
+  assertEquals([marked.body, marked.encoding], ["{}", "text"]);
+});
+
+Deno.test("recordFailure() files the body with the reason, unless it was applied before", async () => {
+  const body =
+    '{"id":"evt_1","type":"invoice.payment_failed","data":{"object":{"customer":"cus_1"}}}';
+  const failed = await describeFailedBody(bytes(body));
+  const error = new DeliveryError("event_invalid", "id: must not be blank");
+  for (const answer of [true, false]) {
+    const { database, calls } = fakeDatabase(() => Response.json(answer));
+    const work = recordFailure(error, { provider: "a", failed, database });
+    assertEquals(await work, answer);
+    assertEquals<unknown>(calls, [["record_failed_event", {
+      ...{ p_provider: "a", p_event_id: "evt_1", p_customer_id: "cus_1" },
+      ...{ p_type: "invoice.payment_failed", p_kind: "payment_failed" },
+      ...{ p_body: body, p_body_encoding: "text" },
+      ...{ p_error_code: "event_invalid", p_error: "id: must not be blank" },
+    }]]);
+  }
 });

@@ -1,30 +1,84 @@
+/** What operators read: the words of the error codes, and log lines. */
 import { assert, assertEquals } from "@std/assert";
 import runbook from "../../../docs/runbook.md" with { type: "text" };
-import { ERRORS } from "../../../supabase/functions/_shared/billing/errors.ts";
+import {
+  databaseError,
+  databaseErrorCode,
+} from "../../../supabase/functions/_shared/billing/database_errors.ts";
+import {
+  type ErrorCode,
+  ERRORS,
+} from "../../../supabase/functions/_shared/billing/errors.ts";
+import { logJson } from "../../../supabase/functions/_shared/billing/log.ts";
 
 Deno.test("the runbook says of every error code what errors.ts says, and of no other", () => {
   const rows = runbook.matchAll(
     /^\| `(\w+)` *\| (\d{3}) *\| (.+) \| (.+) \|$/gm,
   );
   assertEquals(
-    Object.fromEntries(rows.map((row) => {
-      const [, code = "", status, means, todo] = row.map((cell) => cell.trim());
-      return [code, { status: Number(status), means, todo }];
-    })),
-    Object.fromEntries(
-      Object.entries(ERRORS).map((
-        [code, { body: _, ...rest }],
-      ) => [code, rest]),
-    ),
+    Array.from(rows, (row) => row.slice(1).map((cell) => cell.trim())).sort(),
+    Object.entries(ERRORS)
+      .map((
+        [code, { status, means, todo }],
+      ) => [code, `${status}`, means, todo])
+      .sort(),
   );
 });
 
 Deno.test("what to do begins with a sentence that fits into a line of the live view", () => {
   for (const [code, { todo }] of Object.entries(ERRORS)) {
     const [first = ""] = todo.match(/^.*?\.(?= |$)/) ?? [];
-    assert(
-      first.length > 10 && code.length + first.length < 76,
-      `${code}: ${first}`,
-    );
+    const isFitting = first.length > 10 && code.length + first.length < 76;
+    assert(isFitting, `${code}: ${first}`);
   }
+});
+
+const CODES: Partial<Record<ErrorCode, string>> = {
+  database_unavailable:
+    // Disk full on Supabase (25006), times in the platform's token (PGRST303).
+    "08000 08006 08P01 25006 40001 40P01 53000 53300 57014 57P01 58030 PGRST000 PGRST003 PGRST303",
+  deployment_fault:
+    "42501 42883 42P01 42703 PGRST106 PGRST125 PGRST200 PGRST202 PGRST209 PGRST300 PGRST301 PGRST302 BW003",
+  subscription_unknown: "BW001",
+  subscription_of_other_provider: "BW002",
+  repair_pending: "BW004",
+  event_invalid: "BW005",
+  creation_pending: "BW006",
+  record_locked: "55P03",
+  apply_failed:
+    "22P05 22003 23505 42601 54000 P0001 XX000 BW000 BW0011 xBW001 PGRST004 PGRST100 PGRST116 PGRST127 PGRST210 PGRST304 PGRSTX00 x42501 425010 5701 570145 250060 constructor __proto__",
+};
+Deno.test("databaseError() knows what a code means, and keeps refused data out of the log", () => {
+  const says = 'invalid input syntax: "LEAKED"';
+  for (const [expected, codes = ""] of Object.entries(CODES)) {
+    for (const code of codes.split(" ")) {
+      const error = databaseError(code, says);
+      assertEquals([error.code, error.message], [expected, says], code);
+      const logged = expected === "apply_failed"
+        ? `The database refused the event with ${code}: see its row in failed_events`
+        : says;
+      assertEquals(error.logMessage, logged);
+    }
+  }
+  for (const code of [undefined, ""]) {
+    assertEquals(databaseErrorCode(code), "database_unavailable");
+  }
+});
+
+Deno.test("logJson() writes one JSON object per line, and lets no value forge one", () => {
+  const lines: unknown[][] = [];
+  const { info, warn, error } = console;
+  const levels = ["info", "warn", "error"] as const;
+  const fields = { a: undefined, b: '"}\n\u001b{', c: { applied: 1 } };
+  for (const level of levels) {
+    console[level] = (...args: unknown[]) => lines.push([level, ...args]);
+    logJson(level, "%s\r\n", fields);
+    logJson(level, "x");
+  }
+  Object.assign(console, { info, warn, error });
+  const expected = levels.flatMap((level) => [
+    [level, JSON.stringify({ level, message: "%s\r\n", ...fields })],
+    [level, JSON.stringify({ level, message: "x" })],
+  ]);
+  assertEquals(lines, expected);
 });

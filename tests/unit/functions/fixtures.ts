@@ -12,6 +12,72 @@ import type {
   Alert,
   Notification,
 } from "../../../supabase/functions/billing-worker/channels/channel.ts";
+import { edited } from "../../support/edited.ts";
+
+/** The receiver's clock, in Unix seconds. */
+export const NOW = 1_793_700_000;
+
+export const CREATED = "customer.subscription.created";
+export const UPDATED = "customer.subscription.updated";
+export const DELETED = "customer.subscription.deleted";
+export const FAILED = "invoice.payment_failed";
+
+/** Returns the items of a subscription. Only the first is read. */
+export function items(changes: object = {}) {
+  const price = { id: "price_1", product: "prod_1" };
+  const first = { id: "si_1", price, quantity: 5, ...changes };
+  return { items: { object: "list", data: [first, { price: null }, "x"] } };
+}
+
+/** A subscription as Stripe sends it, with fields that nothing reads. */
+export const SUBSCRIPTION = {
+  id: "sub_1",
+  status: "active",
+  customer: "cus_1",
+  metadata: { accountId: "acc_1", other: "x" },
+  ...items(),
+  current_period_end: 1_796_212_800,
+  cancel_at: null,
+  cancel_at_period_end: false,
+};
+
+/** An invoice whose payment failed. */
+export const INVOICE = {
+  id: "in_1",
+  customer: "cus_1",
+  subscription: "sub_1",
+  hosted_invoice_url: "https://pay.example.com/in_1?a=1&b=2",
+  amount_due: 1900,
+  currency: "eur",
+  attempt_count: 2,
+  next_payment_attempt: 1_800_000_000,
+};
+
+/** Returns an event of Stripe, with other values at some paths. */
+export function stripeEvent(
+  type: string,
+  changes: Record<string, unknown> = {},
+): object {
+  const data = { object: type === FAILED ? INVOICE : SUBSCRIPTION };
+  const whole = { id: "evt_1", type, created: NOW, livemode: false, data };
+  return edited(whole, changes);
+}
+
+export const ABSENT = [undefined, null];
+
+/** What is no id: of another type, blank, not to be stored, or too long. */
+export const NO_ID = [
+  ...[1, 1.5, true, "", " \t", "\u00a0\u3000", [], ["LEAKED"], { LEAKED: 1 }],
+  ...["LEAKED\0", "LEAKED\n", "\u001b[2J", "\u007f", "a\u0085", "a\u2028b"],
+  ...["a\u2029b", "\ud800", "a\udc00b", "LEAKED".padEnd(256, "x")],
+  ...["\u{1f600}".repeat(256), "x".repeat(100_000)],
+];
+
+/** What is no time in Unix seconds. */
+export const NO_TIME = [
+  ...["1796212800", "LEAKED", [NOW], {}, true, 0, -1, 1_796_212_800.5],
+  ...[NOW * 1000, 2 ** 53, 946_684_799, 7_258_118_401],
+];
 
 /** A call of a function in the database: its name without `billing_`. */
 export type Call = [name: string, body: Record<string, unknown>];
@@ -55,33 +121,27 @@ export async function codeOf(work: Promise<unknown>): Promise<ErrorCode> {
   return (await assertRejects(() => work, DeliveryError)).code;
 }
 
+/** The secret that notifications are signed with. */
+export const NOTIFICATION_SECRET =
+  "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";
+
+/** Where Slack takes alerts. */
+export const SLACK = "https://hooks.slack.com/services/T0/B0/LEAKED";
+
 /** What a notification says of the payment if its event states everything. */
 export const STATED = {
-  hosted_invoice_url: "https://pay.example.com/in_1?a=1&b=2",
-  amount_due: 1900,
-  currency: "eur",
-  attempt_count: 2,
+  hosted_invoice_url: INVOICE.hosted_invoice_url,
+  ...{ amount_due: 1900, currency: "eur", attempt_count: 2 },
   next_payment_attempt: "2026-05-03T23:30:00+00:00",
-};
-
-/** What it says if its event states nothing of it. */
-export const NOT_STATED = {
-  hosted_invoice_url: null,
-  amount_due: null,
-  currency: null,
-  attempt_count: null,
-  next_payment_attempt: null,
 };
 
 /** A notification about an invoice that states nothing of its payment. */
 export const NOTIFICATION: Notification = {
   id: "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
-  provider: "a",
-  event_id: "evt_1",
-  account_id: "acc_1",
-  subscription_id: "sub_1",
-  invoice_id: "in_1",
-  ...NOT_STATED,
+  ...{ provider: "a", event_id: "evt_1", invoice_id: "in_1" },
+  ...{ account_id: "acc_1", subscription_id: "sub_1" },
+  ...{ hosted_invoice_url: null, amount_due: null, currency: null },
+  ...{ attempt_count: null, next_payment_attempt: null },
   created_at: "2026-11-21T06:24:03.113987+00:00",
 };
 
@@ -93,26 +153,21 @@ export const OPENED: Alert = {
   alert: {
     error_code: "event_invalid",
     error: "data.object.metadata.accountId is missing",
-    open: 12,
-    new: 3,
+    ...{ open: 12, new: 3 },
     first_failed_at: "2026-11-21T05:07:41.5+00:00",
     last_failed_at: "2026-11-21T06:24:03.113987+00:00",
     newest_first_failed_at: "2026-11-21T06:24:02.5+00:00",
-    provider: "a",
-    event_id: "evt_1",
-    event_type: "customer.subscription.created",
+    ...{ provider: "a", event_id: "evt_1", event_type: CREATED },
   },
 };
 
 /** The alert after it. */
 export const RESOLVED: Alert = {
-  ...OPENED,
   id: "44ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
   created_at: "2026-11-21T09:00:00.5+00:00",
   kind: "failures_resolved",
   alert: {
-    error_code: "event_invalid",
-    resolved: 12,
+    ...{ error_code: "event_invalid", resolved: 12 },
     opened_at: "2026-11-21T06:25:00.113987+00:00",
   },
 };

@@ -37,9 +37,8 @@ function post(
   return new Request(url, { method: "POST", body, headers });
 }
 
-Deno.test("readBody() returns the exact bytes, however they are split", async () => {
-  const all = [[], [[]], [[1, 2, 3]], [[1], [], [2, 3]], [[], [4]]];
-  for (const parts of all) {
+Deno.test("readBody() returns the exact bytes, and takes the memory of a single chunk alone", async () => {
+  for (const parts of [[], [[]], [[1, 2, 3]], [[1], [], [2, 3]], [[], [4]]]) {
     const bytes = parts.flat();
     for (const headers of [{}, { "content-length": `${bytes.length}` }]) {
       const chunks = parts.map((part) => Uint8Array.from(part));
@@ -48,18 +47,15 @@ Deno.test("readBody() returns the exact bytes, however they are split", async ()
       assertEquals([...await readBody(request, limits)], bytes);
     }
   }
+  const [whole, part] = [Uint8Array.of(1, 2, 3), Uint8Array.of(1, 2, 3, 4)];
+  for (const chunk of [whole, part.subarray(1, 3)]) {
+    const bytes = [...chunk];
+    const request = post(ReadableStream.from([chunk]));
+    assertEquals([...await readBody(request, LIMITS)], bytes);
+  }
+  // Others may use the rest of the second.
+  assertEquals([whole.byteLength, ...part], [0, 1, 2, 3, 4]);
   assertEquals((await readBody(post(null), LIMITS)).byteLength, 0);
-});
-
-Deno.test("readBody() takes the memory of a single chunk, and of no other", async () => {
-  const read = (chunk: Uint8Array) =>
-    readBody(post(ReadableStream.from([chunk])), LIMITS);
-  const whole = Uint8Array.from([1, 2, 3]);
-  assertEquals([...await read(whole)], [1, 2, 3]);
-  assertEquals(whole.byteLength, 0, "the chunk keeps nothing");
-  const memory = Uint8Array.from([1, 2, 3, 4]);
-  assertEquals([...await read(memory.subarray(1, 3))], [2, 3]);
-  assertEquals([...memory], [1, 2, 3, 4], "others may use the rest");
 });
 
 const LARGE = "body_too_large";
@@ -135,16 +131,12 @@ Deno.test("readBody() limits the time of the whole body, not of each chunk", asy
 });
 
 const PATHS = [
-  "/functions/v1/billing-webhook",
-  "/functions/v1/billing-webhook/api/billing/webhook",
-  "/billing-webhook",
-  "/billing-webhook/api/billing/webhook",
-  "/api/billing/webhook",
+  ...["/functions/v1/billing-webhook", "/billing-webhook", "/billing-webhook/"],
+  ...["/functions/v1/billing-webhook", "/billing-webhook", ""]
+    .map((start) => `${start}/api/billing/webhook`),
 ];
-
 Deno.test("readDelivery() serves its paths, with any query", async () => {
-  const odd = ["/elsewhere/../billing-webhook", "/billing-webhook/"];
-  for (const path of [...odd, ...PATHS]) {
+  for (const path of ["/elsewhere/../billing-webhook", ...PATHS]) {
     const url = `${path}?forceFunctionRegion=eu-central-1&path=/elsewhere#part`;
     for (const encoding of ["", "identity", "Identity"]) {
       const request = post("{ }", { "content-encoding": encoding }, url);
@@ -155,37 +147,33 @@ Deno.test("readDelivery() serves its paths, with any query", async () => {
   }
 });
 
+/** A request whose target is no path, as some servers make it. */
+const odd = (get: () => string) =>
+  Object.defineProperty(post(null), "url", { get });
+/** Paths, methods and encodings that are refused; the catalogue has more. */
+const REFUSED: [code: string, requests: Request[]][] = [
+  [
+    "path_unknown",
+    ["/", "//billing-webhook", "/billing-webhook//", "/billing-webhook;x"]
+      .map((path) => post("{}", {}, path)),
+  ],
+  ["path_unknown", ["*", "", "http://["].map((url) => odd(() => url))],
+  ["path_unknown", [odd(() => JSON.parse("Invalid URL"))]],
+  ["path_unknown", [new Request("http://localhost/")]],
+  [
+    "method_not_allowed",
+    ["GET", "QUERY"]
+      .map((method) => new Request(`http://localhost${PATHS[0]}`, { method })),
+  ],
+  [
+    "encoding_unsupported",
+    ["gzip", "GZIP", "gzip, identity", "identity, gzip"]
+      .map((one) => post("{}", { "content-encoding": one })),
+  ],
+  ["body_too_large", [post(new Uint8Array(17))]],
+];
 Deno.test("readDelivery() refuses what it does not serve, after it has read the body", async () => {
-  const paths = [
-    ...["/", "//billing-webhook", "/billing-webhook//", "/Billing-Webhook"],
-    ...["/billing-webhook/../elsewhere", "/billing-webhook/api/billing"],
-    ...["/billing-webhook/billing-webhook", "/%62illing-webhook"],
-    ...["/billing-webhook%2fapi/billing/webhook", "/billing-webhook;x"],
-    ...["/functions/v1/api/billing/webhook", "/functions/v1/billing-worker"],
-  ];
-  const methods = ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"];
-  const encodings = ["gzip", "br", "GZIP", "gzip, identity", "identity, gzip"];
-  const url = "http://localhost/billing-webhook";
-  // As some servers make it of a target that is no path.
-  const odd = (get: () => string) =>
-    Object.defineProperty(post(null), "url", { get });
-  const urls = ["*", "", "//", "http://[", "localhost:1"];
-  const cases: [code: string, requests: Request[]][] = [
-    ["path_unknown", paths.map((path) => post("{}", {}, path))],
-    ["path_unknown", urls.map((url) => odd(() => url))],
-    ["path_unknown", [odd(() => JSON.parse("Invalid URL"))]],
-    ["path_unknown", [new Request("http://localhost/")]],
-    [
-      "method_not_allowed",
-      methods.map((method) => new Request(url, { method })),
-    ],
-    [
-      "encoding_unsupported",
-      encodings.map((one) => post("{}", { "content-encoding": one })),
-    ],
-    ["body_too_large", [post(new Uint8Array(17))]],
-  ];
-  for (const [code, requests] of cases) {
+  for (const [code, requests] of REFUSED) {
     for (const request of requests) {
       assertEquals(await codeOf(readDelivery(request, LIMITS)), code);
       assertEquals(request.bodyUsed, request.body !== null);

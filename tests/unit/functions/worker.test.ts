@@ -1,0 +1,435 @@
+/** One run of the worker: retries, notifications and alerts. */
+import { assert, assertEquals } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { describeEvent } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
+import type { Log } from "../../../supabase/functions/_shared/billing/log.ts";
+import type {
+  Alert,
+  Attempt,
+  Notification,
+} from "../../../supabase/functions/billing-worker/channels/channel.ts";
+import { pacer } from "../../../supabase/functions/billing-worker/deliver_notifications.ts";
+import {
+  handleWake,
+  type Worker,
+} from "../../../supabase/functions/billing-worker/handle_wake.ts";
+import { accountEmail } from "../../../supabase/functions/billing-worker/outbox.ts";
+import {
+  type Answer,
+  codeOf,
+  CREATED,
+  FAILED,
+  fakeDatabase,
+  NOTIFICATION,
+  NOW,
+  OPENED,
+  refusal,
+  RESOLVED,
+  stripeEvent,
+  UPDATED,
+} from "./fixtures.ts";
+
+interface Setting {
+  /** What the calls return, by name and in order; then nothing. */
+  readonly due?: Record<string, unknown[][]>;
+  readonly answers?: Record<string, Answer>;
+  /** What becomes of a message. */
+  readonly attempt?: (id: string) => Attempt;
+  readonly perSecond?: number;
+  readonly worker?: Partial<Worker>;
+}
+
+interface Applied {
+  readonly provider: string;
+  readonly retry: { readonly event_id: string; readonly lease_id: string };
+}
+
+/** One run: reply, calls, log lines, and which messages were sent. */
+async function wake(
+  { due = {}, answers = {}, attempt = attemptOf, perSecond, worker }: Setting =
+    {},
+  method = "POST",
+) {
+  const sent: string[] = [];
+  const lines: Parameters<Log>[] = [];
+  const leases = new Set<unknown>();
+  const { database, calls } = fakeDatabase((name, body) => {
+    const [event] = (body.events ?? []) as Applied[];
+    leases.add(body.p_lease_id ?? event?.retry.lease_id);
+    const queue = body.p_queue ? `${name} ${body.p_queue}` : name;
+    const rows = () => Response.json(due[name]?.shift() ?? []);
+    return (answers[queue] ?? rows)(name, body);
+  });
+  const channel = {
+    name: "webhook",
+    destination: "hooks.test",
+    ...(perSecond !== undefined && { perSecond }),
+    send: ({ id }: Notification | Alert) => {
+      sent.push(id);
+      return Promise.resolve(attempt(id));
+    },
+  } as const;
+  const sleep = (ms: number) =>
+    new Promise<void>((resolve) => setTimeout(resolve, ms));
+  const request = new Request("http://worker.test/", { method });
+  const response = await handleWake(request, {
+    ...{ database, channel, toleranceSeconds: 300, clock: Date.now },
+    ...{ unmappedSubscriptions: "fail", oncePerInvoice: false },
+    alertChannel: { ...channel, destination: "alerts to ops.test" },
+    log: (...line) => lines.push(line),
+    pace: pacer(channel, { clock: Date.now, sleep }),
+    ...worker,
+  });
+  const text = await response.text();
+  const counts = response.status === 200 ? JSON.parse(text) : {};
+  const named = (part: RegExp) => calls.filter(([name]) => part.test(name));
+  return { counts, response, text, calls, named, sent, lines, leases };
+}
+
+const RESULTS: Record<string, string> = {
+  ...{ s: "sent", f: "failed", d: "dead", u: "undeliverable" },
+  ...{ l: "limited", n: "unsent" },
+};
+
+/** Notifications, one per letter, which is the result of the attempt. */
+function batch(letters: string): Notification[] {
+  const ids = [...letters].map((letter, i) => `id_${i}${letter}`);
+  return ids.map((id) => ({ ...NOTIFICATION, id }));
+}
+
+/** What the last letter of an id means; an alert is sent. */
+function attemptOf(id: string): Attempt {
+  const result = RESULTS[id.slice(-1)] as "failed" | undefined;
+  return id.endsWith("s") || !result
+    ? { result: "sent" }
+    : { result, error: "no" };
+}
+
+/** What is counted for results by their letters. */
+function countsOf(letters: string) {
+  const counts = Object.entries(RESULTS)
+    .map(([letter, result]) => [result, letters.split(letter).length - 1]);
+  return { claimed: letters.length, ...Object.fromEntries(counts) };
+}
+
+function oneRetry(outcome = "applied") {
+  return {
+    claim_failed_events: [[claimed(["", stripeEvent(FAILED)], 0)]],
+    apply_events: [[{ place: 1, outcome }]],
+  };
+}
+const full = (letter: string) => letter.repeat(20);
+const many = Array<string>(60).fill(full("s"));
+
+let timeMs = 0;
+const ticking = () => timeMs += 10_000;
+
+/** Batches that are due, and the results after how many claims. */
+const RUNS: [batches: string[], results: string, claims: number, Setting?][] = [
+  [[], "", 1],
+  [["s"], "", 0, { worker: { channel: undefined } }],
+  [["sfdu"], "sfdu", 2],
+  // It goes on while some succeed, or have no address.
+  [[`${full("f")}s`, "u", "s", "", "s"], `${full("f")}sus`, 4],
+  [[full("f"), "s"], full("f"), 1],
+  [[full("d"), "s"], full("d"), 1],
+  [["sl", "s"], "sl", 1],
+  // With a rate limit, nothing more is sent after a 429.
+  [["sls", "s"], "sln", 1, { perSecond: 100 }],
+  [many, "s".repeat(1_000), 50],
+  // Once more what a retry has caused, up to the limit.
+  [["s", "", "ss"], "sss", 4, { due: oneRetry() }],
+  [[full("s"), "", ...many], "s".repeat(1_000), 51, { due: oneRetry() }],
+  // Its time is over: a minute, of which each look at the clock takes 10 s.
+  [["s", "s", "s", "s", "s"], "ssss", 4, { worker: { clock: ticking } }],
+  // Nothing, if the retry is a duplicate.
+  [["s", "", "ss"], "s", 2, { due: oneRetry("stale") }],
+];
+Deno.test("handleWake() delivers notifications while it is worth it", async () => {
+  for (const [batches, results, claims, { due, ...setting } = {}] of RUNS) {
+    const name = `${batches}`.slice(0, 80);
+    const claim_notifications = batches.map(batch);
+    const run = await wake({
+      due: { ...due, claim_notifications },
+      ...setting,
+    });
+    assertEquals(run.counts.notifications, countsOf(results), name);
+    assertEquals(run.named(/claim_notifications/).length, claims, name);
+    const tried = results.replaceAll("n", "").length;
+    assertEquals([run.sent.length, run.leases.size], [tried, 1], name);
+    // Nothing is settled of a batch that is empty.
+    const settled = batches.slice(0, claims).filter((one) => one !== "");
+    assertEquals(run.named(/settle_notif/).length, settled.length, name);
+    assertEquals(run.named(/settle_alerts/), [], name);
+  }
+});
+
+/** An error, what is stored of it, and Retry-After. */
+const ERRORS: [error: string, stored: string, after?: number][] = [
+  ["no", "no", 0],
+  ["a\0b", "ab", 7],
+  ["a\ud83db", "a\ufffdb"],
+  // The limit divides a pair.
+  [`${"x".repeat(999)}😀`, `${"x".repeat(999)}\ufffd`],
+  ["x".repeat(100_000), "x".repeat(1_000)],
+];
+Deno.test("handleWake() claims and settles what was told to whom, as it can be stored", async () => {
+  const { leases: [p_lease_id], ...run } = await wake({
+    due: {
+      claim_notifications: [batch("fffff")],
+      claim_alerts: [[OPENED, RESOLVED]],
+    },
+    attempt: (id) => {
+      const [error = "", , retryAfterSeconds] = ERRORS[Number(id[3])] ?? [];
+      if (id === OPENED.id) return { result: "sent" };
+      return id === RESOLVED.id
+        ? { result: "dead", error: "gone" }
+        : { result: "failed", error, retryAfterSeconds };
+    },
+    perSecond: 50,
+  });
+  const outbox = { p_lease_id, p_destination: "hooks.test" };
+  const alerts = { p_lease_id, p_destination: "alerts to ops.test" };
+  const settled = (result: string, { kind, alert }: Alert) => {
+    return { result, kind, alert, retry_after_seconds: null };
+  };
+  const both = [settled("sent", OPENED), settled("failed", RESOLVED)];
+  const results = ERRORS.map(([, error, after = null], i) => {
+    const of = { id: `id_${i}f`, result: "failed" };
+    return { ...of, error, retry_after_seconds: after };
+  });
+  assertEquals(run.named(/notifications$|alerts$/).sort(), [
+    ["claim_alerts", alerts],
+    ["claim_notifications", { ...outbox, p_limit: 100 }],
+    ["settle_alerts", { ...alerts, results: both }],
+    ["settle_notifications", { ...outbox, results }],
+  ]);
+  const told = run.lines.map(
+    ([level, , { notification_id, event_id } = {}]) => {
+      return [level, notification_id, event_id];
+    },
+  );
+  const ofNotification = ["warn", "id_0f", "evt_1"];
+  assertEquals(told[0], ofNotification);
+  assert(told.some(([, id, event]) => id === RESOLVED.id && event === null));
+});
+
+Deno.test("handleWake() replies with counts, and logs the parts that had something to do", async () => {
+  const idle = await wake({ worker: { alertChannel: undefined } });
+  assertEquals([idle.lines, idle.named(/alert/)], [[], []]);
+  const run = await wake({
+    due: { claim_notifications: [batch("s")], claim_alerts: [[OPENED]] },
+    answers: { "release_lease retries": () => refusal("57014") },
+  });
+  const { alerts, notifications } = run.counts;
+  assertEquals([alerts, notifications], [countsOf("s"), countsOf("s")]);
+  assertEquals(run.lines.map((line) => line.slice(0, 2)).sort(), [
+    ["info", "alerts delivered"],
+    ["info", "notifications delivered"],
+    ["warn", "lease not released: it ends by itself within a minute"],
+  ]);
+  const { response, calls } = await wake({}, "PUT");
+  const allow = response.headers.get("allow");
+  assertEquals([response.status, allow, calls], [405, "POST", []]);
+});
+
+Deno.test("handleWake() does its other parts if one fails, and releases both leases", async () => {
+  const cases: [failing: string, code: string, status: number][] = [
+    ["claim_notifications", "57014", 503],
+    ["settle_notifications", "PGRST202", 500],
+    ["claim_failed_events", "PGRST202", 500],
+    ["apply_events", "57014", 503],
+    ["settle_failed_events", "57014", 503],
+    ["claim_alerts", "42501", 500],
+    ["settle_alerts", "08006", 503],
+  ];
+  for (const [failing, code, status] of cases) {
+    const messages = {
+      claim_alerts: [[OPENED]],
+      claim_notifications: [batch("s")],
+    };
+    const { response, text, lines, named } = await wake({
+      due: { ...messages, ...oneRetry() },
+      answers: { [failing]: () => refusal(code, "LEAKED") },
+    });
+    assertEquals([response.status, text.includes("LEAKED")], [status, false]);
+    const levels = lines.map(([level]) => level).sort();
+    assertEquals(levels, ["error", "info", "info"], failing);
+    assertEquals(
+      new Set(named(/release/).map(([, { p_queue }]) => p_queue)).size,
+      2,
+    );
+  }
+});
+
+Deno.test("handleWake() has retries and notifications wait for none of each other, and alerts for retries", async () => {
+  const all = Promise.withResolvers<void>();
+  let waiting = 2;
+  // Each claim answers only after both are made.
+  const claim = async () => {
+    if (--waiting === 0) all.resolve();
+    await all.promise;
+    return Response.json([]);
+  };
+  const { named } = await wake({
+    answers: { claim_failed_events: claim, claim_notifications: claim },
+  });
+  const order = named(/claim_alerts|release/)
+    .map(([name, { p_queue }]) => p_queue ?? name);
+  assertEquals(order, ["retries", "claim_alerts", "notifications"]);
+});
+
+Deno.test("pacer() gives out times on one schedule, and none in the past", async () => {
+  let timeMs = 1_000;
+  const waits: number[] = [];
+  const sleep = (ms: number) => Promise.resolve(void waits.push(ms));
+  const pace = pacer({ perSecond: 2 }, { clock: () => timeMs, sleep });
+  // What a claim takes is not added, and what was missed is not made up for.
+  for (const pauseMs of [0, 0, 0, 1_500, 10_000, 0]) {
+    timeMs += pauseMs;
+    await pace();
+  }
+  await pacer(undefined, { clock: () => timeMs, sleep })();
+  assertEquals(waits.map(Math.round), [550, 1_100, 150, 550]);
+});
+
+Deno.test("accountEmail() returns the address or null, or fails with the database", async () => {
+  for (const address of ["owner@example.com", null]) {
+    const { database, calls } = fakeDatabase(() => Response.json(address));
+    assertEquals(await accountEmail(database, "acc_1"), address);
+    assertEquals(calls, [["account_email", { account_id: "acc_1" }]]);
+  }
+  const failing = fakeDatabase(() => refusal("42501")).database;
+  assertEquals(await codeOf(accountEmail(failing, "x")), "deployment_fault");
+});
+
+/**
+ * What is settled of a failure, undefined if it is left to the next run; its
+ * body, as bytes if it is stored as base64; and what the database says.
+ */
+type Row = [settled: string | undefined, Body, outcomeOrCode?: string];
+type Body = object | string | Uint8Array;
+
+function claimed([, body]: Row, index: number) {
+  const row = { provider: "b", event_id: `evt_${index}` };
+  if (body instanceof Uint8Array) {
+    const base64 = Buffer.from(body).toString("base64");
+    return { ...row, body: base64, body_encoding: "base64" };
+  }
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  return { ...row, body: text, body_encoding: "text" };
+}
+
+/** One run with failures, evt_0 and so on. */
+async function retry(rows: Row[], worker: Partial<Worker> = {}) {
+  const run = await wake({
+    due: { claim_failed_events: [rows.map(claimed)] },
+    answers: {
+      apply_events: (_, body) => {
+        const outcomes = (body.events as Applied[]).map(({ retry }, i) => {
+          const row = rows[Number(retry.event_id.slice("evt_".length))];
+          const said = row?.[2] ?? "applied";
+          const place = i + 1;
+          return /\d/.test(said)
+            ? { place, outcome: "failed", error_code: said, error: "says" }
+            : { place, outcome: said };
+        });
+        // As in the database, whose order is another.
+        return Response.json(outcomes.reverse());
+      },
+    },
+    worker: { clock: () => NOW * 1000, ...worker },
+  });
+  const [, { results }] = run.named(/settle_failed/)[0]!;
+  return { ...run, settled: results as Record<string, unknown>[] };
+}
+
+const invoice = stripeEvent(FAILED);
+const ahead = { ...invoice, created: NOW + 301 };
+const invalid = { ...invoice, data: {} };
+const orphan = stripeEvent(CREATED, { "data.object.metadata": {} });
+const bytesOf = (event: object) =>
+  new TextEncoder().encode(JSON.stringify(event));
+const NO_TEXT = new Uint8Array([0x80, 0x80]);
+const updateOf = (id: string) => stripeEvent(UPDATED, { "data.object.id": id });
+
+const ROWS: [worker: Partial<Worker>, ...rows: Row[]][] = [
+  [
+    {},
+    ["body_not_json", "{"],
+    ["duplicate", invoice, "duplicate"],
+    ["ignored", { type: "payment_intent.payment_failed" }],
+    ["subscription_unknown", invoice, "BW001"],
+    ["stale", invoice, "stale"],
+    ["applied", bytesOf({ ...invoice, id: "evt_ü" })],
+    ["body_not_text", NO_TEXT],
+    ["event_invalid", ahead],
+    ["event_invalid", orphan, "BW005"],
+  ],
+  // Its time has come.
+  [{ clock: () => (NOW + 1) * 1000 }, ["applied", ahead]],
+  // What waits for a locked creation is due again with it.
+  [
+    { unmappedSubscriptions: "ignore" },
+    [undefined, updateOf("sub_1"), "55P03"],
+    [undefined, updateOf("sub_1"), "BW001"],
+    [undefined, updateOf("sub_1"), "BW006"],
+    ["subscription_of_other_provider", updateOf("sub_1"), "BW002"],
+    ["creation_pending", updateOf("sub_2"), "BW006"],
+    ["ignored", orphan, "BW005"],
+    ["ignored", bytesOf(orphan), "BW005"],
+    ["event_invalid", invalid],
+  ],
+];
+Deno.test("handleWake() settles each retried failure, unless its records are locked", async () => {
+  const message =
+    "another session has locked the records; the next run tries again";
+  for (const [worker, ...rows] of ROWS) {
+    const { counts, settled, lines } = await retry(rows, worker);
+    const results = rows.map(([result], i) => [`evt_${i}`, result]);
+    const expected = results.filter(([, result]) => result !== undefined);
+    const stored = settled.map(({ event_id, error_code, outcome }) => {
+      return [event_id, error_code ?? outcome];
+    });
+    assertEquals(stored, expected);
+    const sums = { failed: 0, applied: 0, duplicate: 0, stale: 0, ignored: 0 };
+    for (const [result = "failed"] of rows) {
+      sums[result in sums ? result as keyof typeof sums : "failed"]++;
+    }
+    assertEquals(counts.retries, { claimed: rows.length, ...sums });
+    const locked = rows.length - expected.length;
+    const line = ["warn", message, { counts: { locked } }];
+    const warnings = lines.filter(([level]) => level === "warn");
+    assertEquals<unknown[]>(warnings, locked > 0 ? [line] : []);
+  }
+});
+
+Deno.test("handleWake() retries an event as its provider's, and describes its row", async () => {
+  const event = stripeEvent(CREATED, { id: "evt_of_a_repair" });
+  const { leases: [lease_id], named, settled } = await retry([["", event]]);
+  const ids = { provider: "b", event_id: "evt_0" };
+  const [[, { events }]] = named(/apply/) as [[string, { events: [Applied] }]];
+  const [{ provider, retry: row }] = events;
+  const expected = ["b", { event_id: "evt_0", lease_id }, 25];
+  const [, { p_limit }] = named(/claim_failed/)[0]!;
+  assertEquals<unknown>([provider, row, p_limit], expected);
+  const described = JSON.parse(JSON.stringify(describeEvent(event)));
+  assertEquals(settled, [{ ...ids, ...described, outcome: "applied" }]);
+});
+
+Deno.test("handleWake() goes on with retries until nothing is left or the time is over", async () => {
+  let timeMs = 0;
+  // Each batch looks at the clock twice: 7 s per batch.
+  const slow = { clock: () => timeMs += 3_500, channel: undefined };
+  for (const [worker, count, calls] of [[{}, 4, 9], [slow, 3, 6]] as const) {
+    const claim_failed_events = [1, 2, 3, 4].map((
+      i,
+    ) => [claimed(["", "{"], i)]);
+    const { counts, named } = await wake({
+      due: { claim_failed_events },
+      worker,
+    });
+    assertEquals(counts.retries.claimed, count);
+    assertEquals(named(/failed_events/).length, calls);
+  }
+});

@@ -1,0 +1,77 @@
+/** What the pages show does what they say when it is copied. */
+import { assert, assertEquals } from "@std/assert";
+import { join } from "node:path";
+import { createCommand } from "../../../scripts/common/create_command.ts";
+import { REPOSITORY } from "../../../scripts/common/how_started.ts";
+import { routeOf } from "../../../scripts/local_stack/gateway.ts";
+import { readConfig } from "../../../supabase/functions/_shared/billing/config.ts";
+import { loadAppCode } from "../../support/app_page.ts";
+import { readPage, writeDocCode } from "../../support/docs.ts";
+
+Deno.test("the TypeScript in the pages type-checks", async () => {
+  await using opened = new AsyncDisposableStack();
+  const files: string[] = [];
+  for (const { name } of Deno.readDirSync(join(REPOSITORY, "docs"))) {
+    if (!name.endsWith(".md")) continue;
+    files.push(...opened.use(await writeDocCode(name)).files);
+  }
+  assert(files.length >= 3, `${files.length} blocks`);
+  const config = join(REPOSITORY, "deno.json");
+  const { success, stderr } = await createCommand(Deno.execPath(), {
+    args: ["check", "--quiet", "--config", config, "--frozen", ...files],
+    env: { NO_COLOR: "1" },
+  }).output();
+  assertEquals([success, new TextDecoder().decode(stderr)], [true, ""]);
+});
+
+const PLAN = {
+  status: "active",
+  provider_status: "active",
+  plan_id: "price_pro",
+  quantity: null,
+  cancel_at: null,
+  trial_end: null,
+  current_period_end: "2027-06-01T00:00:00+00:00",
+};
+const MAY_3 = "2027-05-03T23:59:59+00:00";
+const TRIAL = { provider_status: "trialing", trial_end: MAY_3 };
+const FAILED = { status: "past_due", provider_status: null };
+
+/** What is said of a plan, without its name. */
+const PLANS: [says: string, changes: Partial<typeof PLAN> | object][] = [
+  ["renews on 1 June 2027", { trial_end: "2026-05-20T00:00:00+00:00" }],
+  ["1 seat, renews on 1 June 2027", { quantity: 1 }],
+  ["5 seats, cancels on 3 May 2027", { quantity: 5, cancel_at: MAY_3 }],
+  ["trial until 3 May 2027", TRIAL],
+  ["active", { current_period_end: null }],
+  ["payment failed", FAILED],
+];
+Deno.test("describePlan() of docs/app.md says what a plan is and what comes next", async () => {
+  await using code = await loadAppCode();
+  for (const [says, changes] of PLANS) {
+    const plan = { ...PLAN, ...changes };
+    const said = code.describePlan(plan, { timeZone: "UTC" });
+    assertEquals(said, `price_pro, ${says}`);
+  }
+});
+
+// tests/nginx runs the one for nginx, which the gate does not have.
+Deno.test("vercel.json and nginx.conf rewrite the same path to the same function", () => {
+  const vercel = readPage("docs/rewrites/vercel.json");
+  const nginx = readPage("docs/rewrites/nginx.conf");
+  const directive = (name: string) =>
+    new RegExp(`^ *${name} (.+);$`, "m").exec(nginx)?.[1] ?? "";
+  const host = directive("set \\$billing_host");
+  const destination = directive("proxy_pass").replace("$billing_host", host);
+  const source = "/api/billing/webhook";
+  assertEquals(JSON.parse(vercel).rewrites, [{ source, destination }]);
+  assert(nginx.includes(`location = ${source} {`));
+  const { pathname, search } = new URL(destination.replaceAll(/[<>]/g, ""));
+  assertEquals(routeOf(pathname)?.to, "webhook");
+  assertEquals(search, "?forceFunctionRegion=region");
+  const { maxBodyBytes } = readConfig({
+    SUPABASE_URL: "http://x",
+    SUPABASE_SERVICE_ROLE_KEY: "x",
+  });
+  assertEquals(directive("client_max_body_size"), `${maxBodyBytes}`);
+});

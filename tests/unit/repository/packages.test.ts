@@ -1,0 +1,146 @@
+/**
+ * The packages that are used, and the one that is published: exact versions, those
+ * of `import_map.json`, with the checksums of `deno.lock`; and nothing in the npm
+ * package that nobody needs.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { dirname, join } from "node:path";
+import { readReceiver } from "../../../scripts/add/receiver.ts";
+import { createCommand } from "../../../scripts/common/create_command.ts";
+import { REPOSITORY } from "../../../scripts/common/how_started.ts";
+import { COMMANDS, stackConfig } from "../../../scripts/dev/downloads.ts";
+import { copyRepository } from "../../support/copy_repository.ts";
+import { migrationNames } from "../../support/databases.ts";
+
+type Imports = Readonly<Record<string, string>>;
+
+const FUNCTIONS = ["billing-webhook", "billing-worker"]
+  .map((name) => `supabase/functions/${name}`);
+const STACK = "scripts/npx/stack";
+const BROWSER = "tests/console";
+const NPX = "scripts/npx/deno.lock";
+const PEERS = "bench/peers/import_map.json";
+
+function read(path: string): string {
+  return Deno.readTextFileSync(join(REPOSITORY, path));
+}
+
+function packagesOf(path: string): Imports {
+  const { imports } = JSON.parse(read(path)) as { imports: Imports };
+  const all = Object.entries(imports);
+  return Object.fromEntries(all.filter(([, to]) => to.startsWith("npm:")));
+}
+
+function lockOf(path: string) {
+  const { specifiers, npm } = JSON.parse(read(path)) as {
+    specifiers: Imports;
+    npm: Record<string, { integrity: string }>;
+  };
+  // By package and version, without the peers that were chosen.
+  const checksums = Object.entries(npm)
+    .map(([id, { integrity }]) => [/^@?[^@]+@[^_]+/.exec(id)![0], integrity]);
+  return { names: Object.keys(specifiers), checksums };
+}
+
+async function json(cwd: string, command: string, ...args: string[]) {
+  const { stdout } = await createCommand(command, { args, cwd }).output();
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
+
+/** The lock files besides `deno.lock`, and the import map of each. */
+const LOCKS: [lock: string, map?: string][] = [
+  ...[...FUNCTIONS, STACK]
+    .map((it): [string, string] => [`${it}/deno.lock`, `${it}/deno.json`]),
+  [`${BROWSER}/deno.lock`, `${BROWSER}/import_map.json`],
+  [NPX],
+];
+
+Deno.test("each import map has exact versions, those of import_map.json", () => {
+  const all = packagesOf("import_map.json");
+  const maps = LOCKS.flatMap(([, map]) => map ?? []);
+  for (const path of ["import_map.json", PEERS, ...maps]) {
+    for (const [name, target] of Object.entries(packagesOf(path))) {
+      assert(/@\d+\.\d+\.\d+(-[\w.]+)?(\/.*)?$/.test(target), target);
+      // A part of a package has the package's version.
+      const whole = all[name.split("/")[0]!]?.replace("npm:", "") ?? target;
+      assert(target.includes(whole), `${path}: ${target}, not ${whole}`);
+      if (path !== PEERS) assertEquals(target, all[name] ?? target, path);
+    }
+  }
+});
+
+Deno.test("each lock has the checksums of deno.lock, and what its import map names", () => {
+  const tested: Imports = Object.fromEntries(lockOf("deno.lock").checksums);
+  for (const [lock, map] of LOCKS) {
+    const { names, checksums } = lockOf(lock);
+    const both = checksums.filter(([id]) => tested[id!]);
+    assert(both.length >= 3, lock);
+    if (!lock.startsWith(BROWSER)) assertEquals(both, checksums, lock);
+    for (const [id, checksum] of both) {
+      assertEquals(checksum, tested[id!], `${lock}: run deno task locks`);
+    }
+    if (!map) continue;
+    const named = Object.values(packagesOf(map))
+      .filter((target) => !target.startsWith("npm:/"))
+      .map((target) => target.replace(/(@\d[^@/]*)\/.*$/, "$1"));
+    assertEquals(names.sort(), named.sort(), lock);
+  }
+  // Commands download neither the stack's programs nor a browser.
+  const others = /^npm:(@supabase\/cli-|embedded-|fast-check|puppeteer)/;
+  assertEquals(lockOf(NPX).names.filter((name) => others.test(name)), []);
+  assertEquals(read("deno.lock").includes("chromium"), false);
+  assertEquals(read(`${STACK}/deno.json`), stackConfig());
+});
+
+/** What is neither imported by a command nor copied by `add`. */
+const BESIDES = [
+  // The console names its sections.
+  "docs/runbook.md",
+  ...["LICENSE", "README.md", "package.json", "supabase/config.toml"],
+  ...[NPX, "scripts/npx/main.mjs", `${STACK}/deno.json`, `${STACK}/deno.lock`],
+];
+
+/** What a maintainer's clone may hold, and nobody else may get. */
+const PLANTED = [
+  ...[".env", ".stack/database/x", "scripts/add/.env"],
+  ...[`${STACK}/node_modules/x/index.js`, "supabase/.temp/project-ref"],
+  ...["supabase/functions/.env", "supabase/functions/.env.local"],
+  "supabase/functions/billing-webhook/.env",
+];
+
+Deno.test("the npm package has what the commands import and what add copies, and nothing besides", async () => {
+  await using clone = await copyRepository();
+  for (const path of PLANTED) {
+    const file = join(clone.path, path);
+    await Deno.mkdir(dirname(file), { recursive: true });
+    await Deno.writeTextFile(file, "SECRET=1");
+  }
+  const pack = ["pack", "--dry-run", "--json", "--ignore-scripts"];
+  const [{ files }] = await json(clone.path, "npm", ...pack);
+  const needed = new Set(BESIDES);
+  for (const name of COMMANDS) {
+    const info = ["info", "--json", `scripts/${name}.ts`];
+    const { modules } = await json(REPOSITORY, Deno.execPath(), ...info);
+    for (const { local } of modules as { local?: string }[]) {
+      const path = local?.replace(`${REPOSITORY}/`, "") ?? "node_modules/";
+      if (!path.startsWith("node_modules/")) needed.add(path);
+    }
+  }
+  const { files: functions, schemas } = await readReceiver();
+  const copied = [...functions.keys(), ...schemas.keys()];
+  copied.push(...migrationNames().map((name) => `migrations/${name}`));
+  for (const path of copied) needed.add(`supabase/${path}`);
+  assert(needed.size > 100, `only ${needed.size} files are needed`);
+  const packed = (files as { path: string }[]).map(({ path }) => path);
+  assertEquals(packed.sort(), [...needed].sort());
+});
+
+Deno.test("package.json has the gate's Deno", () => {
+  const [, deno] = /npx -y deno@(\S+) task test/.exec(read(".ci/run"))!;
+  const manifest = JSON.parse(read("package.json"));
+  // Not among `dependencies`: Deno would install itself into this repository.
+  assertEquals(manifest.optionalDependencies, { deno });
+  assertEquals(manifest.dependencies, undefined);
+});
