@@ -14,7 +14,6 @@ import { decodeJwt } from "jose";
 import Stripe from "stripe";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
-import { isValidToken } from "../../scripts/common/keys.ts";
 import { publishRunningStack } from "../../scripts/common/running_stack.ts";
 import { waitUntil } from "../../scripts/common/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
@@ -106,33 +105,31 @@ function startConsole(port: number): Deno.ChildProcess {
   return command(`scripts/console.ts --port=${port}`, env).spawn();
 }
 
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  Deno.test(`console prints a link, listens on 127.0.0.1 alone, and ends with 0 on ${signal}`, async () => {
-    const child = startConsole(0);
-    const errors = new Response(child.stderr).text();
-    let said = "";
-    const output = child.stdout.pipeThrough(new TextDecoderStream());
-    for await (const text of output) {
-      said += text;
-      if (said.includes("Stop with Ctrl-C")) break;
-    }
-    assertStringIncludes(said, URL_OF_CONSOLE);
-    const link = /http:\/\/127\.0\.0\.1:\d+\/\?token=[\w-]{43}/.exec(said)?.[0];
-    const first = await fetch(link!, { redirect: "manual" });
-    assertEquals([first.status, await first.text()], [303, ""]);
-    const port = Number(new URL(link!).port);
-    const others = Deno.networkInterfaces().map(({ address }) => address)
-      .filter((address) => !/^(127\.|::1$|fe80)/.test(address));
-    for (const hostname of [...others, "127.0.0.2"]) {
-      const connection = await Deno.connect({ hostname, port }).catch(() => {});
-      connection?.close();
-      assertEquals(connection, undefined, hostname);
-    }
-    child.kill(signal);
-    assertEquals((await child.status).code, 0);
-    assertEquals(await errors, "");
-  });
-}
+Deno.test("console prints a link, listens on 127.0.0.1 alone, and ends with 0 on Ctrl-C", async () => {
+  const child = startConsole(0);
+  const errors = new Response(child.stderr).text();
+  let said = "";
+  const output = child.stdout.pipeThrough(new TextDecoderStream());
+  for await (const text of output) {
+    said += text;
+    if (said.includes("Stop with Ctrl-C")) break;
+  }
+  assertStringIncludes(said, URL_OF_CONSOLE);
+  const link = /http:\/\/127\.0\.0\.1:\d+\/\?token=[\w-]{43}/.exec(said)?.[0];
+  const first = await fetch(link!, { redirect: "manual" });
+  assertEquals([first.status, await first.text()], [303, ""]);
+  const port = Number(new URL(link!).port);
+  const others = Deno.networkInterfaces().map(({ address }) => address)
+    .filter((address) => !/^(127\.|::1$|fe80)/.test(address));
+  for (const hostname of [...others, "127.0.0.2"]) {
+    const connection = await Deno.connect({ hostname, port }).catch(() => {});
+    connection?.close();
+    assertEquals(connection, undefined, hostname);
+  }
+  child.kill("SIGINT");
+  assertEquals((await child.status).code, 0);
+  assertEquals(await errors, "");
+});
 
 Deno.test("console says so if its port is in use", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
@@ -169,6 +166,7 @@ Deno.test("the browser is told the link, not the secret key, and outlives Ctrl-C
   await Deno.remove(folder, { recursive: true });
 });
 
+// tests/docs reads the REST API with one.
 Deno.test("token prints a token of a user of the local stack, valid for an hour", async () => {
   const folder = await Deno.makeTempDir();
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
@@ -182,13 +180,10 @@ Deno.test("token prints a token of a user of the local stack, valid for an hour"
   const line = `--user ${user} --email one@example.com --account acc_1`;
   const { code, out, err } = await token(line);
   assertEquals([code, err], [0, ""]);
-  const { exp = 0, ...claims } = decodeJwt(out.trimEnd());
-  assertEquals([claims.sub, claims["role"]], [user, "authenticated"]);
-  assertEquals(claims["email"], "one@example.com");
-  assertEquals(claims["app_metadata"], { account_id: "acc_1" });
-  const nowSeconds = Date.now() / 1000;
-  assert(await isValidToken(out.trimEnd(), nowSeconds));
-  assert(Math.abs(exp - nowSeconds - 3_600) < 60, `${exp}`);
+  const { exp = 0, email, app_metadata } = decodeJwt(out.trimEnd());
+  assertEquals(email, "one@example.com");
+  assertEquals(app_metadata, { account_id: "acc_1" });
+  assert(Math.abs(exp - Date.now() / 1000 - 3_600) < 60, `${exp}`);
 
   for (
     const [line, data, code, says] of [
@@ -205,21 +200,19 @@ Deno.test("token prints a token of a user of the local stack, valid for an hour"
 });
 
 /** Runs `trigger`, whatever supabase/functions/.env has. */
-function trigger(line: string, data = "/nowhere") {
+function trigger(line: string) {
   return run(`scripts/trigger.ts ${line}`, {
     PROVIDER_A_SIGNING_SECRET: SECRET,
     PROVIDER_A_SIGNATURE_SCHEME: "stripe",
     PROVIDER_A_SIGNATURE_HEADER: "stripe-signature",
-    BILLING_STACK_DATA: data,
   });
 }
 
 function serve(answer: (request: Request) => Response | Promise<Response>) {
   const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
   const server = Deno.serve(options, answer);
-  const origin = `http://127.0.0.1:${server.addr.port}`;
-  const close = () => server.shutdown();
-  return { origin, url: `${origin}/hook`, [Symbol.asyncDispose]: close };
+  const url = `http://127.0.0.1:${server.addr.port}/hook`;
+  return { url, [Symbol.asyncDispose]: () => server.shutdown() };
 }
 
 Deno.test("trigger sends what verifies, and prints the answer alone", async () => {
@@ -241,24 +234,6 @@ Deno.test("trigger sends what verifies, and prints the answer alone", async () =
   const { id, created } = events[0]!;
   assert(Math.abs(Date.now() / 1000 - created) < 60);
   assertStringIncludes(err, `${CREATED} ${id} about\nsub_local_a, signed as`);
-});
-
-Deno.test("trigger finds the local stack, and prints the row on standard error", async () => {
-  const data = await Deno.makeTempDir();
-  let requests = 0;
-  await using stack = serve(({ method, url }) => {
-    if (method === "POST") return new Response("OK");
-    const isRecord = url.includes("billing_subscriptions");
-    const row = isRecord ? { id: "a\u001bb" } : { outcome: "applied" };
-    return Response.json(requests++ === 0 ? [] : [row]);
-  });
-  const urls = { apiUrl: stack.origin, dbUrl: "postgresql://127.0.0.1:5/x" };
-  await using _running = await publishRunningStack(data, urls);
-  const { out, err } = await trigger("customer.subscription.updated", data);
-  assertEquals(out, "200 OK\n");
-  const row = "applied. The row in billing.subscriptions:\n  id  a\\u001bb\n";
-  assertStringIncludes(err, `${row}Next: `);
-  await Deno.remove(data, { recursive: true });
 });
 
 Deno.test("trigger sends a file as it is, follows no redirect, and says if nothing listens", async () => {

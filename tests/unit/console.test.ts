@@ -11,7 +11,6 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import fc from "fast-check";
 import { mock } from "node:test";
 import { UsageError } from "../../scripts/common/cli.ts";
 import { parseConsoleArguments } from "../../scripts/console.ts";
@@ -270,29 +269,6 @@ Deno.test("every answer has the headers, and leads to this console alone", async
   }
 });
 
-Deno.test("what Postgres says, and what was typed, is escaped", async () => {
-  const hostile = `</textarea>"'><script>alert(1)</script>`;
-  const error = { code: "P0001", message: hostile, hint: hostile };
-  const { read, send } = openConsole((call) =>
-    call.path.includes("/rpc/")
-      ? Response.json(error, { status: 400 })
-      : answering("")(call)
-  );
-  await send("/failure/resolve", KEY);
-  const draft = { ...KEY, text: hostile, hash: hostile };
-  for (
-    const page of [
-      await read(PAGE),
-      await read(`/failures?code=${encodeURIComponent(hostile)}`),
-      await read(`/search?q=${encodeURIComponent(hostile)}`),
-      await (await send("/failure/repair", draft)).text(),
-    ]
-  ) {
-    assertStringIncludes(page, "&lt;script&gt;alert(1)");
-    assertEquals(page.includes("<script"), false);
-  }
-});
-
 Deno.test("hidden characters are shown by their codes, and long texts are cut", async () => {
   const payload = JSON.stringify({ a: `x\u202ey${"<b>".repeat(400_000)}` });
   const longest = "\u{1d4b3}".repeat(255); // two units of UTF-16 each
@@ -319,11 +295,6 @@ Deno.test("hidden characters are shown by their codes, and long texts are cut", 
 });
 
 Deno.test("texts: formatted JSON, SQL that can be pasted, what a repair changed, and distances", () => {
-  fc.assert(fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
-    const pretty = prettyJson(JSON.stringify(value));
-    assertEquals(JSON.parse(pretty), JSON.parse(JSON.stringify(value)));
-    assertEquals(pretty, prettyJson(pretty));
-  }));
   const deep = "[".repeat(50_000) + "]".repeat(50_000);
   for (
     const [json, pretty] of [
@@ -424,10 +395,8 @@ Deno.test("a filter becomes conditions, and the arguments of a retry", async () 
   };
   await read(`/failures?${new URLSearchParams(filter)}`);
   const query = new URLSearchParams(calls[0]?.path.split("?")[1]);
-  assertEquals(query.get("resolved_at"), "is.null");
-  assertEquals([query.get("error_code"), query.get("and")], [
-    ...["eq.event_invalid", null],
-  ]);
+  const found = ["resolved_at", "error_code", "and"].map((it) => query.get(it));
+  assertEquals(found, ["is.null", "eq.event_invalid", null]);
   await send("/failures/retry", filter);
   assertEquals(JSON.parse(calls.find(({ body }) => body)?.body ?? ""), {
     of_type: "x",
@@ -435,6 +404,9 @@ Deno.test("a filter becomes conditions, and the arguments of a retry", async () 
     failed_since: "2026-11-22T10:00:00.000Z",
   });
   await read("/search?q=%00x");
+  await send("/failure/reopen", KEY);
+  const patch = calls.find(({ method }) => method === "PATCH");
+  assertStringIncludes(patch!.path, "resolution=eq.by+hand");
   for (const { method, path, headers } of calls) {
     assertEquals(path.includes("%00"), false, "no ID has a NUL");
     const name = method === "GET" ? "accept-profile" : "content-profile";
@@ -464,15 +436,6 @@ Deno.test("a retry says what came of it, on the failure's page alone", async () 
     assertStringIncludes(await read(PAGE), expected);
     assertEquals((await read(PAGE)).includes(expected), false, "once");
   }
-});
-
-Deno.test("what was received is downloaded, and only what was resolved by hand is opened again", async () => {
-  const { read, send, calls } = openConsole(answering("", { original: "1" }));
-  const path = PAGE.replace("?", "/payload?which=original&");
-  assertEquals(await read(path), "1");
-  await send("/failure/reopen", KEY);
-  const patch = calls.find(({ method }) => method === "PATCH");
-  assertStringIncludes(patch?.path ?? "", "resolution=eq.by+hand");
 });
 
 const DELETION =

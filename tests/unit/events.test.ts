@@ -7,8 +7,8 @@ import { API_VERSIONS, TEMPLATES } from "../../scripts/events/templates.ts";
 
 const CREATED = 1_800_000_000;
 const PERIOD_END = 1_802_345_678;
+// What an update replaced is proved by tests/property, whose histories have it.
 const UPDATED = "customer.subscription.updated";
-const MONTHLY = "price_1ExampleMonthly0000000001";
 
 type Shown = ReturnType<typeof subscriptionEvent>["data"]["object"];
 const plansOf = ({ plan, items: { data: [item] } }: Shown) =>
@@ -25,11 +25,6 @@ for (const apiVersion of API_VERSIONS) {
   /** A value at its old place and at its new one. */
   const places = (value: unknown) =>
     isOld ? [value, undefined] : [undefined, value];
-  const previous = (options: Parameters<typeof subscriptionEvent>[1]) =>
-    JSON.parse(JSON.stringify(
-      subscriptionEvent(UPDATED, { ...given, ...options }).data
-        .previous_attributes,
-    ));
 
   Deno.test(`events of ${apiVersion} have the given values wherever their own were`, () => {
     const all = { created: "active", updated: "past_due", deleted: "canceled" };
@@ -66,45 +61,6 @@ for (const apiVersion of API_VERSIONS) {
     const event = subscriptionEvent("customer.subscription.created", given);
     assertEquals(timesOf(event), timesOf(template));
   });
-
-  Deno.test(`an update of ${apiVersion} says what it replaced, and no more`, () => {
-    const pause = { behavior: "void", resumes_at: null };
-    for (
-      const [options, expected] of [
-        [{ previous: {} }, {}],
-        [{ previous: { status: "unpaid" } }, { status: "unpaid" }],
-        [{ previous: { customer: null } }, { customer: null }],
-        [{ previous: { cancelAt: null } }, { cancel_at: null }],
-        [{ previous: { trialEnd: CREATED } }, { trial_end: CREATED }],
-        [{ previous: { paused: "void" } }, { pause_collection: pause }],
-        [{ previous: { paused: null } }, { pause_collection: null }],
-        [{ paused: "x", previous: { paused: "void" } }, {
-          pause_collection: { behavior: "void" },
-        }],
-      ] as const
-    ) {
-      const { latest_invoice: _, ...others } = previous(options);
-      assertEquals(others, expected);
-    }
-    const all = previous({});
-    assertEquals([all.status, all.plan.id], ["active", MONTHLY]);
-    const less = previous({ status: "active", plan: MONTHLY });
-    assert(!("status" in less || "plan" in less));
-  });
-
-  Deno.test(`an update of ${apiVersion} sends a changed item whole`, () => {
-    const end = CREATED + 9;
-    const change = { plan: "P1", quantity: 3, periodEnd: end };
-    const former = previous({ plan: "P2", previous: change });
-    assertEquals(plansOf(former), new Set(["P1"]));
-    assertEquals([former.quantity, former.items.data[0].quantity], [3, 3]);
-    assertEquals(endsOf(former), places(end));
-    const periodAlone = previous({ previous: { periodEnd: end } });
-    assertEquals("items" in periodAlone, !isOld);
-    const kept = previous({ periodEnd: end, previous: { quantity: null } });
-    assertEquals("quantity" in kept.items.data[0], false);
-    assertEquals(kept.items.data[0].current_period_end, places(end)[1]);
-  });
 }
 
 Deno.test("subscriptionEvent() reports what it is told, and leaves out what is null", () => {
@@ -133,13 +89,8 @@ const _whole: Record<RequiredKeys<Stripe.Subscription>, unknown> =
   TEMPLATES["customer.subscription.created"].data.object;
 
 Deno.test("the bench's IDs have Stripe's form, begin with their time, and differ", () => {
-  // From Stripe's API reference: IDs, and the times of what they are of.
-  for (
-    const [id, seconds] of [
-      ["sub_1MowQVLkdIwHu7ixeRlqHVzs", 1_679_609_767],
-      ["sub_1MtwBwLkdIwHu7ix28a3tqPa", 1_680_800_504],
-    ] as const
-  ) assertEquals(stripeId("sub", seconds).slice(0, 10), id.slice(0, 10));
+  // From Stripe's API reference: sub_1MowQVLkdIwHu7ixeRlqHVzs, and its time.
+  assertEquals(stripeId("sub", 1_679_609_767).slice(0, 10), "sub_1MowQV");
   const ids = Array.from({ length: 2_000 }, () => stripeId("evt", CREATED));
   assertEquals(new Set(ids).size, ids.length);
   for (const id of ids) assertMatch(id, /^evt_1[0-9A-Za-z]{23}$/);
