@@ -81,10 +81,13 @@ Deno.test("add ends with 1 if something is left to do, or nothing can be done", 
   const tree = await project.tree();
   assertEquals(tree["config.json"], "{}");
   assertEquals(tree["config.toml"], THEIRS["config.toml"]);
-  await project.write("snippets/4_retry.sql", "mine");
+  const theirs = ["functions/billing-webhook/index.ts", "snippets/4_retry.sql"];
+  for (const path of theirs) await project.write(path, "mine");
   await project.remove("billing.json");
-  const blocked = "Nothing was written.\n- supabase/snippets/4_retry.sql";
-  await add(project.path, ". --yes", 1, [blocked]);
+  await add(project.path, ". --yes", 1, [
+    "Nothing was written.\n",
+    ...theirs.map((path) => `- supabase/${path} is there already`),
+  ]);
 });
 
 Deno.test("add refuses what names no project", async () => {

@@ -33,28 +33,18 @@ const BASE = { BILLING_PORT_BASE: "9000", BILLING_API_PORT: "6" };
 const DIR = { BILLING_STACK_DATA: "/tmp/two" };
 const WORKER = { BILLING_WORKER_PORT: "2001", BILLING_DB_PORT: "", ...DIR };
 
+const TAKEN = [
+  ["", DIR, STANDARD, "/tmp/two"],
+  ["--port-base 4300", {}, MOVED],
+  ["", { BILLING_PORT_BASE: "4300" }, MOVED],
+  ["--port-base=4300 --db-port 5", BASE, { ...MOVED, db: 5, api: 6 }],
+  ["--worker-port 1 --data /one", WORKER, { ...STANDARD, worker: 1 }, "/one"],
+] as const;
+
 Deno.test("parseStartArguments() moves the ports; options win over variables", () => {
-  for (
-    const [line, env, ports, dataDir] of [
-      ["", DIR, STANDARD, "/tmp/two"],
-      ["--port-base 4300", {}, MOVED, undefined],
-      ["", { BILLING_PORT_BASE: "4300" }, MOVED, undefined],
-      [
-        "--port-base=4300 --db-port 5",
-        BASE,
-        { ...MOVED, db: 5, api: 6 },
-        undefined,
-      ],
-      [
-        "--worker-port 1 --data /one",
-        WORKER,
-        { ...STANDARD, worker: 1 },
-        "/one",
-      ],
-    ] as const
-  ) {
+  for (const [line, env, ports, dataDir = undefined] of TAKEN) {
     const found = parseStartArguments(line.split(" ").filter(Boolean), env);
-    assertEquals(found, { ports, dataDir, json: false });
+    assertEquals<unknown>(found, { ports, dataDir, json: false });
   }
   for (
     const [line, env, message] of [
@@ -215,18 +205,15 @@ Deno.test("startNotificationReceiver() prints what is signed, and nothing of the
     return [status, printed.pop()];
   }
   const about = { account_id: "acc_1", subscription_id: "sub_1" };
-  const hosted_invoice_url = "https://pay.example.com/in_1";
-  const amount = { amount_due: 1900, currency: "eur", hosted_invoice_url };
+  const link = "https://pay.example.com/in_1";
+  const bill = { amount_due: 1900, currency: "eur", hosted_invoice_url: link };
+  const ofBill =
+    `verified: payment of €19.00 failed for acc_1 (sub_1): ${link}`;
   const counts = { error_code: "x", new: 1000, open: 10_000 };
-  const failed = "failed for acc_1 (sub_1)";
   for (
     const [type, data, line] of [
-      [
-        "payment_failed",
-        { ...about, ...amount },
-        `verified: payment of €19.00 ${failed}: ${hosted_invoice_url}`,
-      ],
-      ["payment_failed", about, `verified: payment ${failed}`],
+      ["payment_failed", { ...about, ...bill }, ofBill],
+      ["payment_failed", about, "verified: payment failed for acc_1 (sub_1)"],
       ["failure_opened", counts, "alert: x: 1000 new, 10000 open"],
       ["other", {}, 'verified {"type":"billing.other","data":{}}'],
     ] as const
