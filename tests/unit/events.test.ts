@@ -7,7 +7,6 @@ import { API_VERSIONS, TEMPLATES } from "../../scripts/events/templates.ts";
 
 const CREATED = 1_800_000_000;
 const PERIOD_END = 1_802_345_678;
-// What an update replaced is proved by tests/property, whose histories have it.
 const UPDATED = "customer.subscription.updated";
 
 type Shown = ReturnType<typeof subscriptionEvent>["data"]["object"];
@@ -60,6 +59,36 @@ for (const apiVersion of API_VERSIONS) {
     const template = TEMPLATES["customer.subscription.created"];
     const event = subscriptionEvent("customer.subscription.created", given);
     assertEquals(timesOf(event), timesOf(template));
+  });
+
+  Deno.test(`an update of ${apiVersion} says what it replaced, and sends a changed item whole`, () => {
+    const previous = (options: Parameters<typeof subscriptionEvent>[1]) => {
+      const { data } = subscriptionEvent(UPDATED, { ...given, ...options });
+      const { latest_invoice: _, ...others } = JSON.parse(
+        JSON.stringify(data.previous_attributes),
+      );
+      return others;
+    };
+    const pause = { behavior: "void", resumes_at: null };
+    for (
+      const [options, expected] of [
+        [{ previous: {} }, {}],
+        [{ previous: { status: "unpaid" } }, { status: "unpaid" }],
+        [{ previous: { trialEnd: CREATED } }, { trial_end: CREATED }],
+        [{ previous: { paused: "void" } }, { pause_collection: pause }],
+        [{ previous: { paused: null } }, { pause_collection: null }],
+        [{ paused: "x", previous: { paused: "void" } }, {
+          pause_collection: { behavior: "void" },
+        }],
+      ] as const
+    ) assertEquals(previous(options), expected);
+    const change = { plan: "P1", quantity: 3, periodEnd: PERIOD_END };
+    const former = previous({ plan: "P2", previous: change });
+    assertEquals(plansOf(former), new Set(["P1"]));
+    assertEquals([former.quantity, former.items.data[0].quantity], [3, 3]);
+    assertEquals(endsOf(former), places(PERIOD_END));
+    const periodAlone = previous({ previous: { periodEnd: PERIOD_END } });
+    assertEquals("items" in periodAlone, !isOld);
   });
 }
 
