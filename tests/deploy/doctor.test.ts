@@ -1,7 +1,7 @@
 /**
  * The doctor on a deployment that works, and on one that is broken on purpose.
- * tests/unit/doctor has what a deployment may answer; here are the database, and
- * what only the real functions and the real REST API know.
+ * tests/unit/doctor.test.ts has what a deployment may answer; here are the
+ * database, and what only the real functions and the real REST API know.
  *
  * @module
  */

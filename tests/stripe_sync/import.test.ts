@@ -49,38 +49,20 @@ function accountWith(count: number): StripeAccount {
   }));
 }
 
+// That no field differs is what a second run, or a comparison, says.
 function expectedRows({ subscriptions }: StripeAccount) {
-  return [...subscriptions.values()].map((shown) => {
-    const [{ price, quantity, current_period_end }] = shown.items.data;
-    return {
-      id: shown.id,
-      account_id: shown.metadata.accountId,
-      status: shown.status,
-      plan_id: price.id,
-      current_period_end: current_period_end ?? 0,
-      is_canceled: shown.status === "canceled",
-      is_past_due: shown.status === "past_due",
-      customer_id: shown.customer,
-      quantity: quantity ?? null,
-      cancel_at: shown.cancel_at_period_end ? current_period_end ?? 0 : null,
-      trial_end: shown.trial_end,
-      paused: shown.pause_collection?.behavior ?? null,
-    };
-  }).sort((one, other) => one.id < other.id ? -1 : 1);
+  return [...subscriptions.values()]
+    .map(({ id, metadata, status }) => [id, metadata.accountId, status])
+    .sort();
 }
 
 async function rows() {
   const rows = await sql`
-    select id, account_id, status, plan_id,
-      extract(epoch from current_period_end)::int as current_period_end,
-      canceled_at is not null as is_canceled,
-      -- Stripe does not say since when.
-      past_due_since is not null as is_past_due,
-      customer_id, quantity,
-      extract(epoch from cancel_at)::int as cancel_at,
-      extract(epoch from trial_end)::int as trial_end, paused
-    from billing.subscriptions order by id collate "C"`;
-  return rows.map((row) => ({ ...row }));
+    select id, account_id, status from billing.subscriptions
+    -- Stripe does not say since when.
+    where (status = 'past_due') = (past_due_since is not null)
+    order by id collate "C"`;
+  return rows.map((row) => Object.values(row));
 }
 
 Deno.test("import records many subscriptions in spite of rate limits, failures and broken connections, and a second run changes nothing", async () => {
@@ -114,7 +96,7 @@ Deno.test("import records many subscriptions in spite of rate limits, failures a
   assertStringIncludes(second.out, `${MANY} read, 0 imported, 0 corrected`);
   assertEquals([second.code, await versions()], [0, state]);
 
-  const last = expectedRows(account).at(-1)?.id ?? "";
+  const [last = ""] = account.subscriptions.keys();
   account.subscriptions.delete(last);
   const { differences } = await findDifferences(testContext(api.url));
   assertEquals(differences, [{ kind: "missing_there", subscription: last }]);
@@ -150,6 +132,8 @@ for (const [signal, code] of [["SIGINT", 130], ["SIGKILL", 137]] as const) {
     });
     assertEquals(again.code, 0, again.err);
     assertEquals(await rows(), expectedRows(account));
+    const { differences } = await findDifferences(testContext(api.url));
+    assertEquals(differences, []);
     if (after) assertStringIncludes(again.out, `${600 - partly} read`);
   });
 }
@@ -158,17 +142,13 @@ Deno.test("import lists subscriptions without an account ID, and --account-from 
   const account = accountWith(5);
   const [older, newer, one, nobodys, other] = account.subscriptions.values();
   assert(older && newer && one && nobodys && other);
+  const { customer } = other;
+  const ofOlder = { customer: older.customer };
   // Stripe lists the newest first, so the account is known only afterwards.
-  account.change(newer.id, {
-    ...withoutAccount(newer),
-    customer: older.customer,
-  });
+  account.change(newer.id, { ...withoutAccount(newer), ...ofOlder });
   // Two accounts, of which only one is recorded before it: it could be either's.
-  account.change(nobodys.id, {
-    ...withoutAccount(nobodys),
-    customer: other.customer,
-  });
-  account.change(one.id, { customer: other.customer });
+  account.change(nobodys.id, { ...withoutAccount(nobodys), customer });
+  account.change(one.id, { customer });
   await using api = await serveStripeApi(account, { maxPage: 1 });
   const args = ["--stripe-url", api.url];
   const left = await runScript("import", { args });
@@ -176,7 +156,7 @@ Deno.test("import lists subscriptions without an account ID, and --account-from 
   for (
     const line of [
       "5 read, 4 imported, 0 corrected, 1 without an account ID, 0 failed",
-      `no account     ${nobodys.id}, customer ${other.customer}`,
+      `no account     ${nobodys.id}, customer ${customer}`,
       "--account-from",
     ]
   ) assertStringIncludes(left.out, line);
@@ -187,8 +167,8 @@ Deno.test("import lists subscriptions without an account ID, and --account-from 
   const mapped = await runScript("import", { args: [...args, ...from] });
   assertEquals(mapped.code, 0, mapped.err);
   assertEquals(
-    (await rows()).map(({ account_id }) => account_id),
-    ["acc_0", "acc_0", "acc_2", other.customer, "acc_4"],
+    (await rows()).map(([, account]) => account),
+    ["acc_0", "acc_0", "acc_2", customer, "acc_4"],
   );
 });
 
@@ -199,31 +179,19 @@ Deno.test("import ends with an error for the wrong mode, key or project, or a su
   await using live = await serveStripeApi(account, { key });
   const odd = createStripeAccount(1, () => ({ plan: "" }));
   await using unreadable = await serveStripeApi(odd);
+  const isLive = { STRIPE_API_KEY: key };
+  const wrongKey = { SUPABASE_SECRET_KEY: "sb_secret_wrong" };
   for (
-    const [args, env, code, reason] of [
-      [
-        ["--stripe-url", live.url, "--mode", "live"],
-        { STRIPE_API_KEY: key },
-        3,
-        "is not in live mode",
-      ],
-      [["--stripe-url", live.url], {}, 3, "Invalid API Key"],
-      [
-        ["--stripe-url", api.url],
-        { SUPABASE_SECRET_KEY: "sb_secret_wrong" },
-        3,
-        "refuses the secret key",
-      ],
-      [
-        ["--stripe-url", api.url, "--project-url", "http://127.0.0.1:1"],
-        {},
-        3,
-        "deno task start",
-      ],
-      [[], { STRIPE_API_KEY: key }, 2, "--mode live"],
-      [["--stripe-url", unreadable.url], {}, 1, "not imported   sub"],
-    ] as [string[], Record<string, string>, number, string][]
+    const [line, env, code, reason] of [
+      [`${live.url} --mode live`, isLive, 3, "is not in live mode"],
+      [live.url, {}, 3, "Invalid API Key"],
+      [api.url, wrongKey, 3, "refuses the secret key"],
+      [`${api.url} --project-url http://127.0.0.1:1`, {}, 3, "task start"],
+      [api.url, isLive, 2, "--mode live"],
+      [unreadable.url, {}, 1, "not imported   sub"],
+    ] as const
   ) {
+    const args = `--stripe-url ${line}`.split(" ");
     const ended = await runScript("import", { args, env });
     assertEquals(ended.code, code, ended.err);
     assertStringIncludes(ended.err + ended.out, reason);

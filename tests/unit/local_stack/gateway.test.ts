@@ -48,70 +48,57 @@ async function exchange(
 Deno.test("gateway passes bodies and headers on as they are", async () => {
   const packed = "\x00\xff".repeat(500); // says gzip, and is not
   const bytes = Buffer.from(packed, "latin1");
-  await withGateway(
-    async (request) => {
-      const { connection: _, ...headers } = Object.fromEntries(request.headers);
-      const body = await request.bytes();
-      return new Response(bytes, {
-        headers: {
-          "content-encoding": "gzip",
-          seen: JSON.stringify({ headers, same: Buffer.compare(body, bytes) }),
-        },
-      });
-    },
-    async (gateway) => {
-      const answer = await exchange(gateway, `POST ${WEBHOOK}?%zz`, {
-        headers:
-          "Host: a.test\r\nStripe-Signature:  t=1,v1=ab\r\nX: a\r\nx: b\r\nUpgrade: x\r\nContent-Length: 1000\r\n",
-        body: packed,
-      });
-      const [head, body] = answer.split("\r\n\r\n");
-      assertMatch(head!, /content-encoding: gzip/);
-      assertEquals(JSON.parse(/seen: (.*)/.exec(head!)![1]!), {
-        headers: {
-          "content-length": "1000",
-          host: "a.test",
-          "stripe-signature": "t=1,v1=ab",
-          x: "a, b",
-        },
-        same: 0,
-      });
-      assert(body === packed);
-    },
-  );
+  await withGateway(async (request) => {
+    const { connection: _, ...headers } = Object.fromEntries(request.headers);
+    const same = Buffer.compare(await request.bytes(), bytes) === 0;
+    const seen = JSON.stringify({ ...headers, same });
+    return new Response(bytes, {
+      headers: { "content-encoding": "gzip", seen },
+    });
+  }, async (gateway) => {
+    const answer = await exchange(gateway, `POST ${WEBHOOK}?%zz`, {
+      headers:
+        "Host: a.test\r\nStripe-Signature:  t=1,v1=ab\r\nX: a\r\nx: b\r\nUpgrade: x\r\nContent-Length: 1000\r\n",
+      body: packed,
+    });
+    const [head, body] = answer.split("\r\n\r\n");
+    assertMatch(head!, /content-encoding: gzip/);
+    assertEquals(JSON.parse(/seen: (.*)/.exec(head!)![1]!), {
+      ...{ "content-length": "1000", host: "a.test", x: "a, b", same: true },
+      "stripe-signature": "t=1,v1=ab",
+    });
+    assert(body === packed);
+  });
 });
 
 Deno.test("gateway refuses what could hide a second request", async () => {
   const seen: string[] = [];
-  await withGateway(
-    async (request) => {
-      seen.push(request.method);
-      return new Response(await request.text().catch(() => "broken"));
-    },
-    async (gateway) => {
-      const second = `GET ${REST} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`;
-      const chunked = "Transfer-Encoding: chunked";
-      for (
-        const [header, body = ""] of [
-          ["Content-Length: 1\r\nContent-Length: 2"],
-          ["Content-Length: +1"],
-          [`Content-Length: 1\r\n${chunked}`],
-          ["Transfer-Encoding : chunked"],
-          ["X: 1\nY: 2"],
-          [chunked, "0;\n\r\n"],
-          [chunked, "3\r\nabc\n0\r\n\r\n"],
-          [chunked, "0\n\r\n"],
-        ] as const
-      ) {
-        const answer = await exchange(gateway, `POST ${WEBHOOK}`, {
-          headers: `Host: x\r\n${header}\r\n`,
-          body: body + second,
-        });
-        assert(answer.startsWith("HTTP/1.1 400 "), `${header}: ${answer}`);
-        assertEquals(answer.split("HTTP/1.1 ").length, 2, answer);
-      }
-    },
-  );
+  await withGateway(async (request) => {
+    seen.push(request.method);
+    return new Response(await request.text().catch(() => "broken"));
+  }, async (gateway) => {
+    const second = `GET ${REST} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`;
+    const chunked = "Transfer-Encoding: chunked";
+    for (
+      const [header, body = ""] of [
+        ["Content-Length: 1\r\nContent-Length: 2"],
+        ["Content-Length: +1"],
+        [`Content-Length: 1\r\n${chunked}`],
+        ["Transfer-Encoding : chunked"],
+        ["X: 1\nY: 2"],
+        [chunked, "0;\n\r\n"],
+        [chunked, "3\r\nabc\n0\r\n\r\n"],
+        [chunked, "0\n\r\n"],
+      ] as const
+    ) {
+      const answer = await exchange(gateway, `POST ${WEBHOOK}`, {
+        headers: `Host: x\r\n${header}\r\n`,
+        body: body + second,
+      });
+      assert(answer.startsWith("HTTP/1.1 400 "), `${header}: ${answer}`);
+      assertEquals(answer.split("HTTP/1.1 ").length, 2, answer);
+    }
+  });
   assertEquals(seen.filter((method) => method === "GET"), []);
 });
 
@@ -182,20 +169,6 @@ Deno.test("routeOf() knows the platform's paths, and no others", () => {
   ) assertEquals(routeOf(target!), to && { to, path });
 });
 
-Deno.test("gateway passes on an answer that comes before the body is read", async () => {
-  await withGateway(
-    () => new Response("too large", { status: 413 }),
-    async (_gateway, url) => {
-      const body = new Uint8Array(5_000_000);
-      for (let i = 0; i < 20; i++) {
-        const response = await fetch(url + WEBHOOK, { method: "POST", body });
-        assertEquals(response.status, 413);
-        assertEquals(await response.text(), "too large");
-      }
-    },
-  );
-});
-
 Deno.test("gateway answers 503 until the service listens, and 502 if it closes", async () => {
   const port = freePort();
   const gateway = await startGateway(0, { targets: { webhook: port }, keys });
@@ -222,34 +195,4 @@ Deno.test("gateway answers 503 until the service listens, and 502 if it closes",
     await server.shutdown();
   }
   await gateway.close();
-});
-
-Deno.test("gateway reads no faster than the service, and leaves it with the client", async () => {
-  const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
-  const { promise: goOn, resolve: read } = Promise.withResolvers<void>();
-  await withGateway(async (request) => {
-    await goOn;
-    await request.text().catch(() => abort());
-    return new Response();
-  }, async ({ port }) => {
-    using connection = await Deno.connect({ hostname: "127.0.0.1", port });
-    const size = 500_000_000;
-    await connection.write(Buffer.from(
-      `POST ${WEBHOOK} HTTP/1.1\r\nHost: x\r\nContent-Length: ${size}\r\n\r\n`,
-    ));
-    let sent = 0;
-    const block = new Uint8Array(1_000_000);
-    const sending = (async () => {
-      while (sent < size) sent += await connection.write(block);
-    })().catch(() => {});
-    for (let before = -1; before < sent;) {
-      before = sent;
-      await new Promise((resolve) => setTimeout(resolve, 300));
-    }
-    assert(sent < 50_000_000, `${sent} bytes were taken`);
-    connection.close();
-    await sending;
-    read();
-    await aborted;
-  });
 });

@@ -1,6 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import type Stripe from "stripe";
 import { accountOf, compare } from "../../../scripts/stripe_sync/compare.ts";
+import {
+  type Difference,
+  differenceLines,
+  summary,
+} from "../../../scripts/stripe_sync/differences.ts";
 import type { SubscriptionRecord } from "../../../scripts/stripe_sync/tables.ts";
 import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../../scripts/events/templates.ts";
@@ -35,17 +40,12 @@ const AHEAD = "2026-11-21T10:05:01+00:00";
 const TOO_LATE = "2026-11-21T10:05:01.000Z, at most 2026-11-21T10:05:00.000Z";
 
 function shown(changes: object, apiVersion = API_VERSIONS[0]) {
-  const { data: { object } } = subscriptionEvent(
-    "customer.subscription.updated",
-    {
-      ...(apiVersion === undefined ? {} : { apiVersion }),
-      subscription: "sub_1",
-      account: "acc_1",
-      plan: "price_1",
-      periodEnd: 1_800_000_000,
-      status: "active",
-    },
-  );
+  const type = "customer.subscription.updated";
+  const { data: { object } } = subscriptionEvent(type, {
+    ...{ subscription: "sub_1", account: "acc_1", plan: "price_1" },
+    ...{ periodEnd: 1_800_000_000, status: "active" },
+    ...(apiVersion && { apiVersion }),
+  });
   return { ...object, ...changes } as unknown as Stripe.Subscription;
 }
 
@@ -76,13 +76,17 @@ type Case = [
   corrections?: string,
 ];
 
+const ENDED = { status: "canceled" };
+const ENDS = "status: active, canceled";
+const CREATES = "created,updated";
+const DELETES = "updated,deleted";
 const ITEM = { price: { id: "price_1" }, current_period_end: 1_800_000_000 };
 
 const CASES: Case[] = [
   [{}, {}, [], ""],
-  [{ status: "canceled" }, CANCELED, [], ""],
+  [ENDED, CANCELED, [], ""],
   // Nobody knows what an update reported last.
-  [{ status: "canceled" }, { ...CANCELED, provider_status: null }, [], ""],
+  [ENDED, { ...CANCELED, provider_status: null }, [], ""],
   // It came back: the time of the cancellation is the receiver's own.
   [{}, { canceled_at: "2026-01-01" }, [], ""],
   // A record as its creation left it is active.
@@ -102,23 +106,9 @@ const CASES: Case[] = [
   [{}, { current_period_end: "2027-01-15T09:00:00+00:00" }, [
     `current_period_end: 2027-01-15T09:00:00.000Z, ${PERIOD_END}`,
   ]],
-  [
-    {},
-    { account_id: "acc_2" },
-    ["account_id: acc_2, acc_1"],
-    "created,updated",
-  ],
-  [
-    { status: "canceled" },
-    {},
-    ["status: active, canceled", "canceled_at: null, set"],
-    "updated,deleted",
-  ],
-  [
-    { status: "canceled" },
-    { canceled_at: "2026-01-01" },
-    ["status: active, canceled"],
-  ],
+  [{}, { account_id: "acc_2" }, ["account_id: acc_2, acc_1"], CREATES],
+  [ENDED, {}, [ENDS, "canceled_at: null, set"], DELETES],
+  [ENDED, { canceled_at: "2026-01-01" }, [ENDS]],
   [{ customer: { id: "cus_2" } }, {}, ["customer_id: cus_1, cus_2"]],
   [{}, { customer_id: null, quantity: null, livemode: null }, [
     "customer_id: null, cus_1",
@@ -140,29 +130,16 @@ const CASES: Case[] = [
   ]],
   [{ livemode: true }, {}, ["livemode: false, true"]],
   // Over five minutes ahead, the mark freezes the record and is set anew.
-  [
-    {},
-    { account_as_of: AHEAD },
-    [`account_as_of: ${TOO_LATE}`],
-    "created,updated",
-  ],
+  [{}, { account_as_of: AHEAD }, [`account_as_of: ${TOO_LATE}`], CREATES],
   [{}, { changed_as_of: AHEAD }, [`changed_as_of: ${TOO_LATE}`]],
   [{}, { canceled_as_of: AHEAD }, [`canceled_as_of: ${TOO_LATE}`]],
-  [
-    { status: "canceled" },
-    { ...CANCELED, canceled_as_of: AHEAD },
-    [`canceled_as_of: ${TOO_LATE}`],
-    "updated,deleted",
-  ],
+  [ENDED, { ...CANCELED, canceled_as_of: AHEAD }, [
+    `canceled_as_of: ${TOO_LATE}`,
+  ], DELETES],
   [{ items: { data: [] } }, {}, ["unreadable"], ""],
   [{ items: { data: [] } }, undefined, ["unreadable"], ""],
-  [{}, undefined, ["missing_here"], "created,updated"],
-  [
-    { status: "canceled" },
-    undefined,
-    ["missing_here"],
-    "created,updated,deleted",
-  ],
+  [{}, undefined, ["missing_here"], CREATES],
+  [ENDED, undefined, ["missing_here"], "created,updated,deleted"],
 ];
 
 Deno.test("compare() names what differs, and corrects with what the change needs, in any API version", () => {
@@ -186,16 +163,7 @@ Deno.test("compare() names what differs, and corrects with what the change needs
   }
 });
 
-Deno.test("compare() dates corrections between two seconds, before Stripe was asked", () => {
-  for (const { corrections } of [compared({}, undefined), compared({}, {})]) {
-    for (const { occurred_at, provider, report } of corrections) {
-      assertEquals(occurred_at, "2026-11-21T09:59:54.500Z");
-      assertEquals([provider, report.plan_id], ["a", "price_1"]);
-    }
-  }
-});
-
-Deno.test("compare() gives the same correction the same event ID, and another correction another", () => {
+Deno.test("compare() dates corrections between two seconds, before Stripe was asked; the same one has the same ID", () => {
   const ids = (changes: object, askedAtSeconds = ASKED_AT) =>
     compared(changes, undefined, { askedAtSeconds }).corrections
       .map(({ event_id }) => event_id);
@@ -204,6 +172,11 @@ Deno.test("compare() gives the same correction the same event ID, and another co
   const others = [...ids({}, ASKED_AT + 1), ...ids({ status: "paused" })];
   assertEquals(new Set([...first, ...others]).size, 6);
   assert(first.every((id) => /^import_[0-9a-f]{64}$/.test(id)));
+  const { corrections } = compared({}, undefined);
+  for (const { occurred_at, provider, report } of corrections) {
+    assertEquals(occurred_at, "2026-11-21T09:59:54.500Z");
+    assertEquals([provider, report.plan_id], ["a", "price_1"]);
+  }
 });
 
 Deno.test("compare() asks for the customer's account last, and leaves it to the database", () => {
@@ -217,17 +190,10 @@ Deno.test("compare() asks for the customer's account last, and leaves it to the 
       [{}, { customersAccount }, "acc_1", "acc_1"],
     ] as const
   ) {
-    const { difference, corrections: [creation] } = compared(
-      changes,
-      undefined,
-      options,
-    );
-    const { kind, subscription } = {
-      kind: "missing_here",
-      subscription: "sub_1",
-    };
-    assertEquals<unknown>(difference, { kind, subscription, account });
-    assertEquals(creation?.account_id, sent);
+    const found = compared(changes, undefined, options);
+    const missing = { kind: "missing_here", subscription: "sub_1", account };
+    assertEquals<unknown>(found.difference, missing);
+    assertEquals(found.corrections[0]?.account_id, sent);
   }
   assertEquals<unknown>(compared(nobodys, undefined).difference, {
     kind: "unmapped",
@@ -254,4 +220,30 @@ Deno.test("accountOf() uses the other source if accountId is missing or blank", 
   ) {
     assertEquals(accountOf({ metadata, customer: "cus_1" }, from), account);
   }
+});
+
+// tests/stripe_sync has a line of each kind.
+Deno.test("differenceLines() counts, and says once per kind what to do", () => {
+  const there: Difference = { kind: "missing_there", subscription: "sub_2" };
+  const here: Difference = {
+    kind: "missing_here",
+    subscription: "sub_1",
+    account: "acc_1",
+  };
+  const lines = (apply: boolean, ...differences: Difference[]) =>
+    differenceLines(differences, { apply });
+  assertEquals(lines(false), ["No differences."]);
+  assertEquals(lines(true, here).slice(1), ["1 difference."]);
+  const [first, second, count, ...advice] = lines(false, there, there);
+  assertEquals([first, count], [second, "2 differences."]);
+  assert(advice.join().startsWith("missing there: --apply deletes nothing."));
+  assertEquals(advice.length, 1);
+
+  const many = Array<Difference>(22).fill(there);
+  const shown = summary(many, { visibility: "private" });
+  assertEquals(shown.filter((line) => line.startsWith("    ")).length, 20);
+  assertEquals(shown[2], "| `missing_there` | 22 |");
+  assert(shown.includes("And 2 more."));
+  // tests/stripe_sync has an internal one.
+  assert(!summary(many, { visibility: undefined }).join().includes("sub_2"));
 });

@@ -3,8 +3,13 @@
  *
  * @module
  */
-import { assert, assertEquals, assertRejects } from "@std/assert";
-import { makeProject, receiver, THEIRS } from "../../support/project_folder.ts";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { parse } from "smol-toml";
+import { planConfig, readConfig, sectionOf } from "../../scripts/add/config.ts";
+import { planMigrations } from "../../scripts/add/migrations.ts";
+import type { Project } from "../../scripts/add/project.ts";
+import { REPOSITORY } from "../../scripts/common/how_started.ts";
+import { makeProject, receiver, THEIRS } from "../support/project_folder.ts";
 
 const WEBHOOK = "functions/billing-webhook/index.ts";
 const SNIPPET = "snippets/4_retry.sql";
@@ -63,29 +68,31 @@ Deno.test("add copies functions, snippets and one migration, and changes nothing
   assertEquals(await project.plan(), UP_TO_DATE);
 });
 
-for (
-  const [newest, gets] of [
-    ["20250101000000", "20261122095959"],
-    ["20261122095958", "20261122095959"],
-    ["20261122095959", "20261122100000"],
-    ["20301231235959", "20310101000000"],
-    ["20309999999999", "20310000000000"],
-    ["0007", "0008"],
-    ["0999", "1000"],
-    ["9999", ""],
-  ] as const
-) {
-  Deno.test(`behind ${newest}, the migration gets the version ${gets}`, async () => {
-    const files = { "config.toml": "", [`migrations/${newest}_x.sql`]: "" };
-    await using project = await makeProject(files);
-    const { changes } = await project.plan().catch(({ message }) => {
-      assert(message.includes("none sorts behind 9999"), message);
-      return { changes: [{ path: "migrations/_billing.sql" }] };
-    });
-    const [added] = changes.filter(({ path }) => /^migrations/.test(path));
-    assertEquals(added?.path, `migrations/${gets}_billing.sql`);
-  });
-}
+Deno.test("the migration comes behind the project's own, and before now", () => {
+  const manifest = { version: "", files: {} };
+  const nowMs = Date.parse("2026-11-22T10:00:00Z");
+  for (
+    const [newest, gets] of [
+      ["20250101000000", "20261122095959"],
+      ["20261122095958", "20261122095959"],
+      ["20261122095959", "20261122100000"],
+      ["20301231235959", "20310101000000"],
+      ["20309999999999", "20310000000000"],
+      ["0007", "0008"],
+      ["0999", "1000"],
+      ["9999", ""],
+    ] as const
+  ) {
+    const sql = new Map([[`migrations/${newest}_x.sql`, ""]]);
+    const project = { sql, manifest } as Partial<Project> as Project;
+    const planned = () => planMigrations(receiver, project, nowMs);
+    if (gets === "") assertThrows(planned, Error, "none sorts behind 9999");
+    else {
+      const paths = [`migrations/${gets}_billing.sql`];
+      assertEquals([...planned().added.keys()], paths);
+    }
+  }
+});
 
 Deno.test("an update replaces what the project has not changed, and adds the migration of the second release", async () => {
   const withMark = { ...THEIRS, "config.toml": "\ufeffa = 1\n" };
@@ -155,12 +162,10 @@ Deno.test("only a project with declarative schemas gets the schema files, where 
     await using project = await makeProject(files);
     const { changes, todo } = await project.plan();
     const paths = changes.map(({ path }) => path);
+    const ours = folder ? [...receiver.schemas.keys()] : [];
     assertEquals(
       paths.filter((path) => /\/billing_\d_/.test(path)),
-      Array.from(
-        folder ? receiver.schemas.keys() : [],
-        (path) => path.replace("schemas", folder!),
-      ),
+      ours.map((path) => path.replace("schemas", folder!)),
     );
     assertEquals(todo.length, left, todo.join());
   }
@@ -200,10 +205,10 @@ const TAKEN = {
   "-- create schema billing;\ncreate schema billing_app;": "",
 };
 
-for (const [sql, name] of Object.entries(TAKEN)) {
-  Deno.test(`add says what is taken by ${sql}`, async () => {
-    // It has the receiver's file name.
-    const own = "migrations/20250102000000_billing.sql";
+Deno.test("add says which names the project's own migrations take", async () => {
+  // It has the receiver's file name.
+  const own = "migrations/20250102000000_billing.sql";
+  for (const [sql, name] of Object.entries(TAKEN)) {
     await using project = await makeProject({ ...THEIRS, [own]: sql });
     const { todo } = await project.add();
     const taken = todo.map((text) => text.split(", a name of")[0]!);
@@ -211,18 +216,7 @@ for (const [sql, name] of Object.entries(TAKEN)) {
     assert(MIGRATION in await project.tree());
     // From then on, the database has been asked.
     assertEquals(await project.plan(), UP_TO_DATE);
-  });
-}
-
-Deno.test("files that add did not put there stop it, all of them named", async () => {
-  const files = { ...THEIRS, [WEBHOOK]: "mine", [SNIPPET]: "mine" };
-  await using project = await makeProject(files);
-  const { blockers } = await project.add();
-  assertEquals(
-    blockers.map((text) => text.split(",")[0]),
-    [WEBHOOK, SNIPPET].map((path) => `supabase/${path} is there already`),
-  );
-  assertEquals(await project.tree(), files);
+  }
 });
 
 Deno.test("add uses no manifest that it has not written", async () => {
@@ -237,5 +231,54 @@ Deno.test("add uses no manifest that it has not written", async () => {
     const files = { ...THEIRS, "billing.json": text };
     await using project = await makeProject(files);
     await assertRejects(() => project.add(), Error, "not what add has written");
+  }
+});
+
+const SECTION = sectionOf("billing-webhook");
+const BOTH = `${SECTION}\n${sectionOf("billing-worker")}`;
+const LOCK = '["./functions/billing-webhook/deno.lock"]';
+const OPEN = BOTH.replace("false", "true");
+const REMOTE = BOTH + OPEN.replaceAll("[functions", "[remotes.live.functions");
+
+Deno.test("the sections are those of this repository's config.toml", async () => {
+  const own = await Deno.readTextFile(`${REPOSITORY}/supabase/config.toml`);
+  assertEquals(parse(BOTH)["functions"], parse(own)["functions"]);
+});
+
+Deno.test("add appends its sections to config.toml", () => {
+  for (
+    const [before, gap] of [
+      ["", ""],
+      ["a = 1", "\n\n"],
+      ["at = 1979-05-27T07:32:00Z\n", "\n"],
+      ["\ufeffa = 1\n", "\n"],
+      ["# [functions.billing-webhook]\n\n", ""],
+      ["a = 1\r\n", "\r\n"],
+    ] as const
+  ) {
+    const sections = BOTH.replaceAll("\n", gap === "\r\n" ? gap : "\n");
+    const plan = planConfig(readConfig("config.toml", before));
+    assertEquals(plan, { text: before + gap + sections, todo: [] });
+  }
+});
+
+const MISSING = `supabase/config.toml needs\n\n${BOTH}`;
+const LEFT = [
+  [BOTH, ""],
+  [BOTH.replaceAll("[functions.b", "[ functions . b"), ""],
+  [BOTH.replace("= [", '= [ "./mine", '), ""],
+  [OPEN, "In supabase/config.toml, [functions.billing-webhook] needs verify"],
+  [BOTH.replace(LOCK, "[]"), `-webhook] needs static_files = ${LOCK}.`],
+  [REMOTE, "[remotes.live.functions.billing-webhook] needs verify_jwt = fa"],
+  [`db.migrations.enabled = false\n${BOTH}`, "[db.migrations] needs enabled"],
+  ["functions = { hello = { } }\n", MISSING],
+  ["a = \n", MISSING],
+] as const;
+
+Deno.test("add leaves sections as they are, and says what they lack", () => {
+  for (const [text, left] of LEFT) {
+    const plan = planConfig(readConfig("config.toml", text));
+    assertEquals([plan.text, plan.todo.length], [undefined, left ? 1 : 0]);
+    assert(plan.todo.join().includes(left), plan.todo.join());
   }
 });

@@ -1,0 +1,261 @@
+/**
+ * `add`, `console`, `token` and `trigger` in processes of their own: what they
+ * print, and their exit codes.
+ *
+ * @module
+ */
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
+import { decodeJwt } from "jose";
+import Stripe from "stripe";
+import { createCommand } from "../../scripts/common/create_command.ts";
+import { REPOSITORY } from "../../scripts/common/how_started.ts";
+import { publishRunningStack } from "../../scripts/common/running_stack.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import { makeProject, THEIRS } from "../support/project_folder.ts";
+
+const SECRET = "whsec_of_this_test";
+const CREATED = "customer.subscription.created";
+const URL_OF_CONSOLE = "http://127.0.0.1:54321";
+
+function command(line: string, env: Record<string, string> = {}) {
+  return createCommand(Deno.execPath(), {
+    args: ["run", "-A", "--quiet", "--no-check", ...line.trim().split(" ")],
+    cwd: REPOSITORY,
+    env: { NO_COLOR: "1", BILLING_STACK_DATA: "/nowhere", ...env },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  });
+}
+
+async function run(line: string, env?: Record<string, string>) {
+  const { code, stdout, stderr } = await command(line, env).output();
+  const decoder = new TextDecoder();
+  return { code, out: decoder.decode(stdout), err: decoder.decode(stderr) };
+}
+
+/** Runs `add` from another folder, as `deno task` does. */
+async function add(from: string, line: string, exit: number, says: string[]) {
+  const env = { INIT_CWD: from };
+  const { code, out, err } = await run(`scripts/add.ts ${line}`, env);
+  assertEquals(code, exit, out + err);
+  for (const text of says) assertStringIncludes(out + err, text);
+}
+
+Deno.test("add, from nothing to up to date, where git can undo it", async () => {
+  await using project = await makeProject();
+  const { path } = project;
+  const before = await project.tree();
+  await add(path, ". --check", 1, ["Not up to date, and nothing was written."]);
+  await add(path, ". --dry-run", 0, ["add supabase/migrations/"]);
+  await add(path, ".", 2, ["There is no terminal to ask: add --yes or --dry-"]);
+  assertEquals(await project.tree(), before);
+  await project.write("functions/hello/index.ts", "mine");
+  await project.write("../README.md", "mine");
+  const dirty = ["?? README.md", " M supabase/functions/hello"];
+  await add(path, ". --yes", 1, dirty);
+  assert(!("billing.json" in await project.tree()));
+  await project.commit();
+  await add(path, ". --yes", 0, [`Done: ${path} has`, "db push --remote\n"]);
+  const after = await project.tree();
+  // Also by its supabase folder, and whatever was asked.
+  for (const line of ["supabase", ". --check", ". --yes"]) {
+    await add(path, line, 0, ["Up to date: "]);
+  }
+  assertEquals(await project.tree(), after);
+  await Deno.remove(`${path}/.git`, { recursive: true });
+  await project.remove("snippets/4_retry.sql");
+  await add(path, ". --yes", 1, [`git does not track ${path}/supabase`]);
+});
+
+Deno.test("add ends with 1 if something is left to do, or nothing can be done", async () => {
+  await using project = await makeProject({ ...THEIRS, "config.json": "{}" });
+  const left = "Left for you:\n- supabase/config.json needs";
+  await add(project.path, ". --yes", 1, ["Done: ", left]);
+  const tree = await project.tree();
+  assertEquals(tree["config.json"], "{}");
+  assertEquals(tree["config.toml"], THEIRS["config.toml"]);
+  const theirs = ["functions/billing-webhook/index.ts", "snippets/4_retry.sql"];
+  for (const path of theirs) await project.write(path, "mine");
+  await project.remove("billing.json");
+  await add(project.path, ". --yes", 1, [
+    "Nothing was written.\n",
+    ...theirs.map((path) => `- supabase/${path} is there already`),
+  ]);
+});
+
+Deno.test("add refuses what names no project", async () => {
+  for (
+    const [line, code, says] of [
+      ["", 2, "Name the folder that holds supabase/, as in"],
+      ["a b", 2, "Name the folder that holds supabase/, as in"],
+      [". --yes --check", 2, "Choose one of --yes and --check."],
+      ["nowhere", 1, "has no supabase/config.toml. Name the folder"],
+      [REPOSITORY, 1, "is the receiver itself"],
+    ] as const
+  ) await add("/", line, code, [says]);
+});
+
+/** Starts the console; without a terminal it opens no browser. */
+function startConsole(port: number): Deno.ChildProcess {
+  const env = { SUPABASE_URL: URL_OF_CONSOLE, SUPABASE_SECRET_KEY: "sb_x" };
+  return command(`scripts/console.ts --port=${port}`, env).spawn();
+}
+
+Deno.test("console prints a link, listens on 127.0.0.1 alone, and ends with 0 on Ctrl-C", async () => {
+  const child = startConsole(0);
+  const errors = new Response(child.stderr).text();
+  let said = "";
+  const output = child.stdout.pipeThrough(new TextDecoderStream());
+  for await (const text of output) {
+    said += text;
+    if (said.includes("Stop with Ctrl-C")) break;
+  }
+  assertStringIncludes(said, URL_OF_CONSOLE);
+  const link = /http:\/\/127\.0\.0\.1:\d+\/\?token=[\w-]{43}/.exec(said)?.[0];
+  const first = await fetch(link!, { redirect: "manual" });
+  assertEquals([first.status, await first.text()], [303, ""]);
+  const port = Number(new URL(link!).port);
+  const others = Deno.networkInterfaces().map(({ address }) => address)
+    .filter((address) => !/^(127\.|::1$|fe80)/.test(address));
+  for (const hostname of [...others, "127.0.0.2"]) {
+    const connection = await Deno.connect({ hostname, port }).catch(() => {});
+    connection?.close();
+    assertEquals(connection, undefined, hostname);
+  }
+  child.kill("SIGINT");
+  assertEquals((await child.status).code, 0);
+  assertEquals(await errors, "");
+});
+
+Deno.test("console says so if its port is in use", async () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { code, stderr } = await startConsole(listener.addr.port).output();
+  assertEquals(code, 1);
+  const said = new TextDecoder().decode(stderr);
+  assertMatch(said, /^Port \d+ is in use\. .*--port/);
+});
+
+Deno.test("the browser is told the link, not the secret key, and outlives Ctrl-C", async () => {
+  const folder = await Deno.makeTempDir();
+  const opener =
+    `#!/bin/sh\n{ echo "url $1"; echo "group $(ps -o pgid= -p $$) self $$"; env; } > "$SEEN.new"\nmv "$SEEN.new" "$SEEN"\n`;
+  for (const name of ["xdg-open", "open"]) {
+    await Deno.writeTextFile(`${folder}/${name}`, opener, { mode: 0o755 });
+  }
+  const seen = `${folder}/seen`;
+  const script = new URL("../../scripts/console.ts", import.meta.url).href;
+  const code =
+    `import { openBrowser } from "${script}"; openBrowser("http://x/");`;
+  const PATH = `${folder}:${Deno.env.get("PATH")}`;
+  await createCommand(Deno.execPath(), {
+    args: ["eval", "--quiet", code],
+    env: { PATH, SEEN: seen, SUPABASE_SECRET_KEY: "sb_secret_x" },
+  }).output();
+  const read = () => Deno.readTextFile(seen).catch(() => "");
+  const timeoutMs = HANG_LIMIT_MS;
+  await waitUntil(async () => await read() !== "", { timeoutMs });
+  const said = await read();
+  assertStringIncludes(said, "url http://x/\n");
+  assertEquals(said.includes("sb_secret"), false);
+  // Ctrl-C in the terminal goes to the console's process group.
+  assertMatch(said, /group +(\d+) self \1\n/);
+  await Deno.remove(folder, { recursive: true });
+});
+
+// tests/docs reads the REST API with one.
+Deno.test("token prints a token of a user of the local stack, valid for an hour", async () => {
+  const folder = await Deno.makeTempDir();
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  await using _running = await publishRunningStack(folder, {
+    apiUrl: `http://127.0.0.1:${listener.addr.port}`,
+    dbUrl: "postgresql://127.0.0.1:5/postgres",
+  });
+  const token = (line: string, data = folder) =>
+    run(`scripts/token.ts ${line}`, { BILLING_STACK_DATA: data });
+  const user = "11111111-1111-4111-8111-111111111111";
+  const line = `--user ${user} --email one@example.com --account acc_1`;
+  const { code, out, err } = await token(line);
+  assertEquals([code, err], [0, ""]);
+  const { exp = 0, email, app_metadata } = decodeJwt(out.trimEnd());
+  assertEquals(email, "one@example.com");
+  assertEquals(app_metadata, { account_id: "acc_1" });
+  assert(Math.abs(exp - Date.now() / 1000 - 3_600) < 60, `${exp}`);
+
+  for (
+    const [line, data, code, says] of [
+      ["--email=x", folder, 2, "--user"],
+      ["--user service_role", folder, 2, "--user takes a UUID"],
+      [`--user ${user}`, "/nowhere", 1, "task start"],
+    ] as const
+  ) {
+    const refused = await token(line, data);
+    assertEquals([refused.code, refused.out], [code, ""]);
+    assertStringIncludes(refused.err, says);
+  }
+  await Deno.remove(folder, { recursive: true });
+});
+
+/** Runs `trigger`, whatever supabase/functions/.env has. */
+function trigger(line: string) {
+  return run(`scripts/trigger.ts ${line}`, {
+    PROVIDER_A_SIGNING_SECRET: SECRET,
+    PROVIDER_A_SIGNATURE_SCHEME: "stripe",
+    PROVIDER_A_SIGNATURE_HEADER: "stripe-signature",
+  });
+}
+
+function serve(answer: (request: Request) => Response | Promise<Response>) {
+  const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
+  const server = Deno.serve(options, answer);
+  const url = `http://127.0.0.1:${server.addr.port}/hook`;
+  return { url, [Symbol.asyncDispose]: () => server.shutdown() };
+}
+
+Deno.test("trigger sends what verifies, and prints the answer alone", async () => {
+  const events: Stripe.Event[] = [];
+  await using receiver = serve(async (request) => {
+    const signature = request.headers.get("stripe-signature") ?? "";
+    const { webhooks } = Stripe;
+    const body = await request.text();
+    events.push(await webhooks.constructEventAsync(body, signature, SECRET));
+    return new Response("\x1b[2J\u202e\r\nnext");
+  });
+  const line = `${CREATED} --url ${receiver.url}`;
+  const { out: printed } = await trigger(`${line} --print`);
+  assertEquals(JSON.parse(printed).data.object.id, "sub_local_a");
+  const { code, out, err } = await trigger(line);
+  // A terminal executes control characters.
+  assertEquals([code, out], [0, "200 \\u001b[2J\\u202e\nnext\n"]);
+  assertEquals(events.map(({ type }) => type), [CREATED]);
+  const { id, created } = events[0]!;
+  assert(Math.abs(Date.now() / 1000 - created) < 60);
+  assertStringIncludes(err, `${CREATED} ${id} about\nsub_local_a, signed as`);
+});
+
+Deno.test("trigger sends a file as it is, follows no redirect, and says if nothing listens", async () => {
+  const file = await Deno.makeTempFile();
+  const bytes = Uint8Array.of(0x7b, 0xff, 0x00, 0x7d);
+  await Deno.writeFile(file, bytes);
+  const received: unknown[] = [];
+  const receiver = serve(async (request) => {
+    received.push(new URL(request.url).pathname, await request.bytes());
+    return new Response(null, { status: 302, headers: { location: "/other" } });
+  });
+  const line = `--payload ${file} --url ${receiver.url}`;
+  const result = await trigger(line);
+  assertEquals([result.code, result.out], [1, "302\n"]);
+  assertEquals(received, ["/hook", bytes]);
+  await receiver[Symbol.asyncDispose]();
+  const { code, out, err } = await trigger(line);
+  assertEquals([code, out], [1, ""]);
+  const reason = `Cannot reach ${receiver.url}: is the local stack running?`;
+  assertStringIncludes(err, reason);
+  await Deno.remove(file);
+});

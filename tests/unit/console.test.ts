@@ -1,0 +1,493 @@
+/**
+ * The console in memory, in front of a stand-in for the database's API: who gets
+ * in, what no answer may lack, and what the actions send. tests/console has it in
+ * a browser.
+ *
+ * @module
+ */
+import {
+  assert,
+  assertEquals,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { mock } from "node:test";
+import { UsageError } from "../../scripts/common/cli.ts";
+import { parseConsoleArguments } from "../../scripts/console.ts";
+import { createConsole, createSession } from "../../scripts/console/app.tsx";
+import { compareLines, prettyJson } from "../../scripts/console/payload.tsx";
+import { openProject } from "../../scripts/console/project.ts";
+import { distance, HIDDEN, sqlString } from "../../scripts/console/ui.tsx";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
+
+const HOST = "127.0.0.1:54340";
+const LOCAL_URL = "http://127.0.0.1:54321";
+const HOSTED_URL = "https://abc.supabase.co";
+const PAGE = "/failure?provider=a&event=evt_1";
+const KEY = { provider: "a", event: "evt_1" };
+const COOKIE = "billing_console_54340";
+
+/** A row of any window, as the API answers it. */
+const ROW = {
+  ...{ provider: "a", event_id: "evt_1", id: "7", status: "dead" },
+  type: "customer.subscription.created",
+  ...{ subscription_id: "sub_1", account_id: null, version: "741" },
+  ...{ error_code: "event_invalid", error: "No account", attempts: 1 },
+  first_failed_at: "2026-11-22T00:00:00+00:00",
+  last_failed_at: "2026-11-22T00:00:00+00:00",
+  ...{ retry_requested_at: null, retry_lease_id: null, resolved_at: null },
+  ...{ resolution: null, resolution_note: null, resolved_by: null },
+  ...{ occurred_at: null, created_at: null, next_attempt_at: null },
+  ...{ payload: '{"id": "evt_1"}', original: null, payload_encoding: "json" },
+};
+
+/** A request that reached the stand-in. */
+type ApiCall = Pick<Request, "method" | "headers" | "redirect"> & {
+  readonly path: string;
+  readonly body: string;
+};
+
+/** Answers SQL functions with a text, and everything else with one row. */
+function answering(text: string, changes: object = {}) {
+  const headers = { "content-range": "0-0/1" };
+  return ({ path }: ApiCall) =>
+    path.includes("/rpc/")
+      ? Response.json(text)
+      : Response.json([{ ...ROW, ...changes }], { headers });
+}
+
+/** Opens a console whose database answers as told. */
+function openConsole(
+  answer: (call: ApiCall) => Response | Promise<Response> = answering(
+    "Retry requested: 1.",
+  ),
+  projectUrl = LOCAL_URL,
+) {
+  const session = createSession();
+  const calls: ApiCall[] = [];
+  const access = { projectUrl, secretKey: "sb_secret_of_this_test" };
+  const project = openProject(access, {
+    fetch: async (input, init) => {
+      const request = new Request(input, init);
+      const { method, headers, redirect } = request;
+      const path = request.url.slice(projectUrl.length);
+      const body = await request.text();
+      calls.push({ method, path, headers, body, redirect });
+      return await answer(calls.at(-1)!);
+    },
+  });
+  const app = createConsole({ project, session, host: () => HOST });
+
+  /** Sends a request; `headers` replaces what a browser that is let in sends. */
+  async function request(path: string, init: RequestInit = {}) {
+    const cookie = `${COOKIE}=${session.cookie}`;
+    const headers = { host: HOST, cookie, ...init.headers };
+    return await app.request(`http://${HOST}${path}`, { ...init, headers });
+  }
+  const read = async (path: string) => await (await request(path)).text();
+
+  /** Sends a form as a page of the console does, but for what is given. */
+  function send(
+    path: string,
+    fields: Record<string, string>,
+    { headers = {}, method = "POST" }: {
+      headers?: Record<string, string>;
+      method?: string;
+    } = {},
+  ): Promise<Response> {
+    const origin = `http://${HOST}`;
+    return request(path, {
+      method,
+      headers: { origin, "sec-fetch-site": "same-origin", ...headers },
+      body: new URLSearchParams({ csrf: session.csrf, ...fields }),
+    });
+  }
+
+  return { session, calls, request, read, send };
+}
+
+Deno.test("parseConsoleArguments() chooses the project, and keeps a hosted project's key for it", () => {
+  const env = { SUPABASE_SECRET_KEY: "sb_secret_x" };
+  const apiUrl = "http://127.0.0.1:12345";
+  const local = { apiUrl, webhookUrl: "", dbUrl: "", secretKey: "" };
+  const hosted = { ...env, SUPABASE_URL: HOSTED_URL };
+  for (
+    const [args, here, projectUrl, secretKey] of [
+      [[], { env: {} }, LOCAL_URL, LOCAL_SECRET_KEY],
+      [[], { env, local }, apiUrl, LOCAL_SECRET_KEY],
+      [["--project-url", LOCAL_URL], { env, local }, LOCAL_URL, "sb_secret_x"],
+      [[], { env: hosted }, HOSTED_URL, "sb_secret_x"],
+    ] as const
+  ) {
+    const rest = { port: 54340, opensBrowser: true };
+    const expected = { projectUrl, secretKey, ...rest };
+    assertEquals(parseConsoleArguments(args, here), expected);
+  }
+  const chosen = parseConsoleArguments(["--no-open", "--port", "5"], { env });
+  assertEquals([chosen.port, chosen.opensBrowser], [5, false]);
+  for (const port of ["65536", "x"]) {
+    const parse = () => parseConsoleArguments(["--port", port], { env });
+    assertThrows(parse, UsageError);
+  }
+});
+
+Deno.test("a request under another host, or without the session's cookie, sees nothing of the project", async () => {
+  for (
+    const [status, path, headers] of [
+      ...[
+        ...["evil.example:54340", "localhost:54340", "127.0.0.1", ""],
+        ...["127.0.0.1:54341", "127.0.0.1:543401"],
+        ...["127.0.0.1.evil.example:54340", "127.0.0.1:54340.evil.example"],
+      ].flatMap((host) =>
+        ["/failures", "/style.css"].map((path) =>
+          [421, path, { host }] as const
+        )
+      ),
+      [401, "/failures", { cookie: "" }],
+      [401, "/hours.svg", { cookie: "" }],
+      [401, "/failures", { cookie: `${COOKIE}=x` }],
+      [401, "/?token=x", { cookie: "" }],
+      [401, "/?token=", { cookie: "" }],
+      [401, "/failures?token=TOKEN", { cookie: "" }],
+      [401, "/", { cookie: `${COOKIE}=TOKEN` }],
+      [401, "/", { cookie: `${COOKIE}=CSRF` }],
+      [401, "/", { cookie: "billing_console_54341=SESSION" }],
+    ] as [number, string, Record<string, string>][]
+  ) {
+    const { request, session, calls } = openConsole();
+    const fill = (text: string) =>
+      text.replace("TOKEN", session.token).replace("CSRF", session.csrf)
+        .replace("SESSION", session.cookie);
+    const filled = JSON.parse(fill(JSON.stringify(headers)));
+    const response = await request(fill(path), { headers: filled });
+    assertEquals(response.status, status, `${path} ${JSON.stringify(headers)}`);
+    assertEquals((await response.text()).includes("54321"), false);
+    assertEquals(calls, []);
+  }
+});
+
+Deno.test("the link lets in one browser, once", async () => {
+  const { request, session } = openConsole();
+  const enter = (init: RequestInit) =>
+    request(`/?token=${session.token}`, { headers: { cookie: "" }, ...init });
+  assertEquals((await enter({ method: "HEAD" })).status, 401, "a preview");
+  const first = await enter({});
+  assertEquals([first.status, first.headers.get("location")], [303, "/"]);
+  const cookie = first.headers.get("set-cookie") ?? "";
+  for (const part of [session.cookie, "HttpOnly", "SameSite=Strict"]) {
+    assertStringIncludes(cookie, part);
+  }
+  const second = await enter({});
+  assertEquals([second.status, second.headers.get("set-cookie")], [401, null]);
+  const known = await enter({ headers: { cookie: cookie.split(";")[0]! } });
+  assertEquals([known.status, known.headers.get("location")], [303, "/"]);
+});
+
+Deno.test("a form that no page of the console sent does nothing", async () => {
+  const { send, session, calls } = openConsole();
+  const origins = [
+    ...["https://evil.example", "http://127.0.0.1:3000", "null", ""],
+    ...[`http://${HOST}1`, `https://${HOST}`],
+  ];
+  const sites = ["cross-site", "same-site", "none"];
+  const codes = ["x", "", session.token, session.cookie];
+  for (
+    const [headers, fields, method] of [
+      ...origins.map((origin) => [{ origin }]),
+      [{ origin: "" }, {}, "DELETE"],
+      ...sites.map((site) => [{ "sec-fetch-site": site }]),
+      [{ cookie: "" }],
+      ...codes.map((csrf) => [{}, { csrf }]),
+    ] as [Record<string, string>, Record<string, string>?, string?][]
+  ) {
+    for (
+      const path of [
+        ...["/failure/retry", "/failure/resolve", "/failure/repair"],
+        ...["/failure/reopen", "/failures/retry", "/notifications/send"],
+      ]
+    ) {
+      const options = { headers, ...(method && { method }) };
+      const { status } = await send(path, { ...KEY, ...fields }, options);
+      assert(status === 401 || status === 403, `${path}: ${status}`);
+    }
+    assertEquals(calls, []);
+  }
+});
+
+const HEADERS = {
+  "content-security-policy":
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  "cache-control": "no-store",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "referrer-policy": "same-origin",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+};
+
+Deno.test("every answer has the headers, and leads to this console alone", async () => {
+  const { request, send, calls, session } = openConsole(({ path }) => {
+    if (path.includes("billing_health")) throw new TypeError("refused");
+    return Response.json(path.includes("/rpc/") ? "" : [ROW]);
+  });
+  const headers = { cookie: "" };
+  // An old browser sends no Sec-Fetch-Site.
+  const ofOldBrowser = {
+    method: "POST",
+    headers: { origin: `http://${HOST}` },
+    body: new URLSearchParams({ ...KEY, csrf: session.csrf }),
+  };
+  const tooLong = { ...KEY, text: "x".repeat(17 * 1024 * 1024) };
+  for (
+    const [status, response] of [
+      [200, await request(PAGE)],
+      [200, await request("/hours.svg")],
+      [200, await request("/style.css", { headers })],
+      [200, await request("/pico/1.svg", { headers })],
+      [303, await request("/failure/retry", ofOldBrowser)],
+      [404, await request("/nowhere")],
+      [421, await request("/", { headers: { host: "evil.example" } })],
+      [401, await request("/", { headers })],
+      [413, await send("/failure/repair", tooLong)],
+      [502, await request("/")],
+    ] as const
+  ) {
+    assertEquals(response.status, status);
+    for (const [name, value] of Object.entries(HEADERS)) {
+      assertEquals(response.headers.get(name), value, name);
+    }
+    const text = await response.text();
+    const targets = text.matchAll(/(?:(?:href|src|action)=|url\()"([^"]*)"/g)
+      .map(([, target = ""]) => new URL(target, `http://${HOST}/`).host);
+    assertEquals([...targets].filter((host) => host !== HOST), []);
+    assertEquals(/sb_secret|@import/.test(text), false);
+  }
+  assert(calls.length > 3);
+  for (const { headers, redirect } of calls) {
+    assertEquals(headers.get("apikey"), "sb_secret_of_this_test");
+    assertEquals(redirect, "error");
+  }
+});
+
+Deno.test("hidden characters are shown by their codes, and long texts are cut", async () => {
+  const payload = JSON.stringify({ a: `x\u202ey${"<b>".repeat(400_000)}` });
+  const longest = "\u{1d4b3}".repeat(255); // two units of UTF-16 each
+  const { read } = openConsole(answering("", {
+    error: "abc\u202edef\u0007\u200b",
+    event_id: "evt\u202e",
+    type: "\u202e".repeat(400_000),
+    subscription_id: longest,
+    account_id: `${longest}x`,
+    resolved_at: ROW.last_failed_at,
+    payload,
+  }));
+  const page = await read(PAGE);
+  for (const mark of ["U+202E", "U+0007", "U+200B"]) {
+    assertStringIncludes(page, `<mark>${mark}</mark>`);
+  }
+  assertStringIncludes(page, "x\\u202ey");
+  assertEquals(HIDDEN.test(page.replaceAll("\n", "")), false);
+  assert(page.length < 1_000_000, `${page.length}`);
+  assertStringIncludes(page, "Only the beginning is shown");
+  const found = `/search?q=${encodeURIComponent(longest)}`;
+  assertStringIncludes(page, `${found}"`);
+  assertEquals(page.includes(`${found}x`), false);
+});
+
+Deno.test("texts: formatted JSON, SQL that can be pasted, what a repair changed, and distances", () => {
+  const deep = "[".repeat(50_000) + "]".repeat(50_000);
+  for (
+    const [json, pretty] of [
+      ['{"a":12345678901234567890}', '{\n  "a": 12345678901234567890\n}'],
+      ["[1e400,1.10]", "[\n  1e400,\n  1.10\n]"],
+      ['"\u{e0001}\u200b"', '"\\udb40\\udc01\\u200b"'],
+      [deep, deep],
+    ] as const
+  ) assertEquals(prettyJson(json), pretty);
+  for (
+    const [text, sql] of [
+      ["it's", "'it''s'"],
+      ["a\nb", "'a\nb'"],
+      ["a\\b'", "e'a\\\\b'''"],
+      ["a\u202e\tb", "e'a\\U0000202e\\U00000009b'"],
+    ] as const
+  ) assertEquals(sqlString(text), sql);
+  const before = Array.from({ length: 20 }, (_, i) => `${i}`);
+  assertEquals(
+    compareLines(before.join("\n"), before.with(10, "x").join("\n")).join(),
+    "…, 6, 7, 8, 9,-10,+x, 11, 12, 13, 14,…",
+  );
+  for (
+    const [seconds, expected] of [
+      ...[[-5, "5 s ago"], [-180, "3 min ago"], [-7_200, "2 h ago"]],
+      ...[[-300_000, "3 days ago"], [60, "in 1 min"]],
+    ] as const
+  ) assertEquals(distance(seconds * 1000, 0), expected);
+});
+
+Deno.test("hours are counted by outcome, and codes by open failures", async () => {
+  const now = Date.parse("2026-11-22T10:20:00Z");
+  mock.timers.enable({ apis: ["Date"], now });
+  const hour = "2026-11-22T10:00:00+00:00";
+  const { read } = openConsole(({ path }) => {
+    const count = path.includes("eq.apply_failed") ? 1501 : 0;
+    const headers = { "content-range": `0-0/${count}` };
+    if (path.includes("billing_health")) return Response.json([{}]);
+    return path.includes("per_hour")
+      ? Response.json([
+        { hour, outcome: "applied", events: 997 },
+        { hour, outcome: "applied", events: 3 },
+        { hour, outcome: "failed", events: 1 },
+        { hour: "2026-11-19T10:00:00Z", outcome: "stale", events: 9 },
+      ])
+      : Response.json([], { headers });
+  });
+  try {
+    assertStringIncludes(await read("/"), ">1,501</td>");
+    const hours = await read("/hours");
+    const cell = '2026-11-22 10:00</td><td data-label="applied">1,000<';
+    assertStringIncludes(hours, cell);
+    assertEquals(hours.includes(">9<"), false, "older than three days");
+    const chart = await read("/hours.svg");
+    assertStringIncludes(chart, ">1,001</text>");
+    // One failure beside a thousand events is visible.
+    assert(/y="-?\d+" width="8" height="2"/.test(chart));
+  } finally {
+    mock.timers.reset();
+  }
+});
+
+Deno.test("a page says what to do about an answer that is none", async () => {
+  for (
+    const [url, status, body, expected, todo] of [
+      [LOCAL_URL, 401, { message: "x" }, "refuses the secret key", "start"],
+      [LOCAL_URL, 404, { code: "PGRST202" }, "PGRST202", "task start"],
+      [HOSTED_URL, 540, "paused", "answered 540", "Restore"],
+      [HOSTED_URL, 200, "<html>", "answered 200", "Check the URL"],
+      [HOSTED_URL, 500, { code: "57014" }, "too long", "load"],
+      [HOSTED_URL, 401, { code: "42501" }, "42501", "sb_secret_"],
+      [LOCAL_URL, 0, new TypeError("refused"), "Cannot reach http", "start"],
+      [LOCAL_URL, 0, new Error("timed out"), "within 10 seconds", "load"],
+      [LOCAL_URL, 200, [{ ...ROW, payload: "{" }], "console itself failed", ""],
+    ] as const
+  ) {
+    const printed = mock.method(console, "error", () => {});
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    const { request } = openConsole(() => {
+      if (body instanceof Error) throw body;
+      return new Response(text, { status });
+    }, url);
+    const response = await request(PAGE);
+    printed.mock.restore();
+    assertEquals(response.status, 502);
+    const page = await response.text();
+    assertStringIncludes(page, expected);
+    assertStringIncludes(page, todo);
+    assertEquals(/SyntaxError|payload\.tsx/.test(page), false);
+  }
+});
+
+Deno.test("a filter becomes conditions, and the arguments of a retry", async () => {
+  const { read, send, calls } = openConsole();
+  const filter = {
+    ...{ code: " event_invalid ", type: "x" },
+    ...{ since: "2026-11-22T10:00", until: "tomorrow" },
+  };
+  await read(`/failures?${new URLSearchParams(filter)}`);
+  const query = new URLSearchParams(calls[0]?.path.split("?")[1]);
+  const found = ["resolved_at", "error_code", "and"].map((it) => query.get(it));
+  assertEquals(found, ["is.null", "eq.event_invalid", null]);
+  await send("/failures/retry", filter);
+  assertEquals(JSON.parse(calls.find(({ body }) => body)?.body ?? ""), {
+    of_type: "x",
+    of_error_code: "event_invalid",
+    failed_since: "2026-11-22T10:00:00.000Z",
+  });
+  await read("/search?q=%00x");
+  await send("/failure/reopen", KEY);
+  const patch = calls.find(({ method }) => method === "PATCH");
+  assertStringIncludes(patch!.path, "resolution=eq.by+hand");
+  for (const { method, path, headers } of calls) {
+    assertEquals(path.includes("%00"), false, "no ID has a NUL");
+    const name = method === "GET" ? "accept-profile" : "content-profile";
+    if (path.startsWith("/rest/")) assertEquals(headers.get(name), "public");
+  }
+  const gone = openConsole(() =>
+    Response.json({ code: "PGRST103" }, { status: 416 })
+  );
+  const response = await gone.request("/failures?code=x&page=9");
+  assertEquals(response.headers.get("location"), "/failures?code=x");
+});
+
+Deno.test("a retry says what came of it, on the failure's page alone", async () => {
+  const requested = { retry_requested_at: ROW.last_failed_at };
+  for (
+    const [expected, changes, answer = "Retry requested: 1. The worker is"] of [
+      ["has locked its record", { ...requested, retry_lease_id: "6f1c" }],
+      ["takes it at its next run.", requested],
+      ["it failed again: event_invalid", {}],
+      ["already resolved.", requested, "It is already resolved."],
+    ] as [string, object, string?][]
+  ) {
+    const { read, send } = openConsole(answering(answer, changes));
+    await send("/failure/retry", KEY);
+    // As if the operator had opened another page while the action ran.
+    assertEquals((await read("/failures")).includes(expected), false);
+    assertStringIncludes(await read(PAGE), expected);
+    assertEquals((await read(PAGE)).includes(expected), false, "once");
+  }
+});
+
+const DELETION =
+  '{"id":"evt_1","type":"customer.subscription.deleted","data":{"object":{"id":"sub_1","n":12345678901234567890,"n":1.10}}}';
+
+/** Opens a failure's page, and sends a repair of it. */
+async function repair(
+  app: ReturnType<typeof openConsole>,
+  text: string,
+  fields: Record<string, string> = {},
+) {
+  const hash = /name="hash" value="([^"]+)"/.exec(await app.read(PAGE))?.[1];
+  const sent = { ...KEY, text, hash: hash ?? "", ...fields };
+  return await app.send("/failure/repair", sent);
+}
+
+Deno.test("a repair sends what was typed, for the version that was read", async () => {
+  for (const event_id of ["evt_1", "sha256:00"]) {
+    const app = openConsole(answering("", { event_id }));
+    assertEquals((await repair(app, DELETION)).status, 303);
+    const [patch, ...more] = app.calls.filter(({ body }) => body);
+    assertEquals([patch?.method, more], ["PATCH", []]);
+    assertEquals(patch?.body, `{"payload":${DELETION}}`);
+    assertStringIncludes(patch?.path ?? "", "version=eq.741&columns=payload");
+  }
+});
+
+Deno.test("a repair that is not saved says why, and keeps the text", async () => {
+  const perhaps = "Perhaps it was done";
+  for (
+    const [text, expected, respond, hash] of [
+      ['{}, "resolved_at": "now"', "This is not JSON"],
+      [DELETION.replace("evt_1", "evt_2"), "must be evt_1"],
+      [DELETION.replace('"sub_1"', '""'), "data.object.id"],
+      ['{"id":"evt_1","type":"charge.failed"}', "no effect"],
+      ['{"id":"evt_1","type":"v1.billing.meter.error"}', "thin event"],
+      [DELETION, "Somebody has changed", undefined, "of another payload"],
+      [DELETION, "changed at the same moment", () => Response.json([])],
+      [DELETION, perhaps, () => new Response("<html>")],
+      [DELETION, perhaps, () => Promise.reject(new TypeError("reset"))],
+    ] as [string, string, (() => Response)?, string?][]
+  ) {
+    const app = openConsole((call) =>
+      call.method === "PATCH" && respond ? respond() : answering("")(call)
+    );
+    const answer = await repair(app, text, hash ? { hash } : {});
+    assertEquals(answer.status, 422);
+    const page = await answer.text();
+    assertStringIncludes(page, expected);
+    assertStringIncludes(page, text.replaceAll('"', "&quot;"));
+    assertEquals(page.includes(perhaps), expected === perhaps);
+    const patches = app.calls.filter(({ method }) => method === "PATCH");
+    assertEquals(patches.length, respond ? 1 : 0);
+  }
+});

@@ -1,0 +1,298 @@
+/**
+ * The doctor's command line, what it says about answers that the local stack does
+ * not give, and on which terms it sends a password to a database.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { UsageError } from "../../scripts/common/cli.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
+import { checkDeployment, parseDoctorArguments } from "../../scripts/doctor.ts";
+import type { Here, Target } from "../../scripts/doctor/check.ts";
+import { notConnected } from "../../scripts/doctor/database.ts";
+import { databaseTls } from "../../scripts/doctor/database_tls.ts";
+
+const HOSTED = "https://ref.supabase.co";
+const HERE = "http://127.0.0.1:54321";
+const PATH = "/functions/v1/billing-webhook";
+const AT = `${HOSTED}${PATH}?forceFunctionRegion=x`;
+const OWN = "https://example.com/api/billing/webhook";
+const STACK = {
+  apiUrl: "http://127.0.0.1:5",
+  webhookUrl: `http://127.0.0.1:5${PATH}`,
+  dbUrl: "postgresql://127.0.0.1:6/postgres",
+  secretKey: "sb_secret_local",
+};
+const KEYS = ["sb_secret_of_this_test", "postgresql://ref:hunter2@pooler:5/x"];
+const STACK_KEYS = [STACK.secretKey, STACK.dbUrl];
+
+const variables = ([key = "", database = ""]: readonly string[]) => ({
+  SUPABASE_SECRET_KEY: key,
+  SUPABASE_DB_URL: database,
+});
+
+function parse(line: string, local?: typeof STACK, changes: object = {}) {
+  const env = { ...variables(KEYS), ...changes };
+  const warned: string[] = [];
+  const warn = (text: string) => warned.push(text);
+  const args = line.split(" ").filter(Boolean);
+  const found = parseDoctorArguments(args, { env, warn, local });
+  return { found, warned };
+}
+
+Deno.test("parseDoctorArguments() chooses the endpoint and the project, and keeps the keys for it", () => {
+  for (
+    const [line, SUPABASE_URL, local, url, projectUrl, keys] of [
+      // A hosted project's secrets are not sent to a port of this machine.
+      ["", "", undefined, HERE + PATH, HERE, []],
+      ["", "", STACK, STACK.webhookUrl, STACK.apiUrl, STACK_KEYS],
+      ["", `${HOSTED}/`, STACK, HOSTED + PATH, HOSTED, KEYS],
+      [`--url ${AT}`, "", STACK, AT, HOSTED, KEYS],
+      [`--url ${OWN}`, "", STACK, OWN, undefined, KEYS],
+      [`--url ${OWN} --project-url ${HOSTED}/`, "", STACK, OWN, HOSTED, KEYS],
+      [`--project-url ${HERE}`, "", undefined, HERE + PATH, HERE, KEYS],
+    ] as const
+  ) {
+    const { found, warned } = parse(line, local, { SUPABASE_URL });
+    const [secretKey, dbUrl] = keys;
+    const expected = { url, projectUrl, secretKey, dbUrl, provider: "a" };
+    assertEquals<unknown>(found, expected);
+    assertEquals(warned.length, keys === KEYS ? 0 : 2);
+  }
+  assertEquals(parse("", STACK, variables(STACK_KEYS)).warned, []);
+});
+
+Deno.test("parseDoctorArguments() refuses what it does not take, without repeating a secret", () => {
+  for (
+    const [line, name, value] of [
+      ["--url ref.supabase.co", "--url", ""],
+      [`--url http://ref.supabase.co${PATH}`, "--url", ""],
+      ["--project-url https://user:hunter2@ref.example", "--project-url", ""],
+      ["--provider z", "provider", ""],
+      [`--url ${AT}`, "SUPABASE_DB_URL", "https://u:hunter2@example.com"],
+      [`--url ${AT}`, "SUPABASE_DB_URL", "postgresql://u:p@hunter2@e.com"],
+      [
+        `--url ${AT}`,
+        "SUPABASE_SECRET_KEY",
+        "sb_secret_hunter2\nsb_secret_two",
+      ],
+    ] as const
+  ) {
+    const refused = () => parse(line, undefined, { [name]: value });
+    const { message } = assertThrows(refused, UsageError, name);
+    assertEquals(message.includes("hunter2"), false);
+  }
+});
+
+const NOON = Date.UTC(2026, 10, 21, 12);
+const SECRETS = { PROVIDER_B_SIGNING_SECRET: "whsec_deployed_0123456789" };
+
+type Answer = () => Response | Promise<Response>;
+
+const reply = (status: number, body = "", headers = {}): Answer => () =>
+  new Response(body, { status, headers });
+const rows = (...found: object[]): Answer => () => Response.json(found);
+const noAnswer: Answer = () => {
+  const cause = new Error("Connection refused");
+  return Promise.reject(new TypeError("fetch failed", { cause }));
+};
+const at = (date: string) =>
+  reply(401, "Invalid signature", { date: `Sat, 21 Nov 2026 ${date} GMT` });
+const health = (changes: object) =>
+  rows({ open_failures: 0, notifications_given_up: 0, ...changes });
+
+/** A notification that has an error; hours until now, and until it is due. */
+function pending(attempts: number, age: number, wait: number) {
+  const time = (hours: number) => new Date(NOON + hours * 3_600_000);
+  return {
+    attempts,
+    created_at: time(-age),
+    next_attempt_at: time(wait),
+    last_error: `${"x".repeat(161)}.`,
+  };
+}
+
+/** The parts of a deployment that works, by what is asked of them. */
+const PARTS: Record<string, [asked: RegExp, answer: Answer]> = {
+  signed: [/webhook .*provider-b-signature/, reply(200, "OK")],
+  unsigned: [/webhook/, reply(401, "Invalid signature")],
+  key: [/worker .*"apikey":"sb_secret_1"/, reply(200)],
+  stranger: [/worker/, reply(401, "", { "x-supabase-server-error": "1" })],
+  live: [/provider=eq.b.*livemode=is.true/, rows()],
+  test: [/provider=eq.b.*livemode=is.false/, rows()],
+  pending: [/billing_notifications/, rows()],
+  health: [/billing_health.*"accept-profile":"public"/, health({})],
+};
+
+/** Looks at a deployment of which parts answer otherwise. */
+async function look(
+  parts = "",
+  answer: Answer = noAnswer,
+  { url = HOSTED, env = SECRETS, ...target }: Partial<Target & Here> = {},
+): Promise<Record<string, string>> {
+  async function ask(input: unknown, init: RequestInit = {}) {
+    const asked = `${input} ${JSON.stringify(init.headers)}`;
+    const [part, [, usual]] = Object.entries(PARTS)
+      .find(([, [pattern]]) => pattern.test(asked))!;
+    return await (parts.split(" ").includes(part) ? answer : usual)();
+  }
+  const findings = checkDeployment({
+    url: `${url}/functions/v1/billing-webhook`,
+    projectUrl: url,
+    secretKey: "sb_secret_1",
+    dbUrl: undefined,
+    provider: "b",
+    ...target,
+  }, { env, fetch: ask, clock: () => NOON });
+  const found = await Array.fromAsync(findings);
+  return Object.fromEntries(
+    found.map(({ name, state, text }) => [name, `${state} ${text}`]),
+  );
+}
+
+const ONE = "ok none was given up; 1 waits after failed attempts, with the err";
+const NONE = "ok none was given up";
+const OF_HEALTH = ["failures", "notifications", "REST API"];
+
+const ANSWERS = [
+  ["unsigned", noAnswer, "endpoint", "refused. Compare its project ref"],
+  ["unsigned", reply(404), "endpoint", "functions deploy billing-webhook"],
+  ["unsigned", reply(308), "endpoint", "a redirect, which providers do not"],
+  ["unsigned", reply(401), "unsigned event", 'Keep "verify_jwt = false"'],
+  ["unsigned", reply(503), "unsigned event", "does not start. The first"],
+  ["unsigned", reply(200), "unsigned event", "this is not the receiver. Che"],
+  ["unsigned", at("11:59:29"), "clock", "ok within 30 s of this machine's"],
+  ["unsigned", at("11:59:28"), "clock", "this machine's clock is 31 s ahead"],
+  ["unsigned", at("12:00:31"), "clock", "this machine's clock is 31 s behin"],
+  ["unsigned", at("noon"), "clock", "skipped the answer has no Date header"],
+  ["signed", noAnswer, "signed event", "Connection refused. Run this again"],
+  ["signed", reply(401), "signed event", "Set PROVIDER_B_SIGNING_SECRET, PR"],
+  ["signed", reply(500), "signed event", "_SECRET with supabase secrets set"],
+  ["signed", reply(503), "signed event", "log has the reason (dashboard, Ed"],
+  ["signed", reply(200, "<html>"), "signed event", "answered 200. The funct"],
+  ["stranger", noAnswer, "worker", "Connection refused. Check the project's"],
+  ["stranger", reply(404), "worker", "answered 404. If the project's URL is"],
+  ["stranger", reply(503), "worker", "the worker does not start. The first"],
+  ["stranger", reply(200), "worker", "answered 200 instead of 401 to a call"],
+  ["stranger", reply(401), "worker", "before it reached the worker. Keep"],
+  ["key", reply(401), "worker's key", "refuses the secret key. Use one that"],
+  ["key", reply(500), "worker's key", "is missing: supabase db push --rem"],
+  ["key", reply(503), "worker's key", "the database does not answer the wo"],
+  ["health", noAnswer, "failures", "cannot reach the REST API: Connection"],
+  ["health", reply(200, "<html>"), "failures", "Check the URL: it should be"],
+  ["health", reply(406), "failures", "Expose it (dashboard, Project Setting"],
+  ["pending", rows(pending(1, 0, 0.1)), "notifications", ONE],
+  ["pending", rows(pending(2, 0, 0.1)), "notifications", "1 waits after fai"],
+  // Its second attempt is under way.
+  ["pending", rows(pending(2, 0, -0.1)), "notifications", ONE],
+  // A rate limit, then a quota.
+  ["pending", rows(pending(0, 0.1, 0.1)), "notifications", ONE],
+  ["pending", rows(pending(0, 1.1, 5)), "notifications", "1 waits after"],
+  // Set to be sent again.
+  ["pending", rows(pending(0, 50, -0.1)), "notifications", NONE],
+  ["pending", rows(pending(1, 50, -0.1)), "notifications", NONE],
+  ["", noAnswer, "live and test", "ok no recorded subscription says its mod"],
+  ["live", rows({}), "live and test", "ok all recorded subscriptions are li"],
+  ["test", rows({}), "live and test", "ok only test subscriptions; before r"],
+  ["live test", rows({}), "live and test", "ones. supabase secrets set PROV"],
+] as const;
+
+Deno.test("the doctor says what each answer means, and what to do in this place", async () => {
+  for (const [parts, answer, line, text] of ANSWERS) {
+    const found = await look(parts, answer);
+    const failed = Object.keys(found)
+      .filter((name) => found[name]!.startsWith("FAIL"));
+    const isRead = /reach the REST|^Check|^Expose/.test(text);
+    const isRight = /^(ok|skipped) /.test(text);
+    assertEquals(failed, isRead ? OF_HEALTH : isRight ? [] : [line]);
+    assert(found[line]!.includes(text), found[line]);
+    if (text === NONE) assertEquals(found[line], NONE);
+    assertFits(Object.values(found), HOSTED);
+    assertFits(Object.values(await look(parts, answer, { url: HERE })), HERE);
+  }
+});
+
+/** Asserts that what to do is said for the place, not for the other one. */
+function assertFits(texts: string[], place: string): void {
+  const ofOther = place === HERE
+    ? /dashboard|SQL editor|supabase (?:secrets|functions|db)|\.supabase\.co/
+    : /task start|local stack|functions\/\.env/;
+  const bare = texts.map((text) => text.replaceAll(place, ""));
+  assertEquals(bare.filter((text) => ofOther.test(text)), []);
+}
+
+Deno.test("doctor counts at most 100 notifications, and shortens their error", async () => {
+  const many = Array(100).fill(pending(2, 0, 0.1));
+  const { notifications } = await look("pending", rows(...many));
+  assert(notifications!.startsWith("FAIL 100 or more wait after failed"));
+  assert(notifications!.includes(` error: ${"x".repeat(160)}…. Fix what`));
+});
+
+const OF_KEY = "worker's key, failures, notifications, live and test, REST API";
+const OF_ENDPOINT = "unsigned event, clock, signed event";
+const OF_PROJECT = `worker, ${OF_KEY}`;
+const OTHERS = { env: LOCAL_SIGNING_SECRETS };
+
+Deno.test("the doctor says what a check needs that it skips", async () => {
+  for (
+    const [why, parts, changes, names] of [
+      ["needs SUPABASE_DB_URL", "", {}, "migration, schedule"],
+      ["needs SUPABASE_SECRET_KEY", "", { secretKey: undefined }, OF_KEY],
+      ["needs SUPABASE_URL", "", { projectUrl: undefined }, OF_PROJECT],
+      ["fix the worker first", "stranger", {}, "worker's key"],
+      ["fix the endpoint first", "unsigned", {}, OF_ENDPOINT],
+      // Only this machine gets what is signed with the local stack's secret.
+      ["needs PROVIDER_B_SIGNING_SECRET", "", OTHERS, "signed event"],
+      ["needs PROVIDER_B_SIGNING_SECRET", "", { ...OTHERS, url: HERE }, ""],
+    ] as const
+  ) {
+    const found = Object.entries(await look(parts, noAnswer, changes));
+    const skipped = found.filter(([, text]) => text === `skipped ${why}`);
+    assertEquals(skipped.map(([name]) => name).join(", "), names);
+  }
+});
+
+Deno.test("the doctor says why a database is not connected", () => {
+  for (
+    const [code, text] of [
+      ["CONNECT_TIMEOUT", "does not answer: x. Check in the dashboard"],
+      ["57P03", "does not answer: x. Check in the dashboard"],
+      ["28P01", "cannot connect: x. Copy the URL from Connect in the dash"],
+      ["SELF_SIGNED_CERT_IN_CHAIN", "password was not sent: x. Download"],
+      ["UNABLE_TO_VERIFY_LEAF_SIGNATURE", "password was not sent: x. Down"],
+    ] as const
+  ) {
+    const error = Object.assign(new Error("x"), { code });
+    const { message } = notConnected(error, HOSTED);
+    assert(message.includes(text), message);
+    if (text.startsWith("password")) continue;
+    assertFits([notConnected(error, HERE).message], HERE);
+  }
+});
+
+Deno.test("databaseTls() verifies a server that is not on this machine, unless the URL says so", async () => {
+  const host = "127.evil.example";
+  const url = `postgresql://postgres.ref:hunter2@${host}:5432/postgres`;
+  const verified = { host, rejectUnauthorized: true };
+  const known = { ...verified, ca: await Deno.readTextFile("LICENSE") };
+  for (
+    const [query, PGSSLROOTCERT, ssl] of [
+      ["", "", verified],
+      ["?sslmode=verify-ca&sslrootcert=system", "", verified],
+      ["", "LICENSE", known],
+      ["?sslrootcert=LICENSE", "/nowhere", known],
+      ["?sslmode=require", "", { host, rejectUnauthorized: false }],
+    ] as const
+  ) {
+    const tls = await databaseTls(url + query, { PGSSLROOTCERT });
+    assertEquals(tls, { url, ssl }, query);
+  }
+  const local = "postgresql://postgres:postgres@127.0.0.1:54322/postgres";
+  assertEquals(await databaseTls(local, {}), { url: local, ssl: false });
+  for (const query of ["?sslmode=disable", "?sslmode=prefer"]) {
+    const open = () => databaseTls(url + query, {});
+    await assertRejects(open, Error, "may send the password unencrypted");
+  }
+  const unread = () => databaseTls(url, { PGSSLROOTCERT: "/no" });
+  await assertRejects(unread, Error, "certificate /no cannot be read");
+});

@@ -1,0 +1,227 @@
+/**
+ * What `start` is told, what it takes for itself (ports, a folder), and what it
+ * prints.
+ *
+ * @module
+ */
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { Webhook } from "standardwebhooks";
+import { UsageError } from "../../../scripts/common/cli.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../../scripts/common/environment.ts";
+import { localKeys } from "../../../scripts/local_stack/keys.ts";
+import { lookUpProcess } from "../../../scripts/common/processes.ts";
+import { spawnGroup } from "../../../scripts/local_stack/tools.ts";
+import { announcement } from "../../../scripts/local_stack/announcement.ts";
+import { startNotificationReceiver } from "../../../scripts/local_stack/notification_receiver.ts";
+import { holdPorts } from "../../../scripts/local_stack/ports.ts";
+import { parseStartArguments } from "../../../scripts/local_stack/start_arguments.ts";
+import { openStateFolder } from "../../../scripts/local_stack/state_folder.ts";
+import { freePort } from "../../support/machine.ts";
+
+const STANDARD = {
+  ...{ api: 54321, db: 54322, webhook: 54331, worker: 0, postgrest: 0 },
+};
+const MOVED = { ...STANDARD, api: 4321, db: 4322, webhook: 4331 };
+const BASE = { BILLING_PORT_BASE: "9000", BILLING_API_PORT: "6" };
+const DIR = { BILLING_STACK_DATA: "/tmp/two" };
+const WORKER = { BILLING_WORKER_PORT: "2001", BILLING_DB_PORT: "", ...DIR };
+
+const TAKEN = [
+  ["", DIR, STANDARD, "/tmp/two"],
+  ["--port-base 4300", {}, MOVED],
+  ["", { BILLING_PORT_BASE: "4300" }, MOVED],
+  ["--port-base=4300 --db-port 5", BASE, { ...MOVED, db: 5, api: 6 }],
+  ["--worker-port 1 --data /one", WORKER, { ...STANDARD, worker: 1 }, "/one"],
+] as const;
+
+Deno.test("parseStartArguments() moves the ports; options win over variables", () => {
+  for (const [line, env, ports, dataDir = undefined] of TAKEN) {
+    const found = parseStartArguments(line.split(" ").filter(Boolean), env);
+    assertEquals<unknown>(found, { ports, dataDir, json: false });
+  }
+  for (
+    const [line, env, message] of [
+      ["--port-base 65505", {}, "from 1 to 65504"],
+      ["", { BILLING_DB_PORT: "1e3" }, "BILLING_DB_PORT"],
+      ["--postgrest-port 0", {}, "--postgrest-port"],
+      ["--db-port 54321", {}, "--api-port and --db-port are both 54321"],
+    ] as const
+  ) {
+    const args = line.split(" ").filter(Boolean);
+    assertThrows(() => parseStartArguments(args, env), UsageError, message);
+  }
+});
+
+Deno.test("the ports are those that config.toml gives supabase start", async () => {
+  const file = new URL("../../../supabase/config.toml", import.meta.url);
+  const config = await Deno.readTextFile(file);
+  for (const name of ["api", "db"] as const) {
+    const port = new RegExp(`^\\[${name}\\]\nport = (\\d+)$`, "m");
+    assertEquals(port.exec(config)?.[1], `${STANDARD[name]}`);
+  }
+});
+
+const listen = (port: number) =>
+  Deno.listen({ hostname: "127.0.0.1", port }).close();
+
+Deno.test("holdPorts() lets nobody else listen until a port is freed", async () => {
+  using held = await holdPorts({});
+  const ports = Object.values(held.ports);
+  for (const port of ports) {
+    assert(port < 30_000, "the system gives it to outgoing connections");
+    assertThrows(() => listen(port), Deno.errors.AddrInUse);
+  }
+  assertEquals(new Set(ports).size, 6);
+  held.free("postgrest");
+  listen(held.ports.postgrest);
+  assertThrows(() => listen(held.ports.db), Deno.errors.AddrInUse);
+});
+
+Deno.test("holdPorts() names the option of a port that is in use, and holds no other", async () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr;
+  const db = freePort();
+  await assertRejects(
+    () => holdPorts({ db, worker: port }),
+    Error,
+    `port ${port} is already in use. Stop what uses it or choose another: --worker-port N`,
+  );
+  listen(db);
+});
+
+Deno.test("openStateFolder() leaves a folder alone that is not its own", async () => {
+  const path = await Deno.makeTempDir();
+  const refused = (folder: string, reason: string) =>
+    assertRejects(() => openStateFolder(folder), Error, reason);
+  const file = `${path}/database/file`;
+  await Deno.mkdir(`${path}/database`);
+  await Deno.writeTextFile(file, "precious");
+  await Deno.symlink(path, `${path}/link`);
+  await refused(`${path}/link`, "it is a symbolic link");
+  await refused(path, "it contains other files");
+  await Deno.symlink(file, `${path}/lock`);
+  await refused(path, "its lock is not a file of this account");
+  // Empty, or with a lock: it may be taken back at any time.
+  const other = `${path}/other`;
+  await Deno.mkdir(other);
+  if (Deno.uid() === 0) await Deno.chown(other, 65_534, 65_534);
+  const foreign = Deno.uid() === 0 ? other : "/usr";
+  await refused(foreign, "another account owns it");
+  assertEquals(await Deno.readTextFile(file), "precious");
+  await Deno.remove(path, { recursive: true });
+});
+
+Deno.test("openStateFolder() opens its own folder again, for one process at a time, and empties it", async () => {
+  const parent = await Deno.makeTempDir();
+  const path = `${parent}/a/folder`;
+  const first = await openStateFolder(path);
+  await Deno.mkdir(first.database);
+  const reason = `a stack already runs on it (process ${Deno.pid})`;
+  await assertRejects(() => openStateFolder(path), Error, reason);
+  first.close();
+  const again = await openStateFolder(path);
+  assert((await Deno.stat(again.database)).isDirectory);
+  await Deno.writeTextFile(`${path}/notes`, "of the user");
+  await again.empty();
+  const left = Array.from(Deno.readDirSync(path), ({ name }) => name);
+  assertEquals(left, ["notes"]);
+  await Deno.remove(`${path}/notes`);
+  await (await openStateFolder(path)).empty();
+  await assertRejects(() => Deno.lstat(path), Deno.errors.NotFound);
+  await Deno.remove(parent, { recursive: true });
+});
+
+Deno.test("openStateFolder() ends the processes that were recorded, and no others of the same id", async () => {
+  const path = await Deno.makeTempDir();
+  const sleep = () =>
+    spawnGroup({ command: "sleep", args: ["60"], options: {} });
+  const [recorded, other] = [sleep(), sleep()];
+  const folder = await openStateFolder(path);
+  await folder.record(recorded.child.pid);
+  const lock = `${path}/lock`;
+  await Deno.writeTextFile(lock, `${other.child.pid} 1\n`, { append: true });
+  folder.close();
+  (await openStateFolder(path)).close();
+  assertEquals((await recorded.ended).signal, "SIGINT");
+  assert(await lookUpProcess(other.child.pid));
+  assertEquals(await Deno.readTextFile(lock), `${Deno.pid}\n`);
+  other.kill("SIGKILL");
+  await other.ended;
+  await Deno.remove(path, { recursive: true });
+});
+
+Deno.test("announcement() says where the stack is, prints the local secrets, and only names the user's", async () => {
+  const api = "http://127.0.0.1:57021";
+  const urls = { api, rest: api, webhook: api, worker: api };
+  const stack = {
+    urls: { ...urls, webhookProcess: api },
+    keys: await localKeys(),
+    dbUrl: "postgresql://127.0.0.1",
+  };
+  const text = announcement(stack, {
+    env: {
+      ...LOCAL_SIGNING_SECRETS,
+      PROVIDER_A_SIGNING_SECRET: "whsec_MINE",
+      NOTIFICATION_URL: "https://MINE:MINE@hooks.example/x/MINE?key=MINE",
+    },
+    dataDir: "/tmp/my data",
+    isDefault: false,
+    run: "deno task",
+  });
+  assertEquals(text.includes("MINE"), false, text);
+  for (
+    const part of [
+      "console --project-url http://127.0.0.1:57021\n",
+      "deno task reset --data '/tmp/my data'",
+      "from PROVIDER_A_SIGNING_SECRET",
+      LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET,
+      "sent to hooks.example",
+    ]
+  ) assertStringIncludes(text, part);
+});
+
+Deno.test("startNotificationReceiver() prints what is signed, and nothing of the rest", async () => {
+  const printed: string[] = [];
+  const print = (line: string) => printed.push(line);
+  await using receiver = startNotificationReceiver(print);
+  const settings = receiver.addTo({});
+  const { NOTIFICATION_URL: url, NOTIFICATION_SIGNING_SECRET: own } = settings;
+  async function send(type: string, data: unknown, secret = own!) {
+    const body = JSON.stringify({ type: `billing.${type}`, data });
+    const now = new Date();
+    const headers = {
+      "webhook-id": "id_1",
+      "webhook-timestamp": `${Math.floor(now.getTime() / 1000)}`,
+      "webhook-signature": new Webhook(secret).sign("id_1", now, body),
+    };
+    const { status } = await fetch(url!, { method: "POST", body, headers });
+    return [status, printed.pop()];
+  }
+  const about = { account_id: "acc_1", subscription_id: "sub_1" };
+  const link = "https://pay.example.com/in_1";
+  const bill = { amount_due: 1900, currency: "eur", hosted_invoice_url: link };
+  const ofBill =
+    `verified: payment of €19.00 failed for acc_1 (sub_1): ${link}`;
+  const counts = { error_code: "x", new: 1000, open: 10_000 };
+  for (
+    const [type, data, line] of [
+      ["payment_failed", { ...about, ...bill }, ofBill],
+      ["payment_failed", about, "verified: payment failed for acc_1 (sub_1)"],
+      ["failure_opened", counts, "alert: x: 1000 new, 10000 open"],
+      ["other", {}, 'verified {"type":"billing.other","data":{}}'],
+    ] as const
+  ) assertEquals(await send(type, data), [200, line]);
+  const other = "whsec_b3RoZXItbm90aWZpY2F0aW9uLXNlY3JldC0wMQ==";
+  const [status, line] = await send("payment_failed", about, other);
+  assertEquals(status, 401);
+  assertMatch(`${line}`, /^refused: (?!.*acc_1)/);
+  const theirs = { ALERT_URL: "a", RESEND_API_KEY: "r" };
+  assertEquals(receiver.addTo(theirs), theirs);
+});

@@ -1,0 +1,231 @@
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { createHash } from "node:crypto";
+import { UsageError } from "../../scripts/common/cli.ts";
+import { EVENT_TYPES, type EventType } from "../../scripts/events/templates.ts";
+import { advice, type Sent } from "../../scripts/trigger/advice.ts";
+import { parseTriggerArguments } from "../../scripts/trigger/arguments.ts";
+import { buildEvent, waitBeforeMs } from "../../scripts/trigger/build_event.ts";
+import * as result from "../../scripts/trigger/result.ts";
+
+const CREATED = "customer.subscription.created";
+const UPDATED = "customer.subscription.updated";
+const DELETED = "customer.subscription.deleted";
+const INVOICE = "invoice.payment_failed";
+
+function sentOf(type: EventType, subscription?: string): Sent {
+  const source = { type, ...(subscription && { subscription }) };
+  return { provider: "a", source };
+}
+const OF_TYPE = sentOf(DELETED, "sub_1");
+const OF_FILE: Sent = { provider: "a", source: { payload: "x" } };
+
+Deno.test("advice() after a success names the next command", () => {
+  const after = (sent: Sent) => advice({ status: 200, body: "OK" }, sent);
+  const next = (type: string) => `Next: deno task trigger ${type}`;
+  assertEquals(after(sentOf(CREATED)), [next(UPDATED)]);
+  assertEquals(after(sentOf(UPDATED)), [next(INVOICE)]);
+  assertEquals(after(sentOf(INVOICE)).slice(1).join(" "), next(DELETED));
+  assertEquals(after(sentOf(DELETED)), [
+    "Next, another subscription:",
+    `deno task trigger ${CREATED} --subscription sub_local_a_2`,
+  ]);
+  const quoted = `${next(UPDATED)} --subscription 'it'\\''s'`;
+  assertEquals(after(sentOf(CREATED, "it's")), [quoted]);
+  const elsewhere = { provider: "b", url: "http://127.0.0.1:1/" } as const;
+  assertEquals(after({ ...sentOf(UPDATED, "sub_1"), ...elsewhere }), [
+    "Next:",
+    `deno task trigger ${INVOICE} \\`,
+    "  --provider b \\",
+    "  --subscription sub_1 \\",
+    "  --url http://127.0.0.1:1/",
+  ]);
+  assertEquals(after(OF_FILE), []);
+  const unhandled = after(sentOf("payment_intent.payment_failed"));
+  assert(unhandled.join(" ").endsWith("stored nothing."));
+});
+
+Deno.test("advice() after a failure is that of its code, or of the most likely one", () => {
+  const CREATE = `deno task trigger ${CREATED} --subscription sub_1`;
+  const LOG = "The receiver's log has the reason.";
+  const RECORDED = "docs/runbook.md for SQL";
+  for (
+    const [sent, status, errorCode, first, last] of [
+      [OF_TYPE, 401, "", "most likely signature_mismatch: ", "functions/.env."],
+      [OF_FILE, 404, "", "path_unknown: Use the path /fun", "webhook."],
+      [OF_FILE, 413, "", "body_too_large: Raise MAX_BODY_BYTES", "is real."],
+      [OF_FILE, 422, "event_invalid", "The event is in ", RECORDED],
+      [OF_FILE, 500, "", LOG, RECORDED],
+      [sentOf(CREATED), 500, "", LOG, RECORDED],
+      [OF_TYPE, 500, "", "most likely subscription_unknown: ", CREATE],
+      [OF_TYPE, 500, "creation_pending", "creation_pending: ", CREATE],
+      [OF_TYPE, 500, "apply_failed", "apply_failed: Read ", RECORDED],
+      [OF_TYPE, 503, "", "most likely database_unavailable: ", "and its ID."],
+      [OF_TYPE, 503, "record_locked", "record_locked: ", RECORDED],
+    ] as const
+  ) {
+    const answer = { status, body: "", errorCode: errorCode || undefined };
+    const lines = advice(answer, sent);
+    assert(lines[0]!.startsWith(first), `${lines[0]}`);
+    assert(lines.at(-1)!.endsWith(last), `${lines.at(-1)}`);
+    for (const line of lines) assert(line.length < 80, line);
+  }
+  const said = (status: number, body: string, sent: Sent) =>
+    advice({ status, body }, sent).join("\n");
+  assertEquals(said(302, "", OF_TYPE), "");
+  assert(said(422, "Event is not valid", OF_FILE).startsWith(LOG));
+  assert(said(400, "Body is empty", OF_FILE).startsWith("body_empty: Send"));
+  assertEquals(said(500, "Receiver is not configured", OF_TYPE), LOG);
+  // Several codes have this body.
+  const ofB = said(401, "Invalid signature", { ...OF_TYPE, provider: "b" });
+  assert(ofB.startsWith("most likely signature_mismatch"), ofB);
+  assertStringIncludes(ofB, "PROVIDER_B_SIGNING_SECRET");
+});
+
+const RECEIVER = "http://127.0.0.1:54321/functions/v1/billing-webhook";
+const parsed = (line: string) =>
+  parseTriggerArguments(line.split(" ").filter(Boolean));
+
+Deno.test("parseTriggerArguments() takes an event type with options, or a file", () => {
+  const local = { provider: "a", url: RECEIVER, print: false } as const;
+  for (const type of EVENT_TYPES) {
+    assertEquals(parsed(type), { ...local, source: { type } });
+  }
+  const source = { payload: "event.json" };
+  assertEquals(parsed("--payload event.json"), { ...local, source });
+  const given = "--account A --event E --status T --plan P";
+  assertEquals(parsed(`--subscription S ${INVOICE} ${given}`).source, {
+    ...{ type: INVOICE, subscription: "S", account: "A" },
+    ...{ event: "E", status: "T", plan: "P" },
+  });
+  const { provider, url } = parsed(`${INVOICE} --provider=b --url https://a`);
+  assertEquals([provider, url], ["b", "https://a"]);
+  assertEquals(parsed(`${INVOICE} --print`).print, true);
+});
+
+Deno.test("parseTriggerArguments() refuses what it does not take", () => {
+  for (
+    const [line, message] of [
+      ["invoice.payment_faild", `Did you mean ${INVOICE}?`],
+      [`${INVOICE} --provider z`, 'Unknown provider "z"'],
+      [`${INVOICE} --url localhost:1`, "--url takes"],
+      [`${INVOICE} sub_1`, "one event type, not 2 words"],
+      [`${INVOICE} --payload x`, `leave out: ${INVOICE}`],
+      ["--payload x --event evt_1", "leave out: --event"],
+      ["--payload x --print", "not for a --payload"],
+    ] as const
+  ) {
+    assertThrows(() => parsed(line), UsageError, message);
+  }
+  for (const line of ["invoice.paid", ""]) {
+    const { message } = assertThrows(() => parsed(line), UsageError);
+    for (const type of EVENT_TYPES) assertStringIncludes(message, type);
+  }
+});
+
+const EVENT = {
+  provider: "a",
+  id: "evt_1&select=*",
+  type: UPDATED,
+  subscription: "sub_1",
+};
+const OF_EVENT = "eq.a,eq.evt_1&select=*";
+const LEDGER = `processed_events?${OF_EVENT}`;
+
+/** Reads what became of an event; `rows` are by the question for them. */
+async function resultOf(
+  rows: Readonly<Record<string, object>>,
+  { status = 200, wasApplied = false, type = EVENT.type, secretKey = "x" } = {},
+) {
+  await using server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    ({ url, headers }) => {
+      assertEquals(headers.get("accept-profile"), "public");
+      const { pathname, searchParams } = new URL(url);
+      searchParams.delete("select");
+      const table = pathname.replace("/rest/v1/billing_", "");
+      const row = rows[`${table}?${[...searchParams.values()]}`];
+      const status = headers.get("apikey") === "x" ? 200 : 401;
+      return Response.json(row ? [row] : [], { status });
+    },
+  );
+  const project = { url: `http://127.0.0.1:${server.addr.port}`, secretKey };
+  const event = { ...EVENT, type };
+  return await result.readResult(project, event, { status, wasApplied });
+}
+
+Deno.test("readResult() names the outcome, and the row that the event is about", async () => {
+  const record = { id: "sub_1", status: "active", canceled_at: null };
+  const found = { "subscriptions?eq.sub_1": record };
+  const applied = { ...found, [LEDGER]: { outcome: "applied" } };
+  const stale = { ...applied, [LEDGER]: { outcome: "stale" } };
+  const type = INVOICE;
+  const error = "long ".repeat(20).trim();
+  const failure = `failed_events?${OF_EVENT},is.null`;
+  const failed = { [failure]: { error_code: "x", error } };
+  const notified = { ...applied, [`notifications?${OF_EVENT}`]: { id: 4 } };
+  const wrapped = [
+    "  error_code  x",
+    `  error       ${error.slice(0, 64)}`,
+    `              ${error.slice(65)}`,
+  ];
+  const shown = ["  id      sub_1", "  status  active"];
+  for (
+    const [rows, options, head, ...row] of [
+      [applied, {}, "applied. The row in billing.sub", ...shown],
+      [stale, {}, "stale: newer events had been applied. The", ...shown],
+      [applied, { wasApplied: true }, "duplicate: the event was", ...shown],
+      [{}, {}, "ignored: nothing was stored."],
+      [applied, { type }, "applied. There is no row in billing.notif"],
+      [notified, { type }, "applied. The row in billing.notif", "  id  4"],
+      [applied, { status: 401 }, "failed: nothing was stored."],
+      [failed, { status: 422 }, "failed. The row in ", ...wrapped],
+    ] as const
+  ) {
+    const { lines, errorCode } = await resultOf(rows, options);
+    assertEquals(lines[0]!.slice(0, head.length), head);
+    assertEquals<unknown>(lines.slice(1), row);
+    assertEquals(errorCode, rows === failed ? "x" : undefined);
+  }
+  const refused = () => resultOf({}, { secretKey: "another" });
+  await assertRejects(refused, Error, "refuses the secret key");
+});
+
+Deno.test("projectOf() gives a key only to its own project", () => {
+  const stack = { webhookUrl: "", dbUrl: "", secretKey: "local" };
+  const local = { ...stack, apiUrl: "http://127.0.0.1:1" };
+  const env = { SUPABASE_URL: "https://a.b/", SUPABASE_SECRET_KEY: "hosted" };
+  const keyOf = (url: string) =>
+    result.projectOf(url, { local, env })?.secretKey;
+  assertEquals(keyOf("http://127.0.0.1:1/hook"), "local");
+  assertEquals(keyOf("https://a.b/hook"), "hosted");
+  assertEquals(keyOf("https://a.b.example/hook"), undefined);
+});
+
+Deno.test("sentEvent() finds what the receiver files a body under", async () => {
+  const { id, type, subscription } = EVENT;
+  const event = { id, type, data: { object: { id: subscription } } };
+  const sent = new TextEncoder().encode(JSON.stringify(event));
+  assertEquals(await result.sentEvent(sent, "a"), EVENT);
+  const body = Uint8Array.of(0xff, 0x7b);
+  const hash = createHash("sha256").update(body).digest("hex");
+  const filed = { id: `sha256:${hash}`, type: "", subscription: "" };
+  assertEquals(await result.sentEvent(body, "b"), { provider: "b", ...filed });
+});
+
+Deno.test("buildEvent() fills in what the command line leaves out", () => {
+  const event = buildEvent({ type: INVOICE, event: "evt_1" }, "b");
+  const ids = JSON.stringify(event).match(/\b(?:evt|sub|acc)_\w+/g);
+  assertEquals(new Set(ids), new Set(["evt_1", "sub_local_b", "acc_local"]));
+});
+
+Deno.test("waitBeforeMs() makes a creation wait for the next second", () => {
+  const waits = [5_000, 5_001, 5_999].map((ms) => waitBeforeMs(CREATED, ms));
+  assertEquals(waits, [1_000, 999, 1]);
+  assertEquals(waitBeforeMs(DELETED, 5_001), 0);
+});
