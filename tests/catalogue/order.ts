@@ -11,7 +11,7 @@ import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { edited } from "../support/edited.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { arrivals } from "../support/histories/arrivals.ts";
-import { abandonedRequest, onTheWire } from "../support/raw_request.ts";
+import { abandonedRequest, onTheWire } from "./raw_request.ts";
 import { storedEvent } from "../support/tables.ts";
 import {
   APPLIED,

@@ -11,7 +11,7 @@ import {
   type RawRequest,
   rawRequest,
   slowRequest,
-} from "../support/raw_request.ts";
+} from "./raw_request.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { gatewayTo } from "../support/receiver_gateway.ts";
 import { rowCounts } from "../support/tables.ts";

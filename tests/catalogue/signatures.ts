@@ -9,7 +9,7 @@ import {
   type Environment,
   LOCAL_SIGNING_SECRETS,
 } from "../../scripts/common/environment.ts";
-import type { RawRequest } from "../support/raw_request.ts";
+import type { RawRequest } from "./raw_request.ts";
 import { startReceiver } from "../support/receiver.ts";
 import {
   APPLIED,
