@@ -4,45 +4,36 @@
  *
  * @module
  */
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { dirname, join } from "node:path";
 import postgres from "postgres";
 import { localKeys } from "../../scripts/common/keys.ts";
-import { edgeDenoPath } from "../../scripts/dev/downloads.ts";
 import {
   databaseUrls,
   withDatabase,
 } from "../../scripts/local_stack/databases.ts";
+import { copyRepository } from "../support/copy_repository.ts";
 import { createDatabase } from "../support/create_database.ts";
+import { readBlocks } from "../support/doc_commands.ts";
 import { dumpSchema } from "../support/dump_schema.ts";
-import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
-import { setting } from "../support/test_environment.ts";
-import {
-  openTerminal,
-  type ProjectTerminal,
-  setLocalPort,
-  SIGNING_SECRET,
-  startDeployer,
-  type Typed,
-} from "./deployer.ts";
-import { createHostedProject, type HostedProject } from "./hosted_project.ts";
-import {
-  assertWorks,
-  LEAVE_BLOCKS,
-  leaveProject,
-  type ProjectState,
-  stateOf,
-} from "./leave_project.ts";
-import { ACCESS_TOKEN } from "./management_api.ts";
-import { readBlocks } from "./page_blocks.ts";
-import { AUTH_USERS, STARTER_MIGRATIONS } from "./starter_project.ts";
 import { migrateByCli } from "../support/migrate_part.ts";
 import { commitAll, makeProject, receiver } from "../support/project_folder.ts";
-import { serveUpload } from "./serve_upload.ts";
+import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
+import type { Typed } from "../support/terminal.ts";
+import { setting } from "../support/test_environment.ts";
+import {
+  assertWorks,
+  createHostedProject,
+  openDeployer,
+  setLocalPort,
+  SIGNING_SECRET,
+} from "./hosted_project.ts";
+import { leaveProject, type ProjectState, stateOf } from "./leave_project.ts";
+import { ACCESS_TOKEN } from "./management_api.ts";
 
-const YES = { SUPABASE_YES: "1" };
+const env = { SUPABASE_YES: "1" };
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
-const { block, left } = readBlocks("docs/deploy.md");
+const { block } = readBlocks("docs/deploy.md");
 
 /** What an app has: a function with helpers in `_shared`, and migrations. */
 const APP = {
@@ -65,31 +56,22 @@ const APP = {
     "create table public.tags (id int primary key);\n",
 };
 
-/** Makes a project with the CLI, and a terminal that reaches a hosted one. */
-async function makeApp(hosted: HostedProject): Promise<ProjectTerminal> {
+Deno.test("a project gets the receiver, updates it, has it beside its own functions, and leaves it", async (test) => {
   await using opened = new AsyncDisposableStack();
+  const hosted = opened.use(await createHostedProject({ port, name: "app" }));
   const path = await Deno.makeTempDir({ prefix: "billing-webhook-app-" });
   opened.defer(() => Deno.remove(path, { recursive: true }));
-  const { type } = opened.use(await openTerminal(hosted, path));
-  assertWorks(
-    await type(
-      "git init -q; supabase init --yes; supabase functions new hello",
-    ),
-  );
-  await setLocalPort(path, port);
+  const app = opened.use(await openDeployer(hosted, path));
+  const init = "git init -q; supabase init --yes; supabase functions new hello";
+  assertWorks(await app.type(init));
   for (const [name, text] of Object.entries(APP)) {
     const file = join(path, "supabase", name);
     await Deno.mkdir(dirname(file), { recursive: true });
     await Deno.writeTextFile(file, text);
   }
-  const owned = opened.move();
-  return { path, type, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
-
-Deno.test("a project gets the receiver, updates it, runs it beside its own functions, and leaves it", async (test) => {
-  await using hosted = await createHostedProject({ port, name: "app" });
-  await using app = await makeApp(hosted);
-  await using clone = await startDeployer(hosted, { localPort: port });
+  const copy = opened.use(await copyRepository());
+  const clone = opened.use(await openDeployer(hosted, copy.path));
+  for (const folder of [path, copy.path]) await setLocalPort(folder, port);
   const { api } = hosted;
   const sql = postgres(hosted.databaseUrl, { max: 1, onnotice() {} });
   await using _sql = { [Symbol.asyncDispose]: () => sql.end() };
@@ -109,10 +91,7 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
       select name from supabase_migrations.schema_migrations order by version`;
     return rows.map(({ name }) => String(name));
   }
-  function hello() {
-    const upload = api.uploads.get("hello")!;
-    return { metadata: upload.metadata, files: [...upload.files] };
-  }
+  const hello = () => structuredClone(api.uploads.get("hello"));
   const theirs = ["notes", "profiles", "tags"];
   /** A second release, which this repository does not have yet. */
   const second =
@@ -138,7 +117,7 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
     assertWorks(await app.type(link, { input: ACCESS_TOKEN }));
     const start =
       "supabase db push --remote\nsupabase functions deploy hello --use-api";
-    assertWorks(await app.type(start, { env: YES }));
+    assertWorks(await app.type(start, { env }));
     api.secrets.set("OF_THE_APP", "1");
     await sql`
       create policy notes on public.notes for select to authenticated using (true)`;
@@ -150,7 +129,7 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
   await test.step("a name that is taken in the database: the push says so, and leaves nothing behind", async () => {
     assertWorks(await add("--yes"));
     await sql`create table public.billing_subscriptions (user_id int)`;
-    const { code, said } = await app.type(push, { env: YES });
+    const { code, said } = await app.type(push, { env });
     assertEquals(code, 1, said);
     assertStringIncludes(
       said,
@@ -161,7 +140,7 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
   });
 
   await test.step("added: a plain push", async () => {
-    assertWorks(await app.type(push, { env: YES }));
+    assertWorks(await app.type(push, { env }));
     assertEquals(await appliedNames(), [...theirs, "billing"]);
     // `--remote` keeps the local database out.
     await withDatabase(databaseUrls(port).url, async (sql) => {
@@ -179,7 +158,7 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
       .replace("../my-app", `'${app.path}' --yes`);
     assertWorks(await clone.type(update));
     assertWorks(await add("--check"));
-    assertWorks(await app.type(push, { env: YES }));
+    assertWorks(await app.type(push, { env }));
     const all = [...theirs, "billing", "first_tag", "billing_note"];
     assertEquals(await appliedNames(), all);
     await Deno.remove(second);
@@ -187,18 +166,18 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
 
   await test.step("deploy.md, 3. The functions, and that of before is deployed byte for byte. 5. Secrets, 6. The schedule", async () => {
     assertWorks(
-      await app.type("supabase functions deploy hello --use-api", { env: YES }),
+      await app.type("supabase functions deploy hello --use-api", { env }),
     );
     assertEquals(hello(), deployed);
     const deploy = block("supabase functions deploy billing-webhook");
-    assertWorks(await app.type(deploy, { env: YES }));
+    assertWorks(await app.type(deploy, { env }));
     const uploads = [...api.uploads];
     assertEquals(
       uploads.map(([name, { metadata }]) => [name, metadata.verify_jwt]),
       [["hello", false], ["billing-webhook", false], ["billing-worker", false]],
     );
     const secrets = block("supabase secrets set PROVIDER_A_SIGNATURE_HEADER");
-    assertWorks(await app.type(secrets, { env: YES }));
+    assertWorks(await app.type(secrets, { env }));
     assertEquals(Object.fromEntries(api.secrets), {
       OF_THE_APP: "1",
       PROVIDER_A_SIGNATURE_HEADER: "stripe-signature",
@@ -211,21 +190,6 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
     );
   });
 
-  await test.step("served as uploaded by the platform's Deno: the function of before works, and the doctor finds nothing", async () => {
-    const edge = { denoPath: await edgeDenoPath(), env: {} };
-    await using _running = await hosted.run(edge);
-    const upload = api.uploads.get("hello")!;
-    await using ofBefore = await serveUpload(upload, edge);
-    const greeting = await fetch(`http://127.0.0.1:${ofBefore.port}/hello`);
-    assertEquals(await greeting.text(), "Hello app!");
-
-    const doctor = block(
-      "export SUPABASE_URL=https://<project-ref>.supabase.co\nread -rs SUPABASE_SECRET",
-    );
-    const input = `${secret}\n${hosted.databaseUrl}\n${SIGNING_SECRET}\n`;
-    assertWorks(await clone.type(doctor, { input }));
-  });
-
   await leaveProject(test, project, {
     before: {
       ...before!,
@@ -233,59 +197,30 @@ Deno.test("a project gets the receiver, updates it, runs it beside its own funct
     },
     add: () => add("--yes"),
   });
-  assert(api.requests.length > 0);
   assertEquals(api.faults, []);
 });
 
-Deno.test("docs/deploy.md: what only a project with an app needs is typed here", () => {
-  const ofApps = /^(deno task add|cd \.\.\/my-app)/;
-  assertEquals(left().filter((text) => ofApps.test(text)), []);
-});
-
-Deno.test("docs/leave.md: every block is run here", () => {
-  assertEquals(LEAVE_BLOCKS.left(), []);
-  assert(LEAVE_BLOCKS.count > 6);
-});
-
-Deno.test("the CLI applies the migration behind the project's own, also with short numbers", async () => {
+Deno.test("an app with subscriptions and declarative schemas of its own, and short numbers, gets the receiver beside them", async () => {
+  const tables = "create table subscriptions (id int);";
   await using project = await makeProject({
     "config.toml": "",
-    "migrations/0007_notes.sql": "create table notes (id int);",
-  });
-  const { url } = await createDatabase(port, { name: "short_numbers" });
-  await migrateByCli(project.path, url);
-  await project.add();
-  await migrateByCli(project.path, url);
-  await withDatabase(url, async (sql) => {
-    const rows = await sql`
-        select version, name from supabase_migrations.schema_migrations
-        order by version`;
-    assertEquals(rows.map(({ version, name }) => [version, name]), [
-      ["0007", "notes"],
-      ["0008", "billing"],
-    ]);
-  });
-});
-
-Deno.test("an app with subscriptions of its own and declarative schemas gets the receiver beside them", async () => {
-  const tables = STARTER_MIGRATIONS.join("\n");
-  await using project = await makeProject({
-    "config.toml": "",
-    "migrations/20230530034630_init.sql": tables,
+    "migrations/0007_init.sql": tables,
     "schemas/tables.sql": tables,
   });
-  const { url } = await createDatabase(port, {
-    name: "declarative",
-    sqlBefore: AUTH_USERS,
-  });
+  const { url } = await createDatabase(port, { name: "declarative" });
+  await migrateByCli(project.path, url);
   const { todo, blockers } = await project.add();
   assertEquals([todo, blockers], [[], []]);
   await migrateByCli(project.path, url);
-  await withDatabase(url, async (sql) => {
+  const made = await withDatabase(url, async (sql) => {
     const rows = await sql`
-      select to_regclass('public.subscriptions') is not null
-        and to_regclass('billing.subscriptions') is not null as both`;
-    assertEquals([...rows], [{ both: true }]);
+      select version, name from supabase_migrations.schema_migrations
+      order by version`;
+    assertEquals(rows.map(({ version, name }) => [version, name]), [
+      ["0007", "init"],
+      ["0008", "billing"],
+    ]);
+    return await dumpSchema(sql);
   });
 
   // "supabase db schema declarative sync" builds a database from the whole folder,
@@ -294,16 +229,12 @@ Deno.test("an app with subscriptions of its own and declarative schemas gets the
   const schemas = Object.keys(tree).filter((it) => it.startsWith("schemas/"))
     .sort();
   assertEquals(schemas.length, 1 + receiver.schemas.size);
-  const declared = await createDatabase(port, {
-    name: "declared",
-    sqlBefore: AUTH_USERS,
-  });
+  const declared = await createDatabase(port, { name: "declared" });
   await withDatabase(declared.url, async (sql) => {
     await sql.unsafe("set check_function_bodies = off").simple();
     for (const path of ["schemas/tables.sql", ...schemas.slice(0, -1)]) {
       await sql.unsafe(tree[path]!).simple();
     }
   });
-  const made = await withDatabase(url, dumpSchema);
   assertEquals(await withDatabase(declared.url, dumpSchema), made);
 });

@@ -13,7 +13,10 @@ import {
   withDatabase,
 } from "../../scripts/local_stack/databases.ts";
 import { checkMigrations } from "../../scripts/local_stack/migrations.ts";
-import { createDatabase } from "../support/create_database.ts";
+import {
+  createDatabase,
+  LEGACY_DEFAULT_PRIVILEGES_SQL,
+} from "../support/create_database.ts";
 import { dumpSchema } from "../support/dump_schema.ts";
 import { migrate, migrateByCli } from "../support/migrate_part.ts";
 import { setting } from "../support/test_environment.ts";
@@ -121,6 +124,50 @@ Deno.test("an empty schema billing of another owner is refused", async () => {
   );
   const taken = "schema billing of supabase_admin";
   await assertRefused(databaseUrls(port, name).url, [taken]);
+});
+
+/** What reaches into schema public, made from the catalog. */
+const REACHING = `
+  select format('%s public.%I', verb, relname) as text
+  from pg_class, unnest(array['select from', 'delete from']) as verb
+  where relnamespace = 'public'::regnamespace and relkind in ('r', 'v')
+  union all
+  select format('select public.%I(%s)', proname, (
+    select string_agg(
+      case when type in ('jsonb'::regtype) then $$'[]'$$ else 'null' end
+        || '::' || format_type(type, null), ', ' order by place)
+    from unnest(proargtypes) with ordinality as a (type, place)
+  ))
+  from pg_proc
+  where pronamespace = 'public'::regnamespace
+    and prorettype <> 'trigger'::regtype`;
+
+Deno.test("rebuilt from a dump under the default privileges of older projects, the windows and functions are no use to anybody", async () => {
+  const original = await database("to_be_dumped");
+  await migrate(original);
+  const dump = await withDatabase(original, dumpSchema);
+  const url = await database("rebuilt", LEGACY_DEFAULT_PRIVILEGES_SQL);
+  await withDatabase(url, async (sql) => {
+    await sql.unsafe(dump.join("\n")).simple();
+    await sql.unsafe(`
+      grant all on all tables in schema public to anon, authenticated;
+      grant all on all functions in schema public to anon, authenticated;
+      set search_path to default`).simple();
+    const statements = await sql.unsafe(REACHING);
+    assert(statements.length > 25, `${statements.length} statements`);
+    for (const role of ["anon", "authenticated"]) {
+      await sql.unsafe(`set role ${role}`);
+      for (const { text } of statements) {
+        const code = await sql.unsafe(text).then(
+          () => "",
+          (error) => error.code,
+        );
+        // 55000: nobody can write to that view.
+        assert(["42501", "55000"].includes(code), `${role}, ${text}: ${code}`);
+      }
+      await sql`reset role`;
+    }
+  });
 });
 
 /** Migrates, and asserts that these names alone stop it before it does anything. */
