@@ -35,19 +35,13 @@ const env = { SUPABASE_YES: "1" };
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
 const { block } = readBlocks("docs/deploy.md");
 
-/** What an app has: a function with helpers in `_shared`, and migrations. */
+/** What an app has: a function with a helper in `_shared`, and migrations. */
 const APP = {
   "functions/hello/deno.json": '{ "imports": {} }\n',
-  "functions/hello/index.ts": [
-    'import { cors } from "../_shared/cors.ts";',
-    'import { greeting } from "../_shared/database.ts";',
-    'const reply = () => new Response(greeting("app"), { headers: cors });',
-    "export default { fetch: reply };\n",
-  ].join("\n"),
-  "functions/_shared/cors.ts":
-    'export const cors = { "access-control-allow-origin": "*" };\n',
+  "functions/hello/index.ts":
+    'export { hello as default } from "../_shared/database.ts";\n',
   "functions/_shared/database.ts":
-    "export const greeting = (name: string) => `Hello ${name}!`;\n",
+    "export const hello = { fetch: () => new Response() };\n",
   "migrations/20240101000000_notes.sql":
     "create table public.notes (id int primary key, text text);\n",
   "migrations/20260101000000_profiles.sql": "",
@@ -96,8 +90,6 @@ Deno.test("a project gets the receiver, updates it, has it beside its own functi
   /** A second release, which this repository does not have yet. */
   const second =
     `${clone.path}/supabase/migrations/20261126000000_billing_note.sql`;
-  const secondText = "comment on schema billing is 'Of the second release';\n";
-
   const ownMigration = "supabase/migrations/20990201000000_first_tag.sql";
   const ownText = "insert into public.tags values (1);\n";
 
@@ -126,20 +118,14 @@ Deno.test("a project gets the receiver, updates it, has it beside its own functi
     before = await stateOf(project);
   });
 
-  await test.step("a name that is taken in the database: the push says so, and leaves nothing behind", async () => {
+  await test.step("added: a push, which a name that is taken in the database stops", async () => {
     assertWorks(await add("--yes"));
     await sql`create table public.billing_subscriptions (user_id int)`;
     const { code, said } = await app.type(push, { env });
-    assertEquals(code, 1, said);
-    assertStringIncludes(
-      said,
-      "Nothing was created, because these names are taken: table billing_subscriptions",
-    );
-    assertEquals(await appliedNames(), theirs);
+    const taken = "these names are taken: table billing_subscriptions";
+    assertStringIncludes(said, `Nothing was created, because ${taken}`);
+    assertEquals([code, await appliedNames()], [1, theirs]);
     await sql`drop table public.billing_subscriptions`;
-  });
-
-  await test.step("added: a plain push", async () => {
     assertWorks(await app.type(push, { env }));
     assertEquals(await appliedNames(), [...theirs, "billing"]);
     // `--remote` keeps the local database out.
@@ -150,7 +136,7 @@ Deno.test("a project gets the receiver, updates it, has it beside its own functi
   });
 
   await test.step("deploy.md, 1. and 2. Updated, after the project made a migration of its own", async () => {
-    await Deno.writeTextFile(second, secondText);
+    await Deno.writeTextFile(second, "comment on schema billing is 'Second'");
     await Deno.writeTextFile(`${app.path}/${ownMigration}`, ownText);
     assertEquals((await add("--check")).code, 1);
     // It asks, and the page's folder is beside the clone.

@@ -8,10 +8,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import type postgres from "postgres";
 import { generateTypes, TYPES } from "../../scripts/dev/types.ts";
 import { MIGRATION, migrationText } from "../../scripts/dev/migration.ts";
-import {
-  databaseUrls,
-  withDatabase,
-} from "../../scripts/local_stack/databases.ts";
+import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import { checkMigrations } from "../../scripts/local_stack/migrations.ts";
 import {
   createDatabase,
@@ -116,14 +113,9 @@ Deno.test("a type of schema public, and everything in schema billing, is named a
 });
 
 Deno.test("an empty schema billing of another owner is refused", async () => {
-  const name = "schema_of_another";
-  await database(name);
-  await withDatabase(
-    databaseUrls(port, name).adminUrl,
-    (sql) => sql`create schema billing`,
-  );
-  const taken = "schema billing of supabase_admin";
-  await assertRefused(databaseUrls(port, name).url, [taken]);
+  const { url, adminUrl } = await createDatabase(port, { name: "of_another" });
+  await withDatabase(adminUrl, (sql) => sql`create schema billing`);
+  await assertRefused(url, ["schema billing of supabase_admin"]);
 });
 
 /** What reaches into schema public, made from the catalog. */

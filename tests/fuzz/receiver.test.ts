@@ -37,9 +37,9 @@ const DATABASE_SAYS = [
 ];
 
 const MAKERS: readonly ((options: InvoiceEventOptions) => object)[] = [
-  (options) => subscriptionEvent("customer.subscription.created", options),
-  (options) => subscriptionEvent("customer.subscription.updated", options),
-  (options) => subscriptionEvent("customer.subscription.deleted", options),
+  ...(["created", "updated", "deleted"] as const).map((what) =>
+    subscriptionEvent.bind(null, `customer.subscription.${what}`)
+  ),
   invoiceEvent,
   paymentIntentEvent,
 ];
@@ -47,25 +47,18 @@ const MAKERS: readonly ((options: InvoiceEventOptions) => object)[] = [
 /** Anything that JSON can hold; among it what is good. */
 const strange = fc.oneof(
   fc.constantFrom<unknown>(
-    ...[undefined, null, "", " \t", -1, -0, 1.5, 2 ** 53, 1e21, 5e-324],
-    ...[946_684_799, 946_684_800, 7_258_118_400, 7_258_118_401],
-    ...[NOW, NOW + 200, NOW + 400, NOW * 1_000, String(NOW)],
-    ...[MARK.padEnd(255, "x"), MARK.padEnd(256, "x")],
-    ...["\u{1f600}".repeat(255), "\u{1f600}".repeat(256)],
-    ...[{ id: MARK }, { behavior: MARK }, { id: 12 }, { data: [] }],
-    ...[{ subscription: { id: MARK } }, [{ price: { id: "price_1" } }]],
+    ...[undefined, null, "", " \t", -1, -0, 1.5, 2 ** 53, 1e21],
+    ...[NOW, NOW + 400, NOW * 1_000, String(NOW), MARK.padEnd(256, "x")],
+    ...[{ id: MARK }, { behavior: MARK }, { data: [] }, [{ id: MARK }]],
   ),
-  fc.constantFrom("\0", "\n", "\u2028", "\x7f", "\u0085", "\ud800", "\udc00")
-    .map((character) => MARK + character),
   fc.string({ unit: "binary" }).map((text) => MARK + text),
   fc.jsonValue({ maxDepth: 2 }),
 );
 
 /** Texts in the place of a value, which JSON.stringify would never write. */
 const tokens = fc.constantFrom(
-  ...["1e400", "-1e400", "1e100000", "1E+2", "9007199254740993", "-0"],
-  ...["1793700000.0", '"\\u0000"', '"\\ud800"', '"\\u0061"', "NaN", "01", ""],
-  ...['{"__proto__":{"id":"x"}}', '{"id":"x","id":12}', "undefined", "'x'"],
+  ...["1e400", "-1e100000", "9007199254740993", '"\\u0000"', '"\\ud800"'],
+  ...['{"__proto__":{"id":"x"}}', '{"id":"x","id":12}', "NaN", "01", ""],
   "[".repeat(2_000) + "]".repeat(2_000),
 );
 
@@ -80,9 +73,8 @@ const eventBodies = fc.record({
   token: seldom(6, fc.tuple(fc.nat(), tokens), null),
   before: seldom(20, fc.constant("\ufeff"), ""),
   cutAt: seldom(30, fc.nat(2_000), Infinity),
-  after: seldom(30, fc.constantFrom("}", " ", "\0", "x", ",{}"), ""),
   byte: seldom(20, fc.tuple(fc.nat(), fc.nat(255)), null),
-}).map(({ make, changes, token, before, cutAt, after, byte, ...options }) => {
+}).map(({ make, changes, token, before, cutAt, byte, ...options }) => {
   let event: object = make(options);
   for (const [at, value] of changes) {
     const paths = pathsOf(event);
@@ -91,7 +83,7 @@ const eventBodies = fc.record({
   }
   const text = before +
     (token ? withToken(event, ...token) : JSON.stringify(event));
-  const bytes = new TextEncoder().encode(text.slice(0, cutAt) + after);
+  const bytes = new TextEncoder().encode(text.slice(0, cutAt));
   if (byte) bytes[byte[0] % bytes.length] = byte[1];
   return bytes;
 });
@@ -145,8 +137,7 @@ Deno.test("handleWebhook() answers any signed body, and accounts for each delive
 
     const rows = await sql<{ key: string; code: string; error: string }[]>`
       select provider || '/' || event_id as key, error_code as code, error
-      from billing.failed_events
-      where provider || '/' || event_id = any (${[...known]})`;
+      from billing.failed_events`;
     const filed = new Map(rows.map((row) => [row.key, row]));
     for (const { keys, status, body } of sent) {
       const row = keys.map((key) => filed.get(key)).find((row) => row);
@@ -157,9 +148,7 @@ Deno.test("handleWebhook() answers any signed body, and accounts for each delive
         ? DATABASE_SAYS.includes(row?.code ?? "")
         : row?.error.includes(MARK) === false;
       const text = new TextDecoder().decode(body);
-      const what =
-        `seed ${seed}, ${status}, ${row?.code} ${row?.error}, ${text}`;
-      assert(isAccounted, what);
+      assert(isAccounted, `${seed}, ${status}, ${row?.error}, ${text}`);
     }
   } finally {
     await sql.end();

@@ -26,6 +26,7 @@ import {
 
 const SECRETS = ["b25lIHNlY3JldCBvZiB0aGUg", "dHdvIHNlY3JldCBvZiB0aGUg"]
   .map((base64) => `whsec_${base64}`);
+const LONG_ID = "i".repeat(256);
 const SEPARATORS = {
   "stripe": [",", "="],
   "standard-webhooks": [" ", ","],
@@ -34,29 +35,16 @@ const SEPARATORS = {
 
 /** TIME and MAC stand for the right ones, the other words for changes of them. */
 const times = fc.constantFrom(
-  ...["TIMEabc", "TIME.9", "TIMEe3", "TIME=1", "+TIME", "0TIME", "TIME000"],
-  ...["-TIME", "0x6b49d200", "", "1"],
+  ...["TIMEabc", "TIME.9", "TIMEe3", "TIME=1", "+TIME", "TIME000", "-TIME", ""],
 );
 const macs = fc.constantFrom(
-  ...["OTHER", "HALF", "UPPER", "SHORT", "MAC\u00a0", "MAC=", "MAC=00"],
-  ...["MAC,00", "MAC0", " MAC", ""],
+  ...["OTHER", "HALF", "UPPER", "MAC\u00a0", "MAC=", "MAC=00", "MAC0", " MAC"],
 );
 const entries = fc.tuple(
-  seldom(12, fc.constantFrom("v0", "v2", "V1", "v1a"), "v1"),
+  seldom(12, fc.constantFrom("v0", "V1", "v1a"), "v1"),
   seldom(6, macs, "MAC"),
 );
-const ids = fc.constantFrom(
-  ...["msg.1", `msg_1.${NOW}`, "a b", "a,b", "caf\u00e9", "1", ""],
-  ...["i".repeat(255), "i".repeat(256)],
-);
-const texts = fc.constantFrom(
-  '{"id":"evt_1"}',
-  "\u00e9\r\n",
-  "\ufeff{}",
-  "\0",
-  "",
-)
-  .map((text) => new TextEncoder().encode(text));
+const ids = fc.constantFrom("msg.1", "a b", "a,b", "caf\u00e9", "", LONG_ID);
 
 /** How a delivery is made: most are signed well, and then changed or not. */
 const choices = fc.record({
@@ -68,11 +56,11 @@ const choices = fc.record({
     SECRETS,
   ),
   signer: fc.nat(1),
-  body: fc.oneof(texts, fc.uint8Array({ maxLength: 40 })),
-  age: fc.oneof(
-    fc.integer({ min: -299, max: 299 }),
-    fc.integer({ min: -299, max: 299 }),
+  body: fc.uint8Array({ maxLength: 40 }),
+  age: seldom(
+    3,
     fc.constantFrom(299, 300, 301, -299, -300, -301, NOW, -315_360_000),
+    0,
   ),
   // What is no time, and signed all the same; or only sent.
   signedTime: seldom(16, times, "TIME"),
@@ -82,7 +70,7 @@ const choices = fc.record({
   entries: fc.array(entries, { minLength: 1, maxLength: 2 }),
   strange: seldom(
     6,
-    fc.constantFrom("t=TIME", "t=1", "t=", "v1", "x", "v0=", "t", " ", ""),
+    fc.constantFrom("t=TIME", "t=1", "v1", "x", "v0=", " ", ""),
     "NONE",
   ),
   separator: seldom(20, fc.constantFrom(", ", " ,", "  ", ";", "\t"), ""),
@@ -112,7 +100,7 @@ function makeDelivery(
   const withMac = (text: string) =>
     text.replace("MAC", mac).replace("OTHER", other)
       .replace("HALF", mac.slice(0, 32) + other.slice(32))
-      .replace("UPPER", mac.toUpperCase()).replace("SHORT", mac.slice(0, -1));
+      .replace("UPPER", mac.toUpperCase());
 
   const [separator, between] = SEPARATORS[scheme];
   const sentTime = made.sentTime ? withTime(made.sentTime) : time;
