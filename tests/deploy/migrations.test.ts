@@ -1,6 +1,6 @@
 /**
- * The migration: that it and the types are made from the schema files, and what
- * it does to a database that has it already, and to one with something in its way.
+ * The migration: that it and the types are made from the schema files, what it
+ * does to a database with something in its way, and what a rebuilt one opens.
  *
  * @module
  */
@@ -9,13 +9,12 @@ import type postgres from "postgres";
 import { generateTypes, TYPES } from "../../scripts/dev/types.ts";
 import { MIGRATION, migrationText } from "../../scripts/dev/migration.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
-import { checkMigrations } from "../../scripts/local_stack/migrations.ts";
 import {
   createDatabase,
   LEGACY_DEFAULT_PRIVILEGES_SQL,
 } from "../support/create_database.ts";
 import { dumpSchema } from "../support/dump_schema.ts";
-import { migrate, migrateByCli } from "../support/migrate_part.ts";
+import { migrate } from "../support/migrate_part.ts";
 import { setting } from "../support/test_environment.ts";
 
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
@@ -31,41 +30,6 @@ Deno.test("the migration and the types are what the schema files make: deno task
   await migrate(url);
   const types = await Deno.readTextFile(TYPES);
   assertEquals(await generateTypes(url), types);
-});
-
-Deno.test("the Supabase CLI applies the migration once; a database with another is refused", async () => {
-  const url = await database("migrated_twice");
-  const kind = async () => (await checkMigrations(url))?.kind;
-  assertEquals(await kind(), "waiting");
-  await migrate(url, { by: migrateByCli });
-  assertEquals(await kind(), undefined);
-  await withDatabase(url, async (sql) => {
-    const once = await dumpSchema(sql);
-    await sql`insert into billing.processed_events
-      (provider, event_id, type, outcome) values ('a', 'evt_kept', 'x', 'applied')`;
-    await migrate(url, { by: migrateByCli });
-    assertEquals(await dumpSchema(sql), once);
-    const [kept] =
-      await sql`select count(*)::int from billing.processed_events`;
-    assertEquals(kept?.["count"], 1);
-    await sql`insert into supabase_migrations.schema_migrations values ('7')`;
-  });
-  assertEquals(await kind(), "changed");
-});
-
-Deno.test("an app's own names are not in the way, nor is an empty schema billing of the same owner", async () => {
-  const url = await database(
-    "beside_others",
-    `create schema billing;
-    create table public.subscriptions (user_id int primary key);
-    insert into public.subscriptions values (7);
-    create function public.has_access() returns int language sql return 1;`,
-  );
-  await migrate(url);
-  await withDatabase(url, async (sql) => {
-    assertEquals([...await sql`table public.subscriptions`], [{ user_id: 7 }]);
-    assertEquals([...await sql`table billing.subscriptions`], []);
-  });
 });
 
 Deno.test("every name that is taken in schema public is named at once, and nothing is created", async () => {
@@ -112,7 +76,8 @@ Deno.test("a type of schema public, and everything in schema billing, is named a
   ]);
 });
 
-Deno.test("an empty schema billing of another owner is refused", async () => {
+Deno.test("an empty schema billing is taken over from the same owner, and from no other", async () => {
+  await migrate(await database("of_the_same", "create schema billing"));
   const { url, adminUrl } = await createDatabase(port, { name: "of_another" });
   await withDatabase(adminUrl, (sql) => sql`create schema billing`);
   await assertRefused(url, ["schema billing of supabase_admin"]);
