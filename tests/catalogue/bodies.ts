@@ -473,14 +473,12 @@ function malformed(whole: string): string[] {
   const id = uniqueId("evt");
   return [
     whole.slice(0, -1),
-    whole.slice(0, 100),
     `${whole}}`,
     whole.replace(":", ""),
     `{'id': '${id}'}`,
     `{"id": "${id}", "type": undefined, "note": ${MARK}}`,
     `{"id": "${id}", // ${PAYLOAD_MARK}\n}`,
     `{"id": NaN, "note": "${id}"}`,
-    ` ${id}`,
     `id=${id}&type=customer.subscription.created`,
   ];
 }
@@ -573,7 +571,7 @@ function oddly(values: typeof ODD[number]): Sent[] {
 
 function ofCustomers(): Sent[] {
   const [customer, shared] = [uniqueId("cus"), uniqueId("cus")];
-  const [account, other] = [uniqueId("acc"), uniqueId("acc")];
+  const account = uniqueId("acc");
   const unowned = (of: string | null) =>
     creation({ account: null, customer: of });
   const missing = { ...INVALID, says: `${ACCOUNT} is missing` };
@@ -584,7 +582,6 @@ function ofCustomers(): Sent[] {
     { body: unowned(null), ...missing },
     { body: creation({ account, customer }), record },
     { body: early, record },
-    { body: unowned(customer), record },
     // A malformed account is not a missing one.
     ...bad(
       [() => creation({ customer })],
@@ -594,7 +591,7 @@ function ofCustomers(): Sent[] {
     ).map((sent) => ({ ...INVALID, ...sent })),
     // Subscriptions of one customer with different accounts.
     { body: creation({ account, customer: shared }), record },
-    { body: creation({ account: other, customer: shared }) },
+    { body: creation({ account: uniqueId("acc"), customer: shared }) },
     { body: unowned(shared), ...missing },
   ];
 }

@@ -112,7 +112,7 @@ export const SIGNATURES: Rows = {
   },
   "5: v1= empty, or a truncated MAC": {
     ...MALFORMED,
-    sent: [0, 1, 2, 32, 43].flatMap((length) =>
+    sent: [0, 1, 32, 43].flatMap((length) =>
       withMacs((mac) => mac.slice(0, length))
     ),
   },
@@ -121,16 +121,14 @@ export const SIGNATURES: Rows = {
     sent: [
       ...withMacs(
         (mac) => mac.slice(1),
-        (mac) => mac.slice(0, -1),
         (mac) => `${mac}0`,
         (mac) => `0${mac}`,
         (mac) => `${mac}00`,
       ),
-      ...[(bytes: string) => `${bytes}\0`, (bytes: string) => bytes.slice(1)]
-        .map((change): Sent => ({
-          to: "standard",
-          value: ({ mac }) => `v1,${btoa(change(atob(mac)))}`,
-        })),
+      {
+        to: "standard",
+        value: ({ mac }) => `v1,${btoa(`${atob(mac)}\0`)}`,
+      },
     ],
   },
   "7: v1 without =": {
@@ -146,9 +144,7 @@ export const SIGNATURES: Rows = {
       () => "z".repeat(64),
       () => "\u00ff".repeat(64),
       () => "0x".padEnd(64, "0"),
-      () => "-1".padEnd(64, "0"),
       () => "%00".padEnd(64, "%"),
-      () => "'; drop table subscriptions; --".padEnd(64, "-"),
       (mac) => `${mac.slice(0, 42)}-=`,
       (mac) => btoa(mac),
     ),

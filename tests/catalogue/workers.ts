@@ -16,7 +16,7 @@ import {
   pacer,
 } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
 import { RUN_TIME_MS } from "../../supabase/functions/billing-worker/handle_wake.ts";
-import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import { HANG_LIMIT_MS, limited } from "../support/hang_limit.ts";
 import { MAIL_API_KEY, startMailApi } from "../support/mail_api.ts";
 import {
   NOTIFICATION_SECRET,
@@ -209,9 +209,9 @@ export const WITHOUT_FUNCTIONS: Rows = {
             ["reconcile", ["--json"], errors, 3],
           ] as const
         ) {
-          const result = await ended(
-            startScript(name, { args: ["--stripe-url", api.url, ...args] }),
-          );
+          const options = { args: ["--stripe-url", api.url, ...args] };
+          const { result: ended } = startScript(name, options);
+          const result = await limited(ended, `the end of ${name}`);
           const said = result.out + result.err;
           assertEquals(result.code, code, said);
           assertMatch(said, /MARK/);
@@ -304,32 +304,20 @@ async function mailAll(sql: Sql) {
   };
 }
 
-/** Waits for the end of a command, a minute at most. */
-async function ended(
-  { result, kill }: ReturnType<typeof startScript>,
-): ReturnType<typeof startScript>["result"] {
-  const timer = setTimeout(() => kill("SIGKILL"), HANG_LIMIT_MS);
-  return await result.finally(() => clearTimeout(timer));
-}
-
 /** Starts a stand-in for the provider's API; what it has not, it refuses so. */
 function hostileProvider(
   status: 400 | 404,
   listOf: (path: string) => unknown,
 ) {
+  const code = status === 404 ? "resource_missing" : undefined;
+  const error = { type: "invalid_request_error", message: HOSTILE, code };
   const server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen() {} },
     (request) => {
       const data = listOf(new URL(request.url).pathname);
       const headers = { date: new Date().toUTCString() };
       return data === undefined
-        ? Response.json({
-          error: {
-            type: "invalid_request_error",
-            message: HOSTILE,
-            ...(status === 404 && { code: "resource_missing" }),
-          },
-        }, { status, headers })
+        ? Response.json({ error }, { status, headers })
         : Response.json({ object: "list", has_more: false, data }, { headers });
     },
   );
@@ -340,35 +328,22 @@ function hostileProvider(
 }
 
 function hostileObjects(path: string): unknown {
-  const subscription = {
-    object: "subscription",
-    livemode: false,
-    created: 1_700_000_000,
-    status: `active${HOSTILE}`,
-    customer: `cus_${HOSTILE}`,
-    items: {
-      data: [{
-        price: { id: `price_${HOSTILE}` },
-        current_period_end: 1_800_000_000,
-      }],
-    },
-  };
+  const times = { created: 1_700_000_000, livemode: false };
+  const price = { id: `price_${HOSTILE}` };
+  const subscription = (number: number, metadata = {}) => ({
+    ...{ object: "subscription", id: `sub_${HOSTILE}${number}`, metadata },
+    ...{ ...times, status: `active${HOSTILE}`, customer: `cus_${HOSTILE}` },
+    items: { data: [{ price, current_period_end: 1_800_000_000 }] },
+  });
   switch (path) {
     case "/v1/subscriptions":
       // Without an account, and with fields that are refused.
-      return [{}, { accountId: `acc_${HOSTILE}` }].map((metadata, i) => ({
-        ...subscription,
-        id: `sub_${HOSTILE}${i}`,
-        metadata,
-      }));
+      return [subscription(0), subscription(1, { accountId: `a${HOSTILE}` })];
     case "/v1/events":
       return [{
-        id: `evt_${HOSTILE}`,
-        object: "event",
+        ...{ object: "event", id: `evt_${HOSTILE}`, ...times },
         type: "customer.subscription.updated",
-        created: 1_700_000_000,
-        livemode: false,
-        data: { object: { ...subscription, id: `sub_${HOSTILE}3` } },
+        data: { object: subscription(3) },
       }];
     default:
       return undefined;

@@ -15,37 +15,9 @@ export function migrationVersions(): string[] {
   return migrationNames().map((name) => name.split("_")[0] ?? "");
 }
 
-/**
- * Applies the migrations to a database: all of them, or those before a version,
- * as an earlier state of the project had them.
- *
- * @param options.by What applies them; by default, {@linkcode migrateFrom}.
- */
-export async function migrate(
-  databaseUrl: string,
-  { before, by = migrateFrom }: {
-    before?: string;
-    by?: typeof migrateFrom;
-  } = {},
-): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-migrate-" });
-  try {
-    await Deno.mkdir(`${folder}/supabase/migrations`, { recursive: true });
-    await Deno.copyFile(
-      `${REPOSITORY}/supabase/config.toml`,
-      `${folder}/supabase/config.toml`,
-    );
-    for (const { name } of Deno.readDirSync(MIGRATIONS)) {
-      if (before !== undefined && name >= before) continue;
-      await Deno.copyFile(
-        `${MIGRATIONS}/${name}`,
-        `${folder}/supabase/migrations/${name}`,
-      );
-    }
-    await by(folder, databaseUrl);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+/** Applies this repository's migrations to a database. */
+export function migrate(databaseUrl: string): Promise<void> {
+  return migrateFrom(REPOSITORY, databaseUrl);
 }
 
 /**
