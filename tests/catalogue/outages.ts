@@ -56,10 +56,7 @@ export const OUTAGES: Rows = {
     sent: [
       ...underFaults(
         DOWN,
-        answer(503, "PGRST001"),
-        answer(503, "PGRST002"),
         { status: 502, body: "<html>Bad Gateway</html>" },
-        { status: 504, body: {} },
         { status: 200, body: "<html>Welcome</html>" },
         { status: 200, body: [] },
       ),
@@ -83,9 +80,6 @@ export const OUTAGES: Rows = {
         answer(500, "57014"),
         answer(500, "40P01"),
         answer(503, "53300"),
-        answer(504, "PGRST003"),
-        answer(503, "57P01"),
-        answer(503, "08006"),
       ),
       ...underFaults(answer(500, "55P03")).map((sent) => ({
         ...{ ...LOCKED, ...sent },
@@ -99,8 +93,6 @@ export const OUTAGES: Rows = {
     sent: [
       ...underFaults(
         answer(404, "PGRST202"),
-        answer(404, "42883"),
-        answer(401, "PGRST301"),
         DENIED,
       ),
       // What Postgres refuses, its message may repeat; the log does not.

@@ -79,18 +79,8 @@ export const REQUESTS: Rows = {
     ...outcome(404, "path_unknown", "nothing"),
     sent: [
       ...[
-        "/",
-        "//",
-        "//billing-webhook",
-        "///billing-webhook",
-        "/billing-webhook//",
-        "/billing-webhook/other",
-        "/BILLING-WEBHOOK",
-        "/billing-webhook%2f",
-        "/billing-webhook;x",
-        "/billing-webhook/../other",
-        "/billing-webhook/%2e%2e/other",
-        "/..",
+        ...["/", "//", "//billing-webhook", "/billing-webhook//", "/.."],
+        ...["/billing-webhook/../other", "/billing-webhook/%2e%2e/other"],
       ].map((target) => withLine(`POST ${target}`)),
       { raw: () => ({ line: "OPTIONS *" }) },
       ...["*", "billing-webhook", "", "http://[/billing-webhook"]

@@ -193,15 +193,6 @@ export const SIGNATURES: Rows = {
         raw: (request) => request,
         status: [400, 431],
       }),
-      ...["webhook-id", "webhook-timestamp"].map((name): Sent => ({
-        to: "standard",
-        headers: ({ id, time, mac }) => ({
-          "webhook-id": id,
-          "webhook-timestamp": time,
-          "webhook-signature": `v1,${mac}`,
-          [name]: "1".repeat(5_000),
-        }),
-      })),
     ],
   },
   "14: the header sent twice": {
@@ -226,8 +217,7 @@ export const SIGNATURES: Rows = {
     ...MALFORMED,
     sent: signedAt([
       ...["123abc", "-1", "1e9", "0x1", " 1", "1.5", ""],
-      ...["NOWabc", "+NOW", "NOW.0", " NOW", "NOWn"]
-        .map((text) => text.replace("NOW", String(unixNow()))),
+      ...[`${unixNow()}abc`, `+${unixNow()}`, `${unixNow()}.0`],
       `0x${unixNow().toString(16)}`,
       `${unixNow() / 1e9}e9`,
     ]),
