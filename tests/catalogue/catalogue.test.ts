@@ -68,7 +68,7 @@ Deno.test("after all rows, no log holds a secret, a signature, a payload or a tr
   const { stripe, standard, behindFaults } = stage;
   for (const { receiver } of [stripe, standard, behindFaults]) {
     const output = receiver.output();
-    assert(output.split("delivery failed").length > 20, "It has no log");
+    assert(output.split("delivery failed").length > 10, "It has no log");
     assertDiscreet(output);
   }
 });
