@@ -482,12 +482,13 @@ function inheriting(): Sent[] {
 
 /** A creation, and an update whose old items are nested deeply. */
 function inPreviousAttributes(deep: string): Sent[] {
-  const subscription = uniqueId("sub");
-  const event = edited(update({ subscription }), {
+  // Of one second, or the update may be older than the creation.
+  const same = { subscription: uniqueId("sub"), created: unixNow() };
+  const event = edited(update(same), {
     "data.previous_attributes": { items: "deep" },
   });
   return [
-    { body: creation({ subscription }), ...APPLIED },
+    { body: creation(same), ...APPLIED },
     { event, body: withText(event, '"deep"', deep), ...APPLIED },
   ];
 }
