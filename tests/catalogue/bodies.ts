@@ -1,10 +1,10 @@
 /**
- * Rows 28 to 48 and 74 to 76: a valid signature over a body that is broken,
+ * Rows 28 to 48 and 74: a valid signature over a body that is broken,
  * hostile, unusual or not for this endpoint.
  *
  * @module
  */
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
@@ -45,7 +45,6 @@ const PLAN = `${ITEM}.price.id`;
 const ITEMS = "data.object.items";
 const INVOICED = "data.object.subscription";
 const ACCOUNT = "data.object.metadata.accountId";
-const QUANTITY = "items.data.0.quantity";
 const MARK = `"${PAYLOAD_MARK}"`;
 
 const YEAR_2000 = 946_684_800;
@@ -56,7 +55,6 @@ const TOLERANCE_SECONDS = 300;
 /** The newest shape, with the fields where Stripe moved them. */
 const moved = () => creation(NEWEST);
 const ALL = [creation, moved, update, deletion, failedInvoice];
-const WITH_ITEMS = [creation, moved, update];
 
 type Make = () => { id: string; data: unknown };
 
@@ -106,23 +104,6 @@ const CONTROLS = [
   ...["\n", "\r\n", "\t", "\x1b[2J", "\x7f", "\x85", "\u2028", "\u2029"],
   `\n${FORGED}`,
 ].map((text) => `in_${text}_it`);
-
-const LATER = 1_800_000_000;
-/** Odd values of all that an event need not report; unit tests have more. */
-const ODD = [
-  [undefined, undefined, undefined, undefined, undefined, undefined],
-  [null, null, null, null, null, null],
-  [12, "1", "1793700000", true, "void", "true"],
-  [{ id: "a\0b" }, -1, -1, 1.5, { behavior: "\ud800" }, 0],
-  ["i".repeat(256), 2 ** 31, 2 ** 53, Date.now(), {}, {}],
-].map(([customer, quantity, cancel_at, trial_end, paused, livemode]) => ({
-  customer,
-  [QUANTITY]: quantity,
-  cancel_at,
-  trial_end,
-  pause_collection: paused,
-  livemode,
-}));
 
 const DEEP_LIST = "[".repeat(100_000) + "]".repeat(100_000);
 const DEEP_OBJECT = '{"a":'.repeat(100_000) + "1" + "}".repeat(100_000);
@@ -285,14 +266,11 @@ export const BODIES: Rows = {
     sent: [
       ...bad(ALL, "id", NO_ID),
       ...bad(ALL, "type", NO_ID),
-      ...bad(ALL, "data", [undefined, null, "", []]),
-      ...bad(ALL, "data.object", [undefined, null, "", "x", 1]),
-      ...bad([...WITH_ITEMS, deletion], "data.object.id", NO_ID),
-      ...bad(WITH_ITEMS, PLAN, NO_ID),
-      ...bad(WITH_ITEMS, `${ITEM}.price`, [undefined, null, "price_1"], ITEMS),
-      ...bad(WITH_ITEMS, ITEM, [null, "item"], ITEMS),
-      ...bad(WITH_ITEMS, `${ITEMS}.data`, [undefined, null, [], {}], ITEMS),
-      ...bad(WITH_ITEMS, ITEMS, [undefined, null, [], ""]),
+      ...bad(ALL, "data.object", [undefined, null, "", 1]),
+      ...bad([creation, update, deletion], "data.object.id", NO_ID),
+      ...bad([creation, moved, update], PLAN, NO_ID),
+      ...bad([creation, update], ITEM, [null, "item"], ITEMS),
+      ...bad([creation, update], `${ITEMS}.data`, [undefined, null, []], ITEMS),
       ...bad([creation], ACCOUNT, NO_ID),
       ...bad([creation], "data.object.metadata", [undefined, null, "", []]),
       ...bad([update], "data.object.status", NO_ID),
@@ -460,24 +438,7 @@ export const BODIES: Rows = {
         );
         assertEquals(level, "info");
       }
-      await using faulty = await startWithSecrets({
-        PROVIDER_A_MODE: "production",
-      });
-      await deliver(stage, {
-        to: endpointOf(faulty, "stripe"),
-        ...outcome(500, "provider_misconfigured", "nothing"),
-      });
-      const atStart = await faulty.logged(({ provider }) => provider === "a");
-      assert(String(atStart.error).includes("PROVIDER_A_MODE must be one of"));
     },
-  },
-  "75: odd values in what an event need not report": {
-    ...APPLIED,
-    sent: ODD.flatMap(oddly),
-  },
-  "76: a creation without an account, of a customer known or not": {
-    ...APPLIED,
-    sent: ofCustomers(),
   },
 };
 
@@ -485,14 +446,12 @@ function malformed(whole: string): string[] {
   const id = uniqueId("evt");
   return [
     whole.slice(0, -1),
-    whole.slice(0, 100),
     `${whole}}`,
     whole.replace(":", ""),
     `{'id': '${id}'}`,
     `{"id": "${id}", "type": undefined, "note": ${MARK}}`,
     `{"id": "${id}", // ${PAYLOAD_MARK}\n}`,
     `{"id": NaN, "note": "${id}"}`,
-    ` ${id}`,
     `id=${id}&type=customer.subscription.created`,
   ];
 }
@@ -523,27 +482,25 @@ function inheriting(): Sent[] {
 
 /** A creation, and an update whose old items are nested deeply. */
 function inPreviousAttributes(deep: string): Sent[] {
-  const subscription = uniqueId("sub");
-  const event = edited(update({ subscription }), {
+  // Of one second, or the update may be older than the creation.
+  const same = { subscription: uniqueId("sub"), created: unixNow() };
+  const event = edited(update(same), {
     "data.previous_attributes": { items: "deep" },
   });
   return [
-    { body: creation({ subscription }), ...APPLIED },
+    { body: creation(same), ...APPLIED },
     { event, body: withText(event, '"deep"', deep), ...APPLIED },
   ];
 }
 
 function withMore(subscription: string): Sent[] {
-  const more = { "data.object.more": { a: [PAYLOAD_MARK] }, more: [1, {}] };
   return [
     edited(creation({ subscription }), {
-      ...more,
       "data.object.metadata.more": 1,
       [`${ITEM}.price.more`]: null,
       "data.object.items.data.1": { price: 12 },
     }),
     edited(update({ subscription }), {
-      ...more,
       "data.object.metadata": "nonsense",
       "data.previous_attributes": { status: {}, items: "nonsense" },
       livemode: "nonsense",
@@ -553,71 +510,10 @@ function withMore(subscription: string): Sent[] {
       "data.object.id": 12,
     }),
     edited(deletion({ subscription }), {
-      ...more,
       "data.object.items": null,
       "data.object.status": 12,
     }),
-  ].map((body) => ({ body }));
-}
-
-/**
- * A creation with odd values, which reports nothing then; and an update with
- * them among what it replaced, which reports all the same.
- */
-function oddly(values: typeof ODD[number]): Sent[] {
-  const subscription = uniqueId("sub");
-  const time = new Date(LATER * 1_000);
-  const reported = { customer: "cus_1", quantity: 3, paused: "void" };
-  const record = { customer_id: "cus_1", quantity: 3, paused: "void" };
-  const changes = Object.entries(values)
-    .map(([path, value]) => [`data.object.${path}`, value]);
-  return [
-    {
-      body: edited(creation({ subscription, created: unixNow() - 10_000 }), {
-        livemode: values.livemode,
-        ...Object.fromEntries(changes),
-      }),
-      record: Object.fromEntries(
-        [...Object.keys(record), "cancel_at", "trial_end", "livemode"]
-          .map((column) => [column, null]),
-      ),
-    },
-    {
-      body: edited(
-        update({
-          ...{ subscription, ...reported, cancelAt: LATER, trialEnd: LATER },
-        }),
-        { "data.previous_attributes": { ...values, status: values.customer } },
-      ),
-      record: { ...record, cancel_at: time, trial_end: time, livemode: false },
-    },
-  ];
-}
-
-function ofCustomers(): Sent[] {
-  const [customer, shared] = [uniqueId("cus"), uniqueId("cus")];
-  const [account, other] = [uniqueId("acc"), uniqueId("acc")];
-  const unowned = (of: string | null) =>
-    creation({ account: null, customer: of });
-  const missing = { ...INVALID, says: `${ACCOUNT} is missing` };
-  const record = { account_id: account };
-  const early = unowned(customer);
-  return [
-    { body: early, ...missing },
-    { body: unowned(null), ...missing },
-    { body: creation({ account, customer }), record },
-    { body: early, record },
-    { body: unowned(customer), record },
-    // A malformed account is not a missing one.
-    ...bad(
-      [() => creation({ customer })],
-      ACCOUNT,
-      ["", " ", 12, [], "a\nb"],
-      `${ACCOUNT}: must`,
-    ).map((sent) => ({ ...INVALID, ...sent })),
-    // Subscriptions of one customer with different accounts.
-    { body: creation({ account, customer: shared }), record },
-    { body: creation({ account: other, customer: shared }) },
-    { body: unowned(shared), ...missing },
-  ];
+  ].map((event) => ({
+    body: edited(event, { "data.object.more": { a: [1] }, more: [1, {}] }),
+  }));
 }

@@ -17,7 +17,7 @@ import { openStage } from "./stage.ts";
 import { WITHOUT_FUNCTIONS, WORKERS } from "./workers.ts";
 
 /** The rows of the catalogue, numbered from 1. */
-const ROWS = 76;
+const ROWS = 74;
 /** More than a slow machine needs for a row of hundreds of deliveries. */
 const ROW_LIMIT_MS = 300_000;
 
@@ -68,7 +68,7 @@ Deno.test("after all rows, no log holds a secret, a signature, a payload or a tr
   const { stripe, standard, behindFaults } = stage;
   for (const { receiver } of [stripe, standard, behindFaults]) {
     const output = receiver.output();
-    assert(output.split("delivery failed").length > 20, "It has no log");
+    assert(output.split("delivery failed").length > 10, "It has no log");
     assertDiscreet(output);
   }
 });

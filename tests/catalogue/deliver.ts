@@ -11,7 +11,7 @@ import { isDeepStrictEqual } from "node:util";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import type { Fault } from "../support/api_proxy.ts";
-import { answered, onTheWire, type RawRequest } from "./raw_request.ts";
+import { onTheWire, type RawRequest, rawRequest } from "./raw_request.ts";
 import { type Answer, post } from "../support/send.ts";
 import { rowCounts, type StoredEvent, storedEvent } from "../support/tables.ts";
 import {
@@ -160,7 +160,11 @@ export function prepare(stage: Stage, sent: Sent) {
     const parts = signatureOf(endpoint, body, { time, id });
     const headers = sent.headers?.(parts) ??
       headersOf(endpoint, parts, sent.value?.(parts));
-    if (raw) return await answered(url, raw(onTheWire(url, headers, body)));
+    if (raw) {
+      const answer = await rawRequest(url, raw(onTheWire(url, headers, body)));
+      assert(answer, "The server closed without a word");
+      return answer;
+    }
     const stream = isChunked ? new Blob([body]).stream() : body;
     return await post(url, { method, headers, body: hasBody ? stream : null });
   }

@@ -8,7 +8,6 @@ import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { edited } from "../support/edited.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { arrivals } from "../support/histories/arrivals.ts";
 import { abandonedRequest, onTheWire } from "./raw_request.ts";
@@ -197,15 +196,6 @@ export const ORDER: Rows = {
         })),
       ];
     }),
-    check: async (stage) => {
-      const event = creation();
-      await deliver(stage, { body: event, ...APPLIED });
-      // The same event ID from another provider is another event.
-      const same = edited(creation(), { id: event.id });
-      assertAnswer(await prepare(stage, { to: "hex", body: same }).send(), 200);
-      const { ledger } = await storedEvent(stage.sql, event.id);
-      assertEquals(ledger.map(({ provider }) => provider).sort(), ["a", "b"]);
-    },
   },
   "56: committed, but the reply was lost": {
     check: async (stage) => {

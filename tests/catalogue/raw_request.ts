@@ -41,22 +41,11 @@ export function rawRequest(
   url: string,
   request: RawRequest,
 ): Promise<Answer | undefined> {
-  return connected(url, async (connection) => {
-    const sent = send(connection, request);
+  return connected(url, request, async (connection, sent) => {
     const answer = await readAnswer(connection);
     await sent;
     return answer;
   });
-}
-
-/** Sends a request that has to be answered. */
-export async function answered(
-  url: string,
-  request: RawRequest,
-): Promise<Answer> {
-  const answer = await rawRequest(url, request);
-  if (answer === undefined) throw new Error("The server closed without a word");
-  return answer;
 }
 
 /**
@@ -69,8 +58,8 @@ export function abandonedRequest(
   request: RawRequest,
   after = () => Promise.resolve(),
 ): Promise<void> {
-  return connected(url, async (connection) => {
-    await send(connection, request);
+  return connected(url, request, async (_, sent) => {
+    await sent;
     await after();
   });
 }
@@ -87,20 +76,18 @@ export function slowRequest(
   url: string,
   { isChunked = false, isSilent = false } = {},
 ): Promise<number | undefined> {
-  const length = isChunked
-    ? "Transfer-Encoding: chunked"
-    : "Content-Length: 1000";
-  const line = `POST ${new URL(url).pathname}`;
-  return connected(url, async (connection) => {
-    await send(connection, { line, lines: [length] });
+  const request = {
+    line: `POST ${new URL(url).pathname}`,
+    lines: [isChunked ? "Transfer-Encoding: chunked" : "Content-Length: 1000"],
+  };
+  return connected(url, request, async (connection) => {
     const trickle = setInterval(() => {
       if (!isSilent) write(connection, isChunked ? "1\r\nx\r\n" : "x");
     }, BYTE_EVERY_MS);
     try {
       const answer = await readAnswer(connection);
-      const space = new Uint8Array(16);
       const isOpen = async () =>
-        await connection.read(space).catch(() => null) !== null;
+        await connection.read(new Uint8Array(16)).catch(() => null) !== null;
       while (!isSilent && await isOpen());
       return answer?.status;
     } finally {
@@ -111,20 +98,15 @@ export function slowRequest(
 
 async function connected<T>(
   url: string,
-  use: (connection: Deno.TcpConn) => Promise<T>,
+  { line, lines = [], body = "" }: RawRequest,
+  use: (connection: Deno.TcpConn, sent: Promise<void>) => Promise<T>,
 ): Promise<T> {
   const { hostname, port } = new URL(url);
   using connection = await Deno.connect({ hostname, port: Number(port) });
-  return await limited(use(connection), `the end of a request to ${url}`);
-}
-
-async function send(
-  connection: Deno.TcpConn,
-  { line, lines = [], body = "" }: RawRequest,
-): Promise<void> {
-  const head = [`${line} HTTP/1.1`, "Host: localhost", ...lines];
-  await write(connection, `${head.join("\r\n")}\r\nConnection: close\r\n\r\n`);
-  await write(connection, body);
+  const head = [`${line} HTTP/1.1`, "Host: localhost", ...lines].join("\r\n");
+  const sent = write(connection, `${head}\r\nConnection: close\r\n\r\n`)
+    .then(() => write(connection, body));
+  return await limited(use(connection, sent), `the end of a request to ${url}`);
 }
 
 /** If the server has answered and closed already, the answer tells. */
@@ -140,33 +122,30 @@ async function write(
   } catch { /* See above. */ }
 }
 
+/** A server that still waits for the body leaves the connection open. */
 async function readAnswer(
   connection: Deno.TcpConn,
 ): Promise<Answer | undefined> {
-  let answer: Answer | undefined;
-  let text = "";
   const space = new Uint8Array(16_384);
   const decoder = new TextDecoder();
-  // A server that still waits for the body leaves the connection open.
-  const isWhole = () =>
-    answer?.headers.has("content-length") &&
-    answer.body.length >= Number(answer.headers.get("content-length"));
+  let text = "";
   try {
-    while (!isWhole()) {
+    for (;;) {
       const length = await connection.read(space);
       if (length === null) break;
       text += decoder.decode(space.subarray(0, length), { stream: true });
-      answer = parseAnswer(text);
+      const { headers, body = "" } = parseAnswer(text) ?? {};
+      if (body.length >= Number(headers?.get("content-length") ?? NaN)) break;
     }
   } catch { /* Closed with bytes unread; what came before that counts. */ }
-  return answer;
+  return parseAnswer(text);
 }
 
 function parseAnswer(text: string): Answer | undefined {
   const [head = "", ...rest] = text.split("\r\n\r\n");
   const [line = "", ...fields] = head.split("\r\n");
   const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(line)?.[1]);
-  if (!status) return undefined;
+  if (!status || rest.length === 0) return undefined;
   const headers = new Headers(fields.map((field) => {
     const at = field.indexOf(":");
     return [field.slice(0, at), field.slice(at + 1).trim()];

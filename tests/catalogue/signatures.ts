@@ -112,7 +112,7 @@ export const SIGNATURES: Rows = {
   },
   "5: v1= empty, or a truncated MAC": {
     ...MALFORMED,
-    sent: [0, 1, 2, 32, 43].flatMap((length) =>
+    sent: [0, 1, 32, 43].flatMap((length) =>
       withMacs((mac) => mac.slice(0, length))
     ),
   },
@@ -121,16 +121,14 @@ export const SIGNATURES: Rows = {
     sent: [
       ...withMacs(
         (mac) => mac.slice(1),
-        (mac) => mac.slice(0, -1),
         (mac) => `${mac}0`,
         (mac) => `0${mac}`,
         (mac) => `${mac}00`,
       ),
-      ...[(bytes: string) => `${bytes}\0`, (bytes: string) => bytes.slice(1)]
-        .map((change): Sent => ({
-          to: "standard",
-          value: ({ mac }) => `v1,${btoa(change(atob(mac)))}`,
-        })),
+      {
+        to: "standard",
+        value: ({ mac }) => `v1,${btoa(`${atob(mac)}\0`)}`,
+      },
     ],
   },
   "7: v1 without =": {
@@ -146,9 +144,7 @@ export const SIGNATURES: Rows = {
       () => "z".repeat(64),
       () => "\u00ff".repeat(64),
       () => "0x".padEnd(64, "0"),
-      () => "-1".padEnd(64, "0"),
       () => "%00".padEnd(64, "%"),
-      () => "'; drop table subscriptions; --".padEnd(64, "-"),
       (mac) => `${mac.slice(0, 42)}-=`,
       (mac) => btoa(mac),
     ),
@@ -197,15 +193,6 @@ export const SIGNATURES: Rows = {
         raw: (request) => request,
         status: [400, 431],
       }),
-      ...["webhook-id", "webhook-timestamp"].map((name): Sent => ({
-        to: "standard",
-        headers: ({ id, time, mac }) => ({
-          "webhook-id": id,
-          "webhook-timestamp": time,
-          "webhook-signature": `v1,${mac}`,
-          [name]: "1".repeat(5_000),
-        }),
-      })),
     ],
   },
   "14: the header sent twice": {
@@ -230,8 +217,7 @@ export const SIGNATURES: Rows = {
     ...MALFORMED,
     sent: signedAt([
       ...["123abc", "-1", "1e9", "0x1", " 1", "1.5", ""],
-      ...["NOWabc", "+NOW", "NOW.0", " NOW", "NOWn"]
-        .map((text) => text.replace("NOW", String(unixNow()))),
+      ...[`${unixNow()}abc`, `+${unixNow()}`, `${unixNow()}.0`],
       `0x${unixNow().toString(16)}`,
       `${unixNow() / 1e9}e9`,
     ]),

@@ -118,25 +118,6 @@ export async function enterConsole(browser: Browser, link: string) {
 const LOOK = `(() => {
   const all = (selector) => [...document.querySelectorAll(selector)];
   const html = (elements) => elements.map(({ outerHTML }) => outerHTML);
-  const color = (element, name) =>
-    getComputedStyle(element)[name].match(/[\\d.]+/g).map(Number);
-  const ground = (element) => {
-    const own = color(element, "backgroundColor");
-    return own[3] === 0 ? ground(element.parentElement) : own;
-  };
-  const light = (rgb) =>
-    [0.2126, 0.7152, 0.0722].reduce((sum, share, i) => {
-      const part = rgb[i] / 255;
-      return sum + share *
-        (part <= 0.04 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-    }, 0.05);
-  const contrast = (element) => {
-    const both = [color(element, "color"), ground(element)].map(light);
-    return Math.max(...both) / Math.min(...both);
-  };
-  const written = all("body *").filter((element) =>
-    element.checkVisibility() &&
-    [...element.childNodes].some((one) => one.nodeType === 3 && one.data.trim()));
   return {
     headings: all("h1").length,
     active: html(all(
@@ -147,7 +128,6 @@ const LOOK = `(() => {
       .filter((field) => !field.labels.length && !field.ariaLabel)),
     unloaded: html(all("img").filter((image) => image.naturalWidth === 0)),
     nameless: html(all("a, button").filter((one) => !one.textContent.trim())),
-    faint: html(written.filter((element) => contrast(element) < 4.5)),
     overflow: Math.max(0, document.documentElement.scrollWidth - innerWidth),
   };
 })()`;
@@ -161,7 +141,6 @@ export async function assertWellMade({ page }: Visitor): Promise<void> {
     unlabelled: [],
     unloaded: [],
     nameless: [],
-    faint: [],
     overflow: 0,
   }, page.url());
 }

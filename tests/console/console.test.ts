@@ -44,8 +44,6 @@ const HOSTILE: Readonly<Record<string, string>> = {
   "evt_\u202eabc\u200b\u2066": JSON.stringify({ a: "\u202e\u0007\u001b[2J\r" }),
   "evt_nul": '{"a": "\\u0000"}',
   "evt_1_mib": JSON.stringify({ a: `<b>${"x".repeat(MIB)}` }),
-  "evt_lines": JSON.stringify({ a: Array.from({ length: MIB / 4 }, () => 1) }),
-  "evt_marks": JSON.stringify({ a: "\u202e".repeat(MIB / 3) }),
   "evt_deep": "[".repeat(3_000) + "]".repeat(3_000),
   "evt_numbers": '{"a": 12345678901234567890, "b": 0.10}',
   "evt_/?&#%2F": '"</pre>"',
@@ -165,27 +163,18 @@ Deno.test("the console in a browser", async (test) => {
     assertEquals((await failureOf(sql, update.id)).resolved_at, null);
   });
 
-  await test.step("notifications that were given up are sent again", async () => {
+  await test.step("a notification that was given up is sent again", async () => {
     await sql`
       insert into billing.notifications
         (provider, event_id, account_id, subscription_id, status, attempts, last_error)
       values
-        ('a', 'evt_dead', 'acc_42', ${subscription}, 'dead', 10, 'HTTP 500 <b>'),
-        ('a', 'evt_address', 'acc_43', 'sub_43', 'undeliverable', 1, null)`;
-    const statuses = async () =>
-      (await sql`
-        select status from billing.notifications
-        where event_id in ('evt_dead', 'evt_address') order by event_id desc`)
-        .map((row) => row["status"]);
-    assertStringIncludes(await open("/"), "2 notifications given up");
+        ('a', 'evt_dead', 'acc_42', ${subscription}, 'dead', 10, 'HTTP 500 <b>')`;
+    assertStringIncludes(await open("/"), "1 notification given up");
     assertStringIncludes(await open("/notifications"), "HTTP 500 <b>");
-    await open("/notifications?status=dead");
     assertStringIncludes(await enter("td form button"), "1 made due again");
-    assertEquals(await statuses(), ["sent", "undeliverable"]);
-    await open("/notifications");
-    const sent = await enter("article form button");
-    assertStringIncludes(sent, "1 made due again");
-    assertEquals(await statuses(), ["sent", "sent"]);
+    const [row] = await sql`
+      select status from billing.notifications where event_id = 'evt_dead'`;
+    assertEquals(row?.["status"], "sent");
   });
 
   await test.step("the statements that are shown run as they are", async () => {
@@ -198,8 +187,8 @@ Deno.test("the console in a browser", async (test) => {
     await sql`
       update billing.notifications set status = 'dead'
       where event_id = 'evt_dead'`;
-    await run("/failures", 1);
     await run("/notifications", 2);
+    await run("/failures", 1);
     await run(pathOf(update.id), 3);
     const resolved = await failureOf(sql, update.id);
     assertEquals(resolved.resolution, "by hand");
@@ -216,12 +205,11 @@ Deno.test("the console in a browser", async (test) => {
       assertStringIncludes(shown, part);
     }
     for (const id of ["acc_42", "cus_42"]) {
-      await open("/");
-      await page.type("[name=q]", id);
-      assertStringIncludes(await enter("header button"), subscription);
+      assertStringIncludes(await open(`/search?q=${id}`), subscription);
     }
-    const found = await open(`/search?q=${creation.id}`);
-    assertStringIncludes(found, "was handled");
+    await open("/");
+    await page.type("[name=q]", creation.id);
+    assertStringIncludes(await enter("header button"), "was handled");
   });
 
   await test.step("hostile payloads do no harm, are shown, downloaded and edited as they are", async () => {
@@ -251,7 +239,7 @@ Deno.test("the console in a browser", async (test) => {
     assertStringIncludes(saved, "12345678901234567890.10");
   });
 
-  await test.step("every page is whole and legible on a phone, in both color schemes", async () => {
+  await test.step("every page is whole, on a phone and on a screen", async () => {
     const failures = [creation.id, update.id, Object.keys(HOSTILE)[0]!];
     const paths = [
       ...["/", "/hours", "/failures?code=event_invalid"],
@@ -260,22 +248,13 @@ Deno.test("the console in a browser", async (test) => {
     ];
     for (const width of [360, 1280]) {
       await page.setViewport({ width, height: 740 });
-      for (const value of ["light", "dark"]) {
-        const name = "prefers-color-scheme";
-        await page.emulateMediaFeatures([{ name, value }]);
-        for (const path of paths) {
-          await open(path);
-          await page.$$eval(
-            "summary",
-            (all) => all.forEach((one) => one.click()),
-          );
-          await assertWellMade(visitor);
-        }
-        const ground = await page.evaluate(
-          "getComputedStyle(document.documentElement).backgroundColor",
+      for (const path of paths) {
+        await open(path);
+        await page.$$eval(
+          "summary",
+          (all) => all.forEach((one) => one.click()),
         );
-        const red = Number(/\d+/.exec(`${ground}`)?.[0]);
-        assertEquals(red < 128, value === "dark", `${ground}`);
+        await assertWellMade(visitor);
       }
     }
   });

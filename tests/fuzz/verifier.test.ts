@@ -6,6 +6,8 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
+import { Webhook, WebhookVerificationError } from "standardwebhooks";
+import Stripe from "stripe";
 import {
   DeliveryError,
   ERRORS,
@@ -14,75 +16,223 @@ import { readProviders } from "../../supabase/functions/billing-webhook/provider
 import { verifyDelivery } from "../../supabase/functions/billing-webhook/verify_delivery.ts";
 import { caseCount, freshSeed, seldom } from "../support/random.ts";
 import { macOf, type TestedScheme } from "../support/sign.ts";
-import {
-  type Delivery,
-  FAULTY,
-  FOREIGN,
-  HEADERS,
-  isAcceptedByReference,
-  NOW,
-  STRICTER,
-} from "./reference.ts";
+
+/** The receiver's clock, in Unix seconds. */
+const NOW = 1_800_000_000;
+
+/** The header that carries provider A's signature, by scheme. */
+const HEADERS = {
+  "stripe": "provider-a-signature",
+  "hmac-sha256-hex": "provider-a-signature",
+  "standard-webhooks": "webhook-signature",
+} as const;
+/** Of provider B, which has the plain scheme and a secret of its own. */
+const FOREIGN = "provider-b-signature";
 
 const SECRETS = ["b25lIHNlY3JldCBvZiB0aGUg", "dHdvIHNlY3JldCBvZiB0aGUg"]
   .map((base64) => `whsec_${base64}`);
+const LONG_ID = "i".repeat(256);
 const SEPARATORS = {
   "stripe": [",", "="],
   "standard-webhooks": [" ", ","],
   "hmac-sha256-hex": ["", ""],
 } as const;
 
+interface Delivery {
+  readonly scheme: TestedScheme;
+  readonly headers: Headers;
+  readonly body: Uint8Array<ArrayBuffer>;
+}
+
+const TOLERANCE_SECONDS = 300;
+/** Any text that the packages take. */
+const STAND_IN = "{}";
+
+/** Returns whether the scheme's package accepts it with one of the secrets. */
+async function isAcceptedByReference(
+  delivery: Delivery,
+): Promise<boolean> {
+  for (const secret of SECRETS) {
+    if (await acceptsWith(secret, delivery)) return true;
+  }
+  return false;
+}
+
+/**
+ * The packages refuse some deliveries that are accepted here, so they get them
+ * in a form that they take: upper-case hex, because bytes are compared and not
+ * texts; a body that is empty or not UTF-8, because the exact bytes are verified
+ * here, and answered with 400 then.
+ */
+async function acceptsWith(
+  secret: string,
+  { scheme, headers, body }: Delivery,
+): Promise<boolean> {
+  const given = headers.get(HEADERS[scheme]) ?? "";
+  const id = headers.get("webhook-id") ?? "";
+  const time = scheme === "stripe"
+    ? /(?:^|,)t=([^,=]*)/.exec(given)?.[1] ?? ""
+    : headers.get("webhook-timestamp") ?? "";
+  const signed = { secret, time, id };
+  const own = macOf(scheme, body, signed);
+  if (scheme === "hmac-sha256-hex") return given.toLowerCase() === own;
+
+  const lower = scheme === "stripe"
+    ? given.replaceAll(
+      /(?<=(?:^|,)v1=)[0-9a-f]{64}(?=$|,|=)/gi,
+      (mac) => mac.toLowerCase(),
+    )
+    : given;
+  const text = textOf(body);
+  const value = text
+    ? lower
+    : lower.replaceAll(own, macOf(scheme, STAND_IN, signed));
+  try {
+    if (scheme === "stripe") {
+      await Stripe.webhooks.constructEventAsync(
+        text || STAND_IN,
+        value,
+        secret,
+        TOLERANCE_SECONDS,
+        undefined,
+        NOW * 1_000,
+      );
+    } else {
+      const sent = { ...Object.fromEntries(headers), [HEADERS[scheme]]: value };
+      new Webhook(secret).verify(text || STAND_IN, sent, { jsonParse: false });
+    }
+    return true;
+  } catch (error) {
+    // Stripe's package verifies first and parses then.
+    if (error instanceof SyntaxError) return true;
+    const isRefusal = error instanceof WebhookVerificationError ||
+      error instanceof Stripe.errors.StripeSignatureVerificationError;
+    // Stripe's package breaks on a v1 without "=".
+    const isBroken = error instanceof TypeError && /(^|,)v1(,|$)/.test(value);
+    if (isRefusal || isBroken) return false;
+    throw error;
+  }
+}
+
+/** Returns undefined if it is not UTF-8. A byte order mark stays. */
+function textOf(body: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
+      .decode(body);
+  } catch {
+    return undefined;
+  }
+}
+
+type Refusals = Readonly<Record<string, (delivery: Delivery) => boolean>>;
+
+const ANY: Refusals = {
+  "headers of two providers": ({ headers }) => headers.has(FOREIGN),
+};
+
+const TEXT: Refusals = {
+  ...ANY,
+  "a header over 4 kB": (delivery) => valueOf(delivery).length > 4_096,
+  // Nobody rolls that many secrets.
+  "only behind 8 others": (delivery) =>
+    !macs(delivery).slice(0, 8).some(isValid(delivery)),
+};
+
+const isTime = (text: string) => /^[0-9]{1,10}$/.test(text);
+
+/** By scheme, what its package accepts and the receiver refuses. */
+const STRICTER: Readonly<Record<TestedScheme, Refusals>> = {
+  "hmac-sha256-hex": ANY,
+  "stripe": {
+    ...TEXT,
+    // The package looks at the past only, so a t far ahead never ages.
+    "dated ahead": (delivery) =>
+      parseInt(entries(delivery, "t").at(-1) ?? "") > NOW + TOLERANCE_SECONDS,
+    // The package takes the last; a header joined from two is refused.
+    "several t": (delivery) => entries(delivery, "t").length > 1,
+    // The package reads the number at the beginning of 123abc.
+    "a time that is not 1 to 10 digits": (delivery) =>
+      !entries(delivery, "t").every(isTime),
+    "white space": (delivery) => /\s/.test(valueOf(delivery)),
+    "an entry without =": (delivery) =>
+      valueOf(delivery).split(",").some((entry) => !entry.includes("=")),
+    // The package drops what follows a second =.
+    "something behind the MAC": (delivery) =>
+      !macs(delivery).some(isValid(delivery)),
+  },
+  "standard-webhooks": {
+    ...TEXT,
+    // A dot makes the signed text ambiguous; a comma comes from two headers.
+    "an id that is not short and plain": ({ headers }) =>
+      !/^[!-+\-/-~]{1,255}$/.test(headers.get("webhook-id") ?? ""),
+    "a time that is not 1 to 10 digits": ({ headers }) =>
+      !isTime(headers.get("webhook-timestamp") ?? ""),
+    // The package drops what is too much.
+    "a list that is not version,signature with single spaces": (delivery) =>
+      valueOf(delivery).split(" ")
+        .some((entry) => !/^[^\s,]+,[^\s,]+$/.test(entry)),
+  },
+};
+
+function valueOf({ headers, scheme }: Delivery): string {
+  return headers.get(HEADERS[scheme]) ?? "";
+}
+
+/** All behind the first separator of the entries of a key. */
+function entries(delivery: Delivery, key: string): string[] {
+  const [separator, between] = SEPARATORS[delivery.scheme];
+  return valueOf(delivery).split(separator)
+    .filter((entry) => entry === key || entry.startsWith(key + between))
+    .map((entry) => entry.slice(key.length + 1));
+}
+
+const macs = (delivery: Delivery) => entries(delivery, "v1");
+
+/** Whether one of the secrets makes it of this body, by Node's HMAC. */
+function isValid(delivery: Delivery): (mac: string) => boolean {
+  const { scheme, body, headers } = delivery;
+  const isStripe = scheme === "stripe";
+  const time = isStripe
+    ? entries(delivery, "t")[0]
+    : headers.get("webhook-timestamp");
+  const id = headers.get("webhook-id") ?? "";
+  const valid = SECRETS.map((secret) =>
+    macOf(scheme, body, { secret, time: time ?? "", id })
+  );
+  return (mac) => valid.includes(isStripe ? mac.toLowerCase() : mac);
+}
+
 /** TIME and MAC stand for the right ones, the other words for changes of them. */
 const times = fc.constantFrom(
-  ...["TIMEabc", "TIME.9", "TIMEe3", "TIME=1", "+TIME", "0TIME", "TIME000"],
-  ...["-TIME", "0x6b49d200", "", "1"],
+  ...["TIMEabc", "TIME.9", "TIMEe3", "TIME=1", "+TIME", "TIME000", "-TIME", ""],
 );
-const macs = fc.constantFrom(
-  ...["OTHER", "HALF", "UPPER", "SHORT", "MAC\u00a0", "MAC=", "MAC=00"],
-  ...["MAC,00", "MAC0", " MAC", ""],
+const strangeMacs = fc.constantFrom(
+  ...["OTHER", "HALF", "UPPER", "MAC\u00a0", "MAC=", "MAC=00", "MAC0", " MAC"],
 );
-const entries = fc.tuple(
-  seldom(12, fc.constantFrom("v0", "v2", "V1", "v1a"), "v1"),
-  seldom(6, macs, "MAC"),
+const oneEntry = fc.tuple(
+  seldom(12, fc.constantFrom("v0", "V1", "v1a"), "v1"),
+  seldom(6, strangeMacs, "MAC"),
 );
-const ids = fc.constantFrom(
-  ...["msg.1", `msg_1.${NOW}`, "a b", "a,b", "caf\u00e9", "1", ""],
-  ...["i".repeat(255), "i".repeat(256)],
-);
-const texts = fc.constantFrom(
-  '{"id":"evt_1"}',
-  "\u00e9\r\n",
-  "\ufeff{}",
-  "\0",
-  "",
-)
-  .map((text) => new TextEncoder().encode(text));
+const ids = fc.constantFrom("msg.1", "a b", "a,b", "caf\u00e9", "", LONG_ID);
 
 /** How a delivery is made: most are signed well, and then changed or not. */
 const choices = fc.record({
-  secrets: seldom(
-    8,
-    fc.shuffledSubarray([...FAULTY, ...SECRETS], {
-      ...{ minLength: 1, maxLength: 2 },
-    }),
-    SECRETS,
-  ),
   signer: fc.nat(1),
-  body: fc.oneof(texts, fc.uint8Array({ maxLength: 40 })),
-  age: fc.oneof(
-    fc.integer({ min: -299, max: 299 }),
-    fc.integer({ min: -299, max: 299 }),
+  body: fc.uint8Array({ maxLength: 40 }),
+  age: seldom(
+    3,
     fc.constantFrom(299, 300, 301, -299, -300, -301, NOW, -315_360_000),
+    0,
   ),
   // What is no time, and signed all the same; or only sent.
   signedTime: seldom(16, times, "TIME"),
   sentTime: seldom(8, times, ""),
   id: seldom(8, ids, "msg_2Lh9KRb0pzN4LePd3XiA4v12Axj"),
   others: seldom(6, fc.nat(12), 0),
-  entries: fc.array(entries, { minLength: 1, maxLength: 2 }),
+  entries: fc.array(oneEntry, { minLength: 1, maxLength: 2 }),
   strange: seldom(
     6,
-    fc.constantFrom("t=TIME", "t=1", "t=", "v1", "x", "v0=", "t", " ", ""),
+    fc.constantFrom("t=TIME", "t=1", "v1", "x", "v0=", " ", ""),
     "NONE",
   ),
   separator: seldom(20, fc.constantFrom(", ", " ,", "  ", ";", "\t"), ""),
@@ -101,9 +251,9 @@ function makeDelivery(
   scheme: TestedScheme,
   made: typeof choices extends fc.Arbitrary<infer Made> ? Made : never,
 ): Delivery {
-  const { secrets, id, at } = made;
+  const { id, at } = made;
   const body = Uint8Array.from(made.body);
-  const secret = secrets[made.signer % secrets.length]!;
+  const secret = SECRETS[made.signer]!;
   const withTime = (text: string) =>
     text.replace("TIME", String(NOW - made.age));
   const time = withTime(made.signedTime);
@@ -112,7 +262,7 @@ function makeDelivery(
   const withMac = (text: string) =>
     text.replace("MAC", mac).replace("OTHER", other)
       .replace("HALF", mac.slice(0, 32) + other.slice(32))
-      .replace("UPPER", mac.toUpperCase()).replace("SHORT", mac.slice(0, -1));
+      .replace("UPPER", mac.toUpperCase());
 
   const [separator, between] = SEPARATORS[scheme];
   const sentTime = made.sentTime ? withTime(made.sentTime) : time;
@@ -144,7 +294,7 @@ function makeDelivery(
     headers.set(name, text.slice(0, place) + made.added + rest);
   }
   if (made.isBodyChanged && body.length > 0) body[at % body.length]! ^= 1;
-  return { scheme, secrets, headers, body };
+  return { scheme, headers, body };
 }
 
 for (const scheme of Object.keys(STRICTER) as TestedScheme[]) {
@@ -181,10 +331,10 @@ for (const scheme of Object.keys(STRICTER) as TestedScheme[]) {
 }
 
 async function isVerified(
-  { scheme, secrets, headers, body }: Delivery,
+  { scheme, headers, body }: Delivery,
 ): Promise<boolean> {
   const providers = await readProviders({
-    PROVIDER_A_SIGNING_SECRET: secrets.join(),
+    PROVIDER_A_SIGNING_SECRET: SECRETS.join(),
     PROVIDER_A_SIGNATURE_SCHEME: scheme,
     PROVIDER_B_SIGNING_SECRET: "whsec_another-secret-of-theirs",
   });
@@ -196,9 +346,7 @@ async function isVerified(
     return true;
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw error;
-    const { status } = ERRORS[error.code];
-    const isFaulty = secrets.some((secret) => FAULTY.includes(secret));
-    assert(status === 401 || status === 500 && isFaulty, error.code);
+    assertEquals(ERRORS[error.code].status, 401, error.code);
     return false;
   }
 }
