@@ -87,7 +87,7 @@ async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
 
 /** pg_cron and pg_net, as far as they write down jobs and requests. */
 async function makeExtensions(tx: postgres.TransactionSql): Promise<void> {
-  for (const name of ["pg_cron--1.6.sql", "pg_net--0.19.5.sql"]) {
+  for (const name of ["pg_cron.sql", "pg_net.sql"]) {
     const file = new URL(`../support/extensions/${name}`, import.meta.url);
     await tx.unsafe(await Deno.readTextFile(file)).simple();
   }
