@@ -196,3 +196,47 @@ Deno.test("gateway answers 503 until the service listens, and 502 if it closes",
   }
   await gateway.close();
 });
+
+Deno.test("gateway passes on an answer that comes before the body is read", async () => {
+  await withGateway(
+    () => new Response("too large", { status: 413 }),
+    async (_gateway, url) => {
+      const body = new Uint8Array(5_000_000);
+      for (let i = 0; i < 20; i++) {
+        const response = await fetch(url + WEBHOOK, { method: "POST", body });
+        assertEquals(response.status, 413);
+        assertEquals(await response.text(), "too large");
+      }
+    },
+  );
+});
+
+Deno.test("gateway reads no faster than the service, and leaves it with the client", async () => {
+  const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
+  const { promise: goOn, resolve: read } = Promise.withResolvers<void>();
+  await withGateway(async (request) => {
+    await goOn;
+    await request.text().catch(() => abort());
+    return new Response();
+  }, async ({ port }) => {
+    using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+    const size = 500_000_000;
+    await connection.write(Buffer.from(
+      `POST ${WEBHOOK} HTTP/1.1\r\nHost: x\r\nContent-Length: ${size}\r\n\r\n`,
+    ));
+    let sent = 0;
+    const block = new Uint8Array(1_000_000);
+    const sending = (async () => {
+      while (sent < size) sent += await connection.write(block);
+    })().catch(() => {});
+    for (let before = -1; before < sent;) {
+      before = sent;
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
+    assert(sent < 50_000_000, `${sent} bytes were taken`);
+    connection.close();
+    await sending;
+    read();
+    await aborted;
+  });
+});
