@@ -10,18 +10,25 @@ import { HANDLED_TYPES } from "../../supabase/functions/_shared/billing/formats/
 import type { Call, Project, ProjectError, Query, Row } from "./project.ts";
 import * as ui from "./ui.tsx";
 
-/** The columns of a failure in a list. */
-export const LISTED =
-  "provider,event_id,type,subscription_id,error_code,error,attempts,first_failed_at,last_failed_at,retry_requested_at,resolved_at,resolution";
+type FailureRow = Row<"billing_failed_events">;
 
-/** A failure in a list has these columns at least. */
-type Listed = Row<"billing_failed_events">;
+const COLUMNS = [
+  ...["provider", "event_id", "type", "subscription_id"] as const,
+  ...["error_code", "error", "attempts", "first_failed_at"] as const,
+  ...["last_failed_at", "retry_requested_at"] as const,
+  ...["resolved_at", "resolution"] as const,
+] satisfies (keyof FailureRow)[];
+
+/** The columns of a failure in a list. */
+export const LISTED = COLUMNS.join();
+
+type Listed = Pick<FailureRow, typeof COLUMNS[number]>;
 
 /** Which failure: both providers may have an event with the same ID. */
 export type FailureKey = Pick<Listed, "provider" | "event_id">;
 
 /** A failure with its payloads as JSON text. */
-export interface Failure extends Listed {
+export interface Failure extends FailureRow {
   readonly payload: string | null;
   /** As it was received, if it was repaired. */
   readonly original: string | null;

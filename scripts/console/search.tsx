@@ -32,7 +32,9 @@ async function search(project: Project, id: string) {
       }),
     ]),
     Promise.all(
-      ["event_id", "subscription_id", "account_id"].map((column) =>
+      ["event_id", "subscription_id", "customer_id", "account_id"].map((
+        column,
+      ) =>
         project.read("billing_failed_events", {
           ...is(column),
           select: LISTED,
