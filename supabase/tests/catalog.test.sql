@@ -1,6 +1,6 @@
 /*
  * What the catalog shows: names, types, comments, what functions declare about themselves; and
- * what the tables refuse, whoever writes to them.
+ * what the tables refuse, by any writer.
  */
 begin;
 select plan(56);

@@ -1,5 +1,5 @@
 /**
- * Rows that another session has locked or changes: whoever records, claims,
+ * Rows that another session has locked or changes: who records, claims,
  * settles or requests leaves them for later, at once, and does the rest.
  *
  * @module
