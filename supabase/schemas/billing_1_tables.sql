@@ -127,6 +127,8 @@ create table billing.failed_events (
   first_failed_at timestamptz not null default now(),
   last_failed_at timestamptz not null default now(),
   retry_requested_at timestamptz,
+  next_retry_at timestamptz,
+  scheduled_retries smallint not null default 0 check (scheduled_retries >= 0),
   retry_lease_id uuid,
   resolved_at timestamptz,
   resolution text check (resolution in ('applied', 'duplicate', 'stale', 'ignored', 'by hand')),
@@ -147,6 +149,11 @@ create index failed_events_open on billing.failed_events (error_code, first_fail
 where resolved_at is null;
 create index failed_events_to_retry on billing.failed_events (retry_requested_at)
 where retry_requested_at is not null;
+create index failed_events_next_retry on billing.failed_events (next_retry_at)
+where next_retry_at is not null;
+-- Those that a creation cures.
+create index failed_events_waiting on billing.failed_events (subscription_id)
+where resolution is null and error_code in ('subscription_unknown', 'creation_pending');
 create index failed_events_resolved on billing.failed_events (resolved_at)
 where resolved_at is not null;
 
@@ -164,6 +171,9 @@ comment on column billing.failed_events.error is
   'The message of the newest failure that is about the event itself: a delivery that fails with repair_pending keeps it.';
 comment on column billing.failed_events.attempts is 'How many deliveries and retries of this event have failed.';
 comment on column billing.failed_events.retry_requested_at is 'When a retry was requested; null after the worker has tried.';
+comment on column billing.failed_events.next_retry_at is
+  'When the worker retries it by itself; null if it does not: the code is none that heals, the payload was repaired, or all retries have failed.';
+comment on column billing.failed_events.scheduled_retries is 'How many retries of the schedule have failed.';
 comment on column billing.failed_events.retry_lease_id is 'The run of the worker that has claimed the row; null after a repair.';
 comment on column billing.failed_events.resolved_at is 'When it was resolved; null while it is open.';
 comment on column billing.failed_events.resolution is
@@ -261,11 +271,13 @@ comment on column billing.alerts.reported_until is 'first_failed_at of the newes
 create table billing.leases (
   queue text primary key check (queue in ('retries', 'notifications')),
   lease_id uuid not null,
-  held_until timestamptz not null
+  held_until timestamptz not null,
+  is_wanted boolean not null default false
 );
 
 comment on table billing.leases is 'Which run of the worker has a queue: retries, or notifications (and alerts).';
 comment on column billing.leases.lease_id is 'The run. What it claimed, only it can settle.';
+comment on column billing.leases.is_wanted is 'Whether another run has asked for the queue meanwhile: then there may be more to do.';
 
 /* Receivers that answered 429. It is shared by all runs, so it is in the database. */
 create table billing.pauses (

@@ -19,8 +19,8 @@
  * the victim of a deadlock.
  */
 
--- What a call answers for an event.
-create type billing.answer as (place integer, outcome text, error_code text, error text);
+-- What a call answers for an event. retries: failures that lacked it are retried now.
+create type billing.answer as (place integer, outcome text, error_code text, error text, retries boolean);
 
 /*
  * Works out what sorted events do: folds those of each subscription over its record.
@@ -30,19 +30,21 @@ create type billing.answer as (place integer, outcome text, error_code text, err
 create or replace function billing.work_out(
   events billing.event[],
   out steps billing.step[], out answers billing.answer[], out changed billing.records[],
-  out any_payment boolean, out any_filed boolean, out any_stale boolean, out any_failed boolean
+  out any_payment boolean, out any_filed boolean, out any_stale boolean, out any_failed boolean,
+  out any_creation boolean
 )
 language plpgsql volatile set search_path = '' as $$
 begin
   select
     array_agg(f.step),
-    array_agg((((f.step).event).place, (f.step).outcome, (f.step).error_code, (f.step).error)::billing.answer),
+    array_agg((((f.step).event).place, (f.step).outcome, (f.step).error_code, (f.step).error, null)::billing.answer),
     array_agg((f.step).record) filter (where f.is_last and (f.step).record is distinct from f.stored),
     bool_or(((f.step).event).payment is not null),
     bool_or(f.is_filed),
     bool_or((f.step).outcome = 'stale'),
-    bool_or((f.step).outcome = 'failed')
-  into steps, answers, changed, any_payment, any_filed, any_stale, any_failed
+    bool_or((f.step).outcome = 'failed'),
+    bool_or((f.step).outcome = 'applied' and ((f.step).event).kind = 'creation')
+  into steps, answers, changed, any_payment, any_filed, any_stale, any_failed, any_creation
   from (
     select
       s.stored,
@@ -92,6 +94,7 @@ declare
   claimed billing.event[] := todo;
   work record;
   answers billing.answer[];
+  cured text[];
   _ text;
 begin
   with own as (
@@ -168,6 +171,12 @@ begin
   end if;
 
   answers := coalesce(work.answers, '{}');
+  if work.any_creation then
+    cured := billing.cure(work.steps);
+    for i in 1 .. cardinality(answers) loop
+      answers[i].retries := (((work.steps)[i]).event).subscription_id = any (cured);
+    end loop;
+  end if;
   if work.any_stale then
     update billing.processed_events p set outcome = 'stale'
     from unnest(work.steps) as s
@@ -268,12 +277,51 @@ begin
   end if;
 
   update billing.failed_events o set
-    resolved_at = now(), resolution = s.outcome, retry_requested_at = null, retry_lease_id = null
+    resolved_at = now(), resolution = s.outcome, next_retry_at = null, retry_requested_at = null, retry_lease_id = null
   from unnest(steps) as s
   where o.provider = (s.event).provider
     and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
     and o.resolution is null
     and s.outcome <> 'failed';
+end;
+$$;
+
+/*
+ * Requests a retry of the failures that lacked one of these creations, whichever of the
+ * two came first: billing_record_failed_event looks for the subscription under the lock
+ * that the caller holds. Returns the subscriptions that have any.
+ */
+create or replace function billing.cure(steps billing.step[])
+returns text[] language plpgsql volatile set search_path = '' as $$
+declare
+  waiting text[];
+  cured text[];
+begin
+  waiting := array(
+    select f.event_id
+    from billing.failed_events f
+    -- In an array, so that a plan can only take the index by subscription.
+    where f.subscription_id = any (array(
+      select (s.event).subscription_id
+      from unnest(steps) as s
+      where s.outcome = 'applied' and (s.event).kind = 'creation'
+    ))
+      and f.resolution is null and f.error_code in ('subscription_unknown', 'creation_pending')
+      and exists (
+        select from unnest(steps) as s
+        where (s.event).subscription_id = f.subscription_id and (s.event).provider = f.provider and s.outcome = 'applied'
+      )
+    for update skip locked
+  );
+  if cardinality(waiting) > 0 then
+    with requested as (
+      update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
+      where f.event_id = any (waiting) and f.resolution is null
+      returning f.subscription_id
+    )
+    select array_agg(r.subscription_id) into cured from requested r;
+  end if;
+  return cured;
 end;
 $$;
 
@@ -298,13 +346,13 @@ begin
     where (e.provider, e.event_id) not in (select c.provider, c.event_id from unnest(claimed) as c)
   )
   update billing.failed_events f set
-    resolved_at = now(), resolution = 'duplicate', retry_requested_at = null, retry_lease_id = null
+    resolved_at = now(), resolution = 'duplicate', next_retry_at = null, retry_requested_at = null, retry_lease_id = null
   from unlocked u
   where f.provider = u.provider and f.event_id = u.event_id;
 
   return array(
     select (
-      e.place, case when a.outcome = 'failed' then 'failed' else 'duplicate' end, a.error_code, a.error
+      e.place, case when a.outcome = 'failed' then 'failed' else 'duplicate' end, a.error_code, a.error, null
     )::billing.answer
     from unnest(todo) as e
     left join unnest(claimed) as c on c.provider = e.provider and c.event_id = e.event_id
@@ -343,7 +391,7 @@ begin
   return billing.apply(todo);
 exception when others or assert_failure then
   if half = 0 then
-    return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
+    return array[(todo[1].place, 'failed', sqlstate, sqlerrm, null)::billing.answer];
   end if;
   -- The second half holds what the first has locked, so two calls could wait for each other.
   perform set_config('lock_timeout', billing.lock_patience(), true);
@@ -352,7 +400,7 @@ end;
 $$;
 
 create or replace function public.billing_apply_events(events jsonb)
-returns table (place integer, outcome text, error_code text, error text)
+returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile set search_path = ''
 -- Planning takes longer than applying.
 set plan_cache_mode = force_generic_plan
@@ -390,4 +438,4 @@ end;
 $$;
 
 comment on function public.billing_apply_events is
-  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale or failed), and for failed the SQLSTATE and message. docs/decisions.md has the form of an event.';
+  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale or failed), for failed the SQLSTATE and message, and whether failures that lacked it are retried now. docs/decisions.md has the form of an event.';

@@ -21,6 +21,26 @@ end;
 $$;
 
 /*
+ * The schedule of retries without a person, for failures whose cause may pass. Each wait
+ * counts from the attempt before it. After the last one, a failure stays for a person; so
+ * does one with another code, and one whose payload was repaired.
+ *
+ * Returns null if no retry is coming.
+ *
+ * @param retries how many retries of the schedule have failed
+ */
+create or replace function billing.next_retry(error_code text, is_repaired boolean, retries integer)
+returns timestamptz language sql stable set search_path = '' as $$
+  select case
+    when not is_repaired and error_code in (
+      'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
+      'creation_pending', 'handler_missing', 'deployment_fault', 'internal_error'
+    )
+    then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
+  end;
+$$;
+
+/*
  * Stores a verified event that could not be processed, or counts one more attempt and
  * reopens its row. It is a separate call, because the transaction that should have
  * applied the event was rolled back.
@@ -34,8 +54,13 @@ $$;
  * call that committed, or a concurrent delivery may be applying the event right now.
  * So this holds the event's row in the ledger while it writes. An event that is
  * already applied is not stored, and one that is applied later finds the row and
- * resolves it. If this returns false, the caller acknowledges the delivery as a
- * duplicate. Meanwhile, other deliveries of the event wait, and the events in the same
+ * resolves it. Returns:
+ *   applied   it was applied, and the caller acknowledges the delivery as a duplicate
+ *   stored    it is an open failure
+ *   retry     so it is, and a retry is requested at once: the creation that it lacked was
+ *             applied meanwhile. The lock of the subscription, which whoever applies it
+ *             holds, makes sure that one of the two sees the other.
+ * Meanwhile, other deliveries of the event wait, and the events in the same
  * calls with them. So this waits only briefly for a locked row: half a second if the
  * event may be applied right now, and less if somebody has locked its failure. Events
  * whose failures are locked often come many at a time, and each takes a connection.
@@ -45,10 +70,11 @@ create or replace function public.billing_record_failed_event(
   p_type text default null, p_kind text default null, p_subscription_id text default null,
   p_customer_id text default null, p_account_id text default null, p_occurred_at timestamptz default null
 )
-returns boolean language plpgsql volatile set search_path = ''
+returns text language plpgsql volatile set search_path = ''
 set lock_timeout = '500ms'
 as $$
 declare
+  is_cured boolean := false;
   body jsonb := to_jsonb(p_body);
   encoding text := case when p_body_encoding = 'base64' then 'base64' else 'text' end;
 begin
@@ -56,7 +82,11 @@ begin
   values (p_provider, p_event_id, coalesce(p_type, ''))
   on conflict do nothing;
   if not found then
-    return false;
+    return 'applied';
+  end if;
+  if p_error_code in ('subscription_unknown', 'creation_pending') then
+    perform pg_advisory_xact_lock(hashtextextended(p_subscription_id, 0));
+    select true into is_cured from billing.subscriptions s where s.id = p_subscription_id and s.provider = p_provider;
   end if;
   perform set_config('lock_timeout', '100ms', true);
 
@@ -73,11 +103,13 @@ begin
 
   insert into billing.failed_events as f (
     provider, event_id, type, payload, payload_encoding, error_code, error,
-    kind, subscription_id, customer_id, account_id, occurred_at
+    kind, subscription_id, customer_id, account_id, occurred_at,
+    next_retry_at, retry_requested_at
   )
   values (
     p_provider, p_event_id, p_type, body, encoding, p_error_code, p_error,
-    p_kind, p_subscription_id, p_customer_id, p_account_id, p_occurred_at
+    p_kind, p_subscription_id, p_customer_id, p_account_id, p_occurred_at,
+    billing.next_retry(p_error_code, false, 0), case when is_cured then now() end
   )
   on conflict (provider, event_id) do update set
     -- A repair stays; the provider sends the old body again.
@@ -92,18 +124,28 @@ begin
     -- So does the error of a repaired row: rows are retried by it.
     error_code = case when excluded.error_code = 'repair_pending' then f.error_code else excluded.error_code end,
     error = case when excluded.error_code = 'repair_pending' then f.error else excluded.error end,
+    -- A delivery leaves the schedule as it is, unless there is a reason for another one.
+    next_retry_at = case
+      when excluded.next_retry_at is null or f.original_payload is not null then null
+      when f.resolved_at is not null or f.next_retry_at is null and f.scheduled_retries = 0 then excluded.next_retry_at
+      else f.next_retry_at
+    end,
+    scheduled_retries = case when f.resolved_at is null then f.scheduled_retries else 0 end,
+    retry_requested_at = coalesce(
+      f.retry_requested_at, case when f.original_payload is null then excluded.retry_requested_at end
+    ),
     attempts = f.attempts + 1,
     last_failed_at = now(),
     resolved_at = null, resolution = null, resolution_note = null, resolved_by = null;
 
   delete from billing.processed_events p
   where p.provider = p_provider and p.event_id = p_event_id;
-  return true;
+  return case when is_cured then 'retry' else 'stored' end;
 end;
 $$;
 
 comment on function public.billing_record_failed_event is
-  'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns false and stores nothing if the event has been applied meanwhile.';
+  'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry if a retry is requested too; or applied, and stores nothing, if the event has been applied meanwhile.';
 
 /*
  * Keeps the received payload when somebody repairs it
@@ -135,6 +177,7 @@ begin
     new.payload_encoding := 'json';
   end if;
   new.retry_lease_id := null;
+  new.next_retry_at := null;
   return new;
 end;
 $$;
@@ -157,7 +200,7 @@ select
   count(*) over (partition by f.error_code) as alike,
   f.error_code, f.type, f.event_id, f.provider, f.subscription_id, f.account_id, f.error, f.attempts,
   f.first_failed_at, f.last_failed_at,
-  f.retry_requested_at is not null as retry_requested,
+  f.retry_requested_at is not null as retry_requested, f.next_retry_at,
   f.original_payload is not null as repaired
 from billing.failed_events f
 where f.resolved_at is null
@@ -235,8 +278,9 @@ comment on function billing.retry_failed_event is
   'Run in the SQL editor: requests a retry of an open failure. Raises an error if no failed event has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
 
 /*
- * Requests a retry of all open failures, or of those that match the arguments. The
- * worker retries them in the order in which the events occurred.
+ * Requests a retry of all open failures, or of those that match the arguments, and lets
+ * their schedule begin anew. The worker retries them in the order in which the events
+ * occurred.
  *
  * It locks many rows, so it must not wait for a locked one: the transaction that holds
  * the lock may wait for one of these rows (a deadlock), and deliveries of these events
@@ -269,7 +313,10 @@ begin
     for update of f skip locked
   ),
   requested as (
-    update billing.failed_events t set retry_requested_at = now()
+    update billing.failed_events t set
+      retry_requested_at = now(),
+      scheduled_retries = 0,
+      next_retry_at = billing.next_retry(t.error_code, t.original_payload is not null, 0)
     from unlocked u
     where t.provider = u.provider and t.event_id = u.event_id
     returning 1
@@ -326,6 +373,7 @@ begin
     resolution = 'by hand',
     resolution_note = reason,
     resolved_by = who,
+    next_retry_at = null,
     retry_requested_at = null,
     retry_lease_id = null
   where f.provider = named_provider
@@ -343,7 +391,8 @@ comment on function billing.resolve_failed_event is
 
 /*
  * Takes or extends the lease of a queue for a run of the worker; false if another run
- * has it. Claims of a queue run one after the other, because this locks its row.
+ * has it, which then looks once more for work before it ends. Claims of a queue run one
+ * after the other, because this locks its row.
  */
 create or replace function billing.hold_lease(p_queue text, p_lease_id uuid)
 returns boolean language plpgsql volatile set search_path = '' as $$
@@ -353,24 +402,49 @@ begin
   values (p_queue, p_lease_id, clock_timestamp() + interval '60 s')
   on conflict (queue) do update set lease_id = excluded.lease_id, held_until = excluded.held_until
   where l.lease_id = p_lease_id or l.held_until < clock_timestamp();
-  return found;
+  if not found then
+    update billing.leases l set is_wanted = true where l.queue = p_queue and not l.is_wanted;
+    return false;
+  end if;
+  return true;
 end;
 $$;
 
-create or replace function public.billing_release_lease(p_queue text, p_lease_id uuid)
+/*
+ * Ends the lease of a queue, unless another run has asked for it meanwhile: whoever woke
+ * that run has work that this one may have missed. Then this returns true, and the run
+ * goes on. A run whose time is over (p_is_last) wakes the worker instead.
+ */
+create or replace function public.billing_release_lease(p_queue text, p_lease_id uuid, p_is_last boolean default true)
 returns boolean language plpgsql volatile set search_path = '' as $$
+declare
+  is_wanted boolean;
 begin
-  delete from billing.leases l where l.queue = p_queue and l.lease_id = p_lease_id;
-  return found;
+  select l.is_wanted into is_wanted from billing.leases l
+  where l.queue = p_queue and l.lease_id = p_lease_id
+  for update;
+  if not found then
+    return false;
+  end if;
+  if is_wanted and not p_is_last then
+    update billing.leases l set is_wanted = false where l.queue = p_queue;
+    return true;
+  end if;
+  delete from billing.leases l where l.queue = p_queue;
+  if is_wanted then
+    perform billing.wake_worker();
+  end if;
+  return false;
 end;
 $$;
 
 comment on function public.billing_release_lease is
-  'Ends the lease of a queue (retries or notifications) at the end of a run. Returns whether the run still had it.';
+  'Ends the lease of a queue (retries or notifications) at the end of a run; or, unless p_is_last, returns true if another run has asked for the queue meanwhile, so that this one goes on.';
 
 /*
- * Hands requested retries to the run of the worker that holds the queue, in the order in
- * which the events occurred; at the same time, creations first. An update must not be
+ * Hands failures to retry to the run of the worker that holds the queue: those whose retry
+ * was requested before those that are due by schedule, each in the order in which the
+ * events occurred; at the same time, creations first. An update must not be
  * tried before its creation. So while an event of a subscription is locked by another
  * session, or was claimed by this run and not settled, later ones of it are left out.
  *
@@ -395,10 +469,16 @@ begin
     select
       w.provider, w.event_id, w.subscription_id, w.retry_lease_id is not distinct from p_lease_id as is_claimed,
       row_number() over (
-        order by w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
+        order by
+          w.is_scheduled, w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
       ) as turn
-    from billing.failed_events w
-    where w.retry_requested_at is not null and w.resolved_at is null
+    from (
+      select f.*, false as is_scheduled from billing.failed_events f where f.retry_requested_at is not null
+      union all
+      select f.*, true from billing.failed_events f
+      where f.next_retry_at <= now() and f.retry_requested_at is null
+    ) as w
+    where w.resolved_at is null
     order by turn
     -- More than a batch, since some may be left out.
     limit p_limit * 20
@@ -407,7 +487,8 @@ begin
     select w.turn
     from waiting w
     join billing.failed_events d using (provider, event_id)
-    where not w.is_claimed and d.retry_requested_at is not null and d.resolved_at is null
+    where not w.is_claimed and (d.retry_requested_at is not null or d.next_retry_at <= now())
+      and d.resolved_at is null
     for update of d skip locked
   ),
   due as (
@@ -426,6 +507,7 @@ begin
   too_large as (
     update billing.failed_events f set
       retry_requested_at = null,
+      next_retry_at = null,
       attempts = f.attempts + 1,
       last_failed_at = now(),
       error_code = 'body_too_large',
@@ -457,11 +539,14 @@ end;
 $$;
 
 comment on function public.billing_claim_failed_events is
-  'Claims up to p_limit requested retries for a run of the worker, in the order in which the events occurred, and at most 4 MiB unless a single one is larger; none while another run has the queue. body_encoding: text or base64. A payload of more than 16 MiB of JSON text fails with body_too_large.';
+  'Claims up to p_limit failures to retry, requested ones first, for a run of the worker, in the order in which the events occurred, and at most 4 MiB unless a single one is larger; none while another run has the queue. body_encoding: text or base64. A payload of more than 16 MiB of JSON text fails with body_too_large.';
 
 /*
  * Stores the outcomes of retries. A row that was resolved meanwhile stays resolved. A
- * failure counts as an attempt and ends the request. Columns that only the receiver
+ * failure counts as an attempt. It ends the request, if there was one, and then leaves the
+ * schedule as it is; else it uses up a retry of the schedule. A requested retry that found
+ * the record locked stays requested, and one that did not reach the database stays due:
+ * both keep their claim, so that only the next run tries them. Columns that only the receiver
  * can read from a payload are read anew, because it may have been repaired.
  *
  * The id in a repaired payload may differ from that of its row, which may be the hash
@@ -487,7 +572,9 @@ begin
     )
     join billing.failed_events f on f.provider = r.provider and f.event_id = r.event_id
     -- What was applied is resolved already.
-    where f.retry_lease_id = p_lease_id or f.resolution in ('applied', 'duplicate', 'stale')
+    where (f.retry_lease_id = p_lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
+      and (r.error_code in ('database_unavailable', 'overloaded')
+        or r.error_code = 'record_locked' and f.retry_requested_at is not null) is not true
     order by r.provider, r.event_id
   loop
     begin
@@ -506,6 +593,14 @@ begin
         error = coalesce(result.error, f.error),
         attempts = f.attempts + case when result.outcome = 'failed' then 1 else 0 end,
         last_failed_at = case when result.outcome = 'failed' then now() else f.last_failed_at end,
+        next_retry_at = case
+          when result.outcome <> 'failed' then null
+          when f.retry_requested_at is null then
+            billing.next_retry(result.error_code, f.original_payload is not null, f.scheduled_retries + 1)
+          when billing.next_retry(result.error_code, f.original_payload is not null, 0) is not null then f.next_retry_at
+        end,
+        scheduled_retries = f.scheduled_retries
+          + (result.outcome = 'failed' and f.retry_requested_at is null)::integer,
         retry_requested_at = null,
         retry_lease_id = null,
         type = coalesce(result.type, f.type),

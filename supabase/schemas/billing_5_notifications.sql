@@ -166,6 +166,11 @@ returns timestamptz language sql volatile set search_path = '' as $$
   returning paused_until
 $$;
 
+/* Returns whether an open failure has no retry coming, or has failed the first one of its schedule. */
+create or replace function billing.is_alarming(f billing.failed_events)
+returns boolean language sql immutable
+return f.scheduled_retries > 0 or f.next_retry_at is null and f.retry_requested_at is null;
+
 /*
  * Returns the alerts that are due, to the run of the worker that holds the queue. They
  * are a level and not rows of the outbox: what is open, compared with what the operator
@@ -173,7 +178,7 @@ $$;
  * at the next run.
  *
  * failure_opened: failures with an error code are open that the operator was not told
- * about; at most one per code and hour. A failure is new if it failed for the first
+ * about, and that do not heal by themselves; at most one per code and hour. A failure is new if it failed for the first
  * time after those that were counted. If that gives too few, because a failure opened
  * again or has got another error code, the difference of the numbers counts.
  * failures_resolved: the operator was told, and none is open any more.
@@ -226,14 +231,14 @@ begin
         max(f.last_failed_at) as last_failed_at
       from billing.failed_events f
       left join billing.alerts t using (error_code)
-      where f.resolved_at is null
+      where f.resolved_at is null and billing.is_alarming(f)
       group by f.error_code
     ) as o
     left join billing.alerts a using (error_code)
     cross join lateral (
       select x.error, x.provider, x.event_id, x.type, x.first_failed_at
       from billing.failed_events x
-      where x.error_code = o.error_code and x.resolved_at is null
+      where x.error_code = o.error_code and x.resolved_at is null and billing.is_alarming(x)
       order by x.first_failed_at desc
       limit 1
     ) as newest

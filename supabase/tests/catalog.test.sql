@@ -57,7 +57,7 @@ select is_empty(
     select signature from functions
     where 'search_path=""' <> all (coalesce(proconfig, '{}')) and prokind = 'f'
       -- Pure: they read no table, and what has a parsed body cannot be redirected.
-      and signature not in ('billing.lock_patience()', 'billing.mark(billing.event)', 'billing.time_of(bigint)', 'billing.next(billing.step,billing.records,billing.event)')
+      and signature not in ('billing.lock_patience()', 'billing.mark(billing.event)', 'billing.time_of(bigint)', 'billing.next(billing.step,billing.records,billing.event)', 'billing.is_alarming(billing.failed_events)')
   $$, 'every function fixes an empty search_path, but the pure ones'
 );
 select set_eq(
@@ -67,8 +67,8 @@ select set_eq(
     ('account_email', 's'), ('account_of_customer', 's'), ('is_paused', 's'), ('provider_of_failed_event', 's'),
     ('billing_account_email', 's'), ('billing_account_of_customer', 's'), ('billing_has_access', 's'),
     -- They compute; times in text depend on the time zone.
-    ('mark', 's'), ('next', 's'), ('settle', 's'), ('as_stored', 's'),
-    ('time_of', 'i'), ('notification_waits', 'i'), ('has_long_number', 'i')$$,
+    ('mark', 's'), ('next', 's'), ('next_retry', 's'), ('settle', 's'), ('as_stored', 's'),
+    ('time_of', 'i'), ('notification_waits', 'i'), ('has_long_number', 'i'), ('is_alarming', 'i')$$,
   'every function is volatile, since it writes or locks, but those that only read'
 );
 select set_eq(
@@ -128,7 +128,7 @@ declare
   good constant jsonb := '{
     "subscriptions": {"id": "tap", "provider": "a", "account_id": "acc_1", "status": "active", "plan_id": "plan_1"},
     "processed_events": {"provider": "a", "event_id": "tap", "type": "x", "outcome": "applied", "processed_at": "2027-01-01T00:00:00Z"},
-    "failed_events": {
+    "failed_events": {"scheduled_retries": 0, 
       "provider": "a", "event_id": "tap", "payload": {}, "payload_encoding": "json", "error_code": "x", "error": "x", "attempts": 1,
       "first_failed_at": "2027-01-01T00:00:00Z", "last_failed_at": "2027-01-01T00:00:00Z"
     },
@@ -136,7 +136,7 @@ declare
       "id": "00000000-0000-4000-8000-000000000000", "provider": "a", "event_id": "tap", "kind": "payment_failed", "status": "pending",
       "account_id": "acc_1", "subscription_id": "sub_1", "attempts": 0, "created_at": "2027-01-01T00:00:00Z", "next_attempt_at": "2027-01-01T00:00:00Z"
     },
-    "leases": {"queue": "retries", "lease_id": "00000000-0000-4000-8000-000000000000", "held_until": "2027-01-01T00:00:00Z"}
+    "leases": {"queue": "retries", "lease_id": "00000000-0000-4000-8000-000000000000", "held_until": "2027-01-01T00:00:00Z", "is_wanted": false}
   }';
 begin
   begin

@@ -7,7 +7,7 @@ select plan(78);
 set local timezone = 'UTC';
 
 create function pg_temp.file(event_id text, body text, encoding text default 'text', error text default 'Unreadable')
-returns boolean language sql as $$
+returns text language sql as $$
   select public.billing_record_failed_event('a', event_id, body, encoding, 'event_invalid', error, 'provider.creation')
 $$;
 
@@ -37,13 +37,13 @@ select is(
     'a', 'tap_1', '{"id": "tap_1", "n": [1, null]}', 'text', 'event_invalid', 'Unreadable', 'provider.creation', 'creation',
     'sub_1', 'cus_1', 'acc_1', '2027-01-01T00:00:00Z'
   ),
-  true, 'an event that failed is stored'
+  'stored', 'an event that failed is stored'
 );
 select is(
   (select jsonb_strip_nulls(to_jsonb(f)) || jsonb_build_object('payload', payload) from pg_temp.failed('tap_1') as f),
   jsonb_build_object(
     'provider', 'a', 'event_id', 'tap_1', 'type', 'provider.creation', 'payload', '{"id": "tap_1", "n": [1, null]}'::jsonb,
-    'payload_encoding', 'json', 'error_code', 'event_invalid', 'error', 'Unreadable', 'attempts', 1,
+    'payload_encoding', 'json', 'error_code', 'event_invalid', 'error', 'Unreadable', 'attempts', 1, 'scheduled_retries', 0,
     'first_failed_at', now(), 'last_failed_at', now(), 'kind', 'creation', 'subscription_id', 'sub_1', 'customer_id', 'cus_1',
     'account_id', 'acc_1', 'occurred_at', '2027-01-01T00:00:00+00:00'
   ), 'open, with the whole event, what was read of it, the failure, and one attempt'
@@ -98,12 +98,12 @@ update billing.failed_events set
   first_failed_at = '2027-01-01T00:00:00Z', last_failed_at = '2027-01-02T00:00:00Z',
   resolved_at = '2027-01-03T00:00:00Z', resolution = 'by hand', resolution_note = 'A test', resolved_by = 'somebody'
 where event_id = 'tap_1';
-select is(pg_temp.file('tap_1', '{"id": "tap_1"', error => 'Unreadable again'), true, 'an event that fails again is stored again');
+select is(pg_temp.file('tap_1', '{"id": "tap_1"', error => 'Unreadable again'), 'stored', 'an event that fails again is stored again');
 select is(
   (select jsonb_strip_nulls(to_jsonb(f)) from pg_temp.failed('tap_1') as f),
   jsonb_build_object(
     'provider', 'a', 'event_id', 'tap_1', 'type', 'provider.creation', 'payload', '{"id": "tap_1"', 'payload_encoding', 'text',
-    'error_code', 'event_invalid', 'error', 'Unreadable again', 'attempts', 2,
+    'error_code', 'event_invalid', 'error', 'Unreadable again', 'attempts', 2, 'scheduled_retries', 0,
     'first_failed_at', '2027-01-01T00:00:00+00:00', 'last_failed_at', now()
   ), 'its row is open again, with one attempt more and the newest body, failure and fields; the first time stays'
 );
@@ -120,7 +120,7 @@ select is(
 );
 select is((pg_temp.failed('tap_1', 'b')).resolution, 'by hand', 'and not that of the other provider''s event');
 update billing.failed_events set resolved_at = '2027-01-04T00:00:00Z' where event_id = 'tap_1' and provider = 'a';
-select is(pg_temp.file('tap_1', '{}'), false, 'an event that was applied is not stored');
+select is(pg_temp.file('tap_1', '{}'), 'applied', 'an event that was applied is not stored');
 select is(pg_temp.apply('tap_1'), 'duplicate', 'its claim stays');
 select is(
   (select jsonb_build_array(resolution, resolved_at, attempts, payload_encoding) from pg_temp.failed('tap_1')),
@@ -131,9 +131,9 @@ select pg_temp.apply('tap_1');
 select is((pg_temp.failed('tap_1')).resolution, 'duplicate', 'a duplicate resolves a row that is open all the same');
 select is((pg_temp.failed('tap_1', 'b')).resolution, null, 'but no other provider''s');
 select is(pg_temp.apply('tap_3'), 'stale', 'a stale event was applied too');
-select is(pg_temp.file('tap_3', '{}'), false, 'so it is not stored');
+select is(pg_temp.file('tap_3', '{}'), 'applied', 'so it is not stored');
 select is((pg_temp.failed('tap_3')).event_id, null, 'and has no row');
-select is(public.billing_record_failed_event('b', 'tap_3', '{}', 'text', 'x', 'x'), true, 'the other provider''s event is');
+select is(public.billing_record_failed_event('b', 'tap_3', '{}', 'text', 'x', 'x'), 'stored', 'the other provider''s event is');
 select set_eq($$select provider from billing.processed_events where event_id = 'tap_3'$$, array['a'], 'each has its own claim');
 select pg_temp.file('tap_2', '{}'), pg_temp.file('tap_4', '{}');
 select is(pg_temp.apply('tap_2'), 'stale', 'a stored event may turn out to be stale');

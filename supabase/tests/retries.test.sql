@@ -4,7 +4,7 @@
  * nor a run that has claimed the old body takes its place.
  */
 begin;
-select plan(96);
+select plan(97);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.leases;
 
@@ -160,7 +160,8 @@ select is(pg_temp.claim(2), 'l1', 'if it died, the next run has the row when the
 select is(pg_temp.settle(1, 'l1', 'failed'), 0, 'and the first run settles nothing');
 select is(pg_temp.apply('l1', 1), 'failed BW004', 'and applies nothing');
 select is(pg_temp.apply('l1', 2), 'applied', 'the next one does');
-select ok(public.billing_release_lease('retries', pg_temp.run(2)), 'at its end, it releases the queue');
+select ok(public.billing_release_lease('retries', pg_temp.run(2), false), 'another run has asked for the queue, so it goes on');
+select ok(not public.billing_release_lease('retries', pg_temp.run(2), false), 'at its end, it releases the queue');
 select is((pg_temp.failed('l1')).retry_lease_id, null, 'a resolved row has no claim');
 reset role;
 
@@ -331,7 +332,7 @@ select is(pg_temp.apply('p3', 4, 'sha256:1'), 'applied', 'the next claim applies
 select is(pg_temp.row_of('sha256:1') || ', ' || pg_temp.row_of('p3'), 'again applied, old applied', 'which resolves its row, and one with its own id');
 select is(pg_temp.settle(4, 'sha256:1', 'applied'), 1, 'so that is left to settle which the payload says');
 select ok(pg_temp.in_ledger('sha256:1'), 'but the id of the row gets into the ledger');
-select is(public.billing_record_failed_event('a', 'sha256:1', '{}', 'text', 'x', 'x'), false, 'so that the old body is not stored again');
+select is(public.billing_record_failed_event('a', 'sha256:1', '{}', 'text', 'x', 'x'), 'applied', 'so that the old body is not stored again');
 
 -- A run has claimed an event that is resolved, or not repaired at all.
 select pg_temp.file('p4'), pg_temp.file('p5'), billing.retry_failed_events();

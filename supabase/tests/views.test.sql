@@ -11,7 +11,7 @@ from (
   values
     ('billing'::name, 'open_failures'::name, array[
       'alike', 'error_code', 'type', 'event_id', 'provider', 'subscription_id', 'account_id', 'error', 'attempts',
-      'first_failed_at', 'last_failed_at', 'retry_requested', 'repaired'
+      'first_failed_at', 'last_failed_at', 'retry_requested', 'next_retry_at', 'repaired'
     ]::name[]),
     ('billing', 'events_per_hour', array['hour', 'type', 'outcome', 'events']),
     ('billing', 'health', array[
@@ -64,7 +64,7 @@ select is(
   jsonb_build_object(
     'alike', 2, 'error_code', 'event_invalid', 'type', 'x', 'event_id', '4', 'provider', 'a', 'subscription_id', 'sub_4', 'account_id', 'acc_4',
     'error', 'Failed', 'attempts', 1, 'first_failed_at', now() - interval '1 h', 'last_failed_at', now() - interval '1 h',
-    'retry_requested', false, 'repaired', false
+    'retry_requested', false, 'next_retry_at', null, 'repaired', false
   ), 'with what is known of the event'
 );
 select set_eq(

@@ -12,7 +12,7 @@ returns text language sql as $$
 $$;
 
 create function pg_temp.fail(event_id text)
-returns boolean language sql as $$
+returns text language sql as $$
   select public.billing_record_failed_event('a', event_id, '{"n": 1}', 'text', 'tap_code', 'Failed', 'x')
 $$;
 

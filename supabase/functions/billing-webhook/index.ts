@@ -43,6 +43,7 @@ const log = throttleInfo(logJson, {
 const config = readConfig(env);
 const { oncePerInvoice } = config;
 const database = createClient(config, { fetch });
+const wakeWorker = workerWaker(config, { fetch, log });
 const receiver: Receiver = {
   providers: await readProviders(env),
   toleranceSeconds: config.toleranceSeconds,
@@ -50,7 +51,12 @@ const receiver: Receiver = {
   unmappedSubscriptions: config.unmappedSubscriptions,
   apply: awaitLocks(
     gather(
-      (events) => applyEvents(events, { database, oncePerInvoice }),
+      (events) =>
+        applyEvents(events, {
+          database,
+          oncePerInvoice,
+          onRetries: () => wakeWorker("retries"),
+        }),
       GATHER_LIMITS,
     ),
     {
@@ -60,7 +66,7 @@ const receiver: Receiver = {
   ),
   database,
   log,
-  wakeWorker: workerWaker(config, { fetch, log }),
+  wakeWorker,
   clock: Date.now,
 };
 

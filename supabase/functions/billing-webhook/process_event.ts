@@ -18,6 +18,7 @@ import {
   recordFailure,
 } from "../_shared/billing/record_failure.ts";
 import type { VerifiedDelivery } from "./verify_delivery.ts";
+import type { Queue } from "./wake_worker.ts";
 
 /** What is needed to process an event. */
 export interface ProcessOptions
@@ -26,8 +27,8 @@ export interface ProcessOptions
   readonly apply: (event: BillingEvent) => Promise<Outcome>;
   /** Where failures are recorded. */
   readonly database: DatabaseClient;
-  /** Called if an event may have created a notification; returns at once. */
-  readonly wakeWorker: () => void;
+  /** Called if there may be something to do in a queue; returns at once. */
+  readonly wakeWorker: (queue: Queue) => void;
   /** Returns milliseconds since the epoch. */
   readonly clock: () => number;
 }
@@ -96,7 +97,9 @@ async function applyOrIgnore(
     throw withLogFields(toDeliveryError(thrown), { subscription_id });
   });
   // A duplicate too: the first delivery may have ended before it woke the worker.
-  if (outcome !== "stale" && event.kind === "payment_failed") wakeWorker();
+  if (outcome !== "stale" && event.kind === "payment_failed") {
+    wakeWorker("notifications");
+  }
   const outcomes = { [outcome]: 1 };
   const fields = { provider, event_id, type, subscription_id, outcomes };
   return { level: "info", message: "events applied", fields };
@@ -124,16 +127,17 @@ async function handleFailure(
   const logFields = { ...event, body_sha256: failed.bodyHash };
   // An overloaded receiver must not make one more call per event.
   if (code === "overloaded") throw withLogFields(error, logFields);
-  const isOpen = await recordFailure(error, { provider, failed, database })
+  const stored = await recordFailure(error, { provider, failed, database })
     .catch((fault: unknown) => {
       const { logMessage } = toDeliveryError(fault);
       const message =
         `${code}, and the failure could not be stored in failed_events: ${logMessage}`;
       throw new DeliveryError("failure_not_recorded", message, { logFields });
     });
-  if (isOpen) throw withLogFields(error, logFields);
+  if (stored === "retry") wakeWorker("retries");
+  if (stored !== "applied") throw withLogFields(error, logFields);
   // The event was applied, for example by a call whose answer was lost.
-  if (failed.event.kind === "payment_failed") wakeWorker();
+  if (failed.event.kind === "payment_failed") wakeWorker("notifications");
   const fields = { ...event, code, outcomes: { duplicate: 1 } };
   return { level: "info", message: "duplicate of an applied event", fields };
 }

@@ -2,6 +2,9 @@ import type { Config } from "../_shared/billing/config.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import type { Log } from "../_shared/billing/log.ts";
 
+/** What the worker is woken for. */
+export type Queue = "retries" | "notifications";
+
 /**
  * Longer than a run of the worker: 55 s of notifications, at the same time as the
  * retries; then the batch under way, which takes up to 27 s (outbox.ts), and 10 s
@@ -10,35 +13,33 @@ import type { Log } from "../_shared/billing/log.ts";
 const TIME_LIMIT_MS = 145_000;
 
 /**
- * Makes the function that wakes the worker, so that a notification is delivered
- * at once and not at the worker's next scheduled run. The function returns at
- * once; the call continues in the background.
+ * Makes the function that wakes the worker, so that a notification is delivered,
+ * or a failure retried, at once and not at the worker's next scheduled run. The
+ * function returns at once; the call continues in the background.
  *
- * All wakes during a call become one more call after it. A wake that fails is
- * logged and not repeated: the schedule takes over.
+ * All wakes for a queue during a call become one more call after it. A call for
+ * one queue does not wait for the other, whose run may take a minute. A wake that
+ * fails is logged and not repeated: the schedule takes over.
  */
 export function workerWaker(
   { supabaseUrl, secretKey }: Pick<Config, "supabaseUrl" | "secretKey">,
   { fetch, log }: { fetch: typeof globalThis.fetch; log: Log },
-): () => void {
-  let underWay = false;
-  let wanted = false;
+): (queue: Queue) => void {
+  const underWay = new Set<Queue>();
+  const wanted = new Set<Queue>();
 
-  async function callWhileWanted(): Promise<void> {
-    underWay = true;
+  async function callWhileWanted(queue: Queue): Promise<void> {
+    underWay.add(queue);
     // Starting a request takes almost a millisecond: send the reply first.
     await new Promise((resolve) => setTimeout(resolve, 0));
-    while (wanted) {
-      wanted = false;
-      await call();
-    }
-    underWay = false;
+    while (wanted.delete(queue)) await call(queue);
+    underWay.delete(queue);
   }
 
-  async function call(): Promise<void> {
+  async function call(queue: Queue): Promise<void> {
     try {
       const response = await fetch(
-        `${supabaseUrl}/functions/v1/billing-worker`,
+        `${supabaseUrl}/functions/v1/billing-worker?queue=${queue}`,
         {
           method: "POST",
           headers: { apikey: secretKey },
@@ -50,15 +51,14 @@ export function workerWaker(
         throw new Error(`the worker answered ${response.status}`);
       }
     } catch (error) {
-      log("warn", "worker not woken: its schedule will deliver", {
+      log("warn", "worker not woken: its schedule will do that", {
         error: (error as Error).message,
       });
     }
   }
 
-  return function wakeWorker() {
-    wanted = true;
-    if (underWay) return;
-    keepAlive(callWhileWanted());
+  return function wakeWorker(queue) {
+    wanted.add(queue);
+    if (!underWay.has(queue)) keepAlive(callWhileWanted(queue));
   };
 }

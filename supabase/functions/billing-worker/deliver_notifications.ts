@@ -13,6 +13,16 @@ import {
 /** The results of the notifications, or alerts, of one run. */
 export type NotificationCounts = Record<"claimed" | Result["result"], number>;
 
+export const NO_NOTIFICATIONS: NotificationCounts = {
+  claimed: 0,
+  sent: 0,
+  failed: 0,
+  dead: 0,
+  undeliverable: 0,
+  limited: 0,
+  unsent: 0,
+};
+
 /**
  * Without a rate limit all are sent at once, so a batch takes as long as its
  * slowest.
@@ -122,15 +132,7 @@ export function pacer(
 }
 
 function count(results: readonly Result[]): NotificationCounts {
-  const counts = {
-    claimed: results.length,
-    sent: 0,
-    failed: 0,
-    dead: 0,
-    undeliverable: 0,
-    limited: 0,
-    unsent: 0,
-  };
+  const counts = { ...NO_NOTIFICATIONS, claimed: results.length };
   for (const { result } of results) counts[result]++;
   return counts;
 }

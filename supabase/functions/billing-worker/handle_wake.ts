@@ -8,9 +8,17 @@ import {
   deliverAlerts,
   deliverNotifications,
   type DeliveryOptions,
+  NO_NOTIFICATIONS,
   RUN_LIMIT,
 } from "./deliver_notifications.ts";
-import { retryFailures, type RetryOptions } from "./retry_failures.ts";
+import {
+  NO_RETRIES,
+  retryFailures,
+  type RetryOptions,
+} from "./retry_failures.ts";
+
+/** What a run works on: each is held by one run at a time. */
+type Queue = "retries" | "notifications";
 
 /** What one run of the worker needs, besides what each run makes anew. */
 export type Worker = Omit<Run, "leaseId" | "endMs" | "limit">;
@@ -27,9 +35,10 @@ export const RUN_TIME_MS = 55_000;
 const RELEASE_LIMIT = { timeLimitMs: 5_000 };
 
 /**
- * Answers one wake with one run of the worker: requested retries, and at the same
- * time due notifications. The reply has counts, so that the caller sees whether
- * there was anything to do.
+ * Answers one wake with one run of the worker: failures to retry, and at the same
+ * time due notifications; with `?queue=retries` or `?queue=notifications` those of
+ * that queue. The reply has counts, so that the caller sees whether there was
+ * anything to do.
  *
  * Alerts wait until the retries have ended, so that the operator is not alerted
  * to failures that are just being resolved.
@@ -44,37 +53,48 @@ export async function handleWake(
   if (request.method !== "POST") {
     return new Response("", { status: 405, headers: { allow: "POST" } });
   }
+  const only = new URL(request.url).searchParams.get("queue");
   const run: Run = {
     ...worker,
     leaseId: crypto.randomUUID(),
     endMs: worker.clock() + RUN_TIME_MS,
   };
-  const retry = () => doPart(retryFailures, "failures retried", run);
-  const deliver = (run: Run) =>
-    doPart(deliverNotifications, "notifications delivered", run);
-  const retrying = holding("retries", run, retry);
-  const [retries, [alerts, notifications]] = await Promise.all([
-    retrying,
+  let left = RUN_LIMIT;
+  async function deliver() {
+    const limited = { ...run, limit: left };
+    const counts = await doPart(
+      deliverNotifications,
+      "notifications delivered",
+      limited,
+    );
+    if (hasCounts(counts)) left -= counts.claimed;
+    return counts;
+  }
+  const retrying = only === "notifications"
+    ? Promise.resolve([])
+    : holding("retries", run, () =>
+      doPart(retryFailures, "failures retried", run));
+  const delivering = only === "retries"
+    ? Promise.resolve([])
     // At the same time, because either receiver may be slow, or ask for a pause.
-    holding("notifications", run, () =>
+    : holding("notifications", run, () =>
       Promise.all([
         retrying.then(() => doPart(deliverAlerts, "alerts delivered", run)),
-        deliver(run),
-      ])),
-  ]);
-  const parts = [retries, alerts, notifications];
+        deliver(),
+      ]));
+  const retried = await retrying;
+  const rounds = await delivering;
+  const retries = total(NO_RETRIES, retried);
+  const alerts = total(NO_NOTIFICATIONS, rounds.map(([alerts]) => alerts));
+  const delivered = rounds.map(([, notifications]) => notifications);
   // The events that were applied may have created notifications meanwhile.
-  if (hasCounts(retries) && retries.applied > 0 && hasCounts(notifications)) {
-    const again = { ...run, limit: RUN_LIMIT - notifications.claimed };
-    const added = await holding("notifications", run, () => deliver(again));
-    parts.push(added);
-    if (hasCounts(added)) {
-      for (const name of Object.keys(added) as (keyof typeof added)[]) {
-        notifications[name] += added[name];
-      }
-    }
+  if (hasCounts(retries) && retries.applied > 0) {
+    delivered.push(...await holding("notifications", run, deliver));
   }
-  const fault = parts.find((part) => part instanceof DeliveryError);
+  const notifications = total(NO_NOTIFICATIONS, delivered);
+  const fault = [retries, alerts, notifications].find((part) =>
+    part instanceof DeliveryError
+  );
   if (fault === undefined) {
     return Response.json({ retries, alerts, notifications });
   }
@@ -105,6 +125,19 @@ async function doPart<Counts extends { claimed: number }>(
   }
 }
 
+/** Adds counts; of failures, the first is the total. */
+function total<Counts extends Readonly<Record<string, number>>>(
+  none: Counts,
+  parts: readonly (Counts | DeliveryError)[],
+): Counts | DeliveryError {
+  const sum: Record<string, number> = { ...none };
+  for (const part of parts) {
+    if (!hasCounts(part)) return part;
+    for (const [name, count] of Object.entries(part)) sum[name]! += count;
+  }
+  return sum as Counts;
+}
+
 function hasCounts<Counts>(part: Counts | DeliveryError): part is Counts {
   return !(part instanceof DeliveryError);
 }
@@ -112,21 +145,32 @@ function hasCounts<Counts>(part: Counts | DeliveryError): part is Counts {
 /**
  * Does work on a queue, and then releases its lease, so that the next run need not
  * wait until it ends by itself. The first claim takes the lease. If another run has
- * it, the claims return nothing, and there is nothing to release.
+ * it, the claims return nothing, and there is nothing to release; but that run then
+ * looks once more, since whoever woke this one knew of something to do.
+ *
+ * @returns what each round of work came to
  */
 async function holding<T>(
-  queue: "retries" | "notifications",
-  { database, leaseId, log }: Run,
+  queue: Queue,
+  { database, leaseId, endMs, clock, log }: Run,
   work: () => Promise<T>,
-): Promise<T> {
-  const result = await work();
+): Promise<T[]> {
+  const rounds: T[] = [];
   try {
-    await callFunction(
-      database,
-      "billing_release_lease",
-      { p_queue: queue, p_lease_id: leaseId },
-      RELEASE_LIMIT,
-    );
+    let isWanted = true;
+    while (isWanted) {
+      rounds.push(await work());
+      isWanted = await callFunction(
+        database,
+        "billing_release_lease",
+        {
+          p_queue: queue,
+          p_lease_id: leaseId,
+          p_is_last: clock() >= endMs,
+        },
+        RELEASE_LIMIT,
+      ) === true;
+    }
   } catch (thrown) {
     // The work is done, so the run has not failed.
     const { code, logMessage } = toDeliveryError(thrown);
@@ -135,5 +179,5 @@ async function holding<T>(
       error: logMessage,
     });
   }
-  return result;
+  return rounds;
 }

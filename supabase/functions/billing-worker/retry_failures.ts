@@ -36,6 +36,15 @@ type RetryOutcome = Outcome | "ignored";
 /** The results of the retries of one run. */
 export type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
 
+export const NO_RETRIES: RetryCounts = {
+  claimed: 0,
+  failed: 0,
+  applied: 0,
+  duplicate: 0,
+  stale: 0,
+  ignored: 0,
+};
+
 /** What is needed to retry failures. */
 export interface RetryOptions extends
   Pick<
@@ -60,8 +69,8 @@ const RETRY_TIME_MS = 20_000;
 const CALL_LIMIT = { timeLimitMs: 5_000 };
 
 /**
- * Retries the failures for which a retry was requested, through the code that
- * handles deliveries, until none is left or the time of the run is over. The
+ * Retries the failures for which a retry was requested or is due, through the code
+ * that handles deliveries, until none is left or the time of the run is over. The
  * database checks whether an event was applied meanwhile, so none is applied
  * twice. If another run has the queue, there are none.
  *
@@ -72,14 +81,7 @@ export async function retryFailures(
   options: RetryOptions,
 ): Promise<RetryCounts> {
   const { database, leaseId, log, clock } = options;
-  const counts = {
-    claimed: 0,
-    failed: 0,
-    applied: 0,
-    duplicate: 0,
-    stale: 0,
-    ignored: 0,
-  };
+  const counts = { ...NO_RETRIES };
   const endMs = clock() + RETRY_TIME_MS;
   do {
     const claim = { p_lease_id: leaseId, p_limit: BATCH_SIZE };
@@ -87,19 +89,15 @@ export async function retryFailures(
     const claimed = await callFunction(database, name, claim, CALL_LIMIT);
     if (claimed.length === 0) break;
     const retries = await applyFailures(claimed, options);
-    // If the records were locked, the retry stays requested, and this run does
-    // not get it again.
-    const settled = retries.filter(({ result }) =>
-      !hasFailed(result, "record_locked")
-    );
     // If this fails, those that were applied are settled anyway.
     await callFunction(
       database,
       "billing_settle_failed_events",
-      { p_lease_id: leaseId, results: settled.map(storedResult) },
+      { p_lease_id: leaseId, results: retries.map(storedResult) },
       CALL_LIMIT,
     );
-    const locked = retries.length - settled.length;
+    const locked =
+      retries.filter(({ result }) => hasFailed(result, "record_locked")).length;
     if (locked > 0) {
       const message =
         "another session has locked the records; the next run tries again";

@@ -28,6 +28,7 @@ const eventOutcomes = z.lazy(() =>
     outcome: z.enum(["applied", "duplicate", "stale", "failed"]),
     error_code: z.nullish(z.string()),
     error: z.nullish(z.string()),
+    retries: z.nullish(z.boolean()),
   }))
 );
 
@@ -42,15 +43,18 @@ const TIME_LIMIT_MS = 3_000;
  *
  * @param options.oncePerInvoice Whether further failed payments of an invoice
  * create no notification.
+ * @param options.onRetries Called if failures that lacked one of these events are to
+ * be retried now.
  * @returns For each event, in the same order, its outcome or its own failure.
  * @throws {DeliveryError} If the call as a whole fails:
  * `database_unavailable`, `record_locked` or `deployment_fault`.
  */
 export async function applyEvents(
   events: readonly (BillingEvent | RetriedEvent)[],
-  { database, oncePerInvoice = false }: {
+  { database, oncePerInvoice = false, onRetries }: {
     database: DatabaseClient;
     oncePerInvoice?: boolean;
+    onRetries?: () => void;
   },
 ): Promise<(Outcome | DeliveryError)[]> {
   const sent = events.map((event, index) => ({
@@ -67,6 +71,7 @@ export async function applyEvents(
   );
   const answer = eventOutcomes.safeParse(rows);
   if (!answer.success) throw unreadable();
+  if (answer.data.some(({ retries }) => retries)) onRetries?.();
   const results = new Map(
     answer.data.map((row) => [row.place, readOutcome(row)]),
   );

@@ -327,6 +327,7 @@ export type Database = {
           "error_code": string;
           "outcome": string;
           "place": number;
+          "retries": boolean;
         }[];
       };
       "billing_claim_alerts": {
@@ -394,10 +395,14 @@ export type Database = {
           "p_subscription_id"?: string;
           "p_type"?: string;
         };
-        Returns: boolean;
+        Returns: string;
       };
       "billing_release_lease": {
-        Args: { "p_lease_id": string; "p_queue": string };
+        Args: {
+          "p_is_last"?: boolean;
+          "p_lease_id": string;
+          "p_queue": string;
+        };
         Returns: boolean;
       };
       "billing_resolve_failed_event": {

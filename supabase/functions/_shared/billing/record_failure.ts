@@ -43,10 +43,13 @@ export function describeText(text: string): EventDescription {
   return describeEvent(parseAny(text));
 }
 
+const ANSWERS = ["stored", "retry", "applied"] as const;
+
 /**
  * Stores a failed event for triage, or counts one more attempt.
  *
- * @returns False if the event was applied before: then nothing is stored.
+ * @returns `applied` if the event was applied before: then nothing is stored.
+ * `retry` if a retry is requested, because what it lacked is there now.
  * @throws {DeliveryError} If the database call fails.
  */
 export async function recordFailure(
@@ -56,7 +59,7 @@ export async function recordFailure(
     failed: FailedBody;
     database: DatabaseClient;
   },
-): Promise<boolean> {
+) {
   // JSON leaves out what is undefined.
   const described = Object.fromEntries(
     Object.entries(failed.event).map(([name, value]) => [`p_${name}`, value]),
@@ -75,13 +78,12 @@ export async function recordFailure(
     },
     { timeLimitMs: TIME_LIMIT_MS },
   );
-  if (typeof answer !== "boolean") {
-    throw new DeliveryError(
-      "database_unavailable",
-      "Database call failed: the answer is not true or false",
-    );
-  }
-  return answer;
+  const known = ANSWERS.find((one) => one === answer);
+  if (known !== undefined) return known;
+  throw new DeliveryError(
+    "database_unavailable",
+    "Database call failed: the answer does not say what was stored",
+  );
 }
 
 /**

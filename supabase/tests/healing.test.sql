@@ -1,0 +1,167 @@
+/*
+ * Failures that heal without a person: by a creation that comes later, or by the schedule of
+ * retries. Time passes by moving next_retry_at back.
+ */
+begin;
+select plan(37);
+truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
+
+create function pg_temp.file(event_id text, error_code text, subscription_id text default 'sub_1', provider text default 'a')
+returns text language sql as $$
+  select public.billing_record_failed_event(
+    provider, event_id, '{"n": 1}', 'text', error_code, 'Failed', 'x', 'update', subscription_id
+  )
+$$;
+
+create function pg_temp.apply(event_id text, kind text, subscription_id text)
+returns text language sql as $$
+  select concat_ws(' ', a.outcome, a.retries) from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
+    'place', 1, 'provider', 'a', 'event_id', event_id, 'type', 'x', 'kind', kind, 'subscription_id', subscription_id,
+    'account_id', 'acc_1', 'report', '{"plan_id": "plan_1"}'::jsonb
+  ))) as a
+$$;
+
+create function pg_temp.requested()
+returns text language sql as $$
+  select string_agg(event_id, ' ' order by event_id) from public.billing_failed_events where retry_requested_at is not null
+$$;
+
+-- One run of the worker, in which every retry has this outcome. Returns what was retried.
+create function pg_temp.run(error_code text default null)
+returns text language plpgsql as $$
+declare
+  run constant uuid := gen_random_uuid();
+  claimed text[];
+begin
+  claimed := array(select event_id from public.billing_claim_failed_events(run, 100));
+  perform public.billing_settle_failed_events(run, (
+    select coalesce(jsonb_agg(jsonb_build_object(
+      'provider', 'a', 'event_id', c, 'outcome', case when error_code is null then 'applied' else 'failed' end,
+      'error_code', error_code, 'error', 'Failed'
+    )), '[]')
+    from unnest(claimed) as c
+  ));
+  perform public.billing_release_lease('retries', run);
+  return array_to_string(claimed, ' ');
+end;
+$$;
+
+-- Until the next retry of an event, to the minute; and how many of the schedule have failed.
+create function pg_temp.waits(event_id text)
+returns text language sql as $$
+  select concat_ws(' ', (extract(epoch from date_trunc('minute', next_retry_at - now() + interval '10 s')) / 60)::integer, '/ ' || scheduled_retries)
+  from billing.failed_events f where f.event_id = waits.event_id
+$$;
+
+create function pg_temp.pass(minutes numeric)
+returns void language sql as $$
+  update billing.failed_events set next_retry_at = next_retry_at - make_interval(secs => (minutes * 60 + 5)::double precision)
+$$;
+
+-- Cured by a creation.
+select is(
+  (select string_agg(pg_temp.file(f.event_id, f.code, f.subscription, f.provider), ' ')
+   from (values
+     ('c1', 'subscription_unknown', 'sub_1', 'a'), ('c2', 'creation_pending', 'sub_1', 'a'), ('c3', 'event_invalid', 'sub_1', 'a'),
+     ('c4', 'subscription_unknown', 'sub_2', 'a'), ('c5', 'subscription_unknown', 'sub_1', 'b'), ('c6', 'subscription_unknown', 'sub_1', 'a')
+   ) as f (event_id, code, subscription, provider)),
+  'stored stored stored stored stored stored', 'events that come before their creation fail'
+);
+select billing.resolve_failed_event('c6', 'of the test', 'us');
+select is(pg_temp.apply('e1', 'creation', 'sub_1'), 'applied t', 'the answer to a creation says that failures lacked it');
+select is(pg_temp.requested(), 'c1 c2', 'these are requested, of its provider and subscription, with these codes, and open');
+select is(pg_temp.apply('e2', 'creation', 'sub_3'), 'applied', 'another creation cures nothing');
+select is(pg_temp.apply('e3', 'update', 'sub_1'), 'applied', 'nor does an update');
+select is(pg_temp.run(), 'c1 c2', 'the worker retries them');
+select is(pg_temp.requested(), null, 'which resolves them');
+select is(pg_temp.file('c7', 'subscription_unknown', 'sub_3'), 'retry', 'a failure that is stored after the creation was applied is requested at once');
+select is(pg_temp.file('c8', 'subscription_unknown', 'sub_3', 'b'), 'stored', 'but not one of another provider');
+select is(pg_temp.requested(), 'c7', 'so the order of the two does not matter');
+
+-- The schedule.
+truncate billing.failed_events;
+select pg_temp.file(error_code, error_code, 'sub_4')
+from unnest(array[
+  'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'creation_pending', 'handler_missing', 'deployment_fault',
+  'internal_error', 'event_invalid', 'body_not_json', 'subscription_of_other_provider', 'repair_pending', 'body_too_large'
+]) as error_code;
+select is(
+  (select string_agg(error_code, ' ' order by error_code) from billing.failed_events where next_retry_at is null),
+  'body_not_json body_too_large event_invalid repair_pending subscription_of_other_provider',
+  'a failure that only a person can cure has no retry coming'
+);
+select is(
+  (select string_agg(distinct pg_temp.waits(event_id), ', ') from billing.failed_events where next_retry_at is not null),
+  '1 / 0', 'all others are retried after a minute'
+);
+select is(pg_temp.run('apply_failed'), '', 'not before');
+truncate billing.failed_events;
+select pg_temp.file('s1', 'apply_failed');
+select is(
+  (select string_agg(concat_ws(' ', (select pg_temp.pass(m) is null), pg_temp.run('apply_failed'), pg_temp.waits('s1')), ', ' order by n)
+   from unnest(array[1, 5, 30, 120, 360, 720, 1440]) with ordinality as w (m, n)),
+  't s1 5 / 1, t s1 30 / 2, t s1 120 / 3, t s1 360 / 4, t s1 720 / 5, t s1 1440 / 6, t s1 / 7',
+  'each failed retry leads to the next wait, and after the last one it stays for a person'
+);
+select pg_temp.pass(10000);
+select is(pg_temp.run(), '', 'which the worker leaves alone');
+select is((select attempts from billing.failed_events), 8, 'each retry was an attempt');
+select pg_temp.file('s1', 'record_locked');
+select is(pg_temp.waits('s1'), '/ 7', 'a delivery that fails does not begin it anew');
+select billing.retry_failed_events();
+select is(pg_temp.waits('s1'), '1 / 0', 'a person''s retry of all does');
+select is(pg_temp.run('apply_failed'), 's1', 'it is tried at once');
+select is(pg_temp.waits('s1'), '1 / 0', 'a requested retry leaves the schedule as it is');
+select pg_temp.file('s1', 'record_locked');
+select is(pg_temp.waits('s1'), '1 / 0', 'so does a delivery that fails');
+select pg_temp.pass(1);
+select is(pg_temp.run('database_unavailable'), 's1', 'a retry that did not reach the database');
+select is((select scheduled_retries from billing.failed_events), 0::smallint, 'uses up none');
+select is(pg_temp.run('record_locked'), 's1', 'one that found the record locked');
+select is(pg_temp.waits('s1'), '5 / 1', 'uses up one');
+select pg_temp.pass(5);
+select is(pg_temp.run('event_invalid'), 's1', 'one that shows that only a person can cure it');
+select is(pg_temp.waits('s1'), '/ 2', 'is the last one');
+select pg_temp.file('s1', 'apply_failed');
+update billing.failed_events set resolved_at = now(), resolution = 'applied';
+select pg_temp.file('s1', 'apply_failed');
+select is(pg_temp.waits('s1'), '1 / 0', 'a failure that opens again has the whole schedule before it');
+update public.billing_failed_events set payload = '{"n": 2}';
+select is(pg_temp.waits('s1'), '/ 0', 'a repaired one waits for the person');
+select pg_temp.file('s1', 'apply_failed');
+select is(pg_temp.waits('s1'), '/ 0', 'also if the old body comes again');
+
+-- Requested ones go first; alerts wait for the first retry.
+truncate billing.failed_events, billing.alerts;
+select pg_temp.file('s' || i, 'apply_failed') from generate_series(1, 3) as i;
+select pg_temp.pass(1);
+select billing.retry_failed_event('s3');
+select is((select string_agg(event_id, ' ') from public.billing_claim_failed_events(gen_random_uuid(), 2)), 's3 s1', 'a requested retry goes before scheduled ones');
+truncate billing.failed_events, billing.leases;
+select pg_temp.file('s1', 'apply_failed');
+select is_empty($$select from public.billing_claim_alerts(gen_random_uuid(), 'x')$$, 'a failure with a retry coming raises no alert');
+truncate billing.leases;
+select pg_temp.pass(1);
+select is(pg_temp.run('apply_failed'), 's1', 'when its first retry has failed');
+select is((select kind from public.billing_claim_alerts(gen_random_uuid(), 'x')), 'failure_opened', 'it does');
+truncate billing.leases;
+select pg_temp.file('s2', 'event_invalid', 'sub_2');
+select is((select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')), 2::bigint, 'one that no retry can cure does at once');
+truncate billing.leases;
+
+-- A wake while another run has the queue is not lost.
+select is(
+  (select array[
+    (select count(*) from public.billing_claim_failed_events('00000000-0000-4000-8000-000000000001', 1)),
+    (select count(*) from public.billing_claim_failed_events('00000000-0000-4000-8000-000000000002', 1))
+  ]), '{0,0}', 'two runs find nothing'
+);
+select is(
+  array[
+    public.billing_release_lease('retries', '00000000-0000-4000-8000-000000000001', false),
+    public.billing_release_lease('retries', '00000000-0000-4000-8000-000000000001', false)
+  ], '{t,f}', 'the one that has the queue looks once more, and ends'
+);
+
+select * from finish();
+rollback;
