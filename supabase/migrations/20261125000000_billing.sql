@@ -1510,6 +1510,9 @@ comment on function public.billing_release_lease is
  * tried before its creation. So while an event of a subscription is locked by another
  * session, or was claimed by this run and not settled, later ones of it are left out.
  *
+ * What an earlier run has left unsettled comes later and alone, with all of its subscription:
+ * one event that takes all the time of a call then holds up only itself.
+ *
  * A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a
  * control character counts six. A payload that is larger than a batch is claimed alone. A
  * payload that no worker can hold fails here; otherwise it would be first in every claim.
@@ -1530,17 +1533,21 @@ begin
   with waiting as materialized (
     select
       w.provider, w.event_id, w.subscription_id, w.retry_lease_id is not distinct from p_lease_id as is_claimed,
+      w.is_left,
       row_number() over (
         order by
-          w.is_scheduled, w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
+          w.is_scheduled, w.is_left,
+          w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
       ) as turn
     from (
-      select f.*, false as is_scheduled from billing.failed_events f where f.retry_requested_at is not null
-      union all
-      select f.*, true from billing.failed_events f
-      where f.next_retry_at <= now() and f.retry_requested_at is null
+      select
+        f.*,
+        f.retry_requested_at is null as is_scheduled,
+        bool_or(coalesce(f.retry_lease_id <> p_lease_id, false))
+          over (partition by coalesce(f.subscription_id, f.event_id)) as is_left
+      from billing.failed_events f
+      where (f.retry_requested_at is not null or f.next_retry_at <= now()) and f.resolved_at is null
     ) as w
-    where w.resolved_at is null
     order by turn
     -- More than a batch, since some may be left out.
     limit p_limit * 20
@@ -1554,7 +1561,7 @@ begin
     for update of d skip locked
   ),
   due as (
-    select w.provider, w.event_id, w.turn, octet_length(d.payload::text) as bytes
+    select w.provider, w.event_id, w.turn, w.is_left, octet_length(d.payload::text) as bytes
     from waiting w
     join billing.failed_events d using (provider, event_id)
     where w.turn in (select f.turn from free f)
@@ -1582,12 +1589,13 @@ begin
   claimed as (
     update billing.failed_events f set retry_lease_id = p_lease_id
     from (
-      select d.*, sum(d.bytes) over (order by d.turn) as bytes_so_far
+      select d.*, sum(d.bytes) over so_far as bytes_so_far, bool_or(d.is_left) over so_far as any_left
       from due d
       where d.bytes <= worker_bytes
+      window so_far as (order by d.turn)
     ) as d
     where f.provider = d.provider and f.event_id = d.event_id
-      and (d.bytes_so_far <= batch_bytes or d.bytes_so_far = d.bytes)
+      and (d.bytes_so_far <= batch_bytes and not d.any_left or d.bytes_so_far = d.bytes)
     returning f.*, d.turn
   )
   select
@@ -1607,9 +1615,9 @@ comment on function public.billing_claim_failed_events is
  * Stores the outcomes of retries. A row that was resolved meanwhile stays resolved. A
  * failure counts as an attempt. It ends the request, if there was one, and then leaves the
  * schedule as it is; else it uses up a retry of the schedule. A requested retry that found
- * the record locked stays requested, and one that did not reach the database stays due:
- * both keep their claim, so that only the next run tries them. Columns that only the receiver
- * can read from a payload are read anew, because it may have been repaired.
+ * the record locked stays requested. It keeps its claim, as one that the run does not
+ * settle, so only the next run tries it again. Columns that only the receiver can read from
+ * a payload are read anew, because it may have been repaired.
  *
  * The id in a repaired payload may differ from that of its row, which may be the hash
  * of the body. The row's id gets a row in the ledger too, so that the old body,
@@ -1635,8 +1643,7 @@ begin
     join billing.failed_events f on f.provider = r.provider and f.event_id = r.event_id
     -- What was applied is resolved already.
     where (f.retry_lease_id = p_lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
-      and (r.error_code in ('database_unavailable', 'overloaded')
-        or r.error_code = 'record_locked' and f.retry_requested_at is not null) is not true
+      and (r.error_code = 'record_locked' and f.retry_requested_at is not null) is not true
     order by r.provider, r.event_id
   loop
     begin

@@ -3,7 +3,7 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(37);
+select plan(38);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
 
 create function pg_temp.file(event_id text, error_code text, subscription_id text default 'sub_1', provider text default 'a')
@@ -115,9 +115,10 @@ select is(pg_temp.waits('s1'), '1 / 0', 'a requested retry leaves the schedule a
 select pg_temp.file('s1', 'record_locked');
 select is(pg_temp.waits('s1'), '1 / 0', 'so does a delivery that fails');
 select pg_temp.pass(1);
-select is(pg_temp.run('database_unavailable'), 's1', 'a retry that did not reach the database');
+select is((select event_id from public.billing_claim_failed_events(gen_random_uuid(), 9)), 's1', 'a retry that its run does not settle');
+truncate billing.leases;
 select is((select scheduled_retries from billing.failed_events), 0::smallint, 'uses up none');
-select is(pg_temp.run('record_locked'), 's1', 'one that found the record locked');
+select is(pg_temp.run('record_locked'), 's1', 'and stays due; one that found the record locked');
 select is(pg_temp.waits('s1'), '5 / 1', 'uses up one');
 select pg_temp.pass(5);
 select is(pg_temp.run('event_invalid'), 's1', 'one that shows that only a person can cure it');
@@ -131,12 +132,21 @@ select is(pg_temp.waits('s1'), '/ 0', 'a repaired one waits for the person');
 select pg_temp.file('s1', 'apply_failed');
 select is(pg_temp.waits('s1'), '/ 0', 'also if the old body comes again');
 
--- Requested ones go first; alerts wait for the first retry.
+-- Requested ones go first, and what an earlier run has left comes later and alone; alerts wait for the first retry.
 truncate billing.failed_events, billing.alerts;
-select pg_temp.file('s' || i, 'apply_failed') from generate_series(1, 3) as i;
+select pg_temp.file('s' || i, 'apply_failed', 'sub_' || i) from generate_series(1, 5) as i;
 select pg_temp.pass(1);
 select billing.retry_failed_event('s3');
-select is((select string_agg(event_id, ' ') from public.billing_claim_failed_events(gen_random_uuid(), 2)), 's3 s1', 'a requested retry goes before scheduled ones');
+select is((select string_agg(event_id, ' ') from public.billing_claim_failed_events(gen_random_uuid(), 3)), 's3 s1 s2', 'a requested retry goes before scheduled ones');
+truncate billing.leases;
+select is(
+  (select array[
+    (select string_agg(event_id, ' ') from public.billing_claim_failed_events('00000000-0000-4000-8000-000000000003', 3)),
+    (select string_agg(event_id, ' ') from public.billing_claim_failed_events('00000000-0000-4000-8000-000000000003', 3)),
+    (select string_agg(event_id, ' ') from public.billing_claim_failed_events('00000000-0000-4000-8000-000000000003', 3)),
+    (select string_agg(event_id, ' ') from public.billing_claim_failed_events('00000000-0000-4000-8000-000000000003', 3))
+  ]), '{s3,"s4 s5",s1,s2}', 'what an earlier run has left comes alone, and among those of a kind last'
+);
 truncate billing.failed_events, billing.leases;
 select pg_temp.file('s1', 'apply_failed');
 select is_empty($$select from public.billing_claim_alerts(gen_random_uuid(), 'x')$$, 'a failure with a retry coming raises no alert');

@@ -74,8 +74,8 @@ const CALL_LIMIT = { timeLimitMs: 5_000 };
  * database checks whether an event was applied meanwhile, so none is applied
  * twice. If another run has the queue, there are none.
  *
- * @throws {DeliveryError} If a database call fails. Another run tries the claimed
- * failures again.
+ * @throws {DeliveryError} If a database call fails. The next run tries again what was
+ * claimed.
  */
 export async function retryFailures(
   options: RetryOptions,
@@ -131,8 +131,7 @@ async function applyFailures(
 ): Promise<Retry[]> {
   const read = claimed.map((failure) => readFailure(failure, options));
   const events = read.map(({ result }) => result).filter(isEvent);
-  const applied = events.length > 0 ? await applyEvents(events, options) : [];
-  const outcomes = lockWithCreations(events, applied);
+  const outcomes = lockWithCreations(events, await apply(events, options));
   return read.map((retry) => {
     const result = isEvent(retry.result)
       ? outcomes[events.indexOf(retry.result)]!
@@ -141,6 +140,31 @@ async function applyFailures(
       result instanceof DeliveryError && isUnmapped(result, retry.text);
     return { ...retry, result: isIgnored ? "ignored" : result };
   });
+}
+
+/**
+ * Applies events in one call. If that fails as a whole, each of them has failed, unless
+ * the fault says nothing of it: the database was out of reach, or several took too long,
+ * of which the next run tries each alone.
+ *
+ * @throws {DeliveryError} A fault that says nothing of the events.
+ */
+async function apply(
+  events: readonly RetriedEvent[],
+  options: RetryOptions,
+): Promise<readonly Retry["result"][]> {
+  if (events.length === 0) return [];
+  try {
+    return await applyEvents(events, options);
+  } catch (thrown) {
+    const error = toDeliveryError(thrown);
+    const isTooSlow = error.cause instanceof DOMException;
+    if (
+      error.code === "database_unavailable" &&
+      !(isTooSlow && events.length === 1)
+    ) throw error;
+    return events.map(() => error);
+  }
 }
 
 function readFailure(

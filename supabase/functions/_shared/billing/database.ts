@@ -64,7 +64,8 @@ export async function callFunction<Name extends keyof DatabaseFunctions>(
  *
  * @param call Starts the call; it must pass the signal on.
  * @param options.timeLimitMs For both tries together.
- * @throws {DeliveryError} With the code for the fault.
+ * @throws {DeliveryError} With the code for the fault; its cause is a
+ * {@linkcode DOMException} if the time is over.
  */
 export async function callDatabase<T>(
   call: (signal: AbortSignal) => PromiseLike<CallResult<T>>,
@@ -92,7 +93,9 @@ export async function callDatabase<T>(
       : status === 0
       ? error.message
       : `no usable answer (HTTP status ${status})`;
-    throw databaseError(error.code, `Database call failed: ${what}`);
+    throw databaseError(error.code, `Database call failed: ${what}`, {
+      cause: signal.reason,
+    });
   }
   if (data === null) {
     throw new DeliveryError(

@@ -57,10 +57,11 @@ export function databaseErrorCode(code: string | undefined): ErrorCode {
 export function databaseError(
   code: string | undefined,
   message: string,
+  options: ErrorOptions = {},
 ): DeliveryError {
   const meaning = databaseErrorCode(code);
   const logMessage = meaning === "apply_failed"
     ? `The database refused the event with ${code}: see its row in failed_events`
     : message;
-  return new DeliveryError(meaning, message, { logMessage });
+  return new DeliveryError(meaning, message, { logMessage, ...options });
 }
