@@ -329,12 +329,14 @@ create table billing.leases (
   queue text primary key check (queue in ('retries', 'notifications')),
   lease_id uuid not null,
   held_until timestamptz not null,
-  is_wanted boolean not null default false
+  is_wanted boolean not null default false,
+  scheduled_run_at timestamptz
 );
 
 comment on table billing.leases is 'Which run of the worker has a queue: retries, or notifications (and alerts).';
 comment on column billing.leases.lease_id is 'The run. What it claimed, only it can settle.';
 comment on column billing.leases.is_wanted is 'Whether another run has asked for the queue meanwhile: then there may be more to do.';
+comment on column billing.leases.scheduled_run_at is 'When a run that the schedule has woken last ended without a fault.';
 
 /* Receivers that answered 429. It is shared by all runs, so it is in the database. */
 create table billing.pauses (
@@ -1463,7 +1465,7 @@ begin
   insert into billing.leases as l (queue, lease_id, held_until)
   values (p_queue, p_lease_id, clock_timestamp() + interval '60 s')
   on conflict (queue) do update set lease_id = excluded.lease_id, held_until = excluded.held_until
-  where l.lease_id = p_lease_id or l.held_until < clock_timestamp();
+  where l.lease_id = p_lease_id or l.held_until <= clock_timestamp();
   if not found then
     update billing.leases l set is_wanted = true where l.queue = p_queue and not l.is_wanted;
     return false;
@@ -1476,8 +1478,13 @@ $$;
  * Ends the lease of a queue, unless another run has asked for it meanwhile: whoever woke
  * that run has work that this one may have missed. Then this returns true, and the run
  * goes on. A run whose time is over (p_is_last) wakes the worker instead.
+ *
+ * With p_is_scheduled, it notes that the schedule has woken a run that ended without a
+ * fault, also if another one has the lease.
  */
-create or replace function public.billing_release_lease(p_queue text, p_lease_id uuid, p_is_last boolean default true)
+create or replace function public.billing_release_lease(
+  p_queue text, p_lease_id uuid, p_is_last boolean default true, p_is_scheduled boolean default false
+)
 returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   is_wanted boolean;
@@ -1485,14 +1492,15 @@ begin
   select l.is_wanted into is_wanted from billing.leases l
   where l.queue = p_queue and l.lease_id = p_lease_id
   for update;
-  if not found then
-    return false;
-  end if;
   if is_wanted and not p_is_last then
     update billing.leases l set is_wanted = false where l.queue = p_queue;
     return true;
   end if;
-  delete from billing.leases l where l.queue = p_queue;
+  update billing.leases l set
+    held_until = case when l.lease_id = p_lease_id then clock_timestamp() else l.held_until end,
+    is_wanted = l.is_wanted and l.lease_id <> p_lease_id,
+    scheduled_run_at = case when p_is_scheduled then now() else l.scheduled_run_at end
+  where l.queue = p_queue and (l.lease_id = p_lease_id or p_is_scheduled);
   if is_wanted then
     perform billing.wake_worker();
   end if;
@@ -1501,7 +1509,7 @@ end;
 $$;
 
 comment on function public.billing_release_lease is
-  'Ends the lease of a queue (retries or notifications) at the end of a run; or, unless p_is_last, returns true if another run has asked for the queue meanwhile, so that this one goes on.';
+  'Ends the lease of a queue (retries or notifications) at the end of a run; or, unless p_is_last, returns true if another run has asked for the queue meanwhile, so that this one goes on. p_is_scheduled: the schedule has woken the run, which ended without a fault.';
 
 /*
  * Hands failures to retry to the run of the worker that holds the queue: those whose retry
@@ -2245,6 +2253,10 @@ select
     where d.status in ('dead', 'undeliverable')
   ) as notifications_given_up,
   (
+    select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end
+    from billing.leases l
+  ) as last_scheduled_run_at,
+  (
     select greatest(c.reltuples, 0)::bigint from pg_catalog.pg_class c
     where c.oid = 'billing.processed_events'::regclass
   ) as ledger_rows_estimate
@@ -2264,7 +2276,7 @@ from
   ) as n;
 
 comment on view billing.health is
-  'One row: the time of the newest event, open failures, pending notifications, notifications that were given up, and the size of the ledger as the planner estimates it.';
+  'One row: the time of the newest event, open failures, pending notifications, notifications that were given up, when both queues were last worked on by the schedule without a fault, and the size of the ledger as the planner estimates it.';
 
 -- supabase/schemas/billing_7_access.sql
 
@@ -2312,7 +2324,7 @@ comment on view public.billing_processed_events is 'billing.processed_events, fo
 create or replace view public.billing_failed_events with (security_invoker = true) as
 select
   provider, event_id, type, payload, payload_encoding, original_payload, error_code, error, attempts,
-  first_failed_at, last_failed_at, retry_requested_at, retry_lease_id,
+  first_failed_at, last_failed_at, next_retry_at, retry_requested_at, retry_lease_id,
   resolved_at, resolution, resolution_note, resolved_by,
   kind, subscription_id, customer_id, account_id, occurred_at,
   xmin::text as version
@@ -2331,7 +2343,7 @@ comment on view public.billing_notifications is 'billing.notifications, for serv
 create or replace view public.billing_health with (security_invoker = true) as
 select
   last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
-  oldest_pending_notification, notifications_given_up, ledger_rows_estimate
+  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, ledger_rows_estimate
 from billing.health;
 
 comment on view public.billing_health is 'billing.health, for service_role.';
@@ -2474,7 +2486,7 @@ revoke execute on all functions in schema billing from public;
 
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
-grant delete on billing.processed_events, billing.leases to service_role;
+grant delete on billing.processed_events to service_role;
 grant execute on all functions in schema billing to service_role;
 -- Only for the SQL editor.
 revoke execute on function billing.schedule_worker, billing.unschedule_worker, billing.prune from service_role;

@@ -272,12 +272,14 @@ create table billing.leases (
   queue text primary key check (queue in ('retries', 'notifications')),
   lease_id uuid not null,
   held_until timestamptz not null,
-  is_wanted boolean not null default false
+  is_wanted boolean not null default false,
+  scheduled_run_at timestamptz
 );
 
 comment on table billing.leases is 'Which run of the worker has a queue: retries, or notifications (and alerts).';
 comment on column billing.leases.lease_id is 'The run. What it claimed, only it can settle.';
 comment on column billing.leases.is_wanted is 'Whether another run has asked for the queue meanwhile: then there may be more to do.';
+comment on column billing.leases.scheduled_run_at is 'When a run that the schedule has woken last ended without a fault.';
 
 /* Receivers that answered 429. It is shared by all runs, so it is in the database. */
 create table billing.pauses (

@@ -401,7 +401,7 @@ begin
   insert into billing.leases as l (queue, lease_id, held_until)
   values (p_queue, p_lease_id, clock_timestamp() + interval '60 s')
   on conflict (queue) do update set lease_id = excluded.lease_id, held_until = excluded.held_until
-  where l.lease_id = p_lease_id or l.held_until < clock_timestamp();
+  where l.lease_id = p_lease_id or l.held_until <= clock_timestamp();
   if not found then
     update billing.leases l set is_wanted = true where l.queue = p_queue and not l.is_wanted;
     return false;
@@ -414,8 +414,13 @@ $$;
  * Ends the lease of a queue, unless another run has asked for it meanwhile: whoever woke
  * that run has work that this one may have missed. Then this returns true, and the run
  * goes on. A run whose time is over (p_is_last) wakes the worker instead.
+ *
+ * With p_is_scheduled, it notes that the schedule has woken a run that ended without a
+ * fault, also if another one has the lease.
  */
-create or replace function public.billing_release_lease(p_queue text, p_lease_id uuid, p_is_last boolean default true)
+create or replace function public.billing_release_lease(
+  p_queue text, p_lease_id uuid, p_is_last boolean default true, p_is_scheduled boolean default false
+)
 returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   is_wanted boolean;
@@ -423,14 +428,15 @@ begin
   select l.is_wanted into is_wanted from billing.leases l
   where l.queue = p_queue and l.lease_id = p_lease_id
   for update;
-  if not found then
-    return false;
-  end if;
   if is_wanted and not p_is_last then
     update billing.leases l set is_wanted = false where l.queue = p_queue;
     return true;
   end if;
-  delete from billing.leases l where l.queue = p_queue;
+  update billing.leases l set
+    held_until = case when l.lease_id = p_lease_id then clock_timestamp() else l.held_until end,
+    is_wanted = l.is_wanted and l.lease_id <> p_lease_id,
+    scheduled_run_at = case when p_is_scheduled then now() else l.scheduled_run_at end
+  where l.queue = p_queue and (l.lease_id = p_lease_id or p_is_scheduled);
   if is_wanted then
     perform billing.wake_worker();
   end if;
@@ -439,7 +445,7 @@ end;
 $$;
 
 comment on function public.billing_release_lease is
-  'Ends the lease of a queue (retries or notifications) at the end of a run; or, unless p_is_last, returns true if another run has asked for the queue meanwhile, so that this one goes on.';
+  'Ends the lease of a queue (retries or notifications) at the end of a run; or, unless p_is_last, returns true if another run has asked for the queue meanwhile, so that this one goes on. p_is_scheduled: the schedule has woken the run, which ended without a fault.';
 
 /*
  * Hands failures to retry to the run of the worker that holds the queue: those whose retry

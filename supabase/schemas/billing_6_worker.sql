@@ -226,6 +226,10 @@ select
     where d.status in ('dead', 'undeliverable')
   ) as notifications_given_up,
   (
+    select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end
+    from billing.leases l
+  ) as last_scheduled_run_at,
+  (
     select greatest(c.reltuples, 0)::bigint from pg_catalog.pg_class c
     where c.oid = 'billing.processed_events'::regclass
   ) as ledger_rows_estimate
@@ -245,4 +249,4 @@ from
   ) as n;
 
 comment on view billing.health is
-  'One row: the time of the newest event, open failures, pending notifications, notifications that were given up, and the size of the ledger as the planner estimates it.';
+  'One row: the time of the newest event, open failures, pending notifications, notifications that were given up, when both queues were last worked on by the schedule without a fault, and the size of the ledger as the planner estimates it.';

@@ -42,7 +42,7 @@ comment on view public.billing_processed_events is 'billing.processed_events, fo
 create or replace view public.billing_failed_events with (security_invoker = true) as
 select
   provider, event_id, type, payload, payload_encoding, original_payload, error_code, error, attempts,
-  first_failed_at, last_failed_at, retry_requested_at, retry_lease_id,
+  first_failed_at, last_failed_at, next_retry_at, retry_requested_at, retry_lease_id,
   resolved_at, resolution, resolution_note, resolved_by,
   kind, subscription_id, customer_id, account_id, occurred_at,
   xmin::text as version
@@ -61,7 +61,7 @@ comment on view public.billing_notifications is 'billing.notifications, for serv
 create or replace view public.billing_health with (security_invoker = true) as
 select
   last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
-  oldest_pending_notification, notifications_given_up, ledger_rows_estimate
+  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, ledger_rows_estimate
 from billing.health;
 
 comment on view public.billing_health is 'billing.health, for service_role.';
@@ -204,7 +204,7 @@ revoke execute on all functions in schema billing from public;
 
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
-grant delete on billing.processed_events, billing.leases to service_role;
+grant delete on billing.processed_events to service_role;
 grant execute on all functions in schema billing to service_role;
 -- Only for the SQL editor.
 revoke execute on function billing.schedule_worker, billing.unschedule_worker, billing.prune from service_role;

@@ -20,7 +20,7 @@ export interface Receiver extends ProcessOptions {
 
 /**
  * Answers one request: 200 if its event is applied, was applied before or has no
- * effect here. Any other status makes the provider retry. Each delivery has one
+ * effect here, or if its failure is stored and acknowledged. Any other status makes the provider retry. Each delivery has one
  * log line.
  */
 export async function handleWebhook(

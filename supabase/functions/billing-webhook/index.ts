@@ -6,7 +6,9 @@
 import { applyEvents } from "../_shared/billing/apply_events.ts";
 import { readConfig } from "../_shared/billing/config.ts";
 import { createClient } from "../_shared/billing/database.ts";
+import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
+import { checkAcknowledged } from "./acknowledged.ts";
 import { throttleInfo } from "./throttle_info.ts";
 import { awaitLocks, gather } from "./gather.ts";
 import { handleWebhook, type Receiver } from "./handle_webhook.ts";
@@ -77,6 +79,10 @@ for (const { name, fault } of receiver.providers) {
       error: fault,
     });
   }
+}
+
+if (receiver.providers.some(({ acknowledges }) => acknowledges)) {
+  keepAlive(checkAcknowledged({ env, database, clock: Date.now, log }));
 }
 
 export default {

@@ -37,7 +37,7 @@ export interface ProcessOptions
 export interface Report {
   readonly level: LogLevel;
   readonly message: string;
-  /** `outcomes` has one: applied, duplicate, stale or ignored. */
+  /** `outcomes` has one: applied, duplicate, stale, ignored or acknowledged. */
   readonly fields: LogFields;
 }
 
@@ -57,7 +57,9 @@ const IGNORED = {
  *
  * Two kinds of failed events are not errors: an event that was applied before,
  * such as one that comes again in the shape of another API version, and an
- * event of an unmapped subscription, if these are ignored.
+ * event of an unmapped subscription, if these are ignored. A failure that is
+ * stored is acknowledged, if the provider's setting says so: then the worker has
+ * the duty to retry it.
  *
  * @throws {DeliveryError} The failure, with fields for the log, after it is
  * stored; `failure_not_recorded` if it could not be stored. `overloaded` is not
@@ -107,7 +109,7 @@ async function applyOrIgnore(
 
 async function handleFailure(
   error: DeliveryError,
-  { provider, body }: VerifiedDelivery,
+  { provider, acknowledges, body }: VerifiedDelivery,
   { database, unmappedSubscriptions, wakeWorker }: ProcessOptions,
 ): Promise<Report> {
   const failed = await describeFailedBody(body);
@@ -134,10 +136,17 @@ async function handleFailure(
         `${code}, and the failure could not be stored in failed_events: ${logMessage}`;
       throw new DeliveryError("failure_not_recorded", message, { logFields });
     });
-  if (stored === "retry") wakeWorker("retries");
-  if (stored !== "applied") throw withLogFields(error, logFields);
-  // The event was applied, for example by a call whose answer was lost.
-  if (failed.event.kind === "payment_failed") wakeWorker("notifications");
-  const fields = { ...event, code, outcomes: { duplicate: 1 } };
-  return { level: "info", message: "duplicate of an applied event", fields };
+  if (stored === "applied") {
+    // For example by a call whose answer was lost.
+    if (failed.event.kind === "payment_failed") wakeWorker("notifications");
+    const fields = { ...event, code, outcomes: { duplicate: 1 } };
+    return { level: "info", message: "duplicate of an applied event", fields };
+  }
+  if (stored === "retry" || acknowledges) wakeWorker("retries");
+  if (!acknowledges) throw withLogFields(error, logFields);
+  // The provider will not send it again: whoever has to act hears of it now.
+  wakeWorker("notifications");
+  const outcomes = { acknowledged: 1 };
+  const fields = { ...logFields, code, error: error.logMessage, outcomes };
+  return { level: "error", message: "failure acknowledged", fields };
 }

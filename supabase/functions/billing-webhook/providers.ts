@@ -1,4 +1,5 @@
 import {
+  choice,
   type Environment,
   EVENT_MODES,
   type EventMode,
@@ -24,6 +25,9 @@ export const PROVIDERS = [
   { name: "b", header: "provider-b-signature", scheme: "hmac-sha256-hex" },
 ] as const;
 
+/** What is answered if a verified event fails, by its name in the settings. */
+const FAILURES_CHOICES = ["reject", "acknowledge"] as const;
+
 /** Returns how the names of a provider's settings begin: `PROVIDER_A_`. */
 export function settingsPrefix(provider: string): string {
   return `PROVIDER_${provider.toUpperCase()}_`;
@@ -39,6 +43,8 @@ export interface SignatureProvider {
   readonly scheme: SignatureScheme;
   /** Which events its endpoint handles. */
   readonly mode: EventMode;
+  /** Whether a failure that is stored is answered 200. */
+  readonly acknowledges: boolean;
   /** One per secret; not extractable, for verification only. */
   readonly keys: readonly CryptoKey[];
   /** What is wrong with its configuration, for operators. */
@@ -105,6 +111,7 @@ async function readProvider(
     header,
     scheme: scheme ?? stripe,
     mode: "any",
+    acknowledges: false,
   } as const;
 
   try {
@@ -116,11 +123,18 @@ async function readProvider(
       );
     }
     checkHeader(header, { prefix, scheme });
-    const mode = readMode(env, `${prefix}MODE`);
+    const mode = choice(env, `${prefix}MODE`, EVENT_MODES);
+    const acknowledges =
+      choice(env, `${prefix}FAILURES`, FAILURES_CHOICES) === "acknowledge";
     const name = secretVariable(defaults.name);
     const keys = readSigningSecrets(env, name)
       .map((secret) => importKey(secret, { name, scheme }));
-    return { ...provider, mode, keys: await Promise.all(keys) };
+    return {
+      ...provider,
+      mode,
+      acknowledges,
+      keys: await Promise.all(keys),
+    };
   } catch (error) {
     return {
       ...provider,
@@ -146,15 +160,6 @@ function checkHeader(
       `${name} must end with -signature: the headers with the id and the time have the same prefix`,
     );
   }
-}
-
-function readMode(env: Environment, name: string): EventMode {
-  const text = env[name] || "any";
-  const mode = EVENT_MODES.find((mode) => mode === text);
-  if (mode === undefined) {
-    throw new Error(`${name} must be one of ${EVENT_MODES.join(", ")}`);
-  }
-  return mode;
 }
 
 async function importKey(

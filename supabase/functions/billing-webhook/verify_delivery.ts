@@ -19,6 +19,8 @@ export interface VerifiedDelivery {
   readonly provider: string;
   /** Which events the provider's endpoint handles. */
   readonly mode: EventMode;
+  /** Whether a failure that is stored is answered 200. */
+  readonly acknowledges: boolean;
   /** The exact bytes that were signed. */
   readonly body: Uint8Array<ArrayBuffer>;
 }
@@ -51,7 +53,7 @@ export async function verifyDelivery(
   options: VerifyOptions,
 ): Promise<VerifiedDelivery> {
   const provider = signingProvider(headers, options.providers);
-  const { name, mode, fault } = provider;
+  const { name, mode, acknowledges, fault } = provider;
   try {
     if (fault !== undefined) {
       throw new DeliveryError(
@@ -67,7 +69,7 @@ export async function verifyDelivery(
         `No signature matches: check the signing secret of provider ${name}, and that no proxy changes the body`,
       );
     }
-    return { provider: name, mode, body } as VerifiedDelivery;
+    return { provider: name, mode, acknowledges, body } as VerifiedDelivery;
   } catch (error) {
     throw withLogFields(toDeliveryError(error), { provider: name });
   }

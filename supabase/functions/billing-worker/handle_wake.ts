@@ -21,9 +21,12 @@ import {
 type Queue = "retries" | "notifications";
 
 /** What one run of the worker needs, besides what each run makes anew. */
-export type Worker = Omit<Run, "leaseId" | "endMs" | "limit">;
+export type Worker = Omit<Run, "leaseId" | "endMs" | "limit" | "isScheduled">;
 
-type Run = RetryOptions & DeliveryOptions;
+interface Run extends RetryOptions, DeliveryOptions {
+  /** Whether the schedule has woken it: the webhook names a queue. */
+  readonly isScheduled: boolean;
+}
 
 /**
  * For the notifications of one run; the rest waits for the next run. A little less
@@ -58,6 +61,7 @@ export async function handleWake(
     ...worker,
     leaseId: crypto.randomUUID(),
     endMs: worker.clock() + RUN_TIME_MS,
+    isScheduled: only === null,
   };
   let left = RUN_LIMIT;
   async function deliver() {
@@ -152,7 +156,7 @@ function hasCounts<Counts>(part: Counts | DeliveryError): part is Counts {
  */
 async function holding<T>(
   queue: Queue,
-  { database, leaseId, endMs, clock, log }: Run,
+  { database, leaseId, endMs, isScheduled, clock, log }: Run,
   work: () => Promise<T>,
 ): Promise<T[]> {
   const rounds: T[] = [];
@@ -160,6 +164,9 @@ async function holding<T>(
     let isWanted = true;
     while (isWanted) {
       rounds.push(await work());
+      const hasFailed = rounds.flat().some((part) =>
+        part instanceof DeliveryError
+      );
       isWanted = await callFunction(
         database,
         "billing_release_lease",
@@ -167,6 +174,7 @@ async function holding<T>(
           p_queue: queue,
           p_lease_id: leaseId,
           p_is_last: clock() >= endMs,
+          p_is_scheduled: isScheduled && !hasFailed,
         },
         RELEASE_LIMIT,
       ) === true;

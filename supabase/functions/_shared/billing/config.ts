@@ -2,7 +2,7 @@
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The choices for which events a provider's endpoint handles. */
-export const EVENT_MODES = ["live", "test", "any"] as const;
+export const EVENT_MODES = ["any", "live", "test"] as const;
 
 /**
  * See `PROVIDER_A_MODE` in the README. The live endpoint of a Connect platform
@@ -35,6 +35,8 @@ export interface Config extends DatabaseAccess {
   readonly oncePerInvoice: boolean;
 }
 
+const CANNOT_START = "Cannot start: ";
+
 /** The same as Stripe's. */
 export const DEFAULT_TOLERANCE_SECONDS = 300;
 
@@ -60,27 +62,32 @@ export function readConfig(env: Environment): Config {
 
 /** Reads `UNMAPPED_SUBSCRIPTIONS`: `fail` or `ignore`. */
 export function readUnmapped(env: Environment): UnmappedChoice {
-  return choice(env, "UNMAPPED_SUBSCRIPTIONS", UNMAPPED_CHOICES, "fail");
+  return choice(env, "UNMAPPED_SUBSCRIPTIONS", UNMAPPED_CHOICES, CANNOT_START);
 }
 
 /** Reads `NOTIFY_ONCE_PER_INVOICE`: `true` or `false`. */
 export function readOncePerInvoice(env: Environment): boolean {
-  return choice(env, "NOTIFY_ONCE_PER_INVOICE", ["true", "false"], "false") ===
-    "true";
+  const words = ["false", "true"] as const;
+  return choice(env, "NOTIFY_ONCE_PER_INVOICE", words, CANNOT_START) === "true";
 }
 
-/** Reads one of several words; returns the default if it is not set. */
-function choice<Word extends string>(
+/**
+ * Reads one of several words; returns the first if it is not set.
+ *
+ * @param prefix How the error begins.
+ * @throws {Error} If it is another word; names the variable.
+ */
+export function choice<Word extends string>(
   env: Environment,
   name: string,
   words: readonly Word[],
-  defaultWord: Word,
+  prefix = "",
 ): Word {
-  const text = env[name] || defaultWord;
+  const text = env[name] || words[0];
   const word = words.find((word) => word === text);
   if (word === undefined) {
     throw new Error(
-      `Cannot start: ${name} must be ${words.join(" or ")}, not "${text}".`,
+      `${prefix}${name} must be ${words.join(" or ")}, not "${text}".`,
     );
   }
   return word;

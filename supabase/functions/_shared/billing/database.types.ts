@@ -29,6 +29,7 @@ export type Database = {
           "first_failed_at": string;
           "kind": string | null;
           "last_failed_at": string;
+          "next_retry_at": string | null;
           "occurred_at": string | null;
           "original_payload": Json | null;
           "payload": Json | null;
@@ -55,6 +56,7 @@ export type Database = {
           "first_failed_at"?: string | null;
           "kind"?: string | null;
           "last_failed_at"?: string | null;
+          "next_retry_at"?: string | null;
           "occurred_at"?: string | null;
           "original_payload"?: Json | null;
           "payload"?: Json | null;
@@ -80,6 +82,7 @@ export type Database = {
           "first_failed_at"?: string | null;
           "kind"?: string | null;
           "last_failed_at"?: string | null;
+          "next_retry_at"?: string | null;
           "occurred_at"?: string | null;
           "original_payload"?: Json | null;
           "payload"?: Json | null;
@@ -100,6 +103,7 @@ export type Database = {
       "billing_health": {
         Row: {
           "last_event_at": string | null;
+          "last_scheduled_run_at": string | null;
           "ledger_rows_estimate": number | null;
           "notifications_given_up": number | null;
           "notifications_pending": number | null;
@@ -400,6 +404,7 @@ export type Database = {
       "billing_release_lease": {
         Args: {
           "p_is_last"?: boolean;
+          "p_is_scheduled"?: boolean;
           "p_lease_id": string;
           "p_queue": string;
         };

@@ -1,0 +1,61 @@
+import type { Environment } from "../_shared/billing/config.ts";
+import {
+  callDatabase,
+  type DatabaseClient,
+} from "../_shared/billing/database.ts";
+import { toDeliveryError } from "../_shared/billing/errors.ts";
+import type { Log } from "../_shared/billing/log.ts";
+
+/** Five wakes of the worker. */
+const MAX_AGE_MS = 5 * 60_000;
+
+const TIME_LIMIT = { timeLimitMs: 5_000 };
+
+/**
+ * Says what a deployment that acknowledges failures lacks. The provider does not send
+ * them again, so the worker must retry them, and somebody must hear of those that stay.
+ *
+ * @param state.lastScheduledRunAt When the schedule last woke the worker with success;
+ * null if it never did.
+ */
+export function lackOfAcknowledged(
+  { lastScheduledRunAt, env, nowMs }: {
+    readonly lastScheduledRunAt: string | null;
+    readonly env: Environment;
+    readonly nowMs: number;
+  },
+): string | undefined {
+  const ranMs = Date.parse(lastScheduledRunAt ?? "");
+  if (!(nowMs - ranMs <= MAX_AGE_MS)) {
+    return "the schedule has not woken the worker with success in the last 5 minutes: run billing.schedule_worker, and look at the worker's log";
+  }
+  if (env["ALERT_URL"]) return undefined;
+  return "no alert channel is set: set ALERT_URL";
+}
+
+/** Logs what a deployment that acknowledges failures lacks, if anything. */
+export async function checkAcknowledged(
+  { env, database, clock, log }: {
+    readonly env: Environment;
+    readonly database: DatabaseClient;
+    readonly clock: () => number;
+    readonly log: Log;
+  },
+): Promise<void> {
+  let lack: string | undefined;
+  try {
+    const [health] = await callDatabase(
+      (signal) =>
+        database.from("billing_health").select("last_scheduled_run_at")
+          .abortSignal(signal),
+      TIME_LIMIT,
+    );
+    const lastScheduledRunAt = health?.last_scheduled_run_at ?? null;
+    lack = lackOfAcknowledged({ lastScheduledRunAt, env, nowMs: clock() });
+  } catch (thrown) {
+    lack = `cannot be checked: ${toDeliveryError(thrown).logMessage}`;
+  }
+  if (lack === undefined) return;
+  const message = "failures are acknowledged, but may not be retried or seen";
+  log("error", message, { error: lack });
+}
