@@ -88,6 +88,7 @@ create table billing.subscriptions (
   cancel_at timestamptz,
   trial_end timestamptz,
   paused text,
+  paused_until timestamptz,
   livemode boolean,
   past_due_since timestamptz,
 
@@ -126,6 +127,7 @@ comment on column billing.subscriptions.cancel_at is
 comment on column billing.subscriptions.trial_end is 'When the trial ends or ended; null if there was none.';
 comment on column billing.subscriptions.paused is
   'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if the collection of payments is not paused.';
+comment on column billing.subscriptions.paused_until is 'pause_collection.resumes_at: when the pause ends by itself; null if it does not.';
 comment on column billing.subscriptions.livemode is 'True if the provider moved real money, false in its test mode.';
 comment on column billing.subscriptions.past_due_since is 'Since when the provider''s status is past_due, as far as events show; null if it is not.';
 comment on column billing.subscriptions.past_due_as_of is
@@ -249,7 +251,7 @@ comment on column billing.failed_events.occurred_at is 'When the event occurred,
  * that transaction. One row per event, whatever the channel.
  */
 create table billing.notifications (
-  id uuid primary key default gen_random_uuid(),
+  id uuid generated always as (md5(provider || '/' || event_id || '/' || kind)::uuid) stored primary key,
   provider text collate "C" not null,
   event_id text collate "C" not null,
   kind text not null default 'payment_failed' check (kind in ('payment_failed')),
@@ -281,7 +283,8 @@ where status in ('dead', 'undeliverable');
 create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
 
 comment on table billing.notifications is 'The outbox: one notification to its account per event of a failed payment.';
-comment on column billing.notifications.id is 'The same for all attempts, so that the receiver can deduplicate by it.';
+comment on column billing.notifications.id is
+  'Made of provider, event and kind: the same for all attempts, and after a backup is restored and the provider sends its events again, so that the receiver can deduplicate by it.';
 comment on column billing.notifications.event_id is 'The event that created it.';
 comment on column billing.notifications.kind is 'payment_failed.';
 comment on column billing.notifications.status is
@@ -322,6 +325,27 @@ comment on column billing.alerts.reported is 'How many of the open failures the 
 comment on column billing.alerts.reported_until is 'first_failed_at of the newest failure that the operator was told about.';
 
 /*
+ * The subscriptions and customers of erased accounts, whose later events have no effect.
+ * Without the key, nobody can try IDs against the hashes.
+ */
+create table billing.erasures (
+  hash bytea primary key,
+  erased_at timestamptz not null default now()
+);
+
+comment on table billing.erasures is
+  'The subscriptions and customers of accounts that were erased. Their events have no effect. billing.forget_erasure() removes one.';
+comment on column billing.erasures.hash is 'sha256(key || provider || '':'' || id), with the key in billing.erasure_key.';
+
+create table billing.erasure_key (
+  key bytea not null
+);
+
+comment on table billing.erasure_key is 'One row: the random key of the hashes in billing.erasures.';
+
+insert into billing.erasure_key (key) values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
+
+/*
  * One worker at a time works on a queue. Its lease ends by itself, so a worker that
  * died holds nobody up for long.
  */
@@ -354,6 +378,8 @@ alter table billing.notifications enable row level security;
 alter table billing.alerts enable row level security;
 alter table billing.leases enable row level security;
 alter table billing.pauses enable row level security;
+alter table billing.erasures enable row level security;
+alter table billing.erasure_key enable row level security;
 
 -- supabase/schemas/billing_2_rule.sql
 
@@ -371,7 +397,7 @@ alter table billing.pauses enable row level security;
 create or replace view billing.records with (security_invoker = true) as
 select
   id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-  provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
+  provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
   past_due_since, past_due_as_of, not_past_due_as_of,
   account_as_of, changed_as_of, changed_in_second, canceled_as_of
 from billing.subscriptions;
@@ -395,7 +421,8 @@ create type billing.event as (
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
   -- Added by the database:
   handled_at timestamptz,
-  customers_account text
+  customers_account text,
+  is_erased boolean
 );
 
 -- What became of an event, and the record after it.
@@ -426,7 +453,8 @@ comment on function billing.time_of is 'Returns the time of a mark, such as subs
  * names it, what the provider reports to a creation or update, the status to a creation,
  * update or deletion, canceled_at to a deletion. The record keeps the marks of these
  * events. An event that is older than all that it would set is stale. An event without
- * a time is never older; as a second creation, it is stale.
+ * a time is never older; as a second creation, it is stale. One of an erased account has
+ * no effect.
  *
  * before: the step before it; null for the first event of a subscription.
  * stored: the record in the table; null if there is none.
@@ -447,7 +475,9 @@ declare
   outcome text := 'applied';
   settled billing.records;
 begin
-  if (e.kind in ('creation', 'update', 'deletion', 'payment_failed')) is not true then
+  if e.is_erased then
+    return (e, r, 'erased', null, null)::billing.step;
+  elsif (e.kind in ('creation', 'update', 'deletion', 'payment_failed')) is not true then
     return (e, r, 'failed', 'BW003', format('No function applies events of type %s.', e.type))::billing.step;
   elsif r.id is null and e.kind <> 'creation' then
     return (e, r, 'failed', 'BW001', format('No subscription %s is recorded.', e.subscription_id))::billing.step;
@@ -662,7 +692,7 @@ begin
     bool_or(((f.step).event).payment is not null),
     bool_or(f.is_filed),
     bool_or((f.step).outcome = 'stale'),
-    bool_or((f.step).outcome = 'failed'),
+    bool_or((f.step).outcome in ('failed', 'erased')),
     bool_or((f.step).outcome = 'applied' and ((f.step).event).kind = 'creation')
   into steps, answers, changed, any_payment, any_filed, any_stale, any_failed, any_creation
   from (
@@ -754,6 +784,14 @@ begin
   -- From here on, only what the app has added to the tables waits.
   _ := set_config('lock_timeout', billing.lock_patience(), true);
 
+  if exists (select from billing.erasures) then
+    claimed := array(
+      select jsonb_populate_record(e, jsonb_build_object(
+        'is_erased', billing.is_erased(e.provider, e.subscription_id, e.report ->> 'customer_id')
+      ))
+      from unnest(claimed) as e
+    );
+  end if;
   work := billing.work_out(claimed);
   if work.any_failed and exists (select from unnest(work.steps) as s where s.error_code = 'BW005') then
     claimed := array(
@@ -773,12 +811,12 @@ begin
     using unnest(work.changed) as r on s.id = r.id
     when matched then update set (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-      provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
+      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
       past_due_since, past_due_as_of, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) = row (r.*)
     when not matched then insert (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-      provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
+      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
       past_due_since, past_due_as_of, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) values (r.*);
   end if;
@@ -806,7 +844,7 @@ begin
     -- They may come again.
     delete from billing.processed_events p
     using unnest(work.steps) as s
-    where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome = 'failed';
+    where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome in ('failed', 'erased');
 
     for i in 1 .. cardinality(answers) loop
       if answers[i].error_code = 'BW001' and billing.is_known_customer((work.steps)[i].event) then
@@ -897,7 +935,8 @@ begin
   end if;
 
   update billing.failed_events o set
-    resolved_at = now(), resolution = s.outcome, next_retry_at = null, retry_requested_at = null, retry_lease_id = null
+    resolved_at = now(), resolution = case s.outcome when 'erased' then 'ignored' else s.outcome end,
+    next_retry_at = null, retry_requested_at = null, retry_lease_id = null
   from unnest(steps) as s
   where o.provider = (s.event).provider
     and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
@@ -912,13 +951,9 @@ $$;
  * that the caller holds. Returns the subscriptions that have any.
  */
 create or replace function billing.cure(steps billing.step[])
-returns text[] language plpgsql volatile set search_path = '' as $$
-declare
-  waiting text[];
-  cured text[];
-begin
-  waiting := array(
-    select f.event_id
+returns text[] language sql volatile set search_path = '' as $$
+  with waiting as materialized (
+    select f.provider, f.event_id
     from billing.failed_events f
     -- In an array, so that a plan can only take the index by subscription.
     where f.subscription_id = any (array(
@@ -932,17 +967,24 @@ begin
         where (s.event).subscription_id = f.subscription_id and (s.event).provider = f.provider and s.outcome = 'applied'
       )
     for update skip locked
-  );
-  if cardinality(waiting) > 0 then
-    with requested as (
-      update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
-      where f.event_id = any (waiting) and f.resolution is null
-      returning f.subscription_id
-    )
-    select array_agg(r.subscription_id) into cured from requested r;
-  end if;
-  return cured;
-end;
+  ),
+  requested as (
+    update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
+    from waiting w
+    where f.provider = w.provider and f.event_id = w.event_id
+    returning f.subscription_id
+  )
+  select array_agg(r.subscription_id) from requested r
+$$;
+
+/* Returns whether the subscription or customer is of an account that was erased. */
+create or replace function billing.is_erased(provider text, variadic ids text[])
+returns boolean language sql stable set search_path = '' as $$
+  select exists (
+    select
+    from unnest(ids) as i (id), billing.erasure_key k, billing.erasures e
+    where e.hash = sha256(k.key || convert_to(provider || ':' || i.id, 'UTF8'))
+  )
 $$;
 
 /*
@@ -1058,7 +1100,7 @@ end;
 $$;
 
 comment on function public.billing_apply_events is
-  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale or failed), for failed the SQLSTATE and message, and whether failures that lacked it are retried now. docs/decisions.md has the form of an event.';
+  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and whether failures that lacked it are retried now. docs/decisions.md has the form of an event.';
 
 -- supabase/schemas/billing_4_failures.sql
 
@@ -1120,6 +1162,7 @@ $$;
  * already applied is not stored, and one that is applied later finds the row and
  * resolves it. Returns:
  *   applied   it was applied, and the caller acknowledges the delivery as a duplicate
+ *   erased    its account was erased, so nothing is stored
  *   stored    it is an open failure
  *   retry     so it is, and a retry is requested at once: the creation that it lacked was
  *             applied meanwhile. The lock of the subscription, which whoever applies it
@@ -1147,6 +1190,9 @@ begin
   on conflict do nothing;
   if not found then
     return 'applied';
+  elsif billing.is_erased(p_provider, p_subscription_id, p_customer_id) then
+    delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
+    return 'erased';
   end if;
   if p_error_code in ('subscription_unknown', 'creation_pending') then
     perform pg_advisory_xact_lock(hashtextextended(p_subscription_id, 0));
@@ -1209,7 +1255,7 @@ end;
 $$;
 
 comment on function public.billing_record_failed_event is
-  'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry if a retry is requested too; or applied, and stores nothing, if the event has been applied meanwhile.';
+  'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry if a retry is requested too; applied, and stores nothing, if the event has been applied meanwhile; or erased, and stores nothing, if its account was erased.';
 
 /*
  * Keeps the received payload when somebody repairs it
@@ -1882,9 +1928,9 @@ return f.scheduled_retries > 0 or f.next_retry_at is null and f.retry_requested_
  * was told. So nothing untrue is ever sent, and one that could not be sent is due again
  * at the next run.
  *
- * failure_opened: failures with an error code are open that the operator was not told
- * about, and that do not heal by themselves; at most one per code and hour. A failure is new if it failed for the first
- * time after those that were counted. If that gives too few, because a failure opened
+ * failure_opened: failures with an error code are open that do not heal by themselves, and
+ * that the operator was not told about; at most one per code and hour. A failure is new if
+ * it failed for the first time after those that were counted. If that gives too few, because a failure opened
  * again or has got another error code, the difference of the numbers counts.
  * failures_resolved: the operator was told, and none is open any more.
  *
@@ -1903,7 +1949,8 @@ begin
   from (
     select t.error_code, count(f.event_id) as failures
     from billing.alerts t
-    left join billing.failed_events f on f.error_code = t.error_code and f.resolved_at is null
+    left join billing.failed_events f
+      on f.error_code = t.error_code and f.resolved_at is null and billing.is_alarming(f)
     group by t.error_code
   ) as o
   where a.error_code = o.error_code and a.reported > o.failures;
@@ -2175,6 +2222,16 @@ create or replace function billing.prune(
 returns table (ledger_rows bigint, payloads bigint, failures bigint, notifications bigint)
 language plpgsql volatile set search_path = '' as $$
 begin
+  -- pg_cron keeps a row per run for ever. Only those of our own jobs are ours to delete.
+  if to_regclass('cron.job_run_details') is not null then
+    execute $sql$
+      delete from cron.job_run_details d
+      using cron.job j
+      where j.jobname in ('billing-worker', 'billing-prune')
+        and d.jobid = j.jobid and d.end_time < now() - interval '1 day'
+    $sql$;
+  end if;
+
   -- By ctid, which cannot change while the row is locked. With a join by key, a plan may
   -- read the whole table, or select the batch again for every row.
   delete from billing.processed_events t
@@ -2215,6 +2272,80 @@ $$;
 
 comment on function billing.prune is
   'Deletes up to batch_size old rows of each table, and the payloads of resolved failures earlier than their rows. Returns how many of each.';
+
+/*
+ * Deletes what is stored of an account, and remembers its subscriptions and customers by
+ * a hash, so that their later events have no effect and are not stored. It does not find
+ * failures that could not be read, nor those of other people's subscriptions.
+ *
+ * @param force also if a subscription is not canceled: nobody will hear of its end
+ */
+create or replace function billing.erase_account(account_id text, force boolean default false)
+returns text language plpgsql volatile set search_path = '' as $$
+#variable_conflict use_column
+declare
+  own billing.subscriptions;
+  ids text[] := array[erase_account.account_id];
+  counts bigint[];
+begin
+  for own in
+    select s.* from billing.subscriptions s where s.account_id = erase_account.account_id order by s.id
+  loop
+    -- An event that is being applied comes before or after.
+    perform pg_advisory_xact_lock(hashtextextended(own.id, 0));
+    select s.status into own.status from billing.subscriptions s where s.id = own.id;
+    if own.status <> 'canceled' and not force then
+      raise exception 'Subscription % is % at provider %: nothing was erased.', own.id, own.status, own.provider
+        using hint = 'Cancel it at the provider, and wait until the record is canceled; or use force => true.';
+    end if;
+    ids := ids || array[own.id, own.customer_id];
+    insert into billing.erasures (hash)
+    select sha256(k.key || convert_to(own.provider || ':' || i.id, 'UTF8'))
+    from billing.erasure_key k, unnest(array[own.id, own.customer_id]) as i (id)
+    where i.id is not null
+    on conflict do nothing;
+  end loop;
+
+  with subscriptions as (
+    delete from billing.subscriptions s where s.account_id = erase_account.account_id returning 1
+  ),
+  failures as (
+    delete from billing.failed_events f
+    where f.account_id = any (ids) or f.subscription_id = any (ids) or f.customer_id = any (ids)
+      or jsonb_path_exists(
+        f.payload, '$.**.accountId ? (@ == $id)', jsonb_build_object('id', erase_account.account_id)
+      )
+    returning 1
+  ),
+  notifications as (
+    delete from billing.notifications n where n.account_id = erase_account.account_id returning 1
+  )
+  select array[
+    (select count(*) from subscriptions), (select count(*) from failures), (select count(*) from notifications)
+  ] into counts;
+  return format('Erased: %s subscriptions, %s failed events, %s notifications.', counts[1], counts[2], counts[3]);
+end;
+$$;
+
+comment on function billing.erase_account is
+  'Run in the SQL editor: deletes what is stored of an account. Later events of its subscriptions and customers have no effect. Raises an error while a subscription is not canceled, unless force is true.';
+
+/* Lets the events of a subscription or customer of an erased account have an effect again. */
+create or replace function billing.forget_erasure(provider text, id text)
+returns text language plpgsql volatile set search_path = '' as $$
+begin
+  delete from billing.erasures e
+  using billing.erasure_key k
+  where e.hash = sha256(k.key || convert_to(forget_erasure.provider || ':' || forget_erasure.id, 'UTF8'));
+  if not found then
+    return 'It was not erased: nothing to forget.';
+  end if;
+  return 'Its events have an effect again. Have the provider send them again, or run: deno task reconcile --apply';
+end;
+$$;
+
+comment on function billing.forget_erasure is
+  'Run in the SQL editor: undoes billing.erase_account for a subscription or customer, for its events to come.';
 
 /*
  * Views for monitoring. Both stay fast when the ledger is large: events per hour read the
@@ -2294,7 +2425,7 @@ comment on view billing.health is
 create or replace view public.billing_subscriptions with (security_invoker = true) as
 select
   id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-  provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode, past_due_since
+  provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, past_due_since
 from billing.subscriptions;
 
 comment on view public.billing_subscriptions is 'One row per subscription. Users see nothing until the app grants it: docs/app.md.';
@@ -2303,7 +2434,7 @@ comment on view public.billing_subscriptions is 'One row per subscription. Users
 create or replace view public.billing_records with (security_invoker = true) as
 select
   s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
-  s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.livemode,
+  s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode,
   s.past_due_since,
   billing.time_of(s.account_as_of) as account_as_of,
   billing.time_of(s.changed_as_of) as changed_as_of,
@@ -2369,9 +2500,9 @@ comment on view public.billing_events_per_hour is 'billing.events_per_hour, for 
  *   changed, not at the end of the period: Stripe moves the period on at renewal, about an
  *   hour before it tries to collect the payment ("What events can I see when a subscription
  *   is renewed?"), so `current_period_end` ends a period that nobody has paid for.
- * - Its invoices are not voided (`paused`), since nobody pays for that time. Stripe names
- *   all three ways of pausing for a service that continues; docs/app.md says what `void`
- *   means here.
+ * - Its invoices are not voided (`paused`, until `paused_until`), since nobody pays for that
+ *   time. Stripe names all three ways of pausing for a service that continues; docs/app.md
+ *   says what `void` means here.
  * - The time at which it was going to be canceled has not passed, because the event of the
  *   deletion may come late.
  *
@@ -2388,7 +2519,7 @@ returns boolean language sql stable set search_path = '' as $$
     select from public.billing_subscriptions s
     where s.account_id = billing_has_access.account_id
       and s.status <> 'canceled'
-      and s.paused is distinct from 'void'
+      and (s.paused is distinct from 'void' or s.paused_until <= now())
       and (s.cancel_at is null or s.cancel_at > now())
       and case coalesce(s.provider_status, s.status)
         when 'active' then true
@@ -2486,10 +2617,14 @@ revoke execute on all functions in schema billing from public;
 
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
+revoke insert, update on billing.erasures, billing.erasure_key from service_role;
 grant delete on billing.processed_events to service_role;
 grant execute on all functions in schema billing to service_role;
 -- Only for the SQL editor.
-revoke execute on function billing.schedule_worker, billing.unschedule_worker, billing.prune from service_role;
+revoke execute on function
+  billing.schedule_worker, billing.unschedule_worker, billing.prune,
+  billing.erase_account, billing.forget_erasure
+from service_role;
 
 grant select on
   public.billing_subscriptions, public.billing_records, public.billing_processed_events,

@@ -31,6 +31,7 @@ create table billing.subscriptions (
   cancel_at timestamptz,
   trial_end timestamptz,
   paused text,
+  paused_until timestamptz,
   livemode boolean,
   past_due_since timestamptz,
 
@@ -69,6 +70,7 @@ comment on column billing.subscriptions.cancel_at is
 comment on column billing.subscriptions.trial_end is 'When the trial ends or ended; null if there was none.';
 comment on column billing.subscriptions.paused is
   'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if the collection of payments is not paused.';
+comment on column billing.subscriptions.paused_until is 'pause_collection.resumes_at: when the pause ends by itself; null if it does not.';
 comment on column billing.subscriptions.livemode is 'True if the provider moved real money, false in its test mode.';
 comment on column billing.subscriptions.past_due_since is 'Since when the provider''s status is past_due, as far as events show; null if it is not.';
 comment on column billing.subscriptions.past_due_as_of is
@@ -192,7 +194,7 @@ comment on column billing.failed_events.occurred_at is 'When the event occurred,
  * that transaction. One row per event, whatever the channel.
  */
 create table billing.notifications (
-  id uuid primary key default gen_random_uuid(),
+  id uuid generated always as (md5(provider || '/' || event_id || '/' || kind)::uuid) stored primary key,
   provider text collate "C" not null,
   event_id text collate "C" not null,
   kind text not null default 'payment_failed' check (kind in ('payment_failed')),
@@ -224,7 +226,8 @@ where status in ('dead', 'undeliverable');
 create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
 
 comment on table billing.notifications is 'The outbox: one notification to its account per event of a failed payment.';
-comment on column billing.notifications.id is 'The same for all attempts, so that the receiver can deduplicate by it.';
+comment on column billing.notifications.id is
+  'Made of provider, event and kind: the same for all attempts, and after a backup is restored and the provider sends its events again, so that the receiver can deduplicate by it.';
 comment on column billing.notifications.event_id is 'The event that created it.';
 comment on column billing.notifications.kind is 'payment_failed.';
 comment on column billing.notifications.status is
@@ -265,6 +268,27 @@ comment on column billing.alerts.reported is 'How many of the open failures the 
 comment on column billing.alerts.reported_until is 'first_failed_at of the newest failure that the operator was told about.';
 
 /*
+ * The subscriptions and customers of erased accounts, whose later events have no effect.
+ * Without the key, nobody can try IDs against the hashes.
+ */
+create table billing.erasures (
+  hash bytea primary key,
+  erased_at timestamptz not null default now()
+);
+
+comment on table billing.erasures is
+  'The subscriptions and customers of accounts that were erased. Their events have no effect. billing.forget_erasure() removes one.';
+comment on column billing.erasures.hash is 'sha256(key || provider || '':'' || id), with the key in billing.erasure_key.';
+
+create table billing.erasure_key (
+  key bytea not null
+);
+
+comment on table billing.erasure_key is 'One row: the random key of the hashes in billing.erasures.';
+
+insert into billing.erasure_key (key) values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
+
+/*
  * One worker at a time works on a queue. Its lease ends by itself, so a worker that
  * died holds nobody up for long.
  */
@@ -297,3 +321,5 @@ alter table billing.notifications enable row level security;
 alter table billing.alerts enable row level security;
 alter table billing.leases enable row level security;
 alter table billing.pauses enable row level security;
+alter table billing.erasures enable row level security;
+alter table billing.erasure_key enable row level security;

@@ -12,7 +12,7 @@
 create or replace view billing.records with (security_invoker = true) as
 select
   id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-  provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
+  provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
   past_due_since, past_due_as_of, not_past_due_as_of,
   account_as_of, changed_as_of, changed_in_second, canceled_as_of
 from billing.subscriptions;
@@ -36,7 +36,8 @@ create type billing.event as (
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
   -- Added by the database:
   handled_at timestamptz,
-  customers_account text
+  customers_account text,
+  is_erased boolean
 );
 
 -- What became of an event, and the record after it.
@@ -67,7 +68,8 @@ comment on function billing.time_of is 'Returns the time of a mark, such as subs
  * names it, what the provider reports to a creation or update, the status to a creation,
  * update or deletion, canceled_at to a deletion. The record keeps the marks of these
  * events. An event that is older than all that it would set is stale. An event without
- * a time is never older; as a second creation, it is stale.
+ * a time is never older; as a second creation, it is stale. One of an erased account has
+ * no effect.
  *
  * before: the step before it; null for the first event of a subscription.
  * stored: the record in the table; null if there is none.
@@ -88,7 +90,9 @@ declare
   outcome text := 'applied';
   settled billing.records;
 begin
-  if (e.kind in ('creation', 'update', 'deletion', 'payment_failed')) is not true then
+  if e.is_erased then
+    return (e, r, 'erased', null, null)::billing.step;
+  elsif (e.kind in ('creation', 'update', 'deletion', 'payment_failed')) is not true then
     return (e, r, 'failed', 'BW003', format('No function applies events of type %s.', e.type))::billing.step;
   elsif r.id is null and e.kind <> 'creation' then
     return (e, r, 'failed', 'BW001', format('No subscription %s is recorded.', e.subscription_id))::billing.step;

@@ -42,7 +42,7 @@ begin
     bool_or(((f.step).event).payment is not null),
     bool_or(f.is_filed),
     bool_or((f.step).outcome = 'stale'),
-    bool_or((f.step).outcome = 'failed'),
+    bool_or((f.step).outcome in ('failed', 'erased')),
     bool_or((f.step).outcome = 'applied' and ((f.step).event).kind = 'creation')
   into steps, answers, changed, any_payment, any_filed, any_stale, any_failed, any_creation
   from (
@@ -134,6 +134,14 @@ begin
   -- From here on, only what the app has added to the tables waits.
   _ := set_config('lock_timeout', billing.lock_patience(), true);
 
+  if exists (select from billing.erasures) then
+    claimed := array(
+      select jsonb_populate_record(e, jsonb_build_object(
+        'is_erased', billing.is_erased(e.provider, e.subscription_id, e.report ->> 'customer_id')
+      ))
+      from unnest(claimed) as e
+    );
+  end if;
   work := billing.work_out(claimed);
   if work.any_failed and exists (select from unnest(work.steps) as s where s.error_code = 'BW005') then
     claimed := array(
@@ -153,12 +161,12 @@ begin
     using unnest(work.changed) as r on s.id = r.id
     when matched then update set (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-      provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
+      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
       past_due_since, past_due_as_of, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) = row (r.*)
     when not matched then insert (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-      provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode,
+      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
       past_due_since, past_due_as_of, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) values (r.*);
   end if;
@@ -186,7 +194,7 @@ begin
     -- They may come again.
     delete from billing.processed_events p
     using unnest(work.steps) as s
-    where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome = 'failed';
+    where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome in ('failed', 'erased');
 
     for i in 1 .. cardinality(answers) loop
       if answers[i].error_code = 'BW001' and billing.is_known_customer((work.steps)[i].event) then
@@ -277,7 +285,8 @@ begin
   end if;
 
   update billing.failed_events o set
-    resolved_at = now(), resolution = s.outcome, next_retry_at = null, retry_requested_at = null, retry_lease_id = null
+    resolved_at = now(), resolution = case s.outcome when 'erased' then 'ignored' else s.outcome end,
+    next_retry_at = null, retry_requested_at = null, retry_lease_id = null
   from unnest(steps) as s
   where o.provider = (s.event).provider
     and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
@@ -292,13 +301,9 @@ $$;
  * that the caller holds. Returns the subscriptions that have any.
  */
 create or replace function billing.cure(steps billing.step[])
-returns text[] language plpgsql volatile set search_path = '' as $$
-declare
-  waiting text[];
-  cured text[];
-begin
-  waiting := array(
-    select f.event_id
+returns text[] language sql volatile set search_path = '' as $$
+  with waiting as materialized (
+    select f.provider, f.event_id
     from billing.failed_events f
     -- In an array, so that a plan can only take the index by subscription.
     where f.subscription_id = any (array(
@@ -312,17 +317,24 @@ begin
         where (s.event).subscription_id = f.subscription_id and (s.event).provider = f.provider and s.outcome = 'applied'
       )
     for update skip locked
-  );
-  if cardinality(waiting) > 0 then
-    with requested as (
-      update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
-      where f.event_id = any (waiting) and f.resolution is null
-      returning f.subscription_id
-    )
-    select array_agg(r.subscription_id) into cured from requested r;
-  end if;
-  return cured;
-end;
+  ),
+  requested as (
+    update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
+    from waiting w
+    where f.provider = w.provider and f.event_id = w.event_id
+    returning f.subscription_id
+  )
+  select array_agg(r.subscription_id) from requested r
+$$;
+
+/* Returns whether the subscription or customer is of an account that was erased. */
+create or replace function billing.is_erased(provider text, variadic ids text[])
+returns boolean language sql stable set search_path = '' as $$
+  select exists (
+    select
+    from unnest(ids) as i (id), billing.erasure_key k, billing.erasures e
+    where e.hash = sha256(k.key || convert_to(provider || ':' || i.id, 'UTF8'))
+  )
 $$;
 
 /*
@@ -438,4 +450,4 @@ end;
 $$;
 
 comment on function public.billing_apply_events is
-  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale or failed), for failed the SQLSTATE and message, and whether failures that lacked it are retried now. docs/decisions.md has the form of an event.';
+  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and whether failures that lacked it are retried now. docs/decisions.md has the form of an event.';

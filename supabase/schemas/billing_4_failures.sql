@@ -56,6 +56,7 @@ $$;
  * already applied is not stored, and one that is applied later finds the row and
  * resolves it. Returns:
  *   applied   it was applied, and the caller acknowledges the delivery as a duplicate
+ *   erased    its account was erased, so nothing is stored
  *   stored    it is an open failure
  *   retry     so it is, and a retry is requested at once: the creation that it lacked was
  *             applied meanwhile. The lock of the subscription, which whoever applies it
@@ -83,6 +84,9 @@ begin
   on conflict do nothing;
   if not found then
     return 'applied';
+  elsif billing.is_erased(p_provider, p_subscription_id, p_customer_id) then
+    delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
+    return 'erased';
   end if;
   if p_error_code in ('subscription_unknown', 'creation_pending') then
     perform pg_advisory_xact_lock(hashtextextended(p_subscription_id, 0));
@@ -145,7 +149,7 @@ end;
 $$;
 
 comment on function public.billing_record_failed_event is
-  'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry if a retry is requested too; or applied, and stores nothing, if the event has been applied meanwhile.';
+  'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry if a retry is requested too; applied, and stores nothing, if the event has been applied meanwhile; or erased, and stores nothing, if its account was erased.';
 
 /*
  * Keeps the received payload when somebody repairs it

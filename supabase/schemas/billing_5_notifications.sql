@@ -177,9 +177,9 @@ return f.scheduled_retries > 0 or f.next_retry_at is null and f.retry_requested_
  * was told. So nothing untrue is ever sent, and one that could not be sent is due again
  * at the next run.
  *
- * failure_opened: failures with an error code are open that the operator was not told
- * about, and that do not heal by themselves; at most one per code and hour. A failure is new if it failed for the first
- * time after those that were counted. If that gives too few, because a failure opened
+ * failure_opened: failures with an error code are open that do not heal by themselves, and
+ * that the operator was not told about; at most one per code and hour. A failure is new if
+ * it failed for the first time after those that were counted. If that gives too few, because a failure opened
  * again or has got another error code, the difference of the numbers counts.
  * failures_resolved: the operator was told, and none is open any more.
  *
@@ -198,7 +198,8 @@ begin
   from (
     select t.error_code, count(f.event_id) as failures
     from billing.alerts t
-    left join billing.failed_events f on f.error_code = t.error_code and f.resolved_at is null
+    left join billing.failed_events f
+      on f.error_code = t.error_code and f.resolved_at is null and billing.is_alarming(f)
     group by t.error_code
   ) as o
   where a.error_code = o.error_code and a.reported > o.failures;

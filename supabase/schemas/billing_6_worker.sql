@@ -148,6 +148,16 @@ create or replace function billing.prune(
 returns table (ledger_rows bigint, payloads bigint, failures bigint, notifications bigint)
 language plpgsql volatile set search_path = '' as $$
 begin
+  -- pg_cron keeps a row per run for ever. Only those of our own jobs are ours to delete.
+  if to_regclass('cron.job_run_details') is not null then
+    execute $sql$
+      delete from cron.job_run_details d
+      using cron.job j
+      where j.jobname in ('billing-worker', 'billing-prune')
+        and d.jobid = j.jobid and d.end_time < now() - interval '1 day'
+    $sql$;
+  end if;
+
   -- By ctid, which cannot change while the row is locked. With a join by key, a plan may
   -- read the whole table, or select the batch again for every row.
   delete from billing.processed_events t
@@ -188,6 +198,80 @@ $$;
 
 comment on function billing.prune is
   'Deletes up to batch_size old rows of each table, and the payloads of resolved failures earlier than their rows. Returns how many of each.';
+
+/*
+ * Deletes what is stored of an account, and remembers its subscriptions and customers by
+ * a hash, so that their later events have no effect and are not stored. It does not find
+ * failures that could not be read, nor those of other people's subscriptions.
+ *
+ * @param force also if a subscription is not canceled: nobody will hear of its end
+ */
+create or replace function billing.erase_account(account_id text, force boolean default false)
+returns text language plpgsql volatile set search_path = '' as $$
+#variable_conflict use_column
+declare
+  own billing.subscriptions;
+  ids text[] := array[erase_account.account_id];
+  counts bigint[];
+begin
+  for own in
+    select s.* from billing.subscriptions s where s.account_id = erase_account.account_id order by s.id
+  loop
+    -- An event that is being applied comes before or after.
+    perform pg_advisory_xact_lock(hashtextextended(own.id, 0));
+    select s.status into own.status from billing.subscriptions s where s.id = own.id;
+    if own.status <> 'canceled' and not force then
+      raise exception 'Subscription % is % at provider %: nothing was erased.', own.id, own.status, own.provider
+        using hint = 'Cancel it at the provider, and wait until the record is canceled; or use force => true.';
+    end if;
+    ids := ids || array[own.id, own.customer_id];
+    insert into billing.erasures (hash)
+    select sha256(k.key || convert_to(own.provider || ':' || i.id, 'UTF8'))
+    from billing.erasure_key k, unnest(array[own.id, own.customer_id]) as i (id)
+    where i.id is not null
+    on conflict do nothing;
+  end loop;
+
+  with subscriptions as (
+    delete from billing.subscriptions s where s.account_id = erase_account.account_id returning 1
+  ),
+  failures as (
+    delete from billing.failed_events f
+    where f.account_id = any (ids) or f.subscription_id = any (ids) or f.customer_id = any (ids)
+      or jsonb_path_exists(
+        f.payload, '$.**.accountId ? (@ == $id)', jsonb_build_object('id', erase_account.account_id)
+      )
+    returning 1
+  ),
+  notifications as (
+    delete from billing.notifications n where n.account_id = erase_account.account_id returning 1
+  )
+  select array[
+    (select count(*) from subscriptions), (select count(*) from failures), (select count(*) from notifications)
+  ] into counts;
+  return format('Erased: %s subscriptions, %s failed events, %s notifications.', counts[1], counts[2], counts[3]);
+end;
+$$;
+
+comment on function billing.erase_account is
+  'Run in the SQL editor: deletes what is stored of an account. Later events of its subscriptions and customers have no effect. Raises an error while a subscription is not canceled, unless force is true.';
+
+/* Lets the events of a subscription or customer of an erased account have an effect again. */
+create or replace function billing.forget_erasure(provider text, id text)
+returns text language plpgsql volatile set search_path = '' as $$
+begin
+  delete from billing.erasures e
+  using billing.erasure_key k
+  where e.hash = sha256(k.key || convert_to(forget_erasure.provider || ':' || forget_erasure.id, 'UTF8'));
+  if not found then
+    return 'It was not erased: nothing to forget.';
+  end if;
+  return 'Its events have an effect again. Have the provider send them again, or run: deno task reconcile --apply';
+end;
+$$;
+
+comment on function billing.forget_erasure is
+  'Run in the SQL editor: undoes billing.erase_account for a subscription or customer, for its events to come.';
 
 /*
  * Views for monitoring. Both stay fast when the ledger is large: events per hour read the

@@ -12,7 +12,7 @@
 create or replace view public.billing_subscriptions with (security_invoker = true) as
 select
   id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-  provider_status, customer_id, quantity, cancel_at, trial_end, paused, livemode, past_due_since
+  provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, past_due_since
 from billing.subscriptions;
 
 comment on view public.billing_subscriptions is 'One row per subscription. Users see nothing until the app grants it: docs/app.md.';
@@ -21,7 +21,7 @@ comment on view public.billing_subscriptions is 'One row per subscription. Users
 create or replace view public.billing_records with (security_invoker = true) as
 select
   s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
-  s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.livemode,
+  s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode,
   s.past_due_since,
   billing.time_of(s.account_as_of) as account_as_of,
   billing.time_of(s.changed_as_of) as changed_as_of,
@@ -87,9 +87,9 @@ comment on view public.billing_events_per_hour is 'billing.events_per_hour, for 
  *   changed, not at the end of the period: Stripe moves the period on at renewal, about an
  *   hour before it tries to collect the payment ("What events can I see when a subscription
  *   is renewed?"), so `current_period_end` ends a period that nobody has paid for.
- * - Its invoices are not voided (`paused`), since nobody pays for that time. Stripe names
- *   all three ways of pausing for a service that continues; docs/app.md says what `void`
- *   means here.
+ * - Its invoices are not voided (`paused`, until `paused_until`), since nobody pays for that
+ *   time. Stripe names all three ways of pausing for a service that continues; docs/app.md
+ *   says what `void` means here.
  * - The time at which it was going to be canceled has not passed, because the event of the
  *   deletion may come late.
  *
@@ -106,7 +106,7 @@ returns boolean language sql stable set search_path = '' as $$
     select from public.billing_subscriptions s
     where s.account_id = billing_has_access.account_id
       and s.status <> 'canceled'
-      and s.paused is distinct from 'void'
+      and (s.paused is distinct from 'void' or s.paused_until <= now())
       and (s.cancel_at is null or s.cancel_at > now())
       and case coalesce(s.provider_status, s.status)
         when 'active' then true
@@ -204,10 +204,14 @@ revoke execute on all functions in schema billing from public;
 
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
+revoke insert, update on billing.erasures, billing.erasure_key from service_role;
 grant delete on billing.processed_events to service_role;
 grant execute on all functions in schema billing to service_role;
 -- Only for the SQL editor.
-revoke execute on function billing.schedule_worker, billing.unschedule_worker, billing.prune from service_role;
+revoke execute on function
+  billing.schedule_worker, billing.unschedule_worker, billing.prune,
+  billing.erase_account, billing.forget_erasure
+from service_role;
 
 grant select on
   public.billing_subscriptions, public.billing_records, public.billing_processed_events,

@@ -4,7 +4,7 @@
  * Then cases by name, and who may ask: with the grants of docs/app.md, as the roles.
  */
 begin;
-select plan(45);
+select plan(47);
 
 create temporary table statuses as
 select unnest(array[
@@ -107,6 +107,8 @@ from (
     (false, '{"status": "unpaid", "provider_status": "unpaid"}', null, null, '1 year', 'not after the last attempt to collect the payment'),
     (false, '{"status": "paused", "provider_status": "paused"}', null, null, '1 year', 'not after a trial without a payment method'),
     (false, '{"paused": "void"}', null, null, '1 year', 'not while invoices are voided'),
+    (false, '{"paused": "void"}', 'paused_until', '1 minute', '1 year', 'until they are not'),
+    (true, '{"paused": "void"}', 'paused_until', '0', '0', 'from then on'),
     (true, '{"paused": "keep_as_draft"}', null, null, '0', 'while they are kept as drafts'),
     (true, '{"paused": "mark_uncollectible"}', null, null, '0', 'while they are given up'),
     (false, '{"provider_status": "past_due"}', 'past_due_since', '0', '0', 'not after a failed payment, without a grace'),
@@ -145,7 +147,7 @@ reset role;
 -- The columns of the window, of the table.
 grant select (
   id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id, quantity,
-  cancel_at, trial_end, paused, livemode, past_due_since
+  cancel_at, trial_end, paused, paused_until, livemode, past_due_since
 ) on billing.subscriptions to authenticated;
 set local role authenticated;
 select is(public.billing_has_access('acc_1'), false, 'without a policy, a user has access to nothing');

@@ -83,7 +83,7 @@ select is(
   pg_temp.apply(pg_temp.event('tap_1', 'creation', 'tap_sub', 10, '{"report": {
     "plan_id": "plan_1", "current_period_end": "2027-02-01T00:00:00Z", "provider_status": "trialing",
     "customer_id": "cus_1", "quantity": 5, "cancel_at": "2027-02-02T00:00:00Z",
-    "trial_end": "2027-01-22T00:00:00Z", "paused": "void", "livemode": true
+    "trial_end": "2027-01-22T00:00:00Z", "paused": "void", "paused_until": "2027-03-01T00:00:00Z", "livemode": true
   }}'), pg_temp.event('tap_1b', 'creation', 'tap_other', 10)), 'applied, applied', 'creations are applied'
 );
 select is(
@@ -92,7 +92,7 @@ select is(
     "id": "tap_sub", "provider": "a", "account_id": "acc_1", "status": "active", "plan_id": "plan_1",
     "current_period_end": "2027-02-01T00:00:00+00:00", "canceled_at": null, "provider_status": "trialing",
     "customer_id": "cus_1", "quantity": 5, "cancel_at": "2027-02-02T00:00:00+00:00",
-    "trial_end": "2027-01-22T00:00:00+00:00", "paused": "void", "livemode": true, "past_due_since": null,
+    "trial_end": "2027-01-22T00:00:00+00:00", "paused": "void", "paused_until": "2027-03-01T00:00:00+00:00", "livemode": true, "past_due_since": null,
     "past_due_as_of": null, "not_past_due_as_of": "2027-01-15T08:00:10+00:00",
     "account_as_of": 7200000040000000, "changed_as_of": 7200000040000000, "changed_in_second": null,
     "canceled_as_of": null
@@ -108,7 +108,7 @@ select is(
   pg_temp.apply(pg_temp.event('tap_2', 'update', 'tap_sub', 20, '{
     "report": {
       "plan_id": "plan_2", "current_period_end": null, "provider_status": "past_due", "customer_id": "cus_2",
-      "quantity": 6, "cancel_at": null, "trial_end": "2027-01-23T00:00:00Z", "paused": null, "livemode": false
+      "quantity": 6, "cancel_at": null, "trial_end": "2027-01-23T00:00:00Z", "paused": null, "paused_until": null, "livemode": false
     },
     "previous": {"provider_status": "active", "paused": "void"}
   }')), 'applied', 'an update is applied'
@@ -119,7 +119,7 @@ select is(
     "id": "tap_sub", "provider": "a", "account_id": "acc_1", "status": "past_due", "plan_id": "plan_2",
     "current_period_end": null, "canceled_at": null, "provider_status": "past_due",
     "customer_id": "cus_2", "quantity": 6, "cancel_at": null,
-    "trial_end": "2027-01-23T00:00:00+00:00", "paused": null, "livemode": false,
+    "trial_end": "2027-01-23T00:00:00+00:00", "paused": null, "paused_until": null, "livemode": false,
     "past_due_since": "2027-01-15T08:00:20+00:00", "past_due_as_of": "2027-01-15T08:00:20+00:00", "not_past_due_as_of": "2027-01-15T08:00:20+00:00",
     "account_as_of": 7200000040000000, "changed_as_of": 7200000080000001,
     "changed_in_second": {"provider_status": "active", "paused": "void"}, "canceled_as_of": null

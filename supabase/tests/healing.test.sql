@@ -3,7 +3,7 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(38);
+select plan(42);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
 
 create function pg_temp.file(event_id text, error_code text, subscription_id text default 'sub_1', provider text default 'a')
@@ -172,6 +172,26 @@ select is(
     public.billing_release_lease('retries', '00000000-0000-4000-8000-000000000001', false)
   ], '{t,f}', 'the one that has the queue looks once more, and ends'
 );
+
+-- The schedule leaves a trace: of runs that it has woken, in both queues, without a fault.
+truncate billing.leases;
+create function pg_temp.end_run(queue text, number integer, is_scheduled boolean)
+returns void language sql as $$
+  select billing.hold_lease(queue, lpad(number::text, 32, '0')::uuid);
+  select public.billing_release_lease(queue, lpad(number::text, 32, '0')::uuid, true, is_scheduled)
+$$;
+create function pg_temp.schedule_ran()
+returns boolean language sql as $$
+  select last_scheduled_run_at = now() from public.billing_health
+$$;
+select pg_temp.end_run(queue, 1, false) from unnest(array['retries', 'notifications']) as queue;
+select is(pg_temp.schedule_ran(), null, 'a run that the webhook has woken leaves none');
+select pg_temp.end_run('retries', 3, true);
+select is(pg_temp.schedule_ran(), null, 'nor does the half of a scheduled one');
+select billing.hold_lease('notifications', lpad('4', 32, '0')::uuid);
+select pg_temp.end_run('notifications', 3, true);
+select is(pg_temp.schedule_ran(), true, 'both halves do, also if another run has the queue');
+select ok(not billing.hold_lease('notifications', lpad('3', 32, '0')::uuid), 'which it keeps');
 
 select * from finish();
 rollback;

@@ -10,11 +10,14 @@ truncate billing.notifications, billing.leases, billing.pauses;
 
 create function pg_temp.owe(event_id text, fields jsonb default '{}')
 returns void language sql as $$
-  insert into billing.notifications
-  select * from jsonb_populate_record(null::billing.notifications, jsonb_build_object(
-    'id', gen_random_uuid(), 'provider', 'a', 'event_id', event_id, 'account_id', 'acc_1', 'subscription_id', 'sub_1',
-    'kind', 'payment_failed', 'status', 'pending', 'attempts', 0, 'next_attempt_at', now(), 'created_at', now()
-  ) || fields)
+  insert into billing.notifications (
+    provider, event_id, account_id, subscription_id, status, invoice_id, hosted_invoice_url, amount_due, currency,
+    attempt_count, next_payment_attempt, occurred_at, attempts, next_attempt_at, last_error, limited_since
+  )
+  select
+    'a', owe.event_id, 'acc_1', 'sub_1', coalesce(n.status, 'pending'), n.invoice_id, n.hosted_invoice_url, n.amount_due, n.currency,
+    n.attempt_count, n.next_payment_attempt, n.occurred_at, coalesce(n.attempts, 0), coalesce(n.next_attempt_at, now()), n.last_error, n.limited_since
+  from jsonb_populate_record(null::billing.notifications, fields) as n
 $$;
 
 create function pg_temp.row_of(event_id text)

@@ -5,7 +5,7 @@
  * migration is held to the same rules.
  */
 begin;
-select plan(35);
+select plan(37);
 
 create temporary view relations as
 select c.oid, c.relname, c.relkind, c.relacl, c.relrowsecurity, c.reloptions, c.relowner, c.relnamespace::regnamespace::text as schema
@@ -51,7 +51,8 @@ from relations r
 cross join unnest(array[
   'select from %1$I.%2$I', 'insert into %1$I.%2$I default values', 'update %1$I.%2$I set %3$I = %3$I', 'delete from %1$I.%2$I', 'truncate %1$I.%2$I'
 ]) as t (template)
-join pg_attribute a on a.attrelid = r.oid and a.attnum = 1,
+-- The id of a notification is generated: nobody can set it.
+join pg_attribute a on a.attrelid = r.oid and a.attnum = case when r.relname ~ 'notifications' then 2 else 1 end,
   format(t.template, r.schema, r.relname, a.attname) as s (statement)
 -- Views that cannot be written to fail for that reason.
 where t.template ~ '^select' or (t.template !~ '^truncate' or r.relkind = 'r') and r.relname !~ '(events_per_hour|health|open_failures)$'
@@ -72,7 +73,7 @@ where f.prorettype <> 'trigger'::regtype and f.prokind = 'f';
 -- What is there to be looked at, so that the rules do not pass on nothing.
 select set_eq(
   $$select relname::text from relations where relkind = 'r'$$,
-  array['subscriptions', 'processed_events', 'failed_events', 'notifications', 'alerts', 'leases', 'pauses'], 'the tables'
+  array['subscriptions', 'processed_events', 'failed_events', 'notifications', 'alerts', 'leases', 'pauses', 'erasures', 'erasure_key'], 'the tables'
 );
 select set_eq(
   $$select proname::text from functions where schema = 'public'$$,
@@ -121,7 +122,8 @@ select set_eq(
   $$values
     ('billing.subscriptions', 'insert, select, update'), ('billing.processed_events', 'delete, insert, select, update'),
     ('billing.failed_events', 'insert, select, update'), ('billing.notifications', 'insert, select, update'),
-    ('billing.alerts', 'insert, select, update'), ('billing.leases', 'delete, insert, select, update'), ('billing.pauses', 'insert, select, update'),
+    ('billing.alerts', 'insert, select, update'), ('billing.leases', 'insert, select, update'), ('billing.pauses', 'insert, select, update'),
+    ('billing.erasures', 'select'), ('billing.erasure_key', 'select'),
     ('billing.records', 'insert, select, update'), ('billing.open_failures', 'insert, select, update'), ('billing.health', 'insert, select, update'),
     ('billing.events_per_hour', 'insert, select, update'),
     ('public.billing_subscriptions', 'select'), ('public.billing_records', 'select'), ('public.billing_processed_events', 'select'),
@@ -130,7 +132,8 @@ select set_eq(
 );
 select set_eq(
   $$select signature from functions where not has_function_privilege('service_role', oid, 'execute')$$,
-  array['billing.schedule_worker(text,text)', 'billing.unschedule_worker()', 'billing.prune(interval,interval,interval,integer)'],
+  array['billing.schedule_worker(text,text)', 'billing.unschedule_worker()', 'billing.prune(interval,interval,interval,integer)',
+    'billing.erase_account(text,boolean)', 'billing.forget_erasure(text,text)'],
   'it executes all functions but those for the SQL editor'
 );
 select ok(has_schema_privilege('service_role', 'billing', 'usage') and not has_schema_privilege('service_role', 'billing', 'create'), 'it uses the schema, and creates nothing');
@@ -176,7 +179,7 @@ select is_empty(
 )
 from unnest(array[
   'billing.subscriptions', 'billing.processed_events', 'billing.failed_events', 'billing.notifications', 'billing.alerts', 'billing.leases', 'billing.pauses',
-  'billing.open_failures', 'public.billing_records', 'public.billing_events_per_hour'
+  'billing.erasures', 'billing.erasure_key', 'billing.open_failures', 'public.billing_records', 'public.billing_events_per_hour'
 ]) as name;
 select throws_ok(
   $$insert into billing.processed_events (provider, event_id, type) values ('a', 'tap_4', 'x')$$, '42501',

@@ -16,11 +16,11 @@ from (
     ('billing', 'events_per_hour', array['hour', 'type', 'outcome', 'events']),
     ('billing', 'health', array[
       'last_event_at', 'open_failures', 'oldest_open_failure', 'retries_requested', 'notifications_pending',
-      'oldest_pending_notification', 'notifications_given_up', 'ledger_rows_estimate'
+      'oldest_pending_notification', 'notifications_given_up', 'last_scheduled_run_at', 'ledger_rows_estimate'
     ]),
     ('public', 'billing_subscriptions', array[
       'id', 'provider', 'account_id', 'status', 'plan_id', 'current_period_end', 'canceled_at', 'provider_status', 'customer_id',
-      'quantity', 'cancel_at', 'trial_end', 'paused', 'livemode', 'past_due_since'
+      'quantity', 'cancel_at', 'trial_end', 'paused', 'paused_until', 'livemode', 'past_due_since'
     ])
 ) as v (schema, name, columns);
 
@@ -34,7 +34,8 @@ select is(
   pg_temp.health(),
   '{
     "last_event_at": null, "open_failures": 0, "oldest_open_failure": null, "retries_requested": 0,
-    "notifications_pending": 0, "oldest_pending_notification": null, "notifications_given_up": 0
+    "notifications_pending": 0, "oldest_pending_notification": null, "notifications_given_up": 0,
+    "last_scheduled_run_at": null
   }', 'and the health is one row of nothing'
 );
 
@@ -103,7 +104,7 @@ select is(
   pg_temp.health(),
   jsonb_build_object(
     'last_event_at', date_trunc('hour', now()) - interval '1 minute', 'open_failures', 7, 'oldest_open_failure', now() - interval '20 days',
-    'retries_requested', 1, 'notifications_pending', 2, 'oldest_pending_notification', now() - interval '4 hours', 'notifications_given_up', 2
+    'retries_requested', 1, 'notifications_pending', 2, 'oldest_pending_notification', now() - interval '4 hours', 'notifications_given_up', 2, 'last_scheduled_run_at', null
   ), 'the health counts what is open, requested, pending and given up'
 );
 analyze billing.processed_events;

@@ -36,10 +36,14 @@ export function settingsPrefix(provider: string): string {
 /** RFC 9110, section 5.6.2, in lower case. */
 const HEADER_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
 
+/** Stripe's own header, which needs no setting. */
+const STRIPE_HEADER = "stripe-signature";
+
 /** A provider as configured. Without keys, all its deliveries are refused. */
 export interface SignatureProvider {
   readonly name: string;
-  readonly header: string;
+  /** A delivery has its signature in one of them. Both providers may have the same. */
+  readonly headers: readonly string[];
   readonly scheme: SignatureScheme;
   /** Which events its endpoint handles. */
   readonly mode: EventMode;
@@ -62,21 +66,9 @@ export async function readProviders(
     PROVIDERS.map((defaults) => readProvider(env, defaults)),
   );
   return providers.map((provider) => {
-    const fault = sharedHeader(provider, providers) ?? provider.fault ??
-      sharedSecret(provider, env);
+    const fault = provider.fault ?? sharedSecret(provider, env);
     return fault === undefined ? provider : { ...provider, keys: [], fault };
   });
-}
-
-function sharedHeader(
-  provider: SignatureProvider,
-  providers: readonly SignatureProvider[],
-): string | undefined {
-  return providers.some((other) =>
-      other !== provider && other.header === provider.header
-    )
-    ? `its signature header ${provider.header} is also that of another provider: give each provider its own`
-    : undefined;
 }
 
 /** With a shared secret, each provider could sign as the other. */
@@ -103,12 +95,14 @@ async function readProvider(
   const prefix = settingsPrefix(defaults.name);
   const schemeName = env[`${prefix}SIGNATURE_SCHEME`] || defaults.scheme;
   const scheme = SCHEMES.get(schemeName);
-  const defaultHeader = scheme?.defaultHeader ?? defaults.header;
-  const header = (env[`${prefix}SIGNATURE_HEADER`] || defaultHeader)
-    .toLowerCase();
+  const defaultHeaders = [scheme?.defaultHeader ?? defaults.header];
+  if ((scheme ?? stripe) === stripe && !isTaken(STRIPE_HEADER, env)) {
+    defaultHeaders.push(STRIPE_HEADER);
+  }
+  const header = setHeader(prefix, env);
   const provider = {
     name: defaults.name,
-    header,
+    headers: header === undefined ? defaultHeaders : [header],
     scheme: scheme ?? stripe,
     mode: "any",
     acknowledges: false,
@@ -122,7 +116,7 @@ async function readProvider(
         }`,
       );
     }
-    checkHeader(header, { prefix, scheme });
+    if (header !== undefined) checkHeader(header, { prefix, scheme });
     const mode = choice(env, `${prefix}MODE`, EVENT_MODES);
     const acknowledges =
       choice(env, `${prefix}FAILURES`, FAILURES_CHOICES) === "acknowledge";
@@ -138,11 +132,24 @@ async function readProvider(
   } catch (error) {
     return {
       ...provider,
-      header: HEADER_NAME.test(header) ? header : defaultHeader,
+      headers: provider.headers.every((header) => HEADER_NAME.test(header))
+        ? provider.headers
+        : defaultHeaders,
       keys: [],
       fault: (error as Error).message,
     };
   }
+}
+
+function setHeader(prefix: string, env: Environment): string | undefined {
+  return env[`${prefix}SIGNATURE_HEADER`]?.toLowerCase() || undefined;
+}
+
+/** Returns whether a provider has a header by its setting. */
+function isTaken(header: string, env: Environment): boolean {
+  return PROVIDERS.some(({ name }) =>
+    setHeader(settingsPrefix(name), env) === header
+  );
 }
 
 function checkHeader(

@@ -38,87 +38,93 @@ interface VerifyOptions {
 }
 
 /**
- * Verifies who sent a delivery. It must carry the signature of exactly one
- * configured provider, in that provider's scheme, over the exact bytes of the
- * body, from a time within the tolerance.
+ * Verifies who sent a delivery. It must carry the signature of a configured
+ * provider, in that provider's scheme, over the exact bytes of the body, from a
+ * time within the tolerance. Of providers that share a header, such as two Stripe
+ * accounts, it is the one whose secret fits.
  *
  * Any signature in the header may match any of the provider's keys, so that a
  * secret can be rotated. `crypto.subtle.verify` compares in constant time.
  *
  * @throws {DeliveryError} A code with status 401, or `provider_misconfigured`.
- * Once it is clear which provider it is, its name is in the fields for the log.
+ * If it is clear which provider it is, its name is in the fields for the log.
  */
 export async function verifyDelivery(
-  { headers, body }: Delivery,
+  delivery: Delivery,
   options: VerifyOptions,
 ): Promise<VerifiedDelivery> {
-  const provider = signingProvider(headers, options.providers);
-  const { name, mode, acknowledges, fault } = provider;
-  try {
-    if (fault !== undefined) {
-      throw new DeliveryError(
-        "provider_misconfigured",
-        `Cannot verify deliveries of provider ${name}: ${fault}`,
+  const { header, candidates } = findSignature(delivery.headers, options);
+  const errors: DeliveryError[] = [];
+  for (const provider of candidates) {
+    try {
+      await verifyAs(provider, header, delivery, options);
+      const { name, mode, acknowledges } = provider;
+      const { body } = delivery;
+      return { provider: name, mode, acknowledges, body } as VerifiedDelivery;
+    } catch (error) {
+      errors.push(
+        withLogFields(toDeliveryError(error), { provider: provider.name }),
       );
     }
-    const claim = readClaim(headers, provider);
-    checkTime(claim, options);
-    if (!await isSigned(body, { claim, provider })) {
-      throw new DeliveryError(
-        "signature_mismatch",
-        `No signature matches: check the signing secret of provider ${name}, and that no proxy changes the body`,
-      );
-    }
-    return { provider: name, mode, acknowledges, body } as VerifiedDelivery;
-  } catch (error) {
-    throw withLogFields(toDeliveryError(error), { provider: name });
   }
+  // A misconfigured provider may be the one that signed.
+  throw errors.find(({ code }) => code === "provider_misconfigured") ??
+    errors[0];
 }
 
-/** Returns the one provider whose header the delivery carries. */
-function signingProvider(
-  headers: Headers,
-  providers: readonly SignatureProvider[],
-): SignatureProvider {
-  const provider = providers.find(({ header }) => headers.has(header));
-  if (provider === undefined) {
+/** Returns the one signature header of a delivery, and who may have signed. */
+function findSignature(headers: Headers, { providers }: VerifyOptions) {
+  const known = new Set(providers.flatMap(({ headers }) => headers));
+  const [header, another] = [...known].filter((name) => headers.has(name));
+  if (header === undefined) {
     throw new DeliveryError(
       "signature_missing",
-      `No signature header: expected ${
-        providers.map(({ header }) => header).join(" or ")
-      }`,
+      `No signature header: expected ${[...known].join(" or ")}`,
     );
   }
-  if (
-    providers.some(({ header }) =>
-      header !== provider.header && headers.has(header)
-    )
-  ) {
+  if (another !== undefined) {
     throw new DeliveryError(
       "signature_ambiguous",
-      "Signature headers of more than one provider: check whether a proxy adds one",
+      `Signature headers ${header} and ${another}: check whether a proxy adds one`,
     );
   }
-  return provider;
+  const candidates = providers.filter(({ headers }) =>
+    headers.includes(header)
+  );
+  return { header, candidates };
 }
 
-function readClaim(
-  headers: Headers,
+/** Throws unless the provider has signed the delivery. */
+async function verifyAs(
   provider: SignatureProvider,
-): SignatureClaim {
-  const isTooLong = headers.get(provider.header)!.length > MAX_HEADER_LENGTH;
-  const claim = isTooLong
-    ? undefined
-    : provider.scheme.readClaim(headers, provider.header);
+  header: string,
+  { headers, body }: Delivery,
+  options: VerifyOptions,
+): Promise<void> {
+  const { name, fault, scheme } = provider;
+  if (fault !== undefined) {
+    throw new DeliveryError(
+      "provider_misconfigured",
+      `Cannot verify deliveries of provider ${name}: ${fault}`,
+    );
+  }
+  const isTooLong = headers.get(header)!.length > MAX_HEADER_LENGTH;
+  const claim = isTooLong ? undefined : scheme.readClaim(headers, header);
   if (claim === undefined || claim.signatures.length === 0) {
     throw new DeliveryError(
       "signature_malformed",
-      `The header ${provider.header} does not match the signature scheme of provider ${provider.name}: check ${
-        settingsPrefix(provider.name)
+      `The header ${header} does not match the signature scheme of provider ${name}: check ${
+        settingsPrefix(name)
       }SIGNATURE_SCHEME`,
     );
   }
-  return claim;
+  checkTime(claim, options);
+  if (!await isSigned(body, { claim, provider })) {
+    throw new DeliveryError(
+      "signature_mismatch",
+      `No signature matches: check the signing secret of provider ${name}, and that no proxy changes the body`,
+    );
+  }
 }
 
 function checkTime(

@@ -92,7 +92,8 @@ export async function handleWake(
   const alerts = total(NO_NOTIFICATIONS, rounds.map(([alerts]) => alerts));
   const delivered = rounds.map(([, notifications]) => notifications);
   // The events that were applied may have created notifications meanwhile.
-  if (hasCounts(retries) && retries.applied > 0) {
+  const isDelivering = hasCounts(total(NO_NOTIFICATIONS, delivered));
+  if (isDelivering && hasCounts(retries) && retries.applied > 0) {
     delivered.push(...await holding("notifications", run, deliver));
   }
   const notifications = total(NO_NOTIFICATIONS, delivered);

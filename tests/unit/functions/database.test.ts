@@ -180,7 +180,9 @@ const NO_OUTCOMES = [
   ...[[{}], [{ outcome: "applied" }], [{ place: 1, outcome: "APPLIED" }]],
   ...[[{ place: "1", outcome: "applied" }], true, 1],
 ].map((answer) => Response.json(answer));
-const NO_BOOLEANS = ['"true"', "1", "<html>"].map((body) => new Response(body));
+const NO_ANSWERS = ['"other"', "true", "<html>"].map((body) =>
+  new Response(body)
+);
 Deno.test("applyEvents() and recordFailure() never take garbage for an answer, and throw the call's fault", async () => {
   const failed = await describeFailedBody(bytes("{}"));
   const error = new DeliveryError("event_invalid", "");
@@ -190,7 +192,7 @@ Deno.test("applyEvents() and recordFailure() never take garbage for an answer, a
     [(answer) => {
       const { database } = fakeDatabase(() => answer);
       return recordFailure(error, { provider: "a", failed, database });
-    }, NO_BOOLEANS],
+    }, NO_ANSWERS],
   ];
   for (const [work, garbage] of cases) {
     for (const answer of garbage) {
@@ -249,7 +251,7 @@ Deno.test("recordFailure() files the body with the reason, unless it was applied
     '{"id":"evt_1","type":"invoice.payment_failed","data":{"object":{"customer":"cus_1"}}}';
   const failed = await describeFailedBody(bytes(body));
   const error = new DeliveryError("event_invalid", "id: must not be blank");
-  for (const answer of [true, false]) {
+  for (const answer of ["stored", "retry", "applied"] as const) {
     const { database, calls } = fakeDatabase(() => Response.json(answer));
     const work = recordFailure(error, { provider: "a", failed, database });
     assertEquals(await work, answer);

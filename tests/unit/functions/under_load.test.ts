@@ -184,14 +184,17 @@ Deno.test("workerWaker() calls the worker after the reply, once for all wakes", 
   const kept: Promise<unknown>[] = [];
   const waitUntil = (work: Promise<unknown>) => kept.push(work);
   Object.assign(globalThis, { EdgeRuntime: { waitUntil } });
-  for (let i = 0; i < 9; i++) assertEquals(wake(), undefined);
+  for (let i = 0; i < 9; i++) assertEquals(wake("notifications"), undefined);
   await settle();
   assertEquals(requests.length, 0, "the reply to the provider goes first");
   await timers.pass(0);
   const [{ method, url, headers }] = requests as [Request];
   assertEquals([method, headers.get("apikey")], ["POST", "sb_secret_unit"]);
-  assertEquals(url, "http://a.test/functions/v1/billing-worker");
-  for (let i = 0; i < 9; i++) wake();
+  assertEquals(
+    url,
+    "http://a.test/functions/v1/billing-worker?queue=notifications",
+  );
+  for (let i = 0; i < 9; i++) wake("notifications");
   await timers.pass(0);
   assertEquals(requests.length, 1, "one call at a time");
   await reply(200);
@@ -205,11 +208,11 @@ Deno.test("workerWaker() calls the worker after the reply, once for all wakes", 
     [new TypeError("connection refused"), "connection refused"],
   ];
   for (const [how, error] of cases) {
-    wake();
+    wake("notifications");
     await timers.pass(0);
-    wake();
+    wake("notifications");
     await reply(how);
-    const message = "worker not woken: its schedule will deliver";
+    const message = "worker not woken: its schedule will do that";
     assertEquals(lines.splice(0), [["warn", message, { error }]]);
     await reply(200);
   }

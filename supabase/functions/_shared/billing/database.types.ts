@@ -207,6 +207,7 @@ export type Database = {
           "livemode": boolean | null;
           "past_due_since": string | null;
           "paused": string | null;
+          "paused_until": string | null;
           "plan_id": string;
           "provider": string;
           "provider_status": string | null;
@@ -229,6 +230,7 @@ export type Database = {
           "livemode"?: boolean | null;
           "past_due_since"?: string | null;
           "paused"?: string | null;
+          "paused_until"?: string | null;
           "plan_id"?: string | null;
           "provider"?: string | null;
           "provider_status"?: string | null;
@@ -250,6 +252,7 @@ export type Database = {
           "livemode"?: boolean | null;
           "past_due_since"?: string | null;
           "paused"?: string | null;
+          "paused_until"?: string | null;
           "plan_id"?: string | null;
           "provider"?: string | null;
           "provider_status"?: string | null;
@@ -270,6 +273,7 @@ export type Database = {
           "livemode": boolean | null;
           "past_due_since": string | null;
           "paused": string | null;
+          "paused_until": string | null;
           "plan_id": string;
           "provider": string;
           "provider_status": string | null;
@@ -288,6 +292,7 @@ export type Database = {
           "livemode"?: boolean | null;
           "past_due_since"?: string | null;
           "paused"?: string | null;
+          "paused_until"?: string | null;
           "plan_id"?: string | null;
           "provider"?: string | null;
           "provider_status"?: string | null;
@@ -305,6 +310,7 @@ export type Database = {
           "livemode"?: boolean | null;
           "past_due_since"?: string | null;
           "paused"?: string | null;
+          "paused_until"?: string | null;
           "plan_id"?: string | null;
           "provider"?: string | null;
           "provider_status"?: string | null;

@@ -107,7 +107,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 /** Returns a member of a JSON value; undefined if it has none of that name. */
-export function member(value: unknown, name: string): unknown {
+export function member(value: unknown, name: string | number): unknown {
   return typeof value === "object" && value !== null &&
       Object.hasOwn(value, name)
     ? (value as Record<string, unknown>)[name]

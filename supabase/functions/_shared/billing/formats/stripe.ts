@@ -27,6 +27,8 @@ import {
 const KINDS = {
   "customer.subscription.created": "creation",
   "customer.subscription.updated": "update",
+  "customer.subscription.paused": "update",
+  "customer.subscription.resumed": "update",
   "customer.subscription.deleted": "deletion",
   "invoice.payment_failed": "payment_failed",
 } as const;
@@ -61,7 +63,8 @@ export function isThin(event: unknown): boolean {
  * schemas, whose faults nobody would read.
  */
 function report(event: unknown, subscription: unknown) {
-  const item = firstItem(subscription);
+  const [item] = itemsOf(subscription);
+  const pause = member(subscription, "pause_collection");
   return {
     plan_id: identifierOrNull(member(member(item, "price"), "id")),
     current_period_end: timeOrNull(periodEnd(subscription).value),
@@ -73,9 +76,8 @@ function report(event: unknown, subscription: unknown) {
     // A pause without a usable behavior is null like any malformed value, so it
     // shuts nobody out: of the behaviors, only `void` means that nothing is paid
     // for, and nothing says that it is `void`.
-    paused: identifierOrNull(
-      member(member(subscription, "pause_collection"), "behavior"),
-    ),
+    paused: identifierOrNull(member(pause, "behavior")),
+    paused_until: timeOrNull(member(pause, "resumes_at")),
     livemode: livemode(event, subscription),
   };
 }
@@ -185,15 +187,15 @@ function schemas() {
     data: z.tuple([z.looseObject({ price })], z.unknown()),
   });
   const metadata = z.nullish(z.object({ accountId: z.nullish(identifier) }));
+  const changed = z.looseObject({ id: identifier, items, status: identifier });
   return z.discriminatedUnion("type", [
     schemaOf(
       "customer.subscription.created",
       z.looseObject({ id: identifier, items, metadata }),
     ),
-    schemaOf(
-      "customer.subscription.updated",
-      z.looseObject({ id: identifier, items, status: identifier }),
-    ),
+    schemaOf("customer.subscription.updated", changed),
+    schemaOf("customer.subscription.paused", changed),
+    schemaOf("customer.subscription.resumed", changed),
     schemaOf(
       "customer.subscription.deleted",
       z.looseObject({ id: identifier }),
@@ -225,7 +227,9 @@ function toHandledEvent(
         report: report(event, object),
       };
     }
-    case "customer.subscription.updated": {
+    case "customer.subscription.updated":
+    case "customer.subscription.paused":
+    case "customer.subscription.resumed": {
       const { object } = event.data;
       valueAt(periodEnd(object), unixSeconds, context);
       return {
@@ -306,13 +310,12 @@ export function lacksAccountId(event: unknown): boolean {
 
 /** Returns the metadata at each place where a subscription's may be. */
 function metadataOf(object: unknown): unknown[] {
-  const lines = member(member(object, "lines"), "data");
   return [
     object,
     member(object, "subscription"),
     member(object, "subscription_details"),
     member(member(object, "parent"), "subscription_details"),
-    ...(Array.isArray(lines) ? lines : []),
+    ...linesOf(object),
   ].map((holder) => member(holder, "metadata"));
 }
 
@@ -331,34 +334,58 @@ interface Found {
 }
 
 /**
- * Finds the end of the current period: that of the subscription, or else of its
- * first item (Stripe since 2025-03-31.basil).
+ * Finds the end of the current period: that of the subscription, or else the
+ * earliest of its items (Stripe since 2025-03-31.basil), which is what older
+ * versions report for items of several lengths. A bad end of an item is found
+ * first, since nobody knows whether it is the earliest.
  */
 function periodEnd(subscription: unknown): Found {
   const own = member(subscription, "current_period_end");
-  const inItem = member(firstItem(subscription), "current_period_end");
-  return isAbsent(own) && !isAbsent(inItem)
-    ? {
-      value: inItem,
-      path: [...OBJECT, "items", "data", 0, "current_period_end"],
-    }
+  const ends = itemsOf(subscription)
+    .map((item, index) => ({
+      value: member(item, "current_period_end"),
+      path: [...OBJECT, "items", "data", index, "current_period_end"],
+    }))
+    .filter(({ value }) => !isAbsent(value));
+  const found = ends.find(({ value }) => !isUnixSeconds(value)) ??
+    ends.sort((one, other) => Number(one.value) - Number(other.value))[0];
+  return isAbsent(own) && found !== undefined
+    ? found
     : { value: own, path: [...OBJECT, "current_period_end"] };
 }
 
+/** Where the subscription of an invoice may be, in the order of preference. */
+const OF_INVOICE = [
+  ["subscription"],
+  // Stripe since 2025-03-31.basil.
+  ["parent", "subscription_details", "subscription"],
+];
+
+/** The same of a line, for an invoice whose parent is of another kind. */
+const OF_LINE = [
+  ["subscription"],
+  ["parent", "subscription_item_details", "subscription"],
+  ["parent", "invoice_item_details", "subscription"],
+];
+
 /**
- * Finds the id of the subscription that an invoice belongs to; undefined for a
- * one-off invoice. It is in `subscription`, or else below `parent` (Stripe since
- * 2025-03-31.basil), as an id or as an expanded object.
+ * Finds the id of the subscription that an invoice belongs to, as an id or as an
+ * expanded object; undefined if neither the invoice nor a line names one.
  */
 function invoiceSubscription(invoice: unknown): Found | undefined {
-  const own = member(invoice, "subscription");
-  const below = ["parent", "subscription_details", "subscription"];
-  const value = isAbsent(own) ? below.reduce(member, invoice) : own;
-  if (isAbsent(value)) return undefined;
-  const path = [...OBJECT, ...(isAbsent(own) ? below : ["subscription"])];
-  return typeof value === "object"
-    ? { value: member(value, "id"), path: [...path, "id"] }
-    : { value, path };
+  const line = linesOf(invoice).findIndex((line) =>
+    OF_LINE.some((place) => !isAbsent(place.reduce(member, line)))
+  );
+  const inLine = OF_LINE.map((place) => ["lines", "data", line, ...place]);
+  for (const place of [...OF_INVOICE, ...inLine]) {
+    const value = place.reduce<unknown>(member, invoice);
+    if (isAbsent(value)) continue;
+    const path = [...OBJECT, ...place];
+    return typeof value === "object"
+      ? { value: member(value, "id"), path: [...path, "id"] }
+      : { value, path };
+  }
+  return undefined;
 }
 
 /** Its own, or else the end of the period. */
@@ -382,9 +409,18 @@ function livemode(event: unknown, object: unknown): boolean | null {
   return found ?? null;
 }
 
-function firstItem(subscription: unknown): unknown {
-  const items = member(member(subscription, "items"), "data");
-  return Array.isArray(items) ? items[0] : undefined;
+function itemsOf(subscription: unknown): readonly unknown[] {
+  return listOf(member(subscription, "items"));
+}
+
+function linesOf(invoice: unknown): readonly unknown[] {
+  return listOf(member(invoice, "lines"));
+}
+
+/** Returns the elements of a list of Stripe's. */
+function listOf(list: unknown): readonly unknown[] {
+  const data = member(list, "data");
+  return Array.isArray(data) ? data : [];
 }
 
 function isAbsent(value: unknown): value is undefined | null {

@@ -1,0 +1,68 @@
+/*
+ * billing.erase_account: what is stored of an account is deleted, and later events of its
+ * subscriptions and customers have no effect and are not stored.
+ */
+begin;
+select plan(20);
+truncate billing.failed_events, billing.subscriptions, billing.processed_events, billing.notifications, billing.erasures;
+
+create function pg_temp.apply(event_id text, kind text, subscription_id text, customer_id text default null, provider text default 'a')
+returns text language sql as $$
+  select a.outcome from public.billing_apply_events(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
+    'place', 1, 'provider', provider, 'event_id', event_id, 'type', 'x', 'kind', kind, 'subscription_id', subscription_id,
+    'account_id', case when kind = 'creation' then 'acc_' || subscription_id end,
+    'report', jsonb_build_object('customer_id', customer_id) || case when kind in ('creation', 'update') then '{"plan_id": "plan_1"}'::jsonb else '{}' end,
+    'payment', case when kind = 'payment_failed' then '{}'::jsonb end
+  )))) as a
+$$;
+
+create function pg_temp.file(event_id text, subscription_id text, customer_id text default null, account_id text default null, body text default '{}')
+returns text language sql as $$
+  select public.billing_record_failed_event(
+    'a', event_id, body, 'text', 'event_invalid', 'Failed', 'x', 'update', subscription_id, customer_id, account_id
+  )
+$$;
+
+create function pg_temp.left_of(account_id text)
+returns bigint language sql as $$
+  select
+    (select count(*) from billing.subscriptions s where s.account_id = left_of.account_id)
+    + (select count(*) from billing.notifications n where n.account_id = left_of.account_id)
+    + (select count(*) from billing.failed_events f where f.account_id = left_of.account_id)
+$$;
+
+select pg_temp.apply('e1', 'creation', '1', 'cus_1'), pg_temp.apply('e2', 'creation', '2', 'cus_2');
+select pg_temp.apply('e3', 'payment_failed', '1', 'cus_1'), pg_temp.apply('e4', 'payment_failed', '2', 'cus_2');
+select pg_temp.file('f1', '1'), pg_temp.file('f2', 'x', 'cus_1'), pg_temp.file('f3', 'x', 'y', 'acc_1'),
+  pg_temp.file('f4', 'x', 'y', 'z', '{"data": [{"accountId": "acc_1"}]}'), pg_temp.file('f5', '2', 'cus_2', 'acc_2');
+select throws_ok(
+  $$select billing.erase_account('acc_1')$$, 'P0001', 'Subscription 1 is active at provider a: nothing was erased.', 'a subscription that goes on is not erased'
+);
+select is(pg_temp.left_of('acc_1'), 3::bigint, 'nor anything else');
+select is(pg_temp.apply('e5', 'deletion', '1', 'cus_1'), 'applied', 'when it has ended');
+select is(billing.erase_account('acc_1'), 'Erased: 1 subscriptions, 4 failed events, 1 notifications.', 'everything is deleted');
+select is(pg_temp.left_of('acc_1'), 0::bigint, 'of the account');
+select is(pg_temp.left_of('acc_2'), 3::bigint, 'and nothing of another one');
+
+select is(pg_temp.apply('e6', 'update', '1', 'cus_1'), 'erased', 'a later event has no effect');
+select is(pg_temp.apply('e7', 'creation', '3', 'cus_1'), 'erased', 'nor a new subscription of the customer');
+select is(pg_temp.apply('e8', 'payment_failed', '1'), 'erased', 'and nobody is told');
+select is(pg_temp.file('f6', '1'), 'erased', 'a failure is not stored');
+select is(pg_temp.file('f7', 'x', 'cus_1'), 'erased', 'by the customer either');
+select is(
+  (select count(*) from billing.processed_events where event_id in ('e6', 'e7', 'e8', 'f6', 'f7')), 0::bigint, 'and the ledger keeps none of them'
+);
+select is(pg_temp.left_of('acc_1') + pg_temp.left_of('acc_3'), 0::bigint, 'nothing is stored');
+select is(pg_temp.apply('e9', 'creation', '1', 'cus_1', 'b'), 'applied', 'the same IDs of the other provider are others');
+select is(pg_temp.apply('e10', 'update', '2', 'cus_2'), 'applied', 'other accounts are as before');
+select is_empty(
+  $$select from billing.erasures where hash in (select sha256(convert_to(i, 'UTF8')) from unnest(array['1', 'a:1', 'cus_1', 'a:cus_1']) as i)$$,
+  'without the key, nobody can try IDs'
+);
+select is(billing.forget_erasure('a', '9'), 'It was not erased: nothing to forget.', 'what was not erased cannot be forgotten');
+select matches(billing.forget_erasure('a', 'cus_1'), '^Its events have an effect again', 'what was can');
+select is(pg_temp.apply('e7', 'creation', '3', 'cus_1'), 'applied', 'and the event that had none, sent again, is applied');
+select matches(billing.erase_account('acc_2', force => true), '^Erased: 1 subscriptions', 'one that goes on can be erased by force');
+
+select * from finish();
+rollback;
