@@ -37,18 +37,33 @@ export interface ProcessOptions
 export interface Report {
   readonly level: LogLevel;
   readonly message: string;
-  /** `outcomes` has one: applied, duplicate, stale, ignored or acknowledged. */
+  /**
+   * `outcomes` has one: applied, duplicate, stale, ignored, connect_ignored, erased
+   * or acknowledged.
+   */
   readonly fields: LogFields;
 }
 
 /** The log lines for events that have no effect here. */
 const IGNORED = {
-  not_handled: ["info", "event ignored"],
-  other_mode: ["info", "event of the other mode ignored"],
+  not_handled: ["info", "event ignored", "ignored"],
+  other_mode: ["info", "event of the other mode ignored", "ignored"],
+  connect: [
+    "info",
+    "event of a connected account ignored",
+    "connect_ignored",
+  ],
   thin: [
     "warn",
     "thin event ignored, and its change is lost: at the provider, replace this destination with one that sends snapshot payloads",
+    "ignored",
   ],
+} as const;
+
+/** The log line for an event of an account that was erased. */
+const ERASED = {
+  level: "info",
+  message: "event of an erased account ignored",
 } as const;
 
 /**
@@ -57,7 +72,8 @@ const IGNORED = {
  *
  * Two kinds of failed events are not errors: an event that was applied before,
  * such as one that comes again in the shape of another API version, and an
- * event of an unmapped subscription, if these are ignored. A failure that is
+ * event of an unmapped subscription, if these are ignored. Nor is one of an account
+ * that was erased. A failure that is
  * stored is acknowledged, if the provider's setting says so: then the worker has
  * the duty to retry it.
  *
@@ -77,33 +93,35 @@ export async function processEvent(
 }
 
 async function applyOrIgnore(
-  { provider, mode, body }: VerifiedDelivery,
+  { provider, mode, connect, body }: VerifiedDelivery,
   { apply, toleranceSeconds, wakeWorker, clock }: ProcessOptions,
 ): Promise<Report> {
   const parsed = parseEvent(decodeBody(body), {
     nowSeconds: clock() / 1000,
     toleranceSeconds,
     mode,
+    connect,
   });
   if (!parsed.handled) {
-    const [level, message] = IGNORED[parsed.reason];
+    const [level, message, outcome] = IGNORED[parsed.reason];
     // Nothing has checked the id and the type of an ignored event.
     const event_id = isIdentifier(parsed.id) ? parsed.id : undefined;
     const type = isIdentifier(parsed.type) ? parsed.type : undefined;
-    const fields = { provider, event_id, type, outcomes: { ignored: 1 } };
-    return { level, message, fields };
+    const outcomes = { [outcome]: 1 };
+    return { level, message, fields: { provider, event_id, type, outcomes } };
   }
   const event = { ...parsed.event, provider };
   const { event_id, type, subscription_id } = event;
   const outcome = await apply(event).catch((thrown) => {
     throw withLogFields(toDeliveryError(thrown), { subscription_id });
   });
+  const outcomes = { [outcome]: 1 };
+  const fields = { provider, event_id, type, subscription_id, outcomes };
+  if (outcome === "erased") return { ...ERASED, fields };
   // A duplicate too: the first delivery may have ended before it woke the worker.
   if (outcome !== "stale" && event.kind === "payment_failed") {
     wakeWorker("notifications");
   }
-  const outcomes = { [outcome]: 1 };
-  const fields = { provider, event_id, type, subscription_id, outcomes };
   return { level: "info", message: "events applied", fields };
 }
 
@@ -131,11 +149,20 @@ async function handleFailure(
   if (code === "overloaded") throw withLogFields(error, logFields);
   const stored = await recordFailure(error, { provider, failed, database })
     .catch((fault: unknown) => {
-      const { logMessage } = toDeliveryError(fault);
+      const { code: reason, logMessage } = toDeliveryError(fault);
+      // Nothing works until it is mended, and it says more than its effect.
+      if (reason === "key_refused") {
+        throw new DeliveryError(reason, logMessage, { logFields });
+      }
       const message =
         `${code}, and the failure could not be stored in failed_events: ${logMessage}`;
       throw new DeliveryError("failure_not_recorded", message, { logFields });
     });
+  if (stored === "erased") {
+    const { provider, event_id, type } = event;
+    const fields = { provider, event_id, type, outcomes: { erased: 1 } };
+    return { ...ERASED, fields };
+  }
   if (stored === "applied") {
     // For example by a call whose answer was lost.
     if (failed.event.kind === "payment_failed") wakeWorker("notifications");

@@ -25,6 +25,9 @@ export const PROVIDERS = [
   { name: "b", header: "provider-b-signature", scheme: "hmac-sha256-hex" },
 ] as const;
 
+/** What happens to events of connected accounts, by its name in the settings. */
+const CONNECT_CHOICES = ["ignore", "allow"] as const;
+
 /** What is answered if a verified event fails, by its name in the settings. */
 const FAILURES_CHOICES = ["reject", "acknowledge"] as const;
 
@@ -47,6 +50,8 @@ export interface SignatureProvider {
   readonly scheme: SignatureScheme;
   /** Which events its endpoint handles. */
   readonly mode: EventMode;
+  /** Whether it handles the events of connected accounts. */
+  readonly connect: boolean;
   /** Whether a failure that is stored is answered 200. */
   readonly acknowledges: boolean;
   /** One per secret; not extractable, for verification only. */
@@ -105,6 +110,7 @@ async function readProvider(
     headers: header === undefined ? defaultHeaders : [header],
     scheme: scheme ?? stripe,
     mode: "any",
+    connect: false,
     acknowledges: false,
   } as const;
 
@@ -118,6 +124,8 @@ async function readProvider(
     }
     if (header !== undefined) checkHeader(header, { prefix, scheme });
     const mode = choice(env, `${prefix}MODE`, EVENT_MODES);
+    const connect =
+      choice(env, `${prefix}CONNECT`, CONNECT_CHOICES) === "allow";
     const acknowledges =
       choice(env, `${prefix}FAILURES`, FAILURES_CHOICES) === "acknowledge";
     const name = secretVariable(defaults.name);
@@ -126,6 +134,7 @@ async function readProvider(
     return {
       ...provider,
       mode,
+      connect,
       acknowledges,
       keys: await Promise.all(keys),
     };

@@ -1,4 +1,3 @@
-import type { EventMode } from "../_shared/billing/config.ts";
 import {
   DeliveryError,
   toDeliveryError,
@@ -14,13 +13,10 @@ declare const verified: unique symbol;
  * A delivery that its provider has signed. Only {@linkcode verifyDelivery}
  * creates one.
  */
-export interface VerifiedDelivery {
+export interface VerifiedDelivery
+  extends Pick<SignatureProvider, "mode" | "connect" | "acknowledges"> {
   readonly [verified]: true;
   readonly provider: string;
-  /** Which events the provider's endpoint handles. */
-  readonly mode: EventMode;
-  /** Whether a failure that is stored is answered 200. */
-  readonly acknowledges: boolean;
   /** The exact bytes that were signed. */
   readonly body: Uint8Array<ArrayBuffer>;
 }
@@ -58,9 +54,10 @@ export async function verifyDelivery(
   for (const provider of candidates) {
     try {
       await verifyAs(provider, header, delivery, options);
-      const { name, mode, acknowledges } = provider;
+      const { name, mode, connect, acknowledges } = provider;
+      const settings = { mode, connect, acknowledges };
       const { body } = delivery;
-      return { provider: name, mode, acknowledges, body } as VerifiedDelivery;
+      return { provider: name, ...settings, body } as VerifiedDelivery;
     } catch (error) {
       errors.push(
         withLogFields(toDeliveryError(error), { provider: provider.name }),

@@ -31,7 +31,7 @@ export type ClaimedFailure = Readonly<
 >;
 
 /** The result of a retry that did not fail. */
-type RetryOutcome = Outcome | "ignored";
+type RetryOutcome = Exclude<Outcome, "erased"> | "ignored";
 
 /** The results of the retries of one run. */
 export type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
@@ -155,7 +155,10 @@ async function apply(
 ): Promise<readonly Retry["result"][]> {
   if (events.length === 0) return [];
   try {
-    return await applyEvents(events, options);
+    const outcomes = await applyEvents(events, options);
+    return outcomes.map((outcome) =>
+      outcome === "erased" ? "ignored" : outcome
+    );
   } catch (thrown) {
     const error = toDeliveryError(thrown);
     const isTooSlow = error.cause instanceof DOMException;

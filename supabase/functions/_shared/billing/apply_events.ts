@@ -15,8 +15,8 @@ export type RetriedEvent = BillingEvent & {
   readonly retry: { readonly event_id: string; readonly lease_id: string };
 };
 
-/** The outcome of an event that did not fail. */
-export type Outcome = "applied" | "duplicate" | "stale";
+/** The outcome of an event that did not fail; `erased`: its account was. */
+export type Outcome = "applied" | "duplicate" | "stale" | "erased";
 
 /**
  * The answer of `billing_apply_events`. A proxy in between may garble it. It is
@@ -25,7 +25,7 @@ export type Outcome = "applied" | "duplicate" | "stale";
 const eventOutcomes = z.lazy(() =>
   z.array(z.object({
     place: z.number(),
-    outcome: z.enum(["applied", "duplicate", "stale", "failed"]),
+    outcome: z.enum(["applied", "duplicate", "stale", "erased", "failed"]),
     error_code: z.nullish(z.string()),
     error: z.nullish(z.string()),
     retries: z.nullish(z.boolean()),

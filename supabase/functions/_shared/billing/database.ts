@@ -95,6 +95,7 @@ export async function callDatabase<T>(
       : `no usable answer (HTTP status ${status})`;
     throw databaseError(error.code, `Database call failed: ${what}`, {
       cause: signal.reason,
+      status,
     });
   }
   if (data === null) {

@@ -16,10 +16,13 @@ const LOCK_NOT_AVAILABLE = "55P03";
 /**
  * The deployment is wrong until someone fixes it: a function, table or column
  * is missing from the schema (cache), the API does not serve a schema or path,
- * a grant is missing, or the API refuses the key.
+ * or a grant is missing.
  */
 const DEPLOYMENT =
-  /^(?:PGRST20[0-9]|PGRST106|PGRST125|PGRST30[0-2]|42501|42883|42P01|42703)$/;
+  /^(?:PGRST20[0-9]|PGRST106|PGRST125|PGRST300|42501|42883|42P01|42703)$/;
+
+/** The API refuses a legacy key, which is a token. */
+const KEY_REFUSED = /^PGRST30[12]$/;
 
 /**
  * The fault passes without a fix: the API cannot reach the database or waited
@@ -39,9 +42,16 @@ const TRANSIENT =
  * @param code SQLSTATE or PostgREST code; undefined or empty if there was no
  * answer, if a proxy in between answered, or if a connection in PostgREST's pool
  * had died: it answers 400 then (https://github.com/PostgREST/postgrest/issues/4681).
+ * @param status The HTTP status of the answer. The project's gateway refuses a key
+ * that was revoked with 401, and has no code.
  */
-export function databaseErrorCode(code: string | undefined): ErrorCode {
+export function databaseErrorCode(
+  code: string | undefined,
+  status?: number,
+): ErrorCode {
   if (code === LOCK_NOT_AVAILABLE) return "record_locked";
+  if (!code && (status === 401 || status === 403)) return "key_refused";
+  if (code && KEY_REFUSED.test(code)) return "key_refused";
   if (!code || TRANSIENT.test(code)) return "database_unavailable";
   if (DEPLOYMENT.test(code)) return "deployment_fault";
   return OWN.get(code) ?? "apply_failed";
@@ -57,9 +67,9 @@ export function databaseErrorCode(code: string | undefined): ErrorCode {
 export function databaseError(
   code: string | undefined,
   message: string,
-  options: ErrorOptions = {},
+  { status, ...options }: ErrorOptions & { status?: number } = {},
 ): DeliveryError {
-  const meaning = databaseErrorCode(code);
+  const meaning = databaseErrorCode(code, status);
   const logMessage = meaning === "apply_failed"
     ? `The database refused the event with ${code}: see its row in failed_events`
     : message;

@@ -180,6 +180,12 @@ export const ERRORS = {
     todo:
       "Apply the migration: supabase db push. If what is missing is your app's, restore it. Then retry all with this code.",
   },
+  key_refused: {
+    ...NOT_APPLIED,
+    means: "the project refuses the functions' secret key",
+    todo:
+      "Look at the secret keys in the dashboard: the default one was revoked or disabled. Create one and deploy both functions again.",
+  },
   internal_error: {
     ...NOT_APPLIED,
     means: "an error in the function that nobody expected",

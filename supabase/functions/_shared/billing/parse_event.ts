@@ -5,6 +5,7 @@ import { describeFault, member, MISSING } from "./fields.ts";
 import {
   type HandledEvent,
   handledEvent,
+  isConnected,
   isHandledType,
   isThin,
   lacksAccountId,
@@ -17,7 +18,7 @@ export type ParsedEvent =
   | { readonly handled: true; readonly event: HandledEvent }
   | {
     readonly handled: false;
-    readonly reason: "not_handled" | "other_mode" | "thin";
+    readonly reason: "not_handled" | "other_mode" | "connect" | "thin";
     readonly type: string;
     readonly id: unknown;
   };
@@ -50,15 +51,17 @@ export function decodeBody(body: Uint8Array): string {
  * is dated ahead of it is refused: it would freeze its subscription until then.
  * @param options.toleranceSeconds How far ahead an event may be dated.
  * @param options.mode Which events the endpoint handles; all by default.
+ * @param options.connect Whether it handles those of connected accounts; by default.
  * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`. The
  * message names the path of each bad field, never its value.
  */
 export function parseEvent(
   text: string,
-  { nowSeconds, toleranceSeconds, mode = "any" }: {
+  { nowSeconds, toleranceSeconds, mode = "any", connect = true }: {
     nowSeconds: number;
     toleranceSeconds: number;
     mode?: EventMode;
+    connect?: boolean;
   },
 ): ParsedEvent {
   const json = parseJson(text);
@@ -78,6 +81,9 @@ export function parseEvent(
     livemode !== (mode === "live");
   if (mode !== "any" && isOther) {
     return { handled: false, reason: "other_mode", type, id };
+  }
+  if (!connect && isConnected(json)) {
+    return { handled: false, reason: "connect", type, id };
   }
   if (!isHandledType(type)) {
     const reason = isThin(json) ? "thin" : "not_handled";

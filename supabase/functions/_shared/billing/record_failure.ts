@@ -43,12 +43,13 @@ export function describeText(text: string): EventDescription {
   return describeEvent(parseAny(text));
 }
 
-const ANSWERS = ["stored", "retry", "applied"] as const;
+const ANSWERS = ["stored", "retry", "applied", "erased"] as const;
 
 /**
  * Stores a failed event for triage, or counts one more attempt.
  *
- * @returns `applied` if the event was applied before: then nothing is stored.
+ * @returns `applied` if the event was applied before, `erased` if its account was
+ * erased: then nothing is stored.
  * `retry` if a retry is requested, because what it lacked is there now.
  * @throws {DeliveryError} If the database call fails.
  */

@@ -54,6 +54,16 @@ export function isThin(event: unknown): boolean {
 }
 
 /**
+ * Returns whether an event is of a connected account: its subscriptions are those of
+ * the account's own customers.
+ *
+ * @see https://docs.stripe.com/connect/webhooks
+ */
+export function isConnected(event: unknown): boolean {
+  return !isAbsent(member(event, "account"));
+}
+
+/**
  * Returns what a subscription, as Stripe sends it, reports: the columns of
  * `billing.subscriptions` that belong to the newest creation or update. A further
  * one is added here, and to the table.
