@@ -19,6 +19,8 @@ export interface Notification {
    * if `attempt_count` is null too, if that is not known.
    */
   readonly next_payment_attempt: string | null;
+  /** When the event occurred, in the time format of PostgREST; null if unknown. */
+  readonly occurred_at: string | null;
   /** When the row was written, in the time format of PostgREST. */
   readonly created_at: string;
 }
