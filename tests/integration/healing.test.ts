@@ -197,11 +197,11 @@ for (const [name, harm] of Object.entries(HARMS)) {
           ? invoiceEvent()
           : edited(invoiceEvent(), { created: "soon" }),
     ).entries();
-    let mend: (() => Promise<unknown>) | undefined;
+    let harmed: ReturnType<Harm> | undefined;
     await Promise.all(Array.from({ length: CONNECTIONS }, async () => {
       for (const [index, event] of events) {
-        if (index === EVENTS / 3) mend = await harm();
-        if (index === 2 * EVENTS / 3) await mend?.();
+        if (index === EVENTS / 3) await (harmed = harm());
+        if (index === 2 * EVENTS / 3) await (await harmed)?.();
         const { status } = await deliver(webhook, event);
         if (status === 200) answered.push((event as { id: string }).id);
         else others.push(status);
