@@ -39,8 +39,14 @@ const SUBSCRIPTIONS = [...BOTH, DELETED];
 const HANDLED = [...SUBSCRIPTIONS, FAILED];
 const PERIOD_END = "data.object.current_period_end";
 const ITEM = "data.object.items.data.0";
+const INVOICED = "data.object.subscription";
+const INVOICED_BELOW = "data.object.parent.subscription_details.subscription";
 const YEAR_2000 = 946_684_800;
 const YEAR_2200 = 7_258_118_400;
+
+const below = (subscription: unknown) => ({
+  parent: { subscription_details: { subscription } },
+});
 
 function parse(event: object | string, mode: EventMode = "any"): ParsedEvent {
   const text = typeof event === "string" ? event : JSON.stringify(event);
@@ -55,52 +61,40 @@ function fault(body: object | string, code: ErrorCode = "event_invalid") {
   return error.message;
 }
 
-Deno.test("parseEvent() takes the longest ids, and all the times that are allowed", () => {
-  const ids = [..."a\u{1f600}"].map((letter) => letter.repeat(255));
-  for (const id of [...ids, " \u00a0x ", "ключ", "'; drop --", "<b>{{7}}"]) {
-    for (const created of [NOW + 60, YEAR_2000, undefined]) {
-      const parsed = parse(event(DELETED, { id, created }));
-      assert(parsed.handled);
-      const { event_id, occurred_at } = parsed.event;
-      const time = created && new Date(created * 1000).toISOString();
-      assertEquals([event_id, occurred_at], [id, time ?? null]);
-    }
-  }
-  for (const type of BOTH) {
-    assert(parse(event(type, { [PERIOD_END]: YEAR_2200 })).handled);
-  }
-});
-
 const OBJECTS = [true, "", "LEAKED", -1, 1.5, [], ["LEAKED"]];
+const LONGEST = [..."a\u{1f600}"].map((letter) => letter.repeat(255));
+const IDS = [...LONGEST, " \u00a0x ", "ключ", "'; drop --", "<b>{{7}}"];
+/** Where the newest versions of Stripe's API have them, whole or expanded. */
+const IN_ITEM = { [PERIOD_END]: null };
+const EXPANDED = { [INVOICED]: {} };
+const BELOW = { "data.object": below(null) };
+const EXPANDED_BELOW = { "data.object": below({}) };
 
-/** The fields that are checked, in which types, and what is refused in them. */
-const CHECKED: [path: string, types: string[], bad: unknown[]][] = [
-  ["id", HANDLED, [...ABSENT, ...NO_ID]],
-  ["created", HANDLED, [null, ...NO_TIME, NOW + 61]],
-  ["data", HANDLED, [...ABSENT, ...OBJECTS]],
-  ["data.object", HANDLED, [...ABSENT, ...OBJECTS]],
-  ["data.object.id", SUBSCRIPTIONS, [...ABSENT, ...NO_ID]],
-  ["data.object.metadata", [CREATED], OBJECTS],
-  ["data.object.metadata.accountId", [CREATED], NO_ID],
-  ["data.object.status", [UPDATED], [...ABSENT, ...NO_ID]],
-  ["data.object.items", BOTH, [...ABSENT, ...OBJECTS]],
-  ["data.object.items.data", BOTH, [...ABSENT, true, "LEAKED", 1, [], {}]],
-  [ITEM, BOTH, [null, ...OBJECTS]],
-  [`${ITEM}.price`, BOTH, [...ABSENT, ...OBJECTS]],
-  [`${ITEM}.price.id`, BOTH, [...ABSENT, ...NO_ID]],
-  [PERIOD_END, BOTH, [...ABSENT, ...NO_TIME]],
+/** A field, the types in which it is checked, and what is in the event besides. */
+type Field = [path: string, types: string[], changes?: Record<string, unknown>];
+const CHECKED: [field: Field, bad: unknown[], good?: unknown[]][] = [
+  [["id", HANDLED], [...ABSENT, ...NO_ID], IDS],
+  [["created", HANDLED], [null, ...NO_TIME, NOW + 61], [
+    ...[undefined, YEAR_2000, NOW + 60],
+  ]],
+  [["data", HANDLED], [...ABSENT, ...OBJECTS]],
+  [["data.object", HANDLED], [...ABSENT, ...OBJECTS]],
+  [["data.object.id", SUBSCRIPTIONS], [...ABSENT, ...NO_ID]],
+  [["data.object.metadata", [CREATED]], OBJECTS],
+  [["data.object.metadata.accountId", [CREATED]], NO_ID],
+  [["data.object.status", [UPDATED]], [...ABSENT, ...NO_ID]],
+  [["data.object.items", BOTH], [...ABSENT, ...OBJECTS]],
+  [["data.object.items.data", BOTH], [...ABSENT, true, "LEAKED", 1, [], {}]],
+  [[ITEM, BOTH], [null, ...OBJECTS]],
+  [[`${ITEM}.price`, BOTH], [...ABSENT, ...OBJECTS]],
+  [[`${ITEM}.price.id`, BOTH], [...ABSENT, ...NO_ID]],
+  [[PERIOD_END, BOTH], [...ABSENT, ...NO_TIME], [YEAR_2200]],
+  [[`${ITEM}.current_period_end`, BOTH, IN_ITEM], NO_TIME, [YEAR_2200]],
+  [[INVOICED, [FAILED]], ["", 1, [], {}, "LEAKED\n"], ["sub_1"]],
+  [[`${INVOICED}.id`, [FAILED], EXPANDED], [...ABSENT, ...NO_ID], ["sub_1"]],
+  [[INVOICED_BELOW, [FAILED], BELOW], ["", 1, "LEAKED\n"], ["sub_1"]],
+  [[`${INVOICED_BELOW}.id`, [FAILED], EXPANDED_BELOW], ABSENT, ["sub_1"]],
 ];
-Deno.test("parseEvent() names a field that is missing or malformed, and not its value", () => {
-  for (const [path, types, bad] of CHECKED) {
-    for (const type of types) {
-      for (const value of bad) {
-        const body = event(type, { [path]: value });
-        assert(fault(body).startsWith(path.replace(".0", "[0]")), fault(body));
-      }
-    }
-  }
-});
-
 const WORDS: [path: string, value: unknown, says: string][] = [
   ["type", undefined, " is missing"],
   ["type", " \t\n", ": must be a string that is not blank"],
@@ -117,7 +111,18 @@ const WORDS: [path: string, value: unknown, says: string][] = [
   ["created", 1, ": must not be before 2000, in Unix seconds"],
   ["created", NOW + 61, ": must not be more than 60 s ahead of the receiver"],
 ];
-Deno.test("parseEvent() says what is wrong with a field in plain words", () => {
+Deno.test("parseEvent() names a field that is missing or malformed, and what is wrong, but not its value", () => {
+  for (const [[path, types, changes], bad, good = []] of CHECKED) {
+    for (const type of types) {
+      const given = (value: unknown) =>
+        event(type, { ...changes, [path]: value });
+      for (const value of good) assert(parse(given(value)).handled, path);
+      const start = path.replace(".0", "[0]");
+      for (const message of bad.map((value) => fault(given(value)))) {
+        assert(message.startsWith(start), message);
+      }
+    }
+  }
   for (const [path, value, says] of WORDS) {
     const message = fault(event(CREATED, { [path]: value }));
     assert(message.startsWith(path + says), message);
@@ -127,46 +132,16 @@ Deno.test("parseEvent() says what is wrong with a field in plain words", () => {
   assertEquals(fault(event(CREATED, worse)).split("; ").length, 5);
 });
 
-const below = (subscription: unknown) => ({
-  parent: { subscription_details: { subscription } },
-});
-Deno.test("parseEvent() reads both shapes of subscriptions and invoices", () => {
-  const ofItem = `${ITEM}.current_period_end`;
-  for (const type of BOTH) {
-    const spoilt = event(type, { [PERIOD_END]: null, [ofItem]: 1.5 });
-    assert(fault(spoilt).startsWith(ofItem.replace(".0", "[0]")));
-  }
-  const places = [
-    { subscription: "sub_1", ...below("sub_2") },
-    { subscription: { id: "sub_1" } },
-    { subscription: null, ...below("sub_1") },
-    below({ id: "sub_1" }),
-  ];
-  for (const object of places) {
-    const parsed = parse(event(FAILED, { "data.object": object }));
-    assertEquals(parsed.handled && parsed.event.subscription_id, "sub_1");
-  }
-  for (const odd of ["", 1, [], {}, { id: null }, "LEAKED\n"]) {
-    const path = typeof odd === "object" ? "subscription.id" : "subscription";
-    const named = [path, `parent.subscription_details.${path}`];
-    for (const [i, object] of [{ subscription: odd }, below(odd)].entries()) {
-      const message = fault(event(FAILED, { "data.object": object }));
-      assert(message.startsWith(`data.object.${named[i]}`), message);
-    }
-  }
-});
-
+const DEEP = "[".repeat(100_000);
+const NO_EVENT: [code: ErrorCode, says: string, ...bodies: string[]][] = [
+  ["body_empty", "The body is empty", ""],
+  ["body_not_json", "The body is not valid JSON", " ", '{"id":"LEAKED"', DEEP],
+  ["event_invalid", "type is missing", "[]", '"text"', "1", "null", "{}"],
+  ["event_invalid", "type is missing", '{"__proto__":{"type":"x"}}'],
+  ["event_invalid", "type: must be", '{"type":null}', '{"type":[1]}'],
+];
 Deno.test("parseEvent() refuses bodies that are no event", () => {
-  const cases: [code: ErrorCode, says: string, ...bodies: string[]][] = [
-    ["body_empty", "The body is empty", ""],
-    ["body_not_json", "The body is not valid JSON", " ", '{"id":"LEAKED"'],
-    ["body_not_json", "The body is not valid JSON", '{"id":"LEAKED"} x'],
-    ["body_not_json", "The body is not valid JSON", "[".repeat(100_000)],
-    ["event_invalid", "type is missing", "[]", '"text"', "1", "null", "{}"],
-    ["event_invalid", "type is missing", '{"__proto__":{"type":"x"}}'],
-    ["event_invalid", "type: must be", '{"type":null}', '{"type":[1]}'],
-  ];
-  for (const [code, says, ...bodies] of cases) {
+  for (const [code, says, ...bodies] of NO_EVENT) {
     for (const body of bodies) assert(fault(body, code).startsWith(says), body);
   }
   // The decoder keeps no state between bodies.
@@ -179,29 +154,26 @@ Deno.test("parseEvent() refuses bodies that are no event", () => {
   }
 });
 
-const NONE = { mode: "any", object: "event" };
-const V2 = { object: "v2.core.event" };
-type Ignored = [reason: string, changes: object, ...types: string[]];
-const IGNORED: Ignored[] = [
-  ["not_handled", { data: [null], created: "x" }, "invoice.paid", "ping"],
-  ["not_handled", {}, "constructor", "__proto__", `${FAILED} `, "v10.x"],
-  ["not_handled", {}, FAILED.toUpperCase(), "v3.x", "a.v1.created", "v1"],
-  // One-off invoices.
-  ["not_handled", { data: { object: {} } }, FAILED],
-  ["not_handled", { data: { object: { parent: { type: "x" } } } }, FAILED],
-  ["not_handled", { data: { object: below(null) } }, FAILED],
-  ["thin", { data: undefined }, `v1.${CREATED}`, "v2.core.account.updated"],
-  ["thin", V2, "some.type", `v1.${DELETED}`],
-  ["other_mode", { livemode: false, mode: "live" }, ...HANDLED, "ping"],
-  ["other_mode", { livemode: true, mode: "test" }, ...HANDLED, "ping"],
+const ONE_OFF = [{}, { parent: { type: "x" } }, below(null)];
+/** The reason, the types, what is in the event, and the endpoint's mode. */
+const IGNORED: [reason: string, types: string[], object, EventMode?][] = [
+  ["not_handled", ["invoice.paid", "ping"], { data: [null], created: "x" }],
+  ["not_handled", ["constructor", "__proto__", `${FAILED} `], {}],
+  ["not_handled", [FAILED.toUpperCase(), "v10.x", "v3.x", "a.v1.x", "v1"], {}],
+  ...ONE_OFF.map((object): typeof IGNORED[number] => {
+    return ["not_handled", [FAILED], { data: { object } }];
+  }),
+  ["thin", [`v1.${CREATED}`, "v2.core.account.updated"], {}],
+  ["thin", ["some.type", `v1.${DELETED}`], { object: "v2.core.event" }],
+  ["other_mode", [...HANDLED, "ping"], { livemode: false }, "live"],
+  ["other_mode", [...HANDLED, "ping"], { livemode: true }, "test"],
 ];
 Deno.test("parseEvent() says why an event has no effect, whatever else is in it", () => {
-  for (const [reason, changes, ...types] of IGNORED) {
+  for (const [reason, types, changes, mode] of IGNORED) {
     for (const type of types) {
-      const { mode, ...more } = { ...NONE, ...changes };
-      const parsed = parse({ id: "evt_1", type, ...more }, mode as EventMode);
-      const expected = { handled: false, reason, type, id: "evt_1" };
-      assertEquals<unknown>(parsed, expected);
+      const ids = { type, id: "evt_1" };
+      const parsed = parse({ ...ids, object: "event", ...changes }, mode);
+      assertEquals<unknown>(parsed, { handled: false, reason, ...ids });
     }
   }
   // An event that does not say its mode belongs to either.
@@ -212,23 +184,6 @@ Deno.test("parseEvent() says why an event has no effect, whatever else is in it"
       const parsed = parse(event(DELETED, { livemode }), mode as EventMode);
       assert(parsed.handled, `${mode}: ${livemode}`);
     }
-  }
-});
-
-Deno.test("isUnmapped() means creations that are invalid and events that are unknown", () => {
-  const none = { "data.object.metadata": {} };
-  const cases: [code: ErrorCode, event: object, expected: boolean][] = [
-    ["event_invalid", event(CREATED, none), true],
-    ["event_invalid", event(UPDATED, none), false],
-    ["event_invalid", event(CREATED), false],
-    ["subscription_unknown", event(UPDATED, none), true],
-    ["subscription_unknown", event(UPDATED), false],
-    ["creation_pending", event(UPDATED, none), false],
-    ["database_unavailable", event(CREATED, none), false],
-  ];
-  for (const [code, one, expected] of cases) {
-    const error = new DeliveryError(code, "");
-    assertEquals(isUnmapped(error, JSON.stringify(one)), expected, code);
   }
 });
 
@@ -281,6 +236,7 @@ Deno.test("handledEvent makes the event on the wire of each type", () => {
   const deletion = { type: DELETED, kind: "deletion" };
   const nobodys = { "data.object.metadata": null };
   const odd = { "data.object.status": 1, "data.object.items": "rubbish" };
+  const both = { "data.object.parent": below("sub_2").parent };
   const ids = { event_id: "evt_1", subscription_id: "sub_1" };
   const read = (given: unknown) => handledEvent.parse(given);
   check(read, { ...ids, occurred_at: iso(NOW) }, [
@@ -289,6 +245,7 @@ Deno.test("handledEvent makes the event on the wire of each type", () => {
     [event(UPDATED), { ...update, previous: null }],
     [event(DELETED, odd), { ...deletion, report }],
     [event(FAILED), { ...payment, report }],
+    [event(FAILED, both), { ...payment, report }],
   ]);
 });
 
@@ -296,34 +253,6 @@ const none = { current_period_end: null };
 const inItem = { ...items({ current_period_end: LATER }), ...none };
 const atEnd = { cancel_at_period_end: true };
 const later = { cancel_at: iso(LATER) };
-
-Deno.test("handledEvent reads each field of the report", () => {
-  check(reportOf, REPORT, [
-    [items({ price: { id: "price_2" } }), { plan_id: "price_2" }],
-    [{ current_period_end: LATER }, { current_period_end: iso(LATER) }],
-    [inItem, { current_period_end: iso(LATER) }],
-    [{ status: "incomplete" }, { provider_status: "incomplete" }],
-    [{ customer: { id: "cus_2", email: "x" } }, { customer_id: "cus_2" }],
-    [items({ quantity: 0 }), { quantity: 0 }],
-    [items({ quantity: 2_147_483_647 }), { quantity: 2_147_483_647 }],
-    [{ cancel_at: LATER }, later],
-    [atEnd, { cancel_at: iso(END) }],
-    [{ cancel_at: LATER, ...atEnd }, later],
-    [{ ...inItem, ...atEnd }, { current_period_end: iso(LATER), ...later }],
-    [{ trial_end: LATER }, { trial_end: iso(LATER) }],
-    [{ pause_collection: { behavior: "void" } }, { paused: "void" }],
-  ]);
-  // The mode of the event, or else of the object.
-  for (const odd of [undefined, null, "true", 1, 0, {}]) {
-    for (const own of [true, false]) {
-      const pairs = [[own, !own, own], [odd, own, own], [odd, odd, null]];
-      for (const [livemode, ofObject, expected] of pairs) {
-        const report = reportOf({ livemode: ofObject }, { livemode });
-        assertEquals<unknown>(report.livemode, expected);
-      }
-    }
-  }
-});
 
 const NO_NUMBER = [...ABSENT, -1, 1.5, 2 ** 31, 1e400, "5", true, {}];
 
@@ -343,7 +272,31 @@ const ODD: Record<string, object[]> = {
     ...[undefined, true, "void", [], ["void"], { resumes_at: 1 }],
   ].map((pause_collection) => ({ pause_collection })),
 };
-Deno.test("handledEvent reads an odd value as null, and the others as they are", () => {
+/** The mode of the event, or else of the object. */
+const MODES = [
+  ...[[true, false, true], [false, true, false], [undefined, true, true]],
+  ...[[null, false, false], ["true", true, true], [1, 0, null], [0, {}, null]],
+];
+Deno.test("handledEvent reads each field of the report, and what is odd as null", () => {
+  check(reportOf, REPORT, [
+    [items({ price: { id: "price_2" } }), { plan_id: "price_2" }],
+    [{ current_period_end: LATER }, { current_period_end: iso(LATER) }],
+    [inItem, { current_period_end: iso(LATER) }],
+    [{ status: "incomplete" }, { provider_status: "incomplete" }],
+    [{ customer: { id: "cus_2", email: "x" } }, { customer_id: "cus_2" }],
+    [items({ quantity: 0 }), { quantity: 0 }],
+    [items({ quantity: 2_147_483_647 }), { quantity: 2_147_483_647 }],
+    [{ cancel_at: LATER }, later],
+    [atEnd, { cancel_at: iso(END) }],
+    [{ cancel_at: LATER, ...atEnd }, later],
+    [{ ...inItem, ...atEnd }, { current_period_end: iso(LATER), ...later }],
+    [{ trial_end: LATER }, { trial_end: iso(LATER) }],
+    [{ pause_collection: { behavior: "void" } }, { paused: "void" }],
+  ]);
+  for (const [livemode, ofObject, expected] of MODES) {
+    const report = reportOf({ livemode: ofObject }, { livemode });
+    assertEquals<unknown>(report.livemode, expected);
+  }
   for (const [field, cases] of Object.entries(ODD)) {
     const expected = { [field]: null };
     check(reportOf, REPORT, cases.map((changes) => [changes, expected]));
@@ -442,32 +395,28 @@ Deno.test("handledEvent reads what an invoice states, and what is odd as null", 
 });
 
 const WHOLE = {
-  type: CREATED,
-  kind: "creation",
-  subscription_id: "sub_1",
-  customer_id: "cus_1",
-  account_id: "acc_1",
-  occurred_at: iso(NOW),
+  ...{ type: CREATED, kind: "creation", subscription_id: "sub_1" },
+  ...{ customer_id: "cus_1", account_id: "acc_1", occurred_at: iso(NOW) },
 };
-const without = (...names: string[]) =>
+const without = (names: string[]) =>
   Object.fromEntries(names.map((name) => [name, undefined]));
-
+const NO_USABLE_ID = [...NO_ID, ...ABSENT];
+/** What cannot be read if something else is at a path. */
+const PARTS: [path: string, values: unknown[], ...lost: string[]][] = [
+  ["data.object.items", NO_USABLE_ID],
+  ["data.object.id", NO_USABLE_ID, "subscription_id"],
+  ["data.object.customer", NO_USABLE_ID, "customer_id"],
+  ["data.object.metadata.accountId", NO_USABLE_ID, "account_id"],
+  ["type", NO_USABLE_ID, "type", "kind", "subscription_id"],
+  ["created", [...NO_TIME, ...ABSENT], "occurred_at"],
+];
 Deno.test("describeEvent() reads each part by itself", () => {
-  const odd = [...NO_ID, ...ABSENT];
-  const parts: [path: string, values: unknown[], ...lost: string[]][] = [
-    ["data.object.items", odd],
-    ["data.object.id", odd, "subscription_id"],
-    ["data.object.customer", odd, "customer_id"],
-    ["data.object.metadata.accountId", odd, "account_id"],
-    ["type", odd, "type", "kind", "subscription_id"],
-    ["created", [...NO_TIME, ...ABSENT], "occurred_at"],
-  ];
-  for (const [path, values, ...lost] of parts) {
+  for (const [path, values, ...lost] of PARTS) {
     const read = (value: unknown) =>
       describeEvent(event(CREATED, { [path]: value }));
-    check(read, WHOLE, values.map((value) => [value, without(...lost)]));
+    check(read, WHOLE, values.map((value) => [value, without(lost)]));
   }
-  const nothing = without(...Object.keys(WHOLE));
+  const nothing = without(Object.keys(WHOLE));
   const paid = { type: "invoice.paid", data: { object: { id: "in_1" } } };
   check<unknown>(describeEvent, nothing, [
     ...[...ABSENT, 1, [], { data: 1 }].map((value) => [value, {}] as const),
@@ -475,31 +424,42 @@ Deno.test("describeEvent() reads each part by itself", () => {
   ]);
 });
 
-Deno.test("lacksAccountId() and describeEvent() find the account at any place", () => {
-  const metadata = { accountId: "acc_1" };
-  const places = {
-    "data.object.metadata": metadata,
-    "data.object.subscription": { id: "sub_1", metadata },
-    "data.object.subscription_details": { metadata },
-    "data.object.parent": { subscription_details: { metadata } },
-    "data.object.lines.data.0.metadata": metadata,
-  };
+const OWNED = { metadata: { accountId: "acc_1" } };
+const PLACES = {
+  "data.object.metadata": OWNED.metadata,
+  "data.object.subscription": OWNED,
+  "data.object.subscription_details": OWNED,
+  "data.object.parent": { subscription_details: OWNED },
+  "data.object.lines.data.0.metadata": OWNED.metadata,
+};
+const of = (values: unknown[]) => values.map((accountId) => ({ accountId }));
+/** Whether an account is missing; what is malformed is not missing. */
+const METADATA: [lacks: boolean, values: unknown[]][] = [
+  [true, [...ABSENT, {}, { accountid: "x" }, ...of([...ABSENT, "", "  "])]],
+  [false, [[], "acc_1", 7, ...of([7, "a\nb", "x".repeat(256), {}, false])]],
+];
+const NOBODYS = { "data.object.metadata": {} };
+/** Whether an error means that nobody has the subscription of an event. */
+const ERRORS: [boolean, ErrorCode, type: string, changes?: typeof NOBODYS][] = [
+  [true, "event_invalid", CREATED, NOBODYS],
+  [false, "event_invalid", UPDATED, NOBODYS],
+  [false, "event_invalid", CREATED],
+  [true, "subscription_unknown", UPDATED, NOBODYS],
+  [false, "subscription_unknown", UPDATED],
+  [false, "creation_pending", UPDATED, NOBODYS],
+  [false, "database_unavailable", CREATED, NOBODYS],
+];
+Deno.test("lacksAccountId() looks at each place, and isUnmapped() at the error as well", () => {
   for (const apiVersion of API_VERSIONS) {
     const invoice = withoutAccount(invoiceEvent({ apiVersion, created: NOW }));
     assertEquals(lacksAccountId(invoice), true);
-    for (const [path, value] of Object.entries(places)) {
+    for (const [path, value] of Object.entries(PLACES)) {
       const one = edited(invoice, { [path]: value });
       const { account_id } = describeEvent(one);
       assertEquals([lacksAccountId(one), account_id], [false, "acc_1"], path);
     }
   }
-  const ids = (values: unknown[]) => values.map((accountId) => ({ accountId }));
-  const cases: [lacks: boolean, metadata: unknown[]][] = [
-    [true, [...ABSENT, {}, { accountid: "x" }, ...ids([...ABSENT, "", "  "])]],
-    // What is malformed is not missing.
-    [false, [[], "acc_1", 7, ...ids([7, "a\nb", "x".repeat(256), {}, false])]],
-  ];
-  for (const [expected, values] of cases) {
+  for (const [expected, values] of METADATA) {
     for (const metadata of values) {
       const one = event(CREATED, { "data.object.metadata": metadata });
       assertEquals(lacksAccountId(one), expected, JSON.stringify(metadata));
@@ -507,5 +467,10 @@ Deno.test("lacksAccountId() and describeEvent() find the account at any place", 
   }
   for (const body of [null, 1, "x", [], {}, { data: null }, { data: {} }]) {
     assertEquals(lacksAccountId(body), false, JSON.stringify(body));
+  }
+  for (const [expected, code, type, changes] of ERRORS) {
+    const text = JSON.stringify(event(type, changes));
+    const error = new DeliveryError(code, "");
+    assertEquals(isUnmapped(error, text), expected, `${code} of ${type}`);
   }
 });
