@@ -1,6 +1,5 @@
 import { assertEquals } from "@std/assert";
 import { readBody } from "../../../supabase/functions/billing-webhook/read_body.ts";
-import { readDelivery } from "../../../supabase/functions/billing-webhook/read_delivery.ts";
 import { settle, useFakeTimers } from "../../support/fake_timers.ts";
 import { codeOf } from "./fixtures.ts";
 
@@ -128,58 +127,4 @@ Deno.test("readBody() limits the time of the whole body, not of each chunk", asy
   await settle();
   await timers.pass(5_000);
   assertEquals(await reading, "body_too_slow");
-});
-
-const PATHS = [
-  ...["/functions/v1/billing-webhook", "/billing-webhook", "/billing-webhook/"],
-  ...["/functions/v1/billing-webhook", "/billing-webhook", ""]
-    .map((start) => `${start}/api/billing/webhook`),
-];
-Deno.test("readDelivery() serves its paths, with any query", async () => {
-  for (const path of ["/elsewhere/../billing-webhook", ...PATHS]) {
-    const url = `${path}?forceFunctionRegion=eu-central-1&path=/elsewhere#part`;
-    for (const encoding of ["", "identity", "Identity"]) {
-      const request = post("{ }", { "content-encoding": encoding }, url);
-      const { body, headers } = await readDelivery(request, LIMITS);
-      assertEquals(new TextDecoder().decode(body), "{ }", path);
-      assertEquals(headers.get("content-encoding"), encoding);
-    }
-  }
-});
-
-/** A request whose target is no path, as some servers make it. */
-const odd = (get: () => string) =>
-  Object.defineProperty(post(null), "url", { get });
-/** Paths, methods and encodings that are refused; the catalogue has more. */
-const REFUSED: [code: string, requests: Request[]][] = [
-  [
-    "path_unknown",
-    ["/", "//billing-webhook", "/billing-webhook//", "/billing-webhook;x"]
-      .map((path) => post("{}", {}, path)),
-  ],
-  ["path_unknown", ["*", "", "http://["].map((url) => odd(() => url))],
-  ["path_unknown", [odd(() => JSON.parse("Invalid URL"))]],
-  ["path_unknown", [new Request("http://localhost/")]],
-  [
-    "method_not_allowed",
-    ["GET", "QUERY"]
-      .map((method) => new Request(`http://localhost${PATHS[0]}`, { method })),
-  ],
-  [
-    "encoding_unsupported",
-    ["gzip", "GZIP", "gzip, identity", "identity, gzip"]
-      .map((one) => post("{}", { "content-encoding": one })),
-  ],
-  ["body_too_large", [post(new Uint8Array(17))]],
-];
-Deno.test("readDelivery() refuses what it does not serve, after it has read the body", async () => {
-  for (const [code, requests] of REFUSED) {
-    for (const request of requests) {
-      assertEquals(await codeOf(readDelivery(request, LIMITS)), code);
-      assertEquals(request.bodyUsed, request.body !== null);
-    }
-  }
-  const { stream, state } = sender([], "goes on");
-  await codeOf(readDelivery(post(stream, {}, "/elsewhere"), LIMITS));
-  assertEquals(state.sentBytes, 130, "more than eight times the limit");
 });
