@@ -1,8 +1,8 @@
 /** One run of the worker: retries, notifications and alerts. */
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { describeEvent } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import type { Log } from "../../../supabase/functions/_shared/billing/log.ts";
+import { describeText } from "../../../supabase/functions/_shared/billing/record_failure.ts";
 import type {
   Alert,
   Attempt,
@@ -16,6 +16,7 @@ import {
 import { accountEmail } from "../../../supabase/functions/billing-worker/outbox.ts";
 import {
   type Answer,
+  type Call,
   codeOf,
   CREATED,
   FAILED,
@@ -29,9 +30,16 @@ import {
   UPDATED,
 } from "./fixtures.ts";
 
+/** A failure's body, as bytes if it is stored as base64. */
+type Body = object | string | Uint8Array;
+/** What is settled of a failure, and what the database says of its event. */
+type Row = [settled: string | undefined, Body, outcomeOrCode?: string];
+
 interface Setting {
   /** What the calls return, by name and in order; then nothing. */
   readonly due?: Record<string, unknown[][]>;
+  /** The first batch of failures that are due: evt_0 and so on. */
+  readonly failures?: readonly Row[];
   readonly answers?: Record<string, Answer>;
   /** What becomes of a message. */
   readonly attempt?: (id: string) => Attempt;
@@ -44,20 +52,60 @@ interface Applied {
   readonly retry: { readonly event_id: string; readonly lease_id: string };
 }
 
+const textOf = (body: Body) =>
+  body instanceof Uint8Array
+    ? new TextDecoder().decode(body)
+    : typeof body === "string"
+    ? body
+    : JSON.stringify(body);
+
+function claimed([, body]: Row, index: number) {
+  const isBytes = body instanceof Uint8Array;
+  return {
+    ...{ provider: "b", event_id: `evt_${index}` },
+    body: isBytes ? Buffer.from(body).toString("base64") : textOf(body),
+    body_encoding: isBytes ? "base64" : "text",
+  };
+}
+
+/** What the database answers of the events of failures. */
+function outcomesOf(events: readonly Applied[], failures: readonly Row[]) {
+  const outcomes = events.map(({ retry }, i) => {
+    const row = failures[Number(retry.event_id.slice("evt_".length))];
+    const said = row?.[2] ?? "applied";
+    return /\d/.test(said)
+      ? { place: i + 1, outcome: "failed", error_code: said, error: "says" }
+      : { place: i + 1, outcome: said };
+  });
+  // As in the database, whose order is another.
+  return outcomes.reverse();
+}
+
 /** One run: reply, calls, log lines, and which messages were sent. */
 async function wake(
-  { due = {}, answers = {}, attempt = attemptOf, perSecond, worker }: Setting =
-    {},
+  { due = {}, failures = [], answers = {}, attempt = attemptOf, ...setting }:
+    Setting = {},
   method = "POST",
 ) {
+  const { perSecond, worker } = setting;
   const sent: string[] = [];
   const lines: Parameters<Log>[] = [];
   const leases = new Set<unknown>();
+  const claim_failed_events = failures.length > 0
+    ? [failures.map(claimed)]
+    : [];
+  const queued: typeof due = { claim_failed_events, ...due };
   const { database, calls } = fakeDatabase((name, body) => {
-    const [event] = (body.events ?? []) as Applied[];
-    leases.add(body.p_lease_id ?? event?.retry.lease_id);
+    const events = (body.events ?? []) as Applied[];
+    for (const { retry } of events) leases.add(retry.lease_id);
+    if (events.length === 0) leases.add(body.p_lease_id);
     const queue = body.p_queue ? `${name} ${body.p_queue}` : name;
-    const rows = () => Response.json(due[name]?.shift() ?? []);
+    const rows = () =>
+      Response.json(
+        name === "apply_events"
+          ? outcomesOf(events, failures)
+          : queued[name]?.shift() ?? [],
+      );
     return (answers[queue] ?? rows)(name, body);
   });
   const channel = {
@@ -112,12 +160,9 @@ function countsOf(letters: string) {
   return { claimed: letters.length, ...Object.fromEntries(counts) };
 }
 
-function oneRetry(outcome = "applied") {
-  return {
-    claim_failed_events: [[claimed(["", stripeEvent(FAILED)], 0)]],
-    apply_events: [[{ place: 1, outcome }]],
-  };
-}
+const invoice = stripeEvent(FAILED);
+const retried: Setting = { failures: [["", invoice]] };
+const stale: Setting = { failures: [["", invoice, "stale"]] };
 const full = (letter: string) => letter.repeat(20);
 const many = Array<string>(60).fill(full("s"));
 
@@ -138,21 +183,18 @@ const RUNS: [batches: string[], results: string, claims: number, Setting?][] = [
   [["sls", "s"], "sln", 1, { perSecond: 100 }],
   [many, "s".repeat(1_000), 50],
   // Once more what a retry has caused, up to the limit.
-  [["s", "", "ss"], "sss", 4, { due: oneRetry() }],
-  [[full("s"), "", ...many], "s".repeat(1_000), 51, { due: oneRetry() }],
+  [["s", "", "ss"], "sss", 4, retried],
+  [[full("s"), "", ...many], "s".repeat(1_000), 51, retried],
   // Its time is over: a minute, of which each look at the clock takes 10 s.
   [["s", "s", "s", "s", "s"], "ssss", 4, { worker: { clock: ticking } }],
-  // Nothing, if the retry is a duplicate.
-  [["s", "", "ss"], "s", 2, { due: oneRetry("stale") }],
+  // Nothing, if the retry had no effect.
+  [["s", "", "ss"], "s", 2, stale],
 ];
 Deno.test("handleWake() delivers notifications while it is worth it", async () => {
-  for (const [batches, results, claims, { due, ...setting } = {}] of RUNS) {
+  for (const [batches, results, claims, setting] of RUNS) {
     const name = `${batches}`.slice(0, 80);
-    const claim_notifications = batches.map(batch);
-    const run = await wake({
-      due: { ...due, claim_notifications },
-      ...setting,
-    });
+    const due = { claim_notifications: batches.map(batch) };
+    const run = await wake({ ...setting, due });
     assertEquals(run.counts.notifications, countsOf(results), name);
     assertEquals(run.named(/claim_notifications/).length, claims, name);
     const tried = results.replaceAll("n", "").length;
@@ -165,13 +207,13 @@ Deno.test("handleWake() delivers notifications while it is worth it", async () =
 });
 
 /** An error, what is stored of it, and Retry-After. */
-const ERRORS: [error: string, stored: string, after?: number][] = [
+const ERRORS: [error: string, stored: string, after: number | null][] = [
   ["no", "no", 0],
   ["a\0b", "ab", 7],
-  ["a\ud83db", "a\ufffdb"],
+  ["a\ud83db", "a\ufffdb", null],
   // The limit divides a pair.
-  [`${"x".repeat(999)}😀`, `${"x".repeat(999)}\ufffd`],
-  ["x".repeat(100_000), "x".repeat(1_000)],
+  [`${"x".repeat(999)}😀`, `${"x".repeat(999)}\ufffd`, null],
+  ["x".repeat(100_000), "x".repeat(1_000), null],
 ];
 Deno.test("handleWake() claims and settles what was told to whom, as it can be stored", async () => {
   const { leases: [p_lease_id], ...run } = await wake({
@@ -180,11 +222,11 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
       claim_alerts: [[OPENED, RESOLVED]],
     },
     attempt: (id) => {
-      const [error = "", , retryAfterSeconds] = ERRORS[Number(id[3])] ?? [];
       if (id === OPENED.id) return { result: "sent" };
-      return id === RESOLVED.id
-        ? { result: "dead", error: "gone" }
-        : { result: "failed", error, retryAfterSeconds };
+      if (id === RESOLVED.id) return { result: "dead", error: "gone" };
+      const [error, , after] = ERRORS[Number(id[3])]!;
+      const seconds = after === null ? {} : { retryAfterSeconds: after };
+      return { result: "failed", error, ...seconds };
     },
     perSecond: 50,
   });
@@ -194,9 +236,8 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
     return { result, kind, alert, retry_after_seconds: null };
   };
   const both = [settled("sent", OPENED), settled("failed", RESOLVED)];
-  const results = ERRORS.map(([, error, after = null], i) => {
-    const of = { id: `id_${i}f`, result: "failed" };
-    return { ...of, error, retry_after_seconds: after };
+  const results = ERRORS.map(([, error, retry_after_seconds], i) => {
+    return { id: `id_${i}f`, result: "failed", error, retry_after_seconds };
   });
   assertEquals(run.named(/notifications$|alerts$/).sort(), [
     ["claim_alerts", alerts],
@@ -204,14 +245,11 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
     ["settle_alerts", { ...alerts, results: both }],
     ["settle_notifications", { ...outbox, results }],
   ]);
-  const told = run.lines.map(
-    ([level, , { notification_id, event_id } = {}]) => {
-      return [level, notification_id, event_id];
-    },
-  );
-  const ofNotification = ["warn", "id_0f", "evt_1"];
-  assertEquals(told[0], ofNotification);
-  assert(told.some(([, id, event]) => id === RESOLVED.id && event === null));
+  const told = run.lines.map(([level, , fields]) => {
+    return `${level}: ${fields?.notification_id} of ${fields?.event_id}`;
+  });
+  assertEquals(told[0], "warn: id_0f of evt_1");
+  assert(told.includes(`warn: ${RESOLVED.id} of null`), told.join());
 });
 
 Deno.test("handleWake() replies with counts, and logs the parts that had something to do", async () => {
@@ -233,32 +271,27 @@ Deno.test("handleWake() replies with counts, and logs the parts that had somethi
   assertEquals([response.status, allow, calls], [405, "POST", []]);
 });
 
+const FAILING: [failing: string, code: string, status: number][] = [
+  ["claim_notifications", "57014", 503],
+  ["settle_notifications", "PGRST202", 500],
+  ["claim_failed_events", "PGRST202", 500],
+  ["apply_events", "57014", 503],
+  ["settle_failed_events", "57014", 503],
+  ["claim_alerts", "42501", 500],
+  ["settle_alerts", "08006", 503],
+];
 Deno.test("handleWake() does its other parts if one fails, and releases both leases", async () => {
-  const cases: [failing: string, code: string, status: number][] = [
-    ["claim_notifications", "57014", 503],
-    ["settle_notifications", "PGRST202", 500],
-    ["claim_failed_events", "PGRST202", 500],
-    ["apply_events", "57014", 503],
-    ["settle_failed_events", "57014", 503],
-    ["claim_alerts", "42501", 500],
-    ["settle_alerts", "08006", 503],
-  ];
-  for (const [failing, code, status] of cases) {
-    const messages = {
-      claim_alerts: [[OPENED]],
-      claim_notifications: [batch("s")],
-    };
+  for (const [failing, code, status] of FAILING) {
     const { response, text, lines, named } = await wake({
-      due: { ...messages, ...oneRetry() },
+      due: { claim_alerts: [[OPENED]], claim_notifications: [batch("s")] },
       answers: { [failing]: () => refusal(code, "LEAKED") },
+      ...retried,
     });
     assertEquals([response.status, text.includes("LEAKED")], [status, false]);
     const levels = lines.map(([level]) => level).sort();
     assertEquals(levels, ["error", "info", "info"], failing);
-    assertEquals(
-      new Set(named(/release/).map(([, { p_queue }]) => p_queue)).size,
-      2,
-    );
+    const released = named(/release/).map(([, { p_queue }]) => p_queue);
+    assertEquals(new Set(released).size, 2);
   }
 });
 
@@ -303,54 +336,9 @@ Deno.test("accountEmail() returns the address or null, or fails with the databas
   assertEquals(await codeOf(accountEmail(failing, "x")), "deployment_fault");
 });
 
-/**
- * What is settled of a failure, undefined if it is left to the next run; its
- * body, as bytes if it is stored as base64; and what the database says.
- */
-type Row = [settled: string | undefined, Body, outcomeOrCode?: string];
-type Body = object | string | Uint8Array;
-
-function claimed([, body]: Row, index: number) {
-  const row = { provider: "b", event_id: `evt_${index}` };
-  if (body instanceof Uint8Array) {
-    const base64 = Buffer.from(body).toString("base64");
-    return { ...row, body: base64, body_encoding: "base64" };
-  }
-  const text = typeof body === "string" ? body : JSON.stringify(body);
-  return { ...row, body: text, body_encoding: "text" };
-}
-
-/** One run with failures, evt_0 and so on. */
-async function retry(rows: Row[], worker: Partial<Worker> = {}) {
-  const run = await wake({
-    due: { claim_failed_events: [rows.map(claimed)] },
-    answers: {
-      apply_events: (_, body) => {
-        const outcomes = (body.events as Applied[]).map(({ retry }, i) => {
-          const row = rows[Number(retry.event_id.slice("evt_".length))];
-          const said = row?.[2] ?? "applied";
-          const place = i + 1;
-          return /\d/.test(said)
-            ? { place, outcome: "failed", error_code: said, error: "says" }
-            : { place, outcome: said };
-        });
-        // As in the database, whose order is another.
-        return Response.json(outcomes.reverse());
-      },
-    },
-    worker: { clock: () => NOW * 1000, ...worker },
-  });
-  const [, { results }] = run.named(/settle_failed/)[0]!;
-  return { ...run, settled: results as Record<string, unknown>[] };
-}
-
-const invoice = stripeEvent(FAILED);
 const ahead = { ...invoice, created: NOW + 301 };
-const invalid = { ...invoice, data: {} };
 const orphan = stripeEvent(CREATED, { "data.object.metadata": {} });
-const bytesOf = (event: object) =>
-  new TextEncoder().encode(JSON.stringify(event));
-const NO_TEXT = new Uint8Array([0x80, 0x80]);
+const bytesOf = (event: object) => new TextEncoder().encode(textOf(event));
 const updateOf = (id: string) => stripeEvent(UPDATED, { "data.object.id": id });
 
 const ROWS: [worker: Partial<Worker>, ...rows: Row[]][] = [
@@ -362,7 +350,7 @@ const ROWS: [worker: Partial<Worker>, ...rows: Row[]][] = [
     ["subscription_unknown", invoice, "BW001"],
     ["stale", invoice, "stale"],
     ["applied", bytesOf({ ...invoice, id: "evt_ü" })],
-    ["body_not_text", NO_TEXT],
+    ["body_not_text", new Uint8Array([0x80, 0x80])],
     ["event_invalid", ahead],
     ["event_invalid", orphan, "BW005"],
   ],
@@ -378,58 +366,52 @@ const ROWS: [worker: Partial<Worker>, ...rows: Row[]][] = [
     ["creation_pending", updateOf("sub_2"), "BW006"],
     ["ignored", orphan, "BW005"],
     ["ignored", bytesOf(orphan), "BW005"],
-    ["event_invalid", invalid],
+    ["event_invalid", { ...invoice, data: {} }],
   ],
 ];
-Deno.test("handleWake() settles each retried failure, unless its records are locked", async () => {
-  const message =
-    "another session has locked the records; the next run tries again";
-  for (const [worker, ...rows] of ROWS) {
-    const { counts, settled, lines } = await retry(rows, worker);
-    const results = rows.map(([result], i) => [`evt_${i}`, result]);
-    const expected = results.filter(([, result]) => result !== undefined);
-    const stored = settled.map(({ event_id, error_code, outcome }) => {
-      return [event_id, error_code ?? outcome];
-    });
-    assertEquals(stored, expected);
+const LOCKED =
+  "another session has locked the records; the next run tries again";
+Deno.test("handleWake() retries each failure, and settles and describes it, unless its records are locked", async () => {
+  for (const [worker, ...failures] of ROWS) {
+    const clock = () => NOW * 1000;
+    const run = await wake({ failures, worker: { clock, ...worker } });
+    const expected = failures.map(([result, body], i) => ({
+      ...{ result, provider: "b", event_id: `evt_${i}` },
+      ...describeText(textOf(body)),
+    })).filter(({ result }) => result !== undefined);
+    const [[, { results }]] = run.named(/settle_failed/) as [Call];
+    const settled = (results as Record<string, string>[])
+      .map(({ error: _, error_code, outcome, ...described }) => {
+        assertEquals(outcome === "failed", error_code !== undefined);
+        return { ...described, result: error_code ?? outcome };
+      });
+    assertEquals(settled, JSON.parse(JSON.stringify(expected)));
+    assertEquals(run.leases.size, 1);
+    for (const [, { events }] of run.named(/apply/)) {
+      const providers = (events as Applied[]).map(({ provider }) => provider);
+      assertEquals(new Set(providers), new Set(["b"]));
+    }
     const sums = { failed: 0, applied: 0, duplicate: 0, stale: 0, ignored: 0 };
-    for (const [result = "failed"] of rows) {
+    for (const [result = "failed"] of failures) {
       sums[result in sums ? result as keyof typeof sums : "failed"]++;
     }
-    assertEquals(counts.retries, { claimed: rows.length, ...sums });
-    const locked = rows.length - expected.length;
-    const line = ["warn", message, { counts: { locked } }];
-    const warnings = lines.filter(([level]) => level === "warn");
+    assertEquals(run.counts.retries, { claimed: failures.length, ...sums });
+    const locked = failures.length - expected.length;
+    const line = ["warn", LOCKED, { counts: { locked } }];
+    const warnings = run.lines.filter(([level]) => level === "warn");
     assertEquals<unknown[]>(warnings, locked > 0 ? [line] : []);
   }
 });
 
-Deno.test("handleWake() retries an event as its provider's, and describes its row", async () => {
-  const event = stripeEvent(CREATED, { id: "evt_of_a_repair" });
-  const { leases: [lease_id], named, settled } = await retry([["", event]]);
-  const ids = { provider: "b", event_id: "evt_0" };
-  const [[, { events }]] = named(/apply/) as [[string, { events: [Applied] }]];
-  const [{ provider, retry: row }] = events;
-  const expected = ["b", { event_id: "evt_0", lease_id }, 25];
-  const [, { p_limit }] = named(/claim_failed/)[0]!;
-  assertEquals<unknown>([provider, row, p_limit], expected);
-  const described = JSON.parse(JSON.stringify(describeEvent(event)));
-  assertEquals(settled, [{ ...ids, ...described, outcome: "applied" }]);
-});
-
 Deno.test("handleWake() goes on with retries until nothing is left or the time is over", async () => {
-  let timeMs = 0;
   // Each batch looks at the clock twice: 7 s per batch.
   const slow = { clock: () => timeMs += 3_500, channel: undefined };
   for (const [worker, count, calls] of [[{}, 4, 9], [slow, 3, 6]] as const) {
-    const claim_failed_events = [1, 2, 3, 4].map((
-      i,
-    ) => [claimed(["", "{"], i)]);
-    const { counts, named } = await wake({
-      due: { claim_failed_events },
-      worker,
-    });
+    const rows = [0, 1, 2, 3].map((i) => [claimed(["", "{"], i)]);
+    const due = { claim_failed_events: rows };
+    const { counts, named } = await wake({ due, worker });
     assertEquals(counts.retries.claimed, count);
-    assertEquals(named(/failed_events/).length, calls);
+    const [first, ...more] = named(/failed_events/);
+    assertEquals([first?.[1].p_limit, more.length], [25, calls - 1]);
   }
 });
