@@ -11,7 +11,6 @@ import {
   lacksAccountId,
 } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import {
-  decodeBody,
   isUnmapped,
   type ParsedEvent,
   parseEvent,
@@ -111,6 +110,13 @@ const WORDS: [path: string, value: unknown, says: string][] = [
   ["created", 1, ": must not be before 2000, in Unix seconds"],
   ["created", NOW + 61, ": must not be more than 60 s ahead of the receiver"],
 ];
+const DEEP = "[".repeat(100_000);
+/** The catalogue has more. */
+const NO_EVENT: [code: ErrorCode, ...bodies: string[]][] = [
+  ["body_empty", ""],
+  ["body_not_json", " ", '{"id":"LEAKED"', DEEP],
+  ["event_invalid", "[]", "null", "{}", '{"__proto__":{"type":"x"}}'],
+];
 Deno.test("parseEvent() names a field that is missing or malformed, and what is wrong, but not its value", () => {
   for (const [[path, types, changes], bad, good = []] of CHECKED) {
     for (const type of types) {
@@ -127,31 +133,12 @@ Deno.test("parseEvent() names a field that is missing or malformed, and what is 
     const message = fault(event(CREATED, { [path]: value }));
     assert(message.startsWith(path + says), message);
   }
+  for (const [code, ...bodies] of NO_EVENT) {
+    for (const body of bodies) fault(body, code);
+  }
   const blank = "\n".repeat(256);
   const worse = { id: blank, "data.object.id": blank, created: 1.5 };
   assertEquals(fault(event(CREATED, worse)).split("; ").length, 5);
-});
-
-const DEEP = "[".repeat(100_000);
-const NO_EVENT: [code: ErrorCode, says: string, ...bodies: string[]][] = [
-  ["body_empty", "The body is empty", ""],
-  ["body_not_json", "The body is not valid JSON", " ", '{"id":"LEAKED"', DEEP],
-  ["event_invalid", "type is missing", "[]", '"text"', "1", "null", "{}"],
-  ["event_invalid", "type is missing", '{"__proto__":{"type":"x"}}'],
-  ["event_invalid", "type: must be", '{"type":null}', '{"type":[1]}'],
-];
-Deno.test("parseEvent() refuses bodies that are no event", () => {
-  for (const [code, says, ...bodies] of NO_EVENT) {
-    for (const body of bodies) assert(fault(body, code).startsWith(says), body);
-  }
-  // The decoder keeps no state between bodies.
-  for (let i = 0; i < 2; i++) {
-    const broken = Uint8Array.from([0x7b, 0xe2, 0x82]);
-    const { code } = assertThrows(() => decodeBody(broken), DeliveryError);
-    assertEquals(code, "body_not_text");
-    const marked = Uint8Array.from([0xef, 0xbb, 0xbf, 0x7b, 0x7d]);
-    assertEquals(decodeBody(marked), "{}");
-  }
 });
 
 const ONE_OFF = [{}, { parent: { type: "x" } }, below(null)];
@@ -254,23 +241,20 @@ const inItem = { ...items({ current_period_end: LATER }), ...none };
 const atEnd = { cancel_at_period_end: true };
 const later = { cancel_at: iso(LATER) };
 
-const NO_NUMBER = [...ABSENT, -1, 1.5, 2 ** 31, 1e400, "5", true, {}];
-
 /** Values that no provider should send; they all read as null. */
 const ODD: Record<string, object[]> = {
   provider_status: NO_ID.map((status) => ({ status })),
   customer_id: [...ABSENT, ...NO_ID]
     .flatMap((customer) => [{ customer }, { customer: { id: customer } }]),
-  quantity: NO_NUMBER.map((quantity) => items({ quantity })),
+  quantity: [...ABSENT, -1, 1.5, 2 ** 31, 1e400, "5", true, {}]
+    .map((quantity) => items({ quantity })),
   cancel_at: [
-    ...[...NO_TIME, 1e400].map((cancel_at) => ({ cancel_at })),
-    ...["true", 1, {}, null].map((value) => ({ cancel_at_period_end: value })),
+    ...NO_TIME.map((cancel_at) => ({ cancel_at })),
+    ...["true", 1, {}].map((value) => ({ cancel_at_period_end: value })),
   ],
   trial_end: NO_TIME.map((trial_end) => ({ trial_end })),
-  paused: [
-    ...NO_ID.map((behavior) => ({ behavior })),
-    ...[undefined, true, "void", [], ["void"], { resumes_at: 1 }],
-  ].map((pause_collection) => ({ pause_collection })),
+  paused: [...NO_ID.map((behavior) => ({ behavior })), true, ["void"], {}]
+    .map((pause_collection) => ({ pause_collection })),
 };
 /** The mode of the event, or else of the object. */
 const MODES = [
@@ -352,37 +336,30 @@ const RUBBISH: unknown[] = [...ABSENT, "", {}, [], true, { toString: null }];
 const PAY = "https://pay.example.com";
 
 /** What is kept of a field as it is, and what is read as null. */
-const DETAILS: Record<string, [kept: unknown[], odd: unknown[]]> = {
-  id: [["x".repeat(255), "\u{1f600}".repeat(255), " \u00a0x "], NO_ID],
-  hosted_invoice_url: [
-    [
-      ...["HTTPS://PAY.example.com", `${PAY}/<b>"'&amp;`, `${PAY}/@user:pass`],
-      `${PAY}/`.padEnd(2_048, "a"),
-    ],
-    [
-      ...[17, "javascript:alert(1)", `JaVaScRiPt:alert(1)//${PAY}`, "https://"],
-      ...["data:text/html,<b>", "http://pay.example.com", "//pay.example.com"],
-      ...[`${PAY}@evil.example`, "https://user:password@pay.example.com"],
-      ...["https://:password@pay.example.com", ` ${PAY}`, `${PAY}/\n`, [PAY]],
-      ...[`${PAY}/a b`, `${PAY}/\0`, `${PAY}/\u007f`, `${PAY}/\u2028`],
-      ...[`${PAY}/\u202egpj.exe`, `${PAY}/\ud83d`],
-      `${PAY}/`.padEnd(2_049, "a"),
-    ],
-  ],
-  amount_due: [[0, 2 ** 53 - 1], [-1, 0.5, 1e400, NaN, 2 ** 53, 1e21, "1900"]],
-  currency: [
-    ["usd"],
-    [17, "eu", "euro", "e1r", "€€€", "ſek", "eur\n", "\neur"],
-  ],
-  attempt_count: [[0, 2 ** 31 - 1], [-1, 1.5, 1e400, 2 ** 31, "2", "two"]],
-};
+const DETAILS: [field: string, kept: unknown[], odd: unknown[]][] = [
+  ["id", [...LONGEST, " \u00a0x "], NO_ID],
+  ["hosted_invoice_url", [
+    ...["HTTPS://PAY.example.com", `${PAY}/<b>"'&amp;`, `${PAY}/@user:pass`],
+    `${PAY}/`.padEnd(2_048, "a"),
+  ], [
+    ...[17, "javascript:alert(1)", `JaVaScRiPt:alert(1)//${PAY}`, "https://"],
+    ...["data:text/html,<b>", "http://pay.example.com", "//pay.example.com"],
+    ...[`${PAY}@evil.example`, "https://:password@pay.example.com", [PAY]],
+    ...[` ${PAY}`, `${PAY}/\n`, `${PAY}/a b`, `${PAY}/\0`, `${PAY}/\u2028`],
+    ...[`${PAY}/\u202egpj.exe`, `${PAY}/\ud83d`, `${PAY}/`.padEnd(2_049, "a")],
+  ]],
+  ["amount_due", [0, 2 ** 53 - 1], [-1, 0.5, 1e400, 2 ** 53, 1e21, "1900"]],
+  ["currency", ["usd"], [17, "eu", "euro", "e1r", "ſek", "eur\n", "\neur"]],
+  ["attempt_count", [0, 2 ** 31 - 1], [-1, 1.5, 1e400, 2 ** 31, "2", "two"]],
+];
 Deno.test("handledEvent reads what an invoice states, and what is odd as null", () => {
-  for (const [field, [kept, odd]] of Object.entries(DETAILS)) {
+  for (const [field, kept, odd] of DETAILS) {
     const name = field === "id" ? "invoice_id" : field;
     const read = (value: unknown) => paymentOf({ [field]: value });
-    check(read, PAYMENT, kept.map((value) => [value, { [name]: value }]));
-    const all = [...odd, ...RUBBISH];
-    check(read, PAYMENT, all.map((value) => [value, { [name]: null }]));
+    check(read, PAYMENT, [
+      ...kept.map((value) => [value, { [name]: value }] as const),
+      ...[...odd, ...RUBBISH].map((one) => [one, { [name]: null }] as const),
+    ]);
   }
   assertEquals(paymentOf({ currency: "Jpy" })?.currency, "jpy");
   // Without a next attempt, it claims nothing of those so far, unless it is null.

@@ -82,23 +82,32 @@ export const NO_TIME = [
 /** A call of a function in the database: its name without `billing_`. */
 export type Call = [name: string, body: Record<string, unknown>];
 
+/** How a call was sent. */
+interface Sent {
+  readonly url: string;
+  readonly headers: Headers;
+  readonly signal: AbortSignal;
+}
+
 /** Answers a call of a function, as PostgREST does. */
-export type Answer = (...call: Call) => Response | Promise<Response>;
+export type Answer = (...call: [...Call, Sent]) => Response | Promise<Response>;
 
 /** Returns the real client of a database that answers so, and its calls. */
 export function fakeDatabase(
   answer: Answer,
+  secretKey = "sb_secret_unit",
 ): { database: DatabaseClient; calls: Call[] } {
   const calls: Call[] = [];
-  const database = createClient({
-    supabaseUrl: "http://database.test",
-    secretKey: "sb_secret_unit",
-  }, {
+  const supabaseUrl = "http://database.test";
+  const database = createClient({ supabaseUrl, secretKey }, {
     fetch: async (input, init) => {
-      const name = String(input).split("/rpc/billing_").pop() ?? "";
+      const url = String(input);
+      const name = url.split("/rpc/billing_").pop() ?? "";
       const call: Call = [name, JSON.parse(String(init?.body))];
       calls.push(call);
-      return await answer(...call);
+      const headers = new Headers(init?.headers);
+      const signal = init?.signal as AbortSignal;
+      return await answer(...call, { url, headers, signal });
     },
   });
   return { database, calls };
