@@ -95,7 +95,7 @@ async function wake(
     ? [failures.map(claimed)]
     : [];
   const queued: typeof due = { claim_failed_events, ...due };
-  const { database, calls } = fakeDatabase((name, body) => {
+  const { database, calls } = fakeDatabase((name, body, sentAs) => {
     const events = (body.events ?? []) as Applied[];
     for (const { retry } of events) leases.add(retry.lease_id);
     if (events.length === 0) leases.add(body.p_lease_id);
@@ -106,7 +106,7 @@ async function wake(
           ? outcomesOf(events, failures)
           : queued[name]?.shift() ?? [],
       );
-    return (answers[queue] ?? rows)(name, body);
+    return (answers[queue] ?? rows)(name, body, sentAs);
   });
   const channel = {
     name: "webhook",
