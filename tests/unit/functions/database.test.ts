@@ -1,5 +1,4 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import {
   applyEvents,
@@ -33,6 +32,8 @@ function call(tries: readonly Try[], timeLimitMs = 60_000) {
   return { result, calls };
 }
 
+const bytes = (text: string) => new TextEncoder().encode(text);
+
 const broken: Try = () => {
   throw new TypeError("connection reset by peer");
 };
@@ -46,7 +47,7 @@ const text = (status: number, body: string | null): Try => () =>
 const begun = (end: Promise<void>) =>
   new Response(
     new ReadableStream({
-      start: (controller) => controller.enqueue(new TextEncoder().encode("[")),
+      start: (controller) => controller.enqueue(bytes("[")),
       pull: () => end,
     }, { highWaterMark: 0 }),
   );
@@ -57,10 +58,9 @@ const SLOW = "no answer within 20 ms";
 
 const GARBAGE = [
   ...[200, 404, 502].map((status) => text(status, "<html>LEAKED</html>")),
-  ...[200, 404, 408, 429, 500, 503, 520].map((status) => text(status, "")),
+  ...[200, 404, 408, 500, 503].map((status) => text(status, "")),
   ...[text(204, null), text(307, ""), text(200, '[{"place":1,')],
   ...[json(200, null), json(500, null), json(500, []), json(500, "boom")],
-  json(401, { message: "Invalid API key" }),
   // PostgREST, of a connection that died in its pool (PostgREST/postgrest#4681).
   json(400, { ...error("", ""), details: null, hint: null }),
 ];
@@ -161,25 +161,17 @@ Deno.test("applyEvents() returns each event's own outcome, by place and not by o
   }
 });
 
-type Body = string | number[] | Uint8Array;
-
-function bytes(body: Body): Uint8Array<ArrayBuffer> {
-  return typeof body === "string"
-    ? new TextEncoder().encode(body)
-    : new Uint8Array(body);
-}
-
-/** Bodies with a usable id, and without one. */
-const BODIES: Record<string, Body[]> = {
+/** Bodies with a usable id, and without one; as bytes if they are no text. */
+const BODIES: Record<string, (string | Uint8Array<ArrayBuffer>)[]> = {
   evt_1: [
     '{ "id":"evt_1", "type":"invoice.paid", "n":1e400 }',
     '{"id":"evt_1","type":"a\\n","a":"\\u0000\\ud800"}',
   ],
   "sha256:": [
-    ...["", '{"id":"evt_1"', '"evt_1"', "null", "{}", '{"id":1}', '{"id":" "}'],
+    ...["", '{"id":"evt_1"', '"evt_1"', "null", '{"id":1}', '{"id":" "}'],
     ...['{"__proto__":{"id":"evt_1"}}', "[".repeat(100_000), "Grüße \u{1f600}"],
     // What Postgres cannot hold as text.
-    ...[[0xff], [0x00], [0xed, 0xa0, 0x80], [0x7b, 0xff, 0x7d]],
+    ...[[0xff], [0xed, 0xa0, 0x80]].map((bytes) => Uint8Array.from(bytes)),
     bytes('{"id":"evt_1","a":"x\0"}'),
     // Around the chunks of the conversion.
     ...[32_767, 32_768, 32_769, 100_001]
@@ -189,62 +181,39 @@ const BODIES: Record<string, Body[]> = {
 Deno.test("describeFailedBody() files a body under its id or hash, and loses no byte", async () => {
   for (const [id, bodies] of Object.entries(BODIES)) {
     for (const body of bodies) {
-      const sent = bytes(body);
+      const isText = typeof body === "string";
+      const sent = isText ? bytes(body) : body;
       const bodyHash = createHash("sha256").update(sent).digest("hex");
       const eventId = id === "evt_1" ? id : id + bodyHash;
-      const encoding = typeof body === "string" ? "text" : "base64";
-      const { event: _, body: text, ...failed } = await describeFailedBody(
-        sent,
-      );
-      assertEquals(failed, { eventId, bodyHash, encoding }, text.slice(0, 80));
-      const kept = Buffer.from(text, encoding === "text" ? "utf-8" : encoding);
-      assertEquals(Buffer.compare(kept, sent), 0);
+      const { event: _, ...failed } = await describeFailedBody(sent);
+      assertEquals(failed, {
+        ...{ eventId, bodyHash, encoding: isText ? "text" : "base64" },
+        body: isText ? body : body.toBase64(),
+      });
     }
   }
-  const marked = await describeFailedBody(bytes("\ufeff{}"));
-  assertEquals([marked.body, marked.encoding], ["{}", "text"]);
 });
 
-const BODY =
-  '{"id":"evt_1","type":"invoice.payment_failed","data":{"object":{"customer":"cus_1"}}}';
-/** Files that body in a database that answers so. */
+/** Files a body in a database that answers so. */
 async function file(answer: Response) {
-  const { database, calls } = fakeDatabase(() => answer);
-  const error = new DeliveryError("event_invalid", "id: must not be blank");
-  const failed = await describeFailedBody(bytes(BODY));
-  const isOpen = await recordFailure(error, {
-    provider: "a",
-    failed,
-    database,
-  });
-  return { isOpen, calls };
+  const { database } = fakeDatabase(() => answer);
+  const failed = await describeFailedBody(bytes("{}"));
+  const error = new DeliveryError("event_invalid", "");
+  return await recordFailure(error, { provider: "a", failed, database });
 }
-Deno.test("recordFailure() files the body with the reason, unless it was applied before", async () => {
-  for (const answer of [true, false]) {
-    const { isOpen, calls } = await file(Response.json(answer));
-    assertEquals(isOpen, answer);
-    assertEquals<unknown>(calls, [["record_failed_event", {
-      ...{ p_provider: "a", p_event_id: "evt_1", p_customer_id: "cus_1" },
-      ...{ p_type: "invoice.payment_failed", p_kind: "payment_failed" },
-      ...{ p_body: BODY, p_body_encoding: "text" },
-      ...{ p_error_code: "event_invalid", p_error: "id: must not be blank" },
-    }]]);
-  }
-});
-
-const NO_OUTCOMES = [
-  ...[[null], [[]], ["applied"], "applied", {}, { outcome: "applied" }, null],
-  ...[[{}], [{ outcome: "applied" }], [{ place: 1, outcome: "APPLIED" }]],
-  ...[[{ place: "1", outcome: "applied" }], true, 1],
-].map((answer) => JSON.stringify(answer));
 const apply = (answer: Response) =>
   applyEvents([EVENT], fakeDatabase(() => answer));
-const CASES: [(answer: Response) => Promise<unknown>, garbage: string[]][] = [
+const NO_OUTCOMES = [
+  ...[[null], [[]], ["applied"], "applied", { outcome: "applied" }, null],
+  ...[[{}], [{ outcome: "applied" }], [{ place: 1, outcome: "APPLIED" }]],
+  [{ place: "1", outcome: "applied" }],
+].map((answer) => JSON.stringify(answer));
+const CALLS: [(answer: Response) => Promise<unknown>, garbage: string[]][] = [
   [apply, NO_OUTCOMES],
   [file, ['"true"', "1", "<html>"]],
 ];
 Deno.test("applyEvents() and recordFailure() never take garbage for an answer, and throw the call's fault", async () => {
-  for (const [work, garbage] of CASES) {
+  for (const [work, garbage] of CALLS) {
     for (const body of garbage) {
       const code = await codeOf(work(new Response(body)));
       assertEquals(code, "database_unavailable", body);

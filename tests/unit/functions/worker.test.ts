@@ -1,6 +1,5 @@
 /** One run of the worker: retries, notifications and alerts. */
 import { assert, assertEquals } from "@std/assert";
-import { Buffer } from "node:buffer";
 import type { Log } from "../../../supabase/functions/_shared/billing/log.ts";
 import { describeText } from "../../../supabase/functions/_shared/billing/record_failure.ts";
 import type {
@@ -30,10 +29,10 @@ import {
   UPDATED,
 } from "./fixtures.ts";
 
-/** A failure's body, as bytes if it is stored as base64. */
-type Body = object | string | Uint8Array;
-/** What is settled of a failure, and what the database says of its event. */
-type Row = [settled: string | undefined, Body, outcomeOrCode?: string];
+/** What is settled of a failure, its body, and what the database says of it. */
+type Row = [settled: string | undefined, body: Body, outcomeOrCode?: string];
+/** As it is stored: as text, or in base64. */
+type Body = string | Uint8Array;
 
 interface Setting {
   /** What the calls return, by name and in order; then nothing. */
@@ -53,32 +52,23 @@ interface Applied {
 }
 
 const textOf = (body: Body) =>
-  body instanceof Uint8Array
-    ? new TextDecoder().decode(body)
-    : typeof body === "string"
-    ? body
-    : JSON.stringify(body);
+  typeof body === "string" ? body : new TextDecoder().decode(body);
 
 function claimed([, body]: Row, index: number) {
-  const isBytes = body instanceof Uint8Array;
-  return {
-    ...{ provider: "b", event_id: `evt_${index}` },
-    body: isBytes ? Buffer.from(body).toString("base64") : textOf(body),
-    body_encoding: isBytes ? "base64" : "text",
-  };
+  const row = { provider: "b", event_id: `evt_${index}` };
+  return typeof body === "string"
+    ? { ...row, body, body_encoding: "text" }
+    : { ...row, body: body.toBase64(), body_encoding: "base64" };
 }
 
-/** What the database answers of the events of failures. */
+/** What the database answers of the events of failures; its order is another. */
 function outcomesOf(events: readonly Applied[], failures: readonly Row[]) {
-  const outcomes = events.map(({ retry }, i) => {
-    const row = failures[Number(retry.event_id.slice("evt_".length))];
-    const said = row?.[2] ?? "applied";
+  return events.map(({ retry: { event_id } }, i) => {
+    const said = failures[Number(event_id.slice(4))]?.[2] ?? "applied";
     return /\d/.test(said)
       ? { place: i + 1, outcome: "failed", error_code: said, error: "says" }
       : { place: i + 1, outcome: said };
-  });
-  // As in the database, whose order is another.
-  return outcomes.reverse();
+  }).reverse();
 }
 
 /** One run: reply, calls, log lines, and which messages were sent. */
@@ -91,9 +81,7 @@ async function wake(
   const sent: string[] = [];
   const lines: Parameters<Log>[] = [];
   const leases = new Set<unknown>();
-  const claim_failed_events = failures.length > 0
-    ? [failures.map(claimed)]
-    : [];
+  const claim_failed_events = [failures.map(claimed)];
   const queued: typeof due = { claim_failed_events, ...due };
   const { database, calls } = fakeDatabase((name, body, sentAs) => {
     const events = (body.events ?? []) as Applied[];
@@ -160,7 +148,9 @@ function countsOf(letters: string) {
   return { claimed: letters.length, ...Object.fromEntries(counts) };
 }
 
-const invoice = stripeEvent(FAILED);
+const eventOf = (type: string, changes: Record<string, unknown> = {}) =>
+  JSON.stringify(stripeEvent(type, changes));
+const invoice = eventOf(FAILED);
 const retried: Setting = { failures: [["", invoice]] };
 const stale: Setting = { failures: [["", invoice, "stale"]] };
 const full = (letter: string) => letter.repeat(20);
@@ -331,20 +321,20 @@ Deno.test("accountEmail() returns the address or null, or fails with the databas
   assertEquals(await codeOf(accountEmail(failing, "x")), "deployment_fault");
 });
 
-const ahead = { ...invoice, created: NOW + 301 };
-const orphan = stripeEvent(CREATED, { "data.object.metadata": {} });
-const bytesOf = (event: object) => new TextEncoder().encode(textOf(event));
-const updateOf = (id: string) => stripeEvent(UPDATED, { "data.object.id": id });
+const ahead = eventOf(FAILED, { created: NOW + 301 });
+const orphan = eventOf(CREATED, { "data.object.metadata": {} });
+const bytesOf = (text: string) => new TextEncoder().encode(text);
+const updateOf = (id: string) => eventOf(UPDATED, { "data.object.id": id });
 
 const ROWS: [worker: Partial<Worker>, ...rows: Row[]][] = [
   [
     {},
     ["body_not_json", "{"],
     ["duplicate", invoice, "duplicate"],
-    ["ignored", { type: "payment_intent.payment_failed" }],
+    ["ignored", '{"type":"payment_intent.payment_failed"}'],
     ["subscription_unknown", invoice, "BW001"],
     ["stale", invoice, "stale"],
-    ["applied", bytesOf({ ...invoice, id: "evt_ü" })],
+    ["applied", bytesOf(eventOf(FAILED, { id: "evt_ü" }))],
     ["body_not_text", new Uint8Array([0x80, 0x80])],
     ["event_invalid", ahead],
     ["event_invalid", orphan, "BW005"],
@@ -361,7 +351,7 @@ const ROWS: [worker: Partial<Worker>, ...rows: Row[]][] = [
     ["creation_pending", updateOf("sub_2"), "BW006"],
     ["ignored", orphan, "BW005"],
     ["ignored", bytesOf(orphan), "BW005"],
-    ["event_invalid", { ...invoice, data: {} }],
+    ["event_invalid", eventOf(FAILED, { data: {} })],
   ],
 ];
 const LOCKED =
