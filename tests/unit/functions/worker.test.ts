@@ -322,7 +322,8 @@ Deno.test("accountEmail() returns the address or null, or fails with the databas
 });
 
 const ahead = eventOf(FAILED, { created: NOW + 301 });
-const orphan = eventOf(CREATED, { "data.object.metadata": {} });
+const NOBODYS = { "data.object.id": "sub_3", "data.object.metadata": {} };
+const orphan = eventOf(CREATED, NOBODYS);
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 const updateOf = (id: string) => eventOf(UPDATED, { "data.object.id": id });
 
@@ -349,8 +350,14 @@ const ROWS: [worker: Partial<Worker>, ...rows: Row[]][] = [
     [undefined, updateOf("sub_1"), "BW006"],
     ["subscription_of_other_provider", updateOf("sub_1"), "BW002"],
     ["creation_pending", updateOf("sub_2"), "BW006"],
+    // Nobody has its subscription, and nothing else is wrong.
     ["ignored", orphan, "BW005"],
     ["ignored", bytesOf(orphan), "BW005"],
+    ["event_invalid", eventOf(CREATED), "BW005"],
+    ["event_invalid", eventOf(UPDATED, NOBODYS), "BW005"],
+    ["ignored", eventOf(UPDATED, NOBODYS), "BW001"],
+    ["subscription_unknown", updateOf("sub_2"), "BW001"],
+    ["creation_pending", eventOf(UPDATED, NOBODYS), "BW006"],
     ["event_invalid", eventOf(FAILED, { data: {} })],
   ],
 ];
