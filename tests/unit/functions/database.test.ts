@@ -15,6 +15,7 @@ import {
   describeFailedBody,
   recordFailure,
 } from "../../../supabase/functions/_shared/billing/record_failure.ts";
+import { accountEmail } from "../../../supabase/functions/billing-worker/outbox.ts";
 import { codeOf, fakeDatabase, hanging, refusal } from "./fixtures.ts";
 
 type Try = (signal: AbortSignal) => Response | Promise<Response>;
@@ -203,6 +204,8 @@ async function file(answer: Response) {
 }
 const apply = (answer: Response) =>
   applyEvents([EVENT], fakeDatabase(() => answer));
+const emailOf = (answer: Response) =>
+  accountEmail(fakeDatabase(() => answer).database, "acc_1");
 const NO_OUTCOMES = [
   ...[[null], [[]], ["applied"], "applied", { outcome: "applied" }, null],
   ...[[{}], [{ outcome: "applied" }], [{ place: 1, outcome: "APPLIED" }]],
@@ -211,8 +214,10 @@ const NO_OUTCOMES = [
 const CALLS: [(answer: Response) => Promise<unknown>, garbage: string[]][] = [
   [apply, NO_OUTCOMES],
   [file, ['"true"', "1", "<html>"]],
+  [emailOf, []],
 ];
-Deno.test("applyEvents() and recordFailure() never take garbage for an answer, and throw the call's fault", async () => {
+Deno.test("no call takes garbage for an answer, and each throws the call's fault", async () => {
+  assertEquals(await emailOf(Response.json("a@example.com")), "a@example.com");
   for (const [work, garbage] of CALLS) {
     for (const body of garbage) {
       const code = await codeOf(work(new Response(body)));

@@ -12,11 +12,9 @@ import {
   handleWake,
   type Worker,
 } from "../../../supabase/functions/billing-worker/handle_wake.ts";
-import { accountEmail } from "../../../supabase/functions/billing-worker/outbox.ts";
 import {
   type Answer,
   type Call,
-  codeOf,
   CREATED,
   FAILED,
   fakeDatabase,
@@ -295,30 +293,6 @@ Deno.test("handleWake() has retries and notifications wait for none of each othe
   const order = named(/claim_alerts|release/)
     .map(([name, { p_queue }]) => p_queue ?? name);
   assertEquals(order, ["retries", "claim_alerts", "notifications"]);
-});
-
-Deno.test("pacer() gives out times on one schedule, and none in the past", async () => {
-  let timeMs = 1_000;
-  const waits: number[] = [];
-  const sleep = (ms: number) => Promise.resolve(void waits.push(ms));
-  const pace = pacer({ perSecond: 2 }, { clock: () => timeMs, sleep });
-  // What a claim takes is not added, and what was missed is not made up for.
-  for (const pauseMs of [0, 0, 0, 1_500, 10_000, 0]) {
-    timeMs += pauseMs;
-    await pace();
-  }
-  await pacer(undefined, { clock: () => timeMs, sleep })();
-  assertEquals(waits.map(Math.round), [550, 1_100, 150, 550]);
-});
-
-Deno.test("accountEmail() returns the address or null, or fails with the database", async () => {
-  for (const address of ["owner@example.com", null]) {
-    const { database, calls } = fakeDatabase(() => Response.json(address));
-    assertEquals(await accountEmail(database, "acc_1"), address);
-    assertEquals(calls, [["account_email", { account_id: "acc_1" }]]);
-  }
-  const failing = fakeDatabase(() => refusal("42501")).database;
-  assertEquals(await codeOf(accountEmail(failing, "x")), "deployment_fault");
 });
 
 const ahead = eventOf(FAILED, { created: NOW + 301 });
