@@ -213,7 +213,8 @@ Deno.test("the channels keep the URL out of their errors, and name its setting",
     (url: string) => `error sending request for url (${url}): client error`,
     (url: string) => `error sending from 127.0.0.1:5 for ${url} (127.0.0.1:6)`,
   ];
-  const settings = [["NOTIFICATION_URL", NOTIFICATION], ["ALERT_URL", OPENED]];
+  const alerts = [OPENED, RESOLVED].map((alert) => ["ALERT_URL", alert]);
+  const settings = [["NOTIFICATION_URL", NOTIFICATION], ...alerts];
   for (const [url, normal] of URLS) {
     for (const text of texts) {
       for (const [setting, message] of settings as [string, Message][]) {

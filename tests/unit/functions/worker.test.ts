@@ -75,7 +75,7 @@ async function wake(
     Setting = {},
   method = "POST",
 ) {
-  const { perSecond, worker } = setting;
+  const { perSecond } = setting;
   const sent: string[] = [];
   const lines: Parameters<Log>[] = [];
   const leases = new Set<unknown>();
@@ -103,15 +103,16 @@ async function wake(
       return Promise.resolve(attempt(id));
     },
   } as const;
+  const worker = { channel, ...setting.worker };
   const sleep = (ms: number) =>
     new Promise<void>((resolve) => setTimeout(resolve, ms));
   const request = new Request("http://worker.test/", { method });
   const response = await handleWake(request, {
-    ...{ database, channel, toleranceSeconds: 300, clock: Date.now },
+    ...{ database, toleranceSeconds: 300, clock: Date.now },
     ...{ unmappedSubscriptions: "fail", oncePerInvoice: false },
     alertChannel: { ...channel, destination: "alerts to ops.test" },
     log: (...line) => lines.push(line),
-    pace: pacer(channel, { clock: Date.now, sleep }),
+    pace: pacer(worker.channel, { clock: Date.now, sleep }),
     ...worker,
   });
   const text = await response.text();
@@ -213,8 +214,7 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
       if (id === OPENED.id) return { result: "sent" };
       if (id === RESOLVED.id) return { result: "dead", error: "gone" };
       const [error, , after] = ERRORS[Number(id[3])]!;
-      const seconds = after === null ? {} : { retryAfterSeconds: after };
-      return { result: "failed", error, ...seconds };
+      return { result: "failed", error, retryAfterSeconds: after ?? undefined };
     },
     perSecond: 50,
   });
