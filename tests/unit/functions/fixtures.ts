@@ -89,12 +89,9 @@ interface Sent {
   readonly signal: AbortSignal;
 }
 
-/** Answers a call of a function, as PostgREST does. */
-export type Answer = (...call: [...Call, Sent]) => Response | Promise<Response>;
-
-/** Returns the real client of a database that answers so, and its calls. */
+/** Returns the real client of a database that answers so, and the calls. */
 export function fakeDatabase(
-  answer: Answer,
+  answer: (...call: [...Call, Sent]) => Response | Promise<Response>,
   secretKey = "sb_secret_unit",
 ): { database: DatabaseClient; calls: Call[] } {
   const calls: Call[] = [];

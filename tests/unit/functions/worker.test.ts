@@ -13,7 +13,6 @@ import {
   type Worker,
 } from "../../../supabase/functions/billing-worker/handle_wake.ts";
 import {
-  type Answer,
   type Call,
   CREATED,
   FAILED,
@@ -37,7 +36,7 @@ interface Setting {
   readonly due?: Record<string, unknown[][]>;
   /** The first batch of failures that are due: evt_0 and so on. */
   readonly failures?: readonly Row[];
-  readonly answers?: Record<string, Answer>;
+  readonly answers?: Record<string, () => Response | Promise<Response>>;
   /** What becomes of a message. */
   readonly attempt?: (id: string) => Attempt;
   readonly perSecond?: number;
@@ -81,7 +80,7 @@ async function wake(
   const leases = new Set<unknown>();
   const claim_failed_events = [failures.map(claimed)];
   const queued: typeof due = { claim_failed_events, ...due };
-  const { database, calls } = fakeDatabase((name, body, sentAs) => {
+  const { database, calls } = fakeDatabase((name, body) => {
     const events = (body.events ?? []) as Applied[];
     for (const { retry } of events) leases.add(retry.lease_id);
     if (events.length === 0) leases.add(body.p_lease_id);
@@ -92,7 +91,7 @@ async function wake(
           ? outcomesOf(events, failures)
           : queued[name]?.shift() ?? [],
       );
-    return (answers[queue] ?? rows)(name, body, sentAs);
+    return (answers[queue] ?? rows)();
   });
   const channel = {
     name: "webhook",
