@@ -138,6 +138,7 @@ const DELIVERIES: [line: string, known: string, string, string, Setting?][] = [
   [REFUSED, DELETED_1, "ar", DELETION, refused],
   [UNAVAILABLE, FAILED_1, "ar", INVOICE, { apply: down, ignores: true }],
   [MISTAKEN, DELETED_1, "ar", DELETION, { apply: "why" }],
+  [MISTAKEN, DELETED_1, "ar", DELETION, { apply: new TypeError("why") }],
   // An overloaded receiver makes no further call.
   [OVERLOADED, DELETED_1, "a", DELETION, full],
   [LOST, DELETED_1, "ar", DELETION, nowhere],
