@@ -20,11 +20,13 @@ import { settle, useFakeTimers } from "../../support/fake_timers.ts";
 const LIMITS = { maxTogether: 3, maxWaiting: 5, maxWaitMs: 4_000 };
 
 /**
- * What becomes of items: `[1]` is sent, `1` has its result, `1!down` failed.
+ * What becomes of items: `[1,2]` are sent together, `1` has its result, and
+ * `2!overloaded` has failed.
  *
- * @param script What happens: a number is handed in; `ok`, `one` and `down` end
- * the call under way, well, except for its first item, or not; `+1` lets so many
- * milliseconds pass; `timers` says how many run.
+ * @param script What happens. A number is an item that is handed in. The call
+ * under way ends with the results (`ok`), with a failure of its first item
+ * (`one`) or of all (`down`). `+1` is a millisecond that passes, and `timers`
+ * notes how many there are: `1t`.
  */
 async function gathered(script: string, limits = LIMITS): Promise<string> {
   using timers = useFakeTimers();
@@ -114,10 +116,10 @@ Deno.test("awaitLocks() tries an event again for about a second while it is lock
 });
 
 /**
- * What a waker does: it calls the worker, and logs what fails.
+ * What a waker does: it calls the worker, and logs a call that fails.
  *
- * @param script What happens: `wake`; `reply`, after which work may begin; and a
- * status or `down`, which is how the call under way ends.
+ * @param script What happens: `wake`, then `reply`, after which it may begin. A
+ * status, or `down`, is how the call under way ends.
  */
 async function woken(script: string): Promise<string> {
   using timers = useFakeTimers();

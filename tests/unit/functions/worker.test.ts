@@ -244,7 +244,7 @@ const RETRIED = "info: failures retried";
 const NOTIFIED = "info: notifications delivered";
 const ALERTED = "info: alerts delivered";
 const HELD = "warn: lease not released: it ends by itself within a minute";
-/** A call that fails, the reply, and what is logged, in order. */
+/** A call that fails, the status of the reply, and what is logged. */
 const FAILING: [call: string, code: string, status: number, ...string[]][] = [
   ["claim_notifications", "57014", 503, FAULT, ALERTED, RETRIED],
   ["settle_notifications", "PGRST202", 500, FAULT, ALERTED, RETRIED],
