@@ -195,11 +195,21 @@ Deno.test("describeFailedBody() files a body under its id or hash, and loses no 
   }
 });
 
-/** Files a body in a database that answers so. */
+const FILED = '{"id":"evt_1","type":"invoice.payment_failed"}';
+/** Files that body in a database that answers so, if it is described so. */
 async function file(answer: Response) {
-  const { database } = fakeDatabase(() => answer);
-  const failed = await describeFailedBody(bytes("{}"));
-  const error = new DeliveryError("event_invalid", "");
+  const { database } = fakeDatabase((_name, body) => {
+    assertEquals<unknown>(body, {
+      ...{ p_provider: "a", p_event_id: "evt_1", p_error: "Says why" },
+      ...{ p_type: "invoice.payment_failed", p_kind: "payment_failed" },
+      ...{ p_body: FILED, p_body_encoding: "text" },
+      p_error_code: "event_invalid",
+    });
+    return answer;
+  });
+  const failed = await describeFailedBody(bytes(FILED));
+  const logged = { logMessage: "Does not" };
+  const error = new DeliveryError("event_invalid", "Says why", logged);
   return await recordFailure(error, { provider: "a", failed, database });
 }
 const apply = (answer: Response) =>
@@ -218,6 +228,7 @@ const CALLS: [(answer: Response) => Promise<unknown>, garbage: string[]][] = [
 ];
 Deno.test("no call takes garbage for an answer, and each throws the call's fault", async () => {
   assertEquals(await emailOf(Response.json("a@example.com")), "a@example.com");
+  assertEquals(await file(Response.json(true)), true);
   for (const [work, garbage] of CALLS) {
     for (const body of garbage) {
       const code = await codeOf(work(new Response(body)));

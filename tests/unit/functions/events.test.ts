@@ -272,7 +272,7 @@ const UPDATES: Update[] = [
   [items({ quantity: null }), items(), { quantity: 5 }],
   [{}, items({ quantity: undefined }), { quantity: null }],
   // The period, in either shape, and the end that follows from it.
-  [{}, { current_period_end: LATER }, { current_period_end: iso(LATER) }],
+  [before, { current_period_end: LATER }, { current_period_end: iso(LATER) }],
   [inItem, before, ended],
   [{ ...inItem, ...atEnd }, before, { ...ended, cancel_at: iso(END) }],
   [atEnd, { cancel_at_period_end: false }, { cancel_at: null }],
