@@ -100,7 +100,7 @@ export async function retryFailures(
       retries.filter(({ result }) => hasFailed(result, "record_locked")).length;
     if (locked > 0) {
       const message =
-        "another session has locked the records; the next run tries again";
+        "another session has locked the records: they are tried again";
       log("warn", message, { counts: { locked } });
     }
     counts.claimed += retries.length;

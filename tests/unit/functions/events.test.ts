@@ -11,14 +11,9 @@ import {
   lacksAccountId,
 } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import {
-  decodeBody,
-  isUnmapped,
   type ParsedEvent,
   parseEvent,
 } from "../../../supabase/functions/_shared/billing/parse_event.ts";
-import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
-import { API_VERSIONS } from "../../../scripts/events/templates.ts";
-import { edited, withoutAccount } from "../../support/edited.ts";
 import {
   ABSENT,
   CREATED,
@@ -35,12 +30,15 @@ import {
 } from "./fixtures.ts";
 
 const BOTH = [CREATED, UPDATED];
-const SUBSCRIPTIONS = [...BOTH, DELETED];
-const HANDLED = [...SUBSCRIPTIONS, FAILED];
+const PAUSED = "customer.subscription.paused";
+const RESUMED = "customer.subscription.resumed";
+const HANDLED = [...BOTH, PAUSED, RESUMED, DELETED, FAILED];
 const PERIOD_END = "data.object.current_period_end";
 const ITEM = "data.object.items.data.0";
-const YEAR_2000 = 946_684_800;
-const YEAR_2200 = 7_258_118_400;
+
+const below = (subscription: unknown) => ({
+  parent: { subscription_details: { subscription } },
+});
 
 function parse(event: object | string, mode: EventMode = "any"): ParsedEvent {
   const text = typeof event === "string" ? event : JSON.stringify(event);
@@ -55,180 +53,89 @@ function fault(body: object | string, code: ErrorCode = "event_invalid") {
   return error.message;
 }
 
-Deno.test("parseEvent() takes the longest ids, and all the times that are allowed", () => {
-  const ids = [..."a\u{1f600}"].map((letter) => letter.repeat(255));
-  for (const id of [...ids, " \u00a0x ", "ключ", "'; drop --", "<b>{{7}}"]) {
-    for (const created of [NOW + 60, YEAR_2000, undefined]) {
-      const parsed = parse(event(DELETED, { id, created }));
-      assert(parsed.handled);
-      const { event_id, occurred_at } = parsed.event;
-      const time = created && new Date(created * 1000).toISOString();
-      assertEquals([event_id, occurred_at], [id, time ?? null]);
-    }
-  }
-  for (const type of BOTH) {
-    assert(parse(event(type, { [PERIOD_END]: YEAR_2200 })).handled);
-  }
-});
-
-const OBJECTS = [true, "", "LEAKED", -1, 1.5, [], ["LEAKED"]];
-
-/** The fields that are checked, in which types, and what is refused in them. */
-const CHECKED: [path: string, types: string[], bad: unknown[]][] = [
-  ["id", HANDLED, [...ABSENT, ...NO_ID]],
-  ["created", HANDLED, [null, ...NO_TIME, NOW + 61]],
-  ["data", HANDLED, [...ABSENT, ...OBJECTS]],
-  ["data.object", HANDLED, [...ABSENT, ...OBJECTS]],
-  ["data.object.id", SUBSCRIPTIONS, [...ABSENT, ...NO_ID]],
-  ["data.object.metadata", [CREATED], OBJECTS],
-  ["data.object.metadata.accountId", [CREATED], NO_ID],
-  ["data.object.status", [UPDATED], [...ABSENT, ...NO_ID]],
-  ["data.object.items", BOTH, [...ABSENT, ...OBJECTS]],
-  ["data.object.items.data", BOTH, [...ABSENT, true, "LEAKED", 1, [], {}]],
-  [ITEM, BOTH, [null, ...OBJECTS]],
-  [`${ITEM}.price`, BOTH, [...ABSENT, ...OBJECTS]],
-  [`${ITEM}.price.id`, BOTH, [...ABSENT, ...NO_ID]],
-  [PERIOD_END, BOTH, [...ABSENT, ...NO_TIME]],
-];
-Deno.test("parseEvent() names a field that is missing or malformed, and not its value", () => {
-  for (const [path, types, bad] of CHECKED) {
-    for (const type of types) {
-      for (const value of bad) {
-        const body = event(type, { [path]: value });
-        assert(fault(body).startsWith(path.replace(".0", "[0]")), fault(body));
-      }
-    }
-  }
-});
-
-const WORDS: [path: string, value: unknown, says: string][] = [
+/** The catalogue has each field, and more bodies that are no event. */
+const WORDS: [path: string, value: unknown, says: string, type?: string][] = [
   ["type", undefined, " is missing"],
   ["type", " \t\n", ": must be a string that is not blank"],
+  ["id", "LEAKED\n", ": must not contain control characters or "],
+  ["id", "x".repeat(256), ": must not be longer than 255 char", FAILED],
   ["data", [], ": must be an object"],
-  ["data.object.id", null, ": must be a string"],
-  ["data.object.id", "\u2028a", ": must not contain control characters or "],
-  ["data.object.id", " ", ": must not be blank"],
-  ["data.object.id", "x".repeat(256), ": must not be longer than 255 char"],
+  ["data.object", "LEAKED", ": must be an object", FAILED],
+  ["data.object.id", 1, ": must be a string"],
+  ["data.object.id", null, ": must be a string", UPDATED],
+  ["data.object.id", undefined, " is missing", DELETED],
+  ["data.object.metadata", ["LEAKED"], ": must be an object"],
+  ["data.object.metadata.accountId", " ", ": must not be blank"],
+  ["data.object.status", null, ": must be a string", UPDATED],
   ["data.object.items.data", {}, ": must be a list"],
   ["data.object.items.data", [], "[0] is missing"],
+  [ITEM, null, ": must be an object", UPDATED],
+  [`${ITEM}.price`, "LEAKED", ": must be an object"],
+  [`${ITEM}.price.id`, "", ": must not be blank", UPDATED],
   [PERIOD_END, 2 ** 60, ": must be a whole number under 2^53"],
   [PERIOD_END, NOW * 1000, ": must not be after 2200, in Unix seconds"],
-  ["created", "now", ": must be a number"],
-  ["created", 1, ": must not be before 2000, in Unix seconds"],
+  [PERIOD_END, null, ": must be a number", UPDATED],
+  ["created", 1, ": must not be before 2000, in Unix seconds", FAILED],
   ["created", NOW + 61, ": must not be more than 60 s ahead of the receiver"],
+  ["data.object.subscription", " ", ": must not be blank", FAILED],
+  ["data.object.subscription", {}, ".id is missing", FAILED],
 ];
-Deno.test("parseEvent() says what is wrong with a field in plain words", () => {
-  for (const [path, value, says] of WORDS) {
-    const message = fault(event(CREATED, { [path]: value }));
-    assert(message.startsWith(path + says), message);
+const BELOW = "data.object.parent.subscription_details.subscription";
+const BODIES: [code: ErrorCode, ...bodies: string[]][] = [
+  ["body_empty", ""],
+  ["body_not_json", " ", '{"id":"LEAKED"'],
+  ["event_invalid", "[]", "null", "{}", '{"__proto__":{"type":"x"}}'],
+];
+Deno.test("parseEvent() names a field that is missing or malformed, and what is wrong, but not its value", () => {
+  for (const [path, value, says, type = CREATED] of WORDS) {
+    const message = fault(event(type, { [path]: value }));
+    const start = path.replace(".0", "[0]") + says;
+    assert(message.startsWith(start), `${message} and not ${start}`);
+  }
+  // Where the newest versions of Stripe's API have them.
+  const inItem = `${ITEM}.current_period_end`;
+  for (const type of BOTH) {
+    const message = fault(event(type, { [PERIOD_END]: null, [inItem]: 1.5 }));
+    assert(message.startsWith(inItem.replace(".0", "[0]")), message);
+  }
+  for (const [id, says] of [["", ": must"], [{}, ".id is missing"]] as const) {
+    const message = fault(event(FAILED, { "data.object": below(id) }));
+    assert(message.startsWith(BELOW + says), message);
+  }
+  for (const [code, ...bodies] of BODIES) {
+    for (const body of bodies) fault(body, code);
   }
   const blank = "\n".repeat(256);
   const worse = { id: blank, "data.object.id": blank, created: 1.5 };
   assertEquals(fault(event(CREATED, worse)).split("; ").length, 5);
 });
 
-const below = (subscription: unknown) => ({
-  parent: { subscription_details: { subscription } },
-});
-Deno.test("parseEvent() reads both shapes of subscriptions and invoices", () => {
-  const ofItem = `${ITEM}.current_period_end`;
-  for (const type of BOTH) {
-    const spoilt = event(type, { [PERIOD_END]: null, [ofItem]: 1.5 });
-    assert(fault(spoilt).startsWith(ofItem.replace(".0", "[0]")));
-  }
-  const places = [
-    { subscription: "sub_1", ...below("sub_2") },
-    { subscription: { id: "sub_1" } },
-    { subscription: null, ...below("sub_1") },
-    below({ id: "sub_1" }),
-  ];
-  for (const object of places) {
-    const parsed = parse(event(FAILED, { "data.object": object }));
-    assertEquals(parsed.handled && parsed.event.subscription_id, "sub_1");
-  }
-  for (const odd of ["", 1, [], {}, { id: null }, "LEAKED\n"]) {
-    const path = typeof odd === "object" ? "subscription.id" : "subscription";
-    const named = [path, `parent.subscription_details.${path}`];
-    for (const [i, object] of [{ subscription: odd }, below(odd)].entries()) {
-      const message = fault(event(FAILED, { "data.object": object }));
-      assert(message.startsWith(`data.object.${named[i]}`), message);
-    }
-  }
-});
-
-Deno.test("parseEvent() refuses bodies that are no event", () => {
-  const cases: [code: ErrorCode, says: string, ...bodies: string[]][] = [
-    ["body_empty", "The body is empty", ""],
-    ["body_not_json", "The body is not valid JSON", " ", '{"id":"LEAKED"'],
-    ["body_not_json", "The body is not valid JSON", '{"id":"LEAKED"} x'],
-    ["body_not_json", "The body is not valid JSON", "[".repeat(100_000)],
-    ["event_invalid", "type is missing", "[]", '"text"', "1", "null", "{}"],
-    ["event_invalid", "type is missing", '{"__proto__":{"type":"x"}}'],
-    ["event_invalid", "type: must be", '{"type":null}', '{"type":[1]}'],
-  ];
-  for (const [code, says, ...bodies] of cases) {
-    for (const body of bodies) assert(fault(body, code).startsWith(says), body);
-  }
-  // The decoder keeps no state between bodies.
-  for (let i = 0; i < 2; i++) {
-    const broken = Uint8Array.from([0x7b, 0xe2, 0x82]);
-    const { code } = assertThrows(() => decodeBody(broken), DeliveryError);
-    assertEquals(code, "body_not_text");
-    const marked = Uint8Array.from([0xef, 0xbb, 0xbf, 0x7b, 0x7d]);
-    assertEquals(decodeBody(marked), "{}");
-  }
-});
-
-const NONE = { mode: "any", object: "event" };
-const V2 = { object: "v2.core.event" };
-type Ignored = [reason: string, changes: object, ...types: string[]];
-const IGNORED: Ignored[] = [
-  ["not_handled", { data: [null], created: "x" }, "invoice.paid", "ping"],
-  ["not_handled", {}, "constructor", "__proto__", `${FAILED} `, "v10.x"],
-  ["not_handled", {}, FAILED.toUpperCase(), "v3.x", "a.v1.created", "v1"],
-  // One-off invoices.
-  ["not_handled", { data: { object: {} } }, FAILED],
-  ["not_handled", { data: { object: { parent: { type: "x" } } } }, FAILED],
-  ["not_handled", { data: { object: below(null) } }, FAILED],
-  ["thin", { data: undefined }, `v1.${CREATED}`, "v2.core.account.updated"],
-  ["thin", V2, "some.type", `v1.${DELETED}`],
-  ["other_mode", { livemode: false, mode: "live" }, ...HANDLED, "ping"],
-  ["other_mode", { livemode: true, mode: "test" }, ...HANDLED, "ping"],
+const ONE_OFF = [{}, { parent: { type: "x" } }, below(null)];
+/** The reason, the types, what is in the event, and the endpoint's mode. */
+const IGNORED: [reason: string, types: string[], object, EventMode?][] = [
+  ["not_handled", ["invoice.paid", "ping"], { data: [null], created: "x" }],
+  ["not_handled", ["constructor", "__proto__", `${FAILED} `], {}],
+  ["not_handled", [FAILED.toUpperCase(), "v10.x", "v3.x", "a.v1.x", "v1"], {}],
+  ...ONE_OFF.map((object): typeof IGNORED[number] => {
+    return ["not_handled", [FAILED], { data: { object } }];
+  }),
+  ["thin", [`v1.${CREATED}`, "v2.core.account.updated"], {}],
+  ["thin", ["some.type", `v1.${DELETED}`], { object: "v2.core.event" }],
+  ["other_mode", [...HANDLED, "ping"], { livemode: false }, "live"],
+  ["other_mode", [...HANDLED, "ping"], { livemode: true }, "test"],
+  // An event that does not say its mode belongs to either.
+  ["not_handled", ["ping"], { livemode: "false" }, "live"],
+  ["not_handled", ["ping"], { livemode: true }, "live"],
+  ["not_handled", ["ping"], { livemode: null }, "test"],
+  ["not_handled", ["ping"], { livemode: false }, "test"],
 ];
 Deno.test("parseEvent() says why an event has no effect, whatever else is in it", () => {
-  for (const [reason, changes, ...types] of IGNORED) {
+  for (const [reason, types, changes, mode] of IGNORED) {
     for (const type of types) {
-      const { mode, ...more } = { ...NONE, ...changes };
-      const parsed = parse({ id: "evt_1", type, ...more }, mode as EventMode);
-      const expected = { handled: false, reason, type, id: "evt_1" };
-      assertEquals<unknown>(parsed, expected);
+      const ids = { type, id: "evt_1" };
+      const parsed = parse({ ...ids, object: "event", ...changes }, mode);
+      assertEquals<unknown>(parsed, { handled: false, reason, ...ids });
     }
-  }
-  // An event that does not say its mode belongs to either.
-  const odd = [undefined, null, "false", 0, {}];
-  const modes = { live: [true], test: [false], any: [true, false] };
-  for (const [mode, own] of Object.entries(modes)) {
-    for (const livemode of [...own, ...odd]) {
-      const parsed = parse(event(DELETED, { livemode }), mode as EventMode);
-      assert(parsed.handled, `${mode}: ${livemode}`);
-    }
-  }
-});
-
-Deno.test("isUnmapped() means creations that are invalid and events that are unknown", () => {
-  const none = { "data.object.metadata": {} };
-  const cases: [code: ErrorCode, event: object, expected: boolean][] = [
-    ["event_invalid", event(CREATED, none), true],
-    ["event_invalid", event(UPDATED, none), false],
-    ["event_invalid", event(CREATED), false],
-    ["subscription_unknown", event(UPDATED, none), true],
-    ["subscription_unknown", event(UPDATED), false],
-    ["creation_pending", event(UPDATED, none), false],
-    ["database_unavailable", event(CREATED, none), false],
-  ];
-  for (const [code, one, expected] of cases) {
-    const error = new DeliveryError(code, "");
-    assertEquals(isUnmapped(error, JSON.stringify(one)), expected, code);
   }
 });
 
@@ -245,6 +152,7 @@ const REPORT = {
   cancel_at: null,
   trial_end: null,
   paused: null,
+  paused_until: null,
   livemode: false,
 };
 const { id: invoice_id, customer: _, subscription: __, ...paid } = INVOICE;
@@ -281,14 +189,21 @@ Deno.test("handledEvent makes the event on the wire of each type", () => {
   const deletion = { type: DELETED, kind: "deletion" };
   const nobodys = { "data.object.metadata": null };
   const odd = { "data.object.status": 1, "data.object.items": "rubbish" };
+  const both = { "data.object.parent": below("sub_2").parent };
   const ids = { event_id: "evt_1", subscription_id: "sub_1" };
   const read = (given: unknown) => handledEvent.parse(given);
   check(read, { ...ids, occurred_at: iso(NOW) }, [
     [event(CREATED), { ...creation, account_id: "acc_1" }],
     [event(CREATED, nobodys), { ...creation, account_id: null }],
-    [event(UPDATED), { ...update, previous: null }],
+    ...[UPDATED, PAUSED, RESUMED].map((type) =>
+      [event(type), { ...update, type, previous: null }] as const
+    ),
     [event(DELETED, odd), { ...deletion, report }],
     [event(FAILED), { ...payment, report }],
+    [event(FAILED, both), { ...payment, report }],
+    [event(FAILED, { created: undefined }), {
+      ...{ ...payment, report, occurred_at: null },
+    }],
   ]);
 });
 
@@ -297,97 +212,87 @@ const inItem = { ...items({ current_period_end: LATER }), ...none };
 const atEnd = { cancel_at_period_end: true };
 const later = { cancel_at: iso(LATER) };
 
-Deno.test("handledEvent reads each field of the report", () => {
-  check(reportOf, REPORT, [
-    [items({ price: { id: "price_2" } }), { plan_id: "price_2" }],
-    [{ current_period_end: LATER }, { current_period_end: iso(LATER) }],
-    [inItem, { current_period_end: iso(LATER) }],
-    [{ status: "incomplete" }, { provider_status: "incomplete" }],
-    [{ customer: { id: "cus_2", email: "x" } }, { customer_id: "cus_2" }],
-    [items({ quantity: 0 }), { quantity: 0 }],
-    [items({ quantity: 2_147_483_647 }), { quantity: 2_147_483_647 }],
-    [{ cancel_at: LATER }, later],
-    [atEnd, { cancel_at: iso(END) }],
-    [{ cancel_at: LATER, ...atEnd }, later],
-    [{ ...inItem, ...atEnd }, { current_period_end: iso(LATER), ...later }],
-    [{ trial_end: LATER }, { trial_end: iso(LATER) }],
-    [{ pause_collection: { behavior: "void" } }, { paused: "void" }],
-  ]);
-  // The mode of the event, or else of the object.
-  for (const odd of [undefined, null, "true", 1, 0, {}]) {
-    for (const own of [true, false]) {
-      const pairs = [[own, !own, own], [odd, own, own], [odd, odd, null]];
-      for (const [livemode, ofObject, expected] of pairs) {
-        const report = reportOf({ livemode: ofObject }, { livemode });
-        assertEquals<unknown>(report.livemode, expected);
-      }
-    }
-  }
-});
-
-const NO_NUMBER = [...ABSENT, -1, 1.5, 2 ** 31, 1e400, "5", true, {}];
-
 /** Values that no provider should send; they all read as null. */
 const ODD: Record<string, object[]> = {
   provider_status: NO_ID.map((status) => ({ status })),
   customer_id: [...ABSENT, ...NO_ID]
     .flatMap((customer) => [{ customer }, { customer: { id: customer } }]),
-  quantity: NO_NUMBER.map((quantity) => items({ quantity })),
+  quantity: [...ABSENT, -1, 1.5, 2 ** 31, 1e400, "5", true, {}]
+    .map((quantity) => items({ quantity })),
   cancel_at: [
-    ...[...NO_TIME, 1e400].map((cancel_at) => ({ cancel_at })),
-    ...["true", 1, {}, null].map((value) => ({ cancel_at_period_end: value })),
+    ...NO_TIME.map((cancel_at) => ({ cancel_at })),
+    ...["true", 1, {}].map((value) => ({ cancel_at_period_end: value })),
   ],
   trial_end: NO_TIME.map((trial_end) => ({ trial_end })),
-  paused: [
-    ...NO_ID.map((behavior) => ({ behavior })),
-    ...[undefined, true, "void", [], ["void"], { resumes_at: 1 }],
-  ].map((pause_collection) => ({ pause_collection })),
+  paused: [...NO_ID.map((behavior) => ({ behavior })), true, ["void"], {}]
+    .map((pause_collection) => ({ pause_collection })),
+  paused_until: NO_TIME
+    .map((resumes_at) => ({ pause_collection: { resumes_at } })),
 };
-Deno.test("handledEvent reads an odd value as null, and the others as they are", () => {
+/** The mode of the event, or else of the object. */
+const MODES = [
+  ...[[true, false, true], [false, true, false], [undefined, true, true]],
+  ...[[null, false, false], ["true", true, true], [1, 0, null], [0, {}, null]],
+];
+Deno.test("handledEvent reads the mode of the event or else of the object, and what is odd as null", () => {
+  for (const [livemode, ofObject, expected] of MODES) {
+    const report = reportOf({ livemode: ofObject }, { livemode });
+    assertEquals<unknown>(report.livemode, expected);
+  }
   for (const [field, cases] of Object.entries(ODD)) {
     const expected = { [field]: null };
     check(reportOf, REPORT, cases.map((changes) => [changes, expected]));
   }
 });
 
+const paused = { pause_collection: { behavior: "void", resumes_at: LATER } };
+const behavior = (behavior: string) => ({ pause_collection: { behavior } });
+const before = items({ current_period_end: END });
+const ended = { current_period_end: iso(END) };
+const MOST = 2_147_483_647;
+
+/** A subscription's values, its previous ones, and what was reported before. */
+type Update = [after: object, attributes: unknown, expected: object | null];
+const UPDATES: Update[] = [
+  ...[...ABSENT, "rubbish"].map((odd): Update => [{}, odd, null]),
+  [{}, [], {}],
+  [{}, { latest_invoice: "in_1", default_payment_method: null }, {}],
+  [{}, JSON.parse('{"__proto__":{"status":"x"}}'), {}],
+  [{}, { status: "past_due" }, { provider_status: "past_due" }],
+  [{}, { customer: { id: "cus_2", email: "x" } }, { customer_id: "cus_2" }],
+  [{}, { cancel_at: LATER }, later],
+  [atEnd, { cancel_at: LATER }, later],
+  // Null counts, in either direction.
+  [{ trial_end: LATER }, { trial_end: null }, { trial_end: null }],
+  [{}, { trial_end: LATER }, { trial_end: iso(LATER) }],
+  [paused, { pause_collection: null }, { paused: null, paused_until: null }],
+  [{}, paused, { paused: "void", paused_until: iso(LATER) }],
+  // Only the members that changed are in it.
+  [paused, behavior("x"), { paused: "x" }],
+  [paused, { pause_collection: { resumes_at: END } }, {
+    paused_until: iso(END),
+  }],
+  [{ pause_collection: "odd" }, behavior("x"), { paused: "x" }],
+  // The old items are whole.
+  [{}, items({ price: { id: "price_2" } }), { plan_id: "price_2" }],
+  [{}, items({ quantity: 0 }), { quantity: 0 }],
+  [{}, items({ quantity: MOST }), { quantity: MOST }],
+  [{}, items(), {}],
+  [items({ quantity: null }), items(), { quantity: 5 }],
+  [{}, items({ quantity: undefined }), { quantity: null }],
+  // The period, in either shape, and the end that follows from it.
+  [before, { current_period_end: LATER }, { current_period_end: iso(LATER) }],
+  [inItem, before, ended],
+  [{ ...inItem, ...atEnd }, before, { ...ended, cancel_at: iso(END) }],
+  [atEnd, { cancel_at_period_end: false }, { cancel_at: null }],
+  [{}, atEnd, { cancel_at: iso(END) }],
+  [{ ...atEnd, cancel_at: END }, { cancel_at: null }, {}],
+  // What is odd is no error.
+  [{}, { status: 1 }, { provider_status: null }],
+  [{}, { items: null }, { plan_id: null, quantity: null }],
+];
 Deno.test("handledEvent reads what an update replaced: what differed before it", () => {
-  const paused = { pause_collection: { behavior: "void", resumes_at: LATER } };
-  const behavior = (behavior: string) => ({ pause_collection: { behavior } });
-  const before = items({ current_period_end: END });
-  const ended = { current_period_end: iso(END) };
-  type Row = [after: object, attributes: unknown, expected: object | null];
-  const cases: Row[] = [
-    ...[...ABSENT, "rubbish"].map((odd): Row => [{}, odd, null]),
-    [{}, [], {}],
-    [{}, { latest_invoice: "in_1", default_payment_method: null }, {}],
-    [{}, JSON.parse('{"__proto__":{"status":"x"}}'), {}],
-    [{}, { status: "past_due" }, { provider_status: "past_due" }],
-    // Null counts, in either direction.
-    [{ trial_end: LATER }, { trial_end: null }, { trial_end: null }],
-    [{}, { trial_end: LATER }, { trial_end: iso(LATER) }],
-    [paused, { pause_collection: null }, { paused: null }],
-    [{}, paused, { paused: "void" }],
-    // Only the members that changed are in it.
-    [paused, behavior("x"), { paused: "x" }],
-    [paused, { pause_collection: { resumes_at: 1 } }, {}],
-    [{ pause_collection: "odd" }, behavior("x"), { paused: "x" }],
-    // The old items are whole.
-    [{}, items({ quantity: 3 }), { quantity: 3 }],
-    [{}, items(), {}],
-    [items({ quantity: null }), items(), { quantity: 5 }],
-    [{}, items({ quantity: undefined }), { quantity: null }],
-    // The period, in either shape, and the end that follows from it.
-    [{}, { current_period_end: LATER }, { current_period_end: iso(LATER) }],
-    [inItem, before, ended],
-    [{ ...inItem, ...atEnd }, before, { ...ended, cancel_at: iso(END) }],
-    [atEnd, { cancel_at_period_end: false }, { cancel_at: null }],
-    [{}, atEnd, { cancel_at: iso(END) }],
-    [{ ...atEnd, cancel_at: END }, { cancel_at: null }, {}],
-    // What is odd is no error.
-    [{}, { status: 1 }, { provider_status: null }],
-    [{}, { items: null }, { plan_id: null, quantity: null }],
-  ];
-  for (const [after, previous_attributes, expected] of cases) {
+  for (const [after, previous_attributes, expected] of UPDATES) {
     const data = { object: { ...SUBSCRIPTION, ...after }, previous_attributes };
     const { previous } = handledEvent.parse(event(UPDATED, { data }));
     const text = JSON.stringify([after, previous_attributes]);
@@ -395,41 +300,75 @@ Deno.test("handledEvent reads what an update replaced: what differed before it",
   }
 });
 
+const two = (...ends: number[]) => ({
+  ...none,
+  items: {
+    data: ends.map((current_period_end) => ({
+      ...{ price: { id: "price_1" }, quantity: 5, current_period_end },
+    })),
+  },
+});
+const line = (of: object) => ({
+  ...{ subscription: null, lines: { data: [{}, of, "x"] } },
+});
+const inLine = (kind: string) =>
+  line({ parent: { [kind]: { subscription: "sub_2" } } });
+/** Invoices whose parent, if any, names no subscription: a line does. */
+const BY_LINE = [
+  inLine("subscription_item_details"),
+  inLine("invoice_item_details"),
+  line({ type: "subscription", subscription: "sub_2" }),
+  { ...line({ subscription: { id: "sub_2" } }), parent: { type: "quote" } },
+];
+Deno.test("handledEvent reads the earliest end of several items, and the subscription of a line", () => {
+  // Old versions report the earliest themselves.
+  const earliest = { current_period_end: iso(END) };
+  check(reportOf, REPORT, [
+    [two(LATER, END), earliest],
+    [two(END, LATER), earliest],
+    [{ ...two(LATER, END), ...atEnd }, { ...earliest, cancel_at: iso(END) }],
+  ]);
+  const path = "data.object.items.data[1].current_period_end";
+  const odd = event(CREATED, {
+    "data.object": { ...SUBSCRIPTION, ...two(END, 1) },
+  });
+  assert(fault(odd).startsWith(path), fault(odd));
+  for (const changes of BY_LINE) {
+    const object = { ...INVOICE, ...changes };
+    const one = event(FAILED, { "data.object": object });
+    assertEquals(handledEvent.parse(one).subscription_id, "sub_2");
+    assertEquals(describeEvent(one).subscription_id, "sub_2");
+  }
+});
+
 const RUBBISH: unknown[] = [...ABSENT, "", {}, [], true, { toString: null }];
 const PAY = "https://pay.example.com";
 
 /** What is kept of a field as it is, and what is read as null. */
-const DETAILS: Record<string, [kept: unknown[], odd: unknown[]]> = {
-  id: [["x".repeat(255), "\u{1f600}".repeat(255), " \u00a0x "], NO_ID],
-  hosted_invoice_url: [
-    [
-      ...["HTTPS://PAY.example.com", `${PAY}/<b>"'&amp;`, `${PAY}/@user:pass`],
-      `${PAY}/`.padEnd(2_048, "a"),
-    ],
-    [
-      ...[17, "javascript:alert(1)", `JaVaScRiPt:alert(1)//${PAY}`, "https://"],
-      ...["data:text/html,<b>", "http://pay.example.com", "//pay.example.com"],
-      ...[`${PAY}@evil.example`, "https://user:password@pay.example.com"],
-      ...["https://:password@pay.example.com", ` ${PAY}`, `${PAY}/\n`, [PAY]],
-      ...[`${PAY}/a b`, `${PAY}/\0`, `${PAY}/\u007f`, `${PAY}/\u2028`],
-      ...[`${PAY}/\u202egpj.exe`, `${PAY}/\ud83d`],
-      `${PAY}/`.padEnd(2_049, "a"),
-    ],
-  ],
-  amount_due: [[0, 2 ** 53 - 1], [-1, 0.5, 1e400, NaN, 2 ** 53, 1e21, "1900"]],
-  currency: [
-    ["usd"],
-    [17, "eu", "euro", "e1r", "€€€", "ſek", "eur\n", "\neur"],
-  ],
-  attempt_count: [[0, 2 ** 31 - 1], [-1, 1.5, 1e400, 2 ** 31, "2", "two"]],
-};
+const DETAILS: [field: string, kept: unknown[], odd: unknown[]][] = [
+  ["id", ["\u{1f600}".repeat(255), " \u00a0x "], NO_ID],
+  ["hosted_invoice_url", [
+    ...["HTTPS://PAY.example.com", `${PAY}/<b>"'&amp;`, `${PAY}/@user:pass`],
+    `${PAY}/`.padEnd(2_048, "a"),
+  ], [
+    ...[17, "javascript:alert(1)", `JaVaScRiPt:alert(1)//${PAY}`, "https://"],
+    ...["data:text/html,<b>", "http://pay.example.com", "//pay.example.com"],
+    ...[`${PAY}@evil.example`, "https://:password@pay.example.com", [PAY]],
+    ...[` ${PAY}`, `${PAY}/\n`, `${PAY}/a b`, `${PAY}/\0`, `${PAY}/\u2028`],
+    ...[`${PAY}/\u202egpj.exe`, `${PAY}/\ud83d`, `${PAY}/`.padEnd(2_049, "a")],
+  ]],
+  ["amount_due", [0, 2 ** 53 - 1], [-1, 0.5, 1e400, 2 ** 53, 1e21, "1900"]],
+  ["currency", ["usd"], [17, "eu", "euro", "e1r", "ſek", "eur\n", "\neur"]],
+  ["attempt_count", [0, 2 ** 31 - 1], [-1, 1.5, 1e400, 2 ** 31, "2", "two"]],
+];
 Deno.test("handledEvent reads what an invoice states, and what is odd as null", () => {
-  for (const [field, [kept, odd]] of Object.entries(DETAILS)) {
+  for (const [field, kept, odd] of DETAILS) {
     const name = field === "id" ? "invoice_id" : field;
     const read = (value: unknown) => paymentOf({ [field]: value });
-    check(read, PAYMENT, kept.map((value) => [value, { [name]: value }]));
-    const all = [...odd, ...RUBBISH];
-    check(read, PAYMENT, all.map((value) => [value, { [name]: null }]));
+    check(read, PAYMENT, [
+      ...kept.map((value) => [value, { [name]: value }] as const),
+      ...[...odd, ...RUBBISH].map((one) => [one, { [name]: null }] as const),
+    ]);
   }
   assertEquals(paymentOf({ currency: "Jpy" })?.currency, "jpy");
   // Without a next attempt, it claims nothing of those so far, unless it is null.
@@ -442,32 +381,28 @@ Deno.test("handledEvent reads what an invoice states, and what is odd as null", 
 });
 
 const WHOLE = {
-  type: CREATED,
-  kind: "creation",
-  subscription_id: "sub_1",
-  customer_id: "cus_1",
-  account_id: "acc_1",
-  occurred_at: iso(NOW),
+  ...{ type: CREATED, kind: "creation", subscription_id: "sub_1" },
+  ...{ customer_id: "cus_1", account_id: "acc_1", occurred_at: iso(NOW) },
 };
-const without = (...names: string[]) =>
+const without = (names: string[]) =>
   Object.fromEntries(names.map((name) => [name, undefined]));
-
+const NO_USABLE_ID = [...NO_ID, ...ABSENT];
+/** What cannot be read if something else is at a path. */
+const PARTS: [path: string, values: unknown[], ...lost: string[]][] = [
+  ["data.object.items", NO_USABLE_ID],
+  ["data.object.id", NO_USABLE_ID, "subscription_id"],
+  ["data.object.customer", NO_USABLE_ID, "customer_id"],
+  ["data.object.metadata.accountId", NO_USABLE_ID, "account_id"],
+  ["type", NO_USABLE_ID, "type", "kind", "subscription_id"],
+  ["created", [...NO_TIME, ...ABSENT], "occurred_at"],
+];
 Deno.test("describeEvent() reads each part by itself", () => {
-  const odd = [...NO_ID, ...ABSENT];
-  const parts: [path: string, values: unknown[], ...lost: string[]][] = [
-    ["data.object.items", odd],
-    ["data.object.id", odd, "subscription_id"],
-    ["data.object.customer", odd, "customer_id"],
-    ["data.object.metadata.accountId", odd, "account_id"],
-    ["type", odd, "type", "kind", "subscription_id"],
-    ["created", [...NO_TIME, ...ABSENT], "occurred_at"],
-  ];
-  for (const [path, values, ...lost] of parts) {
+  for (const [path, values, ...lost] of PARTS) {
     const read = (value: unknown) =>
       describeEvent(event(CREATED, { [path]: value }));
-    check(read, WHOLE, values.map((value) => [value, without(...lost)]));
+    check(read, WHOLE, values.map((value) => [value, without(lost)]));
   }
-  const nothing = without(...Object.keys(WHOLE));
+  const nothing = without(Object.keys(WHOLE));
   const paid = { type: "invoice.paid", data: { object: { id: "in_1" } } };
   check<unknown>(describeEvent, nothing, [
     ...[...ABSENT, 1, [], { data: 1 }].map((value) => [value, {}] as const),
@@ -475,36 +410,33 @@ Deno.test("describeEvent() reads each part by itself", () => {
   ]);
 });
 
+const OWNED = { metadata: { accountId: "acc_1" } };
+const PLACES = {
+  "data.object.metadata": OWNED.metadata,
+  "data.object.subscription": OWNED,
+  "data.object.subscription_details": OWNED,
+  "data.object.parent": { subscription_details: OWNED },
+  "data.object.lines": { data: [{}, OWNED] },
+};
+const of = (values: unknown[]) => values.map((accountId) => ({ accountId }));
+/** Whether an account is missing; what is malformed is not missing. */
+const METADATA: [lacks: boolean, values: unknown[]][] = [
+  [true, [...ABSENT, {}, { accountid: "x" }, ...of([...ABSENT, "", "  "])]],
+  [false, [[], "acc_1", 7, ...of([7, "a\nb", "x".repeat(256), {}, false])]],
+];
 Deno.test("lacksAccountId() and describeEvent() find the account at any place", () => {
-  const metadata = { accountId: "acc_1" };
-  const places = {
-    "data.object.metadata": metadata,
-    "data.object.subscription": { id: "sub_1", metadata },
-    "data.object.subscription_details": { metadata },
-    "data.object.parent": { subscription_details: { metadata } },
-    "data.object.lines.data.0.metadata": metadata,
-  };
-  for (const apiVersion of API_VERSIONS) {
-    const invoice = withoutAccount(invoiceEvent({ apiVersion, created: NOW }));
-    assertEquals(lacksAccountId(invoice), true);
-    for (const [path, value] of Object.entries(places)) {
-      const one = edited(invoice, { [path]: value });
-      const { account_id } = describeEvent(one);
-      assertEquals([lacksAccountId(one), account_id], [false, "acc_1"], path);
-    }
+  for (const [path, value] of Object.entries(PLACES)) {
+    const one = event(FAILED, { [path]: value });
+    const { account_id } = describeEvent(one);
+    assertEquals([lacksAccountId(one), account_id], [false, "acc_1"], path);
   }
-  const ids = (values: unknown[]) => values.map((accountId) => ({ accountId }));
-  const cases: [lacks: boolean, metadata: unknown[]][] = [
-    [true, [...ABSENT, {}, { accountid: "x" }, ...ids([...ABSENT, "", "  "])]],
-    // What is malformed is not missing.
-    [false, [[], "acc_1", 7, ...ids([7, "a\nb", "x".repeat(256), {}, false])]],
-  ];
-  for (const [expected, values] of cases) {
+  for (const [expected, values] of METADATA) {
     for (const metadata of values) {
       const one = event(CREATED, { "data.object.metadata": metadata });
       assertEquals(lacksAccountId(one), expected, JSON.stringify(metadata));
     }
   }
+  assertEquals(lacksAccountId(event(FAILED)), true);
   for (const body of [null, 1, "x", [], {}, { data: null }, { data: {} }]) {
     assertEquals(lacksAccountId(body), false, JSON.stringify(body));
   }

@@ -82,23 +82,29 @@ export const NO_TIME = [
 /** A call of a function in the database: its name without `billing_`. */
 export type Call = [name: string, body: Record<string, unknown>];
 
-/** Answers a call of a function, as PostgREST does. */
-export type Answer = (...call: Call) => Response | Promise<Response>;
+/** How a call was sent. */
+interface Sent {
+  readonly url: string;
+  readonly headers: Headers;
+  readonly signal: AbortSignal;
+}
 
-/** Returns the real client of a database that answers so, and its calls. */
+/** Returns the real client of a database that answers so, and the calls. */
 export function fakeDatabase(
-  answer: Answer,
+  answer: (...call: [...Call, Sent]) => Response | Promise<Response>,
+  secretKey = "sb_secret_unit",
 ): { database: DatabaseClient; calls: Call[] } {
   const calls: Call[] = [];
-  const database = createClient({
-    supabaseUrl: "http://database.test",
-    secretKey: "sb_secret_unit",
-  }, {
+  const supabaseUrl = "http://database.test";
+  const database = createClient({ supabaseUrl, secretKey }, {
     fetch: async (input, init) => {
-      const name = String(input).split("/rpc/billing_").pop() ?? "";
+      const url = String(input);
+      const name = url.split("/rpc/billing_").pop() ?? "";
       const call: Call = [name, JSON.parse(String(init?.body))];
       calls.push(call);
-      return await answer(...call);
+      const headers = new Headers(init?.headers);
+      const signal = init?.signal as AbortSignal;
+      return await answer(...call, { url, headers, signal });
     },
   });
   return { database, calls };
@@ -141,7 +147,7 @@ export const NOTIFICATION: Notification = {
   ...{ provider: "a", event_id: "evt_1", invoice_id: "in_1" },
   ...{ account_id: "acc_1", subscription_id: "sub_1" },
   ...{ hosted_invoice_url: null, amount_due: null, currency: null },
-  ...{ attempt_count: null, next_payment_attempt: null },
+  ...{ attempt_count: null, next_payment_attempt: null, occurred_at: null },
   created_at: "2026-11-21T06:24:03.113987+00:00",
 };
 

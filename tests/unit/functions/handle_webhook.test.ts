@@ -1,15 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
-import { applyEvents } from "../../../supabase/functions/_shared/billing/apply_events.ts";
+import type { Outcome } from "../../../supabase/functions/_shared/billing/apply_events.ts";
+import { databaseError } from "../../../supabase/functions/_shared/billing/database_errors.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
-import {
-  handleWebhook,
-  type Receiver,
-} from "../../../supabase/functions/billing-webhook/handle_webhook.ts";
+import { handleWebhook } from "../../../supabase/functions/billing-webhook/handle_webhook.ts";
 import { readProviders } from "../../../supabase/functions/billing-webhook/providers.ts";
 import { hmacHex } from "../../support/sign.ts";
 import {
-  type Answer,
   CREATED,
   DELETED,
   FAILED,
@@ -31,162 +28,200 @@ const INVOICE = event(FAILED);
 const dated = (created: number) => event(DELETED, { created });
 
 interface Setting {
-  /** The row that the database answers, or all of its answer. */
-  readonly apply?: Record<string, unknown> | Answer;
-  readonly record?: Answer;
-  readonly receiver?: Partial<Receiver>;
-  readonly env?: Record<string, string>;
+  /** What becomes of the event: its outcome, or what is thrown. */
+  readonly apply?: unknown;
+  /** What the database answers if a failure is recorded. */
+  readonly record?: () => Response;
+  readonly ignores?: boolean;
+  /** Settings of the provider. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
-/** What becomes of a signed body: reply, log line, calls and wakes. */
+const OUTCOMES = ["applied", "duplicate", "stale", "erased"];
+const says = (answer: string) => () => Response.json(answer);
+
+/** What becomes of a signed body: the reply, and what was logged and called. */
 async function handle(
   body: string,
-  { apply = { outcome: "applied" }, record, receiver, env }: Setting = {},
+  { apply = "applied", record = says("stored"), ignores, env }: Setting = {},
   edit = (request: Request) => request,
 ) {
   const lines: [string, string, Record<string, unknown>][] = [];
-  let [wakes, ticks] = [0, 0];
-  const { database, calls } = fakeDatabase((...call) => {
-    const isRecord = call[0] === "record_failed_event";
-    if (isRecord) return record?.(...call) ?? Response.json(true);
-    return typeof apply === "function"
-      ? apply(...call)
-      : Response.json([{ place: 1, ...apply }]);
+  let [called, ticks] = ["", 0];
+  const { database } = fakeDatabase((name) => {
+    called += name === "record_failed_event" ? "r" : name;
+    return record();
   });
   const headers = { "provider-b-signature": hmacHex(SECRET, body) };
-  const url = "http://localhost/billing-webhook";
-  const request = new Request(url, { method: "POST", headers, body });
-  const secret = { PROVIDER_B_SIGNING_SECRET: SECRET };
-  const response = await handleWebhook(edit(request), {
-    providers: await readProviders({ ...secret, ...env }),
-    ...{ database, toleranceSeconds: 300, unmappedSubscriptions: "fail" },
+  const url = "http://localhost/functions/v1/billing-webhook";
+  const request = edit(new Request(url, { method: "POST", headers, body }));
+  const providers = await readProviders({
+    ...{ PROVIDER_B_SIGNING_SECRET: SECRET, ...env },
+  });
+  const response = await handleWebhook(request, {
+    ...{ providers, database, toleranceSeconds: 300 },
+    unmappedSubscriptions: ignores ? "ignore" : "fail",
     body: { maxBytes: 4_096, timeLimitMs: 5_000 },
-    apply: async (event) => {
-      const [outcome] = await applyEvents([event], { database });
-      if (typeof outcome === "string") return outcome;
-      throw outcome;
+    apply: ({ provider }) => {
+      called += provider === "b" ? "a" : "?";
+      const isOutcome = OUTCOMES.includes(`${apply}`);
+      return isOutcome
+        ? Promise.resolve(apply as Outcome)
+        : Promise.reject(apply);
     },
-    wakeWorker: () => wakes++,
+    wakeWorker: (queue) => called += queue === "retries" ? "R" : "w",
     log: (level, message, fields = {}) => lines.push([level, message, fields]),
     // Shows the time between two looks.
     clock: () => NOW * 1000 + ticks++,
-    ...receiver,
   });
   assertEquals(lines.length, 1, "each delivery has one line");
   const [[level, message, fields]] = lines as [typeof lines[number]];
   assert(!JSON.stringify(lines).includes("LEAKED"), JSON.stringify(lines));
-  assert(Number(fields.duration_ms) > 0);
-  const names = calls.map(([name]) => name[0]).join("");
+  assert(Number(fields.duration_ms) > 0 && Number(fields.duration_ms) < 9);
   const outcome = Object.keys(fields.outcomes ?? {})[0] ?? fields.code;
-  const line = `${level}: ${message} (${outcome})`;
-  return { response, line, fields, names, wakes };
+  const line = `${level}: ${message} (${outcome}): ${fields.error ?? ""}`;
+  return { request, response, line, fields, called };
 }
 
+const APPLIED = "info: events applied (applied)";
+const DUPLICATE = "info: events applied (duplicate)";
+const STALE = "info: events applied (stale)";
 const IGNORED = "info: event ignored (ignored)";
-const THIN =
-  "warn: thin event ignored, and its change is lost: at the provider, replace this destination with one that sends snapshot payloads (ignored)";
+const THIN = "warn: thin event ignored, and its change is lost: at the";
+const CONNECTED =
+  "info: event of a connected account ignored (connect_ignored)";
+const ERASED = "info: event of an erased account ignored (erased)";
+const ACKNOWLEDGED =
+  "error: failure acknowledged (acknowledged): The database refused";
+const KEY_REFUSED =
+  "error: delivery failed (key_refused): Database call failed: no usable";
+const UNKNOWN = "error: delivery failed (subscription_unknown): early";
+const OF_OTHER_MODE = "info: event of the other mode ignored (ignored)";
 const UNMAPPED = "info: unmapped event ignored (ignored)";
 const BEFORE = "info: duplicate of an applied event (duplicate)";
-const OF_OTHER_MODE = "info: event of the other mode ignored (ignored)";
-const applied = (outcome: string) => `info: events applied (${outcome})`;
-const rejected = (code: string) => `warn: delivery failed (${code})`;
-const failed = (code: string) => `error: delivery failed (${code})`;
+const NO_JSON = "warn: delivery failed (body_not_json): The body is not";
+const TOO_NEW = "warn: delivery failed (event_invalid): created: must not be";
+const REFUSED =
+  "error: delivery failed (apply_failed): The database refused the event with 22P02: see its row in";
+const UNAVAILABLE = "error: delivery failed (database_unavailable): down";
+const MISTAKEN = "error: delivery failed (internal_error): why";
+const OVERLOADED = "error: delivery failed (overloaded): wait";
+const LOST =
+  "error: delivery failed (failure_not_recorded): database_unavailable, and the failure could not be stored in failed_events: The database refused";
 
-const down = { apply: () => refusal("57014") };
-const lost = { ...down, record: () => Response.json(false) };
-const refused = () => refusal("22P02", "LEAKED");
-const outcome = (outcome: string, error_code?: string): Setting => {
-  return { apply: { outcome, error_code, error: error_code && "LEAKED" } };
-};
-const ignoring: Setting = { receiver: { unmappedSubscriptions: "ignore" } };
-const NOBODYS = { "data.object.metadata": {} };
-const unmapped = outcome("failed", "BW005");
-const live: Setting = { env: { PROVIDER_B_MODE: "live" } };
+const down = databaseError("57014", "down");
+const lost = { apply: down, record: says("applied") };
+const nowhere = { apply: down, record: () => refusal("22P02", "LEAKED") };
+const refused = { apply: databaseError("22P02", "LEAKED") };
+const unmapped = { ignores: true, apply: databaseError("BW005", "LEAKED") };
 const overloaded = new DeliveryError("overloaded", "wait");
-const mistaken: Setting = { receiver: { apply: () => Promise.reject("why") } };
-const full: Setting = { receiver: { apply: () => Promise.reject(overloaded) } };
+const full = { apply: overloaded };
+const live = { env: { PROVIDER_B_MODE: "live" } };
+const env = { PROVIDER_B_FAILURES: "acknowledge" };
+const early = { apply: databaseError("BW001", "early") };
+const revoked = {
+  apply: databaseError(undefined, "no usable answer", { status: 401 }),
+  record: () => new Response("{}", { status: 401 }),
+};
+const connected = event(DELETED, { account: "acct_1" });
 
-/** The log line, calls (a: apply, r: record), and wakes; for which delivery. */
-const DELIVERIES: [line: string, calls: string, number, string, Setting?][] = [
-  [applied("applied"), "a", 0, DELETION],
-  [applied("applied"), "a", 1, INVOICE],
+const NOBODYS = event(CREATED, { "data.object.metadata": {} });
+const OF_DELETED = `evt_1, ${DELETED}, `;
+const DELETED_1 = `${OF_DELETED}sub_1`;
+const FAILED_1 = `evt_1, ${FAILED}, sub_1`;
+const CREATED_1 = `evt_1, ${CREATED}, sub_1`;
+const HASHED = `sha256:${createHash("sha256").update("{").digest("hex")}, , `;
+/**
+ * How the log line begins, what is known of the event, the calls (a: apply, r:
+ * record, w and R: wake for notifications and retries), and for which delivery.
+ */
+const DELIVERIES: [line: string, known: string, string, string, Setting?][] = [
+  [APPLIED, DELETED_1, "a", DELETION],
+  [APPLIED, FAILED_1, "aw", INVOICE],
+  [APPLIED, DELETED_1, "a", `\ufeff${DELETION}`],
+  [APPLIED, DELETED_1, "a", dated(NOW + 300)],
   // The first delivery may have ended before it woke the worker.
-  [applied("duplicate"), "a", 1, INVOICE, outcome("duplicate")],
-  [applied("stale"), "a", 0, INVOICE, outcome("stale")],
-  [applied("applied"), "a", 0, `\ufeff${DELETION}`],
-  [applied("applied"), "a", 0, dated(NOW + 300)],
-  [IGNORED, "", 0, '{"id":"evt_1","type":"x","data":"LEAKED"}'],
+  [DUPLICATE, FAILED_1, "aw", INVOICE, { apply: "duplicate" }],
+  [STALE, FAILED_1, "a", INVOICE, { apply: "stale" }],
+  [IGNORED, "evt_1, x, ", "", '{"id":"evt_1","type":"x","data":"LEAKED"}'],
   // Nothing has checked what is ignored.
-  [IGNORED, "", 0, '{"id":"a\\nLEAKED","type":"a\\nLEAKED"}'],
-  [THIN, "", 0, `{"id":{"x":"LEAKED"},"type":"v1.${DELETED}"}`],
-  [OF_OTHER_MODE, "", 0, DELETION, live],
-  [UNMAPPED, "a", 0, event(CREATED, NOBODYS), { ...ignoring, ...unmapped }],
+  [IGNORED, ", , ", "", '{"id":"a\\nLEAKED","type":"a\\nLEAKED"}'],
+  [THIN, ", v1.x, ", "", '{"id":{"x":"LEAKED"},"type":"v1.x"}'],
+  [OF_OTHER_MODE, OF_DELETED, "", DELETION, live],
+  [CONNECTED, OF_DELETED, "", connected],
+  [APPLIED, DELETED_1, "a", connected, {
+    env: { PROVIDER_B_CONNECT: "allow" },
+  }],
+  [ERASED, FAILED_1, "a", INVOICE, { apply: "erased" }],
+  [ERASED, HASHED, "r", "{", { record: says("erased"), env }],
+  // What it lacked has come meanwhile.
+  [UNKNOWN, DELETED_1, "arR", DELETION, { ...early, record: says("retry") }],
+  [KEY_REFUSED, DELETED_1, "ar", DELETION, revoked],
+  // Nothing is acknowledged that is not stored.
+  [ACKNOWLEDGED, DELETED_1, "arRw", DELETION, { ...refused, env }],
+  [LOST, DELETED_1, "ar", DELETION, { ...nowhere, env }],
+  [OVERLOADED, DELETED_1, "a", DELETION, { ...full, env }],
+  [UNMAPPED, CREATED_1, "a", NOBODYS, unmapped],
   // It was applied before, by a call whose answer was lost.
-  [BEFORE, "ar", 0, DELETION, lost],
-  [BEFORE, "ar", 1, INVOICE, lost],
-  [rejected("body_not_json"), "r", 0, "{"],
-  [rejected("event_invalid"), "r", 0, dated(NOW + 301)],
-  [rejected("event_invalid"), "r", 0, event(CREATED, { id: 1 }), ignoring],
-  [failed("apply_failed"), "ar", 0, DELETION, outcome("failed", "22P02")],
-  [failed("apply_failed"), "ar", 0, DELETION, { apply: refused }],
-  [failed("database_unavailable"), "ar", 0, INVOICE, { ...down, ...ignoring }],
-  [failed("internal_error"), "r", 0, DELETION, mistaken],
+  [BEFORE, DELETED_1, "ar", DELETION, lost],
+  [BEFORE, FAILED_1, "arw", INVOICE, lost],
+  [NO_JSON, HASHED, "r", "{"],
+  [TOO_NEW, OF_DELETED, "r", dated(NOW + 301)],
+  [REFUSED, DELETED_1, "ar", DELETION, refused],
+  [UNAVAILABLE, FAILED_1, "ar", INVOICE, { apply: down, ignores: true }],
+  [MISTAKEN, DELETED_1, "ar", DELETION, { apply: "why" }],
+  [MISTAKEN, DELETED_1, "ar", DELETION, { apply: new TypeError("why") }],
   // An overloaded receiver makes no further call.
-  [failed("overloaded"), "", 0, DELETION, full],
-  [failed("failure_not_recorded"), "r", 0, "{", { record: refused }],
+  [OVERLOADED, DELETED_1, "a", DELETION, full],
+  [LOST, DELETED_1, "ar", DELETION, nowhere],
 ];
 Deno.test("handleWebhook() applies, ignores or records an event, and says so in one line", async () => {
-  for (const [line, calls, wakes, body, setting] of DELIVERIES) {
-    const made = await handle(body, setting);
-    assertEquals([made.line, made.names, made.wakes], [line, calls, wakes]);
+  for (const [begins, known, called, body, setting] of DELIVERIES) {
+    const { fields, line, ...made } = await handle(body, setting);
+    assert(line.startsWith(begins), line);
+    const { event_id = "", type = "", subscription_id = "" } = fields;
+    const given = `${event_id}, ${type}, ${subscription_id}`;
+    assertEquals([given, made.called], [known, called], line);
     const isFailure = line.includes("delivery failed");
     assertEquals(made.response.ok, !isFailure, line);
-    const { provider, body_sha256 } = made.fields;
     const hash = createHash("sha256").update(body).digest("hex");
-    assertEquals([provider, body_sha256], ["b", isFailure ? hash : undefined]);
+    const { provider, body_sha256 } = fields;
+    const isHashed = isFailure || line.includes("acknowledged");
+    assertEquals([provider, body_sha256], ["b", isHashed ? hash : undefined]);
   }
   // The failure of a call belongs to several events.
   assertEquals(overloaded.logFields, {});
 });
 
-const KNOWN = { event_id: "evt_1", type: DELETED, subscription_id: "sub_1" };
-const HASH = createHash("sha256").update("{").digest("hex");
-const REFUSED = "The database refused the event with 22P02: see its row in";
-const LOST =
-  "database_unavailable, and the failure could not be stored in failed_events";
-/** What is known of an event, how the error begins, and the delivery. */
-const LOGGED: [known: object, error: string, string, Setting?][] = [
-  [KNOWN, "", DELETION],
-  [{ event_id: "evt_1", type: "x" }, "", '{"id":"evt_1","type":"x"}'],
-  [{}, "", `{"id":{},"type":"${"x".repeat(256)}"}`],
-  [KNOWN, REFUSED, DELETION, outcome("failed", "22P02")],
-  [KNOWN, "wait", DELETION, full],
-  [KNOWN, "why", DELETION, mistaken],
-  [KNOWN, LOST, DELETION, { ...down, record: refused }],
-  [{ event_id: `sha256:${HASH}` }, "The body is not", "{"],
+const START = ["/functions/v1/billing-webhook", "/billing-webhook", ""];
+const PATHS = [
+  ...["/billing-webhook", "/billing-webhook/", "/billing-webhook?path=/x#y"],
+  ...START.map((start) => `${start}/api/billing/webhook`),
 ];
-Deno.test("handleWebhook() logs what is known of the event, and why it failed", async () => {
-  for (const [known, says, body, setting] of LOGGED) {
-    const { event_id, type, subscription_id, error = "" } =
-      (await handle(body, setting)).fields;
-    const given = { event_id, type, subscription_id };
-    assertEquals(JSON.stringify(given), JSON.stringify(known));
-    assert(String(error).startsWith(says), String(error));
-  }
-});
+const at = (path: string) => (request: Request) =>
+  new Request(`http://localhost${path}`, request);
+const encoded = (encoding: string) => (request: Request) => {
+  request.headers.set("content-encoding", encoding);
+  return request;
+};
+/** As some servers make a request that names no path. */
+const atNone = (request: Request) =>
+  Object.defineProperty(request, "url", { value: "*" });
 
-Deno.test("handleWebhook() answers with the headers of the status, whatever is thrown", async () => {
-  const broken = { get: () => JSON.parse("{") };
-  type Edit = (request: Request) => Request;
-  const cases: [allow: string | null, later: string | null, Edit, Setting?][] =
-    [
-      ["POST", null, ({ url }) => new Request(url)],
-      [null, null, (one) => Object.defineProperty(one, "headers", broken)],
-      [null, "5", (one) => one, full],
-    ];
-  for (const [allow, later, edit, setting] of cases) {
-    const { response: { ok, headers } } = await handle(DELETION, setting, edit);
-    const given = [headers.get("allow"), headers.get("retry-after")];
-    assertEquals([ok, ...given], [false, allow, later]);
+/** What becomes of requests; the catalogue has more. */
+const REQUESTS: [code: string, ...edits: ((one: Request) => Request)[]][] = [
+  ["applied", ...PATHS.map(at), ...["", "Identity"].map(encoded)],
+  ["path_unknown", at("/"), at("/billing-webhook//"), atNone],
+  ["method_not_allowed", ({ url }) => new Request(url)],
+  ["encoding_unsupported", encoded("gzip")],
+  ["body_too_large", (one) => new Request(one, { body: "x".repeat(4_097) })],
+];
+Deno.test("handleWebhook() serves its paths, and reads the body of all other requests", async () => {
+  for (const [code, ...edits] of REQUESTS) {
+    for (const edit of edits) {
+      const { line, request } = await handle(DELETION, {}, edit);
+      assert(line.includes(`(${code})`), `${line} and not ${code}`);
+      assert(request.bodyUsed || request.body === null, line);
+    }
   }
 });

@@ -2,14 +2,14 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Webhook } from "standardwebhooks";
 import {
-  type Config,
   type Environment,
   readConfig,
 } from "../../../supabase/functions/_shared/billing/config.ts";
 import {
-  readProviders,
-  type SignatureProvider,
-} from "../../../supabase/functions/billing-webhook/providers.ts";
+  LOCAL_SECRET_KEY as LOCAL_KEY,
+  LOCAL_SIGNING_SECRETS,
+} from "../../../supabase/functions/billing-webhook/local_stack.ts";
+import { readProviders } from "../../../supabase/functions/billing-webhook/providers.ts";
 import {
   hmacSha256Hex,
   standardWebhooks,
@@ -19,53 +19,19 @@ import {
   chooseAlertChannel,
   chooseChannel,
 } from "../../../supabase/functions/billing-worker/channels/choose_channel.ts";
-import { LOCAL_SIGNING_SECRETS } from "../../../scripts/common/environment.ts";
-import { localKeys } from "../../../scripts/local_stack/keys.ts";
 import { NOTIFICATION_SECRET, SLACK } from "./fixtures.ts";
 
-const ENV = {
-  SUPABASE_URL: "http://127.0.0.1:54321",
-  SUPABASE_SECRET_KEYS: '{"default":"sb_secret_new"}',
-  SUPABASE_SERVICE_ROLE_KEY: "legacy",
-};
-const DEFAULTS: Config = {
-  supabaseUrl: "http://127.0.0.1:54321",
-  secretKey: "sb_secret_new",
-  toleranceSeconds: 300,
-  maxBodyBytes: 1_048_576,
-  unmappedSubscriptions: "fail",
-  oncePerInvoice: false,
-};
 const KEYS = "SUPABASE_SECRET_KEYS";
 const TOLERANCE = "SIGNATURE_TOLERANCE_SECONDS";
 const UNMAPPED = "UNMAPPED_SUBSCRIPTIONS";
 const ONCE = "NOTIFY_ONCE_PER_INVOICE";
-type Values = (string | undefined)[];
+const PER_SECOND = "EMAIL_REQUESTS_PER_SECOND";
 
-const CONFIG: [expected: Partial<Config>, name: string, ...Values][] = [
-  ...[TOLERANCE, "MAX_BODY_BYTES", UNMAPPED, ONCE]
-    .map((name): [object, string, string] => [{}, name, ""]),
-  [{ toleranceSeconds: 1 }, TOLERANCE, "1"],
-  [{ maxBodyBytes: 9_999_999_999 }, "MAX_BODY_BYTES", "9999999999"],
-  [{ unmappedSubscriptions: "ignore" }, UNMAPPED, "ignore"],
-  [{ oncePerInvoice: true }, ONCE, "true"],
-  [{ secretKey: "legacy" }, KEYS, undefined, "", "{}", "[]", '{"a":1}'],
-  [{ secretKey: "legacy" }, KEYS, '{"default":""}', '{"default":null}'],
-  [{ secretKey: "two" }, KEYS, '{"one":"one","default":"two"}'],
-  [{ secretKey: "one" }, KEYS, '{"":"","one":"one","two":"two"}'],
-  // White space around a key is no fault.
-  [{ secretKey: "one\n" }, KEYS, '{"default":"one\\n"}'],
-];
-Deno.test("readConfig() reads what is set, and has the documented defaults", () => {
-  assertEquals(readConfig(ENV), DEFAULTS);
-  for (const [expected, name, ...values] of CONFIG) {
-    for (const value of values) {
-      const config = readConfig({ ...ENV, [name]: value });
-      assertEquals(config, { ...DEFAULTS, ...expected }, `${name}=${value}`);
-    }
-  }
-});
-
+const ENV = {
+  SUPABASE_URL: "http://127.0.0.1:54321",
+  [KEYS]: '{"default":"sb_secret_new"}',
+  SUPABASE_SERVICE_ROLE_KEY: "legacy",
+};
 const WEBHOOK = {
   NOTIFICATION_URL: "https://hooks.test/LEAKED",
   NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET,
@@ -74,284 +40,286 @@ const EMAIL = {
   RESEND_API_KEY: "re_LEAKED",
   NOTIFICATION_FROM: "Billing <billing@example.com>",
 };
+const ALERTS = { ALERT_SIGNING_SECRET: NOTIFICATION_SECRET };
+const ALERTS_TO = { ALERT_URL: "https://ops.test/LEAKED" };
 
-const NOTHING = { name: undefined, rate: undefined, alerts: undefined };
-
-/** Chooses both channels; nothing may be sent. */
-function choose(env: Environment) {
-  const lines: string[] = [];
+/** Reads the settings, and chooses both channels; nothing may be sent. */
+function read(env: Environment) {
+  const logged: string[] = [];
   const refuse = () => JSON.parse("Nothing is to be sent here");
   const options = { fetch: refuse, clock: Date.now };
   const channel = chooseChannel(env, {
     ...options,
     addressOf: refuse,
-    log: (level, message) => lines.push(`${level}: ${message}`),
+    log: (level, message) => logged.push(`${level}: ${message}`),
   });
   const alerts = chooseAlertChannel(env, options)?.name;
-  return { name: channel?.name, rate: channel?.perSecond, alerts, lines };
+  const channels = { name: channel?.name, rate: channel?.perSecond, alerts };
+  return { ...readConfig(env), ...channels, logged };
 }
 
-const NONE =
-  "warn: no notification channel is configured: notifications stay pending; set NOTIFICATION_URL or RESEND_API_KEY";
+const DEFAULTS: ReturnType<typeof read> = {
+  supabaseUrl: "http://127.0.0.1:54321",
+  secretKey: "sb_secret_new",
+  toleranceSeconds: 300,
+  maxBodyBytes: 1_048_576,
+  unmappedSubscriptions: "fail",
+  oncePerInvoice: false,
+  ...{ name: undefined, rate: undefined, alerts: undefined },
+  logged: [
+    "warn: no notification channel is configured: notifications stay pending; set NOTIFICATION_URL or RESEND_API_KEY",
+  ],
+};
+const BY_URL = { name: "webhook", logged: [] };
+const BY_EMAIL = { name: "email", rate: 2, logged: [] };
 const UNUSED =
   "warn: RESEND_API_KEY is not used, because NOTIFICATION_URL is set: remove one of them";
-const CHOICES: [env: Environment, chosen: object, ...lines: string[]][] = [
-  [WEBHOOK, { name: "webhook" }],
-  [EMAIL, { name: "email", rate: 2 }],
-  [{ ...EMAIL, EMAIL_REQUESTS_PER_SECOND: "10" }, { name: "email", rate: 10 }],
-  [{ ...EMAIL, RESEND_API_KEY: "re_unit\n" }, { name: "email", rate: 2 }],
-  [{ ...EMAIL, ...WEBHOOK }, { name: "webhook" }, UNUSED],
-  [{ NOTIFICATION_URL: "", ALERT_URL: "" }, {}, NONE],
-];
-const ALERTS: [name: string, ...urls: string[]][] = [
-  ["slack", SLACK, "https://hooks.slack-gov.com/services/T0/B0/x"],
-  ["slack", "HTTPS://Hooks.Slack.com:443/services/T0/B0/x"],
-  ["webhook", "http://127.0.0.1:8080/", "https://ops.test/hooks.slack.com/x"],
-  ["webhook", "https://hooks.slack.com.ops.test/services/x"],
-];
-Deno.test("the channels: a URL goes before e-mail, and Slack needs no secret", () => {
-  for (const [env, chosen, ...lines] of CHOICES) {
-    assertEquals({ ...NOTHING, ...chosen, lines }, choose(env));
-  }
-  for (const [name, ...urls] of ALERTS) {
-    for (const ALERT_URL of urls) {
-      const secret = { ALERT_SIGNING_SECRET: NOTIFICATION_SECRET };
-      const env = { ALERT_URL, ...(name === "webhook" && secret) };
-      assertEquals(choose(env).alerts, name, ALERT_URL);
-    }
-  }
-});
 
 const NUMBERS = [
   ...["0", "-1", "1.5", "1e3", "0x10", " 300", "300 ", "300s", "0300", "NaN"],
   "1".repeat(11),
 ];
 const CUT = '{"default":"LEAKED';
-const WHOLE_NUMBER = "must be a whole number above 0";
-const BROKEN_KEY = [`${CUT}\\nx"}`, `${CUT} \\r\\n x"}`, `${CUT}\\u0000"}`];
-const HTTPS = "must be an https URL";
-const NO_USER = "must not contain a user name or password";
-/** The catalogue has more. */
-const URLS = {
-  good: [
-    ...["https://hooks.test", "https://hooks.test:8443/a?b=c"],
-    ...["http://127.1.2.3:8080/", "http://[::1]/x", "http://localhost:8080/"],
-  ],
-  bad: [
-    ...["http://hooks.test/LEAKED", "http://localhost.hooks.test/", "no URL"],
-    ...["http://127.0.0.1.hooks.test/", "http://hooks.test/?127.0.0.1"],
-    ...["ftp://127.0.0.1/", "//hooks.test/LEAKED", "https://", " "],
-    SLACK.replace("https", "http"),
-  ],
-  withUser: ["https://LEAKED@hooks.test/", "http://:LEAKED@127.0.0.1/"],
-};
-const SECRETS = {
-  good: [12, 13, 14, 64].map((length) => `whsec_${btoa("x".repeat(length))}`)
-    .flatMap((secret) => [secret, secret.replace(/=+$/, "")]),
-  bad: [
-    ...["whsec_", "whsec_no-base64-LEAKED-at-all", btoa("x".repeat(24))],
-    ...[" ", "\n", "="].map((end) => NOTIFICATION_SECRET + end),
-    ...[NOTIFICATION_SECRET.slice(0, -3), `whsec_${btoa("12345678901")}`],
-    `whsec_${btoa("1234567890")}${btoa("12345678")}`,
-  ],
-};
+const NO_NUMBER = "must be a whole number above 0";
+const NO_HTTPS = "must be an https URL";
+const WITH_USER = "must not contain a user name or password";
+const BROKEN = "the project's secret key contains a line break";
+const NO_KEY = "(or SUPABASE_SERVICE_ROLE_KEY) is not set";
+// The catalogue has more.
+const BAD_URLS = [
+  ...["http://hooks.test/LEAKED", "http://127.0.0.1.hooks.test/", "https://"],
+  ...["http://hooks.test/?127.0.0.1", SLACK.replace("https", "http")],
+];
+const URLS = [
+  ...["https://hooks.test", "https://hooks.test:8443/a?b=c"],
+  ...["http://127.1.2.3:8080/", "http://[::1]/x", "http://localhost:8080/"],
+  ...["https://ops.test/hooks.slack.com/x", "https://hooks.slack.com.x.test/"],
+];
+const SLACK_URLS = [
+  ...[SLACK, "https://hooks.slack-gov.com/services/T0/B0/x"],
+  "HTTPS://Hooks.Slack.com:443/services/T0/B0/x",
+];
+const SECRETS = [12, 13, 14, 64]
+  .map((length) => `whsec_${btoa("x".repeat(length))}`)
+  .flatMap((secret) => [secret, secret.replace(/=+$/, "")]);
+const BAD_SECRETS = [
+  ...["whsec_", "whsec_no-base64-LEAKED-at-all", btoa("x".repeat(24))],
+  ...[" ", "\n", "="].map((end) => NOTIFICATION_SECRET + end),
+  ...[NOTIFICATION_SECRET.slice(0, -3), `whsec_${btoa("12345678901")}`],
+  `whsec_${btoa("1234567890")}${btoa("12345678")}`,
+];
 
-type Refused = [name: string, says: string, bad: Values, good?: string[]];
-/** What refuses settings, those it needs, and values of each. */
-const REFUSED: [read: (env: Environment) => unknown, Environment, Refused[]][] =
-  [
-    [readConfig, ENV, [
-      ["SUPABASE_URL", "is not set", ["", undefined]],
-      [TOLERANCE, WHOLE_NUMBER, NUMBERS],
-      ["MAX_BODY_BYTES", WHOLE_NUMBER, NUMBERS],
-      [UNMAPPED, "must be fail or ignore", ["Ignore", "ignore ", "true", "1"]],
-      [ONCE, "must be true or false", ["yes", "1", "TRUE", " true", "on"]],
-      [KEYS, "must be a JSON", ["LEAKED", CUT, '"LEAKED"', "null", "1"]],
-    ]],
-    [(env) => readConfig({ ...ENV, [KEYS]: env["KEYS"] }), {}, [
-      ["the project's secret key", "contains a line break", BROKEN_KEY],
-    ]],
-    [readConfig, { SUPABASE_URL: ENV.SUPABASE_URL }, [
-      [`${KEYS} (or SUPABASE_SERVICE_ROLE_KEY)`, "is not set", [""]],
-    ]],
-    [choose, WEBHOOK, [
-      ["NOTIFICATION_URL", HTTPS, URLS.bad, URLS.good],
-      ["NOTIFICATION_URL", NO_USER, URLS.withUser],
-      ["NOTIFICATION_SIGNING_SECRET", "is not set", [""]],
-      ["NOTIFICATION_SIGNING_SECRET", "must be", SECRETS.bad, SECRETS.good],
-    ]],
-    [choose, { ALERT_URL: SLACK, ALERT_SIGNING_SECRET: NOTIFICATION_SECRET }, [
-      ["ALERT_URL", HTTPS, URLS.bad, URLS.good],
-    ]],
-    [choose, { ALERT_URL: "https://ops.test/LEAKED" }, [
-      ["ALERT_SIGNING_SECRET", "is not set", [""]],
-      ["ALERT_SIGNING_SECRET", "must be", SECRETS.bad, SECRETS.good],
-    ]],
-    [choose, EMAIL, [
-      ["NOTIFICATION_FROM", "is not set", [""], ["a@example.com"]],
-      ["RESEND_API_KEY", "contains", ["re_LEAKED\nre_x", "re_LEAKED\0"]],
-      ["EMAIL_REQUESTS_PER_SECOND", WHOLE_NUMBER, NUMBERS, ["1", ""]],
-    ]],
-  ];
-Deno.test("a wrong setting is refused by its name, without its value if that is secret", () => {
-  for (const [read, env, settings] of REFUSED) {
-    for (const [name, says, bad, good = []] of settings) {
-      for (const value of good) read({ ...env, [name]: value });
-      for (const value of bad) {
-        const key = name.startsWith("the ") ? "KEYS" : name;
-        const start = () => read({ ...env, [key]: value });
-        const refusal = `Cannot start: ${name} ${says}`;
-        const { message } = assertThrows(start, Error, refusal);
-        assert(!message.includes("LEAKED"), message);
+/**
+ * A setting, those beside it, and its values; what they change, or why they are
+ * refused.
+ */
+const SETTINGS: [
+  ...[name: string, beside: Environment, expected: object | string],
+  ...values: (string | undefined)[],
+][] = [
+  ["SUPABASE_URL", {}, "is not set", "", undefined],
+  [TOLERANCE, {}, {}, "", undefined],
+  [TOLERANCE, {}, { toleranceSeconds: 1 }, "1"],
+  [TOLERANCE, {}, NO_NUMBER, ...NUMBERS],
+  ["MAX_BODY_BYTES", {}, {}, "", undefined],
+  ["MAX_BODY_BYTES", {}, { maxBodyBytes: 9_999_999_999 }, "9999999999"],
+  ["MAX_BODY_BYTES", {}, NO_NUMBER, ...NUMBERS],
+  [UNMAPPED, {}, {}, "", "fail"],
+  [UNMAPPED, {}, { unmappedSubscriptions: "ignore" }, "ignore"],
+  [UNMAPPED, {}, "must be fail or ignore", "Ignore", "ignore ", "true", "1"],
+  [ONCE, {}, {}, "", "false"],
+  [ONCE, {}, { oncePerInvoice: true }, "true"],
+  [ONCE, {}, "must be false or true", "yes", "1", "TRUE", " true"],
+  [KEYS, {}, { secretKey: "legacy" }, undefined, "", "{}", "[]", '{"a":1}'],
+  [KEYS, {}, { secretKey: "legacy" }, '{"default":""}', '{"default":null}'],
+  [KEYS, {}, { secretKey: "two" }, '{"one":"one","default":"two"}'],
+  [KEYS, {}, { secretKey: "one" }, '{"":"","one":"one","two":"two"}'],
+  // White space around a key is no fault.
+  [KEYS, {}, { secretKey: "one\n" }, '{"default":"one\\n"}'],
+  [KEYS, {}, BROKEN, `${CUT}\\nx"}`, `${CUT} \\r\\n x"}`, `${CUT}\\u0000"}`],
+  [KEYS, {}, "must be a JSON", "LEAKED", CUT, '"LEAKED"', "null", "1"],
+  [KEYS, { SUPABASE_SERVICE_ROLE_KEY: "" }, NO_KEY, ""],
+  ["NOTIFICATION_URL", WEBHOOK, BY_URL, ...URLS],
+  ["NOTIFICATION_URL", WEBHOOK, {}, ""],
+  ["NOTIFICATION_URL", WEBHOOK, NO_HTTPS, ...BAD_URLS, "ftp://127.0.0.1/"],
+  ["NOTIFICATION_URL", WEBHOOK, WITH_USER, "https://LEAKED@hooks.test/"],
+  ["NOTIFICATION_URL", WEBHOOK, WITH_USER, "http://:LEAKED@127.0.0.1/"],
+  ["NOTIFICATION_SIGNING_SECRET", WEBHOOK, BY_URL, ...SECRETS],
+  ["NOTIFICATION_SIGNING_SECRET", WEBHOOK, "is not set", ""],
+  ["NOTIFICATION_SIGNING_SECRET", WEBHOOK, "must be", ...BAD_SECRETS],
+  ["RESEND_API_KEY", { ...EMAIL, ...WEBHOOK }, {
+    ...{ name: "webhook", logged: [UNUSED] },
+  }, "x"],
+  ["RESEND_API_KEY", EMAIL, BY_EMAIL, "re_unit", "re_unit\n"],
+  ["RESEND_API_KEY", EMAIL, "contains", "re_LEAKED\nre_x", "re_LEAKED\0"],
+  ["NOTIFICATION_FROM", EMAIL, BY_EMAIL, "a@example.com"],
+  ["NOTIFICATION_FROM", EMAIL, "is not set", ""],
+  [PER_SECOND, EMAIL, { ...BY_EMAIL, rate: 10 }, "10"],
+  [PER_SECOND, EMAIL, BY_EMAIL, ""],
+  [PER_SECOND, EMAIL, NO_NUMBER, ...NUMBERS],
+  ["ALERT_URL", ALERTS, {}, ""],
+  ["ALERT_URL", ALERTS, { alerts: "webhook" }, ...URLS],
+  ["ALERT_URL", {}, { alerts: "slack" }, ...SLACK_URLS],
+  ["ALERT_URL", ALERTS, NO_HTTPS, ...BAD_URLS],
+  ["ALERT_SIGNING_SECRET", ALERTS_TO, { alerts: "webhook" }, ...SECRETS],
+  ["ALERT_SIGNING_SECRET", ALERTS_TO, "is not set", ""],
+  ["ALERT_SIGNING_SECRET", ALERTS_TO, "must be", ...BAD_SECRETS],
+];
+Deno.test("a setting has its documented default, or is refused by its name, without its value if that is secret", () => {
+  assertEquals(read(ENV), DEFAULTS);
+  for (const [name, beside, expected, ...values] of SETTINGS) {
+    for (const value of values) {
+      const env = { ...ENV, ...beside, [name]: value };
+      if (typeof expected === "string") {
+        const says = expected.startsWith("the ")
+          ? expected
+          : `${name} ${expected}`;
+        const start = () => read(env);
+        const refusal = assertThrows(start, Error, `Cannot start: ${says}`);
+        assert(!refusal.message.includes("LEAKED"), refusal.message);
+      } else {
+        const all = { ...DEFAULTS, ...expected };
+        assertEquals<unknown>(read(env), all, `${name}=${value}`);
       }
     }
   }
   // The receiving side can use the secrets as well.
-  for (const secret of SECRETS.good) new Webhook(secret);
+  for (const secret of SECRETS) new Webhook(secret);
 });
 
+const STRIPE = "stripe-signature";
 const SECRET = "dGhlLXNlY3JldC1vZi1wcm92aWRlci1hLTE";
+const SECRET_B = "the-secret-of-provider-b";
+const SHARED = "one-secret-for-both-of-them";
 const GOOD = {
   PROVIDER_A_SIGNING_SECRET: `whsec_${SECRET}=`,
-  PROVIDER_B_SIGNING_SECRET: "the-secret-of-provider-b",
+  PROVIDER_B_SIGNING_SECRET: SECRET_B,
 };
 
-type Env = Record<string, string>;
-
-async function readBoth(
-  env: Env,
-): Promise<[a: SignatureProvider, b: SignatureProvider]> {
-  const [a, b, ...more] = await readProviders({ ...GOOD, ...env });
-  assert(a && b);
-  assertEquals([a.name, b.name, more], ["a", "b", []]);
-  return [a, b];
+/** What is read of both providers, or what is wrong with them. */
+async function readBoth(env: Environment) {
+  const providers = await readProviders({ ...GOOD, ...env });
+  assertEquals(providers.map(({ name }) => name), ["a", "b"]);
+  return providers.map(({ name: _, keys, fault, ...provider }) => {
+    for (const key of keys) {
+      assertEquals([key.extractable, key.usages], [false, ["verify"]]);
+    }
+    // A header must be able to have the name.
+    for (const header of provider.headers) new Headers({ [header]: "" });
+    if (fault === undefined) return { ...provider, keys: keys.length };
+    const isRepeated = [SECRET.slice(0, 8), SECRET_B, SHARED]
+      .some((secret) => fault.includes(secret));
+    assertEquals([isRepeated, keys.length], [false, 0], fault);
+    return fault;
+  });
 }
 
-const A = "provider-a-signature";
-const secret = (value: string) => ({ PROVIDER_A_SIGNING_SECRET: value });
-const header = (value: string) => ({ PROVIDER_A_SIGNATURE_HEADER: value });
-const mode = (value: string) => ({ PROVIDER_A_MODE: value });
-const scheme = (value: string) => ({ PROVIDER_A_SIGNATURE_SCHEME: value });
-const STANDARD = scheme("standard-webhooks");
-const ODD_NAME = "!#$%&'*+.^_`|~-x1";
-
-Deno.test("readProviders() reads the settings of a provider, or its defaults", async () => {
-  const svix = { ...STANDARD, ...header("Svix-Signature") };
-  const cases: [Env, header: string, scheme: object, mode: string][] = [
-    [{}, A, stripe, "any"],
-    [{ ...header(""), ...mode(""), ...scheme("") }, A, stripe, "any"],
-    [mode("any"), A, stripe, "any"],
-    [mode("test"), A, stripe, "test"],
-    [mode("live"), A, stripe, "live"],
-    [scheme("hmac-sha256-hex"), A, hmacSha256Hex, "any"],
-    [STANDARD, "webhook-signature", standardWebhooks, "any"],
-    [svix, "svix-signature", standardWebhooks, "any"],
-    [header(ODD_NAME.toUpperCase()), ODD_NAME, stripe, "any"],
-  ];
-  for (const [env, ...expected] of cases) {
-    const [{ header, scheme, mode, fault }, b] = await readBoth(env);
-    const text = JSON.stringify(env);
-    assertEquals([header, scheme, mode, fault], [...expected, undefined], text);
-    assertEquals([b.header, b.scheme], ["provider-b-signature", hmacSha256Hex]);
-  }
-  const secrets = ["one", "two", "three"].map((name) => `whsec_number_${name}`);
-  const [a, b] = await readBoth(secret(secrets.join()));
-  assertEquals([a.keys.length, b.keys.length], [3, 1]);
-  for (const key of [...a.keys, ...b.keys]) {
-    assertEquals([key.extractable, key.usages], [false, ["verify"]]);
-  }
-});
-
-const [LOCAL_A, LOCAL_B] = Object.values(LOCAL_SIGNING_SECRETS);
-const PLACEHOLDER = "contains a placeholder";
-const TOO_SHORT = "contains a secret of fewer than 16";
-const EMPTY = "contains an empty secret";
-/** What is said of provider A's secrets that are refused. */
-const BAD_SECRETS: [says: string, ...secrets: string[]][] = [
-  ["is not set", "", " \t\n"],
-  [EMPTY, "whsec_", `${SECRET},whsec_`, `${SECRET},`, `,${SECRET}`, ","],
-  ["has white space", ` ${SECRET}`, `${SECRET}\u00a0`, `${SECRET}, ${SECRET}`],
-  [TOO_SHORT, "123456789abcdef", `x,${SECRET}`, "whsec_123456789"],
-  [PLACEHOLDER, "whsec_...", "…", "whsec_<live>", "<new>,<old>"],
-  [PLACEHOLDER, "changeme", "CHANGE_ME_IN_PRODUCTION", "replace-me-with-it"],
-  [PLACEHOLDER, "your_webhook_secret", "whsec_placeholder_0123456789"],
-  [PLACEHOLDER, "x".repeat(24), "whsec_xxxxxxxxxx"],
-  ["contains the local stack's secret", `${LOCAL_A}`, `${SECRET},${LOCAL_B}`],
-];
-const shared = "one-secret-for-both-of-them";
-const both = (a: string, b: string) => {
-  return { ...secret(a), PROVIDER_B_SIGNING_SECRET: b };
+const COMMON = { mode: "any", connect: false, acknowledges: false, keys: 1 };
+const OWN_A = "provider-a-signature";
+const OF_A = { ...COMMON, headers: [OWN_A, STRIPE], scheme: stripe };
+const OF_B = {
+  ...{ ...COMMON, headers: ["provider-b-signature"], scheme: hmacSha256Hex },
 };
+const OF_STANDARD = {
+  ...{ headers: ["webhook-signature"], scheme: standardWebhooks },
+};
+const OF_SVIX = { ...OF_STANDARD, headers: ["svix-signature"] };
+const HEX_A = { headers: [OWN_A], scheme: hmacSha256Hex };
+const STANDARD = { PROVIDER_A_SIGNATURE_SCHEME: "standard-webhooks" };
+const ODD_NAME = "!#$%&'*+.^_`|~-x1";
+const bytes = (count: number) => `whsec_${btoa("s".repeat(count))}`;
+const LOCAL = Object.values(LOCAL_SIGNING_SECRETS);
+const TOO_SHORT = "contains a secret of fewer than 16";
+const PLACEHOLDER = "contains a placeholder";
+const EMPTY = "contains an empty secret";
+const SPACE = "has white space";
+const PUBLIC = "contains the local stack's secret";
+const MISFIT = "does not fit the signature scheme";
 
-const TWICE = "provider-b-signature is also that of another provider";
-const MISFIT = "A_SIGNING_SECRET does not fit the signature scheme";
-/** Of whom something is said, and the settings. */
-const FAULTS: [of: "a" | "ab", says: string, environments: Env[]][] = [
-  ...BAD_SECRETS.map(([says, ...secrets]): ["a", string, Env[]] => {
-    return ["a", `A_SIGNING_SECRET ${says}`, secrets.map(secret)];
-  }),
-  ["a", "A_MODE must be one of live, test", ["Live", " live"].map(mode)],
-  [
-    "a",
-    "A_SIGNATURE_SCHEME must be one of",
-    ["rsa", "constructor"].map(scheme),
-  ],
-  [
-    "a",
-    "A_SIGNATURE_HEADER must be the name",
-    ["a b", "x:", "sïg"].map(header),
-  ],
-  ["a", "A_SIGNATURE_HEADER must end", [{ ...STANDARD, ...header("x-sig") }]],
-  [
-    "a",
-    MISFIT,
-    [`${SECRET}=`, `whsec_${SECRET}=,${SECRET}`]
-      .map((value) => ({ ...STANDARD, ...secret(value) })),
-  ],
-  ["ab", "_SIGNING_SECRET is not set", [both("", "")]],
-  ["ab", "_SIGNING_SECRET share a secret", [
-    both(`${SECRET},${shared}`, shared),
-    both(shared, `the-secret-of-provider-b,${shared},${SECRET}`),
-  ]],
-  ["ab", TWICE, [header("Provider-B-Signature")]],
+/** As above, of a setting of provider A. */
+const OF_PROVIDER: [
+  ...[name: string, beside: Environment, expected: object | string],
+  ...values: string[],
+][] = [
+  ["MODE", {}, {}, "", "any"],
+  ["MODE", {}, { mode: "test" }, "test"],
+  ["MODE", {}, { mode: "live" }, "live"],
+  ["MODE", {}, "must be any or live or test, not", "Live", " live"],
+  ["CONNECT", {}, {}, "", "ignore"],
+  ["CONNECT", {}, { connect: true }, "allow"],
+  ["CONNECT", {}, "must be ignore or allow, not", "true", "Allow"],
+  ["FAILURES", {}, {}, "", "reject"],
+  ["FAILURES", {}, { acknowledges: true }, "acknowledge"],
+  ["FAILURES", {}, "must be reject or acknowledge, not", "accept", "200"],
+  ["SIGNATURE_SCHEME", {}, {}, "", "stripe"],
+  ["SIGNATURE_SCHEME", {}, HEX_A, "hmac-sha256-hex"],
+  ["SIGNATURE_SCHEME", {}, OF_STANDARD, "standard-webhooks"],
+  ["SIGNATURE_SCHEME", {}, "must be one of", "rsa", "constructor"],
+  ["SIGNATURE_HEADER", {}, {}, ""],
+  ["SIGNATURE_HEADER", {}, { headers: [ODD_NAME] }, ODD_NAME.toUpperCase()],
+  ["SIGNATURE_HEADER", STANDARD, OF_SVIX, "Svix-Signature"],
+  ["SIGNATURE_HEADER", {}, "must be the name", "a b", "x:", "sïg"],
+  ["SIGNATURE_HEADER", STANDARD, "must end", "x-sig"],
+  ["SIGNING_SECRET", {}, "is not set", "", " \t\n"],
+  ["SIGNING_SECRET", {}, { keys: 3 }, `${SECRET},${SECRET}b,${SECRET}c`],
+  ["SIGNING_SECRET", {}, EMPTY, "whsec_", `${SECRET},whsec_`, `${SECRET},`],
+  ["SIGNING_SECRET", {}, EMPTY, `,${SECRET}`, ","],
+  ["SIGNING_SECRET", {}, SPACE, ` ${SECRET}`, `${SECRET}\u00a0`],
+  ["SIGNING_SECRET", {}, SPACE, `${SECRET}, ${SECRET}`],
+  ["SIGNING_SECRET", {}, {}, "123456789abcdefg", "whsec_123456789a"],
+  ["SIGNING_SECRET", {}, TOO_SHORT, "123456789abcdef", `x,${SECRET}`],
+  ["SIGNING_SECRET", {}, PLACEHOLDER, "whsec_...", "…", "whsec_<live>"],
+  ["SIGNING_SECRET", {}, PLACEHOLDER, "changeme", "CHANGE_ME_IN_PRODUCTION"],
+  ["SIGNING_SECRET", {}, PLACEHOLDER, "<new>,<old>", "replace-me-with-it"],
+  ["SIGNING_SECRET", {}, PLACEHOLDER, "your_webhook_secret", "x".repeat(24)],
+  ["SIGNING_SECRET", {}, PLACEHOLDER, "whsec_placeholder_0123456789"],
+  ["SIGNING_SECRET", {}, PLACEHOLDER, "whsec_xxxxxxxxxx"],
+  // What only resembles a placeholder.
+  ["SIGNING_SECRET", {}, {}, "whsec_xxxxxxxxxy", "aaaaaaaaaaaaaaab"],
+  ["SIGNING_SECRET", {}, {}, "Zq81.Lm7..Tt0aWd3", "youryouryouryour"],
+  // The local stack's, which are taken with its key alone.
+  ["SIGNING_SECRET", { [KEYS]: `{"a":"x","b":"${LOCAL_KEY}"}` }, {}, ...LOCAL],
+  ["SIGNING_SECRET", { [KEYS]: `{"a":"${LOCAL_KEY}x"}` }, PUBLIC, ...LOCAL],
+  ["SIGNING_SECRET", { [KEYS]: `{"a":"x${LOCAL_KEY}"}` }, PUBLIC, ...LOCAL],
+  ["SIGNING_SECRET", {}, PUBLIC, ...LOCAL, `${SECRET},${LOCAL[1]}`],
+  ["SIGNING_SECRET", STANDARD, OF_STANDARD, ...[16, 17, 18, 64].map(bytes)],
+  ["SIGNING_SECRET", STANDARD, MISFIT, `${SECRET}=`, `${bytes(16)},${SECRET}`],
+  ["SIGNING_SECRET", STANDARD, MISFIT, bytes(15), `${bytes(17)}=`],
+  ["SIGNING_SECRET", STANDARD, MISFIT, bytes(17).slice(0, -1)],
+  ["SIGNING_SECRET", STANDARD, MISFIT, `${bytes(15)}-_=`, `${bytes(17)}\n=`],
 ];
-Deno.test("readProviders() refuses the provider that has a fault, or both, and serves the other", async () => {
-  for (const [of, says, environments] of FAULTS) {
-    for (const env of environments) {
-      const text = JSON.stringify(env);
-      for (const { name, header, fault, keys } of await readBoth(env)) {
-        const isRefused = of.includes(name);
-        assertEquals(
-          [keys.length, !!fault],
-          isRefused ? [0, true] : [1, false],
-        );
-        if (isRefused) assert(fault?.includes(says), `${fault} for ${text}`);
-        const repeated = [SECRET.slice(0, 8), shared, "the-secret"]
-          .filter((secret) => fault?.includes(secret));
-        assertEquals(repeated, [], "The secret is repeated");
-        // A header must be able to have the name.
-        new Headers({ [header]: "" });
-      }
+const both = (a: string, b: string) => ({
+  ...{ PROVIDER_A_SIGNING_SECRET: a, PROVIDER_B_SIGNING_SECRET: b },
+});
+const OF_BOTH: [says: string, Environment][] = [
+  ["_SIGNING_SECRET is not set", both("", "")],
+  ["_SIGNING_SECRET share a secret", both(`${SECRET},${SHARED}`, SHARED)],
+  ["_SIGNING_SECRET share a secret", both(SHARED, `${SECRET_B},${SHARED}`)],
+];
+Deno.test("readProviders() reads the settings of each provider, and refuses the one that has a fault, or both", async () => {
+  assertEquals<unknown>(await readBoth({}), [OF_A, OF_B]);
+  for (const [name, beside, expected, ...values] of OF_PROVIDER) {
+    const variable = `PROVIDER_A_${name}`;
+    for (const value of values) {
+      const [a, b] = await readBoth({ ...beside, [variable]: value });
+      assertEquals<unknown>(b, OF_B);
+      if (typeof expected === "string") {
+        assert(`${a}`.startsWith(`${variable} ${expected}`), `${a}: ${value}`);
+      } else assertEquals<unknown>(a, { ...OF_A, ...expected }, value);
     }
   }
-});
-
-Deno.test("readProviders() takes 16 characters, what only resembles a placeholder, and the local stack's secrets with its key alone", async () => {
-  const values = [
-    ...["123456789abcdefg", "whsec_123456789a", "whsec_xxxxxxxxxy"],
-    ...["aaaaaaaaaaaaaaab", "Zq81.Lm7..Tt0aWd3", "youryouryouryour"],
-  ];
-  for (const value of values) {
-    const [{ fault, keys }] = await readBoth(secret(value));
-    assertEquals([fault, keys.length], [undefined, 1], value);
-  }
-  const local = (await localKeys()).secret;
-  const others = [[], ["sb_secret_other"], [`${local}x`], [`x${local}`]];
-  for (const keys of [[local], ["sb_secret_other", local], ...others]) {
-    const key = { [KEYS]: JSON.stringify({ ...keys }) };
-    for (const one of await readBoth({ ...LOCAL_SIGNING_SECRETS, ...key })) {
-      const isFault = one.fault?.includes("the local stack's secret") ?? false;
-      assertEquals(isFault, !keys.includes(local), keys.join());
+  // Two accounts in one header; else it is that of the one that names it.
+  const two = { PROVIDER_B_SIGNATURE_SCHEME: "stripe" };
+  const [, b] = await readBoth(two);
+  assertEquals((b as typeof OF_B).headers, [OF_B.headers[0], STRIPE]);
+  const named = { PROVIDER_B_SIGNATURE_HEADER: "Stripe-Signature" };
+  const headers = (await readBoth(named)).map((one) =>
+    (one as typeof OF_A).headers
+  );
+  assertEquals(headers, [[OWN_A], [STRIPE]]);
+  for (const [says, env] of OF_BOTH) {
+    for (const fault of await readBoth(env)) {
+      assert(String(fault).includes(says), `${fault} and not ${says}`);
     }
   }
 });

@@ -16,107 +16,73 @@ import {
 import { throttleInfo } from "../../../supabase/functions/billing-webhook/throttle_info.ts";
 import { workerWaker } from "../../../supabase/functions/billing-webhook/wake_worker.ts";
 import { settle, useFakeTimers } from "../../support/fake_timers.ts";
-import { codeOf } from "./fixtures.ts";
 
 const LIMITS = { maxTogether: 3, maxWaiting: 5, maxWaitMs: 4_000 };
 
-/** Gathers numbers into calls that the test answers by hand. */
-function gathered(limits = LIMITS) {
-  const sent: number[][] = [];
-  const calls: PromiseWithResolvers<(string | DeliveryError)[]>[] = [];
-  const handIn = gather<number, string>((items) => {
-    sent.push(items);
-    calls.push(Promise.withResolvers());
-    return calls.at(-1)!.promise;
+/**
+ * What becomes of items: `[1,2]` are sent together, `1` has its result, and
+ * `2!overloaded` has failed.
+ *
+ * @param script What happens. A number is an item that is handed in. The call
+ * under way ends with the results (`ok`), with a failure of its first item
+ * (`one`) or of all (`down`). `+1` is a millisecond that passes, and `timers`
+ * notes how many there are: `1t`.
+ */
+async function gathered(script: string, limits = LIMITS): Promise<string> {
+  using timers = useFakeTimers();
+  const log: string[] = [];
+  let items: string[] = [];
+  let call = Promise.withResolvers<(string | DeliveryError)[]>();
+  const handIn = gather<string, string>((sent) => {
+    log.push(`[${sent}]`);
+    items = sent;
+    call = Promise.withResolvers();
+    return call.promise;
   }, limits);
-  /** Answers the newest call, with each item as text. */
-  async function answer(...instead: (string | DeliveryError)[]) {
-    const texts = instead.length > 0 ? instead : sent.at(-1)!.map(String);
-    calls.at(-1)!.resolve(texts);
+  const unknown = new DeliveryError("subscription_unknown", "No.");
+  const steps: Record<string, () => void> = {
+    ok: () => call.resolve(items),
+    one: () => call.resolve([unknown, ...items.slice(1)]),
+    down: () => call.reject(new DeliveryError("database_unavailable", "No.")),
+    timers: () => log.push(`${timers.pending()}t`),
+  };
+  for (const step of script.split(" ")) {
+    if (step.startsWith("+")) {
+      log.push(step);
+      await timers.pass(Number(step));
+    } else if (steps[step]) steps[step]();
+    else {
+      handIn(step).catch(({ code }) => `${step}!${code.split("_").pop()}`)
+        .then((result) => log.push(result));
+    }
     await settle();
   }
-  return { sent, calls, handIn, answer };
+  return log.join(" ");
 }
 
-Deno.test("gather() sends at once, and what arrives meanwhile together, half of it at a time", async () => {
-  using timers = useFakeTimers();
-  const { sent, handIn, answer } = gathered({ ...LIMITS, maxTogether: 50 });
-  const results = [1, 2, 3, 4, 5].map(handIn);
-  assertEquals(sent, [[1]]);
-  await answer();
-  results.push(handIn(6));
-  await answer();
-  results.push(...[7, 8, 9].map(handIn));
-  await answer();
-  await answer();
-  results.push(handIn(10));
-  await answer();
-  assertEquals(await Promise.all(results), [..."123456789", "10"]);
-  assertEquals(timers.pending(), 0, "what is sent waits no longer");
-  // Half of five and one; of three and three; of three and two; after a pause.
-  assertEquals(sent, [[1], [2, 3, 4], [5, 6], [7, 8, 9], [10]]);
-});
-
-Deno.test("gather() sends no more together, and lets no more wait, than it may", async () => {
-  const { sent, handIn, answer } = gathered();
-  const results = [0, 1, 2, 3, 4, 5].map(handIn);
-  assertEquals(await codeOf(handIn(6)), "overloaded");
-  for (let i = 0; i < 4; i++) await answer();
-  assertEquals(sent, [[0], [1, 2, 3], [4, 5]]);
-  assertEquals(await Promise.all(results), [..."012345"]);
-});
-
-Deno.test("gather() fails one item alone, or all of a call that fails, and goes on", async () => {
-  const { calls, handIn, answer } = gathered();
-  const work = [1, 2, 3, 4, 5].map((item) =>
-    handIn(item).catch(({ code }: DeliveryError) => code)
-  );
-  await answer();
-  await answer(new DeliveryError("subscription_unknown", "No."), "3", "4");
-  calls.at(-1)!.reject(new DeliveryError("deployment_fault", "No."));
-  work.push(...[6, 7, 8].map((item) => codeOf(handIn(item))));
-  await settle();
-  calls.at(-1)!.reject(new DeliveryError("database_unavailable", "Down."));
-  await settle();
-  assertEquals(await Promise.all(work.slice(0, 7)), [
-    ...["1", "subscription_unknown", "3", "4", "deployment_fault"],
-    ...["database_unavailable", "database_unavailable"],
-  ]);
-  calls.at(-1)!.reject(new DeliveryError("database_unavailable", "Down."));
-  await settle();
-  const next = handIn(9);
-  await answer();
-  assertEquals(await next, "9");
-});
-
-Deno.test("gather() rejects each item when its own wait ends, and never sends it", async () => {
-  using timers = useFakeTimers();
-  const { sent, handIn, answer } = gathered();
-  const over: string[] = [];
-  const wait = (item: number) =>
-    handIn(item).catch(({ code }) => `${item} ${code}`)
-      .then((text) => over.push(text));
-  [1, 2].map(wait);
-  await timers.pass(1_000);
-  [3, 4].map(wait);
-  assertEquals(timers.pending(), 1, "one timer for all that wait");
-  await timers.pass(2_999);
-  assertEquals(over, []);
-  await timers.pass(1);
-  assertEquals(over, ["2 overloaded"]);
-  await timers.pass(999);
-  // There is room again for as many as gave up.
-  [5, 6, 7].map(wait);
-  assertEquals(await codeOf(handIn(8)), "overloaded");
-  await timers.pass(1);
-  assertEquals(over.splice(0), [2, 3, 4].map((item) => `${item} overloaded`));
-  await answer();
-  assertEquals([over.splice(0), sent], [["1"], [[1], [5, 6]]]);
-  assertEquals(timers.pending(), 1, "for the last");
-  await timers.pass(3_998);
-  assertEquals(over, [], "a call may take its time");
-  await timers.pass(1);
-  assertEquals([over, timers.pending()], [["7 overloaded"], 0]);
+const AT_ONCE = { ...LIMITS, maxTogether: 50 };
+const HISTORIES: [script: string, becomes: string, limits?: typeof LIMITS][] = [
+  [
+    // Half of five and one; of three and three; of three and two; after a pause.
+    "1 2 3 4 5 ok 6 ok 7 8 9 ok ok 10 ok timers",
+    "[1] [2,3,4] 1 [5,6] 2 3 4 [7,8,9] 5 6 7 8 9 [10] 10 0t",
+    AT_ONCE,
+  ],
+  ["0 1 2 3 4 5 6 ok ok ok ok", "[0] 6!overloaded [1,2,3] 0 [4,5] 1 2 3 4 5"],
+  [
+    "1 2 3 4 5 ok one down 6 7 8 down down 9 ok",
+    "[1] [2,3,4] 1 [5] 2!unknown 3 4 5!unavailable [6] [7,8] 6!unavailable 7!unavailable 8!unavailable [9] 9",
+  ],
+  [
+    // Each wait ends by itself, and there is room for as many as gave up.
+    "1 2 +1000 3 4 timers +2999 +1 +999 5 6 7 8 +1 ok timers +3998 +1 timers",
+    "[1] +1000 1t +2999 +1 2!overloaded +999 8!overloaded +1 3!overloaded 4!overloaded [5,6] 1 1t +3998 +1 7!overloaded 0t",
+  ],
+];
+Deno.test("gather() sends at once, and what arrives meanwhile together, half of it at a time, within its limits", async () => {
+  for (const [script, becomes, limits] of HISTORIES) {
+    assertEquals(await gathered(script, limits), becomes, script);
+  }
 });
 
 const locked = (times: number) => Array<ErrorCode>(times).fill("record_locked");
@@ -135,88 +101,88 @@ const LOCKS: [ErrorCode[], number, string, number, number][] = [
 ];
 Deno.test("awaitLocks() tries an event again for about a second while it is locked", async () => {
   for (const [failures, callMs, ...expected] of LOCKS) {
-    let [calls, timeMs, pausedMs] = [0, 0, 0];
+    let [calls, pausedMs] = [0, 0];
     const result = await awaitLocks((item: string) => {
       const code = failures[calls++];
-      timeMs += callMs;
       return code === undefined
         ? Promise.resolve(item)
         : Promise.reject(new DeliveryError(code, "Failed."));
     }, {
-      sleep: (ms) => {
-        pausedMs += ms;
-        return Promise.resolve(void (timeMs += ms));
-      },
-      clock: () => timeMs,
+      sleep: (ms) => Promise.resolve(pausedMs += ms),
+      clock: () => calls * callMs + pausedMs,
     })("evt_1").catch(({ code }: DeliveryError) => code);
     assertEquals([result, calls, pausedMs], expected);
   }
 });
 
-/** A worker that replies when it is told to, and the waker that calls it. */
-function heldWorker() {
-  const requests: Request[] = [];
-  const replies: PromiseWithResolvers<Response>[] = [];
-  const lines: unknown[][] = [];
+/**
+ * What a waker does: it calls the worker, and logs a call that fails.
+ *
+ * @param script What happens: `wake`, or `retry` for the other queue, then `reply`,
+ * after which it may begin. A status, or `down`, is how the call under way ends.
+ */
+async function woken(script: string): Promise<string> {
+  using timers = useFakeTimers();
+  const log: string[] = [];
+  let worker = Promise.withResolvers<Response>();
   const config = { supabaseUrl: "http://a.test", secretKey: "sb_secret_unit" };
   const wake = workerWaker(config, {
     fetch: (input, init) => {
       assert(init?.signal, "The call has no time limit");
-      requests.push(new Request(input, { ...init, signal: null }));
-      replies.push(Promise.withResolvers());
-      return replies.at(-1)!.promise;
+      const request = new Request(input, { ...init, signal: null });
+      const [url, queue] = request.url.split("?queue=");
+      assertEquals(url, "http://a.test/functions/v1/billing-worker");
+      log.push(`${request.method} ${queue} ${request.headers.get("apikey")}`);
+      worker = Promise.withResolvers();
+      return worker.promise;
     },
-    log: (...line) => lines.push(line),
+    log: (...line) => log.push(JSON.stringify(line)),
   });
-  /** Ends the call under way. */
-  async function reply(status: number | Error) {
-    const { resolve, reject } = replies.at(-1)!;
-    if (typeof status !== "number") reject(status);
-    else resolve(new Response("{}", { status }));
+  for (const step of script.split(" ")) {
+    if (step === "wake") assertEquals(wake("notifications"), undefined);
+    else if (step === "retry") wake("retries");
+    else if (step === "reply") await timers.pass(0);
+    else if (step === "down") worker.reject(new TypeError("refused"));
+    else worker.resolve(new Response("{}", { status: Number(step) }));
     await settle();
+    log.push(step);
   }
-  return { wake, requests, lines, reply };
+  return log.join(" ");
 }
 
+const CALL = "POST notifications sb_secret_unit";
+const failing = (error: string) =>
+  `["warn","worker not woken: its schedule will do that",{"error":"${error}"}]`;
+const WAKES: [script: string, does: string][] = [
+  // One call at a time, and one more for the wakes meanwhile.
+  [
+    "wake wake reply wake wake reply 200 200 reply",
+    `wake wake ${CALL} reply wake wake reply ${CALL} 200 200 reply`,
+  ],
+  [
+    "wake reply wake 401 200 wake reply wake down 200",
+    `wake ${CALL} reply wake ${
+      failing("the worker answered 401")
+    } ${CALL} 401 200 wake ${CALL} reply wake ${
+      failing("refused")
+    } ${CALL} down 200`,
+  ],
+  // The other queue waits for none of them.
+  [
+    "wake reply retry reply",
+    `wake ${CALL} reply retry POST retries sb_secret_unit reply`,
+  ],
+];
 Deno.test("workerWaker() calls the worker after the reply, once for all wakes", async () => {
-  using timers = useFakeTimers();
-  const { wake, requests, lines, reply } = heldWorker();
   const kept: Promise<unknown>[] = [];
   const waitUntil = (work: Promise<unknown>) => kept.push(work);
   Object.assign(globalThis, { EdgeRuntime: { waitUntil } });
-  for (let i = 0; i < 9; i++) assertEquals(wake("notifications"), undefined);
-  await settle();
-  assertEquals(requests.length, 0, "the reply to the provider goes first");
-  await timers.pass(0);
-  const [{ method, url, headers }] = requests as [Request];
-  assertEquals([method, headers.get("apikey")], ["POST", "sb_secret_unit"]);
-  assertEquals(
-    url,
-    "http://a.test/functions/v1/billing-worker?queue=notifications",
-  );
-  for (let i = 0; i < 9; i++) wake("notifications");
-  await timers.pass(0);
-  assertEquals(requests.length, 1, "one call at a time");
-  await reply(200);
-  assertEquals(requests.length, 2, "one more for the wakes meanwhile");
-  await reply(200);
-  assertEquals([requests.length, await kept[0], lines], [2, undefined, []]);
-  // Elsewhere the process stays alive by itself. A call that fails is logged.
-  Reflect.deleteProperty(globalThis, "EdgeRuntime");
-  const cases: [how: number | Error, error: string][] = [
-    [401, "the worker answered 401"],
-    [new TypeError("connection refused"), "connection refused"],
-  ];
-  for (const [how, error] of cases) {
-    wake("notifications");
-    await timers.pass(0);
-    wake("notifications");
-    await reply(how);
-    const message = "worker not woken: its schedule will do that";
-    assertEquals(lines.splice(0), [["warn", message, { error }]]);
-    await reply(200);
+  for (const [script, does] of WAKES) {
+    assertEquals(await woken(script), does);
+    // Elsewhere the process stays alive by itself.
+    Reflect.deleteProperty(globalThis, "EdgeRuntime");
   }
-  assertEquals([requests.length, kept.length], [6, 1]);
+  assertEquals(await Promise.all(kept), [undefined]);
 });
 
 /** What is logged, then the time that passes, then what is written by then. */

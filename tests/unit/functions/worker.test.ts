@@ -1,8 +1,7 @@
 /** One run of the worker: retries, notifications and alerts. */
 import { assert, assertEquals } from "@std/assert";
-import { Buffer } from "node:buffer";
-import { describeEvent } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import type { Log } from "../../../supabase/functions/_shared/billing/log.ts";
+import { describeText } from "../../../supabase/functions/_shared/billing/record_failure.ts";
 import type {
   Alert,
   Attempt,
@@ -13,13 +12,13 @@ import {
   handleWake,
   type Worker,
 } from "../../../supabase/functions/billing-worker/handle_wake.ts";
-import { accountEmail } from "../../../supabase/functions/billing-worker/outbox.ts";
+import { useFakeTimers } from "../../support/fake_timers.ts";
 import {
-  type Answer,
-  codeOf,
+  type Call,
   CREATED,
   FAILED,
   fakeDatabase,
+  hanging,
   NOTIFICATION,
   NOW,
   OPENED,
@@ -29,10 +28,21 @@ import {
   UPDATED,
 } from "./fixtures.ts";
 
+/** What is settled of a failure, its body, and what the database says of it. */
+type Row = [settled: string, body: Body, outcomeOrCode?: string];
+/** As it is stored: as text, or in base64. */
+type Body = string | Uint8Array;
+
+type Answer = (signal: AbortSignal) => Response | Promise<Response>;
+
 interface Setting {
   /** What the calls return, by name and in order; then nothing. */
   readonly due?: Record<string, unknown[][]>;
+  /** The first batch of failures that are due: evt_0 and so on. */
+  readonly failures?: readonly Row[];
   readonly answers?: Record<string, Answer>;
+  /** What it is woken for; by default everything, as by the schedule. */
+  readonly queue?: string;
   /** What becomes of a message. */
   readonly attempt?: (id: string) => Attempt;
   readonly perSecond?: number;
@@ -44,21 +54,50 @@ interface Applied {
   readonly retry: { readonly event_id: string; readonly lease_id: string };
 }
 
+const textOf = (body: Body) =>
+  typeof body === "string" ? body : new TextDecoder().decode(body);
+
+function claimed([, body]: Row, index: number) {
+  const row = { provider: "b", event_id: `evt_${index}` };
+  return typeof body === "string"
+    ? { ...row, body, body_encoding: "text" }
+    : { ...row, body: body.toBase64(), body_encoding: "base64" };
+}
+
+/** What the database answers of the events of failures; its order is another. */
+function outcomesOf(events: readonly Applied[], failures: readonly Row[]) {
+  return events.map(({ retry: { event_id } }, i) => {
+    const said = failures[Number(event_id.slice(4))]?.[2] ?? "applied";
+    return /\d/.test(said)
+      ? { place: i + 1, outcome: "failed", error_code: said, error: "says" }
+      : { place: i + 1, outcome: said };
+  }).reverse();
+}
+
 /** One run: reply, calls, log lines, and which messages were sent. */
 async function wake(
-  { due = {}, answers = {}, attempt = attemptOf, perSecond, worker }: Setting =
-    {},
+  { due = {}, failures = [], answers = {}, attempt = attemptOf, ...setting }:
+    Setting = {},
   method = "POST",
 ) {
+  const { perSecond } = setting;
   const sent: string[] = [];
   const lines: Parameters<Log>[] = [];
   const leases = new Set<unknown>();
-  const { database, calls } = fakeDatabase((name, body) => {
-    const [event] = (body.events ?? []) as Applied[];
-    leases.add(body.p_lease_id ?? event?.retry.lease_id);
+  const claim_failed_events = [failures.map(claimed)];
+  const queued: typeof due = { claim_failed_events, ...due };
+  const { database, calls } = fakeDatabase((name, body, { signal }) => {
+    const events = (body.events ?? []) as Applied[];
+    for (const { retry } of events) leases.add(retry.lease_id);
+    if (events.length === 0) leases.add(body.p_lease_id);
     const queue = body.p_queue ? `${name} ${body.p_queue}` : name;
-    const rows = () => Response.json(due[name]?.shift() ?? []);
-    return (answers[queue] ?? rows)(name, body);
+    const rows = () =>
+      Response.json(
+        name === "apply_events"
+          ? outcomesOf(events, failures)
+          : queued[name]?.shift() ?? [],
+      );
+    return (answers[queue] ?? rows)(signal);
   });
   const channel = {
     name: "webhook",
@@ -69,15 +108,17 @@ async function wake(
       return Promise.resolve(attempt(id));
     },
   } as const;
+  const worker = { channel, ...setting.worker };
   const sleep = (ms: number) =>
     new Promise<void>((resolve) => setTimeout(resolve, ms));
-  const request = new Request("http://worker.test/", { method });
+  const search = setting.queue ? `?queue=${setting.queue}` : "";
+  const request = new Request(`http://worker.test/${search}`, { method });
   const response = await handleWake(request, {
-    ...{ database, channel, toleranceSeconds: 300, clock: Date.now },
+    ...{ database, toleranceSeconds: 300, clock: Date.now },
     ...{ unmappedSubscriptions: "fail", oncePerInvoice: false },
     alertChannel: { ...channel, destination: "alerts to ops.test" },
     log: (...line) => lines.push(line),
-    pace: pacer(channel, { clock: Date.now, sleep }),
+    pace: pacer(worker.channel, { clock: Date.now, sleep }),
     ...worker,
   });
   const text = await response.text();
@@ -112,12 +153,11 @@ function countsOf(letters: string) {
   return { claimed: letters.length, ...Object.fromEntries(counts) };
 }
 
-function oneRetry(outcome = "applied") {
-  return {
-    claim_failed_events: [[claimed(["", stripeEvent(FAILED)], 0)]],
-    apply_events: [[{ place: 1, outcome }]],
-  };
-}
+const eventOf = (type: string, changes: Record<string, unknown> = {}) =>
+  JSON.stringify(stripeEvent(type, changes));
+const invoice = eventOf(FAILED);
+const retried: Setting = { failures: [["", invoice]] };
+const stale: Setting = { failures: [["", invoice, "stale"]] };
 const full = (letter: string) => letter.repeat(20);
 const many = Array<string>(60).fill(full("s"));
 
@@ -138,21 +178,18 @@ const RUNS: [batches: string[], results: string, claims: number, Setting?][] = [
   [["sls", "s"], "sln", 1, { perSecond: 100 }],
   [many, "s".repeat(1_000), 50],
   // Once more what a retry has caused, up to the limit.
-  [["s", "", "ss"], "sss", 4, { due: oneRetry() }],
-  [[full("s"), "", ...many], "s".repeat(1_000), 51, { due: oneRetry() }],
+  [["s", "", "ss"], "sss", 4, retried],
+  [[full("s"), "", ...many], "s".repeat(1_000), 51, retried],
   // Its time is over: a minute, of which each look at the clock takes 10 s.
-  [["s", "s", "s", "s", "s"], "ssss", 4, { worker: { clock: ticking } }],
-  // Nothing, if the retry is a duplicate.
-  [["s", "", "ss"], "s", 2, { due: oneRetry("stale") }],
+  [["s", "s", "s", "s", "s"], "sss", 3, { worker: { clock: ticking } }],
+  // Nothing, if the retry had no effect.
+  [["s", "", "ss"], "s", 2, stale],
 ];
 Deno.test("handleWake() delivers notifications while it is worth it", async () => {
-  for (const [batches, results, claims, { due, ...setting } = {}] of RUNS) {
+  for (const [batches, results, claims, setting] of RUNS) {
     const name = `${batches}`.slice(0, 80);
-    const claim_notifications = batches.map(batch);
-    const run = await wake({
-      due: { ...due, claim_notifications },
-      ...setting,
-    });
+    const due = { claim_notifications: batches.map(batch) };
+    const run = await wake({ ...setting, due });
     assertEquals(run.counts.notifications, countsOf(results), name);
     assertEquals(run.named(/claim_notifications/).length, claims, name);
     const tried = results.replaceAll("n", "").length;
@@ -165,13 +202,13 @@ Deno.test("handleWake() delivers notifications while it is worth it", async () =
 });
 
 /** An error, what is stored of it, and Retry-After. */
-const ERRORS: [error: string, stored: string, after?: number][] = [
+const ERRORS: [error: string, stored: string, after: number | null][] = [
   ["no", "no", 0],
   ["a\0b", "ab", 7],
-  ["a\ud83db", "a\ufffdb"],
+  ["a\ud83db", "a\ufffdb", null],
   // The limit divides a pair.
-  [`${"x".repeat(999)}😀`, `${"x".repeat(999)}\ufffd`],
-  ["x".repeat(100_000), "x".repeat(1_000)],
+  [`${"x".repeat(999)}😀`, `${"x".repeat(999)}\ufffd`, null],
+  ["x".repeat(100_000), "x".repeat(1_000), null],
 ];
 Deno.test("handleWake() claims and settles what was told to whom, as it can be stored", async () => {
   const { leases: [p_lease_id], ...run } = await wake({
@@ -180,11 +217,10 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
       claim_alerts: [[OPENED, RESOLVED]],
     },
     attempt: (id) => {
-      const [error = "", , retryAfterSeconds] = ERRORS[Number(id[3])] ?? [];
       if (id === OPENED.id) return { result: "sent" };
-      return id === RESOLVED.id
-        ? { result: "dead", error: "gone" }
-        : { result: "failed", error, retryAfterSeconds };
+      if (id === RESOLVED.id) return { result: "dead", error: "gone" };
+      const [error, , after] = ERRORS[Number(id[3])]!;
+      return { result: "failed", error, retryAfterSeconds: after ?? undefined };
     },
     perSecond: 50,
   });
@@ -194,9 +230,8 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
     return { result, kind, alert, retry_after_seconds: null };
   };
   const both = [settled("sent", OPENED), settled("failed", RESOLVED)];
-  const results = ERRORS.map(([, error, after = null], i) => {
-    const of = { id: `id_${i}f`, result: "failed" };
-    return { ...of, error, retry_after_seconds: after };
+  const results = ERRORS.map(([, error, retry_after_seconds], i) => {
+    return { id: `id_${i}f`, result: "failed", error, retry_after_seconds };
   });
   assertEquals(run.named(/notifications$|alerts$/).sort(), [
     ["claim_alerts", alerts],
@@ -204,62 +239,54 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
     ["settle_alerts", { ...alerts, results: both }],
     ["settle_notifications", { ...outbox, results }],
   ]);
-  const told = run.lines.map(
-    ([level, , { notification_id, event_id } = {}]) => {
-      return [level, notification_id, event_id];
-    },
-  );
-  const ofNotification = ["warn", "id_0f", "evt_1"];
-  assertEquals(told[0], ofNotification);
-  assert(told.some(([, id, event]) => id === RESOLVED.id && event === null));
+  const told = run.lines.map(([level, , fields]) => {
+    return `${level}: ${fields?.notification_id} of ${fields?.event_id}`;
+  });
+  assertEquals(told[0], "warn: id_0f of evt_1");
+  assert(told.includes(`warn: ${RESOLVED.id} of null`), told.join());
 });
 
-Deno.test("handleWake() replies with counts, and logs the parts that had something to do", async () => {
+const FAULT = "error: run failed";
+const RETRIED = "info: failures retried";
+const NOTIFIED = "info: notifications delivered";
+const ALERTED = "info: alerts delivered";
+const HELD = "warn: lease not released: it ends by itself within a minute";
+/** A call that fails, the status of the reply, and what is logged. */
+const FAILING: [call: string, code: string, status: number, ...string[]][] = [
+  ["claim_notifications", "57014", 503, FAULT, ALERTED, RETRIED],
+  ["settle_notifications", "PGRST202", 500, FAULT, ALERTED, RETRIED],
+  ["claim_failed_events", "PGRST202", 500, FAULT, ALERTED, NOTIFIED],
+  ["apply_events", "57014", 503, FAULT, ALERTED, NOTIFIED],
+  ["settle_failed_events", "57014", 503, FAULT, ALERTED, NOTIFIED],
+  ["claim_alerts", "42501", 500, FAULT, RETRIED, NOTIFIED],
+  ["settle_alerts", "08006", 503, FAULT, RETRIED, NOTIFIED],
+  ["release_lease retries", "57014", 200, ALERTED, RETRIED, NOTIFIED, HELD],
+];
+Deno.test("handleWake() does its other parts if one fails, releases both leases, and logs what there was to do", async () => {
+  for (const [failing, code, status, ...logged] of FAILING) {
+    const run = await wake({
+      due: { claim_alerts: [[OPENED]], claim_notifications: [batch("s")] },
+      answers: { [failing]: () => refusal(code, "LEAKED") },
+      ...retried,
+    });
+    assertEquals(run.response.status, status, failing);
+    assertEquals(run.text.includes("LEAKED"), false, run.text);
+    if (status === 200) assertEquals(run.counts.alerts, countsOf("s"));
+    const lines = run.lines.map(([level, message]) => `${level}: ${message}`);
+    assertEquals(lines.sort(), logged.sort(), failing);
+    const released = run.named(/release/).map(([, { p_queue }]) => p_queue);
+    assertEquals(new Set(released).size, 2);
+    // The schedule leaves a trace of what it has done without a fault.
+    const isTraced = run.named(/release/).every(([, one]) =>
+      one["p_is_scheduled"]
+    );
+    assertEquals(isTraced, status === 200, failing);
+  }
   const idle = await wake({ worker: { alertChannel: undefined } });
   assertEquals([idle.lines, idle.named(/alert/)], [[], []]);
-  const run = await wake({
-    due: { claim_notifications: [batch("s")], claim_alerts: [[OPENED]] },
-    answers: { "release_lease retries": () => refusal("57014") },
-  });
-  const { alerts, notifications } = run.counts;
-  assertEquals([alerts, notifications], [countsOf("s"), countsOf("s")]);
-  assertEquals(run.lines.map((line) => line.slice(0, 2)).sort(), [
-    ["info", "alerts delivered"],
-    ["info", "notifications delivered"],
-    ["warn", "lease not released: it ends by itself within a minute"],
-  ]);
   const { response, calls } = await wake({}, "PUT");
   const allow = response.headers.get("allow");
   assertEquals([response.status, allow, calls], [405, "POST", []]);
-});
-
-Deno.test("handleWake() does its other parts if one fails, and releases both leases", async () => {
-  const cases: [failing: string, code: string, status: number][] = [
-    ["claim_notifications", "57014", 503],
-    ["settle_notifications", "PGRST202", 500],
-    ["claim_failed_events", "PGRST202", 500],
-    ["apply_events", "57014", 503],
-    ["settle_failed_events", "57014", 503],
-    ["claim_alerts", "42501", 500],
-    ["settle_alerts", "08006", 503],
-  ];
-  for (const [failing, code, status] of cases) {
-    const messages = {
-      claim_alerts: [[OPENED]],
-      claim_notifications: [batch("s")],
-    };
-    const { response, text, lines, named } = await wake({
-      due: { ...messages, ...oneRetry() },
-      answers: { [failing]: () => refusal(code, "LEAKED") },
-    });
-    assertEquals([response.status, text.includes("LEAKED")], [status, false]);
-    const levels = lines.map(([level]) => level).sort();
-    assertEquals(levels, ["error", "info", "info"], failing);
-    assertEquals(
-      new Set(named(/release/).map(([, { p_queue }]) => p_queue)).size,
-      2,
-    );
-  }
 });
 
 Deno.test("handleWake() has retries and notifications wait for none of each other, and alerts for retries", async () => {
@@ -279,157 +306,140 @@ Deno.test("handleWake() has retries and notifications wait for none of each othe
   assertEquals(order, ["retries", "claim_alerts", "notifications"]);
 });
 
-Deno.test("pacer() gives out times on one schedule, and none in the past", async () => {
-  let timeMs = 1_000;
-  const waits: number[] = [];
-  const sleep = (ms: number) => Promise.resolve(void waits.push(ms));
-  const pace = pacer({ perSecond: 2 }, { clock: () => timeMs, sleep });
-  // What a claim takes is not added, and what was missed is not made up for.
-  for (const pauseMs of [0, 0, 0, 1_500, 10_000, 0]) {
-    timeMs += pauseMs;
-    await pace();
-  }
-  await pacer(undefined, { clock: () => timeMs, sleep })();
-  assertEquals(waits.map(Math.round), [550, 1_100, 150, 550]);
-});
-
-Deno.test("accountEmail() returns the address or null, or fails with the database", async () => {
-  for (const address of ["owner@example.com", null]) {
-    const { database, calls } = fakeDatabase(() => Response.json(address));
-    assertEquals(await accountEmail(database, "acc_1"), address);
-    assertEquals(calls, [["account_email", { account_id: "acc_1" }]]);
-  }
-  const failing = fakeDatabase(() => refusal("42501")).database;
-  assertEquals(await codeOf(accountEmail(failing, "x")), "deployment_fault");
-});
-
-/**
- * What is settled of a failure, undefined if it is left to the next run; its
- * body, as bytes if it is stored as base64; and what the database says.
- */
-type Row = [settled: string | undefined, Body, outcomeOrCode?: string];
-type Body = object | string | Uint8Array;
-
-function claimed([, body]: Row, index: number) {
-  const row = { provider: "b", event_id: `evt_${index}` };
-  if (body instanceof Uint8Array) {
-    const base64 = Buffer.from(body).toString("base64");
-    return { ...row, body: base64, body_encoding: "base64" };
-  }
-  const text = typeof body === "string" ? body : JSON.stringify(body);
-  return { ...row, body: text, body_encoding: "text" };
-}
-
-/** One run with failures, evt_0 and so on. */
-async function retry(rows: Row[], worker: Partial<Worker> = {}) {
-  const run = await wake({
-    due: { claim_failed_events: [rows.map(claimed)] },
-    answers: {
-      apply_events: (_, body) => {
-        const outcomes = (body.events as Applied[]).map(({ retry }, i) => {
-          const row = rows[Number(retry.event_id.slice("evt_".length))];
-          const said = row?.[2] ?? "applied";
-          const place = i + 1;
-          return /\d/.test(said)
-            ? { place, outcome: "failed", error_code: said, error: "says" }
-            : { place, outcome: said };
-        });
-        // As in the database, whose order is another.
-        return Response.json(outcomes.reverse());
+Deno.test("handleWake() works on the queue that it is woken for, and goes on while another run has asked for it", async () => {
+  for (const queue of ["retries", "notifications", undefined]) {
+    const wanted = [true, false];
+    const { named } = await wake({
+      ...(queue && { queue }),
+      answers: {
+        [`release_lease ${queue}`]: () => Response.json(wanted.shift()),
       },
-    },
-    worker: { clock: () => NOW * 1000, ...worker },
-  });
-  const [, { results }] = run.named(/settle_failed/)[0]!;
-  return { ...run, settled: results as Record<string, unknown>[] };
-}
+    });
+    const rounds = (name: string) => queue === name ? 2 : queue ? 0 : 1;
+    const claims = [
+      ...[/claim_failed/, /claim_notif/, /claim_alerts/, /release/],
+    ].map((name) => named(name).length);
+    const [retries, told] = [rounds("retries"), rounds("notifications")];
+    assertEquals(claims, [retries, told, told, retries + told]);
+    for (const [, { p_is_last, p_is_scheduled }] of named(/release/)) {
+      assertEquals([p_is_last, p_is_scheduled], [false, queue === undefined]);
+    }
+  }
+});
 
-const invoice = stripeEvent(FAILED);
-const ahead = { ...invoice, created: NOW + 301 };
-const invalid = { ...invoice, data: {} };
-const orphan = stripeEvent(CREATED, { "data.object.metadata": {} });
-const bytesOf = (event: object) =>
-  new TextEncoder().encode(JSON.stringify(event));
-const NO_TEXT = new Uint8Array([0x80, 0x80]);
-const updateOf = (id: string) => stripeEvent(UPDATED, { "data.object.id": id });
+/** How a call fails as a whole, and what is settled of how many events. */
+const WHOLE: [fails: Answer, events: number, settled?: string][] = [
+  [() => refusal("57014"), 1],
+  [hanging, 2],
+  [hanging, 1, "database_unavailable"],
+  [() => refusal("PGRST202"), 2, "deployment_fault"],
+];
+Deno.test("handleWake() leaves events to the next run if the fault of a call says nothing of them", async () => {
+  for (const [fails, count, expected] of WHOLE) {
+    using timers = useFakeTimers();
+    const failures = Array<Row>(count).fill(["", invoice]);
+    const called = Promise.withResolvers<void>();
+    const apply_events: Answer = (signal) => {
+      called.resolve();
+      return fails(signal);
+    };
+    const running = wake({ failures, answers: { apply_events } });
+    await called.promise;
+    if (fails === hanging) await timers.pass(3_000);
+    const { named, response } = await running;
+    const [settle] = named(/settle_failed/);
+    const results = (settle?.[1]["results"] ?? []) as { error_code: string }[];
+    const codes = expected ? Array(count).fill(expected) : [];
+    assertEquals(results.map(({ error_code }) => error_code), codes);
+    assertEquals(response.status, expected ? 200 : 503);
+  }
+});
+
+const ahead = eventOf(FAILED, { created: NOW + 301 });
+const NOBODYS = { "data.object.id": "sub_3", "data.object.metadata": {} };
+const orphan = eventOf(CREATED, NOBODYS);
+const bytesOf = (text: string) => new TextEncoder().encode(text);
+const updateOf = (id: string) => eventOf(UPDATED, { "data.object.id": id });
 
 const ROWS: [worker: Partial<Worker>, ...rows: Row[]][] = [
   [
     {},
     ["body_not_json", "{"],
     ["duplicate", invoice, "duplicate"],
-    ["ignored", { type: "payment_intent.payment_failed" }],
+    ["ignored", '{"type":"payment_intent.payment_failed"}'],
     ["subscription_unknown", invoice, "BW001"],
     ["stale", invoice, "stale"],
-    ["applied", bytesOf({ ...invoice, id: "evt_ü" })],
-    ["body_not_text", NO_TEXT],
+    ["ignored", invoice, "erased"],
+    ["applied", bytesOf(eventOf(FAILED, { id: "evt_ü" }))],
+    ["body_not_text", new Uint8Array([0x80, 0x80])],
     ["event_invalid", ahead],
     ["event_invalid", orphan, "BW005"],
   ],
   // Its time has come.
   [{ clock: () => (NOW + 1) * 1000 }, ["applied", ahead]],
-  // What waits for a locked creation is due again with it.
+  // What waits for a locked creation fails as that does.
   [
     { unmappedSubscriptions: "ignore" },
-    [undefined, updateOf("sub_1"), "55P03"],
-    [undefined, updateOf("sub_1"), "BW001"],
-    [undefined, updateOf("sub_1"), "BW006"],
+    ["record_locked", updateOf("sub_1"), "55P03"],
+    ["record_locked", updateOf("sub_1"), "BW001"],
+    ["record_locked", updateOf("sub_1"), "BW006"],
     ["subscription_of_other_provider", updateOf("sub_1"), "BW002"],
     ["creation_pending", updateOf("sub_2"), "BW006"],
+    // Nobody has its subscription, and nothing else is wrong.
     ["ignored", orphan, "BW005"],
     ["ignored", bytesOf(orphan), "BW005"],
-    ["event_invalid", invalid],
+    ["event_invalid", eventOf(CREATED), "BW005"],
+    ["event_invalid", eventOf(UPDATED, NOBODYS), "BW005"],
+    ["ignored", eventOf(UPDATED, NOBODYS), "BW001"],
+    ["subscription_unknown", updateOf("sub_2"), "BW001"],
+    ["creation_pending", eventOf(UPDATED, NOBODYS), "BW006"],
+    ["event_invalid", eventOf(FAILED, { data: {} })],
   ],
 ];
-Deno.test("handleWake() settles each retried failure, unless its records are locked", async () => {
-  const message =
-    "another session has locked the records; the next run tries again";
-  for (const [worker, ...rows] of ROWS) {
-    const { counts, settled, lines } = await retry(rows, worker);
-    const results = rows.map(([result], i) => [`evt_${i}`, result]);
-    const expected = results.filter(([, result]) => result !== undefined);
-    const stored = settled.map(({ event_id, error_code, outcome }) => {
-      return [event_id, error_code ?? outcome];
-    });
-    assertEquals(stored, expected);
+const LOCKED = "another session has locked the records: they are tried again";
+Deno.test("handleWake() retries each failure, and settles and describes it", async () => {
+  for (const [worker, ...failures] of ROWS) {
+    const clock = () => NOW * 1000;
+    const run = await wake({ failures, worker: { clock, ...worker } });
+    const expected = failures.map(([result, body], i) => ({
+      ...{ result, provider: "b", event_id: `evt_${i}` },
+      ...describeText(textOf(body)),
+    }));
+    const [[, { results }]] = run.named(/settle_failed/) as [Call];
+    const settled = (results as Record<string, string>[])
+      .map(({ error: _, error_code, outcome, ...described }) => {
+        assertEquals(outcome === "failed", error_code !== undefined);
+        return { ...described, result: error_code ?? outcome };
+      });
+    assertEquals(settled, JSON.parse(JSON.stringify(expected)));
+    assertEquals(run.leases.size, 1);
+    for (const [, { events }] of run.named(/apply/)) {
+      const providers = (events as Applied[]).map(({ provider }) => provider);
+      assertEquals(new Set(providers), new Set(["b"]));
+    }
     const sums = { failed: 0, applied: 0, duplicate: 0, stale: 0, ignored: 0 };
-    for (const [result = "failed"] of rows) {
+    for (const [result] of failures) {
       sums[result in sums ? result as keyof typeof sums : "failed"]++;
     }
-    assertEquals(counts.retries, { claimed: rows.length, ...sums });
-    const locked = rows.length - expected.length;
-    const line = ["warn", message, { counts: { locked } }];
-    const warnings = lines.filter(([level]) => level === "warn");
+    assertEquals(run.counts.retries, { claimed: failures.length, ...sums });
+    const locked = failures.filter(([result]) =>
+      result === "record_locked"
+    ).length;
+    const line = ["warn", LOCKED, { counts: { locked } }];
+    const warnings = run.lines.filter(([level]) => level === "warn");
     assertEquals<unknown[]>(warnings, locked > 0 ? [line] : []);
   }
 });
 
-Deno.test("handleWake() retries an event as its provider's, and describes its row", async () => {
-  const event = stripeEvent(CREATED, { id: "evt_of_a_repair" });
-  const { leases: [lease_id], named, settled } = await retry([["", event]]);
-  const ids = { provider: "b", event_id: "evt_0" };
-  const [[, { events }]] = named(/apply/) as [[string, { events: [Applied] }]];
-  const [{ provider, retry: row }] = events;
-  const expected = ["b", { event_id: "evt_0", lease_id }, 25];
-  const [, { p_limit }] = named(/claim_failed/)[0]!;
-  assertEquals<unknown>([provider, row, p_limit], expected);
-  const described = JSON.parse(JSON.stringify(describeEvent(event)));
-  assertEquals(settled, [{ ...ids, ...described, outcome: "applied" }]);
-});
-
 Deno.test("handleWake() goes on with retries until nothing is left or the time is over", async () => {
-  let timeMs = 0;
   // Each batch looks at the clock twice: 7 s per batch.
   const slow = { clock: () => timeMs += 3_500, channel: undefined };
   for (const [worker, count, calls] of [[{}, 4, 9], [slow, 3, 6]] as const) {
-    const claim_failed_events = [1, 2, 3, 4].map((
-      i,
-    ) => [claimed(["", "{"], i)]);
-    const { counts, named } = await wake({
-      due: { claim_failed_events },
-      worker,
-    });
+    const rows = [0, 1, 2, 3].map((i) => [claimed(["", "{"], i)]);
+    const due = { claim_failed_events: rows };
+    const { counts, named } = await wake({ due, worker });
     assertEquals(counts.retries.claimed, count);
-    assertEquals(named(/failed_events/).length, calls);
+    const [first, ...more] = named(/failed_events/);
+    assertEquals([first?.[1].p_limit, more.length], [25, calls - 1]);
   }
 });

@@ -184,7 +184,7 @@ export const ERRORS = {
     ...NOT_APPLIED,
     means: "the project refuses the functions' secret key",
     todo:
-      "Look at the secret keys in the dashboard: the default one was revoked or disabled. Create one and deploy both functions again.",
+      "Create a secret key, and deploy both functions again. The default one was revoked or disabled: dashboard, Project Settings, API Keys.",
   },
   internal_error: {
     ...NOT_APPLIED,
