@@ -46,12 +46,12 @@ function actionsOn(
 
 /** Adds the page of a failure, its downloads, and the actions on it. */
 export function addFailure(console: ui.Console): void {
-  const { app, project, show, showResult, form } = console;
+  const { app, project, show, showResult } = console;
 
   app.get("/failure", async (c) => {
     const failure = await readFailure(project, c.req.query());
     if (failure === undefined) return c.notFound();
-    return show(c, failure.event_id, failurePage(failure, form));
+    return show(c, failure.event_id, failurePage(failure));
   });
 
   app.get("/failure/payload", async (c) => {
@@ -72,7 +72,7 @@ export function addFailure(console: ui.Console): void {
     const draft = { text, hash };
     const faults = await repair(project, failure, draft).catch(faultsOf);
     if (faults.length > 0) {
-      const page = failurePage(failure, form, { ...draft, faults });
+      const page = failurePage(failure, { ...draft, faults });
       return show(c, failure.event_id, page, 422);
     }
     const next = failure.retry_requested_at === null
@@ -137,7 +137,6 @@ async function retryNow(
 
 function failurePage(
   failure: Failure,
-  form: ui.Console["form"],
   draft?: Draft & { readonly faults: readonly string[] },
 ): Child {
   const guide = ERRORS[failure.error_code as ErrorCode];
@@ -164,22 +163,22 @@ function failurePage(
           <blockquote>{guide?.todo}</blockquote>
           {ui.facts(failure, FACTS)}
         </div>
-        <aside>{actionCards(failure, form)}</aside>
+        <aside>{actionCards(failure)}</aside>
       </div>
       <h2>Payload</h2>
-      {payloadSection(failure, form, draft)}
+      {payloadSection(failure, draft)}
     </>
   );
 }
 
 /** Returns what can be done about a failure, each with the SQL that it runs. */
-function actionCards(failure: Failure, form: ui.Console["form"]): Child {
+function actionCards(failure: Failure): Child {
   const actions = actionsOn(failure);
   const key = { provider: failure.provider, event: failure.event_id };
   const card = (name: keyof typeof actions, text: string, content: Child) => (
     <article>
       <p>{text}</p>
-      {form(`/failure/${name}`, key, content, ui.sqlOf(actions[name]))}
+      {ui.form(`/failure/${name}`, key, content, actions[name])}
     </article>
   );
   if (failure.resolved_at !== null) {

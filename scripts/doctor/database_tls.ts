@@ -37,8 +37,3 @@ export async function databaseTls(databaseUrl: string, env: Environment) {
     throw new Error(`the root certificate ${file} cannot be read: ${message}`);
   }
 }
-
-/** Returns whether an error's code says that a server did not prove who it is. */
-export function isUnproven(code: string): boolean {
-  return /CERT|SELF_SIGNED|UNABLE_TO_(VERIFY|GET)/.test(code);
-}

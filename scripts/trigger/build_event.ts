@@ -1,9 +1,8 @@
 import type { ProviderName } from "../common/sign.ts";
 import type { StripeEvent } from "../events/event_types.ts";
 import { invoiceEvent } from "../events/invoice_event.ts";
-import { paymentIntentEvent } from "../events/payment_intent_event.ts";
 import { subscriptionEvent } from "../events/subscription_event.ts";
-import type { EventType } from "../events/templates.ts";
+import { type EventType, paymentIntentEvent } from "../events/templates.ts";
 import type { EventArguments } from "./arguments.ts";
 
 /**
