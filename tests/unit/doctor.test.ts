@@ -9,8 +9,7 @@ import { UsageError } from "../../scripts/common/cli.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { checkDeployment, parseDoctorArguments } from "../../scripts/doctor.ts";
 import type { Here, Target } from "../../scripts/doctor/check.ts";
-import { notConnected } from "../../scripts/doctor/database.ts";
-import { databaseTls } from "../../scripts/doctor/database_tls.ts";
+import { databaseTls, notConnected } from "../../scripts/doctor/database.ts";
 
 const HOSTED = "https://ref.supabase.co";
 const HERE = "http://127.0.0.1:54321";
@@ -178,7 +177,7 @@ const ANSWERS = [
   ["key", reply(401), "worker's key", "refuses the secret key. Use one that"],
   ["key", reply(500), "worker's key", "is missing: supabase db push --rem"],
   ["key", reply(503), "worker's key", "the database does not answer the wo"],
-  ["health", noAnswer, "failures", "cannot reach the REST API: Connection"],
+  ["health", noAnswer, "failures", "rest/v1/billing_health: Connection"],
   ["health", reply(200, "<html>"), "failures", "Check the URL: it should be"],
   ["health", reply(406), "failures", "Expose it (dashboard, Project Setting"],
   ["pending", rows(pending(1, 0, 0.1)), "notifications", ONE],
@@ -202,7 +201,7 @@ Deno.test("the doctor says what each answer means, and what to do in this place"
     const found = await look(parts, answer);
     const failed = Object.keys(found)
       .filter((name) => found[name]!.startsWith("FAIL"));
-    const isRead = /reach the REST|^Check|^Expose/.test(text);
+    const isRead = /rest.v1|^Check|^Expose/.test(text);
     const isRight = /^(ok|skipped) /.test(text);
     assertEquals(failed, isRead ? OF_HEALTH : isRight ? [] : [line]);
     assert(found[line]!.includes(text), found[line]);
