@@ -78,7 +78,7 @@ export function addFailure(console: ui.Console): void {
     const next = failure.retry_requested_at === null
       ? "Now retry the event: until then, deliveries of it are refused, so that the old payload is not applied."
       : "A retry is requested already: the worker applies this payload at its next run.";
-    return showResult(c, failureLink(failure), good(`Saved. ${next}`));
+    return showResult(c, failureLink(failure), { done: `Saved. ${next}` });
   });
 
   app.post("/failure/:action{retry|resolve|reopen}", async (c) => {
@@ -90,20 +90,17 @@ export function addFailure(console: ui.Console): void {
     const acting = action === "retry"
       ? retryNow(project, failure, retry)
       : action === "resolve"
-      ? project.call(resolve).then(good)
+      ? project.call(resolve).then((done) => ({ done }))
       : project.update(reopen).then((count) =>
-        count > 0
-          ? good("It is open again.")
-          : bad("Nothing was changed: it is not resolved by hand any more.")
+        count > 0 ? { done: "It is open again." } : {
+          problem: "Nothing was changed: it is not resolved by hand any more.",
+        }
       );
     const notice = await acting
-      .catch((error) => bad(faultsOf(error).join("\n")));
+      .catch((error) => ({ problem: faultsOf(error).join("\n") }));
     return showResult(c, failureLink(failure), notice);
   });
 }
-
-const good = (text: string): ui.Notice => ({ kind: "good", text });
-const bad = (text: string): ui.Notice => ({ kind: "bad", text });
 
 /** Returns what went wrong with the project, a line each. */
 function faultsOf(error: unknown): readonly string[] {
@@ -119,20 +116,20 @@ async function retryNow(
   retry: Call,
 ): Promise<ui.Notice> {
   const answer = await project.call(retry);
-  if (!answer.startsWith("Retry requested")) return bad(answer);
+  if (!answer.startsWith("Retry requested")) return { problem: answer };
   const waking = await project.wakeWorker();
   const failure = await readFailure(project, { provider, event });
-  if (failure?.resolved_at) return good(`Retried: ${failure.resolution}.`);
+  if (failure?.resolved_at) return { done: `Retried: ${failure.resolution}.` };
   if (failure?.retry_requested_at === null) {
-    return bad(`Retried, and it failed again: ${failure.error_code}.`);
+    return { problem: `Retried, and it failed again: ${failure.error_code}.` };
   }
-  const requested = ui.firstSentences(answer);
-  if (waking !== "") return bad(`${requested}\n${waking}`);
-  return failure?.retry_lease_id
-    ? bad(
-      `${requested}\nThe worker has claimed it and has no result: most likely another session has locked its record. The worker tries it again at its next run. To find that session: docs/runbook.md, "Locks".`,
-    )
-    : good(`${requested}\nThe worker takes it at its next run.`);
+  const done = ui.firstSentences(answer);
+  const isClaimed = waking === "" && failure?.retry_lease_id;
+  const problem = isClaimed
+    ? 'The worker has claimed it and has no result: most likely another session has locked its record. The worker tries it again at its next run. To find that session: docs/runbook.md, "Locks".'
+    : waking;
+  if (problem !== "") return { done, problem };
+  return { done: `${done}\nThe worker takes it at its next run.` };
 }
 
 function failurePage(

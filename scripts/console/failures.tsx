@@ -149,13 +149,11 @@ export function addFailures(console: ui.Console): void {
   app.post("/failures/retry", async (c) => {
     const filter = readFilter(await ui.readForm(c));
     const answer = await project.call(retryAll(filter));
-    const waking = await project.wakeWorker();
-    const text = waking ||
+    const problem = await project.wakeWorker();
+    const run = problem === "" &&
       "The worker has run: what is still listed failed again, or waits for the next run, such as behind a lock of another session.";
-    return showResult(c, "/failures", {
-      kind: waking === "" ? "good" : "bad",
-      text: `${ui.firstSentences(answer)}\n${text}`,
-    });
+    const done = `${ui.firstSentences(answer)}\n${run || ""}`;
+    return showResult(c, "/failures", { done, problem });
   });
 }
 

@@ -87,12 +87,9 @@ export function addNotifications(console: ui.Console): void {
 
   app.post("/notifications/send", async (c) => {
     const { id } = await ui.readForm(c);
-    const count = await project.update(sendAgain(id));
-    const waking = await project.wakeWorker();
-    return showResult(c, "/notifications", {
-      kind: waking === "" ? "good" : "bad",
-      text: `${count} made due again.\n${waking}`.trim(),
-    });
+    const done = `${await project.update(sendAgain(id))} made due again.`;
+    const problem = await project.wakeWorker();
+    return showResult(c, "/notifications", { done, problem });
   });
 }
 

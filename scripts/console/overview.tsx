@@ -34,43 +34,38 @@ export function addOverview({ app, project, show }: ui.Console): void {
       countByCode(project),
     ]);
     const open = health?.open_failures ?? 0;
+    const retries = health?.retries_requested ?? 0;
+    const pending = health?.notifications_pending ?? 0;
     const givenUp = health?.notifications_given_up ?? 0;
-    const headline = [
-      open && ui.counted(open, "event has failed", "events have failed"),
-      givenUp && `${ui.counted(givenUp, "notification")} given up`,
-    ].filter((part) => part !== 0).join(", ");
     const since = (time: string | null | undefined) =>
       time ? `the oldest: ${ui.distance(Date.parse(time))}` : "";
     const oldest = since(health?.oldest_open_failure);
     const waiting = since(health?.oldest_pending_notification);
-    const pendingList = "/notifications?status=pending";
-    const tiles = [
-      ["/failures", "Open failures", open, oldest, "bad"],
-      [
-        "/failures",
-        "Retries requested",
-        health?.retries_requested,
-        "until the next run",
-      ],
-      [
-        pendingList,
-        "Notifications that wait",
-        health?.notifications_pending,
-        waiting,
-      ],
-      ["/notifications", "Notifications given up", givenUp, "", "bad"],
-    ] as const;
+    const waitingList = "/notifications?status=pending";
+    const headline = [
+      open && ui.counted(open, "event has failed", "events have failed"),
+      givenUp && `${ui.counted(givenUp, "notification")} given up`,
+    ].filter((part) => part !== 0).join(", ");
+    const tile = (href: string, name: string, count: number, note = "") => (
+      <article class={count > 0 && /open|given/i.test(name) ? "bad" : ""}>
+        <a href={href}>{name}</a>
+        <h2>{number(count)}</h2>
+        <small>{note}</small>
+      </article>
+    );
     const content = (
       <>
         <h1>{headline || "Nothing is failing"}</h1>
         <div class="grid">
-          {tiles.map(([href, name, count, note, color]) => (
-            <article class={count ? color : ""}>
-              <a href={href}>{name}</a>
-              <h2>{number(count)}</h2>
-              <small>{note}</small>
-            </article>
-          ))}
+          {tile("/failures", "Open failures", open, oldest)}
+          {tile(
+            "/failures",
+            "Retries requested",
+            retries,
+            "until the next run",
+          )}
+          {tile(waitingList, "Notifications that wait", pending, waiting)}
+          {tile("/notifications", "Notifications given up", givenUp)}
         </div>
         <h2>Open failures by error</h2>
         {codes.length === 0
@@ -94,7 +89,7 @@ export function addOverview({ app, project, show }: ui.Console): void {
         {chart}
         <p>
           <a href="/hours">The chart as a table</a>. The ledger has about{" "}
-          {number(health?.ledger_rows_estimate)} rows.
+          {number(health?.ledger_rows_estimate ?? 0)} rows.
         </p>
       </>
     );
@@ -109,24 +104,23 @@ export function addOverview({ app, project, show }: ui.Console): void {
   app.get("/hours", async (c) => {
     const hours = (await countHours(project)).toReversed()
       .filter((hour) => sumOf(hour) > 0);
-    const counts = OUTCOMES.map((outcome) =>
-      [outcome, (hour: HourCount) => number(hour[outcome])] as const
-    );
     const content = [
       <h1>{TITLE}</h1>,
       chart,
       hours.length === 0 && <p>No event arrived in these days.</p>,
       ui.table("Events per hour, the newest hour first", hours, {
         "Hour (UTC)": ({ hour }) => hour.slice(0, 16).replace("T", " "),
-        ...Object.fromEntries(counts),
+        applied: ({ applied }) => number(applied),
+        stale: ({ stale }) => number(stale),
+        failed: ({ failed }) => number(failed),
       }),
     ];
     return show(c, "Events per hour", content);
   });
 }
 
-function number(count: number | null | undefined): string {
-  return (count ?? 0).toLocaleString("en");
+function number(count: number): string {
+  return count.toLocaleString("en");
 }
 
 /**

@@ -106,8 +106,10 @@ export function page(
       </header>
       <main class="container">
         {notice && (
-          <article class={notice.kind} role="status">
-            {visibleLines(notice.text)}
+          <article class={notice.problem ? "bad" : "good"} role="status">
+            {visibleLines(
+              `${notice.done ?? ""}\n${notice.problem ?? ""}`.trim(),
+            )}
           </article>
         )}
         {content}

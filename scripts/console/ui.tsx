@@ -17,8 +17,8 @@ export type Fields = Readonly<Record<string, string>>;
 
 /** What to tell the operator after an action. */
 export interface Notice {
-  readonly kind: "good" | "bad";
-  readonly text: string;
+  readonly done?: string;
+  readonly problem?: string;
 }
 
 /** What a screen needs. */
