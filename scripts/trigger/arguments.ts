@@ -2,7 +2,6 @@ import {
   type CommandLine,
   parseCommandLine,
   UsageError,
-  type Values,
 } from "../common/cli.ts";
 import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
 import {
@@ -19,32 +18,8 @@ import {
   paymentIntentEvent,
 } from "../events/templates.ts";
 
-/** What to send, and where. */
-export interface TriggerArguments {
-  readonly provider: ProviderName;
-  /** By default the local stack's receiver. */
-  readonly url: string | undefined;
-  /** Whether the event is only printed, and not sent. */
-  readonly print: boolean;
-  /** An event to build, or the file whose bytes are the body. */
-  readonly source: EventArguments | { readonly payload: string };
-}
-
-/** An event to build; what is missing is the template's. */
-export type EventArguments =
-  & { readonly type: EventType; readonly subscription: string }
-  & Values<typeof EVENT_OPTIONS>;
-
-const EVENT_OPTIONS = {
-  "--subscription ID":
-    "the subscription (default: sub_local_a for provider a, and so on)",
-  "--account ID": "the account (default: acc_local)",
-  "--event ID":
-    "the event (default: a new ID); the same ID again is a duplicate",
-  "--status STATUS":
-    "the subscription's status (default: active, past_due or canceled, by event type)",
-  "--plan ID": "the subscription's plan",
-} as const;
+/** What to send, and where: an event to build, or the bytes of a file. */
+export type TriggerArguments = ReturnType<typeof parseTriggerArguments>;
 
 const COMMAND_LINE = {
   usage: "trigger <event type>",
@@ -53,7 +28,14 @@ const COMMAND_LINE = {
     ...PROVIDER_OPTION,
     "--url URL":
       `the receiver's URL (default: the local stack's, ${LOCAL_WEBHOOK_URL})`,
-    ...EVENT_OPTIONS,
+    "--subscription ID":
+      "the subscription (default: sub_local_a for provider a, and so on)",
+    "--account ID": "the account (default: acc_local)",
+    "--event ID":
+      "the event (default: a new ID); the same ID again is a duplicate",
+    "--status STATUS":
+      "the subscription's status (default: active, past_due or canceled, by event type)",
+    "--plan ID": "the subscription's plan",
     "--payload FILE": "sign and send the bytes of a file, instead of an event",
     "--print": "print the event, and send nothing",
   },
@@ -77,9 +59,7 @@ supabase/functions/.env, or else the ones of the local stack.`,
  * @throws {HelpRequest}
  * @throws {UsageError}
  */
-export function parseTriggerArguments(
-  args: readonly string[],
-): TriggerArguments {
+export function parseTriggerArguments(args: readonly string[]) {
   const { values, operands } = parseCommandLine(args, COMMAND_LINE);
   const { url, payload, print = false, provider: name, ...event } = values;
   const provider = readProvider(name);
@@ -125,7 +105,12 @@ function eventType([type, ...more]: readonly string[]): EventType {
 }
 
 /** Returns the event that the arguments describe, dated now. */
-export function buildEvent({ type, event, ...given }: EventArguments) {
+export function buildEvent(
+  { type, event, ...given }: Extract<
+    TriggerArguments["source"],
+    { type: EventType }
+  >,
+) {
   const options = {
     account: "acc_local",
     ...given,

@@ -12,19 +12,11 @@ const SUBSCRIPTION_COLUMNS =
   "id,account_id,status,provider_status,plan_id,current_period_end,canceled_at";
 const NOTIFICATION_COLUMNS = "id,account_id,subscription_id,status,attempts";
 
-/** The project whose tables are read. Its URL has no slash at its end. */
-export interface Project {
-  readonly url: string;
-  readonly secretKey: string;
-}
+/** The project whose tables are read. */
+type Project = NonNullable<ReturnType<typeof projectOf>>;
 
 /** An event that was sent. */
-export interface SentEvent {
-  readonly provider: string;
-  readonly id: string;
-  readonly type: string;
-  readonly subscription: string;
-}
+type SentEvent = Awaited<ReturnType<typeof sentEvent>>;
 
 /** What an event came to, for a person, and the error code of its row. */
 export interface Result {
@@ -41,7 +33,7 @@ export function projectOf(
     readonly local: RunningStack | undefined;
     readonly env: Environment;
   },
-): Project | undefined {
+) {
   const isOf = (project: string) => url.startsWith(`${project}/`);
   if (local && isOf(local.apiUrl)) {
     return { url: local.apiUrl, secretKey: local.secretKey };
@@ -55,7 +47,7 @@ export function projectOf(
 export async function sentEvent(
   body: Uint8Array<ArrayBuffer>,
   provider: string,
-): Promise<SentEvent> {
+) {
   const { eventId: id, event } = await describeFailedBody(body);
   const { type = "", subscription_id: subscription = "" } = event;
   return { provider, id, type, subscription };
