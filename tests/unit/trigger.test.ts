@@ -33,12 +33,13 @@ function advised(line: string, status: number, body = "", errorCode?: string) {
 
 Deno.test("advice() after a success names the next command", () => {
   const run = "deno task trigger";
+  const quoted = "--subscription 'it'\\''s'";
   const another = `Next, another subscription:\n${run} ${CREATED}`;
   const elsewhere = "--provider b --subscription sub_1 --url http://a.b/";
   for (
     const [line, end] of [
       [CREATED, `Next: ${run} ${UPDATED}`],
-      [`${CREATED} --subscription it's`, "--subscription 'it'\\''s'"],
+      [`${CREATED} --subscription it's`, `Next: ${run} ${UPDATED} ${quoted}`],
       [UPDATED, `Next: ${run} ${INVOICE}`],
       [`${UPDATED} ${elsewhere}`, elsewhere.replaceAll(/ (?=--)/g, " \\\n  ")],
       [INVOICE, `Next:\n${run} ${DELETED}`],
