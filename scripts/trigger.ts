@@ -58,11 +58,8 @@ async function trigger(args: readonly string[]): Promise<number> {
   };
 
   const project = projectOf(url, { local, env: command });
-  const before = project && await readLedger(project, event)
-    .then(
-      (outcome) => ({ wasApplied: outcome !== undefined }),
-      () => undefined,
-    );
+  const wasApplied = project && await readLedger(project, event)
+    .then((outcome) => outcome !== undefined, () => undefined);
   const about = event.subscription && ` about ${event.subscription}`;
   const title = isEvent ? `${event.type} ${event.id}${about}` : source.payload;
   const signed = `signed as provider ${provider} (${settings.scheme})`;
@@ -77,8 +74,8 @@ async function trigger(args: readonly string[]): Promise<number> {
   }
   print(...`${reply.status} ${reply.body}`.trimEnd().split(/\r?\n/));
 
-  const { lines, errorCode }: Result = before
-    ? await readResult(project, event, { status: reply.status, ...before })
+  const { lines, errorCode }: Result = project && wasApplied !== undefined
+    ? await readResult(project, event, { status: reply.status, wasApplied })
       .catch((error) => ({ lines: [`Cannot read the row: ${error.message}`] }))
     : { lines: [] };
   printError(...lines, ...advice({ ...reply, errorCode }, sent));

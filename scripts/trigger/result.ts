@@ -128,9 +128,6 @@ async function readRow(
     { headers: { ...restHeaders(secretKey), "accept-profile": "public" } },
   );
   if ("fault" in reply) throw new Error(reply.fault);
-  if (reply.status === 404) {
-    throw new Error(`the REST API does not know public.billing_${table}`);
-  }
   if (reply.status !== 200) throw new Error(restRefusal(reply.status, url)[0]);
   const [row] = JSON.parse(reply.body) as Row[];
   return row;
