@@ -73,15 +73,8 @@ async function main(args: readonly string[]): Promise<number> {
   return 0;
 }
 
-/** Which project to show, and where. */
-export interface ConsoleArguments extends ProjectAccess {
-  /** Of 127.0.0.1; 0 for any free port. */
-  readonly port: number;
-  readonly opensBrowser: boolean;
-}
-
 /**
- * Parses the command line.
+ * Parses the command line: which project to show, and on which port of 127.0.0.1.
  *
  * @param here.local The local stack, if one runs. It is shown if no URL is
  * given.
@@ -91,7 +84,7 @@ export interface ConsoleArguments extends ProjectAccess {
 export function parseConsoleArguments(
   args: readonly string[],
   { env, local }: { env: Environment; local?: RunningStack | undefined },
-): ConsoleArguments {
+) {
   const { values } = parseCommandLine(args, COMMAND_LINE);
   const given = givenProjectUrl(values["project-url"], env);
   return {
@@ -109,21 +102,16 @@ function readPort(text = `${DEFAULT_PORT}`): number {
   throw new UsageError("--port takes a number from 0 to 65535.");
 }
 
-/** A console that listens. */
-export interface RunningConsole extends AsyncDisposable {
-  /** The link that lets a browser in. It works once. */
-  readonly link: string;
-}
-
 /**
- * Listens on 127.0.0.1.
+ * Listens on 127.0.0.1, until it is disposed of. Returns the link that lets a
+ * browser in, once.
  *
  * @throws {Error} If the port is in use.
  */
 export function serveConsole(
   access: ProjectAccess,
   { port }: { port: number },
-): RunningConsole {
+) {
   const session = createSession();
   const project = openProject(access, { fetch });
   const app = createConsole({ project, session, host: () => host });

@@ -10,31 +10,18 @@ import { functionEnvironment, readEnvFile } from "./common/environment.ts";
 import { asTyped } from "./common/how_started.ts";
 import { isLoopback, LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
 import { print, printError, wrap } from "./common/print.ts";
-import {
-  type ProviderName,
-  providerSettings,
-  signatureHeaders,
-} from "./common/sign.ts";
+import { providerSettings, signatureHeaders } from "./common/sign.ts";
 import { findRunningStack } from "./common/running_stack.ts";
 import { sendRequest } from "./common/requests.ts";
+import type { EventType } from "./events/templates.ts";
 import { advice } from "./trigger/advice.ts";
-import {
-  type EventArguments,
-  parseTriggerArguments,
-  type TriggerArguments,
-} from "./trigger/arguments.ts";
-import {
-  buildEvent,
-  defaultSubscription,
-  waitBeforeMs,
-} from "./trigger/build_event.ts";
+import { buildEvent, parseTriggerArguments } from "./trigger/arguments.ts";
 import {
   MAX_COLUMNS,
   projectOf,
   readLedger,
   readResult,
   type Result,
-  type SentEvent,
   sentEvent,
 } from "./trigger/result.ts";
 
@@ -45,14 +32,21 @@ if (import.meta.main) {
 async function trigger(args: readonly string[]): Promise<number> {
   const command = Deno.env.toObject();
   const local = await findRunningStack(command);
-  const defaultUrl = local?.webhookUrl ?? LOCAL_WEBHOOK_URL;
-  const sent = parseTriggerArguments(args, defaultUrl);
-  const { provider, url, source } = sent;
+  const sent = parseTriggerArguments(args);
+  const { provider, source } = sent;
+  const url = sent.url ?? local?.webhookUrl ?? LOCAL_WEBHOOK_URL;
   const env = functionEnvironment(command, await readEnvFile());
   const settings = providerSettings(env, provider);
-  const body = "payload" in source
-    ? await readPayload(source.payload)
-    : await eventBody(source, sent);
+  const isEvent = "type" in source;
+  if (isEvent && !sent.print) {
+    await sleep(waitBeforeMs(source.type, Date.now()));
+  }
+  const body = isEvent
+    // Indented, as Stripe sends it.
+    ? new TextEncoder().encode(JSON.stringify(buildEvent(source), null, 2))
+    : await Deno.readFile(source.payload).catch((error) => {
+      throw new Error(`Cannot read ${source.payload}: ${error.message}`);
+    });
   if (sent.print) {
     print(...new TextDecoder().decode(body).split("\n"));
     return 0;
@@ -64,14 +58,10 @@ async function trigger(args: readonly string[]): Promise<number> {
   };
 
   const project = projectOf(url, { local, env: command });
-  const before = project && await readLedger(project, event)
-    .then(
-      (outcome) => ({ wasApplied: outcome !== undefined }),
-      () => undefined,
-    );
-  const title = "payload" in source
-    ? source.payload
-    : titleOf(event, source, provider);
+  const wasApplied = project && await readLedger(project, event)
+    .then((outcome) => outcome !== undefined, () => undefined);
+  const about = event.subscription && ` about ${event.subscription}`;
+  const title = isEvent ? `${event.type} ${event.id}${about}` : source.payload;
   const signed = `signed as provider ${provider} (${settings.scheme})`;
   printError(...wrap(`Sending ${title}, ${signed}, to ${url}`, MAX_COLUMNS));
   const reply = await sendRequest(url, { method: "POST", headers, body });
@@ -84,40 +74,20 @@ async function trigger(args: readonly string[]): Promise<number> {
   }
   print(...`${reply.status} ${reply.body}`.trimEnd().split(/\r?\n/));
 
-  const { lines, errorCode }: Result = before
-    ? await readResult(project, event, { status: reply.status, ...before })
+  const { lines, errorCode }: Result = project && wasApplied !== undefined
+    ? await readResult(project, event, { status: reply.status, wasApplied })
       .catch((error) => ({ lines: [`Cannot read the row: ${error.message}`] }))
     : { lines: [] };
-  printError(...lines);
-  printError(...advice({ ...reply, errorCode }, {
-    ...sent,
-    ...(url === defaultUrl && { url: undefined }),
-  }));
+  printError(...lines, ...advice({ ...reply, errorCode }, sent));
   return reply.status >= 200 && reply.status < 300 ? 0 : 1;
 }
 
-async function readPayload(file: string): Promise<Uint8Array<ArrayBuffer>> {
-  return await Deno.readFile(file).catch((error) => {
-    throw new Error(`Cannot read ${file}: ${error.message}`);
-  });
-}
-
-async function eventBody(
-  source: EventArguments,
-  { provider, print }: TriggerArguments,
-): Promise<Uint8Array<ArrayBuffer>> {
-  if (!print) await sleep(waitBeforeMs(source.type, Date.now()));
-  // Indented, as Stripe sends it.
-  const text = JSON.stringify(buildEvent(source, provider), null, 2);
-  return new TextEncoder().encode(text);
-}
-
-function titleOf(
-  { type, id }: SentEvent,
-  { subscription }: EventArguments,
-  provider: ProviderName,
-): string {
-  const isUnrelated = type === "payment_intent.payment_failed";
-  const about = subscription ?? defaultSubscription(provider);
-  return `${type} ${id}${isUnrelated ? "" : ` about ${about}`}`;
+/**
+ * Returns how long to wait before an event of this type is dated, in
+ * milliseconds. Within one second a creation counts as older than a deletion. A
+ * creation that is sent after a deletion means a new start, so it waits for the
+ * next second, which no earlier command can have used.
+ */
+export function waitBeforeMs(type: EventType, nowMs: number): number {
+  return type === "customer.subscription.created" ? 1000 - nowMs % 1000 : 0;
 }

@@ -10,13 +10,14 @@
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { getCookie, setCookie } from "hono/cookie";
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { timingSafeEqual } from "hono/utils/buffer";
+import { randomBytes } from "node:crypto";
 import { printError } from "../common/print.ts";
 import { addFailure } from "./failure.tsx";
 import { addFailures } from "./failures.tsx";
 import { addNotifications } from "./notifications.tsx";
 import { addOverview } from "./overview.tsx";
-import { FILES, form, html, page } from "./page.tsx";
+import { html, page, STYLE } from "./page.tsx";
 import { type Project, ProjectError } from "./project.ts";
 import { addSearch } from "./search.tsx";
 import { type Console, type Notice, visibleLines } from "./ui.tsx";
@@ -28,7 +29,7 @@ const MAX_FORM_BYTES = 16 * 1024 * 1024;
 const HEADERS = {
   // No script runs, and nothing is loaded from anywhere else.
   "content-security-policy":
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
   "cache-control": "no-store",
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
@@ -39,27 +40,18 @@ const HEADERS = {
 };
 
 /** What this process knows about the one browser that it lets in. */
-export interface Session {
-  /** In the URL that is opened; it lets in one browser, once. */
-  readonly token: string;
-  /** The value of the browser's cookie. */
-  readonly cookie: string;
-  /** In every form. */
-  readonly csrf: string;
-  isTokenUsed: boolean;
-}
+type Session = ReturnType<typeof createSession>;
 
 /** Makes a session with new random secrets. */
-export function createSession(): Session {
+export function createSession() {
   const secret = () => randomBytes(32).toString("base64url");
-  const [token, cookie, csrf] = [secret(), secret(), secret()];
-  return { token, cookie, csrf, isTokenUsed: false };
-}
-
-/** Compares secrets in a time that says nothing about where they differ. */
-function isSameSecret(given: string | undefined, secret: string): boolean {
-  const hash = (text: string) => createHash("sha256").update(text).digest();
-  return given !== undefined && timingSafeEqual(hash(given), hash(secret));
+  return {
+    /** In the URL that is opened; it lets in one browser, once. */
+    token: secret(),
+    /** The value of the browser's cookie. */
+    cookie: secret(),
+    isTokenUsed: false,
+  };
 }
 
 /**
@@ -91,8 +83,6 @@ export function createConsole(
       notice = { ...result, path };
       return c.redirect(path, 303);
     },
-    form: (path, fields, content, sql) =>
-      form(path, { csrf: session.csrf, ...fields }, content, sql),
   };
 
   app.use(async (c, next) => {
@@ -104,10 +94,10 @@ export function createConsole(
     onError: (c) => refuse(c, 413, "This form is too long."),
   }));
   app.use(guard(session, host));
-  for (const [path, text] of FILES) {
-    const type = path.endsWith(".css") ? "text/css" : "image/svg+xml";
-    app.get(path, (c) => c.body(text, 200, { "content-type": type }));
-  }
+  app.get(
+    "/style.css",
+    (c) => c.body(STYLE, 200, { "content-type": "text/css" }),
+  );
   addOverview(console);
   addFailures(console);
   addFailure(console);
@@ -145,18 +135,21 @@ function guard(session: Session, host: () => string): MiddlewareHandler {
     if (c.req.header("host") !== host()) {
       return refuse(c, 421, "This console answers only under its own address.");
     }
-    if (FILES.has(c.req.path)) return await next();
-    const isKnown = isSameSecret(getCookie(c, cookieName()), session.cookie);
+    // It tells nothing about the project.
+    if (c.req.path === "/style.css") return await next();
+    const cookie = getCookie(c, cookieName()) ?? "";
+    const isKnown = await timingSafeEqual(cookie, session.cookie);
     const token = c.req.query("token");
     // Not HEAD: a program that previews links must not use this one up.
     if (c.req.method === "GET" && c.req.path === "/" && token !== undefined) {
-      return isKnown ? c.redirect("/", 303) : exchange(c, token);
+      return isKnown ? c.redirect("/", 303) : await exchange(c, token);
     }
     if (!isKnown) {
       return refuse(c, 401, "Open the link that the console has printed.");
     }
     const isRead = c.req.method === "GET" || c.req.method === "HEAD";
-    if (!isRead && !await isOwnForm(c)) {
+    // Browsers send it with every form, and no page can choose it.
+    if (!isRead && c.req.header("origin") !== `http://${host()}`) {
       return refuse(
         c,
         403,
@@ -166,17 +159,10 @@ function guard(session: Session, host: () => string): MiddlewareHandler {
     await next();
   };
 
-  async function isOwnForm(c: Context): Promise<boolean> {
-    if (c.req.header("origin") !== `http://${host()}`) return false;
-    const site = c.req.header("sec-fetch-site");
-    if (site !== undefined && site !== "same-origin") return false;
-    const { csrf } = await c.req.parseBody();
-    return typeof csrf === "string" && isSameSecret(csrf, session.csrf);
-  }
-
   /** The link works once: other users of the machine may see it in `ps`. */
-  function exchange(c: Context, token: string): Response {
-    if (session.isTokenUsed || !isSameSecret(token, session.token)) {
+  async function exchange(c: Context, token: string): Promise<Response> {
+    const isRight = await timingSafeEqual(token, session.token);
+    if (session.isTokenUsed || !isRight) {
       return refuse(
         c,
         401,
@@ -190,10 +176,7 @@ function guard(session: Session, host: () => string): MiddlewareHandler {
       path: "/",
     });
     // A redirect counts as a request of the page that had the link. If that is
-    // another website, it comes without the cookie.
-    if (c.req.header("sec-fetch-site") !== "cross-site") {
-      return c.redirect("/", 303);
-    }
+    // another website, it would come without the cookie.
     const head = <meta http-equiv="refresh" content="0; url=/" />;
     return html(c, { head, body: <a href="/">Open the console</a> });
   }

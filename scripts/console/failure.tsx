@@ -46,12 +46,12 @@ function actionsOn(
 
 /** Adds the page of a failure, its downloads, and the actions on it. */
 export function addFailure(console: ui.Console): void {
-  const { app, project, show, showResult, form } = console;
+  const { app, project, show, showResult } = console;
 
   app.get("/failure", async (c) => {
     const failure = await readFailure(project, c.req.query());
     if (failure === undefined) return c.notFound();
-    return show(c, failure.event_id, failurePage(failure, form));
+    return show(c, failure.event_id, failurePage(failure));
   });
 
   app.get("/failure/payload", async (c) => {
@@ -72,13 +72,13 @@ export function addFailure(console: ui.Console): void {
     const draft = { text, hash };
     const faults = await repair(project, failure, draft).catch(faultsOf);
     if (faults.length > 0) {
-      const page = failurePage(failure, form, { ...draft, faults });
+      const page = failurePage(failure, { ...draft, faults });
       return show(c, failure.event_id, page, 422);
     }
     const next = failure.retry_requested_at === null
       ? "Now retry the event: until then, deliveries of it are refused, so that the old payload is not applied."
       : "A retry is requested already: the worker applies this payload at its next run.";
-    return showResult(c, failureLink(failure), good(`Saved. ${next}`));
+    return showResult(c, failureLink(failure), { done: `Saved. ${next}` });
   });
 
   app.post("/failure/:action{retry|resolve|reopen}", async (c) => {
@@ -90,20 +90,17 @@ export function addFailure(console: ui.Console): void {
     const acting = action === "retry"
       ? retryNow(project, failure, retry)
       : action === "resolve"
-      ? project.call(resolve).then(good)
+      ? project.call(resolve).then((done) => ({ done }))
       : project.update(reopen).then((count) =>
-        count > 0
-          ? good("It is open again.")
-          : bad("Nothing was changed: it is not resolved by hand any more.")
+        count > 0 ? { done: "It is open again." } : {
+          problem: "Nothing was changed: it is not resolved by hand any more.",
+        }
       );
     const notice = await acting
-      .catch((error) => bad(faultsOf(error).join("\n")));
+      .catch((error) => ({ problem: faultsOf(error).join("\n") }));
     return showResult(c, failureLink(failure), notice);
   });
 }
-
-const good = (text: string): ui.Notice => ({ kind: "good", text });
-const bad = (text: string): ui.Notice => ({ kind: "bad", text });
 
 /** Returns what went wrong with the project, a line each. */
 function faultsOf(error: unknown): readonly string[] {
@@ -119,25 +116,24 @@ async function retryNow(
   retry: Call,
 ): Promise<ui.Notice> {
   const answer = await project.call(retry);
-  if (!answer.startsWith("Retry requested")) return bad(answer);
+  if (!answer.startsWith("Retry requested")) return { problem: answer };
   const waking = await project.wakeWorker();
   const failure = await readFailure(project, { provider, event });
-  if (failure?.resolved_at) return good(`Retried: ${failure.resolution}.`);
+  if (failure?.resolved_at) return { done: `Retried: ${failure.resolution}.` };
   if (failure?.retry_requested_at === null) {
-    return bad(`Retried, and it failed again: ${failure.error_code}.`);
+    return { problem: `Retried, and it failed again: ${failure.error_code}.` };
   }
-  const requested = ui.firstSentences(answer);
-  if (waking !== "") return bad(`${requested}\n${waking}`);
-  return failure?.retry_lease_id
-    ? bad(
-      `${requested}\nThe worker has claimed it and has no result: most likely another session has locked its record. The worker tries it again at its next run. To find that session: docs/runbook.md, "Locks".`,
-    )
-    : good(`${requested}\nThe worker takes it at its next run.`);
+  const done = ui.firstSentences(answer);
+  const isClaimed = waking === "" && failure?.retry_lease_id;
+  const problem = isClaimed
+    ? 'The worker has claimed it and has no result: most likely another session has locked its record. The worker tries it again at its next run. To find that session: docs/runbook.md, "Locks".'
+    : waking;
+  if (problem !== "") return { done, problem };
+  return { done: `${done}\nThe worker takes it at its next run.` };
 }
 
 function failurePage(
   failure: Failure,
-  form: ui.Console["form"],
   draft?: Draft & { readonly faults: readonly string[] },
 ): Child {
   const guide = ERRORS[failure.error_code as ErrorCode];
@@ -164,22 +160,22 @@ function failurePage(
           <blockquote>{guide?.todo}</blockquote>
           {ui.facts(failure, FACTS)}
         </div>
-        <aside>{actionCards(failure, form)}</aside>
+        <aside>{actionCards(failure)}</aside>
       </div>
       <h2>Payload</h2>
-      {payloadSection(failure, form, draft)}
+      {payloadSection(failure, draft)}
     </>
   );
 }
 
 /** Returns what can be done about a failure, each with the SQL that it runs. */
-function actionCards(failure: Failure, form: ui.Console["form"]): Child {
+function actionCards(failure: Failure): Child {
   const actions = actionsOn(failure);
   const key = { provider: failure.provider, event: failure.event_id };
   const card = (name: keyof typeof actions, text: string, content: Child) => (
     <article>
       <p>{text}</p>
-      {form(`/failure/${name}`, key, content, ui.sqlOf(actions[name]))}
+      {ui.form(`/failure/${name}`, key, content, actions[name])}
     </article>
   );
   if (failure.resolved_at !== null) {

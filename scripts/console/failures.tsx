@@ -94,9 +94,9 @@ function retryAll({ code, type, since, until }: Filter): Call {
 }
 
 /** Adds the list, and the retry of all that match. */
-export function addFailures(
-  { app, project, show, showResult, form }: ui.Console,
-): void {
+export function addFailures(console: ui.Console): void {
+  const { app, project, show, showResult } = console;
+
   app.get("/failures", async (c) => {
     const filter = readFilter(c.req.query());
     const isOpen = filter.state === "";
@@ -117,7 +117,6 @@ export function addFailures(
     const to = (page: number) =>
       ui.link("/failures", { ...filter, page: `${page}` });
     const retry = <button>Retry {ui.counted(count, "failure")}</button>;
-    const sql = ui.sqlOf(retryAll(filter));
     const content = (
       <>
         <h1>{isOpen ? "Open failures" : "Resolved in the last 90 days"}</h1>
@@ -131,7 +130,7 @@ export function addFailures(
               twice: a retry goes through the same ledger as a delivery.
               Failures whose payload was pruned are left out.
             </p>
-            {form("/failures/retry", filter, retry, sql)}
+            {ui.form("/failures/retry", filter, retry, retryAll(filter))}
           </details>
         )}
         {count > 0 ? failureTable(data) : <p>Events that fail appear here.</p>}
@@ -150,13 +149,11 @@ export function addFailures(
   app.post("/failures/retry", async (c) => {
     const filter = readFilter(await ui.readForm(c));
     const answer = await project.call(retryAll(filter));
-    const waking = await project.wakeWorker();
-    const text = waking ||
+    const problem = await project.wakeWorker();
+    const run = problem === "" &&
       "The worker has run: what is still listed failed again, or waits for the next run, such as behind a lock of another session.";
-    return showResult(c, "/failures", {
-      kind: waking === "" ? "good" : "bad",
-      text: `${ui.firstSentences(answer)}\n${text}`,
-    });
+    const done = `${ui.firstSentences(answer)}\n${run || ""}`;
+    return showResult(c, "/failures", { done, problem });
   });
 }
 

@@ -35,7 +35,7 @@ export function sendAgain(id = ""): Update {
 
 /** Adds the list of notifications, and what sends them again. */
 export function addNotifications(console: ui.Console): void {
-  const { app, project, show, showResult, form } = console;
+  const { app, project, show, showResult } = console;
 
   app.get("/notifications", async (c) => {
     const asked = c.req.query("status") ?? "";
@@ -76,10 +76,10 @@ export function addNotifications(console: ui.Console): void {
           <article>
             <h2>Send all again that were given up</h2>
             <p>{all} are dead or undeliverable.</p>
-            {form("/notifications/send", {}, send, ui.sqlOf(sendAgain()))}
+            {ui.form("/notifications/send", {}, send, sendAgain())}
           </article>
         )}
-        {notificationTable(list.data, form)}
+        {notificationTable(list.data)}
       </>
     );
     return show(c, "Notifications", content);
@@ -87,19 +87,15 @@ export function addNotifications(console: ui.Console): void {
 
   app.post("/notifications/send", async (c) => {
     const { id } = await ui.readForm(c);
-    const count = await project.update(sendAgain(id));
-    const waking = await project.wakeWorker();
-    return showResult(c, "/notifications", {
-      kind: waking === "" ? "good" : "bad",
-      text: `${count} made due again.\n${waking}`.trim(),
-    });
+    const done = `${await project.update(sendAgain(id))} made due again.`;
+    const problem = await project.wakeWorker();
+    return showResult(c, "/notifications", { done, problem });
   });
 }
 
-/** Returns a table; with a form, those given up can be sent again. */
+/** Returns a table, in which those given up can be sent again. */
 export function notificationTable(
   notifications: readonly Notification[],
-  form?: ui.Console["form"],
 ): Child {
   if (notifications.length === 0) {
     return <p>There is none. A failed payment makes one.</p>;
@@ -115,7 +111,7 @@ export function notificationTable(
         <strong class={isGivenUp ? "bad" : ""}>{ui.visible(status)}</strong>,
         <small>{ui.counted(attempts, "attempt")}</small>,
         isGivenUp &&
-        form?.("/notifications/send", { id }, button, ui.sqlOf(sendAgain(id))),
+        ui.form("/notifications/send", { id }, button, sendAgain(id)),
       ];
     },
     "Last error": (row) => ui.value(row.last_error),

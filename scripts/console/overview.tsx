@@ -18,15 +18,13 @@ const HOURS = 72;
 const HOUR_MS = 3_600_000;
 /** From the bottom of the chart to its top. Both schemes show them at 3:1. */
 const COLORS = { applied: "#2a9d74", stale: "#8a949c", failed: "#d9432c" };
-const OUTCOMES = ["applied", "stale", "failed"] as const;
-const BAD = new Set(["Open failures", "Notifications given up"]);
+type Outcome = keyof typeof COLORS;
+const OUTCOMES = Object.keys(COLORS) as Outcome[];
+const CODES = Object.keys(ERRORS).length;
 const TITLE = "Events per hour, last three days";
 
-/** Events of one hour, by outcome. */
-interface HourCount extends Record<typeof OUTCOMES[number], number> {
-  /** In ISO 8601. */
-  readonly hour: string;
-}
+/** Events of one hour, which is in ISO 8601, by outcome. */
+type HourCount = Record<Outcome, number> & { readonly hour: string };
 
 /** Adds the first page, the chart, and the page with its table. */
 export function addOverview({ app, project, show }: ui.Console): void {
@@ -48,10 +46,10 @@ export function addOverview({ app, project, show }: ui.Console): void {
       open && ui.counted(open, "event has failed", "events have failed"),
       givenUp && `${ui.counted(givenUp, "notification")} given up`,
     ].filter((part) => part !== 0).join(", ");
-    const tile = (name: string, count: number, href: string, note = "") => (
-      <article class={count > 0 && BAD.has(name) ? "bad" : ""}>
+    const tile = (href: string, name: string, count: number, note = "") => (
+      <article class={count > 0 && /open|given/i.test(name) ? "bad" : ""}>
         <a href={href}>{name}</a>
-        <h2>{count.toLocaleString("en")}</h2>
+        <h2>{number(count)}</h2>
         <small>{note}</small>
       </article>
     );
@@ -59,15 +57,15 @@ export function addOverview({ app, project, show }: ui.Console): void {
       <>
         <h1>{headline || "Nothing is failing"}</h1>
         <div class="grid">
-          {tile("Open failures", open, "/failures", oldest)}
+          {tile("/failures", "Open failures", open, oldest)}
           {tile(
+            "/failures",
             "Retries requested",
             retries,
-            "/failures",
             "until the next run",
           )}
-          {tile("Notifications that wait", pending, waitingList, waiting)}
-          {tile("Notifications given up", givenUp, "/notifications")}
+          {tile(waitingList, "Notifications that wait", pending, waiting)}
+          {tile("/notifications", "Notifications given up", givenUp)}
         </div>
         <h2>Open failures by error</h2>
         {codes.length === 0
@@ -76,8 +74,8 @@ export function addOverview({ app, project, show }: ui.Console): void {
             Error: ({ code }) => (
               <a href={ui.link("/failures", { code })}>{code}</a>
             ),
-            Means: ({ code }) => ERRORS[code].means,
-            Open: ({ open }) => open.toLocaleString("en"),
+            Means: ({ code }) => ERRORS[code as ErrorCode]?.means,
+            Open: ({ open }) => number(open),
           })}
         <h2>{TITLE}</h2>
         {health?.last_event_at
@@ -91,7 +89,7 @@ export function addOverview({ app, project, show }: ui.Console): void {
         {chart}
         <p>
           <a href="/hours">The chart as a table</a>. The ledger has about{" "}
-          {(health?.ledger_rows_estimate ?? 0).toLocaleString("en")} rows.
+          {number(health?.ledger_rows_estimate ?? 0)} rows.
         </p>
       </>
     );
@@ -106,37 +104,43 @@ export function addOverview({ app, project, show }: ui.Console): void {
   app.get("/hours", async (c) => {
     const hours = (await countHours(project)).toReversed()
       .filter((hour) => sumOf(hour) > 0);
-    const number = (outcome: typeof OUTCOMES[number]) => (hour: HourCount) =>
-      hour[outcome].toLocaleString("en");
     const content = [
       <h1>{TITLE}</h1>,
       chart,
       hours.length === 0 && <p>No event arrived in these days.</p>,
       ui.table("Events per hour, the newest hour first", hours, {
         "Hour (UTC)": ({ hour }) => hour.slice(0, 16).replace("T", " "),
-        applied: number("applied"),
-        stale: number("stale"),
-        failed: number("failed"),
+        applied: ({ applied }) => number(applied),
+        stale: ({ stale }) => number(stale),
+        failed: ({ failed }) => number(failed),
       }),
     ];
     return show(c, "Events per hour", content);
   });
 }
 
-/** Returns the codes of open failures with their numbers, the largest first. */
+function number(count: number): string {
+  return count.toLocaleString("en");
+}
+
+/**
+ * Returns the codes of open failures with their numbers, the largest first. The
+ * API groups no rows, so it is asked for one code after the other.
+ */
 async function countByCode(project: Project) {
-  const counts = await Promise.all(
-    (Object.keys(ERRORS) as ErrorCode[]).map(async (code) => {
-      const { count } = await project.count("billing_failed_events", {
-        select: "error_code",
-        resolved_at: "is.null",
-        error_code: `eq.${code}`,
-        limit: "1",
-      });
-      return { code, open: count };
-    }),
-  );
-  return counts.filter(({ open }) => open > 0).sort((a, b) => b.open - a.open);
+  const open = (error_code: string) =>
+    project.count("billing_failed_events", {
+      ...{ select: "error_code", resolved_at: "is.null", error_code },
+      ...{ order: "error_code", limit: "1" },
+    });
+  const counts: { code: string; open: number }[] = [];
+  let { data: [next] } = await open("gt.");
+  while (next && counts.length < CODES) {
+    const code = next.error_code;
+    counts.push({ code, open: (await open(`eq.${code}`)).count });
+    [next] = (await open(`gt.${code}`)).data;
+  }
+  return counts.sort((a, b) => b.open - a.open);
 }
 
 /** Counts the last hours in order, also those without an event. */

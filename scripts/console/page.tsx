@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /**
- * What surrounds each page, and the files that pages load.
+ * What surrounds each page, and the style sheet that pages load.
  *
  * @module
  */
@@ -8,10 +8,10 @@ import pico from "@picocss/pico" with { type: "text" };
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { isLoopback } from "../common/loopback.ts";
-import { type Fields, HIDDEN, type Notice, visibleLines } from "./ui.tsx";
+import { HIDDEN, type Notice, visibleLines } from "./ui.tsx";
 
-/** What Pico leaves open. */
-const STYLE = `
+/** Pico's, and what it leaves open. */
+export const STYLE = `${pico}
 :root { --pico-font-size: 95%; }
 h1 { --pico-font-size: 1.4rem; }
 h2 { --pico-font-size: 1.15rem; }
@@ -39,19 +39,6 @@ nav, .spread { display: flex; flex-wrap: wrap; gap: 0 1.5rem; justify-content: s
 const ICON =
   `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#0b5cad"/><path d="M4 8.5 7 11l5-6" fill="none" stroke="#fff" stroke-width="2"/></svg>`;
 
-/** What pages load, by path. It tells nothing about the project. */
-export const FILES = new Map([["/icon.svg", ICON]]);
-// Pico's icons are data: URLs, which the policy does not allow.
-const picoStyle = pico.replace(
-  /url\("data:image\/svg\+xml,([^"]+)"\)/g,
-  (_, icon) => {
-    const path = `/pico/${FILES.size}.svg`;
-    FILES.set(path, decodeURIComponent(icon));
-    return `url("${path}")`;
-  },
-);
-FILES.set("/style.css", picoStyle + STYLE);
-
 /** Answers with a document. The title may come from outside. */
 export function html(
   c: Context,
@@ -66,7 +53,10 @@ export function html(
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <title>{name.replaceAll(hidden, "\uFFFD")}</title>
-        <link rel="icon" href="/icon.svg" />
+        <link
+          rel="icon"
+          href={`data:image/svg+xml,${encodeURIComponent(ICON)}`}
+        />
         <link rel="stylesheet" href="/style.css" />
         {head}
       </head>
@@ -116,8 +106,10 @@ export function page(
       </header>
       <main class="container">
         {notice && (
-          <article class={notice.kind} role="status">
-            {visibleLines(notice.text)}
+          <article class={notice.problem ? "bad" : "good"} role="status">
+            {visibleLines(
+              `${notice.done ?? ""}\n${notice.problem ?? ""}`.trim(),
+            )}
           </article>
         )}
         {content}
@@ -129,28 +121,5 @@ export function page(
         </small>
       </footer>
     </>
-  );
-}
-
-/** Returns a form; with a statement, that is what it runs. */
-export function form(
-  action: string,
-  fields: Fields,
-  content: Child,
-  sql?: string,
-): Child {
-  return (
-    <form action={action} method="post">
-      {Object.entries(fields).map(([name, value]) => (
-        <input type="hidden" name={name} value={value} />
-      ))}
-      <fieldset>{content}</fieldset>
-      {sql && (
-        <details>
-          <summary>The SQL that this runs</summary>
-          <pre tabindex={0}>{sql}</pre>
-        </details>
-      )}
-    </form>
   );
 }

@@ -60,7 +60,6 @@ export function prettyJson(json: string): string {
 /** Returns the payload, with what a repair changed, and the repair itself. */
 export function payloadSection(
   failure: Failure,
-  form: ui.Console["form"],
   draft?: Draft,
 ): Child {
   const { provider, event_id: event, payload, original } = failure;
@@ -80,7 +79,7 @@ export function payloadSection(
   const editor = failure.resolved_at === null && (
     <details open={draft !== undefined}>
       <summary>Repair</summary>
-      {repairForm(failure, form, draft ?? { text, hash: hashOf(payload) })}
+      {repairForm(failure, draft ?? { text, hash: hashOf(payload) })}
     </details>
   );
   const received = original === null ? pretty : prettyJson(original);
@@ -126,11 +125,7 @@ export function compareLines(before: string, after: string): string[] {
   });
 }
 
-function repairForm(
-  key: FailureKey,
-  form: ui.Console["form"],
-  { text, hash }: Draft,
-): Child {
+function repairForm(key: FailureKey, { text, hash }: Draft): Child {
   if (text.length > LONGEST_DRAFT) return TOO_LONG;
   const fields = { provider: key.provider, event: key.event_id, hash };
   const area = { rows: 24, wrap: "off", spellcheck: false, required: true };
@@ -148,8 +143,8 @@ function repairForm(
     </>
   );
   // A longer statement is of no use on a page.
-  const sql = text.length > SHOWN ? "" : ui.sqlOf(repairOf(key, text));
-  return form("/failure/repair", fields, content, sql);
+  const shown = text.length > SHOWN ? undefined : repairOf(key, text);
+  return ui.form("/failure/repair", fields, content, shown);
 }
 
 export function hashOf(text: string | null): string {

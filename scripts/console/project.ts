@@ -40,19 +40,24 @@ export interface Update {
   readonly where: Readonly<Record<string, string | readonly string[]>>;
 }
 
+/** What PostgREST says of an error; the code is its own or Postgres's. */
+interface ApiError {
+  readonly code?: string;
+  readonly message?: string;
+  readonly hint?: string | null;
+}
+
 /** The database refused a call, or could not be reached. */
 export class ProjectError extends Error {
   override name = "ProjectError";
 
-  /**
-   * @param hint What to do about it.
-   * @param code PostgREST's or Postgres's, if there is one.
-   * @param isUnknown Whether what was asked for may have been done.
-   */
   constructor(
     message: string,
-    readonly hint = "",
+    /** What to do about it. */
+    readonly hint: string,
+    /** PostgREST's or Postgres's, if there is one. */
     readonly code = "",
+    /** Whether what was asked for may have been done. */
     readonly isUnknown = false,
   ) {
     super(message);
@@ -73,12 +78,10 @@ export function openProject(
 ) {
   const key = restHeaders(secretKey);
   // A redirect could lead the secret key elsewhere.
-  const send = (path: string, timeoutMs: number, init: RequestInit) =>
-    fetch(url + path, {
-      ...init,
-      signal: AbortSignal.timeout(timeoutMs),
-      redirect: "error",
-    });
+  const send = (path: string, timeoutMs: number, init: RequestInit) => {
+    const signal = AbortSignal.timeout(timeoutMs);
+    return fetch(url + path, { ...init, signal, redirect: "error" });
+  };
 
   /** Makes a request of the Data API. Its errors say what to do. */
   async function rest<T>(
@@ -91,6 +94,12 @@ export function openProject(
     },
   ): Promise<{ data: T; count: number }> {
     const isRead = method === "GET";
+    const refused = (status: number, answer: ApiError, isUnknown: boolean) =>
+      new ProjectError(
+        ...meaningOf(url, status, answer),
+        answer.code,
+        !isRead && isUnknown,
+      );
     const headers = {
       ...key,
       [isRead ? "accept-profile" : "content-profile"]: "public",
@@ -98,16 +107,13 @@ export function openProject(
       prefer,
     };
     const target = `/rest/v1/${path}?${new URLSearchParams(query)}`;
-    const response = await send(target, TIME_LIMIT_MS, {
-      method,
-      headers,
-      body,
-    }).catch((error) => {
-      throw refusal(url, 0, error, !isRead);
+    const init = { method, headers, body };
+    const response = await send(target, TIME_LIMIT_MS, init).catch((error) => {
+      throw refused(0, error, true);
     });
     const data = await response.json().catch(() => undefined);
     if (!response.ok || data === undefined) {
-      throw refusal(url, response.status, data, !isRead && response.ok);
+      throw refused(response.status, data ?? {}, response.ok);
     }
     const range = response.headers.get("content-range");
     return { data, count: Number(range?.split("/")[1] ?? 0) };
@@ -145,9 +151,10 @@ export function openProject(
       { update, set, where }: Update,
       { more = {}, body = JSON.stringify(set) } = {},
     ): Promise<number> {
-      const conditions = Object.entries(where).map((
-        [name, value],
-      ) => [name, typeof value === "string" ? `eq.${value}` : `in.(${value})`]);
+      // A single value may have a comma; the lists have words.
+      const conditions = Object.entries(where).map(([name, one]) =>
+        [name, typeof one === "string" ? `eq.${one}` : `in.(${one})`] as const
+      );
       const query = { ...Object.fromEntries(conditions), ...more };
       const { data } = await rest<unknown[]>("PATCH", `billing_${update}`, {
         query: { ...query, select: "event_id" },
@@ -183,28 +190,24 @@ export function openProject(
 const LOAD =
   'Try again. If it stays so, look at the database\'s load and at its locks: docs/runbook.md, "Locks".';
 
-/** Returns what an answer of the database's API means, and what to do. */
-function refusal(
+/** Returns what an answer of the API means, and what to do; 0 is none at all. */
+function meaningOf(
   url: string,
   status: number,
-  body: { code?: string; message?: string; hint?: string | null } | undefined,
-  isUnknown: boolean,
-): ProjectError {
-  const { code = "", message = "", hint } = body ?? {};
-  const error = (text: string, todo: string) =>
-    new ProjectError(text, todo, code, isUnknown);
-  if (status === 0 && /timed out/.test(message)) {
-    return error(`${url} did not answer within 10 seconds.`, LOAD);
-  }
+  { code = "", message = "", hint }: ApiError,
+): readonly [message: string, hint: string] {
   if (status === 0) {
-    return error(
+    if (/timed out/.test(message)) {
+      return [`${url} did not answer within 10 seconds.`, LOAD];
+    }
+    return [
       `Cannot reach ${url}.`,
       isLoopback(url)
         ? `Is the local stack running? Start it with: ${asTyped("start")}`
         : "Check SUPABASE_URL and the network. A paused project does not answer either.",
-    );
+    ];
   }
-  if (code === "57014") return error("The database took too long.", LOAD);
+  if (code === "57014") return ["The database took too long.", LOAD];
   const isMissing = /^(PGRST20[0-5]|42883|42P01|42703|42501)$/.test(code);
   const [text, todo] = restRefusal(isMissing ? 404 : status, url);
   if (isMissing) {
@@ -212,8 +215,8 @@ function refusal(
       ? "Check that SUPABASE_SECRET_KEY begins with sb_secret_. If it does: "
       : "";
     const lacks = "This database lacks something that the console needs";
-    return error(`${lacks} (${code}): ${message}`, otherKey + todo);
+    return [`${lacks} (${code}): ${message}`, otherKey + todo];
   }
-  if (/^[0-9A-Z]{5}$/.test(code)) return error(message, hint ?? "");
-  return error(`Cannot use ${url}: ${text}.`, `${todo}.`);
+  if (/^[0-9A-Z]{5}$/.test(code)) return [message, hint ?? ""];
+  return [`Cannot use ${url}: ${text}.`, `${todo}.`];
 }

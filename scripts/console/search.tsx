@@ -8,58 +8,43 @@ import { asTyped } from "../common/how_started.ts";
 import { PROVIDER_NAMES } from "../common/sign.ts";
 import { failureTable, LISTED } from "./failures.tsx";
 import { notificationTable } from "./notifications.tsx";
-import type { Project } from "./project.ts";
+import type { Project, Query } from "./project.ts";
 import * as ui from "./ui.tsx";
 
-/** A condition that matches every provider, for indexes that begin with it. */
-const provider = `in.(${PROVIDER_NAMES})`;
-const limit = `${ui.PAGE_SIZE}`;
 /** What the page lists of a subscription. */
 const FACTS =
   "status,provider_status,account_id,customer_id,plan_id,quantity,current_period_end,trial_end,cancel_at,canceled_at,past_due_since,paused,provider,livemode,changed_as_of";
 
 /** Finds what has an ID: of an account, a subscription, a customer or an event. */
 async function search(project: Project, id: string) {
-  const is = (column: string) => ({ [column]: `eq.${id}` });
+  async function find<Name extends Parameters<Project["read"]>[0]>(
+    name: Name,
+    columns: readonly string[],
+    query: Query,
+  ) {
+    const found = await Promise.all(columns.map((column) => {
+      const condition = { ...query, [column]: `eq.${id}` };
+      return project.read(name, { ...condition, limit: `${ui.PAGE_SIZE}` });
+    }));
+    return found.flat();
+  }
+  // It matches every provider, for indexes that begin with it.
+  const provider = `in.(${PROVIDER_NAMES})`;
   const [records, failures, notifications, ledger] = await Promise.all([
-    Promise.all([
-      project.read("billing_records", { ...is("id"), limit }),
-      project.read("billing_records", { ...is("account_id"), limit }),
-      project.read("billing_records", {
-        ...is("customer_id"),
-        provider,
-        limit,
-      }),
-    ]),
-    Promise.all(
-      ["event_id", "subscription_id", "customer_id", "account_id"].map((
-        column,
-      ) =>
-        project.read("billing_failed_events", {
-          ...is(column),
-          select: LISTED,
-          order: "last_failed_at.desc",
-          limit,
-        })
-      ),
+    find("billing_records", ["id", "account_id", "customer_id"], { provider }),
+    find(
+      "billing_failed_events",
+      ["event_id", "subscription_id", "customer_id", "account_id"],
+      { select: LISTED, order: "last_failed_at.desc" },
     ),
-    Promise.all(
-      [{ ...is("event_id"), provider }, is("subscription_id")].map((query) =>
-        project.read("billing_notifications", {
-          ...query,
-          order: "created_at.desc",
-          limit,
-        })
-      ),
+    find(
+      "billing_notifications",
+      ["event_id", "subscription_id"],
+      { provider, order: "created_at.desc" },
     ),
-    project.read("billing_processed_events", { ...is("event_id"), provider }),
+    find("billing_processed_events", ["event_id"], { provider }),
   ]);
-  return {
-    records: records.flat(),
-    failures: failures.flat(),
-    notifications: notifications.flat(),
-    ledger,
-  };
+  return { records, failures, notifications, ledger };
 }
 
 /** Adds the search. */

@@ -17,8 +17,8 @@ export type Fields = Readonly<Record<string, string>>;
 
 /** What to tell the operator after an action. */
 export interface Notice {
-  readonly kind: "good" | "bad";
-  readonly text: string;
+  readonly done?: string;
+  readonly problem?: string;
 }
 
 /** What a screen needs. */
@@ -34,8 +34,6 @@ export interface Console {
   ): Response;
   /** Sends the browser to a page, which shows the result of an action once. */
   showResult(c: Context, path: string, notice: Notice): Response;
-  /** Returns a form, with the statement that it runs for the SQL editor. */
-  form(path: string, fields: Fields, content: Child, sql?: string): Child;
 }
 
 /** Returns a URL of the console with these fields, but for empty ones. */
@@ -176,6 +174,29 @@ export function table<Row>(
   );
 }
 
+/** Returns a form; with an action, also the statement that it runs. */
+export function form(
+  path: string,
+  fields: Fields,
+  content: Child,
+  action?: Call | Update,
+): Child {
+  return (
+    <form action={path} method="post">
+      {Object.entries(fields).map(([name, value]) => (
+        <input type="hidden" name={name} value={value} />
+      ))}
+      <fieldset>{content}</fieldset>
+      {action && (
+        <details>
+          <summary>The SQL that this runs</summary>
+          <pre tabindex={0}>{sqlOf(action)}</pre>
+        </details>
+      )}
+    </form>
+  );
+}
+
 /** Returns a field of a form. */
 export function field(label: string, attributes: Record<string, unknown>) {
   return (
@@ -199,7 +220,7 @@ export function sqlString(text: string): string {
 }
 
 /** Returns an action as the statement to run in the SQL editor. */
-export function sqlOf(action: Call | Update): string {
+function sqlOf(action: Call | Update): string {
   const constant = (value: string | number | null) =>
     typeof value === "string" ? sqlString(value) : `${value}`;
   const pairs = (values: Call["args"], sign: string) =>

@@ -62,19 +62,24 @@ export function orSkip<T>(value: T | undefined, why: string): T {
   return value;
 }
 
-/** Returns the answer to a request, or says what is wrong if there is none. */
+/**
+ * Returns the answer to a request, or says what is wrong if there is none.
+ *
+ * @param todo What to do then, if nothing has answered there before.
+ */
 export async function answerTo(
   url: string,
   init: RequestInit,
   here: Here,
-  { what, todo } = {
-    what: "no answer",
-    todo: "Run this again; if it fails again, look at the function's log",
-  },
+  todo?: string,
 ): Promise<Reply> {
   const reply = await sendRequest(url, init, here);
-  if ("fault" in reply) throw new Failed(`${what}: ${reply.fault}. ${todo}`);
-  return reply;
+  if (!("fault" in reply)) return reply;
+  throw new Failed(
+    todo
+      ? `cannot reach ${url.split("?")[0]}: ${reply.fault}. ${todo}`
+      : `no answer: ${reply.fault}. Run this again; if it fails again, look at the function's log`,
+  );
 }
 
 /** Returns how things are fixed in the place that a URL leads to. */

@@ -93,9 +93,8 @@ export async function* checkProject(
 
 async function refusesCalls(url: string, here: Here): Promise<string> {
   const { deploy, log, reach } = instructionsFor(url, "billing-worker");
-  const noAnswer = { what: `cannot reach ${url}`, todo: reach };
   const init = { method: "POST" };
-  const { status, headers } = await answerTo(url, init, here, noAnswer);
+  const { status, headers } = await answerTo(url, init, here, reach);
   // @supabase/server names its refusals in this header. Supabase's gateway does
   // not, and it would also refuse the schedule's key.
   if (status === 401 && headers.has("x-supabase-server-error")) {
@@ -130,9 +129,8 @@ async function acceptsKey(url: string, key: string, here: Here) {
 /** Reads with the secret key, old or new. */
 async function readRows(url: string, key: string, here: Here) {
   const headers = { ...restHeaders(key), "accept-profile": "public" };
-  const todo = instructionsFor(url).reach;
-  const noAnswer = { what: "cannot reach the REST API", todo };
-  const { status, body } = await answerTo(url, { headers }, here, noAnswer);
+  const { reach } = instructionsFor(url);
+  const { status, body } = await answerTo(url, { headers }, here, reach);
   try {
     const rows = status === 200 && JSON.parse(body);
     if (Array.isArray(rows)) return rows;

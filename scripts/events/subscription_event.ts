@@ -138,8 +138,8 @@ function previousAttributes(
   const item = structuredClone(plan === undefined ? current : former);
   if (plan !== undefined) item.plan.id = item.price.id = plan;
   const count = quantity === undefined ? current.quantity : quantity;
-  if (count === undefined || count === null) delete item.quantity;
-  else item.quantity = count;
+  if (typeof count === "number") item.quantity = count;
+  else delete item.quantity;
   const { current_period_start } = periodEnd === undefined ? current : former;
   item.current_period_start = current_period_start!;
   item.current_period_end = periodEnd ?? current.current_period_end!;
@@ -168,9 +168,7 @@ function previousAttributes(
     status: others.status,
     trial_end: others.trialEnd,
   };
-  return Object.fromEntries(
-    Object.entries(attributes).filter(([, value]) => value !== undefined),
-  );
+  return JSON.parse(JSON.stringify(attributes)); // without what is undefined
 }
 
 /** Removes the period from an item; returns it. */

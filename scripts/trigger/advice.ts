@@ -7,8 +7,7 @@ import { nextStep } from "../common/next_step.ts";
 import type { Reply } from "../common/requests.ts";
 import { wrap } from "../common/print.ts";
 import type { EventType } from "../events/templates.ts";
-import type { TriggerArguments } from "./arguments.ts";
-import { defaultSubscription } from "./build_event.ts";
+import { defaultSubscription, type TriggerArguments } from "./arguments.ts";
 import { MAX_COLUMNS } from "./result.ts";
 
 const CREATED = "customer.subscription.created";
@@ -43,10 +42,8 @@ const USUAL: readonly ErrorCode[] = [
   "database_unavailable",
 ];
 
-/** What was sent; without `url`, to where it is sent by default. */
-export type Sent =
-  & Pick<TriggerArguments, "provider" | "source">
-  & { readonly url?: string | undefined };
+/** What was sent, and where, if that is not the default. */
+export type Sent = Pick<TriggerArguments, "provider" | "source" | "url">;
 
 /** An answer, with the code in `billing.failed_events` if that could be read. */
 type Answer = Pick<Reply, "status" | "body"> & {
@@ -55,17 +52,15 @@ type Answer = Pick<Reply, "status" | "body"> & {
 
 /** Returns lines that say what to do after an answer. */
 export function advice(reply: Answer, sent: Sent): readonly string[] {
-  const { source, provider } = sent;
   if (reply.status < 200 || reply.status > 299) {
     return afterFailure(reply, sent);
   }
-  if (!("type" in source)) return [];
-  const [text, next] = AFTER[source.type];
-  const { subscription = defaultSubscription(provider) } = source;
-  const about = next === CREATED ? `${subscription}_2` : source.subscription;
-  return next
-    ? withCommand(text, command(next, sent, about))
-    : wrap(text, MAX_COLUMNS);
+  if (!("type" in sent.source)) return [];
+  const { type, subscription } = sent.source;
+  const [text, next] = AFTER[type];
+  if (!next) return wrap(text, MAX_COLUMNS);
+  const about = next === CREATED ? `${subscription}_2` : subscription;
+  return withCommand(text, command(next, sent, about));
 }
 
 function afterFailure(
@@ -120,12 +115,13 @@ function withCommand(text: string, command: readonly string[]) {
 function command(
   type: EventType,
   { provider, url }: Sent,
-  subscription: string | undefined,
+  subscription: string,
 ): readonly string[] {
+  const isDefault = subscription === defaultSubscription(provider);
   return [
     asTyped(`trigger ${type}`),
     ...(provider === "a" ? [] : [`--provider ${provider}`]),
-    ...(subscription ? [`--subscription ${shellWord(subscription)}`] : []),
+    ...(isDefault ? [] : [`--subscription ${shellWord(subscription)}`]),
     ...(url === undefined ? [] : [`--url ${shellWord(url)}`]),
   ];
 }

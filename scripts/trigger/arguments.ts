@@ -2,7 +2,6 @@ import {
   type CommandLine,
   parseCommandLine,
   UsageError,
-  type Values,
 } from "../common/cli.ts";
 import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
 import {
@@ -11,33 +10,16 @@ import {
   readProvider,
 } from "../common/option_values.ts";
 import type { ProviderName } from "../common/sign.ts";
-import { EVENT_TYPES, type EventType } from "../events/templates.ts";
+import { invoiceEvent } from "../events/invoice_event.ts";
+import { subscriptionEvent } from "../events/subscription_event.ts";
+import {
+  EVENT_TYPES,
+  type EventType,
+  paymentIntentEvent,
+} from "../events/templates.ts";
 
-/** What to send, and where. */
-export interface TriggerArguments {
-  readonly provider: ProviderName;
-  readonly url: string;
-  /** Whether the event is only printed, and not sent. */
-  readonly print: boolean;
-  /** An event to build, or the file whose bytes are the body. */
-  readonly source: EventArguments | { readonly payload: string };
-}
-
-/** An event to build. The builder fills in what is missing. */
-export type EventArguments =
-  & { readonly type: EventType }
-  & Values<typeof EVENT_OPTIONS>;
-
-const EVENT_OPTIONS = {
-  "--subscription ID":
-    "the subscription (default: sub_local_a for provider a, and so on)",
-  "--account ID": "the account (default: acc_local)",
-  "--event ID":
-    "the event (default: a new ID); the same ID again is a duplicate",
-  "--status STATUS":
-    "the subscription's status (default: active, past_due or canceled, by event type)",
-  "--plan ID": "the subscription's plan",
-} as const;
+/** What to send, and where: an event to build, or the bytes of a file. */
+export type TriggerArguments = ReturnType<typeof parseTriggerArguments>;
 
 const COMMAND_LINE = {
   usage: "trigger <event type>",
@@ -46,7 +28,14 @@ const COMMAND_LINE = {
     ...PROVIDER_OPTION,
     "--url URL":
       `the receiver's URL (default: the local stack's, ${LOCAL_WEBHOOK_URL})`,
-    ...EVENT_OPTIONS,
+    "--subscription ID":
+      "the subscription (default: sub_local_a for provider a, and so on)",
+    "--account ID": "the account (default: acc_local)",
+    "--event ID":
+      "the event (default: a new ID); the same ID again is a duplicate",
+    "--status STATUS":
+      "the subscription's status (default: active, past_due or canceled, by event type)",
+    "--plan ID": "the subscription's plan",
     "--payload FILE": "sign and send the bytes of a file, instead of an event",
     "--print": "print the event, and send nothing",
   },
@@ -67,16 +56,13 @@ supabase/functions/.env, or else the ones of the local stack.`,
 /**
  * Parses the command line of `deno task trigger`.
  *
- * @param defaultUrl The local stack's receiver.
  * @throws {HelpRequest}
  * @throws {UsageError}
  */
-export function parseTriggerArguments(
-  args: readonly string[],
-  defaultUrl: string = LOCAL_WEBHOOK_URL,
-): TriggerArguments {
+export function parseTriggerArguments(args: readonly string[]) {
   const { values, operands } = parseCommandLine(args, COMMAND_LINE);
-  const { provider, url, payload, print = false, ...event } = values;
+  const { url, payload, print = false, provider: name, ...event } = values;
+  const provider = readProvider(name);
   if (print && payload !== undefined) {
     throw new UsageError("--print is for an event, not for a --payload.");
   }
@@ -86,14 +72,22 @@ export function parseTriggerArguments(
       `--payload sends the file as it is, so leave out: ${others.join(", ")}.`,
     );
   }
-  return {
-    provider: readProvider(provider),
-    url: checkedUrl(url ?? defaultUrl),
-    print,
-    source: payload === undefined
-      ? { type: eventType(operands), ...event }
-      : { payload },
-  };
+  if (url !== undefined && !/^https?:$/.test(URL.parse(url)?.protocol ?? "")) {
+    throw new UsageError("--url takes an http or https URL.");
+  }
+  const source = payload === undefined
+    ? {
+      type: eventType(operands),
+      subscription: defaultSubscription(provider),
+      ...event,
+    }
+    : { payload };
+  return { provider, url, print, source };
+}
+
+/** One for each provider: a subscription belongs to the one that created it. */
+export function defaultSubscription(provider: ProviderName): string {
+  return `sub_local_${provider}`;
 }
 
 function eventType([type, ...more]: readonly string[]): EventType {
@@ -110,7 +104,24 @@ function eventType([type, ...more]: readonly string[]): EventType {
   return oneOf(EVENT_TYPES, { value: type, what: "event type" });
 }
 
-function checkedUrl(text: string): string {
-  if (/^https?:$/.test(URL.parse(text)?.protocol ?? "")) return text;
-  throw new UsageError("--url takes an http or https URL.");
+/** Returns the event that the arguments describe, dated now. */
+export function buildEvent(
+  { type, event, ...given }: Extract<
+    TriggerArguments["source"],
+    { type: EventType }
+  >,
+) {
+  const options = {
+    account: "acc_local",
+    ...given,
+    ...(event !== undefined && { id: event }),
+  };
+  switch (type) {
+    case "invoice.payment_failed":
+      return invoiceEvent(options);
+    case "payment_intent.payment_failed":
+      return paymentIntentEvent(options);
+    default:
+      return subscriptionEvent(type, options);
+  }
 }

@@ -12,19 +12,11 @@ const SUBSCRIPTION_COLUMNS =
   "id,account_id,status,provider_status,plan_id,current_period_end,canceled_at";
 const NOTIFICATION_COLUMNS = "id,account_id,subscription_id,status,attempts";
 
-/** The project whose tables are read. Its URL has no slash at its end. */
-export interface Project {
-  readonly url: string;
-  readonly secretKey: string;
-}
+/** The project whose tables are read. */
+type Project = NonNullable<ReturnType<typeof projectOf>>;
 
 /** An event that was sent. */
-export interface SentEvent {
-  readonly provider: string;
-  readonly id: string;
-  readonly type: string;
-  readonly subscription: string;
-}
+type SentEvent = Awaited<ReturnType<typeof sentEvent>>;
 
 /** What an event came to, for a person, and the error code of its row. */
 export interface Result {
@@ -41,29 +33,23 @@ export function projectOf(
     readonly local: RunningStack | undefined;
     readonly env: Environment;
   },
-): Project | undefined {
+) {
+  const isOf = (project: string) => url.startsWith(`${project}/`);
+  if (local && isOf(local.apiUrl)) {
+    return { url: local.apiUrl, secretKey: local.secretKey };
+  }
   const secretKey = readSecret("SUPABASE_SECRET_KEY", env);
   const hosted = secretKey && givenProjectUrl(undefined, env);
-  const projects = [
-    ...local ? [{ url: local.apiUrl, secretKey: local.secretKey }] : [],
-    ...hosted && secretKey ? [{ url: hosted, secretKey }] : [],
-  ];
-  return projects.find((project) => url.startsWith(`${project.url}/`));
+  return hosted && isOf(hosted) ? { url: hosted, secretKey } : undefined;
 }
 
-/** Returns what the receiver files a body under, whatever it contains. */
+/** Returns what the receiver reads of a body, whatever it contains. */
 export async function sentEvent(
   body: Uint8Array<ArrayBuffer>,
   provider: string,
-): Promise<SentEvent> {
-  const { eventId: id, event: { type = "" } } = await describeFailedBody(body);
-  let subscription = "";
-  try {
-    const event = JSON.parse(new TextDecoder().decode(body));
-    subscription = String(event.data.object.id);
-  } catch {
-    // It is about no subscription.
-  }
+) {
+  const { eventId: id, event } = await describeFailedBody(body);
+  const { type = "", subscription_id: subscription = "" } = event;
   return { provider, id, type, subscription };
 }
 
@@ -113,15 +99,13 @@ export async function readResult(
   }
   const outcome = await readLedger(project, event);
   if (outcome === undefined) return { lines: ["ignored: nothing was stored."] };
-  const isInvoice = type === "invoice.payment_failed";
-  const table = isInvoice ? "notifications" : "subscriptions";
-  const row = await readRow(
-    project,
-    table,
-    isInvoice
-      ? { select: NOTIFICATION_COLUMNS, ...ofEvent }
-      : { select: SUBSCRIPTION_COLUMNS, id: `eq.${subscription}` },
-  );
+  const [table, query] = type === "invoice.payment_failed"
+    ? ["notifications", { select: NOTIFICATION_COLUMNS, ...ofEvent }] as const
+    : ["subscriptions", {
+      select: SUBSCRIPTION_COLUMNS,
+      id: `eq.${subscription}`,
+    }] as const;
+  const row = await readRow(project, table, query);
   const head = wasApplied
     ? "duplicate: the event was applied before."
     : outcome === "stale"
@@ -144,9 +128,6 @@ async function readRow(
     { headers: { ...restHeaders(secretKey), "accept-profile": "public" } },
   );
   if ("fault" in reply) throw new Error(reply.fault);
-  if (reply.status === 404) {
-    throw new Error(`the REST API does not know public.billing_${table}`);
-  }
   if (reply.status !== 200) throw new Error(restRefusal(reply.status, url)[0]);
   const [row] = JSON.parse(reply.body) as Row[];
   return row;

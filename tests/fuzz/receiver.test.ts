@@ -13,7 +13,7 @@ import {
   invoiceEvent,
   type InvoiceEventOptions,
 } from "../../scripts/events/invoice_event.ts";
-import { paymentIntentEvent } from "../../scripts/events/payment_intent_event.ts";
+import { paymentIntentEvent } from "../../scripts/events/templates.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";

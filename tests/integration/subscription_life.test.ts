@@ -7,9 +7,11 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
-import { paymentIntentEvent } from "../../scripts/events/payment_intent_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { API_VERSIONS } from "../../scripts/events/templates.ts";
+import {
+  API_VERSIONS,
+  paymentIntentEvent,
+} from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startReceiver } from "../support/functions.ts";
 import { deliver, type ProviderName } from "../support/send.ts";

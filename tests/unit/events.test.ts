@@ -89,6 +89,8 @@ for (const apiVersion of API_VERSIONS) {
     assertEquals(endsOf(former), places(PERIOD_END));
     const periodAlone = previous({ previous: { periodEnd: PERIOD_END } });
     assertEquals("items" in periodAlone, !isOld);
+    assert("items" in previous({ previous: { quantity: 3 } }));
+    assert("plan" in previous({}), "by default, what the template replaced");
   });
 }
 

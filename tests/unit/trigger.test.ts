@@ -7,10 +7,13 @@ import {
 } from "@std/assert";
 import { createHash } from "node:crypto";
 import { UsageError } from "../../scripts/common/cli.ts";
-import { EVENT_TYPES, type EventType } from "../../scripts/events/templates.ts";
-import { advice, type Sent } from "../../scripts/trigger/advice.ts";
-import { parseTriggerArguments } from "../../scripts/trigger/arguments.ts";
-import { buildEvent, waitBeforeMs } from "../../scripts/trigger/build_event.ts";
+import { EVENT_TYPES } from "../../scripts/events/templates.ts";
+import { advice } from "../../scripts/trigger/advice.ts";
+import { waitBeforeMs } from "../../scripts/trigger.ts";
+import {
+  buildEvent,
+  parseTriggerArguments,
+} from "../../scripts/trigger/arguments.ts";
 import * as result from "../../scripts/trigger/result.ts";
 
 const CREATED = "customer.subscription.created";
@@ -18,36 +21,36 @@ const UPDATED = "customer.subscription.updated";
 const DELETED = "customer.subscription.deleted";
 const INVOICE = "invoice.payment_failed";
 
-function sentOf(type: EventType, subscription?: string): Sent {
-  const source = { type, ...(subscription && { subscription }) };
-  return { provider: "a", source };
+const parsed = (line: string) =>
+  parseTriggerArguments(line.split(" ").filter(Boolean));
+const OF_FILE = "--payload x";
+const OF_TYPE = `${DELETED} --subscription sub_1`;
+
+/** Returns what is said after a command and its answer. */
+function advised(line: string, status: number, body = "", errorCode?: string) {
+  return advice({ status, body, errorCode }, parsed(line)).join("\n");
 }
-const OF_TYPE = sentOf(DELETED, "sub_1");
-const OF_FILE: Sent = { provider: "a", source: { payload: "x" } };
 
 Deno.test("advice() after a success names the next command", () => {
-  const after = (sent: Sent) => advice({ status: 200, body: "OK" }, sent);
-  const next = (type: string) => `Next: deno task trigger ${type}`;
-  assertEquals(after(sentOf(CREATED)), [next(UPDATED)]);
-  assertEquals(after(sentOf(UPDATED)), [next(INVOICE)]);
-  assertEquals(after(sentOf(INVOICE)).slice(1).join(" "), next(DELETED));
-  assertEquals(after(sentOf(DELETED)), [
-    "Next, another subscription:",
-    `deno task trigger ${CREATED} --subscription sub_local_a_2`,
-  ]);
-  const quoted = `${next(UPDATED)} --subscription 'it'\\''s'`;
-  assertEquals(after(sentOf(CREATED, "it's")), [quoted]);
-  const elsewhere = { provider: "b", url: "http://127.0.0.1:1/" } as const;
-  assertEquals(after({ ...sentOf(UPDATED, "sub_1"), ...elsewhere }), [
-    "Next:",
-    `deno task trigger ${INVOICE} \\`,
-    "  --provider b \\",
-    "  --subscription sub_1 \\",
-    "  --url http://127.0.0.1:1/",
-  ]);
-  assertEquals(after(OF_FILE), []);
-  const unhandled = after(sentOf("payment_intent.payment_failed"));
-  assert(unhandled.join(" ").endsWith("stored nothing."));
+  const run = "deno task trigger";
+  const quoted = "--subscription 'it'\\''s'";
+  const another = `Next, another subscription:\n${run} ${CREATED}`;
+  const elsewhere = "--provider b --subscription sub_1 --url http://a.b/";
+  for (
+    const [line, end] of [
+      [CREATED, `Next: ${run} ${UPDATED}`],
+      [`${CREATED} --subscription it's`, `Next: ${run} ${UPDATED} ${quoted}`],
+      [UPDATED, `Next: ${run} ${INVOICE}`],
+      [`${UPDATED} ${elsewhere}`, elsewhere.replaceAll(/ (?=--)/g, " \\\n  ")],
+      [INVOICE, `Next:\n${run} ${DELETED}`],
+      [DELETED, `${another} --subscription sub_local_a_2`],
+      ["payment_intent.payment_failed", "stored\nnothing."],
+    ] as const
+  ) {
+    const said = advised(line, 200);
+    assert(said.endsWith(end), said);
+  }
+  assertEquals(advised(OF_FILE, 200), "");
 });
 
 Deno.test("advice() after a failure is that of its code, or of the most likely one", () => {
@@ -55,13 +58,13 @@ Deno.test("advice() after a failure is that of its code, or of the most likely o
   const LOG = "The receiver's log has the reason.";
   const RECORDED = "docs/runbook.md for SQL";
   for (
-    const [sent, status, errorCode, first, last] of [
+    const [line, status, errorCode, first, last] of [
       [OF_TYPE, 401, "", "most likely signature_mismatch: ", "functions/.env."],
       [OF_FILE, 404, "", "path_unknown: Use the path /fun", "webhook."],
       [OF_FILE, 413, "", "body_too_large: Raise MAX_BODY_BYTES", "is real."],
       [OF_FILE, 422, "event_invalid", "The event is in ", RECORDED],
       [OF_FILE, 500, "", LOG, RECORDED],
-      [sentOf(CREATED), 500, "", LOG, RECORDED],
+      [CREATED, 500, "", LOG, RECORDED],
       [OF_TYPE, 500, "", "most likely subscription_unknown: ", CREATE],
       [OF_TYPE, 500, "creation_pending", "creation_pending: ", CREATE],
       [OF_TYPE, 500, "apply_failed", "apply_failed: Read ", RECORDED],
@@ -69,61 +72,53 @@ Deno.test("advice() after a failure is that of its code, or of the most likely o
       [OF_TYPE, 503, "record_locked", "record_locked: ", RECORDED],
     ] as const
   ) {
-    const answer = { status, body: "", errorCode: errorCode || undefined };
-    const lines = advice(answer, sent);
-    assert(lines[0]!.startsWith(first), `${lines[0]}`);
-    assert(lines.at(-1)!.endsWith(last), `${lines.at(-1)}`);
-    for (const line of lines) assert(line.length < 80, line);
+    const said = advised(line, status, "", errorCode || undefined);
+    assert(said.startsWith(first) && said.endsWith(last), said);
+    for (const line of said.split("\n")) assert(line.length < 80, line);
   }
-  const said = (status: number, body: string, sent: Sent) =>
-    advice({ status, body }, sent).join("\n");
-  assertEquals(said(302, "", OF_TYPE), "");
-  assert(said(422, "Event is not valid", OF_FILE).startsWith(LOG));
-  assert(said(400, "Body is empty", OF_FILE).startsWith("body_empty: Send"));
-  assertEquals(said(500, "Receiver is not configured", OF_TYPE), LOG);
+  assertEquals(advised(OF_TYPE, 302), "");
+  assert(advised(OF_FILE, 422, "Event is not valid").startsWith(LOG));
+  assert(advised(OF_FILE, 400, "Body is empty").startsWith("body_empty: Send"));
+  assertEquals(advised(OF_TYPE, 500, "Receiver is not configured"), LOG);
   // Several codes have this body.
-  const ofB = said(401, "Invalid signature", { ...OF_TYPE, provider: "b" });
+  const ofB = advised(`${OF_TYPE} --provider b`, 401, "Invalid signature");
   assert(ofB.startsWith("most likely signature_mismatch"), ofB);
   assertStringIncludes(ofB, "PROVIDER_B_SIGNING_SECRET");
 });
 
-const RECEIVER = "http://127.0.0.1:54321/functions/v1/billing-webhook";
-const parsed = (line: string) =>
-  parseTriggerArguments(line.split(" ").filter(Boolean));
-
 Deno.test("parseTriggerArguments() takes an event type with options, or a file", () => {
-  const local = { provider: "a", url: RECEIVER, print: false } as const;
+  const usual = { provider: "a", url: undefined, print: false } as const;
+  const subscription = "sub_local_a";
   for (const type of EVENT_TYPES) {
-    assertEquals(parsed(type), { ...local, source: { type } });
+    assertEquals(parsed(type), { ...usual, source: { type, subscription } });
   }
   const source = { payload: "event.json" };
-  assertEquals(parsed("--payload event.json"), { ...local, source });
-  const given = "--account A --event E --status T --plan P";
-  assertEquals(parsed(`--subscription S ${INVOICE} ${given}`).source, {
-    ...{ type: INVOICE, subscription: "S", account: "A" },
-    ...{ event: "E", status: "T", plan: "P" },
+  assertEquals(parsed("--payload event.json"), { ...usual, source });
+  const given = "--account A --event E --status T --plan P --provider=b";
+  assertEquals(parsed(`${given} ${INVOICE} --url https://a --print`), {
+    ...{ provider: "b", url: "https://a", print: true },
+    source: {
+      ...{ type: INVOICE, subscription: "sub_local_b", account: "A" },
+      ...{ event: "E", status: "T", plan: "P" },
+    },
   });
-  const { provider, url } = parsed(`${INVOICE} --provider=b --url https://a`);
-  assertEquals([provider, url], ["b", "https://a"]);
-  assertEquals(parsed(`${INVOICE} --print`).print, true);
 });
 
 Deno.test("parseTriggerArguments() refuses what it does not take", () => {
   for (
-    const [line, message] of [
+    const [line, ...messages] of [
       [`${INVOICE} --provider z`, 'Unknown provider "z"'],
       [`${INVOICE} --url localhost:1`, "--url takes"],
       [`${INVOICE} sub_1`, "one event type, not 2 words"],
       [`${INVOICE} --payload x`, `leave out: ${INVOICE}`],
       ["--payload x --event evt_1", "leave out: --event"],
       ["--payload x --print", "not for a --payload"],
+      ["invoice.paid", ...EVENT_TYPES],
+      ["", ...EVENT_TYPES],
     ] as const
   ) {
-    assertThrows(() => parsed(line), UsageError, message);
-  }
-  for (const line of ["invoice.payment_faild", "invoice.paid", ""]) {
-    const { message } = assertThrows(() => parsed(line), UsageError);
-    for (const type of EVENT_TYPES) assertStringIncludes(message, type);
+    const refused = assertThrows(() => parsed(line), UsageError);
+    for (const text of messages) assertStringIncludes(refused.message, text);
   }
 });
 
@@ -206,7 +201,7 @@ Deno.test("projectOf() gives a key only to its own project", () => {
   assertEquals(keyOf("https://a.b.example/hook"), undefined);
 });
 
-Deno.test("sentEvent() finds what the receiver files a body under", async () => {
+Deno.test("sentEvent() finds what the receiver reads of a body", async () => {
   const { id, type, subscription } = EVENT;
   const event = { id, type, data: { object: { id: subscription } } };
   const sent = new TextEncoder().encode(JSON.stringify(event));
@@ -218,9 +213,10 @@ Deno.test("sentEvent() finds what the receiver files a body under", async () => 
 });
 
 Deno.test("buildEvent() fills in what the command line leaves out", () => {
-  const event = buildEvent({ type: INVOICE, event: "evt_1" }, "b");
+  const given = { type: INVOICE, subscription: "sub_mine" } as const;
+  const event = buildEvent({ ...given, event: "evt_1" });
   const ids = JSON.stringify(event).match(/\b(?:evt|sub|acc)_\w+/g);
-  assertEquals(new Set(ids), new Set(["evt_1", "sub_local_b", "acc_local"]));
+  assertEquals(new Set(ids), new Set(["evt_1", "sub_mine", "acc_local"]));
 });
 
 Deno.test("waitBeforeMs() makes a creation wait for the next second", () => {
