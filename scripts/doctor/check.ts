@@ -91,6 +91,7 @@ export function instructionsFor(url: string, functionName = "") {
       deploy: `restart the local stack: ${start}`,
       migrate: `${start} (a restart applies the migration)`,
       query: "In psql",
+      schedule: `Start the local stack, which wakes it: ${start}`,
       endpoint: `Start the local stack: ${start}`,
       reach: `Start the local stack: ${start}`,
       secretKey: `Use the one that ${start} prints`,
@@ -103,6 +104,8 @@ export function instructionsFor(url: string, functionName = "") {
         `deploy from the root of the repository: supabase functions deploy ${functionName} --use-api`,
       migrate: "supabase db push --remote",
       query: "In the SQL editor",
+      schedule:
+        "See the check of the schedule below, which needs SUPABASE_DB_URL",
       endpoint:
         "Compare its project ref with the dashboard, and check that the project is not paused",
       reach: "Check the project's URL (SUPABASE_URL or --project-url)",

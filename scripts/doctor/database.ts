@@ -12,15 +12,19 @@ import {
   Skipped,
   type Target,
 } from "./check.ts";
+import { acceptsKey } from "./project.ts";
 
 const MIGRATIONS = new URL("../../supabase/migrations/", import.meta.url);
+
+/** It makes 200 calls a second. */
+const MOST_QUEUED = 100;
 
 type CodedError = Error & { readonly code?: string };
 
 /** Checks the connection to the database, the migration and the schedule. */
 export async function* checkDatabase(
   { projectUrl, dbUrl }: Target,
-  { env }: Here,
+  here: Here,
 ): Findings {
   const place = projectUrl ?? dbUrl ?? "";
   await using opened = new AsyncDisposableStack();
@@ -28,7 +32,7 @@ export async function* checkDatabase(
   if (dbUrl !== undefined) {
     yield check("database", async () => {
       try {
-        const { url, ssl } = await databaseTls(dbUrl, env);
+        const { url, ssl } = await databaseTls(dbUrl, here.env);
         const connection = postgres(url, {
           max: 1,
           connect_timeout: 10,
@@ -55,7 +59,8 @@ export async function* checkDatabase(
   const checks = {
     migration: () => isApplied(database(), place),
     schedule: () =>
-      wakesWorker(database(), orSkip(projectUrl, "needs SUPABASE_URL")),
+      wakesWorker(database(), orSkip(projectUrl, "needs SUPABASE_URL"), here),
+    accounts: () => areSpelled(database()),
   };
   for (const [name, look] of Object.entries(checks)) {
     yield check(name, () => look().catch((error) => notRead(error, place)));
@@ -154,7 +159,7 @@ async function isApplied(sql: postgres.Sql, url: string): Promise<string> {
   throw new Failed(`${what}. ${instructionsFor(url).migrate}`);
 }
 
-async function wakesWorker(sql: postgres.Sql, project: string) {
+async function wakesWorker(sql: postgres.Sql, project: string, here: Here) {
   const { query } = instructionsFor(project);
   const todo =
     `${query}: select billing.schedule_worker('${project}', 'sb_secret_...');`;
@@ -177,11 +182,50 @@ async function wakesWorker(sql: postgres.Sql, project: string) {
   if (!has.net) throw new Failed(`pg_net is not installed. ${todo}`);
   if (!has.vault) throw new Failed(`Vault is not installed. ${todo}`);
   const [secret] = await sql`
-    select decrypted_secret as url from vault.decrypted_secrets
-    where name = 'billing_worker_url'`;
-  if (secret?.url === `${project}/functions/v1/billing-worker`) {
-    return "wakes the worker every minute and prunes old rows";
+    select
+      max(decrypted_secret) filter (where name = 'billing_worker_url') as url,
+      max(decrypted_secret) filter (where name = 'billing_worker_key') as key
+    from vault.decrypted_secrets`;
+  if (secret?.url !== `${project}/functions/v1/billing-worker`) {
+    const url = secret?.url ?? "nothing";
+    throw new Failed(`wakes ${url} instead of this project's worker. ${todo}`);
   }
-  const url = secret?.url ?? "nothing";
-  throw new Failed(`wakes ${url} instead of this project's worker. ${todo}`);
+  // Both jobs and the key may look right, and nothing works.
+  await acceptsKey(secret.url, secret.key ?? "", here).catch((error) => {
+    throw new Failed(`its key in Vault: ${error.message}. Then ${todo}`);
+  });
+  const [last] = await sql`
+    select
+      (select count(*)::int from net.http_request_queue) as queued,
+      (
+        select string_agg(coalesce(r.status_code::text, r.error_msg), ', ')
+        from (
+          select status_code, error_msg from net._http_response
+          order by created desc limit 3
+        ) as r
+      ) as answers`;
+  if (last?.queued > MOST_QUEUED) {
+    throw new Failed(
+      `${last?.queued} calls wait in pg_net, whose process has ended. ${query}: select net.worker_restart(); The last answers to this project's calls: ${last?.answers}`,
+    );
+  }
+  return "wakes the worker every minute and prunes old rows";
+}
+
+/** An account that is a user's ID in another spelling gives that user nothing. */
+async function areSpelled(sql: postgres.Sql): Promise<string> {
+  const [has] =
+    await sql`select to_regclass('auth.users') is not null as users`;
+  const wrong = !has?.users ? [] : await sql`
+    select s.account_id, u.id as user_id
+    from billing.subscriptions s
+    join auth.users u on replace(u.id::text, '-', '')
+      = lower(regexp_replace(s.account_id, '[^0-9A-Fa-f]', '', 'g'))
+    where s.account_id <> u.id::text
+    order by s.account_id`;
+  if (wrong.length === 0) return "none is a user's ID in another spelling";
+  const [first] = wrong;
+  throw new Failed(
+    `${wrong.length} are a user's ID in another spelling, so the user has no access: "${first?.account_id}" instead of "${first?.user_id}". Correct metadata.accountId where your code sets it, and at the provider; then reconcile`,
+  );
 }

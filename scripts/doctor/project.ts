@@ -1,5 +1,9 @@
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
-import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
+import { lackOfAcknowledged } from "../../supabase/functions/billing-webhook/acknowledged.ts";
+import {
+  PROVIDERS,
+  settingsPrefix,
+} from "../../supabase/functions/billing-webhook/providers.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { restHeaders, restRefusal } from "../common/requests.ts";
 import {
@@ -19,6 +23,8 @@ type Pending = Views["billing_notifications"]["Row"];
 
 /** As many notifications are read. */
 const MOST = 100;
+/** The schedule wakes the worker every minute. */
+const RUN_MS = 5 * 60 * 1000;
 /** A limit per second or minute passes sooner; a quota does not. */
 const LIMITED_MS = 60 * 60 * 1000;
 
@@ -45,6 +51,34 @@ export async function* checkProject(
     return await readRows(url, key(), here);
   }
   const health = read("billing_health").then(([row]) => row);
+  yield check("worker's runs", async () => {
+    const ranAt = (await health)?.last_scheduled_run_at;
+    if (here.clock() - Date.parse(ranAt ?? "") <= RUN_MS) {
+      return `the schedule last woke it at ${ranAt}`;
+    }
+    const { schedule } = instructionsFor(project(), "billing-worker");
+    throw new Failed(
+      `the schedule has ${
+        ranAt ? `not woken it with success since ${ranAt}` : "never woken it"
+      }. ${schedule}`,
+    );
+  });
+  const acknowledging = PROVIDERS.filter(({ name }) =>
+    here.env[`${settingsPrefix(name)}FAILURES`] === "acknowledge"
+  );
+  if (acknowledging.length > 0) {
+    yield check("acknowledged", async () => {
+      const lack = lackOfAcknowledged({
+        lastScheduledRunAt: (await health)?.last_scheduled_run_at ?? null,
+        env: here.env,
+        nowMs: here.clock(),
+      });
+      if (lack === undefined) return "failures are retried, and reported";
+      throw new Failed(
+        `failures are answered 200, and no provider sends them again, but ${lack}`,
+      );
+    });
+  }
   yield check("failures", async () => {
     const row = await health;
     if (row?.open_failures === 0) return "none is open";
@@ -61,7 +95,12 @@ export async function* checkProject(
       order: "created_at.desc",
       limit: `${MOST}`,
     });
-    return areSent(givenUp, pending, here.clock());
+    const due = new Date(here.clock() - RUN_MS).toISOString();
+    const [overdue] = await read("billing_notifications", {
+      ...{ select: "next_attempt_at", status: "eq.pending" },
+      ...{ next_attempt_at: `lt.${due}`, order: "next_attempt_at", limit: "1" },
+    });
+    return areSent({ givenUp, pending, overdue }, here.clock());
   });
   // The mode that the deployment has set cannot be asked for, only what it let in.
   const has = async (livemode: boolean) => {
@@ -112,7 +151,7 @@ async function refusesCalls(url: string, here: Here): Promise<string> {
 }
 
 /** It is the key with which the schedule wakes the worker. */
-async function acceptsKey(url: string, key: string, here: Here) {
+export async function acceptsKey(url: string, key: string, here: Here) {
   const to = instructionsFor(url, "billing-worker");
   const init = { method: "POST", headers: { apikey: key } };
   const { status } = await answerTo(url, init, here);
@@ -140,8 +179,15 @@ async function readRows(url: string, key: string, here: Here) {
   throw new Failed(restRefusal(status, url).join(". "));
 }
 
-/** No notification was given up or keeps failing, of which no alert tells. */
-function areSent(givenUp: number, pending: readonly Pending[], nowMs: number) {
+/** No notification was given up, keeps failing or waits: no alert tells of these. */
+function areSent(
+  { givenUp, pending, overdue }: {
+    readonly givenUp: number;
+    readonly pending: readonly Pending[];
+    readonly overdue: Pending | undefined;
+  },
+  nowMs: number,
+) {
   const states = pending.map((row) => stateOf(row, nowMs));
   const waiting = pending.filter((_, i) => states[i] !== "due");
   const { length } = waiting;
@@ -156,6 +202,11 @@ function areSent(givenUp: number, pending: readonly Pending[], nowMs: number) {
   if (givenUp > 0) {
     throw new Failed(
       `${text}. select * from billing.notifications where status in ('dead', 'undeliverable'); docs/runbook.md says how to send them again`,
+    );
+  }
+  if (overdue !== undefined) {
+    throw new Failed(
+      `${text}. One has been due since ${overdue.next_attempt_at}. Set a channel, NOTIFICATION_URL or RESEND_API_KEY; if one is set, look at the worker's log: the channel may have asked for a pause`,
     );
   }
   if (!states.includes("failing")) return text;

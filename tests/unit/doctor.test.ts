@@ -90,8 +90,13 @@ const noAnswer: Answer = () => {
 };
 const at = (date: string) =>
   reply(401, "Invalid signature", { date: `Sat, 21 Nov 2026 ${date} GMT` });
-const health = (changes: object) =>
-  rows({ open_failures: 0, notifications_given_up: 0, ...changes });
+const ranAt = (time: string) => ({
+  last_scheduled_run_at: `2026-11-21T${time}+00:00`,
+});
+const health = (changes: object) => {
+  const quiet = { open_failures: 0, notifications_given_up: 0 };
+  return rows({ ...quiet, ...ranAt("11:59:30"), ...changes });
+};
 
 /** A notification that has an error; hours until now, and until it is due. */
 function pending(attempts: number, age: number, wait: number) {
@@ -112,6 +117,7 @@ const PARTS: Record<string, [asked: RegExp, answer: Answer]> = {
   stranger: [/worker/, reply(401, "", { "x-supabase-server-error": "1" })],
   live: [/provider=eq.b.*livemode=is.true/, rows()],
   test: [/provider=eq.b.*livemode=is.false/, rows()],
+  overdue: [/next_attempt_at=lt.2026-11-21T11%3A55/, rows()],
   pending: [/billing_notifications/, rows()],
   health: [/billing_health.*"accept-profile":"public"/, health({})],
 };
@@ -147,7 +153,7 @@ const NONE = "ok none was given up";
 const MOST = `100 or more wait after failed attempts, with the error: ${
   "x".repeat(160)
 }…. `;
-const OF_HEALTH = ["failures", "notifications", "REST API"];
+const OF_HEALTH = ["worker's runs", "failures", "notifications", "REST API"];
 
 const ANSWERS = [
   ["unsigned", noAnswer, "endpoint", "refused. Compare its project ref"],
@@ -176,6 +182,10 @@ const ANSWERS = [
   ["health", noAnswer, "failures", "rest/v1/billing_health: Connection"],
   ["health", reply(200, "<html>"), "failures", "Check the URL: it should be"],
   ["health", reply(406), "failures", "Expose it (dashboard, Project Setting"],
+  ["health", health(ranAt("11:55:00")), "worker's runs", "ok the schedule"],
+  ["health", health(ranAt("11:54:59")), "worker's runs", "since 2026-11-2"],
+  ["health", health({ last_scheduled_run_at: null }), "worker's runs", "nev"],
+  ["overdue", rows({}), "notifications", "Set a channel, NOTIFICATION_URL "],
   ["pending", rows(pending(1, 0, 0.1)), "notifications", ONE],
   ["pending", rows(pending(2, 0, 0.1)), "notifications", "1 waits after fai"],
   [
@@ -213,6 +223,24 @@ Deno.test("the doctor says what each answer means, and what to do in this place"
   }
 });
 
+Deno.test("the doctor checks that acknowledged failures are retried and reported", async () => {
+  const env = { ...SECRETS, PROVIDER_A_FAILURES: "acknowledge" };
+  const alerts = { ...env, ALERT_URL: "https://hooks.test/" };
+  const old = health(ranAt("11:54:59"));
+  for (
+    const [parts, answer, settings, text] of [
+      ["", old, SECRETS, "undefined"],
+      ["", old, alerts, "ok failures are retried, and reported"],
+      ["", old, env, "no alert channel is set: set ALERT_URL"],
+      ["health", old, alerts, "the schedule has not woken the worker"],
+      ["health", health({ last_scheduled_run_at: null }), alerts, "run bill"],
+    ] as const
+  ) {
+    const found = await look(parts, answer, { env: settings });
+    assert(`${found["acknowledged"]}`.includes(text), found["acknowledged"]);
+  }
+});
+
 /** Asserts that what to do is said for the place, not for the other one. */
 function assertFits(texts: string[], place: string): void {
   const ofOther = place === HERE
@@ -222,7 +250,8 @@ function assertFits(texts: string[], place: string): void {
   assertEquals(bare.filter((text) => ofOther.test(text)), []);
 }
 
-const OF_KEY = "worker's key, failures, notifications, live and test, REST API";
+const OF_KEY =
+  "worker's key, worker's runs, failures, notifications, live and test, REST API";
 const OF_ENDPOINT = "unsigned event, clock, signed event";
 const OF_PROJECT = `worker, ${OF_KEY}`;
 const OTHERS = { env: LOCAL_SIGNING_SECRETS };
@@ -230,7 +259,7 @@ const OTHERS = { env: LOCAL_SIGNING_SECRETS };
 Deno.test("the doctor says what a check needs that it skips", async () => {
   for (
     const [why, parts, changes, names] of [
-      ["needs SUPABASE_DB_URL", "", {}, "migration, schedule"],
+      ["needs SUPABASE_DB_URL", "", {}, "migration, schedule, accounts"],
       ["needs SUPABASE_SECRET_KEY", "", { secretKey: undefined }, OF_KEY],
       ["needs SUPABASE_URL", "", { projectUrl: undefined }, OF_PROJECT],
       ["fix the worker first", "stranger", {}, "worker's key"],

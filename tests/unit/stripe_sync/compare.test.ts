@@ -26,6 +26,7 @@ const RECORD: SubscriptionRecord = {
   cancel_at: null,
   trial_end: null,
   paused: null,
+  paused_until: null,
   livemode: false,
   past_due_since: null,
   account_as_of: "2026-11-01T10:00:00+00:00",
