@@ -6,7 +6,7 @@
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { createHash } from "node:crypto";
-import { edited } from "../support/edited.ts";
+import { edited, withoutAccount } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
@@ -218,4 +218,22 @@ Deno.test("of workers that are woken together, one retries, each event once and 
         where id = any(${subscriptions}) and status = 'past_due'
           and account_id = 'acc_6') as records`;
   assertEquals({ ...counts }, { notifications: COUNT, records: COUNT });
+});
+
+Deno.test("with UNMAPPED_SUBSCRIPTIONS=ignore, a creation without an account is ignored, also at a retry", async () => {
+  const env = { UNMAPPED_SUBSCRIPTIONS: "ignore" };
+  await using ignoring = await startReceiver({ env });
+  await using ignoringWorker = await startWorker(env);
+  const event = withoutAccount(
+    subscriptionEvent("customer.subscription.created"),
+  );
+  assertEquals((await deliver(ignoring.url, event)).status, 200);
+  const nothing = { ledger: [], failures: [], notifications: [] };
+  assertEquals(await storedEvent(sql, event.id), nothing);
+  await send(422, event);
+  await requestRetry(sql, event.id);
+  assertEquals(await retries(), { ...NOTHING, claimed: 1, failed: 1 });
+  await requestRetry(sql, event.id);
+  const { retries: counts } = await takeTurn(ignoringWorker);
+  assertEquals(counts, { ...NOTHING, claimed: 1, ignored: 1 });
 });
