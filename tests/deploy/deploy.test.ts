@@ -41,7 +41,7 @@ import { schemaOf } from "./schema_of.ts";
 /** What a person answers when the CLI asks. */
 const env = { SUPABASE_YES: "1" };
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
-/** What is pushed to the local database by mistake stays without effect there. */
+/** Where the CLI finds the local database, which `--remote` has to keep out. */
 const setLocalPort =
   `sed -i 's/^port = 54322/port = ${port}/' supabase/config.toml`;
 const { secret, publishable } = await localKeys();
