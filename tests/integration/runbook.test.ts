@@ -278,18 +278,21 @@ async function makeAccount(
     JSON.stringify(applied)
   }::text::jsonb)`;
 
-  const ofCustomer = strangersUpdate({ customer });
   const nul = { "data.object.description": "\u0000" };
   const repaired = strangersUpdate({ account });
   for (
     const [event, indent] of [
       [strangersUpdate({ account })],
       [strangersUpdate({ subscription })],
-      [ofCustomer],
+      [strangersUpdate({ customer })],
       [edited(strangersUpdate({}), {
         "data.object.customer": { id: customer, object: "customer" },
       })],
       [invoiceEvent({ ...its, account: "acc_none", customer: null })],
+      // Named where no column has it from.
+      [edited(strangersUpdate({}), {
+        "data.object.items.data.0.metadata": { accountId: account },
+      })],
       // What jsonb cannot hold is stored as text, with the spaces that it had.
       [edited(strangersUpdate({ account }), nul)],
       [edited(strangersUpdate({ account }), nul), 2],
@@ -326,7 +329,7 @@ Deno.test("the runbook's statement deletes all of an account but its events' IDs
     await tx`truncate ${tx(tables.map(({ name }) => name))}`;
     await makeAccount("acc_other", tx);
     const before = await everyRow();
-    assertEquals(before["billing.failed_events"]?.length, 8);
+    assertEquals(before["billing.failed_events"]?.length, 9);
     // An event has such texts elsewhere, too: prices and statuses.
     for (const account of ["acc_1", "1900", "19000", "active", `it's "so"`]) {
       await makeAccount(account, tx);
