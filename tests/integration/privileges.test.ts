@@ -76,8 +76,8 @@ Deno.test("rebuilt from a squash or a dump under the default privileges of older
     { name: "rebuilt", sqlBefore: LEGACY_DEFAULT_PRIVILEGES_SQL },
   );
   const reached = await withDatabase(url, async (sql) => {
-    // Both state what is granted, and nothing of what was revoked from the roles
-    // that default privileges name. So a database is rebuilt with all of that.
+    // Neither states what was revoked from the roles that default privileges
+    // name. So in the rebuilt database these roles have all that those grant.
     await sql`grant all on all tables in schema public to anon, authenticated`;
     await sql`grant all on all functions in schema public to anon, authenticated`;
     return await sql.unsafe(REACHED);
