@@ -1,11 +1,14 @@
 /**
  * The doctor on a deployment that works, and on one that is broken on purpose.
- * tests/unit/doctor.test.ts has what a deployment may answer; here are the
- * database, and what only the real functions and the real REST API know.
+ * tests/unit/doctor.test.ts has what a deployment may answer; here are the database, and
+ * what only the real functions and the real REST API know.
  *
  * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { once } from "node:events";
+import { type AddressInfo, createConnection, createServer } from "node:net";
+import { createSecureContext, TLSSocket } from "node:tls";
 import postgres from "postgres";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
@@ -15,40 +18,26 @@ import type { Target } from "../../scripts/doctor/check.ts";
 import { checkDatabase } from "../../scripts/doctor/database.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
-import { AUTHORITY } from "../support/certificates.ts";
+import { startGateway } from "../../scripts/local_stack/gateway.ts";
+import { AUTHORITY, CERTIFICATE, KEY } from "../support/certificates.ts";
 import { createDatabase, migrate } from "../support/databases.ts";
 import { readPage } from "../support/docs.ts";
-import { freePort } from "../support/machine.ts";
 import { serveFunction } from "../support/functions.ts";
+import { freePort } from "../support/machine.ts";
+import { startPostgrest } from "../support/stacks.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
 import { connect, rowCounts } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
-import { startTlsDatabase } from "./tls_database.ts";
 
 const ALL = [
-  "endpoint",
-  "unsigned event",
-  "clock",
-  "signed event",
-  "worker",
-  "worker's key",
-  "failures",
-  "notifications",
-  "live and test",
-  "REST API",
-  "database",
-  "migration",
-  "schedule",
+  ...["endpoint", "unsigned event", "clock", "signed event", "worker"],
+  ...["worker's key", "failures", "notifications", "live and test"],
+  ...["REST API", "database", "migration", "schedule"],
 ];
 
-const UNSET = {
-  SUPABASE_URL: "",
-  SUPABASE_SECRET_KEY: "",
-  SUPABASE_DB_URL: "",
-};
 const sql = connect();
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
-const { secret } = await localKeys();
+const keys = await localKeys();
 const stage = await startStage();
 
 Deno.test.beforeEach(async () => {
@@ -67,27 +56,22 @@ Deno.test.afterAll(async () => {
 async function startStage() {
   await using opened = new AsyncDisposableStack();
   async function serve(name: "billing-webhook" | "billing-worker") {
-    return opened.use(await serveFunction(name, { env: {} })).url;
+    const { url } = opened.use(await serveFunction(name, { env: {} }));
+    return Number(new URL(url).port);
   }
-  const functions = new Map([
-    ["/functions/v1/billing-webhook", await serve("billing-webhook")],
-    ["/functions/v1/billing-worker", await serve("billing-worker")],
-  ]);
-  const options = { hostname: "127.0.0.1", port: 0, onListen() {} };
-  const server = Deno.serve(options, async (request) => {
-    const { pathname, search } = new URL(request.url);
-    const target = pathname.startsWith("/rest/v1/")
-      ? setting("TEST_API_URL") + pathname
-      : functions.get(pathname);
-    if (!target) return new Response("Not Found", { status: 404 });
-    const { method, headers } = request;
-    const body = method === "POST" ? await request.bytes() : null;
-    return await fetch(target + search, { method, headers, body });
+  const rest = opened.use(await startPostgrest(setting("TEST_DATABASE_URL")));
+  const gateway = await startGateway(0, {
+    targets: {
+      webhook: await serve("billing-webhook"),
+      worker: await serve("billing-worker"),
+      rest: Number(new URL(rest.url).port),
+    },
+    keys,
   });
-  opened.use(server);
+  opened.defer(gateway.close);
   const owned = opened.move();
   return {
-    projectUrl: `http://127.0.0.1:${server.addr.port}`,
+    projectUrl: `http://127.0.0.1:${gateway.port}`,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
@@ -102,7 +86,7 @@ async function look(
   const findings = check({
     url: `${projectUrl}/functions/v1/billing-webhook`,
     projectUrl,
-    secretKey: secret,
+    secretKey: keys.secret,
     dbUrl: setting("TEST_DATABASE_URL"),
     provider: "a",
     ...changes,
@@ -159,57 +143,82 @@ Deno.test("what the database has recorded is found: a failure, notifications, te
       values
         (${uniqueId("sub")}, 'b', 'acc_1', 'active', 'price_1', ${livemode})`;
   }
-  const base = { provider: "a", account_id: "acc_1", subscription_id: "sub_1" };
   async function notify(row: Record<string, unknown>) {
-    const event_id = uniqueId("evt");
-    const last_error = "the receiver answered 503.";
+    const whose = { account_id: "acc_1", subscription_id: "sub_1" };
+    const event = { provider: "a", event_id: uniqueId("evt"), attempts: 1 };
     await sql`insert into billing.notifications ${
-      sql({ ...base, event_id, last_error, ...row })
+      sql({ ...whose, ...event, ...row })
     }`;
   }
   const next_attempt_at = new Date(Date.now() + 3_600_000);
+  const last_error = "the receiver answered 503.";
   await notify({ attempts: 3, next_attempt_at, last_error: "the oldest" });
-  await notify({ attempts: 1, next_attempt_at });
-  await notify({ attempts: 1, next_attempt_at: new Date(0), last_error: null });
-  const waiting =
-    "2 wait after failed attempts, with the error: the receiver answered 503.";
+  await notify({ next_attempt_at, last_error });
+  await notify({ next_attempt_at: new Date(0) });
+  const waiting = `2 wait after failed attempts, with the error: ${last_error}`;
   const found = await look({ provider: "b" });
   assertEquals(failed(found), ["failures", "notifications", "live and test"]);
   assertStringIncludes(found["failures"]!, "1 open, the oldest since 20");
   assertStringIncludes(found["notifications"]!, `FAIL ${waiting}`);
   assertStringIncludes(found["live and test"]!, "Set PROVIDER_B_MODE=live in");
-  await notify({ attempts: 10, next_attempt_at, status: "dead" });
+  await notify({ status: "dead", last_error });
   const { "live and test": mode, notifications } = await look();
   assertStringIncludes(notifications!, `FAIL given up: 1; ${waiting}`);
   assertStringIncludes(mode!, "ok no recorded subscription says its mode yet");
   await sql`delete from billing.subscriptions where provider = 'b'`;
 });
 
-Deno.test("a database that does not answer fails, and nothing is read from it", async () => {
-  const dbUrl = `postgresql://postgres:postgres@127.0.0.1:${freePort()}/x`;
-  const found = await look({ dbUrl });
-  assertEquals(failed(found), ["database"]);
-  assertStringIncludes(found["database"]!, "does not answer: ");
-  assertEquals(found["migration"], "skipped fix the database first");
-});
+/**
+ * Starts a server that speaks PostgreSQL's TLS in front of the database. It tells
+ * how many clients have gone on past the handshake.
+ */
+async function startTlsDatabase() {
+  let clients = 0;
+  const secureContext = createSecureContext({ cert: CERTIFICATE, key: KEY });
+  const server = createServer((client) =>
+    // PostgreSQL's SSLRequest, and the answer that TLS follows.
+    client.once("data", () => {
+      client.write("S");
+      const inside = new TLSSocket(client, { isServer: true, secureContext });
+      // Of a client that does not trust the certificate.
+      inside.on("error", () => {});
+      inside.once("secure", () => {
+        clients++;
+        const database = createConnection(port, "127.0.0.1");
+        inside.pipe(database).pipe(inside);
+      });
+    })
+  );
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port: listening } = server.address() as AddressInfo;
+  return {
+    port: listening,
+    clients: () => clients,
+    [Symbol.dispose]: () => void server.close(),
+  };
+}
 
 Deno.test("a database's password goes to a server that proves its name, and to no other", async () => {
   const root = await Deno.makeTempFile();
   await Deno.writeTextFile(root, AUTHORITY);
-  using server = startTlsDatabase(port);
+  using server = await startTlsDatabase();
   for (
-    const [host, query, PGSSLROOTCERT, says, heard] of [
-      ["localhost", "sslmode=verify-full", "", "password was not sent", 0],
-      ["127.0.0.1", "sslmode=verify-full", root, "password was not sent", 0],
-      ["localhost", "sslmode=verify-full", root, "ok answers", 1],
-      ["localhost", "sslmode=require", "", "was not verified", 2],
+    const [at, sslmode, PGSSLROOTCERT, says, heard] of [
+      [`127.0.0.1:${freePort()}`, "verify-full", "", "does not answer: ", 0],
+      ["localhost", "verify-full", "", "password was not sent", 0],
+      ["127.0.0.1", "verify-full", root, "password was not sent", 0],
+      ["localhost", "verify-full", root, "ok answers", 1],
+      ["localhost", "require", "", "was not verified", 2],
     ] as const
   ) {
-    const at = `${host}:${server.port}/postgres?${query}`;
-    const dbUrl = `postgresql://postgres:postgres@${at}`;
-    const { database } = await look({ dbUrl }, { PGSSLROOTCERT });
+    const host = at.includes(":") ? at : `${at}:${server.port}`;
+    const dbUrl =
+      `postgresql://postgres:postgres@${host}/postgres?sslmode=${sslmode}`;
+    const { database, migration } = await look({ dbUrl }, { PGSSLROOTCERT });
     assertStringIncludes(database!, says);
     assertEquals(server.clients(), heard);
+    const then = heard ? "ok is applied" : "skipped fix the database first";
+    assertEquals(migration, then);
   }
   await Deno.remove(root);
 });
@@ -241,14 +250,16 @@ Deno.test("the schedule fails until it wakes this project's worker", async () =>
   const owner = postgres(url, { max: 1, onnotice() {} });
   await using _owner = { [Symbol.asyncDispose]: () => owner.end() };
   const worker = `${projectUrl}/functions/v1/billing-worker`;
+  const prune = "cron.schedule('billing-prune', '*/5 * * * *', 'select 1')";
+  const wake = "cron.schedule('billing-worker', '* * * * *', 'select 1')";
+  const other = "'https://other', 'billing_worker_url'";
+  const isWrong = "instead of this project's worker. ";
   for (
     const [says, next] of [
       ["FAIL pg_cron is not", "create extension pg_cron schema pg_catalog"],
       [
         "FAIL no active job billing-worker and billing-prune. In the SQL editor",
-        `select
-          cron.schedule('billing-prune', '*/5 * * * *', 'select 1'),
-          cron.alter_job(cron.schedule('billing-worker', '* * * * *', 'select 1'), active := false)`,
+        `select ${prune}, cron.alter_job(${wake}, active := false)`,
       ],
       [
         "FAIL no active job billing-worker. ",
@@ -256,12 +267,9 @@ Deno.test("the schedule fails until it wakes this project's worker", async () =>
       ],
       ["FAIL pg_net is not", "create extension pg_net schema extensions"],
       ["FAIL Vault is not", "create extension supabase_vault"],
+      [`FAIL wakes nothing ${isWrong}`, `select vault.create_secret(${other})`],
       [
-        "FAIL wakes nothing instead of this project's worker. ",
-        "select vault.create_secret('https://other', 'billing_worker_url')",
-      ],
-      [
-        "FAIL wakes https://other instead of this project's worker. ",
+        `FAIL wakes https://other ${isWrong}`,
         `select vault.update_secret(id, '${worker}') from vault.secrets`,
       ],
       ["ok wakes the worker every minute and prunes", "select 1"],
@@ -285,6 +293,11 @@ Deno.test("the schedule fails until it wakes this project's worker", async () =>
 Deno.test("the command prints one line per check, and its exit code is 0, 1 or 2", async () => {
   const url = `${stage.projectUrl}/functions/v1/billing-webhook`;
   const script = new URL("../../scripts/doctor.ts", import.meta.url).pathname;
+  const unset = {
+    SUPABASE_URL: "",
+    SUPABASE_SECRET_KEY: "",
+    SUPABASE_DB_URL: "",
+  };
   for (
     const [endpoint, wanted, says] of [
       [url, 0, /^ok {7}endpoint {8}http.*\n5 ok, 0 FAIL, 7 skipped\n$/s],
@@ -294,7 +307,7 @@ Deno.test("the command prints one line per check, and its exit code is 0, 1 or 2
   ) {
     const { code, stdout } = await createCommand(Deno.execPath(), {
       args: ["run", "-A", script, "--url", endpoint],
-      env: { ...LOCAL_SIGNING_SECRETS, ...UNSET },
+      env: { ...LOCAL_SIGNING_SECRETS, ...unset },
     }).output();
     const text = new TextDecoder().decode(stdout);
     assertEquals(code, wanted, text);

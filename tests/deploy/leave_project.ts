@@ -5,20 +5,18 @@
  * @module
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type postgres from "postgres";
 import { readPage } from "../support/docs.ts";
-import { dumpSchema } from "./dump_schema.ts";
+import { schemaOf } from "./schema_of.ts";
 import { migrate } from "../support/databases.ts";
-import type { ProjectTerminal, Typed } from "./deployer.ts";
-import type { HostedProject } from "./hosted_project.ts";
+import type { makeProject } from "../support/project_folder.ts";
+import type { Terminal, Typed } from "../support/terminal.ts";
+import { assertWorks, type HostedProject } from "./hosted_project.ts";
 import { readBlocks } from "./page_blocks.ts";
 
 const PAGE = "docs/leave.md";
-/** The blocks of docs/leave.md; a test asserts that none is left. */
-export const LEAVE_BLOCKS = readBlocks(PAGE);
-const { block } = LEAVE_BLOCKS;
+const { block, left } = readBlocks(PAGE);
 
 /** What the app has made in schema billing, or with what is in it. */
 const MINE = `
@@ -40,64 +38,36 @@ const MINE_AWAY = `
   drop view public.my_plans, public.my_windows;
   drop table public.billing_mine, billing.mine;`;
 
-/** A hosted project of somebody else's that has the receiver. */
-export interface ProjectWithReceiver {
-  readonly app: ProjectTerminal;
+/** A project of somebody else's, in a folder and hosted. */
+interface AppProject {
+  readonly app: Awaited<ReturnType<typeof makeProject>>;
+  /** Types in the folder. */
+  readonly type: Terminal["type"];
   readonly hosted: HostedProject;
   /** A connection to its hosted database. */
   readonly sql: postgres.Sql;
 }
 
 /** Everything that is to be as before. */
-export type ProjectState = Awaited<ReturnType<typeof stateOf>>;
+type ProjectState = Awaited<ReturnType<typeof stateOf>>;
 
 /** Reads a project's schema, what is around it, and its files. */
-export async function stateOf(project: ProjectWithReceiver) {
+export async function stateOf(project: AppProject) {
   return {
-    schema: await dumpSchema(project.sql),
+    schema: await schemaOf(project.sql),
     around: await around(project),
-    tree: await treeOf(project.app.path),
+    tree: await project.app.tree(),
   };
 }
 
 /** What is outside of schema public, and what the platform has. */
-async function around({ hosted: { api }, sql }: ProjectWithReceiver) {
+async function around({ hosted: { api }, sql }: AppProject) {
   return {
     jobs: [...await sql`select jobname from cron.job order by 1`],
     secrets: [...await sql`select name from vault.secrets order by 1`],
     functions: [...api.uploads.keys()],
     settings: Object.fromEntries(api.secrets),
   };
-}
-
-/** Asserts that a command has worked, and returns what it said. */
-export function assertWorks({ code, said }: Typed): string {
-  assertEquals(code, 0, said);
-  return said;
-}
-
-/** All files of a project, but those of git and of the CLI. */
-async function treeOf(folder: string): Promise<Record<string, string>> {
-  const files: Record<string, string> = {};
-  for (const path of readdirSync(folder, { recursive: true }).map(String)) {
-    if (/(^|\/)\.(git|temp)(\/|$)/.test(path)) continue;
-    const { isFile } = await Deno.stat(join(folder, path));
-    if (isFile) files[path] = await Deno.readTextFile(join(folder, path));
-  }
-  return files;
-}
-
-/** What the page has the reader delete by hand. */
-async function editByHand(project: ProjectTerminal): Promise<void> {
-  const config = join(project.path, "supabase/config.toml");
-  let text = await Deno.readTextFile(config);
-  for (const name of ["billing-webhook", "billing-worker"]) {
-    const section = `[functions.${name}]`;
-    assertStringIncludes(readPage(PAGE), `\`${section}\``);
-    const [before, after = ""] = text.split(`\n${section}`);
-    text = before + after.replace(/^[^]*?(?=\n\[|$(?![^]))/, "");
-  }
-  await Deno.writeTextFile(config, text);
 }
 
 /**
@@ -108,10 +78,10 @@ async function editByHand(project: ProjectTerminal): Promise<void> {
  */
 export async function leaveProject(
   test: Deno.TestContext,
-  project: ProjectWithReceiver,
+  project: AppProject,
   { before, add }: { before: ProjectState; add: () => Promise<Typed> },
 ): Promise<void> {
-  const { app, hosted, sql } = project;
+  const { app, type, hosted, sql } = project;
   const env = { SUPABASE_YES: "1" };
   const push = block("supabase db push");
 
@@ -126,8 +96,8 @@ export async function leaveProject(
   let file = "";
   await test.step("leave.md, 2. As long as something of the app is in the way, it is listed, and nothing is changed", async () => {
     await sql.unsafe(MINE).simple();
-    const used = await dumpSchema(sql);
-    assertWorks(await app.type(block("supabase migration new")));
+    const used = await schemaOf(sql);
+    assertWorks(await type(block("supabase migration new")));
     const [name] = [...Deno.readDirSync(migrations)].map(({ name }) => name)
       .filter((name) => name.endsWith("_billing_leave.sql"));
     // Behind the migrations of the project that are dated ahead.
@@ -135,13 +105,13 @@ export async function leaveProject(
     await Deno.rename(join(migrations, name!), file);
     // What stands before the refused statement is undone as well.
     await Deno.writeTextFile(file, `drop policy mine on tags;\n${leave}`);
-    const { code, said } = await app.type(push, { env });
+    const { code, said } = await type(push, { env });
     assertEquals(code, 1, said);
     assertStringIncludes(
       said,
       "These are yours, or use the receiver: constraint billing_mine_id_fkey on table billing_mine, function billing.on_update(text,jsonb), function mine(billing.event), rule _RETURN on view my_plans, rule _RETURN on view my_windows, table billing.mine",
     );
-    assertEquals(await dumpSchema(sql), used);
+    assertEquals(await schemaOf(sql), used);
     assertEquals((await around(project)).jobs.length, 3);
     const refused = await sql.unsafe(leave).catch((error) => error);
     assertStringIncludes(refused.message, "policy mine on table tags");
@@ -149,8 +119,8 @@ export async function leaveProject(
 
   await test.step("leave.md, 2. Pushed: the schema is what it was before the receiver", async () => {
     await Deno.writeTextFile(file, `${MINE_AWAY}\n${leave}`);
-    assertWorks(await app.type(push, { env }));
-    assertEquals(await dumpSchema(sql), before.schema);
+    assertWorks(await type(push, { env }));
+    assertEquals(await schemaOf(sql), before.schema);
     assertEquals([...await sql`select to_regnamespace('billing') as left`], [
       { left: null },
     ]);
@@ -158,18 +128,27 @@ export async function leaveProject(
 
   await test.step("leave.md, 3. The functions and secrets", async () => {
     assertWorks(
-      await app.type(block("supabase functions delete"), { env }),
+      await type(block("supabase functions delete"), { env }),
     );
     assertEquals(await around(project), before.around);
   });
 
   await test.step("leave.md, 4. The files, and the history", async () => {
-    assertWorks(await app.type(block("rm -r")));
-    await editByHand(app);
-    assertWorks(await app.type(block("files="), { env }));
-    assertEquals(await treeOf(project.app.path), before.tree);
+    assertWorks(await type(block("rm -r")));
+    // By hand.
+    const config = join(app.path, "supabase/config.toml");
+    let text = await Deno.readTextFile(config);
+    for (const name of ["billing-webhook", "billing-worker"]) {
+      const section = `[functions.${name}]`;
+      assertStringIncludes(readPage(PAGE), `\`${section}\``);
+      const [before, after = ""] = text.split(`\n${section}`);
+      text = before + after.replace(/^[^]*?(?=\n\[|$(?![^]))/, "");
+    }
+    await Deno.writeTextFile(config, text);
+    assertWorks(await type(block("files="), { env }));
+    assertEquals(await app.tree(), before.tree);
     assertStringIncludes(
-      assertWorks(await app.type(push, { env })),
+      assertWorks(await type(push, { env })),
       "up to date",
     );
   });
@@ -177,7 +156,7 @@ export async function leaveProject(
   await test.step("added again, it is there again", async () => {
     assertWorks(await add());
     await migrate(hosted.databaseUrl, app.path);
-    const [kept] = await sql`select count(*)::int from billing.subscriptions`;
-    assertEquals(kept?.count, 0);
+    assertEquals([...await sql`table billing.subscriptions`], []);
   });
+  assertEquals(left(), []);
 }

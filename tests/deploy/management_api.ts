@@ -1,5 +1,4 @@
 import { assert, assertEquals } from "@std/assert";
-import { readUpload, type Upload } from "./serve_upload.ts";
 
 /** The account's access token; the CLI takes only this form. */
 export const ACCESS_TOKEN = `sbp_${"0123456789".repeat(4)}`;
@@ -9,25 +8,16 @@ export const PROJECT_REF = "abcdefghijklmnopqrst";
 
 const ID = "00000000-0000-4000-8000-000000000001";
 
-/** What the project's database is to the management API. */
-export interface ProjectDatabase {
-  /** What the dashboard shows under Connect, with `[YOUR-PASSWORD]` in it. */
-  readonly connectionString: string;
-  /** Makes a role that may log in for a short while, and act as `postgres`. */
-  createLoginRole(): Promise<{ role: string; password: string }>;
-}
-
-/** A stand-in for Supabase's management API. */
-export interface ManagementApi extends AsyncDisposable {
-  readonly url: string;
-  /** What was asked, as `GET /v1/profile`, in order. */
-  readonly requests: readonly string[];
-  /** What was asked that the API does not have, or not in this form. */
-  readonly faults: readonly string[];
-  /** What each function is now, by name. */
-  readonly uploads: ReadonlyMap<string, Upload>;
-  /** Of the functions. A test may set some, as a user does in the dashboard. */
-  readonly secrets: Map<string, string>;
+/** What `supabase functions deploy` sends for a function. */
+export interface Upload {
+  readonly metadata: {
+    readonly name: string;
+    readonly entrypoint_path: string;
+    readonly import_map_path: string;
+    readonly verify_jwt: boolean;
+  };
+  /** Contents by their paths, which are relative to the repository. */
+  readonly files: ReadonlyMap<string, Uint8Array<ArrayBuffer>>;
 }
 
 /**
@@ -35,11 +25,23 @@ export interface ManagementApi extends AsyncDisposable {
  * `functions deploy` and `delete`, `secrets set` and `unset` call, for one project
  * and one account, with as much of the answers as the CLI reads. Whatever else is
  * asked, or asked without the token, is refused and noted.
+ *
+ * @param database.connectionString What the dashboard shows under Connect, with
+ * `[YOUR-PASSWORD]` in it.
+ * @param database.createLoginRole Makes a role that may log in for a short while,
+ * and act as `postgres`.
  */
-export function startManagementApi(database: ProjectDatabase): ManagementApi {
+export function startManagementApi(database: {
+  readonly connectionString: string;
+  createLoginRole(): Promise<{ role: string; password: string }>;
+}) {
+  /** What was asked, as `GET /v1/profile`, in order. */
   const requests: string[] = [];
+  /** What was asked that the API does not have, or not in this form. */
   const faults: string[] = [];
+  /** What each function is now, by name. */
   const uploads = new Map<string, Upload>();
+  /** Of the functions. A test may set some, as a user does in the dashboard. */
   const secrets = new Map<string, string>();
 
   async function answer(request: Request): Promise<Response> {
@@ -158,5 +160,18 @@ function deployed(name: string) {
     created_at: 1_770_000_000_000,
     updated_at: 1_770_000_000_000,
     verify_jwt: false,
+  };
+}
+
+/** Reads the multipart form in which the Supabase CLI uploads a function. */
+async function readUpload(request: Request): Promise<Upload> {
+  const form = await request.formData();
+  const parts = form.getAll("file").filter((part) => part instanceof File);
+  const files = await Promise.all(
+    parts.map(async (part) => [part.name, await part.bytes()] as const),
+  );
+  return {
+    metadata: JSON.parse(String(form.get("metadata"))),
+    files: new Map(files),
   };
 }

@@ -1,147 +1,79 @@
 /**
  * The migration: that it and the types are made from the schema files, and what
- * it does to a database that has it already, and to one with something in its way.
+ * it does to a database with something in its way.
  *
  * @module
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type postgres from "postgres";
 import {
   generateTypes,
   MIGRATION,
   migrationText,
   TYPES,
 } from "../../scripts/dev/migration.ts";
-import {
-  databaseUrls,
-  withDatabase,
-} from "../../scripts/local_stack/databases.ts";
-import { checkMigrations } from "../../scripts/local_stack/migrations.ts";
-import { createDatabase, migrate, migrateByCli } from "../support/databases.ts";
-import { dumpSchema } from "./dump_schema.ts";
+import { withDatabase } from "../../scripts/local_stack/databases.ts";
+import { createDatabase, migrate } from "../support/databases.ts";
 import { setting } from "../support/test_environment.ts";
+import { schemaOf } from "./schema_of.ts";
 
-const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
-
-/** Makes a database beside the others; returns its URL. */
-async function database(name: string, sqlBefore?: string): Promise<string> {
-  return (await createDatabase(port, { name, sqlBefore })).url;
-}
+const migrated = setting("TEST_DATABASE_URL");
+const port = Number(new URL(migrated).port);
 
 Deno.test("the migration and the types are what the schema files make: deno task migration", async () => {
   assertEquals(await Deno.readTextFile(MIGRATION), await migrationText());
-  const url = await database("types");
+  const { url } = await createDatabase(port, { name: "types" });
   await migrate(url);
   const types = await Deno.readTextFile(TYPES);
   assertEquals(await generateTypes(url), types);
 });
 
-Deno.test("the Supabase CLI applies the migration once; a database with another is refused", async () => {
-  const url = await database("migrated_twice");
-  const kind = async () => (await checkMigrations(url))?.kind;
-  assertEquals(await kind(), "waiting");
-  await migrateByCli(url);
-  assertEquals(await kind(), undefined);
-  await withDatabase(url, async (sql) => {
-    const once = await dumpSchema(sql);
-    await sql`insert into billing.processed_events
-      (provider, event_id, type, outcome) values ('a', 'evt_kept', 'x', 'applied')`;
-    await migrateByCli(url);
-    assertEquals(await dumpSchema(sql), once);
-    const [kept] =
-      await sql`select count(*)::int from billing.processed_events`;
-    assertEquals(kept?.["count"], 1);
-    await sql`insert into supabase_migrations.schema_migrations values ('7')`;
-  });
-  assertEquals(await kind(), "changed");
-});
-
-Deno.test("an app's own names are not in the way, nor is an empty schema billing of the same owner", async () => {
-  const url = await database(
-    "beside_others",
-    `create schema billing;
-    create table public.subscriptions (user_id int primary key);
-    insert into public.subscriptions values (7);
-    create function public.has_access() returns int language sql return 1;`,
-  );
-  await migrate(url);
-  await withDatabase(url, async (sql) => {
-    assertEquals([...await sql`table public.subscriptions`], [{ user_id: 7 }]);
-    assertEquals([...await sql`table billing.subscriptions`], []);
-  });
-});
-
-Deno.test("every name that is taken in schema public is named at once, and nothing is created", async () => {
-  const migrated = await database("collisions_named");
-  await migrate(migrated);
-  const names = await withDatabase(migrated, (sql) =>
+Deno.test("every name that is taken in schema public, and everything in schema billing, is named at once, and nothing is created", async () => {
+  const ours = await withDatabase(migrated, (sql) =>
     sql`
-      select 'sequence' as kind, relname as name from pg_class
-      where relnamespace = 'public'::regnamespace
-      union all
-      select distinct 'function', proname from pg_proc
-      where pronamespace = 'public'::regnamespace`);
-  assert(names.length > 15);
-  const url = await database(
-    "collisions",
-    names.map(({ kind, name }) =>
-      kind === "sequence"
-        ? `create sequence ${name};`
-        : `create function ${name}(other text) returns int language sql return 1;`
-    ).join("\n"),
-  );
-  await assertRefused(
-    url,
-    names.map(({ kind, name }) =>
-      `${kind} ${name}${kind === "function" ? "(text)" : ""}`
-    ),
-  );
-});
-
-Deno.test("a type of schema public, and everything in schema billing, is named as well", async () => {
-  const url = await database(
-    "collision_of_schema",
-    `create type billing_records as enum ('a');
-    create schema billing;
-    create table billing.subscriptions (id int);
-    create type billing.plan as enum ('a');
-    create function billing.mine() returns int language sql return 1;`,
-  );
-  await assertRefused(url, [
-    "function billing.mine()",
+      select 'sequence ' || relname as taken, 'sequence ' || relname as made
+      from pg_class
+      where relnamespace = 'public'::regnamespace and relname ~ '^billing_'
+      union
+      select format('function %s(text)', proname),
+        format('function %s(other text) returns int return 1', proname)
+      from pg_proc
+      where pronamespace = 'public'::regnamespace and proname ~ '^billing_'`);
+  assert(ours.length > 15);
+  const others = [
+    "type billing_records",
     "table billing.subscriptions",
     "type billing.plan",
-    "type billing_records",
-  ]);
+    "function billing.mine()",
+  ];
+  const { url } = await createDatabase(port, {
+    name: "collisions",
+    sqlBefore: `
+      ${ours.map((row) => `create ${row["made"]};`).join("\n")}
+      create type billing_records as enum ('a');
+      create schema billing;
+      create table billing.subscriptions (id int);
+      create type billing.plan as enum ('a');
+      create function billing.mine() returns int return 1;`,
+  });
+  await assertRefused(url, [...ours.map((row) => row["taken"]), ...others]);
 });
 
-Deno.test("an empty schema billing of another owner is refused", async () => {
-  const name = "schema_of_another";
-  await database(name);
-  await withDatabase(
-    databaseUrls(port, name).adminUrl,
-    (sql) => sql`create schema billing`,
-  );
-  const taken = "schema billing of supabase_admin";
-  await assertRefused(databaseUrls(port, name).url, [taken]);
+Deno.test("an empty schema billing is taken over from the same owner, and from no other", async () => {
+  const sqlBefore = "create schema billing";
+  const same = await createDatabase(port, { name: "of_the_same", sqlBefore });
+  await migrate(same.url);
+  const { url, adminUrl } = await createDatabase(port, { name: "of_another" });
+  await withDatabase(adminUrl, (sql) => sql.unsafe(sqlBefore));
+  await assertRefused(url, ["schema billing of supabase_admin"]);
 });
 
 /** Migrates, and asserts that these names alone stop it before it does anything. */
 async function assertRefused(url: string, taken: string[]): Promise<void> {
-  const before = await withDatabase(url, objects);
+  const before = await withDatabase(url, schemaOf);
   const { message } = await assertRejects(() => migrate(url), Error);
   const [, named = ""] =
     /^Nothing was created, because these names are taken: (.+)\. Rename or drop them/
       .exec(message) ?? [];
   assertEquals(named.split(", ").sort(), taken.sort(), message);
-  assertEquals([...await withDatabase(url, objects)], [...before]);
-}
-
-function objects(sql: postgres.Sql) {
-  return sql`
-    select oid::regclass::text from pg_class
-    where relnamespace::regnamespace::text in ('public', 'billing')
-    union all
-    select oid::regprocedure::text from pg_proc
-    where pronamespace::regnamespace::text in ('public', 'billing') order by 1`;
+  assertEquals(await withDatabase(url, schemaOf), before);
 }

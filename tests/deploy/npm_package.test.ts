@@ -86,23 +86,17 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
     assertEquals(second.said.includes(DOWNLOADS), false, second.said);
   });
 
-  await test.step("help, and what is not a command", async () => {
-    const { code, said } = await installed("");
-    assertEquals(code, 0, said);
+  await test.step("help", async () => {
+    const { said } = await installed("");
     assertStringIncludes(said, `Usage: ${NPX} <command> [options]`);
-    assertEquals(
-      Array.from(said.matchAll(/^ {2}([a-z]+) {2,}/gm), ([, name]) => name),
-      [...COMMANDS],
-    );
+    const named = said.matchAll(/^ {2}([a-z]+) {2,}/gm);
+    assertEquals(Array.from(named, ([, name]) => name), [...COMMANDS]);
     assertEnds(await installed("trigge"), 2, 'no command "trigge"');
   });
 
   await test.step("add", async () => {
-    assertEnds(
-      await installed("add . --check"),
-      1,
-      "Not up to date, and nothing was written.",
-    );
+    const check = await installed("add . --check");
+    assertEnds(check, 1, "Not up to date, and nothing was written.");
     assertEnds(await installed("add . --yes"), 0, `Done: ${path} has`);
   });
 
@@ -123,13 +117,8 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
     const sent = await installed(event);
     assertEnds(sent, 0, "200 OK");
     assertStringIncludes(sent.said, `${NPX} trigger customer.`);
-    assertEnds(
-      await installed(event, {
-        PROVIDER_A_SIGNING_SECRET: "whsec_another_0123",
-      }),
-      1,
-      "401 Invalid signature",
-    );
+    const other = { PROVIDER_A_SIGNING_SECRET: "whsec_another_0123" };
+    assertEnds(await installed(event, other), 1, "401 Invalid signature");
     const env = {
       SUPABASE_SECRET_KEY: (await localKeys()).secret,
       SUPABASE_DB_URL: user.dbUrl,

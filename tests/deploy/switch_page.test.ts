@@ -7,10 +7,50 @@
 import { assertEquals } from "@std/assert";
 import postgres from "postgres";
 import { RIGHTS, sqlOf } from "../support/app_page.ts";
+import { readBlocks } from "./page_blocks.ts";
 import { createDatabase, migrate } from "../support/databases.ts";
 import { setting } from "../support/test_environment.ts";
-import { readBlocks } from "./page_blocks.ts";
-import { AUTH_USERS, STARTER_MIGRATIONS } from "./starter_project.ts";
+
+/**
+ * An app that has subscriptions already, as Vercel's starter makes them, and
+ * posts that only subscribers may read.
+ */
+const STARTER = `
+  create table auth.users (id uuid primary key);
+  create table customers (
+    id uuid primary key references auth.users,
+    stripe_customer_id text
+  );
+  alter table customers enable row level security;
+  create policy "Users write their own customer" on customers
+    for update to authenticated using (auth.uid() = id);
+  grant select, update on customers to authenticated;
+  create type subscription_status as enum ('trialing', 'active', 'past_due');
+  create table subscriptions (
+    id text primary key,
+    user_id uuid not null references auth.users,
+    status subscription_status,
+    price_id text,
+    current_period_end timestamptz not null
+  );
+  alter table subscriptions enable row level security;
+  create policy "Can only view own subs data." on subscriptions
+    for select using (auth.uid() = user_id);
+  create table posts (
+    title text primary key,
+    requires_active_subscription boolean not null
+  );
+  alter table posts enable row level security;
+  create policy "Allow access based on subscription status." on posts
+    for select using (
+      requires_active_subscription = false
+      or auth.uid() in (
+        select subscriptions.user_id from subscriptions
+        where subscriptions.status in ('trialing', 'active')
+      )
+    );
+  grant select on posts, subscriptions to anon, authenticated;
+  insert into posts values ('Free', false), ('Paid', true);`;
 
 const { block, left } = readBlocks("docs/switch.md");
 const compare = block("select");
@@ -22,12 +62,11 @@ Deno.test("docs/switch.md: its SQL leads from an app's own table to the receiver
   const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
   const { url } = await createDatabase(port, {
     name: "starter",
-    sqlBefore: [AUTH_USERS, ...STARTER_MIGRATIONS].join(";"),
+    sqlBefore: STARTER,
   });
   await migrate(url);
   const sql = postgres(url, { max: 1, onnotice() {} });
   await using _sql = { [Symbol.asyncDispose]: () => sql.end() };
-  await sql`insert into prices values ('price_1', 500)`;
 
   /** The posts that somebody reads. */
   async function postsOf(role: string, user = "") {

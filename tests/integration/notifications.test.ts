@@ -10,6 +10,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { freePort } from "../support/machine.ts";
 import {
   alertEnvironment,
@@ -27,11 +28,12 @@ import {
 } from "../support/queues.ts";
 import {
   NO_COUNTS,
+  type ServedFunction,
   startReceiver,
   startWorker,
   takeTurn,
 } from "../support/functions.ts";
-import { deliver } from "../support/send.ts";
+import { deliver, post } from "../support/send.ts";
 import { connect } from "../support/tables.ts";
 
 const sql = connect();
@@ -156,4 +158,59 @@ Deno.test("an alert that is answered 429 holds up no notification to the same ho
   assertEquals((await takeTurn(worker)).alerts, NO_COUNTS);
   const [id, again, ...others] = endpoint.about(failing).map(({ id }) => id);
   assertEquals([again, others], [id, []]);
+});
+
+Deno.test("a worker delivers for callers with a secret key of its project, under either name of the setting, and for nobody else", async () => {
+  const { secret, publishable, anon, serviceRole } = await localKeys();
+  const second = "sb_secret_second_0123456789abcdefghij_klmnopqr";
+  await using endpoint = startNotifiedEndpoint();
+  const secrets = { automation: second, default: secret };
+  await using named = await startWorker({
+    ...endpoint.env,
+    SUPABASE_SECRET_KEYS: JSON.stringify(secrets),
+  });
+  // With the key of older projects alone.
+  await using legacy = await startWorker({
+    ...endpoint.env,
+    SUPABASE_SECRET_KEYS: "",
+    SUPABASE_PUBLISHABLE_KEYS: "",
+  });
+  const [event] = await oweNotifications(sql);
+  const call = async (worker: ServedFunction, headers: HeadersInit) => {
+    const answer = await post(worker.url, { headers });
+    assertEquals(answer.headers.get("access-control-allow-origin"), null);
+    for (const key of [secret, publishable, anon, serviceRole]) {
+      assert(!answer.body.includes(key), answer.body);
+    }
+    return answer.status;
+  };
+  for (
+    const headers of [
+      {},
+      { apikey: "" },
+      { apikey: secret.slice(0, -1) },
+      { apikey: secret.toUpperCase() },
+      { apikey: publishable },
+      { apikey: anon },
+      { authorization: `Bearer ${serviceRole}` },
+      { apikey: publishable, authorization: `Bearer ${secret}` },
+    ]
+  ) {
+    const answers = [await call(named, headers), await call(legacy, headers)];
+    assertEquals(answers, [401, 401], JSON.stringify(headers));
+  }
+  assertEquals(await call(named, { apikey: serviceRole }), 401);
+  assertEquals(await call(legacy, { apikey: secret }), 401);
+  assertEquals((await outboxRow(sql, event)).attempts, 0);
+  for (
+    const [worker, apikey] of [
+      [named, secret],
+      [named, second],
+      [legacy, serviceRole],
+    ] as const
+  ) {
+    const [event] = await oweNotifications(sql);
+    assertEquals(await call(worker, { apikey }), 200);
+    assertEquals((await outboxRow(sql, event)).status, "sent");
+  }
 });

@@ -6,7 +6,7 @@
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { createHash } from "node:crypto";
-import { edited } from "../support/edited.ts";
+import { edited, withoutAccount } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
@@ -18,7 +18,7 @@ import {
   wake,
 } from "../support/functions.ts";
 import { deliver } from "../support/send.ts";
-import { connect, storedEvent } from "../support/tables.ts";
+import { connect, storedEvent, subscriptionRecord } from "../support/tables.ts";
 import {
   endLease,
   failureOf,
@@ -174,48 +174,54 @@ Deno.test("if a worker dies during a retry, the next worker takes the event", as
 });
 
 Deno.test("of workers that are woken together, one retries, each event once and none before the creation that it waits for", async () => {
-  const COUNT = 25;
+  const subscription = uniqueId("sub");
+  // Of one second, as providers date what comes of one act; and the ids sort the
+  // wrong way round.
   const created = Math.floor(Date.now() / 1000) - 600;
-  const invoices: string[] = [];
-  const subscriptions: string[] = [];
-  await Promise.all(Array.from({ length: COUNT }, async () => {
-    // Of one second, as providers date what comes of one act; and the ids sort
-    // the wrong way round.
-    const subscription = uniqueId("sub");
-    const options = { subscription, created };
-    const creation = subscriptionEvent("customer.subscription.created", {
-      ...options,
-      id: uniqueId("evt_z"),
-      account: null,
-    });
-    const update = subscriptionEvent("customer.subscription.updated", {
-      ...options,
-      id: uniqueId("evt_m"),
-      status: "past_due",
-    });
-    const invoice = invoiceEvent({ ...options, id: uniqueId("evt_a") });
-    await send(500, invoice);
-    await send(500, update);
-    await send(422, creation);
-    const fixed = { "data.object.metadata.accountId": "acc_6" };
-    await repair(sql, creation.id, edited(creation, fixed));
-    invoices.push(invoice.id);
-    subscriptions.push(subscription);
-  }));
+  const options = { subscription, created };
+  const creation = subscriptionEvent("customer.subscription.created", {
+    ...options,
+    id: uniqueId("evt_z"),
+    account: null,
+  });
+  const update = subscriptionEvent("customer.subscription.updated", {
+    ...options,
+    id: uniqueId("evt_m"),
+    status: "past_due",
+  });
+  const invoice = invoiceEvent({ ...options, id: uniqueId("evt_a") });
+  await send(500, invoice);
+  await send(500, update);
+  await send(422, creation);
+  const fixed = { "data.object.metadata.accountId": "acc_6" };
+  await repair(sql, creation.id, edited(creation, fixed));
   await sql`select billing.retry_failed_events()`;
   const turns = await Promise.all([worker, second].map((it) => takeTurn(it)));
-  const sum = (name: string) =>
-    turns.reduce((total, { retries }) => total + retries[name]!, 0);
+  const counts = turns.map(({ retries }) => retries)
+    .sort((a, b) => b["claimed"]! - a["claimed"]!);
+  assertEquals(counts, [{ ...NOTHING, claimed: 3, applied: 3 }, NOTHING]);
+  const record = await subscriptionRecord(sql, subscription);
   assertEquals(
-    ["claimed", "applied", "failed", "duplicate"].map(sum),
-    [3 * COUNT, 3 * COUNT, 0, 0],
+    [record?.["status"], record?.["account_id"]],
+    ["past_due", "acc_6"],
   );
-  const [counts] = await sql`
-    select
-      (select count(*)::int from billing.notifications
-        where event_id = any(${invoices})) as notifications,
-      (select count(*)::int from billing.subscriptions
-        where id = any(${subscriptions}) and status = 'past_due'
-          and account_id = 'acc_6') as records`;
-  assertEquals({ ...counts }, { notifications: COUNT, records: COUNT });
+  await assertAppliedOnce(invoice.id);
+});
+
+Deno.test("with UNMAPPED_SUBSCRIPTIONS=ignore, a creation without an account is ignored, also at a retry", async () => {
+  const env = { UNMAPPED_SUBSCRIPTIONS: "ignore" };
+  await using ignoring = await startReceiver({ env });
+  await using ignoringWorker = await startWorker(env);
+  const event = withoutAccount(
+    subscriptionEvent("customer.subscription.created"),
+  );
+  assertEquals((await deliver(ignoring.url, event)).status, 200);
+  const nothing = { ledger: [], failures: [], notifications: [] };
+  assertEquals(await storedEvent(sql, event.id), nothing);
+  await send(422, event);
+  await requestRetry(sql, event.id);
+  assertEquals(await retries(), { ...NOTHING, claimed: 1, failed: 1 });
+  await requestRetry(sql, event.id);
+  const { retries: counts } = await takeTurn(ignoringWorker);
+  assertEquals(counts, { ...NOTHING, claimed: 1, ignored: 1 });
 });

@@ -13,6 +13,10 @@ import {
 } from "@std/assert";
 import type postgres from "postgres";
 import { ERRORS } from "../../supabase/functions/_shared/billing/errors.ts";
+import {
+  describeEvent,
+  handledEvent,
+} from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { edited } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
@@ -52,14 +56,23 @@ const creation = subscriptionEvent("customer.subscription.created", {
 
 /** Files an event as one that failed. */
 async function file(
-  event: { id?: string; type: string },
-  { code, tx }: { code: string; tx: postgres.TransactionSql },
+  event: { id: string; type: string },
+  { code, tx, indent }: {
+    code: string;
+    tx: postgres.TransactionSql;
+    indent?: number | undefined;
+  },
 ): Promise<void> {
+  const { kind, ...ids } = describeEvent(event);
   await tx`
     select public.billing_record_failed_event(
-      p_provider => 'a', p_event_id => ${event.id ?? ""},
-      p_body => ${JSON.stringify(event)}, p_body_encoding => 'text',
-      p_error_code => ${code}, p_error => 'Failed', p_type => ${event.type}
+      p_provider => 'a', p_event_id => ${event.id},
+      p_body => ${JSON.stringify(event, null, indent)},
+      p_body_encoding => 'text', p_error_code => ${code},
+      p_error => 'Failed', p_type => ${event.type}, p_kind => ${kind ?? null},
+      p_subscription_id => ${ids.subscription_id ?? null},
+      p_customer_id => ${ids.customer_id ?? null},
+      p_account_id => ${ids.account_id ?? null}
     )`;
 }
 
@@ -177,10 +190,10 @@ for (
   });
 }
 
-function blockWith(text: string): string {
+function blockWith(text: string, values: object = {}): string {
   const found = blocks.find(({ sql }) => sql.includes(text));
   assert(found !== undefined, text);
-  return fillIn(found.sql, VALUES);
+  return fillIn(found.sql, { ...VALUES, ...values });
 }
 
 Deno.test("the pages and the snippets have SQL to run", () => {
@@ -232,6 +245,105 @@ Deno.test("the function of stripe.md knows the account of a customer", async () 
       from unnest(array['cus_9', 'cus_none']) as c`;
   });
   assertEquals(found.map((row) => row["account"]), [account, null]);
+});
+
+/** The failed update of a stranger, of which only these parts name the account. */
+function strangersUpdate(parts: Parameters<typeof subscriptionEvent>[1]) {
+  return subscriptionEvent("customer.subscription.updated", {
+    subscription: uniqueId("sub"),
+    account: "acc_none",
+    customer: uniqueId("cus"),
+    ...parts,
+  });
+}
+
+/** Makes something of an account in every table that can hold any. */
+async function makeAccount(
+  account: string,
+  tx: postgres.TransactionSql,
+): Promise<void> {
+  const subscription = uniqueId("sub");
+  const customer = uniqueId("cus");
+  const its = { subscription, account, customer };
+  const applied = [
+    subscriptionEvent("customer.subscription.created", its),
+    invoiceEvent(its),
+  ].map((event, i) => ({
+    ...handledEvent.parse(event),
+    provider: "a",
+    place: i,
+  }));
+  await tx`
+    select public.billing_apply_events(${
+    JSON.stringify(applied)
+  }::text::jsonb)`;
+
+  const nul = { "data.object.description": "\u0000" };
+  const repaired = strangersUpdate({ account });
+  for (
+    const [event, indent] of [
+      [strangersUpdate({ account })],
+      [strangersUpdate({ subscription })],
+      [strangersUpdate({ customer })],
+      [edited(strangersUpdate({}), {
+        "data.object.customer": { id: customer, object: "customer" },
+      })],
+      [invoiceEvent({ ...its, account: "acc_none", customer: null })],
+      // Named where no column has it from.
+      [edited(strangersUpdate({}), {
+        "data.object.items.data.0.metadata": { accountId: account },
+      })],
+      // What jsonb cannot hold is stored as text, with the spaces that it had.
+      [edited(strangersUpdate({ account }), nul)],
+      [edited(strangersUpdate({ account }), nul), 2],
+      [repaired],
+    ] as const
+  ) {
+    await file(event, { code: "event_invalid", tx, indent });
+  }
+  const repair = edited(repaired, {
+    "data.object.metadata.accountId": "acc_other",
+  });
+  await tx`
+    update billing.failed_events
+    set payload = ${JSON.stringify(repair)}::text::jsonb
+    where event_id = ${repaired.id}`;
+}
+
+Deno.test("the runbook's statement deletes all of an account but its events' IDs, and nothing of another", async () => {
+  await tryOut(async (tx) => {
+    const tables = await tx<{ name: string }[]>`
+      select 'billing.' || tablename as name from pg_tables
+      where schemaname = 'billing' and tablename <> 'processed_events'`;
+    async function everyRow() {
+      const rows: Record<string, string[]> = {};
+      for (const { name } of tables) {
+        const found = await tx`select t::text as row from ${tx(name)} t`;
+        rows[name] = found.map((it) => String(it["row"])).sort();
+      }
+      return rows;
+    }
+    const ledger = async () =>
+      (await tx`select from billing.processed_events`).length;
+    // Every row is compared, and other tests leave a hundred thousand.
+    await tx`truncate ${tx(tables.map(({ name }) => name))}`;
+    await makeAccount("acc_other", tx);
+    const before = await everyRow();
+    assertEquals(before["billing.failed_events"]?.length, 9);
+    // An event has such texts elsewhere, too: prices and statuses.
+    for (const account of ["acc_1", "1900", "19000", "active", `it's "so"`]) {
+      await makeAccount(account, tx);
+      const events = await ledger();
+      const id = account.replaceAll("'", "''");
+      await tx.unsafe(
+        blockWith("delete from billing.subscriptions where account_id", {
+          "account id": id,
+        }),
+      );
+      assertEquals(await everyRow(), before, account);
+      assertEquals(await ledger(), events);
+    }
+  });
 });
 
 for (const repair of repairs()) {
