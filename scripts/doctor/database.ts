@@ -192,7 +192,9 @@ async function wakesWorker(sql: postgres.Sql, project: string, here: Here) {
   }
   // Both jobs and the key may look right, and nothing works.
   await acceptsKey(secret.url, secret.key ?? "", here).catch((error) => {
-    throw new Failed(`its key in Vault: ${error.message}. Then ${todo}`);
+    throw /^refuses/.test(error.message)
+      ? new Failed(`the worker refuses its key, which is in Vault. ${todo}`)
+      : error;
   });
   const [last] = await sql`
     select

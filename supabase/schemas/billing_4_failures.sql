@@ -436,11 +436,13 @@ begin
     update billing.leases l set is_wanted = false where l.queue = p_queue;
     return true;
   end if;
-  update billing.leases l set
+  -- Without a channel, a run has never taken the lease of the notifications.
+  insert into billing.leases as l (queue, lease_id, held_until, scheduled_run_at)
+  values (p_queue, p_lease_id, clock_timestamp(), case when p_is_scheduled then now() end)
+  on conflict (queue) do update set
     held_until = case when l.lease_id = p_lease_id then clock_timestamp() else l.held_until end,
     is_wanted = l.is_wanted and l.lease_id <> p_lease_id,
-    scheduled_run_at = case when p_is_scheduled then now() else l.scheduled_run_at end
-  where l.queue = p_queue and (l.lease_id = p_lease_id or p_is_scheduled);
+    scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at);
   if is_wanted then
     perform billing.wake_worker();
   end if;

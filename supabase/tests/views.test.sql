@@ -4,7 +4,7 @@
 begin;
 select plan(18);
 set local timezone = 'UTC';
-truncate billing.failed_events, billing.notifications, billing.processed_events;
+truncate billing.failed_events, billing.notifications, billing.processed_events, billing.leases;
 
 select columns_are(schema, name, columns, format('the columns of %s.%s', schema, name))
 from (

@@ -31,8 +31,9 @@ import { setting } from "../support/test_environment.ts";
 
 const ALL = [
   ...["endpoint", "unsigned event", "clock", "signed event", "worker"],
-  ...["worker's key", "failures", "notifications", "live and test"],
-  ...["REST API", "database", "migration", "schedule"],
+  ...["worker's key", "worker's runs", "failures", "notifications"],
+  ...["live and test", "REST API", "database", "migration", "schedule"],
+  "accounts",
 ];
 
 const sql = connect();
@@ -80,7 +81,7 @@ async function startStage() {
 async function look(
   changes: Partial<Target> = {},
   env = {},
-  check = checkDeployment,
+  { check = checkDeployment, fetch = globalThis.fetch } = {},
 ) {
   const { projectUrl } = stage;
   const findings = check({
@@ -103,6 +104,10 @@ function failed(found: Record<string, string>): string[] {
 }
 
 Deno.test("a working deployment passes, and nothing is stored", async () => {
+  const headers = { apikey: keys.secret };
+  const worker = `${stage.projectUrl}/functions/v1/billing-worker`;
+  // As the schedule does.
+  await (await fetch(worker, { method: "POST", headers })).text();
   const before = await rowCounts(sql);
   const found = await look();
   assertEquals(Object.keys(found), ALL);
@@ -125,6 +130,7 @@ Deno.test("the receiver, the worker and the REST API refuse wrong secrets", asyn
   assertEquals(failed(await look({ secretKey: "sb_secret_x" }, env)), [
     "signed event",
     "worker's key",
+    "worker's runs",
     "failures",
     "notifications",
     "live and test",
@@ -154,7 +160,7 @@ Deno.test("what the database has recorded is found: a failure, notifications, te
   const last_error = "the receiver answered 503.";
   await notify({ attempts: 3, next_attempt_at, last_error: "the oldest" });
   await notify({ next_attempt_at, last_error });
-  await notify({ next_attempt_at: new Date(0) });
+  await notify({ next_attempt_at: new Date(Date.now() - 60_000) });
   const waiting = `2 wait after failed attempts, with the error: ${last_error}`;
   const found = await look({ provider: "b" });
   assertEquals(failed(found), ["failures", "notifications", "live and test"]);
@@ -241,6 +247,29 @@ Deno.test("the migration counts by what it has created, also after a squash", as
   );
 });
 
+const QUEUED = `
+  insert into net.http_request_queue (method, url, headers, timeout_milliseconds)
+  select 'POST', 'https://hooks.test', '{}', 5000 from generate_series(1, 101)`;
+Deno.test("an account that is a user's ID in another spelling is found", async () => {
+  const { url: dbUrl } = await createDatabase(port, { name: "doctor_users" });
+  await migrate(dbUrl);
+  await withDatabase(dbUrl, async (sql) => {
+    const id = crypto.randomUUID();
+    await sql.unsafe(`
+      create table auth.users (id uuid);
+      insert into auth.users values ('${id}'), (gen_random_uuid());
+      insert into billing.subscriptions (id, provider, account_id, status, plan_id)
+      select a, 'a', a, 'active', 'p'
+      from unnest(array['${id}', '${id.toUpperCase()}', '{${id}}', 'team']) as a`);
+    const { accounts } = await look({ dbUrl });
+    assertStringIncludes(accounts!, "FAIL 2 are a user's ID in another spell");
+    assertStringIncludes(accounts!, `" instead of "${id}"`);
+    await sql`delete from billing.subscriptions where account_id <> ${id}`;
+    const { accounts: right } = await look({ dbUrl });
+    assertEquals(right, "ok none is a user's ID in another spelling");
+  });
+});
+
 Deno.test("the schedule fails until it wakes this project's worker", async () => {
   const projectUrl = "https://abcdefghijklmnopqrst.supabase.co";
   const { url } = await createDatabase(port, { name: "doctor_schedule" });
@@ -272,11 +301,22 @@ Deno.test("the schedule fails until it wakes this project's worker", async () =>
         `FAIL wakes https://other ${isWrong}`,
         `select vault.update_secret(id, '${worker}') from vault.secrets`,
       ],
-      ["ok wakes the worker every minute and prunes", "select 1"],
+      [
+        "FAIL the worker refuses its key, which is in Vault. In the SQL editor",
+        `select vault.create_secret('sb_secret_1', 'billing_worker_key')`,
+      ],
+      ["ok wakes the worker every minute and prunes", QUEUED],
+      ["FAIL 101 calls wait in pg_net, whose process has ended. ", "select 1"],
     ] as const
   ) {
     const target = { dbUrl: url, projectUrl };
-    const { schedule } = await look(target, {}, checkDatabase);
+    const fetch = (_: unknown, { headers }: RequestInit = {}) => {
+      const { apikey } = headers as Record<string, string>;
+      const status = apikey === "sb_secret_1" ? 200 : 401;
+      return Promise.resolve(new Response("", { status }));
+    };
+    const options = { check: checkDatabase, fetch };
+    const { schedule } = await look(target, {}, options);
     assertStringIncludes(schedule!, says);
     await owner.unsafe(next);
   }
@@ -300,7 +340,7 @@ Deno.test("the command prints one line per check, and its exit code is 0, 1 or 2
   };
   for (
     const [endpoint, wanted, says] of [
-      [url, 0, /^ok {7}endpoint {8}http.*\n5 ok, 0 FAIL, 7 skipped\n$/s],
+      [url, 0, /^ok {7}endpoint {8}http.*\n5 ok, 0 FAIL, 9 skipped\n$/s],
       [`${url}s`, 1, /^FAIL {5}endpoint {8}http.* answered 404\. If its path/],
       ["nowhere", 2, /^$/],
     ] as const
