@@ -355,6 +355,19 @@ Deno.test("handleWake() leaves events to the next run if the fault of a call say
   }
 });
 
+Deno.test("pacer() gives out times on one schedule, and none in the past", async () => {
+  let timeMs = 1_000;
+  const waits: number[] = [];
+  const sleep = (ms: number) => Promise.resolve(void waits.push(ms));
+  const pace = pacer({ perSecond: 2 }, { clock: () => timeMs, sleep });
+  // What a claim takes is not added, and what was missed is not made up for.
+  for (const pauseMs of [0, 0, 0, 1_500, 10_000, 0]) {
+    timeMs += pauseMs;
+    await pace();
+  }
+  assertEquals(waits.map(Math.round), [550, 1_100, 150, 550]);
+});
+
 const ahead = eventOf(FAILED, { created: NOW + 301 });
 const NOBODYS = { "data.object.id": "sub_3", "data.object.metadata": {} };
 const orphan = eventOf(CREATED, NOBODYS);
