@@ -20,8 +20,6 @@ import {
   edgeDenoPath,
   FUNCTIONS,
   run,
-  STACK_FOLDER,
-  stackConfig,
 } from "./downloads.ts";
 
 /** Its major version is that of Postgres at Supabase: a person decides. */
@@ -73,10 +71,6 @@ async function writeLocks(): Promise<void> {
   await writeLock("scripts/npx", DENO, CACHE_COMMANDS);
   const cacheBrowser = ["cache", ...BROWSER_OPTIONS, BROWSER_ENTRY];
   await writeLock(BROWSER_FOLDER, DENO, cacheBrowser);
-  const config = `${STACK_FOLDER}/deno.json`;
-  await Deno.writeTextFile(join(REPOSITORY, config), stackConfig());
-  const onlyLock = ["install", "--lockfile-only", `--config=${config}`];
-  await writeLock(STACK_FOLDER, DENO, onlyLock);
 }
 
 /** Makes the lock file in a folder anew. */

@@ -5,11 +5,11 @@ import { isListening } from "../common/loopback.ts";
 import type { LocalKeys } from "./keys.ts";
 import type { ServiceObserver, ServiceSpec } from "./service.ts";
 
-/** What Deno prints of its watcher. */
+/** What Deno prints beside the function's lines: it watches, so it is not quiet. */
 const LISTENS = /^deno serve: Listening/;
 const ENDED = /^Watcher Process (?:failed|finished)/;
 const RELOADS = /^Watcher Restarting/;
-const OTHER = /^Watcher /;
+const OTHER = /^(?:Watcher|Download) /;
 
 /** How a function is served. */
 export interface ServeOptions {

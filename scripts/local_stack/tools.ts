@@ -7,13 +7,10 @@ import { join } from "node:path";
 import importMap from "../../import_map.json" with { type: "json" };
 import type { Environment } from "../common/environment.ts";
 import { createCommand } from "../common/create_command.ts";
-import { isFromPackage, REPOSITORY } from "../common/how_started.ts";
+import { REPOSITORY } from "../common/how_started.ts";
 
 /** The packages that the local stack runs programs of. */
-export const NODE_MODULES = join(
-  REPOSITORY,
-  isFromPackage ? "scripts/npx/stack/node_modules" : "node_modules",
-);
+export const NODE_MODULES = join(REPOSITORY, "node_modules");
 
 const NEEDED = [
   /^(PATH|HOME|TMPDIR|XDG_CACHE_HOME|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS)$/,

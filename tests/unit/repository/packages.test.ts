@@ -10,7 +10,7 @@ import { dirname, join } from "node:path";
 import { readReceiver } from "../../../scripts/add/receiver.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
-import { COMMANDS, stackConfig } from "../../../scripts/dev/downloads.ts";
+import { COMMANDS } from "../../../scripts/dev/downloads.ts";
 import { copyRepository } from "../../support/copy_repository.ts";
 import { migrationNames } from "../../support/databases.ts";
 
@@ -18,7 +18,6 @@ type Imports = Readonly<Record<string, string>>;
 
 const FUNCTIONS = ["billing-webhook", "billing-worker"]
   .map((name) => `supabase/functions/${name}`);
-const STACK = "scripts/npx/stack";
 const BROWSER = "tests/console";
 const NPX = "scripts/npx/deno.lock";
 const PEERS = "bench/peers/import_map.json";
@@ -51,7 +50,7 @@ async function json(cwd: string, command: string, ...args: string[]) {
 
 /** The lock files besides `deno.lock`, and the import map of each. */
 const LOCKS: [lock: string, map?: string][] = [
-  ...[...FUNCTIONS, STACK]
+  ...FUNCTIONS
     .map((it): [string, string] => [`${it}/deno.lock`, `${it}/deno.json`]),
   [`${BROWSER}/deno.lock`, `${BROWSER}/import_map.json`],
   [NPX],
@@ -91,7 +90,6 @@ Deno.test("each lock has the checksums of deno.lock, and what its import map nam
   const others = /^npm:(@supabase\/cli-|embedded-|fast-check|puppeteer)/;
   assertEquals(lockOf(NPX).names.filter((name) => others.test(name)), []);
   assertEquals(read("deno.lock").includes("chromium"), false);
-  assertEquals(read(`${STACK}/deno.json`), stackConfig());
 });
 
 /** What is neither imported by a command nor copied by `add`. */
@@ -99,14 +97,14 @@ const BESIDES = [
   // The console names its sections.
   "docs/runbook.md",
   ...["LICENSE", "README.md", "package.json", "supabase/config.toml"],
-  ...[NPX, "scripts/npx/main.mjs", `${STACK}/deno.json`, `${STACK}/deno.lock`],
+  ...["deno.json", "deno.lock", NPX, "scripts/npx/main.mjs"],
 ];
 
 /** What a maintainer's clone may hold, and nobody else may get. */
 const PLANTED = [
   ...[".env", ".stack/database/x", "scripts/add/.env"],
-  ...[`${STACK}/node_modules/x/index.js`, "supabase/.temp/project-ref"],
-  ...["supabase/functions/.env", "supabase/functions/.env.local"],
+  ...["supabase/.temp/project-ref", "supabase/functions/.env"],
+  "supabase/functions/.env.local",
   "supabase/functions/billing-webhook/.env",
 ];
 
