@@ -103,7 +103,14 @@ Deno.test("gateway refuses what could hide a second request", async () => {
 });
 
 Deno.test("gateway replaces the key by its role's token, and refuses other keys", async () => {
+  // The tokens of every local stack.
+  assert(keys.anon.endsWith(".CRXP1A7WOeoJeXxjNni43kdQwgnWNReilDMblYTn_I0"));
+  const service = ".EGIM96RAZx35lJzdJsyH-qQwv8Hdp7fsn3W0YpN81IU";
+  assert(keys.serviceRole.endsWith(service));
   const user = `Bearer ${await signToken({ role: "user", exp: 4e9 })}`;
+  const expired = await signToken({ role: "service_role", exp: 1.7e9 });
+  const unsigned = [{ alg: "none" }, { role: "service_role" }]
+    .map((part) => btoa(JSON.stringify(part)).replaceAll("=", "")).join(".");
   await withGateway(
     (request) => new Response(request.headers.get("authorization")),
     async (_gateway, url) => {
@@ -115,6 +122,8 @@ Deno.test("gateway replaces the key by its role's token, and refuses other keys"
           [keys.anon, "", `Bearer ${keys.anon}`],
           ["sb_secret_wrong", user, 401],
           [`${keys.anon}x`, "", 401],
+          [expired, "", 401],
+          [`${unsigned}.`, "", 401],
         ] as const
       ) {
         const headers = {
