@@ -1,7 +1,7 @@
 /**
  * What the tests need besides the packages of `deno install`: the Deno that
  * Supabase's edge runtime is built on, with the packages that the functions
- * import; a browser; and what the commands of the npm package import.
+ * import; a browser; and the Deno that npm installs with the npm package.
  *
  * @module
  */
@@ -36,16 +36,6 @@ export const BROWSER_OPTIONS = [
 export const COMMANDS = Object.keys(denoConfig.tasks)
   .filter((name) => existsSync(join(REPOSITORY, "scripts", `${name}.ts`)));
 
-/** The arguments with which Deno downloads what the commands import. */
-export const CACHE_COMMANDS = [
-  "cache",
-  "--no-config",
-  "--node-modules-dir=none",
-  "--import-map=import_map.json",
-  "--lock=scripts/npx/deno.lock",
-  ...COMMANDS.map((name) => `scripts/${name}.ts`),
-];
-
 /** What a test's process finds set, so that none reaches for the registry. */
 export const NO_DOWNLOADS = {
   npm_config_offline: "true",
@@ -67,9 +57,8 @@ export const NO_DOWNLOADS = {
 export async function downloadForTests(signal?: AbortSignal): Promise<string> {
   console.log("\n== downloads, if missing: packages");
   const deno = Deno.execPath();
-  // With the npm package, npm and Deno install these.
+  // With the npm package, npm installs this.
   await run("npx", ["-y", `deno@${Deno.version.deno}`, "--version"], signal);
-  await run(deno, [...CACHE_COMMANDS, "--frozen"], signal);
   const edgeDeno = await edgeDenoPath(signal);
   for (const name of FUNCTIONS) {
     const entry = `supabase/functions/${name}/index.ts`;

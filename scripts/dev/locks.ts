@@ -1,8 +1,7 @@
 /**
  * `deno task locks`: writes the lock files of what does not use `deno.lock`: of
- * each function, which the platform's Deno has to be able to read; of the npm
- * package, which downloads only what its commands need; and of the browser tests,
- * whose browser only they download.
+ * each function, which the platform's Deno has to be able to read; and of the
+ * browser tests, whose browser only they download.
  *
  * With `--latest`, first takes the newest versions of the dependencies, in every
  * file that names them. The gate says whether they work.
@@ -16,7 +15,6 @@ import {
   BROWSER_ENTRY,
   BROWSER_FOLDER,
   BROWSER_OPTIONS,
-  CACHE_COMMANDS,
   edgeDenoPath,
   FUNCTIONS,
   run,
@@ -68,7 +66,6 @@ async function writeLocks(): Promise<void> {
     const config = `--config=${folder}/deno.json`;
     await writeLock(folder, edgeDeno, ["cache", config, `${folder}/index.ts`]);
   }
-  await writeLock("scripts/npx", DENO, CACHE_COMMANDS);
   const cacheBrowser = ["cache", ...BROWSER_OPTIONS, BROWSER_ENTRY];
   await writeLock(BROWSER_FOLDER, DENO, cacheBrowser);
 }

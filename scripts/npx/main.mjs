@@ -24,6 +24,20 @@ const COMMANDS = Object.entries(tasks).filter(([command]) =>
 );
 
 const [command = "--help", ...args] = process.argv.slice(2);
+/**
+ * How Deno finds the packages, whatever the project has: those that the command
+ * imports, or for `start`, which runs Postgres, all of them.
+ */
+const PACKAGES = command === "start"
+  ? [`--config=${join(ROOT, "deno.json")}`]
+  : [
+    "--no-config",
+    "--node-modules-dir=none",
+    "--unstable-npm-lazy-caching",
+    `--import-map=${join(ROOT, "import_map.json")}`,
+    `--lock=${join(ROOT, "deno.lock")}`,
+  ];
+
 if (["--help", "-h", "help"].includes(command)) say(helpText());
 else if (["--version", "-v"].includes(command)) say(version);
 else if (COMMANDS.some(([name]) => name === command)) run();
@@ -39,7 +53,7 @@ function run() {
   }
   const env = environment();
   announceDownload();
-  const options = ["--allow-all", "--quiet", "--frozen", ...packageOptions()];
+  const options = ["--allow-all", "--quiet", "--frozen", ...PACKAGES];
   const words = ["run", ...options, scriptOf(command), ...args];
   const child = spawn(deno, words, { env, stdio: "inherit" });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
@@ -53,28 +67,13 @@ function run() {
   });
 }
 
-/**
- * Returns how Deno finds the packages, whatever the project has. `start` needs
- * what the whole repository does, above all Postgres.
- */
-function packageOptions() {
-  if (command === "start") return [`--config=${join(ROOT, "deno.json")}`];
-  return [
-    ...["--no-config", "--node-modules-dir=none"],
-    `--import-map=${join(ROOT, "import_map.json")}`,
-    `--lock=${join(ROOT, "scripts", "npx", "deno.lock")}`,
-  ];
-}
-
-/** Says that the first command takes longer, which Deno is told not to say. */
+/** Says that a command takes longer the first time: Deno is told to be quiet. */
 function announceDownload() {
-  const [what, sign] = command === "start"
-    ? ["Postgres, PostgREST and the Supabase CLI", "node_modules"]
-    : ["what the commands need", "scripts/npx/downloaded"];
-  if (existsSync(join(ROOT, sign))) return;
-  process.stderr.write(`Downloading ${what}, once\n`);
+  const sign = join(ROOT, "scripts", "npx", "downloaded", command);
+  if (existsSync(sign)) return;
+  process.stderr.write(`Downloading what ${command} needs, once\n`);
   try {
-    mkdirSync(join(ROOT, sign));
+    mkdirSync(sign, { recursive: true });
   } catch {
     // A folder that this user cannot write to: said again the next time.
   }

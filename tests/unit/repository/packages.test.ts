@@ -19,7 +19,6 @@ type Imports = Readonly<Record<string, string>>;
 const FUNCTIONS = ["billing-webhook", "billing-worker"]
   .map((name) => `supabase/functions/${name}`);
 const BROWSER = "tests/console";
-const NPX = "scripts/npx/deno.lock";
 const PEERS = "bench/peers/import_map.json";
 
 function read(path: string): string {
@@ -49,16 +48,15 @@ async function json(cwd: string, command: string, ...args: string[]) {
 }
 
 /** The lock files besides `deno.lock`, and the import map of each. */
-const LOCKS: [lock: string, map?: string][] = [
+const LOCKS: [lock: string, map: string][] = [
   ...FUNCTIONS
     .map((it): [string, string] => [`${it}/deno.lock`, `${it}/deno.json`]),
   [`${BROWSER}/deno.lock`, `${BROWSER}/import_map.json`],
-  [NPX],
 ];
 
 Deno.test("each import map has exact versions, those of import_map.json", () => {
   const all = packagesOf("import_map.json");
-  const maps = LOCKS.flatMap(([, map]) => map ?? []);
+  const maps = LOCKS.map(([, map]) => map);
   for (const path of ["import_map.json", PEERS, ...maps]) {
     for (const [name, target] of Object.entries(packagesOf(path))) {
       assert(/@\d+\.\d+\.\d+(-[\w.]+)?(\/.*)?$/.test(target), target);
@@ -80,15 +78,11 @@ Deno.test("each lock has the checksums of deno.lock, and what its import map nam
     for (const [id, checksum] of both) {
       assertEquals(checksum, tested[id!], `${lock}: run deno task locks`);
     }
-    if (!map) continue;
     const named = Object.values(packagesOf(map))
       .filter((target) => !target.startsWith("npm:/"))
       .map((target) => target.replace(/(@\d[^@/]*)\/.*$/, "$1"));
     assertEquals(names.sort(), named.sort(), lock);
   }
-  // Commands download neither the stack's programs nor a browser.
-  const others = /^npm:(@supabase\/cli-|embedded-|fast-check|puppeteer)/;
-  assertEquals(lockOf(NPX).names.filter((name) => others.test(name)), []);
   assertEquals(read("deno.lock").includes("chromium"), false);
 });
 
@@ -97,7 +91,7 @@ const BESIDES = [
   // The console names its sections.
   "docs/runbook.md",
   ...["LICENSE", "README.md", "package.json", "supabase/config.toml"],
-  ...["deno.json", "deno.lock", NPX, "scripts/npx/main.mjs"],
+  ...["deno.json", "deno.lock", "scripts/npx/main.mjs"],
 ];
 
 /** What a maintainer's clone may hold, and nobody else may get. */
