@@ -44,12 +44,8 @@ export async function makePlan(
   }
   const changes: Change[] = [];
   function change(path: string, text: string | null, has?: string) {
-    const verb = text === null
-      ? "remove"
-      : has === undefined
-      ? "add"
-      : "change";
-    changes.push({ verb, path, text });
+    const verb = has === undefined ? "add" : "change";
+    changes.push({ verb: text === null ? "remove" : verb, path, text });
   }
   const recorded: Record<string, string> = { ...migrations.recorded };
   const kept: string[] = [];
