@@ -169,20 +169,17 @@ Deno.test("token prints a token of a user of the local stack, valid for an hour"
   });
   const token = (line: string, data = folder) =>
     run(`scripts/token.ts ${line}`, { BILLING_STACK_DATA: data });
-  const user = "11111111-1111-4111-8111-111111111111";
-  const line = `--user ${user} --email one@example.com --account acc_1`;
-  const { code, out, err } = await token(line);
-  assertEquals([code, err], [0, ""]);
+  const user = "--user 11111111-1111-4111-8111-111111111111";
+  const { out, err } = await token(`${user} --email a@b.test --account acc_1`);
+  assertEquals(err, "");
   const { exp = 0, email, app_metadata } = decodeJwt(out.trimEnd());
-  assertEquals(email, "one@example.com");
-  assertEquals(app_metadata, { account_id: "acc_1" });
+  assertEquals([email, app_metadata], ["a@b.test", { account_id: "acc_1" }]);
   assert(Math.abs(exp - Date.now() / 1000 - 3_600) < 60, `${exp}`);
-
   for (
     const [line, data, code, says] of [
       ["--email=x", folder, 2, "--user"],
       ["--user service_role", folder, 2, "--user takes a UUID"],
-      [`--user ${user}`, "/nowhere", 1, "task start"],
+      [user, "/nowhere", 1, "task start"],
     ] as const
   ) {
     const refused = await token(line, data);

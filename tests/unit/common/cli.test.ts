@@ -5,7 +5,6 @@ import {
   type CommandLine,
   HelpRequest,
   parseCommandLine,
-  reportEnd,
   UsageError,
 } from "../../../scripts/common/cli.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
@@ -100,25 +99,6 @@ Options:
 Exit code: 0.`,
     );
   }
-});
-
-Deno.test("reportEnd() prints help on standard output, and errors in one line", () => {
-  const printed = { out: [] as string[], err: [] as string[] };
-  const ends = {
-    out: (line: string) => void printed.out.push(line),
-    err: (line: string) => void printed.err.push(line),
-  };
-  const codes = [
-    reportEnd(new HelpRequest("a\n\nb"), ends),
-    reportEnd(new UsageError("Wrong."), ends),
-    reportEnd(new Error("Broken"), ends),
-    reportEnd(new Error("Unreachable"), { ...ends, failed: 3 }),
-  ];
-  assertEquals(codes, [0, 2, 1, 3]);
-  assertEquals(printed, {
-    out: ["a", "", "b"],
-    err: ["Wrong. See --help.", "Broken", "Unreachable"],
-  });
 });
 
 const NAMES = ["start", "reset", "trigger", "token", "doctor", "console"]

@@ -113,36 +113,29 @@ Deno.test("openStateFolder() opens its own folder again, for one process at a ti
   await Deno.mkdir(first.database);
   const reason = `a stack already runs on it (process ${Deno.pid})`;
   await assertRejects(() => openStateFolder(path), Error, reason);
-  first.close();
-  const again = await openStateFolder(path);
-  assert((await Deno.stat(again.database)).isDirectory);
-  await Deno.writeTextFile(`${path}/notes`, "of the user");
-  await again.empty();
-  const left = Array.from(Deno.readDirSync(path), ({ name }) => name);
-  assertEquals(left, ["notes"]);
-  await Deno.remove(`${path}/notes`);
-  await (await openStateFolder(path)).empty();
-  await assertRejects(() => Deno.lstat(path), Deno.errors.NotFound);
-  await Deno.remove(parent, { recursive: true });
-});
-
-Deno.test("openStateFolder() ends the processes that were recorded, and no others of the same id", async () => {
-  const path = await Deno.makeTempDir();
+  // A stack was killed, and has left one of these processes.
   const sleep = () =>
-    spawnGroup({ command: "sleep", args: ["60"], options: {} });
-  const [recorded, other] = [sleep(), sleep()];
-  const folder = await openStateFolder(path);
-  await folder.record(recorded.child.pid);
+    spawnGroup({ command: "sleep", args: ["600"], options: {} });
+  const [left, other] = [sleep(), sleep()];
+  await first.record(left.child.pid);
   const lock = `${path}/lock`;
   await Deno.writeTextFile(lock, `${other.child.pid} 1\n`, { append: true });
-  folder.close();
-  (await openStateFolder(path)).close();
-  assertEquals((await recorded.ended).signal, "SIGINT");
+  first.close();
+  const again = await openStateFolder(path);
+  assertEquals((await left.ended).signal, "SIGINT");
   assert(await lookUpProcess(other.child.pid));
   assertEquals(await Deno.readTextFile(lock), `${Deno.pid}\n`);
   other.kill("SIGKILL");
   await other.ended;
-  await Deno.remove(path, { recursive: true });
+  assert((await Deno.stat(again.database)).isDirectory);
+  await Deno.writeTextFile(`${path}/notes`, "of the user");
+  await again.empty();
+  const names = Array.from(Deno.readDirSync(path), ({ name }) => name);
+  assertEquals(names, ["notes"]);
+  await Deno.remove(`${path}/notes`);
+  await (await openStateFolder(path)).empty();
+  await assertRejects(() => Deno.lstat(path), Deno.errors.NotFound);
+  await Deno.remove(parent, { recursive: true });
 });
 
 Deno.test("describeReloads() says what is served anew, and passes on the function's own lines", () => {
