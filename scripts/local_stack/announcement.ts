@@ -66,21 +66,19 @@ export function announcement(
 
 function describe(name: ProviderName, env: Environment): readonly Fact[] {
   const variable = `${settingsPrefix(name)}SIGNING_SECRET`;
-  const secret = env[variable];
+  const secret = env[variable] ?? "";
+  // Only the local stack's own secrets are printed: they are in its source.
+  const isPublic = Object.values<string>(LOCAL_SIGNING_SECRETS)
+    .includes(secret);
   try {
     const { header, scheme } = providerSettings(env, name);
     return [
       [`Provider ${name}`, `${header} (${scheme}), signing secret`],
-      ["", isPublic(secret) ? secret : `from ${variable}`],
+      ["", isPublic ? secret : `from ${variable}`],
     ];
   } catch (error) {
     return [[`Provider ${name}`, (error as Error).message]];
   }
-}
-
-// Only the local stack's own secrets are printed: they are in its source.
-function isPublic(secret: string | undefined): secret is string {
-  return Object.values<unknown>(LOCAL_SIGNING_SECRETS).includes(secret);
 }
 
 function describeDestination(env: Environment): string {
