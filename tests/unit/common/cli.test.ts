@@ -11,7 +11,6 @@ import { createCommand } from "../../../scripts/common/create_command.ts";
 import { COMMAND_START } from "../../../scripts/common/how_started.ts";
 import {
   givenProjectUrl,
-  oneOf,
   readSecret,
 } from "../../../scripts/common/option_values.ts";
 import { printable, wrap } from "../../../scripts/common/print.ts";
@@ -173,16 +172,6 @@ Deno.test("restHeaders() sends a key of the old kind as a token too", () => {
   assertEquals(restHeaders("sb_secret_x"), { apikey: "sb_secret_x" });
   const old = { apikey: "ey.x.y", authorization: "Bearer ey.x.y" };
   assertEquals(restHeaders("ey.x.y"), old);
-});
-
-Deno.test("oneOf() lists the choices", () => {
-  const choices = ["created", "deleted"];
-  assertEquals(oneOf(choices, { value: "deleted", what: "type" }), "deleted");
-  assertThrows(
-    () => oneOf(choices, { value: "delted", what: "type" }),
-    UsageError,
-    'Unknown type "delted". Choose one of created, deleted.',
-  );
 });
 
 /** Written by hand, so that a range that the code forgets is missed here. */
