@@ -160,7 +160,6 @@ Deno.test("routeOf() knows the platform's paths, and no others", () => {
   ) assertEquals(routeOf(target!), to && { to, path });
 });
 
-// tests/catalogue has what answers before a body is read, through the gateway.
 Deno.test("gateway answers 503 until the service listens, and 502 if it closes", async () => {
   const port = freePort();
   await using opened = new AsyncDisposableStack();
@@ -186,6 +185,16 @@ Deno.test("gateway answers 503 until the service listens, and 502 if it closes",
     const isServed = async () => await post() === said;
     await waitUntil(isServed, { timeoutMs: HANG_LIMIT_MS });
     await server.shutdown();
+  }
+});
+
+Deno.test("gateway passes on an answer that comes before the body is read", async () => {
+  serve = () => new Response("too large", { status: 413 });
+  const url = `http://127.0.0.1:${gateway.port}${WEBHOOK}`;
+  const body = new Uint8Array(5_000_000);
+  for (let i = 0; i < 20; i++) {
+    const response = await fetch(url, { method: "POST", body });
+    assertEquals([response.status, await response.text()], [413, "too large"]);
   }
 });
 
