@@ -199,11 +199,13 @@ Deno.test("gateway passes on an answer that comes before the body is read", asyn
 });
 
 Deno.test("gateway reads no faster than the service, and leaves it with the client", async () => {
-  const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
+  let isAborted = false;
   const { promise: goOn, resolve: read } = Promise.withResolvers<void>();
+  using opened = new DisposableStack();
+  opened.defer(read);
   serve = async (request) => {
     await goOn;
-    await request.text().catch(() => abort());
+    await request.text().catch(() => isAborted = true);
     return new Response();
   };
   const to = { hostname: "127.0.0.1", port: gateway.port };
@@ -225,5 +227,6 @@ Deno.test("gateway reads no faster than the service, and leaves it with the clie
   connection.close();
   await sending;
   read();
-  await aborted;
+  const timeoutMs = HANG_LIMIT_MS;
+  assert(await waitUntil(() => isAborted, { timeoutMs }));
 });
