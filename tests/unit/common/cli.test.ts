@@ -203,7 +203,7 @@ Deno.test("printable() leaves nothing that a terminal obeys, and other text as i
 Deno.test("wrap() breaks at words, and at no fewer than 16 columns", () => {
   const long = "https://example.com/path";
   assertEquals(wrap("", 16), []);
-  assertEquals(wrap("one two three four", 16), ["one two three", "four"]);
+  assertEquals(wrap("one two three four", -5), ["one two three", "four"]);
   assertEquals(wrap(`see ${long} now`, 16), ["see", long, "now"]);
-  assertEquals(wrap("just_as_long_as_ a", -5), ["just_as_long_as_", "a"]);
+  assertEquals(wrap("just_as_long_as_ a", 16), ["just_as_long_as_", "a"]);
 });
