@@ -18,7 +18,7 @@ import {
   functionEnvironment,
   readEnvFile,
 } from "./common/environment.ts";
-import { asTyped, COMMAND_START, PROJECT } from "./common/how_started.ts";
+import { asTyped, PROJECT } from "./common/how_started.ts";
 import { createLiveView, plainLine } from "./live_view/live_view.ts";
 import { announcement } from "./local_stack/announcement.ts";
 import { createLineWriter } from "./local_stack/line_writer.ts";
@@ -132,8 +132,7 @@ async function run(
     const seconds = ((performance.now() - beginMs) / 1000).toFixed(1);
     print(`Ready after ${seconds} s\n`);
     const isDefault = givenDir === undefined;
-    const about = { env: settings, dataDir, isDefault, run: COMMAND_START };
-    print(announcement(stack, about));
+    print(announcement(stack, { env: settings, dataDir, isDefault }));
     log = view?.onLog ?? ((line, source) => print(plainLine(line, source)));
     for (const line of early) log(...line);
     let served = settings;

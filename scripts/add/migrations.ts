@@ -53,24 +53,19 @@ export function planMigrations(
 }
 
 /**
- * Returns a version that sorts behind another: this time in UTC, or a second
- * later than `newest` if that is ahead. A project with short numbers, such as
- * 0007, gets the next number.
+ * Returns a version that sorts behind another: this time in UTC, or the next
+ * number if `newest` is ahead, or if the project has short ones, such as 0007.
  */
 function versionBehind(newest: string, timeMs: number): string {
+  const time = new Date(timeMs).toISOString().replaceAll(/\D/g, "").slice(
+    0,
+    14,
+  );
   const isShort = newest !== "" && newest.length < "20260102".length;
-  if (!isShort && stamp(timeMs) > newest) return stamp(timeMs);
-  const parts = /^(\d{4})(..)(..)(..)(..)(..)$/;
-  const atMs = Date.parse(newest.replace(parts, "$1-$2-$3T$4:$5:$6Z"));
-  // Any digits may stand there; only a time can be a second later.
-  if (parts.test(newest) && atMs > 0) return stamp(atMs + 1000);
+  if (!isShort && time > newest) return time;
   const next = `${BigInt(newest) + 1n}`.padStart(newest.length, "0");
   if (next > newest) return next;
   throw new Error(
     `Cannot number the migration: none sorts behind ${newest}. Give your migrations versions as "supabase migration new" does.`,
   );
-}
-
-function stamp(timeMs: number): string {
-  return new Date(timeMs).toISOString().replaceAll(/\D/g, "").slice(0, 14);
 }

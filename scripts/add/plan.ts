@@ -13,16 +13,7 @@ export interface Change {
 }
 
 /** What `add` does to a project. */
-export interface Plan {
-  /** The manifest is the last one: without it, a run has not ended. */
-  readonly changes: readonly Change[];
-  /** Paths of files that the project has changed. They stay as they are. */
-  readonly kept: readonly string[];
-  /** What is left for the user to do. */
-  readonly todo: readonly string[];
-  /** Why nothing can be done, each with what to do first. */
-  readonly blockers: readonly string[];
-}
+export type Plan = Readonly<Awaited<ReturnType<typeof makePlan>>>;
 
 /** The functions that the project replaces: written once, and never again. */
 const YOURS = /\/billing_8_yours\.sql$/;
@@ -32,9 +23,10 @@ export async function makePlan(
   receiver: Receiver,
   project: Project,
   nowMs: number,
-): Promise<Plan> {
+) {
   const { supabase, config, manifest, schemas } = project;
   const migrations = planMigrations(receiver, project, nowMs);
+  // What is left for the user to do.
   const { text: configText, todo } = planConfig(config);
   const isExported = hasOwnExport(project);
   const wanted = new Map(receiver.files);
@@ -42,17 +34,16 @@ export async function makePlan(
     const theirs = `${schemas}/${basename(path)}`;
     if (schemas && !isExported) wanted.set(theirs, text);
   }
+  /** The manifest is the last one: without it, a run has not ended. */
   const changes: Change[] = [];
   function change(path: string, text: string | null, has?: string) {
-    const verb = text === null
-      ? "remove"
-      : has === undefined
-      ? "add"
-      : "change";
-    changes.push({ verb, path, text });
+    const verb = has === undefined ? "add" : "change";
+    changes.push({ verb: text === null ? "remove" : verb, path, text });
   }
   const recorded: Record<string, string> = { ...migrations.recorded };
+  /** Paths of files that the project has changed. They stay as they are. */
   const kept: string[] = [];
+  /** Why nothing can be done, each with what to do first. */
   const blockers: string[] = [];
   const order = { numeric: true };
   if (manifest.version.localeCompare(receiver.version, "en", order) > 0) {

@@ -11,21 +11,12 @@ const OURS =
   /^(?!.*\.\.)(functions\/(billing-webhook|billing-worker|_shared\/billing)\/.+|snippets\/.+|migrations\/\d+_billing\w*\.sql|.+\/billing_\d_\w+\.sql)$/;
 
 /** A project of the user's, as it was read. */
-export interface Project {
-  /** Its `supabase` folder. */
-  readonly supabase: string;
-  readonly config: Config;
-  /** What `add` has put there: fingerprints of the version's texts, by path. */
-  readonly manifest: {
-    readonly version: string;
-    readonly files: Readonly<Record<string, string>>;
-  };
-  /** The texts of its migrations and declarative schemas, by path. */
-  readonly sql: ReadonlyMap<string, string>;
-  /** Where its declarative schemas are, below `supabase/`; undefined without any. */
-  readonly schemas: string | undefined;
-  /** What the user has to change so that the CLI reads them. */
-  readonly todo: readonly string[];
+export type Project = Readonly<Awaited<ReturnType<typeof readProject>>>;
+
+/** What `add` has put there: fingerprints of the version's texts, by path. */
+interface Manifest {
+  readonly version: string;
+  readonly files: Readonly<Record<string, string>>;
 }
 
 /**
@@ -50,7 +41,7 @@ export async function findProject(folder: string, from: string) {
 }
 
 /** Reads a project that `findProject()` has returned. */
-export async function readProject(path: string): Promise<Project> {
+export async function readProject(path: string) {
   const supabase = join(path, "supabase");
   const config = (await configOf(supabase))!;
   // "supabase db schema declarative sync" reads this folder as a whole.
@@ -68,8 +59,11 @@ export async function readProject(path: string): Promise<Project> {
     supabase,
     config,
     manifest: parseManifest(await readText(join(supabase, MANIFEST))),
+    /** The texts of its migrations and declarative schemas, by path. */
     sql: new Map([...await readFolder(supabase, "migrations"), ...declarative]),
+    /** Where its declarative schemas are, below `supabase/`, if it has any. */
     schemas: hasSql || paths.length > 0 ? schemas : undefined,
+    /** What the user has to change so that the CLI reads them. */
     todo: paths.length > 0 && !isListed
       ? [`Add "./${schemas}/billing_*.sql" to schema_paths in config.toml.`]
       : [],
@@ -86,7 +80,7 @@ async function configOf(supabase: string): Promise<Config | undefined> {
 }
 
 /** @throws {Error} If it is not what `add` has written. */
-function parseManifest(text: string | undefined): Project["manifest"] {
+function parseManifest(text: string | undefined): Manifest {
   if (text === undefined) return { version: "", files: {} };
   try {
     const { version, files } = JSON.parse(text);

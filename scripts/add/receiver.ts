@@ -4,14 +4,7 @@ import manifest from "../../package.json" with { type: "json" };
 import { REPOSITORY } from "../common/how_started.ts";
 
 /** One version of the receiver: texts by their paths below `supabase/`. */
-export interface Receiver {
-  readonly version: string;
-  /** The functions and the snippets. */
-  readonly files: ReadonlyMap<string, string>;
-  readonly migrations: ReadonlyMap<string, string>;
-  /** For projects with declarative schemas. */
-  readonly schemas: ReadonlyMap<string, string>;
-}
+export type Receiver = Readonly<Awaited<ReturnType<typeof readReceiver>>>;
 
 /** The folders whose files are copied. */
 const COPIED_FOLDERS = [
@@ -22,7 +15,7 @@ const COPIED_FOLDERS = [
 ];
 
 /** Reads the receiver from a clone of this repository, or from the package. */
-export async function readReceiver(): Promise<Receiver> {
+export async function readReceiver() {
   const supabase = join(REPOSITORY, "supabase");
   const files = new Map<string, string>();
   for (const folder of COPIED_FOLDERS) {
@@ -30,8 +23,10 @@ export async function readReceiver(): Promise<Receiver> {
   }
   return {
     version: manifest.version,
-    files,
+    /** The functions and the snippets. */
+    files: files as ReadonlyMap<string, string>,
     migrations: await readFolder(supabase, "migrations"),
+    /** For projects with declarative schemas. */
     schemas: await readFolder(supabase, "schemas"),
   };
 }

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import type { Environment } from "./environment.ts";
 
 /**
@@ -28,21 +29,12 @@ export function createCommand(
 export function trustedCertificates(env: Environment): Environment {
   const { NODE_EXTRA_CA_CERTS: extra, SSL_CERT_FILE: system } = env;
   const {
-    DENO_CERT = [extra, system].find(isFile),
+    DENO_CERT = [extra, system].find((path) => path && existsSync(path)),
     DENO_TLS_CA_STORE = "mozilla,system",
   } = env;
   return {
     ...(DENO_CERT !== undefined && { DENO_CERT }),
     // Deno 2.1.4 crashes if the file does not exist.
-    ...((system === undefined || isFile(system)) && { DENO_TLS_CA_STORE }),
+    ...((system === undefined || existsSync(system)) && { DENO_TLS_CA_STORE }),
   };
-}
-
-function isFile(path: string | undefined): boolean {
-  if (!path) return false;
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
 }

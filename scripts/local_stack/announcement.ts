@@ -1,5 +1,5 @@
 import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
-import { shellWord } from "../common/how_started.ts";
+import { asTyped, shellWord } from "../common/how_started.ts";
 import {
   PROVIDER_NAMES,
   type ProviderName,
@@ -19,15 +19,13 @@ type Fact = readonly [name: string, value: string];
  * secrets, and what to do next. Nothing but long paths is wider than 80 columns.
  *
  * @param options.isDefault whether the data is in the default place
- * @param options.run how the project's commands are run here
  */
 export function announcement(
   stack: Pick<Stack, "urls" | "keys" | "dbUrl">,
-  { env, dataDir, isDefault, run }: {
+  { env, dataDir, isDefault }: {
     readonly env: Environment;
     readonly dataDir: string;
     readonly isDefault: boolean;
-    readonly run: string;
   },
 ): string {
   const { urls, keys, dbUrl } = stack;
@@ -52,35 +50,35 @@ export function announcement(
     ...facts.map(([name, value]) => `  ${name.padEnd(16)} ${value}`),
     "",
     "Send a first event, from a second terminal:",
-    `  ${run} trigger customer.subscription.created${url}`,
+    `  ${asTyped("trigger")} customer.subscription.created${url}`,
     "See what it did:",
     `  psql ${dbUrl} \\\n    -c 'select id, account_id, status, plan_id from billing.subscriptions'`,
     `  curl -H 'apikey: ${keys.secret}' \\\n    ${urls.rest}/billing_subscriptions`,
     "If an event fails, see why, and repair it:",
-    `  ${run} console${projectUrl}`,
+    `  ${asTyped("console")}${projectUrl}`,
     "",
-    `Stop with Ctrl-C. The data is kept; "${run} reset${data}" deletes it.`,
+    `Stop with Ctrl-C. The data is kept; "${
+      asTyped("reset")
+    }${data}" deletes it.`,
     "",
   ].join("\n");
 }
 
 function describe(name: ProviderName, env: Environment): readonly Fact[] {
   const variable = `${settingsPrefix(name)}SIGNING_SECRET`;
-  const secret = env[variable];
+  const secret = env[variable] ?? "";
+  // Only the local stack's own secrets are printed: they are in its source.
+  const isPublic = Object.values<string>(LOCAL_SIGNING_SECRETS)
+    .includes(secret);
   try {
     const { header, scheme } = providerSettings(env, name);
     return [
       [`Provider ${name}`, `${header} (${scheme}), signing secret`],
-      ["", isPublic(secret) ? secret : `from ${variable}`],
+      ["", isPublic ? secret : `from ${variable}`],
     ];
   } catch (error) {
     return [[`Provider ${name}`, (error as Error).message]];
   }
-}
-
-// Only the local stack's own secrets are printed: they are in its source.
-function isPublic(secret: string | undefined): secret is string {
-  return Object.values<unknown>(LOCAL_SIGNING_SECRETS).includes(secret);
 }
 
 function describeDestination(env: Environment): string {

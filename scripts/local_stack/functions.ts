@@ -5,22 +5,11 @@ import { isListening } from "../common/loopback.ts";
 import type { LocalKeys } from "./keys.ts";
 import type { ServiceObserver, ServiceSpec } from "./service.ts";
 
-/** What Deno prints of its watcher. */
+/** What Deno prints beside the function's lines: it watches, so it is not quiet. */
 const LISTENS = /^deno serve: Listening/;
 const ENDED = /^Watcher Process (?:failed|finished)/;
 const RELOADS = /^Watcher Restarting/;
-const OTHER = /^Watcher /;
-
-/** How a function is served. */
-export interface ServeOptions {
-  /** The Deno that serves it. */
-  readonly denoPath: string;
-  /** Its settings, including those of the platform. */
-  readonly env: Environment;
-  readonly port: number;
-  /** Whether a saved change of the code is served at once. */
-  readonly watch?: boolean | undefined;
-}
+const OTHER = /^(?:Watcher|Download) /;
 
 /**
  * Returns the options with which Deno reads what is uploaded with a function,
@@ -41,10 +30,18 @@ export function platformOptions(name: string): string[] {
  * version of Deno uses what was downloaded for it before and downloads nothing.
  *
  * @param name the function's folder; without `billing-` it marks its log lines
+ * @param options.denoPath the Deno that serves it
+ * @param options.env its settings, including those of the platform
+ * @param options.watch whether a saved change of the code is served at once
  */
 export function functionService(
   name: string,
-  { denoPath, env, watch, port }: ServeOptions,
+  { denoPath, env, watch, port }: {
+    readonly denoPath: string;
+    readonly env: Environment;
+    readonly port: number;
+    readonly watch?: boolean | undefined;
+  },
 ): ServiceSpec {
   const ownOptions = denoPath === Deno.execPath()
     ? ["--frozen"]

@@ -1,3 +1,4 @@
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import {
   asTyped,
@@ -99,9 +100,8 @@ async function copyOurs(folder: string): Promise<string> {
     );
   }
   const migrations = join(folder, "supabase", "migrations");
+  await rm(migrations, { recursive: true, force: true });
   await Deno.mkdir(migrations, { recursive: true });
-  await Deno.remove(migrations, { recursive: true });
-  await Deno.mkdir(migrations);
   const config = join(folder, "supabase", "config.toml");
   await Deno.writeTextFile(config, 'project_id = "billing-webhook"\n');
   for (const name of names) {

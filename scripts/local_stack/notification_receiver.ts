@@ -5,18 +5,10 @@ import type { Environment } from "../common/environment.ts";
 /** Public, so for this machine only. */
 const SIGNING_SECRET = "whsec_bG9jYWwtbm90aWZpY2F0aW9uLXNlY3JldC0wMQ==";
 
-/** What is printed of a message of any type. */
+/** A message of any type. */
 interface Message {
   readonly type: string;
-  readonly data: Readonly<
-    Record<"account_id" | "subscription_id" | "error_code", string> & {
-      hosted_invoice_url?: string;
-      amount_due?: number;
-      currency?: string;
-      new: number;
-      open: number;
-    }
-  >;
+  readonly data: Readonly<Record<string, string | number | undefined>>;
 }
 
 /**
@@ -58,16 +50,15 @@ export function startNotificationReceiver(print: (line: string) => void) {
 }
 
 function describe({ type, data }: Message, body: string): string {
-  const { amount_due, currency, hosted_invoice_url: link } = data;
   switch (type) {
     case "billing.payment_failed": {
+      const { amount_due, currency, hosted_invoice_url: link } = data;
       const amount = amount_due === undefined || currency === undefined
-        ? "payment"
-        : `payment of ${formatAmount(amount_due, currency)}`;
-      const where = `${data.account_id} (${data.subscription_id})`;
-      return `verified: ${amount} failed for ${where}${
-        link ? `: ${link}` : ""
-      }`;
+        ? ""
+        : ` of ${formatAmount(Number(amount_due), `${currency}`)}`;
+      const what = `payment${amount} failed for ${data.account_id}`;
+      const at = link ? `: ${link}` : "";
+      return `verified: ${what} (${data.subscription_id})${at}`;
     }
     case "billing.failure_opened":
       return `alert: ${data.error_code}: ${data.new} new, ${data.open} open`;

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { lookUpProcess } from "../common/processes.ts";
-import { waitUntil } from "./wait_until.ts";
 import { LOCAL_PASSWORD } from "./databases.ts";
 import type { ServiceSpec } from "./service.ts";
 import { NODE_MODULES, runTool } from "./tools.ts";
@@ -14,20 +14,20 @@ export interface PostgresPlace {
   /** The data folder; its parent must exist. */
   readonly data: string;
   /** Undefined for the account that runs this process. */
-  readonly user: { readonly uid: number; readonly gid: number } | undefined;
+  readonly user: ServiceSpec["user"];
 }
 
 /** The environment of its programs, without anything from the user's. */
 const ENV = { LC_ALL: "C", TZ: "UTC" };
 
-const END_WITHIN_MS = 10_000;
-
 // Linux's usual number, if the list of accounts does not name `nobody`.
 const NOBODY = 65534;
 
-/** Postgres's own C.UTF-8, which is the same on every platform. */
-const BUILTIN_LOCALE =
-  "--locale=C --locale-provider=builtin --builtin-locale=C.UTF-8".split(" ");
+/** With Postgres's own C.UTF-8, which is the same on every platform. */
+const INITDB_OPTIONS = [
+  ...["--username=supabase_admin", "--auth=scram-sha-256", "--encoding=UTF8"],
+  ...["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"],
+];
 
 /**
  * Copies a folder, open to all, whatever the umask is now and was when npm
@@ -90,22 +90,16 @@ export async function copyPostgresBinaries(folder: string): Promise<string> {
 /**
  * Creates an empty database cluster with the superuser `supabase_admin`, if
  * there is none yet.
- *
- * @param options.locale for `initdb`; versions before 17 do not know the default
  */
 export async function initializeDatabase(
   { binaries, data, user }: PostgresPlace,
-  { signal, locale = BUILTIN_LOCALE }: {
-    readonly signal?: AbortSignal | undefined;
-    readonly locale?: readonly string[];
-  } = {},
+  signal: AbortSignal | undefined,
 ): Promise<void> {
   if (existsSync(data)) return;
   // Renamed when complete, so that an incomplete one is never used.
   const unfinished = `${data}.new`;
   const password = `${data}.password`;
-  await Deno.mkdir(unfinished, { recursive: true });
-  await Deno.remove(unfinished, { recursive: true });
+  await rm(unfinished, { recursive: true, force: true });
   await Deno.mkdir(unfinished, { mode: 0o700 });
   await Deno.writeTextFile(password, LOCAL_PASSWORD, { mode: 0o600 });
   try {
@@ -113,14 +107,13 @@ export async function initializeDatabase(
       await Deno.chown(path, user!.uid, user!.gid);
     }
     const files = [`--pgdata=${unfinished}`, `--pwfile=${password}`];
-    const access = ["--username=supabase_admin", "--auth=scram-sha-256"];
     await runTool({
       purpose: "create the database",
       command: join(binaries, "bin", "initdb"),
-      args: [...files, ...access, "--encoding=UTF8", ...locale],
+      args: [...files, ...INITDB_OPTIONS],
       env: ENV,
       cwd: binaries,
-      ...(user && { user }),
+      user,
     }, signal);
   } finally {
     await Deno.remove(password);
@@ -169,35 +162,15 @@ export function postgresService(
 }
 
 /**
- * Ends a server that still runs on the data folder because an earlier stack was
- * killed. If another program has its id by now, the server is gone, and its
- * `postmaster.pid` is removed so that the next one can start. (`pg_ctl stop`
- * would signal whatever program has the id.)
+ * Removes the `postmaster.pid` of a server that was killed, if another program
+ * has its id by now: the next server would not start.
  */
-export async function endLeftoverPostgres(data: string): Promise<void> {
+export async function removeStalePidFile(data: string): Promise<void> {
   const { processId = 0 } = await readPostmasterFile(data) ?? {};
-  const { command } = await lookUpProcess(processId) ?? {};
-  if (command?.includes(`/bin/postgres -D ${data} `)) {
-    await endProcess(processId, { signal: "SIGINT" });
-  } else if (command !== undefined && !/\bpostgres\b/.test(command)) {
+  const { command = "postgres" } = await lookUpProcess(processId) ?? {};
+  if (!/\bpostgres\b/.test(command)) {
     await Deno.remove(join(data, "postmaster.pid"));
   }
-}
-
-/** Asks a process to end and waits for it. After ten seconds, kills it. */
-export async function endProcess(
-  id: number,
-  options: { readonly signal: Deno.Signal },
-): Promise<void> {
-  async function isGone() {
-    return await lookUpProcess(id) === undefined;
-  }
-  for (const signal of [options.signal, "SIGKILL"] as const) {
-    if (await isGone()) return;
-    Deno.kill(id, signal);
-    if (await waitUntil(isGone, { timeoutMs: END_WITHIN_MS })) return;
-  }
-  throw new Error(`Cannot end process ${id}: it does not react to SIGKILL`);
 }
 
 // Postgres's documentation, "Database File Layout": line 1 is the process id.

@@ -1,6 +1,12 @@
+import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
 import { createCommand } from "../common/create_command.ts";
 import type { Environment } from "../common/environment.ts";
-import { lookUpProcess, runningProcesses } from "../common/processes.ts";
+import {
+  lookUpProcess,
+  runningProcesses,
+  signalTo,
+} from "../common/processes.ts";
 import { waitUntil } from "./wait_until.ts";
 
 /** How to run one part of the stack. */
@@ -50,12 +56,12 @@ export function createService(
   let lastLines: string[] = [];
 
   async function watch(child: Deno.ChildProcess) {
-    const output = [child.stdout, child.stderr].map((stream) =>
-      readLines(stream, (text) => {
+    const output = [child.stdout, child.stderr].map(async (stream) => {
+      for await (const text of createInterface(Readable.fromWeb(stream))) {
         lastLines = [...lastLines.slice(1 - LAST_LINES), `  ${text}`];
         onLog(text, name);
-      })
-    );
+      }
+    });
     let isRead = false;
     Promise.all(output).then(() => isRead = true);
     const { code, signal } = await child.status;
@@ -118,26 +124,4 @@ export function createService(
   }
 
   return { start, stop, kill };
-}
-
-function signalTo(id: number, signal: Deno.Signal) {
-  try {
-    Deno.kill(id, signal);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
-}
-
-/** Calls `onLine` for each line of UTF-8 text, also for an unfinished last one. */
-async function readLines(
-  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
-  onLine: (line: string) => void,
-): Promise<void> {
-  let rest = "";
-  for await (const text of stream.pipeThrough(new TextDecoderStream())) {
-    const lines = (rest + text).split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) onLine(line);
-  }
-  if (rest !== "") onLine(rest);
 }

@@ -102,7 +102,7 @@ export async function startStack(options: StackOptions) {
   }
 
   await step("Postgres 17 runs", async () => {
-    await initializeDatabase(place, { signal });
+    await initializeDatabase(place, signal);
     running.defer(postgres.stop);
     held.free("db");
     await postgres.start(signal);

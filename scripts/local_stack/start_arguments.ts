@@ -25,14 +25,7 @@ type PortName = keyof typeof DEFAULTS;
 const PORT_NAMES = Object.keys(DEFAULTS) as PortName[];
 
 /** What the command line and the environment ask for. */
-export interface StartArguments {
-  /** 0 for any free port. */
-  readonly ports: Readonly<Record<PortName, number>>;
-  /** Undefined for the usual state folder. */
-  readonly dataDir: string | undefined;
-  /** Whether log lines are printed as they are, on a terminal too. */
-  readonly json: boolean;
-}
+export type StartArguments = ReturnType<typeof parseStartArguments>;
 
 /** The option of `start` and `reset`. */
 export const DATA_OPTION = {
@@ -77,7 +70,7 @@ ended, 2 for a wrong command line.`,
 export function parseStartArguments(
   args: readonly string[],
   env: Environment,
-): StartArguments {
+) {
   const { values } = parseCommandLine(args, START);
   const base = numberUpTo(
     MAX_PORT - DEFAULTS.webhook + STANDARD_BASE,
@@ -100,8 +93,10 @@ export function parseStartArguments(
     return [name, port];
   });
   return {
-    ports: Object.fromEntries(ports),
+    /** 0 for any free port. */
+    ports: Object.fromEntries(ports) as Record<PortName, number>,
     dataDir: dataFolder(values.data, env),
+    /** Whether log lines are printed as they are, on a terminal too. */
     json: values.json ?? false,
   };
 }

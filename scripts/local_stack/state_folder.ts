@@ -1,8 +1,10 @@
 import { join } from "node:path";
-import { lookUpProcess } from "../common/processes.ts";
-import { endLeftoverPostgres, endProcess } from "./postgres.ts";
+import { lookUpProcess, signalTo } from "../common/processes.ts";
+import { removeStalePidFile } from "./postgres.ts";
+import { waitUntil } from "./wait_until.ts";
 
 const LOCK = "lock";
+const END_WITHIN_MS = 10_000;
 const OWN_NAMES = /^(binaries|cli|database|lock|running)(\.|$)/;
 
 /** A line of the lock: a process of the stack, and when it began. */
@@ -19,7 +21,6 @@ const RECORD = /^(\d+) (.+)$/gm;
 export async function openStateFolder(given: string) {
   await Deno.mkdir(given, { recursive: true });
   checkOwn(given);
-  // A leftover server is recognized by this name.
   const path = await Deno.realPath(given);
   if (Deno.uid() === 0) await Deno.chmod(path, 0o755); // for Postgres's account
   const file = join(path, LOCK);
@@ -42,10 +43,9 @@ export async function openStateFolder(given: string) {
   const database = join(path, "database");
   await Promise.all(Array.from(text.matchAll(RECORD), async (record) => {
     const [id, started] = [Number(record[1]), record[2]];
-    if (await startOf(id) !== started) return;
-    await endProcess(id, { signal: "SIGINT" });
+    if (await startOf(id) === started) await endProcess(id);
   }));
-  await endLeftoverPostgres(database);
+  await removeStalePidFile(database);
   await lock.truncate();
   await write(`${Deno.pid}`);
   return {
@@ -92,6 +92,16 @@ function checkOwn(given: string): void {
   if (!lock.isFile || lock.uid !== uid) {
     refuse(given, "its lock is not a file of this account");
   }
+}
+
+/** Asks a process to end and waits for it. After ten seconds, kills it. */
+async function endProcess(id: number): Promise<void> {
+  const isGone = async () => await lookUpProcess(id) === undefined;
+  for (const signal of ["SIGINT", "SIGKILL"] as const) {
+    signalTo(id, signal);
+    if (await waitUntil(isGone, { timeoutMs: END_WITHIN_MS })) return;
+  }
+  throw new Error(`Cannot end process ${id}: it does not react to SIGKILL`);
 }
 
 function refuse(path: string, reason: string): never {

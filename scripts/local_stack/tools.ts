@@ -7,13 +7,11 @@ import { join } from "node:path";
 import importMap from "../../import_map.json" with { type: "json" };
 import type { Environment } from "../common/environment.ts";
 import { createCommand } from "../common/create_command.ts";
-import { isFromPackage, REPOSITORY } from "../common/how_started.ts";
+import { signalTo } from "../common/processes.ts";
+import { REPOSITORY } from "../common/how_started.ts";
 
 /** The packages that the local stack runs programs of. */
-export const NODE_MODULES = join(
-  REPOSITORY,
-  isFromPackage ? "scripts/npx/stack/node_modules" : "node_modules",
-);
+export const NODE_MODULES = join(REPOSITORY, "node_modules");
 
 const NEEDED = [
   /^(PATH|HOME|TMPDIR|XDG_CACHE_HOME|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS)$/,
@@ -97,12 +95,7 @@ export function toolEnvironment(): Environment {
 }
 
 /** A program that runs, and leads a group of what it has started. */
-export interface ProcessGroup {
-  readonly child: Deno.ChildProcess;
-  readonly ended: Promise<Deno.CommandStatus>;
-  /** Sends a signal to each process of the group, if any is left. */
-  readonly kill: (signal: Deno.Signal) => void;
-}
+export type ProcessGroup = ReturnType<typeof spawnGroup>;
 
 /**
  * Starts a program in its own session, so that Ctrl-C at the terminal does not
@@ -115,43 +108,38 @@ export function spawnGroup(
     readonly args: readonly string[];
     readonly options: Omit<Deno.CommandOptions, "args" | "detached" | "stdin">;
   },
-): ProcessGroup {
+) {
   const child = createCommand(command, {
     ...options,
     args: [...args],
     detached: true,
     stdin: "null",
   }).spawn();
-  function kill(signal: Deno.Signal) {
-    try {
-      Deno.kill(-child.pid, signal);
-    } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    }
-  }
-  return { child, ended: child.status, kill };
-}
-
-/** A command that does its work and ends. */
-export interface Tool {
-  /** What it is for, to follow "Cannot ". */
-  readonly purpose: string;
-  readonly command: string;
-  readonly args: readonly string[];
-  readonly env: Environment;
-  readonly cwd: string;
-  readonly user?: { readonly uid: number; readonly gid: number };
+  return {
+    child,
+    ended: child.status,
+    /** Sends a signal to each process of the group, if any is left. */
+    kill: (signal: Deno.Signal) => signalTo(-child.pid, signal),
+  };
 }
 
 /**
  * Runs a command to its end.
  *
+ * @param tool.purpose what it is for, to follow "Cannot "
  * @returns what it printed on standard output
  * @throws {Error} `Cannot <purpose>: ...` with its output, if it fails
  * @throws the signal's reason, if that ended it
  */
 export async function runTool(
-  { purpose, command, args, env, cwd, user }: Tool,
+  { purpose, command, args, env, cwd, user }: {
+    readonly purpose: string;
+    readonly command: string;
+    readonly args: readonly string[];
+    readonly env: Environment;
+    readonly cwd: string;
+    readonly user?: { readonly uid: number; readonly gid: number } | undefined;
+  },
   signal?: AbortSignal,
 ): Promise<string> {
   signal?.throwIfAborted();

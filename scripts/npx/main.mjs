@@ -5,72 +5,46 @@
  *
  * @module
  */
-import { spawn, spawnSync } from "node:child_process";
-import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 
-/** The commands, with what `--help` says of each. */
-const COMMANDS = {
-  add: "puts the receiver into a project that you have, or updates it",
-  start: "runs the project's receiver on this machine, without Docker",
-  trigger: "signs and sends an event, and shows what became of it",
-  doctor: "checks a deployment, and says what to fix",
-  console: "a page for failures: why, repair, retry",
-  import: "records the subscriptions that Stripe already has",
-  reconcile: "shows what differs from Stripe; --apply fixes it",
-  token: "prints a token for a user of the local stack",
-  reset: "deletes the local data",
-};
-
-/** They need Postgres, PostgREST and the Supabase CLI. */
-const WITH_STACK = ["start", "reset"];
-
-const USAGE_ERROR = 2;
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 /** The folder that npx installs into, and uses again as it is. */
 const INSTALLED = dirname(dirname(ROOT));
-const STACK = join(ROOT, "scripts", "npx", "stack");
-/** An empty file, made when the packages were downloaded. */
-const DOWNLOADED = join(ROOT, "scripts", "npx", "downloaded");
-/** How Deno finds the packages, whatever the project has. */
-const FLAGS = [
-  "--quiet",
-  "--no-config",
-  "--node-modules-dir=none",
-  `--import-map=${join(ROOT, "import_map.json")}`,
-  `--lock=${join(ROOT, "scripts", "npx", "deno.lock")}`,
-  "--frozen",
-];
 const require = createRequire(import.meta.url);
-const { name, version, engines, optionalDependencies } = require(
-  "../../package.json",
+const { name, version, optionalDependencies } = require("../../package.json");
+const { tasks } = require("../../deno.json");
+/** The package has no others of the tasks. */
+const COMMANDS = Object.entries(tasks).filter(([command]) =>
+  existsSync(scriptOf(command))
 );
 
-process.exitCode = main(process.argv.slice(2));
+const [command = "--help", ...args] = process.argv.slice(2);
+/**
+ * How Deno finds the packages, whatever the project has: those that the command
+ * imports, or for `start`, which runs Postgres, all of them.
+ */
+const PACKAGES = command === "start"
+  ? [`--config=${join(ROOT, "deno.json")}`]
+  : [
+    "--no-config",
+    "--node-modules-dir=none",
+    "--unstable-npm-lazy-caching",
+    `--import-map=${join(ROOT, "import_map.json")}`,
+    `--lock=${join(ROOT, "deno.lock")}`,
+  ];
 
-function main([command = "--help", ...args]) {
-  const [needed] = /\d+/.exec(engines.node);
-  if (Number.parseInt(process.versions.node) < Number(needed)) {
-    return refuse(
-      `This needs Node.js ${needed} or newer, and runs on ${process.version}.`,
-    );
-  }
-  if (["--help", "-h", "help"].includes(command)) return say(helpText());
-  if (["--version", "-v"].includes(command)) return say(version);
-  if (!Object.hasOwn(COMMANDS, command)) {
-    return refuse(
-      `There is no command ${JSON.stringify(command)}. See --help.`,
-      USAGE_ERROR,
-    );
-  }
-  return run(command, args);
-}
+if (["--help", "-h", "help"].includes(command)) say(helpText());
+else if (["--version", "-v"].includes(command)) say(version);
+else if (COMMANDS.some(([name]) => name === command)) run();
+else refuse(`There is no command "${command}". See --help.`, 2);
 
 /** Starts the command; its exit code, or its signal, becomes this process's. */
-function run(command, args) {
+function run() {
   const deno = findDeno();
   if (deno === undefined) {
     return refuse(
@@ -78,13 +52,10 @@ function run(command, args) {
     );
   }
   const env = environment();
-  const script = join(ROOT, "scripts", `${command}.ts`);
-  downloadPackages(deno, { env, script });
-  if (WITH_STACK.includes(command) && !installStack(deno, env)) return 1;
-  const child = spawn(deno, ["run", "--allow-all", ...FLAGS, script, ...args], {
-    env,
-    stdio: "inherit",
-  });
+  announceDownload();
+  const options = ["--allow-all", "--quiet", "--frozen", ...PACKAGES];
+  const words = ["run", ...options, scriptOf(command), ...args];
+  const child = spawn(deno, words, { env, stdio: "inherit" });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
     process.on(signal, () => child.kill(signal));
   }
@@ -96,38 +67,16 @@ function run(command, args) {
   });
 }
 
-/**
- * Downloads all packages of the lock file, the first time, and says so on
- * standard error: it takes seconds, and Deno is told to be quiet. If it fails,
- * the command fails in the same way, and says why.
- */
-function downloadPackages(deno, { env, script }) {
-  if (existsSync(DOWNLOADED)) return;
-  process.stderr.write("Downloading what the commands need, once\n");
-  const { status } = spawnSync(deno, ["cache", ...FLAGS, script], {
-    env,
-    stdio: "ignore",
-  });
-  if (status !== 0) return;
+/** Says that a command takes longer the first time: Deno is told to be quiet. */
+function announceDownload() {
+  const sign = join(ROOT, "scripts", "npx", "downloaded", command);
+  if (existsSync(sign)) return;
+  process.stderr.write(`Downloading what ${command} needs, once\n`);
   try {
-    writeFileSync(DOWNLOADED, "");
+    mkdirSync(sign, { recursive: true });
   } catch {
     // A folder that this user cannot write to: said again the next time.
   }
-}
-
-/** Downloads what the local stack is made of, the first time. */
-function installStack(deno, env) {
-  if (!existsSync(join(STACK, "node_modules"))) {
-    say("Downloading Postgres, PostgREST and the Supabase CLI, once");
-  }
-  const { status } = spawnSync(deno, [
-    "install",
-    "--quiet",
-    "--frozen",
-    `--config=${join(STACK, "deno.json")}`,
-  ], { env, stdio: ["ignore", "inherit", "inherit"] });
-  return status === 0;
 }
 
 /** Returns the path of the Deno that npm installed; undefined if it did not. */
@@ -140,24 +89,19 @@ function findDeno() {
 }
 
 /**
- * Returns the environment of Deno. Deno 2.9.6 trusts neither the system's
- * certificates nor SSL_CERT_FILE by itself, and does not know npm's registry.
+ * Returns the environment of Deno, which does not trust the system's certificates
+ * by itself, and does not know npm's registry.
  */
 function environment() {
-  const { env } = process;
-  const { SSL_CERT_FILE: file, npm_config_registry: registry } = env;
+  const { SSL_CERT_FILE: file, npm_config_registry: registry } = process.env;
   return {
-    ...(file && isFile(file) && { DENO_CERT: file }),
-    ...((!file || isFile(file)) && { DENO_TLS_CA_STORE: "mozilla,system" }),
-    ...(registry && { NPM_CONFIG_REGISTRY: registry }),
-    ...env,
+    // Deno fails if SSL_CERT_FILE names no file.
+    ...(!file || existsSync(file)) && { DENO_TLS_CA_STORE: "mozilla,system" },
+    ...registry && { NPM_CONFIG_REGISTRY: registry },
+    ...process.env,
     BILLING_COMMAND: commandLine(),
     INIT_CWD: process.cwd(),
   };
-}
-
-function isFile(path) {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
 }
 
 /** Returns what the user typed before the name of the command. */
@@ -173,16 +117,19 @@ function commandLine() {
 /** Returns the package that npx was given; it notes that where it installs. */
 function npxSpec() {
   try {
-    const file = join(INSTALLED, "package.json");
-    return JSON.parse(readFileSync(file, "utf8"))._npx.packages[0];
+    return require(join(INSTALLED, "package.json"))._npx.packages[0];
   } catch {
     return undefined;
   }
 }
 
+function scriptOf(command) {
+  return join(ROOT, "scripts", `${command}.ts`);
+}
+
 function helpText() {
-  const lines = Object.entries(COMMANDS).map(([command, text]) =>
-    `  ${command.padEnd(10)} ${text}`
+  const lines = COMMANDS.map(([command, { description }]) =>
+    `  ${command.padEnd(10)} ${description}`
   );
   return `${name} ${version}
 
@@ -195,11 +142,9 @@ Each command has --help.`;
 
 function say(text) {
   process.stdout.write(`${text}\n`);
-  return 0;
 }
 
 function refuse(text, code = 1) {
   process.stderr.write(`${text}\n`);
   process.exitCode = code;
-  return code;
 }

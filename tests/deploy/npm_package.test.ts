@@ -21,7 +21,7 @@ import {
 const PACKAGE = "./billing-webhook-receiver.tgz";
 /** How the user starts a command, as hints have to name it. */
 const NPX = `npx --yes ${PACKAGE}`;
-const DOWNLOADS = "Downloading what the commands need, once";
+const DOWNLOADS = "Downloading what token needs, once";
 
 function assertEnds({ code, said }: Typed, wanted: number, says: string): void {
   assertEquals(code, wanted, said);

@@ -1,19 +1,19 @@
 import { assertEquals, assertThrows } from "@std/assert";
+import fc from "fast-check";
 import { basename } from "node:path";
 import {
   type CommandLine,
   HelpRequest,
   parseCommandLine,
-  reportEnd,
   UsageError,
 } from "../../../scripts/common/cli.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { COMMAND_START } from "../../../scripts/common/how_started.ts";
 import {
   givenProjectUrl,
-  oneOf,
   readSecret,
 } from "../../../scripts/common/option_values.ts";
+import { printable, wrap } from "../../../scripts/common/print.ts";
 import { restHeaders } from "../../../scripts/common/requests.ts";
 
 const LONG =
@@ -48,36 +48,30 @@ Deno.test("parseCommandLine() returns values and operands, in any order", () => 
   ]);
 });
 
-for (
-  const [line, message] of [
-    ["--aply", "Unknown option --aply. Did you mean --apply?"],
-    ["--nothing-like-it", "Unknown option --nothing-like-it."],
-    ["-x", "Unknown option -x."],
-    ["--constructor", "Unknown option --constructor."],
-    ["--no-apply", "Unknown option --no-apply."],
-    ["--api-key", "--api-key needs a value: --api-key=KEY."],
-    ["--mode --apply", "--mode needs a value: --mode=MODE."],
-    ["--apply=yes", "--apply takes no value."],
-    ["--help=yes", "--help takes no value."],
-    ["--apy-key=hunter2", "Unknown option --apy-key. Did you mean --api-key?"],
-  ] as const
-) {
-  Deno.test(`parseCommandLine() refuses ${line}`, () => {
-    const error = assertThrows(() => parse(line), UsageError);
-    assertEquals(error.message, message);
-  });
-}
+const REFUSED = {
+  "--aply": "Unknown option --aply. Did you mean --apply?",
+  "--nothing-like-it": "Unknown option --nothing-like-it.",
+  "-x": "Unknown option -x.",
+  "--constructor": "Unknown option --constructor.",
+  "--no-apply": "Unknown option --no-apply.",
+  "--api-key": "--api-key needs a value: --api-key=KEY.",
+  "--mode --apply": "--mode needs a value: --mode=MODE.",
+  "--apply=yes": "--apply takes no value.",
+  "--help=yes": "--help takes no value.",
+  "--apy-key=hunter2": "Unknown option --apy-key. Did you mean --api-key?",
+};
 
-Deno.test("parseCommandLine() suggests the closest option", () => {
+Deno.test("parseCommandLine() says what is wrong, without a value", () => {
+  for (const [line, message] of Object.entries(REFUSED)) {
+    assertEquals(assertThrows(() => parse(line), UsageError).message, message);
+  }
+  // The closest option, not the first.
   const command = { ...COMMAND, options: { "--curl": "", "--url": "" } };
-  const read = () => parseCommandLine(["--urls"], command);
-  assertThrows(read, UsageError, "Did you mean --url?");
-});
-
-Deno.test("parseCommandLine() refuses operands that a command does not take", () => {
-  const command = { ...COMMAND, usage: "example" };
+  const read = (word: string) => () => parseCommandLine([word], command);
+  assertThrows(read("--urls"), UsageError, "Did you mean --url?");
+  const optionsOnly = { ...COMMAND, usage: "example" };
   const { message } = assertThrows(
-    () => parseCommandLine(["hunter2"], command),
+    () => parseCommandLine(["hunter2"], optionsOnly),
     UsageError,
   );
   assertEquals(message, "This command takes options only.");
@@ -104,25 +98,6 @@ Options:
 Exit code: 0.`,
     );
   }
-});
-
-Deno.test("reportEnd() prints help on standard output, and errors in one line", () => {
-  const printed = { out: [] as string[], err: [] as string[] };
-  const ends = {
-    out: (line: string) => void printed.out.push(line),
-    err: (line: string) => void printed.err.push(line),
-  };
-  const codes = [
-    reportEnd(new HelpRequest("a\n\nb"), ends),
-    reportEnd(new UsageError("Wrong."), ends),
-    reportEnd(new Error("Broken"), ends),
-    reportEnd(new Error("Unreachable"), { ...ends, failed: 3 }),
-  ];
-  assertEquals(codes, [0, 2, 1, 3]);
-  assertEquals(printed, {
-    out: ["a", "", "b"],
-    err: ["Wrong. See --help.", "Broken", "Unreachable"],
-  });
 });
 
 const NAMES = ["start", "reset", "trigger", "token", "doctor", "console"]
@@ -153,34 +128,34 @@ for (const name of NAMES) {
   });
 }
 
-for (
-  const [option, SUPABASE_URL, url] of [
-    ["https://abc.supabase.co", "", "https://abc.supabase.co"],
-    ["https://abc.supabase.co//", "http://x", "https://abc.supabase.co"],
-    // As pasted.
-    [undefined, " https://abc.supabase.co/\n", "https://abc.supabase.co"],
-    ["https://own.example/api/", "", "https://own.example/api"],
-    [undefined, "http://127.0.0.1:54321/", "http://127.0.0.1:54321"],
-    [undefined, "", undefined],
-    ["", "https://abc.supabase.co", Error],
-    ["http://abc.supabase.co", "", Error],
-    ["http://127.0.0.1.evil.example", "", Error],
-    ["https://hunter2@abc.supabase.co", "", Error],
-    ["https://:hunter2@abc.supabase.co", "", Error],
-    ["https://abc.supabase.co?x=1", "", Error],
-    ["https://abc.supabase.co/#f", "", Error],
-    ["https://abc.supabase.co/functions/v1/billing-webhook", "", Error],
-  ] as const
-) {
-  Deno.test(`givenProjectUrl() reads --project-url ${option}, SUPABASE_URL ${SUPABASE_URL}`, () => {
+const PROJECTS = [
+  ["https://abc.supabase.co//", "http://x", "https://abc.supabase.co"],
+  // As pasted.
+  [undefined, " https://abc.supabase.co/\n", "https://abc.supabase.co"],
+  ["https://own.example/api/", "", "https://own.example/api"],
+  [undefined, "http://127.0.0.1:54321/", "http://127.0.0.1:54321"],
+  [undefined, "", undefined],
+  ["", "https://abc.supabase.co", Error],
+  ["http://abc.supabase.co", "", Error],
+  ["http://127.0.0.1.evil.example", "", Error],
+  ["https://hunter2@abc.supabase.co", "", Error],
+  ["https://:hunter2@abc.supabase.co", "", Error],
+  ["https://abc.supabase.co?x=1", "", Error],
+  ["https://abc.supabase.co/#f", "", Error],
+  ["https://abc.supabase.co/functions/v1/billing-webhook", "", Error],
+] as const;
+
+Deno.test("givenProjectUrl() reads --project-url, else SUPABASE_URL", () => {
+  for (const [option, SUPABASE_URL, url] of PROJECTS) {
     const read = () => givenProjectUrl(option, { SUPABASE_URL });
-    if (typeof url !== "function") return assertEquals(read(), url);
-    assertEquals(
-      assertThrows(read, UsageError).message,
-      "--project-url takes a URL such as https://abc.supabase.co, without a user name or password. http is allowed on this machine only.",
-    );
-  });
-}
+    if (url === Error) {
+      assertEquals(
+        assertThrows(read, UsageError).message,
+        "--project-url takes a URL such as https://abc.supabase.co, without a user name or password. http is allowed on this machine only.",
+      );
+    } else assertEquals<unknown>(read(), url, option);
+  }
+});
 
 Deno.test("readSecret() refuses a line break inside a secret, and does not repeat it", () => {
   const read = (KEY: string) => readSecret("KEY", { KEY });
@@ -199,12 +174,36 @@ Deno.test("restHeaders() sends a key of the old kind as a token too", () => {
   assertEquals(restHeaders("ey.x.y"), old);
 });
 
-Deno.test("oneOf() lists the choices", () => {
-  const choices = ["created", "deleted"];
-  assertEquals(oneOf(choices, { value: "deleted", what: "type" }), "deleted");
-  assertThrows(
-    () => oneOf(choices, { value: "delted", what: "type" }),
-    UsageError,
-    'Unknown type "delted". Choose one of created, deleted.',
+/** Written by hand, so that a range that the code forgets is missed here. */
+function isHarmless(text: string): boolean {
+  return [...text].every((character) => {
+    const code = character.codePointAt(0) ?? 0;
+    return code >= 0x20 && !(code >= 0x7f && code <= 0x9f) &&
+      !/\p{Bidi_Control}|\p{Zl}|\p{Zp}/u.test(character);
+  });
+}
+
+Deno.test("printable() leaves nothing that a terminal obeys, and other text as it is", () => {
+  assertEquals(printable("\x1b[2J\r\u202e"), "\\u001b[2J\\u000d\\u202e");
+  for (let code = 0; code < 0x3000; code++) {
+    assertEquals(isHarmless(printable(String.fromCharCode(code))), true);
+  }
+  for (const text of ["", "a b", "Größe 日本語 🎉", 'C:\\u "x"']) {
+    assertEquals(printable(text), text);
+  }
+  // A JSON document stays the same one.
+  fc.assert(
+    fc.property(fc.array(fc.string({ unit: "binary" })), (value) => {
+      const text = printable(JSON.stringify(value));
+      assertEquals([isHarmless(text), JSON.parse(text)], [true, value]);
+    }),
   );
+});
+
+Deno.test("wrap() breaks at words, and at no fewer than 16 columns", () => {
+  const long = "https://example.com/path";
+  assertEquals(wrap("", 16), []);
+  assertEquals(wrap("one two three four", -5), ["one two three", "four"]);
+  assertEquals(wrap(`see ${long} now`, 16), ["see", long, "now"]);
+  assertEquals(wrap("just_as_long_as_ a", 16), ["just_as_long_as_", "a"]);
 });

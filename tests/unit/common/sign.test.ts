@@ -1,5 +1,4 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { Webhook } from "standardwebhooks";
 import {
   type Environment,
   functionEnvironment,
@@ -18,7 +17,8 @@ const A = "PROVIDER_A_SIGNING_SECRET";
 const B = "PROVIDER_B_SIGNING_SECRET";
 const LOCAL = LOCAL_SIGNING_SECRETS;
 
-Deno.test("functionEnvironment() prefers the environment, then the file, then the local secrets", () => {
+Deno.test("functionEnvironment() prefers the environment, then the file, then the local secrets", async () => {
+  assertEquals(await readEnvFile("/no/such/folder/.env"), {});
   const file = { [A]: "file", [B]: "file", C: "1" };
   const cases: Environment[][] = [
     [{}, {}, LOCAL],
@@ -31,16 +31,6 @@ Deno.test("functionEnvironment() prefers the environment, then the file, then th
   for (const [command, file, expected] of cases) {
     assertEquals(functionEnvironment(command!, file), expected);
   }
-});
-
-Deno.test("readEnvFile() reads quotes, comments and line ends of both kinds", async () => {
-  assertEquals(await readEnvFile("/no/such/folder/.env"), {});
-  const file = await Deno.makeTempFile();
-  const text = `# note\nA=1 # one\r\nB="x # y"\nC=\nexport D='k=v'\n`;
-  await Deno.writeTextFile(file, text);
-  const read = await readEnvFile(file);
-  assertEquals(read, { A: "1", B: "x # y", C: "", D: "k=v" });
-  await Deno.remove(file);
 });
 
 Deno.test("providerSettings() takes scheme, header and the first secret from the settings", () => {
@@ -61,11 +51,6 @@ Deno.test("providerSettings() takes scheme, header and the first secret from the
     );
     assertEquals(settings, { scheme, header, secret: "1" });
   }
-  assertEquals(providerSettings(LOCAL, "a"), {
-    scheme: "stripe",
-    header: "provider-a-signature",
-    secret: LOCAL[A],
-  });
 });
 
 Deno.test("providerSettings() names the setting that is wrong", () => {
@@ -80,9 +65,9 @@ Deno.test("providerSettings() names the setting that is wrong", () => {
   );
 });
 
-for (const provider of ["a", "b"] as const) {
+Deno.test("with any scheme and nothing else set, the local receiver takes what trigger signs", async () => {
   for (const scheme of ["stripe", "hmac-sha256-hex", "standard-webhooks"]) {
-    Deno.test(`with ${scheme} for provider ${provider} and nothing else set, the local receiver takes what trigger signs`, async () => {
+    for (const provider of ["a", "b"] as const) {
       const env = functionEnvironment({
         [`PROVIDER_${provider.toUpperCase()}_SIGNATURE_SCHEME`]: scheme,
       });
@@ -97,39 +82,20 @@ for (const provider of ["a", "b"] as const) {
         nowSeconds: Date.now() / 1000,
         toleranceSeconds: 300,
       });
-      assertEquals(verified.provider, provider);
-    });
+      assertEquals(verified.provider, provider, scheme);
+    }
   }
-}
-
-const STANDARD = {
-  scheme: "standard-webhooks",
-  secret: `whsec_${btoa("a secret of some length")}`,
-  body: '{"text":"déjà vu €"}',
-};
-
-Deno.test("signatureHeaders() makes what the Standard Webhooks package accepts", () => {
-  const header = "webhook-signature";
-  const headers = signatureHeaders({ ...STANDARD, header });
-  const webhook = new Webhook(STANDARD.secret);
-  assertEquals(
-    webhook.verify(STANDARD.body, headers),
-    JSON.parse(STANDARD.body),
-  );
 });
 
-Deno.test("signatureHeaders() shares the header's prefix in Standard Webhooks", () => {
-  const header = "svix-signature";
-  const sent = { timestamp: 1_800_000_000, id: "msg_1" };
-  const headers = signatureHeaders({ ...STANDARD, ...sent, header });
-  delete headers[header];
-  assertEquals(headers, { "svix-id": "msg_1", "svix-timestamp": "1800000000" });
-});
-
-Deno.test("signatureHeaders() says which secrets and headers fit Standard Webhooks", () => {
-  const header = "webhook-signature";
+Deno.test("signatureHeaders() shares the header's prefix in Standard Webhooks, and refuses what does not fit", () => {
+  const standard = {
+    ...{ scheme: "standard-webhooks", header: "svix-signature", body: "{}" },
+    ...{ timestamp: 1_800_000_000, id: "msg_1", secret: "whsec_c2VjcmV0" },
+  };
+  const { "svix-signature": _, ...others } = signatureHeaders(standard);
+  assertEquals(others, { "svix-id": "msg_1", "svix-timestamp": "1800000000" });
   const sign = (changes: object) => () =>
-    signatureHeaders({ ...STANDARD, header, ...changes });
+    signatureHeaders({ ...standard, ...changes });
   for (const secret of ["not base64!", "whsec_", "whsec_abc", "whsec_a=bc"]) {
     assertThrows(sign({ secret }), Error, "Cannot sign: the secret");
   }

@@ -1,10 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Buffer } from "node:buffer";
-import {
-  type Gateway,
-  routeOf,
-  startGateway,
-} from "../../../scripts/local_stack/gateway.ts";
+import { routeOf, startGateway } from "../../../scripts/local_stack/gateway.ts";
 import { localKeys, signToken } from "../../../scripts/local_stack/keys.ts";
 import { waitUntil } from "../../../scripts/local_stack/wait_until.ts";
 import { freePort } from "../../support/machine.ts";
@@ -15,144 +11,139 @@ const WEBHOOK = "/api/billing/webhook";
 const REST = "/rest/v1/billing_subscriptions";
 const HERE = { hostname: "127.0.0.1", port: 0, onListen() {} };
 
-/** Runs a gateway in front of one handler, which is all three services. */
-async function withGateway(
-  handler: (request: Request) => Response | Promise<Response>,
-  use: (gateway: Gateway, url: string) => Promise<void>,
-): Promise<void> {
-  const server = Deno.serve(HERE, handler);
-  const { port } = server.addr;
-  const targets = { rest: port, webhook: port, worker: port };
-  const gateway = await startGateway(0, { targets, keys });
-  const { promise: hung, reject } = Promise.withResolvers<void>();
-  const timer = setTimeout(() => reject(new Error("It hangs")), HANG_LIMIT_MS);
-  await Promise.race([use(gateway, `http://127.0.0.1:${gateway.port}`), hung]);
-  clearTimeout(timer);
+/** What all three services do, in each test. */
+let serve: (request: Request) => Response | Promise<Response>;
+const services = Deno.serve(HERE, (request) => serve(request));
+const { port } = services.addr;
+const targets = { rest: port, webhook: port, worker: port };
+const gateway = await startGateway(0, { targets, keys });
+Deno.test.afterAll(async () => {
   await gateway.close();
-  await server.shutdown();
-}
+  await services.shutdown();
+});
 
 /** Sends the last request of a connection, byte by byte; returns the answer. */
 async function exchange(
-  { port }: Gateway,
   line: string,
   { headers = "Host: 127.0.0.1\r\n", body = "" } = {},
 ): Promise<string> {
-  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  const to = { hostname: "127.0.0.1", port: gateway.port };
+  const connection = await Deno.connect(to);
+  const hangs = setTimeout(() => connection.close(), HANG_LIMIT_MS);
   const text = `${line} HTTP/1.1\r\nConnection: close\r\n${headers}\r\n${body}`;
   await connection.write(Buffer.from(text, "latin1"));
   const answer = await new Response(connection.readable).bytes();
+  clearTimeout(hangs);
   return Buffer.from(answer).toString("latin1");
 }
 
 Deno.test("gateway passes bodies and headers on as they are", async () => {
   const packed = "\x00\xff".repeat(500); // says gzip, and is not
   const bytes = Buffer.from(packed, "latin1");
-  await withGateway(async (request) => {
+  serve = async (request) => {
     const { connection: _, ...headers } = Object.fromEntries(request.headers);
     const same = Buffer.compare(await request.bytes(), bytes) === 0;
     const seen = JSON.stringify({ ...headers, same });
     return new Response(bytes, {
       headers: { "content-encoding": "gzip", seen },
     });
-  }, async (gateway) => {
-    const answer = await exchange(gateway, `POST ${WEBHOOK}?%zz`, {
-      headers:
-        "Host: a.test\r\nStripe-Signature:  t=1,v1=ab\r\nX: a\r\nx: b\r\nUpgrade: x\r\nContent-Length: 1000\r\n",
-      body: packed,
-    });
-    const [head, body] = answer.split("\r\n\r\n");
-    assertMatch(head!, /content-encoding: gzip/);
-    assertEquals(JSON.parse(/seen: (.*)/.exec(head!)![1]!), {
-      ...{ "content-length": "1000", host: "a.test", x: "a, b", same: true },
-      "stripe-signature": "t=1,v1=ab",
-    });
-    assert(body === packed);
+  };
+  const answer = await exchange(`POST ${WEBHOOK}?%zz`, {
+    headers:
+      "Host: a.test\r\nStripe-Signature:  t=1,v1=ab\r\nX: a\r\nx: b\r\nUpgrade: x\r\nContent-Length: 1000\r\n",
+    body: packed,
   });
+  const [head, body] = answer.split("\r\n\r\n");
+  assertMatch(head!, /content-encoding: gzip/);
+  assertEquals(JSON.parse(/seen: (.*)/.exec(head!)![1]!), {
+    ...{ "content-length": "1000", host: "a.test", x: "a, b", same: true },
+    "stripe-signature": "t=1,v1=ab",
+  });
+  assert(body === packed);
 });
 
 Deno.test("gateway refuses what could hide a second request", async () => {
   const seen: string[] = [];
-  await withGateway(async (request) => {
+  serve = async (request) => {
     seen.push(request.method);
     return new Response(await request.text().catch(() => "broken"));
-  }, async (gateway) => {
-    const second = `GET ${REST} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`;
-    const chunked = "Transfer-Encoding: chunked";
-    for (
-      const [header, body = ""] of [
-        ["Content-Length: 1\r\nContent-Length: 2"],
-        ["Content-Length: +1"],
-        [`Content-Length: 1\r\n${chunked}`],
-        ["Transfer-Encoding : chunked"],
-        ["X: 1\nY: 2"],
-        [chunked, "0;\n\r\n"],
-        [chunked, "3\r\nabc\n0\r\n\r\n"],
-        [chunked, "0\n\r\n"],
-      ] as const
-    ) {
-      const answer = await exchange(gateway, `POST ${WEBHOOK}`, {
-        headers: `Host: x\r\n${header}\r\n`,
-        body: body + second,
-      });
-      assert(answer.startsWith("HTTP/1.1 400 "), `${header}: ${answer}`);
-      assertEquals(answer.split("HTTP/1.1 ").length, 2, answer);
-    }
-  });
+  };
+  const second = `GET ${REST} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`;
+  const chunked = "Transfer-Encoding: chunked";
+  for (
+    const [header, body = ""] of [
+      ["Content-Length: 1\r\nContent-Length: 2"],
+      ["Content-Length: +1"],
+      [`Content-Length: 1\r\n${chunked}`],
+      ["Transfer-Encoding : chunked"],
+      ["X: 1\nY: 2"],
+      [chunked, "0;\n\r\n"],
+      [chunked, "3\r\nabc\n0\r\n\r\n"],
+      [chunked, "0\n\r\n"],
+    ] as const
+  ) {
+    const headers = `Host: x\r\n${header}\r\n`;
+    const request = { headers, body: body + second };
+    const answer = await exchange(`POST ${WEBHOOK}`, request);
+    assert(answer.startsWith("HTTP/1.1 400 "), `${header}: ${answer}`);
+    assertEquals(answer.split("HTTP/1.1 ").length, 2, answer);
+  }
   assertEquals(seen.filter((method) => method === "GET"), []);
 });
 
 Deno.test("gateway replaces the key by its role's token, and refuses other keys", async () => {
+  // The tokens of every local stack.
+  assert(keys.anon.endsWith(".CRXP1A7WOeoJeXxjNni43kdQwgnWNReilDMblYTn_I0"));
+  const service = ".EGIM96RAZx35lJzdJsyH-qQwv8Hdp7fsn3W0YpN81IU";
+  assert(keys.serviceRole.endsWith(service));
   const user = `Bearer ${await signToken({ role: "user", exp: 4e9 })}`;
-  await withGateway(
-    (request) => new Response(request.headers.get("authorization")),
-    async (_gateway, url) => {
-      for (
-        const [apikey, authorization, expected] of [
-          [keys.secret, `Bearer ${keys.secret}`, `Bearer ${keys.serviceRole}`],
-          [keys.publishable, "", `Bearer ${keys.anon}`],
-          [keys.publishable, user, user],
-          [keys.anon, "", `Bearer ${keys.anon}`],
-          ["sb_secret_wrong", user, 401],
-          [`${keys.anon}x`, "", 401],
-        ] as const
-      ) {
-        const headers = {
-          ...apikey && { apikey },
-          ...authorization && { authorization },
-        };
-        const response = await fetch(url + REST, { headers });
-        const text = await response.text();
-        assertEquals(response.ok ? text : response.status, expected);
-      }
-    },
-  );
+  const expired = await signToken({ role: "service_role", exp: 1.7e9 });
+  const unsigned = [{ alg: "none" }, { role: "service_role" }]
+    .map((part) => btoa(JSON.stringify(part)).replaceAll("=", "")).join(".");
+  serve = ({ headers }) => new Response(headers.get("authorization"));
+  for (
+    const [apikey, authorization, expected] of [
+      [keys.secret, `Bearer ${keys.secret}`, `Bearer ${keys.serviceRole}`],
+      [keys.publishable, "", `Bearer ${keys.anon}`],
+      [keys.publishable, user, user],
+      [keys.anon, "", `Bearer ${keys.anon}`],
+      ["sb_secret_wrong", user, 401],
+      [`${keys.anon}x`, "", 401],
+      [expired, "", 401],
+      [`${unsigned}.`, "", 401],
+    ] as const
+  ) {
+    const headers = { apikey, ...authorization && { authorization } };
+    const url = `http://127.0.0.1:${gateway.port}${REST}`;
+    const response = await fetch(url, { headers });
+    const text = await response.text();
+    assertEquals(response.ok ? text : response.status, expected);
+  }
 });
 
 Deno.test("gateway serves the REST API and the worker only under local host names", async () => {
-  await withGateway(() => new Response(), async (gateway) => {
-    for (
-      const [host, status] of [
-        ["127.0.0.1", 200],
-        ["127.evil.example", 403],
-        ["localhost.evil.example:54321", 403],
-        ["", 403],
-        ["localhost\r\nHost: evil.example", 403],
-        // A tunnel that puts this machine's name into Host.
-        ["localhost\r\nX-Forwarded-Host: evil.example", 403],
-      ] as const
-    ) {
-      const headers = `Host: ${host}\r\napikey: ${keys.secret}\r\n`;
-      for (const path of [REST, "/functions/v1/billing-worker"]) {
-        const answer = await exchange(gateway, `GET ${path}`, { headers });
-        assertEquals(answer.split(" ")[1], `${status}`, `${path}, ${headers}`);
-      }
-      if (host.includes("Host:")) continue; // the service refuses two
-      // A tunnel leads to the webhook, which verifies the signature itself.
-      const answer = await exchange(gateway, `GET ${WEBHOOK}`, { headers });
-      assertEquals(answer.split(" ")[1], "200");
+  serve = () => new Response();
+  for (
+    const [host, status] of [
+      ["127.0.0.1", 200],
+      ["127.evil.example", 403],
+      ["localhost.evil.example:54321", 403],
+      ["", 403],
+      ["localhost\r\nHost: evil.example", 403],
+      // A tunnel that puts this machine's name into Host.
+      ["localhost\r\nX-Forwarded-Host: evil.example", 403],
+    ] as const
+  ) {
+    const headers = `Host: ${host}\r\napikey: ${keys.secret}\r\n`;
+    for (const path of [REST, "/functions/v1/billing-worker"]) {
+      const answer = await exchange(`GET ${path}`, { headers });
+      assertEquals(answer.split(" ")[1], `${status}`, `${path}, ${headers}`);
     }
-  });
+    if (host.includes("Host:")) continue; // the service refuses two
+    // A tunnel leads to the webhook, which verifies the signature itself.
+    const answer = await exchange(`GET ${WEBHOOK}`, { headers });
+    assertEquals(answer.split(" ")[1], "200");
+  }
 });
 
 Deno.test("routeOf() knows the platform's paths, and no others", () => {
@@ -171,15 +162,16 @@ Deno.test("routeOf() knows the platform's paths, and no others", () => {
 
 Deno.test("gateway answers 503 until the service listens, and 502 if it closes", async () => {
   const port = freePort();
+  await using opened = new AsyncDisposableStack();
   const gateway = await startGateway(0, { targets: { webhook: port }, keys });
+  opened.defer(gateway.close);
   async function post(size = 1) {
     const url = `http://127.0.0.1:${gateway.port}${WEBHOOK}`;
     const body = new Uint8Array(size);
     const signal = AbortSignal.timeout(HANG_LIMIT_MS);
     const response = await fetch(url, { method: "POST", body, signal });
-    return response.ok
-      ? await response.text()
-      : (await response.text(), response.status);
+    const text = await response.text();
+    return response.ok ? text : response.status;
   }
   assertEquals([await post(), await post(3_000_000)], [503, 503]);
   {
@@ -194,49 +186,47 @@ Deno.test("gateway answers 503 until the service listens, and 502 if it closes",
     await waitUntil(isServed, { timeoutMs: HANG_LIMIT_MS });
     await server.shutdown();
   }
-  await gateway.close();
 });
 
 Deno.test("gateway passes on an answer that comes before the body is read", async () => {
-  await withGateway(
-    () => new Response("too large", { status: 413 }),
-    async (_gateway, url) => {
-      const body = new Uint8Array(5_000_000);
-      for (let i = 0; i < 20; i++) {
-        const response = await fetch(url + WEBHOOK, { method: "POST", body });
-        assertEquals(response.status, 413);
-        assertEquals(await response.text(), "too large");
-      }
-    },
-  );
+  serve = () => new Response("too large", { status: 413 });
+  const url = `http://127.0.0.1:${gateway.port}${WEBHOOK}`;
+  const body = new Uint8Array(5_000_000);
+  for (let i = 0; i < 20; i++) {
+    const response = await fetch(url, { method: "POST", body });
+    assertEquals([response.status, await response.text()], [413, "too large"]);
+  }
 });
 
 Deno.test("gateway reads no faster than the service, and leaves it with the client", async () => {
-  const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
+  let isAborted = false;
   const { promise: goOn, resolve: read } = Promise.withResolvers<void>();
-  await withGateway(async (request) => {
+  using opened = new DisposableStack();
+  opened.defer(read);
+  serve = async (request) => {
     await goOn;
-    await request.text().catch(() => abort());
+    await request.text().catch(() => isAborted = true);
     return new Response();
-  }, async ({ port }) => {
-    using connection = await Deno.connect({ hostname: "127.0.0.1", port });
-    const size = 500_000_000;
-    await connection.write(Buffer.from(
-      `POST ${WEBHOOK} HTTP/1.1\r\nHost: x\r\nContent-Length: ${size}\r\n\r\n`,
-    ));
-    let sent = 0;
-    const block = new Uint8Array(1_000_000);
-    const sending = (async () => {
-      while (sent < size) sent += await connection.write(block);
-    })().catch(() => {});
-    for (let before = -1; before < sent;) {
-      before = sent;
-      await new Promise((resolve) => setTimeout(resolve, 300));
-    }
-    assert(sent < 50_000_000, `${sent} bytes were taken`);
-    connection.close();
-    await sending;
-    read();
-    await aborted;
-  });
+  };
+  const to = { hostname: "127.0.0.1", port: gateway.port };
+  using connection = await Deno.connect(to);
+  const size = 500_000_000;
+  await connection.write(Buffer.from(
+    `POST ${WEBHOOK} HTTP/1.1\r\nHost: x\r\nContent-Length: ${size}\r\n\r\n`,
+  ));
+  let sent = 0;
+  const block = new Uint8Array(1_000_000);
+  const sending = (async () => {
+    while (sent < size) sent += await connection.write(block);
+  })().catch(() => {});
+  for (let before = -1; before < sent;) {
+    before = sent;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+  }
+  assert(sent < 50_000_000, `${sent} bytes were taken`);
+  connection.close();
+  await sending;
+  read();
+  const timeoutMs = HANG_LIMIT_MS;
+  assert(await waitUntil(() => isAborted, { timeoutMs }));
 });

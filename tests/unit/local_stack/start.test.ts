@@ -18,6 +18,7 @@ import { LOCAL_SIGNING_SECRETS } from "../../../scripts/common/environment.ts";
 import { localKeys } from "../../../scripts/local_stack/keys.ts";
 import { lookUpProcess } from "../../../scripts/common/processes.ts";
 import { spawnGroup } from "../../../scripts/local_stack/tools.ts";
+import { describeReloads } from "../../../scripts/local_stack/functions.ts";
 import { announcement } from "../../../scripts/local_stack/announcement.ts";
 import { startNotificationReceiver } from "../../../scripts/local_stack/notification_receiver.ts";
 import { holdPorts } from "../../../scripts/local_stack/ports.ts";
@@ -25,6 +26,7 @@ import { parseStartArguments } from "../../../scripts/local_stack/start_argument
 import { openStateFolder } from "../../../scripts/local_stack/state_folder.ts";
 import { freePort } from "../../support/machine.ts";
 
+/** The first two as with `supabase start`. */
 const STANDARD = {
   ...{ api: 54321, db: 54322, webhook: 54331, worker: 0, postgrest: 0 },
 };
@@ -59,41 +61,27 @@ Deno.test("parseStartArguments() moves the ports; options win over variables", (
   }
 });
 
-Deno.test("the ports are those that config.toml gives supabase start", async () => {
-  const file = new URL("../../../supabase/config.toml", import.meta.url);
-  const config = await Deno.readTextFile(file);
-  for (const name of ["api", "db"] as const) {
-    const port = new RegExp(`^\\[${name}\\]\nport = (\\d+)$`, "m");
-    assertEquals(port.exec(config)?.[1], `${STANDARD[name]}`);
-  }
-});
-
 const listen = (port: number) =>
   Deno.listen({ hostname: "127.0.0.1", port }).close();
 
-Deno.test("holdPorts() lets nobody else listen until a port is freed", async () => {
-  using held = await holdPorts({});
-  const ports = Object.values(held.ports);
-  for (const port of ports) {
-    assert(port < 30_000, "the system gives it to outgoing connections");
+Deno.test("holdPorts() lets nobody else listen until a port is freed, and names the option of one in use", async () => {
+  const db = freePort();
+  using held = await holdPorts({ db });
+  const { ports } = held;
+  assertEquals([new Set(Object.values(ports)).size, ports.db], [6, db]);
+  for (const port of Object.values(ports)) {
+    assert(port < 33_000, "the system gives it to outgoing connections");
     assertThrows(() => listen(port), Deno.errors.AddrInUse);
   }
-  assertEquals(new Set(ports).size, 6);
   held.free("postgrest");
-  listen(held.ports.postgrest);
-  assertThrows(() => listen(held.ports.db), Deno.errors.AddrInUse);
-});
-
-Deno.test("holdPorts() names the option of a port that is in use, and holds no other", async () => {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr;
-  const db = freePort();
+  listen(ports.postgrest);
+  const other = freePort();
   await assertRejects(
-    () => holdPorts({ db, worker: port }),
+    () => holdPorts({ db: other, worker: db }),
     Error,
-    `port ${port} is already in use. Stop what uses it or choose another: --worker-port N`,
+    `port ${db} is already in use. Stop what uses it or choose another: --worker-port N`,
   );
-  listen(db);
+  listen(other);
 });
 
 Deno.test("openStateFolder() leaves a folder alone that is not its own", async () => {
@@ -125,36 +113,52 @@ Deno.test("openStateFolder() opens its own folder again, for one process at a ti
   await Deno.mkdir(first.database);
   const reason = `a stack already runs on it (process ${Deno.pid})`;
   await assertRejects(() => openStateFolder(path), Error, reason);
+  // A stack was killed, and has left one of these processes.
+  const sleep = () =>
+    spawnGroup({ command: "sleep", args: ["600"], options: {} });
+  const [left, other] = [sleep(), sleep()];
+  await first.record(left.child.pid);
+  const lock = `${path}/lock`;
+  await Deno.writeTextFile(lock, `${other.child.pid} 1\n`, { append: true });
   first.close();
   const again = await openStateFolder(path);
+  assertEquals((await left.ended).signal, "SIGINT");
+  assert(await lookUpProcess(other.child.pid));
+  assertEquals(await Deno.readTextFile(lock), `${Deno.pid}\n`);
+  other.kill("SIGKILL");
+  await other.ended;
   assert((await Deno.stat(again.database)).isDirectory);
   await Deno.writeTextFile(`${path}/notes`, "of the user");
   await again.empty();
-  const left = Array.from(Deno.readDirSync(path), ({ name }) => name);
-  assertEquals(left, ["notes"]);
+  const names = Array.from(Deno.readDirSync(path), ({ name }) => name);
+  assertEquals(names, ["notes"]);
   await Deno.remove(`${path}/notes`);
   await (await openStateFolder(path)).empty();
   await assertRejects(() => Deno.lstat(path), Deno.errors.NotFound);
   await Deno.remove(parent, { recursive: true });
 });
 
-Deno.test("openStateFolder() ends the processes that were recorded, and no others of the same id", async () => {
-  const path = await Deno.makeTempDir();
-  const sleep = () =>
-    spawnGroup({ command: "sleep", args: ["60"], options: {} });
-  const [recorded, other] = [sleep(), sleep()];
-  const folder = await openStateFolder(path);
-  await folder.record(recorded.child.pid);
-  const lock = `${path}/lock`;
-  await Deno.writeTextFile(lock, `${other.child.pid} 1\n`, { append: true });
-  folder.close();
-  (await openStateFolder(path)).close();
-  assertEquals((await recorded.ended).signal, "SIGINT");
-  assert(await lookUpProcess(other.child.pid));
-  assertEquals(await Deno.readTextFile(lock), `${Deno.pid}\n`);
-  other.kill("SIGKILL");
-  await other.ended;
-  await Deno.remove(path, { recursive: true });
+Deno.test("describeReloads() says what is served anew, and passes on the function's own lines", () => {
+  const seen: string[] = [];
+  const log = describeReloads((line, source) =>
+    seen.push(`${source}: ${line}`)
+  );
+  for (
+    const line of [
+      "Download https://registry.npmjs.org/zod",
+      "Watcher Process started.",
+      "deno serve: Listening on http://127.0.0.1:1/",
+      '{"level":"info"}',
+      "Watcher Restarting! File change detected: a.ts",
+      "deno serve: Listening on http://127.0.0.1:1/",
+      "Watcher Process failed. Restarting on file change...",
+    ]
+  ) log(line, "worker");
+  assertEquals(seen, [
+    'worker: {"level":"info"}',
+    "reload: the new code of worker is served",
+    "reload: worker ended; it starts again when you save",
+  ]);
 });
 
 Deno.test("announcement() says where the stack is, prints the local secrets, and only names the user's", async () => {
@@ -173,13 +177,12 @@ Deno.test("announcement() says where the stack is, prints the local secrets, and
     },
     dataDir: "/tmp/my data",
     isDefault: false,
-    run: "deno task",
   });
   assertEquals(text.includes("MINE"), false, text);
   for (
     const part of [
       "console --project-url http://127.0.0.1:57021\n",
-      "deno task reset --data '/tmp/my data'",
+      "task reset --data '/tmp/my data'",
       "from PROVIDER_A_SIGNING_SECRET",
       LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET,
       "sent to hooks.example",

@@ -10,7 +10,7 @@ import { dirname, join } from "node:path";
 import { readReceiver } from "../../../scripts/add/receiver.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
-import { COMMANDS, stackConfig } from "../../../scripts/dev/downloads.ts";
+import { COMMANDS } from "../../../scripts/dev/downloads.ts";
 import { copyRepository } from "../../support/copy_repository.ts";
 import { migrationNames } from "../../support/databases.ts";
 
@@ -18,9 +18,7 @@ type Imports = Readonly<Record<string, string>>;
 
 const FUNCTIONS = ["billing-webhook", "billing-worker"]
   .map((name) => `supabase/functions/${name}`);
-const STACK = "scripts/npx/stack";
 const BROWSER = "tests/console";
-const NPX = "scripts/npx/deno.lock";
 const PEERS = "bench/peers/import_map.json";
 
 function read(path: string): string {
@@ -50,16 +48,15 @@ async function json(cwd: string, command: string, ...args: string[]) {
 }
 
 /** The lock files besides `deno.lock`, and the import map of each. */
-const LOCKS: [lock: string, map?: string][] = [
-  ...[...FUNCTIONS, STACK]
+const LOCKS: [lock: string, map: string][] = [
+  ...FUNCTIONS
     .map((it): [string, string] => [`${it}/deno.lock`, `${it}/deno.json`]),
   [`${BROWSER}/deno.lock`, `${BROWSER}/import_map.json`],
-  [NPX],
 ];
 
 Deno.test("each import map has exact versions, those of import_map.json", () => {
   const all = packagesOf("import_map.json");
-  const maps = LOCKS.flatMap(([, map]) => map ?? []);
+  const maps = LOCKS.map(([, map]) => map);
   for (const path of ["import_map.json", PEERS, ...maps]) {
     for (const [name, target] of Object.entries(packagesOf(path))) {
       assert(/@\d+\.\d+\.\d+(-[\w.]+)?(\/.*)?$/.test(target), target);
@@ -81,17 +78,12 @@ Deno.test("each lock has the checksums of deno.lock, and what its import map nam
     for (const [id, checksum] of both) {
       assertEquals(checksum, tested[id!], `${lock}: run deno task locks`);
     }
-    if (!map) continue;
     const named = Object.values(packagesOf(map))
       .filter((target) => !target.startsWith("npm:/"))
       .map((target) => target.replace(/(@\d[^@/]*)\/.*$/, "$1"));
     assertEquals(names.sort(), named.sort(), lock);
   }
-  // Commands download neither the stack's programs nor a browser.
-  const others = /^npm:(@supabase\/cli-|embedded-|fast-check|puppeteer)/;
-  assertEquals(lockOf(NPX).names.filter((name) => others.test(name)), []);
   assertEquals(read("deno.lock").includes("chromium"), false);
-  assertEquals(read(`${STACK}/deno.json`), stackConfig());
 });
 
 /** What is neither imported by a command nor copied by `add`. */
@@ -99,14 +91,14 @@ const BESIDES = [
   // The console names its sections.
   "docs/runbook.md",
   ...["LICENSE", "README.md", "package.json", "supabase/config.toml"],
-  ...[NPX, "scripts/npx/main.mjs", `${STACK}/deno.json`, `${STACK}/deno.lock`],
+  ...["deno.json", "deno.lock", "scripts/npx/main.mjs"],
 ];
 
 /** What a maintainer's clone may hold, and nobody else may get. */
 const PLANTED = [
   ...[".env", ".stack/database/x", "scripts/add/.env"],
-  ...[`${STACK}/node_modules/x/index.js`, "supabase/.temp/project-ref"],
-  ...["supabase/functions/.env", "supabase/functions/.env.local"],
+  ...["supabase/.temp/project-ref", "supabase/functions/.env"],
+  "supabase/functions/.env.local",
   "supabase/functions/billing-webhook/.env",
 ];
 
