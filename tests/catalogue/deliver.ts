@@ -8,8 +8,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { isDeepStrictEqual } from "node:util";
-import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
-import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import { eventually } from "../support/hang_limit.ts";
 import type { Fault } from "../support/api_proxy.ts";
 import { onTheWire, type RawRequest, rawRequest } from "./raw_request.ts";
 import { type Answer, post } from "../support/send.ts";
@@ -128,7 +127,6 @@ const BODIES: Readonly<Record<number | string, string>> = {
   body_not_text: "Body is not valid UTF-8",
   provider_misconfigured: "Receiver is not configured",
 };
-const FAILED = '"delivery failed"';
 
 /** Checks one of the three schemes after the other. */
 export function toEach(sent: Sent): Sent[] {
@@ -237,8 +235,10 @@ async function checkAnswer(
     code: string;
   },
 ): Promise<Record<string, unknown>> {
-  const start = receiver.output().length;
-  const written = () => receiver.output().slice(start);
+  const [start, linesBefore] = [
+    receiver.output().length,
+    receiver.log.length,
+  ];
   const answer = await send();
   if (typeof status === "object") {
     assert(status.includes(answer.status), `${answer.status}`);
@@ -247,20 +247,16 @@ async function checkAnswer(
   }
   assertAnswer(answer, status, code);
   const failures = () =>
-    written().split("\n").filter((line) => line.includes(FAILED))
-      .map((line) => JSON.parse(line));
-  if (status >= 400) {
-    await waitUntil(() => failures().length > 0, {
-      timeoutMs: HANG_LIMIT_MS,
-      intervalMs: 1,
-    });
-  }
+    receiver.log.slice(linesBefore)
+      .filter(({ message }) => message === "delivery failed");
+  if (status >= 400) await eventually(() => failures().length > 0);
+  const written = receiver.output().slice(start);
   assertEquals(
-    failures().map((line) => [line.code, line.status]),
+    failures().map((line) => [line["code"], line["status"]]),
     status < 400 ? [] : [[code, status]],
-    written(),
+    written,
   );
-  assertDiscreet(written());
+  assertDiscreet(written);
   return failures()[0] ?? {};
 }
 

@@ -4,11 +4,10 @@
  *
  * @module
  */
-import { assert, assertEquals } from "@std/assert";
-import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
+import { assertEquals } from "@std/assert";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import { eventually } from "../support/hang_limit.ts";
 import { arrivals } from "../support/histories/arrivals.ts";
 import { abandonedRequest, onTheWire } from "./raw_request.ts";
 import { storedEvent } from "../support/tables.ts";
@@ -256,10 +255,8 @@ async function goneBeforeTheAnswer(
   const body = JSON.stringify(event);
   const parts = signatureOf(stripe, body, { time: String(unixNow()) });
   const headers = headersOf(stripe, parts);
-  async function finds(query: () => PromiseLike<readonly unknown[]>) {
-    const isThere = async () => (await query()).length > 0;
-    assert(await waitUntil(isThere, { timeoutMs: HANG_LIMIT_MS }), `${query}`);
-  }
+  const finds = (query: () => PromiseLike<readonly unknown[]>) =>
+    eventually(async () => (await query()).length > 0, () => `${query}`);
   await sql.begin(async (holder) => {
     // The lock of a call that applies an event of the same subscription.
     await holder`

@@ -56,7 +56,7 @@ export function rawRequest(
 export function abandonedRequest(
   url: string,
   request: RawRequest,
-  after = () => Promise.resolve(),
+  after: () => Promise<unknown> = () => Promise.resolve(),
 ): Promise<void> {
   return connected(url, request, async (_, sent) => {
     await sent;

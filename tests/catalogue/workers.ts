@@ -8,7 +8,6 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { setImmediate } from "node:timers";
 import type { Sql } from "postgres";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
-import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { emailChannel } from "../../supabase/functions/billing-worker/channels/email_channel.ts";
 import {
@@ -16,7 +15,7 @@ import {
   pacer,
 } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
 import { RUN_TIME_MS } from "../../supabase/functions/billing-worker/handle_wake.ts";
-import { HANG_LIMIT_MS, limited } from "../support/hang_limit.ts";
+import { eventually, limited } from "../support/hang_limit.ts";
 import {
   MAIL_API_KEY,
   NOTIFICATION_SECRET,
@@ -156,11 +155,11 @@ export const WORKERS: Rows = {
   "63: crash after sending, before marking": {
     check: async ({ sql }) => {
       // Until then, the worker of row 62 has the queue.
-      const isFree = async () =>
-        (await sql`
-          select from billing.leases where queue = 'notifications'`)
-          .length === 0;
-      assert(await waitUntil(isFree, { timeoutMs: HANG_LIMIT_MS }), "No lease");
+      await eventually(async () => {
+        const leases = await sql`
+          select from billing.leases where queue = 'notifications'`;
+        return leases.length === 0;
+      });
       const held = Promise.withResolvers<void>();
       await using endpoint = startNotifiedEndpoint();
       await using killed = await startWorker(endpoint.env);

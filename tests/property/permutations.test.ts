@@ -14,7 +14,8 @@ import {
   type Life,
   liveThrough,
 } from "../support/histories/subscription_life.ts";
-import { connect, deliverTogether } from "./sql_delivery.ts";
+import { deliverTogether } from "./sql_delivery.ts";
+import { connect } from "../support/tables.ts";
 
 /** 5! */
 const ORDERS = 120;

@@ -9,7 +9,6 @@ import {
   functionEnvironment,
 } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
-import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import {
   functionService,
   platformEnvironment,
@@ -18,7 +17,7 @@ import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import type { NotificationCounts } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
 import { freePort } from "./machine.ts";
-import { HANG_LIMIT_MS } from "./hang_limit.ts";
+import { eventually } from "./hang_limit.ts";
 import { type Answer, post } from "./send.ts";
 import { setting } from "./test_environment.ts";
 
@@ -31,6 +30,8 @@ export interface ServedFunction extends AsyncDisposable {
   readonly url: string;
   /** All that it has written so far, as it was written. */
   output(): string;
+  /** The lines of its log so far. */
+  readonly log: readonly LogLine[];
   /** The first log line that fits, as soon as it is there. */
   logged(fits: (line: LogLine) => boolean): Promise<LogLine>;
   /** SIGKILL; it is gone when this resolves. */
@@ -56,6 +57,7 @@ export async function serveFunction(
   { env = {}, unset = [] }: ServeOptions = {},
 ): Promise<ServedFunction> {
   const lines: string[] = [];
+  const log: LogLine[] = [];
   const port = freePort();
   const settings = Object.entries({
     ...platformEnvironment({
@@ -74,7 +76,10 @@ export async function serveFunction(
     ),
   });
   const service = createService(spec, {
-    onLog: (line) => lines.push(line),
+    onLog: (line) => {
+      lines.push(line);
+      log.push(...parseLine(line));
+    },
     onUnexpectedEnd: (text) => lines.push(text),
   });
   await service.start();
@@ -82,25 +87,22 @@ export async function serveFunction(
   return {
     url: `http://127.0.0.1:${port}/${name}`,
     output: () => lines.join("\n"),
-    logged: async (fits) => {
-      let found: LogLine | undefined;
-      await waitUntil(() => {
-        found = lines.map(parseLine).find((line) => line && fits(line));
-        return found !== undefined;
-      }, { timeoutMs: HANG_LIMIT_MS });
-      if (found) return found;
-      throw new Error(`No such line in the log:\n${lines.join("\n")}`);
-    },
+    log,
+    logged: (fits) =>
+      eventually(
+        () => log.find(fits),
+        () => `${fits} in the log:\n${lines.join("\n")}`,
+      ),
     kill: service.kill,
     [Symbol.asyncDispose]: service.stop,
   };
 }
 
-function parseLine(text: string): LogLine | undefined {
+function parseLine(text: string): LogLine[] {
   try {
-    return JSON.parse(text);
+    return [JSON.parse(text)];
   } catch {
-    return undefined;
+    return [];
   }
 }
 

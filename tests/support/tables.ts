@@ -3,9 +3,9 @@ import { HANG_LIMIT_MS } from "./hang_limit.ts";
 import { setting } from "./test_environment.ts";
 
 /** Returns a connection to the database under test; a query has a minute. */
-export function connect(): postgres.Sql {
+export function connect(max = 4): postgres.Sql {
   return postgres(setting("TEST_DATABASE_URL"), {
-    max: 4,
+    max,
     onnotice() {},
     connection: { statement_timeout: HANG_LIMIT_MS },
   });

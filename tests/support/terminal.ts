@@ -15,7 +15,7 @@ import type { Environment } from "../../scripts/common/environment.ts";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { CLI_ENVIRONMENT } from "./databases.ts";
 import { freePort, leftOf, processTree } from "./machine.ts";
-import { HANG_LIMIT_MS } from "./hang_limit.ts";
+import { eventually } from "./hang_limit.ts";
 
 /** The last line of `start` before it serves. */
 export const READY = "Stop with Ctrl-C";
@@ -135,13 +135,11 @@ async function outputOf({ child, ended }: ProcessGroup) {
     /** The lines since it was ready. */
     lines,
     /** Waits for a line, and returns it. */
-    async line(pattern: RegExp): Promise<string> {
-      const find = () => lines().find((text) => pattern.test(text));
-      await waitUntil(() => !!find(), { timeoutMs: HANG_LIMIT_MS });
-      const found = find();
-      if (found) return found;
-      throw new Error(`No line has ${pattern}:\n${lines().join("\n")}`);
-    },
+    line: (pattern: RegExp): Promise<string> =>
+      eventually(
+        () => lines().find((text) => pattern.test(text)),
+        () => `${pattern} in a line of:\n${lines().join("\n")}`,
+      ),
     /** Ends it. Returns the commands of processes that are left of it. */
     stop,
     [Symbol.asyncDispose]: async () => void await stop(),
