@@ -1,13 +1,10 @@
 /**
- * Signatures as the providers make them, by code that is not the receiver's:
- * Stripe's SDK, the Standard Webhooks library, and Node's HMAC.
+ * Signatures by code that is not the receiver's: Node's HMAC.
  *
  * @module
  */
 import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
-import { Webhook } from "standardwebhooks";
-import Stripe from "stripe";
 
 /** The schemes that the catalogue and the fuzz tests know. */
 export type TestedScheme = "stripe" | "hmac-sha256-hex" | "standard-webhooks";
@@ -33,38 +30,4 @@ export function macOf(
   const key = Buffer.from(secret.slice("whsec_".length), "base64");
   const hex = hmacHex(key, `${id}.${time}.`, body);
   return Buffer.from(hex, "hex").toString("base64");
-}
-
-/**
- * Returns the header `t=...,v1=...` that Stripe's SDK makes.
- *
- * @param options.timestamp In Unix seconds.
- */
-export function stripeHeader(
-  body: string,
-  { secret, timestamp }: { secret: string; timestamp: number },
-): Promise<string> {
-  return Stripe.webhooks.generateTestHeaderStringAsync({
-    payload: body,
-    secret,
-    timestamp,
-  });
-}
-
-/**
- * Returns the three headers of Standard Webhooks, signed by its library.
- *
- * @param options.timestamp In Unix seconds.
- */
-export function standardHeaders(
-  body: string,
-  { secret, timestamp }: { secret: string; timestamp: number },
-): Record<string, string> {
-  const id = "msg_1";
-  const time = new Date(timestamp * 1000);
-  return {
-    "webhook-id": id,
-    "webhook-timestamp": String(timestamp),
-    "webhook-signature": new Webhook(secret).sign(id, time, body),
-  };
 }
