@@ -8,7 +8,7 @@ import { assertEquals } from "@std/assert";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { eventually } from "../support/hang_limit.ts";
-import { arrivals } from "../support/histories/arrivals.ts";
+import { arrivals } from "../property/histories/history.ts";
 import { abandonedRequest, onTheWire } from "./raw_request.ts";
 import { storedEvent } from "../support/tables.ts";
 import {

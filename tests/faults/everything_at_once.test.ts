@@ -15,13 +15,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { assert, assertEquals } from "@std/assert";
 import type { Sql } from "postgres";
 import { eventually } from "../support/hang_limit.ts";
-import { deliverAll, deliveriesOf } from "../support/histories/deliver_all.ts";
-import { assertEndState } from "../support/histories/end_state.ts";
+import { deliverAll, deliveriesOf } from "../property/histories/deliver_all.ts";
+import { assertEndState } from "../property/histories/end_state.ts";
 import {
   eventsOf,
   type HistoryEvent,
   sampleHistories,
-} from "../support/histories/history.ts";
+} from "../property/histories/history.ts";
 import { startNotifiedEndpoint } from "../support/notified.ts";
 import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
 import { startReceiver, startWorker, wake } from "../support/functions.ts";

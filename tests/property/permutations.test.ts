@@ -7,13 +7,9 @@
  */
 import { assertEquals } from "@std/assert";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
-import { arrivals } from "../support/histories/arrivals.ts";
-import { assertEndState } from "../support/histories/end_state.ts";
-import { BURSTS, eventsOf, renamed } from "../support/histories/history.ts";
-import {
-  type Life,
-  liveThrough,
-} from "../support/histories/subscription_life.ts";
+import { assertEndState } from "./histories/end_state.ts";
+import { arrivals, BURSTS, eventsOf, renamed } from "./histories/history.ts";
+import { type Life, liveThrough } from "./histories/subscription_life.ts";
 import { deliverTogether } from "./sql_delivery.ts";
 import { connect } from "../support/tables.ts";
 

@@ -4,8 +4,8 @@
  * @module
  */
 import type { JSONValue, Sql } from "postgres";
-import { wireEvent } from "../support/histories/event_body.ts";
-import type { HistoryEvent } from "../support/histories/history.ts";
+import { wireEvent } from "./histories/event_body.ts";
+import type { HistoryEvent } from "./histories/history.ts";
 
 /** More than a history has deliveries: by then, its creation has had its turn. */
 const MOST_IDLE_ROUNDS = 200;
