@@ -31,7 +31,6 @@ import {
   update,
   withText,
 } from "./events.ts";
-import { endpointOf, startWithSecrets } from "./stage.ts";
 
 const NOT_JSON = {
   ...outcome(400, "body_not_json", "failed_events"),
@@ -83,6 +82,12 @@ const asText = (event: { id: string }, body = JSON.stringify(event)): Sent => ({
   event,
   body,
   kept: "text",
+});
+
+/** An event with a number in the place of the year 2000. */
+const withNumber = (event: { id: string }, number: string): Sent => ({
+  event,
+  body: withText(event, `":${YEAR_2000}`, `":${number}`),
 });
 
 /** A creation with something in it that changes nothing. */
@@ -183,7 +188,7 @@ export const BODIES: Rows = {
   },
   "35: __proto__, constructor as keys": {
     ...APPLIED,
-    sent: [polluted(), ...inheriting(), {}],
+    sent: [polluted(), inheriting(), {}],
   },
   "36: nesting of 100,000 levels, in an unused field and in a used one": {
     ...INVALID,
@@ -235,13 +240,9 @@ export const BODIES: Rows = {
     ...INVALID,
     kept: "text",
     says: PERIOD_END,
-    sent: ["1e400", "1e100000", "-1e400", "1e308", "1e-400"].map((number) => {
-      const event = creation({ periodEnd: YEAR_2000 });
-      return {
-        event,
-        body: withText(event, `end":${YEAR_2000}`, `end":${number}`),
-      };
-    }),
+    sent: ["1e400", "1e100000", "-1e400", "1e308", "1e-400"].map((number) =>
+      withNumber(creation({ periodEnd: YEAR_2000 }), number)
+    ),
   },
   "40: a used integer over 2^53, or a fraction": {
     ...INVALID,
@@ -249,16 +250,9 @@ export const BODIES: Rows = {
       ...bad([creation, update], PERIOD_END, NO_INTEGER),
       ...bad([moved], `${ITEM}.current_period_end`, NO_INTEGER),
       ...bad([deletion], "created", NO_INTEGER),
+      // Not representable as a number here, and kept as it is.
+      withNumber(creation({ created: YEAR_2000 }), "9007199254740993"),
     ],
-    check: async (stage) => {
-      const event = creation({ created: YEAR_2000 });
-      const body = withText(event, `${YEAR_2000}`, "9007199254740993");
-      await deliver(stage, { ...INVALID, event, body });
-      const [row] = await stage.sql`
-        select payload ->> 'created' as created
-        from billing.failed_events where event_id = ${event.id}`;
-      assertEquals(row?.created, "9007199254740993");
-    },
   },
   "41: each required field missing, null, of another type, empty, blank": {
     ...INVALID,
@@ -409,30 +403,20 @@ export const BODIES: Rows = {
     }),
   },
   "74: an event of the other mode, where PROVIDER_A_MODE says which": {
-    check: async (stage) => {
-      await using receiver = await startWithSecrets({
-        PROVIDER_A_MODE: "live",
-        PROVIDER_B_MODE: "test",
-      });
-      for (
-        const [i, scheme] of (["stripe", "hmac-sha256-hex"] as const).entries()
-      ) {
-        const to = endpointOf(receiver, scheme);
-        const livemode = i === 0;
-        for (const says of [livemode, undefined]) {
-          const body = edited(creation(), { livemode: says });
-          await deliver(stage, { to, body, ...APPLIED });
-        }
-        const other = edited(creation(), { livemode: !livemode });
-        for (const body of [other, edited(other, { "data.object": null })]) {
-          await deliver(stage, { to, body, ...IGNORED });
-        }
-        // Lines of a kind are summed up, so not each names its event.
-        const { level } = await receiver.logged(({ message, provider }) =>
-          message === "event of the other mode ignored" && provider === "ab"[i]
-        );
-        assertEquals(level, "info");
-      }
+    to: "ofLive",
+    sent: [
+      ...[{ livemode: true }, { livemode: undefined }]
+        .map((changes) => ({ body: edited(creation(), changes), ...APPLIED })),
+      ...[{}, { "data.object": null }].map((changes) => ({
+        body: edited(creation(), { livemode: false, ...changes }),
+        ...IGNORED,
+      })),
+    ],
+    check: async ({ ofLive }) => {
+      const { level } = await ofLive.receiver.logged(({ message }) =>
+        message === "event of the other mode ignored"
+      );
+      assertEquals(level, "info");
     },
   },
 };
@@ -463,16 +447,11 @@ function polluted(): Sent {
 }
 
 /** What is only inherited is not there. */
-function inheriting(): Sent[] {
-  const deleted = `"type":"customer.subscription.deleted"`;
-  return [
-    `"__proto__":{${deleted}}`,
-    `${deleted},"data":{"object":{"__proto__":{"id":"sub_1"}}}`,
-    `${deleted},"__proto__":{"data":{"object":{"id":"sub_1"}}}`,
-  ].map((rest) => {
-    const id = uniqueId("evt");
-    return { event: { id }, body: `{"id":"${id}",${rest}}`, ...INVALID };
-  });
+function inheriting(): Sent {
+  const id = uniqueId("evt");
+  const rest = `"type":"customer.subscription.deleted",` +
+    `"data":{"object":{"__proto__":{"id":"sub_1"}}}`;
+  return { event: { id }, body: `{"id":"${id}",${rest}}`, ...INVALID };
 }
 
 /** A creation, and an update whose old items are nested deeply. */

@@ -47,8 +47,8 @@ export function endpointOf(
 
 /** The endpoints of the three schemes. */
 export const ENDPOINTS = ["stripe", "hex", "standard"] as const;
-/** What a row may name; one has a receiver that reaches a faulty API. */
-export type EndpointName = typeof ENDPOINTS[number] | "behindFaults";
+/** What a row may name: also of live mode alone, and before a faulty API. */
+export type EndpointName = typeof ENDPOINTS[number] | "ofLive" | "behindFaults";
 
 /** Everything that a row's check may use. */
 export interface Stage extends Record<EndpointName, Endpoint> {
@@ -84,6 +84,8 @@ export async function openStage(): Promise<Stage> {
       env: {
         PROVIDER_A_SIGNING_SECRET: SECRETS["standard-webhooks"],
         PROVIDER_A_SIGNATURE_SCHEME: "standard-webhooks",
+        PROVIDER_B_SIGNING_SECRET: SECRETS["hmac-sha256-hex"],
+        PROVIDER_B_MODE: "live",
       },
     }),
     startWithSecrets({ SUPABASE_URL: faultyApi.url }),
@@ -96,6 +98,7 @@ export async function openStage(): Promise<Stage> {
     stripe: endpointOf(first, "stripe"),
     hex: endpointOf(first, "hmac-sha256-hex"),
     standard: endpointOf(second, "standard-webhooks"),
+    ofLive: endpointOf(second, "hmac-sha256-hex"),
     behindFaults: endpointOf(behindFaults, "stripe"),
     faultyApi,
     gatewayUrl: gateway.url,

@@ -7,6 +7,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { setImmediate } from "node:timers";
 import type { Sql } from "postgres";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { emailChannel } from "../../supabase/functions/billing-worker/channels/email_channel.ts";
@@ -197,8 +198,8 @@ export const WITHOUT_FUNCTIONS: Rows = {
   "72: control characters and escape sequences in what a provider's API answers":
     {
       check: async () => {
-        await using objects = hostileProvider(404, hostileObjects);
-        await using errors = hostileProvider(400, () => undefined);
+        await using objects = hostileProvider(404, HOSTILE_LISTS);
+        await using errors = hostileProvider(400, {});
         for (
           const [name, args, api, code] of [
             ["import", [], objects, 1],
@@ -303,17 +304,17 @@ async function mailAll(sql: Sql) {
   };
 }
 
-/** Starts a stand-in for the provider's API; what it has not, it refuses so. */
+/** Starts a stand-in for the provider's API, which refuses all but these lists. */
 function hostileProvider(
   status: 400 | 404,
-  listOf: (path: string) => unknown,
+  lists: Readonly<Record<string, readonly unknown[]>>,
 ) {
   const code = status === 404 ? "resource_missing" : undefined;
   const error = { type: "invalid_request_error", message: HOSTILE, code };
   const server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen() {} },
     (request) => {
-      const data = listOf(new URL(request.url).pathname);
+      const data = lists[new URL(request.url).pathname];
       const headers = { date: new Date().toUTCString() };
       return data === undefined
         ? Response.json({ error }, { status, headers })
@@ -326,25 +327,19 @@ function hostileProvider(
   };
 }
 
-function hostileObjects(path: string): unknown {
-  const times = { created: 1_700_000_000, livemode: false };
-  const price = { id: `price_${HOSTILE}` };
-  const subscription = (number: number, metadata = {}) => ({
-    ...{ object: "subscription", id: `sub_${HOSTILE}${number}`, metadata },
-    ...{ ...times, status: `active${HOSTILE}`, customer: `cus_${HOSTILE}` },
-    items: { data: [{ price, current_period_end: 1_800_000_000 }] },
+const hostile = (number: number, account: string | null = null) =>
+  subscriptionEvent("customer.subscription.updated", {
+    apiVersion: "2026-10-28.endive",
+    id: `evt_${HOSTILE}`,
+    subscription: `sub_${HOSTILE}${number}`,
+    status: `active${HOSTILE}`,
+    plan: `price_${HOSTILE}`,
+    customer: `cus_${HOSTILE}`,
+    account,
   });
-  switch (path) {
-    case "/v1/subscriptions":
-      // Without an account, and with fields that are refused.
-      return [subscription(0), subscription(1, { accountId: `a${HOSTILE}` })];
-    case "/v1/events":
-      return [{
-        ...{ object: "event", id: `evt_${HOSTILE}`, ...times },
-        type: "customer.subscription.updated",
-        data: { object: subscription(3) },
-      }];
-    default:
-      return undefined;
-  }
-}
+const HOSTILE_LISTS = {
+  // Without an account, and with fields that are refused.
+  "/v1/subscriptions": [hostile(0), hostile(1, `a${HOSTILE}`)]
+    .map(({ data }) => data.object),
+  "/v1/events": [hostile(3)],
+};
