@@ -304,9 +304,8 @@ async function checkMisconfigured(
     env: {
       // Another stack's, for which the local secrets are too well known.
       SUPABASE_SECRET_KEYS: '{"default":"sb_secret_of_a_project"}',
-      ...Object.fromEntries(names.map((name, i) => [name, secrets[i] ?? ""])),
+      ...Object.fromEntries(names.map((name, i) => [name, secrets[i]])),
     },
-    unset: names.filter((_, i) => secrets[i] === undefined),
   });
   const schemes = ["stripe", "hmac-sha256-hex"] as const;
   for (const [i, scheme] of schemes.entries()) {

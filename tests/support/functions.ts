@@ -40,10 +40,11 @@ export interface ServedFunction extends AsyncDisposable {
 
 /** How a function is served. */
 interface ServeOptions {
-  /** On top of what the platform gives and the local secrets. */
-  readonly env?: Environment;
-  /** Names of variables that are not set. */
-  readonly unset?: readonly string[];
+  /**
+   * On top of what the platform gives and the local secrets; what is undefined is
+   * not set.
+   */
+  readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
 /**
@@ -54,7 +55,7 @@ interface ServeOptions {
  */
 export async function serveFunction(
   name: string,
-  { env = {}, unset = [] }: ServeOptions = {},
+  { env = {} }: ServeOptions = {},
 ): Promise<ServedFunction> {
   const lines: string[] = [];
   const log: LogLine[] = [];
@@ -65,15 +66,13 @@ export async function serveFunction(
       dbUrl: setting("TEST_DATABASE_URL"),
       keys: await localKeys(),
     }),
-    ...functionEnvironment(env),
+    ...functionEnvironment({}),
     ...env,
-  });
+  }).filter((entry): entry is [string, string] => entry[1] !== undefined);
   const spec = functionService(name, {
     denoPath: setting("TEST_FUNCTIONS_DENO"),
     port,
-    env: Object.fromEntries(
-      settings.filter(([setting]) => !unset.includes(setting)),
-    ),
+    env: Object.fromEntries(settings),
   });
   const service = createService(spec, {
     onLog: (line) => {
