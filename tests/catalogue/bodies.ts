@@ -30,7 +30,7 @@ import {
   unixNow,
   update,
   withText,
-} from "./events.ts";
+} from "./stage.ts";
 
 const NOT_JSON = {
   ...outcome(400, "body_not_json", "failed_events"),

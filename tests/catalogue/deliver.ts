@@ -16,19 +16,17 @@ import { rowCounts, type StoredEvent, storedEvent } from "../support/tables.ts";
 import {
   type Body,
   creation,
-  hashId,
-  headersOf,
-  PAYLOAD_MARK,
-  signatureOf,
-  type SignatureParts,
-  unixNow,
-} from "./events.ts";
-import {
   type Endpoint,
   type EndpointName,
   ENDPOINTS,
+  hashId,
+  headersOf,
+  PAYLOAD_MARK,
   SECRETS,
+  signatureOf,
+  type SignatureParts,
   type Stage,
+  unixNow,
 } from "./stage.ts";
 
 /** What comes of a delivery. */
@@ -153,7 +151,7 @@ export function prepare(stage: Stage, sent: Sent) {
   const event = sent.event ?? (isBody ? undefined : content as Sent["event"]);
   const hasBody = !["GET", "HEAD", "OPTIONS"].includes(method);
 
-  async function send(): Promise<Answer> {
+  async function send(signal: AbortSignal | null = null): Promise<Answer> {
     const { time = String(unixNow() - (sent.age ?? 0)), id } = sent;
     const parts = signatureOf(endpoint, body, { time, id });
     const headers = sent.headers?.(parts) ??
@@ -164,7 +162,8 @@ export function prepare(stage: Stage, sent: Sent) {
       return answer;
     }
     const stream = isChunked ? new Blob([body]).stream() : body;
-    return await post(url, { method, headers, body: hasBody ? stream : null });
+    const init = { method, headers, body: hasBody ? stream : null, signal };
+    return await post(url, init);
   }
   return { endpoint, body, event, send };
 }

@@ -22,8 +22,15 @@ import {
   type Rows,
   type Sent,
 } from "./deliver.ts";
-import { creation, failedInvoice, PAYLOAD_MARK, update } from "./events.ts";
-import { endpointOf, type Stage, startWithSecrets } from "./stage.ts";
+import {
+  creation,
+  endpointOf,
+  failedInvoice,
+  PAYLOAD_MARK,
+  type Stage,
+  startWithSecrets,
+  update,
+} from "./stage.ts";
 
 const UNAVAILABLE = outcome(503, "database_unavailable", "failed_events");
 const LOCKED = outcome(503, "record_locked", "failed_events");
@@ -180,12 +187,12 @@ export const OUTAGES: Rows = {
   },
   "68: the database's API hangs, hundreds of deliveries": {
     begin: async (stage) => {
-      const api = stage.keep(await startApiProxy());
+      const api = stage.use(await startApiProxy());
       api.fails({
         billing_apply_events: "hangs",
         billing_record_failed_event: "hangs",
       });
-      const receiver = stage.keep(
+      const receiver = stage.use(
         await startWithSecrets({ SUPABASE_URL: api.url }),
       );
       const to = endpointOf(receiver, "stripe");

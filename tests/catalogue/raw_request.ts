@@ -48,20 +48,9 @@ export function rawRequest(
   });
 }
 
-/**
- * Sends a request, or the beginning of one, and closes the connection.
- *
- * @param after Awaited before the connection is closed.
- */
-export function abandonedRequest(
-  url: string,
-  request: RawRequest,
-  after: () => Promise<unknown> = () => Promise.resolve(),
-): Promise<void> {
-  return connected(url, request, async (_, sent) => {
-    await sent;
-    await after();
-  });
+/** Sends a request, or the beginning of one, and closes the connection. */
+export function abandonedRequest(url: string, request: RawRequest) {
+  return connected(url, request, (_, sent) => sent);
 }
 
 /**

@@ -22,7 +22,7 @@ import {
   type Rows,
   type Sent,
 } from "./deliver.ts";
-import { creation } from "./events.ts";
+import { creation } from "./stage.ts";
 
 const CAP = 1_048_576;
 const CHUNKED = "Transfer-Encoding: chunked";
@@ -132,8 +132,8 @@ export const REQUESTS: Rows = {
   },
   "26: a body that trickles": {
     begin: async (stage) => {
-      const receiver = stage.keep(await startReceiver());
-      const gateway = stage.keep(await gatewayTo(receiver));
+      const receiver = stage.use(await startReceiver());
+      const gateway = stage.use(await gatewayTo(receiver));
       const statuses = Promise.all([
         slowRequest(receiver.url),
         slowRequest(receiver.url, { isChunked: true }),

@@ -20,8 +20,15 @@ import {
   type Sent,
   toEach,
 } from "./deliver.ts";
-import { type SignatureParts, unixNow, valueOf } from "./events.ts";
-import { type EndpointName, endpointOf, SECRETS, type Stage } from "./stage.ts";
+import {
+  type EndpointName,
+  endpointOf,
+  SECRETS,
+  type SignatureParts,
+  type Stage,
+  unixNow,
+  valueOf,
+} from "./stage.ts";
 
 type Value = (parts: SignatureParts) => string;
 

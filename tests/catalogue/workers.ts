@@ -106,10 +106,11 @@ export const WORKERS: Rows = {
     },
   },
   "62: the notified endpoint redirects, hangs, answers 4xx/5xx/429, 410": {
-    begin: async ({ sql, keep }) => {
-      const endpoint = keep(startNotifiedEndpoint());
-      const elsewhere = keep(startNotifiedEndpoint());
-      const worker = keep(await startWorker(endpoint.env));
+    begin: async (stage) => {
+      const { sql } = stage;
+      const endpoint = stage.use(startNotifiedEndpoint());
+      const elsewhere = stage.use(startNotifiedEndpoint());
+      const worker = stage.use(await startWorker(endpoint.env));
       const events = await oweNotifications(sql, { count: ANSWERS.length });
       endpoint.answerWith(async ({ eventId }) => {
         const { status, headers = {} } = ANSWERS[events.indexOf(eventId)]!;
