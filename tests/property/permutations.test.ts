@@ -8,8 +8,14 @@
 import { assertEquals } from "@std/assert";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { assertEndState } from "./histories/end_state.ts";
-import { arrivals, BURSTS, eventsOf, renamed } from "./histories/history.ts";
-import { type Life, liveThrough } from "./histories/subscription_life.ts";
+import {
+  arrivals,
+  BURSTS,
+  eventsOf,
+  type Life,
+  liveThrough,
+  renamed,
+} from "./histories/history.ts";
 import { deliverTogether } from "./sql_delivery.ts";
 import { connect } from "../support/tables.ts";
 
