@@ -18,13 +18,11 @@ import {
   outcome,
   type Rows,
   type Sent,
-  toEach,
 } from "./deliver.ts";
 import {
   creation,
   deletion,
   failedInvoice,
-  hashId,
   NEWEST,
   PAYLOAD_MARK,
   unixNow,
@@ -102,6 +100,7 @@ const NO_TIME = [undefined, null, "1793700000", true, [], {}];
 
 const NO_INTEGER = [2 ** 53 + 2, 1e21, 1_793_700_000.5, 1e9 + 1e-6];
 const NOT_OUR_TIME = [YEAR_2000 - 1, YEAR_2200 + 1, 0, -1, Date.now()];
+const NOW = unixNow();
 const LONG = "i".repeat(256);
 const FORGED = '{"level":"error","message":"forged"}';
 const CONTROLS = [
@@ -121,16 +120,7 @@ export const BODIES: Rows = {
       record: { provider: "b", status: "active" },
     }),
   },
-  "29: an empty body": {
-    check: async (stage) => {
-      for (const sent of toEach({ body: "", kept: "text" })) {
-        // The hash of nothing is the same in every scheme and every run.
-        await stage.sql`
-          delete from billing.failed_events where event_id = ${hashId("")}`;
-        await deliver(stage, { ...NOT_JSON, code: "body_empty", ...sent });
-      }
-    },
-  },
+  "29: an empty body": { ...NOT_JSON, code: "body_empty", body: "" },
   "30: malformed JSON": {
     ...NOT_JSON,
     sent: malformed(JSON.stringify(creation())).map((body) => ({ body })),
@@ -345,11 +335,6 @@ export const BODIES: Rows = {
         .flatMap((path) => bad([creation], path, CONTROLS)),
       ...bad([failedInvoice], INVOICED, CONTROLS),
     ],
-    check: ({ stripe }) => {
-      const lines = stripe.receiver.log;
-      const forged = lines.filter(({ message }) => message === "forged");
-      return Promise.resolve(assertEquals(forged, []));
-    },
   },
   "46: a period end before 2000 or after 2200": {
     ...INVALID,
@@ -365,17 +350,13 @@ export const BODIES: Rows = {
   },
   "47: created before 2000, further ahead than the tolerance, or no integer": {
     ...INVALID,
-    check: async (stage) => {
-      const ahead = [60, -60].map((by) => unixNow() + TOLERANCE_SECONDS + by);
-      const values = [...NOT_OUR_TIME, unixNow() + 0.5, "1793700000", null];
-      for (
-        const sent of [
-          ...bad(ALL, "created", [...values, true, ahead[0]]),
-          { body: edited(creation(), { created: YEAR_2000 }), ...APPLIED },
-          { body: edited(creation(), { created: ahead[1] }), ...APPLIED },
-        ]
-      ) await deliver(stage, { ...INVALID, ...sent });
-    },
+    sent: [
+      ...bad(ALL, "created", [...NOT_OUR_TIME, "1793700000", null, true]),
+      // The time passes until they are sent. Unit tests hold the exact limit.
+      ...bad(ALL, "created", [NOW + 3_600, NOW + 0.5]),
+      ...[YEAR_2000, NOW + TOLERANCE_SECONDS - 10]
+        .map((created) => ({ body: creation({ created }), ...APPLIED })),
+    ],
   },
   "48: SQL, HTML, template syntax in strings": {
     ...APPLIED,

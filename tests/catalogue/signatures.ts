@@ -12,17 +12,15 @@ import {
   APPLIED,
   assertDiscreet,
   deliver,
-  MALFORMED,
-  MISMATCH,
   outcome,
   type Row,
   type Rows,
   type Sent,
-  toEach,
 } from "./deliver.ts";
 import {
   type EndpointName,
   endpointOf,
+  ENDPOINTS,
   SECRETS,
   type SignatureParts,
   type Stage,
@@ -30,9 +28,14 @@ import {
   valueOf,
 } from "./stage.ts";
 
+/** Checks one of the three schemes after the other. */
+const toEach = (sent: Sent): Sent[] => ENDPOINTS.map((to) => ({ to, ...sent }));
+
 type Value = (parts: SignatureParts) => string;
 
 const HEX_SECRET = SECRETS["hmac-sha256-hex"];
+const MALFORMED = outcome(401, "signature_malformed", "nothing");
+const MISMATCH = outcome(401, "signature_mismatch", "nothing");
 const MISSING = outcome(401, "signature_missing", "nothing");
 const MISCONFIGURED = outcome(500, "provider_misconfigured", "nothing");
 const TIMED = ["stripe", "standard"] as const;
