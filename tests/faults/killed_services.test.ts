@@ -73,8 +73,6 @@ async function started() {
       stderr: "null",
     },
   });
-  let isEnded = false;
-  ended.then(() => isEnded = true);
   const reader = child.stdout.getReader();
   const decoder = new TextDecoder();
   let said = "";
@@ -92,7 +90,7 @@ async function started() {
     hangUp: () => reader.cancel(),
     [Symbol.asyncDispose]: async () => {
       await reader.cancel();
-      if (!isEnded) kill("SIGKILL"); // the test has failed
+      kill("SIGKILL"); // It runs if the test has failed.
       await ended;
     },
   };

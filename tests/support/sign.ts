@@ -1,15 +1,10 @@
-/**
- * Signatures by code that is not the receiver's: Node's HMAC.
- *
- * @module
- */
 import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
 
 /** The schemes that the catalogue and the fuzz tests know. */
 export type TestedScheme = "stripe" | "hmac-sha256-hex" | "standard-webhooks";
 
-/** Returns the HMAC-SHA256 of the parts, one after the other, in hex. */
+/** Returns the HMAC-SHA256 of the parts together, in hex, as Node makes it. */
 export function hmacHex(
   secret: string | Uint8Array,
   ...parts: readonly (string | Uint8Array)[]

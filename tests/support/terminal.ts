@@ -79,11 +79,9 @@ export async function openTerminal(
       // A command that reads nothing may have ended by now.
       await new Blob([input]).stream().pipeTo(child.stdin).catch(() => {});
       const { code, stdout, stderr } = await child.output();
-      const decoder = new TextDecoder();
-      return {
-        code,
-        said: plain(decoder.decode(stdout) + decoder.decode(stderr)),
-      };
+      const said = [stdout, stderr]
+        .map((bytes) => new TextDecoder().decode(bytes)).join("");
+      return { code, said: plain(said) };
     },
     /**
      * Types the command that starts the stack, and waits until it is ready.
