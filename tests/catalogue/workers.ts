@@ -4,7 +4,13 @@
  *
  * @module
  */
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertNotMatch,
+  assertRejects,
+} from "@std/assert";
 import { setImmediate } from "node:timers";
 import type { Sql } from "postgres";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
@@ -34,16 +40,6 @@ import { startScript } from "../support/run_script.ts";
 import { NO_COUNTS, serveFunction, startWorker } from "../support/functions.ts";
 import { setting } from "../support/test_environment.ts";
 import type { Rows } from "./deliver.ts";
-
-const REFUSED_URLS = [
-  "http://example.com/hook",
-  "http://169.254.169.254/latest",
-  "http://localhost.example.com/hook",
-  "ftp://127.0.0.1/hook",
-  "https://user:CATALOGUEpassword@example.com/hook",
-  "https://CATALOGUEuser@example.com/hook",
-  "CATALOGUE no url",
-];
 
 /** The time limit of an attempt, and some more. */
 const HANGS_FOR_MS = 11_000;
@@ -86,23 +82,22 @@ const HOSTILE =
 export const WORKERS: Rows = {
   "61: NOTIFICATION_URL not https and not loopback, or with credentials": {
     check: async () => {
-      await Promise.all(REFUSED_URLS.map(async (url) => {
+      // Unit tests hold the other URLs.
+      for (
+        const address of ["http://example.com", "https://me:x@example.com"]
+      ) {
+        const env = {
+          NOTIFICATION_URL: `${address}/CATALOGUE`,
+          NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET,
+        };
         const { message } = await assertRejects(
-          () =>
-            serveFunction("billing-worker", {
-              env: {
-                NOTIFICATION_URL: url,
-                NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET,
-              },
-            }),
+          () => serveFunction("billing-worker", { env }),
           Error,
           "Cannot start",
         );
-        assert(message.includes("NOTIFICATION_URL must"), message);
-        for (const secret of ["CATALOGUE", NOTIFICATION_SECRET]) {
-          assert(!message.includes(secret), message);
-        }
-      }));
+        assertMatch(message, /NOTIFICATION_URL must/);
+        assertNotMatch(message, /CATALOGUE|me:x|whsec_/);
+      }
     },
   },
   "62: the notified endpoint redirects, hangs, answers 4xx/5xx/429, 410": {
@@ -278,14 +273,11 @@ async function mailAll(sql: Sql) {
     log: () => {},
     clock,
   };
-  const isPending = async () =>
-    (await sql`
-      select from billing.notifications
-      where event_id = any (${events}) and status = 'pending' limit 1`)
-      .length > 0;
-  for (let wake = 0; wake < MOST_WAKES && await isPending(); wake++) {
+  for (let wake = 0; wake < MOST_WAKES; wake++) {
     now = Math.max(now, wake * 60_000);
-    await deliverNotifications({ ...worker, endMs: now + RUN_TIME_MS });
+    const endMs = now + RUN_TIME_MS;
+    const { claimed } = await deliverNotifications({ ...worker, endMs });
+    if (claimed === 0) break;
     // What waits, waits less than the minute until the next run.
     await endLease(sql, "notifications");
     await endPauses(sql);
