@@ -120,7 +120,11 @@ export const BODIES: Rows = {
       record: { provider: "b", status: "active" },
     }),
   },
-  "29: an empty body": { ...NOT_JSON, code: "body_empty", body: "" },
+  "29: an empty body": {
+    ...NOT_JSON,
+    code: "body_empty",
+    sent: [{ body: "" }],
+  },
   "30: malformed JSON": {
     ...NOT_JSON,
     sent: malformed(JSON.stringify(creation())).map((body) => ({ body })),

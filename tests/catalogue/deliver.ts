@@ -128,6 +128,7 @@ export async function checkRow(
   stage: Stage,
   row: Row,
 ): Promise<void> {
+  assert(row.sent || row.check, "It does nothing");
   for (const sent of row.sent ?? []) await deliver(stage, { ...row, ...sent });
   await row.check?.(stage);
 }
