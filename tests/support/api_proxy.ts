@@ -15,9 +15,6 @@ export type Fault =
 /** Runs before a call; if it returns a response, the call is not made. */
 type Interception = () => Promise<Response | void>;
 
-/** A proxy in front of the project's API. */
-export type ApiProxy = Awaited<ReturnType<typeof startApiProxy>>;
-
 /** Starts a proxy in front of the project's API. */
 export async function startApiProxy() {
   const interceptions = new Map<string, Interception>();
