@@ -13,8 +13,8 @@ import { ORDER } from "./order.ts";
 import { OUTAGES } from "./outages.ts";
 import { REQUESTS } from "./requests.ts";
 import { SIGNATURES } from "./signatures.ts";
-import { openStage } from "./stage.ts";
 import { WITHOUT_FUNCTIONS, WORKERS } from "./workers.ts";
+import { openStage } from "./stage.ts";
 
 /** The rows of the catalogue, numbered from 1. */
 const ROWS = 74;
@@ -22,7 +22,7 @@ const ROWS = 74;
 const ROW_LIMIT_MS = 300_000;
 
 const stage = await openStage();
-Deno.test.afterAll(() => limited(stage.end(), "the end of the stage"));
+Deno.test.afterAll(() => limited(stage.disposeAsync(), "the end of the stage"));
 
 const rows: Rows = {
   ...SIGNATURES,

@@ -4,13 +4,11 @@
  *
  * @module
  */
-import { assert, assertEquals } from "@std/assert";
-import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
+import { assertEquals } from "@std/assert";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
-import { arrivals } from "../support/histories/arrivals.ts";
-import { abandonedRequest, onTheWire } from "./raw_request.ts";
+import { eventually } from "../support/hang_limit.ts";
+import { arrivals } from "../property/histories/history.ts";
 import { storedEvent } from "../support/tables.ts";
 import {
   APPLIED,
@@ -27,12 +25,10 @@ import {
   creation,
   deletion,
   failedInvoice,
-  headersOf,
-  signatureOf,
+  type Stage,
   unixNow,
   update,
-} from "./events.ts";
-import type { Stage } from "./stage.ts";
+} from "./stage.ts";
 
 /** A minute ago, so that a row may date events after it. */
 const THEN = unixNow() - 60;
@@ -81,7 +77,9 @@ export const ORDER: Rows = {
         ]
       ) {
         const { send } = prepare(stage, { body: event });
-        const answers = await Promise.all(Array.from({ length: 40 }, send));
+        const answers = await Promise.all(
+          Array.from({ length: 40 }, () => send()),
+        );
         for (const answer of answers) assertAnswer(answer, 200);
         const stored = await storedEvent(stage.sql, event.id);
         const counts = Object.values(stored).map((rows) => rows.length);
@@ -249,26 +247,21 @@ export const ORDER: Rows = {
 
 /** The provider hangs up while its event is applied, and delivers again. */
 async function goneBeforeTheAnswer(
-  { sql, stripe }: Stage,
-  event: { id: string; data: { object: { id: string } } },
+  stage: Stage,
+  body: { id: string; data: { object: { id: string } } },
 ): Promise<void> {
-  const { url } = stripe.receiver;
-  const body = JSON.stringify(event);
-  const parts = signatureOf(stripe, body, { time: String(unixNow()) });
-  const headers = headersOf(stripe, parts);
-  async function finds(query: () => PromiseLike<readonly unknown[]>) {
-    const isThere = async () => (await query()).length > 0;
-    assert(await waitUntil(isThere, { timeoutMs: HANG_LIMIT_MS }), `${query}`);
-  }
+  const { sql } = stage;
+  const finds = (query: () => PromiseLike<readonly unknown[]>) =>
+    eventually(async () => (await query()).length > 0, () => `${query}`);
+  const gone = new AbortController();
   await sql.begin(async (holder) => {
     // The lock of a call that applies an event of the same subscription.
     await holder`
-      select pg_advisory_xact_lock(hashtextextended(${event.data.object.id}, 0))`;
-    await abandonedRequest(
-      url,
-      onTheWire(url, headers, body),
-      () => finds(() => sql`select from pg_locks where not granted`),
-    );
+      select pg_advisory_xact_lock(hashtextextended(${body.data.object.id}, 0))`;
+    const answer = prepare(stage, { body }).send(gone.signal).catch(() => {});
+    await finds(() => sql`select from pg_locks where not granted`);
+    gone.abort();
+    assertEquals(await answer, undefined);
   });
-  await finds(async () => (await storedEvent(sql, event.id)).ledger);
+  await finds(async () => (await storedEvent(sql, body.id)).ledger);
 }

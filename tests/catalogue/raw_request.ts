@@ -48,20 +48,9 @@ export function rawRequest(
   });
 }
 
-/**
- * Sends a request, or the beginning of one, and closes the connection.
- *
- * @param after Awaited before the connection is closed.
- */
-export function abandonedRequest(
-  url: string,
-  request: RawRequest,
-  after = () => Promise.resolve(),
-): Promise<void> {
-  return connected(url, request, async (_, sent) => {
-    await sent;
-    await after();
-  });
+/** Sends a request, or the beginning of one, and closes the connection. */
+export function abandonedRequest(url: string, request: RawRequest) {
+  return connected(url, request, (_, sent) => sent);
 }
 
 /**
@@ -81,8 +70,9 @@ export function slowRequest(
     lines: [isChunked ? "Transfer-Encoding: chunked" : "Content-Length: 1000"],
   };
   return connected(url, request, async (connection) => {
+    const byte = Buffer.from(isChunked ? "1\r\nx\r\n" : "x");
     const trickle = setInterval(() => {
-      if (!isSilent) write(connection, isChunked ? "1\r\nx\r\n" : "x");
+      if (!isSilent) write(connection, byte);
     }, BYTE_EVERY_MS);
     try {
       const answer = await readAnswer(connection);
@@ -104,22 +94,19 @@ async function connected<T>(
   const { hostname, port } = new URL(url);
   using connection = await Deno.connect({ hostname, port: Number(port) });
   const head = [`${line} HTTP/1.1`, "Host: localhost", ...lines].join("\r\n");
-  const sent = write(connection, `${head}\r\nConnection: close\r\n\r\n`)
-    .then(() => write(connection, body));
+  const bytes = [
+    Buffer.from(`${head}\r\nConnection: close\r\n\r\n`, "latin1"),
+    Buffer.from(body as string),
+  ];
+  const sent = write(connection, Buffer.concat(bytes));
   return await limited(use(connection, sent), `the end of a request to ${url}`);
 }
 
 /** If the server has answered and closed already, the answer tells. */
-async function write(
-  connection: Deno.TcpConn,
-  data: string | Uint8Array,
-): Promise<void> {
-  const bytes = typeof data === "string" ? Buffer.from(data, "latin1") : data;
-  try {
-    for (let at = 0; at < bytes.length;) {
-      at += await connection.write(bytes.subarray(at));
-    }
-  } catch { /* See above. */ }
+async function write(connection: Deno.TcpConn, bytes: Uint8Array) {
+  const writer = connection.writable.getWriter();
+  await writer.write(bytes as Uint8Array<ArrayBuffer>).catch(() => {});
+  writer.releaseLock();
 }
 
 /** A server that still waits for the body leaves the connection open. */
@@ -142,13 +129,12 @@ async function readAnswer(
 }
 
 function parseAnswer(text: string): Answer | undefined {
-  const [head = "", ...rest] = text.split("\r\n\r\n");
-  const [line = "", ...fields] = head.split("\r\n");
-  const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(line)?.[1]);
-  if (!status || rest.length === 0) return undefined;
-  const headers = new Headers(fields.map((field) => {
-    const at = field.indexOf(":");
-    return [field.slice(0, at), field.slice(at + 1).trim()];
-  }));
-  return { status, headers, body: rest.join("\r\n\r\n") };
+  const [, status, head = "", body = ""] =
+    /^HTTP\/1\.1 (\d{3}).*\r\n((?:.+\r\n)*)\r\n([^]*)$/.exec(text) ?? [];
+  if (!status) return undefined;
+  const fields = Array.from(
+    head.matchAll(/^(.+?): *(.*)\r$/gm),
+    ([, name, value]) => [name, value] as [string, string],
+  );
+  return { status: Number(status), headers: new Headers(fields), body };
 }

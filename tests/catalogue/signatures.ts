@@ -5,28 +5,37 @@
  * @module
  */
 import { assert } from "@std/assert";
-import {
-  type Environment,
-  LOCAL_SIGNING_SECRETS,
-} from "../../scripts/common/environment.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import type { RawRequest } from "./raw_request.ts";
 import { startReceiver } from "../support/functions.ts";
 import {
   APPLIED,
   assertDiscreet,
   deliver,
-  MALFORMED,
-  MISMATCH,
   outcome,
+  type Row,
   type Rows,
   type Sent,
-  toEach,
 } from "./deliver.ts";
-import { type SignatureParts, unixNow, valueOf } from "./events.ts";
-import { type EndpointName, endpointOf, SECRETS, type Stage } from "./stage.ts";
+import {
+  type EndpointName,
+  endpointOf,
+  ENDPOINTS,
+  SECRETS,
+  type SignatureParts,
+  type Stage,
+  unixNow,
+  valueOf,
+} from "./stage.ts";
+
+/** Checks one of the three schemes after the other. */
+const toEach = (sent: Sent): Sent[] => ENDPOINTS.map((to) => ({ to, ...sent }));
 
 type Value = (parts: SignatureParts) => string;
 
+const HEX_SECRET = SECRETS["hmac-sha256-hex"];
+const MALFORMED = outcome(401, "signature_malformed", "nothing");
+const MISMATCH = outcome(401, "signature_mismatch", "nothing");
 const MISSING = outcome(401, "signature_missing", "nothing");
 const MISCONFIGURED = outcome(500, "provider_misconfigured", "nothing");
 const TIMED = ["stripe", "standard"] as const;
@@ -95,21 +104,15 @@ export const SIGNATURES: Rows = {
       toEach({ value: () => value })
     ),
   },
-  '3: the secret unset, "" or whsec_': {
-    check: async (stage) => {
-      await misconfigured(stage, [undefined, ""], "is not set");
-      await misconfigured(stage, ["", undefined], "is not set");
-      await misconfigured(stage, ["whsec_", "whsec_"], "empty");
-    },
-  },
-  "4: a secret with white space at its ends": {
-    check: async (stage) => {
-      const { stripe, "hmac-sha256-hex": hex } = SECRETS;
-      const says = "white space";
-      await misconfigured(stage, [` ${stripe}`, `${hex}\n`], says);
-      await misconfigured(stage, [`${stripe}\t`, `${hex}old, ${hex}`], says);
-    },
-  },
+  '3: the secret unset, "" or whsec_': misconfigured(
+    ["is not set", undefined, ""],
+    ["is not set", "", undefined],
+    ["empty", "whsec_", "whsec_"],
+  ),
+  "4: a secret with white space at its ends": misconfigured(
+    ["white space", ` ${SECRETS.stripe}`, `${HEX_SECRET}\n`],
+    ["white space", `${SECRETS.stripe}\t`, `${HEX_SECRET}old, ${HEX_SECRET}`],
+  ),
   "5: v1= empty, or a truncated MAC": {
     ...MALFORMED,
     sent: [0, 1, 32, 43].flatMap((length) =>
@@ -252,29 +255,17 @@ export const SIGNATURES: Rows = {
       .map((id) => ({ to: "standard", id })),
   },
   "70: a short secret, a part of a list, a placeholder, the local stack's, one for two":
-    {
-      check: async (stage) => {
-        const { stripe, "hmac-sha256-hex": hex } = SECRETS;
-        const short = "fewer than 16 characters";
-        await Promise.all([
-          misconfigured(stage, ["whsec_123456789", "123456789abcdef"], short),
-          misconfigured(stage, [`x,${stripe}`, `${hex},Zq81`], short),
-        ]);
-        await Promise.all([
-          misconfigured(stage, ["whsec_...", "..."], "placeholder"),
-          misconfigured(stage, [stripe, `${hex},${stripe}`], "share a secret"),
-        ]);
-        await misconfigured(
-          stage,
-          [
-            LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET,
-            LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET,
-          ],
-          "the local stack's secret",
-          { SUPABASE_SECRET_KEYS: '{"default":"sb_secret_of_a_project"}' },
-        );
-      },
-    },
+    misconfigured(
+      ["fewer than 16 characters", "whsec_123456789", "123456789abcdef"],
+      ["fewer than 16 characters", `x,${SECRETS.stripe}`, `${HEX_SECRET},Zq81`],
+      ["placeholder", "whsec_...", "..."],
+      ["share a secret", SECRETS.stripe, `${HEX_SECRET},${SECRETS.stripe}`],
+      [
+        "the local stack's secret",
+        LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET,
+        LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET,
+      ],
+    ),
 };
 
 /** HTTP joins two lines of a header with a comma and a space, in either order. */
@@ -297,27 +288,37 @@ function sentTwice(to: EndpointName, name: string): Sent[] {
 }
 
 /**
- * Starts a receiver with those secrets of providers A and B; undefined is not
- * set. It says at its start what is wrong with them, by their names, and refuses
- * whatever is signed, with them or with nothing.
+ * Receivers with such secrets of providers A and B; undefined is not set. Each
+ * says at its start what is wrong with them, by their names, and refuses whatever
+ * is signed, with them or with nothing.
  */
-async function misconfigured(
+function misconfigured(
+  ...cases: [says: string, a: string | undefined, b: string | undefined][]
+): Row {
+  return {
+    check: async (stage) => {
+      for (const [says, ...secrets] of cases) {
+        await checkMisconfigured(stage, secrets, says);
+      }
+    },
+  };
+}
+
+async function checkMisconfigured(
   stage: Stage,
-  secrets: readonly [string | undefined, string | undefined],
+  secrets: readonly (string | undefined)[],
   says: string,
-  env: Environment = {},
 ): Promise<void> {
   const names = ["PROVIDER_A_SIGNING_SECRET", "PROVIDER_B_SIGNING_SECRET"];
   await using receiver = await startReceiver({
     env: {
-      ...env,
-      ...Object.fromEntries(names.map((name, i) => [name, secrets[i] ?? ""])),
+      // Another stack's, for which the local secrets are too well known.
+      SUPABASE_SECRET_KEYS: '{"default":"sb_secret_of_a_project"}',
+      ...Object.fromEntries(names.map((name, i) => [name, secrets[i]])),
     },
-    unset: names.filter((_, i) => secrets[i] === undefined),
   });
-  for (
-    const [i, scheme] of (["stripe", "hmac-sha256-hex"] as const).entries()
-  ) {
+  const schemes = ["stripe", "hmac-sha256-hex"] as const;
+  for (const [i, scheme] of schemes.entries()) {
     const atStart = await receiver.logged((line) =>
       line.provider === "ab"[i] && line.level === "warn"
     );

@@ -1,18 +1,30 @@
 /**
- * What the rows of the catalogue use: a database, and receivers with an endpoint
- * for each of the three signature schemes.
+ * What the rows of the catalogue use: a database, receivers with an endpoint for
+ * each of the three signature schemes, events with a mark, and signatures taken
+ * apart, so that a row can put them together wrong. Signed by Node's HMAC, not by
+ * the receiver's code.
  *
  * @module
  */
-import type postgres from "postgres";
+import { createHash } from "node:crypto";
 import type { Environment } from "../../scripts/common/environment.ts";
-import { type ApiProxy, startApiProxy } from "../support/api_proxy.ts";
+import {
+  invoiceEvent,
+  type InvoiceEventOptions,
+} from "../../scripts/events/invoice_event.ts";
+import {
+  subscriptionEvent,
+  type SubscriptionEventOptions,
+  type SubscriptionEventType,
+} from "../../scripts/events/subscription_event.ts";
+import { startApiProxy } from "../support/api_proxy.ts";
+import { edited } from "../support/edited.ts";
 import {
   gatewayTo,
   type ServedFunction,
   startReceiver,
 } from "../support/functions.ts";
-import type { TestedScheme } from "../support/sign.ts";
+import { macOf, type TestedScheme } from "../support/sign.ts";
 import { connect } from "../support/tables.ts";
 
 /** Secrets that are easy to find in a log that must not hold them. */
@@ -47,19 +59,8 @@ export function endpointOf(
 
 /** The endpoints of the three schemes. */
 export const ENDPOINTS = ["stripe", "hex", "standard"] as const;
-/** What a row may name; one has a receiver that reaches a faulty API. */
-export type EndpointName = typeof ENDPOINTS[number] | "behindFaults";
-
-/** Everything that a row's check may use. */
-export interface Stage extends Record<EndpointName, Endpoint> {
-  readonly sql: postgres.Sql;
-  readonly faultyApi: ApiProxy;
-  /** The URL of `stripe` and `hex`, through the gateway. */
-  readonly gatewayUrl: string;
-  /** Keeps something until the end, for the rows that begin before the others. */
-  keep<Kept extends AsyncDisposable>(kept: Kept): Kept;
-  end(): Promise<void>;
-}
+/** What a row may name: also of live mode alone, and before a faulty API. */
+export type EndpointName = typeof ENDPOINTS[number] | "ofLive" | "behindFaults";
 
 /** Starts a receiver with the stage's secrets of providers A and B. */
 export function startWithSecrets(env: Environment = {}) {
@@ -73,7 +74,7 @@ export function startWithSecrets(env: Environment = {}) {
 }
 
 /** Starts the stage: two receivers for three schemes, and one behind faults. */
-export async function openStage(): Promise<Stage> {
+export async function openStage() {
   await using opened = new AsyncDisposableStack();
   const sql = connect();
   opened.defer(() => sql.end({ timeout: 5 }));
@@ -84,22 +85,115 @@ export async function openStage(): Promise<Stage> {
       env: {
         PROVIDER_A_SIGNING_SECRET: SECRETS["standard-webhooks"],
         PROVIDER_A_SIGNATURE_SCHEME: "standard-webhooks",
+        PROVIDER_B_SIGNING_SECRET: SECRETS["hmac-sha256-hex"],
+        PROVIDER_B_MODE: "live",
       },
     }),
     startWithSecrets({ SUPABASE_URL: faultyApi.url }),
   ]);
   for (const receiver of [first, second, behindFaults]) opened.use(receiver);
   const gateway = opened.use(await gatewayTo(first));
-  const owned = opened.move();
-  return {
+  // The hash of nothing is the same in every run.
+  await sql`delete from billing.failed_events where event_id = ${hashId("")}`;
+  return Object.assign(opened.move(), {
     sql,
     stripe: endpointOf(first, "stripe"),
     hex: endpointOf(first, "hmac-sha256-hex"),
     standard: endpointOf(second, "standard-webhooks"),
+    ofLive: endpointOf(second, "hmac-sha256-hex"),
     behindFaults: endpointOf(behindFaults, "stripe"),
     faultyApi,
+    /** The URL of `stripe` and `hex`, through the gateway. */
     gatewayUrl: gateway.url,
-    keep: (kept) => owned.use(kept),
-    end: () => owned.disposeAsync(),
-  };
+  });
+}
+
+/** Everything that a row's check may use; what it `use`s is kept until the end. */
+export type Stage = Awaited<ReturnType<typeof openStage>>;
+
+/** In every body, so that a payload in a log is found. */
+export const PAYLOAD_MARK = "CATALOGUEpayload";
+
+/** Of the API version that moved fields of the older one. */
+export const NEWEST = { apiVersion: "2026-10-28.endive" } as const;
+
+const marked = <Event extends object>(event: Event) =>
+  edited(event, { "data.object.note": PAYLOAD_MARK });
+
+const subscription =
+  (type: SubscriptionEventType) => (options: SubscriptionEventOptions = {}) =>
+    marked(subscriptionEvent(type, options));
+
+export const creation = subscription("customer.subscription.created");
+export const update = subscription("customer.subscription.updated");
+export const deletion = subscription("customer.subscription.deleted");
+export const failedInvoice = (options: InvoiceEventOptions = {}) =>
+  marked(invoiceEvent(options));
+
+/** Text or bytes, as they are sent. */
+export type Body = string | Uint8Array<ArrayBuffer>;
+
+/** Returns the ID under which a body without a usable ID is filed. */
+export function hashId(body: Body): string {
+  return `sha256:${createHash("sha256").update(body).digest("hex")}`;
+}
+
+/** Returns an event's JSON with another text in the place of a value. */
+export function withText(event: object, from: string, to: string): string {
+  const text = JSON.stringify(event);
+  if (!text.includes(from)) throw new TypeError(`There is no ${from}`);
+  return text.replace(from, () => to);
+}
+
+/** Returns the Unix time in whole seconds. */
+export function unixNow(): number {
+  return Math.floor(Date.now() / 1_000);
+}
+
+/** The parts of a signature that a row may change. */
+export interface SignatureParts {
+  readonly scheme: Endpoint["scheme"];
+  /** As text, in Unix seconds unless the row is about that. */
+  readonly time: string;
+  /** The ID of a Standard Webhooks message. */
+  readonly id: string;
+  /** In hex, or in base64 for Standard Webhooks. */
+  readonly mac: string;
+}
+
+/** Returns the parts of a body's signature. */
+export function signatureOf(
+  { scheme, secret }: Endpoint,
+  body: Body,
+  { time, id = "msg_catalogue" }: { time: string; id?: string | undefined },
+): SignatureParts {
+  return { scheme, time, id, mac: macOf(scheme, body, { secret, time, id }) };
+}
+
+/** Returns the signature header's value with these MACs instead of the own. */
+export function valueOf(
+  { scheme, time, mac }: SignatureParts,
+  macs: readonly string[] = [mac],
+): string {
+  return {
+    "stripe": [`t=${time}`, ...macs.map((mac) => `v1=${mac}`)].join(","),
+    "hmac-sha256-hex": macs.join(),
+    "standard-webhooks": macs.map((mac) => `v1,${mac}`).join(" "),
+  }[scheme];
+}
+
+/**
+ * Returns the headers that carry a signature.
+ *
+ * @param value The signature header's value, if it is not the normal one.
+ */
+export function headersOf(
+  { header }: Endpoint,
+  parts: SignatureParts,
+  value = valueOf(parts),
+): Record<string, string> {
+  const { scheme, id, time } = parts;
+  return scheme === "standard-webhooks"
+    ? { "webhook-id": id, "webhook-timestamp": time, [header]: value }
+    : { [header]: value };
 }

@@ -4,11 +4,10 @@
  * @module
  */
 import { assert } from "@std/assert";
-import postgres, { type TransactionSql } from "postgres";
-import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
+import type { TransactionSql } from "postgres";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
-import { setting } from "../support/test_environment.ts";
+import { eventually } from "../support/hang_limit.ts";
+import { connect } from "../support/tables.ts";
 
 /** An event as `billing_apply_events` takes it. */
 export interface WireEvent {
@@ -20,11 +19,7 @@ export interface WireEvent {
 /** The receiver gives up at 3 s; two calls may be in an event's way. */
 const CALL_LIMIT_MS = 1_500;
 
-export const sql = postgres(setting("TEST_DATABASE_URL"), {
-  max: 6,
-  onnotice() {},
-  connection: { statement_timeout: HANG_LIMIT_MS },
-});
+export const sql = connect(6);
 
 export function creation(fields: Partial<WireEvent> = {}): WireEvent {
   return {
@@ -122,13 +117,12 @@ export async function whileHeld<T>(
 
 /** Resolves as soon as so many statements that contain a text wait for a lock. */
 export async function waitsForLock(text: string, count = 1): Promise<void> {
-  const wait = async () => {
+  await eventually(async () => {
     const rows = await sql`
       select from pg_stat_activity
       where wait_event_type = 'Lock' and strpos(query, ${text}) > 0`;
     return rows.length >= count;
-  };
-  assert(await waitUntil(wait, { timeoutMs: HANG_LIMIT_MS, intervalMs: 1 }));
+  });
 }
 
 /**

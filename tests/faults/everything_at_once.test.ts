@@ -13,21 +13,19 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert, assertEquals } from "@std/assert";
-import postgres, { type Sql } from "postgres";
-import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
-import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
-import { deliverAll, deliveriesOf } from "../support/histories/deliver_all.ts";
-import { assertEndState } from "../support/histories/end_state.ts";
+import type { Sql } from "postgres";
+import { eventually } from "../support/hang_limit.ts";
+import { deliverAll, deliveriesOf } from "../property/histories/deliver_all.ts";
+import { assertEndState } from "../property/histories/end_state.ts";
 import {
   eventsOf,
   type HistoryEvent,
   sampleHistories,
-} from "../support/histories/history.ts";
+} from "../property/histories/history.ts";
 import { startNotifiedEndpoint } from "../support/notified.ts";
 import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
 import { startReceiver, startWorker, wake } from "../support/functions.ts";
 import { connect, emptyTables } from "../support/tables.ts";
-import { setting } from "../support/test_environment.ts";
 import { type Action, actions } from "./operators.ts";
 
 const SECONDS = Number(Deno.env.get("EVERYTHING_SECONDS") ?? "4");
@@ -124,15 +122,14 @@ Deno.test(`everything at once, for ${SECONDS} s, loses no event, applies none tw
     await Promise.all([...actors, ...turns]);
   }
   // Killed backends are found out at the next calls, one at a time.
-  const isDelivered = async () => {
+  await eventually(async () => {
     await sql`truncate billing.pauses, billing.leases`;
     const due = await sql`
       update billing.notifications set next_attempt_at = now()
       where status = 'pending' returning id`;
     if (due.length > 0) await wake(worker);
     return due.length === 0;
-  };
-  assert(await waitUntil(isDelivered, { timeoutMs: HANG_LIMIT_MS }));
+  });
 
   const done = await Promise.all(actors);
   console.log(`${made} deliveries of ${lived.length} events; seed ${seed}`);
@@ -153,7 +150,7 @@ async function repeat(
   isOver: () => boolean,
 ) {
   // Of its own, so that no action waits for another one.
-  const sql = postgres(setting("TEST_DATABASE_URL"), { max: 1, onnotice() {} });
+  const sql = connect(1);
   const faults: string[] = [];
   let times = 0;
   for (; !isOver(); times++) {

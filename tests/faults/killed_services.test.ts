@@ -12,9 +12,9 @@ import {
 } from "../../scripts/local_stack/tools.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { deliverAll, deliveriesOf } from "../support/histories/deliver_all.ts";
-import { assertEndState } from "../support/histories/end_state.ts";
-import { eventsOf, sampleHistories } from "../support/histories/history.ts";
+import { deliverAll, deliveriesOf } from "../property/histories/deliver_all.ts";
+import { assertEndState } from "../property/histories/end_state.ts";
+import { eventsOf, sampleHistories } from "../property/histories/history.ts";
 import { startOwnStack } from "../support/stacks.ts";
 import { leftOf, processTree } from "../support/machine.ts";
 import { freshSeed } from "../support/random.ts";
@@ -73,8 +73,6 @@ async function started() {
       stderr: "null",
     },
   });
-  let isEnded = false;
-  ended.then(() => isEnded = true);
   const reader = child.stdout.getReader();
   const decoder = new TextDecoder();
   let said = "";
@@ -92,7 +90,7 @@ async function started() {
     hangUp: () => reader.cancel(),
     [Symbol.asyncDispose]: async () => {
       await reader.cancel();
-      if (!isEnded) kill("SIGKILL"); // the test has failed
+      kill("SIGKILL"); // It runs if the test has failed.
       await ended;
     },
   };

@@ -7,10 +7,11 @@
  */
 import { assert } from "@std/assert";
 import fc from "fast-check";
-import { assertEndState } from "../support/histories/end_state.ts";
-import { eventsOf, history, renamed } from "../support/histories/history.ts";
+import { assertEndState } from "./histories/end_state.ts";
+import { eventsOf, history, renamed } from "./histories/history.ts";
 import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
-import { apply, connect, deliverTogether } from "./sql_delivery.ts";
+import { apply, deliverTogether } from "./sql_delivery.ts";
+import { connect } from "../support/tables.ts";
 
 const FIXED_SEED = 20261121;
 /** As many as the receiver sends together; they have nothing in common. */

@@ -7,14 +7,17 @@
  */
 import { assertEquals } from "@std/assert";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
-import { arrivals } from "../support/histories/arrivals.ts";
-import { assertEndState } from "../support/histories/end_state.ts";
-import { BURSTS, eventsOf, renamed } from "../support/histories/history.ts";
+import { assertEndState } from "./histories/end_state.ts";
 import {
+  arrivals,
+  BURSTS,
+  eventsOf,
   type Life,
   liveThrough,
-} from "../support/histories/subscription_life.ts";
-import { connect, deliverTogether } from "./sql_delivery.ts";
+  renamed,
+} from "./histories/history.ts";
+import { deliverTogether } from "./sql_delivery.ts";
+import { connect } from "../support/tables.ts";
 
 /** 5! */
 const ORDERS = 120;

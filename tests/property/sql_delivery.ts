@@ -3,20 +3,12 @@
  *
  * @module
  */
-import postgres, { type JSONValue, type Sql } from "postgres";
-import { wireEvent } from "../support/histories/event_body.ts";
-import type { HistoryEvent } from "../support/histories/history.ts";
-import { setting } from "../support/test_environment.ts";
+import type { JSONValue, Sql } from "postgres";
+import { wireEvent } from "./histories/event_body.ts";
+import type { HistoryEvent } from "./histories/history.ts";
 
 /** More than a history has deliveries: by then, its creation has had its turn. */
 const MOST_IDLE_ROUNDS = 200;
-
-export function connect(max: number): Sql {
-  return postgres(setting("TEST_DATABASE_URL"), {
-    max,
-    connection: { synchronous_commit: "off" },
-  });
-}
 
 /**
  * Delivers the first of every queue in one call, then the second, and so on,

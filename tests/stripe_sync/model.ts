@@ -11,8 +11,8 @@ import {
   type HistoryEvent,
   renamed,
   type Values,
-} from "../support/histories/history.ts";
-import { type ModelRecord, modelState } from "../support/histories/model.ts";
+} from "../property/histories/history.ts";
+import { type ModelRecord, modelState } from "../property/histories/model.ts";
 
 /**
  * Returns at least this many events of random histories, in the order in which

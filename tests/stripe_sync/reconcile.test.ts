@@ -17,8 +17,8 @@ import {
   differenceLine,
 } from "../../scripts/stripe_sync/differences.ts";
 import { findDifferences } from "../../scripts/stripe_sync/find_differences.ts";
-import { eventBody } from "../support/histories/event_body.ts";
-import type { HistoryEvent } from "../support/histories/history.ts";
+import { eventBody } from "../property/histories/event_body.ts";
+import type { HistoryEvent } from "../property/histories/history.ts";
 import { freshSeed } from "../support/random.ts";
 import { startReceiver } from "../support/functions.ts";
 import { runScript } from "../support/run_script.ts";

@@ -18,8 +18,8 @@ import { openStripeSource } from "../../scripts/stripe_sync/stripe_source.ts";
 import { openTables } from "../../scripts/stripe_sync/tables.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
-import { eventBody } from "../support/histories/event_body.ts";
-import type { HistoryEvent, Values } from "../support/histories/history.ts";
+import { eventBody } from "../property/histories/event_body.ts";
+import type { HistoryEvent, Values } from "../property/histories/history.ts";
 import { TEST_API_KEY } from "../support/run_script.ts";
 import { setting } from "../support/test_environment.ts";
 

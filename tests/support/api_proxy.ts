@@ -15,28 +15,11 @@ export type Fault =
 /** Runs before a call; if it returns a response, the call is not made. */
 type Interception = () => Promise<Response | void>;
 
-/** A proxy in front of the project's API. */
-export type ApiProxy = Awaited<ReturnType<typeof startApiProxy>>;
-
 /** Starts a proxy in front of the project's API. */
 export async function startApiProxy() {
   const interceptions = new Map<string, Interception>();
   let faults: Readonly<Record<string, Fault>> = {};
   let calls: string[] = [];
-
-  async function answer(
-    name: string,
-    request: IncomingMessage,
-  ): Promise<Response> {
-    const interception = interceptions.get(name);
-    interceptions.delete(name);
-    const instead = await interception?.();
-    if (instead) return instead;
-    const fault = faults[name];
-    return typeof fault === "object"
-      ? Response.json(fault.body, { status: fault.status })
-      : await passOn(request);
-  }
 
   const server = createServer(async (request, response) => {
     const { pathname } = new URL(request.url ?? "", "http://localhost");
@@ -44,16 +27,22 @@ export async function startApiProxy() {
     calls.push(name);
     const fault = faults[name];
     if (fault === "hangs") return;
-    // Without an answer, the caller learns of it by its connection.
-    const answered = await answer(name, request).catch(() => undefined);
-    const body = await answered?.text();
-    if (!answered || fault === "reply lost") {
+    const interception = interceptions.get(name);
+    interceptions.delete(name);
+    try {
+      const answer = await interception?.() ??
+        (typeof fault === "object"
+          ? Response.json(fault.body, { status: fault.status })
+          : await passOn(request));
+      const body = await answer.text();
+      if (fault === "reply lost") throw new Error(fault);
+      const type = answer.headers.get("content-type") ?? "text/plain";
+      response.writeHead(answer.status, { "content-type": type });
+      response.end(body);
+    } catch {
+      // Without an answer, the caller learns of it by its connection.
       request.socket.destroy();
-      return;
     }
-    const type = answered.headers.get("content-type") ?? "text/plain";
-    response.writeHead(answered.status, { "content-type": type });
-    response.end(body);
   });
   await new Promise<void>((resolve) =>
     server.listen(0, "127.0.0.1", () => resolve())

@@ -1,3 +1,5 @@
+import { cp } from "node:fs/promises";
+import { basename } from "node:path";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 
 /** Those parts of the repository that the receiver and its tests need. */
@@ -22,18 +24,12 @@ export async function copyRepository(): Promise<
   AsyncDisposable & { readonly path: string }
 > {
   const path = await Deno.makeTempDir({ prefix: "billing-webhook-copy-" });
+  const filter = (source: string) => !LEFT_OUT.test(basename(source));
   for (const part of PARTS) {
-    await copy(`${REPOSITORY}/${part}`, `${path}/${part}`);
+    const options = { recursive: true, filter };
+    await cp(`${REPOSITORY}/${part}`, `${path}/${part}`, options);
   }
   await Deno.symlink(`${REPOSITORY}/node_modules`, `${path}/node_modules`);
   const remove = () => Deno.remove(path, { recursive: true });
   return { path, [Symbol.asyncDispose]: remove };
-}
-
-async function copy(from: string, to: string): Promise<void> {
-  if ((await Deno.stat(from)).isFile) return await Deno.copyFile(from, to);
-  await Deno.mkdir(to);
-  for await (const { name } of Deno.readDir(from)) {
-    if (!LEFT_OUT.test(name)) await copy(`${from}/${name}`, `${to}/${name}`);
-  }
 }

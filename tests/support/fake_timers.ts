@@ -9,32 +9,23 @@ export interface FakeTimers extends Disposable {
 type Call = (...args: unknown[]) => void;
 
 /**
- * Replaces `setTimeout`, `setInterval`, what ends them and `performance.now` in
+ * Replaces `setTimeout`, `clearTimeout` and `performance.now` in
  * the whole process, until it is disposed of.
  */
 export function useFakeTimers(): FakeTimers {
-  const { setTimeout, clearTimeout, setInterval, clearInterval } = globalThis;
-  const real = { setTimeout, clearTimeout, setInterval, clearInterval };
+  const { setTimeout, clearTimeout } = globalThis;
+  const real = { setTimeout, clearTimeout };
   const realNow = performance.now;
-  const timers = new Map<
-    number,
-    { due: number; every?: number; call: () => void }
-  >();
+  const timers = new Map<number, { due: number; call: () => void }>();
   let now = 0;
   let last = 0;
 
-  const end = (id: number) => timers.delete(id);
   Object.assign(globalThis, {
     setTimeout: (call: Call, delay = 0, ...args: unknown[]) => {
       timers.set(++last, { due: now + delay, call: () => call(...args) });
       return last;
     },
-    setInterval: (call: Call, every: number) => {
-      timers.set(++last, { due: now + every, every, call });
-      return last;
-    },
-    clearTimeout: end,
-    clearInterval: end,
+    clearTimeout: (id: number) => timers.delete(id),
   });
   performance.now = () => now;
 
@@ -46,10 +37,9 @@ export function useFakeTimers(): FakeTimers {
         const [next] = [...timers].filter(([, { due }]) => due <= end)
           .toSorted(([, a], [, b]) => a.due - b.due);
         if (next === undefined) break;
-        const [id, { due, every, call }] = next;
+        const [id, { due, call }] = next;
         now = due;
-        if (every === undefined) timers.delete(id);
-        else timers.set(id, { due: now + every, every, call });
+        timers.delete(id);
         call();
         await settle();
       }

@@ -9,7 +9,6 @@ import {
   functionEnvironment,
 } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
-import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import {
   functionService,
   platformEnvironment,
@@ -18,7 +17,7 @@ import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import type { NotificationCounts } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
 import { freePort } from "./machine.ts";
-import { HANG_LIMIT_MS } from "./hang_limit.ts";
+import { eventually } from "./hang_limit.ts";
 import { type Answer, post } from "./send.ts";
 import { setting } from "./test_environment.ts";
 
@@ -31,6 +30,8 @@ export interface ServedFunction extends AsyncDisposable {
   readonly url: string;
   /** All that it has written so far, as it was written. */
   output(): string;
+  /** The lines of its log so far. */
+  readonly log: readonly LogLine[];
   /** The first log line that fits, as soon as it is there. */
   logged(fits: (line: LogLine) => boolean): Promise<LogLine>;
   /** SIGKILL; it is gone when this resolves. */
@@ -39,10 +40,11 @@ export interface ServedFunction extends AsyncDisposable {
 
 /** How a function is served. */
 interface ServeOptions {
-  /** On top of what the platform gives and the local secrets. */
-  readonly env?: Environment;
-  /** Names of variables that are not set. */
-  readonly unset?: readonly string[];
+  /**
+   * On top of what the platform gives and the local secrets; what is undefined is
+   * not set.
+   */
+  readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
 /**
@@ -53,9 +55,10 @@ interface ServeOptions {
  */
 export async function serveFunction(
   name: string,
-  { env = {}, unset = [] }: ServeOptions = {},
+  { env = {} }: ServeOptions = {},
 ): Promise<ServedFunction> {
   const lines: string[] = [];
+  const log: LogLine[] = [];
   const port = freePort();
   const settings = Object.entries({
     ...platformEnvironment({
@@ -63,18 +66,19 @@ export async function serveFunction(
       dbUrl: setting("TEST_DATABASE_URL"),
       keys: await localKeys(),
     }),
-    ...functionEnvironment(env),
+    ...functionEnvironment({}),
     ...env,
-  });
+  }).filter((entry): entry is [string, string] => entry[1] !== undefined);
   const spec = functionService(name, {
     denoPath: setting("TEST_FUNCTIONS_DENO"),
     port,
-    env: Object.fromEntries(
-      settings.filter(([setting]) => !unset.includes(setting)),
-    ),
+    env: Object.fromEntries(settings),
   });
   const service = createService(spec, {
-    onLog: (line) => lines.push(line),
+    onLog: (line) => {
+      lines.push(line);
+      log.push(...parseLine(line));
+    },
     onUnexpectedEnd: (text) => lines.push(text),
   });
   await service.start();
@@ -82,25 +86,22 @@ export async function serveFunction(
   return {
     url: `http://127.0.0.1:${port}/${name}`,
     output: () => lines.join("\n"),
-    logged: async (fits) => {
-      let found: LogLine | undefined;
-      await waitUntil(() => {
-        found = lines.map(parseLine).find((line) => line && fits(line));
-        return found !== undefined;
-      }, { timeoutMs: HANG_LIMIT_MS });
-      if (found) return found;
-      throw new Error(`No such line in the log:\n${lines.join("\n")}`);
-    },
+    log,
+    logged: (fits) =>
+      eventually(
+        () => log.find(fits),
+        () => `${fits} in the log:\n${lines.join("\n")}`,
+      ),
     kill: service.kill,
     [Symbol.asyncDispose]: service.stop,
   };
 }
 
-function parseLine(text: string): LogLine | undefined {
+function parseLine(text: string): LogLine[] {
   try {
-    return JSON.parse(text);
+    return [JSON.parse(text)];
   } catch {
-    return undefined;
+    return [];
   }
 }
 

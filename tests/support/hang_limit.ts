@@ -1,3 +1,5 @@
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
+
 /**
  * How long a test waits for what has to happen, in milliseconds. It is there to
  * end a test that hangs, so it is more than any machine needs. Nothing that a
@@ -25,4 +27,20 @@ export async function limited<T>(
   } finally {
     clearTimeout(timer);
   }
+}
+
+/**
+ * Waits until something is there, or until a condition holds, and returns it.
+ *
+ * @param what In the error, if it is not there within the limit.
+ */
+export async function eventually<T>(
+  look: () => T | Promise<T>,
+  what: () => string = () => `${look}`,
+): Promise<Exclude<T, undefined | false>> {
+  let found: T | undefined;
+  const isThere = async () => Boolean(found = await look());
+  const options = { timeoutMs: HANG_LIMIT_MS, intervalMs: 5 };
+  if (!await waitUntil(isThere, options)) throw new Error(`Never: ${what()}`);
+  return found as Exclude<T, undefined | false>;
 }

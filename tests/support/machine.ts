@@ -34,11 +34,10 @@ export function freePort(): number {
   }
 }
 
-/** A process and its descendants at one moment. */
-type ProcessTree = ReadonlyMap<number, ProcessEntry>;
-
 /** Returns a process and its descendants. */
-export async function processTree(root: number): Promise<ProcessTree> {
+export async function processTree(
+  root: number,
+): Promise<ReadonlyMap<number, ProcessEntry>> {
   const running = await runningProcesses();
   const byParent = Map.groupBy(running, ([, { parent }]) => parent);
   const tree = new Map<number, ProcessEntry>();
@@ -52,7 +51,9 @@ export async function processTree(root: number): Promise<ProcessTree> {
 }
 
 /** Returns the commands of those that still run after a while. */
-export async function leftOf(tree: ProcessTree): Promise<string[]> {
+export async function leftOf(
+  tree: ReadonlyMap<number, ProcessEntry>,
+): Promise<string[]> {
   let left: string[] = [];
   await waitUntil(async () => {
     left = [];

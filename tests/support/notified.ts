@@ -4,11 +4,9 @@
  *
  * @module
  */
-import { assert } from "@std/assert";
 import { Webhook } from "standardwebhooks";
 import type { Environment } from "../../scripts/common/environment.ts";
-import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
-import { HANG_LIMIT_MS } from "./hang_limit.ts";
+import { eventually } from "./hang_limit.ts";
 
 /** `whsec_` and base64, as the docs say. */
 export const NOTIFICATION_SECRET =
@@ -77,13 +75,11 @@ export function startNotifiedEndpoint({ port = 0 } = {}) {
     /** What arrived about an event. */
     about,
     /** Resolves when something has arrived about an event. */
-    arrived: async (eventId: string) => {
-      const isThere = await waitUntil(() => about(eventId).length > 0, {
-        timeoutMs: HANG_LIMIT_MS,
-        intervalMs: 5,
-      });
-      assert(isThere, `Nothing arrived about ${eventId}; refused: ${refused}`);
-    },
+    arrived: (eventId: string) =>
+      eventually(
+        () => about(eventId).length > 0,
+        () => `something about ${eventId}; refused: ${refused}`,
+      ),
     [Symbol.asyncDispose]: async () => {
       // A shutdown would wait for answers that a failed test holds back for ever.
       ending.abort();

@@ -76,14 +76,8 @@ export async function makeProject(
 
 /** Makes a folder a repository, if it is none, and commits all that is in it. */
 export async function commitAll(path: string): Promise<void> {
-  for (
-    const args of [
-      ["init", "--quiet"],
-      ["add", "--all"],
-      ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "All"],
-    ]
-  ) {
-    const { code } = await createCommand("git", { args, cwd: path }).output();
-    assertEquals(code, 0, args.join(" "));
-  }
+  const commit = "git -c user.name=a -c user.email=a@b commit -qm All";
+  const args = ["-c", `git init -q && git add -A && ${commit}`];
+  const { code } = await createCommand("sh", { args, cwd: path }).output();
+  assertEquals(code, 0);
 }

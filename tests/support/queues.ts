@@ -6,9 +6,8 @@
  */
 import { assert } from "@std/assert";
 import type { Row, Sql } from "postgres";
-import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { HANG_LIMIT_MS } from "./hang_limit.ts";
+import { eventually } from "./hang_limit.ts";
 
 /** Returns the failure of one provider's event. */
 export async function failureOf(
@@ -95,17 +94,15 @@ export async function outboxRow(sql: Sql, eventId: string): Promise<Row> {
  * this waits for a worker that the webhook woke.
  */
 export async function settledRow(sql: Sql, eventId: string): Promise<Row> {
-  async function isSettled(): Promise<boolean> {
-    const found = await sql`
-      select from billing.notifications
+  return await eventually(async () => {
+    const [row] = await sql`
+      select * from billing.notifications
       where event_id = ${eventId} and attempts > 0
         and not exists (
           select from billing.leases where queue = 'notifications'
         )`;
-    return found.length > 0;
-  }
-  assert(await waitUntil(isSettled, { timeoutMs: HANG_LIMIT_MS }), eventId);
-  return await outboxRow(sql, eventId);
+    return row;
+  });
 }
 
 /** Ends the wait of a notification, and all pauses. */

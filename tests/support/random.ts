@@ -3,19 +3,6 @@
  *
  * @module
  */
-import fc from "fast-check";
-
-/** Returns the usual value, and once in so many times something rare. */
-export function seldom<T>(
-  outOf: number,
-  rare: fc.Arbitrary<T>,
-  usual: T,
-): fc.Arbitrary<T> {
-  return fc.oneof(
-    { weight: outOf - 1, arbitrary: fc.constant(usual) },
-    { weight: 1, arbitrary: rare },
-  );
-}
 
 /**
  * Returns the seed of a property: `PROPERTY_SEED` to repeat a run, else a new

@@ -3,17 +3,11 @@
  *
  * @module
  */
-import { spawnGroup } from "../../scripts/local_stack/tools.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
 import { setting } from "./test_environment.ts";
 
 /** The key that the stand-in for Stripe's API expects. */
 export const TEST_API_KEY = "sk_test_stand_in";
-
-interface Result {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
 
 /** Starts `import` or `reconcile` against the stack under test. */
 export function startScript(
@@ -21,39 +15,30 @@ export function startScript(
   { args, env = {} }: { args: string[]; env?: Record<string, string> },
 ) {
   const script = new URL(`../../scripts/${name}.ts`, import.meta.url).href;
-  const { child, ended } = spawnGroup({
-    command: Deno.execPath(),
+  const child = createCommand(Deno.execPath(), {
     // Without Deno's own lines about downloads.
     args: ["run", "--quiet", "-A", "--no-check", script, ...args],
-    options: {
-      stdout: "piped",
-      stderr: "piped",
-      env: {
-        STRIPE_API_KEY: TEST_API_KEY,
-        SUPABASE_URL: setting("TEST_API_URL"),
-        SUPABASE_SECRET_KEY: "",
-        // Set, so that supabase/functions/.env does not matter.
-        UNMAPPED_SUBSCRIPTIONS: "fail",
-        NOTIFY_ONCE_PER_INVOICE: "false",
-        ...env,
-      },
+    stdout: "piped",
+    stderr: "piped",
+    env: {
+      STRIPE_API_KEY: TEST_API_KEY,
+      SUPABASE_URL: setting("TEST_API_URL"),
+      SUPABASE_SECRET_KEY: "",
+      // Set, so that supabase/functions/.env does not matter.
+      UNMAPPED_SUBSCRIPTIONS: "fail",
+      NOTIFY_ONCE_PER_INVOICE: "false",
+      ...env,
     },
-  });
-  async function finish(): Promise<Result> {
-    const [{ code }, out, err] = await Promise.all([
-      ended,
-      new Response(child.stdout).text(),
-      new Response(child.stderr).text(),
-    ]);
-    return { code, out, err };
+  }).spawn();
+  async function finish() {
+    const { code, stdout, stderr } = await child.output();
+    const text = (bytes: BufferSource) => new TextDecoder().decode(bytes);
+    return { code, out: text(stdout), err: text(stderr) };
   }
   const kill = (signal: Deno.Signal) => child.kill(signal);
   return { result: finish(), kill };
 }
 
 /** Runs a command to its end. */
-export function runScript(
-  ...options: Parameters<typeof startScript>
-): Promise<Result> {
-  return startScript(...options).result;
-}
+export const runScript = (...options: Parameters<typeof startScript>) =>
+  startScript(...options).result;

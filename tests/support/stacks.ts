@@ -11,7 +11,7 @@ import {
 } from "../../scripts/common/environment.ts";
 import { postgrestService } from "../../scripts/local_stack/postgrest.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
-import { type Stack, startStack } from "../../scripts/local_stack/stack.ts";
+import { startStack } from "../../scripts/local_stack/stack.ts";
 import {
   createMigratedDatabase,
   LEGACY_DEFAULT_PRIVILEGES_SQL,
@@ -57,27 +57,20 @@ export async function copyStackTemplate(
   if (!success) throw new Error(new TextDecoder().decode(stderr));
 }
 
-/** A local stack with empty tables. */
-interface OwnStack extends AsyncDisposable {
-  readonly stack: Stack;
-  readonly sql: postgres.Sql;
-  /** The lines that its services have written so far. */
-  readonly log: readonly string[];
-}
-
 /**
- * Starts a stack on free ports.
+ * Starts a stack on free ports, with empty tables.
  *
  * @param options.env For its functions, on top of the local settings.
  * @param options.fsync Whether Postgres survives a kill; slower.
  */
 export async function startOwnStack(
   { env = {}, fsync = false }: { env?: Environment; fsync?: boolean } = {},
-): Promise<OwnStack> {
+) {
   await using opened = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir();
   opened.defer(() => Deno.remove(dataDir, { recursive: true }));
   await copyStackTemplate(setting("TEST_STACK_TEMPLATE"), dataDir);
+  /** The lines that its services have written so far. */
   const log: string[] = [];
   const stack = opened.use(
     await startStack({
@@ -90,9 +83,7 @@ export async function startOwnStack(
   );
   const sql = postgres(stack.dbUrl, { max: 1, onnotice() {} });
   opened.defer(() => sql.end());
-  const owned = opened.move();
-  const dispose = () => owned.disposeAsync();
-  return { stack, sql, log, [Symbol.asyncDispose]: dispose };
+  return Object.assign(opened.move(), { stack, sql, log });
 }
 
 /**
@@ -118,10 +109,6 @@ export async function startPostgrest(
   }, { onLog() {}, onUnexpectedEnd: console.error });
   await service.start();
   opened.defer(service.stop);
-  const owned = opened.move();
-  const dispose = () => owned.disposeAsync();
-  return {
-    url: `http://127.0.0.1:${postgrest}`,
-    [Symbol.asyncDispose]: dispose,
-  };
+  const url = `http://127.0.0.1:${postgrest}`;
+  return Object.assign(opened.move(), { url });
 }

@@ -34,18 +34,12 @@ export async function installSupabaseExtensions(
   for (const [name, version, schema] of CONTROLS) {
     const path = `${shareFolder}/extension/${name}`;
     const sql = await Deno.readTextFile(new URL(`${name}.sql`, FOLDER));
-    const control = `comment = 'Stands for ${name}'
-default_version = '${version}'
-relocatable = false
-trusted = true
-${schema}
-`;
-    for (
-      const [file, text] of [
-        [`${path}--${version}.sql`, sql],
-        [`${path}.control`, control],
-      ] as const
-    ) {
+    const files = {
+      [`${path}--${version}.sql`]: sql,
+      [`${path}.control`]:
+        `default_version = '${version}'\ntrusted = true\n${schema}\n`,
+    };
+    for (const [file, text] of Object.entries(files)) {
       await Deno.writeTextFile(file, text);
       installed.defer(() => Deno.remove(file));
     }

@@ -3,38 +3,30 @@ import { HANG_LIMIT_MS } from "./hang_limit.ts";
 import { setting } from "./test_environment.ts";
 
 /** Returns a connection to the database under test; a query has a minute. */
-export function connect(): postgres.Sql {
+export function connect(max = 4): postgres.Sql {
   return postgres(setting("TEST_DATABASE_URL"), {
-    max: 4,
+    max,
     onnotice() {},
     connection: { statement_timeout: HANG_LIMIT_MS },
   });
 }
 
 /** The rows about an event. */
-export interface StoredEvent {
-  readonly ledger: readonly Record<string, unknown>[];
-  readonly failures: readonly Record<string, unknown>[];
-  readonly notifications: readonly Record<string, unknown>[];
-}
+export type StoredEvent = Awaited<ReturnType<typeof storedEvent>>;
 
 /** Returns everything that is stored about an event ID, of any provider. */
-export async function storedEvent(
-  sql: postgres.Sql,
-  eventId: string,
-): Promise<StoredEvent> {
-  const [ledger, failures, notifications] = await Promise.all([
-    sql`
-      select provider, type, outcome from billing.processed_events
+export async function storedEvent(sql: postgres.Sql, eventId: string) {
+  const rowsOf = async (columns: string, table: string) => [
+    ...await sql<Record<string, unknown>[]>`
+      select ${sql.unsafe(columns)} from billing.${sql(table)}
       where event_id = ${eventId}`,
-    sql`select * from billing.failed_events where event_id = ${eventId}`,
-    sql`select * from billing.notifications where event_id = ${eventId}`,
+  ];
+  const [ledger, failures, notifications] = await Promise.all([
+    rowsOf("provider, type, outcome", "processed_events"),
+    rowsOf("*", "failed_events"),
+    rowsOf("*", "notifications"),
   ]);
-  return {
-    ledger: [...ledger],
-    failures: [...failures],
-    notifications: [...notifications],
-  };
+  return { ledger, failures, notifications };
 }
 
 /** Returns a subscription with the specification's fields, or undefined. */

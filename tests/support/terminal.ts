@@ -15,7 +15,7 @@ import type { Environment } from "../../scripts/common/environment.ts";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { CLI_ENVIRONMENT } from "./databases.ts";
 import { freePort, leftOf, processTree } from "./machine.ts";
-import { HANG_LIMIT_MS } from "./hang_limit.ts";
+import { eventually } from "./hang_limit.ts";
 
 /** The last line of `start` before it serves. */
 export const READY = "Stop with Ctrl-C";
@@ -79,11 +79,9 @@ export async function openTerminal(
       // A command that reads nothing may have ended by now.
       await new Blob([input]).stream().pipeTo(child.stdin).catch(() => {});
       const { code, stdout, stderr } = await child.output();
-      const decoder = new TextDecoder();
-      return {
-        code,
-        said: plain(decoder.decode(stdout) + decoder.decode(stderr)),
-      };
+      const said = [stdout, stderr]
+        .map((bytes) => new TextDecoder().decode(bytes)).join("");
+      return { code, said: plain(said) };
     },
     /**
      * Types the command that starts the stack, and waits until it is ready.
@@ -135,13 +133,11 @@ async function outputOf({ child, ended }: ProcessGroup) {
     /** The lines since it was ready. */
     lines,
     /** Waits for a line, and returns it. */
-    async line(pattern: RegExp): Promise<string> {
-      const find = () => lines().find((text) => pattern.test(text));
-      await waitUntil(() => !!find(), { timeoutMs: HANG_LIMIT_MS });
-      const found = find();
-      if (found) return found;
-      throw new Error(`No line has ${pattern}:\n${lines().join("\n")}`);
-    },
+    line: (pattern: RegExp): Promise<string> =>
+      eventually(
+        () => lines().find((text) => pattern.test(text)),
+        () => `${pattern} in a line of:\n${lines().join("\n")}`,
+      ),
     /** Ends it. Returns the commands of processes that are left of it. */
     stop,
     [Symbol.asyncDispose]: async () => void await stop(),

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { HANG_LIMIT_MS } from "../hang_limit.ts";
-import { deliver } from "../send.ts";
+import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
+import { deliver } from "../../support/send.ts";
 import { eventBody } from "./event_body.ts";
 import type { History } from "./history.ts";
 

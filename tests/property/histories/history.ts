@@ -1,13 +1,15 @@
 /**
- * Random histories of subscriptions, as Stripe lives them, and the deliveries
- * that they might arrive as.
+ * Random histories of subscriptions, as Stripe lives them: what happens, the
+ * events that Stripe makes of it, and the deliveries that they might arrive as.
  *
  * @module
  */
 import fc from "fast-check";
-import { API_VERSIONS } from "../../../scripts/events/templates.ts";
-import type { HistoryEvent, Values } from "./model.ts";
-import { type Happening, liveThrough } from "./subscription_life.ts";
+import {
+  API_VERSIONS,
+  type ApiVersion,
+} from "../../../scripts/events/templates.ts";
+import { type HistoryEvent, recorded, type Values } from "./model.ts";
 
 export type { HistoryEvent, Values } from "./model.ts";
 
@@ -17,6 +19,41 @@ export interface History {
   /** Each event at least once, some more often, in any order. */
   readonly deliveries: readonly HistoryEvent[];
 }
+
+/** The number of a period. */
+const period = fc.integer({ min: 1, max: 6 });
+
+/** A value, or none. */
+function orNull<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null> {
+  return fc.option(arbitrary, { freq: 2 });
+}
+const oneOf = (...texts: string[]) => fc.constantFrom(...texts);
+
+const CHANGES = {
+  status: oneOf("trialing", "active", "past_due", "unpaid", "paused"),
+  plan: oneOf("price_basic", "price_team", "price_scale"),
+  period,
+  customer: orNull(oneOf("cus_a", "cus_b")),
+  /** Null: the price is based on usage. */
+  quantity: orNull(fc.integer({ min: 0, max: 4 })),
+  /** The period after which it ends. */
+  cancelAt: orNull(period),
+  cancelAtPeriodEnd: fc.boolean(),
+  /** The period after which the trial ends. */
+  trialEnd: orNull(period),
+  paused: orNull(oneOf("void", "keep_as_draft", "mark_uncollectible")),
+  /** No provider changes it; but an event may leave it out. */
+  livemode: orNull(fc.boolean()),
+  /** Whether a part of the item changed that is not kept. */
+  item: fc.boolean(),
+};
+
+type Value<T> = T extends fc.Arbitrary<infer V> ? V : never;
+
+/** An update, or a failed payment; an update of nothing that is kept is `{}`. */
+export type Happening =
+  & { readonly [Name in keyof typeof CHANGES]?: Value<typeof CHANGES[Name]> }
+  & { readonly invoice?: boolean };
 
 /** Changes nothing that is kept: a payment method, an invoice, metadata. */
 const NEUTRAL: Happening = {};
@@ -89,29 +126,6 @@ export const BURSTS: Readonly<Record<string, readonly Happening[]>> = {
   ],
 };
 
-const period = fc.integer({ min: 1, max: 6 });
-
-/** A value, or none. */
-function orNull<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null> {
-  return fc.option(arbitrary, { freq: 2 });
-}
-
-const CHANGES = {
-  status: fc.constantFrom("trialing", "active", "past_due", "unpaid", "paused"),
-  plan: fc.constantFrom("price_basic", "price_team", "price_scale"),
-  period,
-  customer: orNull(fc.constantFrom("cus_a", "cus_b")),
-  quantity: orNull(fc.integer({ min: 0, max: 4 })),
-  cancelAt: orNull(period),
-  cancelAtPeriodEnd: fc.boolean(),
-  trialEnd: orNull(period),
-  paused: orNull(
-    fc.constantFrom("void", "keep_as_draft", "mark_uncollectible"),
-  ),
-  livemode: orNull(fc.boolean()),
-  item: fc.boolean(),
-};
-
 /** One change, or several. */
 const anything: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 2, arbitrary: fc.constant(NEUTRAL) },
@@ -159,22 +173,23 @@ const gap = fc.oneof(
   { weight: 2, arbitrary: fc.integer({ min: 2, max: 100_000 }) },
 );
 
+/** Another creation of the same subscription. */
+const another = fc.constantFrom(
+  "creation" as const,
+  "creation without account" as const,
+);
 const moment = fc.record({
   gap,
   happenings: fc.oneof(
     { weight: 12, arbitrary: burst },
-    {
-      weight: 1,
-      arbitrary: fc.constantFrom(
-        "creation" as const,
-        "creation without account" as const,
-      ),
-    },
+    { weight: 1, arbitrary: another },
   ),
 });
 
+/** All that happens to a subscription. */
 const life = fc.record({
   apiVersion: fc.constantFrom(...API_VERSIONS),
+  /** Whether it has the customer and the account of the first subscription. */
   isOfFirst: fc.boolean(),
   start: gap,
   creation,
@@ -182,10 +197,155 @@ const life = fc.record({
   deletion: fc.option(gap, { nil: undefined }),
   /** Rare, but a provider may do it: events after the deletion. */
   afterlife: fc.oneof(
-    { weight: 4, arbitrary: fc.constant([]) },
+    { weight: 4, arbitrary: fc.array(moment, { maxLength: 0 }) },
     { weight: 1, arbitrary: fc.array(moment, { maxLength: 1 }) },
   ),
 });
+
+export type Life = Value<typeof life>;
+
+const EPOCH = 1_760_000_000;
+const MONTH = 2_592_000;
+
+/**
+ * Lives through one subscription. What the ordering rule leaves open is kept
+ * out: a value that changes and changes back within one second does so a
+ * second later instead. So does what the rule's ranks (creation, update,
+ * deletion) would take for earlier.
+ */
+export function liveThrough(life: Life, index: number): HistoryEvent[] {
+  const { apiVersion } = life;
+  const owner = life.isOfFirst ? 0 : index;
+  const events: HistoryEvent[] = [];
+  let created = EPOCH + life.start;
+  let values: Values = {
+    status: life.creation.status,
+    plan: "price_basic",
+    periodEnd: endOf(1),
+    customer: `cus_${owner}`,
+    quantity: 1,
+    cancelAt: null,
+    cancelAtPeriodEnd: false,
+    trialEnd: null,
+    paused: null,
+    livemode: false,
+  };
+  let valuesThisSecond = [values];
+
+  function happen(
+    type: HistoryEvent["type"],
+    { previous = {}, namesAccount = true }: {
+      previous?: Partial<Values>;
+      namesAccount?: boolean;
+    } = {},
+  ): void {
+    events.push({
+      id: `${index}_${events.length}`,
+      type,
+      apiVersion,
+      created,
+      subscription: String(index),
+      account: `acc_${owner}`,
+      namesAccount,
+      values,
+      previous,
+    });
+  }
+
+  function pass(seconds: number): void {
+    if (seconds === 0) return;
+    created += seconds;
+    valuesThisSecond = [values];
+  }
+
+  function take(happening: Happening): void {
+    if (happening.invoice) return happen("invoice.payment_failed");
+    const { period, cancelAt, trialEnd, item = false, ...changes } = happening;
+    const next: Values = {
+      ...values,
+      ...changes,
+      ...(period !== undefined && { periodEnd: endOf(period) }),
+      ...(cancelAt !== undefined && { cancelAt: endOf(cancelAt) }),
+      ...(trialEnd !== undefined && { trialEnd: endOf(trialEnd) }),
+    };
+    // No event tells what livemode was.
+    if (
+      next.livemode !== values.livemode ||
+      changesBack(next, values, valuesThisSecond)
+    ) pass(1);
+    const previous = previousValues(values, next, { apiVersion, item });
+    values = next;
+    valuesThisSecond.push(next);
+    happen("customer.subscription.updated", { previous });
+  }
+
+  function liveMoment({ gap, happenings }: Value<typeof moment>): void {
+    pass(gap);
+    if (typeof happenings !== "string") return happenings.forEach(take);
+    // Within a second the rule takes a creation for the first event.
+    pass(1);
+    values = { ...values, status: "active" };
+    valuesThisSecond = [values];
+    const namesAccount = happenings === "creation";
+    happen("customer.subscription.created", { namesAccount });
+  }
+
+  happen("customer.subscription.created");
+  life.creation.happenings.forEach(take);
+  life.moments.forEach(liveMoment);
+  if (life.deletion !== undefined) {
+    pass(life.deletion);
+    happen("customer.subscription.deleted");
+    // Within a second the rule takes a deletion for the last event.
+    pass(1);
+    life.afterlife.forEach(liveMoment);
+  }
+  return events;
+}
+
+/**
+ * What `previous_attributes` tell. The old items are in them whole if any part
+ * of them changed, and since 2025-03-31.basil the period is such a part.
+ */
+function previousValues(
+  before: Values,
+  after: Values,
+  { apiVersion, item }: { apiVersion: ApiVersion; item: boolean },
+): Partial<Values> {
+  const changed = new Set(
+    keysOf(before).filter((key) => before[key] !== after[key]),
+  );
+  changed.delete("livemode");
+  const periodIsInItem = apiVersion !== "2024-06-20";
+  const itemIsSent = item || changed.has("plan") || changed.has("quantity") ||
+    (periodIsInItem && changed.has("periodEnd"));
+  if (itemIsSent) changed.add("plan").add("quantity");
+  if (itemIsSent && periodIsInItem) changed.add("periodEnd");
+  return Object.fromEntries([...changed].map((key) => [key, before[key]]));
+}
+
+function changesBack(
+  next: Values,
+  current: Values,
+  seen: readonly Values[],
+): boolean {
+  const [after, before] = [recorded(next), recorded(current)];
+  const earlier = seen.map(recorded);
+  return keysOf(after).some((key) =>
+    after[key] !== before[key] &&
+    earlier.some((held) => held[key] === after[key])
+  );
+}
+
+function endOf(period: number): number;
+function endOf(period: number | null): number | null;
+function endOf(period: number | null): number | null {
+  return period === null ? null : EPOCH + period * MONTH;
+}
+
+function keysOf<T extends object>(value: T): (keyof T)[] {
+  return Object.keys(value) as (keyof T)[];
+}
 
 /** Histories of one or two subscriptions. */
 export const history: fc.Arbitrary<History> = fc
@@ -250,4 +410,13 @@ export function sampleHistories(
 /** Returns the events of histories, one history after the other. */
 export function eventsOf(histories: readonly History[]): HistoryEvent[] {
   return histories.flatMap(({ events }) => events);
+}
+
+/** Returns the distinct orders in which items can arrive; some may be equal. */
+export function* arrivals<T>(items: readonly T[]): Generator<T[]> {
+  if (items.length === 0) yield [];
+  for (const item of new Set(items)) {
+    const rest = items.toSpliced(items.indexOf(item), 1);
+    for (const arrival of arrivals(rest)) yield [item, ...arrival];
+  }
 }
