@@ -1,12 +1,10 @@
 import Stripe from "stripe";
-import type { Target } from "./arguments.ts";
+import { printError } from "../common/print.ts";
+import type { Target } from "./command.ts";
 import { retry, type Wait } from "./retry.ts";
 
 /** The largest page that Stripe gives. */
 const ITEMS_PER_PAGE = 100;
-
-/** Subscriptions that Stripe does not have, one after the other. */
-const MOST_GONE = 100;
 
 /** A page of a busy account takes long. */
 const TIMEOUT_MS = 60_000;
@@ -53,9 +51,9 @@ export function openStripeSource(
     list: (
       position: { limit: number; starting_after?: string },
     ) => Promise<Stripe.Response<Stripe.ApiList<T>>>,
-    after?: string,
   ): AsyncGenerator<StripeAnswer<T[]>> {
-    for (let last = after, hasMore = true; hasMore;) {
+    let count = 0;
+    for (let last: string | undefined, hasMore = true; hasMore;) {
       const position = last === undefined ? {} : { starting_after: last };
       const { data: page, askedAtSeconds } = await callStripe(
         () => list({ limit: ITEMS_PER_PAGE, ...position }),
@@ -63,6 +61,10 @@ export function openStripeSource(
       );
       page.data.forEach(checkMode);
       yield { data: page.data, askedAtSeconds };
+      count += page.data.length;
+      if (count > 0 && count % 1_000 === 0) {
+        printError(`${count} read from Stripe`);
+      }
       last = page.data.at(-1)?.id;
       hasMore = page.has_more && last !== undefined;
     }
@@ -75,22 +77,16 @@ export function openStripeSource(
     );
   }
 
-  /**
-   * Reads all subscriptions, canceled ones included, the newest first.
-   *
-   * @param after A subscription's ID: reads only the older ones.
-   */
-  function subscriptions(after?: string): AsyncGenerator<Page> {
-    return pages(
-      (position) => stripe.subscriptions.list({ status: "all", ...position }),
-      after,
+  /** Reads all subscriptions, canceled ones included, the newest first. */
+  function subscriptions(): AsyncGenerator<Page> {
+    return pages((position) =>
+      stripe.subscriptions.list({ status: "all", ...position })
     );
   }
 
   /**
    * Reads some subscriptions: one by one, or from the list if that takes fewer
-   * calls. Those that are gone are left out; if many in a row are, the key is of
-   * another account, and it ends.
+   * calls. Those that are gone are left out.
    *
    * @param listed How many the list has.
    */
@@ -100,14 +96,10 @@ export function openStripeSource(
   ): AsyncGenerator<Page> {
     const left = new Set(ids);
     if (left.size > listed / ITEMS_PER_PAGE) {
-      for await (const { data, askedAtSeconds } of subscriptions()) {
-        yield {
-          data: data.filter(({ id }) => left.delete(id)),
-          askedAtSeconds,
-        };
+      for await (const page of subscriptions()) {
+        yield { ...page, data: page.data.filter(({ id }) => left.delete(id)) };
       }
     }
-    let goneInARow = 0;
     for (const id of left) {
       try {
         const { data, askedAtSeconds } = await callStripe(
@@ -115,12 +107,10 @@ export function openStripeSource(
           wait,
         );
         checkMode(data);
-        goneInARow = 0;
         yield { data: [data], askedAtSeconds };
       } catch (error) {
         const { code } = error as { code?: string };
         if (code !== "resource_missing") throw error;
-        if (++goneInARow === MOST_GONE) return;
       }
     }
   }
@@ -152,17 +142,8 @@ export function callStripe<T>(
     const startedMs = performance.now();
     const data = await call();
     const tookMs = performance.now() - startedMs;
-    const { statusCode } = data.lastResponse;
     // The package types them as a plain object; with fetch, they are `Headers`.
     const headers = new Headers(data.lastResponse.headers);
-    // The package takes any JSON without `error` for a success, such as what a
-    // proxy in front of Stripe says.
-    if (statusCode >= 400) {
-      throw new Stripe.errors.StripeAPIError({
-        message: `Something in front of Stripe answered ${statusCode}.`,
-        headers: Object.fromEntries(headers),
-      });
-    }
     // RFC 9110, section 6.6.1: in whole seconds.
     const answeredAtMs = Date.parse(headers.get("date") ?? "");
     if (Number.isNaN(answeredAtMs)) {

@@ -7,7 +7,7 @@ import {
   type DatabaseClient,
 } from "../../supabase/functions/_shared/billing/database.ts";
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
-import type { Target } from "./arguments.ts";
+import type { Target } from "./command.ts";
 import { isTransient, retry, type Wait } from "./retry.ts";
 
 /** A row of `billing_records`. */
@@ -30,12 +30,6 @@ const ROWS_PER_PAGE = 1_000;
 
 /** The ids are part of the URL, which has to stay short. */
 const IDS_PER_CALL = 100;
-
-/**
- * A Stripe account that also sells other products may have thousands of customers
- * that nobody here knows. Well under the connections that a project's API has.
- */
-const CALLS_AT_ONCE = 10;
 
 export function* parts<T>(items: readonly T[], size: number): Generator<T[]> {
   for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
@@ -86,28 +80,21 @@ export function openTables(
     }
   }
 
-  async function accountOfCustomer(customer_id: string) {
-    const [account] = await send(() => ({
-      abortSignal: async (signal) => {
-        const answer = await database
-          .rpc("billing_account_of_customer", { provider, customer_id })
-          .abortSignal(signal);
-        // In an array, because null is an answer here: not known.
-        return { ...answer, data: [answer.data] };
-      },
-    }));
-    return account;
-  }
+  const records = () => database.from("billing_records").select("*");
+  const ledger = () =>
+    database.from("billing_processed_events").select("event_id")
+      .eq("provider", provider);
+  const failures = () =>
+    database.from("billing_failed_events")
+      .select("event:event_id, type, subscription:subscription_id, error_code")
+      .eq("provider", provider);
 
   return {
     /** Reads the records of some subscriptions, of any provider, by id. */
     async recordsOf(
       ids: readonly string[],
     ): Promise<Map<string, SubscriptionRecord>> {
-      const rows = await readByIds(
-        ids,
-        (part) => database.from("billing_records").select("*").in("id", part),
-      );
+      const rows = await readByIds(ids, (part) => records().in("id", part));
       return new Map(rows.map((row) => [row.id, row]));
     },
 
@@ -126,29 +113,23 @@ export function openTables(
     /** Reads all open failures of the provider's events. */
     openFailures: () =>
       readPages("event", (last) =>
-        database.from("billing_failed_events")
-          .select(
-            "event:event_id, type, subscription:subscription_id, error_code",
-          )
-          .eq("provider", provider).is("resolved_at", null)
+        failures().is("resolved_at", null)
           .gt("event_id", last).order("event_id").limit(ROWS_PER_PAGE)),
 
     /** Returns which events were applied, or resolved by hand after a failure. */
     async settledEvents(ids: readonly string[]): Promise<Set<string>> {
       const applied = await readByIds(
         ids,
-        (part) =>
-          database.from("billing_processed_events").select("event_id")
-            .eq("provider", provider).in("event_id", part),
+        (part) => ledger().in("event_id", part),
       );
       const resolved = await readByIds(
         ids,
-        (part) =>
-          database.from("billing_failed_events").select("event_id")
-            .eq("provider", provider).in("event_id", part)
-            .eq("resolution", "by hand"),
+        (part) => failures().in("event_id", part).eq("resolution", "by hand"),
       );
-      return new Set([...applied, ...resolved].map(({ event_id }) => event_id));
+      return new Set([
+        ...applied.map(({ event_id }) => event_id),
+        ...resolved.map(({ event }) => event),
+      ]);
     },
 
     /**
@@ -156,18 +137,24 @@ export function openTables(
      * without an account ID. A call per customer, because the project may have
      * replaced the function.
      *
+     * @param customers A page of them: they are asked for at once.
      * @returns the accounts that are known, by customer.
      */
     async accountsOf(
-      customers: Iterable<string>,
+      customers: readonly string[],
     ): Promise<Map<string, string>> {
       const accounts = new Map<string, string>();
-      for (const part of parts([...new Set(customers)], CALLS_AT_ONCE)) {
-        await Promise.all(part.map(async (customer) => {
-          const account = await accountOfCustomer(customer);
-          if (account) accounts.set(customer, account);
+      await Promise.all([...new Set(customers)].map(async (customer_id) => {
+        const query = database
+          .rpc("billing_account_of_customer", { provider, customer_id });
+        const [account] = await send(() => ({
+          // In an array, because null is an answer here: not known.
+          abortSignal: (signal) =>
+            query.abortSignal(signal)
+              .then((answer) => ({ ...answer, data: [answer.data] })),
         }));
-      }
+        if (account) accounts.set(customer_id, account);
+      }));
       return accounts;
     },
 
@@ -184,7 +171,7 @@ export function openTables(
     async apply(
       events: readonly BillingEvent[],
     ): ReturnType<typeof applyEvents> {
-      let outcomes: Awaited<ReturnType<typeof applyEvents>> | undefined;
+      let outcomes: Awaited<ReturnType<typeof applyEvents>> = [];
       try {
         await retry(async () => {
           outcomes = await applyEvents(events, { database, oncePerInvoice });
@@ -192,9 +179,9 @@ export function openTables(
           if (transient !== undefined) throw transient;
         }, wait);
       } catch (error) {
-        if (outcomes === undefined) throw error;
+        if (outcomes.length === 0) throw error;
       }
-      return outcomes ?? [];
+      return outcomes;
     },
   };
 }

@@ -35,7 +35,6 @@ const DEFAULTS = {
   accountFrom: undefined,
   unmappedSubscriptions: "fail",
   oncePerInvoice: false,
-  after: undefined,
 };
 const REMOTE_URL = "https://abc.supabase.co";
 const OF_REMOTE = { projectUrl: REMOTE_URL, secretKey: "sb_secret_1" };
@@ -47,7 +46,6 @@ const LOCAL = {
 };
 const OF_LOCAL = { projectUrl: LOCAL.apiUrl, secretKey: LOCAL.secretKey };
 const OTHER = "http://127.0.0.1:7";
-const SOURCE = "--provider b --account-from team --after sub_1";
 const SETTINGS = "UNMAPPED_SUBSCRIPTIONS=ignore NOTIFY_ONCE_PER_INVOICE=true";
 
 Deno.test("options and variables name the account and the project", () => {
@@ -58,8 +56,8 @@ Deno.test("options and variables name the account and the project", () => {
       [`${TEST} ${SECRET} ${REMOTE}/ --mode test`, OF_REMOTE],
       [`${TEST} ${SECRET} --mode test --project-url ${REMOTE_URL}`, OF_REMOTE],
       [`${TEST} --stripe-url ${OTHER}`, { stripeUrl: OTHER }],
-      [`${TEST} ${SOURCE}`, {
-        ...{ provider: "b", accountFrom: "team", after: "sub_1" },
+      [`${TEST} --provider b --account-from team`, {
+        ...{ provider: "b", accountFrom: "team" },
       }],
       [`${TEST} ${SETTINGS}`, {
         ...{ unmappedSubscriptions: "ignore", oncePerInvoice: true },
@@ -88,14 +86,12 @@ Deno.test("what is missing or does not fit is refused, and no key repeated", () 
   for (
     const [line, says] of [
       ["", "STRIPE_API_KEY is not set"],
-      ["STRIPE_API_KEY=pk_test_1 --mode test", "must begin with sk_test_"],
       ["STRIPE_API_KEY=sk_1 --mode test", "must begin with sk_test_"],
       [LIVE, "local. If that is intended, add --mode live"],
       [`${TEST} ${SECRET} ${REMOTE}`, "add --mode test"],
       [`${LIVE} ${SECRET} ${REMOTE}`, "add --mode live"],
-      [`${TEST} --mode live`, "is a test key"],
+      [`${TEST} --mode live`, "is a test key, but --mode is live"],
       [`${LIVE} --mode test`, "is a live key"],
-      [`${TEST} --mode both`, "Choose one of test, live"],
       // The local key is sent to this machine only.
       [`${TEST} ${REMOTE} --mode test`, "needs SUPABASE_SECRET_KEY"],
       [
@@ -105,11 +101,8 @@ Deno.test("what is missing or does not fit is refused, and no key repeated", () 
       [`${TEST} SUPABASE_SECRET_KEY=sb_publishable_1`, "sb_secret_"],
       // Stripe's key is sent to Stripe or this machine only.
       [`${TEST} --stripe-url http://localhost.example.com:1`, "--stripe-url"],
-      [`${TEST} --stripe-url http://127.0.0.1`, "--stripe-url takes"],
-      [`${TEST} --stripe-url ftp://127.0.0.1:1`, "--stripe-url takes"],
       [`${TEST} UNMAPPED_SUBSCRIPTIONS=yes`, "fail or ignore"],
       [`${TEST} NOTIFY_ONCE_PER_INVOICE=yes`, "true or false"],
-      [`${TEST} --after=`, "--after takes"],
       [`${TEST} --apply --dry-run`, "not both"],
     ] as const
   ) {
