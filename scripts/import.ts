@@ -6,12 +6,12 @@
  */
 import { type CommandLine, parseCommandLine } from "./common/cli.ts";
 import { print, printError } from "./common/print.ts";
-import type { Surroundings } from "./common/option_values.ts";
 import { importPages } from "./stripe_sync/apply.ts";
 import {
   type Context,
   readTarget,
   runCommand,
+  type Target,
   TARGET_ENVIRONMENT,
   TARGET_OPTIONS,
 } from "./stripe_sync/command.ts";
@@ -31,25 +31,14 @@ command line, 3 if the import could not finish, 130 if it was interrupted.`,
 } as const satisfies CommandLine;
 
 if (import.meta.main) {
-  await runCommand(parseImportArguments, importSubscriptions);
+  await runCommand(
+    (args, here) =>
+      readTarget(parseCommandLine(args, COMMAND_LINE).values, here),
+    importSubscriptions,
+  );
 }
 
-/**
- * Parses the command line of `deno task import`.
- *
- * @throws {HelpRequest}
- * @throws {UsageError}
- */
-export function parseImportArguments(
-  args: readonly string[],
-  here: Surroundings,
-) {
-  return readTarget(parseCommandLine(args, COMMAND_LINE).values, here);
-}
-
-async function importSubscriptions(
-  context: Context & ReturnType<typeof parseImportArguments>,
-): Promise<number> {
+async function importSubscriptions(context: Context & Target): Promise<number> {
   const { mode, projectUrl, provider, unmappedSubscriptions, stripe } = context;
   printError(
     `Importing from Stripe (${mode} mode) into ${projectUrl} as provider ${provider}`,

@@ -70,10 +70,12 @@ async function importPage(
     if (isFrozen) await context.tables.forgetMarksAhead(subscription);
   }
   const groups = compared.map(({ corrections }) => corrections);
-  await applyGroups(groups, context, ({ subscription_id }, message) => {
-    // The first is the reason of the others.
-    if (!errors.has(subscription_id)) errors.set(subscription_id, message);
-  });
+  // The first failure of a subscription is the reason of the others.
+  for (
+    const [event, message] of (await applyGroups(groups, context)).reverse()
+  ) {
+    errors.set(event.subscription_id, message);
+  }
 }
 
 /**
@@ -103,28 +105,33 @@ export async function applyMissed(
       errors.set(event.id, toDeliveryError(thrown).message);
     }
   }
-  await applyGroups(groups, context, ({ event_id }, message) => {
+  for (const [{ event_id }, message] of await applyGroups(groups, context)) {
     errors.set(event_id, message);
-  });
+  }
   return errors;
 }
 
 /**
  * Applies groups of events. The events of a group are in one call, so that nobody
  * sees only some of them applied.
+ *
+ * @returns the events that failed, and why.
  */
 async function applyGroups(
   groups: readonly (readonly BillingEvent[])[],
   { tables }: Context,
-  onError: (event: BillingEvent, message: string) => void,
-): Promise<void> {
+): Promise<[BillingEvent, string][]> {
+  const failed: [BillingEvent, string][] = [];
   const waiting = groups.filter(({ length }) => length > 0);
   for (const part of parts(waiting, GROUPS_PER_CALL)) {
     const events = part.flat();
-    for (const [i, outcome] of (await tables.apply(events)).entries()) {
+    const outcomes = await tables.apply(events);
+    for (const [i, event] of events.entries()) {
+      const outcome = outcomes[i];
       if (outcome instanceof DeliveryError) {
-        onError(events[i]!, outcome.message);
+        failed.push([event, outcome.message]);
       }
     }
   }
+  return failed;
 }

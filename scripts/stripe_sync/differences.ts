@@ -100,20 +100,20 @@ export function adviceLines(differences: readonly Difference[]): string[] {
 export function differenceLine(difference: Difference): string {
   const { kind, subscription, account, customer, event, type } = difference;
   const label = kind === "unmapped" ? "no account" : kind.replace("_", " ");
-  const parts = event === undefined ? [subscription] : [
-    event,
-    type ?? "type unknown",
-    `subscription ${subscription ?? "unknown"}`,
-  ];
-  if (account !== undefined) parts.push(`account ${account}`);
-  if (customer !== undefined) parts.push(`customer ${customer}`);
+  const subject = event === undefined
+    ? subscription
+    : `${event}, ${type ?? "type unknown"}, subscription ${
+      subscription ?? "unknown"
+    }`;
+  const owner = account ? `, account ${account}` : "";
+  const nobody = customer ? `, customer ${customer}` : "";
   const fields = difference.fields?.map(({ field, here, there }) =>
     `${field} is ${here} here, ${there} at Stripe`
   );
   const reason = difference.error ?? difference.error_code ??
     fields?.join("; ");
-  const line = label.padEnd(15) + parts.join(", ");
-  return reason === undefined ? line : `${line}: ${reason}`;
+  return label.padEnd(15) + subject + owner + nobody +
+    (reason ? `: ${reason}` : "");
 }
 
 /**

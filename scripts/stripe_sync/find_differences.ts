@@ -37,9 +37,7 @@ export async function findDifferences(context: Context): Promise<Found> {
     stripe.someSubscriptions(recorded.filter((id) => !listed.ids.has(id))),
     context,
   );
-  const undelivered = await Array.fromAsync(
-    stripe.undeliveredEvents(HANDLED_TYPES),
-  );
+  const undelivered = await stripe.undeliveredEvents(HANDLED_TYPES);
   const doubtful = [...listed.different.keys(), ...unlisted.different.keys()];
   const missed = await missedEvents(undelivered, context);
   if (doubtful.length + missed.length > 0) {
@@ -92,19 +90,15 @@ export async function comparePage(
   context: Context,
 ): Promise<Comparison[]> {
   const records = await context.tables.recordsOf(data.map(({ id }) => id));
-  const unnamed = data.filter((subscription) =>
-    !records.has(subscription.id) &&
-    accountOf(subscription, context.accountFrom) === undefined
-  );
-  const accounts = await context.tables.accountsOf(unnamed.map(customerOf));
-  return data.map((subscription) =>
-    compare(subscription, {
-      ...context,
-      record: records.get(subscription.id),
-      customersAccount: accounts.get(customerOf(subscription)),
-      askedAtSeconds,
-    })
-  );
+  return await Promise.all(data.map(async (subscription) => {
+    const record = records.get(subscription.id);
+    const isNamed = record || accountOf(subscription, context.accountFrom);
+    const customersAccount = isNamed
+      ? undefined
+      : await context.tables.accountOfCustomer(customerOf(subscription));
+    const options = { ...context, record, customersAccount, askedAtSeconds };
+    return compare(subscription, options);
+  }));
 }
 
 /**

@@ -116,14 +116,14 @@ export function openStripeSource(
   }
 
   /** Reads the events of the last 30 days that an endpoint has not acknowledged. */
-  async function* undeliveredEvents(
+  async function undeliveredEvents(
     types: readonly string[],
-  ): AsyncGenerator<Stripe.Event> {
+  ): Promise<Stripe.Event[]> {
     const undelivered = { delivery_success: false, types: [...types] };
     const found = pages((position) =>
       stripe.events.list({ ...undelivered, ...position })
     );
-    for await (const { data } of found) yield* data;
+    return (await Array.fromAsync(found)).flatMap(({ data }) => data);
   }
 
   return { subscriptions, someSubscriptions, undeliveredEvents };

@@ -80,10 +80,6 @@ export function openTables(
     }
   }
 
-  const records = () => database.from("billing_records").select("*");
-  const ledger = () =>
-    database.from("billing_processed_events").select("event_id")
-      .eq("provider", provider);
   const failures = () =>
     database.from("billing_failed_events")
       .select("event:event_id, type, subscription:subscription_id, error_code")
@@ -94,7 +90,10 @@ export function openTables(
     async recordsOf(
       ids: readonly string[],
     ): Promise<Map<string, SubscriptionRecord>> {
-      const rows = await readByIds(ids, (part) => records().in("id", part));
+      const rows = await readByIds(
+        ids,
+        (part) => database.from("billing_records").select("*").in("id", part),
+      );
       return new Map(rows.map((row) => [row.id, row]));
     },
 
@@ -120,42 +119,31 @@ export function openTables(
     async settledEvents(ids: readonly string[]): Promise<Set<string>> {
       const applied = await readByIds(
         ids,
-        (part) => ledger().in("event_id", part),
+        (part) =>
+          database.from("billing_processed_events").select("event:event_id")
+            .eq("provider", provider).in("event_id", part),
       );
       const resolved = await readByIds(
         ids,
         (part) => failures().in("event_id", part).eq("resolution", "by hand"),
       );
-      return new Set([
-        ...applied.map(({ event_id }) => event_id),
-        ...resolved.map(({ event }) => event),
-      ]);
+      return new Set([...applied, ...resolved].map(({ event }) => event));
     },
 
     /**
      * Asks `billing.account_of_customer`, as the receiver does for a creation
-     * without an account ID. A call per customer, because the project may have
-     * replaced the function.
-     *
-     * @param customers A page of them: they are asked for at once.
-     * @returns the accounts that are known, by customer.
+     * without an account ID. Undefined if it is not known.
      */
-    async accountsOf(
-      customers: readonly string[],
-    ): Promise<Map<string, string>> {
-      const accounts = new Map<string, string>();
-      await Promise.all([...new Set(customers)].map(async (customer_id) => {
-        const query = database
-          .rpc("billing_account_of_customer", { provider, customer_id });
-        const [account] = await send(() => ({
-          // In an array, because null is an answer here: not known.
-          abortSignal: (signal) =>
-            query.abortSignal(signal)
-              .then((answer) => ({ ...answer, data: [answer.data] })),
-        }));
-        if (account) accounts.set(customer_id, account);
+    async accountOfCustomer(customer_id: string): Promise<string | undefined> {
+      const customer = { provider, customer_id };
+      const [account] = await send(() => ({
+        // In an array, because null is an answer here.
+        abortSignal: (signal) =>
+          database.rpc("billing_account_of_customer", customer)
+            .abortSignal(signal)
+            .then((answer) => ({ ...answer, data: [answer.data] })),
       }));
-      return accounts;
+      return account ?? undefined;
     },
 
     /** Takes back the marks of a record that are ahead of the clock. */

@@ -210,21 +210,19 @@ Deno.test("import ends with an error for the wrong mode, key or project, or a su
   assertEquals([...await sql`select from billing.subscriptions`], []);
 });
 
-Deno.test("without a URL, import and reconcile find the local stack that runs", async () => {
+Deno.test("without a URL, the commands find the local stack that runs", async () => {
   const folder = await Deno.makeTempDir();
   await using _running = await publishRunningStack(folder, {
     apiUrl: setting("TEST_API_URL"),
     dbUrl: setting("TEST_DATABASE_URL"),
   });
   await using api = serveStripeApi(createStripeAccount());
-  for (const name of ["import", "reconcile"] as const) {
-    const { code, err } = await runScript(name, {
-      args: ["--stripe-url", api.url],
-      env: { SUPABASE_URL: "", BILLING_STACK_DATA: folder },
-    });
-    assertEquals(code, 0, err);
-    assertStringIncludes(err, setting("TEST_API_URL"));
-  }
+  const { code, err } = await runScript("reconcile", {
+    args: ["--stripe-url", api.url],
+    env: { SUPABASE_URL: "", BILLING_STACK_DATA: folder },
+  });
+  assertEquals(code, 0, err);
+  assertStringIncludes(err, setting("TEST_API_URL"));
   await Deno.remove(folder, { recursive: true });
 });
 
@@ -444,24 +442,6 @@ Deno.test("reconcile compares twice, so an event on its way is no difference", a
   });
   const { code, differences } = await reconcile(api.url);
   assertEquals([code, differences], [0, []]);
-});
-
-Deno.test("reconcile completes an undelivered creation from its record, and skips it if UNMAPPED_SUBSCRIPTIONS is ignore", async () => {
-  const account = createStripeAccount(1);
-  const [shown] = account.subscriptions.values();
-  const { id: subscription } = shown!;
-  const created = account.nowSeconds - 60;
-  const type = "customer.subscription.created";
-  const creation = subscriptionEvent(type, { subscription, created });
-  undelivered(account, withoutAccount(creation));
-  account.subscriptions.set(subscription, withoutAccount(shown!));
-  await using api = serveStripeApi(account);
-  const ignoring = testContext(api.url, { unmappedSubscriptions: "ignore" });
-  assertEquals(await found(ignoring), []);
-  const failing = testContext(api.url);
-  assertEquals(kindsOf(await fixed(failing)), ["undelivered", "unmapped"]);
-  account.subscriptions.set(subscription, shown!);
-  assertEquals(await fixed(failing), []);
 });
 
 Deno.test("reconcile records subscriptions without an account ID of known customers and applies their events, also if it learns of them meanwhile, and if UNMAPPED_SUBSCRIPTIONS is ignore", async () => {

@@ -1,5 +1,4 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { parseImportArguments } from "../../../scripts/import.ts";
 import { parseReconcileArguments } from "../../../scripts/reconcile.ts";
 import { UsageError } from "../../../scripts/common/cli.ts";
 import type { Surroundings } from "../../../scripts/common/option_values.ts";
@@ -19,10 +18,7 @@ function parsed(
   const variables = words.filter((word) => /^[A-Z]/.test(word));
   const env = Object.fromEntries(variables.map((word) => word.split("=")));
   const args = words.slice(variables.length);
-  const parse = args.some((arg) => /^--(apply|json|dry-run)/.test(arg))
-    ? parseReconcileArguments
-    : parseImportArguments;
-  return parse(args, { env, ...here });
+  return parseReconcileArguments(args, { env, ...here });
 }
 
 const DEFAULTS = {
