@@ -160,15 +160,13 @@ export function openTables(
       events: readonly BillingEvent[],
     ): ReturnType<typeof applyEvents> {
       let outcomes: Awaited<ReturnType<typeof applyEvents>> = [];
-      try {
-        await retry(async () => {
-          outcomes = await applyEvents(events, { database, oncePerInvoice });
-          const transient = outcomes.find(isTransient);
-          if (transient !== undefined) throw transient;
-        }, wait);
-      } catch (error) {
+      await retry(async () => {
+        outcomes = await applyEvents(events, { database, oncePerInvoice });
+        const transient = outcomes.find(isTransient);
+        if (transient !== undefined) throw transient;
+      }, wait).catch((error) => {
         if (outcomes.length === 0) throw error;
-      }
+      });
       return outcomes;
     },
   };

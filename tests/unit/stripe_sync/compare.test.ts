@@ -39,28 +39,25 @@ const CREATED = { provider_status: "trialing", changed_by_update: false };
 const AHEAD = "2026-11-21T10:05:01+00:00";
 const TOO_LATE = "2026-11-21T10:05:01.000Z, at most 2026-11-21T10:05:00.000Z";
 
-function shown(changes: object, apiVersion = API_VERSIONS[0]) {
-  const type = "customer.subscription.updated";
-  const { data: { object } } = subscriptionEvent(type, {
-    ...{ subscription: "sub_1", account: "acc_1", plan: "price_1" },
-    ...{ periodEnd: 1_800_000_000, status: "active" },
-    ...(apiVersion && { apiVersion }),
-  });
-  return { ...object, ...changes } as unknown as Stripe.Subscription;
-}
-
 /** Compares a subscription with a record that has these values, or with none. */
 function compared(
   changes: object,
   record: Partial<SubscriptionRecord> | undefined,
-  { apiVersion, ...options }: {
+  { apiVersion = API_VERSIONS[0]!, ...options } = {} as {
     apiVersion?: typeof API_VERSIONS[number];
     accountFrom?: string;
     customersAccount?: string;
     askedAtSeconds?: number;
-  } = {},
+  },
 ) {
-  return compare(shown(changes, apiVersion), {
+  const { data: { object } } = subscriptionEvent(
+    "customer.subscription.updated",
+    {
+      ...{ subscription: "sub_1", account: "acc_1", plan: "price_1" },
+      ...{ periodEnd: 1_800_000_000, status: "active", apiVersion },
+    },
+  );
+  return compare({ ...object, ...changes } as unknown as Stripe.Subscription, {
     provider: "a",
     accountFrom: undefined,
     askedAtSeconds: ASKED_AT,
@@ -155,19 +152,18 @@ Deno.test("compare() names what differs, and corrects with what the change needs
 });
 
 Deno.test("compare() dates corrections between two seconds, before Stripe was asked; the same one has the same ID", () => {
-  const ids = (changes: object, askedAtSeconds = ASKED_AT) =>
-    compared(changes, undefined, { askedAtSeconds }).corrections
-      .map(({ event_id }) => event_id);
-  const first = ids({});
-  assertEquals(ids({}), first);
-  const others = [...ids({}, ASKED_AT + 1), ...ids({ status: "paused" })];
-  assertEquals(new Set([...first, ...others]).size, 6);
-  assert(first.every((id) => /^import_[0-9a-f]{64}$/.test(id)));
-  const { corrections } = compared({}, undefined);
-  for (const { occurred_at, provider, report } of corrections) {
+  const corrected = (changes = {}, askedAtSeconds = ASKED_AT) =>
+    compared(changes, undefined, { askedAtSeconds }).corrections;
+  for (const { occurred_at, provider, report } of corrected()) {
     assertEquals(occurred_at, "2026-11-21T09:59:54.500Z");
     assertEquals([provider, report.plan_id], ["a", "price_1"]);
   }
+  const ids = [
+    ...[...corrected(), ...corrected()],
+    ...[...corrected({ status: "paused" }), ...corrected({}, ASKED_AT + 1)],
+  ].map(({ event_id }) => event_id);
+  assertEquals(new Set(ids).size, 6);
+  assert(ids.every((id) => /^import_[0-9a-f]{64}$/.test(id)));
 });
 
 Deno.test("compare() takes metadata.accountId, the record's account, the other source, and the customer's last", () => {
@@ -203,29 +199,14 @@ Deno.test("compare() takes metadata.accountId, the record's account, the other s
   });
 });
 
-// tests/stripe_sync has a line of each kind.
-Deno.test("differenceLines() counts, and says once per kind what to do", () => {
+// tests/stripe_sync has a line of each kind, and what it counts.
+Deno.test("summary() lists twenty differences, differenceLines() one advice per kind", () => {
   const there: Difference = { kind: "missing_there", subscription: "sub_2" };
-  const here: Difference = {
-    kind: "missing_here",
-    subscription: "sub_1",
-    account: "acc_1",
-  };
-  const lines = (apply: boolean, ...differences: Difference[]) =>
-    differenceLines(differences, { apply });
-  assertEquals(lines(false), ["No differences."]);
-  assertEquals(lines(true, here).slice(1), ["1 difference."]);
-  const [first, second, count, ...advice] = lines(false, there, there);
-  const hint = " --apply fixes what it can, and deletes nothing.";
-  assertEquals([first, count], [second, `2 differences.${hint}`]);
-  assert(advice.join().startsWith("missing there: --apply deletes nothing."));
-  assertEquals(advice.length, 1);
-
+  assertEquals(differenceLines([there, there], { apply: true }).length, 4);
   const many = Array<Difference>(22).fill(there);
   const shown = summary(many, { visibility: "private" });
   assertEquals(shown.filter((line) => line.startsWith("    ")).length, 20);
-  assertEquals(shown[2], "| `missing_there` | 22 |");
+  assert(shown.includes("| `missing_there` | 22 |"));
   assert(shown.includes("And 2 more."));
-  // tests/stripe_sync has an internal one.
   assert(!summary(many, { visibility: undefined }).join().includes("sub_2"));
 });
