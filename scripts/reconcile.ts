@@ -107,10 +107,10 @@ async function reconcile(
  * @returns why, by subscription or event, for what could not be fixed.
  */
 export async function fix(
-  { different, listed, undelivered }: Found,
+  { doubtful, listed, undelivered }: Found,
   context: Context,
 ): Promise<Map<string, string>> {
-  const pages = context.stripe.someSubscriptions(different, listed);
+  const pages = context.stripe.someSubscriptions(doubtful, listed);
   const { errors } = await importPages(pages, context);
   return new Map([...errors, ...await applyMissed(undelivered, context)]);
 }

@@ -3,8 +3,9 @@ import type Stripe from "stripe";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
+import type { Context } from "./command.ts";
 import type { Difference, FieldDifference, FieldValue } from "./differences.ts";
-import type { SubscriptionRecord } from "./tables.ts";
+import type { SubscriptionRecord, Tables } from "./tables.ts";
 
 /** One subscription at Stripe beside its record. */
 export interface Comparison {
@@ -36,19 +37,18 @@ const MARGIN_SECONDS = 5;
  * Compares a subscription with its record.
  *
  * @param options.accountFrom See {@linkcode accountOf}.
- * @param options.customersAccount What `billing.account_of_customer` answers.
  * @param options.askedAtSeconds See `StripeAnswer`.
  */
-export function compare(
+export async function compare(
   subscription: Stripe.Subscription,
-  { record, provider, accountFrom, customersAccount, askedAtSeconds }: {
-    record: SubscriptionRecord | undefined;
-    provider: string;
-    accountFrom: string | undefined;
-    customersAccount?: string | undefined;
-    askedAtSeconds: number;
-  },
-): Comparison {
+  { record, provider, accountFrom, tables, askedAtSeconds }:
+    & Pick<Context, "provider" | "accountFrom">
+    & {
+      record: SubscriptionRecord | undefined;
+      tables: Pick<Tables, "accountOfCustomer">;
+      askedAtSeconds: number;
+    },
+): Promise<Comparison> {
   const { id, status } = subscription;
   const differs = (
     difference: Omit<Difference, "subscription">,
@@ -61,18 +61,16 @@ export function compare(
   // A recorded account stays, unless `metadata.accountId` names another one.
   const named = accountOf(subscription, undefined) ?? record?.account_id ??
     accountOf(subscription, accountFrom);
-  const account = named ?? customersAccount;
-  if (account === undefined) {
-    return differs({ kind: "unmapped", customer: customerOf(subscription) });
-  }
+  const customer = customerOf(subscription);
+  const account = named ?? await tables.accountOfCustomer(customer);
+  if (account === undefined) return differs({ kind: "unmapped", customer });
   // Without an account in the event, the database asks account_of_customer.
   const metadata = { ...subscription.metadata, accountId: named ?? null };
   const object = { ...subscription, metadata };
-  const corrected = (change: "created" | "updated" | "deleted") =>
-    correctionEvent(change, { object, provider, askedAtSeconds });
+  const source = { object, provider, askedAtSeconds };
   try {
-    const creation = corrected("created");
-    const update = corrected("updated");
+    const creation = correctionEvent("created", source);
+    const update = correctionEvent("updated", source);
     const owner = { provider, account_id: account };
     const values = { ...owner, status, ...creation.report };
     const fields = record && changes(record, values, askedAtSeconds);
@@ -88,7 +86,7 @@ export function compare(
       [
         ...(isCreated ? [creation] : []),
         update,
-        ...(isDeleted ? [corrected("deleted")] : []),
+        ...(isDeleted ? [correctionEvent("deleted", source)] : []),
       ],
     );
   } catch (error) {
@@ -114,8 +112,7 @@ export function accountOf(
   return [metadata.get("accountId"), other].find((account) => account?.trim());
 }
 
-/** Returns the ID of a subscription's customer. */
-export function customerOf(
+function customerOf(
   { customer }: Pick<Stripe.Subscription, "customer">,
 ): string {
   return typeof customer === "string" ? customer : customer.id;

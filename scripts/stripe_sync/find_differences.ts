@@ -5,15 +5,15 @@ import {
   lacksAccountId,
 } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import type { Context } from "./command.ts";
-import { accountOf, compare, type Comparison, customerOf } from "./compare.ts";
+import { compare, type Comparison } from "./compare.ts";
 import type { Difference } from "./differences.ts";
 import type { Page } from "./stripe_source.ts";
 
 /** What was found. */
 export interface Found {
   readonly differences: readonly Difference[];
-  /** The subscriptions that differ, also if that is to be ignored. */
-  readonly different: readonly string[];
+  /** The subscriptions that differed at first, also if that is to be ignored. */
+  readonly doubtful: readonly string[];
   /** How many subscriptions Stripe lists. */
   readonly listed: number;
   /** The events that Stripe could not deliver to one of its endpoints. */
@@ -34,17 +34,18 @@ export async function findDifferences(context: Context): Promise<Found> {
   const listed = await compareAll(stripe.subscriptions(), context);
   // The list leaves out subscriptions of test clocks, for example.
   const unlisted = await compareAll(
-    stripe.someSubscriptions(recorded.filter((id) => !listed.ids.has(id))),
+    stripe.someSubscriptions(recorded.filter((id) => !listed.has(id))),
     context,
   );
   const undelivered = await stripe.undeliveredEvents(HANDLED_TYPES);
-  const doubtful = [...listed.different.keys(), ...unlisted.different.keys()];
+  const compared = new Map([...listed, ...unlisted]);
+  const doubtful = [...compared.keys()].filter((id) => compared.get(id));
   const missed = await missedEvents(undelivered, context);
   if (doubtful.length + missed.length > 0) {
     await context.wait(SECOND_LOOK_AFTER_MS);
   }
   const again = await compareAll(
-    stripe.someSubscriptions(doubtful, listed.ids.size),
+    stripe.someSubscriptions(doubtful, listed.size),
     context,
   );
   const failures = await tables.openFailures();
@@ -52,36 +53,32 @@ export async function findDifferences(context: Context): Promise<Found> {
   const stillMissed = (await missedEvents(missed, context))
     .filter(({ id }) => !failed.has(id));
   const differences: Difference[] = [
-    ...[...again.different.values()].filter(({ kind }) =>
-      kind !== "unmapped" || unmappedSubscriptions === "fail"
-    ),
-    ...recorded
-      .filter((id) => !listed.ids.has(id) && !unlisted.ids.has(id))
+    ...[...again.values()].flatMap((found) => found ?? [])
+      .filter(({ kind }) =>
+        kind !== "unmapped" || unmappedSubscriptions === "fail"
+      ),
+    ...recorded.filter((id) => !compared.has(id))
       .map((id) => ({ kind: "missing_there" as const, subscription: id })),
     ...stillMissed.map((event) => ({
       kind: "undelivered" as const,
       event: event.id,
       type: event.type,
-      subscription: subscriptionOf(event) ?? null,
+      subscription: subscriptionOf(event),
     })),
     ...failures.map((failure) => ({ kind: "failed" as const, ...failure })),
   ];
-  const different = [...again.different.keys()];
-  return { differences, different, listed: listed.ids.size, undelivered };
+  return { differences, doubtful, listed: listed.size, undelivered };
 }
 
+/** Returns the difference of each subscription, if there is one, by ID. */
 async function compareAll(pages: AsyncIterable<Page>, context: Context) {
-  const ids = new Set<string>();
-  const different = new Map<string, Difference>();
+  const found = new Map<string, Difference | undefined>();
   for await (const page of pages) {
-    for (
-      const { subscription, difference } of await comparePage(page, context)
-    ) {
-      ids.add(subscription);
-      if (difference) different.set(subscription, difference);
+    for (const compared of await comparePage(page, context)) {
+      found.set(compared.subscription, compared.difference);
     }
   }
-  return { ids, different };
+  return found;
 }
 
 /** Compares subscriptions with their records. */
@@ -90,14 +87,9 @@ export async function comparePage(
   context: Context,
 ): Promise<Comparison[]> {
   const records = await context.tables.recordsOf(data.map(({ id }) => id));
-  return await Promise.all(data.map(async (subscription) => {
+  return await Promise.all(data.map((subscription) => {
     const record = records.get(subscription.id);
-    const isNamed = record || accountOf(subscription, context.accountFrom);
-    const customersAccount = isNamed
-      ? undefined
-      : await context.tables.accountOfCustomer(customerOf(subscription));
-    const options = { ...context, record, customersAccount, askedAtSeconds };
-    return compare(subscription, options);
+    return compare(subscription, { ...context, record, askedAtSeconds });
   }));
 }
 
@@ -115,15 +107,13 @@ export async function missedEvents(
   const settled = await tables.settledEvents(events.map(({ id }) => id));
   const missed = events.filter(({ id }) => !settled.has(id));
   if (unmappedSubscriptions === "fail") return missed;
-  const records = await tables.recordsOf(
-    missed.map((event) => subscriptionOf(event) ?? ""),
-  );
+  const records = await tables.recordsOf(missed.map(subscriptionOf));
   return missed.filter((event) =>
-    !lacksAccountId(event) || records.has(subscriptionOf(event) ?? "")
+    !lacksAccountId(event) || records.has(subscriptionOf(event))
   );
 }
 
-/** Returns nothing for a one-off invoice. */
-function subscriptionOf(event: Stripe.Event): string | undefined {
-  return describeEvent(event).subscription_id;
+/** Returns an empty text for a one-off invoice. */
+function subscriptionOf(event: Stripe.Event): string {
+  return describeEvent(event).subscription_id ?? "";
 }
