@@ -61,9 +61,11 @@ export async function compare(
   // A recorded account stays, unless `metadata.accountId` names another one.
   const named = accountOf(subscription, undefined) ?? record?.account_id ??
     accountOf(subscription, accountFrom);
-  const customer = customerOf(subscription);
-  const account = named ?? await tables.accountOfCustomer(customer);
-  if (account === undefined) return differs({ kind: "unmapped", customer });
+  const account = named ??
+    await tables.accountOfCustomer(customerOf(subscription));
+  if (account === undefined) {
+    return differs({ kind: "unmapped", customer: customerOf(subscription) });
+  }
   // Without an account in the event, the database asks account_of_customer.
   const metadata = { ...subscription.metadata, accountId: named ?? null };
   const object = { ...subscription, metadata };

@@ -4,11 +4,7 @@
  *
  * @module
  */
-import fc from "fast-check";
-import type {
-  StripeEvent,
-  SubscriptionObject,
-} from "../../scripts/events/event_types.ts";
+import type { SubscriptionObject } from "../../scripts/events/event_types.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
@@ -19,9 +15,9 @@ import { createClient } from "../../supabase/functions/_shared/billing/database.
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { eventBody } from "../support/histories/event_body.ts";
 import {
-  history,
+  eventsOf,
   type HistoryEvent,
-  renamed,
+  sampleHistories,
   type Values,
 } from "../support/histories/history.ts";
 import { TEST_API_KEY } from "../support/run_script.ts";
@@ -34,11 +30,17 @@ type ShownSubscription = SubscriptionObject & {
   customer: string;
 };
 
+/** What the API lists. */
+export interface Created {
+  readonly id: string;
+  readonly created?: number;
+}
+
 /** A Stripe account. */
 export interface StripeAccount {
   /** By id, the oldest first. */
   readonly subscriptions: Map<string, ShownSubscription>;
-  readonly events: Map<string, StripeEvent>;
+  readonly events: Map<string, Created>;
   /** The IDs of the acknowledged events. */
   readonly delivered: Set<string>;
   /** The account's clock, in Unix seconds. */
@@ -62,7 +64,7 @@ export function createStripeAccount(
     happen(event) {
       const { id, type, subscription, created } = event;
       account.nowSeconds = Math.max(account.nowSeconds, created);
-      account.events.set(id, eventBody(event) as StripeEvent);
+      account.events.set(id, eventBody(event) as Created);
       if (type === "invoice.payment_failed") return;
       const isDeletion = type === "customer.subscription.deleted";
       const first = account.subscriptions.get(subscription) ?? event;
@@ -104,19 +106,14 @@ export function createStripeAccount(
 }
 
 /**
- * Returns at least this many events of random histories, in the order in which
- * they occurred. As in one account of Stripe's, all are of test mode.
+ * Returns the events of random histories, in the order in which they occurred. As
+ * in one account of Stripe's, all are of test mode.
  */
-export function randomEvents(least: number, seed?: number): HistoryEvent[] {
+export function randomEvents(histories: number, seed: number): HistoryEvent[] {
   const prefix = uniqueId("random");
-  const events: HistoryEvent[] = [];
-  const options = { ...(seed !== undefined && { seed }), numRuns: least };
-  for (const [i, each] of fc.sample(history, options).entries()) {
-    if (events.length >= least) break;
-    events.push(...renamed(each, `${prefix}_${i}`).events);
-  }
   // Stable: what happened to one subscription within a second stays in order.
-  return events.sort((one, other) => one.created - other.created)
+  return eventsOf(sampleHistories(histories, { seed, prefix }))
+    .sort((one, other) => one.created - other.created)
     .map((event) => ({
       ...event,
       values: { ...event.values, livemode: false },
@@ -184,7 +181,7 @@ function lookUp(
   { account, maxPage = 100, unlisted }: ApiOptions & { account: StripeAccount },
 ): { status: number; body: unknown } {
   const [, , what, id] = pathname.split("/");
-  let items: { id: string; created?: number }[];
+  let items: Created[];
   if (id !== undefined) {
     const body = account.subscriptions.get(id);
     return body === undefined
