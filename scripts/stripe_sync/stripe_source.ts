@@ -54,9 +54,9 @@ export function openStripeSource(
   ): AsyncGenerator<StripeAnswer<T[]>> {
     let count = 0;
     for (let last: string | undefined, hasMore = true; hasMore;) {
-      const position = last === undefined ? {} : { starting_after: last };
+      const after = last === undefined ? {} : { starting_after: last };
       const { data: page, askedAtSeconds } = await callStripe(
-        () => list({ limit: ITEMS_PER_PAGE, ...position }),
+        () => list({ limit: ITEMS_PER_PAGE, ...after }),
         wait,
       );
       page.data.forEach(checkMode);
