@@ -156,9 +156,7 @@ function readMode(
   const mode = /^[sr]k_(test|live)_\S+$/.exec(apiKey)?.[1];
   if (mode === undefined) {
     throw new UsageError(
-      apiKey === ""
-        ? "STRIPE_API_KEY is not set. Copy a key from Stripe's dashboard (Developers, API keys)."
-        : "STRIPE_API_KEY must begin with sk_test_, rk_test_, sk_live_ or rk_live_.",
+      "STRIPE_API_KEY must begin with sk_test_, rk_test_, sk_live_ or rk_live_. Copy a key from Stripe's dashboard (Developers, API keys).",
     );
   }
   if (confirmed === undefined && mode === "test" && isLocal) return mode;

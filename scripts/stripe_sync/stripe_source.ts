@@ -55,10 +55,8 @@ export function openStripeSource(
     let count = 0;
     for (let last: string | undefined, hasMore = true; hasMore;) {
       const after = last === undefined ? {} : { starting_after: last };
-      const { data: page, askedAtSeconds } = await callStripe(
-        () => list({ limit: ITEMS_PER_PAGE, ...after }),
-        wait,
-      );
+      const call = () => list({ limit: ITEMS_PER_PAGE, ...after });
+      const { data: page, askedAtSeconds } = await callStripe(call, wait);
       page.data.forEach(checkMode);
       yield { data: page.data, askedAtSeconds };
       count += page.data.length;
@@ -102,10 +100,8 @@ export function openStripeSource(
     }
     for (const id of left) {
       try {
-        const { data, askedAtSeconds } = await callStripe(
-          () => stripe.subscriptions.retrieve(id),
-          wait,
-        );
+        const call = () => stripe.subscriptions.retrieve(id);
+        const { data, askedAtSeconds } = await callStripe(call, wait);
         checkMode(data);
         yield { data: [data], askedAtSeconds };
       } catch (error) {

@@ -31,7 +31,10 @@ const ROWS_PER_PAGE = 1_000;
 /** The ids are part of the URL, which has to stay short. */
 const IDS_PER_CALL = 100;
 
-export function* parts<T>(items: readonly T[], size: number): Generator<T[]> {
+/** Most groups have two events: about as many as the receiver sends per call. */
+const GROUPS_PER_CALL = 25;
+
+function* parts<T>(items: readonly T[], size: number): Generator<T[]> {
   for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
 }
 
@@ -153,21 +156,33 @@ export function openTables(
     },
 
     /**
-     * Applies events in one call, as the receiver does. Repeats it also while an
-     * event fails that may succeed later: the others are duplicates then.
+     * Applies events as the receiver does, each group in one call, so that nobody
+     * sees only some of it applied. Repeats a call also while an event fails that
+     * may succeed later: the others are duplicates then.
+     *
+     * @returns the events that failed, and why.
      */
     async apply(
-      events: readonly BillingEvent[],
-    ): ReturnType<typeof applyEvents> {
-      let outcomes: Awaited<ReturnType<typeof applyEvents>> = [];
-      await retry(async () => {
-        outcomes = await applyEvents(events, { database, oncePerInvoice });
-        const transient = outcomes.find(isTransient);
-        if (transient !== undefined) throw transient;
-      }, wait).catch((error) => {
-        if (outcomes.length === 0) throw error;
-      });
-      return outcomes;
+      groups: readonly (readonly BillingEvent[])[],
+    ): Promise<[BillingEvent, string][]> {
+      const failed: [BillingEvent, string][] = [];
+      const waiting = groups.filter(({ length }) => length > 0);
+      for (const part of parts(waiting, GROUPS_PER_CALL)) {
+        const events = part.flat();
+        let outcomes: Awaited<ReturnType<typeof applyEvents>> = [];
+        await retry(async () => {
+          outcomes = await applyEvents(events, { database, oncePerInvoice });
+          const transient = outcomes.find(isTransient);
+          if (transient !== undefined) throw transient;
+        }, wait).catch((error) => {
+          if (outcomes.length === 0) throw error;
+        });
+        for (const [i, outcome] of outcomes.entries()) {
+          if (typeof outcome === "string") continue;
+          failed.push([events[i]!, outcome.message]);
+        }
+      }
+      return failed;
     },
   };
 }

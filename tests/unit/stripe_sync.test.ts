@@ -104,7 +104,7 @@ Deno.test("options and variables name the account and the project", () => {
 Deno.test("what is missing or does not fit is refused, and no key repeated", () => {
   for (
     const [line, says] of [
-      ["", "STRIPE_API_KEY is not set"],
+      ["", "STRIPE_API_KEY must begin"],
       ["STRIPE_API_KEY=sk_1 --mode test", "must begin with sk_test_"],
       [LIVE, "local. If that is intended, add --mode live"],
       [`${TEST} ${SECRET} ${REMOTE}`, "add --mode test"],
@@ -437,7 +437,7 @@ Deno.test("apply() repeats the call while the database is unavailable or a recor
   const database = { rpc } as DatabaseClient;
   const options = { database, provider: "a", oncePerInvoice: false } as const;
   const { result, waits } = await called((wait) =>
-    openTables(options, wait).apply([{} as BillingEvent])
+    openTables(options, wait).apply([[{} as BillingEvent]])
   );
   assert(result.status === "fulfilled");
   assertEquals([result.value.length, answers, waits], [1, [], [500, 1_000]]);
