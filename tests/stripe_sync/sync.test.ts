@@ -153,6 +153,11 @@ Deno.test("import lists subscriptions without an account ID, and --account-from 
     owners.map(({ account_id }) => account_id),
     ["acc_0", "acc_0", "acc_2", customer, "acc_4"],
   );
+  // A record belongs to the provider that made it.
+  const others = ["--provider", "b", ...args];
+  const { code, out } = await runScript("import", { args: others });
+  assertEquals(code, 1);
+  assertStringIncludes(out, "5 read, 0 imported, 0 corrected, 0 without");
 });
 
 Deno.test("import ends with an error for the wrong mode, key or project, or a subscription that it cannot read", async () => {
@@ -339,11 +344,9 @@ Deno.test("reconcile lists each kind of difference, fixes what it can, and delet
   undelivered(account, future, payment1, payment2, resolved, oneOff);
   await sql`
     insert into billing.failed_events
-      (provider, event_id, type, payload_encoding, error_code, error)
-    select 'a', unnest(${[
-    "evt_old",
-    resolved.id,
-  ]}::text[]), 'customer.subscription.updated', 'json', 'apply_failed', 'x'`;
+      (provider, event_id, payload_encoding, error_code, error)
+    select 'a', id, 'json', 'apply_failed', 'x'
+    from unnest(${["evt_old", resolved.id]}::text[]) as id`;
   await sql`select billing.resolve_failed_event(${resolved.id}, 'called', 'me')`;
   await using api = serveStripeApi(account);
   const args = ["--stripe-url", api.url];
@@ -359,7 +362,7 @@ Deno.test("reconcile lists each kind of difference, fixes what it can, and delet
       `differs        ${one}: status is active here, canceled at Stripe; canceled_at is null here, set at Stripe`,
       `undelivered    ${future.id}, customer.subscription.updated, subscription ${one}`,
       `undelivered    ${payment1.id}, invoice.payment_failed, subscription ${one}`,
-      `failed         evt_old, customer.subscription.updated, subscription unknown: apply_failed`,
+      "failed         evt_old, type unknown, subscription unknown: apply_failed",
       "9 differences. --apply fixes what it can, and deletes nothing.",
     ]
   ) assertStringIncludes(dry.out, line);
