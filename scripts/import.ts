@@ -43,10 +43,8 @@ async function importSubscriptions(context: Context & Target): Promise<number> {
   printError(
     `Importing from Stripe (${mode} mode) into ${projectUrl} as provider ${provider}`,
   );
-  const { read, different, errors } = await importPages(
-    stripe.subscriptions(),
-    context,
-  );
+  const pages = stripe.subscriptions();
+  const { read, different, errors } = await importPages(pages, context);
   for (const id of errors.keys()) different.delete(id);
   const { unmapped = [], missing_here = [], differs = [] } = Object.groupBy(
     different.values(),

@@ -104,7 +104,7 @@ export async function compare(
  * @param accountFrom A key of the metadata, or `customer` for the customer's ID.
  */
 export function accountOf(
-  subscription: Pick<Stripe.Subscription, "metadata" | "customer">,
+  subscription: Stripe.Subscription,
   accountFrom = "accountId",
 ): string | undefined {
   const metadata = new Map(Object.entries(subscription.metadata));
@@ -114,9 +114,7 @@ export function accountOf(
   return [metadata.get("accountId"), other].find((account) => account?.trim());
 }
 
-function customerOf(
-  { customer }: Pick<Stripe.Subscription, "customer">,
-): string {
+function customerOf({ customer }: Stripe.Subscription): string {
   return typeof customer === "string" ? customer : customer.id;
 }
 

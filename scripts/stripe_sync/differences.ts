@@ -131,7 +131,6 @@ export function summary(
   const listed = visibility === "private"
     ? differences.slice(0, MOST_IN_SUMMARY)
     : [];
-  const more = differences.length - listed.length;
   return [
     "| Difference | Count |",
     "| --- | --- |",
@@ -142,7 +141,6 @@ export function summary(
     // Indented text is shown as it is, whatever an ID contains.
     ...listed.map((difference) => `    ${differenceLine(difference)}`),
     "",
-    ...(listed.length > 0 && more > 0 ? [`And ${more} more.`, ""] : []),
     "What each kind means, and how to fix it: docs/reconcile.md.",
   ];
 }

@@ -112,9 +112,7 @@ export function openStripeSource(
   }
 
   /** Reads the events of the last 30 days that an endpoint has not acknowledged. */
-  async function undeliveredEvents(
-    types: readonly string[],
-  ): Promise<Stripe.Event[]> {
+  async function undeliveredEvents(types: readonly string[]) {
     const undelivered = { delivery_success: false, types: [...types] };
     const found = pages((position) =>
       stripe.events.list({ ...undelivered, ...position })

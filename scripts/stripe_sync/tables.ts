@@ -90,14 +90,12 @@ export function openTables(
 
   return {
     /** Reads the records of some subscriptions, of any provider, by id. */
-    async recordsOf(
-      ids: readonly string[],
-    ): Promise<Map<string, SubscriptionRecord>> {
+    async recordsOf(ids: readonly string[]) {
       const rows = await readByIds(
         ids,
         (part) => database.from("billing_records").select("*").in("id", part),
       );
-      return new Map(rows.map((row) => [row.id, row]));
+      return new Map(rows.map((row) => [row.id, row] as const));
     },
 
     /** Reads the ids of all of the provider's subscriptions. */

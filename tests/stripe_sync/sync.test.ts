@@ -22,7 +22,7 @@ import { modelState } from "../support/histories/model.ts";
 import { freshSeed, seededRandom } from "../support/random.ts";
 import { runScript } from "../support/run_script.ts";
 import { deliver } from "../support/send.ts";
-import { connect } from "../support/tables.ts";
+import { connect, emptyTables } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
 import {
   type Created,
@@ -37,11 +37,8 @@ import {
 const MANY = 1_200;
 const sql = connect();
 const receiver = await startReceiver();
-Deno.test.beforeEach(async () => {
-  // reconcile compares all records, those of other tests included.
-  await sql`
-    truncate billing.subscriptions, billing.processed_events, billing.failed_events, billing.notifications`;
-});
+// reconcile compares all records, those of other tests included.
+Deno.test.beforeEach(() => emptyTables(sql));
 Deno.test.afterAll(async () => {
   await receiver[Symbol.asyncDispose]();
   await sql.end();

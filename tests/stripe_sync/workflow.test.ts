@@ -15,7 +15,7 @@ import { fileURLToPath } from "node:url";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { TEST_API_KEY } from "../support/run_script.ts";
-import { connect } from "../support/tables.ts";
+import { connect, emptyTables } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
 import { createStripeAccount, serveStripeApi } from "./stand_in.ts";
 
@@ -42,11 +42,8 @@ const SECRETS = {
 };
 
 const sql = connect();
-Deno.test.beforeEach(async () => {
-  // reconcile compares all records, those of other tests included.
-  await sql`
-    truncate billing.subscriptions, billing.processed_events, billing.failed_events, billing.notifications`;
-});
+// reconcile compares all records, those of other tests included.
+Deno.test.beforeEach(() => emptyTables(sql));
 Deno.test.afterAll(() => sql.end());
 
 /** The lines of the last step, without the indent of a part of it. */
@@ -60,7 +57,7 @@ function part(name: "env" | "run"): string[] {
 
 /** Runs a script with this `npx`; returns what it prints as well. */
 async function run(
-  [shell, ...options]: [string, ...string[]],
+  shell: "sh" | "bash",
   script: string,
   env: Record<string, string>,
 ) {
@@ -70,7 +67,7 @@ async function run(
     await Deno.writeTextFile(file("npx"), NPX, { mode: 0o755 });
     await Deno.writeTextFile(file("script"), script);
     const { code, stdout, stderr } = await createCommand(shell, {
-      args: [...options, file("script")],
+      args: ["-e", file("script")],
       cwd: folder,
       env: {
         RUNNER_TEMP: folder,
@@ -104,7 +101,7 @@ async function runStep(STRIPE_URL: string, changes: Record<string, string>) {
       // Of a variable or secret that is not set, GitHub makes an empty text.
       return [name, values[key] || or];
     });
-  return await run(["bash", "-e"], part("run").join("\n"), {
+  return await run("bash", part("run").join("\n"), {
     ...Object.fromEntries(env),
     STRIPE_URL,
   });
@@ -132,7 +129,7 @@ Deno.test("the line for cron prints nothing if nothing differs, or else what dif
     const [count, printed] of [[0, /^$/], [1, /\n1 difference\./]] as const
   ) {
     await using api = serveStripeApi(createStripeAccount(count));
-    const { log } = await run(["sh"], script, { STRIPE_URL: api.url });
+    const { log } = await run("sh", script, { STRIPE_URL: api.url });
     assert(printed.test(log), log);
   }
 });
