@@ -1,6 +1,5 @@
 import Stripe from "stripe";
 import { printError } from "../common/print.ts";
-import type { Target } from "./command.ts";
 import { retry, type Wait } from "./retry.ts";
 
 /** The largest page that Stripe gives. */
@@ -33,7 +32,11 @@ export type StripeSource = ReturnType<typeof openStripeSource>;
  * @throws {Error} While reading, if an object is of the other mode.
  */
 export function openStripeSource(
-  { apiKey, mode, stripeUrl }: Pick<Target, "apiKey" | "mode" | "stripeUrl">,
+  { apiKey, mode, stripeUrl }: {
+    apiKey: string;
+    mode: string;
+    stripeUrl: string | undefined;
+  },
   wait: Wait,
 ) {
   const stripe = new Stripe(apiKey, {

@@ -7,7 +7,6 @@ import {
   type DatabaseClient,
 } from "../../supabase/functions/_shared/billing/database.ts";
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
-import type { Target } from "./command.ts";
 import { isTransient, retry, type Wait } from "./retry.ts";
 
 /** A row of `billing_records`. */
@@ -46,9 +45,11 @@ function* parts<T>(items: readonly T[], size: number): Generator<T[]> {
  * would not help.
  */
 export function openTables(
-  { database, provider, oncePerInvoice }:
-    & Pick<Target, "provider" | "oncePerInvoice">
-    & { database: DatabaseClient },
+  { database, provider, oncePerInvoice }: {
+    database: DatabaseClient;
+    provider: string;
+    oncePerInvoice: boolean;
+  },
   wait: Wait,
 ) {
   /** @param query Builds the query; each try sends a new one. */
