@@ -47,8 +47,7 @@ export function startScript(
     ]);
     return { code, out, err };
   }
-  const kill = (signal: Deno.Signal) => child.kill(signal);
-  return { result: finish(), kill };
+  return { result: finish() };
 }
 
 /** Runs a command to its end. */
