@@ -11,13 +11,14 @@ import {
 } from "./common/cli.ts";
 import { print, printError } from "./common/print.ts";
 import type { Surroundings } from "./common/option_values.ts";
-import { applyMissed, importPages, noProgress } from "./stripe_sync/apply.ts";
+import { applyMissed, importPages } from "./stripe_sync/apply.ts";
 import {
+  type Context,
   readTarget,
+  runCommand,
   TARGET_ENVIRONMENT,
   TARGET_OPTIONS,
-} from "./stripe_sync/arguments.ts";
-import { type Context, runCommand } from "./stripe_sync/context.ts";
+} from "./stripe_sync/command.ts";
 import { differenceLines } from "./stripe_sync/differences.ts";
 import { findDifferences, type Found } from "./stripe_sync/find_differences.ts";
 
@@ -106,11 +107,10 @@ async function reconcile(
  * @returns why, by subscription or event, for what could not be fixed.
  */
 export async function fix(
-  { different, listed }: Found,
+  { doubtful, listed, undelivered }: Found,
   context: Context,
 ): Promise<Map<string, string>> {
-  const progress = noProgress();
-  const pages = context.stripe.someSubscriptions(different, listed);
-  await importPages(pages, progress, context);
-  return new Map([...progress.errors, ...await applyMissed(context)]);
+  const pages = context.stripe.someSubscriptions(doubtful, listed);
+  const { errors } = await importPages(pages, context);
+  return new Map([...errors, ...await applyMissed(undelivered, context)]);
 }

@@ -2,24 +2,18 @@ import { createHash } from "node:crypto";
 import type Stripe from "stripe";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
-import type { HandledEvent } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
-import type {
-  FieldDifference,
-  FieldValue,
-  SubscriptionDifference,
-} from "./differences.ts";
-import type { SubscriptionRecord } from "./tables.ts";
+import type { Context } from "./command.ts";
+import type { Difference, FieldDifference, FieldValue } from "./differences.ts";
+import type { SubscriptionRecord, Tables } from "./tables.ts";
 
 /** One subscription at Stripe beside its record. */
 export interface Comparison {
   readonly subscription: string;
   /** Undefined if they are the same. */
-  readonly difference?: SubscriptionDifference;
+  readonly difference?: Difference;
   /** The events that correct the record; none if nothing can or need be done. */
   readonly corrections: readonly BillingEvent[];
-  /** Whether the record takes no events, because a mark is ahead of the clock. */
-  readonly isFrozen: boolean;
 }
 
 /** The columns with the times of the newest events that the record took. */
@@ -43,81 +37,63 @@ const MARGIN_SECONDS = 5;
  * Compares a subscription with its record.
  *
  * @param options.accountFrom See {@linkcode accountOf}.
- * @param options.customersAccount What `billing.account_of_customer` answers.
  * @param options.askedAtSeconds See `StripeAnswer`.
  */
-export function compare(
+export async function compare(
   subscription: Stripe.Subscription,
-  { record, provider, accountFrom, customersAccount, askedAtSeconds }: {
-    record: SubscriptionRecord | undefined;
-    provider: string;
-    accountFrom: string | undefined;
-    customersAccount?: string | undefined;
-    askedAtSeconds: number;
-  },
-): Comparison {
+  { record, provider, accountFrom, tables, askedAtSeconds }:
+    & Pick<Context, "provider" | "accountFrom">
+    & {
+      record: SubscriptionRecord | undefined;
+      tables: Pick<Tables, "accountOfCustomer">;
+      askedAtSeconds: number;
+    },
+): Promise<Comparison> {
   const { id, status } = subscription;
-  const isCanceled = status === "canceled";
-  const same = { subscription: id, corrections: [], isFrozen: false };
+  const differs = (
+    difference: Omit<Difference, "subscription">,
+    corrections: readonly BillingEvent[] = [],
+  ): Comparison => ({
+    subscription: id,
+    difference: { subscription: id, ...difference },
+    corrections,
+  });
   // A recorded account stays, unless `metadata.accountId` names another one.
   const named = accountOf(subscription, undefined) ?? record?.account_id ??
     accountOf(subscription, accountFrom);
-  const account = named ?? customersAccount;
+  const account = named ??
+    await tables.accountOfCustomer(customerOf(subscription));
   if (account === undefined) {
-    const customer = customerOf(subscription);
-    const difference = {
-      kind: "unmapped",
-      subscription: id,
-      customer,
-    } as const;
-    return { ...same, difference };
+    return differs({ kind: "unmapped", customer: customerOf(subscription) });
   }
   // Without an account in the event, the database asks account_of_customer.
   const metadata = { ...subscription.metadata, accountId: named ?? null };
-  const source = {
-    object: { ...subscription, metadata },
-    provider,
-    askedAtSeconds,
-  };
+  const object = { ...subscription, metadata };
+  const source = { object, provider, askedAtSeconds };
   try {
-    const creation = correctionEvent("customer.subscription.created", source);
-    const update = correctionEvent("customer.subscription.updated", source);
-    const deletion = correctionEvent("customer.subscription.deleted", source);
-    if (record === undefined) {
-      return {
-        ...same,
-        difference: { kind: "missing_here", subscription: id, account },
-        corrections: [creation, update, ...(isCanceled ? [deletion] : [])],
-      };
-    }
-    const values = {
-      provider,
-      account_id: account,
-      status,
-      ...creation.report,
-    };
-    const marks = marksAhead(record, askedAtSeconds + LONGEST_AHEAD_SECONDS);
-    const fields = [...changes(record, { values, isCanceled }), ...marks];
-    if (fields.length === 0) return same;
-    const names = new Set(fields.map(({ field }) => field));
-    // Each also sets a mark anew.
-    const needsCreation = names.has("account_id") || names.has("account_as_of");
-    const needsDeletion = isCanceled &&
-      (names.has("canceled_at") || names.has("canceled_as_of"));
-    return {
-      ...same,
-      difference: { kind: "differs", subscription: id, fields },
-      corrections: [
-        ...(needsCreation ? [creation] : []),
+    const creation = correctionEvent("created", source);
+    const update = correctionEvent("updated", source);
+    const owner = { provider, account_id: account };
+    const values = { ...owner, status, ...creation.report };
+    const fields = record && changes(record, values, askedAtSeconds);
+    if (fields?.length === 0) return { subscription: id, corrections: [] };
+    const concerns = (...names: string[]) =>
+      !fields || fields.some(({ field }) => names.includes(field));
+    // A creation and a deletion also set a mark anew.
+    const isCreated = concerns("account_id", "account_as_of");
+    const isDeleted = status === "canceled" &&
+      concerns("canceled_at", "canceled_as_of");
+    return differs(
+      fields ? { kind: "differs", fields } : { kind: "missing_here", account },
+      [
+        ...(isCreated ? [creation] : []),
         update,
-        ...(needsDeletion ? [deletion] : []),
+        ...(isDeleted ? [correctionEvent("deleted", source)] : []),
       ],
-      isFrozen: marks.length > 0,
-    };
+    );
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw error;
-    const difference = { kind: "unreadable", subscription: id } as const;
-    return { ...same, difference: { ...difference, error: error.message } };
+    return differs({ kind: "unreadable", error: error.message });
   }
 }
 
@@ -128,77 +104,71 @@ export function compare(
  * @param accountFrom A key of the metadata, or `customer` for the customer's ID.
  */
 export function accountOf(
-  subscription: Pick<Stripe.Subscription, "metadata" | "customer">,
+  subscription: Stripe.Subscription,
   accountFrom = "accountId",
 ): string | undefined {
   const metadata = new Map(Object.entries(subscription.metadata));
-  const account = metadata.get("accountId");
-  if (account?.trim()) return account;
   const other = accountFrom === "customer"
     ? customerOf(subscription)
     : metadata.get(accountFrom);
-  return other?.trim() ? other : undefined;
+  return [metadata.get("accountId"), other].find((account) => account?.trim());
 }
 
-/** Returns the ID of a subscription's customer. */
-export function customerOf(
-  { customer }: Pick<Stripe.Subscription, "customer">,
-): string {
+function customerOf({ customer }: Stripe.Subscription): string {
   return typeof customer === "string" ? customer : customer.id;
 }
 
 /**
  * Returns the fields of a record that differ from Stripe's.
  *
- * @param options.values As a creation reports them, the provider and the account.
+ * @param values As a creation reports them, the provider and the account.
  */
 function changes(
   record: SubscriptionRecord,
-  { values, isCanceled }: {
-    values: Readonly<Record<string, FieldValue>>;
-    isCanceled: boolean;
-  },
+  values: Readonly<Record<string, FieldValue>>,
+  askedAtSeconds: number,
 ): FieldDifference[] {
-  const here: Readonly<Record<string, FieldValue>> = {
-    ...record,
-    current_period_end: isoTime(record.current_period_end),
-    cancel_at: isoTime(record.cancel_at),
-    trial_end: isoTime(record.trial_end),
-    // The time of handling: only whether there is one can be compared.
-    canceled_at: record.canceled_at === null ? null : "set",
-  };
-  const reported = values["provider_status"];
+  const status = values["status"];
   // A creation is recorded as active, whatever status it reports.
   const isAsCreated = record.status === "active" && !record.changed_by_update &&
-    record.provider_status === reported;
-  return Object.entries({
+    record.provider_status === status;
+  const latestMs = (askedAtSeconds + LONGEST_AHEAD_SECONDS) * 1000;
+  const ahead = MARKS.filter((mark) =>
+    Date.parse(record[mark] ?? "") > latestMs
+  );
+  const here: Readonly<Record<string, FieldValue>> = {
+    ...record,
+    // The time of handling: only whether there is one can be compared.
+    canceled_at: record.canceled_at && "set",
+  };
+  const there: Readonly<Record<string, FieldValue>> = {
     ...values,
-    status: isAsCreated ? "active" : reported,
+    ...(isAsCreated && { status: "active" }),
     // A deletion sets the status only, and not what an update reported last.
-    ...(isCanceled && { provider_status: record.provider_status }),
-    canceled_at: isCanceled ? "set" : here["canceled_at"],
-  })
-    .map(([field, there = null]) => ({
+    ...(status === "canceled" &&
+      { provider_status: record.provider_status, canceled_at: "set" }),
+    ...Object.fromEntries(
+      ahead.map((mark) => [mark, `at most ${isoTime(latestMs)}`]),
+    ),
+  };
+  return Object.entries(there)
+    .map(([field, value]) => ({
       field,
-      here: here[field] ?? null,
-      there,
+      here: comparable(here[field] ?? null),
+      there: comparable(value),
     }))
     .filter(({ here, there }) => here !== there);
 }
 
-/** Returns the marks of a record that are later than any event can be. */
-function marksAhead(
-  record: SubscriptionRecord,
-  latestSeconds: number,
-): FieldDifference[] {
-  const latest = new Date(latestSeconds * 1000).toISOString();
-  return MARKS.map((field) => ({ field, here: isoTime(record[field]) }))
-    .filter(({ here }) => (here ?? "") > latest)
-    .map((mark) => ({ ...mark, there: `at most ${latest}` }));
+/** Returns a value with times written alike: those of the database differ. */
+function comparable(value: FieldValue): FieldValue {
+  const isTime = /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/.test(`${value}`);
+  const ms = isTime ? Date.parse(`${value}`) : NaN;
+  return Number.isNaN(ms) ? value : isoTime(ms);
 }
 
-function isoTime(time: string | null): string | null {
-  return time === null ? null : new Date(time).toISOString();
+function isoTime(milliseconds: number): string {
+  return new Date(milliseconds).toISOString();
 }
 
 /**
@@ -213,14 +183,15 @@ function isoTime(time: string | null): string | null {
  * @throws {DeliveryError} If the subscription lacks a field that is needed.
  */
 function correctionEvent(
-  type: HandledEvent["type"],
+  change: "created" | "updated" | "deleted",
   { object, provider, askedAtSeconds }: {
     object: object;
     provider: string;
     askedAtSeconds: number;
   },
 ): BillingEvent {
-  const date = new Date((askedAtSeconds - MARGIN_SECONDS) * 1000 - 500);
+  const type = `customer.subscription.${change}`;
+  const date = isoTime((askedAtSeconds - MARGIN_SECONDS) * 1000 - 500);
   const content = JSON.stringify([provider, date, type, object]);
   const id = `import_${createHash("sha256").update(content).digest("hex")}`;
   const parsed = parseEvent(
@@ -228,5 +199,5 @@ function correctionEvent(
     { nowSeconds: askedAtSeconds, toleranceSeconds: 0 },
   );
   if (!parsed.handled) throw new Error(`Nobody handles ${type}`);
-  return { ...parsed.event, occurred_at: date.toISOString(), provider };
+  return { ...parsed.event, occurred_at: date, provider };
 }

@@ -18,42 +18,39 @@ export interface FieldDifference {
   readonly there: FieldValue;
 }
 
-/** How a subscription at Stripe and its record differ. */
-export type SubscriptionDifference =
-  & { readonly subscription: string }
-  & Readonly<
-    | { kind: "missing_here"; account: string }
+/** A difference between Stripe and the tables. `--json` prints it as it is. */
+export interface Difference {
+  readonly kind:
+    | "missing_here"
     /** Missing here, and nobody says whose it is. */
-    | { kind: "unmapped"; customer: string }
+    | "unmapped"
     /** Stripe's subscription lacks a field that is needed. */
-    | { kind: "unreadable"; error: string }
-    | { kind: "differs"; fields: readonly FieldDifference[] }
-  >;
-
-/** Any difference between Stripe and the tables. `--json` prints it as it is. */
-export type Difference =
-  | SubscriptionDifference
-  | { readonly kind: "missing_there"; readonly subscription: string }
-  /** Never acknowledged, and not in the tables either. */
-  | ({ readonly kind: "undelivered" } & EventOfDifference)
-  /** An open row of `billing.failed_events`. */
-  | (
-    & { readonly kind: "failed"; readonly error_code: string }
-    & EventOfDifference
-  );
-
-/** What is known of an event. */
-interface EventOfDifference {
-  readonly event: string;
-  readonly type: string | null;
+    | "unreadable"
+    | "differs"
+    | "missing_there"
+    /** An event that was never acknowledged, and is not in the tables either. */
+    | "undelivered"
+    /** An open row of `billing.failed_events`. */
+    | "failed";
+  /** Null if an event does not name one. */
   readonly subscription: string | null;
+  /** Of a subscription that is missing here. */
+  readonly account?: string;
+  /** Of one that is unmapped. */
+  readonly customer?: string;
+  /** Why it is unreadable. */
+  readonly error?: string;
+  /** The fields that differ. */
+  readonly fields?: readonly FieldDifference[];
+  /** Of an event, with its type. */
+  readonly event?: string;
+  readonly type?: string | null;
+  /** Why the event failed. */
+  readonly error_code?: string;
 }
 
-/** The kinds that `reconcile --apply` fixes, if it can. */
-const FIXABLE = new Set(["missing_here", "differs", "undelivered", "failed"]);
-
-/** What to do about the others. */
-const ADVICE: Partial<Record<Difference["kind"], string>> = {
+/** What to do by hand about some kinds. */
+const ADVICE: { [Kind in Difference["kind"]]?: string } = {
   unmapped:
     "no account: set metadata.accountId at Stripe and run this again, or use --account-from <metadata key> or --account-from customer. For subscriptions of another product, set UNMAPPED_SUBSCRIPTIONS=ignore (docs/reconcile.md).",
   unreadable:
@@ -83,12 +80,10 @@ export function differenceLines(
   if (differences.length === 0) return ["No differences."];
   const { length } = differences;
   const count = length === 1 ? "1 difference." : `${length} differences.`;
-  const isFixable = differences.some(({ kind }) => FIXABLE.has(kind));
+  const hint = " --apply fixes what it can, and deletes nothing.";
   return [
     ...differences.map(differenceLine),
-    apply || !isFixable
-      ? count
-      : `${count} --apply fixes what it can, and deletes nothing.`,
+    apply ? count : count + hint,
     ...adviceLines(differences),
   ];
 }
@@ -103,35 +98,22 @@ export function adviceLines(differences: readonly Difference[]): string[] {
 
 /** Returns a difference as one line. */
 export function differenceLine(difference: Difference): string {
-  const { subscription } = difference;
-  switch (difference.kind) {
-    case "missing_here":
-      return `missing here   ${subscription}, account ${difference.account}`;
-    case "unmapped":
-      return `no account     ${subscription}, customer ${difference.customer}`;
-    case "unreadable":
-      return `unreadable     ${subscription}: ${difference.error}`;
-    case "missing_there":
-      return `missing there  ${subscription}`;
-    case "differs": {
-      const fields = difference.fields.map(({ field, here, there }) =>
-        `${field} is ${here} here, ${there} at Stripe`
-      );
-      return `differs        ${subscription}: ${fields.join("; ")}`;
-    }
-    case "undelivered":
-      return `undelivered    ${eventText(difference)}`;
-    case "failed": {
-      const { error_code } = difference;
-      return `failed         ${eventText(difference)}: ${error_code}`;
-    }
-  }
-}
-
-function eventText({ event, type, subscription }: EventOfDifference): string {
-  return `${event}, ${type ?? "type unknown"}, subscription ${
-    subscription ?? "unknown"
-  }`;
+  const { kind, subscription, account, customer, event, type } = difference;
+  const label = kind === "unmapped" ? "no account" : kind.replace("_", " ");
+  const subject = event === undefined
+    ? subscription
+    : `${event}, ${type ?? "type unknown"}, subscription ${
+      subscription ?? "unknown"
+    }`;
+  const owner = account ? `, account ${account}` : "";
+  const nobody = customer ? `, customer ${customer}` : "";
+  const fields = difference.fields?.map(({ field, here, there }) =>
+    `${field} is ${here} here, ${there} at Stripe`
+  );
+  const reason = difference.error ?? difference.error_code ??
+    fields?.join("; ");
+  return label.padEnd(15) + subject + owner + nobody +
+    (reason ? `: ${reason}` : "");
 }
 
 /**
@@ -149,7 +131,6 @@ export function summary(
   const listed = visibility === "private"
     ? differences.slice(0, MOST_IN_SUMMARY)
     : [];
-  const more = differences.length - listed.length;
   return [
     "| Difference | Count |",
     "| --- | --- |",
@@ -159,8 +140,7 @@ export function summary(
     "",
     // Indented text is shown as it is, whatever an ID contains.
     ...listed.map((difference) => `    ${differenceLine(difference)}`),
-    ...(listed.length > 0 ? [""] : []),
-    ...(listed.length > 0 && more > 0 ? [`And ${more} more.`, ""] : []),
+    "",
     "What each kind means, and how to fix it: docs/reconcile.md.",
   ];
 }

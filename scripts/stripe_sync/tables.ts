@@ -7,7 +7,6 @@ import {
   type DatabaseClient,
 } from "../../supabase/functions/_shared/billing/database.ts";
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
-import type { Target } from "./arguments.ts";
 import { isTransient, retry, type Wait } from "./retry.ts";
 
 /** A row of `billing_records`. */
@@ -31,13 +30,10 @@ const ROWS_PER_PAGE = 1_000;
 /** The ids are part of the URL, which has to stay short. */
 const IDS_PER_CALL = 100;
 
-/**
- * A Stripe account that also sells other products may have thousands of customers
- * that nobody here knows. Well under the connections that a project's API has.
- */
-const CALLS_AT_ONCE = 10;
+/** Most groups have two events: about as many as the receiver sends per call. */
+const GROUPS_PER_CALL = 25;
 
-export function* parts<T>(items: readonly T[], size: number): Generator<T[]> {
+function* parts<T>(items: readonly T[], size: number): Generator<T[]> {
   for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
 }
 
@@ -49,9 +45,11 @@ export function* parts<T>(items: readonly T[], size: number): Generator<T[]> {
  * would not help.
  */
 export function openTables(
-  { database, provider, oncePerInvoice }:
-    & Pick<Target, "provider" | "oncePerInvoice">
-    & { database: DatabaseClient },
+  { database, provider, oncePerInvoice }: {
+    database: DatabaseClient;
+    provider: string;
+    oncePerInvoice: boolean;
+  },
   wait: Wait,
 ) {
   /** @param query Builds the query; each try sends a new one. */
@@ -86,29 +84,19 @@ export function openTables(
     }
   }
 
-  async function accountOfCustomer(customer_id: string) {
-    const [account] = await send(() => ({
-      abortSignal: async (signal) => {
-        const answer = await database
-          .rpc("billing_account_of_customer", { provider, customer_id })
-          .abortSignal(signal);
-        // In an array, because null is an answer here: not known.
-        return { ...answer, data: [answer.data] };
-      },
-    }));
-    return account;
-  }
+  const failures = () =>
+    database.from("billing_failed_events")
+      .select("event:event_id, type, subscription:subscription_id, error_code")
+      .eq("provider", provider);
 
   return {
     /** Reads the records of some subscriptions, of any provider, by id. */
-    async recordsOf(
-      ids: readonly string[],
-    ): Promise<Map<string, SubscriptionRecord>> {
+    async recordsOf(ids: readonly string[]) {
       const rows = await readByIds(
         ids,
         (part) => database.from("billing_records").select("*").in("id", part),
       );
-      return new Map(rows.map((row) => [row.id, row]));
+      return new Map(rows.map((row) => [row.id, row] as const));
     },
 
     /** Reads the ids of all of the provider's subscriptions. */
@@ -126,11 +114,7 @@ export function openTables(
     /** Reads all open failures of the provider's events. */
     openFailures: () =>
       readPages("event", (last) =>
-        database.from("billing_failed_events")
-          .select(
-            "event:event_id, type, subscription:subscription_id, error_code",
-          )
-          .eq("provider", provider).is("resolved_at", null)
+        failures().is("resolved_at", null)
           .gt("event_id", last).order("event_id").limit(ROWS_PER_PAGE)),
 
     /** Returns which events were applied, or resolved by hand after a failure. */
@@ -138,37 +122,30 @@ export function openTables(
       const applied = await readByIds(
         ids,
         (part) =>
-          database.from("billing_processed_events").select("event_id")
+          database.from("billing_processed_events").select("event:event_id")
             .eq("provider", provider).in("event_id", part),
       );
       const resolved = await readByIds(
         ids,
-        (part) =>
-          database.from("billing_failed_events").select("event_id")
-            .eq("provider", provider).in("event_id", part)
-            .eq("resolution", "by hand"),
+        (part) => failures().in("event_id", part).eq("resolution", "by hand"),
       );
-      return new Set([...applied, ...resolved].map(({ event_id }) => event_id));
+      return new Set([...applied, ...resolved].map(({ event }) => event));
     },
 
     /**
      * Asks `billing.account_of_customer`, as the receiver does for a creation
-     * without an account ID. A call per customer, because the project may have
-     * replaced the function.
-     *
-     * @returns the accounts that are known, by customer.
+     * without an account ID. Undefined if it is not known.
      */
-    async accountsOf(
-      customers: Iterable<string>,
-    ): Promise<Map<string, string>> {
-      const accounts = new Map<string, string>();
-      for (const part of parts([...new Set(customers)], CALLS_AT_ONCE)) {
-        await Promise.all(part.map(async (customer) => {
-          const account = await accountOfCustomer(customer);
-          if (account) accounts.set(customer, account);
-        }));
-      }
-      return accounts;
+    async accountOfCustomer(customer_id: string): Promise<string | undefined> {
+      const customer = { provider, customer_id };
+      const [account] = await send(() => ({
+        // In an array, because null is an answer here.
+        abortSignal: (signal) =>
+          database.rpc("billing_account_of_customer", customer)
+            .abortSignal(signal)
+            .then((answer) => ({ ...answer, data: [answer.data] })),
+      }));
+      return account ?? undefined;
     },
 
     /** Takes back the marks of a record that are ahead of the clock. */
@@ -178,23 +155,33 @@ export function openTables(
     },
 
     /**
-     * Applies events in one call, as the receiver does. Repeats it also while an
-     * event fails that may succeed later: the others are duplicates then.
+     * Applies events as the receiver does, each group in one call, so that nobody
+     * sees only some of it applied. Repeats a call also while an event fails that
+     * may succeed later: the others are duplicates then.
+     *
+     * @returns the events that failed, and why.
      */
     async apply(
-      events: readonly BillingEvent[],
-    ): ReturnType<typeof applyEvents> {
-      let outcomes: Awaited<ReturnType<typeof applyEvents>> | undefined;
-      try {
+      groups: readonly (readonly BillingEvent[])[],
+    ): Promise<[BillingEvent, string][]> {
+      const failed: [BillingEvent, string][] = [];
+      const waiting = groups.filter(({ length }) => length > 0);
+      for (const part of parts(waiting, GROUPS_PER_CALL)) {
+        const events = part.flat();
+        let outcomes: Awaited<ReturnType<typeof applyEvents>> = [];
         await retry(async () => {
           outcomes = await applyEvents(events, { database, oncePerInvoice });
           const transient = outcomes.find(isTransient);
           if (transient !== undefined) throw transient;
-        }, wait);
-      } catch (error) {
-        if (outcomes === undefined) throw error;
+        }, wait).catch((error) => {
+          if (outcomes.length === 0) throw error;
+        });
+        for (const [i, outcome] of outcomes.entries()) {
+          if (typeof outcome === "string") continue;
+          failed.push([events[i]!, outcome.message]);
+        }
       }
-      return outcomes ?? [];
+      return failed;
     },
   };
 }

@@ -1,15 +1,21 @@
 /**
- * The workflow that runs `reconcile` every day: its step runs here as on GitHub,
- * against the stack under test and a stand-in for Stripe's API.
+ * What runs `reconcile` every day: the step of the workflow, as on GitHub, and
+ * the line for cron, against the stack under test and a stand-in for Stripe's
+ * API.
  *
  * @module
  */
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
+import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { TEST_API_KEY } from "../support/run_script.ts";
-import { connect } from "../support/tables.ts";
+import { connect, emptyTables } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
 import { createStripeAccount, serveStripeApi } from "./stand_in.ts";
 
@@ -17,23 +23,27 @@ const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const WORKFLOW = await Deno.readTextFile(
   `${ROOT}.github/workflows/reconcile.yml`,
 );
-
 const PAGE = await Deno.readTextFile(`${ROOT}docs/reconcile.md`);
 
 /** Runs this Deno, and leads `reconcile` to the stand-in. */
 const NPX = `#!/bin/sh
-if [ "$FAULT" = registry ]; then exit 1; fi
+if [ "$STRIPE_URL" = "" ]; then exit 1; fi
+# cron starts commands in the user's home folder.
+cd ${ROOT}
 shift 2
 if [ "$1" = task ]; then set -- "$@" --stripe-url "$STRIPE_URL"; fi
-exec "$DENO" "$@"
+exec ${Deno.execPath()} "$@"
 `;
 
+const SECRETS = {
+  STRIPE_API_KEY: TEST_API_KEY,
+  SUPABASE_URL: setting("TEST_API_URL"),
+  SUPABASE_SECRET_KEY: (await localKeys()).secret,
+};
+
 const sql = connect();
-Deno.test.beforeEach(async () => {
-  // reconcile compares all records, those of other tests included.
-  await sql`
-    truncate billing.subscriptions, billing.processed_events, billing.failed_events, billing.notifications`;
-});
+// reconcile compares all records, those of other tests included.
+Deno.test.beforeEach(() => emptyTables(sql));
 Deno.test.afterAll(() => sql.end());
 
 /** The lines of the last step, without the indent of a part of it. */
@@ -45,49 +55,28 @@ function part(name: "env" | "run"): string[] {
   return body.trimEnd().split("\n").map((line) => line.slice(10));
 }
 
-/** The step's environment, with GitHub's expressions replaced by values. */
-function stepEnvironment(
-  values: Readonly<Record<string, string>>,
-): Record<string, string> {
-  return Object.fromEntries(
-    part("env").filter((line) => !line.startsWith("#")).map((line) => {
-      const [, name, key, or = ""] =
-        /^(\w+): \$\{\{ ([\w.]+)(?: \|\| '(\w+)')? \}\}$/.exec(line) ?? [];
-      assert(name !== undefined && key !== undefined, line);
-      // Of a variable or secret that is not set, GitHub makes an empty text.
-      return [name, values[key] || or];
-    }),
-  );
-}
-
-/** Runs a shell in a folder with this `npx`; returns what it prints as well. */
-async function runShell(
-  args: readonly string[],
-  { files, npx, ...options }: {
-    files: Record<string, string>;
-    npx: string;
-    cwd: string;
-    env: Record<string, string>;
-  },
+/** Runs a script with this `npx`; returns what it prints as well. */
+async function run(
+  shell: "sh" | "bash",
+  script: string,
+  env: Record<string, string>,
 ) {
   const folder = await Deno.makeTempDir({ prefix: "billing-webhook-step-" });
-  const inFolder = (text: string) => text.replaceAll("FOLDER", folder);
+  const file = (name: string) => `${folder}/${name}`;
   try {
-    for (const [name, text] of Object.entries({ ...files, npx })) {
-      await Deno.writeTextFile(`${folder}/${name}`, text, { mode: 0o755 });
-    }
-    const { code, stdout, stderr } = await createCommand(args[0] ?? "", {
-      ...options,
-      args: args.slice(1).map(inFolder),
+    await Deno.writeTextFile(file("npx"), NPX, { mode: 0o755 });
+    await Deno.writeTextFile(file("script"), script);
+    const { code, stdout, stderr } = await createCommand(shell, {
+      args: ["-e", file("script")],
+      cwd: folder,
       env: {
         RUNNER_TEMP: folder,
-        GITHUB_STEP_SUMMARY: `${folder}/summary.md`,
-        DENO: Deno.execPath(),
+        GITHUB_STEP_SUMMARY: file("summary.md"),
         PATH: `${folder}:${Deno.env.get("PATH")}`,
-        ...options.env,
+        ...env,
       },
     }).output();
-    const summary = await Deno.readTextFile(`${folder}/summary.md`)
+    const summary = await Deno.readTextFile(file("summary.md"))
       .catch(() => "");
     const decoder = new TextDecoder();
     const log = decoder.decode(stdout) + decoder.decode(stderr);
@@ -97,52 +86,28 @@ async function runShell(
   }
 }
 
-/** Runs the step as GitHub does: `bash -e`, with a file for the summary. */
-async function runStep(
-  stripeUrl: string,
-  { fault = "", ...changes }: { fault?: string; [expression: string]: string } =
-    {},
-) {
-  return await runShell(["bash", "-e", "FOLDER/step.sh"], {
-    files: { "step.sh": part("run").join("\n") },
-    npx: NPX,
-    cwd: ROOT,
-    env: {
-      ...stepEnvironment({
-        "vars.BILLING_RECONCILE": "test",
-        "secrets.STRIPE_API_KEY": TEST_API_KEY,
-        "secrets.SUPABASE_URL": setting("TEST_API_URL"),
-        "secrets.SUPABASE_SECRET_KEY": (await localKeys()).secret,
-        ...changes,
-      }),
-      STRIPE_URL: stripeUrl,
-      FAULT: fault,
-    },
+/** Runs the step as GitHub does, with values for its expressions. */
+async function runStep(STRIPE_URL: string, changes: Record<string, string>) {
+  const values: Record<string, string> = {
+    BILLING_RECONCILE: "test",
+    ...SECRETS,
+    ...changes,
+  };
+  const env = part("env").filter((line) => !line.startsWith("#"))
+    .map((line) => {
+      const [, name, key, or = ""] =
+        /^(\w+): \$\{\{ \w+\.(\w+)(?: \|\| '(\w+)')? \}\}$/.exec(line) ?? [];
+      assert(name !== undefined && key !== undefined, line);
+      // Of a variable or secret that is not set, GitHub makes an empty text.
+      return [name, values[key] || or];
+    });
+  return await run("bash", part("run").join("\n"), {
+    ...Object.fromEntries(env),
+    STRIPE_URL,
   });
 }
 
-/** Runs the line for cron in docs/reconcile.md, in test mode; returns what it prints. */
-async function runCronLine(stripeUrl: string): Promise<string> {
-  const [, command = ""] = /^ {4}43 4 \* \* \* (.+)$/m.exec(PAGE) ?? [];
-  assertStringIncludes(command, "--mode live");
-  const inTest = command.replace("/srv/billing", "FOLDER")
-    .replace("--mode live", "--mode test");
-  const { log } = await runShell(["sh", "-c", inTest], {
-    files: {
-      "reconcile.env": `export STRIPE_API_KEY=${TEST_API_KEY}
-export SUPABASE_URL=${setting("TEST_API_URL")}
-export SUPABASE_SECRET_KEY=${(await localKeys()).secret}
-`,
-    },
-    // cron starts commands in the user's home folder.
-    npx: NPX.replace("shift 2", `cd ${ROOT}\nshift 2`),
-    cwd: "/",
-    env: { STRIPE_URL: stripeUrl },
-  });
-  return log;
-}
-
-Deno.test("the workflow is off as shipped, its commands contain no expression, and docs/reconcile.md names its settings", () => {
+Deno.test("the workflow is off as shipped, and its commands contain no expression", () => {
   const jobs = WORKFLOW.slice(WORKFLOW.indexOf("\njobs:\n") + 7);
   assertEquals(jobs.match(/^ {2}\w.*$|^ {4}if: .*$/gm), [
     "  reconcile:",
@@ -150,60 +115,55 @@ Deno.test("the workflow is off as shipped, its commands contain no expression, a
   ]);
   // GitHub would insert it as text.
   assert(!part("run").join("\n").includes("${{"));
-  const names = [...WORKFLOW.matchAll(/\b(?:secrets|vars)\.(\w+)/g)]
-    .map(([, name]) => name);
-  assertEquals(new Set(names).size, 5);
-  const section = PAGE.slice(
-    PAGE.indexOf("### Switch it on"),
-    PAGE.indexOf("### If it fails"),
-  );
-  for (const name of names) assertStringIncludes(section, `\`${name}`);
 });
 
 Deno.test("the line for cron prints nothing if nothing differs, or else what differs", async () => {
-  await using same = await serveStripeApi(createStripeAccount());
-  assertEquals(await runCronLine(same.url), "");
-  await using other = await serveStripeApi(createStripeAccount(1));
-  assertStringIncludes(await runCronLine(other.url), "\n1 difference.");
-});
-
-Deno.test("the workflow succeeds if nothing differs, else it fails with 1; IDs only in a private repository", async () => {
-  await using none = await serveStripeApi(createStripeAccount());
-  const same = await runStep(none.url);
-  assertEquals([same.code, same.summary], [0, ""], same.log);
-  assertStringIncludes(same.log, "No differences.");
-  const account = createStripeAccount(2);
-  await using api = await serveStripeApi(account);
-  for (const visibility of ["private", "internal"]) {
-    const { code, summary, log } = await runStep(api.url, {
-      "github.repository_visibility": visibility,
-    });
-    assertEquals(code, 1, log);
-    assertStringIncludes(log, "::error::Something differs from Stripe.");
-    assertStringIncludes(summary, "| `missing_here` | 2 |");
-    for (const id of [...account.subscriptions.keys(), "acc_0", "acc_1"]) {
-      assertEquals(summary.includes(id), visibility === "private");
-      assert(!log.includes(id), id);
-    }
+  const [, command = ""] = /^ {4}43 4 \* \* \* (.+)$/m.exec(PAGE) ?? [];
+  assertStringIncludes(command, "--mode live");
+  const lines = Object.entries(SECRETS)
+    .map(([name, value]) => `export ${name}=${value}`);
+  const script = `echo '${lines.join("\n")}' >reconcile.env
+    folder=$PWD; cd /; ${command}`
+    .replace("/srv/billing", "$folder").replace("--mode live", "--mode test");
+  for (
+    const [count, printed] of [[0, /^$/], [1, /\n1 difference\./]] as const
+  ) {
+    await using api = serveStripeApi(createStripeAccount(count));
+    const { log } = await run("sh", script, { STRIPE_URL: api.url });
+    assert(printed.test(log), log);
   }
 });
 
-Deno.test("the workflow fails with another code if it could not compare", async () => {
-  const nowhere = { "secrets.SUPABASE_URL": "http://127.0.0.1:1" };
-  await using api = await serveStripeApi(createStripeAccount(1));
+Deno.test("the workflow fails if something differs, or if it could not compare; IDs only in a private repository", async () => {
+  await using none = serveStripeApi(createStripeAccount());
+  const account = createStripeAccount(2);
+  await using two = serveStripeApi(account);
+  const differs = "::error::Something differs from Stripe.";
+  const failed = (code: number) =>
+    `::error::Could not compare (exit code ${code})`;
+  const count = /\| `missing_here` \| 2 \|/;
+  const unknown = /^Could not compare\./;
+  const nowhere = { SUPABASE_URL: "http://127.0.0.1:1" };
   for (
-    const [changes, code, reason] of [
-      [nowhere, 3, "Cannot reach http://127.0.0.1:1"],
-      [{ fault: "registry" }, 3, ""],
-      [{ "secrets.SUPABASE_URL": "" }, 2, "SUPABASE_URL"],
-      [{ "vars.BILLING_RECONCILE": "on" }, 2, "live"],
+    const [url, changes, code, reasons, summary] of [
+      [none.url, {}, 0, ["No differences."], /^$/],
+      [two.url, { repository_visibility: "private" }, 1, [differs], count],
+      [two.url, { repository_visibility: "internal" }, 1, [differs], count],
+      [two.url, nowhere, 3, [failed(3), "Cannot reach"], unknown],
+      [two.url, { SUPABASE_URL: "" }, 2, [failed(2), "SUPABASE_URL"], unknown],
+      [two.url, { BILLING_RECONCILE: "on" }, 2, [failed(2), "live"], unknown],
+      // npx itself fails, with 1.
+      ["", {}, 3, [failed(3)], unknown],
     ] as const
   ) {
-    const run = await runStep(api.url, changes);
+    const run = await runStep(url, changes);
     assertEquals(run.code, code, run.log);
-    const error = `::error::Could not compare (exit code ${code})`;
-    assertStringIncludes(run.log, error);
-    assertStringIncludes(run.log, reason);
-    assertStringIncludes(run.summary, "Could not compare.");
+    for (const reason of reasons) assertStringIncludes(run.log, reason);
+    assertMatch(run.summary, summary);
+    const isPrivate = Object.values(changes).includes("private");
+    for (const id of [...account.subscriptions.keys(), "acc_0", "acc_1"]) {
+      assertEquals(run.summary.includes(id), isPrivate, id);
+      assert(!run.log.includes(id), id);
+    }
   }
 });

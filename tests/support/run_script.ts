@@ -35,8 +35,7 @@ export function startScript(
     const text = (bytes: BufferSource) => new TextDecoder().decode(bytes);
     return { code, out: text(stdout), err: text(stderr) };
   }
-  const kill = (signal: Deno.Signal) => child.kill(signal);
-  return { result: finish(), kill };
+  return { result: finish() };
 }
 
 /** Runs a command to its end. */

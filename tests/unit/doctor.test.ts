@@ -113,7 +113,7 @@ function pending(attempts: number, age: number, wait: number) {
 const PARTS: Record<string, [asked: RegExp, answer: Answer]> = {
   signed: [/webhook .*provider-b-signature/, reply(200, "OK")],
   unsigned: [/webhook/, reply(401, "Invalid signature")],
-  key: [/worker .*"apikey":"sb_secret_1"/, reply(200)],
+  key: [/worker\S* .*"apikey":"sb_secret_1"/, reply(200)],
   stranger: [/worker/, reply(401, "", { "x-supabase-server-error": "1" })],
   live: [/provider=eq.b.*livemode=is.true/, rows()],
   test: [/provider=eq.b.*livemode=is.false/, rows()],

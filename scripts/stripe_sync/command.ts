@@ -1,0 +1,200 @@
+/**
+ * What `deno task import` and `deno task reconcile` share: their options, and how
+ * they run.
+ *
+ * @module
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  readOncePerInvoice,
+  readUnmapped,
+} from "../../supabase/functions/_shared/billing/config.ts";
+import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
+import { reportEnd, UsageError, type Values } from "../common/cli.ts";
+import { functionEnvironment, readEnvFile } from "../common/environment.ts";
+import { asTyped } from "../common/how_started.ts";
+import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
+import {
+  givenProjectUrl,
+  localSecrets,
+  projectKey,
+  PROVIDER_OPTION,
+  readProvider,
+  type Surroundings,
+} from "../common/option_values.ts";
+import { printError } from "../common/print.ts";
+import { restRefusal } from "../common/requests.ts";
+import { findRunningStack } from "../common/running_stack.ts";
+import type { Wait } from "./retry.ts";
+import { openStripeSource, type StripeSource } from "./stripe_source.ts";
+import { openTables, type Tables } from "./tables.ts";
+
+/** The options that both commands have. */
+export const TARGET_OPTIONS = {
+  "--mode test|live":
+    "required for a live key, and for a project that is not local; must match the key",
+  ...PROVIDER_OPTION,
+  "--account-from KEY":
+    'where to find the account ID if metadata.accountId is missing: another key of the metadata, or "customer" for the customer\'s ID',
+  "--project-url URL":
+    `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the local stack that runs, else ${LOCAL_PROJECT_URL})`,
+  "--stripe-url URL": "a stand-in for Stripe on this machine, for tests",
+} as const;
+
+/** The environment variables that both commands read. */
+export const TARGET_ENVIRONMENT = {
+  SUPABASE_SECRET_KEY:
+    "sb_secret_... (default for a local project: the local stack's).",
+  STRIPE_API_KEY:
+    "sk_test_..., rk_test_..., sk_live_... or rk_live_... A restricted key (rk_) needs permission to read subscriptions and events.",
+  UNMAPPED_SUBSCRIPTIONS:
+    'as in the receiver: with "ignore", a subscription without an account ID is not an error',
+};
+
+/** Which provider's account, and which project. */
+export type Target = Readonly<ReturnType<typeof readTarget>>;
+
+/** What a command works with. */
+export interface Context
+  extends Pick<Target, "provider" | "accountFrom" | "unmappedSubscriptions"> {
+  readonly stripe: StripeSource;
+  readonly tables: Tables;
+  readonly wait: Wait;
+}
+
+/** Longer than a project takes that is there. */
+const CHECK_LIMIT_MS = 10_000;
+
+/** Not 1, which means that something differs. */
+const FAILED = 3;
+
+/**
+ * Runs `import` or `reconcile`, and ends the process. Ctrl-C ends it at any
+ * moment: what is applied is whole, and the next run does the rest.
+ *
+ * @param parse Reads the command line.
+ * @param work Returns the exit code.
+ */
+export async function runCommand<Arguments extends Target>(
+  parse: (args: readonly string[], here: Surroundings) => Arguments,
+  work: (context: Arguments & Context) => Promise<number>,
+): Promise<never> {
+  try {
+    const own = Deno.env.toObject();
+    const env = { ...functionEnvironment(own, await readEnvFile()), ...own };
+    const local = await findRunningStack(env);
+    const target = parse(Deno.args, { env, warn: printError, local });
+    Deno.exit(await work(await openContext(target)));
+  } catch (error) {
+    Deno.exit(reportEnd(error, { failed: FAILED }));
+  }
+}
+
+/**
+ * Returns which provider's account and which project the options name.
+ *
+ * @throws {UsageError}
+ */
+export function readTarget(
+  values: Values<typeof TARGET_OPTIONS>,
+  here: Surroundings,
+) {
+  const { env } = here;
+  const given = givenProjectUrl(values["project-url"], env);
+  const local = given === undefined ? here.local : undefined;
+  const projectUrl = given ?? local?.apiUrl ?? LOCAL_PROJECT_URL;
+  const secrets = local === undefined
+    ? env
+    : localSecrets({ SUPABASE_SECRET_KEY: local.secretKey }, here);
+  const apiKey = env["STRIPE_API_KEY"] ?? "";
+  const stripeUrl = values["stripe-url"];
+  // The API key is sent there.
+  if (stripeUrl !== undefined && !isLoopback(stripeUrl)) {
+    throw new UsageError("--stripe-url takes a URL on this machine.");
+  }
+  return {
+    apiKey,
+    mode: readMode(apiKey, {
+      confirmed: values.mode,
+      isLocal: isLoopback(projectUrl),
+    }),
+    /** Undefined for Stripe's own. */
+    stripeUrl,
+    /** Without a slash at its end. */
+    projectUrl,
+    secretKey: projectKey(projectUrl, secrets),
+    /** The provider of the subscriptions in the tables. */
+    provider: readProvider(values.provider),
+    /** Where the account ID is if `metadata.accountId` is missing. */
+    accountFrom: values["account-from"],
+    ...readSettings(env),
+  };
+}
+
+/** Reads the receiver's settings. A wrong one is reported like a wrong option. */
+function readSettings(env: Surroundings["env"]) {
+  try {
+    return {
+      unmappedSubscriptions: readUnmapped(env),
+      /** Whether further failed payments of an invoice create no notification. */
+      oncePerInvoice: readOncePerInvoice(env),
+    };
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+/**
+ * Returns the mode of a Stripe key. Unless a test key meets a local project,
+ * `--mode` has to confirm it: nobody notices at once that the tables of one mode
+ * contain data of the other.
+ */
+function readMode(
+  apiKey: string,
+  { confirmed, isLocal }: { confirmed: string | undefined; isLocal: boolean },
+): string {
+  const mode = /^[sr]k_(test|live)_\S+$/.exec(apiKey)?.[1];
+  if (mode === undefined) {
+    throw new UsageError(
+      "STRIPE_API_KEY must begin with sk_test_, rk_test_, sk_live_ or rk_live_. Copy a key from Stripe's dashboard (Developers, API keys).",
+    );
+  }
+  if (confirmed === undefined && mode === "test" && isLocal) return mode;
+  if (confirmed === mode) return mode;
+  const but = confirmed !== undefined
+    ? `but --mode is ${confirmed}. Both must be test or live.`
+    : `${
+      isLocal ? "but the project is local" : "and the project is not local"
+    }. If that is intended, add --mode ${mode}.`;
+  throw new UsageError(`STRIPE_API_KEY is a ${mode} key, ${but}`);
+}
+
+/** Finds out at once, without retries, if the project refuses this command. */
+async function openContext<Arguments extends Target>(
+  target: Arguments,
+): Promise<Arguments & Context> {
+  const { projectUrl, secretKey } = target;
+  const database = createClient({ supabaseUrl: projectUrl, secretKey }, {
+    fetch,
+  });
+  const { status } = await database.from("billing_health").select("*")
+    .retry(false).abortSignal(AbortSignal.timeout(CHECK_LIMIT_MS));
+  if (status === 0) {
+    const todo = isLoopback(projectUrl)
+      ? `Start the local stack with: ${asTyped("start")}`
+      : "Use a URL such as https://<project-ref>.supabase.co";
+    throw new Error(`Cannot reach ${projectUrl}. ${todo}`);
+  }
+  if (status >= 400 && status < 500) {
+    const [text, todo] = restRefusal(status, projectUrl);
+    throw new Error(`Cannot use ${projectUrl}: ${text}. ${todo}.`);
+  }
+
+  async function wait(milliseconds: number, reason?: string) {
+    if (reason !== undefined) printError(reason);
+    await sleep(milliseconds);
+  }
+  const stripe = openStripeSource(target, wait);
+  const tables = openTables({ ...target, database }, wait);
+  return { ...target, stripe, tables, wait };
+}

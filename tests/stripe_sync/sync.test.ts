@@ -1,0 +1,470 @@
+/**
+ * `deno task import` and `deno task reconcile` against a stand-in for Stripe's
+ * API, called through Stripe's own package.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { publishRunningStack } from "../../scripts/common/running_stack.ts";
+import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { fix } from "../../scripts/reconcile.ts";
+import { importPages } from "../../scripts/stripe_sync/apply.ts";
+import type { Context } from "../../scripts/stripe_sync/command.ts";
+import type { Difference } from "../../scripts/stripe_sync/differences.ts";
+import { findDifferences } from "../../scripts/stripe_sync/find_differences.ts";
+import { edited, withoutAccount } from "../support/edited.ts";
+import { startReceiver } from "../support/functions.ts";
+import { eventBody } from "../property/histories/event_body.ts";
+import type { HistoryEvent } from "../property/histories/history.ts";
+import { modelState } from "../property/histories/model.ts";
+import { freshSeed, seededRandom } from "../support/random.ts";
+import { runScript } from "../support/run_script.ts";
+import { deliver } from "../support/send.ts";
+import { connect, emptyTables } from "../support/tables.ts";
+import { setting } from "../support/test_environment.ts";
+import {
+  type Created,
+  createStripeAccount,
+  randomEvents,
+  serveStripeApi,
+  type StripeAccount,
+  testContext,
+} from "./stand_in.ts";
+
+/** More than Stripe gives, and the database answers, in one page. */
+const MANY = 1_200;
+const sql = connect();
+const receiver = await startReceiver();
+// reconcile compares all records, those of other tests included.
+Deno.test.beforeEach(() => emptyTables(sql));
+Deno.test.afterAll(async () => {
+  await receiver[Symbol.asyncDispose]();
+  await sql.end();
+});
+
+/** An account whose subscriptions are recorded, an hour later. */
+async function recorded(count: number) {
+  const account = createStripeAccount(count);
+  account.nowSeconds -= 3_600;
+  await using api = serveStripeApi(account);
+  const context = testContext(api.url);
+  await importPages(context.stripe.subscriptions(), context);
+  account.nowSeconds += 3_600;
+  return { account, ids: [...account.subscriptions.keys()] };
+}
+
+async function found(context: Context): Promise<readonly Difference[]> {
+  return (await findDifferences(context)).differences;
+}
+
+/** Fixes what is found, and returns what still differs. */
+async function fixed(context: Context): Promise<readonly Difference[]> {
+  await fix(await findDifferences(context), context);
+  return await found(context);
+}
+
+/** Adds events that Stripe could not deliver. */
+function undelivered(account: StripeAccount, ...events: Created[]): void {
+  for (const event of events) account.events.set(event.id, event);
+}
+
+function namesOf(differences: readonly Difference[], kind: string) {
+  return differences.filter((difference) => difference.kind === kind)
+    .map(({ event, subscription }) => event ?? subscription).sort();
+}
+
+function kindsOf(differences: readonly Difference[]): string[] {
+  return differences.map(({ kind }) => kind).sort();
+}
+
+Deno.test("import records many subscriptions in spite of rate limits, and a second run changes nothing", async () => {
+  const statuses = ["active", "trialing", "past_due", "canceled", "unpaid"];
+  const account = createStripeAccount(
+    MANY,
+    (i) => ({ status: statuses[i % statuses.length]! }),
+  );
+  await using api = serveStripeApi(account, { busy: [0, 3, 4] });
+  const args = ["--stripe-url", api.url];
+  const first = await runScript("import", { args });
+  assertEquals(first.code, 0, first.err);
+  const counts = "imported, 0 corrected, 0 without an account ID, 0 failed";
+  assertEquals(first.out, `${MANY} read, ${MANY} ${counts}\n`);
+  assertStringIncludes(first.err, "Retrying in 1 s.");
+  assertStringIncludes(first.err, "\n1000 read from Stripe\n");
+  assertEquals(api.requests(), MANY / 100 + 3);
+
+  const versions = async () => [
+    ...await sql`
+      select s.id, s.xmin::text, (select count(*) from billing.processed_events)
+      from billing.subscriptions s
+      -- Stripe does not say since when.
+      where (s.status = 'past_due') = (s.past_due_since is not null)
+      order by s.id`,
+  ];
+  const state = await versions();
+  assertEquals(state.length, MANY);
+  const second = await runScript("import", { args });
+  assertEquals(second.out, `${MANY} read, 0 ${counts}\n`);
+  assertEquals([second.code, await versions()], [0, state]);
+
+  const last = [...account.subscriptions.keys()].sort().at(-1)!;
+  account.subscriptions.delete(last);
+  assertEquals<unknown>(await found(testContext(api.url)), [
+    { kind: "missing_there", subscription: last },
+  ]);
+});
+
+Deno.test("import lists subscriptions without an account ID, and --account-from names another source", async () => {
+  const account = createStripeAccount(5);
+  const [older, newer, one, nobodys, other] = account.subscriptions.values();
+  assert(older && newer && one && nobodys && other);
+  const { customer } = other;
+  const ofOlder = { customer: older.customer };
+  // Stripe lists the newest first, so the account is known only afterwards.
+  account.change(newer.id, { ...withoutAccount(newer), ...ofOlder });
+  // Two accounts, of which only one is recorded before it: it could be either's.
+  account.change(nobodys.id, { ...withoutAccount(nobodys), customer });
+  account.change(one.id, { customer });
+  await using api = serveStripeApi(account, { maxPage: 1 });
+  const args = ["--stripe-url", api.url];
+  const left = await runScript("import", { args });
+  assertEquals(left.code, 1);
+  for (
+    const line of [
+      "5 read, 4 imported, 0 corrected, 1 without an account ID, 0 failed",
+      `no account     ${nobodys.id}, customer ${customer}`,
+      "--account-from",
+    ]
+  ) assertStringIncludes(left.out, line);
+
+  const env = { UNMAPPED_SUBSCRIPTIONS: "ignore" };
+  assertEquals((await runScript("import", { args, env })).code, 0);
+  const from = ["--account-from", "customer"];
+  const mapped = await runScript("import", { args: [...args, ...from] });
+  assertEquals(mapped.code, 0, mapped.err);
+  const owners = await sql`
+    select account_id from billing.subscriptions order by id collate "C"`;
+  assertEquals(
+    owners.map(({ account_id }) => account_id),
+    ["acc_0", "acc_0", "acc_2", customer, "acc_4"],
+  );
+  // A record belongs to the provider that made it.
+  const others = ["--provider", "b", ...args];
+  const { code, out } = await runScript("import", { args: others });
+  assertEquals(code, 1);
+  assertStringIncludes(out, "5 read, 0 imported, 0 corrected, 0 without");
+});
+
+Deno.test("import ends with an error for the wrong mode, key or project, or a subscription that it cannot read", async () => {
+  const account = createStripeAccount(1);
+  await using api = serveStripeApi(account);
+  const key = "sk_live_stand_in";
+  await using live = serveStripeApi(account, { key });
+  const odd = createStripeAccount(1, () => ({ plan: "" }));
+  await using unreadable = serveStripeApi(odd);
+  const isLive = { STRIPE_API_KEY: key };
+  const wrongKey = { SUPABASE_SECRET_KEY: "sb_secret_wrong" };
+  for (
+    const [line, env, code, reason] of [
+      [`${live.url} --mode live`, isLive, 3, "is not in live mode"],
+      [live.url, {}, 3, "Invalid API Key"],
+      [api.url, wrongKey, 3, "refuses the secret key"],
+      [`${api.url} --project-url http://127.0.0.1:1`, {}, 3, "task start"],
+      [api.url, isLive, 2, "--mode live"],
+      [unreadable.url, {}, 1, "not imported   sub"],
+    ] as const
+  ) {
+    const args = `--stripe-url ${line}`.split(" ");
+    const ended = await runScript("import", { args, env });
+    assertEquals(ended.code, code, ended.err);
+    assertStringIncludes(ended.err + ended.out, reason);
+  }
+  assertEquals([...await sql`select from billing.subscriptions`], []);
+});
+
+Deno.test("without a URL, the commands find the local stack that runs", async () => {
+  const folder = await Deno.makeTempDir();
+  await using _running = await publishRunningStack(folder, {
+    apiUrl: setting("TEST_API_URL"),
+    dbUrl: setting("TEST_DATABASE_URL"),
+  });
+  await using api = serveStripeApi(createStripeAccount());
+  const { code, err } = await runScript("reconcile", {
+    args: ["--stripe-url", api.url],
+    env: { SUPABASE_URL: "", BILLING_STACK_DATA: folder },
+  });
+  assertEquals(code, 0, err);
+  assertStringIncludes(err, setting("TEST_API_URL"));
+  await Deno.remove(folder, { recursive: true });
+});
+
+Deno.test("an import while random events arrive ends in the state of the account", async () => {
+  const seed = freshSeed();
+  const random = seededRandom(seed);
+  // About 2,000 events, of which the second half is yet to happen.
+  const events = randomEvents(175, seed);
+  const account = createStripeAccount();
+  const present = events.splice(events.length / 2);
+  events.forEach(account.happen);
+  // What happened before will not arrive any more.
+  account.events.clear();
+
+  const waiting: HistoryEvent[] = [];
+  // Eight are on their way at once; they overtake each other.
+  async function deliverSome(count: number): Promise<void> {
+    for (let i = 0; i < count && waiting.length > 0; i += 8) {
+      const together = Array.from(
+        { length: 8 },
+        () => waiting.splice(Math.floor(random() * waiting.length), 1),
+      ).flat();
+      await Promise.all(together.map(async (event) => {
+        const { status } = await deliver(receiver.url, eventBody(event));
+        if (status === 200) account.delivered.add(event.id);
+        else waiting.push(event);
+      }));
+    }
+  }
+  function happenSome(): void {
+    const happening = present.splice(0, 15 + Math.floor(random() * 30));
+    happening.forEach(account.happen);
+    waiting.push(...happening);
+  }
+
+  await using api = serveStripeApi(account, {
+    // Smaller than Stripe's, so that more events arrive between two pages.
+    maxPage: 10,
+    // Takes the margin of corrections away: they are dated half a second before
+    // the account was read.
+    clockAheadSeconds: 6,
+    // After Stripe has read its data, and before it answers.
+    beforeAnswer: async () => {
+      happenSome();
+      await deliverSome(Math.floor(random() * 80));
+    },
+  });
+  const context = testContext(api.url);
+  const imported = await importPages(context.stripe.subscriptions(), context);
+  const during = account.delivered.size;
+  while (present.length + waiting.length > 0) {
+    happenSome();
+    await deliverSome(100);
+  }
+
+  assertEquals(imported.errors.size, 0, `seed ${seed}`);
+  const kinds = kindsOf([...imported.different.values()]);
+  assert(kinds.lastIndexOf("missing_here") > 100, `${kinds}`);
+  assert(during > 100, `${during} delivered during the import`);
+  assertEquals(await found(context), [], `seed ${seed}`);
+});
+
+Deno.test("reconcile lists each event that was withheld, fixes everything, and then finds nothing", async () => {
+  const seed = freshSeed();
+  const events = randomEvents(35, seed);
+  const account = createStripeAccount();
+  events.forEach(account.happen);
+  account.nowSeconds += 60;
+  const withheld = events.filter((_, i) => i % 10 === 9).map(({ id }) => id);
+  const failed: string[] = [];
+  for (const event of events) {
+    if (withheld.includes(event.id)) continue;
+    const { status } = await deliver(receiver.url, eventBody(event));
+    if (status === 200) account.delivered.add(event.id);
+    else failed.push(event.id);
+  }
+  await using api = serveStripeApi(account);
+
+  async function reconcile(...options: string[]) {
+    const args = ["--stripe-url", api.url, "--json", ...options];
+    const { code, out } = await runScript("reconcile", { args });
+    return { code, ...JSON.parse(out) };
+  }
+
+  const dry = await reconcile();
+  assertEquals(dry.code, 1, `seed ${seed}`);
+  assertEquals(namesOf(dry.differences, "undelivered"), withheld.sort());
+  assertEquals(namesOf(dry.differences, "failed"), failed.sort());
+  const [before] =
+    await sql`select count(*)::int from billing.processed_events`;
+  assertEquals(before?.["count"], account.delivered.size, "Applied something");
+
+  const applied = await reconcile("--apply");
+  const { code, differences, found, errors } = applied;
+  assertEquals([code, differences, errors], [0, [], {}], `seed ${seed}`);
+  assertEquals(kindsOf(found), kindsOf(dry.differences));
+  const notified = await sql`select from billing.notifications`;
+  const invoices = events.filter(({ type }) => type.startsWith("invoice."));
+  assertEquals(notified.length, invoices.length);
+  // A correction does not know since when; the updates that are applied do.
+  const missing = namesOf(found, "missing_here");
+  const rows = await sql`
+    select id, extract(epoch from past_due_since)::int as past_due_since
+    from billing.subscriptions
+    where status <> 'canceled' and id <> all (${missing})`;
+  const { records } = modelState(events);
+  for (const { id, past_due_since } of rows) {
+    assertEquals(past_due_since, records.get(id)?.past_due_since, id);
+  }
+  const args = ["--stripe-url", api.url];
+  const { out } = await runScript("reconcile", { args });
+  assertEquals(out, "No differences.\n");
+});
+
+Deno.test("reconcile lists each kind of difference, fixes what it can, and deletes nothing", async () => {
+  const { account, ids: [one = "", other = ""] } = await recorded(2);
+  const shown = account.change(one, { status: "canceled" });
+  account.subscriptions.delete(other);
+  const customer = uniqueId("cus");
+  const nobodys = { ...withoutAccount(shown), id: "sub_nobodys", customer };
+  account.change("sub_nobodys", nobodys);
+  account.change("sub_new", { ...shown, id: "sub_new" });
+  account.change("sub_odd", { ...shown, id: "sub_odd", items: { data: [] } });
+  // Refused as by the receiver: it would freeze its subscription until then.
+  const future = subscriptionEvent("customer.subscription.updated", {
+    subscription: one,
+    status: "unpaid",
+    created: Math.floor(Date.now() / 1000) + 60 * 86_400,
+  });
+  const invoice = uniqueId("in");
+  const created = account.nowSeconds - 60;
+  const payment = () => invoiceEvent({ subscription: one, invoice, created });
+  const [payment1, payment2, resolved] = [payment(), payment(), payment()];
+  const nothing = {
+    "data.object.subscription": null,
+    "data.object.parent": null,
+  };
+  const oneOff = edited(payment(), nothing);
+  undelivered(account, future, payment1, payment2, resolved, oneOff);
+  await sql`
+    insert into billing.failed_events
+      (provider, event_id, payload_encoding, error_code, error)
+    select 'a', id, 'json', 'apply_failed', 'x'
+    from unnest(${["evt_old", resolved.id]}::text[]) as id`;
+  await sql`select billing.resolve_failed_event(${resolved.id}, 'called', 'me')`;
+  await using api = serveStripeApi(account);
+  const args = ["--stripe-url", api.url];
+
+  const dry = await runScript("reconcile", { args });
+  assertEquals(dry.code, 1);
+  for (
+    const line of [
+      `missing here   sub_new, account acc_0`,
+      `no account     sub_nobodys, customer ${customer}`,
+      `unreadable     sub_odd: data.object.items.data`,
+      `missing there  ${other}`,
+      `differs        ${one}: status is active here, canceled at Stripe; canceled_at is null here, set at Stripe`,
+      `undelivered    ${future.id}, customer.subscription.updated, subscription ${one}`,
+      `undelivered    ${payment1.id}, invoice.payment_failed, subscription ${one}`,
+      "failed         evt_old, type unknown, subscription unknown: apply_failed",
+      "9 differences. --apply fixes what it can, and deletes nothing.",
+    ]
+  ) assertStringIncludes(dry.out, line);
+
+  const env = { NOTIFY_ONCE_PER_INVOICE: "true" };
+  const options = { args: [...args, "--apply"], env };
+  const applied = await runScript("reconcile", options);
+  assertEquals(applied.code, 1);
+  assertStringIncludes(applied.out, `not fixed      ${future.id}: created`);
+  assertStringIncludes(applied.out, "\n5 differences.\n");
+  const rows = await sql`
+    select id, status, canceled_at is not null as canceled
+    from billing.subscriptions`;
+  assertEquals(
+    rows.map((row) => Object.values(row).join()).sort(),
+    [`${one},canceled,true`, `${other},active,false`, "sub_new,canceled,true"]
+      .sort(),
+  );
+  const notified = await sql`select invoice_id from billing.notifications`;
+  assertEquals(notified.map(({ invoice_id }) => invoice_id), [invoice]);
+
+  const left = await fixed(testContext(api.url, { accountFrom: "customer" }));
+  const kinds = ["failed", "missing_there", "undelivered", "unreadable"];
+  assertEquals(kindsOf(left), kinds);
+});
+
+Deno.test("reconcile fixes a record that is frozen, because its marks are ahead of the clock, and that Stripe's list leaves out", async () => {
+  const { account, ids: [one = ""] } = await recorded(1);
+  // A day of marks: quarters of microseconds.
+  const day = 86_400e6 * 4;
+  await sql`
+    update billing.subscriptions set
+      status = 'past_due',
+      account_as_of = changed_as_of + ${day},
+      changed_as_of = changed_as_of + 2 * ${day}::bigint,
+      canceled_as_of = changed_as_of + 3 * ${day}::bigint
+    where id = ${one}`;
+  account.change(one, { metadata: { accountId: "acc_moved" } });
+  await using api = serveStripeApi(account, { unlisted: new Set([one]) });
+  assertEquals(await fixed(testContext(api.url)), []);
+  const [after] = await sql`
+    select * from public.billing_records where id = ${one}`;
+  const { account_id, account_as_of, changed_as_of, ...rest } = after!;
+  assertEquals([rest.status, account_id], ["active", "acc_moved"]);
+  assertEquals(rest.canceled_as_of, null);
+  assertEquals(account_as_of, changed_as_of);
+  assert(changed_as_of.getTime() < account.nowSeconds * 1000);
+});
+
+Deno.test("reconcile compares twice, so an event on its way is no difference", async () => {
+  const { account, ids: [one = ""] } = await recorded(1);
+  account.change(one, { status: "past_due" });
+  await using api = serveStripeApi(account, {
+    beforeAnswer: async (path) => {
+      // The event arrives while reconcile lists Stripe's events.
+      if (path !== "/v1/events") return;
+      await sql`
+        update billing.subscriptions
+        set status = 'past_due', provider_status = 'past_due' where id = ${one}`;
+    },
+  });
+  assertEquals(await found(testContext(api.url)), []);
+});
+
+Deno.test("reconcile records subscriptions without an account ID of known customers and applies their events, also if it learns of them meanwhile, and if UNMAPPED_SUBSCRIPTIONS is ignore", async () => {
+  const { account, ids: [one = ""] } = await recorded(1);
+  const shown = account.subscriptions.get(one)!;
+  const nameless = withoutAccount(shown);
+  const customer = uniqueId("cus");
+  const [known = "", older = "", newer = ""] = ["a", "b", "c"].map(uniqueId);
+  account.change(known, { ...nameless, id: known });
+  const [before, after] = [1_000_000_000, 1_800_000_000];
+  account.change(older, { ...shown, id: older, customer, created: before });
+  account.change(newer, { ...nameless, id: newer, customer, created: after });
+  for (const subscription of [known, "sub_unknown"]) {
+    const created = account.nowSeconds - 60;
+    const invoice = { subscription, customer: shown.customer, created };
+    undelivered(account, withoutAccount(invoiceEvent(invoice)));
+  }
+  await using api = serveStripeApi(account);
+  const failing = await found(testContext(api.url));
+  assertEquals(namesOf(failing, "missing_here"), [known, older].sort());
+  assertEquals(namesOf(failing, "unmapped"), [newer]);
+  const ignoring = testContext(api.url, { unmappedSubscriptions: "ignore" });
+  assertEquals(namesOf(await found(ignoring), "unmapped"), []);
+  // It names an account, so its creation is only late.
+  const lost = invoiceEvent({ subscription: "sub_lost", account: "acc_1" });
+  undelivered(account, lost);
+  const left = await fixed(ignoring);
+  assertEquals(left.map(({ event }) => event), [lost.id]);
+  const owners = await sql`
+    select account_id from billing.subscriptions
+    union all select account_id from billing.notifications`;
+  const accounts = owners.map(({ account_id }) => account_id);
+  assertEquals(accounts, Array(5).fill("acc_0"));
+});
+
+Deno.test("reconcile applies the events of a subscription that Stripe no longer has, the oldest first", async () => {
+  const account = createStripeAccount();
+  const [creation] = randomEvents(1, freshSeed()) as [HistoryEvent];
+  account.happen(creation);
+  // More than one call takes, of changes and of IDs.
+  const type = "customer.subscription.updated";
+  for (let i = 1; i <= 250; i++) {
+    const created = creation.created + i;
+    account.happen({ ...creation, id: uniqueId("evt"), type, created });
+  }
+  account.subscriptions.clear();
+  await using api = serveStripeApi(account);
+  assertEquals(kindsOf(await fixed(testContext(api.url))), ["missing_there"]);
+});
