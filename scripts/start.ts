@@ -124,11 +124,13 @@ async function run(
       dbUrl: stack.dbUrl,
     });
     // If a call fails, the worker's own log says so.
-    using _timer = every(WAKE_EVERY_MS, async () => {
+    const wakeWorker = async () => {
       const headers = { apikey: stack.keys.secret };
       const call = { method: "POST", headers };
       await (await fetch(stack.urls.worker, call)).body?.cancel();
-    });
+    };
+    await wakeWorker().catch(() => {});
+    using _timer = every(WAKE_EVERY_MS, wakeWorker);
     const seconds = ((performance.now() - beginMs) / 1000).toFixed(1);
     print(`Ready after ${seconds} s\n`);
     const isDefault = givenDir === undefined;

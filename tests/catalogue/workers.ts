@@ -154,7 +154,8 @@ export const WORKERS: Rows = {
       // Until then, the worker of row 62 has the queue.
       await eventually(async () => {
         const leases = await sql`
-          select from billing.leases where queue = 'notifications'`;
+          select from billing.leases
+          where queue = 'notifications' and held_until > clock_timestamp()`;
         return leases.length === 0;
       });
       const held = Promise.withResolvers<void>();

@@ -16,6 +16,7 @@ import { serveConsole } from "../../scripts/console.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { edited } from "../support/edited.ts";
+import { eventually } from "../support/hang_limit.ts";
 import { startNotifiedEndpoint } from "../support/notified.ts";
 import { startOwnStack } from "../support/stacks.ts";
 import { deliver } from "../support/send.ts";
@@ -37,6 +38,11 @@ const update = subscriptionEvent("customer.subscription.updated", {
   created: CREATED + 30,
 });
 const invoice = invoiceEvent({ subscription, created: CREATED + 60 });
+const lateInvoice = invoiceEvent({ subscription, created: CREATED + 90 });
+const lateUpdate = subscriptionEvent("customer.subscription.updated", {
+  subscription,
+  created: CREATED + 90,
+});
 
 const SCRIPT =
   `"'></textarea></pre></title><script>alert(1)</script><img src="https://evil.example/x" onerror="alert(2)"><svg onload=alert(3)>`;
@@ -137,9 +143,20 @@ Deno.test("the console in a browser", async (test) => {
   });
 
   await test.step("all that match a filter are retried, and no others", async () => {
+    // What waited for the creation has healed by itself.
+    for (const { id } of [invoice, update]) {
+      await eventually(async () => (await failureOf(sql, id)).resolved_at);
+    }
+    for (const event of [lateInvoice, lateUpdate]) {
+      await sql`
+        select public.billing_record_failed_event(
+          'a', ${event.id}, ${JSON.stringify(event)}, 'text', 'apply_failed',
+          'Of a test', ${event.type}, 'update', ${subscription}
+        )`;
+    }
     await open("/failures");
     await page.click("summary");
-    await page.select("[name=code]", "subscription_unknown");
+    await page.select("[name=code]", "apply_failed");
     await page.select("[name=type]", "invoice.payment_failed");
     const list = await enter("details form button");
     assertStringIncludes(list, "1 failure matches");
@@ -147,23 +164,23 @@ Deno.test("the console in a browser", async (test) => {
     await page.keyboard.press("Enter");
     const done = await enter("form[action='/failures/retry'] button");
     assertStringIncludes(done, "Retry requested: 1.");
-    assertEquals((await failureOf(sql, invoice.id)).resolution, "applied");
-    assertEquals((await failureOf(sql, update.id)).attempts, 1);
+    assertEquals((await failureOf(sql, lateInvoice.id)).resolution, "applied");
+    assertEquals((await failureOf(sql, lateUpdate.id)).attempts, 1);
   });
 
   await test.step("a failure is resolved with a name and a reason, and opened again", async () => {
-    await open(pathOf(update.id));
+    await open(pathOf(lateUpdate.id));
     await tabTo("[name=reason]");
     await page.keyboard.type("it's a test; <b>");
     await tabTo("[name=who]");
     await page.keyboard.type("Kim");
     assertStringIncludes(await enter("[name=who]"), "it's a test; <b>");
-    assertEquals((await failureOf(sql, update.id)).resolution, "by hand");
-    assertStringIncludes(await open("/failures?state=resolved"), update.id);
-    await open(pathOf(update.id));
+    assertEquals((await failureOf(sql, lateUpdate.id)).resolution, "by hand");
+    assertStringIncludes(await open("/failures?state=resolved"), lateUpdate.id);
+    await open(pathOf(lateUpdate.id));
     const reopened = await enter("form[action='/failure/reopen'] button");
     assertStringIncludes(reopened, "It is open again.");
-    assertEquals((await failureOf(sql, update.id)).resolved_at, null);
+    assertEquals((await failureOf(sql, lateUpdate.id)).resolved_at, null);
   });
 
   await test.step("a notification that was given up is sent again", async () => {
@@ -192,11 +209,11 @@ Deno.test("the console in a browser", async (test) => {
       where event_id = 'evt_dead'`;
     await run("/notifications", 2);
     await run("/failures", 1);
-    await run(pathOf(update.id), 3);
-    const resolved = await failureOf(sql, update.id);
+    await run(pathOf(lateUpdate.id), 3);
+    const resolved = await failureOf(sql, lateUpdate.id);
     assertEquals(resolved.resolution, "by hand");
-    await run(pathOf(update.id), 1);
-    assertEquals((await failureOf(sql, update.id)).resolved_at, null);
+    await run(pathOf(lateUpdate.id), 1);
+    assertEquals((await failureOf(sql, lateUpdate.id)).resolved_at, null);
   });
 
   await test.step("a subscription is found by each ID, with all that it has", async () => {
@@ -204,7 +221,7 @@ Deno.test("the console in a browser", async (test) => {
       update billing.subscriptions set customer_id = 'cus_42'
       where id = ${subscription}`;
     const shown = await open(`/search?q=${subscription}`);
-    for (const part of ["acc_42", creation.id, update.id, "HTTP 500"]) {
+    for (const part of ["acc_42", creation.id, lateUpdate.id, "HTTP 500"]) {
       assertStringIncludes(shown, part);
     }
     for (const id of ["acc_42", "cus_42"]) {
@@ -243,7 +260,7 @@ Deno.test("the console in a browser", async (test) => {
   });
 
   await test.step("every page is whole, on a phone and on a screen", async () => {
-    const failures = [creation.id, update.id, Object.keys(HOSTILE)[0]!];
+    const failures = [creation.id, lateUpdate.id, Object.keys(HOSTILE)[0]!];
     const paths = [
       ...["/", "/hours", "/failures?code=event_invalid"],
       ...["/failures?state=resolved", "/notifications", "/nowhere"],

@@ -50,12 +50,13 @@ const { block, left } = readBlocks("docs/deploy.md");
 const login = block("supabase login");
 const push = block("supabase db push --remote");
 const deployFunctions = block("supabase functions deploy billing-webhook");
-const setSecrets = block("supabase secrets set PROVIDER_A_SIGNATURE_HEADER");
+const setSecrets = block(
+  "supabase secrets set PROVIDER_A_SIGNING_SECRET=whsec_...",
+);
 const runDoctor = block(
   "export SUPABASE_URL=https://<project-ref>.supabase.co\nread -rs SUPABASE_SECRET",
 );
 const OUR_SECRETS = {
-  PROVIDER_A_SIGNATURE_HEADER: "stripe-signature",
   PROVIDER_A_SIGNING_SECRET: SIGNING_SECRET,
 };
 

@@ -18,6 +18,7 @@ import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import { createDatabase } from "../support/databases.ts";
 import { freePort } from "../support/machine.ts";
+import { post } from "../support/send.ts";
 import { startPostgrest } from "../support/stacks.ts";
 import { openTerminal, type Typed } from "../support/terminal.ts";
 import {
@@ -83,6 +84,9 @@ export async function createHostedProject(
       rest: Number(new URL(rest.url).port),
     };
     opened.defer((await startGateway(apiPort, { targets, keys })).close);
+    // As pg_cron does, which is not here.
+    const headers = { apikey: keys.secret };
+    await post(`${url}/functions/v1/billing-worker`, { headers });
     return opened.move();
   }
 

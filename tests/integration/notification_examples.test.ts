@@ -49,6 +49,7 @@ const LAST = {
   "data.object.attempt_count": 8,
 };
 const LITTLE = {
+  created: undefined,
   "data.object.id": undefined,
   "data.object.hosted_invoice_url": undefined,
   "data.object.amount_due": undefined,
@@ -109,19 +110,25 @@ async function failPayment(
     id: uniqueId("evt"),
   };
   const { subscription } = ids;
+  const failed = invoiceEvent(ids);
   const creation = subscriptionEvent("customer.subscription.created", {
     subscription,
     account,
   });
-  for (const sent of [creation, edited(invoiceEvent(ids), changes)]) {
+  for (const sent of [creation, edited(failed, changes)]) {
     assertEquals((await deliver(url, sent, { provider })).status, 200);
   }
   const pageIds: PageIds = [
     [subscription, "sub_1"],
     [ids.invoice, "in_1"],
     [ids.id, "evt_1"],
+    [isoOf(failed.created), "2026-11-28T09:00:00.000Z"],
   ];
   return { id: ids.id, pageIds };
+}
+
+function isoOf(seconds: number): string {
+  return new Date(seconds * 1000).toISOString();
 }
 
 function webhookExample(

@@ -133,7 +133,7 @@ Deno.test("an alert that is answered 429 holds up no notification to the same ho
   const failing = uniqueId("evt");
   await sql`
     select public.billing_record_failed_event(
-      'a', ${failing}, '{}', 'text', 'internal_error', 'Failed', 'x'
+      'a', ${failing}, '{}', 'text', 'event_invalid', 'Failed', 'x'
     )`;
   endpoint.answerWith(({ message }) =>
     message.type === "billing.failure_opened"

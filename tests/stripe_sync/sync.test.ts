@@ -333,6 +333,7 @@ Deno.test("reconcile lists each kind of difference, fixes what it can, and delet
   const nothing = {
     "data.object.subscription": null,
     "data.object.parent": null,
+    "data.object.lines": null,
   };
   const oneOff = edited(payment(), nothing);
   undelivered(account, future, payment1, payment2, resolved, oneOff);

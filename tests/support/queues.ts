@@ -99,7 +99,8 @@ export async function settledRow(sql: Sql, eventId: string): Promise<Row> {
       select * from billing.notifications
       where event_id = ${eventId} and attempts > 0
         and not exists (
-          select from billing.leases where queue = 'notifications'
+          select from billing.leases
+          where queue = 'notifications' and held_until > clock_timestamp()
         )`;
     return row;
   });
