@@ -122,7 +122,7 @@ async function failPayment(
     [subscription, "sub_1"],
     [ids.invoice, "in_1"],
     [ids.id, "evt_1"],
-    [isoOf(failed.created), "2026-11-28T09:00:00.000Z"],
+    [isoOf(failed.created ?? 0), "2026-11-28T09:00:00.000Z"],
   ];
   return { id: ids.id, pageIds };
 }
