@@ -19,7 +19,7 @@ import {
   TARGET_ENVIRONMENT,
   TARGET_OPTIONS,
 } from "./stripe_sync/command.ts";
-import { differenceLines } from "./stripe_sync/differences.ts";
+import { differenceLines, isFault } from "./stripe_sync/differences.ts";
 import { findDifferences, type Found } from "./stripe_sync/find_differences.ts";
 
 const COMMAND_LINE = {
@@ -75,7 +75,7 @@ async function reconcile(
     `Comparing Stripe (${mode} mode) with ${projectUrl}, provider ${provider}`,
   );
   const found = await findDifferences(context);
-  const isFixed = apply && found.differences.length > 0;
+  const isFixed = apply && found.differences.some(isFault);
   if (isFixed && !json) print(...differenceLines(found.differences, { apply }));
   const errors = isFixed ? await fix(found, context) : new Map();
   const left = isFixed ? await findDifferences(context) : found;
@@ -95,7 +95,7 @@ async function reconcile(
     for (const [id, error] of errors) print(`not fixed      ${id}: ${error}`);
     print(...differenceLines(left.differences, { apply }));
   }
-  return left.differences.length === 0 ? 0 : 1;
+  return left.differences.some(isFault) ? 1 : 0;
 }
 
 /**

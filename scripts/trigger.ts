@@ -17,6 +17,7 @@ import type { EventType } from "./events/templates.ts";
 import { advice } from "./trigger/advice.ts";
 import { buildEvent, parseTriggerArguments } from "./trigger/arguments.ts";
 import {
+  createdBefore,
   MAX_COLUMNS,
   projectOf,
   readLedger,
@@ -24,6 +25,8 @@ import {
   type Result,
   sentEvent,
 } from "./trigger/result.ts";
+
+const CREATED = "customer.subscription.created";
 
 if (import.meta.main) {
   Deno.exit(await trigger(Deno.args).catch(reportEnd));
@@ -41,9 +44,18 @@ async function trigger(args: readonly string[]): Promise<number> {
   if (isEvent && !sent.print) {
     await sleep(waitBeforeMs(source.type, Date.now()));
   }
+  const project = projectOf(url, { local, env: command });
+  // An event that waits for its creation occurred after it.
+  const created = isEvent && !sent.print && project && source.type === CREATED
+    ? await createdBefore(project, { provider, ...source }).catch(() =>
+      undefined
+    )
+    : undefined;
   const body = isEvent
     // Indented, as Stripe sends it.
-    ? new TextEncoder().encode(JSON.stringify(buildEvent(source), null, 2))
+    ? new TextEncoder().encode(
+      JSON.stringify(buildEvent(source, { created }), null, 2),
+    )
     : await Deno.readFile(source.payload).catch((error) => {
       throw new Error(`Cannot read ${source.payload}: ${error.message}`);
     });
@@ -57,7 +69,6 @@ async function trigger(args: readonly string[]): Promise<number> {
     ...signatureHeaders({ ...settings, body }),
   };
 
-  const project = projectOf(url, { local, env: command });
   const wasApplied = project && await readLedger(project, event)
     .then((outcome) => outcome !== undefined, () => undefined);
   const about = event.subscription && ` about ${event.subscription}`;
@@ -89,5 +100,5 @@ async function trigger(args: readonly string[]): Promise<number> {
  * next second, which no earlier command can have used.
  */
 export function waitBeforeMs(type: EventType, nowMs: number): number {
-  return type === "customer.subscription.created" ? 1000 - nowMs % 1000 : 0;
+  return type === CREATED ? 1000 - nowMs % 1000 : 0;
 }

@@ -15,7 +15,14 @@ import {
   readFailure,
   stateOf,
 } from "./failures.tsx";
-import { type Draft, payloadSection, repair } from "./payload.tsx";
+import {
+  type Draft,
+  hashOf,
+  payloadSection,
+  repair,
+  repairOf,
+  withAccount,
+} from "./payload.tsx";
 import {
   type Call,
   type Project,
@@ -26,7 +33,7 @@ import * as ui from "./ui.tsx";
 
 /** What the page lists of a failure. */
 const FACTS =
-  "type,provider,subscription_id,account_id,occurred_at,first_failed_at,last_failed_at,attempts,retry_requested_at,resolved_at,resolution,resolved_by,resolution_note";
+  "type,provider,subscription_id,account_id,occurred_at,first_failed_at,last_failed_at,attempts,next_retry_at,retry_requested_at,resolved_at,resolution,resolved_by,resolution_note";
 
 /** Returns what can be done about a failure, besides the repair. */
 function actionsOn(
@@ -65,12 +72,15 @@ export function addFailure(console: ui.Console): void {
     });
   });
 
-  app.post("/failure/repair", async (c) => {
-    const { text = "", hash = "", ...fields } = await ui.readForm(c);
+  app.post("/failure/:what{repair|account}", async (c) => {
+    const { text = "", hash = "", account, ...fields } = await ui.readForm(c);
     const failure = await readFailure(project, fields);
     if (failure === undefined) return c.notFound();
-    const draft = { text, hash };
-    const faults = await repair(project, failure, draft).catch(faultsOf);
+    const draft = account === undefined
+      ? { text, hash }
+      : { text: withAccount(failure.payload ?? "", account), hash };
+    const { faults, problem = "" } = await repair(project, failure, draft)
+      .catch((error) => ({ faults: faultsOf(error), problem: "" }));
     if (faults.length > 0) {
       const page = failurePage(failure, { ...draft, faults });
       return show(c, failure.event_id, page, 422);
@@ -78,7 +88,8 @@ export function addFailure(console: ui.Console): void {
     const next = failure.retry_requested_at === null
       ? "Now retry the event: until then, deliveries of it are refused, so that the old payload is not applied."
       : "A retry is requested already: the worker applies this payload at its next run.";
-    return showResult(c, failureLink(failure), { done: `Saved. ${next}` });
+    const done = `Saved. ${next}`;
+    return showResult(c, failureLink(failure), { done, problem });
   });
 
   app.post("/failure/:action{retry|resolve|reopen}", async (c) => {
@@ -132,11 +143,11 @@ async function retryNow(
   return { done: `${done}\nThe worker takes it at its next run.` };
 }
 
-function failurePage(
-  failure: Failure,
-  draft?: Draft & { readonly faults: readonly string[] },
-): Child {
+function failurePage(failure: Failure, draft?: Draft): Child {
   const guide = ERRORS[failure.error_code as ErrorCode];
+  // The advice names what to do first; else, to retry does no harm.
+  const [advised = "retry"] = /repair|retry|resolve/i.exec(guide?.todo ?? "") ??
+    [];
   return (
     <>
       <h1>{ui.visible(failure.event_id)}</h1>
@@ -144,12 +155,6 @@ function failurePage(
         {stateOf(failure)}
         {failure.original !== null && <strong>, repaired</strong>}
       </p>
-      {draft && (
-        <article class="bad" role="alert">
-          Not saved:
-          <ul>{draft.faults.map((fault) => <li>{ui.visible(fault)}</li>)}</ul>
-        </article>
-      )}
       <div class="grid">
         <div>
           <h2>Why it failed</h2>
@@ -160,16 +165,30 @@ function failurePage(
           <blockquote>{guide?.todo}</blockquote>
           {ui.facts(failure, FACTS)}
         </div>
-        <aside>{actionCards(failure)}</aside>
+        <aside>{actionCards(failure, advised.toLowerCase())}</aside>
       </div>
       <h2>Payload</h2>
-      {payloadSection(failure, draft)}
+      {payloadSection(failure, {
+        draft,
+        isAdvised: /repair/i.test(advised) && !lacksAccount(failure),
+      })}
     </>
   );
 }
 
-/** Returns what can be done about a failure, each with the SQL that it runs. */
-function actionCards(failure: Failure): Child {
+/** Returns whether all that a creation needs is an account. */
+function lacksAccount(failure: Failure): boolean {
+  return failure.resolved_at === null && failure.payload !== null &&
+    failure.payload_encoding === "json" &&
+    failure.kind === "creation" && /^\S*accountId/.test(failure.error);
+}
+
+/**
+ * Returns what can be done about a failure, each with the SQL that it runs.
+ *
+ * @param advised The action that is highlighted.
+ */
+function actionCards(failure: Failure, advised: string): Child {
   const actions = actionsOn(failure);
   const key = { provider: failure.provider, event: failure.event_id };
   const card = (name: keyof typeof actions, text: string, content: Child) => (
@@ -184,13 +203,15 @@ function actionCards(failure: Failure): Child {
       ? card("reopen", "If it was resolved by mistake:", button)
       : "Nothing is left to do.";
   }
+  const style = (name: string) => name === advised ? "" : "outline";
   return [
+    lacksAccount(failure) && accountCard(failure),
     failure.payload === null
       ? "The payload was deleted, so it cannot be retried. Have the provider send the event again."
       : card(
         "retry",
         "The worker tries the event again, with the payload shown here.",
-        <button>Retry</button>,
+        <button class={style("retry")}>Retry</button>,
       ),
     card(
       "resolve",
@@ -202,8 +223,36 @@ function actionCards(failure: Failure): Child {
           maxlength: 1000,
         })}
         {ui.field("Your name", { name: "who", required: true, maxlength: 200 })}
-        <button class="outline">Resolve by hand</button>
+        <button class={style("resolve")}>Resolve by hand</button>
       </>,
     ),
   ];
+}
+
+/** Returns a field for the account, which is the usual repair. */
+function accountCard(failure: Failure): Child {
+  const { provider, event_id: event } = failure;
+  const payload = failure.payload ?? "";
+  const fields = { provider, event, hash: hashOf(payload) };
+  const content = (
+    <>
+      {ui.field("Account ID", {
+        name: "account",
+        required: true,
+        maxlength: 255,
+      })}
+      <button>Save the account</button>
+    </>
+  );
+  const shown = repairOf(failure, withAccount(payload, "<account id>"));
+  return (
+    <article>
+      <p>
+        The event names no account. Set it here, in the payload's
+        metadata.accountId, and retry the event afterwards. Set it at the
+        provider too.
+      </p>
+      {ui.form("/failure/account", fields, content, shown)}
+    </article>
+  );
 }

@@ -42,7 +42,7 @@ export async function readFailure(
   const [row] = await project.read("billing_failed_events", {
     // As text, since JSON.parse rounds large numbers.
     select:
-      `${LISTED},account_id,payload_encoding,resolution_note,resolved_by,occurred_at,retry_lease_id,version,payload:payload::text,original:original_payload::text`,
+      `${LISTED},kind,account_id,next_retry_at,payload_encoding,resolution_note,resolved_by,occurred_at,retry_lease_id,version,payload:payload::text,original:original_payload::text`,
     provider: `eq.${provider}`,
     event_id: `eq.${event}`,
   });

@@ -67,7 +67,7 @@ export function addNotifications(console: ui.Console): void {
           ])}
         </p>
         <p>
-          {ui.counted(list.count, "notification")}.{" "}
+          {ui.counted(list.count, "notification")} {chosen || "not sent"}.{" "}
           {list.count > list.data.length &&
             `The oldest ${list.data.length} are shown. `}
           {STATES[chosen]}
@@ -98,7 +98,11 @@ export function notificationTable(
   notifications: readonly Notification[],
 ): Child {
   if (notifications.length === 0) {
-    return <p>There is none. A failed payment makes one.</p>;
+    return (
+      <p>
+        There is none. Those that were sent are found by their account or event.
+      </p>
+    );
   }
   const button = <button class="outline">Send again</button>;
   return ui.table("Notifications", notifications, {

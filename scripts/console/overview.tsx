@@ -88,8 +88,12 @@ export function addOverview({ app, project, show }: ui.Console): void {
           )}
         {chart}
         <p>
-          <a href="/hours">The chart as a table</a>. The ledger has about{" "}
-          {number(health?.ledger_rows_estimate ?? 0)} rows.
+          <a href="/hours">The chart as a table</a>.{" "}
+          {health?.ledger_rows_estimate
+            ? `The ledger has about ${
+              number(health.ledger_rows_estimate)
+            } rows.`
+            : ""}
         </p>
       </>
     );

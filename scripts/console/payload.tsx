@@ -9,7 +9,9 @@ import type { Child } from "hono/jsx";
 import { createHash } from "node:crypto";
 import { diff } from "node:util";
 import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/billing/config.ts";
+import { databaseError } from "../../supabase/functions/_shared/billing/database_errors.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
+import type { HandledEvent } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import type { Failure, FailureKey } from "./failures.tsx";
 import type { Project, Update } from "./project.ts";
@@ -24,6 +26,13 @@ const MAX_LINES = 1_000;
 const ONE_STRING =
   "Postgres cannot store this body as JSON, or only with numbers of more than 40 digits. So it is stored in one JSON string: as text, or as base64 if it is not text.";
 
+const UNCHANGED = "Nothing is changed. To try the event as it is, retry it.";
+const NO_EFFECT = {
+  duplicate:
+    "The event was applied already, so a retry would do nothing. Resolve it instead.",
+  erased:
+    "Its account was erased, so a retry would do nothing. Resolve it instead.",
+};
 const TOO_LONG =
   "It is too long to edit in a browser. Repair it in the SQL editor: see docs/runbook.md.";
 const CHANGED =
@@ -34,6 +43,16 @@ export interface Draft {
   readonly text: string;
   /** Of the payload that the editing began with. */
   readonly hash: string;
+  /** Why it was not saved. */
+  readonly faults?: readonly string[];
+}
+
+/** Returns the payload with an account, for one that names none. */
+export function withAccount(json: string, accountId: string): string {
+  const event = parseExactly(json);
+  const { object } = event.data;
+  object.metadata = { ...object.metadata, accountId };
+  return JSON.stringify(event);
 }
 
 /** Writes hidden characters as JSON does, such as \u202e. */
@@ -44,13 +63,20 @@ function escapeHidden(json: string): string {
   return json.replace(hidden, (one) => one.split("").map(escape).join(""));
 }
 
+/** Parses JSON text. Numbers are written again as they were. */
+function parseExactly(json: string) {
+  const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown };
+  return JSON.parse(
+    json,
+    (_, value, { source = "" } = {}) =>
+      typeof value === "number" ? rawJSON(source) : value,
+  );
+}
+
 /** Indents JSON text. Numbers stay as they are written. */
 export function prettyJson(json: string): string {
-  const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown };
-  const keep = (_: string, value: unknown, { source = "" } = {}) =>
-    typeof value === "number" ? rawJSON(source) : value;
   try {
-    return escapeHidden(JSON.stringify(JSON.parse(json, keep), null, 2));
+    return escapeHidden(JSON.stringify(parseExactly(json), null, 2));
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return escapeHidden(json); // too deep to be indented
@@ -60,7 +86,7 @@ export function prettyJson(json: string): string {
 /** Returns the payload, with what a repair changed, and the repair itself. */
 export function payloadSection(
   failure: Failure,
-  draft?: Draft,
+  { draft, isAdvised }: { draft: Draft | undefined; isAdvised: boolean },
 ): Child {
   const { provider, event_id: event, payload, original } = failure;
   if (payload === null) {
@@ -78,7 +104,9 @@ export function payloadSection(
     : unchanged;
   const editor = failure.resolved_at === null && (
     <details open={draft !== undefined}>
-      <summary>Repair</summary>
+      <summary role="button" class={isAdvised ? "" : "outline"}>
+        Repair
+      </summary>
       {repairForm(failure, draft ?? { text, hash: hashOf(payload) })}
     </details>
   );
@@ -125,19 +153,30 @@ export function compareLines(before: string, after: string): string[] {
   });
 }
 
-function repairForm(key: FailureKey, { text, hash }: Draft): Child {
+function repairForm(key: FailureKey, { text, hash, faults }: Draft): Child {
   if (text.length > LONGEST_DRAFT) return TOO_LONG;
   const fields = { provider: key.provider, event: key.event_id, hash };
-  const area = { rows: 24, wrap: "off", spellcheck: false, required: true };
+  const area = {
+    ...{ rows: 24, wrap: "off", spellcheck: false, required: true },
+    // The browser shows it, and the reason above it.
+    autofocus: faults !== undefined,
+  };
   const content = (
     <>
+      {faults && (
+        <article class="bad" role="alert">
+          Not saved:
+          <ul>{faults.map((fault) => <li>{ui.visible(fault)}</li>)}</ul>
+        </article>
+      )}
       <label>
         Payload, as JSON
         <textarea name="text" autocomplete="off" {...area}>{text}</textarea>
       </label>
       <p>
-        It is checked as the receiver checks it. Saving changes nothing else:
-        retry the event afterwards. What was received is kept.
+        It is checked as the receiver checks it, and the database tries it.
+        Saving changes nothing else: retry the event afterwards. What was
+        received is kept.
       </p>
       <button>Check and save</button>
     </>
@@ -151,39 +190,64 @@ export function hashOf(text: string | null): string {
   return createHash("sha256").update(text ?? "").digest("base64url");
 }
 
-function repairOf({ provider, event_id }: FailureKey, text: string): Update {
+export function repairOf(
+  { provider, event_id }: FailureKey,
+  text: string,
+): Update {
   const set = { payload: text.replaceAll("\r\n", "\n") };
   return { update: "failed_events", set, where: { provider, event_id } };
 }
 
 /**
  * Stores a repaired payload as the text that it is, if the receiver would accept
- * it, and if nobody else has changed it. Returns what is wrong, a line each.
+ * it, the event would have an effect, and nobody else has changed it.
+ *
+ * @returns what is wrong, a line each; or else why a retry would fail now
  */
 export async function repair(
   project: Project,
   failure: Failure,
   { text, hash }: Draft,
-): Promise<readonly string[]> {
-  const faults = hash === hashOf(failure.payload)
-    ? faultsOf(text, failure)
-    : [CHANGED];
-  if (faults.length > 0) return faults;
+): Promise<{ faults: readonly string[]; problem?: string }> {
+  if (hash !== hashOf(failure.payload)) return { faults: [CHANGED] };
+  const read = readRepair(text, failure);
+  if (Array.isArray(read)) return { faults: read };
+  const event = { place: 1, provider: failure.provider, ...read };
+  const { outcome, error_code, error } = await project.tryEvent(event);
+  const { code, message } = databaseError(error_code ?? "", error ?? "");
+  if (outcome === "erased" || outcome === "duplicate") {
+    return { faults: [NO_EFFECT[outcome]] };
+  }
+  if (outcome === "failed" && code === "event_invalid") {
+    return { faults: [message] };
+  }
   const changed = await project.update(repairOf(failure, text), {
     // The API takes this column from the body, whatever else that holds.
     more: { version: `eq.${failure.version}`, columns: "payload" },
     body: `{"payload":${text}}`,
   });
-  return changed === 1 ? [] : [
-    "Nothing was changed: the failure changed at the same moment, or is gone. Save again: the console compares what is there now.",
-  ];
+  if (changed !== 1) {
+    return {
+      faults: [
+        "Nothing was changed: the failure changed at the same moment, or is gone. Save again: the console compares what is there now.",
+      ],
+    };
+  }
+  // A repair is applied by the retry alone.
+  return outcome === "failed" && code !== "repair_pending"
+    ? { faults: [], problem: `A retry would fail now: ${code}: ${message}` }
+    : { faults: [] };
 }
 
 /**
- * Returns what is wrong with a repaired payload, one line per field; none if the
- * receiver accepts it, it has an effect, and it is still about the same event.
+ * Reads a repaired payload as the receiver does. Returns the event, or what is
+ * wrong, a line per field: it must have an effect, differ from what is stored, and
+ * still be about the same event.
  */
-function faultsOf(json: string, { event_id }: FailureKey): readonly string[] {
+function readRepair(
+  json: string,
+  { event_id, payload }: Failure,
+): HandledEvent | string[] {
   try {
     JSON.parse(json);
     const parsed = parseEvent(json, {
@@ -201,9 +265,14 @@ function faultsOf(json: string, { event_id }: FailureKey): readonly string[] {
     // An event without a usable ID is stored under the hash of its body.
     const isSame = event_id.startsWith("sha256:") ||
       event_id === parsed.event.event_id;
-    return isSame ? [] : [
-      `id: must be ${event_id}. With another one, a retry would apply that event instead.`,
-    ];
+    if (!isSame) {
+      return [
+        `id: must be ${event_id}. With another one, a retry would apply that event instead.`,
+      ];
+    }
+    const isChanged = payload === null ||
+      prettyJson(json) !== prettyJson(payload);
+    return isChanged ? parsed.event : [UNCHANGED];
   } catch (error) {
     // In the words of the JSON parser, which say where.
     if (error instanceof SyntaxError) {

@@ -40,6 +40,11 @@ export interface Update {
   readonly where: Readonly<Record<string, string | readonly string[]>>;
 }
 
+/** What an event would come to. */
+type Tried = Readonly<
+  Database["public"]["Functions"]["billing_try_event"]["Returns"][number]
+>;
+
 /** What PostgREST says of an error; the code is its own or Postgres's. */
 interface ApiError {
   readonly code?: string;
@@ -140,6 +145,13 @@ export function openProject(
     async call({ call, args }: Call): Promise<string> {
       const body = JSON.stringify(args);
       return (await rest<string>("POST", `rpc/billing_${call}`, { body })).data;
+    },
+
+    /** Asks what an event would come to, without any effect. */
+    async tryEvent(event: object): Promise<Tried> {
+      const body = JSON.stringify({ event });
+      const path = "rpc/billing_try_event";
+      return (await rest<[Tried]>("POST", path, { body })).data[0];
     },
 
     /**

@@ -7,8 +7,12 @@ const STYLES: Readonly<Record<string, Style>> = {
   applied: "green",
   duplicate: "yellow",
   stale: "yellow",
+  refused: "yellow",
   failed: "red",
+  acknowledged: "red",
 };
+/** What a line below says, and what no success hides. */
+const FAILURES = /^(?:failed|refused|acknowledged)$/;
 
 /** Of each kind in one second: failures are not hidden behind successes. */
 const MAX_SHOWN = 10;
@@ -16,6 +20,7 @@ const MAX_SHOWN = 10;
 const MIN_COLUMNS = 80;
 /** Of a delivery without its IDs: 8, 3, 9, 22 and 7 columns, and six gaps. */
 const FIXED_COLUMNS = 55;
+const OUTCOME_COLUMNS = 9;
 const MAX_ID = 30;
 /** Of the space for both IDs: at 80 columns, `sub_local_a` fits. */
 const SUBSCRIPTION_SHARE = 0.47;
@@ -55,8 +60,10 @@ export function createLiveView(
     if (typeof fields["lines"] === "number" && source === "webhook") {
       for (const [name, count] of Object.entries(outcomes)) hide(name, count);
     } else if (typeof fields["duration_ms"] === "number") {
-      const [outcome = "failed"] = Object.keys(outcomes);
-      const kind = outcome === "failed" ? "failure" : "success";
+      // Nothing proves that the provider sent it: scanners and the doctor do, too.
+      const other = fields["status"] === 401 ? "refused" : "failed";
+      const [outcome = other] = Object.keys(outcomes);
+      const kind = FAILURES.test(outcome) ? "failure" : "success";
       if (isShown(kind, outcome)) show(deliveryLines(fields, outcome));
     } else {
       const note = noteOf(line, source);
@@ -89,7 +96,7 @@ export function createLiveView(
     show(noteLines({
       word: "...",
       text: `and ${all}: ${parts.join(", ")}`,
-      isFailure: counts.some(([name]) => name === "failed"),
+      isFailure: counts.some(([name]) => FAILURES.test(name)),
     }, 3));
   }
 
@@ -102,17 +109,18 @@ export function createLiveView(
   function deliveryLines(fields: LogFields, outcome: string) {
     const style = STYLES[outcome] ?? "dim";
     const type = `${fields["type"] ?? "-"}`.replace(/^customer\./, "");
-    const space = columns() - 1 - FIXED_COLUMNS;
+    const space = columns() - 1 - FIXED_COLUMNS -
+      Math.max(0, outcome.length - OUTCOME_COLUMNS);
     const first = Math.min(Math.floor(space * SUBSCRIPTION_SHARE), MAX_ID);
     const ms = Math.round(Number(fields["duration_ms"]));
     const duration = ms < 10_000 ? `${ms} ms` : `${Math.round(ms / 1000)} s`;
     const warning = fields["level"] === "warn" ? `${fields["message"]}` : "";
-    const text = outcome === "failed" ? failureText(fields) : warning;
+    const text = FAILURES.test(outcome) ? failureText(fields) : warning;
     const below = wrap(printable(text), columns() - 1 - INDENT);
     return [
       [
         paint(style, `${fields["status"] ?? 200}`),
-        paint(style, outcome.padEnd(9)),
+        paint(style, outcome.padEnd(OUTCOME_COLUMNS)),
         fit(type, 22),
         fit(fields["subscription_id"], first),
         fit(fields["event_id"], Math.min(space - first, MAX_ID)),

@@ -12,8 +12,8 @@ import type { Page } from "./stripe_source.ts";
 /**
  * Brings the records to the state of Stripe's subscriptions, page by page.
  *
- * @returns how many subscriptions were compared, what differed before, and why
- * some could not be recorded, by ID.
+ * @returns how many subscriptions were compared, what differed before, why some
+ * could not be recorded, by ID, and which are of erased accounts.
  * @throws {DeliveryError} If the database keeps failing.
  */
 export async function importPages(
@@ -23,6 +23,7 @@ export async function importPages(
   let read = 0;
   const different = new Map<string, Difference>();
   const errors = new Map<string, string>();
+  const erased = new Set<string>();
 
   async function importPage(page: Page): Promise<void> {
     const compared = await comparePage(page, context);
@@ -36,12 +37,16 @@ export async function importPages(
       const isFrozen = fields.some(({ field }) => field.endsWith("_as_of"));
       if (isFrozen) await context.tables.forgetMarksAhead(subscription);
     }
-    const failed = await context.tables.apply(
+    const applied = await context.tables.apply(
       compared.map(({ corrections }) => corrections),
     );
     // The first failure of a subscription is the reason of the others.
-    for (const [{ subscription_id }, message] of failed.reverse()) {
+    for (const [{ subscription_id }, message] of applied.failed.reverse()) {
       errors.set(subscription_id, message);
+    }
+    for (const { subscription_id } of applied.erased) {
+      erased.add(subscription_id);
+      different.delete(subscription_id);
     }
   }
 
@@ -58,7 +63,7 @@ export async function importPages(
     await importPage({ ...page, data: named });
   }
   for (const page of left) await importPage(page);
-  return { read, different, errors };
+  return { read, different, errors, erased };
 }
 
 /**
@@ -88,8 +93,7 @@ export async function applyMissed(
       errors.set(event.id, toDeliveryError(thrown).message);
     }
   }
-  for (const [{ event_id }, message] of await context.tables.apply(groups)) {
-    errors.set(event_id, message);
-  }
+  const { failed } = await context.tables.apply(groups);
+  for (const [{ event_id }, message] of failed) errors.set(event_id, message);
   return errors;
 }

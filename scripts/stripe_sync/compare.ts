@@ -41,11 +41,15 @@ const MARGIN_SECONDS = 5;
  */
 export async function compare(
   subscription: Stripe.Subscription,
-  { record, provider, accountFrom, tables, askedAtSeconds }:
+  { record, provider, accountFrom, tables, askedAtSeconds, ...options }:
     & Pick<Context, "provider" | "accountFrom">
     & {
       record: SubscriptionRecord | undefined;
-      tables: Pick<Tables, "accountOfCustomer">;
+      /** By customer: see `Tables.namedAccounts`. */
+      namedAccounts?: ReadonlyMap<string, string>;
+      /** Whether to look for what is missing because its account was erased. */
+      looksForErased?: boolean;
+      tables: Pick<Tables, "accountOfCustomer" | "isErased">;
       askedAtSeconds: number;
     },
 ): Promise<Comparison> {
@@ -58,9 +62,13 @@ export async function compare(
     difference: { subscription: id, ...difference },
     corrections,
   });
-  // A recorded account stays, unless `metadata.accountId` names another one.
-  const named = accountOf(subscription, undefined) ?? record?.account_id ??
-    accountOf(subscription, accountFrom);
+  // A recorded account stays, unless `metadata.accountId` names another one; or if
+  // it was that of the customer's others, which have another one now.
+  const inherited = isInherited(record)
+    ? options.namedAccounts?.get(customerOf(subscription))
+    : undefined;
+  const named = accountOf(subscription, undefined) ?? inherited ??
+    record?.account_id ?? accountOf(subscription, accountFrom);
   const account = named ??
     await tables.accountOfCustomer(customerOf(subscription));
   if (account === undefined) {
@@ -77,6 +85,9 @@ export async function compare(
     const values = { ...owner, status, ...creation.report };
     const fields = record && changes(record, values, askedAtSeconds);
     if (fields?.length === 0) return { subscription: id, corrections: [] };
+    if (!fields && options.looksForErased && await tables.isErased(creation)) {
+      return differs({ kind: "erased" });
+    }
     const concerns = (...names: string[]) =>
       !fields || fields.some(({ field }) => names.includes(field));
     // A creation and a deletion also set a mark anew.
@@ -95,6 +106,11 @@ export async function compare(
     if (!(error instanceof DeliveryError)) throw error;
     return differs({ kind: "unreadable", error: error.message });
   }
+}
+
+/** Returns whether a record has the account of its customer's other subscriptions. */
+export function isInherited(record: SubscriptionRecord | undefined): boolean {
+  return record !== undefined && record.account_as_of === null;
 }
 
 /**

@@ -24,6 +24,8 @@ export interface Difference {
     | "missing_here"
     /** Missing here, and nobody says whose it is. */
     | "unmapped"
+    /** Missing here, because its account was erased: no fault. */
+    | "erased"
     /** Stripe's subscription lacks a field that is needed. */
     | "unreadable"
     | "differs"
@@ -61,11 +63,21 @@ const ADVICE: { [Kind in Difference["kind"]]?: string } = {
     "failed: --apply applies the events that Stripe lists as undelivered. For the others, see docs/runbook.md.",
 };
 
+const LABELS: { [Kind in Difference["kind"]]?: string } = {
+  unmapped: "no account",
+  erased: "erased: skipped ",
+};
+
 const MOST_IN_SUMMARY = 20;
 
 if (import.meta.main) {
   const { differences } = await new Response(Deno.stdin.readable).json();
   print(...summary(differences, { visibility: Deno.args[0] }));
+}
+
+/** Returns whether something is to be done about a difference. */
+export function isFault({ kind }: Difference): boolean {
+  return kind !== "erased";
 }
 
 /**
@@ -77,8 +89,10 @@ export function differenceLines(
   differences: readonly Difference[],
   { apply }: { apply: boolean },
 ): string[] {
-  if (differences.length === 0) return ["No differences."];
-  const { length } = differences;
+  const { length } = differences.filter(isFault);
+  if (length === 0) {
+    return [...differences.map(differenceLine), "No differences."];
+  }
   const count = length === 1 ? "1 difference." : `${length} differences.`;
   const hint = " --apply fixes what it can, and deletes nothing.";
   return [
@@ -99,7 +113,7 @@ export function adviceLines(differences: readonly Difference[]): string[] {
 /** Returns a difference as one line. */
 export function differenceLine(difference: Difference): string {
   const { kind, subscription, account, customer, event, type } = difference;
-  const label = kind === "unmapped" ? "no account" : kind.replace("_", " ");
+  const label = LABELS[kind] ?? kind.replace("_", " ");
   const subject = event === undefined
     ? subscription
     : `${event}, ${type ?? "type unknown"}, subscription ${

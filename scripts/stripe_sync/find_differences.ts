@@ -5,7 +5,7 @@ import {
   lacksAccountId,
 } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import type { Context } from "./command.ts";
-import { compare, type Comparison } from "./compare.ts";
+import { compare, type Comparison, isInherited } from "./compare.ts";
 import type { Difference } from "./differences.ts";
 import type { Page } from "./stripe_source.ts";
 
@@ -46,7 +46,7 @@ export async function findDifferences(context: Context): Promise<Found> {
   }
   const again = await compareAll(
     stripe.someSubscriptions(doubtful, listed.size),
-    context,
+    { ...context, looksForErased: true },
   );
   const failures = await tables.openFailures();
   const failed = new Set(failures.map(({ event }) => event));
@@ -71,7 +71,10 @@ export async function findDifferences(context: Context): Promise<Found> {
 }
 
 /** Returns the difference of each subscription, if there is one, by ID. */
-async function compareAll(pages: AsyncIterable<Page>, context: Context) {
+async function compareAll(
+  pages: AsyncIterable<Page>,
+  context: Context & { looksForErased?: boolean },
+) {
   const found = new Map<string, Difference | undefined>();
   for await (const page of pages) {
     for (const compared of await comparePage(page, context)) {
@@ -84,12 +87,18 @@ async function compareAll(pages: AsyncIterable<Page>, context: Context) {
 /** Compares subscriptions with their records. */
 export async function comparePage(
   { data, askedAtSeconds }: Page,
-  context: Context,
+  context: Context & { looksForErased?: boolean },
 ): Promise<Comparison[]> {
-  const records = await context.tables.recordsOf(data.map(({ id }) => id));
+  const { tables } = context;
+  const records = await tables.recordsOf(data.map(({ id }) => id));
+  const namedAccounts = await tables.namedAccounts(
+    records.values().filter(isInherited)
+      .flatMap(({ customer_id }) => customer_id ?? []).toArray(),
+  );
   return await Promise.all(data.map((subscription) => {
     const record = records.get(subscription.id);
-    return compare(subscription, { ...context, record, askedAtSeconds });
+    const about = { record, namedAccounts, askedAtSeconds };
+    return compare(subscription, { ...context, ...about });
   }));
 }
 

@@ -148,6 +148,38 @@ export function openTables(
       return account ?? undefined;
     },
 
+    /**
+     * Returns the accounts of customers by those of their subscriptions that name
+     * one themselves, if these are of one account.
+     */
+    async namedAccounts(customers: readonly string[]) {
+      const rows = await readByIds(
+        [...new Set(customers)],
+        (part) =>
+          database.from("billing_records").select("customer_id, account_id")
+            .eq("provider", provider).in("customer_id", part)
+            .not("account_as_of", "is", null),
+      );
+      const named = new Map<string, string>();
+      const several = new Set<string>();
+      for (const { customer_id, account_id } of rows) {
+        const known = named.get(customer_id ?? "");
+        if (known !== undefined && known !== account_id) {
+          several.add(customer_id ?? "");
+        }
+        named.set(customer_id ?? "", account_id ?? "");
+      }
+      for (const customer of several) named.delete(customer);
+      return named;
+    },
+
+    /** Asks whether an event is of an account that was erased. */
+    async isErased(event: BillingEvent): Promise<boolean> {
+      const args = { event: { place: 1, ...event } };
+      const [tried] = await send(() => database.rpc("billing_try_event", args));
+      return tried?.outcome === "erased";
+    },
+
     /** Takes back the marks of a record that are ahead of the clock. */
     async forgetMarksAhead(subscription: string): Promise<void> {
       const record = { p_provider: provider, p_subscription_id: subscription };
@@ -159,12 +191,11 @@ export function openTables(
      * sees only some of it applied. Repeats a call also while an event fails that
      * may succeed later: the others are duplicates then.
      *
-     * @returns the events that failed, and why.
+     * @returns the events that failed, and why; and those of erased accounts.
      */
-    async apply(
-      groups: readonly (readonly BillingEvent[])[],
-    ): Promise<[BillingEvent, string][]> {
+    async apply(groups: readonly (readonly BillingEvent[])[]) {
       const failed: [BillingEvent, string][] = [];
+      const erased: BillingEvent[] = [];
       const waiting = groups.filter(({ length }) => length > 0);
       for (const part of parts(waiting, GROUPS_PER_CALL)) {
         const events = part.flat();
@@ -177,11 +208,12 @@ export function openTables(
           if (outcomes.length === 0) throw error;
         });
         for (const [i, outcome] of outcomes.entries()) {
+          if (outcome === "erased") erased.push(events[i]!);
           if (typeof outcome === "string") continue;
           failed.push([events[i]!, outcome.message]);
         }
       }
-      return failed;
+      return { failed, erased };
     },
   };
 }

@@ -104,16 +104,18 @@ function eventType([type, ...more]: readonly string[]): EventType {
   return oneOf(EVENT_TYPES, { value: type, what: "event type" });
 }
 
-/** Returns the event that the arguments describe, dated now. */
+/** Returns the event that the arguments describe, dated now unless `created` says. */
 export function buildEvent(
   { type, event, ...given }: Extract<
     TriggerArguments["source"],
     { type: EventType }
   >,
+  { created }: { readonly created?: number | undefined } = {},
 ) {
   const options = {
     account: "acc_local",
     ...given,
+    ...(created !== undefined && { created }),
     ...(event !== undefined && { id: event }),
   };
   switch (type) {

@@ -54,6 +54,29 @@ export async function sentEvent(
 }
 
 /**
+ * Returns when a subscription must have been created, in Unix seconds: before its
+ * earliest event that failed for want of the creation; undefined if there is none.
+ *
+ * @throws {Error} If the REST API does not answer with rows.
+ */
+export async function createdBefore(
+  project: Project,
+  { provider, subscription }: Pick<SentEvent, "provider" | "subscription">,
+): Promise<number | undefined> {
+  const row = await readRow(project, "failed_events", {
+    select: "occurred_at",
+    provider: `eq.${provider}`,
+    subscription_id: `eq.${subscription}`,
+    resolved_at: "is.null",
+    occurred_at: "not.is.null",
+    error_code: "in.(subscription_unknown,creation_pending)",
+    order: "occurred_at",
+    limit: "1",
+  });
+  return row && Math.floor(Date.parse(`${row["occurred_at"]}`) / 1000) - 1;
+}
+
+/**
  * Returns the ledger's outcome of an event, `applied` or `stale`; undefined if
  * it was not applied.
  *

@@ -44,7 +44,8 @@ begin
       billing_settle_alerts,
       billing_settle_failed_events,
       billing_settle_notifications,
-      billing_subscriptions
+      billing_subscriptions,
+      billing_try_event
     }')
   ) as t;
   if taken is not null then
@@ -1101,6 +1102,33 @@ $$;
 
 comment on function public.billing_apply_events is
   'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and whether failures that lacked it are retried now. docs/decisions.md has the form of an event.';
+
+/*
+ * Returns what an event would come to, and does nothing: for a person who repairs one. What
+ * it does is undone before it returns.
+ */
+create or replace function public.billing_try_event(event jsonb)
+returns table (outcome text, error_code text, error text)
+language plpgsql volatile set search_path = ''
+set lock_timeout = '500ms'
+as $$
+declare
+  blank billing.event;
+  answer billing.answer;
+begin
+  blank.handled_at := now();
+  begin
+    answer := (billing.attempt(array[jsonb_populate_record(blank, event)]))[1];
+    raise exception using errcode = 'BW000';
+  exception when sqlstate 'BW000' then
+    null;
+  end;
+  return query select answer.outcome, answer.error_code, answer.error;
+end;
+$$;
+
+comment on function public.billing_try_event is
+  'Returns what an event would come to, and does nothing: the outcome (applied, duplicate, stale, erased or failed), and for failed the SQLSTATE and message. For the console.';
 
 -- supabase/schemas/billing_4_failures.sql
 
@@ -2607,7 +2635,7 @@ revoke all on
   public.billing_events_per_hour
 from public, anon, authenticated, service_role;
 revoke all on function
-  public.billing_apply_events, public.billing_record_failed_event,
+  public.billing_apply_events, public.billing_try_event, public.billing_record_failed_event,
   public.billing_claim_failed_events, public.billing_settle_failed_events,
   public.billing_claim_notifications, public.billing_settle_notifications,
   public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
@@ -2635,7 +2663,7 @@ grant select on
 to service_role;
 grant update on public.billing_failed_events, public.billing_notifications to service_role;
 grant execute on function
-  public.billing_apply_events, public.billing_record_failed_event,
+  public.billing_apply_events, public.billing_try_event, public.billing_record_failed_event,
   public.billing_claim_failed_events, public.billing_settle_failed_events,
   public.billing_claim_notifications, public.billing_settle_notifications,
   public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,

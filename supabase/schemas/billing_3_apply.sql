@@ -451,3 +451,30 @@ $$;
 
 comment on function public.billing_apply_events is
   'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and whether failures that lacked it are retried now. docs/decisions.md has the form of an event.';
+
+/*
+ * Returns what an event would come to, and does nothing: for a person who repairs one. What
+ * it does is undone before it returns.
+ */
+create or replace function public.billing_try_event(event jsonb)
+returns table (outcome text, error_code text, error text)
+language plpgsql volatile set search_path = ''
+set lock_timeout = '500ms'
+as $$
+declare
+  blank billing.event;
+  answer billing.answer;
+begin
+  blank.handled_at := now();
+  begin
+    answer := (billing.attempt(array[jsonb_populate_record(blank, event)]))[1];
+    raise exception using errcode = 'BW000';
+  exception when sqlstate 'BW000' then
+    null;
+  end;
+  return query select answer.outcome, answer.error_code, answer.error;
+end;
+$$;
+
+comment on function public.billing_try_event is
+  'Returns what an event would come to, and does nothing: the outcome (applied, duplicate, stale, erased or failed), and for failed the SQLSTATE and message. For the console.';

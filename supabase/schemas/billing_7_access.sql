@@ -192,7 +192,7 @@ revoke all on
   public.billing_events_per_hour
 from public, anon, authenticated, service_role;
 revoke all on function
-  public.billing_apply_events, public.billing_record_failed_event,
+  public.billing_apply_events, public.billing_try_event, public.billing_record_failed_event,
   public.billing_claim_failed_events, public.billing_settle_failed_events,
   public.billing_claim_notifications, public.billing_settle_notifications,
   public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
@@ -220,7 +220,7 @@ grant select on
 to service_role;
 grant update on public.billing_failed_events, public.billing_notifications to service_role;
 grant execute on function
-  public.billing_apply_events, public.billing_record_failed_event,
+  public.billing_apply_events, public.billing_try_event, public.billing_record_failed_event,
   public.billing_claim_failed_events, public.billing_settle_failed_events,
   public.billing_claim_notifications, public.billing_settle_notifications,
   public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,

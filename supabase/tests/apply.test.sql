@@ -4,7 +4,7 @@
  * Locks that other sessions hold are in tests/faults.
  */
 begin;
-select plan(73);
+select plan(78);
 set local timezone = 'UTC';
 
 -- The answers in the order of the places, such as 'applied, failed BW001'.
@@ -476,5 +476,16 @@ select is(
   (select r || ' ' || record from billing.subscriptions where id = 'tap_x'), 'app INSERT t UPDATE t ',
   'a call writes a record once, and only if it changed; then it waits for no lock of the app''s for long'
 );
+
+-- What is only tried.
+create function pg_temp.try_out(e jsonb)
+returns text language sql as $$
+  select concat_ws(' ', t.outcome, t.error_code) from public.billing_try_event(e) as t
+$$;
+select is(pg_temp.try_out(pg_temp.event('tap_y1', 'creation', 'tap_y', 10)), 'applied', 'a creation would be applied');
+select is(pg_temp.try_out(pg_temp.event('tap_y2', 'payment_failed', 'tap_x', 40)), 'applied', 'so would a failed payment');
+select is(pg_temp.try_out(pg_temp.event('tap_y3', 'update', 'tap_y', 20)), 'failed BW001', 'an update of an unknown subscription would fail');
+select is(pg_temp.try_out(pg_temp.event('tap_x4', 'update', 'tap_x', 30)), 'duplicate', 'one that was applied is a duplicate');
+select is_empty($$select pg_temp.traces('tap_y')$$, 'nothing of it stays');
 select * from finish();
 rollback;

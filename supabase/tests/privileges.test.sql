@@ -78,7 +78,7 @@ select set_eq(
 select set_eq(
   $$select proname::text from functions where schema = 'public'$$,
   array[
-    'billing_apply_events', 'billing_record_failed_event', 'billing_claim_failed_events', 'billing_settle_failed_events',
+    'billing_apply_events', 'billing_try_event', 'billing_record_failed_event', 'billing_claim_failed_events', 'billing_settle_failed_events',
     'billing_claim_notifications', 'billing_settle_notifications', 'billing_claim_alerts', 'billing_settle_alerts', 'billing_release_lease',
     'billing_retry_failed_event', 'billing_retry_failed_events', 'billing_resolve_failed_event', 'billing_account_of_customer',
     'billing_account_email', 'billing_forget_marks_ahead', 'billing_has_access'

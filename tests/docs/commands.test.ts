@@ -18,7 +18,7 @@ import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { RIGHTS, sqlOf } from "../support/app_page.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import { docCommands, pages, readPage } from "../support/docs.ts";
-import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import { eventually, HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import {
   openTerminal,
   placeForStack,
@@ -178,6 +178,21 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const { said } = await tell("docs/console.md", "deno task trigger");
     assertStringIncludes(said, "422 Event is not valid");
     assertMatch(said, /error_code +event_invalid/);
+  });
+
+  await test.step("what is advised for an update without a creation leads to what it reports", async () => {
+    const update = "deno task trigger customer.subscription.updated";
+    const { said } = await type(`${update} --subscription sub_late`);
+    const [advised = ""] =
+      /deno task trigger \S+created .*sub_late/.exec(said) ??
+        [];
+    assertWorks(await type(advised), "200 OK");
+    const psql = commandOf("docs/app.md", "psql");
+    const status =
+      "select status from billing.subscriptions where id = 'sub_late';";
+    await eventually(async () =>
+      (await type(psql, status)).said.includes("past_due")
+    );
   });
 
   await test.step("README: reset", async () => {

@@ -407,6 +407,40 @@ Deno.test("reconcile fixes a record that is frozen, because its marks are ahead 
   assert(changed_as_of.getTime() < account.nowSeconds * 1000);
 });
 
+Deno.test("a subscription without an account of its own moves along with the customer's other one", async () => {
+  const account = createStripeAccount(2);
+  const [named, nameless] = account.subscriptions.values();
+  assert(named && nameless);
+  const { customer } = named;
+  account.change(nameless.id, { ...withoutAccount(nameless), customer });
+  account.nowSeconds -= 3_600;
+  await using api = serveStripeApi(account);
+  const context = testContext(api.url);
+  await importPages(context.stripe.subscriptions(), context);
+  account.nowSeconds += 3_600;
+  account.change(named.id, { metadata: { accountId: "acc_new" } });
+  // The second one follows when the first one is recorded.
+  assertEquals(namesOf(await fixed(context), "differs"), [nameless.id]);
+  account.nowSeconds += 60;
+  assertEquals(await fixed(context), []);
+  const rows = await sql`select account_id from billing.subscriptions`;
+  assertEquals(rows.map((row) => row["account_id"]), ["acc_new", "acc_new"]);
+});
+
+Deno.test("what was erased is no difference, and is not recorded again", async () => {
+  const { account, ids: [one = ""] } = await recorded(1);
+  await sql`select billing.erase_account('acc_0', force => true)`;
+  await using api = serveStripeApi(account);
+  const args = ["--stripe-url", api.url];
+  const said = `erased: skipped ${one}\n`;
+  const compared = await runScript("reconcile", { args });
+  assertEquals([compared.code, compared.out], [0, `${said}No differences.\n`]);
+  const imported = await runScript("import", { args });
+  assertEquals(imported.code, 0, imported.err);
+  assertStringIncludes(imported.out, `${said}1 read, 0 imported, 0 corrected`);
+  await sql`delete from billing.erasures`;
+});
+
 Deno.test("reconcile compares twice, so an event on its way is no difference", async () => {
   const { account, ids: [one = ""] } = await recorded(1);
   account.change(one, { status: "past_due" });

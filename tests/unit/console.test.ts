@@ -35,6 +35,7 @@ const ROW = {
   ...{ error_code: "event_invalid", error: "No account", attempts: 1 },
   last_failed_at: "2026-11-22T00:00:00+00:00",
   ...{ retry_requested_at: null, retry_lease_id: null, resolved_at: null },
+  ...{ kind: null, next_retry_at: null },
   ...{ resolution: null, resolution_note: null, resolved_by: null },
   ...{ occurred_at: null, created_at: null, next_attempt_at: null },
   ...{ payload: '{"id": "evt_1"}', original: null, payload_encoding: "json" },
@@ -408,6 +409,9 @@ Deno.test("a retry says what came of it, on the failure's page alone", async () 
   }
 });
 
+const failing = (error_code: string) => ({
+  ...{ outcome: "failed", error_code, error: `${error_code}: of a test` },
+});
 const DELETION =
   '{"id":"evt_1","type":"customer.subscription.deleted","data":{"object":{"id":"sub_1","n":12345678901234567890,"n":1.10}}}';
 
@@ -415,7 +419,7 @@ Deno.test("a repair is sent as it was typed, or says why it is not saved and kee
   const perhaps = "Perhaps it was done";
   const saved = () => Response.json([ROW]);
   for (
-    const [text, expected, respond, { event_id = "evt_1", hash = "" } = {}] of [
+    const [text, expected, respond, { hash = "", ...changes } = {}] of [
       [DELETION, "", saved],
       [DELETION, "", saved, { event_id: "sha256:00" }],
       ['{}, "resolved_at": "now"', "This is not JSON"],
@@ -427,12 +431,22 @@ Deno.test("a repair is sent as it was typed, or says why it is not saved and kee
       [DELETION, "changed at the same moment", () => Response.json([])],
       [DELETION, perhaps, () => new Response("<html>")],
       [DELETION, perhaps, () => Promise.reject(new TypeError("reset"))],
+      [DELETION, "Nothing is changed", undefined, { payload: DELETION }],
+      [DELETION, "was applied already", undefined, { outcome: "duplicate" }],
+      [DELETION, "Its account was erased", undefined, { outcome: "erased" }],
+      [DELETION, "BW005: of a test", undefined, failing("BW005")],
+      // It may help although a retry would fail now.
+      [DELETION, "", saved, failing("BW001")],
+      [DELETION, "", saved, failing("BW004")],
     ] as [string, string, (() => Response)?, Record<string, string>?][]
   ) {
+    const tried = { outcome: "applied", error_code: null, error: null };
     const { calls, read, send } = openConsole((call) =>
       call.method === "PATCH" && respond
         ? respond()
-        : answering("", { event_id })(call)
+        : call.url.includes("billing_try_event")
+        ? Response.json([{ ...tried, ...changes }])
+        : answering("", changes)(call)
     );
     const [, own = ""] = /name="hash" value="([^"]+)"/.exec(await read(PAGE))!;
     const fields = { ...KEY, text, hash: hash || own };
@@ -442,12 +456,46 @@ Deno.test("a repair is sent as it was typed, or says why it is not saved and kee
     assertStringIncludes(page, expected);
     assertStringIncludes(page, expected && text.replaceAll('"', "&quot;"));
     assertEquals(page.includes(perhaps), expected === perhaps);
-    const changes = calls.filter(({ sent }) => sent);
-    const patches = changes.map(({ method, sent }) => [method, sent]);
-    const patch = ["PATCH", `{"payload":${text}}`];
-    assertEquals(patches, respond ? [patch] : []);
-    for (const { url } of changes) {
+    const patches = calls.filter(({ method }) => method === "PATCH");
+    const sent = patches.map(({ sent }) => sent);
+    assertEquals(sent, respond ? [`{"payload":${text}}`] : []);
+    for (const { url } of patches) {
       assertStringIncludes(url, "version=eq.741&columns=payload");
     }
+    const warning = "A retry would fail now: subscription_unknown: BW001: of";
+    const isWarned = changes["error_code"] === "BW001";
+    assertEquals((await read(PAGE)).includes(warning), isWarned);
   }
+});
+
+Deno.test("for a creation without an account there is a field, and the advised action is highlighted", async () => {
+  const payload =
+    '{"id":"evt_1","type":"customer.subscription.created","data":{"object":{"id":"sub_1","items":{"data":[{"price":{"id":"p"},"current_period_end":1800000000}]},"n":12345678901234567890}}}';
+  const error = "data.object.metadata.accountId is missing";
+  const lacks = { payload, kind: "creation", error };
+  const advised = /<(?:button|summary role="button") class="">([^<]+)/g;
+  for (
+    const [changes, ...expected] of [
+      [lacks],
+      [{ ...lacks, kind: "update" }, "Repair"],
+      [{ ...lacks, error_code: "body_not_json" }, "Resolve by hand"],
+      [{ ...lacks, error_code: "subscription_unknown" }, "Retry"],
+    ] as [object, ...string[]][]
+  ) {
+    const page = await openConsole(answering("", changes)).read(PAGE);
+    const found = page.matchAll(advised).map(([, name = ""]) => name.trim());
+    assertEquals([...found], expected);
+    const hasField = page.includes('action="/failure/account"');
+    assertEquals(hasField, !("kind" in changes && changes.kind === "update"));
+  }
+  const { calls, read, send } = openConsole((call) =>
+    call.url.includes("billing_try_event")
+      ? Response.json([{ outcome: "applied", error_code: null, error: null }])
+      : answering("", lacks)(call)
+  );
+  const [, hash = ""] = /name="hash" value="([^"]+)"/.exec(await read(PAGE))!;
+  await send("/failure/account", { ...KEY, hash, account: 'acc_"1' });
+  const [patch] = calls.filter(({ method }) => method === "PATCH");
+  const metadata = ',"metadata":{"accountId":"acc_\\"1"}}}}';
+  assertEquals(patch?.sent, `{"payload":${payload.slice(0, -3)}${metadata}}`);
 });

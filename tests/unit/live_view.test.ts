@@ -50,6 +50,16 @@ Deno.test("a delivery has one line, in the color of its outcome", () => {
     ]);
   }
   assertEquals(shown(FAILED)[0], `<red>500 <red>failed    ${CELLS}`);
+  // Anybody may send what is not signed: the doctor does, too.
+  const [refused] = shown({ ...FAILED, status: 401 });
+  assertEquals(refused, `<yellow>401 <yellow>refused   ${CELLS}`);
+  const code = "event_invalid";
+  const [acknowledged, below] = shown({
+    ...{ ...DELIVERY, outcomes: { acknowledged: 1 }, code, error: "why" },
+  });
+  assertEquals(acknowledged?.slice(0, 30), "<red>200 <red>acknowledged sub");
+  assertEquals(acknowledged?.length, 79 + "<red><red><dim>".length - 9);
+  assertEquals(below, `    <yellow>${code}: why`);
 });
 
 Deno.test("what is below a delivery fits its code, its provider and this machine", () => {

@@ -458,6 +458,14 @@ export type Database = {
         };
         Returns: number;
       };
+      "billing_try_event": {
+        Args: { "event": Json };
+        Returns: {
+          "error": string;
+          "error_code": string;
+          "outcome": string;
+        }[];
+      };
     };
     Enums: {
       [_ in never]: never;
