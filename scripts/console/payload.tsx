@@ -212,7 +212,7 @@ export async function repair(
   if (hash !== hashOf(failure.payload)) return { faults: [CHANGED] };
   const read = readRepair(text, failure);
   if (Array.isArray(read)) return { faults: read };
-  const event = { place: 1, provider: failure.provider, ...read };
+  const event = { provider: failure.provider, ...read };
   const { outcome, error_code, error } = await project.tryEvent(event);
   const { code, message } = databaseError(error_code ?? "", error ?? "");
   if (outcome === "erased" || outcome === "duplicate") {

@@ -92,8 +92,8 @@ export async function comparePage(
   const { tables } = context;
   const records = await tables.recordsOf(data.map(({ id }) => id));
   const namedAccounts = await tables.namedAccounts(
-    records.values().filter(isInherited)
-      .flatMap(({ customer_id }) => customer_id ?? []).toArray(),
+    [...records.values()].filter(isInherited)
+      .flatMap(({ customer_id }) => customer_id ?? []),
   );
   return await Promise.all(data.map((subscription) => {
     const record = records.get(subscription.id);

@@ -175,7 +175,7 @@ export function openTables(
 
     /** Asks whether an event is of an account that was erased. */
     async isErased(event: BillingEvent): Promise<boolean> {
-      const args = { event: { place: 1, ...event } };
+      const args = { event };
       const [tried] = await send(() => database.rpc("billing_try_event", args));
       return tried?.outcome === "erased";
     },

@@ -1116,6 +1116,7 @@ declare
   blank billing.event;
   answer billing.answer;
 begin
+  blank.place := 1;
   blank.handled_at := now();
   begin
     answer := (billing.attempt(array[jsonb_populate_record(blank, event)]))[1];

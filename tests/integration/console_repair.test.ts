@@ -33,7 +33,7 @@ Deno.test("of two repairs of what was read before, only one is saved", async () 
   const save = (failure: typeof read, n: number) =>
     repair(project, failure, {
       text:
-        `{"id": "${event}", "type": "customer.subscription.deleted", "data": {"object": {"id": "sub_7"}}, "n": ${n}}`,
+        `{"id": "${event}", "type": "customer.subscription.deleted", "data": {"object": {"id": "sub_${event}"}}, "n": ${n}}`,
       hash: hashOf(failure.payload),
     });
   let read = (await readFailure(project, { provider: "a", event }))!;
@@ -41,7 +41,7 @@ Deno.test("of two repairs of what was read before, only one is saved", async () 
     const { faults, problem = "" } = await save(read, n);
     assertEquals(faults, []);
     // The database has tried it, and that left nothing.
-    assertStringIncludes(problem, "subscription_unknown: BW001");
+    assertStringIncludes(problem, "subscription_unknown: No subscription");
     const { faults: [fault = ""] } = await save(read, n + 1);
     assertStringIncludes(fault, "changed at the same moment");
     read = (await readFailure(project, { provider: "a", event }))!;
