@@ -233,8 +233,7 @@ export async function repair(
       ],
     };
   }
-  // A repair is applied by the retry alone.
-  return outcome === "failed" && code !== "repair_pending"
+  return outcome === "failed"
     ? { faults: [], problem: `A retry would fail now: ${code}: ${message}` }
     : { faults: [] };
 }

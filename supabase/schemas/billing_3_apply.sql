@@ -468,6 +468,9 @@ begin
   blank.place := 1;
   blank.handled_at := now();
   begin
+    -- Only the worker applies a repaired event: then its row is no obstacle.
+    update billing.failed_events f set original_payload = null
+    where f.provider = event ->> 'provider' and f.event_id = event ->> 'event_id';
     answer := (billing.attempt(array[jsonb_populate_record(blank, event)]))[1];
     raise exception using errcode = 'BW000';
   exception when sqlstate 'BW000' then

@@ -437,7 +437,6 @@ Deno.test("a repair is sent as it was typed, or says why it is not saved and kee
       [DELETION, "BW005: of a test", undefined, failing("BW005")],
       // It may help although a retry would fail now.
       [DELETION, "", saved, failing("BW001")],
-      [DELETION, "", saved, failing("BW004")],
     ] as [string, string, (() => Response)?, Record<string, string>?][]
   ) {
     const tried = { outcome: "applied", error_code: null, error: null };
