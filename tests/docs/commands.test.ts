@@ -14,11 +14,11 @@ import {
 import { existsSync } from "node:fs";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
-import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { RIGHTS, sqlOf } from "../support/app_page.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import { docCommands, pages, readPage } from "../support/docs.ts";
-import { eventually, HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import { eventually } from "../support/hang_limit.ts";
+import { post } from "../support/send.ts";
 import {
   openTerminal,
   placeForStack,
@@ -93,9 +93,13 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   const tell = (page: string, start: string) => type(commandOf(page, start));
   const settings = `${path}/supabase/functions/.env`;
   /** The commands read the file too, so this waits until `start` serves it. */
+  /** Waits until both functions are served with the settings of now. */
   async function isServed(command: string) {
-    const works = async () => (await type(command)).code === 0;
-    assert(await waitUntil(works, { timeoutMs: HANG_LIMIT_MS }), command);
+    const worker = `${apiUrl}/functions/v1/billing-worker`;
+    await eventually(async () =>
+      (await type(command)).code === 0 &&
+      (await post(worker, {})).status === 401
+    );
   }
   const stack = opened.use(
     await terminal.start(

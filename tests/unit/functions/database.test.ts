@@ -15,6 +15,8 @@ import {
   describeFailedBody,
   recordFailure,
 } from "../../../supabase/functions/_shared/billing/record_failure.ts";
+import type { Environment } from "../../../supabase/functions/_shared/billing/config.ts";
+import { checkAcknowledged } from "../../../supabase/functions/billing-webhook/acknowledged.ts";
 import { accountEmail } from "../../../supabase/functions/billing-worker/outbox.ts";
 import { codeOf, fakeDatabase, hanging, refusal } from "./fixtures.ts";
 
@@ -237,5 +239,31 @@ Deno.test("no call takes garbage for an answer, and each throws the call's fault
       assertEquals(code, "database_unavailable", body);
     }
     assertEquals(await codeOf(work(refusal("PGRST202"))), "deployment_fault");
+  }
+});
+
+const RAN_AT = "2026-11-03T10:00:00+00:00";
+const ranAt = (last_scheduled_run_at: string | null) => () =>
+  Response.json([{ last_scheduled_run_at }]);
+const ALERTS = { ALERT_URL: "https://hooks.test/" };
+/** What is logged of a deployment that acknowledges failures. */
+const LACKS: [answer: () => Response, env: Environment, says?: string][] = [
+  [ranAt(RAN_AT), ALERTS],
+  [ranAt(RAN_AT), {}, "no alert channel"],
+  [ranAt("2026-11-03T09:59:59.9+00:00"), ALERTS, "the schedule has not woken"],
+  [ranAt(null), ALERTS, "the schedule has not woken"],
+  [() => refusal("PGRST205"), ALERTS, "cannot be checked: Database call"],
+];
+Deno.test("checkAcknowledged() logs that failures may not be retried or seen", async () => {
+  const fiveMinutesLater = Date.parse(RAN_AT) + 300_000;
+  for (const [answer, env, says] of LACKS) {
+    const errors: unknown[] = [];
+    await checkAcknowledged({
+      ...{ env, database: fakeDatabase(answer).database },
+      clock: () => fiveMinutesLater,
+      log: (level, _, fields) => errors.push(level, fields?.["error"]),
+    });
+    assertEquals(errors.length, says ? 2 : 0);
+    if (says) assert(`${errors[1]}`.startsWith(says), `${errors[1]}`);
   }
 });

@@ -100,7 +100,7 @@ export function fakeDatabase(
     fetch: async (input, init) => {
       const url = String(input);
       const name = url.split("/rpc/billing_").pop() ?? "";
-      const call: Call = [name, JSON.parse(String(init?.body))];
+      const call: Call = [name, JSON.parse(String(init?.body ?? null))];
       calls.push(call);
       const headers = new Headers(init?.headers);
       const signal = init?.signal as AbortSignal;

@@ -154,6 +154,10 @@ const MAC_B = macOf("hmac-sha256-hex", BODY, { secret: SECRET_B, ...none });
 const rotating = { PROVIDER_A_SIGNING_SECRET: `${OLD_A},${SECRET_A}` };
 const renamed = { PROVIDER_A_SIGNATURE_HEADER: "Stripe-Signature" };
 const misconfigured = { PROVIDER_A_SIGNING_SECRET: "" };
+const two = { PROVIDER_B_SIGNATURE_SCHEME: "stripe" };
+const hex = { PROVIDER_A_SIGNATURE_SCHEME: "hmac-sha256-hex" };
+const S = "stripe-signature";
+const MISCONFIGURED = "provider_misconfigured, a";
 const MISSING = "signature_missing, undefined";
 const AMBIGUOUS = "signature_ambiguous, undefined";
 
@@ -175,7 +179,17 @@ const DELIVERIES: [expected: string, headers: Env, env?: Env][] = [
     .map((secret): [string, Env, Env] => {
       return [MISMATCH, { [A]: signed(secret) }, rotating];
     }),
-  ["provider_misconfigured, a", { [A]: VALID_A }, misconfigured],
+  [MISCONFIGURED, { [A]: VALID_A }, misconfigured],
+  // Stripe's own header needs no setting. Of two accounts, whose secret fits.
+  ["a, any", { [S]: VALID_A }],
+  [AMBIGUOUS, { [S]: VALID_A, [A]: VALID_A }],
+  ["a, any", { [S]: VALID_A }, two],
+  ["b, live", { [S]: signed(SECRET_B) }, { ...two, PROVIDER_B_MODE: "live" }],
+  ["b, any", { [S]: signed(SECRET_B) }, { ...two, ...misconfigured }],
+  [MISMATCH, { [S]: signed(OLD_A) }, two],
+  [MISCONFIGURED, { [S]: signed(OLD_A) }, { ...two, ...misconfigured }],
+  [MISCONFIGURED, { [S]: VALID_A }, { PROVIDER_A_SIGNATURE_SCHEME: "x" }],
+  [MISSING, { [S]: VALID_A }, { PROVIDER_B_SIGNATURE_HEADER: "x-sig", ...hex }],
 ];
 // @ts-expect-error Only verifyDelivery() can make one: the brand has no name.
 const FORGED: VerifiedDelivery = { provider: "a", mode: "any", body: BODY };
