@@ -3,7 +3,7 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(42);
+select plan(46);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
 
 create function pg_temp.file(event_id text, error_code text, subscription_id text default 'sub_1', provider text default 'a')
@@ -131,6 +131,16 @@ update public.billing_failed_events set payload = '{"n": 2}';
 select is(pg_temp.waits('s1'), '/ 0', 'a repaired one waits for the person');
 select pg_temp.file('s1', 'apply_failed');
 select is(pg_temp.waits('s1'), '/ 0', 'also if the old body comes again');
+
+-- An outage: while nothing can be tried, nothing is used up, and then everything is tried once.
+truncate billing.failed_events;
+select pg_temp.file('s1', 'database_unavailable'), pg_temp.file('s2', 'apply_failed', 'sub_2');
+select pg_temp.pass(60);
+select is(pg_temp.run('apply_failed'), 's1 s2', 'after an hour, all are due');
+select is(pg_temp.waits('s1'), '5 / 1', 'and have their next wait before them');
+select pg_temp.pass(3 * 1440);
+select is(pg_temp.run(), 's1 s2', 'so they are after three days');
+select is((select count(*) from billing.open_failures), 0::bigint, 'which resolves them');
 
 -- Requested ones go first, and what an earlier run has left comes later and alone; alerts wait for the first retry.
 truncate billing.failed_events, billing.alerts;

@@ -126,7 +126,10 @@ Deno.test("the console in a browser", async (test) => {
     assertEquals((await failureOf(sql, creation.id)).original_payload, null);
 
     const repaired = edited(creation, { [account]: "acc_42" });
-    const saved = await save(JSON.stringify(repaired, null, 2));
+    await open(pathOf(creation.id));
+    await tabTo("[name=account]");
+    await page.keyboard.type("acc_42");
+    const saved = await enter("[name=account]");
     assertStringIncludes(saved, "Saved. Now retry the event");
     const row = await failureOf(sql, creation.id);
     assertEquals(row.payload, JSON.parse(JSON.stringify(repaired)));
