@@ -134,12 +134,12 @@ select is(pg_temp.waits('s1'), '/ 0', 'also if the old body comes again');
 
 -- An outage: while nothing can be tried, nothing is used up, and then everything is tried once.
 truncate billing.failed_events;
-select pg_temp.file('s1', 'database_unavailable'), pg_temp.file('s2', 'apply_failed', 'sub_2');
+select pg_temp.file('o1', 'database_unavailable'), pg_temp.file('o2', 'apply_failed', 'sub_2');
 select pg_temp.pass(60);
-select is(pg_temp.run('apply_failed'), 's1 s2', 'after an hour, all are due');
-select is(pg_temp.waits('s1'), '5 / 1', 'and have their next wait before them');
+select is(pg_temp.run('apply_failed'), 'o1 o2', 'after an hour, all are due');
+select is(pg_temp.waits('o1'), '5 / 1', 'and have their next wait before them');
 select pg_temp.pass(3 * 1440);
-select is(pg_temp.run(), 's1 s2', 'so they are after three days');
+select is(pg_temp.run(), 'o1 o2', 'so they are after three days');
 select is((select count(*) from billing.open_failures), 0::bigint, 'which resolves them');
 
 -- Requested ones go first, and what an earlier run has left comes later and alone; alerts wait for the first retry.
