@@ -76,8 +76,7 @@ async function doctor(args: readonly string[]): Promise<number> {
 }
 
 /**
- * Checks a deployment from the outside inwards. It stores nothing. With the
- * secret key the worker does one turn, as it does every minute anyway.
+ * Checks a deployment from the outside inwards. It stores nothing.
  */
 export async function* checkDeployment(target: Target, here: Here): Findings {
   yield* checkEndpoint(target, here);

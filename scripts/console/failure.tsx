@@ -76,9 +76,11 @@ export function addFailure(console: ui.Console): void {
     const { text = "", hash = "", account, ...fields } = await ui.readForm(c);
     const failure = await readFailure(project, fields);
     if (failure === undefined) return c.notFound();
-    const draft = account === undefined
-      ? { text, hash }
-      : { text: withAccount(failure.payload ?? "", account), hash };
+    const named = account === undefined
+      ? text
+      : withAccount(failure.payload, account.trim());
+    if (named === undefined) return c.notFound();
+    const draft = { text: named, hash };
     const { faults, problem = "" } = await repair(project, failure, draft)
       .catch((error) => ({ faults: faultsOf(error), problem: "" }));
     if (faults.length > 0) {
@@ -128,7 +130,7 @@ async function retryNow(
 ): Promise<ui.Notice> {
   const answer = await project.call(retry);
   if (!answer.startsWith("Retry requested")) return { problem: answer };
-  const waking = await project.wakeWorker();
+  const waking = await project.wakeWorker("retries");
   const failure = await readFailure(project, { provider, event });
   if (failure?.resolved_at) return { done: `Retried: ${failure.resolution}.` };
   if (failure?.retry_requested_at === null) {
@@ -231,8 +233,9 @@ function actionCards(failure: Failure, advised: string): Child {
 
 /** Returns a field for the account, which is the usual repair. */
 function accountCard(failure: Failure): Child {
-  const { provider, event_id: event } = failure;
-  const payload = failure.payload ?? "";
+  const { provider, event_id: event, payload } = failure;
+  const example = withAccount(payload, "<account id>");
+  if (example === undefined) return undefined;
   const fields = { provider, event, hash: hashOf(payload) };
   const content = (
     <>
@@ -244,7 +247,7 @@ function accountCard(failure: Failure): Child {
       <button>Save the account</button>
     </>
   );
-  const shown = repairOf(failure, withAccount(payload, "<account id>"));
+  const shown = repairOf(failure, example);
   return (
     <article>
       <p>

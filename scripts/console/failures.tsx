@@ -149,7 +149,7 @@ export function addFailures(console: ui.Console): void {
   app.post("/failures/retry", async (c) => {
     const filter = readFilter(await ui.readForm(c));
     const answer = await project.call(retryAll(filter));
-    const problem = await project.wakeWorker();
+    const problem = await project.wakeWorker("retries");
     const run = problem === "" &&
       "The worker has run: what is still listed failed again, or waits for the next run, such as behind a lock of another session.";
     const done = `${ui.firstSentences(answer)}\n${run || ""}`;

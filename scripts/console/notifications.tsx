@@ -88,7 +88,7 @@ export function addNotifications(console: ui.Console): void {
   app.post("/notifications/send", async (c) => {
     const { id } = await ui.readForm(c);
     const done = `${await project.update(sendAgain(id))} made due again.`;
-    const problem = await project.wakeWorker();
+    const problem = await project.wakeWorker("notifications");
     return showResult(c, "/notifications", { done, problem });
   });
 }
@@ -100,7 +100,8 @@ export function notificationTable(
   if (notifications.length === 0) {
     return (
       <p>
-        There is none. Those that were sent are found by their account or event.
+        There is none. Those that were sent are found by their subscription or
+        event.
       </p>
     );
   }

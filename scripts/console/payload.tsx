@@ -47,12 +47,22 @@ export interface Draft {
   readonly faults?: readonly string[];
 }
 
-/** Returns the payload with an account, for one that names none. */
-export function withAccount(json: string, accountId: string): string {
-  const event = parseExactly(json);
-  const { object } = event.data;
-  object.metadata = { ...object.metadata, accountId };
-  return JSON.stringify(event);
+/**
+ * Returns the payload with an account, for one that names none; undefined if it is
+ * no event, or too deep.
+ */
+export function withAccount(
+  json: string | null,
+  accountId: string,
+): string | undefined {
+  try {
+    const event = parseExactly(json ?? "");
+    const { object } = event.data;
+    object.metadata = { ...object.metadata, accountId };
+    return JSON.stringify(event);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Writes hidden characters as JSON does, such as \u202e. */

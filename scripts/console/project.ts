@@ -181,9 +181,9 @@ export function openProject(
      *
      * @returns what to tell the operator; empty if the run is over
      */
-    async wakeWorker(): Promise<string> {
+    async wakeWorker(queue: "retries" | "notifications"): Promise<string> {
       try {
-        const path = "/functions/v1/billing-worker";
+        const path = `/functions/v1/billing-worker?queue=${queue}`;
         const init = { method: "POST", headers: key };
         const response = await send(path, WORKER_WAIT_MS, init);
         await response.body?.cancel();

@@ -222,7 +222,7 @@ async function areSpelled(sql: postgres.Sql): Promise<string> {
     select s.account_id, u.id as user_id
     from billing.subscriptions s
     join auth.users u on replace(u.id::text, '-', '')
-      = lower(regexp_replace(s.account_id, '[^0-9A-Fa-f]', '', 'g'))
+      = regexp_replace(lower(s.account_id), '^urn:uuid:|[-{}[:space:]]', '', 'g')
     where s.account_id <> u.id::text
     order by s.account_id`;
   if (wrong.length === 0) return "none is a user's ID in another spelling";

@@ -1,9 +1,6 @@
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
 import { lackOfAcknowledged } from "../../supabase/functions/billing-webhook/acknowledged.ts";
-import {
-  PROVIDERS,
-  settingsPrefix,
-} from "../../supabase/functions/billing-webhook/providers.ts";
+import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { restHeaders, restRefusal } from "../common/requests.ts";
 import {
@@ -38,9 +35,11 @@ export async function* checkProject(
   const workerUrl = () => `${project()}/functions/v1/billing-worker`;
   const worker = await check("worker", () => refusesCalls(workerUrl(), here));
   yield worker;
-  yield check("worker's key", () => {
-    if (worker.state !== "FAIL") return acceptsKey(workerUrl(), key(), here);
-    throw new Skipped("fix the worker first");
+  let settings: WorkerSettings | undefined;
+  yield check("worker's key", async () => {
+    if (worker.state === "FAIL") throw new Skipped("fix the worker first");
+    settings = await acceptsKey(workerUrl(), key(), here);
+    return "is taken by the worker";
   });
 
   async function read<Name extends keyof Views>(
@@ -63,15 +62,12 @@ export async function* checkProject(
       }. ${schedule}`,
     );
   });
-  const acknowledging = PROVIDERS.filter(({ name }) =>
-    here.env[`${settingsPrefix(name)}FAILURES`] === "acknowledge"
-  );
+  const { acknowledging = [], hasAlerts = false } = settings ?? {};
   if (acknowledging.length > 0) {
     yield check("acknowledged", async () => {
       const lack = lackOfAcknowledged({
         lastScheduledRunAt: (await health)?.last_scheduled_run_at ?? null,
-        env: here.env,
-        nowMs: here.clock(),
+        ...{ hasAlerts, nowMs: here.clock() },
       });
       if (lack === undefined) return "failures are retried, and reported";
       throw new Failed(
@@ -100,7 +96,12 @@ export async function* checkProject(
       ...{ select: "next_attempt_at", status: "eq.pending" },
       ...{ next_attempt_at: `lt.${due}`, order: "next_attempt_at", limit: "1" },
     });
-    return areSent({ givenUp, pending, overdue }, here.clock());
+    // Many at once take their time at a mail API's rate.
+    const sent = await read("billing_notifications", {
+      ...{ select: "sent_at", sent_at: `gt.${due}`, limit: "1" },
+    });
+    const waiting = sent.length > 0 ? undefined : overdue;
+    return areSent({ givenUp, pending, overdue: waiting }, here.clock());
   });
   // The mode that the deployment has set cannot be asked for, only what it let in.
   const has = async (livemode: boolean) => {
@@ -150,14 +151,29 @@ async function refusesCalls(url: string, here: Here): Promise<string> {
   );
 }
 
+/** What the worker says of the project's settings, which cannot be read otherwise. */
+interface WorkerSettings {
+  readonly acknowledging?: readonly string[];
+  readonly hasAlerts?: boolean;
+}
+
 /** It is the key with which the schedule wakes the worker. */
-export async function acceptsKey(url: string, key: string, here: Here) {
+export async function acceptsKey(
+  url: string,
+  key: string,
+  here: Here,
+): Promise<WorkerSettings | undefined> {
   const to = instructionsFor(url, "billing-worker");
   const init = { method: "POST", headers: { apikey: key } };
-  // With a queue, it does not pass for a run of the schedule.
-  const queue = `${url}?queue=notifications`;
-  const { status } = await answerTo(queue, init, here);
-  if (status === 200) return "does a turn for the secret key";
+  // So it does nothing, and does not pass for a run of the schedule.
+  const { status, body } = await answerTo(`${url}?queue=none`, init, here);
+  if (status === 200) {
+    try {
+      return JSON.parse(body).settings;
+    } catch {
+      return undefined;
+    }
+  }
   throw new Failed(
     status === 401
       ? `refuses the secret key. ${to.secretKey}`

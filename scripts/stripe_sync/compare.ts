@@ -71,9 +71,13 @@ export async function compare(
     record?.account_id ?? accountOf(subscription, accountFrom);
   const account = named ??
     await tables.accountOfCustomer(customerOf(subscription));
-  if (account === undefined) {
-    return differs({ kind: "unmapped", customer: customerOf(subscription) });
+  const customer = customerOf(subscription);
+  const isErased = () =>
+    tables.isErased({ subscription_id: id, customer_id: customer });
+  if (!record && options.looksForErased && await isErased()) {
+    return differs({ kind: "erased" });
   }
+  if (account === undefined) return differs({ kind: "unmapped", customer });
   // Without an account in the event, the database asks account_of_customer.
   const metadata = { ...subscription.metadata, accountId: named ?? null };
   const object = { ...subscription, metadata };
@@ -85,9 +89,6 @@ export async function compare(
     const values = { ...owner, status, ...creation.report };
     const fields = record && changes(record, values, askedAtSeconds);
     if (fields?.length === 0) return { subscription: id, corrections: [] };
-    if (!fields && options.looksForErased && await tables.isErased(creation)) {
-      return differs({ kind: "erased" });
-    }
     const concerns = (...names: string[]) =>
       !fields || fields.some(({ field }) => names.includes(field));
     // A creation and a deletion also set a mark anew.

@@ -59,12 +59,9 @@ export async function findDifferences(context: Context): Promise<Found> {
       ),
     ...recorded.filter((id) => !compared.has(id))
       .map((id) => ({ kind: "missing_there" as const, subscription: id })),
-    ...stillMissed.map((event) => ({
-      kind: "undelivered" as const,
-      event: event.id,
-      type: event.type,
-      subscription: subscriptionOf(event),
-    })),
+    ...await Promise.all(
+      stillMissed.map((event) => describeMissed(event, tables)),
+    ),
     ...failures.map((failure) => ({ kind: "failed" as const, ...failure })),
   ];
   return { differences, doubtful, listed: listed.size, undelivered };
@@ -120,6 +117,20 @@ export async function missedEvents(
   return missed.filter((event) =>
     !lacksAccountId(event) || records.has(subscriptionOf(event))
   );
+}
+
+async function describeMissed(
+  event: Stripe.Event,
+  tables: Context["tables"],
+): Promise<Difference> {
+  const { subscription_id = "", customer_id = null } = describeEvent(event);
+  const isErased = await tables.isErased({ subscription_id, customer_id });
+  return {
+    kind: isErased ? "erased" : "undelivered",
+    event: event.id,
+    type: event.type,
+    subscription: subscription_id,
+  };
 }
 
 /** Returns an empty text for a one-off invoice. */

@@ -173,10 +173,21 @@ export function openTables(
       return named;
     },
 
-    /** Asks whether an event is of an account that was erased. */
-    async isErased(event: BillingEvent): Promise<boolean> {
-      const args = { event };
-      const [tried] = await send(() => database.rpc("billing_try_event", args));
+    /** Asks whether a subscription or customer is of an account that was erased. */
+    async isErased(
+      { subscription_id, customer_id = null }: {
+        subscription_id: string;
+        customer_id?: string | null;
+      },
+    ): Promise<boolean> {
+      const event = {
+        ...{ provider, event_id: "of no event", type: "none", kind: "update" },
+        ...{ subscription_id, report: { customer_id } },
+      };
+      const tries = { event };
+      const [tried] = await send(() =>
+        database.rpc("billing_try_event", tries)
+      );
       return tried?.outcome === "erased";
     },
 

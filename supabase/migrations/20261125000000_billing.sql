@@ -423,7 +423,8 @@ create type billing.event as (
   -- Added by the database:
   handled_at timestamptz,
   customers_account text,
-  is_erased boolean
+  is_erased boolean,
+  is_trial boolean
 );
 
 -- What became of an event, and the record after it.
@@ -911,7 +912,9 @@ begin
   select (s.event).event_id, (s.event).retry ->> 'event_id' as row_id, own.is_repaired into overtaken
   from (select e.*, ((e.event).retry ->> 'lease_id')::uuid as lease from unnest(steps) as e) as s
   left join lateral (
-    select o.original_payload is not null and (o.retry_lease_id = s.lease) is not true as is_repaired
+    select
+      o.original_payload is not null and (o.retry_lease_id = s.lease) is not true
+        and (s.event).is_trial is not true as is_repaired
     from billing.failed_events o
     where o.provider = (s.event).provider and o.event_id = (s.event).event_id and o.resolution is null
     for update nowait
@@ -936,13 +939,22 @@ begin
   end if;
 
   update billing.failed_events o set
-    resolved_at = now(), resolution = case s.outcome when 'erased' then 'ignored' else s.outcome end,
-    next_retry_at = null, retry_requested_at = null, retry_lease_id = null
+    resolved_at = now(), resolution = s.outcome, next_retry_at = null, retry_requested_at = null, retry_lease_id = null
   from unnest(steps) as s
   where o.provider = (s.event).provider
     and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
     and o.resolution is null
-    and s.outcome <> 'failed';
+    and s.outcome not in ('failed', 'erased');
+  -- Nothing of an erased account is kept, but that there was an event.
+  update billing.failed_events o set
+    resolved_at = now(), resolution = 'ignored', next_retry_at = null, retry_requested_at = null, retry_lease_id = null,
+    payload = null, original_payload = null, error = 'Its account was erased.',
+    subscription_id = null, customer_id = null, account_id = null
+  from unnest(steps) as s
+  where o.provider = (s.event).provider
+    and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and o.resolution is null
+    and s.outcome = 'erased';
 end;
 $$;
 
@@ -963,6 +975,8 @@ returns text[] language sql volatile set search_path = '' as $$
       where s.outcome = 'applied' and (s.event).kind = 'creation'
     ))
       and f.resolution is null and f.error_code in ('subscription_unknown', 'creation_pending')
+      -- A repair waits for its person.
+      and f.original_payload is null
       and exists (
         select from unnest(steps) as s
         where (s.event).subscription_id = f.subscription_id and (s.event).provider = f.provider and s.outcome = 'applied'
@@ -970,7 +984,8 @@ returns text[] language sql volatile set search_path = '' as $$
     for update skip locked
   ),
   requested as (
-    update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
+    -- A run that is trying one of them found nothing, and must not settle it as failed.
+    update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
     from waiting w
     where f.provider = w.provider and f.event_id = w.event_id
     returning f.subscription_id
@@ -1110,7 +1125,7 @@ comment on function public.billing_apply_events is
 create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
-set lock_timeout = '500ms'
+set lock_timeout = '100ms'
 as $$
 declare
   blank billing.event;
@@ -1118,10 +1133,8 @@ declare
 begin
   blank.place := 1;
   blank.handled_at := now();
+  blank.is_trial := true;
   begin
-    -- Only the worker applies a repaired event: then its row is no obstacle.
-    update billing.failed_events f set original_payload = null
-    where f.provider = event ->> 'provider' and f.event_id = event ->> 'event_id';
     answer := (billing.attempt(array[jsonb_populate_record(blank, event)]))[1];
     raise exception using errcode = 'BW000';
   exception when sqlstate 'BW000' then
@@ -1197,8 +1210,7 @@ $$;
  *   erased    its account was erased, so nothing is stored
  *   stored    it is an open failure
  *   retry     so it is, and a retry is requested at once: the creation that it lacked was
- *             applied meanwhile. The lock of the subscription, which whoever applies it
- *             holds, makes sure that one of the two sees the other.
+ *             applied meanwhile
  * Meanwhile, other deliveries of the event wait, and the events in the same
  * calls with them. So this waits only briefly for a locked row: half a second if the
  * event may be applied right now, and less if somebody has locked its failure. Events
@@ -1222,12 +1234,15 @@ begin
   on conflict do nothing;
   if not found then
     return 'applied';
-  elsif billing.is_erased(p_provider, p_subscription_id, p_customer_id) then
+  end if;
+  -- Whoever applies its creation, or erases its account, holds this lock: one of the two
+  -- sees the other.
+  perform pg_advisory_xact_lock(hashtextextended(p_subscription_id, 0));
+  if billing.is_erased(p_provider, p_subscription_id, p_customer_id) then
     delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
     return 'erased';
   end if;
   if p_error_code in ('subscription_unknown', 'creation_pending') then
-    perform pg_advisory_xact_lock(hashtextextended(p_subscription_id, 0));
     select true into is_cured from billing.subscriptions s where s.id = p_subscription_id and s.provider = p_provider;
   end if;
   perform set_config('lock_timeout', '100ms', true);
@@ -1269,8 +1284,8 @@ begin
     -- A delivery leaves the schedule as it is, unless there is a reason for another one.
     next_retry_at = case
       when excluded.next_retry_at is null or f.original_payload is not null then null
-      when f.resolved_at is not null or f.next_retry_at is null and f.scheduled_retries = 0 then excluded.next_retry_at
-      else f.next_retry_at
+      when f.resolved_at is not null then excluded.next_retry_at
+      else coalesce(f.next_retry_at, billing.next_retry(excluded.error_code, false, f.scheduled_retries))
     end,
     scheduled_retries = case when f.resolved_at is null then f.scheduled_retries else 0 end,
     retry_requested_at = coalesce(
@@ -1438,7 +1453,7 @@ declare
   locked integer;
 begin
   with matching as materialized (
-    select f.provider, f.event_id, f.retry_requested_at
+    select f.provider, f.event_id
     from billing.failed_events f
     where f.resolved_at is null
       and f.payload is not null
@@ -1451,21 +1466,19 @@ begin
     select f.provider, f.event_id
     from matching m
     join billing.failed_events f using (provider, event_id)
-    where m.retry_requested_at is null and f.resolved_at is null
+    where f.resolved_at is null
     for update of f skip locked
   ),
   requested as (
     update billing.failed_events t set
-      retry_requested_at = now(),
+      retry_requested_at = coalesce(t.retry_requested_at, now()),
       scheduled_retries = 0,
       next_retry_at = billing.next_retry(t.error_code, t.original_payload is not null, 0)
     from unlocked u
     where t.provider = u.provider and t.event_id = u.event_id
     returning 1
   )
-  select
-    (select count(m.retry_requested_at) from matching m) + (select count(*) from requested),
-    (select count(*) - count(m.retry_requested_at) from matching m) - (select count(*) from requested)
+  select (select count(*) from requested), (select count(*) from matching) - (select count(*) from requested)
   into asked, locked;
 
   if locked > 0 then
@@ -1487,7 +1500,7 @@ returns text language plpgsql volatile set search_path = '' as $$
 begin
   return format('Retry requested: %s. ', asked)
     || case
-      when billing.wake_worker() then 'The worker is on its way.'
+      when billing.wake_worker('retries') then 'The worker is on its way.'
       else 'The worker retries it at its next run.'
     end
     || ' See: select event_id, error, attempts, resolved_at from billing.failed_events order by last_failed_at desc;';
@@ -1582,7 +1595,7 @@ begin
     is_wanted = l.is_wanted and l.lease_id <> p_lease_id,
     scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at);
   if is_wanted then
-    perform billing.wake_worker();
+    perform billing.wake_worker(p_queue);
   end if;
   return false;
 end;
@@ -1721,9 +1734,10 @@ as $$
 declare
   result record;
   settled integer := 0;
+  is_cured boolean;
 begin
   for result in
-    select r.*, coalesce(f.type, '') as row_type
+    select r.*, coalesce(f.type, '') as row_type, coalesce(r.subscription_id, f.subscription_id) as of_subscription
     from jsonb_to_recordset(results) as r (
       provider text, event_id text, outcome text, error_code text, error text,
       type text, kind text, subscription_id text, customer_id text, account_id text, occurred_at timestamptz
@@ -1743,6 +1757,13 @@ begin
         )
         on conflict do nothing;
       end if;
+      -- As when it is stored: its creation may have been applied since.
+      is_cured := false;
+      if result.error_code in ('subscription_unknown', 'creation_pending') then
+        perform pg_advisory_xact_lock(hashtextextended(result.of_subscription, 0));
+        select true into is_cured from billing.subscriptions s
+        where s.id = result.of_subscription and s.provider = result.provider;
+      end if;
       update billing.failed_events f set
         resolved_at = case when result.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
         resolution = case when result.outcome <> 'failed' then coalesce(f.resolution, result.outcome) end,
@@ -1758,7 +1779,7 @@ begin
         end,
         scheduled_retries = f.scheduled_retries
           + (result.outcome = 'failed' and f.retry_requested_at is null)::integer,
-        retry_requested_at = null,
+        retry_requested_at = case when is_cured then now() end,
         retry_lease_id = null,
         type = coalesce(result.type, f.type),
         kind = coalesce(result.kind, f.kind),
@@ -2120,11 +2141,14 @@ comment on function public.billing_settle_alerts is
  * waits 5 s for a reply, however long the worker runs: a long wait may delay the
  * project's other calls through pg_net, and the worker goes on without it.
  *
+ * Without a queue, it is the schedule that wakes it: billing.health shows when such a run
+ * last ended without a fault.
+ *
  * Returns false if billing.schedule_worker was not run, or if the caller may not read
  * Vault or use pg_net, as service_role may not in every project. The schedule then
  * wakes the worker within a minute.
  */
-create or replace function billing.wake_worker()
+create or replace function billing.wake_worker(queue text default null)
 returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   worker_url text;
@@ -2149,7 +2173,7 @@ begin
       headers := jsonb_build_object('content-type', 'application/json', 'apikey', $2),
       timeout_milliseconds := 5000
     )
-  $sql$ using worker_url, worker_key;
+  $sql$ using worker_url || coalesce('?queue=' || queue, ''), worker_key;
   return true;
 exception when insufficient_privilege then
   return false;
@@ -2223,6 +2247,7 @@ comment on function billing.schedule_worker is
 create or replace function billing.unschedule_worker()
 returns text language plpgsql volatile set search_path = '' as $$
 begin
+  perform billing.prune_runs('infinity');
   if to_regclass('cron.job') is not null then
     execute $sql$
       select cron.unschedule(j.jobname) from cron.job j
@@ -2234,7 +2259,7 @@ begin
       delete from vault.secrets s where s.name in ('billing_worker_url', 'billing_worker_key')
     $sql$;
   end if;
-  return 'The worker is not woken any more, and nothing is pruned. Payment failures still wake it when they arrive.';
+  return 'The worker is not woken any more, and nothing is pruned. The webhook still wakes it for what it has just stored.';
 end;
 $$;
 
@@ -2256,16 +2281,6 @@ create or replace function billing.prune(
 returns table (ledger_rows bigint, payloads bigint, failures bigint, notifications bigint)
 language plpgsql volatile set search_path = '' as $$
 begin
-  -- pg_cron keeps a row per run for ever. Only those of our own jobs are ours to delete.
-  if to_regclass('cron.job_run_details') is not null then
-    execute $sql$
-      delete from cron.job_run_details d
-      using cron.job j
-      where j.jobname in ('billing-worker', 'billing-prune')
-        and d.jobid = j.jobid and d.end_time < now() - interval '1 day'
-    $sql$;
-  end if;
-
   -- By ctid, which cannot change while the row is locked. With a join by key, a plan may
   -- read the whole table, or select the batch again for every row.
   delete from billing.processed_events t
@@ -2300,6 +2315,11 @@ begin
     order by o.created_at limit batch_size for update skip locked
   ));
   get diagnostics notifications = row_count;
+
+  -- Once an hour: there, nothing is indexed by time.
+  if extract(minute from now()) < 5 then
+    perform billing.prune_runs(now() - interval '1 day');
+  end if;
   return next;
 end;
 $$;
@@ -2308,9 +2328,30 @@ comment on function billing.prune is
   'Deletes up to batch_size old rows of each table, and the payloads of resolved failures earlier than their rows. Returns how many of each.';
 
 /*
+ * Deletes what pg_cron keeps for ever of each run, of our own jobs alone. If pg_cron does
+ * not let us, they stay.
+ */
+create or replace function billing.prune_runs(ended_before timestamptz)
+returns void language plpgsql volatile set search_path = '' as $$
+begin
+  if to_regclass('cron.job_run_details') is not null then
+    execute $sql$
+      delete from cron.job_run_details d using cron.job j
+      where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
+        -- A run that could not connect has no end.
+        and coalesce(d.end_time, d.start_time, '-infinity') < $1
+    $sql$ using ended_before;
+  end if;
+exception when insufficient_privilege or undefined_column then
+  null;
+end;
+$$;
+
+/*
  * Deletes what is stored of an account, and remembers its subscriptions and customers by
- * a hash, so that their later events have no effect and are not stored. It does not find
- * failures that could not be read, nor those of other people's subscriptions.
+ * a hash, so that their later events have no effect and are not stored: those of its
+ * records, and those that only failures name. A customer that has a subscription of another
+ * account is left to that. It does not find failures that could not be read.
  *
  * @param force also if a subscription is not canceled: nobody will hear of its end
  */
@@ -2318,34 +2359,63 @@ create or replace function billing.erase_account(account_id text, force boolean 
 returns text language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
-  own billing.subscriptions;
-  ids text[] := array[erase_account.account_id];
+  own record;
+  -- As they are hashed: provider:id.
+  subscriptions text[];
+  customers text[];
   counts bigint[];
 begin
   for own in
-    select s.* from billing.subscriptions s where s.account_id = erase_account.account_id order by s.id
+    select distinct n.id
+    from (
+      select s.id from billing.subscriptions s where s.account_id = erase_account.account_id
+      union
+      select f.subscription_id from billing.failed_events f where f.account_id = erase_account.account_id
+    ) as n
+    order by n.id
   loop
-    -- An event that is being applied comes before or after.
+    -- An event that is being applied or stored comes before or after.
     perform pg_advisory_xact_lock(hashtextextended(own.id, 0));
-    select s.status into own.status from billing.subscriptions s where s.id = own.id;
-    if own.status <> 'canceled' and not force then
-      raise exception 'Subscription % is % at provider %: nothing was erased.', own.id, own.status, own.provider
-        using hint = 'Cancel it at the provider, and wait until the record is canceled; or use force => true.';
-    end if;
-    ids := ids || array[own.id, own.customer_id];
-    insert into billing.erasures (hash)
-    select sha256(k.key || convert_to(own.provider || ':' || i.id, 'UTF8'))
-    from billing.erasure_key k, unnest(array[own.id, own.customer_id]) as i (id)
-    where i.id is not null
-    on conflict do nothing;
+  end loop;
+  for own in
+    select s.* from billing.subscriptions s
+    where s.account_id = erase_account.account_id and s.status <> 'canceled' and not force
+    limit 1
+  loop
+    raise exception 'Subscription % is % at provider %: nothing was erased.', own.id, own.status, own.provider
+      using hint = 'Cancel it at the provider, and wait until the record is canceled; or use force => true.';
   end loop;
 
-  with subscriptions as (
+  select
+    array_agg(n.provider || ':' || n.subscription_id) filter (where not exists (
+      select from billing.subscriptions o where o.id = n.subscription_id and o.account_id <> erase_account.account_id
+    )),
+    array_agg(n.provider || ':' || n.customer_id) filter (where not exists (
+      select from billing.subscriptions o
+      where o.provider = n.provider and o.customer_id = n.customer_id and o.account_id <> erase_account.account_id
+    ))
+  into subscriptions, customers
+  from (
+    select s.provider, s.id as subscription_id, s.customer_id
+    from billing.subscriptions s where s.account_id = erase_account.account_id
+    union
+    select f.provider, f.subscription_id, f.customer_id
+    from billing.failed_events f where f.account_id = erase_account.account_id
+  ) as n;
+  insert into billing.erasures (hash)
+  select distinct sha256(k.key || convert_to(n.name, 'UTF8'))
+  from billing.erasure_key k, unnest(subscriptions || customers) as n (name)
+  where n.name is not null
+  on conflict do nothing;
+
+  with records as (
     delete from billing.subscriptions s where s.account_id = erase_account.account_id returning 1
   ),
   failures as (
     delete from billing.failed_events f
-    where f.account_id = any (ids) or f.subscription_id = any (ids) or f.customer_id = any (ids)
+    where f.account_id = erase_account.account_id
+      or f.provider || ':' || f.subscription_id = any (subscriptions)
+      or f.provider || ':' || f.customer_id = any (customers)
       or jsonb_path_exists(
         f.payload, '$.**.accountId ? (@ == $id)', jsonb_build_object('id', erase_account.account_id)
       )
@@ -2354,9 +2424,8 @@ begin
   notifications as (
     delete from billing.notifications n where n.account_id = erase_account.account_id returning 1
   )
-  select array[
-    (select count(*) from subscriptions), (select count(*) from failures), (select count(*) from notifications)
-  ] into counts;
+  select array[(select count(*) from records), (select count(*) from failures), (select count(*) from notifications)]
+  into counts;
   return format('Erased: %s subscriptions, %s failed events, %s notifications.', counts[1], counts[2], counts[3]);
 end;
 $$;
@@ -2656,7 +2725,7 @@ grant delete on billing.processed_events to service_role;
 grant execute on all functions in schema billing to service_role;
 -- Only for the SQL editor.
 revoke execute on function
-  billing.schedule_worker, billing.unschedule_worker, billing.prune,
+  billing.schedule_worker, billing.unschedule_worker, billing.prune, billing.prune_runs,
   billing.erase_account, billing.forget_erasure
 from service_role;
 

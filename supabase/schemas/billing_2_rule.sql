@@ -37,7 +37,8 @@ create type billing.event as (
   -- Added by the database:
   handled_at timestamptz,
   customers_account text,
-  is_erased boolean
+  is_erased boolean,
+  is_trial boolean
 );
 
 -- What became of an event, and the record after it.

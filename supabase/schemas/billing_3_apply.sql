@@ -260,7 +260,9 @@ begin
   select (s.event).event_id, (s.event).retry ->> 'event_id' as row_id, own.is_repaired into overtaken
   from (select e.*, ((e.event).retry ->> 'lease_id')::uuid as lease from unnest(steps) as e) as s
   left join lateral (
-    select o.original_payload is not null and (o.retry_lease_id = s.lease) is not true as is_repaired
+    select
+      o.original_payload is not null and (o.retry_lease_id = s.lease) is not true
+        and (s.event).is_trial is not true as is_repaired
     from billing.failed_events o
     where o.provider = (s.event).provider and o.event_id = (s.event).event_id and o.resolution is null
     for update nowait
@@ -285,13 +287,22 @@ begin
   end if;
 
   update billing.failed_events o set
-    resolved_at = now(), resolution = case s.outcome when 'erased' then 'ignored' else s.outcome end,
-    next_retry_at = null, retry_requested_at = null, retry_lease_id = null
+    resolved_at = now(), resolution = s.outcome, next_retry_at = null, retry_requested_at = null, retry_lease_id = null
   from unnest(steps) as s
   where o.provider = (s.event).provider
     and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
     and o.resolution is null
-    and s.outcome <> 'failed';
+    and s.outcome not in ('failed', 'erased');
+  -- Nothing of an erased account is kept, but that there was an event.
+  update billing.failed_events o set
+    resolved_at = now(), resolution = 'ignored', next_retry_at = null, retry_requested_at = null, retry_lease_id = null,
+    payload = null, original_payload = null, error = 'Its account was erased.',
+    subscription_id = null, customer_id = null, account_id = null
+  from unnest(steps) as s
+  where o.provider = (s.event).provider
+    and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and o.resolution is null
+    and s.outcome = 'erased';
 end;
 $$;
 
@@ -312,6 +323,8 @@ returns text[] language sql volatile set search_path = '' as $$
       where s.outcome = 'applied' and (s.event).kind = 'creation'
     ))
       and f.resolution is null and f.error_code in ('subscription_unknown', 'creation_pending')
+      -- A repair waits for its person.
+      and f.original_payload is null
       and exists (
         select from unnest(steps) as s
         where (s.event).subscription_id = f.subscription_id and (s.event).provider = f.provider and s.outcome = 'applied'
@@ -319,7 +332,8 @@ returns text[] language sql volatile set search_path = '' as $$
     for update skip locked
   ),
   requested as (
-    update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
+    -- A run that is trying one of them found nothing, and must not settle it as failed.
+    update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
     from waiting w
     where f.provider = w.provider and f.event_id = w.event_id
     returning f.subscription_id
@@ -459,7 +473,7 @@ comment on function public.billing_apply_events is
 create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
-set lock_timeout = '500ms'
+set lock_timeout = '100ms'
 as $$
 declare
   blank billing.event;
@@ -467,10 +481,8 @@ declare
 begin
   blank.place := 1;
   blank.handled_at := now();
+  blank.is_trial := true;
   begin
-    -- Only the worker applies a repaired event: then its row is no obstacle.
-    update billing.failed_events f set original_payload = null
-    where f.provider = event ->> 'provider' and f.event_id = event ->> 'event_id';
     answer := (billing.attempt(array[jsonb_populate_record(blank, event)]))[1];
     raise exception using errcode = 'BW000';
   exception when sqlstate 'BW000' then

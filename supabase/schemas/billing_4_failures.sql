@@ -59,8 +59,7 @@ $$;
  *   erased    its account was erased, so nothing is stored
  *   stored    it is an open failure
  *   retry     so it is, and a retry is requested at once: the creation that it lacked was
- *             applied meanwhile. The lock of the subscription, which whoever applies it
- *             holds, makes sure that one of the two sees the other.
+ *             applied meanwhile
  * Meanwhile, other deliveries of the event wait, and the events in the same
  * calls with them. So this waits only briefly for a locked row: half a second if the
  * event may be applied right now, and less if somebody has locked its failure. Events
@@ -84,12 +83,15 @@ begin
   on conflict do nothing;
   if not found then
     return 'applied';
-  elsif billing.is_erased(p_provider, p_subscription_id, p_customer_id) then
+  end if;
+  -- Whoever applies its creation, or erases its account, holds this lock: one of the two
+  -- sees the other.
+  perform pg_advisory_xact_lock(hashtextextended(p_subscription_id, 0));
+  if billing.is_erased(p_provider, p_subscription_id, p_customer_id) then
     delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
     return 'erased';
   end if;
   if p_error_code in ('subscription_unknown', 'creation_pending') then
-    perform pg_advisory_xact_lock(hashtextextended(p_subscription_id, 0));
     select true into is_cured from billing.subscriptions s where s.id = p_subscription_id and s.provider = p_provider;
   end if;
   perform set_config('lock_timeout', '100ms', true);
@@ -131,8 +133,8 @@ begin
     -- A delivery leaves the schedule as it is, unless there is a reason for another one.
     next_retry_at = case
       when excluded.next_retry_at is null or f.original_payload is not null then null
-      when f.resolved_at is not null or f.next_retry_at is null and f.scheduled_retries = 0 then excluded.next_retry_at
-      else f.next_retry_at
+      when f.resolved_at is not null then excluded.next_retry_at
+      else coalesce(f.next_retry_at, billing.next_retry(excluded.error_code, false, f.scheduled_retries))
     end,
     scheduled_retries = case when f.resolved_at is null then f.scheduled_retries else 0 end,
     retry_requested_at = coalesce(
@@ -300,7 +302,7 @@ declare
   locked integer;
 begin
   with matching as materialized (
-    select f.provider, f.event_id, f.retry_requested_at
+    select f.provider, f.event_id
     from billing.failed_events f
     where f.resolved_at is null
       and f.payload is not null
@@ -313,21 +315,19 @@ begin
     select f.provider, f.event_id
     from matching m
     join billing.failed_events f using (provider, event_id)
-    where m.retry_requested_at is null and f.resolved_at is null
+    where f.resolved_at is null
     for update of f skip locked
   ),
   requested as (
     update billing.failed_events t set
-      retry_requested_at = now(),
+      retry_requested_at = coalesce(t.retry_requested_at, now()),
       scheduled_retries = 0,
       next_retry_at = billing.next_retry(t.error_code, t.original_payload is not null, 0)
     from unlocked u
     where t.provider = u.provider and t.event_id = u.event_id
     returning 1
   )
-  select
-    (select count(m.retry_requested_at) from matching m) + (select count(*) from requested),
-    (select count(*) - count(m.retry_requested_at) from matching m) - (select count(*) from requested)
+  select (select count(*) from requested), (select count(*) from matching) - (select count(*) from requested)
   into asked, locked;
 
   if locked > 0 then
@@ -349,7 +349,7 @@ returns text language plpgsql volatile set search_path = '' as $$
 begin
   return format('Retry requested: %s. ', asked)
     || case
-      when billing.wake_worker() then 'The worker is on its way.'
+      when billing.wake_worker('retries') then 'The worker is on its way.'
       else 'The worker retries it at its next run.'
     end
     || ' See: select event_id, error, attempts, resolved_at from billing.failed_events order by last_failed_at desc;';
@@ -444,7 +444,7 @@ begin
     is_wanted = l.is_wanted and l.lease_id <> p_lease_id,
     scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at);
   if is_wanted then
-    perform billing.wake_worker();
+    perform billing.wake_worker(p_queue);
   end if;
   return false;
 end;
@@ -583,9 +583,10 @@ as $$
 declare
   result record;
   settled integer := 0;
+  is_cured boolean;
 begin
   for result in
-    select r.*, coalesce(f.type, '') as row_type
+    select r.*, coalesce(f.type, '') as row_type, coalesce(r.subscription_id, f.subscription_id) as of_subscription
     from jsonb_to_recordset(results) as r (
       provider text, event_id text, outcome text, error_code text, error text,
       type text, kind text, subscription_id text, customer_id text, account_id text, occurred_at timestamptz
@@ -605,6 +606,13 @@ begin
         )
         on conflict do nothing;
       end if;
+      -- As when it is stored: its creation may have been applied since.
+      is_cured := false;
+      if result.error_code in ('subscription_unknown', 'creation_pending') then
+        perform pg_advisory_xact_lock(hashtextextended(result.of_subscription, 0));
+        select true into is_cured from billing.subscriptions s
+        where s.id = result.of_subscription and s.provider = result.provider;
+      end if;
       update billing.failed_events f set
         resolved_at = case when result.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
         resolution = case when result.outcome <> 'failed' then coalesce(f.resolution, result.outcome) end,
@@ -620,7 +628,7 @@ begin
         end,
         scheduled_retries = f.scheduled_retries
           + (result.outcome = 'failed' and f.retry_requested_at is null)::integer,
-        retry_requested_at = null,
+        retry_requested_at = case when is_cured then now() end,
         retry_lease_id = null,
         type = coalesce(result.type, f.type),
         kind = coalesce(result.kind, f.kind),

@@ -12,11 +12,14 @@
  * waits 5 s for a reply, however long the worker runs: a long wait may delay the
  * project's other calls through pg_net, and the worker goes on without it.
  *
+ * Without a queue, it is the schedule that wakes it: billing.health shows when such a run
+ * last ended without a fault.
+ *
  * Returns false if billing.schedule_worker was not run, or if the caller may not read
  * Vault or use pg_net, as service_role may not in every project. The schedule then
  * wakes the worker within a minute.
  */
-create or replace function billing.wake_worker()
+create or replace function billing.wake_worker(queue text default null)
 returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   worker_url text;
@@ -41,7 +44,7 @@ begin
       headers := jsonb_build_object('content-type', 'application/json', 'apikey', $2),
       timeout_milliseconds := 5000
     )
-  $sql$ using worker_url, worker_key;
+  $sql$ using worker_url || coalesce('?queue=' || queue, ''), worker_key;
   return true;
 exception when insufficient_privilege then
   return false;
@@ -115,6 +118,7 @@ comment on function billing.schedule_worker is
 create or replace function billing.unschedule_worker()
 returns text language plpgsql volatile set search_path = '' as $$
 begin
+  perform billing.prune_runs('infinity');
   if to_regclass('cron.job') is not null then
     execute $sql$
       select cron.unschedule(j.jobname) from cron.job j
@@ -126,7 +130,7 @@ begin
       delete from vault.secrets s where s.name in ('billing_worker_url', 'billing_worker_key')
     $sql$;
   end if;
-  return 'The worker is not woken any more, and nothing is pruned. Payment failures still wake it when they arrive.';
+  return 'The worker is not woken any more, and nothing is pruned. The webhook still wakes it for what it has just stored.';
 end;
 $$;
 
@@ -148,16 +152,6 @@ create or replace function billing.prune(
 returns table (ledger_rows bigint, payloads bigint, failures bigint, notifications bigint)
 language plpgsql volatile set search_path = '' as $$
 begin
-  -- pg_cron keeps a row per run for ever. Only those of our own jobs are ours to delete.
-  if to_regclass('cron.job_run_details') is not null then
-    execute $sql$
-      delete from cron.job_run_details d
-      using cron.job j
-      where j.jobname in ('billing-worker', 'billing-prune')
-        and d.jobid = j.jobid and d.end_time < now() - interval '1 day'
-    $sql$;
-  end if;
-
   -- By ctid, which cannot change while the row is locked. With a join by key, a plan may
   -- read the whole table, or select the batch again for every row.
   delete from billing.processed_events t
@@ -192,6 +186,11 @@ begin
     order by o.created_at limit batch_size for update skip locked
   ));
   get diagnostics notifications = row_count;
+
+  -- Once an hour: there, nothing is indexed by time.
+  if extract(minute from now()) < 5 then
+    perform billing.prune_runs(now() - interval '1 day');
+  end if;
   return next;
 end;
 $$;
@@ -200,9 +199,30 @@ comment on function billing.prune is
   'Deletes up to batch_size old rows of each table, and the payloads of resolved failures earlier than their rows. Returns how many of each.';
 
 /*
+ * Deletes what pg_cron keeps for ever of each run, of our own jobs alone. If pg_cron does
+ * not let us, they stay.
+ */
+create or replace function billing.prune_runs(ended_before timestamptz)
+returns void language plpgsql volatile set search_path = '' as $$
+begin
+  if to_regclass('cron.job_run_details') is not null then
+    execute $sql$
+      delete from cron.job_run_details d using cron.job j
+      where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
+        -- A run that could not connect has no end.
+        and coalesce(d.end_time, d.start_time, '-infinity') < $1
+    $sql$ using ended_before;
+  end if;
+exception when insufficient_privilege or undefined_column then
+  null;
+end;
+$$;
+
+/*
  * Deletes what is stored of an account, and remembers its subscriptions and customers by
- * a hash, so that their later events have no effect and are not stored. It does not find
- * failures that could not be read, nor those of other people's subscriptions.
+ * a hash, so that their later events have no effect and are not stored: those of its
+ * records, and those that only failures name. A customer that has a subscription of another
+ * account is left to that. It does not find failures that could not be read.
  *
  * @param force also if a subscription is not canceled: nobody will hear of its end
  */
@@ -210,34 +230,63 @@ create or replace function billing.erase_account(account_id text, force boolean 
 returns text language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
-  own billing.subscriptions;
-  ids text[] := array[erase_account.account_id];
+  own record;
+  -- As they are hashed: provider:id.
+  subscriptions text[];
+  customers text[];
   counts bigint[];
 begin
   for own in
-    select s.* from billing.subscriptions s where s.account_id = erase_account.account_id order by s.id
+    select distinct n.id
+    from (
+      select s.id from billing.subscriptions s where s.account_id = erase_account.account_id
+      union
+      select f.subscription_id from billing.failed_events f where f.account_id = erase_account.account_id
+    ) as n
+    order by n.id
   loop
-    -- An event that is being applied comes before or after.
+    -- An event that is being applied or stored comes before or after.
     perform pg_advisory_xact_lock(hashtextextended(own.id, 0));
-    select s.status into own.status from billing.subscriptions s where s.id = own.id;
-    if own.status <> 'canceled' and not force then
-      raise exception 'Subscription % is % at provider %: nothing was erased.', own.id, own.status, own.provider
-        using hint = 'Cancel it at the provider, and wait until the record is canceled; or use force => true.';
-    end if;
-    ids := ids || array[own.id, own.customer_id];
-    insert into billing.erasures (hash)
-    select sha256(k.key || convert_to(own.provider || ':' || i.id, 'UTF8'))
-    from billing.erasure_key k, unnest(array[own.id, own.customer_id]) as i (id)
-    where i.id is not null
-    on conflict do nothing;
+  end loop;
+  for own in
+    select s.* from billing.subscriptions s
+    where s.account_id = erase_account.account_id and s.status <> 'canceled' and not force
+    limit 1
+  loop
+    raise exception 'Subscription % is % at provider %: nothing was erased.', own.id, own.status, own.provider
+      using hint = 'Cancel it at the provider, and wait until the record is canceled; or use force => true.';
   end loop;
 
-  with subscriptions as (
+  select
+    array_agg(n.provider || ':' || n.subscription_id) filter (where not exists (
+      select from billing.subscriptions o where o.id = n.subscription_id and o.account_id <> erase_account.account_id
+    )),
+    array_agg(n.provider || ':' || n.customer_id) filter (where not exists (
+      select from billing.subscriptions o
+      where o.provider = n.provider and o.customer_id = n.customer_id and o.account_id <> erase_account.account_id
+    ))
+  into subscriptions, customers
+  from (
+    select s.provider, s.id as subscription_id, s.customer_id
+    from billing.subscriptions s where s.account_id = erase_account.account_id
+    union
+    select f.provider, f.subscription_id, f.customer_id
+    from billing.failed_events f where f.account_id = erase_account.account_id
+  ) as n;
+  insert into billing.erasures (hash)
+  select distinct sha256(k.key || convert_to(n.name, 'UTF8'))
+  from billing.erasure_key k, unnest(subscriptions || customers) as n (name)
+  where n.name is not null
+  on conflict do nothing;
+
+  with records as (
     delete from billing.subscriptions s where s.account_id = erase_account.account_id returning 1
   ),
   failures as (
     delete from billing.failed_events f
-    where f.account_id = any (ids) or f.subscription_id = any (ids) or f.customer_id = any (ids)
+    where f.account_id = erase_account.account_id
+      or f.provider || ':' || f.subscription_id = any (subscriptions)
+      or f.provider || ':' || f.customer_id = any (customers)
       or jsonb_path_exists(
         f.payload, '$.**.accountId ? (@ == $id)', jsonb_build_object('id', erase_account.account_id)
       )
@@ -246,9 +295,8 @@ begin
   notifications as (
     delete from billing.notifications n where n.account_id = erase_account.account_id returning 1
   )
-  select array[
-    (select count(*) from subscriptions), (select count(*) from failures), (select count(*) from notifications)
-  ] into counts;
+  select array[(select count(*) from records), (select count(*) from failures), (select count(*) from notifications)]
+  into counts;
   return format('Erased: %s subscriptions, %s failed events, %s notifications.', counts[1], counts[2], counts[3]);
 end;
 $$;

@@ -209,7 +209,7 @@ grant delete on billing.processed_events to service_role;
 grant execute on all functions in schema billing to service_role;
 -- Only for the SQL editor.
 revoke execute on function
-  billing.schedule_worker, billing.unschedule_worker, billing.prune,
+  billing.schedule_worker, billing.unschedule_worker, billing.prune, billing.prune_runs,
   billing.erase_account, billing.forget_erasure
 from service_role;
 

@@ -73,7 +73,7 @@ select set_eq(
 );
 select set_eq(
   $$select proname::text, s.setting from functions, unnest(proconfig) as s (setting) where s.setting ~ '^lock_timeout'$$,
-  $$values ('billing_apply_events', 'lock_timeout=500ms'), ('billing_try_event', 'lock_timeout=500ms'), ('billing_record_failed_event', 'lock_timeout=500ms'), ('billing_settle_failed_events', 'lock_timeout=20ms')$$,
+  $$values ('billing_apply_events', 'lock_timeout=500ms'), ('billing_try_event', 'lock_timeout=100ms'), ('billing_record_failed_event', 'lock_timeout=500ms'), ('billing_settle_failed_events', 'lock_timeout=20ms')$$,
   'how long functions wait for locks, below the time limits of their callers'
 );
 

@@ -3,7 +3,7 @@
  * subscriptions and customers have no effect and are not stored.
  */
 begin;
-select plan(20);
+select plan(27);
 truncate billing.failed_events, billing.subscriptions, billing.processed_events, billing.notifications, billing.erasures;
 
 create function pg_temp.apply(event_id text, kind text, subscription_id text, customer_id text default null, provider text default 'a')
@@ -63,6 +63,37 @@ select is(billing.forget_erasure('a', '9'), 'It was not erased: nothing to forge
 select matches(billing.forget_erasure('a', 'cus_1'), '^Its events have an effect again', 'what was can');
 select is(pg_temp.apply('e7', 'creation', '3', 'cus_1'), 'applied', 'and the event that had none, sent again, is applied');
 select matches(billing.erase_account('acc_2', force => true), '^Erased: 1 subscriptions', 'one that goes on can be erased by force');
+
+-- What only failures name, and what another account has as well.
+create function pg_temp.record(subscription_id text, account_id text, customer_id text)
+returns void language sql as $$
+  insert into billing.subscriptions (id, provider, account_id, status, plan_id, customer_id)
+  values (subscription_id, 'a', account_id, 'canceled', 'p', customer_id)
+$$;
+select pg_temp.file('g1', 'sub_only_failed', 'cus_only_failed', 'acc_7');
+select pg_temp.record('sub_7', 'acc_7', 'cus_shared'), pg_temp.record('sub_8', 'acc_8', 'cus_shared');
+select pg_temp.file('g2', 'sub_8', 'cus_shared', 'acc_8');
+select is(billing.erase_account('acc_7'), 'Erased: 1 subscriptions, 1 failed events, 0 notifications.', 'a failure of an account without a record is deleted');
+select is(pg_temp.apply('g1', 'creation', 'sub_only_failed', 'cus_x'), 'erased', 'and its subscription remembered');
+select is(pg_temp.file('g3', 'y', 'cus_only_failed'), 'erased', 'and its customer');
+select is(pg_temp.apply('g4', 'update', 'sub_8', 'cus_shared'), 'applied', 'a customer that another account has too is not');
+select is((select count(*) from billing.failed_events where event_id = 'g2'), 1::bigint, 'nor are that account''s failures deleted');
+
+-- A failure that is found to be of an erased account at its retry.
+select pg_temp.file('g5', 'sub_9', 'cus_9', 'acc_9');
+insert into billing.erasures (hash) select sha256(key || 'a:sub_9') from billing.erasure_key;
+select billing.retry_failed_event('g5');
+select public.billing_claim_failed_events('00000000-0000-4000-8000-000000000001', 9);
+select is(
+  (select a.outcome from public.billing_apply_events('[{
+    "place": 1, "provider": "a", "event_id": "g5", "type": "x", "kind": "update", "subscription_id": "sub_9", "report": {},
+    "retry": {"event_id": "g5", "lease_id": "00000000-0000-4000-8000-000000000001"}
+  }]') as a), 'erased', 'a retry finds that the account was erased'
+);
+select is(
+  (select concat_ws(' ', resolution, payload, subscription_id, customer_id, account_id, error) from billing.failed_events where event_id = 'g5'),
+  'ignored Its account was erased.', 'and keeps nothing of it'
+);
 
 select * from finish();
 rollback;

@@ -3,7 +3,7 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(46);
+select plan(54);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
 
 create function pg_temp.file(event_id text, error_code text, subscription_id text default 'sub_1', provider text default 'a')
@@ -78,6 +78,37 @@ select is(pg_temp.file('c7', 'subscription_unknown', 'sub_3'), 'retry', 'a failu
 select is(pg_temp.file('c8', 'subscription_unknown', 'sub_3', 'b'), 'stored', 'but not one of another provider');
 select is(pg_temp.requested(), 'c7', 'so the order of the two does not matter');
 
+-- A creation that comes while a run tries what waits for it.
+create function pg_temp.claimed(run integer)
+returns text language sql as $$
+  select string_agg(event_id, ' ') from public.billing_claim_failed_events(lpad(run::text, 32, '0')::uuid, 9)
+$$;
+create function pg_temp.settle_unknown(run integer, event_id text)
+returns void language sql as $$
+  select public.billing_settle_failed_events(lpad(run::text, 32, '0')::uuid, jsonb_build_array(jsonb_build_object(
+    'provider', 'a', 'event_id', event_id, 'outcome', 'failed', 'error_code', 'subscription_unknown', 'error', 'Unknown'
+  )));
+  update billing.leases set held_until = '-infinity'
+$$;
+truncate billing.failed_events, billing.leases;
+select pg_temp.file('d1', 'subscription_unknown', 'sub_d');
+select billing.retry_failed_event('d1');
+select is(pg_temp.claimed(1), 'd1', 'a run tries what waits for a creation');
+select is(pg_temp.apply('e4', 'creation', 'sub_d'), 'applied t', 'and found nothing before the creation came');
+select pg_temp.settle_unknown(1, 'd1');
+select is(pg_temp.requested(), 'd1', 'then it is tried again');
+truncate billing.failed_events;
+select pg_temp.file('d2', 'apply_failed', 'sub_d');
+select billing.retry_failed_event('d2');
+select is(pg_temp.claimed(2), 'd2', 'if the creation found no failure to request');
+select pg_temp.settle_unknown(2, 'd2');
+select is(pg_temp.requested(), 'd2', 'the run sees the record as it settles it');
+truncate billing.failed_events;
+select pg_temp.file('d3', 'subscription_unknown', 'sub_r');
+update billing.failed_events set payload = '{"n": 2}' where event_id = 'd3';
+select is(pg_temp.apply('e5', 'creation', 'sub_r'), 'applied', 'a repaired failure is not cured');
+select is(pg_temp.requested(), null, 'it waits for its person');
+
 -- The schedule.
 truncate billing.failed_events;
 select pg_temp.file(error_code, error_code, 'sub_4')
@@ -124,6 +155,7 @@ select pg_temp.pass(5);
 select is(pg_temp.run('event_invalid'), 's1', 'one that shows that only a person can cure it');
 select is(pg_temp.waits('s1'), '/ 2', 'is the last one');
 select pg_temp.file('s1', 'apply_failed');
+select is(pg_temp.waits('s1'), '30 / 2', 'until another reason may pass: then it goes on where it was');
 update billing.failed_events set resolved_at = now(), resolution = 'applied';
 select pg_temp.file('s1', 'apply_failed');
 select is(pg_temp.waits('s1'), '1 / 0', 'a failure that opens again has the whole schedule before it');

@@ -133,7 +133,7 @@ select set_eq(
 select set_eq(
   $$select signature from functions where not has_function_privilege('service_role', oid, 'execute')$$,
   array['billing.schedule_worker(text,text)', 'billing.unschedule_worker()', 'billing.prune(interval,interval,interval,integer)',
-    'billing.erase_account(text,boolean)', 'billing.forget_erasure(text,text)'],
+    'billing.prune_runs(timestamp with time zone)', 'billing.erase_account(text,boolean)', 'billing.forget_erasure(text,text)'],
   'it executes all functions but those for the SQL editor'
 );
 select ok(has_schema_privilege('service_role', 'billing', 'usage') and not has_schema_privilege('service_role', 'billing', 'create'), 'it uses the schema, and creates nothing');

@@ -4,7 +4,7 @@
  * their control files, signatures and privileges.
  */
 begin;
-select plan(45);
+select plan(48);
 
 create function pg_temp.schedule(key text default 'sb_secret_1')
 returns text language sql as $$
@@ -69,6 +69,10 @@ select pg_temp.calls();
 
 -- A retry wakes the worker.
 select matches(billing.retry_failed_event('tap_1'), '^Retry requested: 1\. The worker is on its way\.', 'a retry wakes the worker, and says so');
+select is(
+  (select url from net.http_request_queue order by id desc limit 1), 'https://ref.supabase.co/functions/v1/billing-worker?queue=retries',
+  'which does not pass for a wake of the schedule'
+);
 select is(pg_temp.calls(), 1, 'with one call');
 select matches(billing.retry_failed_events(of_error_code => 'tap_code'), '^Retry requested: 2\. The worker is on its way\.', 'so does a retry of many');
 select is(pg_temp.calls(), 1, 'also with one');
@@ -107,7 +111,18 @@ create extension pg_net schema public;
 select lives_ok('select pg_temp.schedule()', 'pg_net may be in any schema');
 select ok(billing.wake_worker(), 'and is called all the same');
 
+-- What pg_cron keeps of each run.
+insert into cron.job_run_details (jobid, command, start_time, end_time)
+select j.jobid, t.what, now() - t.began, now() - t.ended
+from cron.job j, (values
+  ('old', interval '26 h', interval '25 h'), ('new', interval '25 h', interval '23 h'), ('lost', interval '25 h', null), ('never begun', null, null)
+) as t (what, began, ended)
+where j.jobname = 'billing-worker';
+insert into cron.job_run_details (jobid, command, end_time) values (-1, 'of the app', now() - interval '9 years');
+select billing.prune_runs(now() - interval '1 day');
+select set_eq('select command from cron.job_run_details', array['new', 'of the app'], 'old runs of our own jobs are deleted, and no others');
 select matches(billing.unschedule_worker(), 'not woken any more', 'the schedule can be undone');
+select is((select string_agg(command, ' ') from cron.job_run_details), 'of the app', 'with all its runs');
 select is_empty('select 1 from cron.job', 'then there is no job');
 select is_empty('select 1 from vault.secrets', 'and no secret in Vault');
 select ok(not billing.wake_worker(), 'and nobody is woken');

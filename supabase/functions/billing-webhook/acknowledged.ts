@@ -19,9 +19,9 @@ const TIME_LIMIT = { timeLimitMs: 5_000 };
  * null if it never did.
  */
 export function lackOfAcknowledged(
-  { lastScheduledRunAt, env, nowMs }: {
+  { lastScheduledRunAt, hasAlerts, nowMs }: {
     readonly lastScheduledRunAt: string | null;
-    readonly env: Environment;
+    readonly hasAlerts: boolean;
     readonly nowMs: number;
   },
 ): string | undefined {
@@ -29,8 +29,7 @@ export function lackOfAcknowledged(
   if (!(nowMs - ranMs <= MAX_AGE_MS)) {
     return "the schedule has not woken the worker with success in the last 5 minutes: run billing.schedule_worker, and look at the worker's log";
   }
-  if (env["ALERT_URL"]) return undefined;
-  return "no alert channel is set: set ALERT_URL";
+  return hasAlerts ? undefined : "no alert channel is set: set ALERT_URL";
 }
 
 /** Logs what a deployment that acknowledges failures lacks, if anything. */
@@ -51,7 +50,10 @@ export async function checkAcknowledged(
       TIME_LIMIT,
     );
     const lastScheduledRunAt = health?.last_scheduled_run_at ?? null;
-    lack = lackOfAcknowledged({ lastScheduledRunAt, env, nowMs: clock() });
+    const hasAlerts = Boolean(env["ALERT_URL"]);
+    lack = lackOfAcknowledged({
+      ...{ lastScheduledRunAt, hasAlerts, nowMs: clock() },
+    });
   } catch (thrown) {
     lack = `cannot be checked: ${toDeliveryError(thrown).logMessage}`;
   }

@@ -20,8 +20,8 @@ export interface Receiver extends ProcessOptions {
 
 /**
  * Answers one request: 200 if its event is applied, was applied before or has no
- * effect here, or if its failure is stored and acknowledged. Any other status makes the provider retry. Each delivery has one
- * log line.
+ * effect here, or if its failure is stored and acknowledged. Any other status makes
+ * the provider retry. Each delivery has one log line.
  */
 export async function handleWebhook(
   request: Request,

@@ -145,8 +145,11 @@ async function handleFailure(
     return { level: "info", message: "unmapped event ignored", fields };
   }
   const logFields = { ...event, body_sha256: failed.bodyHash };
-  // An overloaded receiver must not make one more call per event.
-  if (code === "overloaded") throw withLogFields(error, logFields);
+  // An overloaded receiver must not make one more call per event, and a key that is
+  // refused says nothing of the event.
+  if (code === "overloaded" || code === "key_refused") {
+    throw withLogFields(error, logFields);
+  }
   const stored = await recordFailure(error, { provider, failed, database })
     .catch((fault: unknown) => {
       const { code: reason, logMessage } = toDeliveryError(fault);

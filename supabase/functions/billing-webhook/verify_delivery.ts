@@ -59,9 +59,8 @@ export async function verifyDelivery(
       const { body } = delivery;
       return { provider: name, ...settings, body } as VerifiedDelivery;
     } catch (error) {
-      errors.push(
-        withLogFields(toDeliveryError(error), { provider: provider.name }),
-      );
+      const known = candidates.length === 1 ? { provider: provider.name } : {};
+      errors.push(withLogFields(toDeliveryError(error), known));
     }
   }
   // A misconfigured provider may be the one that signed.

@@ -20,10 +20,19 @@ import {
 /** What a run works on: each is held by one run at a time. */
 type Queue = "retries" | "notifications";
 
+/** Settings of the deployment that are no secret. */
+interface Settings {
+  /** The providers whose stored failures are answered 200. */
+  readonly acknowledging: readonly string[];
+  readonly hasAlerts: boolean;
+}
+
 /** What one run of the worker needs, besides what each run makes anew. */
 export type Worker = Omit<Run, "leaseId" | "endMs" | "limit" | "isScheduled">;
 
 interface Run extends RetryOptions, DeliveryOptions {
+  /** What the doctor is told: it cannot read the settings of a project. */
+  readonly settings?: Settings;
   /** Whether the schedule has woken it: the webhook names a queue. */
   readonly isScheduled: boolean;
 }
@@ -40,11 +49,11 @@ const RELEASE_LIMIT = { timeLimitMs: 5_000 };
 /**
  * Answers one wake with one run of the worker: failures to retry, and at the same
  * time due notifications; with `?queue=retries` or `?queue=notifications` those of
- * that queue. The reply has counts, so that the caller sees whether there was
- * anything to do.
+ * that queue, and with another one nothing. The reply has counts, so that the caller
+ * sees whether there was anything to do.
  *
- * Alerts wait until the retries have ended, so that the operator is not alerted
- * to failures that are just being resolved.
+ * Alerts wait until the retries of the run have ended, so that the operator is not
+ * alerted to failures that are just being resolved.
  *
  * A run holds the lease of a queue while it works on it. The two queues are
  * independent: one run may have the retries while another one delivers.
@@ -74,34 +83,39 @@ export async function handleWake(
     if (hasCounts(counts)) left -= counts.claimed;
     return counts;
   }
-  const retrying = only === "notifications"
-    ? Promise.resolve([])
-    : holding("retries", run, () =>
-      doPart(retryFailures, "failures retried", run));
-  const delivering = only === "retries"
-    ? Promise.resolve([])
-    // At the same time, because either receiver may be slow, or ask for a pause.
-    : holding("notifications", run, () =>
-      Promise.all([
-        retrying.then(() => doPart(deliverAlerts, "alerts delivered", run)),
-        deliver(),
-      ]));
-  const retried = await retrying;
-  const rounds = await delivering;
+  const work = <T>(queue: Queue, part: () => Promise<T>) =>
+    only === null || only === queue
+      ? holding(queue, run, part, () => queue === "retries" || left > 0)
+      : Promise.resolve<T[]>([]);
+  // At the same time, because either receiver may be slow, or ask for a pause.
+  const [retried, delivered] = await Promise.all([
+    work("retries", () => doPart(retryFailures, "failures retried", run)),
+    work("notifications", deliver),
+  ]);
   const retries = total(NO_RETRIES, retried);
-  const alerts = total(NO_NOTIFICATIONS, rounds.map(([alerts]) => alerts));
-  const delivered = rounds.map(([, notifications]) => notifications);
-  // The events that were applied may have created notifications meanwhile.
+  const alerts = total(
+    NO_NOTIFICATIONS,
+    await work(
+      "notifications",
+      () => doPart(deliverAlerts, "alerts delivered", run),
+    ),
+  );
   const isDelivering = hasCounts(total(NO_NOTIFICATIONS, delivered));
+  // The events that were applied may have created notifications meanwhile.
   if (isDelivering && hasCounts(retries) && retries.applied > 0) {
-    delivered.push(...await holding("notifications", run, deliver));
+    delivered.push(
+      ...await holding("notifications", run, deliver, () => left > 0),
+    );
   }
   const notifications = total(NO_NOTIFICATIONS, delivered);
   const fault = [retries, alerts, notifications].find((part) =>
     part instanceof DeliveryError
   );
   if (fault === undefined) {
-    return Response.json({ retries, alerts, notifications });
+    return Response.json({
+      ...{ retries, alerts, notifications },
+      settings: worker.settings,
+    });
   }
   const { status, body } = ERRORS[fault.code];
   return new Response(body, { status });
@@ -159,22 +173,21 @@ async function holding<T>(
   queue: Queue,
   { database, leaseId, endMs, isScheduled, clock, log }: Run,
   work: () => Promise<T>,
+  canGoOn: () => boolean,
 ): Promise<T[]> {
   const rounds: T[] = [];
   try {
     let isWanted = true;
     while (isWanted) {
       rounds.push(await work());
-      const hasFailed = rounds.flat().some((part) =>
-        part instanceof DeliveryError
-      );
+      const hasFailed = rounds.some((round) => round instanceof DeliveryError);
       isWanted = await callFunction(
         database,
         "billing_release_lease",
         {
           p_queue: queue,
           p_lease_id: leaseId,
-          p_is_last: clock() >= endMs,
+          p_is_last: clock() >= endMs || !canGoOn(),
           p_is_scheduled: isScheduled && !hasFailed,
         },
         RELEASE_LIMIT,

@@ -37,6 +37,12 @@ const worker: Worker = {
   unmappedSubscriptions: config.unmappedSubscriptions,
   oncePerInvoice: config.oncePerInvoice,
   toleranceSeconds: config.toleranceSeconds,
+  settings: {
+    acknowledging: ["a", "b"].filter((name) =>
+      env[`PROVIDER_${name.toUpperCase()}_FAILURES`] === "acknowledge"
+    ),
+    hasAlerts: Boolean(env["ALERT_URL"]),
+  },
   log: logJson,
   clock: Date.now,
   pace: pacer(channel, {

@@ -23,8 +23,8 @@ import {
 import { describeText } from "../_shared/billing/record_failure.ts";
 
 /**
- * A failed event that was claimed for a requested retry. A repaired payload may
- * have another id than its row.
+ * A failed event that was claimed for a retry. A repaired payload may have another
+ * id than its row.
  */
 export type ClaimedFailure = Readonly<
   DatabaseFunctions["billing_claim_failed_events"]["Returns"][number]
@@ -64,6 +64,9 @@ const BATCH_SIZE = 25;
 
 /** For the retries of one run; the rest waits for the next run. */
 const RETRY_TIME_MS = 20_000;
+
+/** Likewise. Supabase gives a request 2 s of processor time. */
+const RETRY_LIMIT = 1_000;
 
 /** A batch takes a second or two. */
 const CALL_LIMIT = { timeLimitMs: 5_000 };
@@ -107,7 +110,7 @@ export async function retryFailures(
     for (const { result } of retries) {
       counts[typeof result === "string" ? result : "failed"]++;
     }
-  } while (clock() < endMs);
+  } while (clock() < endMs && counts.claimed < RETRY_LIMIT);
   return counts;
 }
 
@@ -162,10 +165,10 @@ async function apply(
   } catch (thrown) {
     const error = toDeliveryError(thrown);
     const isTooSlow = error.cause instanceof DOMException;
-    if (
+    const saysNothing = error.code === "key_refused" ||
       error.code === "database_unavailable" &&
-      !(isTooSlow && events.length === 1)
-    ) throw error;
+        !(isTooSlow && events.length === 1);
+    if (saysNothing) throw error;
     return events.map(() => error);
   }
 }

@@ -18,6 +18,21 @@ create table cron.job (
 alter table cron.job enable row level security;
 create policy own_jobs on cron.job using (username = current_user);
 
+create table cron.job_run_details (
+  jobid bigint,
+  runid bigint generated always as identity primary key,
+  job_pid integer,
+  database text,
+  username text default current_user,
+  command text,
+  status text,
+  return_message text,
+  start_time timestamptz,
+  end_time timestamptz
+);
+alter table cron.job_run_details enable row level security;
+create policy own_runs on cron.job_run_details using (username = current_user);
+
 -- Whose job it is: the role that is set, as the CLI sets postgres, or the session's.
 create function cron.caller()
 returns text
@@ -79,3 +94,4 @@ $$;
 grant usage on schema cron to postgres with grant option;
 grant all on all functions in schema cron to postgres with grant option;
 grant select on cron.job to postgres with grant option;
+grant all on cron.job_run_details to postgres with grant option;

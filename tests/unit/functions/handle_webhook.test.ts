@@ -93,8 +93,7 @@ const CONNECTED =
 const ERASED = "info: event of an erased account ignored (erased)";
 const ACKNOWLEDGED =
   "error: failure acknowledged (acknowledged): The database refused";
-const KEY_REFUSED =
-  "error: delivery failed (key_refused): Database call failed: no usable";
+const KEY_REFUSED = "error: delivery failed (key_refused): ";
 const UNKNOWN = "error: delivery failed (subscription_unknown): early";
 const OF_OTHER_MODE = "info: event of the other mode ignored (ignored)";
 const UNMAPPED = "info: unmapped event ignored (ignored)";
@@ -156,7 +155,8 @@ const DELIVERIES: [line: string, known: string, string, string, Setting?][] = [
   [ERASED, HASHED, "r", "{", { record: says("erased"), env }],
   // What it lacked has come meanwhile.
   [UNKNOWN, DELETED_1, "arR", DELETION, { ...early, record: says("retry") }],
-  [KEY_REFUSED, DELETED_1, "ar", DELETION, revoked],
+  [KEY_REFUSED, DELETED_1, "a", DELETION, { apply: revoked.apply, env }],
+  [KEY_REFUSED, OF_DELETED, "r", dated(NOW + 301), revoked],
   // Nothing is acknowledged that is not stored.
   [ACKNOWLEDGED, DELETED_1, "arRw", DELETION, { ...refused, env }],
   [LOST, DELETED_1, "ar", DELETION, { ...nowhere, env }],

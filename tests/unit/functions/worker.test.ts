@@ -303,7 +303,9 @@ Deno.test("handleWake() has retries and notifications wait for none of each othe
   });
   const order = named(/claim_alerts|release/)
     .map(([name, { p_queue }]) => p_queue ?? name);
-  assertEquals(order, ["retries", "claim_alerts", "notifications"]);
+  const [first, second, ...then] = order;
+  assertEquals([first, second].sort(), ["notifications", "retries"]);
+  assertEquals(then, ["claim_alerts", "notifications"]);
 });
 
 Deno.test("handleWake() works on the queue that it is woken for, and goes on while another run has asked for it", async () => {
@@ -312,7 +314,7 @@ Deno.test("handleWake() works on the queue that it is woken for, and goes on whi
     const { named } = await wake({
       ...(queue && { queue }),
       answers: {
-        [`release_lease ${queue}`]: () => Response.json(wanted.shift()),
+        [`release_lease ${queue}`]: () => Response.json(wanted.shift() ?? false),
       },
     });
     const rounds = (name: string) => queue === name ? 2 : queue ? 0 : 1;
@@ -320,7 +322,8 @@ Deno.test("handleWake() works on the queue that it is woken for, and goes on whi
       ...[/claim_failed/, /claim_notif/, /claim_alerts/, /release/],
     ].map((name) => named(name).length);
     const [retries, told] = [rounds("retries"), rounds("notifications")];
-    assertEquals(claims, [retries, told, told, retries + told]);
+    const alerts = Math.min(told, 1);
+    assertEquals(claims, [retries, told, alerts, retries + told + alerts]);
     for (const [, { p_is_last, p_is_scheduled }] of named(/release/)) {
       assertEquals([p_is_last, p_is_scheduled], [false, queue === undefined]);
     }

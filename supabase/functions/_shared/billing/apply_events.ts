@@ -34,7 +34,7 @@ const eventOutcomes = z.lazy(() =>
 
 /**
  * Well under the 5 s within which a provider expects its answer. Above the lock
- * timeout in the database (1 s), so that the database reports a lock itself.
+ * timeout in the database (0.5 s), so that the database reports a lock itself.
  */
 const TIME_LIMIT_MS = 3_000;
 
