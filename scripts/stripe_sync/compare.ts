@@ -131,8 +131,9 @@ export function accountOf(
   return [metadata.get("accountId"), other].find((account) => account?.trim());
 }
 
+/** Returns an empty text if there is none, whatever Stripe's types promise. */
 function customerOf({ customer }: Stripe.Subscription): string {
-  return typeof customer === "string" ? customer : customer.id;
+  return typeof customer === "string" ? customer : customer?.id ?? "";
 }
 
 /**

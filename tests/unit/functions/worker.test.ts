@@ -314,7 +314,8 @@ Deno.test("handleWake() works on the queue that it is woken for, and goes on whi
     const { named } = await wake({
       ...(queue && { queue }),
       answers: {
-        [`release_lease ${queue}`]: () => Response.json(wanted.shift() ?? false),
+        [`release_lease ${queue}`]: () =>
+          Response.json(wanted.shift() ?? false),
       },
     });
     const rounds = (name: string) => queue === name ? 2 : queue ? 0 : 1;
