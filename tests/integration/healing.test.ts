@@ -94,12 +94,14 @@ async function sendAll(onAnswer: (answers: number) => void = () => {}) {
 async function healed(failures: number): Promise<string[]> {
   const isHealed = async () => {
     const [open] = await sql`
-      select count(*)::int as failures from billing.failed_events
-      where resolved_at is null`;
-    return open?.failures === 0;
+      select
+        (select count(*)::int from billing.failed_events
+          where resolved_at is null) as failures,
+        (select count(*)::int from billing.notifications
+          where status = 'pending') as notifications`;
+    return open?.failures === 0 && open.notifications === 0;
   };
   assert(await waitUntil(isHealed, { timeoutMs: HANG_LIMIT_MS }), "not healed");
-  await wakeBySchedule();
   const [stored] = await sql`
     select
       (select count(*)::int from billing.subscriptions
