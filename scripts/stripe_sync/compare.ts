@@ -67,7 +67,8 @@ export async function compare(
   const inherited = isInherited(record)
     ? options.namedAccounts?.get(customerOf(subscription))
     : undefined;
-  const named = accountOf(subscription, undefined) ?? inherited ??
+  const own = accountOf(subscription, undefined);
+  const named = own ?? inherited ??
     record?.account_id ?? accountOf(subscription, accountFrom);
   const account = named ??
     await tables.accountOfCustomer(customerOf(subscription));
@@ -83,7 +84,11 @@ export async function compare(
   const object = { ...subscription, metadata };
   const source = { object, provider, askedAtSeconds };
   try {
-    const creation = correctionEvent("created", source);
+    const creation = {
+      ...correctionEvent("created", source),
+      // So that it moves along the next time, too.
+      ...(!own && inherited && { customers_account: inherited }),
+    };
     const update = correctionEvent("updated", source);
     const owner = { provider, account_id: account };
     const values = { ...owner, status, ...creation.report };

@@ -136,7 +136,7 @@ comment on column billing.subscriptions.past_due_as_of is
 comment on column billing.subscriptions.not_past_due_as_of is
   'Ordering: the newest time at which the provider''s status is known to have been other than past_due.';
 comment on column billing.subscriptions.account_as_of is
-  'Ordering: mark of the creation that account_id came from; null if it had no time, or if account_of_customer was asked. billing.time_of() returns the time of a mark.';
+  'Ordering: mark of the creation that account_id came from; null if it had no time, or if it is the account of the customer''s other subscriptions. billing.time_of() returns the time of a mark.';
 comment on column billing.subscriptions.changed_as_of is 'Ordering: mark of the newest creation or update; what the provider reports came from it.';
 comment on column billing.subscriptions.changed_in_second is
   'Ordering: what the update marked changed_as_of says that it replaced; after more updates with that mark, what each of them stated and replaced.';
@@ -420,9 +420,10 @@ create type billing.event as (
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
+  -- Of a correction whose account_id is that of the customer's others; else added by the database:
+  customers_account text,
   -- Added by the database:
   handled_at timestamptz,
-  customers_account text,
   is_erased boolean,
   is_trial boolean
 );
@@ -511,7 +512,7 @@ begin
       r.id := e.subscription_id;
       r.provider := e.provider;
       r.account_id := coalesce(e.account_id, r.account_id, e.customers_account);
-      if e.account_id is not null then
+      if e.account_id is not null and e.account_id is distinct from e.customers_account then
         r.account_as_of := mark;
       end if;
     end if;

@@ -78,7 +78,7 @@ comment on column billing.subscriptions.past_due_as_of is
 comment on column billing.subscriptions.not_past_due_as_of is
   'Ordering: the newest time at which the provider''s status is known to have been other than past_due.';
 comment on column billing.subscriptions.account_as_of is
-  'Ordering: mark of the creation that account_id came from; null if it had no time, or if account_of_customer was asked. billing.time_of() returns the time of a mark.';
+  'Ordering: mark of the creation that account_id came from; null if it had no time, or if it is the account of the customer''s other subscriptions. billing.time_of() returns the time of a mark.';
 comment on column billing.subscriptions.changed_as_of is 'Ordering: mark of the newest creation or update; what the provider reports came from it.';
 comment on column billing.subscriptions.changed_in_second is
   'Ordering: what the update marked changed_as_of says that it replaced; after more updates with that mark, what each of them stated and replaced.';

@@ -34,9 +34,10 @@ create type billing.event as (
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
+  -- Of a correction whose account_id is that of the customer's others; else added by the database:
+  customers_account text,
   -- Added by the database:
   handled_at timestamptz,
-  customers_account text,
   is_erased boolean,
   is_trial boolean
 );
@@ -125,7 +126,7 @@ begin
       r.id := e.subscription_id;
       r.provider := e.provider;
       r.account_id := coalesce(e.account_id, r.account_id, e.customers_account);
-      if e.account_id is not null then
+      if e.account_id is not null and e.account_id is distinct from e.customers_account then
         r.account_as_of := mark;
       end if;
     end if;

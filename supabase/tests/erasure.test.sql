@@ -35,8 +35,10 @@ select pg_temp.apply('e1', 'creation', '1', 'cus_1'), pg_temp.apply('e2', 'creat
 select pg_temp.apply('e3', 'payment_failed', '1', 'cus_1'), pg_temp.apply('e4', 'payment_failed', '2', 'cus_2');
 select pg_temp.file('f1', '1'), pg_temp.file('f2', 'x', 'cus_1'), pg_temp.file('f3', 'x', 'y', 'acc_1'),
   pg_temp.file('f4', 'x', 'y', 'z', '{"data": [{"accountId": "acc_1"}]}'), pg_temp.file('f5', '2', 'cus_2', 'acc_2');
+update billing.subscriptions set status = 'past_due' where id = '1';
+select public.billing_record_failed_event('b', 'f6', '{}', 'text', 'event_invalid', 'Failed', 'x', 'update', '1', 'cus_1');
 select throws_ok(
-  $$select billing.erase_account('acc_1')$$, 'P0001', 'Subscription 1 is active at provider a: nothing was erased.', 'a subscription that goes on is not erased'
+  $$select billing.erase_account('acc_1')$$, 'P0001', 'Subscription 1 is past_due at provider a: nothing was erased.', 'a subscription that goes on is not erased'
 );
 select is(pg_temp.left_of('acc_1'), 3::bigint, 'nor anything else');
 select is(pg_temp.apply('e5', 'deletion', '1', 'cus_1'), 'applied', 'when it has ended');
@@ -59,7 +61,7 @@ select is_empty(
   $$select from billing.erasures where hash in (select sha256(convert_to(i, 'UTF8')) from unnest(array['1', 'a:1', 'cus_1', 'a:cus_1']) as i)$$,
   'without the key, nobody can try IDs'
 );
-select is(billing.forget_erasure('a', '9'), 'It was not erased: nothing to forget.', 'what was not erased cannot be forgotten');
+select is(billing.forget_erasure('b', 'cus_1'), 'It was not erased: nothing to forget.', 'what was not erased cannot be forgotten');
 select matches(billing.forget_erasure('a', 'cus_1'), '^Its events have an effect again', 'what was can');
 select is(pg_temp.apply('e7', 'creation', '3', 'cus_1'), 'applied', 'and the event that had none, sent again, is applied');
 select matches(billing.erase_account('acc_2', force => true), '^Erased: 1 subscriptions', 'one that goes on can be erased by force');
@@ -70,19 +72,21 @@ returns void language sql as $$
   insert into billing.subscriptions (id, provider, account_id, status, plan_id, customer_id)
   values (subscription_id, 'a', account_id, 'canceled', 'p', customer_id)
 $$;
+-- The other provider has such a customer too.
+select pg_temp.apply('g0', 'creation', 'sub_b', 'cus_only_failed', 'b');
 select pg_temp.file('g1', 'sub_only_failed', 'cus_only_failed', 'acc_7');
 select pg_temp.record('sub_7', 'acc_7', 'cus_shared'), pg_temp.record('sub_8', 'acc_8', 'cus_shared');
-select pg_temp.file('g2', 'sub_8', 'cus_shared', 'acc_8');
-select is(billing.erase_account('acc_7'), 'Erased: 1 subscriptions, 1 failed events, 0 notifications.', 'a failure of an account without a record is deleted');
+select pg_temp.file('g2', 'sub_8', 'cus_shared', 'acc_8'), pg_temp.file('g6', 'sub_8', 'cus_shared', 'acc_7');
+select is(billing.erase_account('acc_7'), 'Erased: 1 subscriptions, 2 failed events, 0 notifications.', 'failures of an account are deleted, also without a record');
 select is(pg_temp.apply('g1', 'creation', 'sub_only_failed', 'cus_x'), 'erased', 'and its subscription remembered');
-select is(pg_temp.file('g3', 'y', 'cus_only_failed'), 'erased', 'and its customer');
-select is(pg_temp.apply('g4', 'update', 'sub_8', 'cus_shared'), 'applied', 'a customer that another account has too is not');
+select is(pg_temp.file('g3', 'sub_y', 'cus_only_failed'), 'erased', 'and its customer');
+select is(pg_temp.apply('g4', 'update', 'sub_8', 'cus_shared'), 'applied', 'what another account has too is not');
 select is((select count(*) from billing.failed_events where event_id = 'g2'), 1::bigint, 'nor are that account''s failures deleted');
 
 -- A failure that is found to be of an erased account at its retry.
 select pg_temp.file('g5', 'sub_9', 'cus_9', 'acc_9');
 insert into billing.erasures (hash) select sha256(key || 'a:sub_9') from billing.erasure_key;
-select billing.retry_failed_event('g5');
+update billing.failed_events set retry_requested_at = now(), next_retry_at = now(), original_payload = '{}' where event_id = 'g5';
 select public.billing_claim_failed_events('00000000-0000-4000-8000-000000000001', 9);
 select is(
   (select a.outcome from public.billing_apply_events('[{
@@ -91,7 +95,7 @@ select is(
   }]') as a), 'erased', 'a retry finds that the account was erased'
 );
 select is(
-  (select concat_ws(' ', resolution, payload, subscription_id, customer_id, account_id, error) from billing.failed_events where event_id = 'g5'),
+  (select concat_ws(' ', resolution, payload, original_payload, subscription_id, customer_id, account_id, retry_requested_at, next_retry_at, error) from billing.failed_events where event_id = 'g5'),
   'ignored Its account was erased.', 'and keeps nothing of it'
 );
 

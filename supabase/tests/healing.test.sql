@@ -3,7 +3,7 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(54);
+select plan(62);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
 
 create function pg_temp.file(event_id text, error_code text, subscription_id text default 'sub_1', provider text default 'a')
@@ -83,10 +83,10 @@ create function pg_temp.claimed(run integer)
 returns text language sql as $$
   select string_agg(event_id, ' ') from public.billing_claim_failed_events(lpad(run::text, 32, '0')::uuid, 9)
 $$;
-create function pg_temp.settle_unknown(run integer, event_id text)
+create function pg_temp.settle_unknown(run integer, event_id text, provider text default 'a')
 returns void language sql as $$
   select public.billing_settle_failed_events(lpad(run::text, 32, '0')::uuid, jsonb_build_array(jsonb_build_object(
-    'provider', 'a', 'event_id', event_id, 'outcome', 'failed', 'error_code', 'subscription_unknown', 'error', 'Unknown'
+    'provider', provider, 'event_id', event_id, 'outcome', 'failed', 'error_code', 'subscription_unknown', 'error', 'Unknown'
   )));
   update billing.leases set held_until = '-infinity'
 $$;
@@ -96,7 +96,7 @@ select billing.retry_failed_event('d1');
 select is(pg_temp.claimed(1), 'd1', 'a run tries what waits for a creation');
 select is(pg_temp.apply('e4', 'creation', 'sub_d'), 'applied t', 'and found nothing before the creation came');
 select pg_temp.settle_unknown(1, 'd1');
-select is(pg_temp.requested(), 'd1', 'then it is tried again');
+select is((select concat_ws(' ', pg_temp.requested(), attempts) from billing.failed_events), 'd1 1', 'then it is tried again, and that was no attempt');
 truncate billing.failed_events;
 select pg_temp.file('d2', 'apply_failed', 'sub_d');
 select billing.retry_failed_event('d2');
@@ -104,16 +104,20 @@ select is(pg_temp.claimed(2), 'd2', 'if the creation found no failure to request
 select pg_temp.settle_unknown(2, 'd2');
 select is(pg_temp.requested(), 'd2', 'the run sees the record as it settles it');
 truncate billing.failed_events;
+select pg_temp.file('d4', 'apply_failed', 'sub_d', 'b'), billing.retry_failed_event('d4'), pg_temp.claimed(3), pg_temp.settle_unknown(3, 'd4', 'b');
+select is(pg_temp.requested(), null, 'but not that of another provider');
+truncate billing.failed_events;
 select pg_temp.file('d3', 'subscription_unknown', 'sub_r');
 update billing.failed_events set payload = '{"n": 2}' where event_id = 'd3';
 select is(pg_temp.apply('e5', 'creation', 'sub_r'), 'applied', 'a repaired failure is not cured');
-select is(pg_temp.requested(), null, 'it waits for its person');
+select pg_temp.file('d3', 'subscription_unknown', 'sub_r');
+select is(pg_temp.requested(), null, 'it waits for its person, also if the old body comes again');
 
 -- The schedule.
 truncate billing.failed_events;
 select pg_temp.file(error_code, error_code, 'sub_4')
 from unnest(array[
-  'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'creation_pending', 'handler_missing', 'deployment_fault',
+  'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown', 'creation_pending', 'handler_missing', 'deployment_fault',
   'internal_error', 'event_invalid', 'body_not_json', 'subscription_of_other_provider', 'repair_pending', 'body_too_large'
 ]) as error_code;
 select is(
@@ -143,9 +147,14 @@ select billing.retry_failed_events();
 select is(pg_temp.waits('s1'), '1 / 0', 'a person''s retry of all does');
 select is(pg_temp.run('apply_failed'), 's1', 'it is tried at once');
 select is(pg_temp.waits('s1'), '1 / 0', 'a requested retry leaves the schedule as it is');
+select pg_temp.pass(-2);
 select pg_temp.file('s1', 'record_locked');
-select is(pg_temp.waits('s1'), '1 / 0', 'so does a delivery that fails');
-select pg_temp.pass(1);
+select is(pg_temp.waits('s1'), '3 / 0', 'so does a delivery that fails');
+select billing.retry_failed_event('s1');
+select is(pg_temp.run('record_locked'), 's1', 'a requested one that found the record locked');
+select is(concat_ws(' ', pg_temp.requested(), pg_temp.waits('s1')), 's1 3 / 0', 'stays requested');
+select pg_temp.run('apply_failed');
+select pg_temp.pass(3);
 select is((select event_id from public.billing_claim_failed_events(gen_random_uuid(), 9)), 's1', 'a retry that its run does not settle');
 truncate billing.leases;
 select is((select scheduled_retries from billing.failed_events), 0::smallint, 'uses up none');
@@ -156,6 +165,8 @@ select is(pg_temp.run('event_invalid'), 's1', 'one that shows that only a person
 select is(pg_temp.waits('s1'), '/ 2', 'is the last one');
 select pg_temp.file('s1', 'apply_failed');
 select is(pg_temp.waits('s1'), '30 / 2', 'until another reason may pass: then it goes on where it was');
+select pg_temp.file('s1', 'event_invalid');
+select is(pg_temp.waits('s1'), '/ 2', 'and a delivery that shows that only a person can cure it ends it too');
 update billing.failed_events set resolved_at = now(), resolution = 'applied';
 select pg_temp.file('s1', 'apply_failed');
 select is(pg_temp.waits('s1'), '1 / 0', 'a failure that opens again has the whole schedule before it');
@@ -163,6 +174,10 @@ update public.billing_failed_events set payload = '{"n": 2}';
 select is(pg_temp.waits('s1'), '/ 0', 'a repaired one waits for the person');
 select pg_temp.file('s1', 'apply_failed');
 select is(pg_temp.waits('s1'), '/ 0', 'also if the old body comes again');
+select billing.retry_failed_events();
+select is(pg_temp.waits('s1'), '/ 0', 'or a retry of all is requested');
+select pg_temp.run('apply_failed');
+select is(pg_temp.waits('s1'), '/ 0', 'and fails');
 
 -- An outage: while nothing can be tried, nothing is used up, and then everything is tried once.
 truncate billing.failed_events;
@@ -195,11 +210,19 @@ select is_empty($$select from public.billing_claim_alerts(gen_random_uuid(), 'x'
 truncate billing.leases;
 select pg_temp.pass(1);
 select is(pg_temp.run('apply_failed'), 's1', 'when its first retry has failed');
-select is((select kind from public.billing_claim_alerts(gen_random_uuid(), 'x')), 'failure_opened', 'it does');
+select pg_temp.file('s3', 'apply_failed', 'sub_3');
+update billing.failed_events set first_failed_at = now() - interval '1 s' where event_id = 's1';
+select is(
+  (select concat_ws(' ', kind, alert ->> 'open', alert ->> 'event_id') from public.billing_claim_alerts(gen_random_uuid(), 'x')),
+  'failure_opened 1 s1', 'it does, of itself alone'
+);
 truncate billing.leases;
 select pg_temp.file('s2', 'event_invalid', 'sub_2');
 select is((select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')), 2::bigint, 'one that no retry can cure does at once');
 truncate billing.leases;
+select billing.retry_failed_event('s2');
+select is((select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')), 1::bigint, 'unless a person has requested its retry');
+truncate billing.failed_events, billing.leases;
 
 -- A wake while another run has the queue is not lost.
 select is(
@@ -210,9 +233,10 @@ select is(
 );
 select is(
   array[
+    public.billing_release_lease('retries', '00000000-0000-4000-8000-000000000002', false),
     public.billing_release_lease('retries', '00000000-0000-4000-8000-000000000001', false),
     public.billing_release_lease('retries', '00000000-0000-4000-8000-000000000001', false)
-  ], '{t,f}', 'the one that has the queue looks once more, and ends'
+  ], '{f,t,f}', 'only the one that has the queue looks once more, and ends'
 );
 
 -- The schedule leaves a trace: of runs that it has woken, in both queues, without a fault.
@@ -233,6 +257,8 @@ select is(pg_temp.schedule_ran(), null, 'nor does the half of a scheduled one');
 select billing.hold_lease('notifications', lpad('4', 32, '0')::uuid);
 select pg_temp.end_run('notifications', 3, true);
 select is(pg_temp.schedule_ran(), true, 'both halves do, also if another run has the queue');
+update billing.leases set scheduled_run_at = now() - interval '1 h' where queue = 'retries';
+select is(pg_temp.schedule_ran(), false, 'and the older one counts');
 select ok(not billing.hold_lease('notifications', lpad('3', 32, '0')::uuid), 'which it keeps');
 
 select * from finish();

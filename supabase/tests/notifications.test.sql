@@ -72,13 +72,13 @@ select is(pg_temp.claim(2), '', 'nobody else claims anything meanwhile');
 select is((pg_temp.row_of('tap_1')).attempts, 0, 'and no attempt is counted');
 select is(pg_temp.settle(2, 'tap_1', '{"result": "dead"}'), 0, 'or settled');
 select results_eq(
-  $$select to_jsonb(c) - 'id' from public.billing_claim_notifications(pg_temp.run(1), 10, 'host') as c$$,
+  $$select to_jsonb(c) from public.billing_claim_notifications(pg_temp.run(1), 10, 'host') as c$$,
   $$select jsonb_build_object(
-    'attempt', 1, 'kind', 'payment_failed', 'provider', 'a', 'event_id', 'tap_1', 'account_id', 'acc_1',
+    'id', md5('a/tap_1/payment_failed')::uuid, 'attempt', 1, 'kind', 'payment_failed', 'provider', 'a', 'event_id', 'tap_1', 'account_id', 'acc_1',
     'subscription_id', 'sub_1', 'invoice_id', 'in_1', 'hosted_invoice_url', 'https://pay.example.com/in_1',
     'amount_due', 1234, 'currency', 'eur', 'attempt_count', 2, 'next_payment_attempt', '2026-05-03T10:00:00+00:00',
     'occurred_at', '2026-05-01T10:00:00+00:00', 'created_at', now()
-  )$$, 'a claim returns what the notification says, and the number of the attempt'
+  )$$, 'a claim returns what the notification says, the number of the attempt, and an ID of provider, event and kind'
 );
 select is(
   (select jsonb_build_array(n.status, n.attempts, n.last_error, n.sent_at) from pg_temp.row_of('tap_1') as n), '["pending", 1, null, null]',

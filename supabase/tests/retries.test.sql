@@ -4,7 +4,7 @@
  * nor a run that has claimed the old body takes its place.
  */
 begin;
-select plan(97);
+select plan(98);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.leases;
 
@@ -227,14 +227,15 @@ select pg_temp.file_bytes('s1', 1048576), pg_temp.file_bytes('s2', 3 * 1048576),
 select public.billing_record_failed_event('a', 's5', repeat(chr(1), 700 * 1024), 'text', 'x', 'x');
 select pg_temp.file_bytes('s6', 3), pg_temp.file_bytes('s7', 16 * 1048576 + 1), pg_temp.file_bytes('s8', 16 * 1048576), pg_temp.file_bytes('s9', 3);
 select billing.retry_failed_events();
+update billing.failed_events set next_retry_at = now() where event_id = 's7';
 select is(
   (select array_agg(pg_temp.claim(4)) from generate_series(1, 6)), array['s1, s2', 's3', 's4', 's5', 's6', 's8'],
   'what is larger is claimed alone, and nothing out of turn'
 );
 select is(pg_temp.claim(4), 's9', 'what no worker can hold is passed over');
 select is(
-  (select jsonb_build_array(error_code, error, attempts, retry_requested_at, retry_lease_id) from pg_temp.failed('s7')),
-  '["body_too_large", "The payload has 16777217 bytes as JSON text, more than the worker can retry (16777216).", 2, null, null]',
+  (select jsonb_build_array(error_code, error, attempts, retry_requested_at, retry_lease_id, next_retry_at) from pg_temp.failed('s7')),
+  '["body_too_large", "The payload has 16777217 bytes as JSON text, more than the worker can retry (16777216).", 2, null, null, null]',
   'its retry has failed'
 );
 
@@ -260,7 +261,7 @@ reset role;
 select set_eq(
   $$
     select event_id, resolution, resolved_at, attempts, error_code || ' ' || error as error, last_failed_at = now() as has_failed,
-      num_nonnulls(retry_requested_at, retry_lease_id) as requested
+      num_nonnulls(retry_requested_at, retry_lease_id, next_retry_at) as requested
     from billing.failed_events where event_id between 'o1' and 'o5'
   $$,
   $$values
@@ -359,6 +360,10 @@ $$;
 select is(pg_temp.fails_again('p5'), 'p5', 'after it was applied');
 insert into billing.processed_events (provider, event_id, type) values ('a', 'p5', 'x');
 select is(pg_temp.apply('p5'), 'duplicate', 'a duplicate resolves it');
+select is_empty(
+  $$select event_id from billing.failed_events where resolution is not null and num_nonnulls(retry_requested_at, retry_lease_id, next_retry_at) > 0$$,
+  'whatever resolves a failure, no retry of it is left'
+);
 select is(pg_temp.fails_again('p5'), 'p5', 'after that');
 select billing.resolve_failed_event('p5', 'a test', 'somebody');
 select is(pg_temp.fails_again('p5'), 'p5', 'and after it was resolved by hand');

@@ -210,6 +210,8 @@ values
   ('creation 10 account=null', '1 BW005', '', false, 'a creation needs an account'),
   ('creation 10 account=null customers_account=K', null, 'K active P10', true, 'which may be that of the customer'),
   ('creation 10 customers_account=K', null, 'A10 active P10', true, 'if the event names none'),
+  ('creation 10 account=null customers_account=K, creation 20 account=L customers_account=L', null, 'L active P20', true,
+    'and is given by a correction, as long as no event names one'),
   ('creation 10 account=null customers_account=K, creation 5', null, 'A5 active P10', true,
     'an account that an event names wins over that of the customer, however old the event is'),
   ('creation 10, creation 20 account=null customers_account=K', null, 'A10 active P20', true,

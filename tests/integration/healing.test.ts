@@ -123,6 +123,21 @@ async function healed(failures: number): Promise<string[]> {
   return endpoint.arrivals.splice(0).map(({ id }) => id);
 }
 
+Deno.test("a creation wakes the worker for the update that came before it", async () => {
+  const [update, creation] = overtaken(1);
+  const answers = [
+    await deliver(webhook, update!),
+    await deliver(webhook, creation!),
+  ];
+  assertEquals(answers.map(({ status }) => status), [500, 200]);
+  const isResolved = async () => {
+    const [row] = await sql`select resolution from billing.failed_events`;
+    return row?.resolution === "applied";
+  };
+  assert(await waitUntil(isResolved, { timeoutMs: HANG_LIMIT_MS }));
+  await sql`truncate billing.subscriptions, billing.failed_events`;
+});
+
 Deno.test(`of ${PAIRS} subscriptions whose updates overtake their creations, every record is right and every failure resolved, with no alert and no notification twice`, async () => {
   const startedMs = performance.now();
   const failures = await sendAll();

@@ -408,9 +408,9 @@ Deno.test("reconcile fixes a record that is frozen, because its marks are ahead 
 });
 
 Deno.test("a subscription without an account of its own moves along with the customer's other one", async () => {
-  const account = createStripeAccount(2);
-  const [named, nameless] = account.subscriptions.values();
-  assert(named && nameless);
+  const account = createStripeAccount(3);
+  const [named, nameless, other] = account.subscriptions.values();
+  assert(named && nameless && other);
   const { customer } = named;
   account.change(nameless.id, { ...withoutAccount(nameless), customer });
   account.nowSeconds -= 3_600;
@@ -418,13 +418,24 @@ Deno.test("a subscription without an account of its own moves along with the cus
   const context = testContext(api.url);
   await importPages(context.stripe.subscriptions(), context);
   account.nowSeconds += 3_600;
-  account.change(named.id, { metadata: { accountId: "acc_new" } });
-  // The second one follows when the first one is recorded.
-  assertEquals(namesOf(await fixed(context), "differs"), [nameless.id]);
+  // Each time.
+  for (const accountId of ["acc_new", "acc_newer"]) {
+    account.nowSeconds += 60;
+    account.change(named.id, { metadata: { accountId } });
+    // The second one follows when the first one is recorded.
+    assertEquals(namesOf(await fixed(context), "differs"), [nameless.id]);
+    account.nowSeconds += 60;
+    assertEquals(await fixed(context), []);
+  }
+  // If the others are of several accounts, it stays.
   account.nowSeconds += 60;
+  account.change(named.id, { metadata: { accountId: "acc_newest" } });
+  account.change(other.id, { customer });
   assertEquals(await fixed(context), []);
-  const rows = await sql`select account_id from billing.subscriptions`;
-  assertEquals(rows.map((row) => row["account_id"]), ["acc_new", "acc_new"]);
+  const rows = await sql`
+    select account_id from billing.subscriptions order by account_id`;
+  const accounts = rows.map((row) => row["account_id"]);
+  assertEquals(accounts, ["acc_2", "acc_newer", "acc_newest"]);
 });
 
 Deno.test("what was erased is no difference, and is not recorded again", async () => {

@@ -130,7 +130,7 @@ const failed = (error_code: string) => {
 
 /** What the database answers of each event, and what is returned. */
 const OUTCOMES: [answer: object | undefined, result: string][] = [
-  [{ outcome: "applied" }, "applied"],
+  [{ outcome: "applied", retries: true }, "applied"],
   [failed("BW001"), "subscription_unknown: Says why."],
   [{ outcome: "stale", error_code: null, error: null }, "stale"],
   [failed("57014"), "database_unavailable: 57014: Says why."],
@@ -149,11 +149,16 @@ Deno.test("applyEvents() returns each event's own outcome, by place and not by o
   const events = [PAID, ...Array<BillingEvent>(6).fill(EVENT)];
   const { database, calls } = fakeDatabase(() => Response.json(rows));
   for (const oncePerInvoice of [true, undefined]) {
-    const options = { database, ...(oncePerInvoice && { oncePerInvoice }) };
+    let wakes = 0;
+    const options = {
+      ...{ database, onRetries: () => void wakes++ },
+      ...(oncePerInvoice && { oncePerInvoice }),
+    };
     const results = (await applyEvents(events, options)).map((one) =>
       typeof one === "string" ? one : `${one.code}: ${one.message}`
     );
     assertEquals(results, OUTCOMES.map(([, result]) => result));
+    assertEquals(wakes, 1);
     const once = oncePerInvoice ? { once_per_invoice: true } : {};
     assertEquals<unknown>(calls.pop(), ["apply_events", {
       events: [

@@ -330,7 +330,7 @@ Deno.test("handledEvent reads the earliest end of several items, and the subscri
   ]);
   const path = "data.object.items.data[1].current_period_end";
   const odd = event(CREATED, {
-    "data.object": { ...SUBSCRIPTION, ...two(END, 1) },
+    "data.object": { ...SUBSCRIPTION, ...two(END, END * 1000) },
   });
   assert(fault(odd).startsWith(path), fault(odd));
   for (const changes of BY_LINE) {

@@ -331,15 +331,16 @@ Deno.test("handleWake() works on the queue that it is woken for, and goes on whi
   }
 });
 
-/** How a call fails as a whole, and what is settled of how many events. */
-const WHOLE: [fails: Answer, events: number, settled?: string][] = [
-  [() => refusal("57014"), 1],
-  [hanging, 2],
-  [hanging, 1, "database_unavailable"],
-  [() => refusal("PGRST202"), 2, "deployment_fault"],
+/** How a call fails as a whole, of how many events, and what is answered and settled. */
+const WHOLE: [Answer, events: number, status: number, settled?: string][] = [
+  [() => refusal("57014"), 1, 503],
+  [() => refusal("PGRST301"), 1, 500],
+  [hanging, 2, 503],
+  [hanging, 1, 200, "database_unavailable"],
+  [() => refusal("PGRST202"), 2, 200, "deployment_fault"],
 ];
 Deno.test("handleWake() leaves events to the next run if the fault of a call says nothing of them", async () => {
-  for (const [fails, count, expected] of WHOLE) {
+  for (const [fails, count, status, expected] of WHOLE) {
     using timers = useFakeTimers();
     const failures = Array<Row>(count).fill(["", invoice]);
     const called = Promise.withResolvers<void>();
@@ -355,7 +356,7 @@ Deno.test("handleWake() leaves events to the next run if the fault of a call say
     const results = (settle?.[1]["results"] ?? []) as { error_code: string }[];
     const codes = expected ? Array(count).fill(expected) : [];
     assertEquals(results.map(({ error_code }) => error_code), codes);
-    assertEquals(response.status, expected ? 200 : 503);
+    assertEquals(response.status, status);
   }
 });
 
