@@ -3,7 +3,7 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(62);
+select plan(63);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
 
 create function pg_temp.file(event_id text, error_code text, subscription_id text default 'sub_1', provider text default 'a')
@@ -257,6 +257,8 @@ select is(pg_temp.schedule_ran(), null, 'nor does the half of a scheduled one');
 select billing.hold_lease('notifications', lpad('4', 32, '0')::uuid);
 select pg_temp.end_run('notifications', 3, true);
 select is(pg_temp.schedule_ran(), true, 'both halves do, also if another run has the queue');
+select pg_temp.end_run('retries', 5, false);
+select is(pg_temp.schedule_ran(), true, 'which a run that the webhook has woken leaves');
 update billing.leases set scheduled_run_at = now() - interval '1 h' where queue = 'retries';
 select is(pg_temp.schedule_ran(), false, 'and the older one counts');
 select ok(not billing.hold_lease('notifications', lpad('3', 32, '0')::uuid), 'which it keeps');

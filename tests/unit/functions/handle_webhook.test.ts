@@ -148,6 +148,7 @@ const DELIVERIES: [line: string, known: string, string, string, Setting?][] = [
   [THIN, ", v1.x, ", "", '{"id":{"x":"LEAKED"},"type":"v1.x"}'],
   [OF_OTHER_MODE, OF_DELETED, "", DELETION, live],
   [CONNECTED, OF_DELETED, "", connected],
+  [CONNECTED, "evt_1, x, ", "", '{"id":"evt_1","type":"x","account":"a"}'],
   [APPLIED, DELETED_1, "a", event(DELETED, { account: null })],
   [APPLIED, DELETED_1, "a", connected, {
     env: { PROVIDER_B_CONNECT: "allow" },
