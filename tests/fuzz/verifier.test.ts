@@ -124,9 +124,17 @@ function makeDelivery(
   const sentTime = all.sentTime === undefined ? time : withTime(all.sentTime);
   const mac = macOf(scheme, body, { secret, time, id });
   const other = macOf(scheme, "other", { secret, time, id });
-  const ownMac = all.mac.replace("MAC", mac).replace("OTHER", other)
-    .replace("HALF", mac.slice(0, 32) + other.slice(32))
-    .replace("UPPER", mac.toUpperCase());
+  const words: Record<string, string> = {
+    MAC: mac,
+    OTHER: other,
+    HALF: mac.slice(0, 32) + other.slice(32),
+    UPPER: mac.toUpperCase(),
+  };
+  // In one pass: the base64 of a MAC may have one of the words.
+  const ownMac = all.mac.replace(
+    /MAC|OTHER|HALF|UPPER/,
+    (word) => words[word]!,
+  );
 
   const [header, separator, between] = SCHEMES[scheme];
   const entries = [
