@@ -66,12 +66,14 @@ async function doctor(args: readonly string[]): Promise<number> {
   printError(`Checking ${url}, ${project}`);
   const settings = functionEnvironment(env, await readEnvFile());
   const here = { env: settings, fetch, clock: Date.now };
-  const counts = { ok: 0, FAIL: 0, skipped: 0 };
+  const counts = { ok: 0, warning: 0, FAIL: 0, skipped: 0 };
   for await (const { name, state, text } of checkDeployment(target, here)) {
     print(`${state.padEnd(8)} ${name.padEnd(15)} ${text}`);
     counts[state] += 1;
   }
-  print(`${counts.ok} ok, ${counts.FAIL} FAIL, ${counts.skipped} skipped`);
+  const { warning, ...always } = counts;
+  const shown = Object.entries(warning > 0 ? counts : always);
+  print(shown.map(([state, count]) => `${count} ${state}`).join(", "));
   return counts.FAIL === 0 ? 0 : 1;
 }
 

@@ -85,11 +85,11 @@ async function trigger(args: readonly string[]): Promise<number> {
   }
   print(...`${reply.status} ${reply.body}`.trimEnd().split(/\r?\n/));
 
-  const { lines, errorCode }: Result = project && wasApplied !== undefined
+  const { lines, ...known }: Result = project && wasApplied !== undefined
     ? await readResult(project, event, { status: reply.status, wasApplied })
       .catch((error) => ({ lines: [`Cannot read the row: ${error.message}`] }))
     : { lines: [] };
-  printError(...lines, ...advice({ ...reply, errorCode }, sent));
+  printError(...lines, ...advice({ ...reply, ...known }, sent));
   return reply.status >= 200 && reply.status < 300 ? 0 : 1;
 }
 

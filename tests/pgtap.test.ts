@@ -1,8 +1,9 @@
 /**
- * Every `*.test.sql` of supabase/tests, on a database that was migrated under
- * the default privileges of today's Supabase projects, and on one that was
- * migrated under those of projects made before 30 October 2026. Tests of large
- * tables (`*_at_size`) run on the first only: plans do not depend on privileges.
+ * Every `*.test.sql` of supabase/tests, and the test in docs/handlers.md with the
+ * page's handlers, on a database that was migrated under the default privileges of
+ * today's Supabase projects, and on one that was migrated under those of projects
+ * made before 30 October 2026. Tests of large tables (`*_at_size`) run on the first
+ * only: plans do not depend on privileges.
  *
  * @module
  */
@@ -10,6 +11,7 @@ import { assert, assertEquals } from "@std/assert";
 import postgres from "postgres";
 import { createCommand } from "../scripts/common/create_command.ts";
 import { REPOSITORY } from "../scripts/common/how_started.ts";
+import { handlersPage } from "./support/docs.ts";
 import { installSupabaseExtensions } from "./support/supabase_extensions.ts";
 import { setting } from "./support/test_environment.ts";
 
@@ -28,6 +30,13 @@ const files = [...Deno.readDirSync(FOLDER)]
   .map(({ name }) => name)
   .filter((name) => name.endsWith(".test.sql"))
   .sort();
+const { handlers, test } = handlersPage();
+const tests = {
+  "docs/handlers.md": ["begin;", ...handlers, test].join("\n"),
+  ...Object.fromEntries(
+    files.map((name) => [name, Deno.readTextFileSync(new URL(name, FOLDER))]),
+  ),
+};
 
 const { success } = await createCommand("tar", {
   args: ["-xzf", ARCHIVE, "--no-same-owner", "-C", `${SHARE}/../..`],
@@ -42,10 +51,10 @@ Deno.test.afterAll(async () => await extensions[Symbol.asyncDispose]());
 
 for (const [privileges, url] of Object.entries(DATABASES)) {
   const isFirst = url === DATABASES["new default privileges"];
-  for (const file of files) {
+  for (const [file, text] of Object.entries(tests)) {
     if (file.endsWith("_at_size.test.sql") && !isFirst) continue;
     Deno.test(`${file} passes under the ${privileges}`, async () => {
-      const lines = await runTap(url, new URL(file, FOLDER));
+      const lines = await runTap(url, text);
       assertEquals(lines.filter((line) => /^(not ok|#)/.test(line)), []);
       const ran = lines.filter((line) => /^ok \d+/.test(line));
       assertEquals(lines.filter((line) => /^1\.\./.test(line)), [
@@ -60,13 +69,12 @@ Deno.test("supabase/tests has tests to run", () => {
 });
 
 /**
- * Runs a pgTAP file, which begins a transaction and rolls it back.
+ * Runs a pgTAP test, which begins a transaction and rolls it back.
  *
  * @returns the TAP lines, such as `ok 1 - ...` and `# Failed test ...`
- * @throws {Error} With Postgres' message, and the line in the file if there is one
+ * @throws {Error} With Postgres' message, and the line in the text if there is one
  */
-async function runTap(url: string, file: URL): Promise<string[]> {
-  const text = await Deno.readTextFile(file);
+async function runTap(url: string, text: string): Promise<string[]> {
   const sql = postgres(url, { max: 1, onnotice() {} });
   try {
     await sql`create extension if not exists pgtap with schema extensions`;

@@ -110,7 +110,7 @@ function hasOwnExport({ sql, schemas }: Project): boolean {
 
 /** Statements that a `do` block makes up are not seen. */
 const CREATED =
-  /\bcreate\s+(?:or\s+replace\s+)?(?:table|(?:materialized\s+)?view|function|type|(schema))\s+(?:if\s+not\s+exists\s+)?(?:"?public"?\s*\.\s*)?"?(billing\w*)/gi;
+  /\bcreate\s+(?:or\s+replace\s+)?(?:table|(?:materialized\s+)?view|function|type|(schema))\s+(?:if\s+not\s+exists\s+)?(?:"?public"?\s*\.\s*)?"?(billing\w*)("?\s*\.)?/gi;
 
 /**
  * Returns what to do about each of the receiver's names that the project's own
@@ -131,8 +131,8 @@ function takenNames({ migrations }: Receiver, { sql }: Project): string[] {
 function namesIn(text: string): Set<string> {
   const bare = text.replaceAll(/--.*|\/\*[^]*?\*\//g, " ");
   const names = new Set<string>();
-  for (const [, schema, name] of bare.matchAll(CREATED)) {
-    names.add(`${schema ? "schema " : "public."}${name}`);
+  for (const [, schema, name, inside] of bare.matchAll(CREATED)) {
+    names.add(`${schema || inside ? "schema " : "public."}${name}`);
   }
   return names;
 }

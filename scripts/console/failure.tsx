@@ -88,10 +88,14 @@ export function addFailure(console: ui.Console): void {
       return show(c, failure.event_id, page, 422);
     }
     const next = failure.retry_requested_at === null
-      ? "Now retry the event: until then, deliveries of it are refused, so that the old payload is not applied."
+      ? `${
+        problem ? "Fix that first, then" : "Now"
+      } retry the event: until then, deliveries of it are refused, so that the old payload is not applied.`
       : "A retry is requested already: the worker applies this payload at its next run.";
-    const done = `Saved. ${next}`;
-    return showResult(c, failureLink(failure), { done, problem });
+    const said = problem
+      ? { problem: `Saved. ${problem}\n${next}` }
+      : { done: `Saved. ${next}` };
+    return showResult(c, failureLink(failure), said);
   });
 
   app.post("/failure/:action{retry|resolve|reopen}", async (c) => {
@@ -147,9 +151,9 @@ async function retryNow(
 
 function failurePage(failure: Failure, draft?: Draft): Child {
   const guide = ERRORS[failure.error_code as ErrorCode];
-  // The advice names what to do first; else, to retry does no harm.
-  const [advised = "retry"] = /repair|retry|resolve/i.exec(guide?.todo ?? "") ??
-    [];
+  // The advice names what to do first. Else, and after a repair, to retry does no harm.
+  const todo = failure.original === null ? guide?.todo ?? "" : "";
+  const [advised = "retry"] = /repair|retry|resolve/i.exec(todo) ?? [];
   return (
     <>
       <h1>{ui.visible(failure.event_id)}</h1>
@@ -164,7 +168,9 @@ function failurePage(failure: Failure, draft?: Draft): Child {
             <strong>{ui.visible(failure.error_code)}</strong>: {guide?.means}
           </p>
           <p>{ui.visibleLines(failure.error)}</p>
-          <blockquote>{guide?.todo}</blockquote>
+          {failure.resolved_at === null && (
+            <blockquote>{guide?.todo}</blockquote>
+          )}
           {ui.facts(failure, FACTS)}
         </div>
         <aside>{actionCards(failure, advised.toLowerCase())}</aside>
@@ -181,7 +187,7 @@ function failurePage(failure: Failure, draft?: Draft): Child {
 /** Returns whether all that a creation needs is an account. */
 function lacksAccount(failure: Failure): boolean {
   return failure.resolved_at === null && failure.payload !== null &&
-    failure.payload_encoding === "json" &&
+    failure.payload_encoding === "json" && failure.original === null &&
     failure.kind === "creation" && /^\S*accountId/.test(failure.error);
 }
 

@@ -15,7 +15,7 @@ type FailureRow = Row<"billing_failed_events">;
 const COLUMNS = [
   ...["provider", "event_id", "type", "subscription_id"] as const,
   ...["error_code", "error", "attempts", "first_failed_at"] as const,
-  ...["last_failed_at", "retry_requested_at"] as const,
+  ...["last_failed_at", "next_retry_at", "retry_requested_at"] as const,
   ...["resolved_at", "resolution"] as const,
 ] satisfies (keyof FailureRow)[];
 
@@ -42,7 +42,7 @@ export async function readFailure(
   const [row] = await project.read("billing_failed_events", {
     // As text, since JSON.parse rounds large numbers.
     select:
-      `${LISTED},kind,account_id,next_retry_at,payload_encoding,resolution_note,resolved_by,occurred_at,retry_lease_id,version,payload:payload::text,original:original_payload::text`,
+      `${LISTED},kind,account_id,payload_encoding,resolution_note,resolved_by,occurred_at,retry_lease_id,version,payload:payload::text,original:original_payload::text`,
     provider: `eq.${provider}`,
     event_id: `eq.${event}`,
   });
@@ -120,7 +120,7 @@ export function addFailures(console: ui.Console): void {
     const content = (
       <>
         <h1>{isOpen ? "Open failures" : "Resolved in the last 90 days"}</h1>
-        {filterForm(filter)}
+        {filterForm(filter, data)}
         <p>{ui.counted(count, "failure matches.", "failures match.")}</p>
         {isOpen && count > 0 && (
           <details>
@@ -151,13 +151,16 @@ export function addFailures(console: ui.Console): void {
     const answer = await project.call(retryAll(filter));
     const problem = await project.wakeWorker("retries");
     const run = problem === "" &&
-      "The worker has run: what is still listed failed again, or waits for the next run, such as behind a lock of another session.";
+      "The worker has run: what failed again is at the top. What waits for the next run, such as behind a lock of another session, says so.";
     const done = `${ui.firstSentences(answer)}\n${run || ""}`;
     return showResult(c, "/failures", { done, problem });
   });
 }
 
-function filterForm({ state, code, type, since, until }: Filter): Child {
+function filterForm(
+  { state, code, type, since, until }: Filter,
+  listed: readonly Listed[],
+): Child {
   const choice = (label: string, name: string, options: Set<string>) => (
     <label>
       {label}{" "}
@@ -171,7 +174,9 @@ function filterForm({ state, code, type, since, until }: Filter): Child {
   // What is chosen is first.
   const states = new Set([state || "open", "open", "resolved"]);
   const codes = new Set([code, "", ...Object.keys(ERRORS)]);
-  const types = new Set([type, "", ...HANDLED_TYPES]);
+  const further = listed.map(({ type }) => type ?? "")
+    .filter((type) => /^[\w.-]{1,100}$/.test(type));
+  const types = new Set([type, "", ...HANDLED_TYPES, ...further]);
   return (
     <details open={[state, code, type, since, until].join("") !== ""}>
       <summary>Filter</summary>
@@ -209,12 +214,14 @@ export function failureTable(failures: readonly Listed[]): Child {
   });
 }
 
-/** Returns whether a failure is open, with a word and a color. */
+/** Returns whether a failure is open, and what comes next, with a color. */
 export function stateOf(row: Listed): Child {
   if (row.resolved_at !== null) {
     return <strong class="good">resolved: {ui.value(row.resolution)}</strong>;
   }
-  return row.retry_requested_at === null
-    ? <strong class="bad">open</strong>
-    : <strong>retry requested</strong>;
+  if (row.retry_requested_at !== null) return <strong>retry requested</strong>;
+  const next = row.next_retry_at === null
+    ? "waits for a person"
+    : `retry due ${ui.distance(Date.parse(row.next_retry_at))}`;
+  return <strong class="bad">open, {next}</strong>;
 }

@@ -16,7 +16,7 @@ const STATES: Readonly<Record<string, string>> = {
   pending:
     "Pending ones are tried again when they are due. If one stays without attempts, the worker is not woken, or no channel is configured.",
   dead:
-    "Dead ones were given up, for the reason in their error. Fix the receiver, then send them again.",
+    "Dead ones were given up, for the reason in their error. Fix that, then send them again.",
   undeliverable:
     "For undeliverable ones, billing.account_email has no address. Add one, then send them again.",
 };
@@ -121,7 +121,7 @@ export function notificationTable(
     },
     "Last error": (row) => ui.value(row.last_error),
     Made: (row) => ui.time(row.created_at),
-    "Next attempt": (row) =>
+    "Sent or due": (row) =>
       ui.time(row.status === "pending" ? row.next_attempt_at : row.sent_at),
   });
 }

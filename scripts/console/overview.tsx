@@ -41,6 +41,10 @@ export function addOverview({ app, project, show }: ui.Console): void {
       time ? `the oldest: ${ui.distance(Date.parse(time))}` : "";
     const oldest = since(health?.oldest_open_failure);
     const waiting = since(health?.oldest_pending_notification);
+    const run = health?.last_scheduled_run_at;
+    const schedule = run
+      ? `the schedule ran ${ui.distance(Date.parse(run))}`
+      : "no schedule has run";
     const waitingList = "/notifications?status=pending";
     const headline = [
       open && ui.counted(open, "event has failed", "events have failed"),
@@ -58,12 +62,7 @@ export function addOverview({ app, project, show }: ui.Console): void {
         <h1>{headline || "Nothing is failing"}</h1>
         <div class="grid">
           {tile("/failures", "Open failures", open, oldest)}
-          {tile(
-            "/failures",
-            "Retries requested",
-            retries,
-            "until the next run",
-          )}
+          {tile("/failures", "Retries requested", retries, schedule)}
           {tile(waitingList, "Notifications that wait", pending, waiting)}
           {tile("/notifications", "Notifications given up", givenUp)}
         </div>
@@ -71,10 +70,10 @@ export function addOverview({ app, project, show }: ui.Console): void {
         {codes.length === 0
           ? <p>No failure is open.</p>
           : ui.table("Open failures by error", codes, {
-            Error: ({ code }) => (
-              <a href={ui.link("/failures", { code })}>{code}</a>
-            ),
-            Means: ({ code }) => ERRORS[code as ErrorCode]?.means,
+            Error: ({ code }) => [
+              <a href={ui.link("/failures", { code })}>{code}</a>,
+              <small>{ERRORS[code as ErrorCode]?.means}</small>,
+            ],
             Open: ({ open }) => number(open),
           })}
         <h2>{TITLE}</h2>

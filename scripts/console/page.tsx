@@ -16,7 +16,7 @@ export const STYLE = `${pico}
 h1 { --pico-font-size: 1.4rem; }
 h2 { --pico-font-size: 1.15rem; }
 bdi, code, pre, td { overflow-wrap: anywhere; }
-td > a { overflow-wrap: normal; }
+td strong bdi { overflow-wrap: normal; }
 pre { padding: 0.5rem; white-space: pre-wrap; }
 pre > * { display: block; text-decoration: none; }
 textarea { font-family: monospace; }
@@ -27,7 +27,7 @@ td small { display: block; }
 nav, .spread { display: flex; flex-wrap: wrap; gap: 0 1.5rem; justify-content: start; }
 .spread { justify-content: space-between; }
 .chart { width: 100%; height: 178px; }
-.cards td { min-width: 6rem; }
+.cards td { min-width: 7rem; }
 @media (max-width: 767px) {
   th, td { padding-inline: 0.4rem; }
   .cards thead { display: none; }

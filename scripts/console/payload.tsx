@@ -11,8 +11,11 @@ import { diff } from "node:util";
 import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/billing/config.ts";
 import { databaseError } from "../../supabase/functions/_shared/billing/database_errors.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
-import type { HandledEvent } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
-import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
+import {
+  type EventToApply,
+  parseEvent,
+} from "../../supabase/functions/_shared/billing/parse_event.ts";
+import { asTyped } from "../common/how_started.ts";
 import type { Failure, FailureKey } from "./failures.tsx";
 import type { Project, Update } from "./project.ts";
 import * as ui from "./ui.tsx";
@@ -220,7 +223,7 @@ export async function repair(
   { text, hash }: Draft,
 ): Promise<{ faults: readonly string[]; problem?: string }> {
   if (hash !== hashOf(failure.payload)) return { faults: [CHANGED] };
-  const read = readRepair(text, failure);
+  const read = readRepair(text, failure, await project.settings());
   if (Array.isArray(read)) return { faults: read };
   const event = { provider: failure.provider, ...read };
   const { outcome, error_code, error } = await project.tryEvent(event);
@@ -256,14 +259,29 @@ export async function repair(
 function readRepair(
   json: string,
   { event_id, payload }: Failure,
-): HandledEvent | string[] {
+  settings: Awaited<ReturnType<Project["settings"]>>,
+): EventToApply | string[] {
+  const {
+    handledTypes,
+    handledTypesFault: fault,
+    accountFromCheckout = false,
+  } = settings ?? {};
   try {
     JSON.parse(json);
     const parsed = parseEvent(json, {
       nowSeconds: Date.now() / 1000,
       toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
+      handledTypes: { types: new Set(handledTypes), ...(fault && { fault }) },
+      accountFromCheckout,
     });
     if (!parsed.handled) {
+      if (parsed.reason === "not_handled" && settings === undefined) {
+        return [
+          `type: the worker does not answer, and only it knows whether ${parsed.type} is in HANDLE_EVENT_TYPES. Check it with: ${
+            asTyped("doctor")
+          }`,
+        ];
+      }
       const why = parsed.reason === "not_handled"
         ? "has no effect here"
         : "is a thin event without content";

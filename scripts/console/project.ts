@@ -6,6 +6,7 @@
  * @module
  */
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
+import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";
 import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { restHeaders, restRefusal } from "../common/requests.ts";
@@ -174,6 +175,22 @@ export function openProject(
         prefer: "return=representation",
       });
       return data.length;
+    },
+
+    /**
+     * Asks the worker for the project's settings, of which an older one says less.
+     * Undefined if it does not answer.
+     */
+    async settings(): Promise<Partial<Settings> | undefined> {
+      try {
+        const path = "/functions/v1/billing-worker?queue=none";
+        const init = { method: "POST", headers: key };
+        const response = await send(path, WORKER_WAIT_MS, init);
+        const { settings = {} } = await response.json();
+        return response.ok ? settings : undefined;
+      } catch {
+        return undefined;
+      }
     },
 
     /**

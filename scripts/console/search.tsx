@@ -75,7 +75,7 @@ export function addSearch({ app, project, show }: ui.Console): void {
           </article>
         ))}
         {records.map((row) => [
-          <h2>Subscription {ui.visible(row.id)}</h2>,
+          <h2>Subscription {ui.linked(row.id)}</h2>,
           ui.facts(row, FACTS),
         ])}
         {failures.length > 0 && [

@@ -144,7 +144,7 @@ export function facts(row: object, columns: string): Child {
   const rows = columns.split(",").filter((name) => values.get(name) !== null)
     .map((name) => (
       <tr>
-        <th scope="row">{name.replaceAll("_", " ")}</th>
+        <th scope="row">{name.replaceAll("_", " ").replace(/ id$/, " ID")}</th>
         <td>{shown(name)}</td>
       </tr>
     ));

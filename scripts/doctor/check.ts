@@ -27,8 +27,8 @@ export interface Here extends RequestTools {
 /** The result of a check. */
 export interface Finding {
   readonly name: string;
-  readonly state: "ok" | "FAIL" | "skipped";
-  /** If the check failed, also what to do. */
+  readonly state: "ok" | "warning" | "FAIL" | "skipped";
+  /** If something is wrong, also what to do. */
   readonly text: string;
 }
 
@@ -37,6 +37,9 @@ export type Findings = AsyncGenerator<Finding>;
 
 /** Thrown by a check that fails. The message ends with what to do. */
 export class Failed extends Error {}
+
+/** Thrown by a check that finds what may be intended. The message ends like that. */
+export class Warned extends Error {}
 
 /** Thrown by a check that cannot be made; the message says why. */
 export class Skipped extends Error {}
@@ -51,6 +54,7 @@ export async function check(
   } catch (error) {
     const { message: text } = error as Error;
     if (error instanceof Failed) return { name, state: "FAIL", text };
+    if (error instanceof Warned) return { name, state: "warning", text };
     if (error instanceof Skipped) return { name, state: "skipped", text };
     throw error;
   }
@@ -88,6 +92,7 @@ export function instructionsFor(url: string, functionName = "") {
   return isLoopback(url)
     ? {
       log: `in the terminal of ${start}`,
+      set: "in supabase/functions/.env",
       deploy: `restart the local stack: ${start}`,
       migrate: `${start} (a restart applies the migration)`,
       query: "In psql",
@@ -100,6 +105,7 @@ export function instructionsFor(url: string, functionName = "") {
     }
     : {
       log: `dashboard, Edge Functions, ${functionName}, Logs`,
+      set: "with supabase secrets set",
       deploy:
         `deploy from the root of the repository: supabase functions deploy ${functionName} --use-api`,
       migrate: "supabase db push --remote",

@@ -114,13 +114,13 @@ async function isAcknowledged({ url, provider }: Target, here: Here) {
       401:
         `Set ${settings} in supabase/functions/.env, which this command reads too, and in no terminal's environment; then ${deploy}`,
       500:
-        `The local stack's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET in supabase/functions/.env, then ${deploy}`,
+        `The local stack's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET in supabase/functions/.env, then ${deploy}. Or HANDLE_EVENT_TYPES is: see handlers below`,
     }
     : {
       401:
         `Set ${settings} for this command as in the deployment; if they are equal, check the clock above, then run supabase secrets set again`,
       500:
-        `The deployment's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET with supabase secrets set`,
+        `The deployment's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET with supabase secrets set. Or HANDLE_EVENT_TYPES is: see handlers below`,
     };
   const todo = todos[status] ?? `The function's log has the reason (${log})`;
   throw new Failed(`answered ${status}. ${todo}`);

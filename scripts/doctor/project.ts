@@ -1,6 +1,8 @@
+import { handlerName } from "../../supabase/functions/_shared/billing/config.ts";
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
 import { lackOfAcknowledged } from "../../supabase/functions/billing-webhook/acknowledged.ts";
 import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
+import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { restHeaders, restRefusal } from "../common/requests.ts";
 import {
@@ -13,6 +15,7 @@ import {
   orSkip,
   Skipped,
   type Target,
+  Warned,
 } from "./check.ts";
 
 type Views = Database["public"]["Views"];
@@ -62,7 +65,7 @@ export async function* checkProject(
       }. ${schedule}`,
     );
   });
-  const { acknowledging = [], hasAlerts = false } = settings ?? {};
+  const { acknowledging = [], hasAlerts = false, ...listed } = settings ?? {};
   if (acknowledging.length > 0) {
     yield check("acknowledged", async () => {
       const lack = lackOfAcknowledged({
@@ -74,6 +77,11 @@ export async function* checkProject(
         `failures are answered 200, and no provider sends them again, but ${lack}`,
       );
     });
+  }
+  const functions = (await health.catch(() => undefined))?.handlers;
+  const concerned = [listed.handledTypes, functions, listed.handledTypesFault];
+  if (concerned.some((one) => one?.length)) {
+    yield check("handlers", () => areListed(listed, functions, project()));
   }
   yield check("failures", async () => {
     const row = await health;
@@ -151,11 +159,11 @@ async function refusesCalls(url: string, here: Here): Promise<string> {
   );
 }
 
-/** What the worker says of the project's settings, which cannot be read otherwise. */
-interface WorkerSettings {
-  readonly acknowledging?: readonly string[];
-  readonly hasAlerts?: boolean;
-}
+/**
+ * What the worker says of the project's settings, which cannot be read otherwise. An
+ * older one says less.
+ */
+type WorkerSettings = Partial<Settings>;
 
 /** It is the key with which the schedule wakes the worker. */
 export async function acceptsKey(
@@ -195,6 +203,49 @@ async function readRows(url: string, key: string, here: Here) {
     // A website, for example, answers with something else.
   }
   throw new Failed(restRefusal(status, url).join(". "));
+}
+
+/** Each type that is listed has its function, and each function its type. */
+function areListed(
+  { handledTypes, handledTypesFault: fault }: WorkerSettings,
+  functions: readonly string[] | null | undefined,
+  project: string,
+): string {
+  const { deploy, set } = instructionsFor(project, "billing-worker");
+  if (fault) {
+    throw new Failed(
+      `${fault}. Until you correct it ${set}, every event fails whose type the receiver does not handle itself`,
+    );
+  }
+  const types = orSkip(
+    handledTypes,
+    `the worker does not say which types are listed; if it is an older version, ${deploy}`,
+  );
+  const there = orSkip(
+    functions ?? undefined,
+    "billing_health does not say which functions there are",
+  );
+  const missing = types.filter((type) => !there.includes(handlerName(type)));
+  const idle = there.filter((name) =>
+    !types.some((type) => handlerName(type) === name)
+  );
+  const text = [
+    missing.length > 0 &&
+    `events of ${missing.join(", ")} fail: service_role cannot call ${
+      listFunctions(missing.map(handlerName))
+    }. Create what is missing in a migration, or correct HANDLE_EVENT_TYPES ${set}`,
+    idle.length > 0 &&
+    `no listed type calls ${
+      listFunctions(idle)
+    }. Add its type to HANDLE_EVENT_TYPES ${set}, or drop the function`,
+  ].filter(Boolean).join(". ");
+  if (missing.length > 0) throw new Failed(text);
+  if (idle.length > 0) throw new Warned(text);
+  return "each type in HANDLE_EVENT_TYPES has its function";
+}
+
+function listFunctions(names: readonly string[]): string {
+  return names.map((name) => `billing.${name}(text, jsonb)`).join(", ");
 }
 
 /** No notification was given up, keeps failing or waits: no alert tells of these. */

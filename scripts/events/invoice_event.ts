@@ -3,6 +3,7 @@ import {
   customerOf,
   eventFrom,
   type EventOptions,
+  type EventType,
   templateOf,
 } from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
@@ -17,13 +18,12 @@ export interface InvoiceEventOptions extends EventOptions {
   readonly customer?: string | null;
 }
 
-/**
- * Returns `invoice.payment_failed`: the renewal of a monthly plan was declined.
- */
+/** Returns what became of the renewal of a monthly plan: by default, it failed. */
 export function invoiceEvent(
   options: InvoiceEventOptions = {},
+  type: Extract<EventType, `invoice.${string}`> = "invoice.payment_failed",
 ): StripeEvent<InvoiceObject> {
-  const template = templateOf<InvoiceObject>("invoice.payment_failed");
+  const template = templateOf<InvoiceObject>(type);
   const { id, customer, lines: { data: [line] } } = template.data.object;
   const subscription = options.subscription ?? uniqueId("sub");
   const event = eventFrom(template, {

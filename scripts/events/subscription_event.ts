@@ -25,12 +25,12 @@ export interface SubscriptionEventOptions extends EventOptions {
   readonly quantity?: number | null;
   /** Unix time in seconds, by default a month or a year after `created`. */
   readonly periodEnd?: number;
-  /** By default `active`, `past_due` and `canceled`, in the types' order. */
+  /** By default what the type means. */
   readonly status?: string;
   /** Unix time in seconds, by default null. */
   readonly cancelAt?: number | null;
   readonly cancelAtPeriodEnd?: boolean;
-  /** Unix time in seconds, by default null. */
+  /** Unix time in seconds, by default null, or in 3 days if the trial will end. */
   readonly trialEnd?: number | null;
   /** How the collection of payments is paused, by default null: not at all. */
   readonly paused?: string | null;
@@ -55,7 +55,7 @@ export type SubscriptionEventType = Extract<
   `customer.subscription.${string}`
 >;
 
-/** Returns the event of a subscription's creation, update or deletion. */
+/** Returns an event of a subscription, such as its creation. */
 export function subscriptionEvent(
   type: SubscriptionEventType,
   options: SubscriptionEventOptions = {},
@@ -96,7 +96,7 @@ function setReport(
   object.status = status ?? object.status;
   object.cancel_at = options.cancelAt ?? null;
   object.cancel_at_period_end = options.cancelAtPeriodEnd ?? false;
-  object.trial_end = options.trialEnd ?? null;
+  if (options.trialEnd !== undefined) object.trial_end = options.trialEnd;
   object.pause_collection = paused
     ? { behavior: paused, resumes_at: null }
     : null;

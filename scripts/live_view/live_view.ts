@@ -108,7 +108,10 @@ export function createLiveView(
 
   function deliveryLines(fields: LogFields, outcome: string) {
     const style = STYLES[outcome] ?? "dim";
-    const type = `${fields["type"] ?? "-"}`.replace(/^customer\./, "");
+    const type = `${fields["type"] ?? "-"}`.replace(
+      /^(?:customer|checkout)\./,
+      "",
+    );
     const space = columns() - 1 - FIXED_COLUMNS -
       Math.max(0, outcome.length - OUTCOME_COLUMNS);
     const first = Math.min(Math.floor(space * SUBSCRIPTION_SHARE), MAX_ID);
@@ -206,9 +209,12 @@ function failureText(
     /PGRST20\d/.test(`${error}`);
   const step = lacksMigration
     ? "a restart of start applies the migration"
+    : code === "handler_missing"
+    ? error
     : nextStep(`${code}`, `${provider}`) ?? `${error}`.replace(
       /^(?:Cannot verify deliveries of provider \w+|Database call failed): /,
       "",
     );
-  return `${code}: ${step}`;
+  const [raised] = /^billing\.on_\w+ raised \w+/.exec(`${error}`) ?? [];
+  return [code, raised, step].filter(Boolean).join(": ");
 }

@@ -113,6 +113,8 @@ export function createService(
     wanted = false;
     if (!running) return;
     const { id, ended } = running;
+    // Otherwise it may start another child before it ends.
+    signalTo(id, "SIGSTOP");
     const ids = [...await runningProcesses()]
       .flatMap(([one, { parent }]) => one === id || parent === id ? [one] : []);
     for (const one of ids) signalTo(one, "SIGKILL");

@@ -1,6 +1,9 @@
 import type Stripe from "stripe";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
-import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/billing/config.ts";
+import {
+  DEFAULT_TOLERANCE_SECONDS,
+  handlerName,
+} from "../../supabase/functions/_shared/billing/config.ts";
 import { toDeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import type { Context } from "./command.ts";
@@ -42,11 +45,11 @@ export async function importPages(
     );
     // The first failure of a subscription is the reason of the others.
     for (const [{ subscription_id }, message] of applied.failed.reverse()) {
-      errors.set(subscription_id, message);
+      errors.set(subscription_id!, message);
     }
     for (const { subscription_id } of applied.erased) {
-      erased.add(subscription_id);
-      different.delete(subscription_id);
+      erased.add(subscription_id!);
+      different.delete(subscription_id!);
     }
   }
 
@@ -67,7 +70,9 @@ export async function importPages(
 }
 
 /**
- * Applies the events that Stripe could not deliver, under their own IDs.
+ * Applies the events that Stripe could not deliver, under their own IDs. One that
+ * the app has a handler for is left to a delivery or a retry, which run it: once
+ * applied, it would be a duplicate.
  *
  * @param undelivered The newest first, as Stripe lists them.
  * @returns why, by event, for those that were not applied.
@@ -80,8 +85,20 @@ export async function applyMissed(
   const errors = new Map<string, string>();
   const groups: BillingEvent[][] = [];
   const missed = await missedEvents(undelivered, context);
+  const handlers = await context.tables.handlers();
+  const lacking = (await context.tables.openFailures())
+    .filter(({ error_code }) => error_code === "handler_missing")
+    .map(({ event }) => event);
   // The database orders the events of one call, but there may be several calls.
   for (const event of missed.reverse()) {
+    const name = handlerName(event.type);
+    if (handlers.has(name) || lacking.includes(event.id)) {
+      errors.set(
+        event.id,
+        `billing.${name} has to run for it, which only a delivery or a retry does. Have Stripe send it again`,
+      );
+      continue;
+    }
     try {
       const parsed = parseEvent(JSON.stringify(event), {
         nowSeconds: Date.now() / 1000,

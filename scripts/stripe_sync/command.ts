@@ -6,7 +6,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import {
-  readOncePerInvoice,
+  readFlag,
   readUnmapped,
 } from "../../supabase/functions/_shared/billing/config.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
@@ -137,7 +137,7 @@ function readSettings(env: Surroundings["env"]) {
     return {
       unmappedSubscriptions: readUnmapped(env),
       /** Whether further failed payments of an invoice create no notification. */
-      oncePerInvoice: readOncePerInvoice(env),
+      oncePerInvoice: readFlag(env, "NOTIFY_ONCE_PER_INVOICE"),
     };
   } catch (error) {
     throw new UsageError((error as Error).message);

@@ -117,6 +117,14 @@ export function openTables(
         failures().is("resolved_at", null)
           .gt("event_id", last).order("event_id").limit(ROWS_PER_PAGE)),
 
+    /** Reads the names of the app's handlers. */
+    async handlers(): Promise<Set<string>> {
+      const [health] = await send(() =>
+        database.from("billing_health").select("*")
+      );
+      return new Set(health?.handlers);
+    },
+
     /** Returns which events were applied, or resolved by hand after a failure. */
     async settledEvents(ids: readonly string[]): Promise<Set<string>> {
       const applied = await readByIds(

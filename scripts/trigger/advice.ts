@@ -2,6 +2,11 @@ import {
   type ErrorCode,
   ERRORS,
 } from "../../supabase/functions/_shared/billing/errors.ts";
+import { handlerName } from "../../supabase/functions/_shared/billing/config.ts";
+import {
+  HANDLED_TYPES,
+  isHandledType,
+} from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { asTyped, shellWord } from "../common/how_started.ts";
 import { nextStep } from "../common/next_step.ts";
 import type { Reply } from "../common/requests.ts";
@@ -13,17 +18,18 @@ import { MAX_COLUMNS } from "./result.ts";
 const CREATED = "customer.subscription.created";
 
 /** What is said after a success, and the type of the next command. */
-const AFTER: Readonly<Record<EventType, readonly [string, EventType?]>> = {
+const AFTER: Readonly<
+  Record<typeof HANDLED_TYPES[number], readonly [string, EventType]>
+> = {
   "customer.subscription.created": ["Next:", "customer.subscription.updated"],
   "customer.subscription.updated": ["Next:", "invoice.payment_failed"],
   "invoice.payment_failed": [
     "The receiver added a row to billing.notifications, and the worker sends it. Next:",
     "customer.subscription.deleted",
   ],
+  "customer.subscription.paused": ["Next:", "customer.subscription.resumed"],
+  "customer.subscription.resumed": ["Next:", "customer.subscription.deleted"],
   "customer.subscription.deleted": ["Next, another subscription:", CREATED],
-  "payment_intent.payment_failed": [
-    "The receiver does not handle this type: it acknowledged the event and stored nothing.",
-  ],
 };
 
 const CODES = Object.keys(ERRORS) as ErrorCode[];
@@ -37,17 +43,16 @@ const RECORDED = [
 const USUAL: readonly ErrorCode[] = [
   "path_unknown",
   "signature_mismatch",
-  "subscription_unknown",
-  "internal_error",
   "database_unavailable",
 ];
 
 /** What was sent, and where, if that is not the default. */
 export type Sent = Pick<TriggerArguments, "provider" | "source" | "url">;
 
-/** An answer, with the code in `billing.failed_events` if that could be read. */
+/** An answer, with what could be read of its event in the database. */
 type Answer = Pick<Reply, "status" | "body"> & {
   readonly errorCode?: string | undefined;
+  readonly isClaimed?: boolean | undefined;
 };
 
 /** Returns lines that say what to do after an answer. */
@@ -56,11 +61,18 @@ export function advice(reply: Answer, sent: Sent): readonly string[] {
     return afterFailure(reply, sent);
   }
   if (!("type" in sent.source)) return [];
-  const { type, subscription } = sent.source;
-  const [text, next] = AFTER[type];
-  if (!next) return wrap(text, MAX_COLUMNS);
-  const about = next === CREATED ? `${subscription}_2` : subscription;
-  return withCommand(text, command(next, sent, about));
+  const { type, as = type, subscription } = sent.source;
+  if (isHandledType(as)) {
+    const [text, next] = AFTER[as];
+    const about = next === CREATED ? `${subscription}_2` : subscription;
+    return withCommand(text, command(next, sent, about));
+  }
+  return reply.isClaimed ? [] : wrap(
+    `To handle this type, add it to HANDLE_EVENT_TYPES, and create the function billing.${
+      handlerName(as)
+    }: docs/handlers.md.`,
+    MAX_COLUMNS,
+  );
 }
 
 function afterFailure(
@@ -68,14 +80,19 @@ function afterFailure(
   sent: Sent,
 ): readonly string[] {
   const { source, provider } = sent;
-  const given = "type" in source && source.type !== CREATED ? source : null;
+  const type = "type" in source ? source.as ?? source.type : CREATED;
+  const given = "type" in source && type !== CREATED && isHandledType(type)
+    ? source
+    : null;
+  const likely: ErrorCode = given
+    ? "subscription_unknown"
+    : isHandledType(type)
+    ? "internal_error"
+    : "handler_missing";
   const codes = CODES.filter((code) => ERRORS[code].status === status);
   const exact = codes.filter((code) => ERRORS[code].body === body);
   const sure = errorCode ?? (exact.length === 1 ? exact[0] : undefined);
-  const code = sure ??
-    USUAL.find((one) =>
-      codes.includes(one) && (given || one !== "subscription_unknown")
-    );
+  const code = sure ?? [...USUAL, likely].find((one) => codes.includes(one));
   if (code === undefined) return [];
   const text = nextStep(code, provider);
   // What only the row says was printed with the row.

@@ -1,3 +1,4 @@
+import { isHandledType } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import {
   type CommandLine,
   parseCommandLine,
@@ -11,11 +12,12 @@ import {
 } from "../common/option_values.ts";
 import type { ProviderName } from "../common/sign.ts";
 import { invoiceEvent } from "../events/invoice_event.ts";
+import { paymentEvent } from "../events/payment_event.ts";
 import { subscriptionEvent } from "../events/subscription_event.ts";
 import {
+  API_VERSIONS,
   EVENT_TYPES,
   type EventType,
-  paymentIntentEvent,
 } from "../events/templates.ts";
 
 /** What to send, and where: an event to build, or the bytes of a file. */
@@ -30,17 +32,25 @@ const COMMAND_LINE = {
       `the receiver's URL (default: the local stack's, ${LOCAL_WEBHOOK_URL})`,
     "--subscription ID":
       "the subscription (default: sub_local_a for provider a, and so on)",
-    "--account ID": "the account (default: acc_local)",
+    "--account ID":
+      "the account (default: acc_local); --account= leaves it out of a subscription",
     "--event ID":
       "the event (default: a new ID); the same ID again is a duplicate",
     "--status STATUS":
-      "the subscription's status (default: active, past_due or canceled, by event type)",
+      "the subscription's status, or a checkout's payment_status (default: by event type)",
     "--plan ID": "the subscription's plan",
+    "--payment ID":
+      "the payment of a checkout or refund (default: a new ID); the same ID again is the same checkout",
+    "--subscribe": "a checkout is one of the subscription, not of a payment",
+    "--as TYPE":
+      "send the event as one of another type: invoice.paid --as invoice.finalized",
     "--payload FILE": "sign and send the bytes of a file, instead of an event",
     "--print": "print the event, and send nothing",
   },
   details: `Event types:
 ${EVENT_TYPES.map((type) => `  ${type}`).join("\n")}
+
+For a test of your own handler, --print gives it an event: docs/handlers.md.
 
 Standard output has the status and the body of the answer. Standard error has
 what became of the event, and the row: on the local stack, or with SUPABASE_URL
@@ -106,7 +116,7 @@ function eventType([type, ...more]: readonly string[]): EventType {
 
 /** Returns the event that the arguments describe, dated now unless `created` says. */
 export function buildEvent(
-  { type, event, ...given }: Extract<
+  { type, as = type, event, ...given }: Extract<
     TriggerArguments["source"],
     { type: EventType }
   >,
@@ -114,16 +124,28 @@ export function buildEvent(
 ) {
   const options = {
     account: "acc_local",
+    // Handlers read events as Stripe sends them today.
+    ...(!isHandledType(as) && { apiVersion: API_VERSIONS[1]! }),
     ...given,
     ...(created !== undefined && { created }),
     ...(event !== undefined && { id: event }),
   };
-  switch (type) {
-    case "invoice.payment_failed":
-      return invoiceEvent(options);
-    case "payment_intent.payment_failed":
-      return paymentIntentEvent(options);
-    default:
-      return subscriptionEvent(type, options);
-  }
+  const built = () => {
+    switch (type) {
+      case "invoice.paid":
+      case "invoice.payment_failed":
+        return invoiceEvent(options, type);
+      case "charge.refunded":
+      case "checkout.session.completed":
+      case "checkout.session.async_payment_succeeded":
+      case "payment_intent.payment_failed":
+        return paymentEvent(type, options);
+      default:
+        return subscriptionEvent(type, {
+          ...options,
+          account: options.account || null,
+        });
+    }
+  };
+  return { ...built(), type: as };
 }

@@ -1,3 +1,8 @@
+import { handlerName } from "../../supabase/functions/_shared/billing/config.ts";
+import {
+  CHECKOUT,
+  isHandledType,
+} from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/record_failure.ts";
 import type { Environment } from "../common/environment.ts";
 import { givenProjectUrl, readSecret } from "../common/option_values.ts";
@@ -22,6 +27,8 @@ type SentEvent = Awaited<ReturnType<typeof sentEvent>>;
 export interface Result {
   readonly lines: readonly string[];
   readonly errorCode?: string;
+  /** Whether the ledger has the event. */
+  readonly isClaimed?: boolean;
 }
 
 type Row = Readonly<Record<string, unknown>>;
@@ -49,8 +56,12 @@ export async function sentEvent(
   provider: string,
 ) {
   const { eventId: id, event } = await describeFailedBody(body);
-  const { type = "", subscription_id: subscription = "" } = event;
-  return { provider, id, type, subscription };
+  const {
+    type = "",
+    subscription_id: subscription = "",
+    customer_id: customer = "",
+  } = event;
+  return { provider, id, type, subscription, customer };
 }
 
 /**
@@ -109,7 +120,7 @@ export async function readResult(
     readonly wasApplied: boolean;
   },
 ): Promise<Result> {
-  const { provider, id, type, subscription } = event;
+  const { provider, id, type, subscription, customer } = event;
   const ofEvent = { provider: `eq.${provider}`, event_id: `eq.${id}` };
   if (status < 200 || status > 299) {
     const select = "error_code,error,attempts,last_failed_at";
@@ -122,23 +133,33 @@ export async function readResult(
   }
   const outcome = await readLedger(project, event);
   if (outcome === undefined) return { lines: ["ignored: nothing was stored."] };
-  const [table, query] = type === "invoice.payment_failed"
+  const found = type === "invoice.payment_failed"
     ? ["notifications", { select: NOTIFICATION_COLUMNS, ...ofEvent }] as const
-    : ["subscriptions", {
+    : type === CHECKOUT
+    ? ["customers", {
+      select: "customer_id,account_id,created_at",
+      provider: ofEvent.provider,
+      customer_id: `eq.${customer}`,
+    }] as const
+    : isHandledType(type)
+    ? ["subscriptions", {
       select: SUBSCRIPTION_COLUMNS,
       id: `eq.${subscription}`,
-    }] as const;
-  const row = await readRow(project, table, query);
+    }] as const
+    : undefined;
+  const row = found && await readRow(project, found[0], found[1]);
+  const isHandlers = row === undefined && !isHandledType(type);
   const head = wasApplied
     ? "duplicate: the event was applied before."
     : outcome === "stale"
     ? "stale: newer events had been applied."
+    : isHandlers
+    ? `applied: billing.${handlerName(type)} ran.`
     : "applied.";
-  return {
-    lines: row === undefined
-      ? [`${head} There is no row in billing.${table}.`]
-      : [`${head} The row in billing.${table}:`, ...rowLines(row)],
-  };
+  const lines = row
+    ? [`${head} The row in billing.${found[0]}:`, ...rowLines(row)]
+    : [isHandlers ? head : `${head} There is no row in billing.${found?.[0]}.`];
+  return { lines, isClaimed: true };
 }
 
 async function readRow(

@@ -25,9 +25,11 @@ begin
       billing_account_email,
       billing_account_of_customer,
       billing_apply_events,
+      billing_apply_handled_event,
       billing_claim_alerts,
       billing_claim_failed_events,
       billing_claim_notifications,
+      billing_customers,
       billing_events_per_hour,
       billing_failed_events,
       billing_forget_marks_ahead,
@@ -214,6 +216,9 @@ where next_retry_at is not null;
 -- Those that a creation cures.
 create index failed_events_waiting on billing.failed_events (subscription_id)
 where resolution is null and error_code in ('subscription_unknown', 'creation_pending');
+-- Those that an account of their customer cures.
+create index failed_events_no_account on billing.failed_events (customer_id)
+where resolution is null and kind = 'creation' and error_code = 'event_invalid';
 create index failed_events_resolved on billing.failed_events (resolved_at)
 where resolved_at is not null;
 
@@ -245,6 +250,25 @@ comment on column billing.failed_events.subscription_id is 'The subscription, if
 comment on column billing.failed_events.customer_id is 'The provider''s customer, if the event names it.';
 comment on column billing.failed_events.account_id is 'The account, if the event names it.';
 comment on column billing.failed_events.occurred_at is 'When the event occurred, if it says so.';
+
+/*
+ * Whose a provider's customer is, where a subscription does not say: of payment links,
+ * pricing tables and buy buttons. The app may add rows and correct them. The receiver
+ * adds a row per checkout if ACCOUNT_FROM_CHECKOUT is set, and changes none.
+ */
+create table billing.customers (
+  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  customer_id text collate "C" not null check (char_length(customer_id) between 1 and 255),
+  account_id text collate "C" not null check (char_length(account_id) between 1 and 255),
+  created_at timestamptz not null default now(),
+  primary key (provider, customer_id)
+);
+
+create index customers_account_id on billing.customers (account_id);
+
+comment on table billing.customers is
+  'Which account a provider''s customer belongs to. A new row retries the open failures of creations that lacked it.';
+comment on column billing.customers.account_id is 'The account; yours to correct.';
 
 /*
  * The outbox: notifications to accounts. The transaction that applies the event
@@ -375,6 +399,7 @@ comment on column billing.pauses.destination is 'resend, the host of NOTIFICATIO
 alter table billing.subscriptions enable row level security;
 alter table billing.processed_events enable row level security;
 alter table billing.failed_events enable row level security;
+alter table billing.customers enable row level security;
 alter table billing.notifications enable row level security;
 alter table billing.alerts enable row level security;
 alter table billing.leases enable row level security;
@@ -412,7 +437,7 @@ create type billing.event as (
   provider text,
   event_id text,
   type text, -- the provider's own name; nothing decides by it
-  kind text, -- creation, update, deletion, payment_failed or other
+  kind text, -- creation, update, deletion, payment_failed, checkout or other
   occurred_at timestamptz, -- null if the event does not say
   subscription_id text,
   account_id text,
@@ -480,6 +505,9 @@ declare
 begin
   if e.is_erased then
     return (e, r, 'erased', null, null)::billing.step;
+  elsif e.kind in ('checkout', 'other') then
+    -- Nothing to a subscription.
+    return (e, null, 'applied', null, null)::billing.step;
   elsif (e.kind in ('creation', 'update', 'deletion', 'payment_failed')) is not true then
     return (e, r, 'failed', 'BW003', format('No function applies events of type %s.', e.type))::billing.step;
   elsif r.id is null and e.kind <> 'creation' then
@@ -489,9 +517,7 @@ begin
       'Subscription %s belongs to provider %s, not %s.', r.id, r.provider, e.provider
     ))::billing.step;
   elsif coalesce(r.account_id, e.account_id, e.customers_account) is null then
-    return (e, r, 'failed', 'BW005',
-      'data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.'
-    )::billing.step;
+    return (e, r, 'failed', 'BW005', billing.lacks_account())::billing.step;
   end if;
 
   if e.kind = 'creation' then
@@ -575,6 +601,11 @@ begin
 end;
 $$;
 
+/* Returns the error of a creation without an account. Its failures are found by it. */
+create or replace function billing.lacks_account()
+returns text language sql immutable
+return 'data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.';
+
 create or replace aggregate billing.fold (billing.records, billing.event) (
   sfunc = billing.next,
   stype = billing.step
@@ -654,17 +685,18 @@ $$;
 /*
  * How an array of events is applied: exactly once, each with its own outcome, in one call.
  *
- *   public.billing_apply_events  the call: reads the events, sorts them, answers
- *   billing.attempt              all together; if a statement raises, each half by itself
- *   billing.apply                claims, locks, works out, writes
- *   billing.work_out             what the events do, by the rule
+ *   public.billing_apply_events         the call: reads the events, sorts them, answers
+ *   public.billing_apply_handled_event  one event, and the app's handler of its type
+ *   billing.attempt                     all together; if a statement raises, each half by itself
+ *   billing.apply                       claims, locks, works out, writes
+ *   billing.work_out                    what the events do, by the rule
  *
  * A fault of one event is its outcome. What a statement raises (a check or trigger
  * of the app, a lock) concerns all events of that statement, so each half is tried by
  * itself, down to the one at fault: it fails, and the others are applied.
  *
- * Locks are taken in one order: rows of the ledger by key, subscriptions by id, rows of
- * failed_events. Only other calls are waited for, and only by the first try: a person who
+ * Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers,
+ * rows of failed_events. Only other calls are waited for, and only by the first try: a person who
  * has locked a record must not hold up the events of others. The receiver tries an event
  * again that found its record locked. All waits of a call take about half a second
  * (billing.lock_patience), so that an event behind such a call is still answered in time;
@@ -684,7 +716,7 @@ create or replace function billing.work_out(
   events billing.event[],
   out steps billing.step[], out answers billing.answer[], out changed billing.records[],
   out any_payment boolean, out any_filed boolean, out any_stale boolean, out any_failed boolean,
-  out any_creation boolean
+  out any_creation boolean, out any_checkout boolean
 )
 language plpgsql volatile set search_path = '' as $$
 begin
@@ -696,8 +728,9 @@ begin
     bool_or(f.is_filed),
     bool_or((f.step).outcome = 'stale'),
     bool_or((f.step).outcome in ('failed', 'erased')),
-    bool_or((f.step).outcome = 'applied' and ((f.step).event).kind = 'creation')
-  into steps, answers, changed, any_payment, any_filed, any_stale, any_failed, any_creation
+    bool_or((f.step).outcome = 'applied' and ((f.step).event).kind = 'creation'),
+    bool_or((f.step).outcome = 'applied' and ((f.step).event).kind = 'checkout')
+  into steps, answers, changed, any_payment, any_filed, any_stale, any_failed, any_creation, any_checkout
   from (
     select
       s.stored,
@@ -782,7 +815,10 @@ begin
       -- It has waited before: lock_timeout is of one wait.
       _ := set_config('lock_timeout', '20ms', true);
     end if;
-    _ := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
+    _ := pg_advisory_xact_lock(case claimed[i].kind
+      when 'checkout' then billing.customer_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
+      else hashtextextended(claimed[i].subscription_id, 0)
+    end);
   end loop;
   -- From here on, only what the app has added to the tables waits.
   _ := set_config('lock_timeout', billing.lock_patience(), true);
@@ -790,7 +826,9 @@ begin
   if exists (select from billing.erasures) then
     claimed := array(
       select jsonb_populate_record(e, jsonb_build_object(
-        'is_erased', billing.is_erased(e.provider, e.subscription_id, e.report ->> 'customer_id')
+        'is_erased', billing.is_erased(
+          e.provider, e.subscription_id, e.report ->> 'customer_id', e.report ->> 'subscription_id'
+        )
       ))
       from unnest(claimed) as e
     );
@@ -827,6 +865,9 @@ begin
   if work.any_payment then
     perform billing.notify_accounts(work.steps);
   end if;
+  if work.any_checkout then
+    perform billing.keep_customers(work.steps);
+  end if;
   if work.any_filed then
     perform billing.resolve_failures(work.steps);
   end if;
@@ -850,7 +891,9 @@ begin
     where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome in ('failed', 'erased');
 
     for i in 1 .. cardinality(answers) loop
-      if answers[i].error_code = 'BW001' and billing.is_known_customer((work.steps)[i].event) then
+      if answers[i].error_code = 'BW001' and billing.is_known_customer(
+        ((work.steps)[i].event).provider, ((work.steps)[i].event).report ->> 'customer_id'
+      ) then
         answers[i].error_code := 'BW006';
       end if;
     end loop;
@@ -859,10 +902,83 @@ begin
   if cardinality(answers) < cardinality(todo) then
     answers := answers || billing.answer_others(todo, claimed, answers);
   end if;
-  -- What an app checks at the end of a transaction would fail the whole call there.
-  set constraints all immediate;
+  if work.any_checkout then
+    set constraints billing.retry_creations immediate;
+    for i in 1 .. cardinality(work.steps) loop
+      if ((work.steps)[i].event).kind = 'checkout' then
+        answers[i].retries := billing.retries_creations((work.steps)[i].event);
+      end if;
+    end loop;
+  end if;
   return answers;
 end;
+$$;
+
+/*
+ * Keeps whose the customers of checkouts are. What is there wins: the app may have corrected
+ * it.
+ */
+create or replace function billing.keep_customers(steps billing.step[])
+returns void language sql volatile set search_path = '' as $$
+  insert into billing.customers (provider, customer_id, account_id)
+  select distinct on (e.provider, c.id) e.provider, c.id, e.account_id
+  from unnest(steps) as s, unnest(array[s.event]) as e, lateral (select e.report ->> 'customer_id') as c (id)
+  where e.kind = 'checkout' and s.outcome = 'applied' and c.id is not null and e.account_id is not null
+  order by e.provider, c.id, e.occurred_at, e.place
+  on conflict do nothing
+$$;
+
+/*
+ * Requests a retry of the creations that lacked the account of a new customer, whoever adds
+ * it. At the end of its transaction, so that whoever stores such a failure, and takes the
+ * same lock, waits only briefly: one of the two sees the other.
+ */
+create or replace function billing.retry_creations()
+returns trigger language plpgsql volatile set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(billing.customer_lock(new.provider, new.customer_id));
+  with waiting as materialized (
+    select f.provider, f.event_id
+    from billing.failed_events f
+    where f.customer_id = new.customer_id and f.provider = new.provider
+      and f.resolution is null and f.kind = 'creation'
+      and f.error_code = 'event_invalid' and f.error = billing.lacks_account()
+      -- A repair waits for its person.
+      and f.original_payload is null
+    for update skip locked
+  )
+  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
+  from waiting w
+  where f.provider = w.provider and f.event_id = w.event_id;
+  if found then
+    perform billing.wake_worker('retries');
+  end if;
+  return null;
+end;
+$$;
+
+create constraint trigger retry_creations
+after insert on billing.customers
+deferrable initially deferred
+for each row execute function billing.retry_creations();
+
+/*
+ * Returns the advisory lock of a customer. They share a thousand, because an app may add a
+ * million customers in one transaction, and Postgres has room for a few thousand locks.
+ */
+create or replace function billing.customer_lock(provider text, customer_id text)
+returns bigint language sql immutable
+return hashtextextended('billing.customers', 0) + (hashtext(provider || ':' || customer_id) & 1023);
+
+/* Returns whether creations of the event's customer are to be retried now. */
+create or replace function billing.retries_creations(e billing.event)
+returns boolean language sql stable set search_path = '' as $$
+  select exists (
+    select from billing.failed_events f
+    where f.customer_id = e.report ->> 'customer_id' and f.provider = e.provider
+      and f.resolution is null and f.kind = 'creation' and f.error_code = 'event_invalid'
+      and f.retry_requested_at is not null
+  )
 $$;
 
 /*
@@ -1042,16 +1158,15 @@ end;
 $$;
 
 /*
- * Returns whether the account of an event's customer is known. Then its subscription
- * is ours, and its creation may still come:
+ * Returns whether the account of a customer is known. Then an event's subscription is
+ * ours, and its creation may still come:
  *   BW006  no such subscription yet, but its customer is known
  * If account_of_customer raises an error, nobody knows; then it is taken for known.
  */
-create or replace function billing.is_known_customer(e billing.event)
+create or replace function billing.is_known_customer(provider text, customer_id text)
 returns boolean language plpgsql volatile set search_path = '' as $$
 begin
-  return e.report ->> 'customer_id' is not null
-    and billing.account_of_customer(e.provider, e.report ->> 'customer_id') is not null;
+  return customer_id is not null and billing.account_of_customer(provider, customer_id) is not null;
 exception when others then
   return true;
 end;
@@ -1066,8 +1181,12 @@ create or replace function billing.attempt(todo billing.event[])
 returns billing.answer[] language plpgsql volatile set search_path = '' as $$
 declare
   half constant integer := cardinality(todo) / 2;
+  answers billing.answer[];
 begin
-  return billing.apply(todo);
+  answers := billing.apply(todo);
+  -- What an app checks at the end of a transaction would fail the whole call there.
+  set constraints all immediate;
+  return answers;
 exception when others or assert_failure then
   if half = 0 then
     return array[(todo[1].place, 'failed', sqlstate, sqlerrm, null)::billing.answer];
@@ -1094,6 +1213,7 @@ begin
   select
     coalesce(array_agg(e order by
       e.subscription_id,
+      case e.kind when 'checkout' then billing.customer_lock(e.provider, e.report ->> 'customer_id') end,
       -- Of those without a time, creations come first and all others last.
       e.occurred_at is null and e.kind = 'creation' desc,
       billing.mark(e) nulls last,
@@ -1116,6 +1236,128 @@ begin
 end;
 $$;
 
+/* Returns the name of the handler of a type. */
+create or replace function billing.handler_name(type text)
+returns text language sql immutable
+return 'on_' || regexp_replace(type, '[^a-z0-9]', '_', 'g');
+
+/* Returns what is wrong with the handler of a type; null if the caller can call it. */
+create or replace function billing.lack_of_handler(type text)
+returns text language plpgsql stable set search_path = '' as $$
+declare
+  name constant text := billing.handler_name(type);
+  handler constant oid := to_regprocedure(format('billing.%I(text, jsonb)', name));
+begin
+  if handler is null and exists (
+    select from pg_proc p where p.pronamespace = 'billing'::regnamespace and p.proname = name::name
+  ) then
+    return format('billing.%1$s has other arguments: it must be billing.%1$s(provider text, event jsonb).', name);
+  elsif handler is null then
+    return format(
+      'billing.%1$s is not there: create function billing.%1$s(provider text, event jsonb) returns void.', name
+    );
+  elsif not has_function_privilege(handler, 'execute') then
+    return format('%1$s may not execute it: grant execute on function billing.%2$s to %1$s;', current_user, name);
+  end if;
+  return null;
+end;
+$$;
+
+/*
+ * Runs the app's handler of an event. Its settings are always the same, so that it behaves
+ * as when somebody tries it in the SQL editor. What it sets does not outlive it, since the
+ * connection is used again: neither the role nor, for the session, any other setting.
+ */
+create or replace function billing.run_handler(e billing.event, payload jsonb)
+returns void language plpgsql volatile
+set search_path = public, extensions, pg_temp
+set lock_timeout = '2s'
+as $$
+declare
+  role constant text := current_setting('role');
+  -- PostgREST sets it for the session.
+  messages constant text := current_setting('client_min_messages');
+begin
+  execute format('select billing.%I($1, $2)', billing.handler_name(e.type)) using e.provider, payload;
+  -- What it leaves to the end of the transaction: checks, and queries of cursors.
+  set constraints all immediate;
+  execute 'close all';
+
+  if current_setting('role') <> role then
+    perform set_config('role', 'none', false);
+    perform set_config('role', role, true);
+  end if;
+  reset all;
+  perform set_config('client_min_messages', messages, false);
+end;
+$$;
+
+/*
+ * Applies one event and runs its handler: both or neither. Whatever the handler raises is
+ * the outcome of the event, so that no SQLSTATE of it leaves the database.
+ *   BW007  the handler is not there, or may not be called
+ *   BW008  the handler raised an error
+ *   BW009  jsonb cannot hold the payload
+ */
+create or replace function billing.apply_with_handler(e billing.event, payload text)
+returns billing.answer language plpgsql volatile set search_path = '' as $$
+declare
+  answer billing.answer;
+  lack text;
+  parsed jsonb;
+  reads boolean := false;
+  runs boolean := false;
+begin
+  begin
+    answer := (billing.apply(array[e]))[1];
+    if answer.outcome in ('applied', 'stale') then
+      lack := billing.lack_of_handler(e.type);
+      if lack is not null then
+        raise exception using errcode = 'BW007', message = lack;
+      end if;
+      reads := true;
+      parsed := payload;
+      reads := false;
+      runs := true;
+      perform billing.run_handler(e, parsed);
+      answer.retries := answer.retries or billing.retries_creations(e);
+    end if;
+    set constraints all immediate;
+  exception when others or query_canceled or assert_failure then
+    answer := case
+      when runs or sqlstate = '57014' then (e.place, 'failed', 'BW008', format(
+        'billing.%s raised %s: %s', billing.handler_name(e.type), sqlstate, left(sqlerrm, 1000)
+      ), null)::billing.answer
+      when reads then (e.place, 'failed', 'BW009', 'jsonb cannot hold the event: ' || sqlerrm, null)::billing.answer
+      else (e.place, 'failed', sqlstate, sqlerrm, null)::billing.answer
+    end;
+  end;
+  -- Of the session, which a rollback does not release.
+  perform pg_advisory_unlock_all();
+  return answer;
+end;
+$$;
+
+create or replace function public.billing_apply_handled_event(event jsonb)
+returns table (place integer, outcome text, error_code text, error text, retries boolean)
+language plpgsql volatile set search_path = ''
+set lock_timeout = '500ms'
+-- PostgREST applies it to the whole call.
+set statement_timeout = '2500ms'
+as $$
+declare
+  blank billing.event;
+begin
+  blank.place := 1;
+  blank.handled_at := now();
+  return query select *
+  from billing.apply_with_handler(jsonb_populate_record(blank, event), event ->> 'payload');
+end;
+$$;
+
+comment on function public.billing_apply_handled_event is
+  'Applies one event exactly once, and runs the handler of its type, billing.on_<type>, in the same transaction. The event is as for billing_apply_events, with the payload as text. Returns a row as billing_apply_events does.';
+
 comment on function public.billing_apply_events is
   'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and whether failures that lacked it are retried now. docs/decisions.md has the form of an event.';
 
@@ -1127,6 +1369,8 @@ create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
 set lock_timeout = '100ms'
+-- As for a handler.
+set statement_timeout = '2500ms'
 as $$
 declare
   blank billing.event;
@@ -1136,7 +1380,10 @@ begin
   blank.handled_at := now();
   blank.is_trial := true;
   begin
-    answer := (billing.attempt(array[jsonb_populate_record(blank, event)]))[1];
+    answer := case
+      when event ? 'payload' then billing.apply_with_handler(jsonb_populate_record(blank, event), event ->> 'payload')
+      else (billing.attempt(array[jsonb_populate_record(blank, event)]))[1]
+    end;
     raise exception using errcode = 'BW000';
   exception when sqlstate 'BW000' then
     null;
@@ -1226,7 +1473,7 @@ returns text language plpgsql volatile set search_path = ''
 set lock_timeout = '500ms'
 as $$
 declare
-  is_cured boolean := false;
+  is_cured boolean;
   body jsonb := to_jsonb(p_body);
   encoding text := case when p_body_encoding = 'base64' then 'base64' else 'text' end;
 begin
@@ -1243,9 +1490,7 @@ begin
     delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
     return 'erased';
   end if;
-  if p_error_code in ('subscription_unknown', 'creation_pending') then
-    select true into is_cured from billing.subscriptions s where s.id = p_subscription_id and s.provider = p_provider;
-  end if;
+  is_cured := billing.is_cured(p_provider, p_kind, p_error_code, p_error, p_subscription_id, p_customer_id);
   perform set_config('lock_timeout', '100ms', true);
 
   if encoding = 'text' then
@@ -1304,6 +1549,32 @@ $$;
 
 comment on function public.billing_record_failed_event is
   'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry if a retry is requested too; applied, and stores nothing, if the event has been applied meanwhile; or erased, and stores nothing, if its account was erased.';
+
+/*
+ * Returns whether what a failure lacked is there since: the creation of its subscription, or
+ * the account of its customer. It takes the lock that whoever adds that holds.
+ */
+create or replace function billing.is_cured(
+  of_provider text, kind text, error_code text, error text, subscription_id text, of_customer text
+)
+returns boolean language plpgsql volatile set search_path = '' as $$
+begin
+  if error_code in ('subscription_unknown', 'creation_pending') then
+    perform pg_advisory_xact_lock(hashtextextended(subscription_id, 0));
+    return exists (
+      select from billing.subscriptions s where s.id = is_cured.subscription_id and s.provider = of_provider
+    );
+  elsif kind = 'creation' and error_code = 'event_invalid' and error = billing.lacks_account() then
+    perform pg_advisory_xact_lock(billing.customer_lock(of_provider, of_customer));
+    return exists (
+      select from billing.customers c where c.provider = of_provider and c.customer_id = of_customer
+    )
+      -- account_of_customer may be the app's own, and may not look there.
+      and billing.is_known_customer(of_provider, of_customer);
+  end if;
+  return false;
+end;
+$$;
 
 /*
  * Keeps the received payload when somebody repairs it
@@ -1613,7 +1884,8 @@ comment on function public.billing_release_lease is
  * session, or was claimed by this run and not settled, later ones of it are left out.
  *
  * What an earlier run has left unsettled comes later and alone, with all of its subscription:
- * one event that takes all the time of a call then holds up only itself.
+ * one event that takes all the time of a call then holds up only itself. What a handler may
+ * have refused comes later too: the next one may take all its time.
  *
  * A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a
  * control character counts six. A payload that is larger than a batch is claimed alone. A
@@ -1638,7 +1910,7 @@ begin
       w.is_left,
       row_number() over (
         order by
-          w.is_scheduled, w.is_left,
+          w.is_scheduled, w.is_left, w.may_be_slow,
           w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
       ) as turn
     from (
@@ -1646,9 +1918,11 @@ begin
         f.*,
         f.retry_requested_at is null as is_scheduled,
         bool_or(coalesce(f.retry_lease_id <> p_lease_id, false))
-          over (partition by coalesce(f.subscription_id, f.event_id)) as is_left
+          over own as is_left,
+        bool_or(f.error_code in ('apply_failed', 'handler_missing')) over own as may_be_slow
       from billing.failed_events f
       where (f.retry_requested_at is not null or f.next_retry_at <= now()) and f.resolved_at is null
+      window own as (partition by coalesce(f.subscription_id, f.event_id))
     ) as w
     order by turn
     -- More than a batch, since some may be left out.
@@ -1718,7 +1992,8 @@ comment on function public.billing_claim_failed_events is
  * failure counts as an attempt. It ends the request, if there was one, and then leaves the
  * schedule as it is; else it uses up a retry of the schedule. A requested retry that found
  * the record locked stays requested. It keeps its claim, as one that the run does not
- * settle, so only the next run tries it again. Columns that only the receiver can read from
+ * settle, so only the next run tries it again. One that the run had no time for (untried) ends
+ * its claim alone. Columns that only the receiver can read from
  * a payload are read anew, because it may have been repaired.
  *
  * The id in a repaired payload may differ from that of its row, which may be the hash
@@ -1750,6 +2025,11 @@ begin
     order by r.provider, r.event_id
   loop
     begin
+      if result.outcome = 'untried' then
+        update billing.failed_events f set retry_lease_id = null
+        where f.provider = result.provider and f.event_id = result.event_id and f.retry_lease_id = p_lease_id;
+        continue;
+      end if;
       if result.outcome in ('applied', 'duplicate', 'stale') then
         insert into billing.processed_events (provider, event_id, type, outcome)
         values (
@@ -1758,13 +2038,10 @@ begin
         )
         on conflict do nothing;
       end if;
-      -- As when it is stored: its creation may have been applied since.
-      is_cured := false;
-      if result.error_code in ('subscription_unknown', 'creation_pending') then
-        perform pg_advisory_xact_lock(hashtextextended(result.of_subscription, 0));
-        select true into is_cured from billing.subscriptions s
-        where s.id = result.of_subscription and s.provider = result.provider;
-      end if;
+      -- As when it is stored.
+      is_cured := billing.is_cured(
+        result.provider, result.kind, result.error_code, result.error, result.of_subscription, result.customer_id
+      );
       update billing.failed_events f set
         resolved_at = case when result.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
         resolution = case when result.outcome <> 'failed' then coalesce(f.resolution, result.outcome) end,
@@ -1801,7 +2078,7 @@ end;
 $$;
 
 comment on function public.billing_settle_failed_events is
-  'Stores the outcomes of retries of a run. results: provider, event_id, outcome (applied, duplicate, stale, ignored or failed), error_code, error, and what was read from the payload: type, kind, subscription_id, customer_id, account_id, occurred_at. Returns how many rows have the outcome now.';
+  'Stores the outcomes of retries of a run. results: provider, event_id, outcome (applied, duplicate, stale, ignored, failed or untried), error_code, error, and what was read from the payload: type, kind, subscription_id, customer_id, account_id, occurred_at. Returns how many rows have the outcome now.';
 
 -- supabase/schemas/billing_5_notifications.sql
 
@@ -2367,16 +2644,22 @@ declare
   counts bigint[];
 begin
   for own in
-    select distinct n.id
+    select distinct l.lock
     from (
-      select s.id from billing.subscriptions s where s.account_id = erase_account.account_id
-      union
-      select f.subscription_id from billing.failed_events f where f.account_id = erase_account.account_id
-    ) as n
-    order by n.id
+      select s.provider, s.id as subscription_id, s.customer_id
+      from billing.subscriptions s where s.account_id = erase_account.account_id
+      union all
+      select f.provider, f.subscription_id, f.customer_id
+      from billing.failed_events f where f.account_id = erase_account.account_id
+      union all
+      select c.provider, null, c.customer_id from billing.customers c where c.account_id = erase_account.account_id
+    ) as n, lateral (values
+      (hashtextextended(n.subscription_id, 0)), (billing.customer_lock(n.provider, n.customer_id))
+    ) as l (lock)
+    order by l.lock
   loop
     -- An event that is being applied or stored comes before or after.
-    perform pg_advisory_xact_lock(hashtextextended(own.id, 0));
+    perform pg_advisory_xact_lock(own.lock);
   end loop;
   for own in
     select s.* from billing.subscriptions s
@@ -2394,6 +2677,9 @@ begin
     array_agg(n.provider || ':' || n.customer_id) filter (where not exists (
       select from billing.subscriptions o
       where o.provider = n.provider and o.customer_id = n.customer_id and o.account_id <> erase_account.account_id
+      union all
+      select from billing.customers o
+      where o.provider = n.provider and o.customer_id = n.customer_id and o.account_id <> erase_account.account_id
     ))
   into subscriptions, customers
   from (
@@ -2402,6 +2688,8 @@ begin
     union
     select f.provider, f.subscription_id, f.customer_id
     from billing.failed_events f where f.account_id = erase_account.account_id
+    union
+    select c.provider, null, c.customer_id from billing.customers c where c.account_id = erase_account.account_id
   ) as n;
   insert into billing.erasures (hash)
   select distinct sha256(k.key || convert_to(n.name, 'UTF8'))
@@ -2418,9 +2706,12 @@ begin
       or f.provider || ':' || f.subscription_id = any (subscriptions)
       or f.provider || ':' || f.customer_id = any (customers)
       or jsonb_path_exists(
-        f.payload, '$.**.accountId ? (@ == $id)', jsonb_build_object('id', erase_account.account_id)
+        f.payload, '$.** ? (@.accountId == $id || @.client_reference_id == $id)', jsonb_build_object('id', erase_account.account_id)
       )
     returning 1
+  ),
+  customers as (
+    delete from billing.customers c where c.account_id = erase_account.account_id
   ),
   notifications as (
     delete from billing.notifications n where n.account_id = erase_account.account_id returning 1
@@ -2494,7 +2785,14 @@ select
   (
     select greatest(c.reltuples, 0)::bigint from pg_catalog.pg_class c
     where c.oid = 'billing.processed_events'::regclass
-  ) as ledger_rows_estimate
+  ) as ledger_rows_estimate,
+  array(
+    select p.proname::text from pg_catalog.pg_proc p
+    where p.pronamespace = 'billing'::regnamespace and p.proname like 'on\_%'
+      and to_regprocedure(format('billing.%I(text, jsonb)', p.proname)) = p.oid
+      and has_function_privilege('service_role', p.oid, 'execute')
+    order by p.proname
+  ) as handlers
 from
   (
     select
@@ -2511,7 +2809,7 @@ from
   ) as n;
 
 comment on view billing.health is
-  'One row: the time of the newest event, open failures, pending notifications, notifications that were given up, when both queues were last worked on by the schedule without a fault, and the size of the ledger as the planner estimates it.';
+  'One row: the time of the newest event, open failures, pending notifications, notifications that were given up, when both queues were last worked on by the schedule without a fault, the size of the ledger as the planner estimates it, and the handlers that service_role may call.';
 
 -- supabase/schemas/billing_7_access.sql
 
@@ -2573,12 +2871,19 @@ select
   created_at, occurred_at, attempts, next_attempt_at, last_error, sent_at
 from billing.notifications;
 
+-- For the app: whose a customer is.
+create or replace view public.billing_customers with (security_invoker = true) as
+select provider, customer_id, account_id, created_at
+from billing.customers;
+
+comment on view public.billing_customers is 'billing.customers, for service_role: the app may add rows and correct them.';
+
 comment on view public.billing_notifications is 'billing.notifications, for service_role.';
 
 create or replace view public.billing_health with (security_invoker = true) as
 select
   last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
-  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, ledger_rows_estimate
+  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, ledger_rows_estimate, handlers
 from billing.health;
 
 comment on view public.billing_health is 'billing.health, for service_role.';
@@ -2705,11 +3010,12 @@ as 'begin return billing.account_email(account_id); end';
 -- Nobody, and then service_role. What an app grants to its users is in docs/app.md.
 revoke all on
   public.billing_subscriptions, public.billing_records, public.billing_processed_events,
-  public.billing_failed_events, public.billing_notifications, public.billing_health,
+  public.billing_failed_events, public.billing_customers, public.billing_notifications, public.billing_health,
   public.billing_events_per_hour
 from public, anon, authenticated, service_role;
 revoke all on function
-  public.billing_apply_events, public.billing_try_event, public.billing_record_failed_event,
+  public.billing_apply_events, public.billing_apply_handled_event, public.billing_try_event,
+  public.billing_record_failed_event,
   public.billing_claim_failed_events, public.billing_settle_failed_events,
   public.billing_claim_notifications, public.billing_settle_notifications,
   public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
@@ -2722,7 +3028,7 @@ revoke execute on all functions in schema billing from public;
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
 revoke insert, update on billing.erasures, billing.erasure_key from service_role;
-grant delete on billing.processed_events to service_role;
+grant delete on billing.processed_events, billing.customers to service_role;
 grant execute on all functions in schema billing to service_role;
 -- Only for the SQL editor.
 revoke execute on function
@@ -2732,12 +3038,14 @@ from service_role;
 
 grant select on
   public.billing_subscriptions, public.billing_records, public.billing_processed_events,
-  public.billing_failed_events, public.billing_notifications, public.billing_health,
+  public.billing_failed_events, public.billing_customers, public.billing_notifications, public.billing_health,
   public.billing_events_per_hour
 to service_role;
 grant update on public.billing_failed_events, public.billing_notifications to service_role;
+grant insert, update, delete on public.billing_customers to service_role;
 grant execute on function
-  public.billing_apply_events, public.billing_try_event, public.billing_record_failed_event,
+  public.billing_apply_events, public.billing_apply_handled_event, public.billing_try_event,
+  public.billing_record_failed_event,
   public.billing_claim_failed_events, public.billing_settle_failed_events,
   public.billing_claim_notifications, public.billing_settle_notifications,
   public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
@@ -2760,9 +3068,9 @@ to service_role;
  * dashboard. Replace it if your project knows its customers better, such as from a
  * table of its own.
  *
- * By default, the account is that of the customer's other subscriptions, ended ones
- * included. If they have different accounts, it is null: a wrong account would give a
- * stranger what somebody else paid for.
+ * By default, the account is that in billing.customers, or else that of the customer's
+ * other subscriptions, ended ones included. If they have different accounts, it is null:
+ * a wrong account would give a stranger what somebody else paid for.
  *
  * If it returns null, the creation fails until an account is known. It runs while the
  * locks of the call are held, so it must be quick, and find its rows by an index. If it raises an error, only the
@@ -2770,10 +3078,17 @@ to service_role;
  */
 create or replace function billing.account_of_customer(provider text, customer_id text)
 returns text language sql stable set search_path = '' as $$
-  select case when count(distinct s.account_id) = 1 then min(s.account_id) end
-  from billing.subscriptions s
-  where s.provider = account_of_customer.provider
-    and s.customer_id = account_of_customer.customer_id
+  select coalesce(
+    (
+      select c.account_id from billing.customers c
+      where c.provider = account_of_customer.provider and c.customer_id = account_of_customer.customer_id
+    ),
+    (
+      select case when count(distinct s.account_id) = 1 then min(s.account_id) end
+      from billing.subscriptions s
+      where s.provider = account_of_customer.provider and s.customer_id = account_of_customer.customer_id
+    )
+  )
 $$;
 
 comment on function billing.account_of_customer is

@@ -156,6 +156,9 @@ where next_retry_at is not null;
 -- Those that a creation cures.
 create index failed_events_waiting on billing.failed_events (subscription_id)
 where resolution is null and error_code in ('subscription_unknown', 'creation_pending');
+-- Those that an account of their customer cures.
+create index failed_events_no_account on billing.failed_events (customer_id)
+where resolution is null and kind = 'creation' and error_code = 'event_invalid';
 create index failed_events_resolved on billing.failed_events (resolved_at)
 where resolved_at is not null;
 
@@ -187,6 +190,25 @@ comment on column billing.failed_events.subscription_id is 'The subscription, if
 comment on column billing.failed_events.customer_id is 'The provider''s customer, if the event names it.';
 comment on column billing.failed_events.account_id is 'The account, if the event names it.';
 comment on column billing.failed_events.occurred_at is 'When the event occurred, if it says so.';
+
+/*
+ * Whose a provider's customer is, where a subscription does not say: of payment links,
+ * pricing tables and buy buttons. The app may add rows and correct them. The receiver
+ * adds a row per checkout if ACCOUNT_FROM_CHECKOUT is set, and changes none.
+ */
+create table billing.customers (
+  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  customer_id text collate "C" not null check (char_length(customer_id) between 1 and 255),
+  account_id text collate "C" not null check (char_length(account_id) between 1 and 255),
+  created_at timestamptz not null default now(),
+  primary key (provider, customer_id)
+);
+
+create index customers_account_id on billing.customers (account_id);
+
+comment on table billing.customers is
+  'Which account a provider''s customer belongs to. A new row retries the open failures of creations that lacked it.';
+comment on column billing.customers.account_id is 'The account; yours to correct.';
 
 /*
  * The outbox: notifications to accounts. The transaction that applies the event
@@ -317,6 +339,7 @@ comment on column billing.pauses.destination is 'resend, the host of NOTIFICATIO
 alter table billing.subscriptions enable row level security;
 alter table billing.processed_events enable row level security;
 alter table billing.failed_events enable row level security;
+alter table billing.customers enable row level security;
 alter table billing.notifications enable row level security;
 alter table billing.alerts enable row level security;
 alter table billing.leases enable row level security;

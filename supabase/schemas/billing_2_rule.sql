@@ -26,7 +26,7 @@ create type billing.event as (
   provider text,
   event_id text,
   type text, -- the provider's own name; nothing decides by it
-  kind text, -- creation, update, deletion, payment_failed or other
+  kind text, -- creation, update, deletion, payment_failed, checkout or other
   occurred_at timestamptz, -- null if the event does not say
   subscription_id text,
   account_id text,
@@ -94,6 +94,9 @@ declare
 begin
   if e.is_erased then
     return (e, r, 'erased', null, null)::billing.step;
+  elsif e.kind in ('checkout', 'other') then
+    -- Nothing to a subscription.
+    return (e, null, 'applied', null, null)::billing.step;
   elsif (e.kind in ('creation', 'update', 'deletion', 'payment_failed')) is not true then
     return (e, r, 'failed', 'BW003', format('No function applies events of type %s.', e.type))::billing.step;
   elsif r.id is null and e.kind <> 'creation' then
@@ -103,9 +106,7 @@ begin
       'Subscription %s belongs to provider %s, not %s.', r.id, r.provider, e.provider
     ))::billing.step;
   elsif coalesce(r.account_id, e.account_id, e.customers_account) is null then
-    return (e, r, 'failed', 'BW005',
-      'data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.'
-    )::billing.step;
+    return (e, r, 'failed', 'BW005', billing.lacks_account())::billing.step;
   end if;
 
   if e.kind = 'creation' then
@@ -188,6 +189,11 @@ begin
   return (e, r, outcome, null, null)::billing.step;
 end;
 $$;
+
+/* Returns the error of a creation without an account. Its failures are found by it. */
+create or replace function billing.lacks_account()
+returns text language sql immutable
+return 'data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.';
 
 create or replace aggregate billing.fold (billing.records, billing.event) (
   sfunc = billing.next,

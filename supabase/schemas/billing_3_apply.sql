@@ -1,17 +1,18 @@
 /*
  * How an array of events is applied: exactly once, each with its own outcome, in one call.
  *
- *   public.billing_apply_events  the call: reads the events, sorts them, answers
- *   billing.attempt              all together; if a statement raises, each half by itself
- *   billing.apply                claims, locks, works out, writes
- *   billing.work_out             what the events do, by the rule
+ *   public.billing_apply_events         the call: reads the events, sorts them, answers
+ *   public.billing_apply_handled_event  one event, and the app's handler of its type
+ *   billing.attempt                     all together; if a statement raises, each half by itself
+ *   billing.apply                       claims, locks, works out, writes
+ *   billing.work_out                    what the events do, by the rule
  *
  * A fault of one event is its outcome. What a statement raises (a check or trigger
  * of the app, a lock) concerns all events of that statement, so each half is tried by
  * itself, down to the one at fault: it fails, and the others are applied.
  *
- * Locks are taken in one order: rows of the ledger by key, subscriptions by id, rows of
- * failed_events. Only other calls are waited for, and only by the first try: a person who
+ * Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers,
+ * rows of failed_events. Only other calls are waited for, and only by the first try: a person who
  * has locked a record must not hold up the events of others. The receiver tries an event
  * again that found its record locked. All waits of a call take about half a second
  * (billing.lock_patience), so that an event behind such a call is still answered in time;
@@ -31,7 +32,7 @@ create or replace function billing.work_out(
   events billing.event[],
   out steps billing.step[], out answers billing.answer[], out changed billing.records[],
   out any_payment boolean, out any_filed boolean, out any_stale boolean, out any_failed boolean,
-  out any_creation boolean
+  out any_creation boolean, out any_checkout boolean
 )
 language plpgsql volatile set search_path = '' as $$
 begin
@@ -43,8 +44,9 @@ begin
     bool_or(f.is_filed),
     bool_or((f.step).outcome = 'stale'),
     bool_or((f.step).outcome in ('failed', 'erased')),
-    bool_or((f.step).outcome = 'applied' and ((f.step).event).kind = 'creation')
-  into steps, answers, changed, any_payment, any_filed, any_stale, any_failed, any_creation
+    bool_or((f.step).outcome = 'applied' and ((f.step).event).kind = 'creation'),
+    bool_or((f.step).outcome = 'applied' and ((f.step).event).kind = 'checkout')
+  into steps, answers, changed, any_payment, any_filed, any_stale, any_failed, any_creation, any_checkout
   from (
     select
       s.stored,
@@ -129,7 +131,10 @@ begin
       -- It has waited before: lock_timeout is of one wait.
       _ := set_config('lock_timeout', '20ms', true);
     end if;
-    _ := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
+    _ := pg_advisory_xact_lock(case claimed[i].kind
+      when 'checkout' then billing.customer_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
+      else hashtextextended(claimed[i].subscription_id, 0)
+    end);
   end loop;
   -- From here on, only what the app has added to the tables waits.
   _ := set_config('lock_timeout', billing.lock_patience(), true);
@@ -137,7 +142,9 @@ begin
   if exists (select from billing.erasures) then
     claimed := array(
       select jsonb_populate_record(e, jsonb_build_object(
-        'is_erased', billing.is_erased(e.provider, e.subscription_id, e.report ->> 'customer_id')
+        'is_erased', billing.is_erased(
+          e.provider, e.subscription_id, e.report ->> 'customer_id', e.report ->> 'subscription_id'
+        )
       ))
       from unnest(claimed) as e
     );
@@ -174,6 +181,9 @@ begin
   if work.any_payment then
     perform billing.notify_accounts(work.steps);
   end if;
+  if work.any_checkout then
+    perform billing.keep_customers(work.steps);
+  end if;
   if work.any_filed then
     perform billing.resolve_failures(work.steps);
   end if;
@@ -197,7 +207,9 @@ begin
     where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome in ('failed', 'erased');
 
     for i in 1 .. cardinality(answers) loop
-      if answers[i].error_code = 'BW001' and billing.is_known_customer((work.steps)[i].event) then
+      if answers[i].error_code = 'BW001' and billing.is_known_customer(
+        ((work.steps)[i].event).provider, ((work.steps)[i].event).report ->> 'customer_id'
+      ) then
         answers[i].error_code := 'BW006';
       end if;
     end loop;
@@ -206,10 +218,83 @@ begin
   if cardinality(answers) < cardinality(todo) then
     answers := answers || billing.answer_others(todo, claimed, answers);
   end if;
-  -- What an app checks at the end of a transaction would fail the whole call there.
-  set constraints all immediate;
+  if work.any_checkout then
+    set constraints billing.retry_creations immediate;
+    for i in 1 .. cardinality(work.steps) loop
+      if ((work.steps)[i].event).kind = 'checkout' then
+        answers[i].retries := billing.retries_creations((work.steps)[i].event);
+      end if;
+    end loop;
+  end if;
   return answers;
 end;
+$$;
+
+/*
+ * Keeps whose the customers of checkouts are. What is there wins: the app may have corrected
+ * it.
+ */
+create or replace function billing.keep_customers(steps billing.step[])
+returns void language sql volatile set search_path = '' as $$
+  insert into billing.customers (provider, customer_id, account_id)
+  select distinct on (e.provider, c.id) e.provider, c.id, e.account_id
+  from unnest(steps) as s, unnest(array[s.event]) as e, lateral (select e.report ->> 'customer_id') as c (id)
+  where e.kind = 'checkout' and s.outcome = 'applied' and c.id is not null and e.account_id is not null
+  order by e.provider, c.id, e.occurred_at, e.place
+  on conflict do nothing
+$$;
+
+/*
+ * Requests a retry of the creations that lacked the account of a new customer, whoever adds
+ * it. At the end of its transaction, so that whoever stores such a failure, and takes the
+ * same lock, waits only briefly: one of the two sees the other.
+ */
+create or replace function billing.retry_creations()
+returns trigger language plpgsql volatile set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(billing.customer_lock(new.provider, new.customer_id));
+  with waiting as materialized (
+    select f.provider, f.event_id
+    from billing.failed_events f
+    where f.customer_id = new.customer_id and f.provider = new.provider
+      and f.resolution is null and f.kind = 'creation'
+      and f.error_code = 'event_invalid' and f.error = billing.lacks_account()
+      -- A repair waits for its person.
+      and f.original_payload is null
+    for update skip locked
+  )
+  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
+  from waiting w
+  where f.provider = w.provider and f.event_id = w.event_id;
+  if found then
+    perform billing.wake_worker('retries');
+  end if;
+  return null;
+end;
+$$;
+
+create constraint trigger retry_creations
+after insert on billing.customers
+deferrable initially deferred
+for each row execute function billing.retry_creations();
+
+/*
+ * Returns the advisory lock of a customer. They share a thousand, because an app may add a
+ * million customers in one transaction, and Postgres has room for a few thousand locks.
+ */
+create or replace function billing.customer_lock(provider text, customer_id text)
+returns bigint language sql immutable
+return hashtextextended('billing.customers', 0) + (hashtext(provider || ':' || customer_id) & 1023);
+
+/* Returns whether creations of the event's customer are to be retried now. */
+create or replace function billing.retries_creations(e billing.event)
+returns boolean language sql stable set search_path = '' as $$
+  select exists (
+    select from billing.failed_events f
+    where f.customer_id = e.report ->> 'customer_id' and f.provider = e.provider
+      and f.resolution is null and f.kind = 'creation' and f.error_code = 'event_invalid'
+      and f.retry_requested_at is not null
+  )
 $$;
 
 /*
@@ -389,16 +474,15 @@ end;
 $$;
 
 /*
- * Returns whether the account of an event's customer is known. Then its subscription
- * is ours, and its creation may still come:
+ * Returns whether the account of a customer is known. Then an event's subscription is
+ * ours, and its creation may still come:
  *   BW006  no such subscription yet, but its customer is known
  * If account_of_customer raises an error, nobody knows; then it is taken for known.
  */
-create or replace function billing.is_known_customer(e billing.event)
+create or replace function billing.is_known_customer(provider text, customer_id text)
 returns boolean language plpgsql volatile set search_path = '' as $$
 begin
-  return e.report ->> 'customer_id' is not null
-    and billing.account_of_customer(e.provider, e.report ->> 'customer_id') is not null;
+  return customer_id is not null and billing.account_of_customer(provider, customer_id) is not null;
 exception when others then
   return true;
 end;
@@ -413,8 +497,12 @@ create or replace function billing.attempt(todo billing.event[])
 returns billing.answer[] language plpgsql volatile set search_path = '' as $$
 declare
   half constant integer := cardinality(todo) / 2;
+  answers billing.answer[];
 begin
-  return billing.apply(todo);
+  answers := billing.apply(todo);
+  -- What an app checks at the end of a transaction would fail the whole call there.
+  set constraints all immediate;
+  return answers;
 exception when others or assert_failure then
   if half = 0 then
     return array[(todo[1].place, 'failed', sqlstate, sqlerrm, null)::billing.answer];
@@ -441,6 +529,7 @@ begin
   select
     coalesce(array_agg(e order by
       e.subscription_id,
+      case e.kind when 'checkout' then billing.customer_lock(e.provider, e.report ->> 'customer_id') end,
       -- Of those without a time, creations come first and all others last.
       e.occurred_at is null and e.kind = 'creation' desc,
       billing.mark(e) nulls last,
@@ -463,6 +552,128 @@ begin
 end;
 $$;
 
+/* Returns the name of the handler of a type. */
+create or replace function billing.handler_name(type text)
+returns text language sql immutable
+return 'on_' || regexp_replace(type, '[^a-z0-9]', '_', 'g');
+
+/* Returns what is wrong with the handler of a type; null if the caller can call it. */
+create or replace function billing.lack_of_handler(type text)
+returns text language plpgsql stable set search_path = '' as $$
+declare
+  name constant text := billing.handler_name(type);
+  handler constant oid := to_regprocedure(format('billing.%I(text, jsonb)', name));
+begin
+  if handler is null and exists (
+    select from pg_proc p where p.pronamespace = 'billing'::regnamespace and p.proname = name::name
+  ) then
+    return format('billing.%1$s has other arguments: it must be billing.%1$s(provider text, event jsonb).', name);
+  elsif handler is null then
+    return format(
+      'billing.%1$s is not there: create function billing.%1$s(provider text, event jsonb) returns void.', name
+    );
+  elsif not has_function_privilege(handler, 'execute') then
+    return format('%1$s may not execute it: grant execute on function billing.%2$s to %1$s;', current_user, name);
+  end if;
+  return null;
+end;
+$$;
+
+/*
+ * Runs the app's handler of an event. Its settings are always the same, so that it behaves
+ * as when somebody tries it in the SQL editor. What it sets does not outlive it, since the
+ * connection is used again: neither the role nor, for the session, any other setting.
+ */
+create or replace function billing.run_handler(e billing.event, payload jsonb)
+returns void language plpgsql volatile
+set search_path = public, extensions, pg_temp
+set lock_timeout = '2s'
+as $$
+declare
+  role constant text := current_setting('role');
+  -- PostgREST sets it for the session.
+  messages constant text := current_setting('client_min_messages');
+begin
+  execute format('select billing.%I($1, $2)', billing.handler_name(e.type)) using e.provider, payload;
+  -- What it leaves to the end of the transaction: checks, and queries of cursors.
+  set constraints all immediate;
+  execute 'close all';
+
+  if current_setting('role') <> role then
+    perform set_config('role', 'none', false);
+    perform set_config('role', role, true);
+  end if;
+  reset all;
+  perform set_config('client_min_messages', messages, false);
+end;
+$$;
+
+/*
+ * Applies one event and runs its handler: both or neither. Whatever the handler raises is
+ * the outcome of the event, so that no SQLSTATE of it leaves the database.
+ *   BW007  the handler is not there, or may not be called
+ *   BW008  the handler raised an error
+ *   BW009  jsonb cannot hold the payload
+ */
+create or replace function billing.apply_with_handler(e billing.event, payload text)
+returns billing.answer language plpgsql volatile set search_path = '' as $$
+declare
+  answer billing.answer;
+  lack text;
+  parsed jsonb;
+  reads boolean := false;
+  runs boolean := false;
+begin
+  begin
+    answer := (billing.apply(array[e]))[1];
+    if answer.outcome in ('applied', 'stale') then
+      lack := billing.lack_of_handler(e.type);
+      if lack is not null then
+        raise exception using errcode = 'BW007', message = lack;
+      end if;
+      reads := true;
+      parsed := payload;
+      reads := false;
+      runs := true;
+      perform billing.run_handler(e, parsed);
+      answer.retries := answer.retries or billing.retries_creations(e);
+    end if;
+    set constraints all immediate;
+  exception when others or query_canceled or assert_failure then
+    answer := case
+      when runs or sqlstate = '57014' then (e.place, 'failed', 'BW008', format(
+        'billing.%s raised %s: %s', billing.handler_name(e.type), sqlstate, left(sqlerrm, 1000)
+      ), null)::billing.answer
+      when reads then (e.place, 'failed', 'BW009', 'jsonb cannot hold the event: ' || sqlerrm, null)::billing.answer
+      else (e.place, 'failed', sqlstate, sqlerrm, null)::billing.answer
+    end;
+  end;
+  -- Of the session, which a rollback does not release.
+  perform pg_advisory_unlock_all();
+  return answer;
+end;
+$$;
+
+create or replace function public.billing_apply_handled_event(event jsonb)
+returns table (place integer, outcome text, error_code text, error text, retries boolean)
+language plpgsql volatile set search_path = ''
+set lock_timeout = '500ms'
+-- PostgREST applies it to the whole call.
+set statement_timeout = '2500ms'
+as $$
+declare
+  blank billing.event;
+begin
+  blank.place := 1;
+  blank.handled_at := now();
+  return query select *
+  from billing.apply_with_handler(jsonb_populate_record(blank, event), event ->> 'payload');
+end;
+$$;
+
+comment on function public.billing_apply_handled_event is
+  'Applies one event exactly once, and runs the handler of its type, billing.on_<type>, in the same transaction. The event is as for billing_apply_events, with the payload as text. Returns a row as billing_apply_events does.';
+
 comment on function public.billing_apply_events is
   'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and whether failures that lacked it are retried now. docs/decisions.md has the form of an event.';
 
@@ -474,6 +685,8 @@ create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
 set lock_timeout = '100ms'
+-- As for a handler.
+set statement_timeout = '2500ms'
 as $$
 declare
   blank billing.event;
@@ -483,7 +696,10 @@ begin
   blank.handled_at := now();
   blank.is_trial := true;
   begin
-    answer := (billing.attempt(array[jsonb_populate_record(blank, event)]))[1];
+    answer := case
+      when event ? 'payload' then billing.apply_with_handler(jsonb_populate_record(blank, event), event ->> 'payload')
+      else (billing.attempt(array[jsonb_populate_record(blank, event)]))[1]
+    end;
     raise exception using errcode = 'BW000';
   exception when sqlstate 'BW000' then
     null;

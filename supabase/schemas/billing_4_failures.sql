@@ -74,7 +74,7 @@ returns text language plpgsql volatile set search_path = ''
 set lock_timeout = '500ms'
 as $$
 declare
-  is_cured boolean := false;
+  is_cured boolean;
   body jsonb := to_jsonb(p_body);
   encoding text := case when p_body_encoding = 'base64' then 'base64' else 'text' end;
 begin
@@ -91,9 +91,7 @@ begin
     delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
     return 'erased';
   end if;
-  if p_error_code in ('subscription_unknown', 'creation_pending') then
-    select true into is_cured from billing.subscriptions s where s.id = p_subscription_id and s.provider = p_provider;
-  end if;
+  is_cured := billing.is_cured(p_provider, p_kind, p_error_code, p_error, p_subscription_id, p_customer_id);
   perform set_config('lock_timeout', '100ms', true);
 
   if encoding = 'text' then
@@ -152,6 +150,32 @@ $$;
 
 comment on function public.billing_record_failed_event is
   'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry if a retry is requested too; applied, and stores nothing, if the event has been applied meanwhile; or erased, and stores nothing, if its account was erased.';
+
+/*
+ * Returns whether what a failure lacked is there since: the creation of its subscription, or
+ * the account of its customer. It takes the lock that whoever adds that holds.
+ */
+create or replace function billing.is_cured(
+  of_provider text, kind text, error_code text, error text, subscription_id text, of_customer text
+)
+returns boolean language plpgsql volatile set search_path = '' as $$
+begin
+  if error_code in ('subscription_unknown', 'creation_pending') then
+    perform pg_advisory_xact_lock(hashtextextended(subscription_id, 0));
+    return exists (
+      select from billing.subscriptions s where s.id = is_cured.subscription_id and s.provider = of_provider
+    );
+  elsif kind = 'creation' and error_code = 'event_invalid' and error = billing.lacks_account() then
+    perform pg_advisory_xact_lock(billing.customer_lock(of_provider, of_customer));
+    return exists (
+      select from billing.customers c where c.provider = of_provider and c.customer_id = of_customer
+    )
+      -- account_of_customer may be the app's own, and may not look there.
+      and billing.is_known_customer(of_provider, of_customer);
+  end if;
+  return false;
+end;
+$$;
 
 /*
  * Keeps the received payload when somebody repairs it
@@ -461,7 +485,8 @@ comment on function public.billing_release_lease is
  * session, or was claimed by this run and not settled, later ones of it are left out.
  *
  * What an earlier run has left unsettled comes later and alone, with all of its subscription:
- * one event that takes all the time of a call then holds up only itself.
+ * one event that takes all the time of a call then holds up only itself. What a handler may
+ * have refused comes later too: the next one may take all its time.
  *
  * A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a
  * control character counts six. A payload that is larger than a batch is claimed alone. A
@@ -486,7 +511,7 @@ begin
       w.is_left,
       row_number() over (
         order by
-          w.is_scheduled, w.is_left,
+          w.is_scheduled, w.is_left, w.may_be_slow,
           w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
       ) as turn
     from (
@@ -494,9 +519,11 @@ begin
         f.*,
         f.retry_requested_at is null as is_scheduled,
         bool_or(coalesce(f.retry_lease_id <> p_lease_id, false))
-          over (partition by coalesce(f.subscription_id, f.event_id)) as is_left
+          over own as is_left,
+        bool_or(f.error_code in ('apply_failed', 'handler_missing')) over own as may_be_slow
       from billing.failed_events f
       where (f.retry_requested_at is not null or f.next_retry_at <= now()) and f.resolved_at is null
+      window own as (partition by coalesce(f.subscription_id, f.event_id))
     ) as w
     order by turn
     -- More than a batch, since some may be left out.
@@ -566,7 +593,8 @@ comment on function public.billing_claim_failed_events is
  * failure counts as an attempt. It ends the request, if there was one, and then leaves the
  * schedule as it is; else it uses up a retry of the schedule. A requested retry that found
  * the record locked stays requested. It keeps its claim, as one that the run does not
- * settle, so only the next run tries it again. Columns that only the receiver can read from
+ * settle, so only the next run tries it again. One that the run had no time for (untried) ends
+ * its claim alone. Columns that only the receiver can read from
  * a payload are read anew, because it may have been repaired.
  *
  * The id in a repaired payload may differ from that of its row, which may be the hash
@@ -598,6 +626,11 @@ begin
     order by r.provider, r.event_id
   loop
     begin
+      if result.outcome = 'untried' then
+        update billing.failed_events f set retry_lease_id = null
+        where f.provider = result.provider and f.event_id = result.event_id and f.retry_lease_id = p_lease_id;
+        continue;
+      end if;
       if result.outcome in ('applied', 'duplicate', 'stale') then
         insert into billing.processed_events (provider, event_id, type, outcome)
         values (
@@ -606,13 +639,10 @@ begin
         )
         on conflict do nothing;
       end if;
-      -- As when it is stored: its creation may have been applied since.
-      is_cured := false;
-      if result.error_code in ('subscription_unknown', 'creation_pending') then
-        perform pg_advisory_xact_lock(hashtextextended(result.of_subscription, 0));
-        select true into is_cured from billing.subscriptions s
-        where s.id = result.of_subscription and s.provider = result.provider;
-      end if;
+      -- As when it is stored.
+      is_cured := billing.is_cured(
+        result.provider, result.kind, result.error_code, result.error, result.of_subscription, result.customer_id
+      );
       update billing.failed_events f set
         resolved_at = case when result.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
         resolution = case when result.outcome <> 'failed' then coalesce(f.resolution, result.outcome) end,
@@ -649,4 +679,4 @@ end;
 $$;
 
 comment on function public.billing_settle_failed_events is
-  'Stores the outcomes of retries of a run. results: provider, event_id, outcome (applied, duplicate, stale, ignored or failed), error_code, error, and what was read from the payload: type, kind, subscription_id, customer_id, account_id, occurred_at. Returns how many rows have the outcome now.';
+  'Stores the outcomes of retries of a run. results: provider, event_id, outcome (applied, duplicate, stale, ignored, failed or untried), error_code, error, and what was read from the payload: type, kind, subscription_id, customer_id, account_id, occurred_at. Returns how many rows have the outcome now.';

@@ -237,16 +237,22 @@ declare
   counts bigint[];
 begin
   for own in
-    select distinct n.id
+    select distinct l.lock
     from (
-      select s.id from billing.subscriptions s where s.account_id = erase_account.account_id
-      union
-      select f.subscription_id from billing.failed_events f where f.account_id = erase_account.account_id
-    ) as n
-    order by n.id
+      select s.provider, s.id as subscription_id, s.customer_id
+      from billing.subscriptions s where s.account_id = erase_account.account_id
+      union all
+      select f.provider, f.subscription_id, f.customer_id
+      from billing.failed_events f where f.account_id = erase_account.account_id
+      union all
+      select c.provider, null, c.customer_id from billing.customers c where c.account_id = erase_account.account_id
+    ) as n, lateral (values
+      (hashtextextended(n.subscription_id, 0)), (billing.customer_lock(n.provider, n.customer_id))
+    ) as l (lock)
+    order by l.lock
   loop
     -- An event that is being applied or stored comes before or after.
-    perform pg_advisory_xact_lock(hashtextextended(own.id, 0));
+    perform pg_advisory_xact_lock(own.lock);
   end loop;
   for own in
     select s.* from billing.subscriptions s
@@ -264,6 +270,9 @@ begin
     array_agg(n.provider || ':' || n.customer_id) filter (where not exists (
       select from billing.subscriptions o
       where o.provider = n.provider and o.customer_id = n.customer_id and o.account_id <> erase_account.account_id
+      union all
+      select from billing.customers o
+      where o.provider = n.provider and o.customer_id = n.customer_id and o.account_id <> erase_account.account_id
     ))
   into subscriptions, customers
   from (
@@ -272,6 +281,8 @@ begin
     union
     select f.provider, f.subscription_id, f.customer_id
     from billing.failed_events f where f.account_id = erase_account.account_id
+    union
+    select c.provider, null, c.customer_id from billing.customers c where c.account_id = erase_account.account_id
   ) as n;
   insert into billing.erasures (hash)
   select distinct sha256(k.key || convert_to(n.name, 'UTF8'))
@@ -288,9 +299,12 @@ begin
       or f.provider || ':' || f.subscription_id = any (subscriptions)
       or f.provider || ':' || f.customer_id = any (customers)
       or jsonb_path_exists(
-        f.payload, '$.**.accountId ? (@ == $id)', jsonb_build_object('id', erase_account.account_id)
+        f.payload, '$.** ? (@.accountId == $id || @.client_reference_id == $id)', jsonb_build_object('id', erase_account.account_id)
       )
     returning 1
+  ),
+  customers as (
+    delete from billing.customers c where c.account_id = erase_account.account_id
   ),
   notifications as (
     delete from billing.notifications n where n.account_id = erase_account.account_id returning 1
@@ -364,7 +378,14 @@ select
   (
     select greatest(c.reltuples, 0)::bigint from pg_catalog.pg_class c
     where c.oid = 'billing.processed_events'::regclass
-  ) as ledger_rows_estimate
+  ) as ledger_rows_estimate,
+  array(
+    select p.proname::text from pg_catalog.pg_proc p
+    where p.pronamespace = 'billing'::regnamespace and p.proname like 'on\_%'
+      and to_regprocedure(format('billing.%I(text, jsonb)', p.proname)) = p.oid
+      and has_function_privilege('service_role', p.oid, 'execute')
+    order by p.proname
+  ) as handlers
 from
   (
     select
@@ -381,4 +402,4 @@ from
   ) as n;
 
 comment on view billing.health is
-  'One row: the time of the newest event, open failures, pending notifications, notifications that were given up, when both queues were last worked on by the schedule without a fault, and the size of the ledger as the planner estimates it.';
+  'One row: the time of the newest event, open failures, pending notifications, notifications that were given up, when both queues were last worked on by the schedule without a fault, the size of the ledger as the planner estimates it, and the handlers that service_role may call.';

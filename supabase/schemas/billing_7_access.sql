@@ -56,12 +56,19 @@ select
   created_at, occurred_at, attempts, next_attempt_at, last_error, sent_at
 from billing.notifications;
 
+-- For the app: whose a customer is.
+create or replace view public.billing_customers with (security_invoker = true) as
+select provider, customer_id, account_id, created_at
+from billing.customers;
+
+comment on view public.billing_customers is 'billing.customers, for service_role: the app may add rows and correct them.';
+
 comment on view public.billing_notifications is 'billing.notifications, for service_role.';
 
 create or replace view public.billing_health with (security_invoker = true) as
 select
   last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
-  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, ledger_rows_estimate
+  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, ledger_rows_estimate, handlers
 from billing.health;
 
 comment on view public.billing_health is 'billing.health, for service_role.';
@@ -188,11 +195,12 @@ as 'begin return billing.account_email(account_id); end';
 -- Nobody, and then service_role. What an app grants to its users is in docs/app.md.
 revoke all on
   public.billing_subscriptions, public.billing_records, public.billing_processed_events,
-  public.billing_failed_events, public.billing_notifications, public.billing_health,
+  public.billing_failed_events, public.billing_customers, public.billing_notifications, public.billing_health,
   public.billing_events_per_hour
 from public, anon, authenticated, service_role;
 revoke all on function
-  public.billing_apply_events, public.billing_try_event, public.billing_record_failed_event,
+  public.billing_apply_events, public.billing_apply_handled_event, public.billing_try_event,
+  public.billing_record_failed_event,
   public.billing_claim_failed_events, public.billing_settle_failed_events,
   public.billing_claim_notifications, public.billing_settle_notifications,
   public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
@@ -205,7 +213,7 @@ revoke execute on all functions in schema billing from public;
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
 revoke insert, update on billing.erasures, billing.erasure_key from service_role;
-grant delete on billing.processed_events to service_role;
+grant delete on billing.processed_events, billing.customers to service_role;
 grant execute on all functions in schema billing to service_role;
 -- Only for the SQL editor.
 revoke execute on function
@@ -215,12 +223,14 @@ from service_role;
 
 grant select on
   public.billing_subscriptions, public.billing_records, public.billing_processed_events,
-  public.billing_failed_events, public.billing_notifications, public.billing_health,
+  public.billing_failed_events, public.billing_customers, public.billing_notifications, public.billing_health,
   public.billing_events_per_hour
 to service_role;
 grant update on public.billing_failed_events, public.billing_notifications to service_role;
+grant insert, update, delete on public.billing_customers to service_role;
 grant execute on function
-  public.billing_apply_events, public.billing_try_event, public.billing_record_failed_event,
+  public.billing_apply_events, public.billing_apply_handled_event, public.billing_try_event,
+  public.billing_record_failed_event,
   public.billing_claim_failed_events, public.billing_settle_failed_events,
   public.billing_claim_notifications, public.billing_settle_notifications,
   public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,

@@ -10,9 +10,9 @@
  * dashboard. Replace it if your project knows its customers better, such as from a
  * table of its own.
  *
- * By default, the account is that of the customer's other subscriptions, ended ones
- * included. If they have different accounts, it is null: a wrong account would give a
- * stranger what somebody else paid for.
+ * By default, the account is that in billing.customers, or else that of the customer's
+ * other subscriptions, ended ones included. If they have different accounts, it is null:
+ * a wrong account would give a stranger what somebody else paid for.
  *
  * If it returns null, the creation fails until an account is known. It runs while the
  * locks of the call are held, so it must be quick, and find its rows by an index. If it raises an error, only the
@@ -20,10 +20,17 @@
  */
 create or replace function billing.account_of_customer(provider text, customer_id text)
 returns text language sql stable set search_path = '' as $$
-  select case when count(distinct s.account_id) = 1 then min(s.account_id) end
-  from billing.subscriptions s
-  where s.provider = account_of_customer.provider
-    and s.customer_id = account_of_customer.customer_id
+  select coalesce(
+    (
+      select c.account_id from billing.customers c
+      where c.provider = account_of_customer.provider and c.customer_id = account_of_customer.customer_id
+    ),
+    (
+      select case when count(distinct s.account_id) = 1 then min(s.account_id) end
+      from billing.subscriptions s
+      where s.provider = account_of_customer.provider and s.customer_id = account_of_customer.customer_id
+    )
+  )
 $$;
 
 comment on function billing.account_of_customer is

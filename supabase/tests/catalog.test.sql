@@ -57,23 +57,27 @@ select is_empty(
     select signature from functions
     where 'search_path=""' <> all (coalesce(proconfig, '{}')) and prokind = 'f'
       -- Pure: they read no table, and what has a parsed body cannot be redirected.
-      and signature not in ('billing.lock_patience()', 'billing.mark(billing.event)', 'billing.time_of(bigint)', 'billing.next(billing.step,billing.records,billing.event)', 'billing.is_alarming(billing.failed_events)')
+      and signature not in ('billing.lacks_account()', 'billing.handler_name(text)', 'billing.customer_lock(text,text)', 'billing.lock_patience()', 'billing.mark(billing.event)', 'billing.time_of(bigint)', 'billing.next(billing.step,billing.records,billing.event)', 'billing.is_alarming(billing.failed_events)',
+        -- As documented, for the app's handlers.
+        'billing.run_handler(billing.event,jsonb)')
   $$, 'every function fixes an empty search_path, but the pure ones'
 );
 select set_eq(
   $$select proname::text, provolatile::text from functions where provolatile <> 'v' and prokind = 'f'$$,
   $$values
     -- They read tables.
-    ('account_email', 's'), ('account_of_customer', 's'), ('is_paused', 's'), ('is_erased', 's'), ('provider_of_failed_event', 's'),
+    ('account_email', 's'), ('account_of_customer', 's'), ('is_paused', 's'), ('is_erased', 's'), ('retries_creations', 's'), ('lack_of_handler', 's'), ('provider_of_failed_event', 's'),
     ('billing_account_email', 's'), ('billing_account_of_customer', 's'), ('billing_has_access', 's'),
     -- They compute; times in text depend on the time zone.
     ('mark', 's'), ('next', 's'), ('next_retry', 's'), ('settle', 's'), ('as_stored', 's'),
-    ('time_of', 'i'), ('notification_waits', 'i'), ('has_long_number', 'i'), ('is_alarming', 'i')$$,
+    ('lacks_account', 'i'), ('handler_name', 'i'), ('customer_lock', 'i'), ('time_of', 'i'), ('notification_waits', 'i'), ('has_long_number', 'i'), ('is_alarming', 'i')$$,
   'every function is volatile, since it writes or locks, but those that only read'
 );
 select set_eq(
-  $$select proname::text, s.setting from functions, unnest(proconfig) as s (setting) where s.setting ~ '^lock_timeout'$$,
-  $$values ('billing_apply_events', 'lock_timeout=500ms'), ('billing_try_event', 'lock_timeout=100ms'), ('billing_record_failed_event', 'lock_timeout=500ms'), ('billing_settle_failed_events', 'lock_timeout=20ms')$$,
+  $$select proname::text, s.setting from functions, unnest(proconfig) as s (setting) where s.setting ~ 'timeout'$$,
+  $$values ('billing_apply_events', 'lock_timeout=500ms'), ('billing_try_event', 'lock_timeout=100ms'),
+    ('billing_apply_handled_event', 'lock_timeout=500ms'), ('run_handler', 'lock_timeout=2s'),
+    ('billing_apply_handled_event', 'statement_timeout=2500ms'), ('billing_try_event', 'statement_timeout=2500ms'), ('billing_record_failed_event', 'lock_timeout=500ms'), ('billing_settle_failed_events', 'lock_timeout=20ms')$$,
   'how long functions wait for locks, below the time limits of their callers'
 );
 
@@ -106,6 +110,7 @@ select set_eq(
     where r.schema = 'billing' and r.relkind = 'r' and col_description(r.oid, a.attnum) is null
   $$,
   array[
+    'customers.provider', 'customers.customer_id', 'customers.created_at',
     'processed_events.provider', 'processed_events.event_id', 'processed_events.processed_at',
     'failed_events.provider', 'failed_events.first_failed_at', 'failed_events.last_failed_at',
     'notifications.provider', 'notifications.subscription_id', 'notifications.created_at', 'notifications.sent_at',

@@ -3,7 +3,7 @@
  * a project replaces it. And billing.account_email as it ships.
  */
 begin;
-select plan(44);
+select plan(60);
 
 create function pg_temp.apply(variadic events jsonb[])
 returns text language sql as $$
@@ -102,6 +102,60 @@ select is(
   (select a.error from public.billing_apply_events(jsonb_build_array(pg_temp.early('tap_later', 'cus_new') || '{"place": 1}')) as a),
   'No subscription tap_later is recorded.', 'with the same message'
 );
+
+-- billing.customers: by the app, or by a checkout.
+create function pg_temp.checkout(customer text, account text, event text default gen_random_uuid()::text)
+returns jsonb language sql
+return jsonb_build_object(
+  'provider', 'a', 'event_id', 'tap_' || event, 'type', 'checkout', 'kind', 'checkout',
+  'account_id', account, 'report', jsonb_build_object('customer_id', customer)
+);
+create function pg_temp.fail(id text, customer text, error text default billing.lacks_account(), kind text default 'creation')
+returns text language sql as $$
+  select public.billing_record_failed_event(
+    'a', id, '{}', 'text', 'event_invalid', error, 'x', kind, 'sub_' || id, p_customer_id => customer
+  )
+$$;
+create function pg_temp.requested()
+returns text[] language sql as $$
+  select array_agg(f.event_id order by f.event_id) from billing.failed_events f where f.retry_requested_at is not null
+$$;
+select is(pg_temp.fail('tap_f1', 'cus_c1') || pg_temp.fail('tap_f2', 'cus_c1', 'data.object.items is missing')
+  || pg_temp.fail('tap_f3', 'cus_c1', kind => 'update') || pg_temp.fail('tap_f4', 'cus_c2'), 'storedstoredstoredstored', 'failures of customers');
+select is(
+  (select string_agg(concat_ws(' ', a.place, a.outcome, a.retries), ', ' order by a.place) from public.billing_apply_events(jsonb_build_array(
+    pg_temp.checkout('cus_c1', 'acc_c1') || '{"place": 1}', pg_temp.checkout('cus_c3', 'acc_c3') || '{"place": 2}',
+    pg_temp.checkout('cus_c4', null) || '{"place": 3}', pg_temp.checkout(null, 'acc_c5') || '{"place": 4}',
+    pg_temp.created('tap_beside', 10, 'cus_8', 'acc_8') || '{"place": 5}'
+  )) as a),
+  '1 applied t, 2 applied f, 3 applied f, 4 applied f, 5 applied', 'a checkout tells whose its customer is, and says what it cures'
+);
+select is(pg_temp.requested(), array['tap_f1'], 'the creation that lacked it, and nothing else, is retried');
+select is(pg_temp.apply(pg_temp.checkout('cus_c1', 'acc_thief', 'twice'), pg_temp.checkout('cus_c1', 'acc_thief', 'twice')), 'applied, duplicate', 'another checkout');
+select is(billing.account_of_customer('a', 'cus_c1'), 'acc_c1', 'does not change it');
+select is(pg_temp.apply(pg_temp.created('tap_c1', 50, 'cus_c1')), 'applied', 'a creation without an account has it');
+select is(pg_temp.state('tap_c1'), 'acc_c1 plan_50', 'and no mark, as if it were that of another subscription');
+select set_eq(
+  $$select customer_id || ' ' || account_id from public.billing_customers where customer_id like 'cus_c%'$$,
+  array['cus_c1 acc_c1', 'cus_c3 acc_c3'], 'a checkout without a customer or an account does nothing'
+);
+set constraints all deferred;
+insert into public.billing_customers (provider, customer_id, account_id) values ('a', 'cus_c2', 'acc_c2'), ('b', 'cus_c6', 'acc_c6');
+select is(pg_temp.requested(), array['tap_f1'], 'a row of the app''s');
+set constraints all immediate;
+select is(pg_temp.requested(), array['tap_f1', 'tap_f4'], 'has the creations retried when its transaction ends');
+set constraints all deferred;
+update public.billing_customers set account_id = 'acc_mine' where customer_id = 'cus_1' or customer_id = 'cus_c1';
+select is(billing.account_of_customer('a', 'cus_c1'), 'acc_mine', 'the app may correct a row');
+insert into public.billing_customers (provider, customer_id, account_id) values ('a', 'cus_shared', 'acc_2');
+select is(billing.account_of_customer('a', 'cus_shared'), 'acc_2', 'and it wins over the subscriptions of the customer');
+select is(pg_temp.fail('tap_f5', 'cus_c2'), 'retry', 'a failure that is stored after the row is retried at once');
+select is(pg_temp.fail('tap_f6', 'cus_c6'), 'stored', 'but not by that of the other provider');
+select lives_ok(
+  $$insert into billing.customers (provider, customer_id, account_id) select 'a', 'cus_many_' || i, 'acc' from generate_series(1, 5000) as i; set constraints all immediate$$,
+  'an app may add many at once'
+);
+select ok((select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) < 1100, 'with few locks');
 
 -- Replaced by a project.
 reset role;

@@ -3,7 +3,7 @@
  * subscriptions and customers have no effect and are not stored.
  */
 begin;
-select plan(27);
+select plan(31);
 truncate billing.failed_events, billing.subscriptions, billing.processed_events, billing.notifications, billing.erasures;
 
 create function pg_temp.apply(event_id text, kind text, subscription_id text, customer_id text default null, provider text default 'a')
@@ -34,7 +34,8 @@ $$;
 select pg_temp.apply('e1', 'creation', '1', 'cus_1'), pg_temp.apply('e2', 'creation', '2', 'cus_2');
 select pg_temp.apply('e3', 'payment_failed', '1', 'cus_1'), pg_temp.apply('e4', 'payment_failed', '2', 'cus_2');
 select pg_temp.file('f1', '1'), pg_temp.file('f2', 'x', 'cus_1'), pg_temp.file('f3', 'x', 'y', 'acc_1'),
-  pg_temp.file('f4', 'x', 'y', 'z', '{"data": [{"accountId": "acc_1"}]}'), pg_temp.file('f5', '2', 'cus_2', 'acc_2');
+  pg_temp.file('f4', 'x', 'y', 'z', '{"data": [{"accountId": "acc_1"}]}'), pg_temp.file('f5', '2', 'cus_2', 'acc_2'),
+  pg_temp.file('f8', 'x', 'y', 'z', '{"data": {"client_reference_id": "acc_1"}}');
 update billing.subscriptions set status = 'past_due' where id = '1';
 select public.billing_record_failed_event('b', 'f6', '{}', 'text', 'event_invalid', 'Failed', 'x', 'update', '1', 'cus_1');
 select throws_ok(
@@ -42,7 +43,7 @@ select throws_ok(
 );
 select is(pg_temp.left_of('acc_1'), 3::bigint, 'nor anything else');
 select is(pg_temp.apply('e5', 'deletion', '1', 'cus_1'), 'applied', 'when it has ended');
-select is(billing.erase_account('acc_1'), 'Erased: 1 subscriptions, 4 failed events, 1 notifications.', 'everything is deleted');
+select is(billing.erase_account('acc_1'), 'Erased: 1 subscriptions, 5 failed events, 1 notifications.', 'everything is deleted');
 select is(pg_temp.left_of('acc_1'), 0::bigint, 'of the account');
 select is(pg_temp.left_of('acc_2'), 3::bigint, 'and nothing of another one');
 
@@ -99,5 +100,13 @@ select is(
   'ignored Its account was erased.', 'and keeps nothing of it'
 );
 
+-- billing.customers.
+truncate billing.subscriptions, billing.failed_events, billing.erasures, billing.processed_events;
+insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_k', 'acc_k'), ('a', 'cus_l', 'acc_k'), ('a', 'cus_m', 'acc_m');
+insert into billing.subscriptions (id, provider, account_id, status, plan_id, customer_id) values ('k', 'a', 'acc_k', 'canceled', 'p', 'cus_m');
+select matches(billing.erase_account('acc_k'), '^Erased: 1 subscriptions', 'an account with customers');
+select is((select array_agg(customer_id) from billing.customers), array['cus_m'], 'loses them');
+select is(pg_temp.apply('m1', 'checkout', null, 'cus_k') || ' ' || pg_temp.apply('m2', 'creation', 'z', 'cus_l'), 'erased erased', 'and their events have no effect');
+select is(pg_temp.apply('m3', 'creation', 'y', 'cus_m'), 'applied', 'but that of another account has');
 select * from finish();
 rollback;

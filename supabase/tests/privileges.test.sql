@@ -73,12 +73,12 @@ where f.prorettype <> 'trigger'::regtype and f.prokind = 'f';
 -- What is there to be looked at, so that the rules do not pass on nothing.
 select set_eq(
   $$select relname::text from relations where relkind = 'r'$$,
-  array['subscriptions', 'processed_events', 'failed_events', 'notifications', 'alerts', 'leases', 'pauses', 'erasures', 'erasure_key'], 'the tables'
+  array['subscriptions', 'customers', 'processed_events', 'failed_events', 'notifications', 'alerts', 'leases', 'pauses', 'erasures', 'erasure_key'], 'the tables'
 );
 select set_eq(
   $$select proname::text from functions where schema = 'public'$$,
   array[
-    'billing_apply_events', 'billing_try_event', 'billing_record_failed_event', 'billing_claim_failed_events', 'billing_settle_failed_events',
+    'billing_apply_events', 'billing_apply_handled_event', 'billing_try_event', 'billing_record_failed_event', 'billing_claim_failed_events', 'billing_settle_failed_events',
     'billing_claim_notifications', 'billing_settle_notifications', 'billing_claim_alerts', 'billing_settle_alerts', 'billing_release_lease',
     'billing_retry_failed_event', 'billing_retry_failed_events', 'billing_resolve_failed_event', 'billing_account_of_customer',
     'billing_account_email', 'billing_forget_marks_ahead', 'billing_has_access'
@@ -121,6 +121,7 @@ select set_eq(
     from relations r, aclexplode(r.relacl) a where a.grantee = 'service_role'::regrole group by name$$,
   $$values
     ('billing.subscriptions', 'insert, select, update'), ('billing.processed_events', 'delete, insert, select, update'),
+    ('billing.customers', 'delete, insert, select, update'), ('public.billing_customers', 'delete, insert, select, update'),
     ('billing.failed_events', 'insert, select, update'), ('billing.notifications', 'insert, select, update'),
     ('billing.alerts', 'insert, select, update'), ('billing.leases', 'insert, select, update'), ('billing.pauses', 'insert, select, update'),
     ('billing.erasures', 'select'), ('billing.erasure_key', 'select'),

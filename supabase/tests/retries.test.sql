@@ -4,7 +4,7 @@
  * nor a run that has claimed the old body takes its place.
  */
 begin;
-select plan(98);
+select plan(104);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.leases;
 
@@ -370,5 +370,27 @@ select is(pg_temp.fails_again('p5'), 'p5', 'and after it was resolved by hand');
 -- Its first claim was not settled.
 select pg_temp.file('p6'), billing.retry_failed_event('p6'), pg_temp.claim(4), pg_temp.file('p6');
 select is(pg_temp.apply('p6', 4), 'applied', 'a delivery that fails does not end a claim');
+
+-- Events with a handler: what a run has no time for comes again, and what may be slow last.
+truncate billing.failed_events, billing.leases;
+select pg_temp.file('h1', second => 1, error_code => 'apply_failed'), pg_temp.file('h2', second => 2, error_code => 'handler_missing'),
+  pg_temp.file('h3', second => 3), pg_temp.file('h4', subscription_id => 's', second => 4, error_code => 'apply_failed'),
+  pg_temp.file('h5', subscription_id => 's', second => 5), pg_temp.file('h6', second => 6), billing.retry_failed_events();
+select is(pg_temp.claim(4), 'h3, h6, h1, h2, h4, h5', 'failures that a handler may have caused come last, with their subscriptions');
+select is(pg_temp.settle(4, 'h1', 'untried') + pg_temp.settle(5, 'h2', 'untried'), 0, 'what was not tried is not settled');
+select is(pg_temp.claim(4), 'h1', 'the same run claims it again');
+select is(((pg_temp.failed('h1')).attempts, (pg_temp.failed('h1')).scheduled_retries)::text, '(1,0)', 'and no attempt is counted');
+
+-- The account of its customer became known while a creation was tried.
+select pg_temp.file('c1', 'creation', 's1', error_code => 'event_invalid'), pg_temp.file('c2', 'creation', 's2', error_code => 'event_invalid');
+select billing.retry_failed_events(of_error_code => 'event_invalid'), pg_temp.claim(4);
+insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_c', 'acc_c');
+select pg_temp.settle(4, event_id, 'failed', jsonb_build_object('kind', 'creation', 'customer_id', 'cus_c') || more)
+from (values ('c1', jsonb_build_object('error', billing.lacks_account())), ('c2', '{}')) as v (event_id, more);
+select is(pg_temp.claim(4), 'c1', 'then it is tried again, and one that lacks something else is not');
+create or replace function billing.account_of_customer(provider text, customer_id text)
+returns text language sql stable set search_path = '' as 'select null';
+select pg_temp.settle(4, 'c1', 'failed', jsonb_build_object('kind', 'creation', 'customer_id', 'cus_c', 'error', billing.lacks_account()));
+select is(pg_temp.claim(4), null, 'nor is it if the app''s own function does not know the customer');
 select * from finish();
 rollback;

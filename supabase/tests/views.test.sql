@@ -16,7 +16,7 @@ from (
     ('billing', 'events_per_hour', array['hour', 'type', 'outcome', 'events']),
     ('billing', 'health', array[
       'last_event_at', 'open_failures', 'oldest_open_failure', 'retries_requested', 'notifications_pending',
-      'oldest_pending_notification', 'notifications_given_up', 'last_scheduled_run_at', 'ledger_rows_estimate'
+      'oldest_pending_notification', 'notifications_given_up', 'last_scheduled_run_at', 'ledger_rows_estimate', 'handlers'
     ]),
     ('public', 'billing_subscriptions', array[
       'id', 'provider', 'account_id', 'status', 'plan_id', 'current_period_end', 'canceled_at', 'provider_status', 'customer_id',
@@ -35,9 +35,15 @@ select is(
   '{
     "last_event_at": null, "open_failures": 0, "oldest_open_failure": null, "retries_requested": 0,
     "notifications_pending": 0, "oldest_pending_notification": null, "notifications_given_up": 0,
-    "last_scheduled_run_at": null
+    "last_scheduled_run_at": null, "handlers": []
   }', 'and the health is one row of nothing'
 );
+create function billing.on_b_c(provider text, event jsonb) returns void language sql as '';
+create function billing.on_a(text, jsonb) returns void language sql as '';
+create function billing.on_other(jsonb, text) returns void language sql as '';
+create function billing.on_closed(text, jsonb) returns void language sql as '';
+revoke execute on function billing.on_closed from public;
+create function billing.once(text, jsonb) returns void language sql as '';
 
 select public.billing_record_failed_event(
   'a', f.event_id, '{}', 'text', f.error_code, 'Failed', 'x', p_subscription_id => 'sub_' || f.event_id, p_account_id => 'acc_' || f.event_id
@@ -104,8 +110,9 @@ select is(
   pg_temp.health(),
   jsonb_build_object(
     'last_event_at', date_trunc('hour', now()) - interval '1 minute', 'open_failures', 7, 'oldest_open_failure', now() - interval '20 days',
-    'retries_requested', 1, 'notifications_pending', 2, 'oldest_pending_notification', now() - interval '4 hours', 'notifications_given_up', 2, 'last_scheduled_run_at', null
-  ), 'the health counts what is open, requested, pending and given up'
+    'retries_requested', 1, 'notifications_pending', 2, 'oldest_pending_notification', now() - interval '4 hours', 'notifications_given_up', 2, 'last_scheduled_run_at', null,
+    'handlers', jsonb_build_array('on_a', 'on_b_c')
+  ), 'the health counts what is open, requested, pending and given up, and which handlers can be called'
 );
 analyze billing.processed_events;
 select is((select ledger_rows_estimate from billing.health), 6::bigint, 'the size of the ledger is as the planner estimates it');

@@ -137,7 +137,7 @@ Deno.test("the console in a browser", async (test) => {
     const added = (await texts("pre ins")).join("");
     assertStringIncludes(added, '"accountId": "acc_42"');
     if (Deno.env.get("SCREENSHOT")) {
-      await page.setViewport({ width: 1180, height: 1480 });
+      await page.setViewport({ width: 1180, height: 1400 });
       await Deno.writeFile(IMAGE, await page.screenshot({ type: "png" }));
     }
     const retried = await enter("form[action='/failure/retry'] button");
@@ -408,6 +408,8 @@ const LOOK = `(() => {
     unloaded: html(all("img").filter((image) => image.naturalWidth === 0)),
     nameless: html(all("a, button").filter((one) => !one.textContent.trim())),
     overflow: Math.max(0, document.documentElement.scrollWidth - innerWidth),
+    squeezed: html(all("td").filter((cell) =>
+      cell.clientHeight > 2 * cell.clientWidth)),
   };
 })()`;
 
@@ -421,5 +423,6 @@ async function assertWellMade({ page }: Visitor): Promise<void> {
     unloaded: [],
     nameless: [],
     overflow: 0,
+    squeezed: [],
   }, page.url());
 }

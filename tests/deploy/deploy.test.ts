@@ -258,7 +258,10 @@ Deno.test("docs/deploy.md, docs/leave.md: an app gets the receiver, updates it, 
 
   const own = "migrations/20990201000000_first_tag.sql";
   const ownText = "insert into public.tags values (1);\n";
-  await test.step("1. and 2. Updated to a second release, after the app made a migration of its own", async () => {
+  await test.step("1. and 2. Updated to a second release, after the app made a migration and a handler of its own", async () => {
+    await sql`
+      create function billing.on_charge_refunded(provider text, event jsonb)
+      returns void language sql as ''`;
     const second = "supabase/migrations/20261126000000_billing_note.sql";
     await Deno.writeTextFile(
       `${clone.path}/${second}`,
@@ -274,6 +277,7 @@ Deno.test("docs/deploy.md, docs/leave.md: an app gets the receiver, updates it, 
     assertWorks(await type(push, { env }));
     const all = [...THEIRS, "billing", "first_tag", "billing_note"];
     assertEquals(await appliedNames(), all);
+    await sql`select billing.on_charge_refunded('a', '{}')`;
     await Deno.remove(`${clone.path}/${second}`);
   });
 

@@ -40,6 +40,7 @@ const sql = connect();
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
 const keys = await localKeys();
 const stage = await startStage();
+const ENDPOINT = `${stage.projectUrl}/functions/v1/billing-webhook`;
 
 Deno.test.beforeEach(async () => {
   // Other tests have left subscriptions of both modes, failures open, and
@@ -85,7 +86,7 @@ async function look(
 ) {
   const { projectUrl } = stage;
   const findings = check({
-    url: `${projectUrl}/functions/v1/billing-webhook`,
+    url: ENDPOINT,
     projectUrl,
     secretKey: keys.secret,
     dbUrl: setting("TEST_DATABASE_URL"),
@@ -97,6 +98,21 @@ async function look(
     found[name] = `${state} ${text}`;
   }
   return found;
+}
+
+/** Types the command. */
+async function type(endpoint: string, env = {}) {
+  const script = new URL("../../scripts/doctor.ts", import.meta.url).pathname;
+  const unset = {
+    SUPABASE_URL: "",
+    SUPABASE_SECRET_KEY: "",
+    SUPABASE_DB_URL: "",
+  };
+  const { code, stdout } = await createCommand(Deno.execPath(), {
+    args: ["run", "-A", script, "--url", endpoint],
+    env: { ...LOCAL_SIGNING_SECRETS, ...unset, ...env },
+  }).output();
+  return { code, text: new TextDecoder().decode(stdout) };
 }
 
 function failed(found: Record<string, string>): string[] {
@@ -172,6 +188,22 @@ Deno.test("what the database has recorded is found: a failure, notifications, te
   assertStringIncludes(notifications!, `FAIL given up: 1; ${waiting}`);
   assertStringIncludes(mode!, "ok no recorded subscription says its mode yet");
   await sql`delete from billing.subscriptions where provider = 'b'`;
+});
+
+Deno.test("a handler without a listed type never runs", async () => {
+  const name = "billing.on_charge_refunded(text, jsonb)";
+  await sql.unsafe(`create function ${name} returns void language sql as ''`);
+  try {
+    const { text } = await type(ENDPOINT, {
+      SUPABASE_URL: stage.projectUrl,
+      SUPABASE_SECRET_KEY: keys.secret,
+    });
+    const line = `\nwarning  handlers        no listed type calls ${name}. `;
+    assertStringIncludes(text, line);
+    assertStringIncludes(text, " ok, 1 warning, ");
+  } finally {
+    await sql.unsafe(`drop function ${name}`);
+  }
 });
 
 /**
@@ -331,25 +363,18 @@ Deno.test("the schedule fails until it wakes this project's worker", async () =>
 });
 
 Deno.test("the command prints one line per check, and its exit code is 0, 1 or 2", async () => {
-  const url = `${stage.projectUrl}/functions/v1/billing-webhook`;
-  const script = new URL("../../scripts/doctor.ts", import.meta.url).pathname;
-  const unset = {
-    SUPABASE_URL: "",
-    SUPABASE_SECRET_KEY: "",
-    SUPABASE_DB_URL: "",
-  };
   for (
     const [endpoint, wanted, says] of [
-      [url, 0, /^ok {7}endpoint {8}http.*\n5 ok, 0 FAIL, 9 skipped\n$/s],
-      [`${url}s`, 1, /^FAIL {5}endpoint {8}http.* answered 404\. If its path/],
+      [ENDPOINT, 0, /^ok {7}endpoint {8}http.*\n5 ok, 0 FAIL, 9 skipped\n$/s],
+      [
+        `${ENDPOINT}s`,
+        1,
+        /^FAIL {5}endpoint {8}http.* answered 404\. If its path/,
+      ],
       ["nowhere", 2, /^$/],
     ] as const
   ) {
-    const { code, stdout } = await createCommand(Deno.execPath(), {
-      args: ["run", "-A", script, "--url", endpoint],
-      env: { ...LOCAL_SIGNING_SECRETS, ...unset },
-    }).output();
-    const text = new TextDecoder().decode(stdout);
+    const { code, text } = await type(endpoint);
     assertEquals(code, wanted, text);
     assert(says.test(text), text);
   }

@@ -18,11 +18,9 @@ import { readBlocks } from "./page_blocks.ts";
 const PAGE = "docs/leave.md";
 const { block, left } = readBlocks(PAGE);
 
-/** What the app has made in schema billing, or with what is in it. */
+/** What the app has made, besides a handler, in schema billing, or with what is in it. */
 const MINE = `
   create table billing.mine (id int);
-  create function billing.on_update(provider text, event jsonb) returns void
-    language sql as '';
   create table public.billing_mine (id text references billing.subscriptions);
   create view public.my_plans as select plan_id from billing.subscriptions;
   create view public.my_windows as select id from public.billing_subscriptions;
@@ -34,7 +32,7 @@ const MINE = `
 
 const MINE_AWAY = `
   drop policy mine on public.tags;
-  drop function public.mine, billing.on_update;
+  drop function public.mine, billing.on_charge_refunded;
   drop view public.my_plans, public.my_windows;
   drop table public.billing_mine, billing.mine;`;
 
@@ -109,7 +107,7 @@ export async function leaveProject(
     assertEquals(code, 1, said);
     assertStringIncludes(
       said,
-      "These are yours, or use the receiver: constraint billing_mine_id_fkey on table billing_mine, function billing.on_update(text,jsonb), function mine(billing.event), rule _RETURN on view my_plans, rule _RETURN on view my_windows, table billing.mine",
+      "These are yours, or use the receiver: constraint billing_mine_id_fkey on table billing_mine, function billing.on_charge_refunded(text,jsonb), function mine(billing.event), rule _RETURN on view my_plans, rule _RETURN on view my_windows, table billing.mine",
     );
     assertEquals(await schemaOf(sql), used);
     assertEquals((await around(project)).jobs.length, 3);

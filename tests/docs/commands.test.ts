@@ -16,7 +16,7 @@ import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { RIGHTS, sqlOf } from "../support/app_page.ts";
 import { copyRepository } from "../support/copy_repository.ts";
-import { docCommands, pages, readPage } from "../support/docs.ts";
+import { docCommands, handlersPage, pages, readPage } from "../support/docs.ts";
 import { eventually } from "../support/hang_limit.ts";
 import { post } from "../support/send.ts";
 import {
@@ -197,6 +197,18 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     await eventually(async () =>
       (await type(psql, status)).said.includes("past_due")
     );
+  });
+
+  await test.step("handlers.md: a function of one's own, in a minute", async () => {
+    const psql = commandOf("docs/handlers.md", "psql");
+    const [first = ""] = handlersPage().handlers;
+    assertWorks(await type(psql, first), "");
+    assertWorks(await tell("docs/handlers.md", "echo HANDLE"), "");
+    await eventually(async () => {
+      const { code } = await tell("docs/handlers.md", "deno task trigger");
+      const { said } = await type(psql, "select * from failed_payments;");
+      return code === 0 && said.includes('"failed_at":');
+    });
   });
 
   await test.step("README: reset", async () => {

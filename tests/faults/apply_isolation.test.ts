@@ -133,3 +133,29 @@ Deno.test("two calls of which each has what the other wants do not wait for each
     });
   });
 });
+
+Deno.test("checkouts are locked in one order, whatever their order in the call", async () => {
+  const customers = await sql<{ id: string; lock: string }[]>`
+    select id, billing.customer_lock('a', id)::text as lock
+    from unnest(array['cus_1', 'cus_2', 'cus_3', 'cus_4']) as id
+    order by billing.customer_lock('a', id)`;
+  const checkouts = customers.toReversed().map(({ id }) =>
+    creation({
+      type: "checkout.session.completed",
+      kind: "checkout",
+      subscription_id: "",
+      report: { customer_id: id },
+    })
+  );
+  const [first, ...others] = customers.map(({ lock }) => lock);
+  await sql.begin(async (holder) => {
+    await holder`select pg_advisory_xact_lock(${first!})`;
+    const calling = apply(checkouts);
+    await waitsForLock("public.billing_apply_events");
+    const held = await holder`
+      select from unnest(${others}::bigint[]) as lock
+      where not pg_try_advisory_xact_lock(lock)`;
+    assertEquals(held.length, 0);
+    await calling;
+  });
+});

@@ -4,7 +4,7 @@
  * @module
  */
 import { assert } from "@std/assert";
-import type { TransactionSql } from "postgres";
+import type { ISql, TransactionSql } from "postgres";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { eventually } from "../support/hang_limit.ts";
 import { connect } from "../support/tables.ts";
@@ -58,10 +58,13 @@ export async function recorded(count: number): Promise<string[]> {
  * Returns the outcomes of events that are applied together, in the same order.
  * Whatever others have locked, that takes no longer than a call may.
  */
-export async function apply(events: readonly WireEvent[]): Promise<string[]> {
+export async function apply(
+  events: readonly WireEvent[],
+  via: ISql = sql,
+): Promise<string[]> {
   const placed = events.map((event, i) => ({ place: i + 1, ...event }));
   const began = performance.now();
-  const rows = await sql<{ said: string }[]>`
+  const rows = await via<{ said: string }[]>`
     select concat_ws(' ', outcome, error_code) as said
     from public.billing_apply_events(${sql.json(placed as never)})
     order by place`;

@@ -1,22 +1,27 @@
 /**
  * Rows that another session has locked or changes: who records, claims,
- * settles or requests leaves them for later, at once, and does the rest.
+ * settles or requests leaves them for later, at once, and does the rest. And what
+ * two sessions do with one subscription: one comes after the other, and sees it.
  *
  * @module
  */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import type { ISql } from "postgres";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { eventually } from "../support/hang_limit.ts";
 import { emptyTables, storedEvent } from "../support/tables.ts";
 import { failureOf } from "../support/queues.ts";
 import {
   apply,
   creation,
   file,
+  type Lock,
   lockFailures,
   lockLedger,
   sql,
   waitsForLock,
   whileHeld,
+  type WireEvent,
   withGate,
 } from "./calls.ts";
 
@@ -31,13 +36,28 @@ Deno.test.afterAll(async () => {
 
 let occurred = Date.parse("2027-01-15T08:00:00Z");
 
+/** What is stored of a failure. */
+interface Failed {
+  readonly error_code?: string;
+  readonly error?: string;
+  readonly kind?: string;
+  readonly customer_id?: string;
+  readonly account_id?: string;
+}
+
 /** Files the failure of an event that occurred after all before it. */
-async function filed(subscription = uniqueId("sub")): Promise<string> {
-  const id = uniqueId("evt");
-  await sql`
+async function filed(
+  subscription = uniqueId("sub"),
+  failed: Failed = {},
+  { id = uniqueId("evt"), via = sql as ISql } = {},
+): Promise<string> {
+  await via`
     select public.billing_record_failed_event(
-      'a', ${id}, '{}', 'text', 'x', 'x', p_kind => 'update',
+      'a', ${id}, '{}', 'text', ${failed.error_code ?? "x"},
+      ${failed.error ?? "x"}, p_kind => ${failed.kind ?? "update"},
       p_subscription_id => ${subscription},
+      p_customer_id => ${failed.customer_id ?? null},
+      p_account_id => ${failed.account_id ?? null},
       p_occurred_at => ${new Date(occurred += 1_000)}
     )`;
   return id;
@@ -60,9 +80,13 @@ async function claim(limit = 10): Promise<string[]> {
 async function settle(
   ids: readonly string[],
   outcome: string,
+  failed: Failed = {},
+  via: ISql = sql,
 ): Promise<number> {
-  const results = ids.map((event_id) => ({ provider: "a", event_id, outcome }));
-  const [row] = await sql`
+  const results = ids.map((event_id) => (
+    { provider: "a", event_id, outcome, ...failed }
+  ));
+  const [row] = await via`
     select public.billing_settle_failed_events(
       ${LEASE}, ${sql.json(results)}
     ) as settled`;
@@ -208,3 +232,131 @@ Deno.test("a locked notification is due again, and the rest of its batch is sett
   await sql`update billing.notifications set next_attempt_at = 'epoch'`;
   assertEquals([...await claimed()], [{ id: locked!.id, attempt: 2 }]);
 });
+
+/**
+ * Has two transactions meet: the first is committed once the second waits for it, or
+ * is over because it does not.
+ */
+async function meet(first: Lock, second: Lock): Promise<void> {
+  const { met } = await whileHeld(first, async () => {
+    let isOver = false;
+    // On a busy machine it may wait for too long, and is called again as in life.
+    const met = sql.begin(second).catch(() => sql.begin(second))
+      .finally(() => isOver = true);
+    await eventually(async () => {
+      const waiting = await sql`
+        select from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock'`;
+      return isOver || waiting.length > 0;
+    });
+    return { met };
+  });
+  await met;
+}
+
+/** Applies a creation, or what differs from it. */
+function applied(fields: Partial<WireEvent>): Lock {
+  return async (via) => {
+    const said = await apply([creation(fields)], via);
+    assert(!said[0]?.startsWith("failed"), `${said}`);
+  };
+}
+
+/** Adds a customer. What waits for one is retried by a trigger. */
+function customerAdded(customer_id: string, account_id = "acc_1"): Lock {
+  return async (via) => {
+    await via`
+      insert into billing.customers (provider, customer_id, account_id)
+      values ('a', ${customer_id}, ${account_id})`;
+    await via`set constraints all immediate`;
+  };
+}
+
+const [own] = await sql<{ error: string }[]>`
+  select billing.lacks_account() as error`;
+
+/** What a failure lacks, and who brings it, by the ID of its subscription or customer. */
+const LACKED: Record<string, readonly [Failed, (id: string) => Lock]> = {
+  "a creation": [
+    { error_code: "subscription_unknown" },
+    (subscription_id) => applied({ subscription_id }),
+  ],
+  "an account": [
+    { error_code: "event_invalid", kind: "creation", ...own },
+    customerAdded,
+  ],
+};
+
+for (const [what, [lack, brought]] of Object.entries(LACKED)) {
+  for (const isStored of [true, false]) {
+    const how = isStored ? "stored" : "settled";
+    for (const order of ["before", "after"]) {
+      Deno.test(`a failure that lacks ${what}, ${how} just ${order} that is there, is retried`, async () => {
+        const subscription = uniqueId("sub");
+        const id = uniqueId("evt");
+        const failed = { ...lack, customer_id: subscription };
+        if (!isStored) {
+          await filed(subscription, {}, { id });
+          await retryAll();
+          await claim();
+        }
+        const failure: Lock = (via) =>
+          isStored
+            ? filed(subscription, failed, { id, via })
+            : settle([id], "failed", failed, via);
+        await (order === "before"
+          ? meet(failure, brought(subscription))
+          : meet(brought(subscription), failure));
+        assert(await isRequested(id));
+      });
+    }
+  }
+}
+
+type OfAccount = (id: string, account_id: string) => Lock;
+
+/** By a failure, so that there is no record whose row would be locked. */
+const failureOfAccount: OfAccount = (id, account_id) => (via) =>
+  filed(id, { account_id, customer_id: id }, { via });
+const checkout: OfAccount = (customer_id, account_id) =>
+  applied({ kind: "checkout", account_id, report: { customer_id } });
+
+/** How an account is known, and its event; subscription and customer have one ID. */
+const OF_ACCOUNT: Record<string, readonly [OfAccount, OfAccount]> = {
+  "creation that is applied": [
+    failureOfAccount,
+    (subscription_id, account_id) => applied({ subscription_id, account_id }),
+  ],
+  "failure that is stored": [
+    failureOfAccount,
+    (subscription) => (via) => filed(subscription, {}, { via }),
+  ],
+  "first checkout that is applied": [failureOfAccount, checkout],
+  "later checkout that is applied": [customerAdded, checkout],
+};
+
+for (const [what, [known, event]] of Object.entries(OF_ACCOUNT)) {
+  for (const order of ["before", "after"]) {
+    Deno.test(`nothing of an account is left by a ${what} just ${order} it is erased`, async () => {
+      const ids = [uniqueId("id"), uniqueId("acc")] as const;
+      const [id, account] = ids;
+      await sql.begin(known(...ids));
+      const erase: Lock = (via) =>
+        via`select billing.erase_account(${account}, force => true)`;
+      await (order === "before"
+        ? meet(event(...ids), erase)
+        : meet(erase, event(...ids)));
+      const report = { customer_id: id };
+      const later = creation({ subscription_id: id, report });
+      assertEquals(await apply([later]), ["erased"]);
+      await filed(id, { customer_id: id });
+      const left = await sql`
+        select id from billing.subscriptions where id = ${id}
+        union all
+        select event_id from billing.failed_events where subscription_id = ${id}
+        union all
+        select customer_id from billing.customers where customer_id = ${id}`;
+      assertEquals([...left], []);
+    });
+  }
+}

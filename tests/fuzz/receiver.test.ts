@@ -13,7 +13,7 @@ import {
   invoiceEvent,
   type InvoiceEventOptions,
 } from "../../scripts/events/invoice_event.ts";
-import { paymentIntentEvent } from "../../scripts/events/templates.ts";
+import { paymentEvent } from "../../scripts/events/payment_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
@@ -50,7 +50,7 @@ const MAKERS: readonly ((options: InvoiceEventOptions) => object)[] = [
     subscriptionEvent.bind(null, `customer.subscription.${what}`)
   ),
   invoiceEvent,
-  paymentIntentEvent,
+  paymentEvent.bind(null, "checkout.session.completed"),
 ];
 
 /** Anything that JSON can hold; among it what is good. */
@@ -106,6 +106,8 @@ async function testReceiver(): Promise<Receiver> {
       SUPABASE_SECRET_KEYS: JSON.stringify({ default: secretKey }),
     }),
     toleranceSeconds: 300,
+    handledTypes: { types: new Set() },
+    accountFromCheckout: false,
     body: { maxBytes: 1_048_576, timeLimitMs: 10_000 },
     apply: gather(
       (events) => applyEvents(events, { database }),
@@ -139,10 +141,13 @@ Deno.test("handleWebhook() answers any signed body, and accounts for each delive
         const { provider, body } = delivery;
         const headers = providerHeaders(body, provider);
         const url = "http://localhost/billing-webhook";
-        const request = new Request(url, { method: "POST", headers, body });
-        const response = await handleWebhook(request, receiver);
-        assert(!(await response.text()).includes(MARK));
-        delivery.status = response.status;
+        // A database that is busy answers late: a provider sends it again.
+        for (let sends = 0; sends < 5 && delivery.status % 503 === 0; sends++) {
+          const request = new Request(url, { method: "POST", headers, body });
+          const response = await handleWebhook(request, receiver);
+          assert(!(await response.text()).includes(MARK));
+          delivery.status = response.status;
+        }
       }
     }));
 
@@ -154,7 +159,8 @@ Deno.test("handleWebhook() answers any signed body, and accounts for each delive
 
     const rows = await sql<{ key: string; code: string; error: string }[]>`
       select provider || '/' || event_id as key, error_code as code, error
-      from billing.failed_events`;
+      from billing.failed_events
+      where resolved_at is null`;
     const filed = new Map(rows.map((row) => [row.key, row]));
     for (const { keys, status, body } of sent) {
       const row = keys.map((key) => filed.get(key)).find((row) => row);

@@ -17,10 +17,16 @@ import { setting } from "../support/test_environment.ts";
 const sql = postgres(setting("TEST_DATABASE_URL"), { max: 1, onnotice() {} });
 Deno.test.afterAll(() => sql.end());
 
-async function openOwnProject(): Promise<Project> {
+/** @param settings What its worker says. */
+async function openOwnProject(settings = {}): Promise<Project> {
   const { secret } = await localKeys();
   const access = { projectUrl: setting("TEST_API_URL"), secretKey: secret };
-  return openProject(access, { fetch });
+  return openProject(access, {
+    fetch: (url, init) =>
+      `${url}`.includes("/functions/")
+        ? Promise.resolve(Response.json({ settings }))
+        : fetch(url, init),
+  });
 }
 
 Deno.test("of two repairs of what was read before, only one is saved", async () => {
@@ -46,6 +52,50 @@ Deno.test("of two repairs of what was read before, only one is saved", async () 
     assertStringIncludes(fault, "changed at the same moment");
     read = (await readFailure(project, { provider: "a", event }))!;
     assertStringIncludes(read.payload ?? "", `"n": ${n},`);
+  }
+});
+
+Deno.test("a repair is tried with the handler of its event, of which nothing is left", async () => {
+  const project = await openOwnProject({ handledTypes: ["charge.refunded"] });
+  const event = uniqueId("evt");
+  await sql.unsafe(`
+    insert into billing.failed_events
+      (provider, event_id, payload, payload_encoding, error_code, error)
+    values ('a', '${event}', '{}', 'json', 'apply_failed', 'of a test');
+    create table public.refunds (amount bigint);
+    grant insert on public.refunds to service_role;
+    create function billing.on_charge_refunded(provider text, event jsonb)
+    returns void language plpgsql as $$
+    begin
+      insert into refunds values ((event ->> 'n')::bigint);
+      if (event ->> 'n')::bigint > 500 then
+        raise exception 'too much: %', event ->> 'n' using errcode = 'P0042';
+      end if;
+    end $$`).simple();
+  try {
+    for (
+      const [n, problem] of [
+        [
+          900,
+          "A retry would fail now: apply_failed: billing.on_charge_refunded raised P0042: too much: 900",
+        ],
+        [100, undefined],
+      ]
+    ) {
+      const failure = (await readFailure(project, { provider: "a", event }))!;
+      const tried = await repair(project, failure, {
+        text: `{"id": "${event}", "type": "charge.refunded", "n": ${n}}`,
+        hash: hashOf(failure.payload),
+      });
+      assertEquals<unknown>(tried, { faults: [], ...(problem && { problem }) });
+    }
+    assertEquals([...await sql`table public.refunds`], []);
+    const claimed = await sql`
+      select from billing.processed_events where event_id = ${event}`;
+    assertEquals(claimed.length, 0);
+  } finally {
+    await sql`drop function billing.on_charge_refunded`;
+    await sql`drop table public.refunds`;
   }
 });
 

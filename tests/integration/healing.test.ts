@@ -13,13 +13,12 @@ import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { edited } from "../support/edited.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
-import { processTree } from "../support/machine.ts";
 import {
   alertEnvironment,
   startNotifiedEndpoint,
 } from "../support/notified.ts";
 import { deliver, post } from "../support/send.ts";
-import { startOwnStack } from "../support/stacks.ts";
+import { killFunction, startOwnStack } from "../support/stacks.ts";
 
 const PAIRS = 1_000;
 const CONNECTIONS = 16;
@@ -155,7 +154,7 @@ Deno.test(`of ${PAIRS} subscriptions whose updates overtake their creations, eve
 Deno.test("so they are if the worker is killed in between, at the next wake of the schedule", async () => {
   let killed: Promise<unknown> | undefined;
   const failures = await sendAll((answers) => {
-    if (answers === PAIRS) killed = killWorker();
+    if (answers === PAIRS) killed = killFunction(stack.ports.worker);
   });
   await killed;
   await stack.restartFunctions(env);
@@ -233,11 +232,4 @@ for (const [name, harm] of Object.entries(HARMS)) {
     const ids = new Set(stored.map(({ event_id }) => event_id));
     assertEquals(answered.filter((id) => !ids.has(id)), []);
   });
-}
-
-async function killWorker(): Promise<void> {
-  const own = await processTree(Deno.pid);
-  for (const [pid, { command }] of own) {
-    if (command.includes(`${stack.ports.worker}`)) Deno.kill(pid, "SIGKILL");
-  }
 }

@@ -44,10 +44,10 @@ const VALUES = {
   "webhook url": "https://hooks.slack.com/services/T/B/X",
 };
 
-// tests/deploy/switch_page.test.ts runs those of switch.md, in their order and
-// with the tables that they are about.
+// tests/deploy/switch_page.test.ts and handlers.test.ts run those of these pages, in
+// their order and with the tables that they are about.
 const blocks = everySqlBlock().filter(({ place }) =>
-  !place.startsWith("switch.md:")
+  !/^(switch|handlers)\.md:/.test(place)
 );
 
 const creation = subscriptionEvent("customer.subscription.created", {

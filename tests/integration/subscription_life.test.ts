@@ -7,11 +7,9 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { paymentEvent } from "../../scripts/events/payment_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import {
-  API_VERSIONS,
-  paymentIntentEvent,
-} from "../../scripts/events/templates.ts";
+import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { startReceiver } from "../support/functions.ts";
 import { edited } from "../support/edited.ts";
@@ -116,7 +114,7 @@ for (const [index, apiVersion] of API_VERSIONS.entries()) {
     });
 
     const counts = await rowCounts(sql);
-    const ignored = paymentIntentEvent({ apiVersion });
+    const ignored = paymentEvent("charge.refunded", { apiVersion });
     await send(ignored);
     assertEquals(await rowCounts(sql), counts);
     const line = await receiver.logged(({ event_id }) =>

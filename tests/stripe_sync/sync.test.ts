@@ -514,3 +514,35 @@ Deno.test("reconcile applies the events of a subscription that Stripe no longer 
   await using api = serveStripeApi(account);
   assertEquals(kindsOf(await fixed(testContext(api.url))), ["missing_there"]);
 });
+
+Deno.test("reconcile leaves an event for which a handler has to run to a delivery or a retry, and fixes the record", async () => {
+  const { account, ids: [one = ""] } = await recorded(1);
+  const about = { subscription: one, created: account.nowSeconds - 60 };
+  const updated = "customer.subscription.updated" as const;
+  const update = subscriptionEvent(updated, { ...about, status: "past_due" });
+  const [lacking, plain] = [invoiceEvent(about), invoiceEvent(about)];
+  account.change(one, { status: "past_due" });
+  undelivered(account, update, lacking, plain);
+  await sql`
+    insert into billing.failed_events
+      (provider, event_id, payload_encoding, error_code, error)
+    values ('a', ${lacking.id}, 'json', 'handler_missing', 'x')`;
+  await sql`
+    create function billing.on_customer_subscription_updated(provider text, event jsonb)
+    returns void language sql as ''`;
+  await using api = serveStripeApi(account);
+  const context = testContext(api.url);
+  try {
+    const errors = await fix(await findDifferences(context), context);
+    assertEquals([...errors.keys()].sort(), [update.id, lacking.id].sort());
+    const why = "billing.on_customer_subscription_updated has to run for it";
+    assertStringIncludes(`${errors.get(update.id)}`, why);
+    assertEquals(kindsOf(await found(context)), ["failed", "undelivered"]);
+  } finally {
+    await sql`drop function billing.on_customer_subscription_updated`;
+  }
+  const applied = await sql`
+    select event_id, s.status from billing.processed_events, billing.subscriptions s
+    where event_id not like 'import_%'`;
+  assertEquals([...applied], [{ event_id: plain.id, status: "past_due" }]);
+});

@@ -86,6 +86,18 @@ export function everySqlBlock(): ReturnType<typeof sqlBlocks> {
   return [...inPages, ...snippets];
 }
 
+/** Returns the SQL of docs/handlers.md: its handlers in order, and their test. */
+export function handlersPage(): { handlers: string[]; test: string } {
+  const page = "docs/handlers.md";
+  const blocks = fencedBlocks(readPage(page), { page, language: "sql" })
+    .map(({ text }) => text);
+  const isTest = (text: string) => text.startsWith("begin;");
+  return {
+    handlers: blocks.filter((text) => !isTest(text)),
+    test: blocks.find(isTest) ?? "",
+  };
+}
+
 /**
  * Replaces a block's placeholders, which look like `<event id>`.
  *

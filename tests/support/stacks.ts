@@ -16,7 +16,7 @@ import {
   createMigratedDatabase,
   LEGACY_DEFAULT_PRIVILEGES_SQL,
 } from "./databases.ts";
-import { freePort } from "./machine.ts";
+import { freePort, processTree } from "./machine.ts";
 import { setting } from "./test_environment.ts";
 
 /** A database whose migrations met the default privileges of older projects. */
@@ -84,6 +84,13 @@ export async function startOwnStack(
   const sql = postgres(stack.dbUrl, { max: 1, onnotice() {} });
   opened.defer(() => sql.end());
   return Object.assign(opened.move(), { stack, sql, log });
+}
+
+/** Sends SIGKILL to what serves a function of a stack, by the function's port. */
+export async function killFunction(port: number): Promise<void> {
+  for (const [pid, { command }] of await processTree(Deno.pid)) {
+    if (command.includes(`--port ${port}`)) Deno.kill(pid, "SIGKILL");
+  }
 }
 
 /**

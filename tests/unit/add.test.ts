@@ -34,6 +34,7 @@ const second = {
     receiver.schemas.entries().map(([path, text]) => [path, `${text}-- 2`]),
   ),
 };
+const HANDLERS = "create function billing.on_charge_refunded();\n";
 const DECLARATIVE = { ...THEIRS, "schemas/tables.sql": "" };
 
 Deno.test("add copies functions, snippets and one migration, and changes nothing but config.toml", async () => {
@@ -98,7 +99,9 @@ Deno.test("an update replaces what the project has not changed, and adds the mig
   const added = (await project.add(first)).changes;
   const config = added.find(({ path }) => path === "config.toml");
   assert(config?.text?.startsWith("\ufeffa = 1\n"));
-  await project.write("migrations/20270101000000_theirs.sql", "select 2;\n");
+  // Handlers, in a file with a name such as ours.
+  const own = "migrations/20270101000000_billing_handlers.sql";
+  await project.write(own, HANDLERS);
   await project.write(MIGRATION, "-- mine\n");
   const { changes, ...rest } = await project.add(second);
   assertEquals({ ...rest, changes: [] }, UP_TO_DATE);
@@ -109,7 +112,7 @@ Deno.test("an update replaces what the project has not changed, and adds the mig
     "change billing.json",
   ]);
   const after = await project.tree();
-  assertEquals(after[MIGRATION], "-- mine\n");
+  assertEquals([after[MIGRATION], after[own]], ["-- mine\n", HANDLERS]);
   assert(!(OLD in after));
   assertEquals(await project.plan(second), UP_TO_DATE);
 
@@ -199,6 +202,7 @@ const TAKEN = {
   "create or replace function public.billing_has_access()":
     "public.billing_has_access",
   "create schema if not exists billing;": "schema billing",
+  'create function "billing" .on_x()': "schema billing",
   "create table subscriptions (); create table public.notifications ();": "",
   "-- create schema billing;\ncreate schema billing_app;": "",
 };

@@ -294,7 +294,10 @@ Deno.test("hours are counted by outcome, and codes by open failures", async () =
   const hour = "2026-11-22T10:00:00+00:00";
   const open: Record<string, number> = { apply_failed: 2, event_invalid: 1501 };
   const { read } = openConsole(({ url }) => {
-    if (url.includes("billing_health")) return Response.json([{}]);
+    if (url.includes("billing_health")) {
+      const last_scheduled_run_at = "2026-11-22T10:19:00Z";
+      return Response.json([{ last_scheduled_run_at }]);
+    }
     const [, sign, code = ""] = /error_code=(gt|eq)\.(\w*)/.exec(url) ?? [];
     const next = Object.keys(open)
       .find((one) => sign === "eq" ? one === code : one > code);
@@ -310,9 +313,9 @@ Deno.test("hours are counted by outcome, and codes by open failures", async () =
       : Response.json(next ? [{ error_code: next }] : [], { headers });
   });
   try {
-    const cells = (await read("/")).matchAll(
-      /"(?:Error|Open)">(?:<a.*?>)?(.+?)</g,
-    );
+    const page = await read("/");
+    assertStringIncludes(page, "the schedule ran 1 min ago");
+    const cells = page.matchAll(/"(?:Error|Open)">(?:<a.*?>)?(.+?)</g);
     const shown = Array.from(cells, ([, text]) => text).join();
     assertEquals(shown, "event_invalid,1,501,apply_failed,2");
     const hours = await read("/hours");
@@ -409,35 +412,64 @@ Deno.test("a retry says what came of it, on the failure's page alone", async () 
   }
 });
 
+Deno.test("a failure says what comes next, and to whom it is left", async () => {
+  const dueAt = (minutes: number) =>
+    new Date(Date.now() + minutes * 60_000 + 30_000).toISOString();
+  const resolved = { resolved_at: ROW.last_failed_at, resolution: "applied" };
+  for (
+    const [expected, changes] of [
+      ["open, waits for a person", {}],
+      ["open, retry due in 5 min", { next_retry_at: dueAt(5) }],
+      // Nobody runs the schedule.
+      ["open, retry due 9 min ago", { next_retry_at: dueAt(-10) }],
+      ["retry requested", { retry_requested_at: dueAt(0) }],
+      ["resolved: <bdi>applied", resolved],
+    ] as [string, object][]
+  ) {
+    const { read } = openConsole(answering("", changes));
+    assertStringIncludes(await read("/failures"), `>${expected}<`);
+    const page = await read(PAGE);
+    assertStringIncludes(page, `>${expected}<`);
+    assertEquals(page.includes("<blockquote>"), changes !== resolved);
+  }
+});
+
 const failing = (error_code: string) => ({
   ...{ outcome: "failed", error_code, error: `${error_code}: of a test` },
 });
 const DELETION =
   '{"id":"evt_1","type":"customer.subscription.deleted","data":{"object":{"id":"sub_1","n":12345678901234567890,"n":1.10}}}';
 
+const FURTHER = '{"id":"evt_1","type":"charge.failed","n":1.10}';
+const LISTED = { settings: { handledTypes: ["charge.failed"] } };
+
 Deno.test("a repair is sent as it was typed, or says why it is not saved and keeps the text", async () => {
   const perhaps = "Perhaps it was done";
   const saved = () => Response.json([ROW]);
   for (
-    const [text, expected, respond, { hash = "", ...changes } = {}] of [
-      [DELETION, "", saved],
-      [DELETION, "", saved, { event_id: "sha256:00" }],
-      ['{}, "resolved_at": "now"', "This is not JSON"],
-      [DELETION.replace("evt_1", "evt_2"), "must be evt_1"],
-      [DELETION.replace('"sub_1"', '""'), "data.object.id"],
-      ['{"id":"evt_1","type":"charge.failed"}', "no effect"],
-      ['{"id":"evt_1","type":"v1.billing.meter.error"}', "thin event"],
-      [DELETION, "Somebody has changed", undefined, { hash: "of another" }],
-      [DELETION, "changed at the same moment", () => Response.json([])],
-      [DELETION, perhaps, () => new Response("<html>")],
-      [DELETION, perhaps, () => Promise.reject(new TypeError("reset"))],
-      [DELETION, "Nothing is changed", undefined, { payload: DELETION }],
-      [DELETION, "was applied already", undefined, { outcome: "duplicate" }],
-      [DELETION, "Its account was erased", undefined, { outcome: "erased" }],
-      [DELETION, "BW005: of a test", undefined, failing("BW005")],
-      // It may help although a retry would fail now.
-      [DELETION, "", saved, failing("BW001")],
-    ] as [string, string, (() => Response)?, Record<string, string>?][]
+    const [text, expected, respond, { hash = "", worker = {}, ...changes } = {}]
+      of [
+        [DELETION, "", saved],
+        [DELETION, "", saved, { event_id: "sha256:00" }],
+        ['{}, "resolved_at": "now"', "This is not JSON"],
+        [DELETION.replace("evt_1", "evt_2"), "must be evt_1"],
+        [DELETION.replace('"sub_1"', '""'), "data.object.id"],
+        [FURTHER, "no effect"],
+        [FURTHER, "the worker does not answer", undefined, { worker: "" }],
+        [FURTHER, "", saved, { worker: LISTED }],
+        [DELETION, "", saved, { worker: "" }],
+        ['{"id":"evt_1","type":"v1.billing.meter.error"}', "thin event"],
+        [DELETION, "Somebody has changed", undefined, { hash: "of another" }],
+        [DELETION, "changed at the same moment", () => Response.json([])],
+        [DELETION, perhaps, () => new Response("<html>")],
+        [DELETION, perhaps, () => Promise.reject(new TypeError("reset"))],
+        [DELETION, "Nothing is changed", undefined, { payload: DELETION }],
+        [DELETION, "was applied already", undefined, { outcome: "duplicate" }],
+        [DELETION, "Its account was erased", undefined, { outcome: "erased" }],
+        [DELETION, "BW005: of a test", undefined, failing("BW005")],
+        // It may help although a retry would fail now.
+        [DELETION, "", saved, failing("BW001")],
+      ] as [string, string, (() => Response)?, Record<string, unknown>?][]
   ) {
     const tried = { outcome: "applied", error_code: null, error: null };
     const { calls, read, send } = openConsole((call) =>
@@ -445,10 +477,12 @@ Deno.test("a repair is sent as it was typed, or says why it is not saved and kee
         ? respond()
         : call.url.includes("billing_try_event")
         ? Response.json([{ ...tried, ...changes }])
+        : call.url.includes("billing-worker?queue=none")
+        ? Response.json(worker || {}, { status: worker ? 200 : 503 })
         : answering("", changes)(call)
     );
     const [, own = ""] = /name="hash" value="([^"]+)"/.exec(await read(PAGE))!;
-    const fields = { ...KEY, text, hash: hash || own };
+    const fields = { ...KEY, text, hash: `${hash || own}` };
     const answer = await send("/failure/repair", fields);
     assertEquals(answer.status, expected ? 422 : 303);
     const page = await answer.text();
@@ -461,9 +495,35 @@ Deno.test("a repair is sent as it was typed, or says why it is not saved and kee
     for (const { url } of patches) {
       assertStringIncludes(url, "version=eq.741&columns=payload");
     }
+    // The trial runs the handler as well.
+    const tries = calls.filter(({ url }) => url.includes("billing_try_event"))
+      .map(({ sent }) => JSON.parse(sent).event.payload);
+    if (tries.length > 0) {
+      assertEquals(tries, [worker === LISTED ? text : undefined]);
+    }
+    const told = await read(PAGE);
     const warning = "A retry would fail now: subscription_unknown: BW001: of";
-    const isWarned = changes["error_code"] === "BW001";
-    assertEquals((await read(PAGE)).includes(warning), isWarned);
+    for (const part of [warning, "Fix that first, then retry"]) {
+      assertEquals(told.includes(part), changes["error_code"] === "BW001");
+    }
+  }
+});
+
+Deno.test("what a handler raised is in lists, on the failure's page, and its type in the filter", async () => {
+  const error = "billing.on_charge_refunded raised P0042: too much: 900";
+  const { read } = openConsole(answering("", {
+    ...{ error_code: "apply_failed", error, type: "charge.refunded" },
+    ...{ subscription_id: null, payload: "{}" },
+  }));
+  for (const path of ["/failures", "/search?q=evt_1", PAGE]) {
+    assertStringIncludes(await read(path), error);
+  }
+  assertStringIncludes(
+    await read("/failures"),
+    '<option value="charge.refunded">',
+  );
+  for (const path of ["/", PAGE]) {
+    assertStringIncludes(await read(path), "handler");
   }
 });
 
@@ -479,13 +539,15 @@ Deno.test("for a creation without an account there is a field, and the advised a
       [{ ...lacks, kind: "update" }, "Repair"],
       [{ ...lacks, error_code: "body_not_json" }, "Resolve by hand"],
       [{ ...lacks, error_code: "subscription_unknown" }, "Retry"],
+      [{ ...lacks, original: "{}" }, "Retry"],
     ] as [object, ...string[]][]
   ) {
     const page = await openConsole(answering("", changes)).read(PAGE);
     const found = page.matchAll(advised).map(([, name = ""]) => name.trim());
     assertEquals([...found], expected);
     const hasField = page.includes('action="/failure/account"');
-    assertEquals(hasField, !("kind" in changes && changes.kind === "update"));
+    const isUpdate = "kind" in changes && changes.kind === "update";
+    assertEquals(hasField, !isUpdate && !("original" in changes));
   }
   const { calls, read, send } = openConsole((call) =>
     call.url.includes("billing_try_event")

@@ -226,24 +226,69 @@ Deno.test("the doctor says what each answer means, and what to do in this place"
   }
 });
 
+/** Looks at a deployment with settings, and what its database says of itself. */
+const lookAt = (settings: object | undefined, row: Answer, url = HOSTED) =>
+  look(
+    "key health",
+    (asked) =>
+      /billing_health/.test(asked) ? row(asked) : Response.json({ settings }),
+    { url },
+  );
+
 Deno.test("the doctor checks that acknowledged failures are retried and reported", async () => {
-  const says = (acknowledging: string[], hasAlerts: boolean): Answer => () =>
-    Response.json({ settings: { acknowledging, hasAlerts } });
   const old = health(ranAt("11:54:59"));
   for (
-    const [answer, expected, healthy = health({})] of [
-      [says([], false), "undefined"],
-      [says(["a"], true), "ok failures are retried, and reported"],
-      [says(["a"], false), "no alert channel is set: set ALERT_URL"],
-      [says(["b"], true), "the schedule has not woken the worker", old],
+    const [acknowledging, hasAlerts, expected, row = health({})] of [
+      [[], false, "undefined"],
+      [["a"], true, "ok failures are retried, and reported"],
+      [["a"], false, "no alert channel is set: set ALERT_URL"],
+      [["b"], true, "the schedule has not woken the worker", old],
     ] as const
   ) {
-    const found = await look(
-      "key health",
-      (asked) => /billing_health/.test(asked) ? healthy(asked) : answer(asked),
-    );
+    const found = await lookAt({ acknowledging, hasAlerts }, row);
     assert(`${found["acknowledged"]}`.includes(expected), expected);
   }
+});
+
+Deno.test("the doctor compares the listed types with the functions that are there", async () => {
+  const REFUND = "charge.refunded";
+  const LISTED = { handledTypes: [REFUND], accountFromCheckout: true };
+  const fault = 'HANDLE_EVENT_TYPES: "A" is no type';
+  for (
+    const [settings, handlers, ...expected] of [
+      [{ handledTypes: [] }, [], "undefined"],
+      [{ handledTypes: [] }, undefined, "undefined"],
+      [{}, [], "undefined"],
+      // A checkout needs no function for its account.
+      [LISTED, ["on_charge_refunded"], "ok each type in HANDLE_EVENT_TYPES"],
+      [
+        LISTED,
+        ["on_charge_refund"],
+        "FAIL events of charge.refunded fail: service_role cannot call billing.on_charge_refunded(text, jsonb). Create",
+        "no listed type calls billing.on_charge_refund(text, jsonb). Add",
+      ],
+      [
+        { handledTypes: [REFUND, "customer.subscription.deleted"] },
+        [],
+        "billing.on_charge_refunded(text, jsonb), billing.on_customer_sub",
+      ],
+      [{ handledTypes: [] }, ["on_x", "on_y"], "warning no listed type calls"],
+      [{ handledTypes: [], handledTypesFault: fault }, [], `FAIL ${fault}. U`],
+      [{}, ["on_x"], "skipped the worker does not say which types"],
+      [undefined, ["on_x"], "skipped the worker does not say which types"],
+      [LISTED, undefined, "skipped billing_health does not say which"],
+    ] as [object | undefined, string[] | undefined, ...string[]][]
+  ) {
+    for (const url of [HOSTED, HERE]) {
+      const found = await lookAt(settings, health({ handlers }), url);
+      const line = `${found["handlers"]}`;
+      for (const text of expected) assert(line.includes(text), line);
+      assertFits([line], url);
+    }
+  }
+  // That is not another FAIL.
+  const { handlers } = await lookAt(LISTED, noAnswer);
+  assertEquals(handlers?.slice(0, 23), "skipped billing_health ");
 });
 
 /** Asserts that what to do is said for the place, not for the other one. */

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import type Stripe from "stripe";
 import { stripeId } from "../../bench/requests.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { paymentEvent } from "../../scripts/events/payment_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { API_VERSIONS, TEMPLATES } from "../../scripts/events/templates.ts";
 
@@ -26,11 +27,16 @@ for (const apiVersion of API_VERSIONS) {
     isOld ? [value, undefined] : [undefined, value];
 
   Deno.test(`events of ${apiVersion} have the given values wherever their own were`, () => {
-    const all = { created: "active", updated: "past_due", deleted: "canceled" };
+    const all = {
+      ...{ created: "active", updated: "past_due", paused: "paused" },
+      ...{ resumed: "active", deleted: "canceled" },
+    };
     const values = { plan: "price_mine", periodEnd: PERIOD_END };
     for (const [name, status] of Object.entries(all)) {
       const type = `customer.subscription.${name as keyof typeof all}` as const;
-      const { data } = subscriptionEvent(type, { ...mine, ...values });
+      const event = subscriptionEvent(type, { ...mine, ...values });
+      const { data } = event;
+      assertEquals(event.type, type);
       const { object, previous_attributes } = data;
       assertEquals([object.id, object.status], ["sub_$&mine", status]);
       assertEquals(plansOf(object), new Set(["price_mine"]));
@@ -41,11 +47,21 @@ for (const apiVersion of API_VERSIONS) {
     const { subscription, parent } = invoice.data.object;
     const found = [subscription, parent?.subscription_details.subscription];
     assertEquals(found, places("sub_$&mine"));
-    for (const event of [subscriptionEvent(UPDATED, mine), invoice]) {
+    const payment = paymentEvent("checkout.session.completed", mine);
+    const refund = paymentEvent("charge.refunded", mine);
+    const paid = invoiceEvent({ ...mine, invoice: "in_mine" }, "invoice.paid");
+    for (
+      const event of [
+        ...[subscriptionEvent(UPDATED, mine), invoice, paid, payment, refund],
+      ]
+    ) {
       const { id, created } = event;
       const text = JSON.stringify(event);
       assertEquals([id, created], ["evt_mine", CREATED]);
-      assertEquals(text.match(/(?:evt|sub|acc)_1|Invoice0+3|cus_Ex/g), null);
+      assertEquals(
+        text.match(/(?:evt|sub|acc)_1|Invoice0+3|cus_Ex|Payment0/g),
+        null,
+      );
       assert(text.includes("acc_mine") && text.includes("cus_$&mine"));
     }
   });
@@ -115,9 +131,31 @@ type RequiredKeys<T> = {
   [K in keyof T]-?: Record<never, never> extends Pick<T, K> ? never : K;
 }[keyof T];
 
-// Compiles only if the template has every field that the SDK's type requires.
-const _whole: Record<RequiredKeys<Stripe.Subscription>, unknown> =
+// Compile only if the templates have every field that the SDK's types require.
+const _subscription: Record<RequiredKeys<Stripe.Subscription>, unknown> =
   TEMPLATES["customer.subscription.created"].data.object;
+const _checkout: Record<RequiredKeys<Stripe.Checkout.Session>, unknown> =
+  TEMPLATES["checkout.session.completed"].data.object;
+const _charge: Record<RequiredKeys<Stripe.Charge>, unknown> =
+  TEMPLATES["charge.refunded"].data.object;
+
+Deno.test("a trial that will end does so in three days, and a paid invoice is paid", () => {
+  const trial = "customer.subscription.trial_will_end";
+  const { created, data: { object } } = subscriptionEvent(trial);
+  const { current_period_end } = object;
+  const end = created! + 3 * 86_400;
+  assertEquals([object.trial_end, current_period_end], [end, end]);
+  assertEquals(object.status, "trialing");
+  const ends = { trialEnd: PERIOD_END, created: CREATED };
+  assertEquals(
+    subscriptionEvent(trial, ends).data.object.trial_end,
+    PERIOD_END,
+  );
+  const paid = invoiceEvent({ created: CREATED }, "invoice.paid").data.object;
+  const { status, amount_paid, amount_remaining } =
+    paid as unknown as Stripe.Invoice;
+  assertEquals([status, amount_paid, amount_remaining], ["paid", 1900, 0]);
+});
 
 Deno.test("the bench's IDs have Stripe's form, begin with their time, and differ", () => {
   // From Stripe's API reference: sub_1MowQVLkdIwHu7ixeRlqHVzs, and its time.

@@ -60,23 +60,32 @@ Deno.test("a delivery has one line, in the color of its outcome", () => {
   assertEquals(acknowledged?.slice(0, 30), "<red>200 <red>acknowledged sub");
   assertEquals(acknowledged?.length, 79 + "<red><red><dim>".length - 9);
   assertEquals(below, `    <yellow>${code}: why`);
+  const [checkout] = shown({ ...DELIVERY, type: "checkout.session.completed" });
+  assert(checkout?.includes(" session.completed "), checkout);
 });
 
 Deno.test("what is below a delivery fits its code, its provider and this machine", () => {
   const below = (code: string, error: string, provider = "a") =>
-    shown({ ...FAILED, code, error, provider })[1]?.replace(/.*?: /, "");
+    shown({ ...FAILED, code, error, provider }).slice(1)
+      .map((line) => line.replace("    <yellow>", "")).join(" ")
+      .replace(`${code}: `, "");
   const call = "Database call failed";
   const unverified = "Cannot verify deliveries of provider a";
   const [migrate, own] = [
     "a restart of start applies the migration",
     "Set PROVIDER_B_SIGNING_SECRET to the sender's secret.",
   ];
+  const read = "Read the error in billing.failed_events.";
+  const raised = `billing.on_x raised P0042: ${read}`;
   for (
     const [code, error, text, provider] of [
       ["deployment_fault", `${call}: PGRST202: x`, migrate],
       ["deployment_fault", `${call}: 42501: x`, "42501: x"],
       ["provider_misconfigured", `${unverified}: no x`, "no x"],
       ["new_code", "Why.", "Why."],
+      ["handler_missing", "billing.on_x is not", "billing.on_x is not"],
+      ["apply_failed", "billing.on_x raised P0042: see its row", raised],
+      ["apply_failed", "P0042", read],
       ["signature_mismatch", "", own, "b"],
     ] as const
   ) assertEquals(below(code, error, provider), text);

@@ -7,6 +7,7 @@ import {
 } from "@std/assert";
 import { createHash } from "node:crypto";
 import { UsageError } from "../../scripts/common/cli.ts";
+import type { JsonObject } from "../../scripts/events/event_types.ts";
 import { EVENT_TYPES } from "../../scripts/events/templates.ts";
 import { advice } from "../../scripts/trigger/advice.ts";
 import { waitBeforeMs } from "../../scripts/trigger.ts";
@@ -15,6 +16,7 @@ import {
   parseTriggerArguments,
 } from "../../scripts/trigger/arguments.ts";
 import * as result from "../../scripts/trigger/result.ts";
+import { isHandledType } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 
 const CREATED = "customer.subscription.created";
 const UPDATED = "customer.subscription.updated";
@@ -31,6 +33,13 @@ function advised(line: string, status: number, body = "", errorCode?: string) {
   return advice({ status, body, errorCode }, parsed(line)).join("\n");
 }
 
+/** Returns the event that a command sends. */
+function built(line: string) {
+  const { source } = parsed(line);
+  assert("type" in source);
+  return buildEvent(source);
+}
+
 Deno.test("advice() after a success names the next command", () => {
   const run = "deno task trigger";
   const quoted = "--subscription 'it'\\''s'";
@@ -44,13 +53,17 @@ Deno.test("advice() after a success names the next command", () => {
       [`${UPDATED} ${elsewhere}`, elsewhere.replaceAll(/ (?=--)/g, " \\\n  ")],
       [INVOICE, `Next:\n${run} ${DELETED}`],
       [DELETED, `${another} --subscription sub_local_a_2`],
-      ["payment_intent.payment_failed", "stored\nnothing."],
+      [`${UPDATED} --as ${DELETED}`, `${another} --subscription sub_local_a_2`],
+      ["charge.refunded", "billing.on_charge_refunded: docs/handlers.md."],
+      ["invoice.paid --as foo.b-r", "billing.on_foo_b_r: docs/handlers.md."],
     ] as const
   ) {
     const said = advised(line, 200);
     assert(said.endsWith(end), said);
   }
   assertEquals(advised(OF_FILE, 200), "");
+  const claimed = { status: 200, body: "OK", isClaimed: true };
+  assertEquals(advice(claimed, parsed("charge.refunded")), []);
 });
 
 Deno.test("advice() after a failure is that of its code, or of the most likely one", () => {
@@ -65,6 +78,8 @@ Deno.test("advice() after a failure is that of its code, or of the most likely o
       [OF_FILE, 422, "event_invalid", "The event is in ", RECORDED],
       [OF_FILE, 500, "", LOG, RECORDED],
       [CREATED, 500, "", LOG, RECORDED],
+      ["invoice.paid", 500, "", "most likely handler_missing: ", RECORDED],
+      ["invoice.paid", 500, "handler_missing", "handler_missing: ", RECORDED],
       [OF_TYPE, 500, "", "most likely subscription_unknown: ", CREATE],
       [OF_TYPE, 500, "creation_pending", "creation_pending: ", CREATE],
       [OF_TYPE, 500, "apply_failed", "apply_failed: Read ", RECORDED],
@@ -113,7 +128,7 @@ Deno.test("parseTriggerArguments() refuses what it does not take", () => {
       [`${INVOICE} --payload x`, `leave out: ${INVOICE}`],
       ["--payload x --event evt_1", "leave out: --event"],
       ["--payload x --print", "not for a --payload"],
-      ["invoice.paid", ...EVENT_TYPES],
+      ["invoice.finalized", ...EVENT_TYPES],
       ["", ...EVENT_TYPES],
     ] as const
   ) {
@@ -127,6 +142,7 @@ const EVENT = {
   id: "evt_1&select=*",
   type: UPDATED,
   subscription: "sub_1",
+  customer: "cus_1",
 };
 const OF_EVENT = "eq.a,eq.evt_1&select=*";
 const LEDGER = `processed_events?${OF_EVENT}`;
@@ -169,22 +185,32 @@ Deno.test("readResult() names the outcome, and the row that the event is about",
     `              ${error.slice(65)}`,
   ];
   const shown = ["  id      sub_1", "  status  active"];
+  const paid = "applied: billing.on_invoice_paid ran.";
+  const checkout = { type: "checkout.session.completed" };
+  const { "subscriptions?eq.sub_1": _, ...claimed } = applied;
+  const customer = { ...claimed, "customers?eq.a,eq.cus_1": { id: 5 } };
+  const ran = "applied: billing.on_checkout_session_completed ran.";
   for (
     const [rows, options, head, ...row] of [
       [applied, {}, "applied. The row in billing.sub", ...shown],
       [stale, {}, "stale: newer events had been applied. The", ...shown],
       [applied, { wasApplied: true }, "duplicate: the event was", ...shown],
       [{}, {}, "ignored: nothing was stored."],
+      [applied, { type: "invoice.paid" }, paid],
+      [claimed, checkout, ran],
+      [customer, checkout, "applied. The row in billing.cust", "  id  5"],
+      [claimed, { ...checkout, wasApplied: true }, "duplicate: the event was"],
       [applied, { type }, "applied. There is no row in billing.notif"],
       [notified, { type }, "applied. The row in billing.notif", "  id  4"],
       [applied, { status: 401 }, "failed: nothing was stored."],
       [failed, { status: 422 }, "failed. The row in ", ...wrapped],
     ] as const
   ) {
-    const { lines, errorCode } = await resultOf(rows, options);
+    const { lines, errorCode, isClaimed } = await resultOf(rows, options);
     assertEquals(lines[0]!.slice(0, head.length), head);
     assertEquals<unknown>(lines.slice(1), row);
     assertEquals(errorCode, rows === failed ? "x" : undefined);
+    assertEquals(isClaimed, /^(?:app|dup|stale)/.test(head) || undefined);
   }
   const refused = () => resultOf({}, { secretKey: "another" });
   await assertRejects(refused, Error, "refuses the secret key");
@@ -202,13 +228,14 @@ Deno.test("projectOf() gives a key only to its own project", () => {
 });
 
 Deno.test("sentEvent() finds what the receiver reads of a body", async () => {
-  const { id, type, subscription } = EVENT;
-  const event = { id, type, data: { object: { id: subscription } } };
+  const { id, type, subscription, customer } = EVENT;
+  const event = { id, type, data: { object: { id: subscription, customer } } };
   const sent = new TextEncoder().encode(JSON.stringify(event));
   assertEquals(await result.sentEvent(sent, "a"), EVENT);
   const body = Uint8Array.of(0xff, 0x7b);
   const hash = createHash("sha256").update(body).digest("hex");
-  const filed = { id: `sha256:${hash}`, type: "", subscription: "" };
+  const none = { type: "", subscription: "", customer: "" };
+  const filed = { id: `sha256:${hash}`, ...none };
   assertEquals(await result.sentEvent(body, "b"), { provider: "b", ...filed });
 });
 
@@ -217,6 +244,42 @@ Deno.test("buildEvent() fills in what the command line leaves out", () => {
   const event = buildEvent({ ...given, event: "evt_1" });
   const ids = JSON.stringify(event).match(/\b(?:evt|sub|acc)_\w+/g);
   assertEquals(new Set(ids), new Set(["evt_1", "sub_mine", "acc_local"]));
+  const { metadata } = built(`${CREATED} --account=`).data.object as JsonObject;
+  assertEquals(metadata, {}, "as of a payment link");
+});
+
+Deno.test("buildEvent() makes a payment's checkout and refund belong together, or a checkout a subscription's", () => {
+  const idsOf = (line: string) => {
+    const { id, payment_intent } = built(line).data.object as JsonObject;
+    return [id, payment_intent];
+  };
+  const checkout = "checkout.session.completed";
+  const later = "checkout.session.async_payment_succeeded";
+  for (const type of [checkout, later]) {
+    assertEquals(idsOf(`${type} --payment pi_1`), ["cs_test_1", "pi_1"]);
+  }
+  assertEquals(idsOf("charge.refunded --payment pi_1"), ["ch_1", "pi_1"]);
+  assert(idsOf(checkout)[0] !== idsOf(checkout)[0], "each is a new one");
+  const whole = (line: string) => {
+    const object = built(line).data.object as JsonObject;
+    const { mode, payment_status, customer, subscription } = object;
+    const isPayment = object["payment_intent"] !== null;
+    return [mode, isPayment, payment_status, customer, subscription];
+  };
+  assertEquals(whole(checkout), ["payment", true, "paid", "cus_local_a", null]);
+  assertEquals(
+    whole(`${checkout} --subscribe --subscription sub_1 --status unpaid`),
+    ["subscription", false, "unpaid", "cus_1", "sub_1"],
+  );
+});
+
+Deno.test("buildEvent() sends every type under its name or another, and further ones as Stripe does today", () => {
+  for (const type of EVENT_TYPES) {
+    const { api_version } = built(type);
+    const version = isHandledType(type) ? "2024-06-20" : "2026-10-28.endive";
+    assertEquals([built(type).type, api_version], [type, version]);
+  }
+  assertEquals(built(`${INVOICE} --as invoice.paid`).type, "invoice.paid");
 });
 
 Deno.test("waitBeforeMs() makes a creation wait for the next second", () => {

@@ -108,6 +108,61 @@ export function gather<Item, Result>(
 }
 
 /**
+ * Makes a function that has only so many calls under way; the others wait. Their wait
+ * ends in the order in which it began.
+ *
+ * @param call Returns the result of one item, or that item's own failure.
+ * @param limits.calls How many calls may be under way.
+ * @returns A function that takes one item and resolves with its result. It rejects with
+ * the item's failure, with the call's failure, or with `overloaded` if too many items
+ * wait or the item waited too long.
+ */
+export function atMost<Item, Result>(
+  call: (item: Item) => Promise<Result | DeliveryError>,
+  { calls, maxWaiting, maxWaitMs }: Omit<GatherLimits, "maxTogether"> & {
+    readonly calls: number;
+  },
+): (item: Item) => Promise<Result> {
+  const waiting = new Set<() => void>();
+  let underWay = 0;
+
+  function turn(): Promise<void> {
+    if (waiting.size >= maxWaiting) {
+      const message = `${maxWaiting} events already wait for a handler`;
+      return Promise.reject(new DeliveryError("overloaded", message));
+    }
+    return new Promise((resolve, reject) => {
+      const begin = () => {
+        clearTimeout(timer);
+        waiting.delete(begin);
+        resolve();
+      };
+      const timer = setTimeout(() => {
+        waiting.delete(begin);
+        const message = `The event waited ${maxWaitMs} ms for a handler`;
+        reject(new DeliveryError("overloaded", message));
+      }, maxWaitMs);
+      waiting.add(begin);
+    });
+  }
+
+  return async function callInTurn(item) {
+    if (underWay < calls) underWay++;
+    else await turn();
+    try {
+      const result = await call(item);
+      if (result instanceof DeliveryError) throw result;
+      return result;
+    } finally {
+      // The next one takes the place, so nobody else can.
+      const [next] = waiting;
+      if (next === undefined) underWay--;
+      else next();
+    }
+  };
+}
+
+/**
  * The pause before each new try. An app locks a row for a moment; a person may
  * lock it for hours, but the provider waits for a reply.
  */

@@ -3,14 +3,18 @@
  *
  * @module
  */
-import { applyEvents } from "../_shared/billing/apply_events.ts";
+import {
+  applyEvents,
+  applyHandledEvent,
+  type BillingEvent,
+} from "../_shared/billing/apply_events.ts";
 import { readConfig } from "../_shared/billing/config.ts";
 import { createClient } from "../_shared/billing/database.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
 import { checkAcknowledged } from "./acknowledged.ts";
 import { throttleInfo } from "./throttle_info.ts";
-import { awaitLocks, gather } from "./gather.ts";
+import { atMost, awaitLocks, gather } from "./gather.ts";
 import { handleWebhook, type Receiver } from "./handle_webhook.ts";
 import { readProviders } from "./providers.ts";
 import { isLocalStack } from "./local_stack.ts";
@@ -31,6 +35,12 @@ const GATHER_LIMITS = {
   maxWaitMs: 3_000,
 };
 
+/**
+ * A handler of the app may take 2.5 s, and its call 3 s. So few connections are enough
+ * to bear, and after a wait of 5 s there is still time to record a failure within 10 s.
+ */
+const HANDLER_LIMITS = { calls: 3, maxWaiting: 1_000, maxWaitMs: 5_000 };
+
 /** Ten lines per message in ten seconds; Supabase keeps a hundred lines. */
 const LOG_INTERVAL_MS = 1_000;
 
@@ -43,24 +53,28 @@ const log = throttleInfo(logJson, {
   maxLines: isLocalStack(env) ? LOCAL_LINES : 1,
 });
 const config = readConfig(env);
-const { oncePerInvoice } = config;
 const database = createClient(config, { fetch });
 const wakeWorker = workerWaker(config, { fetch, log });
+const applying = {
+  database,
+  oncePerInvoice: config.oncePerInvoice,
+  onRetries: () => wakeWorker("retries"),
+};
+const applyTogether = gather(
+  (events: BillingEvent[]) => applyEvents(events, applying),
+  GATHER_LIMITS,
+);
+const applyAlone = atMost(
+  (event: BillingEvent) => applyHandledEvent(event, applying),
+  HANDLER_LIMITS,
+);
 const receiver: Receiver = {
   providers: await readProviders(env),
-  toleranceSeconds: config.toleranceSeconds,
+  ...config,
   body: { maxBytes: config.maxBodyBytes, timeLimitMs: BODY_TIME_LIMIT_MS },
-  unmappedSubscriptions: config.unmappedSubscriptions,
   apply: awaitLocks(
-    gather(
-      (events) =>
-        applyEvents(events, {
-          database,
-          oncePerInvoice,
-          onRetries: () => wakeWorker("retries"),
-        }),
-      GATHER_LIMITS,
-    ),
+    (event) =>
+      event.payload === undefined ? applyTogether(event) : applyAlone(event),
     {
       sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
       clock: Date.now,
@@ -79,6 +93,12 @@ for (const { name, fault } of receiver.providers) {
       error: fault,
     });
   }
+}
+
+if (config.handledTypes.fault !== undefined) {
+  log("error", "events of further types are refused", {
+    error: config.handledTypes.fault,
+  });
 }
 
 if (receiver.providers.some(({ acknowledges }) => acknowledges)) {

@@ -12,6 +12,7 @@ import {
   decodeBody,
   isUnmapped,
   parseEvent,
+  type ParseSettings,
 } from "../_shared/billing/parse_event.ts";
 import {
   describeFailedBody,
@@ -22,7 +23,7 @@ import type { Queue } from "./wake_worker.ts";
 
 /** What is needed to process an event. */
 export interface ProcessOptions
-  extends Pick<Config, "unmappedSubscriptions" | "toleranceSeconds"> {
+  extends Pick<Config, "unmappedSubscriptions">, ParseSettings {
   /** Applies one event exactly once, maybe together with others. */
   readonly apply: (event: BillingEvent) => Promise<Outcome>;
   /** Where failures are recorded. */
@@ -94,11 +95,11 @@ export async function processEvent(
 
 async function applyOrIgnore(
   { provider, mode, connect, body }: VerifiedDelivery,
-  { apply, toleranceSeconds, wakeWorker, clock }: ProcessOptions,
+  { apply, wakeWorker, clock, ...settings }: ProcessOptions,
 ): Promise<Report> {
   const parsed = parseEvent(decodeBody(body), {
+    ...settings,
     nowSeconds: clock() / 1000,
-    toleranceSeconds,
     mode,
     connect,
   });
@@ -121,6 +122,11 @@ async function applyOrIgnore(
   // A duplicate too: the first delivery may have ended before it woke the worker.
   if (outcome !== "stale" && event.kind === "payment_failed") {
     wakeWorker("notifications");
+  }
+  if (parsed.isAccountUnusable) {
+    const message =
+      "checkout names no account: what its accountId or client_reference_id says could be none";
+    return { level: "warn", message, fields };
   }
   return { level: "info", message: "events applied", fields };
 }

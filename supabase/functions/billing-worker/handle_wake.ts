@@ -21,10 +21,13 @@ import {
 type Queue = "retries" | "notifications";
 
 /** Settings of the deployment that are no secret. */
-interface Settings {
+export interface Settings {
   /** The providers whose stored failures are answered 200. */
   readonly acknowledging: readonly string[];
   readonly hasAlerts: boolean;
+  readonly handledTypes: readonly string[];
+  readonly handledTypesFault: string | undefined;
+  readonly accountFromCheckout: boolean;
 }
 
 /** What one run of the worker needs, besides what each run makes anew. */

@@ -34,14 +34,15 @@ const worker: Worker = {
   database,
   channel,
   alertChannel: chooseAlertChannel(env, { fetch, clock: Date.now }),
-  unmappedSubscriptions: config.unmappedSubscriptions,
-  oncePerInvoice: config.oncePerInvoice,
-  toleranceSeconds: config.toleranceSeconds,
+  ...config,
   settings: {
     acknowledging: ["a", "b"].filter((name) =>
       env[`PROVIDER_${name.toUpperCase()}_FAILURES`] === "acknowledge"
     ),
     hasAlerts: Boolean(env["ALERT_URL"]),
+    handledTypes: [...config.handledTypes.types],
+    handledTypesFault: config.handledTypes.fault,
+    accountFromCheckout: config.accountFromCheckout,
   },
   log: logJson,
   clock: Date.now,

@@ -1,5 +1,6 @@
 import {
   applyEvents,
+  applyHandledEvent,
   type Outcome,
   type RetriedEvent,
 } from "../_shared/billing/apply_events.ts";
@@ -19,6 +20,7 @@ import {
   decodeBody,
   isUnmapped,
   parseEvent,
+  type ParseSettings,
 } from "../_shared/billing/parse_event.ts";
 import { describeText } from "../_shared/billing/record_failure.ts";
 
@@ -33,6 +35,9 @@ export type ClaimedFailure = Readonly<
 /** The result of a retry that did not fail. */
 type RetryOutcome = Exclude<Outcome, "erased"> | "ignored";
 
+/** `untried`: the run had no time for it. */
+type RetryResult = RetryOutcome | "untried" | DeliveryError;
+
 /** The results of the retries of one run. */
 export type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
 
@@ -46,11 +51,10 @@ export const NO_RETRIES: RetryCounts = {
 };
 
 /** What is needed to retry failures. */
-export interface RetryOptions extends
-  Pick<
-    Config,
-    "unmappedSubscriptions" | "oncePerInvoice" | "toleranceSeconds"
-  > {
+export interface RetryOptions
+  extends
+    Pick<Config, "unmappedSubscriptions" | "oncePerInvoice">,
+    ParseSettings {
   readonly database: DatabaseClient;
   /** The lease of the run. */
   readonly leaseId: string;
@@ -67,6 +71,12 @@ const RETRY_TIME_MS = 20_000;
 
 /** Likewise. Supabase gives a request 2 s of processor time. */
 const RETRY_LIMIT = 1_000;
+
+/**
+ * For the handlers of a batch: each may take 2.5 s, and other failures wait. What is
+ * behind them is left for the next batch.
+ */
+const HANDLER_TIME_MS = 1_000;
 
 /** A batch takes a second or two. */
 const CALL_LIMIT = { timeLimitMs: 5_000 };
@@ -106,8 +116,9 @@ export async function retryFailures(
         "another session has locked the records: they are tried again";
       log("warn", message, { counts: { locked } });
     }
-    counts.claimed += retries.length;
     for (const { result } of retries) {
+      if (result === "untried") continue;
+      counts.claimed++;
       counts[typeof result === "string" ? result : "failed"]++;
     }
   } while (clock() < endMs && counts.claimed < RETRY_LIMIT);
@@ -119,22 +130,25 @@ interface Retry {
   readonly failure: ClaimedFailure;
   /** The event as text; empty if the body is not text. */
   readonly text: string;
-  readonly result: RetryOutcome | DeliveryError;
+  readonly result: RetryResult;
 }
 
 /** A retry whose event is still to be applied. */
 type Read = Omit<Retry, "result"> & {
-  readonly result: Retry["result"] | RetriedEvent;
+  readonly result: RetryResult | RetriedEvent;
 };
 
-/** Applies the events of claimed failures in one call. */
+/** Applies the events of claimed failures. */
 async function applyFailures(
   claimed: readonly ClaimedFailure[],
   options: RetryOptions,
 ): Promise<Retry[]> {
   const read = claimed.map((failure) => readFailure(failure, options));
   const events = read.map(({ result }) => result).filter(isEvent);
-  const outcomes = lockWithCreations(events, await apply(events, options));
+  const outcomes = lockWithCreations(
+    events,
+    await applyInOrder(events, options),
+  );
   return read.map((retry) => {
     const result = isEvent(retry.result)
       ? outcomes[events.indexOf(retry.result)]!
@@ -143,6 +157,31 @@ async function applyFailures(
       result instanceof DeliveryError && isUnmapped(result, retry.text);
     return { ...retry, result: isIgnored ? "ignored" : result };
   });
+}
+
+/** Applies events in their order: those with a handler alone, others together. */
+async function applyInOrder(
+  events: readonly RetriedEvent[],
+  options: RetryOptions,
+): Promise<RetryResult[]> {
+  const results: RetryResult[] = [];
+  let together: RetriedEvent[] = [];
+  let endMs: number | undefined;
+  for (const event of events) {
+    if (event.payload === undefined) {
+      together.push(event);
+      continue;
+    }
+    results.push(...await apply(together, options));
+    together = [];
+    endMs ??= options.clock() + HANDLER_TIME_MS;
+    if (options.clock() >= endMs) {
+      const left = events.slice(results.length);
+      return [...results, ...left.map(() => "untried" as const)];
+    }
+    results.push(...await apply([event], options));
+  }
+  return [...results, ...await apply(together, options)];
 }
 
 /**
@@ -155,10 +194,13 @@ async function applyFailures(
 async function apply(
   events: readonly RetriedEvent[],
   options: RetryOptions,
-): Promise<readonly Retry["result"][]> {
-  if (events.length === 0) return [];
+): Promise<readonly RetryResult[]> {
+  const [event] = events;
+  if (event === undefined) return [];
   try {
-    const outcomes = await applyEvents(events, options);
+    const outcomes = event.payload === undefined
+      ? await applyEvents(events, options)
+      : [await applyHandledEvent(event, options)];
     return outcomes.map((outcome) =>
       outcome === "erased" ? "ignored" : outcome
     );
@@ -175,14 +217,14 @@ async function apply(
 
 function readFailure(
   failure: ClaimedFailure,
-  { leaseId, toleranceSeconds, clock }: RetryOptions,
+  { leaseId, clock, ...settings }: RetryOptions,
 ): Read {
   const { provider, event_id, body, body_encoding } = failure;
   let text = "";
   try {
     text = body_encoding === "base64" ? decodeBody(fromBase64(body)) : body;
     const nowSeconds = clock() / 1000;
-    const parsed = parseEvent(text, { nowSeconds, toleranceSeconds });
+    const parsed = parseEvent(text, { ...settings, nowSeconds });
     if (!parsed.handled) return { failure, text, result: "ignored" };
     const retry = { event_id, lease_id: leaseId };
     return { failure, text, result: { ...parsed.event, provider, retry } };
@@ -201,8 +243,8 @@ function isEvent(result: Read["result"]): result is RetriedEvent {
  */
 function lockWithCreations(
   events: readonly RetriedEvent[],
-  outcomes: readonly Retry["result"][],
-): Retry["result"][] {
+  outcomes: readonly RetryResult[],
+): RetryResult[] {
   const locked = new Map(
     events.map(({ subscription_id }, index) =>
       [subscription_id, outcomes[index]!] as const
@@ -216,7 +258,7 @@ function lockWithCreations(
   );
 }
 
-function hasFailed(result: Retry["result"], code: ErrorCode): boolean {
+function hasFailed(result: RetryResult, code: ErrorCode): boolean {
   return result instanceof DeliveryError && result.code === code;
 }
 

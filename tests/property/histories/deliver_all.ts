@@ -1,5 +1,6 @@
 /**
- * A provider: it delivers each event until the answer is 200.
+ * A provider: it delivers each event until the answer is one that it takes, 200 by
+ * default.
  *
  * @module
  */
@@ -17,7 +18,7 @@ export interface Delivery {
 /** Counts of deliveries. */
 export interface DeliveryFigures {
   readonly deliveries: number;
-  /** Answers other than 200, each of which was followed by another delivery. */
+  /** Answers that were each followed by another delivery. */
   readonly retries: number;
 }
 
@@ -33,11 +34,13 @@ const PAUSE_MS = 20;
  */
 export async function deliverAll(
   deliveries: readonly Delivery[],
-  { url, connections, onAnswer = () => {} }: {
-    url: string;
-    connections: number;
-    onAnswer?: (delivery: Delivery, status: number) => void;
-  },
+  { url, connections, onAnswer = () => {}, takes = (status) => status === 200 }:
+    {
+      url: string;
+      connections: number;
+      onAnswer?: (delivery: Delivery, status: number) => void;
+      takes?: (status: number) => boolean;
+    },
 ): Promise<DeliveryFigures> {
   const queue = [...deliveries];
   let made = 0;
@@ -48,7 +51,7 @@ export async function deliverAll(
       const status = await deliver(url, next.body)
         .then((answer) => answer.status, () => 0);
       onAnswer(next, status);
-      if (status === 200) {
+      if (takes(status)) {
         acceptedAt = performance.now();
         continue;
       }

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { createHash } from "node:crypto";
 import {
   applyEvents,
+  applyHandledEvent,
   type BillingEvent,
 } from "../../../supabase/functions/_shared/billing/apply_events.ts";
 import {
@@ -219,6 +220,11 @@ async function file(answer: Response) {
   const error = new DeliveryError("event_invalid", "Says why", logged);
   return await recordFailure(error, { provider: "a", failed, database });
 }
+const applyHandled = (answer: Response) =>
+  applyHandledEvent(EVENT, fakeDatabase(() => answer)).then((outcome) => {
+    if (outcome instanceof DeliveryError) throw outcome;
+    return outcome;
+  });
 const apply = (answer: Response) =>
   applyEvents([EVENT], fakeDatabase(() => answer));
 const emailOf = (answer: Response) =>
@@ -230,6 +236,7 @@ const NO_OUTCOMES = [
 ].map((answer) => JSON.stringify(answer));
 const CALLS: [(answer: Response) => Promise<unknown>, garbage: string[]][] = [
   [apply, NO_OUTCOMES],
+  [applyHandled, NO_OUTCOMES],
   [file, ['"other"', "true", "<html>"]],
   [emailOf, []],
 ];
@@ -238,6 +245,12 @@ Deno.test("no call takes garbage for an answer, and each throws the call's fault
   for (const answer of ["stored", "retry", "applied", "erased"]) {
     assertEquals(await file(Response.json(answer)), answer);
   }
+  const [[answer]] = OUTCOMES as [[object, string]];
+  const rows = Response.json([{ place: 1, ...answer }]);
+  assertEquals(await applyHandled(rows), "applied");
+  // It was slow, and Postgres ended the call as a whole.
+  assertEquals(await codeOf(applyHandled(refusal("57014"))), "apply_failed");
+  assertEquals(await codeOf(apply(refusal("57014"))), "database_unavailable");
   for (const [work, garbage] of CALLS) {
     for (const body of garbage) {
       const code = await codeOf(work(new Response(body)));

@@ -38,8 +38,9 @@ const CODES: Partial<Record<ErrorCode, string>> = {
   subscription_unknown: "BW001",
   subscription_of_other_provider: "BW002",
   repair_pending: "BW004",
-  event_invalid: "BW005",
+  event_invalid: "BW005 BW009",
   creation_pending: "BW006",
+  handler_missing: "BW007",
   record_locked: "55P03",
   apply_failed:
     "22P05 22003 23505 42601 54000 P0001 XX000 BW000 BW0011 xBW001 PGRST004 PGRST100 PGRST116 PGRST127 PGRST210 PGRST304 PGRSTX00 x42501 425010 5701 570145 250060 constructor __proto__",
@@ -56,6 +57,12 @@ Deno.test("databaseError() knows what a code means, and keeps refused data out o
       assertEquals(error.logMessage, logged);
     }
   }
+  const raised = "billing.on_x raised P0042: LEAKED: 900";
+  const { code, message, logMessage } = databaseError("BW008", raised);
+  assertEquals([code, message, logMessage], [
+    ...["apply_failed", raised],
+    "billing.on_x raised P0042: see its row in failed_events",
+  ]);
   for (const code of [undefined, ""]) {
     assertEquals(databaseErrorCode(code), "database_unavailable");
     // A key that was revoked, as the project's gateway refuses it.

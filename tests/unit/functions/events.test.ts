@@ -36,6 +36,7 @@ const HANDLED = [...BOTH, PAUSED, RESUMED, DELETED, FAILED];
 const PERIOD_END = "data.object.current_period_end";
 const ITEM = "data.object.items.data.0";
 
+const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
 const below = (subscription: unknown) => ({
   parent: { subscription_details: { subscription } },
 });
@@ -43,6 +44,18 @@ const below = (subscription: unknown) => ({
 function parse(event: object | string, mode: EventMode = "any"): ParsedEvent {
   const text = typeof event === "string" ? event : JSON.stringify(event);
   return parseEvent(text, { nowSeconds: NOW, toleranceSeconds: 60, mode });
+}
+
+/** Checks cases of what differs from `whole`. */
+function check<Given>(
+  read: (given: Given) => unknown,
+  whole: object,
+  cases: readonly (readonly [given: Given, differs: object])[],
+): void {
+  for (const [given, differs] of cases) {
+    const text = String(JSON.stringify(given)).slice(0, 80);
+    assertEquals<unknown>(read(given), { ...whole, ...differs }, text);
+  }
 }
 
 /** Returns why a body is refused, after a check that no value is repeated. */
@@ -139,9 +152,97 @@ Deno.test("parseEvent() says why an event has no effect, whatever else is in it"
   }
 });
 
+const CHECKOUT = "checkout.session.completed";
+const PAID = "invoice.paid";
+const OTHER = {
+  ...{ kind: "other", report: { customer_id: "cus_1", subscription_id: null } },
+};
+const NOBODYS = { customer_id: null, subscription_id: null };
+const SESSION = { customer: { id: "cus_1" }, client_reference_id: "acc_2" };
+const checkout = (changes: object) =>
+  event(CHECKOUT, { "data.object": { ...SESSION, ...changes } });
+const unusable = { account_id: null, isUnusable: true };
+const nobody = { account_id: null, isUnusable: false };
+const own = { metadata: { accountId: "acc_1" } };
+/** A checkout, and what is read of it. */
+const CHECKOUTS: [changes: object, differs: object][] = [
+  [{}, {}],
+  [own, { account_id: "acc_1" }],
+  [{ metadata: { accountId: " " } }, {}],
+  [{ ...own, client_reference_id: 1 }, { account_id: "acc_1" }],
+  [{ customer: null }, { report: NOBODYS }],
+  [{ client_reference_id: null }, nobody],
+  [{ client_reference_id: "x".repeat(256) }, unusable],
+  [{ client_reference_id: 7, metadata: { accountId: "" } }, unusable],
+];
+Deno.test("parseEvent() passes on the events of further types, with their text if a handler reads it", () => {
+  const read = (given: object, types: string[], fault?: string) => {
+    const parsed = parseEvent(JSON.stringify(given), {
+      ...{ nowSeconds: NOW, toleranceSeconds: 60, accountFromCheckout: true },
+      handledTypes: { types: new Set(types), ...(fault && { fault }) },
+    });
+    if (!parsed.handled) return parsed.reason;
+    const { event: { payload, ...event }, isAccountUnusable: isUnusable } =
+      parsed;
+    if (payload !== undefined) assertEquals(payload, JSON.stringify(given));
+    return {
+      ...event,
+      ...(payload && { payload: true }),
+      ...(isUnusable !== undefined && { isUnusable }),
+    };
+  };
+  const paid = { type: PAID, event_id: "evt_1", occurred_at: iso(NOW) };
+  const whole = { ...paid, ...OTHER, payload: true };
+  const undated = event(PAID, { created: undefined });
+  const bare = { id: "evt_1", type: PAID };
+  check((given: object) => read(given, [PAID]), whole, [
+    [event(PAID), {}],
+    [undated, { occurred_at: null }],
+    [bare, { occurred_at: null, report: NOBODYS }],
+    // A customer of an erased account is known by its own ID.
+    [event(PAID, { "data.object": { object: "customer", id: "cus_1" } }), {}],
+  ]);
+  for (const changes of [{ id: " " }, { created: 1 }, { created: NOW + 61 }]) {
+    const bad = () => read(event(PAID, changes), [PAID]);
+    assertEquals(assertThrows(bad, DeliveryError).code, "event_invalid");
+  }
+  // A type with an effect of its own, and one that has none for once.
+  const deletion = read(event(DELETED), [DELETED]);
+  const ids = { type: DELETED, event_id: "evt_1", occurred_at: iso(NOW) };
+  const report = { customer_id: "cus_1" };
+  assertEquals<unknown>(deletion, {
+    ...{ ...ids, subscription_id: "sub_1", kind: "deletion", report },
+    payload: true,
+  });
+  const oneOff = event(FAILED, { "data.object": { customer: "cus_1" } });
+  assertEquals<unknown>(read(oneOff, [FAILED]), {
+    ...{ ...whole, type: FAILED, subscription_id: null, report },
+  });
+  const from = { ...paid, type: CHECKOUT, ...OTHER, kind: "checkout" };
+  check(
+    (changes: object) => read(checkout(changes), []),
+    { ...from, account_id: "acc_2", isUnusable: false },
+    CHECKOUTS,
+  );
+  assertEquals<unknown>(read(checkout({}), [CHECKOUT]), {
+    ...{ ...from, account_id: "acc_2", isUnusable: false, payload: true },
+  });
+  // A faulty list refuses what may be on it.
+  for (const type of [PAID, "ping"]) {
+    const bad = () => read(event(type), [PAID], "HANDLE_EVENT_TYPES: no");
+    const { code, message } = assertThrows(bad, DeliveryError);
+    assertEquals([code, message], [
+      "deployment_fault",
+      "HANDLE_EVENT_TYPES: no",
+    ]);
+  }
+  for (const type of [...HANDLED, CHECKOUT]) {
+    assert(typeof read(event(type), [], "no") === "object", type);
+  }
+});
+
 const END = SUBSCRIPTION.current_period_end;
 const LATER = 1_800_000_000;
-const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
 
 const REPORT = {
   plan_id: "price_1",
@@ -167,18 +268,6 @@ function reportOf(changes: object, more = {}) {
 function paymentOf(changes: object) {
   const object = { ...INVOICE, ...changes };
   return handledEvent.parse(event(FAILED, { "data.object": object })).payment;
-}
-
-/** Checks cases of what differs from `whole`. */
-function check<Given>(
-  read: (given: Given) => unknown,
-  whole: object,
-  cases: readonly (readonly [given: Given, differs: object])[],
-): void {
-  for (const [given, differs] of cases) {
-    const text = String(JSON.stringify(given)).slice(0, 80);
-    assertEquals<unknown>(read(given), { ...whole, ...differs }, text);
-  }
 }
 
 Deno.test("handledEvent makes the event on the wire of each type", () => {
@@ -407,6 +496,9 @@ Deno.test("describeEvent() reads each part by itself", () => {
   check<unknown>(describeEvent, nothing, [
     ...[...ABSENT, 1, [], { data: 1 }].map((value) => [value, {}] as const),
     [paid, { type: "invoice.paid" }],
+    [{ data: { object: { customer: "cus_1", subscription: "sub_1" } } }, {
+      ...{ customer_id: "cus_1", subscription_id: "sub_1" },
+    }],
   ]);
 });
 

@@ -79,6 +79,12 @@ export const NO_TIME = [
   ...[NOW * 1000, 2 ** 53, 946_684_799, 7_258_118_401],
 ];
 
+/** The settings for further types, if none is set. */
+export const NO_FURTHER = {
+  handledTypes: { types: new Set<string>() },
+  accountFromCheckout: false,
+};
+
 /** A call of a function in the database: its name without `billing_`. */
 export type Call = [name: string, body: Record<string, unknown>];
 

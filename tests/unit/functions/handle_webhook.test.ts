@@ -11,6 +11,7 @@ import {
   DELETED,
   FAILED,
   fakeDatabase,
+  NO_FURTHER,
   NOW,
   refusal,
   stripeEvent,
@@ -25,6 +26,12 @@ function event(type: string, changes: Record<string, unknown> = {}): string {
 }
 const DELETION = event(DELETED);
 const INVOICE = event(FAILED);
+const CHECKOUT = "checkout.session.completed";
+const checkout = (client_reference_id: unknown) =>
+  JSON.stringify({
+    ...{ id: "evt_1", type: CHECKOUT, created: NOW },
+    data: { object: { customer: "cus_1", client_reference_id } },
+  });
 const dated = (created: number) => event(DELETED, { created });
 
 interface Setting {
@@ -59,7 +66,8 @@ async function handle(
     ...{ PROVIDER_B_SIGNING_SECRET: SECRET, ...env },
   });
   const response = await handleWebhook(request, {
-    ...{ providers, database, toleranceSeconds: 300 },
+    ...{ providers, database, toleranceSeconds: 300, ...NO_FURTHER },
+    accountFromCheckout: true,
     unmappedSubscriptions: ignores ? "ignore" : "fail",
     body: { maxBytes: 4_096, timeLimitMs: 5_000 },
     apply: ({ provider }) => {
@@ -87,6 +95,8 @@ const APPLIED = "info: events applied (applied)";
 const DUPLICATE = "info: events applied (duplicate)";
 const STALE = "info: events applied (stale)";
 const IGNORED = "info: event ignored (ignored)";
+const NO_ACCOUNT =
+  "warn: checkout names no account: what its accountId or client_reference_id";
 const THIN = "warn: thin event ignored, and its change is lost: at the";
 const CONNECTED =
   "info: event of a connected account ignored (connect_ignored)";
@@ -139,6 +149,9 @@ const DELIVERIES: [line: string, known: string, string, string, Setting?][] = [
   [APPLIED, FAILED_1, "aw", INVOICE],
   [APPLIED, DELETED_1, "a", `\ufeff${DELETION}`],
   [APPLIED, DELETED_1, "a", dated(NOW + 300)],
+  [APPLIED, `evt_1, ${CHECKOUT}, `, "a", checkout("acc_1")],
+  [APPLIED, `evt_1, ${CHECKOUT}, `, "a", checkout(null)],
+  [NO_ACCOUNT, `evt_1, ${CHECKOUT}, `, "a", checkout("LEAKED\n")],
   // The first delivery may have ended before it woke the worker.
   [DUPLICATE, FAILED_1, "aw", INVOICE, { apply: "duplicate" }],
   [STALE, FAILED_1, "a", INVOICE, { apply: "stale" }],

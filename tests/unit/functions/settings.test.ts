@@ -25,6 +25,16 @@ const KEYS = "SUPABASE_SECRET_KEYS";
 const TOLERANCE = "SIGNATURE_TOLERANCE_SECONDS";
 const UNMAPPED = "UNMAPPED_SUBSCRIPTIONS";
 const ONCE = "NOTIFY_ONCE_PER_INVOICE";
+const CHECKOUT = "ACCOUNT_FROM_CHECKOUT";
+const TYPES = "HANDLE_EVENT_TYPES";
+const LONG = "a".repeat(100);
+const ALIKE = "a".repeat(60);
+const handled = (types: string[], fault?: string) => ({
+  handledTypes: {
+    types: new Set(types),
+    ...(fault && { fault: `HANDLE_EVENT_TYPES: ${fault}` }),
+  },
+});
 const PER_SECOND = "EMAIL_REQUESTS_PER_SECOND";
 
 const ENV = {
@@ -65,6 +75,8 @@ const DEFAULTS: ReturnType<typeof read> = {
   maxBodyBytes: 1_048_576,
   unmappedSubscriptions: "fail",
   oncePerInvoice: false,
+  handledTypes: { types: new Set() },
+  accountFromCheckout: false,
   ...{ name: undefined, rate: undefined, alerts: undefined },
   logged: [
     "warn: no notification channel is configured: notifications stay pending; set NOTIFICATION_URL or RESEND_API_KEY",
@@ -130,6 +142,31 @@ const SETTINGS: [
   [ONCE, {}, {}, "", "false"],
   [ONCE, {}, { oncePerInvoice: true }, "true"],
   [ONCE, {}, "must be false or true", "yes", "1", "TRUE", " true"],
+  [CHECKOUT, {}, { accountFromCheckout: true }, "true"],
+  [CHECKOUT, {}, "must be false or true", "yes"],
+  [TYPES, {}, {}, "", undefined],
+  [TYPES, {}, handled(["a.b", "a.c-1_2"]), "a.b,a.c-1_2", " a.b ,a.c-1_2,a.b "],
+  [TYPES, {}, handled([LONG]), LONG],
+  [TYPES, {}, handled([], '"A.b" is no type of an event'), "A.b"],
+  [TYPES, {}, handled(["a.b"], '"" is no type of an event'), "a.b,"],
+  [
+    ...[TYPES, {}, handled([], `"${LONG}" is no type of an event`)] as const,
+    `${LONG}a`,
+  ],
+  [
+    ...[TYPES, {}] as const,
+    handled(
+      ["a.b", "c"],
+      '"x y" is no type of an event; a.b and a_b would have the same function',
+    ),
+    "a.b,x y,c,a_b",
+  ],
+  // Postgres cuts a name off.
+  [
+    ...[TYPES, {}] as const,
+    handled([ALIKE], `${ALIKE} and ${ALIKE}2 would have the same function`),
+    `${ALIKE},${ALIKE}2`,
+  ],
   [KEYS, {}, { secretKey: "legacy" }, undefined, "", "{}", "[]", '{"a":1}'],
   [KEYS, {}, { secretKey: "legacy" }, '{"default":""}', '{"default":null}'],
   [KEYS, {}, { secretKey: "two" }, '{"one":"one","default":"two"}'],

@@ -10,6 +10,7 @@ import {
   type ErrorCode,
 } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
+  atMost,
   awaitLocks,
   gather,
 } from "../../../supabase/functions/billing-webhook/gather.ts";
@@ -83,6 +84,47 @@ Deno.test("gather() sends at once, and what arrives meanwhile together, half of 
   for (const [script, becomes, limits] of HISTORIES) {
     assertEquals(await gathered(script, limits), becomes, script);
   }
+});
+
+Deno.test("atMost() has so many calls under way, and the others wait for their turn, within its limits", async () => {
+  using timers = useFakeTimers();
+  const calls = new Map<
+    string,
+    PromiseWithResolvers<string | DeliveryError>
+  >();
+  const log: string[] = [];
+  const handIn = atMost<string, string>((item) => {
+    log.push(`[${item}]`);
+    calls.set(item, Promise.withResolvers());
+    return calls.get(item)!.promise;
+  }, { calls: 2, maxWaiting: 3, maxWaitMs: 5_000 });
+  const hand = async (...items: string[]) => {
+    for (const item of items) {
+      handIn(item).catch(({ code }) => `!${code}`)
+        .then((result) => log.push(`${item}${result}`));
+    }
+    await settle();
+  };
+  const end = async (item: string, result: string | DeliveryError) => {
+    calls.get(item)!.resolve(result);
+    await settle();
+  };
+  await hand("1", "2", "3", "4", "5", "6");
+  await end("2", "ok");
+  await end("1", new DeliveryError("record_locked", "No."));
+  await timers.pass(4_999);
+  await hand("7");
+  await timers.pass(1);
+  calls.get("3")!.reject(new DeliveryError("database_unavailable", "No."));
+  await settle();
+  await end("4", "ok");
+  await end("7", "ok");
+  await hand("8", "9", "10");
+  assertEquals(
+    log.join(" "),
+    "[1] [2] 6!overloaded [3] 2ok [4] 1!record_locked 5!overloaded [7] 3!database_unavailable 4ok 7ok [8] [9]",
+  );
+  assertEquals(timers.pending(), 1);
 });
 
 const locked = (times: number) => Array<ErrorCode>(times).fill("record_locked");

@@ -16,9 +16,11 @@ import { useFakeTimers } from "../../support/fake_timers.ts";
 import {
   type Call,
   CREATED,
+  DELETED,
   FAILED,
   fakeDatabase,
   hanging,
+  NO_FURTHER,
   NOTIFICATION,
   NOW,
   OPENED,
@@ -87,13 +89,14 @@ async function wake(
   const claim_failed_events = [failures.map(claimed)];
   const queued: typeof due = { claim_failed_events, ...due };
   const { database, calls } = fakeDatabase((name, body, { signal }) => {
-    const events = (body.events ?? []) as Applied[];
+    const events =
+      (body.events ?? (body.event ? [body.event] : [])) as Applied[];
     for (const { retry } of events) leases.add(retry.lease_id);
     if (events.length === 0) leases.add(body.p_lease_id);
     const queue = body.p_queue ? `${name} ${body.p_queue}` : name;
     const rows = () =>
       Response.json(
-        name === "apply_events"
+        /^apply_/.test(name)
           ? outcomesOf(events, failures)
           : queued[name]?.shift() ?? [],
       );
@@ -114,7 +117,7 @@ async function wake(
   const search = setting.queue ? `?queue=${setting.queue}` : "";
   const request = new Request(`http://worker.test/${search}`, { method });
   const response = await handleWake(request, {
-    ...{ database, toleranceSeconds: 300, clock: Date.now },
+    ...{ database, toleranceSeconds: 300, clock: Date.now, ...NO_FURTHER },
     ...{ unmappedSubscriptions: "fail", oncePerInvoice: false },
     alertChannel: { ...channel, destination: "alerts to ops.test" },
     log: (...line) => lines.push(line),
@@ -431,7 +434,7 @@ Deno.test("handleWake() retries each failure, and settles and describes it", asy
       });
     assertEquals(settled, JSON.parse(JSON.stringify(expected)));
     assertEquals(run.leases.size, 1);
-    for (const [, { events }] of run.named(/apply/)) {
+    for (const [, { events }] of run.named(/apply_events/)) {
       const providers = (events as Applied[]).map(({ provider }) => provider);
       assertEquals(new Set(providers), new Set(["b"]));
     }
@@ -447,6 +450,54 @@ Deno.test("handleWake() retries each failure, and settles and describes it", asy
     const warnings = run.lines.filter(([level]) => level === "warn");
     assertEquals<unknown[]>(warnings, locked > 0 ? [line] : []);
   }
+});
+
+Deno.test("handleWake() retries events with a handler alone and in their order, for a second per batch", async () => {
+  const types = new Set([DELETED]);
+  const deletion = eventOf(DELETED);
+  const failures: Row[] = [
+    ...[invoice, deletion, invoice, invoice, deletion, deletion, invoice],
+  ].map((body) => ["", body]);
+  failures[1]![2] = "BW008";
+  let nowMs = NOW * 1000;
+  let tried = 0;
+  const handled = () => {
+    nowMs += 600;
+    const failed = { outcome: "failed", error_code: "BW008", error: "raised" };
+    const answer = tried++ === 0 ? failed : { outcome: "applied" };
+    return Response.json([{ place: 1, ...answer }]);
+  };
+  const run = await wake({
+    failures,
+    answers: { apply_handled_event: handled },
+    worker: { handledTypes: { types }, clock: () => nowMs },
+  });
+  assertEquals(
+    run.named(/apply/).map(([name, { events, event }]) => {
+      const { payload } = (event ?? {}) as { payload?: string };
+      assertEquals(payload, event ? deletion : undefined);
+      return [name, Array.isArray(events) ? events.length : 1];
+    }),
+    [
+      ...[["apply_events", 1], ["apply_handled_event", 1]],
+      ...[["apply_events", 2], ["apply_handled_event", 1]],
+    ],
+  );
+  const [[, { results }]] = run.named(/settle_failed/) as [Call];
+  assertEquals(
+    (results as Record<string, string>[]).map(({ outcome }) => outcome),
+    [
+      "applied",
+      "failed",
+      "applied",
+      "applied",
+      "applied",
+      "untried",
+      "untried",
+    ],
+  );
+  const { claimed, applied, failed } = run.counts.retries;
+  assertEquals([claimed, applied, failed], [5, 4, 1]);
 });
 
 Deno.test("handleWake() goes on with retries until nothing is left or the time is over", async () => {

@@ -2,10 +2,10 @@ import { z } from "zod/mini";
 import { callFunction, type DatabaseClient } from "./database.ts";
 import { databaseError } from "./database_errors.ts";
 import { DeliveryError } from "./errors.ts";
-import type { HandledEvent } from "./formats/stripe.ts";
+import type { EventToApply } from "./parse_event.ts";
 
 /** A handled event together with the provider that sent it. */
-export type BillingEvent = HandledEvent & { readonly provider: string };
+export type BillingEvent = EventToApply & { readonly provider: string };
 
 /**
  * An event that a run of the worker has claimed: the id of its row in
@@ -19,8 +19,8 @@ export type RetriedEvent = BillingEvent & {
 export type Outcome = "applied" | "duplicate" | "stale" | "erased";
 
 /**
- * The answer of `billing_apply_events`. A proxy in between may garble it. It is
- * made when first needed, as `handledEvent` is.
+ * The answer of `billing_apply_events` and `billing_apply_handled_event`. A proxy in
+ * between may garble it. It is made when first needed, as `handledEvent` is.
  */
 const eventOutcomes = z.lazy(() =>
   z.array(z.object({
@@ -36,46 +36,83 @@ const eventOutcomes = z.lazy(() =>
  * Well under the 5 s within which a provider expects its answer. Above the lock
  * timeout in the database (0.5 s), so that the database reports a lock itself.
  */
-const TIME_LIMIT_MS = 3_000;
+const TIME_LIMIT = { timeLimitMs: 3_000 };
+
+/** What applying needs besides the events. */
+interface ApplyOptions {
+  readonly database: DatabaseClient;
+  /** Whether further failed payments of an invoice create no notification. */
+  readonly oncePerInvoice?: boolean;
+  /** Called if failures that lacked one of the events are to be retried now. */
+  readonly onRetries?: () => void;
+}
 
 /**
- * Applies each event exactly once, all in one call.
+ * Applies each event exactly once, all in one call. None of them has a handler.
  *
- * @param options.oncePerInvoice Whether further failed payments of an invoice
- * create no notification.
- * @param options.onRetries Called if failures that lacked one of these events are to
- * be retried now.
  * @returns For each event, in the same order, its outcome or its own failure.
  * @throws {DeliveryError} If the call as a whole fails:
  * `database_unavailable`, `record_locked` or `deployment_fault`.
  */
 export async function applyEvents(
   events: readonly (BillingEvent | RetriedEvent)[],
-  { database, oncePerInvoice = false, onRetries }: {
-    database: DatabaseClient;
-    oncePerInvoice?: boolean;
-    onRetries?: () => void;
-  },
+  options: ApplyOptions,
 ): Promise<(Outcome | DeliveryError)[]> {
   const sent = events.map((event, index) => ({
     place: index + 1,
-    ...event,
-    ...(oncePerInvoice && event.payment &&
-      { payment: { ...event.payment, once_per_invoice: true } }),
+    ...toSend(event, options),
   }));
   const rows: unknown = await callFunction(
-    database,
+    options.database,
     "billing_apply_events",
     { events: sent },
-    { timeLimitMs: TIME_LIMIT_MS },
+    TIME_LIMIT,
   );
+  const results = readOutcomes(rows, options);
+  return events.map((_, index) => results.get(index + 1) ?? unreadable());
+}
+
+/**
+ * Applies an event exactly once, and runs the app's handler of its type with it.
+ *
+ * @returns Its outcome or its own failure.
+ * @throws {DeliveryError} If the call fails: `apply_failed` if Postgres ended it
+ * because it took too long.
+ */
+export async function applyHandledEvent(
+  event: BillingEvent | RetriedEvent,
+  options: ApplyOptions,
+): Promise<Outcome | DeliveryError> {
+  const rows: unknown = await callFunction(
+    options.database,
+    "billing_apply_handled_event",
+    { event: toSend(event, options) },
+    TIME_LIMIT,
+  ).catch((error: unknown) => {
+    const isCanceled = error instanceof DeliveryError &&
+      error.message.startsWith("Database call failed: 57014");
+    throw isCanceled
+      ? new DeliveryError("apply_failed", error.message, { cause: error })
+      : error;
+  });
+  return readOutcomes(rows, options).get(1) ?? unreadable();
+}
+
+function toSend(
+  event: BillingEvent | RetriedEvent,
+  { oncePerInvoice }: ApplyOptions,
+) {
+  return oncePerInvoice && event.payment
+    ? { ...event, payment: { ...event.payment, once_per_invoice: true } }
+    : event;
+}
+
+/** Returns the outcome of each event, by its place. */
+function readOutcomes(rows: unknown, { onRetries }: ApplyOptions) {
   const answer = eventOutcomes.safeParse(rows);
   if (!answer.success) throw unreadable();
   if (answer.data.some(({ retries }) => retries)) onRetries?.();
-  const results = new Map(
-    answer.data.map((row) => [row.place, readOutcome(row)]),
-  );
-  return events.map((_, index) => results.get(index + 1) ?? unreadable());
+  return new Map(answer.data.map((row) => [row.place, readOutcome(row)]));
 }
 
 function readOutcome(

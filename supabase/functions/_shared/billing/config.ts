@@ -33,6 +33,17 @@ export interface Config extends DatabaseAccess {
   readonly unmappedSubscriptions: UnmappedChoice;
   /** Whether further failed payments of an invoice create no notification. */
   readonly oncePerInvoice: boolean;
+  /** The types that the app has handlers for. */
+  readonly handledTypes: HandledTypes;
+  /** Whether a checkout says whose its customer is. */
+  readonly accountFromCheckout: boolean;
+}
+
+/** See `HANDLE_EVENT_TYPES` in docs/handlers.md. */
+export interface HandledTypes {
+  readonly types: ReadonlySet<string>;
+  /** What is wrong with the setting; then `types` has those that are well formed. */
+  readonly fault?: string;
 }
 
 const CANNOT_START = "Cannot start: ";
@@ -56,8 +67,44 @@ export function readConfig(env: Environment): Config {
     ),
     maxBodyBytes: wholeNumber(env, "MAX_BODY_BYTES", 1_048_576),
     unmappedSubscriptions: readUnmapped(env),
-    oncePerInvoice: readOncePerInvoice(env),
+    oncePerInvoice: readFlag(env, "NOTIFY_ONCE_PER_INVOICE"),
+    handledTypes: readHandledTypes(env),
+    accountFromCheckout: readFlag(env, "ACCOUNT_FROM_CHECKOUT"),
   };
+}
+
+/**
+ * Reads `HANDLE_EVENT_TYPES`: types of events, separated by commas. A fault must not
+ * stop the events that need no handler, so it is kept.
+ */
+export function readHandledTypes(env: Environment): HandledTypes {
+  const text = env["HANDLE_EVENT_TYPES"];
+  const types = new Set<string>();
+  const named = new Map<string, string>();
+  const faults: string[] = [];
+  for (const entry of text ? text.split(",") : []) {
+    const type = entry.trim();
+    const other = named.get(handlerName(type));
+    if (!/^[a-z0-9_.-]{1,100}$/.test(type)) {
+      faults.push(`"${type.slice(0, 100)}" is no type of an event`);
+    } else if (other !== undefined && other !== type) {
+      faults.push(`${other} and ${type} would have the same function`);
+    } else {
+      named.set(handlerName(type), type);
+      types.add(type);
+    }
+  }
+  return faults.length === 0
+    ? { types }
+    : { types, fault: `HANDLE_EVENT_TYPES: ${faults.join("; ")}` };
+}
+
+/**
+ * Returns the name of the function in schema `billing` that handles a type, as
+ * `billing.handler_name` does. Postgres keeps 63 characters of it.
+ */
+export function handlerName(type: string): string {
+  return `on_${type.replace(/[^a-z0-9]/g, "_")}`.slice(0, 63);
 }
 
 /** Reads `UNMAPPED_SUBSCRIPTIONS`: `fail` or `ignore`. */
@@ -65,10 +112,10 @@ export function readUnmapped(env: Environment): UnmappedChoice {
   return choice(env, "UNMAPPED_SUBSCRIPTIONS", UNMAPPED_CHOICES, CANNOT_START);
 }
 
-/** Reads `NOTIFY_ONCE_PER_INVOICE`: `true` or `false`. */
-export function readOncePerInvoice(env: Environment): boolean {
+/** Reads a setting that is `true` or `false`; `false` if it is not set. */
+export function readFlag(env: Environment, name: string): boolean {
   const words = ["false", "true"] as const;
-  return choice(env, "NOTIFY_ONCE_PER_INVOICE", words, CANNOT_START) === "true";
+  return choice(env, name, words, CANNOT_START) === "true";
 }
 
 /**

@@ -8,6 +8,28 @@ export type Database = {
       [_ in never]: never;
     };
     Views: {
+      "billing_customers": {
+        Row: {
+          "account_id": string;
+          "created_at": string;
+          "customer_id": string;
+          "provider": string;
+        };
+        ComputedFields: never;
+        Insert: {
+          "account_id"?: string | null;
+          "created_at"?: string | null;
+          "customer_id"?: string | null;
+          "provider"?: string | null;
+        };
+        Update: {
+          "account_id"?: string | null;
+          "created_at"?: string | null;
+          "customer_id"?: string | null;
+          "provider"?: string | null;
+        };
+        Relationships: [];
+      };
       "billing_events_per_hour": {
         Row: {
           "events": number | null;
@@ -102,6 +124,7 @@ export type Database = {
       };
       "billing_health": {
         Row: {
+          "handlers": (string)[] | null;
           "last_event_at": string | null;
           "last_scheduled_run_at": string | null;
           "ledger_rows_estimate": number | null;
@@ -332,6 +355,16 @@ export type Database = {
       };
       "billing_apply_events": {
         Args: { "events": Json };
+        Returns: {
+          "error": string;
+          "error_code": string;
+          "outcome": string;
+          "place": number;
+          "retries": boolean;
+        }[];
+      };
+      "billing_apply_handled_event": {
+        Args: { "event": Json };
         Returns: {
           "error": string;
           "error_code": string;

@@ -1,5 +1,8 @@
 import { DeliveryError, type ErrorCode } from "./errors.ts";
 
+/** A handler of the app raised an error; the message names both. */
+const HANDLER_RAISED = "BW008";
+
 /** This service's own SQLSTATEs, raised in `supabase/schemas`. */
 const OWN: ReadonlyMap<string, ErrorCode> = new Map([
   ["BW001", "subscription_unknown"],
@@ -8,6 +11,9 @@ const OWN: ReadonlyMap<string, ErrorCode> = new Map([
   ["BW004", "repair_pending"],
   ["BW005", "event_invalid"],
   ["BW006", "creation_pending"],
+  ["BW007", "handler_missing"],
+  [HANDLER_RAISED, "apply_failed"],
+  ["BW009", "event_invalid"],
 ]);
 
 /** Another transaction has locked a row that the event needs. */
@@ -70,8 +76,11 @@ export function databaseError(
   { status, ...options }: ErrorOptions & { status?: number } = {},
 ): DeliveryError {
   const meaning = databaseErrorCode(code, status);
+  const what = code === HANDLER_RAISED
+    ? message.split(":")[0]
+    : `The database refused the event with ${code}`;
   const logMessage = meaning === "apply_failed"
-    ? `The database refused the event with ${code}: see its row in failed_events`
+    ? `${what}: see its row in failed_events`
     : message;
   return new DeliveryError(meaning, message, { logMessage, ...options });
 }

@@ -22,7 +22,7 @@ const BY_ITSELF = "Send it again; a provider does so by itself.";
 const NOT_AN_EVENT =
   "Send the event as it is, as JSON. Something else is sent to this endpoint: stop that, and resolve the row.";
 const CREATION =
-  "Apply its creation first. If that is an open failure too, fix it and retry all. Else it was lost, or the subscription is older than this service: reconcile.";
+  "Apply its creation first. If that is an open failure too, fix it: this is retried then. Else it was lost, or the subscription is older than this service: reconcile.";
 const CLOCKS =
   "Compare both clocks, and sign it again. If a queue stands in front of the function, raise SIGNATURE_TOLERANCE_SECONDS.";
 
@@ -169,9 +169,16 @@ export const ERRORS = {
   apply_failed: {
     ...NOT_APPLIED,
     means:
-      "Postgres, or a trigger or constraint of your app, refused the data; the error says why",
+      "Postgres, or a handler, trigger or constraint of your app, refused the data; the error says why",
     todo:
-      "Read the error in billing.failed_events. Correct your app's trigger, or repair the payload, and retry. If it is neither, keep the row and report it.",
+      "Read the error in billing.failed_events. Correct your app's handler or trigger, or repair the payload, and retry. If it is neither, keep the row and report it.",
+  },
+  handler_missing: {
+    ...NOT_APPLIED,
+    means:
+      "HANDLE_EVENT_TYPES lists the type, but its function is not there or may not be called; the error says which",
+    todo:
+      "Create the function that the error names: docs/handlers.md. Or take the type out of HANDLE_EVENT_TYPES.",
   },
   deployment_fault: {
     ...NOT_APPLIED,

@@ -1,8 +1,11 @@
 import type { z } from "zod/mini";
-import type { EventMode } from "./config.ts";
+import type { Config, EventMode } from "./config.ts";
 import { DeliveryError } from "./errors.ts";
 import { describeFault, member, MISSING } from "./fields.ts";
 import {
+  CHECKOUT,
+  checkoutAccount,
+  furtherEvent,
   type HandledEvent,
   handledEvent,
   isConnected,
@@ -15,13 +18,27 @@ const MAX_REPORTED_FAULTS = 5;
 
 /** An event of a handled type, or the reason why the event has no effect. */
 export type ParsedEvent =
-  | { readonly handled: true; readonly event: HandledEvent }
+  | {
+    readonly handled: true;
+    readonly event: EventToApply;
+    /** What a checkout names as its account could be none. */
+    readonly isAccountUnusable?: boolean;
+  }
   | {
     readonly handled: false;
     readonly reason: "not_handled" | "other_mode" | "connect" | "thin";
     readonly type: string;
     readonly id: unknown;
   };
+
+/** An event, and its text as signed if a handler of the app is to read it. */
+export type EventToApply = HandledEvent & { readonly payload?: string };
+
+/** The settings by which events are read. */
+export type ParseSettings = Pick<
+  Config,
+  "toleranceSeconds" | "handledTypes" | "accountFromCheckout"
+>;
 
 /** Shared by all bodies: without `stream`, it keeps no state between them. */
 const UTF_8 = new TextDecoder("utf-8", { fatal: true });
@@ -53,11 +70,19 @@ export function decodeBody(body: Uint8Array): string {
  * @param options.mode Which events the endpoint handles; all by default.
  * @param options.connect Whether it handles those of connected accounts; by default.
  * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`. The
- * message names the path of each bad field, never its value.
+ * message names the path of each bad field, never its value. `deployment_fault` if the
+ * setting that lists further types is wrong, and it may be one of them.
  */
 export function parseEvent(
   text: string,
-  { nowSeconds, toleranceSeconds, mode = "any", connect = true }: {
+  {
+    nowSeconds,
+    toleranceSeconds,
+    handledTypes = { types: new Set() },
+    accountFromCheckout = false,
+    mode = "any",
+    connect = true,
+  }: Partial<ParseSettings> & {
     nowSeconds: number;
     toleranceSeconds: number;
     mode?: EventMode;
@@ -85,16 +110,24 @@ export function parseEvent(
   if (!connect && isConnected(json)) {
     return { handled: false, reason: "connect", type, id };
   }
-  if (!isHandledType(type)) {
-    const reason = isThin(json) ? "thin" : "not_handled";
-    return { handled: false, reason, type, id };
+  const isCheckout = accountFromCheckout && type === CHECKOUT;
+  const hasHandler = handledTypes.types.has(type);
+  if (!isHandledType(type) && !isCheckout) {
+    if (handledTypes.fault !== undefined) {
+      throw new DeliveryError("deployment_fault", handledTypes.fault);
+    }
+    if (!hasHandler) {
+      const reason = isThin(json) ? "thin" : "not_handled";
+      return { handled: false, reason, type, id };
+    }
   }
 
-  const result = handledEvent.safeParse(json, { error: describeFault });
+  const schema = isHandledType(type) ? handledEvent : furtherEvent;
+  const result = schema.safeParse(json, { error: describeFault });
   if (!result.success) {
     throw new DeliveryError("event_invalid", describe(result.error));
   }
-  const { subscription_id, ...event } = result.data;
+  const event = result.data;
   const occurredAt = Date.parse(event.occurred_at ?? "") / 1000;
   if (occurredAt > nowSeconds + toleranceSeconds) {
     throw new DeliveryError(
@@ -102,9 +135,18 @@ export function parseEvent(
       `created: must not be more than ${toleranceSeconds} s ahead of the receiver's clock`,
     );
   }
-  return subscription_id === null
-    ? { handled: false, reason: "not_handled", type, id }
-    : { handled: true, event: { ...event, subscription_id } };
+  const payload = hasHandler ? { payload: text } : {};
+  // A failed payment of no subscription.
+  if (event.subscription_id === null && !hasHandler) {
+    return { handled: false, reason: "not_handled", type, id };
+  }
+  if (!isCheckout) return { handled: true, event: { ...event, ...payload } };
+  const { account_id, isUnusable } = checkoutAccount(json);
+  return {
+    handled: true,
+    event: { ...event, kind: "checkout", account_id, ...payload },
+    isAccountUnusable: isUnusable,
+  };
 }
 
 function parseJson(text: string): unknown {

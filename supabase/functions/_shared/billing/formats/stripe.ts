@@ -35,6 +35,9 @@ const KINDS = {
 
 type HandledType = keyof typeof KINDS;
 
+/** Says whose a customer is, if `ACCOUNT_FROM_CHECKOUT` is set. */
+export const CHECKOUT = "checkout.session.completed";
+
 /** The event types that have an effect here. */
 export const HANDLED_TYPES = Object.keys(KINDS) as readonly HandledType[];
 
@@ -153,26 +156,22 @@ function payment(invoice: unknown) {
 /** An event of a handled type, in the form that `billing_apply_events` takes. */
 export type HandledEvent = {
   readonly event_id: string;
-  readonly type: HandledType;
-  readonly kind: typeof KINDS[HandledType];
+  readonly type: string;
+  readonly kind: typeof KINDS[HandledType] | "checkout" | "other";
   /** In ISO 8601; null if the event does not say. */
   readonly occurred_at: string | null;
-  readonly subscription_id: string;
+  /** None if the event has no effect on a subscription. */
+  readonly subscription_id?: string | null;
   /** Of a creation. If it is null, the database asks `account_of_customer`. */
   readonly account_id?: string | null;
   /** Of a correction, if `account_id` is only that of the customer's others. */
   readonly customers_account?: string;
   /** The columns that the event sets; of a deletion or payment the customer. */
-  readonly report: Partial<Report>;
+  readonly report: Partial<Report> & { subscription_id?: string | null };
   /** Of an update: what it replaced; null if it does not say. */
   readonly previous?: Partial<Report> | null;
   /** Of a failed payment. */
   readonly payment?: ReturnType<typeof payment>;
-};
-
-/** A failed invoice may belong to no subscription. */
-type ParsedEvent = Omit<HandledEvent, "subscription_id"> & {
-  readonly subscription_id: string | null;
 };
 
 const OBJECT = ["data", "object"] as const;
@@ -219,7 +218,7 @@ function schemas() {
 function toHandledEvent(
   event: z.output<ReturnType<typeof schemas>>,
   context: z.core.ParsePayload,
-): ParsedEvent {
+): HandledEvent {
   const { id, type, created, data } = event;
   const common = {
     event_id: id,
@@ -255,10 +254,12 @@ function toHandledEvent(
       return { ...common, subscription_id: event.data.object.id };
     case "invoice.payment_failed": {
       const found = invoiceSubscription(data.object);
-      const subscription_id = found && valueAt(found, identifier, context);
+      if (found === undefined) {
+        return { ...common, kind: "other", subscription_id: null };
+      }
       return {
         ...common,
-        subscription_id: subscription_id ?? null,
+        subscription_id: valueAt(found, identifier, context) ?? null,
         payment: payment(data.object),
       };
     }
@@ -272,6 +273,45 @@ function toHandledEvent(
 export const handledEvent = z.lazy(() =>
   z.pipe(schemas(), z.transform(toHandledEvent))
 );
+
+/**
+ * The schema of an event that only a handler of the app reads, and of a checkout. The
+ * rest of it may hold anything.
+ */
+export const furtherEvent = z.lazy(() =>
+  z.pipe(
+    z.looseObject({
+      id: identifier,
+      created: z.optional(unixSeconds),
+      type: identifier,
+    }),
+    z.transform((event): HandledEvent => ({
+      event_id: event.id,
+      type: event.type,
+      kind: "other",
+      occurred_at: event.created === undefined ? null : dateTime(event.created),
+      // Whose it is, in case they were erased.
+      report: {
+        customer_id: customerId(objectOf(event)),
+        subscription_id: identifierOrNull(subscriptionOf(event)),
+      },
+    })),
+  )
+);
+
+/**
+ * Returns the account that a checkout names, or null; and whether what it names could
+ * be none: apps use the second field for other things.
+ */
+export function checkoutAccount(event: unknown) {
+  const session = objectOf(event);
+  const named = [
+    member(member(session, "metadata"), "accountId"),
+    member(session, "client_reference_id"),
+  ].filter((value) => !isAbsent(value));
+  const account_id = named.find(isIdentifier) ?? null;
+  return { account_id, isUnusable: account_id === null && named.length > 0 };
+}
 
 /** Checks a value that may be at several places; adds faults to `context`. */
 function valueAt<T>(
@@ -293,19 +333,24 @@ function valueAt<T>(
 export function describeEvent(event: unknown) {
   const type = member(event, "type");
   const kind = isHandledType(type) ? KINDS[type] : undefined;
-  const object = member(member(event, "data"), "object");
-  const subscription = kind === "payment_failed"
-    ? invoiceSubscription(object)?.value
-    : kind && member(object, "id");
+  const object = objectOf(event);
   return {
     type: identifierOrNull(type) ?? undefined,
     kind,
-    subscription_id: identifierOrNull(subscription) ?? undefined,
+    subscription_id: identifierOrNull(subscriptionOf(event)) ?? undefined,
     customer_id: customerId(object) ?? undefined,
     account_id: metadataOf(object)
       .map((metadata) => member(metadata, "accountId")).find(isIdentifier),
     occurred_at: timeOrNull(member(event, "created")) ?? undefined,
   };
+}
+
+/** Returns the subscription that an event is about, as far as it can be read. */
+function subscriptionOf(event: unknown): unknown {
+  const object = objectOf(event);
+  return `${member(event, "type")}`.startsWith("customer.subscription.")
+    ? member(object, "id")
+    : invoiceSubscription(object)?.value;
 }
 
 /** See {@linkcode describeEvent}. */
@@ -316,7 +361,7 @@ export type EventDescription = ReturnType<typeof describeEvent>;
  * metadata of a subscription. A malformed account id is not a missing one.
  */
 export function lacksAccountId(event: unknown): boolean {
-  const object = member(member(event, "data"), "object");
+  const object = objectOf(event);
   return isRecord(object) && metadataOf(object).every(namesNoAccount);
 }
 
@@ -337,6 +382,10 @@ function namesNoAccount(metadata: unknown): boolean {
   const account = member(metadata, "accountId");
   return isAbsent(account) ||
     (typeof account === "string" && account.trim() === "");
+}
+
+function objectOf(event: unknown): unknown {
+  return member(member(event, "data"), "object");
 }
 
 /** A value, and the place in the event where it was looked for. */
@@ -408,9 +457,11 @@ function cancelAt(subscription: unknown): string | null {
     : own;
 }
 
-/** Returns the customer of a subscription or invoice, expanded or not. */
+/** Returns the customer of an object, expanded or not; or the object, if it is one. */
 function customerId(object: unknown): string | null {
-  const customer = member(object, "customer");
+  const customer = member(object, "object") === "customer"
+    ? object
+    : member(object, "customer");
   return identifierOrNull(customer) ?? identifierOrNull(member(customer, "id"));
 }
 

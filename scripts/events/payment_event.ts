@@ -1,0 +1,52 @@
+import type { StripeEvent } from "./event_types.ts";
+import {
+  customerOf,
+  eventFrom,
+  type EventOptions,
+  type EventType,
+  templateOf,
+} from "./templates.ts";
+import { uniqueId } from "./unique_id.ts";
+
+export interface PaymentEventOptions extends EventOptions {
+  /** By default a new one. The IDs of its checkout and charge follow from it. */
+  readonly payment?: string;
+  /** Of the customer, by default a new one for every event. */
+  readonly subscription?: string;
+  readonly account?: string;
+  /** Whether a checkout is one of the subscription, and not of a payment. */
+  readonly subscribe?: boolean;
+  /** The `payment_status` of a checkout, by default `paid`. */
+  readonly status?: string;
+}
+
+/** Returns an event of a payment: its checkout, its failure or its refund. */
+export function paymentEvent(
+  type: Extract<
+    EventType,
+    `${"charge" | "checkout" | "payment_intent"}.${string}`
+  >,
+  options: PaymentEventOptions = {},
+): StripeEvent {
+  const { subscription = uniqueId("sub"), payment = uniqueId("pi") } = options;
+  const event = eventFrom(templateOf(type), {
+    options,
+    values: [
+      ["3ExamplePayment0000000001", payment.replace(/^pi_/, "")],
+      ["cus_ExampleCustomer01", customerOf(subscription)],
+      ["acc_1ExampleAccount", options.account],
+    ],
+  });
+  const { object } = event.data;
+  if (options.status && "mode" in object) {
+    object["payment_status"] = options.status;
+  }
+  if (options.subscribe && "mode" in object) {
+    Object.assign(object, {
+      mode: "subscription",
+      ...{ subscription, payment_intent: null, invoice: uniqueId("in") },
+      payment_method_collection: "always",
+    });
+  }
+  return event;
+}

@@ -1,0 +1,294 @@
+/**
+ * The app's own handlers: whatever fails, each effect is there exactly once; and
+ * whatever a handler does, it hurts no other event.
+ *
+ * `HANDLED_EVENTS=2000 deno task test tests/faults/handlers.test.ts` has more events.
+ *
+ * @module
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { assert, assertEquals } from "@std/assert";
+import { functionEnvironment } from "../../scripts/common/environment.ts";
+import { paymentEvent } from "../../scripts/events/payment_event.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { handlerName } from "../../supabase/functions/_shared/billing/config.ts";
+import { deliverAll } from "../property/histories/deliver_all.ts";
+import { eventually } from "../support/hang_limit.ts";
+import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
+import { deliver, post } from "../support/send.ts";
+import { killFunction, startOwnStack } from "../support/stacks.ts";
+
+const EVENTS = Number(Deno.env.get("HANDLED_EVENTS") ?? "300");
+const CONNECTIONS = 32;
+const REFUND = "charge.refunded";
+/** It has an effect of its own besides. */
+const CREATION = "customer.subscription.created";
+/** What a handler that does harm is for. */
+const HARM = "harm.done";
+
+const HANDLE_EVENT_TYPES = [REFUND, CREATION, HARM].join();
+const env = { ...functionEnvironment({}), HANDLE_EVENT_TYPES };
+const own = await startOwnStack({ env });
+const { stack, sql } = own;
+Deno.test.afterAll(() => own[Symbol.asyncDispose]());
+const url = `${stack.urls.webhookProcess}/billing-webhook`;
+const headers = { apikey: stack.keys.secret };
+
+// Without a key, so that what is done twice shows. A sequence keeps what is undone.
+await sql.unsafe(`
+  create table public.effects (event_id text);
+  create table public.own (n integer);
+  grant insert on public.effects, public.own to service_role;
+  create sequence public.runs;
+  grant usage on public.runs to service_role;
+  create function public.changed_settings() returns setof text language sql as $$
+    select pg_sleep(0.05);
+    select concat(name, '=', setting) from pg_settings
+    where source = 'session' and setting <> reset_val
+      and name not in ('search_path', 'client_min_messages')
+  $$;
+  notify pgrst, 'reload schema'`).simple();
+
+/** Makes the handler of a type: its effect is a row, and what else it does. */
+async function handle(type: string, body = "", more = ""): Promise<void> {
+  await sql.unsafe(`
+    create or replace function billing.${
+    handlerName(type)
+  }(provider text, event jsonb)
+    returns void language plpgsql ${more} as $$
+    begin
+      perform nextval('public.runs');
+      insert into public.effects values (event ->> 'id');
+      ${body}
+    end $$`);
+}
+
+/** Forgets all effects, runs and failures. */
+async function forget(): Promise<void> {
+  await sql`truncate public.effects, billing.failed_events`;
+  await sql`select setval('public.runs', 1, false)`;
+}
+
+/** Returns how many handlers have begun, and how often each effect is there. */
+async function done() {
+  const [row] = await sql`select nextval('public.runs')::int - 1 as runs`;
+  const rows = await sql<{ event_id: string; times: number }[]>`
+    select event_id, count(*)::int as times from public.effects group by 1`;
+  const effects = new Map(rows.map(({ event_id, times }) => [event_id, times]));
+  return { runs: row?.["runs"] as number, effects };
+}
+
+Deno.test(`each of ${EVENTS} events has its effect exactly once, whatever is killed and however often it comes or fails`, async () => {
+  const seed = freshSeed();
+  const random = seededRandom(seed);
+  const unlucky = `
+    perform pg_sleep(random() * 0.02); -- time to be killed
+    if random() < 0.2 then
+      raise 'bad luck'
+      using errcode = ('{P0001,40001,57014,55P03}'::text[])[ceil(random() * 4)];
+    end if;`;
+  await handle(REFUND, unlucky);
+  await handle(CREATION, unlucky);
+  const events = Array.from(
+    { length: EVENTS },
+    (_, i) => i % 2 ? subscriptionEvent(CREATION) : paymentEvent(REFUND),
+  );
+  const sent = events.flatMap((event) =>
+    Array(Math.ceil(random() * 5)).fill({ id: event.id, body: event })
+  );
+
+  let kills = 0;
+  async function killBackend() {
+    const { count } = await sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where usename = 'authenticator' and query !~ '^LISTEN'
+      order by state = 'active' and query ~ 'handled' desc, random() limit 1`;
+    kills += count;
+  }
+  /** As a person does; what was killed has left its lease. */
+  async function retryAll() {
+    await sql`delete from billing.leases`;
+    await sql`select billing.retry_failed_events()`;
+    await post(stack.urls.worker, { headers }).catch(() => {});
+  }
+  const statuses: Record<number, number> = { 0: 0 };
+  let answers = 0;
+  const besides: Promise<void>[] = [];
+  const { deliveries } = await deliverAll(shuffled(sent, random), {
+    url,
+    connections: CONNECTIONS,
+    // What has failed is stored, and may be left to the worker.
+    takes: (status) => status === 200 || status === 500 && random() < 0.5,
+    onAnswer: (_, status) => {
+      statuses[status] = (statuses[status] ?? 0) + 1;
+      if (status === 0) return;
+      answers++;
+      if (answers === EVENTS) {
+        const killed = killFunction(stack.ports.webhook);
+        besides.push(killed.then(() => stack.restartFunctions(env)));
+      }
+      if (answers % 60 === 0) besides.push(killBackend());
+      if (answers % 60 === 30) besides.push(retryAll());
+    },
+  });
+  await Promise.all(besides);
+  await eventually(async () => {
+    await retryAll();
+    const open = await sql`select from billing.open_failures limit 1`;
+    return open.length === 0;
+  });
+
+  const { runs, effects } = await done();
+  console.log(
+    `${deliveries} deliveries, answered ${JSON.stringify(statuses)}; ` +
+      `${runs} runs, ${kills} kills; seed ${seed}`,
+  );
+  assert(kills > 0 && runs > EVENTS && statuses[0]! > 0);
+  assertEquals(effects, new Map(events.map(({ id }) => [id, 1])));
+  const records = await sql`select from billing.subscriptions`;
+  assertEquals(records.length, Math.floor(EVENTS / 2));
+});
+
+/** All classes, and codes that mean something here, to PostgREST or to PL/pgSQL. */
+const STATES = [
+  "01000 02000 03000 08006 09000 0A000 0B000 0F000 0L000 0P000 0Z000 20000",
+  "21000 22012 23505 24000 25006 26000 27000 28000 2B000 2D000 2F000 34000",
+  "38000 39000 3B000 3D000 3F000 40001 40P01 42501 42883 44000 53300 54001",
+  "55P03 57014 57P01 58000 F0000 HV000 P0001 P0004 XX000 72000 99999",
+  "BW000 BW001 BW004 BW005 BW006 BW007 PT200 PT418 PGRST",
+].join(" ").split(" ");
+
+interface Harm {
+  readonly body: string;
+  /** How the handler is declared besides. */
+  readonly more?: string;
+  /** How many events come at once. */
+  readonly count: number;
+  /** Answers with the error that is stored: each is one of these. */
+  readonly some: RegExp[];
+  /** Or of these, which need not be there. */
+  readonly may?: RegExp[];
+}
+
+const raised = (error: string) =>
+  new RegExp(`^500 apply_failed billing\\.on_harm_done raised ${error}`);
+const OK = /^200 $/;
+const TIMEOUT = raised("57014: canceling statement due to statement timeout$");
+
+const HARMS: Record<string, Harm> = {
+  "sleeps for 5 s, 60 at once,": {
+    body: "perform pg_sleep(5);",
+    count: 60,
+    // What has waited too long is not stored. On a busy machine, a call may take too long.
+    some: [TIMEOUT, /^503 $/],
+    may: [/^503 database_unavailable /],
+  },
+  "deadlocks": {
+    // Each of two waits until both have the lock that the other one wants.
+    body: `
+      perform pg_advisory_xact_lock(1, (event ->> 'n')::int);
+      for i in 1 .. 100 loop
+        exit when (select count(*) from pg_locks where locktype = 'advisory' and classid = 1 and granted) = 2;
+        perform pg_sleep(0.01);
+      end loop;
+      perform pg_advisory_xact_lock(1, 1 - (event ->> 'n')::int);`,
+    count: 2,
+    some: [OK, raised("40P01: deadlock detected$")],
+  },
+  "raises any SQLSTATE": {
+    body: `raise 'as told' using errcode = event ->> 'state';`,
+    count: STATES.length,
+    some: STATES.map((state) => raised(`${state}: as told$`)),
+  },
+  "writes 100,000 rows": {
+    body: "insert into public.own select generate_series(1, 100000);",
+    count: 5,
+    some: [OK],
+    may: [TIMEOUT],
+  },
+  "changes settings and its role, and keeps a lock of the session,": {
+    body: `
+      perform pg_advisory_lock(2);
+      set lock_timeout = '1ms';
+      set statement_timeout = '1ms';
+      set search_path = nowhere;
+      set default_transaction_isolation = serializable;
+      set default_transaction_read_only = on;
+      set client_encoding = 'LATIN1';
+      perform set_config('response.status', '418', false);
+      if (event ->> 'n')::int % 2 = 0 then set role anon; else reset role; end if;`,
+    count: 20,
+    some: [OK],
+  },
+  "drops its own table": {
+    body: "insert into public.own values (1); drop table public.own;",
+    more: "security definer",
+    count: 10,
+    some: [OK, raised("42P01: ")],
+    // Before it is dropped, they wait for each other.
+    may: [raised("(40P01|55P03): "), TIMEOUT],
+  },
+};
+
+for (const [does, harm] of Object.entries(HARMS)) {
+  Deno.test(`a handler that ${does} hurts no other event`, async () => {
+    const statuses: number[] = [];
+    const send = async (event: object) => {
+      statuses.push((await deliver(url, event)).status);
+    };
+    const subscriptions = Array.from({ length: 8 }, () => uniqueId("sub"));
+    const sendEach = (type: "created" | "updated") =>
+      Promise.all(
+        subscriptions.map((subscription) =>
+          send(subscriptionEvent(`customer.subscription.${type}`, {
+            subscription,
+          }))
+        ),
+      );
+    await handle(CREATION);
+    await sendEach("created");
+    await handle(HARM, harm.body, harm.more);
+    await forget();
+
+    let isOver = false;
+    async function sendBuiltIn() {
+      for (; !isOver; await sleep(20)) await sendEach("updated");
+    }
+    const ids = Array.from({ length: harm.count }, () => uniqueId("evt"));
+    const answers = ids.map(async (id, n) => {
+      const event = { id, type: HARM, n, state: STATES[n] };
+      const { status } = await deliver(url, event);
+      const [row] = await sql`
+        select concat(error_code, ' ', error) as failure
+        from billing.failed_events where event_id = ${id}`;
+      return `${status} ${row?.["failure"] ?? ""}`;
+    });
+    const others = sendBuiltIn();
+    const said = await Promise.all(answers).finally(() => isOver = true);
+    await others;
+    const { runs, effects } = await done();
+    const { some, may = [] } = harm;
+    const kinds = [...some, ...may];
+    assertEquals(said.filter((it) => !kinds.some((kind) => kind.test(it))), []);
+    assertEquals(some.filter((kind) => !said.some((it) => kind.test(it))), []);
+    const applied = ids.filter((_, n) => OK.test(said[n]!));
+    assertEquals(effects, new Map(applied.map((id) => [id, 1])));
+    // None is repeated.
+    const ran = said.filter((it) => !it.startsWith("503")).length;
+    assert(runs >= ran && runs <= harm.count, `${runs} runs: ${said}`);
+
+    await handle(HARM);
+    const more = ids.map(() => send({ id: uniqueId("evt"), type: HARM }));
+    await Promise.all([sendEach("updated"), ...more]);
+    console.log(`${runs} runs beside ${statuses.length} other events`);
+    assertEquals(statuses.filter((status) => status !== 200), []);
+    const rpc = `${stack.urls.rest}/rpc/changed_settings`;
+    const settings = await Promise.all(
+      Array.from({ length: 40 }, () => post(rpc, { headers })),
+    );
+    assertEquals(new Set(settings.map(({ body }) => body)), new Set(["[]"]));
+    const locks = await sql`select from pg_locks where locktype = 'advisory'`;
+    assertEquals(locks.length, 0);
+  });
+}

@@ -1,0 +1,266 @@
+/**
+ * docs/handlers.md: its handlers on a whole stack, with duplicates, failures, killed
+ * backends and retries, and accounts from checkout. tests/pgtap.test.ts has its test.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
+import {
+  databaseUrls,
+  withDatabase,
+} from "../../scripts/local_stack/databases.ts";
+import { handlersPage } from "../support/docs.ts";
+import { eventually } from "../support/hang_limit.ts";
+import { deliver, post } from "../support/send.ts";
+import { startOwnStack } from "../support/stacks.ts";
+
+const FAILED = "payment_intent.payment_failed";
+const COMPLETED = "checkout.session.completed";
+const PAID_LATER = "checkout.session.async_payment_succeeded";
+const REFUNDED = "charge.refunded";
+const INVOICE = "invoice.paid";
+
+const own = await startOwnStack({
+  env: {
+    HANDLE_EVENT_TYPES: [FAILED, COMPLETED, PAID_LATER, REFUNDED, INVOICE].join(
+      ", ",
+    ),
+    ACCOUNT_FROM_CHECKOUT: "true",
+  },
+});
+const { stack, sql } = own;
+Deno.test.afterAll(() => own[Symbol.asyncDispose]());
+const webhook = `${stack.urls.webhookProcess}/billing-webhook`;
+
+/** Counts the statements of handlers, which may change nothing. */
+const RUNS = `
+  create table public.runs (handler text);
+  create function public.count_run() returns trigger language plpgsql as $$
+  begin
+    insert into public.runs values (tg_table_name);
+    return null;
+  end $$;
+  create trigger runs after insert on public.failed_payments
+    for each statement execute function public.count_run();
+  create trigger runs after insert on public.credits
+    for each statement execute function public.count_run();
+  create trigger runs after insert on public.refunds
+    for each statement execute function public.count_run();
+  insert into public.plan_credits values ('price_pro', 30);`;
+for (const text of [...handlersPage().handlers, RUNS]) {
+  await sql.unsafe(text).simple();
+}
+
+function event(type: string, object: object) {
+  const created = Math.floor(Date.now() / 1000);
+  return { id: uniqueId("evt"), type, created, data: { object } };
+}
+type Event = ReturnType<typeof event>;
+
+/** The session of a purchase of 100 credits for 19.00. */
+function session(metadata: object, more: object = {}) {
+  return {
+    id: uniqueId("cs"),
+    mode: "payment",
+    payment_status: "paid",
+    payment_intent: uniqueId("pi"),
+    metadata: { credits: "100", ...metadata },
+    ...more,
+  };
+}
+
+/** What was refunded of a session's 19.00 so far. */
+const refund = (payment_intent: string, amount_refunded: number) =>
+  event(REFUNDED, { payment_intent, amount: 1900, amount_refunded });
+
+const invoice = (billing_reason: string, more: object) =>
+  event(INVOICE, { id: uniqueId("in"), billing_reason, ...more });
+
+/** Delivers each event, over four connections, and counts the answers by status. */
+async function deliverAll(events: readonly Event[]) {
+  const statuses: Record<number, number> = {};
+  const left = events.values();
+  await Promise.all(Array.from({ length: 4 }, async () => {
+    for (const event of left) {
+      const { status } = await deliver(webhook, event);
+      statuses[status] = (statuses[status] ?? 0) + 1;
+    }
+  }));
+  return statuses;
+}
+
+async function wakeWorker(): Promise<number> {
+  const headers = { apikey: stack.keys.secret };
+  return (await post(stack.urls.worker, { headers })).status;
+}
+
+const subscription = uniqueId("sub");
+const basil = { parent: { subscription_details: { subscription } } };
+const twice = session({ accountId: "acc_twice" });
+const late = session({ accountId: "acc_late" });
+const half = session({ accountId: "acc_half" });
+const whole = session({ accountId: "acc_whole" });
+const link = session({}, { client_reference_id: "acc_link" });
+const other = session({ accountId: "acc_other", credits: undefined });
+
+const checkouts = [
+  ...[twice, twice, half, whole, link, other].map((it) => event(COMPLETED, it)),
+  event(COMPLETED, { ...late, payment_status: "unpaid" }),
+  event(PAID_LATER, late),
+  event(COMPLETED, session({ accountId: "acc_other" }, { mode: "setup" })),
+];
+const periods = [
+  invoice("subscription_create", basil),
+  invoice("subscription_cycle", { subscription }),
+];
+const refunds = [
+  refund(half.payment_intent, 950),
+  refund(whole.payment_intent, 1900),
+  refund(whole.payment_intent, 500),
+  refund(uniqueId("pi"), 1),
+];
+const failed = [1, 2].map((amount) => event(FAILED, { amount }));
+const others = [
+  invoice("subscription_update", basil),
+  invoice("manual", {}),
+];
+// The refunds before the purchases.
+const all = [refunds, checkouts, periods, others, failed].flat();
+
+/** Kills the backend in which an event's handler waits for a table. */
+async function killWithin(table: string, event: Event): Promise<void> {
+  const { adminUrl } = databaseUrls(stack.ports.db);
+  const { answer } = await withDatabase(
+    adminUrl,
+    (admin) =>
+      admin.begin(async (tx) => {
+        await tx`lock table ${tx(`public.${table}`)}`;
+        const answer = deliver(webhook, event);
+        await eventually(async () => {
+          const [row] = await tx`
+          select pg_terminate_backend(pid, 1000) as is_killed from pg_locks
+          where relation = ${`public.${table}`}::regclass and not granted`;
+          return row?.["is_killed"];
+        });
+        return { answer };
+      }),
+  );
+  await answer;
+}
+
+Deno.test("whatever fails, is killed, retried and delivered again, each event has its effect exactly once", async (test) => {
+  await test.step("an invoice fails that overtakes its subscription, and so do purchases without their table", async () => {
+    await sql`alter table public.credits rename to credits_away`;
+    const failing = checkouts.length + periods.length;
+    assertEquals(await deliverAll(all), {
+      200: all.length - failing,
+      500: failing,
+    });
+    const failures = await sql`
+      select distinct error from billing.open_failures
+      where error_code = 'apply_failed' order by error`;
+    const missing = 'raised 42P01: relation "public.credits" does not exist';
+    assertEquals(failures.map(({ error }) => error), [
+      `billing.on_checkout_session_async_payment_succeeded ${missing}`,
+      `billing.on_checkout_session_completed ${missing}`,
+      `billing.on_invoice_paid raised P0001: ${subscription} is not recorded yet`,
+    ]);
+    await sql`alter table public.credits_away rename to credits`;
+    const creation = subscriptionEvent("customer.subscription.created", {
+      subscription,
+      account: "acc_monthly",
+      plan: "price_pro",
+    });
+    assertEquals((await deliver(webhook, creation)).status, 200);
+  });
+
+  const killed = {
+    failed_payments: event(FAILED, { amount: 3 }),
+    credits: event(COMPLETED, session({ accountId: "acc_killed" })),
+    refunds: refund(uniqueId("pi"), 1),
+  };
+  await test.step("a backend is killed within each handler", async () => {
+    for (const [table, event] of Object.entries(killed)) {
+      await killWithin(table, event);
+    }
+  });
+
+  await test.step("the worker runs a handler again", async () => {
+    await sql`select billing.retry_failed_events(of_type => ${INVOICE})`;
+    assertEquals(await wakeWorker(), 200);
+    const resolved = await sql`
+      select resolution from billing.failed_events where type = ${INVOICE}`;
+    assertEquals(
+      resolved.map(({ resolution }) => resolution),
+      periods.map(() => "applied"),
+    );
+  });
+
+  await test.step("copies and retries come at the same time", async () => {
+    await sql`select billing.retry_failed_events()`;
+    const copies = [...all, ...Object.values(killed)]
+      .flatMap((event) => [event, event, event]);
+    assertEquals(
+      await Promise.all([deliverAll(copies), wakeWorker()]),
+      [{ 200: copies.length }, 200],
+    );
+    assertEquals([...await sql`select error from billing.open_failures`], []);
+  });
+
+  const credits = await sql`
+    select account_id, credits::int from public.credit_balances order by 1`;
+  assertEquals(credits.map((row) => Object.values(row).join(" ")), [
+    "acc_half 50",
+    "acc_killed 100",
+    "acc_late 100",
+    "acc_link 100",
+    "acc_monthly 60",
+    "acc_twice 100",
+    "acc_whole 0",
+  ]);
+  const runs = await sql`
+    select handler, count(*)::int from public.runs group by 1 order by 1`;
+  assertEquals(runs.map((row) => Object.values(row)), [
+    ["credits", checkouts.length + periods.length + 1],
+    ["failed_payments", failed.length + 1],
+    ["refunds", refunds.length + 1],
+  ]);
+});
+
+for (const [which, status] of [["second", 422], ["first", 200]] as const) {
+  Deno.test(`with a payment link, the account has access within 2 s of the second event, if the checkout comes ${which}`, async () => {
+    const customer = uniqueId("cus");
+    const account = uniqueId("acc");
+    const events = [
+      subscriptionEvent("customer.subscription.created", {
+        account: null,
+        customer,
+      }),
+      event(
+        COMPLETED,
+        session({}, {
+          mode: "subscription",
+          customer,
+          client_reference_id: account,
+        }),
+      ),
+    ];
+    if (which === "first") events.reverse();
+    const answers = [];
+    for (const event of events) {
+      answers.push((await deliver(webhook, event)).status);
+    }
+    const answeredMs = performance.now();
+    assertEquals(answers, [status, 200]);
+    await eventually(async () => {
+      const [row] = await sql`
+        select public.billing_has_access(${account}) as has_access`;
+      return row?.["has_access"];
+    });
+    const waitedMs = Math.round(performance.now() - answeredMs);
+    console.log(`access ${waitedMs} ms later`);
+    assert(waitedMs < 2_000, `${waitedMs} ms`);
+  });
+}
