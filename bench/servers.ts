@@ -13,7 +13,7 @@ import { isListening } from "../scripts/common/loopback.ts";
 import { spawnGroup } from "../scripts/local_stack/tools.ts";
 import { waitUntil } from "../scripts/local_stack/wait_until.ts";
 import { type Stack, startStack } from "../scripts/local_stack/stack.ts";
-import { handledEvent } from "../supabase/functions/_shared/billing/formats/stripe.ts";
+import { handledEvents } from "../supabase/functions/_shared/billing/formats/stripe.ts";
 import { createMigratedDatabase } from "../tests/support/databases.ts";
 import { freePort } from "../tests/support/machine.ts";
 import {
@@ -154,7 +154,11 @@ export async function servePeers(
 
 /** Returns what the receiver makes of an event on its way to the database. */
 export function wireEvent(event: object, place = 0): object {
-  return { place: place + 1, ...handledEvent.parse(event), provider: "a" };
+  return {
+    place: place + 1,
+    ...handledEvents.first.parse(event),
+    provider: "a",
+  };
 }
 
 /**

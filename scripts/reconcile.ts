@@ -36,8 +36,8 @@ could not deliver in the last 30 days with the ledger.`,
   },
   environment: {
     ...TARGET_ENVIRONMENT,
-    NOTIFY_ONCE_PER_INVOICE:
-      "as in the receiver, for failed payments that --apply applies",
+    NOTIFY: "as in the receiver, for failed payments that --apply applies",
+    NOTIFY_ONCE_PER_INVOICE: "as in the receiver, likewise",
   },
   details:
     `Exit code: 0 if nothing differs (with --apply: if nothing differs any more), 1

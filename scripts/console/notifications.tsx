@@ -19,6 +19,8 @@ const STATES: Readonly<Record<string, string>> = {
     "Dead ones were given up, for the reason in their error. Fix that, then send them again.",
   undeliverable:
     "For undeliverable ones, billing.account_email has no address. Add one, then send them again.",
+  withdrawn:
+    "Withdrawn ones were not true any more when they were due, for the reason that each has. There is nothing to do.",
 };
 
 type Notification = Row<"billing_notifications">;
@@ -109,6 +111,7 @@ export function notificationTable(
   return ui.table("Notifications", notifications, {
     To: (row) => ui.linked(row.account_id),
     Subscription: (row) => ui.linked(row.subscription_id),
+    Kind: (row) => ui.value(row.kind),
     Status: (row) => {
       const { id, status, attempts } = row;
       const isGivenUp = GIVEN_UP.includes(status);
@@ -119,7 +122,7 @@ export function notificationTable(
         ui.form("/notifications/send", { id }, button, sendAgain(id)),
       ];
     },
-    "Last error": (row) => ui.value(row.last_error),
+    "Last error, or why withdrawn": (row) => ui.value(row.last_error),
     Made: (row) => ui.time(row.created_at),
     "Sent or due": (row) =>
       ui.time(row.status === "pending" ? row.next_attempt_at : row.sent_at),

@@ -23,6 +23,10 @@ export interface SubscriptionEventOptions extends EventOptions {
   readonly plan?: string;
   /** Of the first item, by default 1; null leaves it out. */
   readonly quantity?: number | null;
+  /** Of the first item's price, by default `licensed`. */
+  readonly usageType?: string;
+  /** The items after the first, by default none. */
+  readonly addOns?: readonly AddOn[];
   /** Unix time in seconds, by default a month or a year after `created`. */
   readonly periodEnd?: number;
   /** By default what the type means. */
@@ -43,10 +47,20 @@ export interface SubscriptionEventOptions extends EventOptions {
   readonly previous?: PreviousValues | null;
 }
 
+/** An item beside the plan, with the plan's period. */
+export interface AddOn {
+  readonly price: string;
+  /** Null leaves it out. */
+  readonly quantity: number | null;
+  /** By default `licensed`. */
+  readonly usageType?: string;
+}
+
 /** What a subscription had before an update, as far as the update changed it. */
 export type PreviousValues = Omit<
   SubscriptionEventOptions,
-  keyof EventOptions | "subscription" | "account" | "livemode" | "previous"
+  | keyof EventOptions
+  | ("subscription" | "account" | "usageType" | "livemode" | "previous")
 >;
 
 /** The types of `subscriptionEvent()`. */
@@ -78,11 +92,13 @@ export function subscriptionEvent(
   if (options.previous === null) {
     delete data.previous_attributes;
   } else if (data.previous_attributes !== undefined) {
-    data.previous_attributes = previousAttributes(event, options.previous);
+    data.previous_attributes = previousAttributes(event, options);
   }
+  const { data: list } = data.object.items;
   if (event.api_version === "2024-06-20") {
-    Object.assign(data.object, takePeriod(data.object.items.data[0]));
+    Object.assign(data.object, takePeriod(list[0]));
   }
+  list.push(...itemsOf(options.addOns, list[0]));
   return event;
 }
 
@@ -102,44 +118,66 @@ function setReport(
     : null;
   if (customer !== undefined) object.customer = customer;
   if (options.account === null) delete object.metadata.accountId;
-  for (const holder of [object, object.items.data[0]]) {
-    if (quantity === null) delete holder.quantity;
-    else holder.quantity = quantity;
-  }
+  const [item] = object.items.data;
+  for (const holder of [object, item]) setQuantity(holder, quantity);
+  item.price.recurring.usage_type = options.usageType ?? "licensed";
   for (const holder of [event, object]) {
     if (livemode === null) delete holder.livemode;
     else holder.livemode = livemode;
   }
 }
 
+function setQuantity(
+  holder: { quantity?: number },
+  quantity: number | null | undefined,
+): void {
+  if (typeof quantity === "number") holder.quantity = quantity;
+  else delete holder.quantity;
+}
+
+/** Returns the items of add-ons, each like the first item. */
+function itemsOf(
+  addOns: readonly AddOn[] = [],
+  first: SubscriptionItemObject,
+): SubscriptionItemObject[] {
+  return addOns.map(({ price, quantity, usageType = "licensed" }) => {
+    const item = structuredClone(first);
+    item.id = `si_${price}`;
+    item.plan.id = item.price.id = price;
+    item.price.product = `prod_${price}`;
+    item.price.recurring.usage_type = usageType;
+    setQuantity(item, quantity);
+    return item;
+  });
+}
+
 /**
- * Returns the `data.previous_attributes` of an update. Stripe sends a changed
- * item whole, and the period is part of the item since 2025-03-31.basil.
+ * Returns the `data.previous_attributes` of an update. Stripe sends all
+ * items whole if one changed, and the period is part of the item since 2025-03-31.basil.
  *
  * @param event One whose `previous_attributes` are still the template's.
- * @param previous By default what the template's update replaced, without what
+ * @param options.previous By default what the template's update replaced, without what
  * did not change.
  */
 function previousAttributes(
   event: StripeEvent<SubscriptionObject>,
-  previous?: PreviousValues,
+  options: SubscriptionEventOptions,
 ): JsonObject {
   const { object } = event.data;
   const full = event.data.previous_attributes as unknown as SubscriptionObject;
   const [current] = object.items.data;
   const [former] = full.items.data;
-  const { plan, periodEnd, quantity, paused, ...others } = previous ?? {
+  const previous = options.previous ?? {
     ...(full.status !== object.status && { status: full.status }),
     ...(full.plan.id !== object.plan.id && { plan: full.plan.id }),
     ...(former.current_period_end !== current.current_period_end &&
       { periodEnd: former.current_period_end! }),
   } as PreviousValues;
+  const { plan, periodEnd, quantity, addOns, paused, ...others } = previous;
 
   const item = structuredClone(plan === undefined ? current : former);
   if (plan !== undefined) item.plan.id = item.price.id = plan;
-  const count = quantity === undefined ? current.quantity : quantity;
-  if (typeof count === "number") item.quantity = count;
-  else delete item.quantity;
+  setQuantity(item, quantity === undefined ? current.quantity : quantity);
   const { current_period_start } = periodEnd === undefined ? current : former;
   item.current_period_start = current_period_start!;
   item.current_period_end = periodEnd ?? current.current_period_end!;
@@ -148,14 +186,16 @@ function previousAttributes(
     : undefined;
 
   const isItemChanged = plan !== undefined || quantity !== undefined ||
-    (periodEnd !== undefined && !ownPeriod);
+    addOns !== undefined || (periodEnd !== undefined && !ownPeriod);
   const attributes = {
     ...(periodEnd !== undefined &&
       { ...ownPeriod, billing_cycle_anchor: full.billing_cycle_anchor }),
     cancel_at: others.cancelAt,
     cancel_at_period_end: others.cancelAtPeriodEnd,
     customer: others.customer,
-    items: isItemChanged ? { data: [item] } : undefined,
+    items: isItemChanged
+      ? { data: [item, ...itemsOf(addOns ?? options.addOns, item)] }
+      : undefined,
     latest_invoice: full.latest_invoice,
     // Of a pause that goes on, only what changed.
     pause_collection: paused &&

@@ -103,6 +103,8 @@ export async function applyMissed(
       const parsed = parseEvent(JSON.stringify(event), {
         nowSeconds: Date.now() / 1000,
         toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
+        planItem: context.planItem,
+        notify: context.notify,
       });
       if (!parsed.handled) continue;
       groups.push([{ ...parsed.event, provider: context.provider }]);

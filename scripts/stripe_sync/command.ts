@@ -7,6 +7,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   readFlag,
+  readNotify,
+  readPlanItem,
   readUnmapped,
 } from "../../supabase/functions/_shared/billing/config.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
@@ -49,14 +51,18 @@ export const TARGET_ENVIRONMENT = {
     "sk_test_..., rk_test_..., sk_live_... or rk_live_... A restricted key (rk_) needs permission to read subscriptions and events.",
   UNMAPPED_SUBSCRIPTIONS:
     'as in the receiver: with "ignore", a subscription without an account ID is not an error',
+  PLAN_ITEM: "as in the receiver: which item of a subscription is its plan",
 };
 
 /** Which provider's account, and which project. */
 export type Target = Readonly<ReturnType<typeof readTarget>>;
 
 /** What a command works with. */
-export interface Context
-  extends Pick<Target, "provider" | "accountFrom" | "unmappedSubscriptions"> {
+export interface Context extends
+  Pick<
+    Target,
+    "provider" | "accountFrom" | "unmappedSubscriptions" | "planItem" | "notify"
+  > {
   readonly stripe: StripeSource;
   readonly tables: Tables;
   readonly wait: Wait;
@@ -136,8 +142,11 @@ function readSettings(env: Surroundings["env"]) {
   try {
     return {
       unmappedSubscriptions: readUnmapped(env),
+      planItem: readPlanItem(env),
       /** Whether further failed payments of an invoice create no notification. */
       oncePerInvoice: readFlag(env, "NOTIFY_ONCE_PER_INVOICE"),
+      /** What accounts are told of events that were not delivered. */
+      notify: readNotify(env),
     };
   } catch (error) {
     throw new UsageError((error as Error).message);

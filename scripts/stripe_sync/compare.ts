@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type Stripe from "stripe";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
+import type { PlanItem } from "../../supabase/functions/_shared/billing/config.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import type { Context } from "./command.ts";
@@ -41,8 +42,16 @@ const MARGIN_SECONDS = 5;
  */
 export async function compare(
   subscription: Stripe.Subscription,
-  { record, provider, accountFrom, tables, askedAtSeconds, ...options }:
-    & Pick<Context, "provider" | "accountFrom">
+  {
+    record,
+    provider,
+    accountFrom,
+    planItem,
+    tables,
+    askedAtSeconds,
+    ...options
+  }:
+    & Pick<Context, "provider" | "accountFrom" | "planItem">
     & {
       record: SubscriptionRecord | undefined;
       /** By customer: see `Tables.namedAccounts`. */
@@ -82,7 +91,7 @@ export async function compare(
   // Without an account in the event, the database asks account_of_customer.
   const metadata = { ...subscription.metadata, accountId: named ?? null };
   const object = { ...subscription, metadata };
-  const source = { object, provider, askedAtSeconds };
+  const source = { object, provider, planItem, askedAtSeconds };
   try {
     const creation = {
       ...correctionEvent("created", source),
@@ -91,7 +100,8 @@ export async function compare(
     };
     const update = correctionEvent("updated", source);
     const owner = { provider, account_id: account };
-    const values = { ...owner, status, ...creation.report };
+    const items = textOf(creation.report.items);
+    const values = { ...owner, status, ...creation.report, items };
     const fields = record && changes(record, values, askedAtSeconds);
     if (fields?.length === 0) return { subscription: id, corrections: [] };
     const concerns = (...names: string[]) =>
@@ -161,6 +171,7 @@ function changes(
   );
   const here: Readonly<Record<string, FieldValue>> = {
     ...record,
+    items: textOf(record.items),
     // The time of handling: only whether there is one can be compared.
     canceled_at: record.canceled_at && "set",
   };
@@ -181,6 +192,15 @@ function changes(
       there: comparable(value),
     }))
     .filter(({ here, there }) => here !== there);
+}
+
+/** Returns items as text: the values of each, in the order of their names. */
+function textOf(items: unknown): string | null {
+  return Array.isArray(items)
+    ? items.map((item) =>
+      Object.entries(item).sort().map(([, value]) => value ?? "-").join(" ")
+    ).join("; ")
+    : null;
 }
 
 /** Returns a value with times written alike: those of the database differ. */
@@ -207,9 +227,10 @@ function isoTime(milliseconds: number): string {
  */
 function correctionEvent(
   change: "created" | "updated" | "deleted",
-  { object, provider, askedAtSeconds }: {
+  { object, provider, planItem, askedAtSeconds }: {
     object: object;
     provider: string;
+    planItem: PlanItem;
     askedAtSeconds: number;
   },
 ): BillingEvent {
@@ -219,7 +240,7 @@ function correctionEvent(
   const id = `import_${createHash("sha256").update(content).digest("hex")}`;
   const parsed = parseEvent(
     JSON.stringify({ id, type, created: askedAtSeconds, data: { object } }),
-    { nowSeconds: askedAtSeconds, toleranceSeconds: 0 },
+    { nowSeconds: askedAtSeconds, toleranceSeconds: 0, planItem },
   );
   if (!parsed.handled) throw new Error(`Nobody handles ${type}`);
   return { ...parsed.event, occurred_at: date, provider };

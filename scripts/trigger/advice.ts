@@ -6,6 +6,7 @@ import { handlerName } from "../../supabase/functions/_shared/billing/config.ts"
 import {
   HANDLED_TYPES,
   isHandledType,
+  NOTICES,
 } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { asTyped, shellWord } from "../common/how_started.ts";
 import { nextStep } from "../common/next_step.ts";
@@ -62,15 +63,21 @@ export function advice(reply: Answer, sent: Sent): readonly string[] {
   }
   if (!("type" in sent.source)) return [];
   const { type, as = type, subscription } = sent.source;
-  if (isHandledType(as)) {
-    const [text, next] = AFTER[as];
+  const own = HANDLED_TYPES.find((type) => type === as);
+  if (own !== undefined) {
+    const [text, next] = AFTER[own];
     const about = next === CREATED ? `${subscription}_2` : subscription;
     return withCommand(text, command(next, sent, about));
   }
+  const notice = Object.entries(NOTICES).find(([type]) => type === as);
   return reply.isClaimed ? [] : wrap(
-    `To handle this type, add it to HANDLE_EVENT_TYPES, and create the function billing.${
-      handlerName(as)
-    }: docs/handlers.md.`,
+    notice
+      ? `To notify the account of it, add ${
+        notice[1]
+      } to NOTIFY: docs/notifications.md.`
+      : `To handle this type, add it to HANDLE_EVENT_TYPES, and create the function billing.${
+        handlerName(as)
+      }: docs/handlers.md.`,
     MAX_COLUMNS,
   );
 }

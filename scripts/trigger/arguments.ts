@@ -38,7 +38,8 @@ const COMMAND_LINE = {
       "the event (default: a new ID); the same ID again is a duplicate",
     "--status STATUS":
       "the subscription's status, or a checkout's payment_status (default: by event type)",
-    "--plan ID": "the subscription's plan",
+    "--plan ID":
+      "the subscription's plan, or several items: price_pro:5,price_api:metered",
     "--payment ID":
       "the payment of a checkout or refund (default: a new ID); the same ID again is the same checkout",
     "--subscribe": "a checkout is one of the subscription, not of a payment",
@@ -125,7 +126,7 @@ export function buildEvent(
   const options = {
     account: "acc_local",
     // Handlers read events as Stripe sends them today.
-    ...(!isHandledType(as) && { apiVersion: API_VERSIONS[1]! }),
+    ...(!isHandledType(as, new Set()) && { apiVersion: API_VERSIONS[1]! }),
     ...given,
     ...(created !== undefined && { created }),
     ...(event !== undefined && { id: event }),
@@ -134,6 +135,7 @@ export function buildEvent(
     switch (type) {
       case "invoice.paid":
       case "invoice.payment_failed":
+      case "invoice.payment_action_required":
         return invoiceEvent(options, type);
       case "charge.refunded":
       case "checkout.session.completed":
@@ -144,8 +146,22 @@ export function buildEvent(
         return subscriptionEvent(type, {
           ...options,
           account: options.account || null,
+          ...(given.plan !== undefined && itemsOf(given.plan)),
         });
     }
   };
   return { ...built(), type: as };
+}
+
+/** Reads `price_pro:5,price_api:metered`. */
+function itemsOf(text: string) {
+  const [first, ...addOns] = text.split(",").map((item) => {
+    const [, price = item, amount = "1"] = /^(.+):(\d+|metered)$/.exec(item) ??
+      [];
+    return amount === "metered"
+      ? { price, quantity: null, usageType: amount }
+      : { price, quantity: Number(amount) };
+  });
+  const { price: plan, ...others } = first!;
+  return { plan, ...others, addOns };
 }

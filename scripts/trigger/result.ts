@@ -2,6 +2,7 @@ import { handlerName } from "../../supabase/functions/_shared/billing/config.ts"
 import {
   CHECKOUT,
   isHandledType,
+  NOTICES,
 } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/record_failure.ts";
 import type { Environment } from "../common/environment.ts";
@@ -15,7 +16,8 @@ export const MAX_COLUMNS = 79;
 
 const SUBSCRIPTION_COLUMNS =
   "id,account_id,status,provider_status,plan_id,current_period_end,canceled_at";
-const NOTIFICATION_COLUMNS = "id,account_id,subscription_id,status,attempts";
+const NOTIFICATION_COLUMNS =
+  "id,kind,account_id,subscription_id,status,attempts,last_error";
 
 /** The project whose tables are read. */
 type Project = NonNullable<ReturnType<typeof projectOf>>;
@@ -133,7 +135,7 @@ export async function readResult(
   }
   const outcome = await readLedger(project, event);
   if (outcome === undefined) return { lines: ["ignored: nothing was stored."] };
-  const found = type === "invoice.payment_failed"
+  const found = type === "invoice.payment_failed" || type in NOTICES
     ? ["notifications", { select: NOTIFICATION_COLUMNS, ...ofEvent }] as const
     : type === CHECKOUT
     ? ["customers", {

@@ -32,10 +32,13 @@ begin
       billing_customers,
       billing_events_per_hour,
       billing_failed_events,
+      billing_feature_amount,
       billing_forget_marks_ahead,
       billing_has_access,
+      billing_has_feature,
       billing_health,
       billing_notifications,
+      billing_plan_features,
       billing_processed_events,
       billing_record_failed_event,
       billing_records,
@@ -46,6 +49,7 @@ begin
       billing_settle_alerts,
       billing_settle_failed_events,
       billing_settle_notifications,
+      billing_subscription_items,
       billing_subscriptions,
       billing_try_event
     }')
@@ -93,10 +97,13 @@ create table billing.subscriptions (
   paused text,
   paused_until timestamptz,
   livemode boolean,
+  items jsonb,
+  items_complete boolean,
   past_due_since timestamptz,
 
   past_due_as_of timestamptz,
   not_past_due_as_of timestamptz,
+  recovered_as_of timestamptz,
   account_as_of bigint,
   changed_as_of bigint,
   changed_in_second jsonb,
@@ -118,13 +125,13 @@ comment on column billing.subscriptions.account_id is
   'The owning account: metadata.accountId of the newest creation that has it, or else the answer of billing.account_of_customer.';
 comment on column billing.subscriptions.status is
   'active after a creation, canceled after a deletion, otherwise as the provider reports it in an update.';
-comment on column billing.subscriptions.plan_id is 'Price identifier of the first item.';
+comment on column billing.subscriptions.plan_id is 'Price of the first item, or of the first licensed one (PLAN_ITEM).';
 comment on column billing.subscriptions.current_period_end is 'End of the current billing period; null if the provider does not report one.';
 comment on column billing.subscriptions.canceled_at is 'When this service handled the deletion; null if there was none.';
 comment on column billing.subscriptions.provider_status is
   'The status as the newest creation or update reports it, such as incomplete or trialing. A creation sets status to active, whatever it reports; a deletion does not change this column.';
 comment on column billing.subscriptions.customer_id is 'The provider''s customer identifier.';
-comment on column billing.subscriptions.quantity is 'Quantity of the first item, such as seats; null for usage-based prices.';
+comment on column billing.subscriptions.quantity is 'Quantity of the same item, such as seats; null for usage-based prices.';
 comment on column billing.subscriptions.cancel_at is
   'When the subscription is going to end: the provider''s cancel_at, or else the end of the period if cancel_at_period_end is set; null if it continues.';
 comment on column billing.subscriptions.trial_end is 'When the trial ends or ended; null if there was none.';
@@ -132,11 +139,16 @@ comment on column billing.subscriptions.paused is
   'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if the collection of payments is not paused.';
 comment on column billing.subscriptions.paused_until is 'pause_collection.resumes_at: when the pause ends by itself; null if it does not.';
 comment on column billing.subscriptions.livemode is 'True if the provider moved real money, false in its test mode.';
+comment on column billing.subscriptions.items is
+  'All items: item_id, price_id, product_id, quantity, usage_type, current_period_end of each. billing.subscription_items has a row per item.';
+comment on column billing.subscriptions.items_complete is 'False if the provider''s event did not have all items.';
 comment on column billing.subscriptions.past_due_since is 'Since when the provider''s status is past_due, as far as events show; null if it is not.';
 comment on column billing.subscriptions.past_due_as_of is
   'Ordering: the earliest time at which the provider''s status is known to have been past_due after not_past_due_as_of.';
 comment on column billing.subscriptions.not_past_due_as_of is
   'Ordering: the newest time at which the provider''s status is known to have been other than past_due.';
+comment on column billing.subscriptions.recovered_as_of is
+  'The time of the newest update that ended past_due, unpaid or incomplete with active or trialing: what was said of a payment before is no news.';
 comment on column billing.subscriptions.account_as_of is
   'Ordering: mark of the creation that account_id came from; null if it had no time, or if it is the account of the customer''s other subscriptions. billing.time_of() returns the time of a mark.';
 comment on column billing.subscriptions.changed_as_of is 'Ordering: mark of the newest creation or update; what the provider reports came from it.';
@@ -252,6 +264,24 @@ comment on column billing.failed_events.account_id is 'The account, if the event
 comment on column billing.failed_events.occurred_at is 'When the event occurred, if it says so.';
 
 /*
+ * What a plan includes: yours to fill. A plan is a price or a product of the provider.
+ */
+create table billing.plan_features (
+  plan_id text collate "C" not null,
+  feature text collate "C" not null,
+  amount bigint check (amount >= 0),
+  per_unit boolean not null default true,
+  primary key (plan_id, feature)
+);
+
+comment on table billing.plan_features is
+  'What a plan includes, filled by you: billing_has_feature and billing_feature_amount read it.';
+comment on column billing.plan_features.plan_id is 'A price, or a product: the row of the price wins.';
+comment on column billing.plan_features.feature is 'Any name that your app knows, such as seats.';
+comment on column billing.plan_features.amount is 'How much of it; null means unlimited.';
+comment on column billing.plan_features.per_unit is 'Whether the amount counts once per unit of the item''s quantity; if not, once.';
+
+/*
  * Whose a provider's customer is, where a subscription does not say: of payment links,
  * pricing tables and buy buttons. The app may add rows and correct them. The receiver
  * adds a row per checkout if ACCOUNT_FROM_CHECKOUT is set, and changes none.
@@ -279,8 +309,9 @@ create table billing.notifications (
   id uuid generated always as (md5(provider || '/' || event_id || '/' || kind)::uuid) stored primary key,
   provider text collate "C" not null,
   event_id text collate "C" not null,
-  kind text not null default 'payment_failed' check (kind in ('payment_failed')),
-  status text not null default 'pending' check (status in ('pending', 'sent', 'dead', 'undeliverable')),
+  kind text not null default 'payment_failed'
+    check (kind in ('payment_failed', 'action_required', 'trial_ending', 'recovered', 'ended')),
+  status text not null default 'pending' check (status in ('pending', 'sent', 'dead', 'undeliverable', 'withdrawn')),
   account_id text collate "C" not null,
   subscription_id text collate "C" not null,
   invoice_id text collate "C",
@@ -289,6 +320,7 @@ create table billing.notifications (
   currency text,
   attempt_count integer,
   next_payment_attempt timestamptz,
+  trial_end timestamptz,
   occurred_at timestamptz,
   created_at timestamptz not null default now(),
   attempts integer not null default 0 check (attempts >= 0),
@@ -307,13 +339,13 @@ create index notifications_given_up on billing.notifications (created_at)
 where status in ('dead', 'undeliverable');
 create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
 
-comment on table billing.notifications is 'The outbox: one notification to its account per event of a failed payment.';
+comment on table billing.notifications is 'The outbox: one notification to its account per event that NOTIFY asks for.';
 comment on column billing.notifications.id is
   'Made of provider, event and kind: the same for all attempts, and after a backup is restored and the provider sends its events again, so that the receiver can deduplicate by it.';
 comment on column billing.notifications.event_id is 'The event that created it.';
-comment on column billing.notifications.kind is 'payment_failed.';
+comment on column billing.notifications.kind is 'payment_failed, action_required, trial_ending, recovered or ended.';
 comment on column billing.notifications.status is
-  'pending until it is delivered (sent), given up (dead), or the account turns out to have no address (undeliverable).';
+  'pending until it is delivered (sent), given up (dead), no longer true (withdrawn), or the account turns out to have no address (undeliverable).';
 comment on column billing.notifications.account_id is 'The account that owned the subscription when the event was applied.';
 comment on column billing.notifications.invoice_id is 'The invoice that was not paid, if the event names it.';
 comment on column billing.notifications.hosted_invoice_url is 'Where the account can pay the invoice; https only.';
@@ -322,10 +354,11 @@ comment on column billing.notifications.currency is 'Three lower-case letters, s
 comment on column billing.notifications.attempt_count is 'How often the provider has tried to collect the payment.';
 comment on column billing.notifications.next_payment_attempt is
   'When the provider tries again. Null if it does not; if attempt_count is null too, the event did not state it.';
+comment on column billing.notifications.trial_end is 'When the trial was going to end.';
 comment on column billing.notifications.occurred_at is 'When the event occurred, if it says so.';
 comment on column billing.notifications.attempts is 'Counted when a worker claims it, before sending. Not counted if the receiver answers 429.';
 comment on column billing.notifications.next_attempt_at is 'While pending: when it is due.';
-comment on column billing.notifications.last_error is 'The error of the last failed attempt.';
+comment on column billing.notifications.last_error is 'The error of the last failed attempt, or why it was withdrawn.';
 comment on column billing.notifications.limited_since is 'When the current series of 429 answers began; null after any other answer.';
 
 /*
@@ -400,6 +433,7 @@ alter table billing.subscriptions enable row level security;
 alter table billing.processed_events enable row level security;
 alter table billing.failed_events enable row level security;
 alter table billing.customers enable row level security;
+alter table billing.plan_features enable row level security;
 alter table billing.notifications enable row level security;
 alter table billing.alerts enable row level security;
 alter table billing.leases enable row level security;
@@ -423,8 +457,8 @@ alter table billing.erasure_key enable row level security;
 create or replace view billing.records with (security_invoker = true) as
 select
   id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-  provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
-  past_due_since, past_due_as_of, not_past_due_as_of,
+  provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete,
+  past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of,
   account_as_of, changed_as_of, changed_in_second, canceled_as_of
 from billing.subscriptions;
 
@@ -437,13 +471,13 @@ create type billing.event as (
   provider text,
   event_id text,
   type text, -- the provider's own name; nothing decides by it
-  kind text, -- creation, update, deletion, payment_failed, checkout or other
+  kind text, -- creation, update, deletion, payment_failed, notice, checkout or other
   occurred_at timestamptz, -- null if the event does not say
   subscription_id text,
   account_id text,
   report jsonb,
   previous jsonb, -- what an update replaced; null if it does not say
-  payment jsonb, -- by column of billing.notifications; and once_per_invoice
+  payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
   -- Of a correction whose account_id is that of the customer's others; else added by the database:
   customers_account text,
@@ -500,6 +534,7 @@ declare
   mark constant bigint := billing.mark(e);
   occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
   reported constant text := e.report ->> 'provider_status';
+  replaced text := e.previous ->> 'provider_status';
   outcome text := 'applied';
   settled billing.records;
 begin
@@ -508,7 +543,7 @@ begin
   elsif e.kind in ('checkout', 'other') then
     -- Nothing to a subscription.
     return (e, null, 'applied', null, null)::billing.step;
-  elsif (e.kind in ('creation', 'update', 'deletion', 'payment_failed')) is not true then
+  elsif (e.kind in ('creation', 'update', 'deletion', 'payment_failed', 'notice')) is not true then
     return (e, r, 'failed', 'BW003', format('No function applies events of type %s.', e.type))::billing.step;
   elsif r.id is null and e.kind <> 'creation' then
     return (e, r, 'failed', 'BW001', format('No subscription %s is recorded.', e.subscription_id))::billing.step;
@@ -544,6 +579,9 @@ begin
     end if;
 
   elsif e.kind = 'update' then
+    if e.previous is null and (mark < r.changed_as_of) is not true then
+      replaced := r.provider_status;
+    end if;
     if mark < r.changed_as_of then
       outcome := 'stale';
     elsif mark = r.changed_as_of then
@@ -563,8 +601,20 @@ begin
     if outcome = 'applied' and (mark < r.canceled_as_of) is not true then
       r.status := coalesce(r.provider_status, r.status);
     end if;
+    if replaced in ('past_due', 'unpaid', 'incomplete') and reported in ('active', 'trialing') then
+      r.recovered_as_of := greatest(r.recovered_as_of, occurred_at);
+    end if;
+    e.account_id := r.account_id;
+    if (replaced in ('past_due', 'unpaid') and reported = 'active') is not true then
+      e.payment := null;
+    end if;
 
   elsif e.kind = 'deletion' then
+    e.account_id := r.account_id;
+    if r.status = 'canceled' and r.canceled_at is not null then
+      -- The account was told, by another deletion.
+      e.payment := null;
+    end if;
     if mark < r.canceled_as_of then
       outcome := 'stale';
     else
@@ -575,7 +625,7 @@ begin
       end if;
     end if;
 
-  elsif e.kind = 'payment_failed' then
+  else
     -- Whom to notify. The record stays as it is.
     e.account_id := r.account_id;
   end if;
@@ -852,13 +902,13 @@ begin
     using unnest(work.changed) as r on s.id = r.id
     when matched then update set (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
-      past_due_since, past_due_as_of, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete,
+      past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) = row (r.*)
     when not matched then insert (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
-      past_due_since, past_due_as_of, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete,
+      past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) values (r.*);
   end if;
 
@@ -991,12 +1041,12 @@ create or replace function billing.notify_accounts(steps billing.step[])
 returns void language plpgsql volatile set search_path = '' as $$
 begin
   insert into billing.notifications (
-    provider, event_id, account_id, subscription_id, occurred_at, invoice_id,
-    hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt
+    provider, event_id, kind, account_id, subscription_id, occurred_at, invoice_id,
+    hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt, trial_end
   )
   select distinct on (e.provider, coalesce(o.only_of, e.event_id))
-    e.provider, e.event_id, e.account_id, e.subscription_id, e.occurred_at, p.invoice_id,
-    p.hosted_invoice_url, p.amount_due, p.currency, p.attempt_count, p.next_payment_attempt
+    e.provider, e.event_id, coalesce(p.kind, 'payment_failed'), e.account_id, e.subscription_id, e.occurred_at, p.invoice_id,
+    p.hosted_invoice_url, p.amount_due, p.currency, p.attempt_count, p.next_payment_attempt, p.trial_end
   from unnest(steps) as s,
     unnest(array[s.event]) as e,
     jsonb_populate_record(null::billing.notifications, e.payment) as p,
@@ -1005,7 +1055,7 @@ begin
     and (o.only_of is null or (
       select true from billing.notifications n
       -- So that a plan of an empty table cannot take the index by provider and event.
-      where n.invoice_id = o.only_of and (n.provider = e.provider) is true
+      where n.invoice_id = o.only_of and (n.provider = e.provider and n.kind = coalesce(p.kind, 'payment_failed')) is true
       limit 1
     ) is null)
   order by e.provider, coalesce(o.only_of, e.event_id), e.occurred_at, e.place
@@ -2096,10 +2146,39 @@ returns interval[] language sql immutable set search_path = '' as $$
   select '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 $$;
 
+/* Returns why a notification is not true, or no longer; null if it is. */
+create or replace function billing.untrue(n billing.notifications)
+returns text language plpgsql stable set search_path = '' as $$
+declare
+  s billing.subscriptions;
+begin
+  select * into s from billing.subscriptions o where o.id = n.subscription_id;
+  return case
+    when n.kind in ('payment_failed', 'action_required') then case
+      when s.recovered_as_of > coalesce(n.occurred_at, n.created_at) then 'The payment succeeded since.'
+      when s.status = 'canceled' then 'The subscription has ended.'
+      when s.provider_status = 'incomplete_expired' then 'The subscription never began.'
+    end
+    when n.kind = 'trial_ending' then case
+      when s.status = 'canceled' then 'The subscription has ended.'
+      when s.trial_end is null or s.trial_end <= now() then 'The trial has ended.'
+      when s.trial_end is distinct from n.trial_end then 'The trial ends at another time.'
+      when s.provider_status is distinct from 'trialing' then 'It is no trial any more.'
+    end
+    when n.kind = 'recovered' then case
+      when s.status is distinct from 'active' then 'The subscription is not active any more.'
+      when coalesce(n.occurred_at, n.created_at) < now() - interval '3 days' then 'It is more than three days ago.'
+    end
+    when n.kind = 'ended' and s.status is distinct from 'canceled' then 'The subscription goes on.'
+  end;
+end;
+$$;
+
 /*
  * Hands due notifications to the run of the worker that holds the queue. The attempt is
  * counted here, before sending, so that a notification that crashes every worker is
- * given up in the end. One that is not settled is due again after a minute.
+ * given up in the end. One that is not settled is due again after a minute. One that is no
+ * longer true is withdrawn.
  * While its receiver has asked for a pause, none is handed out.
  */
 create or replace function public.billing_claim_notifications(
@@ -2108,7 +2187,7 @@ create or replace function public.billing_claim_notifications(
 returns table (
   id uuid, attempt integer, kind text, provider text, event_id text, account_id text, subscription_id text,
   invoice_id text, hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer,
-  next_payment_attempt timestamptz, occurred_at timestamptz, created_at timestamptz
+  next_payment_attempt timestamptz, trial_end timestamptz, occurred_at timestamptz, created_at timestamptz
 )
 language plpgsql volatile set search_path = ''
 as $$
@@ -2130,6 +2209,19 @@ begin
     for update skip locked
   ));
 
+  loop
+    update billing.notifications n set status = 'withdrawn', last_error = billing.untrue(n)
+    where n.id = any (array(
+      select d.id
+      from billing.notifications d
+      where d.status = 'pending' and d.next_attempt_at <= now()
+      order by d.next_attempt_at
+      limit p_limit
+      for update skip locked
+    )) and billing.untrue(n) is not null;
+    exit when not found;
+  end loop;
+
   return query
   update billing.notifications n set attempts = n.attempts + 1, next_attempt_at = now() + interval '60 s'
   -- In an array, because it is made once. A plan may run a subquery once per row of
@@ -2142,10 +2234,12 @@ begin
     limit p_limit
     for update skip locked
   ))
+    -- Another one may have become due meanwhile.
+    and billing.untrue(n) is null
   returning
     n.id, n.attempts, n.kind, n.provider, n.event_id, n.account_id, n.subscription_id, n.invoice_id,
     n.hosted_invoice_url, n.amount_due, n.currency, n.attempt_count, n.next_payment_attempt,
-    n.occurred_at, n.created_at;
+    n.trial_end, n.occurred_at, n.created_at;
 end;
 $$;
 
@@ -2823,21 +2917,87 @@ comment on view billing.health is
  * default privileges, a squash, or a restored dump.
  */
 
--- For apps and commands. It has only what an app may show.
+/*
+ * For apps and commands. It has only what an app may show, and the rule of access, once for
+ * the app, its server and its policies.
+ *
+ * paid_until: until when the account may use what it pays for, but for a grace of the app.
+ *
+ * - infinity if the provider's status is active or trialing: of both, Stripe says that it is
+ *   safe to provide the service ("How subscriptions work"). The provider's own status
+ *   decides, because a creation sets `status` to active even if the first payment has not
+ *   been made; a deletion decides in any case. Every other status, an unknown one too, does
+ *   not count.
+ * - If it is past_due, when the status changed, from which a grace counts, and not the end of
+ *   the period: Stripe moves the period on at renewal, about an hour before it tries to
+ *   collect the payment ("What events can I see when a subscription is renewed?"), so
+ *   `current_period_end` ends a period that nobody has paid for.
+ * - Null while its invoices are voided (`paused`, until `paused_until`), since nobody pays for
+ *   that time. Stripe names all three ways of pausing for a service that continues;
+ *   docs/app.md says what `void` means here.
+ * - Null from the time on at which it was going to be canceled, because the event of the
+ *   deletion may come late.
+ *
+ * `current_period_end` does not decide, because the event of a renewal may come late. Only
+ * if no event shows since when it is past_due, the grace begins there.
+ */
 create or replace view public.billing_subscriptions with (security_invoker = true) as
 select
-  id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-  provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, past_due_since
-from billing.subscriptions;
+  s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
+  s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode,
+  s.past_due_since,
+  case
+    when s.items <> '[]' then s.items
+    -- The plan stands for one.
+    else jsonb_build_array(jsonb_build_object('price_id', s.plan_id, 'quantity', s.quantity))
+  end as items,
+  s.items_complete,
+  case
+    when s.status = 'canceled' or s.cancel_at <= now() then null
+    when s.paused = 'void' and (s.paused_until <= now()) is not true then null
+    else case coalesce(s.provider_status, s.status)
+      when 'active' then 'infinity'
+      when 'trialing' then 'infinity'
+      when 'past_due' then nullif(least(coalesce(s.past_due_since, s.current_period_end, '-infinity'), now()), '-infinity')
+    end
+  end as paid_until
+from billing.subscriptions s;
 
-comment on view public.billing_subscriptions is 'One row per subscription. Users see nothing until the app grants it: docs/app.md.';
+comment on view public.billing_subscriptions is
+  'One row per subscription, with paid_until: infinity while it is paid, a time if it is past due since then, else null. Users see nothing until the app grants it: docs/app.md.';
+
+-- For apps.
+create or replace view public.billing_subscription_items with (security_invoker = true) as
+select
+  s.id as subscription_id, s.provider, s.account_id,
+  i.item_id, i.price_id, i.product_id, i.quantity, i.usage_type, i.current_period_end
+from public.billing_subscriptions s,
+  jsonb_to_recordset(s.items) as i (
+    item_id text, price_id text, product_id text, quantity integer, usage_type text, current_period_end timestamptz
+  );
+
+comment on view public.billing_subscription_items is 'One row per item of a subscription. Users see nothing until the app grants it: docs/app.md.';
+
+create or replace view billing.subscription_items with (security_invoker = true) as
+select
+  subscription_id, provider, account_id, item_id, price_id, product_id, quantity, usage_type, current_period_end
+from public.billing_subscription_items;
+
+comment on view billing.subscription_items is 'One row per item of a subscription.';
+
+-- For apps.
+create or replace view public.billing_plan_features with (security_invoker = true) as
+select plan_id, feature, amount, per_unit
+from billing.plan_features;
+
+comment on view public.billing_plan_features is 'billing.plan_features. Users see nothing until the app grants it: docs/app.md.';
 
 -- For reconcile and the console: with the ordering columns.
 create or replace view public.billing_records with (security_invoker = true) as
 select
   s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
   s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode,
-  s.past_due_since,
+  s.past_due_since, s.items, s.items_complete,
   billing.time_of(s.account_as_of) as account_as_of,
   billing.time_of(s.changed_as_of) as changed_as_of,
   coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update,
@@ -2895,28 +3055,8 @@ from billing.events_per_hour;
 comment on view public.billing_events_per_hour is 'billing.events_per_hour, for service_role.';
 
 /*
- * Tells whether an account may use what it pays for. One rule for the app, its server and
- * its policies. It reads the window, so a user sees what a policy lets them see, and needs
- * no right on schema billing.
- *
- * An account has access if one of its subscriptions counts:
- *
- * - Its status is active or trialing: of both, Stripe says that it is safe to provide the
- *   service ("How subscriptions work"). The provider's own status decides, because a
- *   creation sets `status` to active even if the first payment has not been made; a
- *   deletion decides in any case. Every other status, an unknown one too, does not count.
- * - Or it is past_due, and for less than the grace. The grace begins when the status
- *   changed, not at the end of the period: Stripe moves the period on at renewal, about an
- *   hour before it tries to collect the payment ("What events can I see when a subscription
- *   is renewed?"), so `current_period_end` ends a period that nobody has paid for.
- * - Its invoices are not voided (`paused`, until `paused_until`), since nobody pays for that
- *   time. Stripe names all three ways of pausing for a service that continues; docs/app.md
- *   says what `void` means here.
- * - The time at which it was going to be canceled has not passed, because the event of the
- *   deletion may come late.
- *
- * `current_period_end` does not decide, because the event of a renewal may come late. Only
- * if no event shows since when it is past_due, the grace begins there.
+ * Returns whether an account may use what it pays for: see paid_until. It reads the window, so
+ * a user sees what a policy lets them see, and needs no right on schema billing.
  *
  * Postgres does not inline a function with a subquery; so the fixed search_path does not
  * cost a better plan. The body is a string, because a parsed one skips the check of usage on
@@ -2927,22 +3067,56 @@ returns boolean language sql stable set search_path = '' as $$
   select exists (
     select from public.billing_subscriptions s
     where s.account_id = billing_has_access.account_id
-      and s.status <> 'canceled'
-      and (s.paused is distinct from 'void' or s.paused_until <= now())
-      and (s.cancel_at is null or s.cancel_at > now())
-      and case coalesce(s.provider_status, s.status)
-        when 'active' then true
-        when 'trialing' then true
-        when 'past_due' then
-          billing_has_access.grace > '0'
-          and now() < billing_has_access.grace + coalesce(s.past_due_since, s.current_period_end)
-        else false
-      end
+      and now() < s.paid_until + greatest(billing_has_access.grace, '0')
   )
 $$;
 
 comment on function public.billing_has_access is
   'Returns whether the account has a subscription that is active or on trial, or past_due for less than the grace. It looks at the rows that the caller may read.';
+
+/*
+ * Returns how much of a feature an account has: the sum over the items of its subscriptions
+ * that count; null if it is unlimited. Of the rows of an item's price and product, that of
+ * the price counts.
+ *
+ * In plpgsql, because it keeps the plan: that of a function in SQL is made at each call of
+ * billing_has_feature, and takes more time than the rest.
+ */
+create or replace function public.billing_feature_amount(account_id text, feature text, grace interval default '0')
+returns bigint language plpgsql stable set search_path = '' as $$
+begin
+  return (
+    select case
+      when bool_or(f.amount is null) then null
+      else least(
+        coalesce(sum(f.amount::numeric * case when f.per_unit then coalesce(i.quantity, 1) else 1 end), 0),
+        9223372036854775807
+      )::bigint
+    end
+    from public.billing_subscriptions s,
+      jsonb_to_recordset(s.items) as i (price_id text, product_id text, quantity integer),
+      lateral (
+        select p.amount, p.per_unit
+        from public.billing_plan_features p
+        where p.feature = billing_feature_amount.feature and p.plan_id in (i.price_id, i.product_id)
+        order by p.plan_id = i.price_id desc
+        limit 1
+      ) as f
+    where s.account_id = billing_feature_amount.account_id
+      and now() < s.paid_until + greatest(billing_feature_amount.grace, '0')
+  );
+end;
+$$;
+
+comment on function public.billing_feature_amount is
+  'Returns how much of a feature the account has by billing.plan_features; null if it is unlimited. It looks at the rows that the caller may read.';
+
+create or replace function public.billing_has_feature(account_id text, feature text, grace interval default '0')
+returns boolean language sql stable set search_path = ''
+as 'select coalesce(public.billing_feature_amount(account_id, feature, grace) > 0, true)';
+
+comment on function public.billing_has_feature is
+  'Returns whether the account has any of a feature by billing.plan_features. It looks at the rows that the caller may read.';
 
 /*
  * For import and reconcile. An event that is dated ahead of the clock is refused, but a
@@ -3009,7 +3183,8 @@ as 'begin return billing.account_email(account_id); end';
 
 -- Nobody, and then service_role. What an app grants to its users is in docs/app.md.
 revoke all on
-  public.billing_subscriptions, public.billing_records, public.billing_processed_events,
+  public.billing_subscriptions, public.billing_subscription_items, public.billing_records,
+  public.billing_plan_features, public.billing_processed_events,
   public.billing_failed_events, public.billing_customers, public.billing_notifications, public.billing_health,
   public.billing_events_per_hour
 from public, anon, authenticated, service_role;
@@ -3021,14 +3196,15 @@ revoke all on function
   public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
   public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_resolve_failed_event,
   public.billing_account_of_customer, public.billing_account_email, public.billing_forget_marks_ahead,
-  public.billing_has_access
+  public.billing_has_access,
+  public.billing_feature_amount, public.billing_has_feature
 from public, anon, authenticated, service_role;
 revoke execute on all functions in schema billing from public;
 
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
 revoke insert, update on billing.erasures, billing.erasure_key from service_role;
-grant delete on billing.processed_events, billing.customers to service_role;
+grant delete on billing.processed_events, billing.customers, billing.plan_features to service_role;
 grant execute on all functions in schema billing to service_role;
 -- Only for the SQL editor.
 revoke execute on function
@@ -3037,12 +3213,13 @@ revoke execute on function
 from service_role;
 
 grant select on
-  public.billing_subscriptions, public.billing_records, public.billing_processed_events,
+  public.billing_subscriptions, public.billing_subscription_items, public.billing_records,
+  public.billing_plan_features, public.billing_processed_events,
   public.billing_failed_events, public.billing_customers, public.billing_notifications, public.billing_health,
   public.billing_events_per_hour
 to service_role;
 grant update on public.billing_failed_events, public.billing_notifications to service_role;
-grant insert, update, delete on public.billing_customers to service_role;
+grant insert, update, delete on public.billing_customers, public.billing_plan_features to service_role;
 grant execute on function
   public.billing_apply_events, public.billing_apply_handled_event, public.billing_try_event,
   public.billing_record_failed_event,
@@ -3051,7 +3228,8 @@ grant execute on function
   public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
   public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_resolve_failed_event,
   public.billing_account_of_customer, public.billing_account_email, public.billing_forget_marks_ahead,
-  public.billing_has_access
+  public.billing_has_access,
+  public.billing_feature_amount, public.billing_has_feature
 to service_role;
 
 -- supabase/schemas/billing_8_yours.sql

@@ -33,10 +33,13 @@ create table billing.subscriptions (
   paused text,
   paused_until timestamptz,
   livemode boolean,
+  items jsonb,
+  items_complete boolean,
   past_due_since timestamptz,
 
   past_due_as_of timestamptz,
   not_past_due_as_of timestamptz,
+  recovered_as_of timestamptz,
   account_as_of bigint,
   changed_as_of bigint,
   changed_in_second jsonb,
@@ -58,13 +61,13 @@ comment on column billing.subscriptions.account_id is
   'The owning account: metadata.accountId of the newest creation that has it, or else the answer of billing.account_of_customer.';
 comment on column billing.subscriptions.status is
   'active after a creation, canceled after a deletion, otherwise as the provider reports it in an update.';
-comment on column billing.subscriptions.plan_id is 'Price identifier of the first item.';
+comment on column billing.subscriptions.plan_id is 'Price of the first item, or of the first licensed one (PLAN_ITEM).';
 comment on column billing.subscriptions.current_period_end is 'End of the current billing period; null if the provider does not report one.';
 comment on column billing.subscriptions.canceled_at is 'When this service handled the deletion; null if there was none.';
 comment on column billing.subscriptions.provider_status is
   'The status as the newest creation or update reports it, such as incomplete or trialing. A creation sets status to active, whatever it reports; a deletion does not change this column.';
 comment on column billing.subscriptions.customer_id is 'The provider''s customer identifier.';
-comment on column billing.subscriptions.quantity is 'Quantity of the first item, such as seats; null for usage-based prices.';
+comment on column billing.subscriptions.quantity is 'Quantity of the same item, such as seats; null for usage-based prices.';
 comment on column billing.subscriptions.cancel_at is
   'When the subscription is going to end: the provider''s cancel_at, or else the end of the period if cancel_at_period_end is set; null if it continues.';
 comment on column billing.subscriptions.trial_end is 'When the trial ends or ended; null if there was none.';
@@ -72,11 +75,16 @@ comment on column billing.subscriptions.paused is
   'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if the collection of payments is not paused.';
 comment on column billing.subscriptions.paused_until is 'pause_collection.resumes_at: when the pause ends by itself; null if it does not.';
 comment on column billing.subscriptions.livemode is 'True if the provider moved real money, false in its test mode.';
+comment on column billing.subscriptions.items is
+  'All items: item_id, price_id, product_id, quantity, usage_type, current_period_end of each. billing.subscription_items has a row per item.';
+comment on column billing.subscriptions.items_complete is 'False if the provider''s event did not have all items.';
 comment on column billing.subscriptions.past_due_since is 'Since when the provider''s status is past_due, as far as events show; null if it is not.';
 comment on column billing.subscriptions.past_due_as_of is
   'Ordering: the earliest time at which the provider''s status is known to have been past_due after not_past_due_as_of.';
 comment on column billing.subscriptions.not_past_due_as_of is
   'Ordering: the newest time at which the provider''s status is known to have been other than past_due.';
+comment on column billing.subscriptions.recovered_as_of is
+  'The time of the newest update that ended past_due, unpaid or incomplete with active or trialing: what was said of a payment before is no news.';
 comment on column billing.subscriptions.account_as_of is
   'Ordering: mark of the creation that account_id came from; null if it had no time, or if it is the account of the customer''s other subscriptions. billing.time_of() returns the time of a mark.';
 comment on column billing.subscriptions.changed_as_of is 'Ordering: mark of the newest creation or update; what the provider reports came from it.';
@@ -192,6 +200,24 @@ comment on column billing.failed_events.account_id is 'The account, if the event
 comment on column billing.failed_events.occurred_at is 'When the event occurred, if it says so.';
 
 /*
+ * What a plan includes: yours to fill. A plan is a price or a product of the provider.
+ */
+create table billing.plan_features (
+  plan_id text collate "C" not null,
+  feature text collate "C" not null,
+  amount bigint check (amount >= 0),
+  per_unit boolean not null default true,
+  primary key (plan_id, feature)
+);
+
+comment on table billing.plan_features is
+  'What a plan includes, filled by you: billing_has_feature and billing_feature_amount read it.';
+comment on column billing.plan_features.plan_id is 'A price, or a product: the row of the price wins.';
+comment on column billing.plan_features.feature is 'Any name that your app knows, such as seats.';
+comment on column billing.plan_features.amount is 'How much of it; null means unlimited.';
+comment on column billing.plan_features.per_unit is 'Whether the amount counts once per unit of the item''s quantity; if not, once.';
+
+/*
  * Whose a provider's customer is, where a subscription does not say: of payment links,
  * pricing tables and buy buttons. The app may add rows and correct them. The receiver
  * adds a row per checkout if ACCOUNT_FROM_CHECKOUT is set, and changes none.
@@ -219,8 +245,9 @@ create table billing.notifications (
   id uuid generated always as (md5(provider || '/' || event_id || '/' || kind)::uuid) stored primary key,
   provider text collate "C" not null,
   event_id text collate "C" not null,
-  kind text not null default 'payment_failed' check (kind in ('payment_failed')),
-  status text not null default 'pending' check (status in ('pending', 'sent', 'dead', 'undeliverable')),
+  kind text not null default 'payment_failed'
+    check (kind in ('payment_failed', 'action_required', 'trial_ending', 'recovered', 'ended')),
+  status text not null default 'pending' check (status in ('pending', 'sent', 'dead', 'undeliverable', 'withdrawn')),
   account_id text collate "C" not null,
   subscription_id text collate "C" not null,
   invoice_id text collate "C",
@@ -229,6 +256,7 @@ create table billing.notifications (
   currency text,
   attempt_count integer,
   next_payment_attempt timestamptz,
+  trial_end timestamptz,
   occurred_at timestamptz,
   created_at timestamptz not null default now(),
   attempts integer not null default 0 check (attempts >= 0),
@@ -247,13 +275,13 @@ create index notifications_given_up on billing.notifications (created_at)
 where status in ('dead', 'undeliverable');
 create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
 
-comment on table billing.notifications is 'The outbox: one notification to its account per event of a failed payment.';
+comment on table billing.notifications is 'The outbox: one notification to its account per event that NOTIFY asks for.';
 comment on column billing.notifications.id is
   'Made of provider, event and kind: the same for all attempts, and after a backup is restored and the provider sends its events again, so that the receiver can deduplicate by it.';
 comment on column billing.notifications.event_id is 'The event that created it.';
-comment on column billing.notifications.kind is 'payment_failed.';
+comment on column billing.notifications.kind is 'payment_failed, action_required, trial_ending, recovered or ended.';
 comment on column billing.notifications.status is
-  'pending until it is delivered (sent), given up (dead), or the account turns out to have no address (undeliverable).';
+  'pending until it is delivered (sent), given up (dead), no longer true (withdrawn), or the account turns out to have no address (undeliverable).';
 comment on column billing.notifications.account_id is 'The account that owned the subscription when the event was applied.';
 comment on column billing.notifications.invoice_id is 'The invoice that was not paid, if the event names it.';
 comment on column billing.notifications.hosted_invoice_url is 'Where the account can pay the invoice; https only.';
@@ -262,10 +290,11 @@ comment on column billing.notifications.currency is 'Three lower-case letters, s
 comment on column billing.notifications.attempt_count is 'How often the provider has tried to collect the payment.';
 comment on column billing.notifications.next_payment_attempt is
   'When the provider tries again. Null if it does not; if attempt_count is null too, the event did not state it.';
+comment on column billing.notifications.trial_end is 'When the trial was going to end.';
 comment on column billing.notifications.occurred_at is 'When the event occurred, if it says so.';
 comment on column billing.notifications.attempts is 'Counted when a worker claims it, before sending. Not counted if the receiver answers 429.';
 comment on column billing.notifications.next_attempt_at is 'While pending: when it is due.';
-comment on column billing.notifications.last_error is 'The error of the last failed attempt.';
+comment on column billing.notifications.last_error is 'The error of the last failed attempt, or why it was withdrawn.';
 comment on column billing.notifications.limited_since is 'When the current series of 429 answers began; null after any other answer.';
 
 /*
@@ -340,6 +369,7 @@ alter table billing.subscriptions enable row level security;
 alter table billing.processed_events enable row level security;
 alter table billing.failed_events enable row level security;
 alter table billing.customers enable row level security;
+alter table billing.plan_features enable row level security;
 alter table billing.notifications enable row level security;
 alter table billing.alerts enable row level security;
 alter table billing.leases enable row level security;

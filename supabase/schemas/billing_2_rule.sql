@@ -12,8 +12,8 @@
 create or replace view billing.records with (security_invoker = true) as
 select
   id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-  provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
-  past_due_since, past_due_as_of, not_past_due_as_of,
+  provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete,
+  past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of,
   account_as_of, changed_as_of, changed_in_second, canceled_as_of
 from billing.subscriptions;
 
@@ -26,13 +26,13 @@ create type billing.event as (
   provider text,
   event_id text,
   type text, -- the provider's own name; nothing decides by it
-  kind text, -- creation, update, deletion, payment_failed, checkout or other
+  kind text, -- creation, update, deletion, payment_failed, notice, checkout or other
   occurred_at timestamptz, -- null if the event does not say
   subscription_id text,
   account_id text,
   report jsonb,
   previous jsonb, -- what an update replaced; null if it does not say
-  payment jsonb, -- by column of billing.notifications; and once_per_invoice
+  payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
   -- Of a correction whose account_id is that of the customer's others; else added by the database:
   customers_account text,
@@ -89,6 +89,7 @@ declare
   mark constant bigint := billing.mark(e);
   occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
   reported constant text := e.report ->> 'provider_status';
+  replaced text := e.previous ->> 'provider_status';
   outcome text := 'applied';
   settled billing.records;
 begin
@@ -97,7 +98,7 @@ begin
   elsif e.kind in ('checkout', 'other') then
     -- Nothing to a subscription.
     return (e, null, 'applied', null, null)::billing.step;
-  elsif (e.kind in ('creation', 'update', 'deletion', 'payment_failed')) is not true then
+  elsif (e.kind in ('creation', 'update', 'deletion', 'payment_failed', 'notice')) is not true then
     return (e, r, 'failed', 'BW003', format('No function applies events of type %s.', e.type))::billing.step;
   elsif r.id is null and e.kind <> 'creation' then
     return (e, r, 'failed', 'BW001', format('No subscription %s is recorded.', e.subscription_id))::billing.step;
@@ -133,6 +134,9 @@ begin
     end if;
 
   elsif e.kind = 'update' then
+    if e.previous is null and (mark < r.changed_as_of) is not true then
+      replaced := r.provider_status;
+    end if;
     if mark < r.changed_as_of then
       outcome := 'stale';
     elsif mark = r.changed_as_of then
@@ -152,8 +156,20 @@ begin
     if outcome = 'applied' and (mark < r.canceled_as_of) is not true then
       r.status := coalesce(r.provider_status, r.status);
     end if;
+    if replaced in ('past_due', 'unpaid', 'incomplete') and reported in ('active', 'trialing') then
+      r.recovered_as_of := greatest(r.recovered_as_of, occurred_at);
+    end if;
+    e.account_id := r.account_id;
+    if (replaced in ('past_due', 'unpaid') and reported = 'active') is not true then
+      e.payment := null;
+    end if;
 
   elsif e.kind = 'deletion' then
+    e.account_id := r.account_id;
+    if r.status = 'canceled' and r.canceled_at is not null then
+      -- The account was told, by another deletion.
+      e.payment := null;
+    end if;
     if mark < r.canceled_as_of then
       outcome := 'stale';
     else
@@ -164,7 +180,7 @@ begin
       end if;
     end if;
 
-  elsif e.kind = 'payment_failed' then
+  else
     -- Whom to notify. The record stays as it is.
     e.account_id := r.account_id;
   end if;

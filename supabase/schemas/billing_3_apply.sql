@@ -168,13 +168,13 @@ begin
     using unnest(work.changed) as r on s.id = r.id
     when matched then update set (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
-      past_due_since, past_due_as_of, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete,
+      past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) = row (r.*)
     when not matched then insert (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
-      past_due_since, past_due_as_of, not_past_due_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete,
+      past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) values (r.*);
   end if;
 
@@ -307,12 +307,12 @@ create or replace function billing.notify_accounts(steps billing.step[])
 returns void language plpgsql volatile set search_path = '' as $$
 begin
   insert into billing.notifications (
-    provider, event_id, account_id, subscription_id, occurred_at, invoice_id,
-    hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt
+    provider, event_id, kind, account_id, subscription_id, occurred_at, invoice_id,
+    hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt, trial_end
   )
   select distinct on (e.provider, coalesce(o.only_of, e.event_id))
-    e.provider, e.event_id, e.account_id, e.subscription_id, e.occurred_at, p.invoice_id,
-    p.hosted_invoice_url, p.amount_due, p.currency, p.attempt_count, p.next_payment_attempt
+    e.provider, e.event_id, coalesce(p.kind, 'payment_failed'), e.account_id, e.subscription_id, e.occurred_at, p.invoice_id,
+    p.hosted_invoice_url, p.amount_due, p.currency, p.attempt_count, p.next_payment_attempt, p.trial_end
   from unnest(steps) as s,
     unnest(array[s.event]) as e,
     jsonb_populate_record(null::billing.notifications, e.payment) as p,
@@ -321,7 +321,7 @@ begin
     and (o.only_of is null or (
       select true from billing.notifications n
       -- So that a plan of an empty table cannot take the index by provider and event.
-      where n.invoice_id = o.only_of and (n.provider = e.provider) is true
+      where n.invoice_id = o.only_of and (n.provider = e.provider and n.kind = coalesce(p.kind, 'payment_failed')) is true
       limit 1
     ) is null)
   order by e.provider, coalesce(o.only_of, e.event_id), e.occurred_at, e.place

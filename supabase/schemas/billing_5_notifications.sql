@@ -12,10 +12,39 @@ returns interval[] language sql immutable set search_path = '' as $$
   select '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 $$;
 
+/* Returns why a notification is not true, or no longer; null if it is. */
+create or replace function billing.untrue(n billing.notifications)
+returns text language plpgsql stable set search_path = '' as $$
+declare
+  s billing.subscriptions;
+begin
+  select * into s from billing.subscriptions o where o.id = n.subscription_id;
+  return case
+    when n.kind in ('payment_failed', 'action_required') then case
+      when s.recovered_as_of > coalesce(n.occurred_at, n.created_at) then 'The payment succeeded since.'
+      when s.status = 'canceled' then 'The subscription has ended.'
+      when s.provider_status = 'incomplete_expired' then 'The subscription never began.'
+    end
+    when n.kind = 'trial_ending' then case
+      when s.status = 'canceled' then 'The subscription has ended.'
+      when s.trial_end is null or s.trial_end <= now() then 'The trial has ended.'
+      when s.trial_end is distinct from n.trial_end then 'The trial ends at another time.'
+      when s.provider_status is distinct from 'trialing' then 'It is no trial any more.'
+    end
+    when n.kind = 'recovered' then case
+      when s.status is distinct from 'active' then 'The subscription is not active any more.'
+      when coalesce(n.occurred_at, n.created_at) < now() - interval '3 days' then 'It is more than three days ago.'
+    end
+    when n.kind = 'ended' and s.status is distinct from 'canceled' then 'The subscription goes on.'
+  end;
+end;
+$$;
+
 /*
  * Hands due notifications to the run of the worker that holds the queue. The attempt is
  * counted here, before sending, so that a notification that crashes every worker is
- * given up in the end. One that is not settled is due again after a minute.
+ * given up in the end. One that is not settled is due again after a minute. One that is no
+ * longer true is withdrawn.
  * While its receiver has asked for a pause, none is handed out.
  */
 create or replace function public.billing_claim_notifications(
@@ -24,7 +53,7 @@ create or replace function public.billing_claim_notifications(
 returns table (
   id uuid, attempt integer, kind text, provider text, event_id text, account_id text, subscription_id text,
   invoice_id text, hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer,
-  next_payment_attempt timestamptz, occurred_at timestamptz, created_at timestamptz
+  next_payment_attempt timestamptz, trial_end timestamptz, occurred_at timestamptz, created_at timestamptz
 )
 language plpgsql volatile set search_path = ''
 as $$
@@ -46,6 +75,19 @@ begin
     for update skip locked
   ));
 
+  loop
+    update billing.notifications n set status = 'withdrawn', last_error = billing.untrue(n)
+    where n.id = any (array(
+      select d.id
+      from billing.notifications d
+      where d.status = 'pending' and d.next_attempt_at <= now()
+      order by d.next_attempt_at
+      limit p_limit
+      for update skip locked
+    )) and billing.untrue(n) is not null;
+    exit when not found;
+  end loop;
+
   return query
   update billing.notifications n set attempts = n.attempts + 1, next_attempt_at = now() + interval '60 s'
   -- In an array, because it is made once. A plan may run a subquery once per row of
@@ -58,10 +100,12 @@ begin
     limit p_limit
     for update skip locked
   ))
+    -- Another one may have become due meanwhile.
+    and billing.untrue(n) is null
   returning
     n.id, n.attempts, n.kind, n.provider, n.event_id, n.account_id, n.subscription_id, n.invoice_id,
     n.hosted_invoice_url, n.amount_due, n.currency, n.attempt_count, n.next_payment_attempt,
-    n.occurred_at, n.created_at;
+    n.trial_end, n.occurred_at, n.created_at;
 end;
 $$;
 

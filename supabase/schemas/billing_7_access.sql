@@ -8,21 +8,87 @@
  * default privileges, a squash, or a restored dump.
  */
 
--- For apps and commands. It has only what an app may show.
+/*
+ * For apps and commands. It has only what an app may show, and the rule of access, once for
+ * the app, its server and its policies.
+ *
+ * paid_until: until when the account may use what it pays for, but for a grace of the app.
+ *
+ * - infinity if the provider's status is active or trialing: of both, Stripe says that it is
+ *   safe to provide the service ("How subscriptions work"). The provider's own status
+ *   decides, because a creation sets `status` to active even if the first payment has not
+ *   been made; a deletion decides in any case. Every other status, an unknown one too, does
+ *   not count.
+ * - If it is past_due, when the status changed, from which a grace counts, and not the end of
+ *   the period: Stripe moves the period on at renewal, about an hour before it tries to
+ *   collect the payment ("What events can I see when a subscription is renewed?"), so
+ *   `current_period_end` ends a period that nobody has paid for.
+ * - Null while its invoices are voided (`paused`, until `paused_until`), since nobody pays for
+ *   that time. Stripe names all three ways of pausing for a service that continues;
+ *   docs/app.md says what `void` means here.
+ * - Null from the time on at which it was going to be canceled, because the event of the
+ *   deletion may come late.
+ *
+ * `current_period_end` does not decide, because the event of a renewal may come late. Only
+ * if no event shows since when it is past_due, the grace begins there.
+ */
 create or replace view public.billing_subscriptions with (security_invoker = true) as
 select
-  id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-  provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, past_due_since
-from billing.subscriptions;
+  s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
+  s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode,
+  s.past_due_since,
+  case
+    when s.items <> '[]' then s.items
+    -- The plan stands for one.
+    else jsonb_build_array(jsonb_build_object('price_id', s.plan_id, 'quantity', s.quantity))
+  end as items,
+  s.items_complete,
+  case
+    when s.status = 'canceled' or s.cancel_at <= now() then null
+    when s.paused = 'void' and (s.paused_until <= now()) is not true then null
+    else case coalesce(s.provider_status, s.status)
+      when 'active' then 'infinity'
+      when 'trialing' then 'infinity'
+      when 'past_due' then nullif(least(coalesce(s.past_due_since, s.current_period_end, '-infinity'), now()), '-infinity')
+    end
+  end as paid_until
+from billing.subscriptions s;
 
-comment on view public.billing_subscriptions is 'One row per subscription. Users see nothing until the app grants it: docs/app.md.';
+comment on view public.billing_subscriptions is
+  'One row per subscription, with paid_until: infinity while it is paid, a time if it is past due since then, else null. Users see nothing until the app grants it: docs/app.md.';
+
+-- For apps.
+create or replace view public.billing_subscription_items with (security_invoker = true) as
+select
+  s.id as subscription_id, s.provider, s.account_id,
+  i.item_id, i.price_id, i.product_id, i.quantity, i.usage_type, i.current_period_end
+from public.billing_subscriptions s,
+  jsonb_to_recordset(s.items) as i (
+    item_id text, price_id text, product_id text, quantity integer, usage_type text, current_period_end timestamptz
+  );
+
+comment on view public.billing_subscription_items is 'One row per item of a subscription. Users see nothing until the app grants it: docs/app.md.';
+
+create or replace view billing.subscription_items with (security_invoker = true) as
+select
+  subscription_id, provider, account_id, item_id, price_id, product_id, quantity, usage_type, current_period_end
+from public.billing_subscription_items;
+
+comment on view billing.subscription_items is 'One row per item of a subscription.';
+
+-- For apps.
+create or replace view public.billing_plan_features with (security_invoker = true) as
+select plan_id, feature, amount, per_unit
+from billing.plan_features;
+
+comment on view public.billing_plan_features is 'billing.plan_features. Users see nothing until the app grants it: docs/app.md.';
 
 -- For reconcile and the console: with the ordering columns.
 create or replace view public.billing_records with (security_invoker = true) as
 select
   s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
   s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode,
-  s.past_due_since,
+  s.past_due_since, s.items, s.items_complete,
   billing.time_of(s.account_as_of) as account_as_of,
   billing.time_of(s.changed_as_of) as changed_as_of,
   coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update,
@@ -80,28 +146,8 @@ from billing.events_per_hour;
 comment on view public.billing_events_per_hour is 'billing.events_per_hour, for service_role.';
 
 /*
- * Tells whether an account may use what it pays for. One rule for the app, its server and
- * its policies. It reads the window, so a user sees what a policy lets them see, and needs
- * no right on schema billing.
- *
- * An account has access if one of its subscriptions counts:
- *
- * - Its status is active or trialing: of both, Stripe says that it is safe to provide the
- *   service ("How subscriptions work"). The provider's own status decides, because a
- *   creation sets `status` to active even if the first payment has not been made; a
- *   deletion decides in any case. Every other status, an unknown one too, does not count.
- * - Or it is past_due, and for less than the grace. The grace begins when the status
- *   changed, not at the end of the period: Stripe moves the period on at renewal, about an
- *   hour before it tries to collect the payment ("What events can I see when a subscription
- *   is renewed?"), so `current_period_end` ends a period that nobody has paid for.
- * - Its invoices are not voided (`paused`, until `paused_until`), since nobody pays for that
- *   time. Stripe names all three ways of pausing for a service that continues; docs/app.md
- *   says what `void` means here.
- * - The time at which it was going to be canceled has not passed, because the event of the
- *   deletion may come late.
- *
- * `current_period_end` does not decide, because the event of a renewal may come late. Only
- * if no event shows since when it is past_due, the grace begins there.
+ * Returns whether an account may use what it pays for: see paid_until. It reads the window, so
+ * a user sees what a policy lets them see, and needs no right on schema billing.
  *
  * Postgres does not inline a function with a subquery; so the fixed search_path does not
  * cost a better plan. The body is a string, because a parsed one skips the check of usage on
@@ -112,22 +158,56 @@ returns boolean language sql stable set search_path = '' as $$
   select exists (
     select from public.billing_subscriptions s
     where s.account_id = billing_has_access.account_id
-      and s.status <> 'canceled'
-      and (s.paused is distinct from 'void' or s.paused_until <= now())
-      and (s.cancel_at is null or s.cancel_at > now())
-      and case coalesce(s.provider_status, s.status)
-        when 'active' then true
-        when 'trialing' then true
-        when 'past_due' then
-          billing_has_access.grace > '0'
-          and now() < billing_has_access.grace + coalesce(s.past_due_since, s.current_period_end)
-        else false
-      end
+      and now() < s.paid_until + greatest(billing_has_access.grace, '0')
   )
 $$;
 
 comment on function public.billing_has_access is
   'Returns whether the account has a subscription that is active or on trial, or past_due for less than the grace. It looks at the rows that the caller may read.';
+
+/*
+ * Returns how much of a feature an account has: the sum over the items of its subscriptions
+ * that count; null if it is unlimited. Of the rows of an item's price and product, that of
+ * the price counts.
+ *
+ * In plpgsql, because it keeps the plan: that of a function in SQL is made at each call of
+ * billing_has_feature, and takes more time than the rest.
+ */
+create or replace function public.billing_feature_amount(account_id text, feature text, grace interval default '0')
+returns bigint language plpgsql stable set search_path = '' as $$
+begin
+  return (
+    select case
+      when bool_or(f.amount is null) then null
+      else least(
+        coalesce(sum(f.amount::numeric * case when f.per_unit then coalesce(i.quantity, 1) else 1 end), 0),
+        9223372036854775807
+      )::bigint
+    end
+    from public.billing_subscriptions s,
+      jsonb_to_recordset(s.items) as i (price_id text, product_id text, quantity integer),
+      lateral (
+        select p.amount, p.per_unit
+        from public.billing_plan_features p
+        where p.feature = billing_feature_amount.feature and p.plan_id in (i.price_id, i.product_id)
+        order by p.plan_id = i.price_id desc
+        limit 1
+      ) as f
+    where s.account_id = billing_feature_amount.account_id
+      and now() < s.paid_until + greatest(billing_feature_amount.grace, '0')
+  );
+end;
+$$;
+
+comment on function public.billing_feature_amount is
+  'Returns how much of a feature the account has by billing.plan_features; null if it is unlimited. It looks at the rows that the caller may read.';
+
+create or replace function public.billing_has_feature(account_id text, feature text, grace interval default '0')
+returns boolean language sql stable set search_path = ''
+as 'select coalesce(public.billing_feature_amount(account_id, feature, grace) > 0, true)';
+
+comment on function public.billing_has_feature is
+  'Returns whether the account has any of a feature by billing.plan_features. It looks at the rows that the caller may read.';
 
 /*
  * For import and reconcile. An event that is dated ahead of the clock is refused, but a
@@ -194,7 +274,8 @@ as 'begin return billing.account_email(account_id); end';
 
 -- Nobody, and then service_role. What an app grants to its users is in docs/app.md.
 revoke all on
-  public.billing_subscriptions, public.billing_records, public.billing_processed_events,
+  public.billing_subscriptions, public.billing_subscription_items, public.billing_records,
+  public.billing_plan_features, public.billing_processed_events,
   public.billing_failed_events, public.billing_customers, public.billing_notifications, public.billing_health,
   public.billing_events_per_hour
 from public, anon, authenticated, service_role;
@@ -206,14 +287,15 @@ revoke all on function
   public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
   public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_resolve_failed_event,
   public.billing_account_of_customer, public.billing_account_email, public.billing_forget_marks_ahead,
-  public.billing_has_access
+  public.billing_has_access,
+  public.billing_feature_amount, public.billing_has_feature
 from public, anon, authenticated, service_role;
 revoke execute on all functions in schema billing from public;
 
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
 revoke insert, update on billing.erasures, billing.erasure_key from service_role;
-grant delete on billing.processed_events, billing.customers to service_role;
+grant delete on billing.processed_events, billing.customers, billing.plan_features to service_role;
 grant execute on all functions in schema billing to service_role;
 -- Only for the SQL editor.
 revoke execute on function
@@ -222,12 +304,13 @@ revoke execute on function
 from service_role;
 
 grant select on
-  public.billing_subscriptions, public.billing_records, public.billing_processed_events,
+  public.billing_subscriptions, public.billing_subscription_items, public.billing_records,
+  public.billing_plan_features, public.billing_processed_events,
   public.billing_failed_events, public.billing_customers, public.billing_notifications, public.billing_health,
   public.billing_events_per_hour
 to service_role;
 grant update on public.billing_failed_events, public.billing_notifications to service_role;
-grant insert, update, delete on public.billing_customers to service_role;
+grant insert, update, delete on public.billing_customers, public.billing_plan_features to service_role;
 grant execute on function
   public.billing_apply_events, public.billing_apply_handled_event, public.billing_try_event,
   public.billing_record_failed_event,
@@ -236,5 +319,6 @@ grant execute on function
   public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
   public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_resolve_failed_event,
   public.billing_account_of_customer, public.billing_account_email, public.billing_forget_marks_ahead,
-  public.billing_has_access
+  public.billing_has_access,
+  public.billing_feature_amount, public.billing_has_feature
 to service_role;

@@ -147,7 +147,7 @@ reset role;
 -- The columns of the window, of the table.
 grant select (
   id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id, quantity,
-  cancel_at, trial_end, paused, paused_until, livemode, past_due_since
+  cancel_at, trial_end, paused, paused_until, livemode, past_due_since, items, items_complete
 ) on billing.subscriptions to authenticated;
 set local role authenticated;
 select is(public.billing_has_access('acc_1'), false, 'without a policy, a user has access to nothing');

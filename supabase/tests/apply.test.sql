@@ -4,7 +4,7 @@
  * Locks that other sessions hold are in tests/faults.
  */
 begin;
-select plan(80);
+select plan(84);
 set local timezone = 'UTC';
 
 -- The answers in the order of the places, such as 'applied, failed BW001'.
@@ -83,7 +83,8 @@ select is(
   pg_temp.apply(pg_temp.event('tap_1', 'creation', 'tap_sub', 10, '{"report": {
     "plan_id": "plan_1", "current_period_end": "2027-02-01T00:00:00Z", "provider_status": "trialing",
     "customer_id": "cus_1", "quantity": 5, "cancel_at": "2027-02-02T00:00:00Z",
-    "trial_end": "2027-01-22T00:00:00Z", "paused": "void", "paused_until": "2027-03-01T00:00:00Z", "livemode": true
+    "trial_end": "2027-01-22T00:00:00Z", "paused": "void", "paused_until": "2027-03-01T00:00:00Z", "livemode": true,
+    "items": [{"item_id": "si_1", "quantity": 5}], "items_complete": false
   }}'), pg_temp.event('tap_1b', 'creation', 'tap_other', 10)), 'applied, applied', 'creations are applied'
 );
 select is(
@@ -93,7 +94,8 @@ select is(
     "current_period_end": "2027-02-01T00:00:00+00:00", "canceled_at": null, "provider_status": "trialing",
     "customer_id": "cus_1", "quantity": 5, "cancel_at": "2027-02-02T00:00:00+00:00",
     "trial_end": "2027-01-22T00:00:00+00:00", "paused": "void", "paused_until": "2027-03-01T00:00:00+00:00", "livemode": true, "past_due_since": null,
-    "past_due_as_of": null, "not_past_due_as_of": "2027-01-15T08:00:10+00:00",
+    "items": [{"item_id": "si_1", "quantity": 5}], "items_complete": false,
+    "past_due_as_of": null, "not_past_due_as_of": "2027-01-15T08:00:10+00:00", "recovered_as_of": null,
     "account_as_of": 7200000040000000, "changed_as_of": 7200000040000000, "changed_in_second": null,
     "canceled_as_of": null
   }', 'a creation makes a record with everything that it reports'
@@ -108,7 +110,8 @@ select is(
   pg_temp.apply(pg_temp.event('tap_2', 'update', 'tap_sub', 20, '{
     "report": {
       "plan_id": "plan_2", "current_period_end": null, "provider_status": "past_due", "customer_id": "cus_2",
-      "quantity": 6, "cancel_at": null, "trial_end": "2027-01-23T00:00:00Z", "paused": null, "paused_until": null, "livemode": false
+      "quantity": 6, "cancel_at": null, "trial_end": "2027-01-23T00:00:00Z", "paused": null, "paused_until": null, "livemode": false,
+      "items": [{"item_id": "si_2"}, {"item_id": "si_1"}], "items_complete": true
     },
     "previous": {"provider_status": "active", "paused": "void"}
   }')), 'applied', 'an update is applied'
@@ -120,7 +123,8 @@ select is(
     "current_period_end": null, "canceled_at": null, "provider_status": "past_due",
     "customer_id": "cus_2", "quantity": 6, "cancel_at": null,
     "trial_end": "2027-01-23T00:00:00+00:00", "paused": null, "paused_until": null, "livemode": false,
-    "past_due_since": "2027-01-15T08:00:20+00:00", "past_due_as_of": "2027-01-15T08:00:20+00:00", "not_past_due_as_of": "2027-01-15T08:00:20+00:00",
+    "items": [{"item_id": "si_2"}, {"item_id": "si_1"}], "items_complete": true,
+    "past_due_since": "2027-01-15T08:00:20+00:00", "past_due_as_of": "2027-01-15T08:00:20+00:00", "not_past_due_as_of": "2027-01-15T08:00:20+00:00", "recovered_as_of": null,
     "account_as_of": 7200000040000000, "changed_as_of": 7200000080000001,
     "changed_in_second": {"provider_status": "active", "paused": "void"}, "canceled_as_of": null
   }', 'an update writes everything that it reports'
@@ -176,7 +180,7 @@ select is(
   pg_temp.record('tap_other'),
   (select record from before) || '{
     "id": "tap_other", "status": "active", "plan_id": "plan_1", "customer_id": null, "quantity": null, "trial_end": null,
-    "livemode": null, "changed_in_second": null, "changed_as_of": 7200000040000000,
+    "livemode": null, "items": null, "items_complete": null, "changed_in_second": null, "changed_as_of": 7200000040000000,
     "past_due_since": "2027-01-15T08:00:10+00:00", "past_due_as_of": "2027-01-15T08:00:10+00:00", "not_past_due_as_of": null
   }', 'and leaves the record, like the events of another subscription'
 );
@@ -193,6 +197,35 @@ select is(
 select set_eq(
   $$select kind, count(*)::integer from billing.notifications group by kind$$, $$values ('payment_failed', 4)$$, 'other kinds create no notification'
 );
+
+-- Other news, if NOTIFY asks for it.
+select pg_temp.apply(pg_temp.event('tap_n0', 'creation', 'tap_news', 10));
+create function pg_temp.news(event_id text, kind text, second numeric, told text, fields jsonb default '{}')
+returns jsonb language sql
+return pg_temp.event(event_id, kind, 'tap_news', second, jsonb_build_object('payment', jsonb_build_object('kind', told)) || fields);
+create function pg_temp.status(status text, was text default null)
+returns jsonb language sql
+return pg_temp.report(jsonb_build_object('provider_status', status))
+  || case when was is not null then jsonb_build_object('previous', jsonb_build_object('provider_status', was)) else '{}' end;
+select is(
+  pg_temp.apply(
+    pg_temp.news('tap_n1', 'update', 40, 'recovered', pg_temp.status('active', 'past_due')),
+    pg_temp.news('tap_n2', 'update', 30, 'recovered', pg_temp.status('active', 'past_due')),
+    pg_temp.news('tap_n3', 'update', 50, 'recovered', pg_temp.status('active', 'trialing')),
+    pg_temp.news('tap_n4', 'update', 60, 'recovered', pg_temp.status('unpaid')),
+    pg_temp.news('tap_n5', 'update', 70, 'recovered', pg_temp.status('active')),
+    pg_temp.news('tap_n6', 'notice', 5, 'trial_ending', '{"payment": {"kind": "trial_ending", "trial_end": "2027-02-01T00:00:00Z"}}')
+  ), 'applied, applied, applied, applied, applied, applied', 'updates and a notice'
+);
+select pg_temp.apply(pg_temp.news('tap_n7', 'update', 35, 'recovered', pg_temp.status('active', 'past_due')));
+select pg_temp.apply(pg_temp.news('tap_n8', 'deletion', 80, 'ended'), pg_temp.news('tap_n9', 'deletion', 90, 'ended'));
+select set_eq(
+  $$select concat_ws(' ', event_id, kind, account_id, trial_end is not null) from billing.notifications where subscription_id = 'tap_news'$$,
+  array['tap_n1 recovered acc_1 f', 'tap_n2 recovered acc_1 f', 'tap_n5 recovered acc_1 f', 'tap_n6 trial_ending acc_1 t', 'tap_n8 ended acc_1 f'],
+  'a change from late to paid, and an end, are told once; a stale update tells nothing'
+);
+select is(pg_temp.apply(pg_temp.news('tap_n8', 'deletion', 80, 'ended')), 'duplicate', 'a duplicate');
+select is((select count(*) from billing.notifications where subscription_id = 'tap_news'), 5::bigint, 'tells nothing more');
 
 create function pg_temp.once(event_id text, invoice_id text, subscription_id text default 'tap_other', second integer default 50)
 returns jsonb language sql

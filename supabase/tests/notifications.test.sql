@@ -4,7 +4,7 @@
  * at the same time never have the queue is shown with two connections in tests/integration.
  */
 begin;
-select plan(48);
+select plan(71);
 set local timezone = 'UTC';
 truncate billing.notifications, billing.leases, billing.pauses;
 
@@ -76,7 +76,7 @@ select results_eq(
   $$select jsonb_build_object(
     'id', md5('a/tap_1/payment_failed')::uuid, 'attempt', 1, 'kind', 'payment_failed', 'provider', 'a', 'event_id', 'tap_1', 'account_id', 'acc_1',
     'subscription_id', 'sub_1', 'invoice_id', 'in_1', 'hosted_invoice_url', 'https://pay.example.com/in_1',
-    'amount_due', 1234, 'currency', 'eur', 'attempt_count', 2, 'next_payment_attempt', '2026-05-03T10:00:00+00:00',
+    'amount_due', 1234, 'currency', 'eur', 'attempt_count', 2, 'next_payment_attempt', '2026-05-03T10:00:00+00:00', 'trial_end', null,
     'occurred_at', '2026-05-01T10:00:00+00:00', 'created_at', now()
   )$$, 'a claim returns what the notification says, the number of the attempt, and an ID of provider, event and kind'
 );
@@ -263,5 +263,52 @@ select is(
 );
 update public.billing_notifications set status = 'pending', attempts = 0, next_attempt_at = now() where event_id = 'tap_76';
 select matches(pg_temp.claim(5, 10, 'other_host'), 'tap_76', 'and can have one that was given up sent again');
+-- What is not true, or no longer, is not sent.
+reset role;
+truncate billing.notifications, billing.subscriptions, billing.leases, billing.pauses;
+create function pg_temp.told(kind text, record jsonb, fields jsonb default '{}')
+returns text language plpgsql as $$
+begin
+  delete from billing.subscriptions;
+  delete from billing.notifications;
+  insert into billing.subscriptions select s.* from jsonb_populate_record(null::billing.subscriptions, jsonb_build_object(
+    'id', 'sub_1', 'provider', 'a', 'account_id', 'acc_1', 'status', 'active', 'plan_id', 'p'
+  ) || record) as s where record <> '{"none": true}';
+  insert into billing.notifications (provider, event_id, account_id, subscription_id, kind, occurred_at, trial_end)
+  select 'a', 'e', 'acc_1', 'sub_1', told.kind, n.occurred_at, n.trial_end
+  from jsonb_populate_record(null::billing.notifications, jsonb_build_object('occurred_at', now() - interval '1 day') || fields) as n;
+  perform public.billing_claim_notifications(pg_temp.run(9), 10, 'host');
+  return (select case when n.status = 'withdrawn' then n.last_error else n.status end from billing.notifications n);
+end;
+$$;
+create function pg_temp.ago(name text, hours integer)
+returns jsonb language sql return jsonb_build_object(name, now() - make_interval(hours => hours));
+select is(pg_temp.told(kind, record, fields), coalesce(withdrawn, 'pending'), format('%s, if the record has %s', kind, record))
+from (
+  values
+    ('payment_failed', '{"status": "past_due"}'::jsonb, '{}'::jsonb, null), ('payment_failed', '{}', '{}', null),
+    ('payment_failed', pg_temp.ago('recovered_as_of', 23), '{}', 'The payment succeeded since.'),
+    ('payment_failed', pg_temp.ago('recovered_as_of', 24), '{}', null),
+    ('payment_failed', pg_temp.ago('recovered_as_of', -1), '{"occurred_at": null}', 'The payment succeeded since.'),
+    ('payment_failed', '{"status": "canceled"}', '{}', 'The subscription has ended.'),
+    ('action_required', '{"provider_status": "incomplete_expired"}', '{}', 'The subscription never began.'),
+    ('action_required', pg_temp.ago('recovered_as_of', 1), '{}', 'The payment succeeded since.'), ('action_required', '{}', '{}', null),
+    ('trial_ending', pg_temp.ago('trial_end', -9) || '{"provider_status": "trialing"}', pg_temp.ago('trial_end', -9), null),
+    ('trial_ending', pg_temp.ago('trial_end', -8) || '{"provider_status": "trialing"}', pg_temp.ago('trial_end', -9), 'The trial ends at another time.'),
+    ('trial_ending', pg_temp.ago('trial_end', 0) || '{"provider_status": "trialing"}', pg_temp.ago('trial_end', 0), 'The trial has ended.'),
+    ('trial_ending', '{"provider_status": "trialing"}', pg_temp.ago('trial_end', -9), 'The trial has ended.'),
+    ('trial_ending', pg_temp.ago('trial_end', -9) || '{"provider_status": "active"}', pg_temp.ago('trial_end', -9), 'It is no trial any more.'),
+    ('recovered', '{}', pg_temp.ago('occurred_at', 72), null), ('recovered', '{}', pg_temp.ago('occurred_at', 73), 'It is more than three days ago.'),
+    ('recovered', '{"status": "past_due"}', '{}', 'The subscription is not active any more.'), ('recovered', '{"none": true}', '{}', 'The subscription is not active any more.'),
+    ('trial_ending', pg_temp.ago('trial_end', -9) || '{"provider_status": "trialing", "status": "canceled"}', pg_temp.ago('trial_end', -9), 'The subscription has ended.'),
+    ('ended', '{"status": "canceled"}', '{}', null), ('ended', '{}', '{}', 'The subscription goes on.')
+) as c (kind, record, fields, withdrawn);
+truncate billing.notifications;
+delete from billing.subscriptions;
+insert into billing.notifications (provider, event_id, account_id, subscription_id, kind, next_attempt_at)
+select 'a', 'e' || i, 'acc_1', 'sub_1', case when i < 6 then 'recovered' else 'payment_failed' end, now() - make_interval(secs => 9 - i)
+from generate_series(1, 8) as i;
+select is(pg_temp.claim(9, 2), 'e6 e7', 'those that are withdrawn hold no other up');
+select is((select count(*) from billing.notifications where status = 'withdrawn' and attempts = 0), 5::bigint, 'and count no attempt');
 select * from finish();
 rollback;

@@ -60,24 +60,24 @@ returns void language sql as $$
   select pg_temp.failure('f' || days, days) from unnest(array[10, 30, 31, 90, 91]) as days;
   select pg_temp.failure('f_open');
   select pg_temp.notification('n_' || status || days, status, days)
-  from unnest(array['pending', 'sent', 'dead', 'undeliverable']) as status, unnest(array[90, 91]) as days;
+  from unnest(array['pending', 'sent', 'dead', 'undeliverable', 'withdrawn']) as status, unnest(array[90, 91]) as days;
 $$;
 
 select is(pg_temp.prune(), '0 0 0 0', 'of empty tables, nothing is deleted');
 select pg_temp.fill();
-select is(pg_temp.prune(), '1 3 1 3', 'it says how many rows of each table');
+select is(pg_temp.prune(), '1 3 1 4', 'it says how many rows of each table');
 select is(
   pg_temp.left_over(),
-  'f10, f30, f31 without payload, f90 without payload, f_open, l0, l50, l90, n_dead90, n_pending90, n_pending91, n_sent90, n_undeliverable90',
+  'f10, f30, f31 without payload, f90 without payload, f_open, l0, l50, l90, n_dead90, n_pending90, n_pending91, n_sent90, n_undeliverable90, n_withdrawn90',
   'by default: the ledger and what is settled after 90 days, payloads of resolved failures after 30; what is open or pending never'
 );
 select is(pg_temp.prune(), '0 0 0 0', 'what is deleted is not counted again');
 select pg_temp.fill();
 select is(
-  pg_temp.prune($$ledger_keeps => '60 days', settled_rows_keep => '90 days', payloads_keep => '15 days'$$), '2 4 1 3', 'each has its own time to keep'
+  pg_temp.prune($$ledger_keeps => '60 days', settled_rows_keep => '90 days', payloads_keep => '15 days'$$), '2 4 1 4', 'each has its own time to keep'
 );
 select pg_temp.fill();
-select is(pg_temp.prune($$settled_rows_keep => '30 days'$$), '1 3 3 6', 'which can be given');
+select is(pg_temp.prune($$settled_rows_keep => '30 days'$$), '1 3 3 8', 'which can be given');
 select pg_temp.fill();
 select is(pg_temp.prune('null, null, null'), '0 0 0 0', 'null keeps everything');
 

@@ -7,8 +7,9 @@
  * order; `-` is an event without a time. Each names its account and plan after its
  * own time (a creation at 10: account A10, plan P10), so the record shows which event a
  * field came from. A bare word is the status that the event reports, otherwise active.
- * `was` says what an update replaced (`was nothing`: nothing that we keep); without it,
- * the event does not say. A field is `unstated` if the event does not have it.
+ * `items=P+S` is a list of two. `was` says what an update replaced (`was nothing`:
+ * nothing that we keep); without it, the event does not say. A field is `unstated` if
+ * the event does not have it.
  *
  * The record reads: account, status, plan, `deleted` if canceled_at is set, `since`
  * past_due_since, and then the other columns that are not null.
@@ -55,6 +56,8 @@ begin
     value := to_jsonb(nullif(split_part(word, '=', -1), 'null'));
     if field ~ '(_at|_end)$' and jsonb_typeof(value) = 'string' then
       value := to_jsonb(pg_temp.at((value #>> '{}')::numeric));
+    elsif field = 'items' then
+      value := to_jsonb(string_to_array(value #>> '{}', '+'));
     end if;
 
     if word = 'was' then
@@ -104,12 +107,13 @@ return concat_ws(
     select string_agg(
       f.name || '=' || case
         when f.name ~ '(_at|_end)$' then (extract(epoch from f.value::timestamptz) - 1800000000)::integer::text
+        when f.name = 'items' then translate(f.value, ',[" ]', '+')
         else f.value
       end, ' ' order by f.name
     )
     from jsonb_each_text(to_jsonb(r)) as f (name, value)
     where f.value is not null
-      and f.name in ('current_period_end', 'customer_id', 'quantity', 'cancel_at', 'trial_end', 'paused', 'livemode')
+      and f.name in ('current_period_end', 'customer_id', 'quantity', 'cancel_at', 'trial_end', 'paused', 'livemode', 'items', 'items_complete')
   )
 );
 
@@ -249,6 +253,18 @@ values
   ('creation 10, update 20 quantity=null was quantity=5, update 20 quantity=5 was quantity=null', null, 'A10 active P20 quantity=5', false,
     'null is a value, which can be replaced'),
 
+  -- Items are one value, however many of them change at once.
+  ('creation 10 items=P+S1, update 20 items=P+S2+T was items=P+S1, update 20 items=Q+T was items=P+S2+T, update 20 items=Q+T past_due was active',
+    null, 'A10 past_due P20 since 20 items=Q+T', true, 'an add-on that comes, one that changes and one that goes'),
+  ('creation 10 items=P+S1, update 20 items=Q+T was items=P+S2+T, update 20 items=P+S2+T was items=P+S1', '3 stale',
+    'A10 active P20 items=Q+T', true, 'the list as a whole is replaced, also the items that stayed'),
+  ('creation 10 items=P+S1, update 20 items=P+S2 was items=P+S1, update 20 items=P+S2 unpaid was active items=P+S2', null,
+    'A10 unpaid P20 items=P+S2', true, 'a list that is sent although it is still the same was not replaced'),
+  ('creation 10 items=P+S, update 20 items=S+P was items=P+S, update 20 items=S was items=S+P', null, 'A10 active P20 items=S', true,
+    'another order is another list'),
+  ('creation 10, update 20 items=P2+S plan=P2 was items=P1+S plan=P1, update 20 items=P2+S+T plan=P2 was items=P2+S plan=P2, update 20 items=P1+S plan=P1 was plan=P0',
+    '4 stale', 'A10 active P2 items=P2+S+T', true, 'the plan is decided by itself, and agrees'),
+
   -- If they do not say enough, or a value changed back, the later arrival wins.
   ('creation 10, update 20 unpaid plan=P3, update 20 past_due plan=P2', null, 'A10 past_due P2 since 20', false,
     'of two that do not say what they replaced'),
@@ -330,7 +346,8 @@ select format(c.arriving, f.name, f.one, f.two), c.not_applied, format(c.after, 
 from (
   values
     ('current_period_end', '1', '2'), ('customer_id', 'cus_1', 'cus_2'), ('quantity', '0', '2147483647'),
-    ('cancel_at', '1', '2'), ('trial_end', '1', '2'), ('paused', 'void', 'keep_as_draft'), ('livemode', 'true', 'false')
+    ('cancel_at', '1', '2'), ('trial_end', '1', '2'), ('paused', 'void', 'keep_as_draft'), ('livemode', 'true', 'false'),
+    ('items', 'P', 'P+S'), ('items_complete', 'true', 'false')
 ) as f (name, one, two)
 cross join (
   values
@@ -345,7 +362,7 @@ cross join (
       null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
 ) as c (arriving, not_applied, after, any_order, why);
 
-select plan(12 + count(*)::integer) from cases;
+select plan(24 + count(*)::integer) from cases;
 
 select is(
   pg_temp.check_case(c.arriving), coalesce(c.not_applied || ': ', '') || c.after, c.why || ' (' || c.arriving || ')'
@@ -368,10 +385,12 @@ returns setof billing.event[] language sql as $$
   where cardinality(c.places) = cardinality(events)
 $$;
 
--- All but what is kept of the updates of the second, which is in the order of arrival.
+-- All but what is kept of the updates of the second, which is in the order of arrival, and
+-- what an update that does not say what it replaced tells by the record alone.
 create function pg_temp.end_state(events billing.event[])
 returns jsonb language sql
-return to_jsonb(((pg_temp.fold(events))[cardinality(events)]).record) - 'changed_in_second';
+return to_jsonb(((pg_temp.fold(events))[cardinality(events)]).record) - 'changed_in_second'
+  - case when exists (select from unnest(events) as e where e.kind = 'update' and e.previous is null) then 'recovered_as_of' else '' end;
 
 select cmp_ok(
   (select count(*)::integer from cases c, pg_temp.orders(pg_temp.parse_all(c.arriving)) where c.any_order), '>', 600, 'there are many orders to try'
@@ -426,6 +445,35 @@ select is(
   ),
   null, 'so does a creation'
 );
+
+-- When a payment that was late was made: the newest, by what an update replaced, or else by the record.
+select is(
+  (select extract(epoch from (s[cardinality(s)].record).recovered_as_of) - 1800000000 from pg_temp.fold(pg_temp.parse_all(c.arriving)) as s),
+  c.recovered, 'recovered: ' || c.arriving
+)
+from (
+  values
+    ('creation 10 incomplete, update 20 was incomplete', 20::numeric), ('creation 10, update 20 past_due was active, update 30 was past_due', 30),
+    ('creation 10, update 40 was unpaid, update 30 trialing was past_due', 40), ('creation 10, update 30 past_due was active, update 20 was past_due', 20),
+    ('creation 10, update 20 past_due, update 30 trialing', 30), ('creation 10, update 20 past_due, update 30 was quantity=1', null),
+    ('creation 10, update 20 past_due, update 15', null), ('creation 10, update 20 was trialing', null), ('creation 10, update 20 unpaid was past_due', null)
+) as c (arriving, recovered);
+
+-- A deletion is news, unless another one has ended the subscription.
+select is(
+  (
+    select string_agg(trim_scale(extract(epoch from (s.event).occurred_at) - 1800000000)::text, ' ' order by s.place)
+    from unnest(pg_temp.fold(array(
+      select jsonb_populate_record(e, '{"payment": {}}') from unnest(pg_temp.parse_all(c.arriving)) as e
+    ))) with ordinality as s (event, record, outcome, error_code, error, place)
+    where (s.event).kind = 'deletion' and (s.event).payment is not null
+  ), c.told, 'told of: ' || c.arriving
+)
+from (
+  values
+    ('creation 10, deletion 20, deletion 30', '20'), ('creation 10, update 20 canceled, deletion 30', '30'),
+    ('creation 10, deletion 20, update 30, deletion 40', '20 40')
+) as c (arriving, told);
 
 -- Calls may have different time zones.
 create temporary table stored as

@@ -1,10 +1,10 @@
 /*
- * Large tables: a million subscriptions, a ledger of 100,000 events in 90 days, many failures
- * and notifications. Postgres counts what this transaction reads of each table, and how often it
- * reads one from beginning to end. Plans do not depend on privileges, so this runs once.
+ * Large tables: a million subscriptions, a ledger of 100,000 events in 90 days, many failures,
+ * notifications and features. Postgres counts what this transaction reads of each table, and how
+ * often it reads one from beginning to end. Plans do not depend on privileges, so this runs once.
  */
 begin;
-select plan(31);
+select plan(33);
 
 create function pg_temp.event(event_id text, kind text, subscription_id text, second integer, place integer default 1)
 returns jsonb language sql
@@ -186,6 +186,25 @@ select is(
   pg_temp.scanned('before_access', 'access') || ' ' || pg_temp.rows_read('before_access', 'access', 'subscriptions'), 'none 2',
   'they read one row per call, and none of another account'
 );
+
+-- billing_has_feature, with two items in a subscription and a row for each.
+insert into billing.plan_features select 'price_' || i, f, i from generate_series(1, 5000) as i, unnest(array['seats', 'storage']) as f;
+update billing.subscriptions set items = '[{"price_id": "price_7", "product_id": "prod_7"}, {"price_id": "price_8"}]' where id = 'sub_7';
+analyze billing.plan_features;
+grant execute on function public.billing_has_feature, public.billing_feature_amount to authenticated;
+grant select on public.billing_plan_features, billing.plan_features to authenticated;
+create policy "All" on billing.plan_features for select to authenticated using (true);
+select pg_temp.snapshot('before_feature');
+set local role authenticated;
+select ok(public.billing_has_feature('acc_7', 'seats') and not public.billing_has_feature('acc_8', 'seats'), 'a plan includes seats');
+reset role;
+select pg_temp.snapshot('feature');
+select is(
+  pg_temp.scanned('before_feature', 'feature')
+    || format(' %s %s', pg_temp.rows_read('before_feature', 'feature', 'subscriptions'), pg_temp.rows_read('before_feature', 'feature', 'plan_features')),
+  'none 1 2', 'it scans no table, and reads one subscription and a row per item'
+);
+
 set local role authenticated;
 select matches(
   pg_temp.plan_of('select from public.documents'), 'InitPlan.*Index Cond: \(account_id = \(InitPlan', 'in a subquery, the policy asks once per statement'

@@ -20,7 +20,8 @@ from (
     ]),
     ('public', 'billing_subscriptions', array[
       'id', 'provider', 'account_id', 'status', 'plan_id', 'current_period_end', 'canceled_at', 'provider_status', 'customer_id',
-      'quantity', 'cancel_at', 'trial_end', 'paused', 'paused_until', 'livemode', 'past_due_since'
+      'quantity', 'cancel_at', 'trial_end', 'paused', 'paused_until', 'livemode', 'past_due_since',
+      'items', 'items_complete', 'paid_until'
     ])
 ) as v (schema, name, columns);
 
@@ -105,7 +106,7 @@ insert into billing.notifications (provider, event_id, account_id, subscription_
 values
   ('a', '1', 'acc_1', 'sub_1', 'pending', now() - interval '2 hours'), ('a', '2', 'acc_1', 'sub_1', 'pending', now() - interval '4 hours'),
   ('a', '3', 'acc_1', 'sub_1', 'sent', now() - interval '9 days'), ('a', '4', 'acc_1', 'sub_1', 'dead', now() - interval '9 days'),
-  ('a', '5', 'acc_1', 'sub_1', 'undeliverable', now());
+  ('a', '5', 'acc_1', 'sub_1', 'undeliverable', now()), ('a', '6', 'acc_1', 'sub_1', 'withdrawn', now());
 select is(
   pg_temp.health(),
   jsonb_build_object(

@@ -223,8 +223,15 @@ Deno.test("the console in a browser", async (test) => {
     await sql`
       update billing.subscriptions set customer_id = 'cus_42'
       where id = ${subscription}`;
+    const [item] = update.data.object.items.data;
+    await sql`
+      insert into billing.plan_features values
+        ('prod_ExampleProduct1', 'seats', 1), (${item.price.id}, 'pages', null),
+        ('prod_ExampleProduct1', 'pages', 7)`;
     const shown = await open(`/search?q=${subscription}`);
-    for (const part of ["acc_42", creation.id, lateUpdate.id, "HTTP 500"]) {
+    const plan = [item.price.id, "pages unlimited, seats 1 per unit"];
+    const others = [creation.id, lateUpdate.id, "HTTP 500"];
+    for (const part of ["acc_42", ...plan, ...others]) {
       assertStringIncludes(shown, part);
     }
     for (const id of ["acc_42", "cus_42"]) {

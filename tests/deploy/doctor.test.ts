@@ -33,7 +33,7 @@ const ALL = [
   ...["endpoint", "unsigned event", "clock", "signed event", "worker"],
   ...["worker's key", "worker's runs", "failures", "notifications"],
   ...["live and test", "REST API", "database", "migration", "schedule"],
-  "accounts",
+  ...["accounts", "plans"],
 ];
 
 const sql = connect();
@@ -302,6 +302,32 @@ Deno.test("an account that is a user's ID in another spelling is found", async (
   });
 });
 
+Deno.test("once a plan says what it includes, the doctor names those that say nothing", async () => {
+  const { url: dbUrl } = await createDatabase(port, { name: "doctor_plans" });
+  await migrate(dbUrl);
+  await withDatabase(dbUrl, async (sql) => {
+    await sql.unsafe(`
+      insert into billing.subscriptions
+        (id, provider, account_id, status, plan_id, items)
+      values
+        ('sub_1', 'a', 'a', 'active', 'price_1', null),
+        ('sub_2', 'a', 'a', 'canceled', 'price_2', null),
+        ('sub_3', 'a', 'a', 'active', 'price_1', '[
+          {"price_id": "price_3", "product_id": "prod_3"},
+          {"price_id": "price_4"}, {"product_id": "prod_5"}]')`);
+    const plans = async () => (await look({ dbUrl }))["plans"]!;
+    assertEquals((await plans()).split(" ")[0], "ok");
+    await sql`insert into billing.plan_features values ('prod_3', 'x')`;
+    const missing = ": price_1, price_4, prod_5. Add its rows";
+    assertStringIncludes(await plans(), `warning subscriptions have what no`);
+    assertStringIncludes(await plans(), missing);
+    await sql`
+      insert into billing.plan_features
+      select unnest(array['price_1', 'price_4', 'prod_5']), 'x', 0`;
+    assertEquals((await plans()).split(" ")[0], "ok");
+  });
+});
+
 Deno.test("the schedule fails until it wakes this project's worker", async () => {
   const projectUrl = "https://abcdefghijklmnopqrst.supabase.co";
   const { url } = await createDatabase(port, { name: "doctor_schedule" });
@@ -365,7 +391,7 @@ Deno.test("the schedule fails until it wakes this project's worker", async () =>
 Deno.test("the command prints one line per check, and its exit code is 0, 1 or 2", async () => {
   for (
     const [endpoint, wanted, says] of [
-      [ENDPOINT, 0, /^ok {7}endpoint {8}http.*\n5 ok, 0 FAIL, 9 skipped\n$/s],
+      [ENDPOINT, 0, /^ok {7}endpoint {8}http.*\n5 ok, 0 FAIL, 10 skipped\n$/s],
       [
         `${ENDPOINT}s`,
         1,

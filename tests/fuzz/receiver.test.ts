@@ -108,6 +108,8 @@ async function testReceiver(): Promise<Receiver> {
     toleranceSeconds: 300,
     handledTypes: { types: new Set() },
     accountFromCheckout: false,
+    notify: new Set(["payment_failed", "recovered", "ended"]),
+    planItem: "first",
     body: { maxBytes: 1_048_576, timeLimitMs: 10_000 },
     apply: gather(
       (events) => applyEvents(events, { database }),

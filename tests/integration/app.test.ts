@@ -7,6 +7,7 @@
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { createClient } from "@supabase/supabase-js";
+import type { Sql } from "postgres";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
@@ -21,6 +22,7 @@ import {
   subscribe,
 } from "../support/app_page.ts";
 import { startReceiver } from "../support/functions.ts";
+import { eventually } from "../support/hang_limit.ts";
 import { connect } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
 
@@ -95,6 +97,8 @@ Deno.test("a user reads their own subscription that counts, and no other", async
     const why of [
       { status: "canceled", provider_status: "canceled" },
       { status: "active", provider_status: "incomplete" },
+      // It counts with a grace.
+      { status: "past_due", provider_status: "past_due" },
     ]
   ) {
     const columns = { ...why, current_period_end: "2030-01-01" };
@@ -197,6 +201,90 @@ Deno.test("a policy lets accounts with access read their documents", async () =>
     values ('of_ann', ${ann}), ('of_ben', ${ben}), ('of_nobody', 'acc_nobody')`;
   assertEquals(await seenBy({ sub: ann }, "documents"), ["of_ann"]);
   assertEquals(await seenBy({ sub: ben }, "documents"), []);
+});
+
+/** Items of these products, in these quantities. */
+const itemsOf = (products: Record<string, number>) => ({
+  items: sql.json(
+    Object.entries(products)
+      .map(([product_id, quantity]) => ({ product_id, quantity })),
+  ),
+});
+
+Deno.test("an account has the features of all its items, for its users in policies and for the server", async () => {
+  const pro = itemsOf({ prod_pro: 5, prod_extra_seats: 2 });
+  const ann = await accountWith({ ...pro, provider_status: "active" });
+  const ben = await accountWith({ ...pro, provider_status: "unpaid" });
+  const older = await accountWith({
+    items: sql.json([{ product_id: "prod_pro", price_id: "price_pro_2026" }]),
+  });
+  const plan = await accountWith({ plan_id: "prod_starter", items: null });
+  await using _ = await applySql(
+    sql,
+    RIGHTS,
+    sqlOf(OWN),
+    sqlOf("insert into billing.plan_features"),
+    DOCUMENTS,
+    sqlOf('"Accounts with the feature'),
+  );
+  const amounts = (app: Client, account: string) =>
+    Promise.all(
+      ["seats", "projects", "documents", "unknown"].map((feature) =>
+        code.featureAmount(app, account, feature).catch(({ code }) => code)
+      ),
+    );
+  const own = await appOf({ sub: ann });
+  assertEquals(await amounts(own, ann), Array(4).fill(DENIED));
+  await sql.unsafe(sqlOf('"All read what plans include"'));
+  const server = createClient<Database>(
+    setting("TEST_API_URL"),
+    (await localKeys()).secret,
+  );
+  for (const app of [own, server]) {
+    assertEquals(await amounts(app, ann), [7, null, 1, 0]);
+    const others = app === server ? [1, 20, 1, 0] : [0, 0, 0, 0];
+    assertEquals(await amounts(app, older), others);
+    assertEquals(await amounts(app, ben), [0, 0, 0, 0]);
+  }
+  assertEquals(await amounts(server, plan), [0, 3, 0, 0]);
+  await sql`
+    insert into public.documents values ('of_ann', ${ann}), ('of_ben', ${ben})`;
+  assertEquals(await seenBy({ sub: ann }, "documents"), ["of_ann"]);
+  assertEquals(await seenBy({ sub: ben }, "documents"), []);
+  const written = own.from("billing_plan_features").delete().neq("amount", 9);
+  assertEquals((await written).error?.code, DENIED);
+});
+
+Deno.test("no member takes a seat that the team does not have, or that another takes", async () => {
+  const team = await accountWith(itemsOf({ prod_pro: 2 }));
+  await using _ = await applySql(
+    sql,
+    TEAM_MEMBERS,
+    sqlOf("insert into billing.plan_features"),
+    sqlOf("function public.check_seats()"),
+  );
+  const join = (count: number, by: Pick<Sql, "unsafe"> = sql) =>
+    by.unsafe(`
+      insert into public.team_members
+      select '${team}', gen_random_uuid() from generate_series(1, ${count})`);
+  const refused = (count: number, seats: number) =>
+    assertRejects(() => join(count), Error, `All ${seats} seats are taken`);
+  await refused(3, 2);
+  await join(1);
+  const [late] = await sql.begin(async (first) => {
+    await join(1, first);
+    const late = refused(1, 2);
+    await eventually(async () => {
+      const waiting = await sql`select from pg_locks where not granted`;
+      return waiting.length > 0;
+    });
+    return [late];
+  });
+  await late;
+  await sql`
+    update billing.subscriptions set status = 'canceled'
+    where account_id = ${team}`;
+  await refused(1, 0);
 });
 
 Deno.test("members of a team read its subscription, and its documents if it has access", async () => {

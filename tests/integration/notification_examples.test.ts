@@ -95,10 +95,23 @@ function withPageIds(text: string, pageIds: PageIds): string {
   );
 }
 
-/** Creates a subscription and fails the payment of an invoice of it. */
-async function failPayment(
+/** Every kind of notification, and how its event is told from the usual one. */
+const KINDS = [
+  ["payment_failed", NEXT],
+  ["payment_failed", LAST],
+  ["payment_failed", LITTLE],
+  ["trial_ending", {}],
+  ["action_required", NEXT],
+  ["recovered", {}],
+  ["ended", {}],
+] as const;
+const NOTIFY = KINDS.map(([kind]) => kind).join(",");
+
+/** Creates a subscription, and causes a notification about it. */
+async function causeNotification(
   url: string,
-  { changes, account, provider = "a" }: {
+  { kind, changes, account, provider = "a" }: {
+    kind: typeof KINDS[number][0];
     changes: Readonly<Record<string, unknown>>;
     account: string;
     provider?: ProviderName;
@@ -110,19 +123,33 @@ async function failPayment(
     id: uniqueId("evt"),
   };
   const { subscription } = ids;
-  const failed = invoiceEvent(ids);
-  const creation = subscriptionEvent("customer.subscription.created", {
-    subscription,
-    account,
+  // It must not be over; the page has another year.
+  const trial = { trialEnd: Date.parse("2099-12-01T09:00:00Z") / 1000 };
+  const ofTrial = kind === "trial_ending" && { ...trial, status: "trialing" };
+  const about = { id: ids.id, subscription, ...ofTrial };
+  const type = "customer.subscription";
+  const told = {
+    payment_failed: () => invoiceEvent(ids),
+    action_required: () => invoiceEvent(ids, "invoice.payment_action_required"),
+    trial_ending: () => subscriptionEvent(`${type}.trial_will_end`, about),
+    recovered: () =>
+      subscriptionEvent(`${type}.updated`, {
+        ...{ ...about, status: "active", previous: { status: "past_due" } },
+      }),
+    ended: () => subscriptionEvent(`${type}.deleted`, about),
+  }[kind]();
+  const creation = subscriptionEvent(`${type}.created`, {
+    ...{ subscription, account, ...ofTrial },
   });
-  for (const sent of [creation, edited(failed, changes)]) {
+  for (const sent of [creation, edited<object>(told, changes)]) {
     assertEquals((await deliver(url, sent, { provider })).status, 200);
   }
   const pageIds: PageIds = [
     [subscription, "sub_1"],
     [ids.invoice, "in_1"],
     [ids.id, "evt_1"],
-    [isoOf(failed.created ?? 0), "2026-11-28T09:00:00.000Z"],
+    [isoOf(told.created ?? 0), "2026-11-28T09:00:00.000Z"],
+    ["2099", "2026"],
   ];
   return { id: ids.id, pageIds };
 }
@@ -157,20 +184,15 @@ function webhookExample(
 
 async function webhookExamples(): Promise<Example[]> {
   await using endpoint = startNotifiedEndpoint();
-  await using receiver = await startReceiver();
+  await using receiver = await startReceiver({ env: { NOTIFY } });
   await using worker = await startWorker(endpoint.env);
   const sql = connect();
   await putOffAll(sql).finally(() => sql.end());
   const examples: Example[] = [];
-  for (
-    const [changes, provider] of [
-      [NEXT, "a"],
-      [LAST, "a"],
-      [LITTLE, "b"],
-    ] as const
-  ) {
-    const sent = { changes, account: "acc_1", provider };
-    const { id, pageIds } = await failPayment(receiver.url, sent);
+  for (const [kind, changes] of KINDS) {
+    const provider = changes === LITTLE ? "b" : "a";
+    const sent = { kind, changes, account: "acc_1", provider } as const;
+    const { id, pageIds } = await causeNotification(receiver.url, sent);
     await worker.wake();
     const [arrival] = endpoint.about(id);
     assert(arrival !== undefined);
@@ -182,18 +204,16 @@ async function webhookExamples(): Promise<Example[]> {
 /** The webhook alone wakes the worker here, on a stack with users of its own. */
 async function mailExamples(): Promise<Example[]> {
   await using api = startMailApi();
-  await using own = await startOwnStack({ env: api.env });
+  await using own = await startOwnStack({ env: { ...api.env, NOTIFY } });
   const { stack, sql, log } = own;
   const account = crypto.randomUUID();
   await sql`create table auth.users (id uuid primary key, email text)`;
   await sql`insert into auth.users values (${account}, ${OWNER})`;
   const texts: Example[] = [];
   const htmls: Example[] = [];
-  for (const changes of [NEXT, LAST, LITTLE]) {
-    const { id, pageIds } = await failPayment(stack.urls.webhook, {
-      changes,
-      account,
-    });
+  for (const [kind, changes] of KINDS) {
+    const sent = { kind, changes, account };
+    const { id, pageIds } = await causeNotification(stack.urls.webhook, sent);
     const row = await settledRow(sql, id);
     assertEquals([row.status, row.attempts], ["sent", 1]);
     const mail = api.requests.find(({ key }) => key === row.id);
@@ -204,12 +224,12 @@ async function mailExamples(): Promise<Example[]> {
     htmls.push({ language: "html", text: withPageIds(html, pageIds) });
   }
 
-  const nobody = await failPayment(stack.urls.webhook, {
-    changes: LITTLE,
+  const nobody = await causeNotification(stack.urls.webhook, {
+    ...{ kind: "ended", changes: {} },
     account: crypto.randomUUID(),
   });
   const { status } = await settledRow(sql, nobody.id);
-  assertEquals([status, api.requests.length], ["undeliverable", 3]);
+  assertEquals([status, api.requests.length], ["undeliverable", KINDS.length]);
   const output = log.join("\n");
   assert(output.includes("notifications delivered"), output);
   for (const hidden of [MAIL_API_KEY, OWNER, stack.keys.secret]) {

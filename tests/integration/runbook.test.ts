@@ -15,7 +15,7 @@ import type postgres from "postgres";
 import { ERRORS } from "../../supabase/functions/_shared/billing/errors.ts";
 import {
   describeEvent,
-  handledEvent,
+  handledEvents,
 } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { edited } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
@@ -270,7 +270,7 @@ async function makeAccount(
     subscriptionEvent("customer.subscription.created", its),
     invoiceEvent(its),
   ].map((event, i) => ({
-    ...handledEvent.parse(event),
+    ...handledEvents.first.parse(event),
     provider: "a",
     place: i,
   }));

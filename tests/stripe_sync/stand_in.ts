@@ -224,7 +224,9 @@ export function testContext(
     ),
     provider: "a",
     accountFrom: undefined,
+    planItem: "first",
     unmappedSubscriptions: "fail",
+    notify: new Set(["payment_failed"]),
     wait,
     ...changes,
   };

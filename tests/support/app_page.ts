@@ -25,6 +25,11 @@ export type Client = SupabaseClient<Database>;
 /** What docs/app.md exports, as far as tests call it. */
 export interface AppCode extends AsyncDisposable {
   hasAccess(supabase: Client, accountId: string): Promise<boolean>;
+  featureAmount(
+    supabase: Client,
+    accountId: string,
+    feature: string,
+  ): Promise<number | null>;
   askForAccess(
     accountId: string,
     project: { projectUrl: string; secretKey: string },
@@ -48,9 +53,19 @@ const UNDO = `
   drop policy if exists "Users read their own subscriptions" on billing.subscriptions;
   drop policy if exists "Members read their teams' subscriptions" on billing.subscriptions;
   drop policy if exists "The account in the token reads its subscriptions" on billing.subscriptions;
-  revoke all on table billing.subscriptions, public.billing_subscriptions from authenticated;
-  revoke all on function public.billing_has_access(text, interval) from authenticated;
+  drop policy if exists "All read what plans include" on billing.plan_features;
+  delete from billing.plan_features;
+  revoke all on table
+    billing.subscriptions, public.billing_subscriptions,
+    billing.plan_features, public.billing_plan_features
+    from authenticated;
+  revoke all on function
+    public.billing_has_access(text, interval),
+    public.billing_has_feature(text, text, interval),
+    public.billing_feature_amount(text, text, interval)
+    from authenticated;
   drop table if exists public.team_members, public.documents;
+  drop function if exists public.check_seats();
 `;
 
 const page = readPage("docs/app.md");

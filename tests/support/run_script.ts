@@ -27,6 +27,7 @@ export function startScript(
       // Set, so that supabase/functions/.env does not matter.
       UNMAPPED_SUBSCRIPTIONS: "fail",
       NOTIFY_ONCE_PER_INVOICE: "false",
+      PLAN_ITEM: "first",
       ...env,
     },
   }).spawn();

@@ -309,7 +309,7 @@ const OTHERS = { env: LOCAL_SIGNING_SECRETS };
 Deno.test("the doctor says what a check needs that it skips", async () => {
   for (
     const [why, parts, changes, names] of [
-      ["needs SUPABASE_DB_URL", "", {}, "migration, schedule, accounts"],
+      ["needs SUPABASE_DB_URL", "", {}, "migration, schedule, accounts, plans"],
       ["needs SUPABASE_SECRET_KEY", "", { secretKey: undefined }, OF_KEY],
       ["needs SUPABASE_URL", "", { projectUrl: undefined }, OF_PROJECT],
       ["fix the worker first", "stranger", {}, "worker's key"],

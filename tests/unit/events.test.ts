@@ -105,7 +105,15 @@ for (const apiVersion of API_VERSIONS) {
     assertEquals(endsOf(former), places(PERIOD_END));
     const periodAlone = previous({ previous: { periodEnd: PERIOD_END } });
     assertEquals("items" in periodAlone, !isOld);
-    assert("items" in previous({ previous: { quantity: 3 } }));
+    const addOns = [{ price: "P4", quantity: 2 }];
+    const told = { plan: "P3", addOns, previous: { quantity: 3 } };
+    const whole = previous(told).items.data;
+    assertEquals(
+      (whole as Shown["items"]["data"]).map((item) =>
+        [item.price.id, item.quantity, !item.current_period_end].join()
+      ),
+      [`P3,3,${isOld}`, `P4,2,${isOld}`],
+    );
     assert("plan" in previous({}), "by default, what the template replaced");
   });
 }

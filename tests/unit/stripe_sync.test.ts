@@ -24,6 +24,7 @@ import {
   type SubscriptionRecord,
 } from "../../scripts/stripe_sync/tables.ts";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
+import type { PlanItem } from "../../supabase/functions/_shared/billing/config.ts";
 import type { DatabaseClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 
@@ -54,6 +55,7 @@ const DEFAULTS = {
   accountFrom: undefined,
   unmappedSubscriptions: "fail",
   oncePerInvoice: false,
+  notify: new Set(["payment_failed"]),
 };
 const REMOTE_URL = "https://abc.supabase.co";
 const OF_REMOTE = { projectUrl: REMOTE_URL, secretKey: "sb_secret_1" };
@@ -81,6 +83,8 @@ Deno.test("options and variables name the account and the project", () => {
         unmappedSubscriptions: "ignore",
       }],
       [`${TEST} NOTIFY_ONCE_PER_INVOICE=true`, { oncePerInvoice: true }],
+      [`${TEST} PLAN_ITEM=licensed`, { planItem: "licensed" }],
+      [`${TEST} NOTIFY=ended`, { notify: new Set(["ended"]) }],
       // reconcile changes nothing without --apply.
       [`${TEST} --dry-run`, { apply: false, json: false }],
       [`${TEST} --json`, { apply: false, json: true }],
@@ -122,6 +126,7 @@ Deno.test("what is missing or does not fit is refused, and no key repeated", () 
       [`${TEST} --stripe-url http://localhost.example.com:1`, "--stripe-url"],
       [`${TEST} UNMAPPED_SUBSCRIPTIONS=yes`, "fail or ignore"],
       [`${TEST} NOTIFY_ONCE_PER_INVOICE=yes`, "false or true"],
+      [`${TEST} PLAN_ITEM=last`, "first or licensed"],
       [`${TEST} --apply --dry-run`, "not both"],
     ] as const
   ) {
@@ -134,6 +139,14 @@ Deno.test("what is missing or does not fit is refused, and no key repeated", () 
 
 const ASKED_AT = Date.parse("2026-11-21T10:00:00Z") / 1000;
 const PERIOD_END = "2027-01-15T08:00:00.000Z";
+const ITEMS = [{
+  // As jsonb orders them.
+  ...{ item_id: "si_ExampleItem0001", price_id: "price_1", quantity: 1 },
+  ...{ product_id: "prod_ExampleProduct1", usage_type: "licensed" },
+  current_period_end: PERIOD_END,
+}];
+const WHOLE =
+  `${PERIOD_END} si_ExampleItem0001 price_1 prod_ExampleProduct1 1 licensed`;
 const RECORD: SubscriptionRecord = {
   id: "sub_1",
   provider: "a",
@@ -150,6 +163,8 @@ const RECORD: SubscriptionRecord = {
   paused: null,
   paused_until: null,
   livemode: false,
+  items: ITEMS,
+  items_complete: true,
   past_due_since: null,
   account_as_of: "2026-11-01T10:00:00+00:00",
   changed_as_of: "2026-11-21T10:05:00+00:00",
@@ -171,6 +186,7 @@ function compared(
     accountFrom?: string;
     customersAccount?: string;
     askedAtSeconds?: number;
+    planItem?: PlanItem;
   },
 ) {
   const { data: { object } } = subscriptionEvent(
@@ -183,6 +199,7 @@ function compared(
   return compare({ ...object, ...changes } as unknown as Stripe.Subscription, {
     provider: "a",
     accountFrom: undefined,
+    planItem: "first",
     tables: {
       accountOfCustomer: () => Promise.resolve(customersAccount),
       isErased: () => Promise.resolve(false),
@@ -239,7 +256,13 @@ const CASES: Case[] = [
     "quantity: null, 1",
     "livemode: null, false",
   ]],
-  [{ items: { data: [ITEM] } }, {}, ["quantity: 1, null"]],
+  [{ items: { data: [ITEM] } }, {}, [
+    "quantity: 1, null",
+    `items: ${WHOLE}, ${PERIOD_END} - price_1 - - -`,
+  ]],
+  [{}, { items: null }, [
+    `items: null, ${WHOLE}`,
+  ]],
   [{ trial_end: 1_800_000_000 }, { trial_end: "2027-01-15T08:00:00Z" }, [], ""],
   // Text of the form of a time, but none.
   [{}, { plan_id: "2027-99-15T08:00:00Z" }, [
@@ -275,6 +298,24 @@ Deno.test("compare() names what differs, and corrects with what the change needs
         types,
       );
     }
+  }
+});
+
+Deno.test("compare() takes the plan that the receiver takes", async () => {
+  const { data: { object } } = subscriptionEvent(
+    "customer.subscription.updated",
+    {
+      ...{ plan: "price_api", usageType: "metered" },
+      addOns: [{ price: "price_1", quantity: 1 }],
+    },
+  );
+  const { items, current_period_end } = object;
+  const plans = { first: "price_api", licensed: "price_1" } as const;
+  for (const planItem of ["first", "licensed"] as const) {
+    const changes = { items, current_period_end };
+    const { corrections } = await compared(changes, undefined, { planItem });
+    const found = corrections.map(({ report }) => report.plan_id);
+    assertEquals(found, Array(2).fill(plans[planItem]));
   }
 });
 

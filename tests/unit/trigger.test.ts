@@ -16,12 +16,14 @@ import {
   parseTriggerArguments,
 } from "../../scripts/trigger/arguments.ts";
 import * as result from "../../scripts/trigger/result.ts";
+import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import { isHandledType } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 
 const CREATED = "customer.subscription.created";
 const UPDATED = "customer.subscription.updated";
 const DELETED = "customer.subscription.deleted";
 const INVOICE = "invoice.payment_failed";
+const TRIAL = "customer.subscription.trial_will_end";
 
 const parsed = (line: string) =>
   parseTriggerArguments(line.split(" ").filter(Boolean));
@@ -54,6 +56,7 @@ Deno.test("advice() after a success names the next command", () => {
       [INVOICE, `Next:\n${run} ${DELETED}`],
       [DELETED, `${another} --subscription sub_local_a_2`],
       [`${UPDATED} --as ${DELETED}`, `${another} --subscription sub_local_a_2`],
+      [TRIAL, "add trial_ending to NOTIFY: docs/notifications.md."],
       ["charge.refunded", "billing.on_charge_refunded: docs/handlers.md."],
       ["invoice.paid --as foo.b-r", "billing.on_foo_b_r: docs/handlers.md."],
     ] as const
@@ -202,6 +205,7 @@ Deno.test("readResult() names the outcome, and the row that the event is about",
       [claimed, { ...checkout, wasApplied: true }, "duplicate: the event was"],
       [applied, { type }, "applied. There is no row in billing.notif"],
       [notified, { type }, "applied. The row in billing.notif", "  id  4"],
+      [notified, { type: TRIAL }, "applied. The row in billing.no", "  id  4"],
       [applied, { status: 401 }, "failed: nothing was stored."],
       [failed, { status: 422 }, "failed. The row in ", ...wrapped],
     ] as const
@@ -248,6 +252,24 @@ Deno.test("buildEvent() fills in what the command line leaves out", () => {
   assertEquals(metadata, {}, "as of a payment link");
 });
 
+Deno.test("buildEvent() sends one item or several", () => {
+  const itemsOf = (line: string) => {
+    const now = { nowSeconds: Date.now() / 1000, toleranceSeconds: 1 };
+    const parsed = parseEvent(JSON.stringify(built(line)), now);
+    assert(parsed.handled);
+    return parsed.event.report.items?.map((item) =>
+      [item.price_id, item.quantity, item.usage_type].join()
+    );
+  };
+  for (const type of [CREATED, UPDATED]) {
+    assertEquals(itemsOf(`${type} --plan a`), ["a,1,licensed"]);
+    assertEquals(
+      itemsOf(`${type} --plan a:metered,price_b:12,c`),
+      ["a,,metered", "price_b,12,licensed", "c,1,licensed"],
+    );
+  }
+});
+
 Deno.test("buildEvent() makes a payment's checkout and refund belong together, or a checkout a subscription's", () => {
   const idsOf = (line: string) => {
     const { id, payment_intent } = built(line).data.object as JsonObject;
@@ -276,7 +298,9 @@ Deno.test("buildEvent() makes a payment's checkout and refund belong together, o
 Deno.test("buildEvent() sends every type under its name or another, and further ones as Stripe does today", () => {
   for (const type of EVENT_TYPES) {
     const { api_version } = built(type);
-    const version = isHandledType(type) ? "2024-06-20" : "2026-10-28.endive";
+    const version = isHandledType(type, new Set())
+      ? "2024-06-20"
+      : "2026-10-28.endive";
     assertEquals([built(type).type, api_version], [type, version]);
   }
   assertEquals(built(`${INVOICE} --as invoice.paid`).type, "invoice.paid");

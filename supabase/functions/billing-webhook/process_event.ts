@@ -120,7 +120,7 @@ async function applyOrIgnore(
   const fields = { provider, event_id, type, subscription_id, outcomes };
   if (outcome === "erased") return { ...ERASED, fields };
   // A duplicate too: the first delivery may have ended before it woke the worker.
-  if (outcome !== "stale" && event.kind === "payment_failed") {
+  if (outcome !== "stale" && event.payment !== undefined) {
     wakeWorker("notifications");
   }
   if (parsed.isAccountUnusable) {
@@ -174,7 +174,7 @@ async function handleFailure(
   }
   if (stored === "applied") {
     // For example by a call whose answer was lost.
-    if (failed.event.kind === "payment_failed") wakeWorker("notifications");
+    wakeWorker("notifications");
     const fields = { ...event, code, outcomes: { duplicate: 1 } };
     return { level: "info", message: "duplicate of an applied event", fields };
   }

@@ -30,6 +30,7 @@ export async function assertEndState(
           'provider_status', s.provider_status,
           'customer_id', s.customer_id,
           'quantity', s.quantity,
+          'items', s.items,
           'cancel_at', extract(epoch from s.cancel_at)::bigint,
           'trial_end', extract(epoch from s.trial_end)::bigint,
           'paused', s.paused,

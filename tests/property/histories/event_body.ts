@@ -33,6 +33,7 @@ export function wireEvent(event: HistoryEvent): BillingEvent {
   const parsed = parseEvent(JSON.stringify(eventBody(event)), {
     nowSeconds: event.created,
     toleranceSeconds: 0,
+    notify: new Set(["payment_failed"]),
   });
   if (!parsed.handled) throw new Error(`${event.type} is not handled`);
   const wire = { provider: "a", ...parsed.event };

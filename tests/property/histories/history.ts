@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { isDeepStrictEqual as equal } from "node:util";
 import fc from "fast-check";
 import {
   API_VERSIONS,
@@ -36,6 +37,13 @@ const CHANGES = {
   customer: orNull(oneOf("cus_a", "cus_b")),
   /** Null: the price is based on usage. */
   quantity: orNull(fc.integer({ min: 0, max: 4 })),
+  addOns: fc.uniqueArray(
+    fc.record({
+      price: oneOf("price_seats", "price_storage", "price_calls"),
+      quantity: orNull(fc.integer({ min: 0, max: 2 })),
+    }),
+    { selector: ({ price }) => price },
+  ),
   /** The period after which it ends. */
   cancelAt: orNull(period),
   cancelAtPeriodEnd: fc.boolean(),
@@ -57,9 +65,10 @@ export type Happening =
 
 /** Changes nothing that is kept: a payment method, an invoice, metadata. */
 const NEUTRAL: Happening = {};
-/** An add-on, metadata of the item: the whole old item is sent. */
+/** Metadata of the item: the whole old item is sent. */
 const ITEM: Happening = { item: true };
 const FAILED_PAYMENT: Happening = { invoice: true };
+const SEATS = { price: "price_seats", quantity: 1 };
 
 /** Five events each that Stripe makes of one thing, most of them in one second. */
 export const BURSTS: Readonly<Record<string, readonly Happening[]>> = {
@@ -109,6 +118,13 @@ export const BURSTS: Readonly<Record<string, readonly Happening[]>> = {
     { status: "past_due" },
     { quantity: null },
     ITEM,
+  ],
+  "add-ons that come, change and go with the plan": [
+    { addOns: [SEATS, { price: "price_storage", quantity: 1 }] },
+    { addOns: [{ ...SEATS, quantity: 2 }], plan: "price_team", period: 2 },
+    ITEM,
+    { addOns: [{ ...SEATS, quantity: 3 }], status: "past_due" },
+    { addOns: [], quantity: 5 },
   ],
   "an end that moves with the period, and is taken back": [
     { cancelAtPeriodEnd: true },
@@ -224,6 +240,7 @@ export function liveThrough(life: Life, index: number): HistoryEvent[] {
     periodEnd: endOf(1),
     customer: `cus_${owner}`,
     quantity: 1,
+    addOns: [],
     cancelAt: null,
     cancelAtPeriodEnd: false,
     trialEnd: null,
@@ -304,8 +321,8 @@ export function liveThrough(life: Life, index: number): HistoryEvent[] {
 }
 
 /**
- * What `previous_attributes` tell. The old items are in them whole if any part
- * of them changed, and since 2025-03-31.basil the period is such a part.
+ * What `previous_attributes` tell. All old items are in them whole if any part
+ * of one changed, and since 2025-03-31.basil the period is such a part.
  */
 function previousValues(
   before: Values,
@@ -313,13 +330,13 @@ function previousValues(
   { apiVersion, item }: { apiVersion: ApiVersion; item: boolean },
 ): Partial<Values> {
   const changed = new Set(
-    keysOf(before).filter((key) => before[key] !== after[key]),
+    keysOf(before).filter((key) => !equal(before[key], after[key])),
   );
   changed.delete("livemode");
   const periodIsInItem = apiVersion !== "2024-06-20";
   const itemIsSent = item || changed.has("plan") || changed.has("quantity") ||
-    (periodIsInItem && changed.has("periodEnd"));
-  if (itemIsSent) changed.add("plan").add("quantity");
+    changed.has("addOns") || (periodIsInItem && changed.has("periodEnd"));
+  if (itemIsSent) changed.add("plan").add("quantity").add("addOns");
   if (itemIsSent && periodIsInItem) changed.add("periodEnd");
   return Object.fromEntries([...changed].map((key) => [key, before[key]]));
 }
@@ -332,8 +349,8 @@ function changesBack(
   const [after, before] = [recorded(next), recorded(current)];
   const earlier = seen.map(recorded);
   return keysOf(after).some((key) =>
-    after[key] !== before[key] &&
-    earlier.some((held) => held[key] === after[key])
+    !equal(after[key], before[key]) &&
+    earlier.some((held) => equal(held[key], after[key]))
   );
 }
 

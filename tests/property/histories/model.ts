@@ -4,7 +4,14 @@
  *
  * @module
  */
-import type { ApiVersion } from "../../../scripts/events/templates.ts";
+import type { AddOn } from "../../../scripts/events/subscription_event.ts";
+import {
+  type ApiVersion,
+  TEMPLATES,
+} from "../../../scripts/events/templates.ts";
+
+const ITEM = TEMPLATES["customer.subscription.created"].data.object.items
+  .data[0]!;
 
 /** The values that an update can change, as the provider sends them. */
 export interface Values {
@@ -14,6 +21,7 @@ export interface Values {
   readonly periodEnd: number;
   readonly customer: string | null;
   readonly quantity: number | null;
+  readonly addOns: readonly AddOn[];
   /** Unix seconds. */
   readonly cancelAt: number | null;
   readonly cancelAtPeriodEnd: boolean;
@@ -58,6 +66,16 @@ export function recorded(values: Values) {
     provider_status: values.status,
     customer_id: values.customer,
     quantity: values.quantity,
+    // One value: no part of it has an order of its own.
+    items: [{ price: values.plan, quantity: values.quantity }, ...values.addOns]
+      .map(({ price, quantity }, i) => ({
+        item_id: i === 0 ? ITEM.id : `si_${price}`,
+        price_id: price,
+        product_id: i === 0 ? ITEM.price.product : `prod_${price}`,
+        quantity,
+        usage_type: ITEM.price.recurring.usage_type,
+        current_period_end: new Date(values.periodEnd * 1000).toISOString(),
+      })),
     cancel_at: values.cancelAt ??
       (values.cancelAtPeriodEnd ? values.periodEnd : null),
     trial_end: values.trialEnd,

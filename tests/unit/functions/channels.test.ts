@@ -56,7 +56,7 @@ async function send(
   };
   const alerts = (url === SLACK ? slackChannel : alertChannel)(url, options);
   const accounts = webhookChannel(url, options);
-  const attempt = "kind" in message
+  const attempt = "alert" in message
     ? await alerts.send(message)
     : await accounts.send(message);
   const { host } = new URL(url);
@@ -71,9 +71,13 @@ async function send(
 const AGAIN = { next_payment_attempt: "2026-05-03T23:30:00.000Z" };
 const NEVER = { next_payment_attempt: null };
 
+const TRIAL = { trial_end: "2026-05-03T23:30:00.000Z" };
+
 /** What the database says of a payment, and what of it is sent. */
 const MESSAGES: [stated: object, sent: object][] = [
   [{}, {}],
+  [{ ...TRIAL, kind: "trial_ending" }, TRIAL],
+  [{ kind: "ended" }, {}],
   [STATED, { ...STATED, ...AGAIN }],
   [{ amount_due: 0 }, { amount_due: 0 }],
   // No next attempt, none at all, or one whose number is not known.
@@ -85,15 +89,14 @@ Deno.test("webhooks say what is stated, and are signed", async () => {
   const { account_id, subscription_id, provider, event_id } = NOTIFICATION;
   const ids = { account_id, subscription_id, provider, event_id };
   for (const [stated, expected] of MESSAGES) {
-    const { attempt, request, text, sent } = await send(
-      { ...NOTIFICATION, invoice_id: null, ...stated },
-    );
+    const notification = { ...NOTIFICATION, invoice_id: null, ...stated };
+    const { attempt, request, text, sent } = await send(notification);
     const { method, url, redirect, headers } = request;
     assertEquals([attempt, method, url, redirect], [
       ...[{ result: "sent" }, "POST", URL_TEXT, "manual"],
     ]);
     assertEquals<unknown>(sent, {
-      type: "billing.payment_failed",
+      type: `billing.${notification.kind}`,
       timestamp: "2026-11-21T06:24:03.113Z",
       data: { ...ids, ...expected },
     });
@@ -331,6 +334,49 @@ Deno.test("emailTexts() says what is stated, in any time zone, and claims nothin
     }
   }
   Deno.env.delete("TZ");
+});
+
+const HERE = "https://pay.example.com/in_1";
+const CONFIRM = "Please confirm your payment";
+const AT_BANK = "Your bank asks you to confirm the payment";
+/** A kind, what is stated, and the texts: the subject, and then the paragraphs. */
+const KINDS: [kind: string, stated: object, ...texts: string[]][] = [
+  [
+    ...["trial_ending", TRIAL, "Your trial ends on 3 May 2026 (UTC)"] as const,
+    "Your trial ends on 3 May 2026 (UTC).",
+    "Unless you have canceled it, your subscription then continues, and we charge its payment method.",
+  ],
+  [
+    ...["action_required", STATED, `${CONFIRM} of €19.00`] as const,
+    `${AT_BANK} of €19.00 for your subscription.`,
+    "You can confirm it here:",
+  ],
+  [
+    "action_required",
+    {},
+    CONFIRM,
+    `${AT_BANK} for your subscription.`,
+    "Please open your billing page to confirm it.",
+  ],
+  [
+    ...["recovered", {}, "Your subscription is active again"] as const,
+    "The payment for your subscription succeeded. You need not do anything.",
+  ],
+  [
+    ...["ended", { hosted_invoice_url: HERE }] as const,
+    "Your subscription has ended",
+    "Your subscription has ended. We will not charge you for it any more.",
+  ],
+];
+Deno.test("emailTexts() has the words of each kind", () => {
+  for (const [kind, stated, ...texts] of KINDS) {
+    const { subject, paragraphs, link } = emailTexts({
+      ...{ ...NOTIFICATION, ...stated, kind },
+    });
+    assertEquals([subject, ...paragraphs], texts);
+    const isLinked = kind === "action_required" && stated === STATED;
+    assertEquals(link?.label, isLinked ? "Confirm the payment" : undefined);
+  }
 });
 
 Deno.test("renderEmail() escapes what it is given, and loads nothing", () => {

@@ -1,13 +1,16 @@
 /** What is read of an event: first from its text, then from Stripe's fields. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import type { EventMode } from "../../../supabase/functions/_shared/billing/config.ts";
+import type {
+  EventMode,
+  PlanItem,
+} from "../../../supabase/functions/_shared/billing/config.ts";
 import {
   DeliveryError,
   type ErrorCode,
 } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
   describeEvent,
-  handledEvent,
+  handledEvents,
   lacksAccountId,
 } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import {
@@ -152,6 +155,37 @@ Deno.test("parseEvent() says why an event has no effect, whatever else is in it"
   }
 });
 
+const TRIAL = "customer.subscription.trial_will_end";
+const ACTION = "invoice.payment_action_required";
+const inTrial = (trial_end: unknown) =>
+  event(TRIAL, { "data.object.trial_end": trial_end });
+/** An event, what accounts are told, and what this one tells. */
+const TELLS: [given: object, notify: string[], told: string | undefined][] = [
+  [event(FAILED), ["payment_failed"], "payment_failed"],
+  [event(FAILED), ["ended"], undefined],
+  [event(DELETED), ["ended"], "ended"],
+  [event(UPDATED), ["recovered", "ended"], "recovered"],
+  [inTrial(NOW + 1), ["trial_ending"], "trial_ending"],
+  [inTrial(NOW), ["trial_ending"], undefined],
+  [inTrial(null), ["trial_ending"], undefined],
+  [inTrial(NOW + 1), ["ended"], "not_handled"],
+  [event(ACTION), ["payment_failed"], "not_handled"],
+  [
+    event(ACTION, { "data.object": INVOICE }),
+    ["action_required"],
+    "action_required",
+  ],
+];
+Deno.test("parseEvent() keeps what accounts are to be told, and nothing else", () => {
+  for (const [given, notify, told] of TELLS) {
+    const parsed = parseEvent(JSON.stringify(given), {
+      ...{ nowSeconds: NOW, toleranceSeconds: 60, notify: new Set(notify) },
+    });
+    const said = parsed.handled ? parsed.event.payment?.kind : parsed.reason;
+    assertEquals(said, told, JSON.stringify(given).slice(0, 80));
+  }
+});
+
 const CHECKOUT = "checkout.session.completed";
 const PAID = "invoice.paid";
 const OTHER = {
@@ -256,37 +290,80 @@ const REPORT = {
   paused_until: null,
   livemode: false,
 };
+const ITEMS = [
+  {
+    ...{ item_id: "si_1", price_id: "price_1", product_id: "prod_1" },
+    ...{ quantity: 5, usage_type: null, current_period_end: iso(END) },
+  },
+  ...[0, 1].map(() => ({
+    ...{ item_id: null, price_id: null, product_id: null, quantity: null },
+    ...{ usage_type: null, current_period_end: iso(END) },
+  })),
+];
 const { id: invoice_id, customer: _, subscription: __, ...paid } = INVOICE;
-const PAYMENT = { invoice_id, ...paid, next_payment_attempt: iso(LATER) };
+const PAYMENT = {
+  ...{ kind: "payment_failed", invoice_id, ...paid },
+  next_payment_attempt: iso(LATER),
+};
 
 function reportOf(changes: object, more = {}) {
   const object = { ...SUBSCRIPTION, ...changes };
-  return handledEvent.parse(event(CREATED, { "data.object": object, ...more }))
-    .report;
+  const given = event(CREATED, { "data.object": object, ...more });
+  const { report } = handledEvents.first.parse(given);
+  return Object.fromEntries(
+    Object.entries(report).filter(([name]) => name in REPORT),
+  );
 }
 
 function paymentOf(changes: object) {
   const object = { ...INVOICE, ...changes };
-  return handledEvent.parse(event(FAILED, { "data.object": object })).payment;
+  return handledEvents.first.parse(event(FAILED, { "data.object": object }))
+    .payment;
 }
 
 Deno.test("handledEvent makes the event on the wire of each type", () => {
   const report = { customer_id: "cus_1" };
-  const update = { type: UPDATED, kind: "update", report: REPORT };
-  const creation = { type: CREATED, kind: "creation", report: REPORT };
+  const whole = { ...REPORT, items: ITEMS, items_complete: true };
+  const recovered = { payment: { kind: "recovered" } };
+  const change = { type: UPDATED, kind: "update", report: whole };
+  const update = { ...change, ...recovered };
+  const creation = { type: CREATED, kind: "creation", report: whole };
   const payment = { type: FAILED, kind: "payment_failed", payment: PAYMENT };
-  const deletion = { type: DELETED, kind: "deletion" };
+  const deletion = {
+    ...{ type: DELETED, kind: "deletion", payment: { kind: "ended" } },
+  };
+  const notice = (type: string, told: string, more: object) => ({
+    ...{ type, kind: "notice", report },
+    payment: { ...more, kind: told },
+  });
+  const previous = (previous_attributes: object) =>
+    event(UPDATED, { "data.previous_attributes": previous_attributes });
+  const first = { "data.object.billing_reason": "subscription_create" };
   const nobodys = { "data.object.metadata": null };
   const odd = { "data.object.status": 1, "data.object.items": "rubbish" };
   const both = { "data.object.parent": below("sub_2").parent };
   const ids = { event_id: "evt_1", subscription_id: "sub_1" };
-  const read = (given: unknown) => handledEvent.parse(given);
+  const read = (given: unknown) => handledEvents.first.parse(given);
   check(read, { ...ids, occurred_at: iso(NOW) }, [
     [event(CREATED), { ...creation, account_id: "acc_1" }],
     [event(CREATED, nobodys), { ...creation, account_id: null }],
     ...[UPDATED, PAUSED, RESUMED].map((type) =>
       [event(type), { ...update, type, previous: null }] as const
     ),
+    // It may have recovered, if its status changed or nobody knows.
+    [previous({ quantity: 1 }), { ...change, previous: {} }],
+    [previous({ status: "past_due" }), {
+      ...{ ...update, previous: { provider_status: "past_due" } },
+    }],
+    [event(TRIAL, { "data.object.trial_end": LATER }), {
+      ...notice(TRIAL, "trial_ending", { trial_end: iso(LATER) }),
+    }],
+    [event(TRIAL), notice(TRIAL, "trial_ending", { trial_end: null })],
+    [event(ACTION, { "data.object": INVOICE }), {
+      ...notice(ACTION, "action_required", PAYMENT),
+    }],
+    // Somebody is looking at the form.
+    [event(FAILED, first), { type: FAILED, kind: "payment_failed", report }],
     [event(DELETED, odd), { ...deletion, report }],
     [event(FAILED), { ...payment, report }],
     [event(FAILED, both), { ...payment, report }],
@@ -383,9 +460,72 @@ const UPDATES: Update[] = [
 Deno.test("handledEvent reads what an update replaced: what differed before it", () => {
   for (const [after, previous_attributes, expected] of UPDATES) {
     const data = { object: { ...SUBSCRIPTION, ...after }, previous_attributes };
-    const { previous } = handledEvent.parse(event(UPDATED, { data }));
+    const { previous } = handledEvents.first.parse(event(UPDATED, { data }));
     const text = JSON.stringify([after, previous_attributes]);
-    assertEquals<unknown>(previous, expected, text);
+    const { items: _, ...one } = previous ?? {};
+    assertEquals<unknown>(previous && one, expected, text);
+  }
+});
+
+const price = (usage_type: string, changes = {}) => ({
+  ...{ id: `si_${usage_type}`, quantity: 2, current_period_end: LATER },
+  price: {
+    ...{ id: `price_${usage_type}`, product: { id: "prod_2" } },
+    recurring: { usage_type },
+    ...changes,
+  },
+});
+const list = (...data: object[]) => ({ items: { data } });
+Deno.test("handledEvent reads all items, and the plan of the first or the first licensed one", () => {
+  const itemsIn = (changes: object, previous_attributes?: object) => {
+    const object = { ...SUBSCRIPTION, ...changes };
+    const data = { object, previous_attributes };
+    const { report, previous } = handledEvents.first
+      .parse(event(UPDATED, { data }));
+    return previous_attributes ? previous?.items : report.items;
+  };
+  const metered = {
+    ...{ item_id: "si_metered", price_id: "price_metered", quantity: 2 },
+    ...{ product_id: "prod_2", usage_type: "metered" },
+    current_period_end: iso(LATER),
+  };
+  assertEquals(itemsIn({}), ITEMS);
+  assertEquals(itemsIn(list(price("metered"))), [metered]);
+  // Only what differed, and as one value.
+  assertEquals(itemsIn({}, { status: "x" }), undefined);
+  assertEquals(itemsIn({}, items()), undefined);
+  assertEquals(itemsIn({}, list(price("metered"))), [metered]);
+  const end = iso(LATER);
+  assertEquals(
+    itemsIn({}, { current_period_end: LATER }),
+    ITEMS.map((item) => ({ ...item, current_period_end: end })),
+  );
+  const cut = { items: { data: [price("x")], has_more: true } };
+  const read = (planItem: PlanItem, changes: object) =>
+    handledEvents[planItem].parse(event(CREATED, {
+      "data.object": { ...SUBSCRIPTION, ...none, ...changes },
+    })).report;
+  assertEquals(read("first", cut).items_complete, false);
+  const both = list(
+    { ...price("metered"), current_period_end: END },
+    { ...price("licensed"), quantity: 7 },
+  );
+  for (
+    const [planItem, changes, ...expected] of [
+      ["first", both, "price_metered", 2, iso(END)],
+      ["licensed", both, "price_licensed", 7, iso(LATER)],
+      ["licensed", list(price("metered")), "price_metered", 2, iso(LATER)],
+      [
+        "licensed",
+        { ...both, current_period_end: END },
+        "price_licensed",
+        7,
+        iso(END),
+      ],
+    ] as const
+  ) {
+    const { plan_id, quantity, current_period_end } = read(planItem, changes);
+    assertEquals<unknown>([plan_id, quantity, current_period_end], expected);
   }
 });
 
@@ -425,7 +565,7 @@ Deno.test("handledEvent reads the earliest end of several items, and the subscri
   for (const changes of BY_LINE) {
     const object = { ...INVOICE, ...changes };
     const one = event(FAILED, { "data.object": object });
-    assertEquals(handledEvent.parse(one).subscription_id, "sub_2");
+    assertEquals(handledEvents.first.parse(one).subscription_id, "sub_2");
     assertEquals(describeEvent(one).subscription_id, "sub_2");
   }
 });

@@ -79,8 +79,10 @@ export const NO_TIME = [
   ...[NOW * 1000, 2 ** 53, 946_684_799, 7_258_118_401],
 ];
 
-/** The settings for further types, if none is set. */
+/** How events are read, if nothing is set. */
 export const NO_FURTHER = {
+  notify: new Set(["payment_failed"]),
+  planItem: "first" as const,
   handledTypes: { types: new Set<string>() },
   accountFromCheckout: false,
 };
@@ -154,6 +156,7 @@ export const NOTIFICATION: Notification = {
   ...{ account_id: "acc_1", subscription_id: "sub_1" },
   ...{ hosted_invoice_url: null, amount_due: null, currency: null },
   ...{ attempt_count: null, next_payment_attempt: null, occurred_at: null },
+  ...{ kind: "payment_failed", trial_end: null },
   created_at: "2026-11-21T06:24:03.113987+00:00",
 };
 

@@ -178,7 +178,7 @@ const DELIVERIES: [line: string, known: string, string, string, Setting?][] = [
   [OVERLOADED, DELETED_1, "a", DELETION, { ...full, env }],
   [UNMAPPED, CREATED_1, "a", NOBODYS, unmapped],
   // It was applied before, by a call whose answer was lost.
-  [BEFORE, DELETED_1, "ar", DELETION, lost],
+  [BEFORE, DELETED_1, "arw", DELETION, lost],
   [BEFORE, FAILED_1, "arw", INVOICE, lost],
   [NO_JSON, HASHED, "r", "{"],
   [TOO_NEW, OF_DELETED, "r", dated(NOW + 301)],

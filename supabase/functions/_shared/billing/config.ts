@@ -10,6 +10,17 @@ export const EVENT_MODES = ["any", "live", "test"] as const;
  */
 export type EventMode = typeof EVENT_MODES[number];
 
+const PLAN_ITEMS = ["first", "licensed"] as const;
+
+/** See `PLAN_ITEM` in docs/stripe.md. */
+export type PlanItem = typeof PLAN_ITEMS[number];
+
+/** What an account may be told, by its name in `NOTIFY`. */
+export const NOTIFICATION_KINDS: readonly string[] = [
+  ...["payment_failed", "trial_ending", "action_required"],
+  ...["recovered", "ended"],
+];
+
 const UNMAPPED_CHOICES = ["fail", "ignore"] as const;
 
 /** See `UNMAPPED_SUBSCRIPTIONS` in the README. */
@@ -33,6 +44,10 @@ export interface Config extends DatabaseAccess {
   readonly unmappedSubscriptions: UnmappedChoice;
   /** Whether further failed payments of an invoice create no notification. */
   readonly oncePerInvoice: boolean;
+  /** What accounts are told. */
+  readonly notify: ReadonlySet<string>;
+  /** Which item of a subscription is its plan. */
+  readonly planItem: PlanItem;
   /** The types that the app has handlers for. */
   readonly handledTypes: HandledTypes;
   /** Whether a checkout says whose its customer is. */
@@ -68,9 +83,31 @@ export function readConfig(env: Environment): Config {
     maxBodyBytes: wholeNumber(env, "MAX_BODY_BYTES", 1_048_576),
     unmappedSubscriptions: readUnmapped(env),
     oncePerInvoice: readFlag(env, "NOTIFY_ONCE_PER_INVOICE"),
+    notify: readNotify(env),
+    planItem: readPlanItem(env),
     handledTypes: readHandledTypes(env),
     accountFromCheckout: readFlag(env, "ACCOUNT_FROM_CHECKOUT"),
   };
+}
+
+/** Reads `NOTIFY`: kinds of notifications, separated by commas. */
+export function readNotify(env: Environment): ReadonlySet<string> {
+  const words = (env["NOTIFY"] || "payment_failed").split(",")
+    .map((word) => word.trim());
+  const wrong = words.find((word) => !NOTIFICATION_KINDS.includes(word));
+  if (wrong !== undefined) {
+    throw new Error(
+      `${CANNOT_START}NOTIFY must list some of ${
+        NOTIFICATION_KINDS.join(", ")
+      }, not "${wrong}".`,
+    );
+  }
+  return new Set(words);
+}
+
+/** Reads `PLAN_ITEM`: `first` or `licensed`. */
+export function readPlanItem(env: Environment): PlanItem {
+  return choice(env, "PLAN_ITEM", PLAN_ITEMS, CANNOT_START);
 }
 
 /**

@@ -190,6 +190,28 @@ export type Database = {
         };
         Relationships: [];
       };
+      "billing_plan_features": {
+        Row: {
+          "amount": number | null;
+          "feature": string;
+          "per_unit": boolean;
+          "plan_id": string;
+        };
+        ComputedFields: never;
+        Insert: {
+          "amount"?: number | null;
+          "feature"?: string | null;
+          "per_unit"?: boolean | null;
+          "plan_id"?: string | null;
+        };
+        Update: {
+          "amount"?: number | null;
+          "feature"?: string | null;
+          "per_unit"?: boolean | null;
+          "plan_id"?: string | null;
+        };
+        Relationships: [];
+      };
       "billing_processed_events": {
         Row: {
           "event_id": string;
@@ -227,6 +249,8 @@ export type Database = {
           "current_period_end": string | null;
           "customer_id": string | null;
           "id": string;
+          "items": Json | null;
+          "items_complete": boolean | null;
           "livemode": boolean | null;
           "past_due_since": string | null;
           "paused": string | null;
@@ -250,6 +274,8 @@ export type Database = {
           "current_period_end"?: string | null;
           "customer_id"?: string | null;
           "id"?: string | null;
+          "items"?: Json | null;
+          "items_complete"?: boolean | null;
           "livemode"?: boolean | null;
           "past_due_since"?: string | null;
           "paused"?: string | null;
@@ -272,6 +298,8 @@ export type Database = {
           "current_period_end"?: string | null;
           "customer_id"?: string | null;
           "id"?: string | null;
+          "items"?: Json | null;
+          "items_complete"?: boolean | null;
           "livemode"?: boolean | null;
           "past_due_since"?: string | null;
           "paused"?: string | null;
@@ -285,6 +313,21 @@ export type Database = {
         };
         Relationships: [];
       };
+      "billing_subscription_items": {
+        Row: {
+          "account_id": string;
+          "current_period_end": string | null;
+          "item_id": string | null;
+          "price_id": string | null;
+          "product_id": string | null;
+          "provider": string;
+          "quantity": number | null;
+          "subscription_id": string;
+          "usage_type": string | null;
+        };
+        ComputedFields: never;
+        Relationships: [];
+      };
       "billing_subscriptions": {
         Row: {
           "account_id": string;
@@ -293,7 +336,10 @@ export type Database = {
           "current_period_end": string | null;
           "customer_id": string | null;
           "id": string;
+          "items": Json | null;
+          "items_complete": boolean | null;
           "livemode": boolean | null;
+          "paid_until": string | null;
           "past_due_since": string | null;
           "paused": string | null;
           "paused_until": string | null;
@@ -312,7 +358,10 @@ export type Database = {
           "current_period_end"?: string | null;
           "customer_id"?: string | null;
           "id"?: string | null;
+          "items"?: never;
+          "items_complete"?: boolean | null;
           "livemode"?: boolean | null;
+          "paid_until"?: never;
           "past_due_since"?: string | null;
           "paused"?: string | null;
           "paused_until"?: string | null;
@@ -330,7 +379,10 @@ export type Database = {
           "current_period_end"?: string | null;
           "customer_id"?: string | null;
           "id"?: string | null;
+          "items"?: never;
+          "items_complete"?: boolean | null;
           "livemode"?: boolean | null;
+          "paid_until"?: never;
           "past_due_since"?: string | null;
           "paused"?: string | null;
           "paused_until"?: string | null;
@@ -413,7 +465,12 @@ export type Database = {
           "occurred_at": string;
           "provider": string;
           "subscription_id": string;
+          "trial_end": string;
         }[];
+      };
+      "billing_feature_amount": {
+        Args: { "account_id": string; "feature": string; "grace"?: string };
+        Returns: number;
       };
       "billing_forget_marks_ahead": {
         Args: { "p_provider": string; "p_subscription_id": string };
@@ -421,6 +478,10 @@ export type Database = {
       };
       "billing_has_access": {
         Args: { "account_id": string; "grace"?: string };
+        Returns: boolean;
+      };
+      "billing_has_feature": {
+        Args: { "account_id": string; "feature": string; "grace"?: string };
         Returns: boolean;
       };
       "billing_record_failed_event": {

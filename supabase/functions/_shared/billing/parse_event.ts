@@ -7,7 +7,7 @@ import {
   checkoutAccount,
   furtherEvent,
   type HandledEvent,
-  handledEvent,
+  handledEvents,
   isConnected,
   isHandledType,
   isThin,
@@ -37,7 +37,11 @@ export type EventToApply = HandledEvent & { readonly payload?: string };
 /** The settings by which events are read. */
 export type ParseSettings = Pick<
   Config,
-  "toleranceSeconds" | "handledTypes" | "accountFromCheckout"
+  | "toleranceSeconds"
+  | "notify"
+  | "planItem"
+  | "handledTypes"
+  | "accountFromCheckout"
 >;
 
 /** Shared by all bodies: without `stream`, it keeps no state between them. */
@@ -78,6 +82,8 @@ export function parseEvent(
   {
     nowSeconds,
     toleranceSeconds,
+    notify = new Set(),
+    planItem = "first",
     handledTypes = { types: new Set() },
     accountFromCheckout = false,
     mode = "any",
@@ -112,7 +118,8 @@ export function parseEvent(
   }
   const isCheckout = accountFromCheckout && type === CHECKOUT;
   const hasHandler = handledTypes.types.has(type);
-  if (!isHandledType(type) && !isCheckout) {
+  const isOwn = isHandledType(type, notify);
+  if (!isOwn && !isCheckout) {
     if (handledTypes.fault !== undefined) {
       throw new DeliveryError("deployment_fault", handledTypes.fault);
     }
@@ -122,12 +129,16 @@ export function parseEvent(
     }
   }
 
-  const schema = isHandledType(type) ? handledEvent : furtherEvent;
+  const schema = isOwn ? handledEvents[planItem] : furtherEvent;
   const result = schema.safeParse(json, { error: describeFault });
   if (!result.success) {
     throw new DeliveryError("event_invalid", describe(result.error));
   }
-  const event = result.data;
+  const { payment, ...rest } = result.data;
+  const tells = payment !== undefined && notify.has(payment.kind) &&
+    !(Date.parse(payment.trial_end ?? "") <= nowSeconds * 1000) &&
+    payment.trial_end !== null;
+  const event = tells ? { ...rest, payment } : rest;
   const occurredAt = Date.parse(event.occurred_at ?? "") / 1000;
   if (occurredAt > nowSeconds + toleranceSeconds) {
     throw new DeliveryError(

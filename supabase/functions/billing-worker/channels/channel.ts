@@ -1,6 +1,8 @@
 /** A notification to an account, as a channel sends it. */
 export interface Notification {
   readonly id: string;
+  /** What it is about: a word of `NOTIFY`. */
+  readonly kind: string;
   readonly provider: string;
   readonly event_id: string;
   readonly account_id: string;
@@ -19,6 +21,8 @@ export interface Notification {
    * if `attempt_count` is null too, if that is not known.
    */
   readonly next_payment_attempt: string | null;
+  /** When the trial ends, in the time format of PostgREST. */
+  readonly trial_end: string | null;
   /** When the event occurred, in the time format of PostgREST; null if unknown. */
   readonly occurred_at: string | null;
   /** When the row was written, in the time format of PostgREST. */

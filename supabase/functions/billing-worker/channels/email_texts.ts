@@ -1,6 +1,6 @@
 /**
- * What the e-mail about a failed payment says. To change its words, or to write it
- * in another language, change this file.
+ * What the e-mails to accounts say. To change their words, or to write them in
+ * another language, change this file.
  *
  * @module
  */
@@ -26,24 +26,75 @@ export interface EmailTexts {
  * the repetition: they must not depend on the current time.
  */
 export function emailTexts(notification: Notification): EmailTexts {
-  const amount = amountOf(notification);
   const url = notification.hosted_invoice_url;
   const { invoice_id, subscription_id } = notification;
+  const { subject, paragraphs, label } = words(notification);
   return {
-    subject: `Your payment${amount} failed`,
-    paragraphs: [
-      `We could not collect the payment${amount} for your subscription.`,
-      ...nextAttempt(notification),
-      url
-        ? "You can pay the invoice now:"
-        : "Please check your payment method.",
-    ],
-    link: url ? { label: "Pay the invoice", url } : undefined,
+    subject,
+    paragraphs,
+    link: url && label ? { label, url } : undefined,
     footer: [
       ...(invoice_id ? [`Invoice: ${invoice_id}`] : []),
       `Subscription: ${subscription_id}`,
     ].join(", "),
   };
+}
+
+/** The words of each kind; with a link if `label` is given. */
+function words(
+  notification: Notification,
+): { subject: string; paragraphs: string[]; label?: string } {
+  const amount = amountOf(notification);
+  const url = notification.hosted_invoice_url;
+  switch (notification.kind) {
+    case "trial_ending": {
+      const day = formatDate(notification.trial_end ?? notification.created_at);
+      return {
+        subject: `Your trial ends on ${day}`,
+        paragraphs: [
+          `Your trial ends on ${day}.`,
+          "Unless you have canceled it, your subscription then continues, and we charge its payment method.",
+        ],
+      };
+    }
+    case "action_required":
+      return {
+        subject: `Please confirm your payment${amount}`,
+        paragraphs: [
+          `Your bank asks you to confirm the payment${amount} for your subscription.`,
+          url
+            ? "You can confirm it here:"
+            : "Please open your billing page to confirm it.",
+        ],
+        label: "Confirm the payment",
+      };
+    case "recovered":
+      return {
+        subject: "Your subscription is active again",
+        paragraphs: [
+          "The payment for your subscription succeeded. You need not do anything.",
+        ],
+      };
+    case "ended":
+      return {
+        subject: "Your subscription has ended",
+        paragraphs: [
+          "Your subscription has ended. We will not charge you for it any more.",
+        ],
+      };
+    default:
+      return {
+        subject: `Your payment${amount} failed`,
+        paragraphs: [
+          `We could not collect the payment${amount} for your subscription.`,
+          ...nextAttempt(notification),
+          url
+            ? "You can pay the invoice now:"
+            : "Please check your payment method.",
+        ],
+        label: "Pay the invoice",
+      };
+  }
 }
 
 function amountOf({ amount_due, currency }: Notification): string {

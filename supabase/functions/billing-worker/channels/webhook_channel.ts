@@ -62,7 +62,7 @@ export function alertChannel(
 function notificationMessage(notification: Notification): WebhookMessage {
   const { account_id, subscription_id, provider, event_id } = notification;
   return {
-    type: "billing.payment_failed",
+    type: `billing.${notification.kind}`,
     timestamp: toIso(notification.created_at),
     data: {
       account_id,
@@ -78,6 +78,9 @@ function notificationMessage(notification: Notification): WebhookMessage {
       currency: notification.currency ?? undefined,
       attempt_count: notification.attempt_count ?? undefined,
       next_payment_attempt: nextAttempt(notification),
+      trial_end: notification.trial_end
+        ? toIso(notification.trial_end)
+        : undefined,
     },
   };
 }

@@ -8,6 +8,7 @@
  * @module
  */
 import { z } from "zod/mini";
+import type { PlanItem } from "../config.ts";
 import {
   dateTime,
   describeFault,
@@ -31,6 +32,14 @@ const KINDS = {
   "customer.subscription.resumed": "update",
   "customer.subscription.deleted": "deletion",
   "invoice.payment_failed": "payment_failed",
+  "customer.subscription.trial_will_end": "notice",
+  "invoice.payment_action_required": "notice",
+} as const;
+
+/** What the types that have no other effect tell the account. */
+export const NOTICES = {
+  "customer.subscription.trial_will_end": "trial_ending",
+  "invoice.payment_action_required": "action_required",
 } as const;
 
 type HandledType = keyof typeof KINDS;
@@ -38,12 +47,25 @@ type HandledType = keyof typeof KINDS;
 /** Says whose a customer is, if `ACCOUNT_FROM_CHECKOUT` is set. */
 export const CHECKOUT = "checkout.session.completed";
 
-/** The event types that have an effect here. */
-export const HANDLED_TYPES = Object.keys(KINDS) as readonly HandledType[];
+/** The event types that have an effect on the records, or owe a notification. */
+export const HANDLED_TYPES = Object.keys(KINDS)
+  .filter((type) => !Object.hasOwn(NOTICES, type)) as readonly Exclude<
+    HandledType,
+    keyof typeof NOTICES
+  >[];
 
-/** Returns whether events of this type have an effect here. */
-export function isHandledType(type: unknown): type is HandledType {
-  return typeof type === "string" && Object.hasOwn(KINDS, type);
+/**
+ * Returns whether events of this type have an effect here.
+ *
+ * @param notify What accounts are told: some types do nothing else.
+ */
+export function isHandledType(
+  type: unknown,
+  notify?: ReadonlySet<string>,
+): type is HandledType {
+  if (typeof type !== "string" || !Object.hasOwn(KINDS, type)) return false;
+  return notify === undefined || !Object.hasOwn(NOTICES, type) ||
+    notify.has(NOTICES[type as keyof typeof NOTICES]);
 }
 
 /**
@@ -75,12 +97,12 @@ export function isConnected(event: unknown): boolean {
  * for those that the schemas below require. So these are plain functions and not
  * schemas, whose faults nobody would read.
  */
-function report(event: unknown, subscription: unknown) {
-  const [item] = itemsOf(subscription);
+function report(event: unknown, subscription: unknown, planItem: PlanItem) {
+  const item = planOf(subscription, planItem);
   const pause = member(subscription, "pause_collection");
   return {
     plan_id: identifierOrNull(member(member(item, "price"), "id")),
-    current_period_end: timeOrNull(periodEnd(subscription).value),
+    current_period_end: timeOrNull(periodEnd(subscription, planItem).value),
     provider_status: identifierOrNull(member(subscription, "status")),
     customer_id: customerId(subscription),
     quantity: wholeNumberOrNull(member(item, "quantity"), MAX_INTEGER),
@@ -92,7 +114,41 @@ function report(event: unknown, subscription: unknown) {
     paused: identifierOrNull(member(pause, "behavior")),
     paused_until: timeOrNull(member(pause, "resumes_at")),
     livemode: livemode(event, subscription),
+    items: itemsOf(subscription).map((item) => reportItem(item, subscription)),
+    items_complete: member(member(subscription, "items"), "has_more") !== true,
   };
+}
+
+function reportItem(item: unknown, subscription: unknown) {
+  const price = member(item, "price");
+  const product = member(price, "product");
+  return {
+    item_id: identifierOrNull(member(item, "id")),
+    price_id: identifierOrNull(member(price, "id")),
+    product_id: identifierOrNull(product) ??
+      identifierOrNull(member(product, "id")),
+    quantity: wholeNumberOrNull(member(item, "quantity"), MAX_INTEGER),
+    usage_type: usageType(item),
+    // Older versions have it in the subscription only.
+    current_period_end: timeOrNull(
+      member(item, "current_period_end") ??
+        member(subscription, "current_period_end"),
+    ),
+  };
+}
+
+function usageType(item: unknown): string | null {
+  const recurring = member(member(item, "price"), "recurring");
+  return identifierOrNull(member(recurring, "usage_type"));
+}
+
+/** Returns the item that is the plan: the first, or the first licensed one. */
+function planOf(subscription: unknown, planItem: PlanItem): unknown {
+  const items = itemsOf(subscription);
+  const licensed = planItem === "licensed"
+    ? items.find((item) => usageType(item) === "licensed")
+    : undefined;
+  return licensed ?? items[0];
 }
 
 type Report = ReturnType<typeof report>;
@@ -109,20 +165,21 @@ function replaced(
   event: unknown,
   subscription: object,
   attributes: unknown,
+  planItem: PlanItem,
 ): Partial<Report> | null {
   if (typeof attributes !== "object" || attributes === null) return null;
   const held = member(subscription, "pause_collection");
   const released = member(attributes, "pause_collection");
-  const after = report(event, subscription);
+  const after = report(event, subscription, planItem);
   const before = report(event, {
     ...subscription,
     ...attributes,
     ...(isRecord(released) &&
       { pause_collection: { ...Object(held), ...released } }),
-  });
+  }, planItem);
   return Object.fromEntries(
     Object.entries(before).filter(([name, value]) =>
-      value !== after[name as keyof Report]
+      JSON.stringify(value) !== JSON.stringify(after[name as keyof Report])
     ),
   );
 }
@@ -135,9 +192,10 @@ function replaced(
  * If the next attempt is missing or odd, the number of attempts is null too:
  * attempts without a next one mean that there is none, and nobody knows that.
  */
-function payment(invoice: unknown) {
+function payment(invoice: unknown, kind = "payment_failed") {
   const next = member(invoice, "next_payment_attempt");
   return {
+    kind,
     invoice_id: identifierOrNull(member(invoice, "id")),
     hosted_invoice_url: httpsUrlOrNull(member(invoice, "hosted_invoice_url")),
     // In the smallest unit of the currency, such as cents.
@@ -170,9 +228,13 @@ export type HandledEvent = {
   readonly report: Partial<Report> & { subscription_id?: string | null };
   /** Of an update: what it replaced; null if it does not say. */
   readonly previous?: Partial<Report> | null;
-  /** Of a failed payment. */
-  readonly payment?: ReturnType<typeof payment>;
+  /** What the account may be told. */
+  readonly payment?: Payment;
 };
+
+type Payment =
+  & { readonly kind: string; readonly trial_end?: string | null }
+  & Partial<ReturnType<typeof payment>>;
 
 const OBJECT = ["data", "object"] as const;
 
@@ -212,12 +274,18 @@ function schemas() {
       z.looseObject({ id: identifier }),
     ),
     schemaOf("invoice.payment_failed", z.looseObject({})),
+    schemaOf(
+      "customer.subscription.trial_will_end",
+      z.looseObject({ id: identifier }),
+    ),
+    schemaOf("invoice.payment_action_required", z.looseObject({})),
   ]);
 }
 
 function toHandledEvent(
   event: z.output<ReturnType<typeof schemas>>,
   context: z.core.ParsePayload,
+  planItem: PlanItem,
 ): HandledEvent {
   const { id, type, created, data } = event;
   const common = {
@@ -230,29 +298,48 @@ function toHandledEvent(
   switch (event.type) {
     case "customer.subscription.created": {
       const { object } = event.data;
-      valueAt(periodEnd(object), unixSeconds, context);
+      valueAt(periodEnd(object, planItem), unixSeconds, context);
       return {
         ...common,
         subscription_id: object.id,
         account_id: object.metadata?.accountId ?? null,
-        report: report(event, object),
+        report: report(event, object, planItem),
       };
     }
     case "customer.subscription.updated":
     case "customer.subscription.paused":
     case "customer.subscription.resumed": {
       const { object } = event.data;
-      valueAt(periodEnd(object), unixSeconds, context);
+      valueAt(periodEnd(object, planItem), unixSeconds, context);
+      const attributes = member(data, "previous_attributes");
+      const previous = replaced(event, object, attributes, planItem);
+      const mayRecover = object.status === "active" &&
+        (previous === null || previous.provider_status !== undefined);
       return {
         ...common,
         subscription_id: object.id,
-        report: report(event, object),
-        previous: replaced(event, object, member(data, "previous_attributes")),
+        report: report(event, object, planItem),
+        previous,
+        ...(mayRecover && { payment: { kind: "recovered" } }),
       };
     }
     case "customer.subscription.deleted":
-      return { ...common, subscription_id: event.data.object.id };
-    case "invoice.payment_failed": {
+      return {
+        ...common,
+        subscription_id: event.data.object.id,
+        payment: { kind: "ended" },
+      };
+    case "customer.subscription.trial_will_end":
+      return {
+        ...common,
+        subscription_id: event.data.object.id,
+        payment: {
+          kind: NOTICES[event.type],
+          trial_end: timeOrNull(member(data.object, "trial_end")),
+        },
+      };
+    case "invoice.payment_failed":
+    case "invoice.payment_action_required": {
       const found = invoiceSubscription(data.object);
       if (found === undefined) {
         return { ...common, kind: "other", subscription_id: null };
@@ -260,19 +347,37 @@ function toHandledEvent(
       return {
         ...common,
         subscription_id: valueAt(found, identifier, context) ?? null,
-        payment: payment(data.object),
+        // The customer is looking at the form of the first payment.
+        ...(member(data.object, "billing_reason") !== "subscription_create" && {
+          payment: payment(
+            data.object,
+            event.type === "invoice.payment_failed"
+              ? undefined
+              : NOTICES[event.type],
+          ),
+        }),
       };
     }
   }
 }
 
 /**
- * The schema of the handled events. It is made when the first of them arrives: at
- * startup, it would make a cold start longer (docs/decisions.md).
+ * The schema of the handled events, by which item is the plan. It is made when the first
+ * of them arrives: at startup, it would make a cold start longer (docs/decisions.md).
  */
-export const handledEvent = z.lazy(() =>
-  z.pipe(schemas(), z.transform(toHandledEvent))
-);
+export const handledEvents = {
+  first: schemaFor("first"),
+  licensed: schemaFor("licensed"),
+};
+
+function schemaFor(planItem: PlanItem) {
+  return z.lazy(() =>
+    z.pipe(
+      schemas(),
+      z.transform((event, context) => toHandledEvent(event, context, planItem)),
+    )
+  );
+}
 
 /**
  * The schema of an event that only a handler of the app reads, and of a checkout. The
@@ -399,15 +504,25 @@ interface Found {
  * earliest of its items (Stripe since 2025-03-31.basil), which is what older
  * versions report for items of several lengths. A bad end of an item is found
  * first, since nobody knows whether it is the earliest.
+ *
+ * @param planItem If it is `licensed`, then that of a licensed item alone.
  */
-function periodEnd(subscription: unknown): Found {
+function periodEnd(
+  subscription: unknown,
+  planItem: PlanItem = "first",
+): Found {
   const own = member(subscription, "current_period_end");
+  const plan = planItem === "licensed" && planOf(subscription, planItem);
   const ends = itemsOf(subscription)
     .map((item, index) => ({
+      item,
       value: member(item, "current_period_end"),
       path: [...OBJECT, "items", "data", index, "current_period_end"],
     }))
-    .filter(({ value }) => !isAbsent(value));
+    .filter(({ item, value }) =>
+      !isAbsent(value) &&
+      (!plan || usageType(plan) !== "licensed" || item === plan)
+    );
   const found = ends.find(({ value }) => !isUnixSeconds(value)) ??
     ends.sort((one, other) => Number(one.value) - Number(other.value))[0];
   return isAbsent(own) && found !== undefined
