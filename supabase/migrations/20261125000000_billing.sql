@@ -979,9 +979,9 @@ returns void language sql volatile set search_path = '' as $$
 $$;
 
 /*
- * Requests a retry of the creations that lacked the account of a new customer, whoever adds
- * it. At the end of its transaction, so that whoever stores such a failure, and takes the
- * same lock, waits only briefly: one of the two sees the other.
+ * Requests a retry of the creations that lacked the account of a new customer, from a
+ * checkout or from the app. A call that stores such a failure takes the same lock, so one
+ * of the two sees the other. It runs at the end of the transaction, so the lock is short.
  */
 create or replace function billing.retry_creations()
 returns trigger language plpgsql volatile set search_path = '' as $$
@@ -1601,8 +1601,8 @@ comment on function public.billing_record_failed_event is
   'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry if a retry is requested too; applied, and stores nothing, if the event has been applied meanwhile; or erased, and stores nothing, if its account was erased.';
 
 /*
- * Returns whether what a failure lacked is there since: the creation of its subscription, or
- * the account of its customer. It takes the lock that whoever adds that holds.
+ * Returns whether what a failure lacked has come since: the creation of its subscription, or
+ * the account of its customer. Each is added under a lock, which this takes too.
  */
 create or replace function billing.is_cured(
   of_provider text, kind text, error_code text, error text, subscription_id text, of_customer text

@@ -245,9 +245,9 @@ returns void language sql volatile set search_path = '' as $$
 $$;
 
 /*
- * Requests a retry of the creations that lacked the account of a new customer, whoever adds
- * it. At the end of its transaction, so that whoever stores such a failure, and takes the
- * same lock, waits only briefly: one of the two sees the other.
+ * Requests a retry of the creations that lacked the account of a new customer, from a
+ * checkout or from the app. A call that stores such a failure takes the same lock, so one
+ * of the two sees the other. It runs at the end of the transaction, so the lock is short.
  */
 create or replace function billing.retry_creations()
 returns trigger language plpgsql volatile set search_path = '' as $$

@@ -152,8 +152,8 @@ comment on function public.billing_record_failed_event is
   'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry if a retry is requested too; applied, and stores nothing, if the event has been applied meanwhile; or erased, and stores nothing, if its account was erased.';
 
 /*
- * Returns whether what a failure lacked is there since: the creation of its subscription, or
- * the account of its customer. It takes the lock that whoever adds that holds.
+ * Returns whether what a failure lacked has come since: the creation of its subscription, or
+ * the account of its customer. Each is added under a lock, which this takes too.
  */
 create or replace function billing.is_cured(
   of_provider text, kind text, error_code text, error text, subscription_id text, of_customer text
