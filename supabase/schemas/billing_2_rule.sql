@@ -201,6 +201,9 @@ begin
     );
   end if;
   r.past_due_since := case when r.provider_status = 'past_due' then r.past_due_as_of end;
+  -- It has had its effect.
+  e.report := null;
+  e.previous := null;
 
   return (e, r, outcome, null, null)::billing.step;
 end;

@@ -37,7 +37,8 @@ create or replace function billing.work_out(
 language plpgsql volatile set search_path = '' as $$
 begin
   select
-    array_agg(f.step),
+    -- Without the records, of which the last counts: fifty steps are copied often.
+    array_agg(((f.step).event, null, (f.step).outcome, (f.step).error_code, (f.step).error)::billing.step),
     array_agg((((f.step).event).place, (f.step).outcome, (f.step).error_code, (f.step).error, null)::billing.answer),
     array_agg((f.step).record) filter (where f.is_last and (f.step).record is distinct from f.stored),
     bool_or(((f.step).event).payment is not null),
@@ -150,16 +151,14 @@ begin
     );
   end if;
   work := billing.work_out(claimed);
-  if work.any_failed and exists (select from unnest(work.steps) as s where s.error_code = 'BW005') then
-    claimed := array(
-      select case when s.error_code = 'BW005' and (s.event).report ->> 'customer_id' is not null
-        then jsonb_populate_record(s.event, jsonb_build_object('customers_account', billing.account_of_customer(
-          (s.event).provider, (s.event).report ->> 'customer_id'
-        )))
-        else s.event
-      end
-      from unnest(work.steps) as s
-    );
+  if work.any_failed and exists (select from unnest(work.answers) as a where a.error_code = 'BW005') then
+    for i in 1 .. cardinality(claimed) loop
+      if claimed[i].report ->> 'customer_id' is not null and exists (
+        select from unnest(work.answers) as a where a.place = claimed[i].place and a.error_code = 'BW005'
+      ) then
+        claimed[i].customers_account := billing.account_of_customer(claimed[i].provider, claimed[i].report ->> 'customer_id');
+      end if;
+    end loop;
     work := billing.work_out(claimed);
   end if;
 
