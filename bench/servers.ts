@@ -13,7 +13,7 @@ import { isListening } from "../scripts/common/loopback.ts";
 import { spawnGroup } from "../scripts/local_stack/tools.ts";
 import { waitUntil } from "../scripts/local_stack/wait_until.ts";
 import { type Stack, startStack } from "../scripts/local_stack/stack.ts";
-import { handledEvents } from "../supabase/functions/_shared/billing/formats/stripe.ts";
+import { stripe } from "../supabase/functions/_shared/billing/formats/stripe.ts";
 import { createMigratedDatabase } from "../tests/support/databases.ts";
 import { freePort } from "../tests/support/machine.ts";
 import {
@@ -156,7 +156,7 @@ export async function servePeers(
 export function wireEvent(event: object, place = 0): object {
   return {
     place: place + 1,
-    ...handledEvents.first.parse(event),
+    ...stripe.read(event, { planItem: "first", isHandled: true }).data,
     provider: "a",
   };
 }

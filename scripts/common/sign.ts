@@ -11,6 +11,12 @@ import {
   SCHEMES,
   settingsPrefix,
 } from "../../supabase/functions/billing-webhook/providers.ts";
+import {
+  type FormatName,
+  FORMATS,
+  readFormatName,
+} from "../../supabase/functions/_shared/billing/formats/formats.ts";
+import type { Format } from "../../supabase/functions/_shared/billing/formats/format.ts";
 import type { Environment } from "./environment.ts";
 
 /** The providers of the receiver's table, as they are named in options. */
@@ -26,10 +32,16 @@ export type ProviderSettings = ReturnType<typeof providerSettings>;
  *
  * @throws {Error} If the secret is missing or the scheme unknown.
  */
-export function providerSettings(env: Environment, provider: ProviderName) {
+export function providerSettings(
+  env: Environment,
+  provider: ProviderName,
+  formatName: FormatName = readFormatName(env, provider),
+) {
+  const format: Format = FORMATS[formatName];
   const prefix = settingsPrefix(provider);
   const defaults = PROVIDERS.find(({ name }) => name === provider)!;
-  const scheme = env[`${prefix}SIGNATURE_SCHEME`] || defaults.scheme;
+  const scheme = env[`${prefix}SIGNATURE_SCHEME`] ||
+    (format.scheme ?? defaults.scheme);
   if (!SCHEMES.has(scheme)) {
     throw new Error(
       `Cannot sign: ${prefix}SIGNATURE_SCHEME must be one of ${
@@ -45,7 +57,7 @@ export function providerSettings(env: Environment, provider: ProviderName) {
     );
   }
   const header = env[`${prefix}SIGNATURE_HEADER`] ||
-    (SCHEMES.get(scheme)?.defaultHeader ?? defaults.header);
+    (SCHEMES.get(scheme)?.defaultHeader ?? format.header ?? defaults.header);
   return { scheme, header, secret };
 }
 
@@ -73,11 +85,18 @@ export function signatureHeaders({
       const signature = hmac(secret, `${timestamp}.`, body).digest("hex");
       return { [header]: `t=${timestamp},v1=${signature}` };
     }
+    case "paddle": {
+      const signature = hmac(secret, `${timestamp}:`, body).digest("hex");
+      return { [header]: `ts=${timestamp};h1=${signature}` };
+    }
     case "hmac-sha256-hex":
       return { [header]: hmac(secret, body).digest("hex") };
-    default: { // standard-webhooks
+    default: { // standard-webhooks, polar
       const prefix = prefixOf(header);
-      const key = standardKey(secret);
+      // Polar's older secrets are no base64.
+      const key = scheme === "polar" && !secret.startsWith("whsec_")
+        ? secret
+        : standardKey(secret);
       const signature = hmac(key, `${id}.${timestamp}.`, body).digest("base64");
       return {
         [`${prefix}id`]: id,

@@ -6,7 +6,8 @@
  */
 import type { Child } from "hono/jsx";
 import { ERRORS } from "../../supabase/functions/_shared/billing/errors.ts";
-import { HANDLED_TYPES } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
+import { typesOf } from "../../supabase/functions/_shared/billing/formats/format.ts";
+import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import type { Call, Project, ProjectError, Query, Row } from "./project.ts";
 import * as ui from "./ui.tsx";
 
@@ -176,7 +177,7 @@ function filterForm(
   const codes = new Set([code, "", ...Object.keys(ERRORS)]);
   const further = listed.map(({ type }) => type ?? "")
     .filter((type) => /^[\w.-]{1,100}$/.test(type));
-  const types = new Set([type, "", ...HANDLED_TYPES, ...further]);
+  const types = new Set([type, "", ...typesOf(FORMATS.stripe), ...further]);
   return (
     <details open={[state, code, type, since, until].join("") !== ""}>
       <summary>Filter</summary>

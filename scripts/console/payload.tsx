@@ -12,6 +12,9 @@ import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/bill
 import { databaseError } from "../../supabase/functions/_shared/billing/database_errors.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import {
+  FORMATS,
+} from "../../supabase/functions/_shared/billing/formats/formats.ts";
+import {
   type EventToApply,
   parseEvent,
 } from "../../supabase/functions/_shared/billing/parse_event.ts";
@@ -258,9 +261,10 @@ export async function repair(
  */
 function readRepair(
   json: string,
-  { event_id, payload }: Failure,
+  { provider, event_id, payload }: Failure,
   settings: Awaited<ReturnType<Project["settings"]>>,
 ): EventToApply | string[] {
+  const format = FORMATS[settings?.formats?.[provider] ?? "stripe"];
   const {
     handledTypes,
     handledTypesFault: fault,
@@ -269,6 +273,8 @@ function readRepair(
   try {
     JSON.parse(json);
     const parsed = parseEvent(json, {
+      format,
+      id: format.idOf && event_id,
       nowSeconds: Date.now() / 1000,
       toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
       handledTypes: { types: new Set(handledTypes), ...(fault && { fault }) },

@@ -5,6 +5,7 @@ import {
   handlerName,
 } from "../../supabase/functions/_shared/billing/config.ts";
 import { toDeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
+import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import type { Context } from "./command.ts";
 import { accountOf } from "./compare.ts";
@@ -101,6 +102,7 @@ export async function applyMissed(
     }
     try {
       const parsed = parseEvent(JSON.stringify(event), {
+        format: stripe,
         nowSeconds: Date.now() / 1000,
         toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
         planItem: context.planItem,

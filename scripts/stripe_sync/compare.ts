@@ -3,6 +3,7 @@ import type Stripe from "stripe";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
 import type { PlanItem } from "../../supabase/functions/_shared/billing/config.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
+import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import type { Context } from "./command.ts";
 import type { Difference, FieldDifference, FieldValue } from "./differences.ts";
@@ -240,7 +241,12 @@ function correctionEvent(
   const id = `import_${createHash("sha256").update(content).digest("hex")}`;
   const parsed = parseEvent(
     JSON.stringify({ id, type, created: askedAtSeconds, data: { object } }),
-    { nowSeconds: askedAtSeconds, toleranceSeconds: 0, planItem },
+    {
+      format: stripe,
+      nowSeconds: askedAtSeconds,
+      toleranceSeconds: 0,
+      planItem,
+    },
   );
   if (!parsed.handled) throw new Error(`Nobody handles ${type}`);
   return { ...parsed.event, occurred_at: date, provider };

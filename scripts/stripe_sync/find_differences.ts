@@ -1,9 +1,10 @@
 import type Stripe from "stripe";
 import {
   describeEvent,
-  HANDLED_TYPES,
   lacksAccountId,
-} from "../../supabase/functions/_shared/billing/formats/stripe.ts";
+  typesOf,
+} from "../../supabase/functions/_shared/billing/formats/format.ts";
+import { stripe as format } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import type { Context } from "./command.ts";
 import { compare, type Comparison, isInherited } from "./compare.ts";
 import type { Difference } from "./differences.ts";
@@ -37,7 +38,7 @@ export async function findDifferences(context: Context): Promise<Found> {
     stripe.someSubscriptions(recorded.filter((id) => !listed.has(id))),
     context,
   );
-  const undelivered = await stripe.undeliveredEvents(HANDLED_TYPES);
+  const undelivered = await stripe.undeliveredEvents(typesOf(format));
   const compared = new Map([...listed, ...unlisted]);
   const doubtful = [...compared.keys()].filter((id) => compared.get(id));
   const missed = await missedEvents(undelivered, context);
@@ -115,7 +116,7 @@ export async function missedEvents(
   if (unmappedSubscriptions === "fail") return missed;
   const records = await tables.recordsOf(missed.map(subscriptionOf));
   return missed.filter((event) =>
-    !lacksAccountId(event) || records.has(subscriptionOf(event))
+    !lacksAccountId(event, format) || records.has(subscriptionOf(event))
   );
 }
 
@@ -123,7 +124,10 @@ async function describeMissed(
   event: Stripe.Event,
   tables: Context["tables"],
 ): Promise<Difference> {
-  const { subscription_id = "", customer_id = null } = describeEvent(event);
+  const { subscription_id = "", customer_id = null } = describeEvent(
+    event,
+    format,
+  );
   const isErased = await tables.isErased({ subscription_id, customer_id });
   return {
     kind: isErased ? "erased" : "undelivered",
@@ -135,5 +139,5 @@ async function describeMissed(
 
 /** Returns an empty text for a one-off invoice. */
 function subscriptionOf(event: Stripe.Event): string {
-  return describeEvent(event).subscription_id ?? "";
+  return describeEvent(event, format).subscription_id ?? "";
 }

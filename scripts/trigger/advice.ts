@@ -3,11 +3,8 @@ import {
   ERRORS,
 } from "../../supabase/functions/_shared/billing/errors.ts";
 import { handlerName } from "../../supabase/functions/_shared/billing/config.ts";
-import {
-  HANDLED_TYPES,
-  isHandledType,
-  NOTICES,
-} from "../../supabase/functions/_shared/billing/formats/stripe.ts";
+import { kindOf } from "../../supabase/functions/_shared/billing/formats/format.ts";
+import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { asTyped, shellWord } from "../common/how_started.ts";
 import { nextStep } from "../common/next_step.ts";
 import type { Reply } from "../common/requests.ts";
@@ -20,7 +17,7 @@ const CREATED = "customer.subscription.created";
 
 /** What is said after a success, and the type of the next command. */
 const AFTER: Readonly<
-  Record<typeof HANDLED_TYPES[number], readonly [string, EventType]>
+  Record<string, readonly [string, EventType]>
 > = {
   "customer.subscription.created": ["Next:", "customer.subscription.updated"],
   "customer.subscription.updated": ["Next:", "invoice.payment_failed"],
@@ -63,18 +60,16 @@ export function advice(reply: Answer, sent: Sent): readonly string[] {
   }
   if (!("type" in sent.source)) return [];
   const { type, as = type, subscription } = sent.source;
-  const own = HANDLED_TYPES.find((type) => type === as);
+  const own = AFTER[as];
   if (own !== undefined) {
-    const [text, next] = AFTER[own];
+    const [text, next] = own;
     const about = next === CREATED ? `${subscription}_2` : subscription;
     return withCommand(text, command(next, sent, about));
   }
-  const notice = Object.entries(NOTICES).find(([type]) => type === as);
+  const notice = stripe.notices?.[as];
   return reply.isClaimed ? [] : wrap(
     notice
-      ? `To notify the account of it, add ${
-        notice[1]
-      } to NOTIFY: docs/notifications.md.`
+      ? `To notify the account of it, add ${notice} to NOTIFY: docs/notifications.md.`
       : `To handle this type, add it to HANDLE_EVENT_TYPES, and create the function billing.${
         handlerName(as)
       }: docs/handlers.md.`,
@@ -88,12 +83,12 @@ function afterFailure(
 ): readonly string[] {
   const { source, provider } = sent;
   const type = "type" in source ? source.as ?? source.type : CREATED;
-  const given = "type" in source && type !== CREATED && isHandledType(type)
+  const given = "type" in source && type !== CREATED && kindOf(stripe, type)
     ? source
     : null;
   const likely: ErrorCode = given
     ? "subscription_unknown"
-    : isHandledType(type)
+    : kindOf(stripe, type)
     ? "internal_error"
     : "handler_missing";
   const codes = CODES.filter((code) => ERRORS[code].status === status);

@@ -1,4 +1,5 @@
-import { isHandledType } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
+import { kindOf } from "../../supabase/functions/_shared/billing/formats/format.ts";
+import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import {
   type CommandLine,
   parseCommandLine,
@@ -126,7 +127,8 @@ export function buildEvent(
   const options = {
     account: "acc_local",
     // Handlers read events as Stripe sends them today.
-    ...(!isHandledType(as, new Set()) && { apiVersion: API_VERSIONS[1]! }),
+    ...((kindOf(stripe, as) ?? "notice") === "notice" &&
+      { apiVersion: API_VERSIONS[1]! }),
     ...given,
     ...(created !== undefined && { created }),
     ...(event !== undefined && { id: event }),

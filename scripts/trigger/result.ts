@@ -1,9 +1,6 @@
 import { handlerName } from "../../supabase/functions/_shared/billing/config.ts";
-import {
-  CHECKOUT,
-  isHandledType,
-  NOTICES,
-} from "../../supabase/functions/_shared/billing/formats/stripe.ts";
+import { kindOf } from "../../supabase/functions/_shared/billing/formats/format.ts";
+import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/record_failure.ts";
 import type { Environment } from "../common/environment.ts";
 import { givenProjectUrl, readSecret } from "../common/option_values.ts";
@@ -57,7 +54,10 @@ export async function sentEvent(
   body: Uint8Array<ArrayBuffer>,
   provider: string,
 ) {
-  const { eventId: id, event } = await describeFailedBody(body);
+  const { eventId: id, event } = await describeFailedBody(body, {
+    format: stripe,
+    eventId: undefined,
+  });
   const {
     type = "",
     subscription_id: subscription = "",
@@ -135,22 +135,22 @@ export async function readResult(
   }
   const outcome = await readLedger(project, event);
   if (outcome === undefined) return { lines: ["ignored: nothing was stored."] };
-  const found = type === "invoice.payment_failed" || type in NOTICES
+  const found = /payment_failed|notice/.test(kindOf(stripe, type) ?? "")
     ? ["notifications", { select: NOTIFICATION_COLUMNS, ...ofEvent }] as const
-    : type === CHECKOUT
+    : type === stripe.checkout?.type
     ? ["customers", {
       select: "customer_id,account_id,created_at",
       provider: ofEvent.provider,
       customer_id: `eq.${customer}`,
     }] as const
-    : isHandledType(type)
+    : kindOf(stripe, type)
     ? ["subscriptions", {
       select: SUBSCRIPTION_COLUMNS,
       id: `eq.${subscription}`,
     }] as const
     : undefined;
   const row = found && await readRow(project, found[0], found[1]);
-  const isHandlers = row === undefined && !isHandledType(type);
+  const isHandlers = row === undefined && kindOf(stripe, type) === undefined;
   const head = wasApplied
     ? "duplicate: the event was applied before."
     : outcome === "stale"

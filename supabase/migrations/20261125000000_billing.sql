@@ -230,7 +230,7 @@ create index failed_events_waiting on billing.failed_events (subscription_id)
 where resolution is null and error_code in ('subscription_unknown', 'creation_pending');
 -- Those that an account of their customer cures.
 create index failed_events_no_account on billing.failed_events (customer_id)
-where resolution is null and kind = 'creation' and error_code = 'event_invalid';
+where resolution is null and kind in ('creation', 'opening_update') and error_code = 'event_invalid';
 create index failed_events_resolved on billing.failed_events (resolved_at)
 where resolved_at is not null;
 
@@ -257,7 +257,7 @@ comment on column billing.failed_events.resolution is
   'How it was resolved: applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
 comment on column billing.failed_events.resolution_note is 'The reason, if it was resolved by hand.';
 comment on column billing.failed_events.resolved_by is 'The person, if it was resolved by hand.';
-comment on column billing.failed_events.kind is 'What the event does: creation, update, deletion or payment_failed; null if it cannot be read.';
+comment on column billing.failed_events.kind is 'What the event does: creation, update, opening_update, deletion or payment_failed; null if it cannot be read.';
 comment on column billing.failed_events.subscription_id is 'The subscription, if the event names it.';
 comment on column billing.failed_events.customer_id is 'The provider''s customer, if the event names it.';
 comment on column billing.failed_events.account_id is 'The account, if the event names it.';
@@ -471,7 +471,7 @@ create type billing.event as (
   provider text,
   event_id text,
   type text, -- the provider's own name; nothing decides by it
-  kind text, -- creation, update, deletion, payment_failed, notice, checkout or other
+  kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout or other
   occurred_at timestamptz, -- null if the event does not say
   subscription_id text,
   account_id text,
@@ -513,7 +513,8 @@ comment on function billing.time_of is 'Returns the time of a mark, such as subs
  *
  * Each field belongs to the newest event that sets it: the account to a creation that
  * names it, what the provider reports to a creation or update, the status to a creation,
- * update or deletion, canceled_at to a deletion. The record keeps the marks of these
+ * update or deletion, canceled_at to a deletion. An opening_update makes the record if there
+ * is none, and names the account as a creation does. The record keeps the marks of these
  * events. An event that is older than all that it would set is stale. An event without
  * a time is never older; as a second creation, it is stale. One of an erased account has
  * no effect.
@@ -534,6 +535,7 @@ declare
   mark constant bigint := billing.mark(e);
   occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
   reported constant text := e.report ->> 'provider_status';
+  names_account constant boolean := e.account_id is not null and e.account_id is distinct from e.customers_account;
   replaced text := e.previous ->> 'provider_status';
   outcome text := 'applied';
   settled billing.records;
@@ -543,9 +545,9 @@ begin
   elsif e.kind in ('checkout', 'other') then
     -- Nothing to a subscription.
     return (e, null, 'applied', null, null)::billing.step;
-  elsif (e.kind in ('creation', 'update', 'deletion', 'payment_failed', 'notice')) is not true then
+  elsif (e.kind in ('creation', 'update', 'opening_update', 'deletion', 'payment_failed', 'notice')) is not true then
     return (e, r, 'failed', 'BW003', format('No function applies events of type %s.', e.type))::billing.step;
-  elsif r.id is null and e.kind <> 'creation' then
+  elsif r.id is null and e.kind not in ('creation', 'opening_update') then
     return (e, r, 'failed', 'BW001', format('No subscription %s is recorded.', e.subscription_id))::billing.step;
   elsif r.provider <> e.provider then
     return (e, r, 'failed', 'BW002', format(
@@ -573,12 +575,12 @@ begin
       r.id := e.subscription_id;
       r.provider := e.provider;
       r.account_id := coalesce(e.account_id, r.account_id, e.customers_account);
-      if e.account_id is not null and e.account_id is distinct from e.customers_account then
+      if names_account then
         r.account_as_of := mark;
       end if;
     end if;
 
-  elsif e.kind = 'update' then
+  elsif e.kind in ('update', 'opening_update') then
     if e.previous is null and (mark < r.changed_as_of) is not true then
       replaced := r.provider_status;
     end if;
@@ -603,6 +605,18 @@ begin
     end if;
     if replaced in ('past_due', 'unpaid', 'incomplete') and reported in ('active', 'trialing') then
       r.recovered_as_of := greatest(r.recovered_as_of, occurred_at);
+    end if;
+    if e.kind = 'opening_update' then
+      r.id := e.subscription_id;
+      r.provider := e.provider;
+      if names_account and (mark < r.account_as_of) is not true then
+        if r.account_id <> e.account_id then
+          outcome := 'applied';
+        end if;
+        r.account_id := e.account_id;
+        r.account_as_of := coalesce(mark, r.account_as_of);
+      end if;
+      r.account_id := coalesce(r.account_id, e.account_id, e.customers_account);
     end if;
     e.account_id := r.account_id;
     if (replaced in ('past_due', 'unpaid') and reported = 'active') is not true then
@@ -782,7 +796,7 @@ begin
     bool_or(f.is_filed),
     bool_or((f.step).outcome = 'stale'),
     bool_or((f.step).outcome in ('failed', 'erased')),
-    bool_or((f.step).outcome = 'applied' and ((f.step).event).kind = 'creation'),
+    bool_or((f.step).outcome = 'applied' and ((f.step).event).kind in ('creation', 'opening_update')),
     bool_or((f.step).outcome = 'applied' and ((f.step).event).kind = 'checkout')
   into steps, answers, changed, any_payment, any_filed, any_stale, any_failed, any_creation, any_checkout
   from (
@@ -993,7 +1007,7 @@ begin
     select f.provider, f.event_id
     from billing.failed_events f
     where f.customer_id = new.customer_id and f.provider = new.provider
-      and f.resolution is null and f.kind = 'creation'
+      and f.resolution is null and f.kind in ('creation', 'opening_update')
       and f.error_code = 'event_invalid' and f.error = billing.lacks_account()
       -- A repair waits for its person.
       and f.original_payload is null
@@ -1028,7 +1042,7 @@ returns boolean language sql stable set search_path = '' as $$
   select exists (
     select from billing.failed_events f
     where f.customer_id = e.report ->> 'customer_id' and f.provider = e.provider
-      and f.resolution is null and f.kind = 'creation' and f.error_code = 'event_invalid'
+      and f.resolution is null and f.kind in ('creation', 'opening_update') and f.error_code = 'event_invalid'
       and f.retry_requested_at is not null
   )
 $$;
@@ -1141,7 +1155,7 @@ returns text[] language sql volatile set search_path = '' as $$
     where f.subscription_id = any (array(
       select (s.event).subscription_id
       from unnest(steps) as s
-      where s.outcome = 'applied' and (s.event).kind = 'creation'
+      where s.outcome = 'applied' and (s.event).kind in ('creation', 'opening_update')
     ))
       and f.resolution is null and f.error_code in ('subscription_unknown', 'creation_pending')
       -- A repair waits for its person.
@@ -1271,7 +1285,7 @@ begin
       billing.mark(e) nulls last,
       e.place
     ), '{}'),
-    array_agg(e.subscription_id) filter (where e.kind = 'creation' and e.account_id is null)
+    array_agg(e.subscription_id) filter (where e.kind in ('creation', 'opening_update') and e.account_id is null)
   into todo, asking
   from jsonb_populate_recordset(blank, events) as e;
 
@@ -1616,7 +1630,7 @@ begin
     return exists (
       select from billing.subscriptions s where s.id = is_cured.subscription_id and s.provider = of_provider
     );
-  elsif kind = 'creation' and error_code = 'event_invalid' and error = billing.lacks_account() then
+  elsif kind in ('creation', 'opening_update') and error_code = 'event_invalid' and error = billing.lacks_account() then
     perform pg_advisory_xact_lock(billing.customer_lock(of_provider, of_customer));
     return exists (
       select from billing.customers c where c.provider = of_provider and c.customer_id = of_customer

@@ -166,7 +166,7 @@ create index failed_events_waiting on billing.failed_events (subscription_id)
 where resolution is null and error_code in ('subscription_unknown', 'creation_pending');
 -- Those that an account of their customer cures.
 create index failed_events_no_account on billing.failed_events (customer_id)
-where resolution is null and kind = 'creation' and error_code = 'event_invalid';
+where resolution is null and kind in ('creation', 'opening_update') and error_code = 'event_invalid';
 create index failed_events_resolved on billing.failed_events (resolved_at)
 where resolved_at is not null;
 
@@ -193,7 +193,7 @@ comment on column billing.failed_events.resolution is
   'How it was resolved: applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
 comment on column billing.failed_events.resolution_note is 'The reason, if it was resolved by hand.';
 comment on column billing.failed_events.resolved_by is 'The person, if it was resolved by hand.';
-comment on column billing.failed_events.kind is 'What the event does: creation, update, deletion or payment_failed; null if it cannot be read.';
+comment on column billing.failed_events.kind is 'What the event does: creation, update, opening_update, deletion or payment_failed; null if it cannot be read.';
 comment on column billing.failed_events.subscription_id is 'The subscription, if the event names it.';
 comment on column billing.failed_events.customer_id is 'The provider''s customer, if the event names it.';
 comment on column billing.failed_events.account_id is 'The account, if the event names it.';

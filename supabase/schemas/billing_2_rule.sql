@@ -26,7 +26,7 @@ create type billing.event as (
   provider text,
   event_id text,
   type text, -- the provider's own name; nothing decides by it
-  kind text, -- creation, update, deletion, payment_failed, notice, checkout or other
+  kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout or other
   occurred_at timestamptz, -- null if the event does not say
   subscription_id text,
   account_id text,
@@ -68,7 +68,8 @@ comment on function billing.time_of is 'Returns the time of a mark, such as subs
  *
  * Each field belongs to the newest event that sets it: the account to a creation that
  * names it, what the provider reports to a creation or update, the status to a creation,
- * update or deletion, canceled_at to a deletion. The record keeps the marks of these
+ * update or deletion, canceled_at to a deletion. An opening_update makes the record if there
+ * is none, and names the account as a creation does. The record keeps the marks of these
  * events. An event that is older than all that it would set is stale. An event without
  * a time is never older; as a second creation, it is stale. One of an erased account has
  * no effect.
@@ -89,6 +90,7 @@ declare
   mark constant bigint := billing.mark(e);
   occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
   reported constant text := e.report ->> 'provider_status';
+  names_account constant boolean := e.account_id is not null and e.account_id is distinct from e.customers_account;
   replaced text := e.previous ->> 'provider_status';
   outcome text := 'applied';
   settled billing.records;
@@ -98,9 +100,9 @@ begin
   elsif e.kind in ('checkout', 'other') then
     -- Nothing to a subscription.
     return (e, null, 'applied', null, null)::billing.step;
-  elsif (e.kind in ('creation', 'update', 'deletion', 'payment_failed', 'notice')) is not true then
+  elsif (e.kind in ('creation', 'update', 'opening_update', 'deletion', 'payment_failed', 'notice')) is not true then
     return (e, r, 'failed', 'BW003', format('No function applies events of type %s.', e.type))::billing.step;
-  elsif r.id is null and e.kind <> 'creation' then
+  elsif r.id is null and e.kind not in ('creation', 'opening_update') then
     return (e, r, 'failed', 'BW001', format('No subscription %s is recorded.', e.subscription_id))::billing.step;
   elsif r.provider <> e.provider then
     return (e, r, 'failed', 'BW002', format(
@@ -128,12 +130,12 @@ begin
       r.id := e.subscription_id;
       r.provider := e.provider;
       r.account_id := coalesce(e.account_id, r.account_id, e.customers_account);
-      if e.account_id is not null and e.account_id is distinct from e.customers_account then
+      if names_account then
         r.account_as_of := mark;
       end if;
     end if;
 
-  elsif e.kind = 'update' then
+  elsif e.kind in ('update', 'opening_update') then
     if e.previous is null and (mark < r.changed_as_of) is not true then
       replaced := r.provider_status;
     end if;
@@ -158,6 +160,18 @@ begin
     end if;
     if replaced in ('past_due', 'unpaid', 'incomplete') and reported in ('active', 'trialing') then
       r.recovered_as_of := greatest(r.recovered_as_of, occurred_at);
+    end if;
+    if e.kind = 'opening_update' then
+      r.id := e.subscription_id;
+      r.provider := e.provider;
+      if names_account and (mark < r.account_as_of) is not true then
+        if r.account_id <> e.account_id then
+          outcome := 'applied';
+        end if;
+        r.account_id := e.account_id;
+        r.account_as_of := coalesce(mark, r.account_as_of);
+      end if;
+      r.account_id := coalesce(r.account_id, e.account_id, e.customers_account);
     end if;
     e.account_id := r.account_id;
     if (replaced in ('past_due', 'unpaid') and reported = 'active') is not true then

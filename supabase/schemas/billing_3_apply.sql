@@ -45,7 +45,7 @@ begin
     bool_or(f.is_filed),
     bool_or((f.step).outcome = 'stale'),
     bool_or((f.step).outcome in ('failed', 'erased')),
-    bool_or((f.step).outcome = 'applied' and ((f.step).event).kind = 'creation'),
+    bool_or((f.step).outcome = 'applied' and ((f.step).event).kind in ('creation', 'opening_update')),
     bool_or((f.step).outcome = 'applied' and ((f.step).event).kind = 'checkout')
   into steps, answers, changed, any_payment, any_filed, any_stale, any_failed, any_creation, any_checkout
   from (
@@ -256,7 +256,7 @@ begin
     select f.provider, f.event_id
     from billing.failed_events f
     where f.customer_id = new.customer_id and f.provider = new.provider
-      and f.resolution is null and f.kind = 'creation'
+      and f.resolution is null and f.kind in ('creation', 'opening_update')
       and f.error_code = 'event_invalid' and f.error = billing.lacks_account()
       -- A repair waits for its person.
       and f.original_payload is null
@@ -291,7 +291,7 @@ returns boolean language sql stable set search_path = '' as $$
   select exists (
     select from billing.failed_events f
     where f.customer_id = e.report ->> 'customer_id' and f.provider = e.provider
-      and f.resolution is null and f.kind = 'creation' and f.error_code = 'event_invalid'
+      and f.resolution is null and f.kind in ('creation', 'opening_update') and f.error_code = 'event_invalid'
       and f.retry_requested_at is not null
   )
 $$;
@@ -404,7 +404,7 @@ returns text[] language sql volatile set search_path = '' as $$
     where f.subscription_id = any (array(
       select (s.event).subscription_id
       from unnest(steps) as s
-      where s.outcome = 'applied' and (s.event).kind = 'creation'
+      where s.outcome = 'applied' and (s.event).kind in ('creation', 'opening_update')
     ))
       and f.resolution is null and f.error_code in ('subscription_unknown', 'creation_pending')
       -- A repair waits for its person.
@@ -534,7 +534,7 @@ begin
       billing.mark(e) nulls last,
       e.place
     ), '{}'),
-    array_agg(e.subscription_id) filter (where e.kind = 'creation' and e.account_id is null)
+    array_agg(e.subscription_id) filter (where e.kind in ('creation', 'opening_update') and e.account_id is null)
   into todo, asking
   from jsonb_populate_recordset(blank, events) as e;
 

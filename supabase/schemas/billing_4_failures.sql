@@ -165,7 +165,7 @@ begin
     return exists (
       select from billing.subscriptions s where s.id = is_cured.subscription_id and s.provider = of_provider
     );
-  elsif kind = 'creation' and error_code = 'event_invalid' and error = billing.lacks_account() then
+  elsif kind in ('creation', 'opening_update') and error_code = 'event_invalid' and error = billing.lacks_account() then
     perform pg_advisory_xact_lock(billing.customer_lock(of_provider, of_customer));
     return exists (
       select from billing.customers c where c.provider = of_provider and c.customer_id = of_customer

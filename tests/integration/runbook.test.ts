@@ -13,10 +13,8 @@ import {
 } from "@std/assert";
 import type postgres from "postgres";
 import { ERRORS } from "../../supabase/functions/_shared/billing/errors.ts";
-import {
-  describeEvent,
-  handledEvents,
-} from "../../supabase/functions/_shared/billing/formats/stripe.ts";
+import { describeEvent } from "../../supabase/functions/_shared/billing/formats/format.ts";
+import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { edited } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
@@ -64,7 +62,7 @@ async function file(
     indent?: number | undefined;
   },
 ): Promise<void> {
-  const { kind, ...ids } = describeEvent(event);
+  const { kind, ...ids } = describeEvent(event, stripe);
   await tx`
     select public.billing_record_failed_event(
       p_provider => 'a', p_event_id => ${event.id},
@@ -270,7 +268,7 @@ async function makeAccount(
     subscriptionEvent("customer.subscription.created", its),
     invoiceEvent(its),
   ].map((event, i) => ({
-    ...handledEvents.first.parse(event),
+    ...stripe.read(event, { planItem: "first", isHandled: true }).data,
     provider: "a",
     place: i,
   }));

@@ -13,6 +13,7 @@ import {
   isUnmapped,
   parseEvent,
   type ParseSettings,
+  readEventId,
 } from "../_shared/billing/parse_event.ts";
 import {
   describeFailedBody,
@@ -86,20 +87,31 @@ export async function processEvent(
   delivery: VerifiedDelivery,
   options: ProcessOptions,
 ): Promise<Report> {
+  const event = {
+    ...delivery,
+    eventId: await readEventId(delivery.body, { ...delivery, ...options }),
+  };
   try {
-    return await applyOrIgnore(delivery, options);
+    return await applyOrIgnore(event, options);
   } catch (thrown) {
-    return await handleFailure(toDeliveryError(thrown), delivery, options);
+    return await handleFailure(toDeliveryError(thrown), event, options);
   }
 }
 
+/** A delivery, and the id of its event if the body has none. */
+interface IdentifiedDelivery extends VerifiedDelivery {
+  readonly eventId: string | undefined;
+}
+
 async function applyOrIgnore(
-  { provider, mode, connect, body }: VerifiedDelivery,
+  { provider, format, eventId, mode, connect, body }: IdentifiedDelivery,
   { apply, wakeWorker, clock, ...settings }: ProcessOptions,
 ): Promise<Report> {
   const parsed = parseEvent(decodeBody(body), {
     ...settings,
     nowSeconds: clock() / 1000,
+    format,
+    id: eventId,
     mode,
     connect,
   });
@@ -133,10 +145,10 @@ async function applyOrIgnore(
 
 async function handleFailure(
   error: DeliveryError,
-  { provider, acknowledges, body }: VerifiedDelivery,
+  { provider, format, eventId, acknowledges, body }: IdentifiedDelivery,
   { database, unmappedSubscriptions, wakeWorker }: ProcessOptions,
 ): Promise<Report> {
-  const failed = await describeFailedBody(body);
+  const failed = await describeFailedBody(body, { format, eventId });
   const event = {
     provider,
     event_id: failed.eventId,
@@ -146,7 +158,9 @@ async function handleFailure(
   const { code } = error;
 
   // The codes in question imply JSON, so the body is text and not base64.
-  if (unmappedSubscriptions === "ignore" && isUnmapped(error, failed.body)) {
+  if (
+    unmappedSubscriptions === "ignore" && isUnmapped(error, failed.body, format)
+  ) {
     const fields = { ...event, code, outcomes: { ignored: 1 } };
     return { level: "info", message: "unmapped event ignored", fields };
   }

@@ -4,8 +4,12 @@ import {
   EVENT_MODES,
   type EventMode,
 } from "../_shared/billing/config.ts";
+import type { Format } from "../_shared/billing/formats/format.ts";
+import { FORMATS, readFormatName } from "../_shared/billing/formats/formats.ts";
 import {
   hmacSha256Hex,
+  paddle,
+  polar,
   type SignatureScheme,
   standardWebhooks,
   stripe,
@@ -17,6 +21,8 @@ export const SCHEMES: ReadonlyMap<string, SignatureScheme> = new Map([
   ["stripe", stripe],
   ["hmac-sha256-hex", hmacSha256Hex],
   ["standard-webhooks", standardWebhooks],
+  ["paddle", paddle],
+  ["polar", polar],
 ]);
 
 /** The table of providers: name in the database, and defaults. */
@@ -48,6 +54,8 @@ export interface SignatureProvider {
   /** A delivery has its signature in one of them. Both providers may have the same. */
   readonly headers: readonly string[];
   readonly scheme: SignatureScheme;
+  /** How its events are read. */
+  readonly format: Format;
   /** Which events its endpoint handles. */
   readonly mode: EventMode;
   /** Whether it handles the events of connected accounts. */
@@ -98,9 +106,19 @@ async function readProvider(
   defaults: typeof PROVIDERS[number],
 ): Promise<SignatureProvider> {
   const prefix = settingsPrefix(defaults.name);
-  const schemeName = env[`${prefix}SIGNATURE_SCHEME`] || defaults.scheme;
+  let format: Format = FORMATS.stripe;
+  let fault: unknown;
+  try {
+    format = FORMATS[readFormatName(env, defaults.name)];
+  } catch (error) {
+    fault = error;
+  }
+  const schemeName = env[`${prefix}SIGNATURE_SCHEME`] ||
+    (format.scheme ?? defaults.scheme);
   const scheme = SCHEMES.get(schemeName);
-  const defaultHeaders = [scheme?.defaultHeader ?? defaults.header];
+  const defaultHeaders = [
+    scheme?.defaultHeader ?? format.header ?? defaults.header,
+  ];
   if ((scheme ?? stripe) === stripe && !isTaken(STRIPE_HEADER, env)) {
     defaultHeaders.push(STRIPE_HEADER);
   }
@@ -109,12 +127,14 @@ async function readProvider(
     name: defaults.name,
     headers: header === undefined ? defaultHeaders : [header],
     scheme: scheme ?? stripe,
+    format,
     mode: "any",
     connect: false,
     acknowledges: false,
   } as const;
 
   try {
+    if (fault !== undefined) throw fault;
     if (scheme === undefined) {
       throw new Error(
         `${prefix}SIGNATURE_SCHEME must be one of ${
@@ -130,7 +150,7 @@ async function readProvider(
       choice(env, `${prefix}FAILURES`, FAILURES_CHOICES) === "acknowledge";
     const name = secretVariable(defaults.name);
     const keys = readSigningSecrets(env, name)
-      .map((secret) => importKey(secret, { name, scheme }));
+      .flatMap((secret) => keysOf(secret, { name, scheme })).map(importKey);
     return {
       ...provider,
       mode,
@@ -171,25 +191,28 @@ function checkHeader(
       `${name} must be the name of an HTTP header, such as stripe-signature`,
     );
   }
-  if (scheme === standardWebhooks && !header.endsWith("-signature")) {
+  const hasPrefix = scheme.readClaim === standardWebhooks.readClaim;
+  if (hasPrefix && !header.endsWith("-signature")) {
     throw new Error(
       `${name} must end with -signature: the headers with the id and the time have the same prefix`,
     );
   }
 }
 
-async function importKey(
+function keysOf(
   secret: string,
   { name, scheme }: { name: string; scheme: SignatureScheme },
-): Promise<CryptoKey> {
-  let bytes: Uint8Array<ArrayBuffer>;
+) {
   try {
-    bytes = scheme.keyBytes(secret);
+    return scheme.keysOf(secret);
   } catch (error) {
     throw new Error(
       `${name} does not fit the signature scheme: ${(error as Error).message}`,
     );
   }
+}
+
+async function importKey(bytes: Uint8Array<ArrayBuffer>): Promise<CryptoKey> {
   const algorithm = { name: "HMAC", hash: "SHA-256" };
   return await crypto.subtle.importKey("raw", bytes, algorithm, false, [
     "verify",

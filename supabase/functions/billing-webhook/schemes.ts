@@ -9,6 +9,8 @@
 export interface SignatureClaim {
   /** The text that is signed in front of the body, in UTF-8. */
   readonly prefix: string;
+  /** The id of the delivery, if the scheme signs one. */
+  readonly id?: string;
   /** When the provider signed, in Unix seconds, if the scheme has a time. */
   readonly timestamp?: number;
   /** Signatures as raw bytes; any of them may match. */
@@ -20,11 +22,11 @@ export interface SignatureScheme {
   /** The default header of the scheme; if none, the provider's default applies. */
   readonly defaultHeader?: string;
   /**
-   * Returns the HMAC key for a configured secret.
+   * Returns the HMAC keys for a configured secret; more than one if it may mean either.
    *
    * @throws {Error} If the secret is malformed; does not repeat it.
    */
-  keyBytes(secret: string): Uint8Array<ArrayBuffer>;
+  keysOf(secret: string): Uint8Array<ArrayBuffer>[];
   /**
    * Reads the headers; returns undefined if they are malformed. It never throws,
    * and takes time linear in the length of the headers.
@@ -48,35 +50,60 @@ const MAX_SIGNATURES = 8;
  * @see https://docs.stripe.com/webhooks#verify-manually
  */
 export const stripe: SignatureScheme = {
-  keyBytes: (secret) => new TextEncoder().encode(secret),
-
-  readClaim(headers, header) {
-    const value = headers.get(header) ?? "";
-    if (/\s/.test(value)) return undefined;
-    let seconds: string | undefined;
-    const hexes: string[] = [];
-    for (const entry of value.split(",")) {
-      const at = entry.indexOf("=");
-      if (at < 0) return undefined;
-      const key = entry.slice(0, at);
-      if (key === "t" && seconds !== undefined) return undefined;
-      if (key === "t") seconds = entry.slice(at + 1);
-      if (key === "v1") hexes.push(entry.slice(at + 1));
-    }
-    const timestamp = fromSeconds(seconds ?? "");
-    if (timestamp === undefined) return undefined;
-    const signatures = hexes.slice(0, MAX_SIGNATURES)
-      .flatMap((hex) => fromHex(hex) ?? []);
-    return { prefix: `${seconds}.`, timestamp, signatures };
-  },
+  keysOf: (secret) => [new TextEncoder().encode(secret)],
+  readClaim: (headers, header) =>
+    readTimed(headers.get(header) ?? "", {
+      ...{ between: ",", time: "t", signature: "v1", end: "." },
+    }),
 };
+
+/**
+ * `ts=<unix seconds>;h1=<hex>[;h1=<hex>...]`: HMAC-SHA256 of `<ts>:<body>`, with the whole
+ * secret string as the key.
+ *
+ * @see https://developer.paddle.com/webhooks/signature-verification
+ */
+export const paddle: SignatureScheme = {
+  defaultHeader: "paddle-signature",
+  keysOf: stripe.keysOf,
+  readClaim: (headers, header) =>
+    readTimed(headers.get(header) ?? "", {
+      ...{ between: ";", time: "ts", signature: "h1", end: ":" },
+    }),
+};
+
+/** Reads a header of a time and one signature or more, each behind its name. */
+function readTimed(
+  value: string,
+  { between, time, signature, end }: Record<
+    "between" | "time" | "signature" | "end",
+    string
+  >,
+): SignatureClaim | undefined {
+  if (/\s/.test(value)) return undefined;
+  let seconds: string | undefined;
+  const hexes: string[] = [];
+  for (const entry of value.split(between)) {
+    const at = entry.indexOf("=");
+    if (at < 0) return undefined;
+    const key = entry.slice(0, at);
+    if (key === time && seconds !== undefined) return undefined;
+    if (key === time) seconds = entry.slice(at + 1);
+    if (key === signature) hexes.push(entry.slice(at + 1));
+  }
+  const timestamp = fromSeconds(seconds ?? "");
+  if (timestamp === undefined) return undefined;
+  const signatures = hexes.slice(0, MAX_SIGNATURES)
+    .flatMap((hex) => fromHex(hex) ?? []);
+  return { prefix: `${seconds}${end}`, timestamp, signatures };
+}
 
 /**
  * The header is the hex HMAC-SHA256 of the body. It has no time, so only the
  * ledger protects against a replay.
  */
 export const hmacSha256Hex: SignatureScheme = {
-  keyBytes: (secret) => new TextEncoder().encode(secret),
+  keysOf: stripe.keysOf,
 
   readClaim(headers, header) {
     const signature = fromHex(headers.get(header) ?? "");
@@ -118,7 +145,7 @@ const ID = /^[!-+\-/-~]{1,255}$/;
 export const standardWebhooks: SignatureScheme = {
   defaultHeader: "webhook-signature",
 
-  keyBytes(secret) {
+  keysOf(secret) {
     if (!SECRET.test(secret)) {
       throw new Error(
         "it must be whsec_ followed by base64: copy the whole secret",
@@ -130,7 +157,7 @@ export const standardWebhooks: SignatureScheme = {
         `its base64 must decode to at least ${MIN_SECRET_BYTES} bytes: copy the whole secret`,
       );
     }
-    return bytes;
+    return [bytes];
   },
 
   readClaim(headers, header) {
@@ -150,8 +177,21 @@ export const standardWebhooks: SignatureScheme = {
       .slice(0, MAX_SIGNATURES)
       .filter((entry) => SIGNATURE.test(entry))
       .map((entry) => fromBase64(entry.slice("v1,".length)));
-    return { prefix: `${id}.${seconds}.`, timestamp, signatures };
+    return { prefix: `${id}.${seconds}.`, id, timestamp, signatures };
   },
+};
+
+/**
+ * As Standard Webhooks, with two kinds of keys: a secret made since 2026-09-08 is base64
+ * behind `whsec_`, and of an older one the whole text is the key. Some older ones have the
+ * same prefix.
+ */
+export const polar: SignatureScheme = {
+  ...standardWebhooks,
+  keysOf: (secret) => [
+    ...stripe.keysOf(secret),
+    ...(SECRET.test(secret) ? standardWebhooks.keysOf(secret) : []),
+  ],
 };
 
 /**

@@ -14,9 +14,12 @@ declare const verified: unique symbol;
  * creates one.
  */
 export interface VerifiedDelivery
-  extends Pick<SignatureProvider, "mode" | "connect" | "acknowledges"> {
+  extends
+    Pick<SignatureProvider, "format" | "mode" | "connect" | "acknowledges"> {
   readonly [verified]: true;
   readonly provider: string;
+  /** The delivery's id in a header that was signed, if the scheme has one. */
+  readonly deliveryId: string | undefined;
   /** The exact bytes that were signed. */
   readonly body: Uint8Array<ArrayBuffer>;
 }
@@ -53,11 +56,16 @@ export async function verifyDelivery(
   const errors: DeliveryError[] = [];
   for (const provider of candidates) {
     try {
-      await verifyAs(provider, header, delivery, options);
-      const { name, mode, connect, acknowledges } = provider;
-      const settings = { mode, connect, acknowledges };
+      const { id } = await verifyAs(provider, header, delivery, options);
+      const { name, format, mode, connect, acknowledges } = provider;
+      const settings = { format, mode, connect, acknowledges };
       const { body } = delivery;
-      return { provider: name, ...settings, body } as VerifiedDelivery;
+      return {
+        provider: name,
+        deliveryId: id,
+        ...settings,
+        body,
+      } as VerifiedDelivery;
     } catch (error) {
       const known = candidates.length === 1 ? { provider: provider.name } : {};
       errors.push(withLogFields(toDeliveryError(error), known));
@@ -90,13 +98,13 @@ function findSignature(headers: Headers, { providers }: VerifyOptions) {
   return { header, candidates };
 }
 
-/** Throws unless the provider has signed the delivery. */
+/** Returns what the headers claim; throws unless the provider has signed it. */
 async function verifyAs(
   provider: SignatureProvider,
   header: string,
   { headers, body }: Delivery,
   options: VerifyOptions,
-): Promise<void> {
+): Promise<SignatureClaim> {
   const { name, fault, scheme } = provider;
   if (fault !== undefined) {
     throw new DeliveryError(
@@ -121,6 +129,7 @@ async function verifyAs(
       `No signature matches: check the signing secret of provider ${name}, and that no proxy changes the body`,
     );
   }
+  return claim;
 }
 
 function checkTime(

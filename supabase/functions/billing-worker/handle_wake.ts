@@ -11,6 +11,7 @@ import {
   NO_NOTIFICATIONS,
   RUN_LIMIT,
 } from "./deliver_notifications.ts";
+import type { FormatName } from "../_shared/billing/formats/formats.ts";
 import {
   NO_RETRIES,
   retryFailures,
@@ -28,6 +29,8 @@ export interface Settings {
   readonly handledTypes: readonly string[];
   readonly handledTypesFault: string | undefined;
   readonly accountFromCheckout: boolean;
+  /** Of each provider whose setting is right. */
+  readonly formats: Readonly<Record<string, FormatName>>;
 }
 
 /** What one run of the worker needs, besides what each run makes anew. */

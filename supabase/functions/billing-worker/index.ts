@@ -11,6 +11,11 @@ import { withSupabase } from "@supabase/server";
 import "@supabase/supabase-js";
 import { readConfig, readKeyMap } from "../_shared/billing/config.ts";
 import { createClient } from "../_shared/billing/database.ts";
+import {
+  FORMATS,
+  readFormatName,
+  readFormats,
+} from "../_shared/billing/formats/formats.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
 import {
@@ -35,6 +40,7 @@ const worker: Worker = {
   channel,
   alertChannel: chooseAlertChannel(env, { fetch, clock: Date.now }),
   ...config,
+  formatOf: (provider) => FORMATS[readFormatName(env, provider)],
   settings: {
     acknowledging: ["a", "b"].filter((name) =>
       env[`PROVIDER_${name.toUpperCase()}_FAILURES`] === "acknowledge"
@@ -43,6 +49,7 @@ const worker: Worker = {
     handledTypes: [...config.handledTypes.types],
     handledTypesFault: config.handledTypes.fault,
     accountFromCheckout: config.accountFromCheckout,
+    formats: readFormats(env),
   },
   log: logJson,
   clock: Date.now,

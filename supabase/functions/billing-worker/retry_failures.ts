@@ -23,6 +23,7 @@ import {
   type ParseSettings,
 } from "../_shared/billing/parse_event.ts";
 import { describeText } from "../_shared/billing/record_failure.ts";
+import type { Format } from "../_shared/billing/formats/format.ts";
 
 /**
  * A failed event that was claimed for a retry. A repaired payload may have another
@@ -56,6 +57,8 @@ export interface RetryOptions
     Pick<Config, "unmappedSubscriptions" | "oncePerInvoice">,
     ParseSettings {
   readonly database: DatabaseClient;
+  /** Returns a provider's format; throws if its setting is wrong. */
+  readonly formatOf: (provider: string) => Format;
   /** The lease of the run. */
   readonly leaseId: string;
   readonly log: Log;
@@ -128,6 +131,8 @@ export async function retryFailures(
 /** A claimed failure as it was read, and its result. */
 interface Retry {
   readonly failure: ClaimedFailure;
+  /** None if the provider's setting is wrong. */
+  readonly format: Format | undefined;
   /** The event as text; empty if the body is not text. */
   readonly text: string;
   readonly result: RetryResult;
@@ -153,8 +158,9 @@ async function applyFailures(
     const result = isEvent(retry.result)
       ? outcomes[events.indexOf(retry.result)]!
       : retry.result;
-    const isIgnored = options.unmappedSubscriptions === "ignore" &&
-      result instanceof DeliveryError && isUnmapped(result, retry.text);
+    const { format, text } = retry;
+    const isIgnored = options.unmappedSubscriptions === "ignore" && format &&
+      result instanceof DeliveryError && isUnmapped(result, text, format);
     return { ...retry, result: isIgnored ? "ignored" : result };
   });
 }
@@ -217,19 +223,23 @@ async function apply(
 
 function readFailure(
   failure: ClaimedFailure,
-  { leaseId, clock, ...settings }: RetryOptions,
+  { formatOf, leaseId, clock, ...settings }: RetryOptions,
 ): Read {
   const { provider, event_id, body, body_encoding } = failure;
   let text = "";
+  let format: Format | undefined;
   try {
+    format = formatOf(provider);
     text = body_encoding === "base64" ? decodeBody(fromBase64(body)) : body;
     const nowSeconds = clock() / 1000;
-    const parsed = parseEvent(text, { ...settings, nowSeconds });
-    if (!parsed.handled) return { failure, text, result: "ignored" };
+    const id = format.idOf && event_id;
+    const parsed = parseEvent(text, { ...settings, format, id, nowSeconds });
+    const read = { failure, format, text };
+    if (!parsed.handled) return { ...read, result: "ignored" };
     const retry = { event_id, lease_id: leaseId };
-    return { failure, text, result: { ...parsed.event, provider, retry } };
+    return { ...read, result: { ...parsed.event, provider, retry } };
   } catch (thrown) {
-    return { failure, text, result: toDeliveryError(thrown) };
+    return { failure, format, text, result: toDeliveryError(thrown) };
   }
 }
 
@@ -264,12 +274,13 @@ function hasFailed(result: RetryResult, code: ErrorCode): boolean {
 
 /** With what can be read of the payload, because it may have been repaired. */
 function storedResult(
-  { failure: { provider, event_id }, text, result }: Retry,
+  { failure: { provider, event_id }, format, text, result }: Retry,
 ) {
   const outcome = typeof result === "string"
     ? { outcome: result }
     : { outcome: "failed", error_code: result.code, error: result.message };
-  return { provider, event_id, ...describeText(text), ...outcome };
+  const described = format && describeText(text, format);
+  return { provider, event_id, ...described, ...outcome };
 }
 
 function fromBase64(text: string): Uint8Array {

@@ -7,6 +7,7 @@
 import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
 import type { BillingEvent } from "../../../supabase/functions/_shared/billing/apply_events.ts";
+import { stripe } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { parseEvent } from "../../../supabase/functions/_shared/billing/parse_event.ts";
 import type { HistoryEvent } from "./model.ts";
 
@@ -31,6 +32,7 @@ export function wireEvent(event: HistoryEvent): BillingEvent {
   const known = read.get(event);
   if (known) return known;
   const parsed = parseEvent(JSON.stringify(eventBody(event)), {
+    format: stripe,
     nowSeconds: event.created,
     toleranceSeconds: 0,
     notify: new Set(["payment_failed"]),

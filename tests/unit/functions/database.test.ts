@@ -12,6 +12,7 @@ import {
   DeliveryError,
   type ErrorCode,
 } from "../../../supabase/functions/_shared/billing/errors.ts";
+import { stripe } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import {
   describeFailedBody,
   recordFailure,
@@ -37,6 +38,7 @@ function call(tries: readonly Try[], timeLimitMs = 60_000) {
 }
 
 const bytes = (text: string) => new TextEncoder().encode(text);
+const STRIPE = { format: stripe, eventId: undefined };
 
 const broken: Try = () => {
   throw new TypeError("connection reset by peer");
@@ -194,7 +196,7 @@ Deno.test("describeFailedBody() files a body under its id or hash, and loses no 
       const sent = isText ? bytes(body) : body;
       const bodyHash = createHash("sha256").update(sent).digest("hex");
       const eventId = id === "evt_1" ? id : id + bodyHash;
-      const { event: _, ...failed } = await describeFailedBody(sent);
+      const { event: _, ...failed } = await describeFailedBody(sent, STRIPE);
       assertEquals(failed, {
         ...{ eventId, bodyHash, encoding: isText ? "text" : "base64" },
         body: isText ? body : body.toBase64(),
@@ -215,7 +217,7 @@ async function file(answer: Response) {
     });
     return answer;
   });
-  const failed = await describeFailedBody(bytes(FILED));
+  const failed = await describeFailedBody(bytes(FILED), STRIPE);
   const logged = { logMessage: "Does not" };
   const error = new DeliveryError("event_invalid", "Says why", logged);
   return await recordFailure(error, { provider: "a", failed, database });

@@ -8,11 +8,8 @@ import {
   DeliveryError,
   type ErrorCode,
 } from "../../../supabase/functions/_shared/billing/errors.ts";
-import {
-  describeEvent,
-  handledEvents,
-  lacksAccountId,
-} from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
+import * as formats from "../../../supabase/functions/_shared/billing/formats/format.ts";
+import { stripe } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import {
   type ParsedEvent,
   parseEvent,
@@ -46,7 +43,8 @@ const below = (subscription: unknown) => ({
 
 function parse(event: object | string, mode: EventMode = "any"): ParsedEvent {
   const text = typeof event === "string" ? event : JSON.stringify(event);
-  return parseEvent(text, { nowSeconds: NOW, toleranceSeconds: 60, mode });
+  const options = { nowSeconds: NOW, toleranceSeconds: 60, mode };
+  return parseEvent(text, { format: stripe, ...options });
 }
 
 /** Checks cases of what differs from `whole`. */
@@ -179,6 +177,7 @@ const TELLS: [given: object, notify: string[], told: string | undefined][] = [
 Deno.test("parseEvent() keeps what accounts are to be told, and nothing else", () => {
   for (const [given, notify, told] of TELLS) {
     const parsed = parseEvent(JSON.stringify(given), {
+      format: stripe,
       ...{ nowSeconds: NOW, toleranceSeconds: 60, notify: new Set(notify) },
     });
     const said = parsed.handled ? parsed.event.payment?.kind : parsed.reason;
@@ -212,6 +211,7 @@ const CHECKOUTS: [changes: object, differs: object][] = [
 Deno.test("parseEvent() passes on the events of further types, with their text if a handler reads it", () => {
   const read = (given: object, types: string[], fault?: string) => {
     const parsed = parseEvent(JSON.stringify(given), {
+      format: stripe,
       ...{ nowSeconds: NOW, toleranceSeconds: 60, accountFromCheckout: true },
       handledTypes: { types: new Set(types), ...(fault && { fault }) },
     });
@@ -306,10 +306,21 @@ const PAYMENT = {
   next_payment_attempt: iso(LATER),
 };
 
+const describeEvent = (given: unknown) => formats.describeEvent(given, stripe);
+const lacksAccountId = (given: unknown) =>
+  formats.lacksAccountId(given, stripe);
+
+/** Returns a handled event as it is on the wire. */
+function handled(given: unknown, planItem: "first" | "licensed" = "first") {
+  const { data, error } = stripe.read(given, { planItem, isHandled: true });
+  if (error) throw error;
+  return data;
+}
+
 function reportOf(changes: object, more = {}) {
   const object = { ...SUBSCRIPTION, ...changes };
   const given = event(CREATED, { "data.object": object, ...more });
-  const { report } = handledEvents.first.parse(given);
+  const { report } = handled(given);
   return Object.fromEntries(
     Object.entries(report).filter(([name]) => name in REPORT),
   );
@@ -317,7 +328,7 @@ function reportOf(changes: object, more = {}) {
 
 function paymentOf(changes: object) {
   const object = { ...INVOICE, ...changes };
-  return handledEvents.first.parse(event(FAILED, { "data.object": object }))
+  return handled(event(FAILED, { "data.object": object }))
     .payment;
 }
 
@@ -343,7 +354,7 @@ Deno.test("handledEvent makes the event on the wire of each type", () => {
   const odd = { "data.object.status": 1, "data.object.items": "rubbish" };
   const both = { "data.object.parent": below("sub_2").parent };
   const ids = { event_id: "evt_1", subscription_id: "sub_1" };
-  const read = (given: unknown) => handledEvents.first.parse(given);
+  const read = (given: unknown) => handled(given);
   check(read, { ...ids, occurred_at: iso(NOW) }, [
     [event(CREATED), { ...creation, account_id: "acc_1" }],
     [event(CREATED, nobodys), { ...creation, account_id: null }],
@@ -460,7 +471,7 @@ const UPDATES: Update[] = [
 Deno.test("handledEvent reads what an update replaced: what differed before it", () => {
   for (const [after, previous_attributes, expected] of UPDATES) {
     const data = { object: { ...SUBSCRIPTION, ...after }, previous_attributes };
-    const { previous } = handledEvents.first.parse(event(UPDATED, { data }));
+    const { previous } = handled(event(UPDATED, { data }));
     const text = JSON.stringify([after, previous_attributes]);
     const { items: _, ...one } = previous ?? {};
     assertEquals<unknown>(previous && one, expected, text);
@@ -480,8 +491,7 @@ Deno.test("handledEvent reads all items, and the plan of the first or the first 
   const itemsIn = (changes: object, previous_attributes?: object) => {
     const object = { ...SUBSCRIPTION, ...changes };
     const data = { object, previous_attributes };
-    const { report, previous } = handledEvents.first
-      .parse(event(UPDATED, { data }));
+    const { report, previous } = handled(event(UPDATED, { data }));
     return previous_attributes ? previous?.items : report.items;
   };
   const metered = {
@@ -502,9 +512,12 @@ Deno.test("handledEvent reads all items, and the plan of the first or the first 
   );
   const cut = { items: { data: [price("x")], has_more: true } };
   const read = (planItem: PlanItem, changes: object) =>
-    handledEvents[planItem].parse(event(CREATED, {
-      "data.object": { ...SUBSCRIPTION, ...none, ...changes },
-    })).report;
+    handled(
+      event(CREATED, {
+        "data.object": { ...SUBSCRIPTION, ...none, ...changes },
+      }),
+      planItem,
+    ).report;
   assertEquals(read("first", cut).items_complete, false);
   const both = list(
     { ...price("metered"), current_period_end: END },
@@ -565,7 +578,7 @@ Deno.test("handledEvent reads the earliest end of several items, and the subscri
   for (const changes of BY_LINE) {
     const object = { ...INVOICE, ...changes };
     const one = event(FAILED, { "data.object": object });
-    assertEquals(handledEvents.first.parse(one).subscription_id, "sub_2");
+    assertEquals(handled(one).subscription_id, "sub_2");
     assertEquals(describeEvent(one).subscription_id, "sub_2");
   }
 });

@@ -9,9 +9,12 @@ import {
   LOCAL_SECRET_KEY as LOCAL_KEY,
   LOCAL_SIGNING_SECRETS,
 } from "../../../supabase/functions/billing-webhook/local_stack.ts";
+import { FORMATS } from "../../../supabase/functions/_shared/billing/formats/formats.ts";
 import { readProviders } from "../../../supabase/functions/billing-webhook/providers.ts";
 import {
   hmacSha256Hex,
+  paddle,
+  polar,
   standardWebhooks,
   stripe,
 } from "../../../supabase/functions/billing-webhook/schemes.ts";
@@ -262,7 +265,10 @@ async function readBoth(env: Environment) {
   });
 }
 
-const COMMON = { mode: "any", connect: false, acknowledges: false, keys: 1 };
+const COMMON = {
+  ...{ mode: "any", connect: false, acknowledges: false, keys: 1 },
+  format: FORMATS.stripe as object,
+};
 const OWN_A = "provider-a-signature";
 const OF_A = { ...COMMON, headers: [OWN_A, STRIPE], scheme: stripe };
 const OF_B = {
@@ -289,6 +295,22 @@ const OF_PROVIDER: [
   ...[name: string, beside: Environment, expected: object | string],
   ...values: string[],
 ][] = [
+  ["FORMAT", {}, {}, "", "stripe"],
+  ["FORMAT", {}, {
+    ...{ format: FORMATS.paddle, scheme: paddle },
+    headers: ["paddle-signature"],
+  }, "paddle"],
+  // Either of the two kinds of keys.
+  ["FORMAT", {}, {
+    ...{ format: FORMATS.polar, scheme: polar, keys: 2 },
+    headers: ["webhook-signature"],
+  }, "polar"],
+  ["FORMAT", {}, { ...OF_STANDARD, format: FORMATS.dodo }, "dodo"],
+  ["FORMAT", {}, {
+    ...{ format: FORMATS["lemon-squeezy"], scheme: hmacSha256Hex },
+    headers: ["x-signature"],
+  }, "lemon-squeezy"],
+  ["FORMAT", {}, "must be stripe or paddle or polar", "Paddle", "toString"],
   ["MODE", {}, {}, "", "any"],
   ["MODE", {}, { mode: "test" }, "test"],
   ["MODE", {}, { mode: "live" }, "live"],

@@ -1,6 +1,7 @@
 /** One run of the worker: retries, notifications and alerts. */
 import { assert, assertEquals } from "@std/assert";
 import type { Log } from "../../../supabase/functions/_shared/billing/log.ts";
+import { stripe } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { describeText } from "../../../supabase/functions/_shared/billing/record_failure.ts";
 import type {
   Alert,
@@ -119,6 +120,7 @@ async function wake(
   const response = await handleWake(request, {
     ...{ database, toleranceSeconds: 300, clock: Date.now, ...NO_FURTHER },
     ...{ unmappedSubscriptions: "fail", oncePerInvoice: false },
+    formatOf: () => stripe,
     alertChannel: { ...channel, destination: "alerts to ops.test" },
     log: (...line) => lines.push(line),
     pace: pacer(worker.channel, { clock: Date.now, sleep }),
@@ -424,7 +426,7 @@ Deno.test("handleWake() retries each failure, and settles and describes it", asy
     const run = await wake({ failures, worker: { clock, ...worker } });
     const expected = failures.map(([result, body], i) => ({
       ...{ result, provider: "b", event_id: `evt_${i}` },
-      ...describeText(textOf(body)),
+      ...describeText(textOf(body), stripe),
     }));
     const [[, { results }]] = run.named(/settle_failed/) as [Call];
     const settled = (results as Record<string, string>[])

@@ -36,6 +36,49 @@ export const unixSeconds = z.lazy(() =>
   )
 );
 
+/**
+ * A time in RFC 3339, as ISO 8601 text in UTC. Microseconds are kept: they order events,
+ * and Postgres has no more.
+ */
+export const instant = z.lazy(() =>
+  z.pipe(
+    z.iso.datetime({
+      offset: true,
+      error: "must be a date and time in RFC 3339, between 2000 and 2200",
+      abort: true,
+    }).check(
+      z.refine((text) => isUnixSeconds(Math.floor(Date.parse(text) / 1000)), {
+        error: "must be a date and time in RFC 3339, between 2000 and 2200",
+      }),
+    ),
+    z.transform((text) => {
+      const [, digits = ""] = /\.(\d{1,6})/.exec(text) ?? [];
+      const [seconds] = new Date(text).toISOString().split(".");
+      return `${seconds}.${digits.padEnd(3, "0")}Z`;
+    }),
+  )
+);
+
+/** A whole number that Postgres can hold. */
+export const count = z.lazy(() =>
+  z.number().check(z.int(), z.minimum(0), z.maximum(MAX_INTEGER))
+);
+
+/** A field that may be missing or malformed: then it is null. */
+export function maybe<T extends z.core.$ZodType>(schema: T) {
+  return z.catch(z.nullable(schema), null);
+}
+
+/** Returns a time in RFC 3339 as {@linkcode instant} does; null for any other value. */
+export function instantOrNull(value: unknown): string | null {
+  return instant.safeParse(value).data ?? null;
+}
+
+/** Returns whether a JSON value is missing or null. */
+export function isAbsent(value: unknown): value is undefined | null {
+  return value === undefined || value === null;
+}
+
 /** The message for a missing field. It follows the path without a colon. */
 export const MISSING = "is missing";
 

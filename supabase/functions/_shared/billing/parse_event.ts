@@ -1,20 +1,17 @@
 import type { z } from "zod/mini";
 import type { Config, EventMode } from "./config.ts";
 import { DeliveryError } from "./errors.ts";
-import { describeFault, member, MISSING } from "./fields.ts";
+import { MISSING } from "./fields.ts";
 import {
-  CHECKOUT,
-  checkoutAccount,
-  furtherEvent,
+  type Format,
   type HandledEvent,
-  handledEvents,
-  isConnected,
-  isHandledType,
-  isThin,
+  kindOf,
   lacksAccountId,
-} from "./formats/stripe.ts";
+} from "./formats/format.ts";
 
 const MAX_REPORTED_FAULTS = 5;
+
+type IgnoredReason = "not_handled" | "other_mode" | "connect" | "thin";
 
 /** An event of a handled type, or the reason why the event has no effect. */
 export type ParsedEvent =
@@ -26,7 +23,7 @@ export type ParsedEvent =
   }
   | {
     readonly handled: false;
-    readonly reason: "not_handled" | "other_mode" | "connect" | "thin";
+    readonly reason: IgnoredReason;
     readonly type: string;
     readonly id: unknown;
   };
@@ -71,6 +68,8 @@ export function decodeBody(body: Uint8Array): string {
  * @param options.nowSeconds The receiver's clock, in Unix seconds. An event that
  * is dated ahead of it is refused: it would freeze its subscription until then.
  * @param options.toleranceSeconds How far ahead an event may be dated.
+ * @param options.format The provider's.
+ * @param options.id Of an event whose body has none: see {@linkcode Format.idOf}.
  * @param options.mode Which events the endpoint handles; all by default.
  * @param options.connect Whether it handles those of connected accounts; by default.
  * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`. The
@@ -80,6 +79,8 @@ export function decodeBody(body: Uint8Array): string {
 export function parseEvent(
   text: string,
   {
+    format,
+    id,
     nowSeconds,
     toleranceSeconds,
     notify = new Set(),
@@ -89,6 +90,8 @@ export function parseEvent(
     mode = "any",
     connect = true,
   }: Partial<ParseSettings> & {
+    format: Format;
+    id?: string | undefined;
     nowSeconds: number;
     toleranceSeconds: number;
     mode?: EventMode;
@@ -96,43 +99,38 @@ export function parseEvent(
   },
 ): ParsedEvent {
   const json = parseJson(text);
-  const type = member(json, "type");
-  const id = member(json, "id");
+  const parts = format.partsOf(json);
+  const { type, livemode } = parts;
   if (typeof type !== "string" || type.trim() === "") {
-    throw new DeliveryError(
-      "event_invalid",
-      type === undefined
-        ? "type is missing"
-        : "type: must be a string that is not blank",
-    );
+    const fault = type === undefined
+      ? " is missing"
+      : ": must be a string that is not blank";
+    throw new DeliveryError("event_invalid", format.names.type + fault);
   }
-  // An event without a boolean `livemode` belongs to either mode.
-  const livemode = member(json, "livemode");
+  const ignored = (reason: IgnoredReason): ParsedEvent => {
+    return { handled: false, reason, type, id: id ?? parts.id };
+  };
   const isOther = typeof livemode === "boolean" &&
     livemode !== (mode === "live");
-  if (mode !== "any" && isOther) {
-    return { handled: false, reason: "other_mode", type, id };
-  }
-  if (!connect && isConnected(json)) {
-    return { handled: false, reason: "connect", type, id };
-  }
-  const isCheckout = accountFromCheckout && type === CHECKOUT;
+  if (mode !== "any" && isOther) return ignored("other_mode");
+  if (!connect && parts.isConnected) return ignored("connect");
+  const isCheckout = accountFromCheckout && type === format.checkout?.type;
   const hasHandler = handledTypes.types.has(type);
-  const isOwn = isHandledType(type, notify);
-  if (!isOwn && !isCheckout) {
+  const kind = kindOf(format, type);
+  const isHandled = kind === "notice"
+    ? notify.has(format.notices![type]!)
+    : kind !== undefined;
+  if (!isHandled && !isCheckout) {
     if (handledTypes.fault !== undefined) {
       throw new DeliveryError("deployment_fault", handledTypes.fault);
     }
-    if (!hasHandler) {
-      const reason = isThin(json) ? "thin" : "not_handled";
-      return { handled: false, reason, type, id };
-    }
+    if (!hasHandler) return ignored(parts.isThin ? "thin" : "not_handled");
   }
 
-  const schema = isOwn ? handledEvents[planItem] : furtherEvent;
-  const result = schema.safeParse(json, { error: describeFault });
+  const options = { planItem, isHandled, ...(id !== undefined && { id }) };
+  const result = format.read(json, options);
   if (!result.success) {
-    throw new DeliveryError("event_invalid", describe(result.error));
+    throw new DeliveryError("event_invalid", describe(result.error, format));
   }
   const { payment, ...rest } = result.data;
   const tells = payment !== undefined && notify.has(payment.kind) &&
@@ -143,21 +141,44 @@ export function parseEvent(
   if (occurredAt > nowSeconds + toleranceSeconds) {
     throw new DeliveryError(
       "event_invalid",
-      `created: must not be more than ${toleranceSeconds} s ahead of the receiver's clock`,
+      `${format.names.occurred_at}: must not be more than ${toleranceSeconds} s ahead of the receiver's clock`,
     );
   }
   const payload = hasHandler ? { payload: text } : {};
   // A failed payment of no subscription.
   if (event.subscription_id === null && !hasHandler) {
-    return { handled: false, reason: "not_handled", type, id };
+    return ignored("not_handled");
   }
   if (!isCheckout) return { handled: true, event: { ...event, ...payload } };
-  const { account_id, isUnusable } = checkoutAccount(json);
+  const { account_id, isUnusable } = format.checkout!.accountOf(json);
   return {
     handled: true,
     event: { ...event, kind: "checkout", account_id, ...payload },
     isAccountUnusable: isUnusable,
   };
+}
+
+/**
+ * Returns the id of an event whose body has none; undefined for other formats, and if it
+ * cannot be read.
+ */
+export async function readEventId(
+  body: Uint8Array,
+  { format, deliveryId, handledTypes }: {
+    readonly format: Format;
+    readonly deliveryId: string | undefined;
+    readonly handledTypes: ParseSettings["handledTypes"];
+  },
+): Promise<string | undefined> {
+  if (format.idOf === undefined) return undefined;
+  let event: unknown;
+  try {
+    event = JSON.parse(decodeBody(body));
+  } catch {
+    // Parsing says what is wrong with it.
+  }
+  const isWhole = handledTypes.types.has(`${format.partsOf(event).type}`);
+  return await format.idOf(event, { deliveryId, isWhole });
 }
 
 function parseJson(text: string): unknown {
@@ -169,15 +190,17 @@ function parseJson(text: string): unknown {
   }
 }
 
-function describe(error: z.core.$ZodError): string {
+function describe(error: z.core.$ZodError, { names }: Format): string {
+  const named: Readonly<Record<string, string>> = names;
   return error.issues
     .slice(0, MAX_REPORTED_FAULTS)
-    .map(({ path, message }) => {
-      const parts = path.map((part) =>
+    .map(({ path: [first = "", ...more], message }) => {
+      const path = more.map((part) =>
         typeof part === "number" ? `[${part}]` : `.${String(part)}`
       );
       const separator = message === MISSING ? "" : ":";
-      return `${parts.join("").slice(1)}${separator} ${message}`;
+      const start = named[String(first)] ?? String(first);
+      return `${start}${path.join("")}${separator} ${message}`;
     })
     .join("; ");
 }
@@ -186,22 +209,22 @@ function describe(error: z.core.$ZodError): string {
  * Returns whether an event failed only because its subscription has no account:
  * a creation without an account id, or an event without one for a subscription
  * that is not recorded. A provider account that also sells other products sends
- * their events too. Stripe puts a subscription's metadata into each of its
+ * their events too. Providers put a subscription's metadata into each of its
  * events, so an event that merely arrives before its creation has an account id,
  * or its customer has an account, and the code is `creation_pending`.
  *
  * @param text The event as text.
  */
-export function isUnmapped(error: DeliveryError, text: string): boolean {
-  switch (error.code) {
-    case "subscription_unknown":
-      return lacksAccountId(JSON.parse(text));
-    case "event_invalid": {
-      const event = JSON.parse(text);
-      return member(event, "type") === "customer.subscription.created" &&
-        lacksAccountId(event);
-    }
-    default:
-      return false;
-  }
+export function isUnmapped(
+  error: DeliveryError,
+  text: string,
+  format: Format,
+): boolean {
+  const { code } = error;
+  if (code !== "subscription_unknown" && code !== "event_invalid") return false;
+  const event: unknown = JSON.parse(text);
+  const kind = kindOf(format, format.partsOf(event).type);
+  const opens = kind === "creation" || kind === "opening_update";
+  return (code === "subscription_unknown" || opens) &&
+    lacksAccountId(event, format);
 }

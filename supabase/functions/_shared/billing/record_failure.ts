@@ -1,7 +1,11 @@
 import { callFunction, type DatabaseClient } from "./database.ts";
 import { DeliveryError } from "./errors.ts";
-import { isIdentifier, member } from "./fields.ts";
-import { describeEvent, type EventDescription } from "./formats/stripe.ts";
+import { identifierOrNull } from "./fields.ts";
+import {
+  describeEvent,
+  type EventDescription,
+  type Format,
+} from "./formats/format.ts";
 import { decodeBody } from "./parse_event.ts";
 
 /** An authentic body in the form in which `failed_events` stores it. */
@@ -21,17 +25,20 @@ const TIME_LIMIT_MS = 1_500;
 /**
  * Describes a body, whatever it contains. An event without a usable id is filed
  * under the hash of its body, so that its retries share a row.
+ *
+ * @param from.eventId Of an event whose body has none.
  */
 export async function describeFailedBody(
   body: Uint8Array<ArrayBuffer>,
+  { format, eventId }: { format: Format; eventId: string | undefined },
 ): Promise<FailedBody> {
   const text = storableText(body);
   const event = parseAny(text);
-  const id = member(event, "id");
   const bodyHash = await sha256Hex(body);
   return {
-    eventId: isIdentifier(id) ? id : `sha256:${bodyHash}`,
-    event: describeEvent(event),
+    eventId: eventId ?? identifierOrNull(format.partsOf(event).id) ??
+      `sha256:${bodyHash}`,
+    event: describeEvent(event, format),
     bodyHash,
     body: text ?? toBase64(body),
     encoding: text === undefined ? "base64" : "text",
@@ -39,8 +46,8 @@ export async function describeFailedBody(
 }
 
 /** Describes an event by its text, whatever that contains. */
-export function describeText(text: string): EventDescription {
-  return describeEvent(parseAny(text));
+export function describeText(text: string, format: Format): EventDescription {
+  return describeEvent(parseAny(text), format);
 }
 
 const ANSWERS = ["stored", "retry", "applied", "erased"] as const;

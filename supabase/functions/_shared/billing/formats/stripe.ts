@@ -14,6 +14,7 @@ import {
   describeFault,
   identifier,
   identifierOrNull,
+  isAbsent,
   isIdentifier,
   isRecord,
   isUnixSeconds,
@@ -23,8 +24,8 @@ import {
   unixSeconds,
   wholeNumberOrNull,
 } from "../fields.ts";
+import type { Format, HandledEvent, Parts, Payment, Report } from "./format.ts";
 
-/** The handled types, and what they do. The ordering rule in SQL reads only this. */
 const KINDS = {
   "customer.subscription.created": "creation",
   "customer.subscription.updated": "update",
@@ -37,56 +38,14 @@ const KINDS = {
 } as const;
 
 /** What the types that have no other effect tell the account. */
-export const NOTICES = {
+const NOTICES = {
   "customer.subscription.trial_will_end": "trial_ending",
   "invoice.payment_action_required": "action_required",
 } as const;
 
 type HandledType = keyof typeof KINDS;
 
-/** Says whose a customer is, if `ACCOUNT_FROM_CHECKOUT` is set. */
-export const CHECKOUT = "checkout.session.completed";
-
-/** The event types that have an effect on the records, or owe a notification. */
-export const HANDLED_TYPES = Object.keys(KINDS)
-  .filter((type) => !Object.hasOwn(NOTICES, type)) as readonly Exclude<
-    HandledType,
-    keyof typeof NOTICES
-  >[];
-
-/**
- * Returns whether events of this type have an effect here.
- *
- * @param notify What accounts are told: some types do nothing else.
- */
-export function isHandledType(
-  type: unknown,
-  notify?: ReadonlySet<string>,
-): type is HandledType {
-  if (typeof type !== "string" || !Object.hasOwn(KINDS, type)) return false;
-  return notify === undefined || !Object.hasOwn(NOTICES, type) ||
-    notify.has(NOTICES[type as keyof typeof NOTICES]);
-}
-
-/**
- * Returns whether an event names an object without its content.
- *
- * @see https://docs.stripe.com/event-destinations
- */
-export function isThin(event: unknown): boolean {
-  return /^v[12]\./.test(String(member(event, "type"))) ||
-    member(event, "object") === "v2.core.event";
-}
-
-/**
- * Returns whether an event is of a connected account: its subscriptions are those of
- * the account's own customers.
- *
- * @see https://docs.stripe.com/connect/webhooks
- */
-export function isConnected(event: unknown): boolean {
-  return !isAbsent(member(event, "account"));
-}
+const CHECKOUT = "checkout.session.completed";
 
 /**
  * Returns what a subscription, as Stripe sends it, reports: the columns of
@@ -97,7 +56,11 @@ export function isConnected(event: unknown): boolean {
  * for those that the schemas below require. So these are plain functions and not
  * schemas, whose faults nobody would read.
  */
-function report(event: unknown, subscription: unknown, planItem: PlanItem) {
+function report(
+  event: unknown,
+  subscription: unknown,
+  planItem: PlanItem,
+): Report {
   const item = planOf(subscription, planItem);
   const pause = member(subscription, "pause_collection");
   return {
@@ -151,8 +114,6 @@ function planOf(subscription: unknown, planItem: PlanItem): unknown {
   return licensed ?? items[0];
 }
 
-type Report = ReturnType<typeof report>;
-
 /**
  * Returns what an update replaced: each value that the subscription reported
  * before it, if it differs. A value that was null counts. Null if the update does
@@ -192,7 +153,7 @@ function replaced(
  * If the next attempt is missing or odd, the number of attempts is null too:
  * attempts without a next one mean that there is none, and nobody knows that.
  */
-function payment(invoice: unknown, kind = "payment_failed") {
+function payment(invoice: unknown, kind = "payment_failed"): Payment {
   const next = member(invoice, "next_payment_attempt");
   return {
     kind,
@@ -210,31 +171,6 @@ function payment(invoice: unknown, kind = "payment_failed") {
     next_payment_attempt: timeOrNull(next),
   };
 }
-
-/** An event of a handled type, in the form that `billing_apply_events` takes. */
-export type HandledEvent = {
-  readonly event_id: string;
-  readonly type: string;
-  readonly kind: typeof KINDS[HandledType] | "checkout" | "other";
-  /** In ISO 8601; null if the event does not say. */
-  readonly occurred_at: string | null;
-  /** None if the event has no effect on a subscription. */
-  readonly subscription_id?: string | null;
-  /** Of a creation. If it is null, the database asks `account_of_customer`. */
-  readonly account_id?: string | null;
-  /** Of a correction, if `account_id` is only that of the customer's others. */
-  readonly customers_account?: string;
-  /** The columns that the event sets; of a deletion or payment the customer. */
-  readonly report: Partial<Report> & { subscription_id?: string | null };
-  /** Of an update: what it replaced; null if it does not say. */
-  readonly previous?: Partial<Report> | null;
-  /** What the account may be told. */
-  readonly payment?: Payment;
-};
-
-type Payment =
-  & { readonly kind: string; readonly trial_end?: string | null }
-  & Partial<ReturnType<typeof payment>>;
 
 const OBJECT = ["data", "object"] as const;
 
@@ -365,7 +301,7 @@ function toHandledEvent(
  * The schema of the handled events, by which item is the plan. It is made when the first
  * of them arrives: at startup, it would make a cold start longer (docs/decisions.md).
  */
-export const handledEvents = {
+const handledEvents = {
   first: schemaFor("first"),
   licensed: schemaFor("licensed"),
 };
@@ -383,7 +319,7 @@ function schemaFor(planItem: PlanItem) {
  * The schema of an event that only a handler of the app reads, and of a checkout. The
  * rest of it may hold anything.
  */
-export const furtherEvent = z.lazy(() =>
+const furtherEvent = z.lazy(() =>
   z.pipe(
     z.looseObject({
       id: identifier,
@@ -408,7 +344,7 @@ export const furtherEvent = z.lazy(() =>
  * Returns the account that a checkout names, or null; and whether what it names could
  * be none: apps use the second field for other things.
  */
-export function checkoutAccount(event: unknown) {
+function checkoutAccount(event: unknown) {
   const session = objectOf(event);
   const named = [
     member(member(session, "metadata"), "accountId"),
@@ -432,21 +368,32 @@ function valueAt<T>(
 }
 
 /**
- * Describes an event that failed, for triage: what can be read of it, each part by
- * itself. A part is undefined if it is missing or cannot be stored.
+ * Returns the parts of an event as they stand.
+ *
+ * @see https://docs.stripe.com/connect/webhooks for events of connected accounts, and
+ * https://docs.stripe.com/event-destinations for thin ones
  */
-export function describeEvent(event: unknown) {
-  const type = member(event, "type");
-  const kind = isHandledType(type) ? KINDS[type] : undefined;
+function partsOf(event: unknown): Parts {
   const object = objectOf(event);
+  const type = member(event, "type");
   return {
-    type: identifierOrNull(type) ?? undefined,
-    kind,
-    subscription_id: identifierOrNull(subscriptionOf(event)) ?? undefined,
-    customer_id: customerId(object) ?? undefined,
-    account_id: metadataOf(object)
-      .map((metadata) => member(metadata, "accountId")).find(isIdentifier),
-    occurred_at: timeOrNull(member(event, "created")) ?? undefined,
+    type,
+    id: member(event, "id"),
+    occurred_at: timeOrNull(member(event, "created")),
+    subscription_id: subscriptionOf(event),
+    customer_id: customerId(object),
+    // What cannot be read may name one.
+    accounts: isRecord(object)
+      ? metadataOf(object).map((metadata) =>
+        isRecord(metadata) || isAbsent(metadata)
+          ? member(metadata, "accountId")
+          : [metadata]
+      )
+      : [[]],
+    livemode: member(event, "livemode"),
+    isConnected: !isAbsent(member(event, "account")),
+    isThin: /^v[12]\./.test(`${type}`) ||
+      member(event, "object") === "v2.core.event",
   };
 }
 
@@ -458,18 +405,6 @@ function subscriptionOf(event: unknown): unknown {
     : invoiceSubscription(object)?.value;
 }
 
-/** See {@linkcode describeEvent}. */
-export type EventDescription = ReturnType<typeof describeEvent>;
-
-/**
- * Returns whether an event has no account id in any place where Stripe puts the
- * metadata of a subscription. A malformed account id is not a missing one.
- */
-export function lacksAccountId(event: unknown): boolean {
-  const object = objectOf(event);
-  return isRecord(object) && metadataOf(object).every(namesNoAccount);
-}
-
 /** Returns the metadata at each place where a subscription's may be. */
 function metadataOf(object: unknown): unknown[] {
   return [
@@ -479,14 +414,6 @@ function metadataOf(object: unknown): unknown[] {
     member(member(object, "parent"), "subscription_details"),
     ...linesOf(object),
   ].map((holder) => member(holder, "metadata"));
-}
-
-function namesNoAccount(metadata: unknown): boolean {
-  if (isAbsent(metadata)) return true;
-  if (!isRecord(metadata)) return false;
-  const account = member(metadata, "accountId");
-  return isAbsent(account) ||
-    (typeof account === "string" && account.trim() === "");
 }
 
 function objectOf(event: unknown): unknown {
@@ -601,9 +528,17 @@ function listOf(list: unknown): readonly unknown[] {
   return Array.isArray(data) ? data : [];
 }
 
-function isAbsent(value: unknown): value is undefined | null {
-  return value === undefined || value === null;
-}
+export const stripe: Format = {
+  kinds: KINDS,
+  notices: NOTICES,
+  checkout: { type: CHECKOUT, accountOf: checkoutAccount },
+  names: { type: "type", occurred_at: "created" },
+  partsOf,
+  read(event, { planItem, isHandled }) {
+    const schema = isHandled ? handledEvents[planItem] : furtherEvent;
+    return schema.safeParse(event, { error: describeFault });
+  },
+};
 
 const MAX_URL_LENGTH = 2_048;
 

@@ -1,0 +1,351 @@
+/**
+ * What the pipeline knows of a provider: how it signs, and how its events are read.
+ * A format is one file beside this one, and a line in `formats.ts`.
+ *
+ * @module
+ */
+import { z } from "zod/mini";
+import type { PlanItem } from "../config.ts";
+import {
+  describeFault,
+  identifier,
+  identifierOrNull,
+  instant,
+  instantOrNull,
+  isAbsent,
+  isIdentifier,
+  maybe,
+  wholeNumberOrNull,
+} from "../fields.ts";
+
+/** What an event does to its subscription. The ordering rule in SQL reads only this. */
+export type Kind =
+  | "creation"
+  | "update"
+  /** An update that makes the record if there is none. */
+  | "opening_update"
+  | "deletion"
+  | "payment_failed"
+  | "notice";
+
+/** An event in the form that `billing_apply_events` takes. */
+export type HandledEvent = {
+  readonly event_id: string;
+  readonly type: string;
+  readonly kind: Kind | "checkout" | "other";
+  /** In ISO 8601; null if the event does not say. */
+  readonly occurred_at: string | null;
+  /** None if the event has no effect on a subscription. */
+  readonly subscription_id?: string | null;
+  /** Of a creation. If it is null, the database asks `account_of_customer`. */
+  readonly account_id?: string | null;
+  /** Of a correction, if `account_id` is only that of the customer's others. */
+  readonly customers_account?: string;
+  /** The columns that the event sets; of a deletion or payment the customer. */
+  readonly report: Partial<Report> & { subscription_id?: string | null };
+  /** Of an update: what it replaced; null if it does not say. */
+  readonly previous?: Partial<Report> | null;
+  /** What the account may be told. */
+  readonly payment?: Payment;
+};
+
+/**
+ * The columns of `billing.subscriptions` that belong to the newest creation or update.
+ * Times are in ISO 8601.
+ */
+export type Report = {
+  readonly plan_id: string | null;
+  readonly current_period_end: string | null;
+  readonly provider_status: string | null;
+  readonly customer_id: string | null;
+  readonly quantity: number | null;
+  readonly cancel_at: string | null;
+  readonly trial_end: string | null;
+  readonly paused: string | null;
+  readonly paused_until: string | null;
+  readonly livemode: boolean | null;
+  readonly items: ReportedItem[];
+  readonly items_complete: boolean;
+};
+
+type ReportedItem = {
+  readonly item_id: string | null;
+  readonly price_id: string | null;
+  readonly product_id: string | null;
+  readonly quantity: number | null;
+  readonly usage_type: string | null;
+  readonly current_period_end: string | null;
+};
+
+/** What a notification says, by column of `billing.notifications`. */
+export type Payment = {
+  readonly kind: string;
+  readonly trial_end?: string | null;
+  readonly invoice_id?: string | null;
+  readonly hosted_invoice_url?: string | null;
+  /** In the smallest unit of the currency, such as cents. */
+  readonly amount_due?: number | null;
+  readonly currency?: string | null;
+  readonly attempt_count?: number | null;
+  readonly next_payment_attempt?: string | null;
+};
+
+/** The parts of an event as they stand, whatever it contains. */
+export interface Parts {
+  readonly type: unknown;
+  readonly id: unknown;
+  readonly occurred_at: unknown;
+  readonly subscription_id: unknown;
+  readonly customer_id: unknown;
+  /** Wherever an account may be named. */
+  readonly accounts: readonly unknown[];
+  /** Anything but a boolean belongs to either mode. */
+  readonly livemode?: unknown;
+  /** Whether it is of an account that is connected to yours. */
+  readonly isConnected?: boolean;
+  /** Whether it names an object without its content. */
+  readonly isThin?: boolean;
+}
+
+/** How a provider signs, and what its events mean. */
+export interface Format {
+  /** Its signature scheme, if it has one of its own. */
+  readonly scheme?: string;
+  /** The header of the signature, if the scheme names none. */
+  readonly header?: string;
+  /** Its types that have an effect here. */
+  readonly kinds: Readonly<Record<string, Kind>>;
+  /** What those of kind `notice` tell the account. */
+  readonly notices?: Readonly<Record<string, string>>;
+  /** The type that says whose a customer is, and what it says. */
+  readonly checkout?: {
+    readonly type: string;
+    accountOf(
+      event: unknown,
+    ): { account_id: string | null; isUnusable: boolean };
+  };
+  /** Where the provider's events have the parts, for error messages. */
+  readonly names: Readonly<Record<"type" | "occurred_at", string>>;
+  /** Returns the parts of an event. It never throws. */
+  partsOf(event: unknown): Parts;
+  /**
+   * Returns the id of an event whose body has none.
+   *
+   * @param options.deliveryId The id in the delivery's headers.
+   * @param options.isWhole Whether a handler reads all of the event.
+   */
+  idOf?(
+    event: unknown,
+    options: { deliveryId: string | undefined; isWhole: boolean },
+  ): Promise<string | undefined> | string | undefined;
+  /**
+   * Validates an event.
+   *
+   * @param options.id See {@linkcode idOf}.
+   * @param options.isHandled Whether it is of one of `kinds`: else only a handler of
+   * the app reads it, and it may hold anything.
+   */
+  read(
+    event: unknown,
+    options: { id?: string; planItem: PlanItem; isHandled: boolean },
+  ): z.core.util.SafeParseResult<HandledEvent>;
+}
+
+/**
+ * Describes an event that failed, for triage: what can be read of it, each part by
+ * itself. A part is undefined if it is missing or cannot be stored.
+ */
+export function describeEvent(event: unknown, format: Format) {
+  const { type, ...parts } = format.partsOf(event);
+  const usable = (part: unknown) => identifierOrNull(part) ?? undefined;
+  return {
+    type: usable(type),
+    kind: kindOf(format, type),
+    subscription_id: usable(parts.subscription_id),
+    customer_id: usable(parts.customer_id),
+    account_id: parts.accounts.find(isIdentifier),
+    occurred_at: instantOrNull(parts.occurred_at) ?? undefined,
+  };
+}
+
+/** See {@linkcode describeEvent}. */
+export type EventDescription = ReturnType<typeof describeEvent>;
+
+/** Returns what events of this type do; undefined if they have no effect here. */
+export function kindOf(format: Format, type: unknown): Kind | undefined {
+  return typeof type === "string" && Object.hasOwn(format.kinds, type)
+    ? format.kinds[type]
+    : undefined;
+}
+
+/** A code of a currency, in lower case as Stripe has it; null for any other value. */
+export function currency() {
+  return maybe(
+    z.pipe(
+      z.string().check(z.regex(/^[a-z]{3}$/i)),
+      z.transform((code) => code.toLowerCase()),
+    ),
+  );
+}
+
+/** Returns an amount in the smallest unit of its currency, sent as a number or as digits. */
+export function amountOf(value: unknown): number | null {
+  const isDigits = typeof value === "string" && /^\d{1,15}$/.test(value);
+  return wholeNumberOrNull(
+    isDigits ? Number(value) : value,
+    Number.MAX_SAFE_INTEGER,
+  );
+}
+
+/** Returns the items of a subscription that has one product. */
+export function soleItem(
+  item:
+    & Pick<ReportedItem, "quantity" | "current_period_end">
+    & Partial<ReportedItem>,
+) {
+  const none = {
+    item_id: null,
+    price_id: null,
+    product_id: null,
+    usage_type: null,
+  };
+  return { items: [{ ...none, ...item }], items_complete: true };
+}
+
+/** Returns the types that have an effect on the records. */
+export function typesOf({ kinds }: Format): string[] {
+  return Object.keys(kinds).filter((type) => kinds[type] !== "notice");
+}
+
+/**
+ * Returns whether an event names no account in any place where its provider puts one. A
+ * malformed account id is not a missing one.
+ */
+export function lacksAccountId(event: unknown, format: Format): boolean {
+  return format.partsOf(event).accounts.every((one) =>
+    isAbsent(one) || typeof one === "string" && one.trim() === ""
+  );
+}
+
+/** What a format says whose events hold their subscription as it was then. */
+interface Snapshots
+  extends Pick<Format, "scheme" | "header" | "kinds" | "idOf"> {
+  /** Returns the parts; `data` is what `report` and `payment` read. */
+  open(event: unknown): Parts & { readonly data: unknown };
+  /** The path of each part, for error messages. */
+  readonly names: Readonly<
+    Record<
+      "type" | "id" | "occurred_at" | "subscription_id" | "account_id" | "data",
+      string
+    >
+  >;
+  /** Made when first needed: at startup, it would make a cold start longer. */
+  report(): z.ZodMiniType<Report>;
+  payment(): z.ZodMiniType<Omit<Payment, "kind">>;
+}
+
+/**
+ * Returns the format of a provider whose events hold their subscription as it was then,
+ * and do not say what they replaced.
+ */
+export function snapshots(
+  { open, names, report, payment, ...format }: Snapshots,
+): Format {
+  const schema = z.lazy(() =>
+    z.pipe(schemaOf({ report, payment }), z.transform(toHandledEvent))
+  );
+  return {
+    ...format,
+    names,
+    partsOf: open,
+    read(event, { id, isHandled }) {
+      const parts = open(event);
+      const kind = isHandled ? kindOf(this, parts.type) : "other";
+      const account_id = parts.accounts.find((one) => !isAbsent(one));
+      return schema.safeParse(
+        { ...parts, account_id, kind, ...(id !== undefined && { id }) },
+        { error: describeFault },
+      );
+    },
+  };
+}
+
+function schemaOf({ report, payment }: Pick<Snapshots, "report" | "payment">) {
+  const common = {
+    id: identifier,
+    type: identifier,
+    occurred_at: z.nullish(instant),
+    customer_id: maybe(identifier),
+  };
+  const changed = { ...common, subscription_id: identifier, data: report() };
+  return z.discriminatedUnion("kind", [
+    z.object({
+      ...changed,
+      kind: z.enum(["creation", "opening_update"]),
+      account_id: z.nullish(identifier),
+    }),
+    z.object({ ...changed, kind: z.literal("update") }),
+    z.object({
+      ...common,
+      kind: z.literal("deletion"),
+      subscription_id: identifier,
+    }),
+    z.object({
+      ...common,
+      kind: z.literal("payment_failed"),
+      subscription_id: z.nullish(identifier),
+      data: payment(),
+    }),
+    z.object({
+      ...common,
+      kind: z.literal("other"),
+      subscription_id: maybe(identifier),
+    }),
+  ]);
+}
+
+function toHandledEvent(
+  event: z.output<ReturnType<typeof schemaOf>>,
+): HandledEvent {
+  const { id, type, occurred_at, customer_id } = event;
+  const { kind, subscription_id = null } = event;
+  const common = {
+    event_id: id,
+    type,
+    kind,
+    occurred_at: occurred_at ?? null,
+    subscription_id,
+    report: { customer_id },
+  };
+  switch (event.kind) {
+    case "creation":
+    case "opening_update":
+    case "update": {
+      const { data: report } = event;
+      const mayRecover = report.provider_status === "active";
+      return {
+        ...common,
+        report,
+        ...(event.kind !== "update" &&
+          { account_id: event.account_id ?? null }),
+        ...(event.kind !== "creation" && {
+          previous: null,
+          ...(mayRecover && { payment: { kind: "recovered" } }),
+        }),
+      };
+    }
+    case "payment_failed":
+      return subscription_id === null
+        ? { ...common, kind: "other" }
+        : { ...common, payment: { ...event.data, kind } };
+    case "deletion":
+      return { ...common, payment: { kind: "ended" } };
+    case "other":
+      return {
+        ...common,
+        subscription_id: null,
+        // Whose it is, in case they were erased.
+        report: { customer_id, subscription_id },
+      };
+  }
+}

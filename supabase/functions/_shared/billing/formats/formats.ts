@@ -1,0 +1,46 @@
+import { choice, type Environment } from "../config.ts";
+import { DeliveryError } from "../errors.ts";
+import { dodo } from "./dodo.ts";
+import type { Format } from "./format.ts";
+import { lemonSqueezy } from "./lemon_squeezy.ts";
+import { paddle } from "./paddle.ts";
+import { polar } from "./polar.ts";
+import { stripe } from "./stripe.ts";
+
+/** The formats, by their names in the settings. */
+export const FORMATS = {
+  stripe,
+  paddle,
+  polar,
+  dodo,
+  "lemon-squeezy": lemonSqueezy,
+} as const satisfies Record<string, Format>;
+
+export type FormatName = keyof typeof FORMATS;
+
+export const FORMAT_NAMES = Object.keys(FORMATS) as FormatName[];
+
+/** Returns the format of each provider whose setting is right, by its name. */
+export function readFormats(env: Environment): Record<string, FormatName> {
+  return Object.fromEntries(["a", "b"].flatMap((provider) => {
+    try {
+      return [[provider, readFormatName(env, provider)]];
+    } catch {
+      return [];
+    }
+  }));
+}
+
+/**
+ * Returns the name of a provider's format by its setting; `stripe` if it is not set.
+ *
+ * @throws {DeliveryError} `provider_misconfigured` if the setting names none of them.
+ */
+export function readFormatName(env: Environment, provider: string): FormatName {
+  const setting = `PROVIDER_${provider.toUpperCase()}_FORMAT`;
+  try {
+    return choice(env, setting, FORMAT_NAMES);
+  } catch (error) {
+    throw new DeliveryError("provider_misconfigured", (error as Error).message);
+  }
+}
