@@ -1,8 +1,6 @@
 /**
  * From the start of a process to its first 200, beside a server of one line: of an
  * event that is ignored, and of one that is applied.
- *
- * @module
  */
 import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
 import { createCommand } from "../scripts/common/create_command.ts";

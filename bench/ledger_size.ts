@@ -2,8 +2,6 @@
  * What a full ledger costs: apply latency, bytes per row and WAL per event, at
  * three sizes of the ledger, with event IDs as Stripe makes them, which begin with
  * their time.
- *
- * @module
  */
 import postgres from "postgres";
 import type { Stack } from "../scripts/local_stack/stack.ts";

@@ -5,8 +5,6 @@
  *
  * It speaks just enough HTTP/1.1 for that: on two cores, what the generator
  * costs is missing elsewhere.
- *
- * @module
  */
 
 /** What to send, where and for how long. */

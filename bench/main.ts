@@ -2,8 +2,6 @@
  * `deno task bench`: all benchmarks, side by side in one run, into
  * `bench/results`. It takes about an hour and wants the machine to itself.
  * With names of parts, it runs only those, and writes nothing.
- *
- * @module
  */
 import { createCommand } from "../scripts/common/create_command.ts";
 import {

@@ -1,8 +1,4 @@
-/**
- * Medians and ranges, processor time, and how both are written down.
- *
- * @module
- */
+/** Medians and ranges, processor time, and how both are written down. */
 
 /** Median and range of several rounds of the same measurement. */
 export interface Spread {

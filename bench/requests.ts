@@ -1,8 +1,6 @@
 /**
  * Builds the requests of a benchmark before it runs: subscription events of
  * full size, each with an ID of its own, signed.
- *
- * @module
  */
 import { createHmac } from "node:crypto";
 import { subscriptionEvent } from "../scripts/events/subscription_event.ts";

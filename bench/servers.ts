@@ -1,8 +1,6 @@
 /**
  * What events are sent to: this receiver, and what it is compared with, each in a
  * process and with a database of its own.
- *
- * @module
  */
 import {
   type Environment,

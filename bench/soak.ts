@@ -1,8 +1,6 @@
 /**
  * Five minutes at most of what it can do: whether memory grows, answers slow
  * down or fail.
- *
- * @module
  */
 import { createCommand } from "../scripts/common/create_command.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";

@@ -1,8 +1,6 @@
 /**
  * Events per second and how long each takes, end to end over real HTTP, in rounds
  * of random order: this receiver, its peers, and the least that a receiver can do.
- *
- * @module
  */
 import postgres from "postgres";
 import { createCommand } from "../scripts/common/create_command.ts";

@@ -1,8 +1,6 @@
 /**
  * `deno task add <folder>`: puts the receiver into a project that exists
  * already, and brings it up to date there. git shows the difference, and undoes it.
- *
- * @module
  */
 import { makePlan, type Plan, writePlan } from "./add/plan.ts";
 import { findProject, readProject } from "./add/project.ts";

@@ -1,8 +1,6 @@
 /**
  * `deno task console`: a page on this machine that shows what is failing, and
  * repairs, retries and resolves it.
- *
- * @module
  */
 import { LOCAL_SECRET_KEY } from "../supabase/functions/billing-webhook/local_stack.ts";
 import { aborted, abortOnEnd } from "./common/abort_on_end.ts";

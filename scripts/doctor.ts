@@ -1,8 +1,6 @@
 /**
  * `deno task doctor`: checks a deployment, one line per check, and says how to
  * fix what does not work.
- *
- * @module
  */
 import {
   type CommandLine,
@@ -77,9 +75,7 @@ async function doctor(args: readonly string[]): Promise<number> {
   return counts.FAIL === 0 ? 0 : 1;
 }
 
-/**
- * Checks a deployment from the outside inwards. It stores nothing.
- */
+/** Checks a deployment from the outside inwards. It stores nothing. */
 export async function* checkDeployment(target: Target, here: Here): Findings {
   yield* checkEndpoint(target, here);
   yield* checkProject(target, here);

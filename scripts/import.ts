@@ -1,8 +1,6 @@
 /**
  * `deno task import`: records the subscriptions that Stripe already has. The
  * result goes to standard output, progress to standard error.
- *
- * @module
  */
 import { type CommandLine, parseCommandLine } from "./common/cli.ts";
 import { print, printError } from "./common/print.ts";

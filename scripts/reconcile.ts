@@ -1,8 +1,6 @@
 /**
  * `deno task reconcile`: shows what differs from Stripe; `--apply` fixes it. The
  * result goes to standard output, progress to standard error.
- *
- * @module
  */
 import {
   type CommandLine,

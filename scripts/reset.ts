@@ -1,8 +1,4 @@
-/**
- * `deno task reset`: deletes the local data.
- *
- * @module
- */
+/** `deno task reset`: deletes the local data. */
 import { existsSync } from "node:fs";
 import { type CommandLine, parseCommandLine, reportEnd } from "./common/cli.ts";
 import { defaultStateFolder } from "./common/running_stack.ts";

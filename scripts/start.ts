@@ -1,8 +1,6 @@
 /**
  * `deno task start`: runs the local stack and shows its deliveries until it is
  * stopped. If the output is not a terminal, it prints the functions' log lines.
- *
- * @module
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";

@@ -1,8 +1,6 @@
 /**
  * `deno task token`: prints a token with which the local stack takes its bearer
  * for a user who has signed in. The local stack has no Supabase Auth.
- *
- * @module
  */
 import {
   type CommandLine,

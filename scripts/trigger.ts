@@ -1,8 +1,6 @@
 /**
  * `deno task trigger`: signs an event as a provider does, and sends it.
  * Standard output has the answer only, or with `--print` the event.
- *
- * @module
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { reportEnd } from "./common/cli.ts";

@@ -4,8 +4,6 @@
  * today's Supabase projects, and on one that was migrated under those of projects
  * made before 30 October 2026. Tests of large tables (`*_at_size`) run on the first
  * only: plans do not depend on privileges.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import postgres from "postgres";

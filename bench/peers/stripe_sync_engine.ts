@@ -10,8 +10,6 @@
  * that is their default; `openapi.json` has what that says of subscriptions and
  * their items. The account and the signing secret are stored where it looks them
  * up for each event, so it never calls Stripe.
- *
- * @module
  */
 import { fileURLToPath } from "node:url";
 import {

@@ -2,8 +2,6 @@
  * `@supabase/stripe-sync-engine` as its documentation serves it on an edge
  * function: straight to Postgres, twenty connections, nothing fetched from
  * Stripe.
- *
- * @module
  */
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -2,8 +2,6 @@
  * The least that a receiver can do if events come one at a time: it verifies the
  * body with SubtleCrypto, passes it on to the database as it is, and waits for the
  * answer. It limits and checks nothing.
- *
- * @module
  */
 const url = `${Deno.env.get("SUPABASE_URL")}/rest/v1/rpc/billing_apply_events`;
 const headers = {

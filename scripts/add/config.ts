@@ -3,8 +3,6 @@
  * as the CLI does, and everything else stays as it is. The result is read with
  * the CLI's own parser: unless it says what it said before and the sections, it
  * is not written.
- *
- * @module
  */
 import { parse } from "smol-toml";
 

@@ -4,8 +4,6 @@
  * applies versions in the order of text. A file that sorts before one that is
  * applied needs `--include-all`, so new files come behind all others, and before
  * now: what the user makes next with "supabase migration new" comes behind them.
- *
- * @module
  */
 import type { Project } from "./project.ts";
 import { fingerprint, type Receiver } from "./receiver.ts";

@@ -1,8 +1,6 @@
 /**
  * Command lines: a table of options per command gives the values, with their
  * types, and the text of `--help`.
- *
- * @module
  */
 import { parseArgs } from "node:util";
 import { asTyped } from "./how_started.ts";

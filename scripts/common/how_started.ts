@@ -3,8 +3,6 @@
  * with a Deno that is installed or by npx; or from the npm package, whose
  * program sets BILLING_COMMAND to what the user typed before the name of the
  * command.
- *
- * @module
  */
 import { fileURLToPath } from "node:url";
 

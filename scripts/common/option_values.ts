@@ -1,8 +1,6 @@
 /**
  * Values of options and variables that several commands read. What is wrong with
  * one is a `UsageError`, which repeats no secret.
- *
- * @module
  */
 import { checkKey } from "../../supabase/functions/_shared/billing/config.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";

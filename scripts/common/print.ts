@@ -1,8 +1,6 @@
 /**
  * Prints text that may come from outside: API answers, rows, bodies, messages of
  * errors. A terminal executes control characters, so they are escaped.
- *
- * @module
  */
 
 /**

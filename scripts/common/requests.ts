@@ -1,8 +1,4 @@
-/**
- * Requests of a project: its REST API and its functions.
- *
- * @module
- */
+/** Requests of a project: its REST API and its functions. */
 import { asTyped } from "./how_started.ts";
 import { isLoopback } from "./loopback.ts";
 

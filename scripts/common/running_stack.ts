@@ -2,8 +2,6 @@
  * Where the local stack has its data, and where it runs. `start` writes that into
  * the data's folder, and the other commands read it, so that they need no ports
  * and keys.
- *
- * @module
  */
 import { join } from "node:path";
 import process from "node:process";

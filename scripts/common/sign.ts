@@ -1,8 +1,6 @@
 /**
  * Signs as the providers do, by code that is not the receiver's: Node's HMAC.
  * The tests verify it with Stripe's package and that of Standard Webhooks.
- *
- * @module
  */
 import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";

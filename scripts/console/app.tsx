@@ -4,8 +4,6 @@
  * that opened the console's link gets in, and only under the address that the
  * console listens on: another website may have its name lead to this machine (DNS
  * rebinding), or send a form here.
- *
- * @module
  */
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";

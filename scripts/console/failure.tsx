@@ -1,9 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/**
- * One failure: why it failed, its payload, and what can be done about it.
- *
- * @module
- */
+/** One failure: why it failed, its payload, and what can be done about it. */
 import type { Child } from "hono/jsx";
 import {
   type ErrorCode,

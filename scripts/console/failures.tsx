@@ -1,9 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/**
- * The list of failures, with its filter, and the retry of all that match.
- *
- * @module
- */
+/** The list of failures, with its filter, and the retry of all that match. */
 import type { Child } from "hono/jsx";
 import { ERRORS } from "../../supabase/functions/_shared/billing/errors.ts";
 import { typesOf } from "../../supabase/functions/_shared/billing/formats/format.ts";

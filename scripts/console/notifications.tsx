@@ -1,9 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/**
- * The notifications that are not sent, and what sends them again.
- *
- * @module
- */
+/** The notifications that are not sent, and what sends them again. */
 import type { Child } from "hono/jsx";
 import type { Row, Update } from "./project.ts";
 import * as ui from "./ui.tsx";

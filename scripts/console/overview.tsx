@@ -2,8 +2,6 @@
 /**
  * The first page: is it well, and if not, where to look; and events per hour, as a
  * chart and as a table.
- *
- * @module
  */
 import type { Child } from "hono/jsx";
 import {

@@ -1,9 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/**
- * What surrounds each page, and the style sheet that pages load.
- *
- * @module
- */
+/** What surrounds each page, and the style sheet that pages load. */
 import pico from "@picocss/pico" with { type: "text" };
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";

@@ -2,8 +2,6 @@
 /**
  * The payload of a failure: shown with what a repair changed, edited, checked and
  * stored.
- *
- * @module
  */
 import type { Child } from "hono/jsx";
 import { createHash } from "node:crypto";

@@ -2,8 +2,6 @@
  * The project that the console shows: its database over the Data API, and its
  * worker. Requests are plain, without the typed client: a payload has to pass as
  * the text that it is, and JSON.parse would round its large numbers.
- *
- * @module
  */
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
 import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";

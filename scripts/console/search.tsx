@@ -1,9 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/**
- * The search for an ID, which is also the page of a subscription.
- *
- * @module
- */
+/** The search for an ID, which is also the page of a subscription. */
 import { asTyped } from "../common/how_started.ts";
 import { PROVIDER_NAMES } from "../common/sign.ts";
 import { failureTable, LISTED } from "./failures.tsx";

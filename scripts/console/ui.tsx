@@ -2,8 +2,6 @@
 /**
  * What pages are made of. JSX escapes markup; {@linkcode visible} shows what the
  * eye would miss in text from outside, such as characters that reorder it.
- *
- * @module
  */
 import type { Context, Hono } from "hono";
 import type { Child } from "hono/jsx";

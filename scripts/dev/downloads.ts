@@ -2,8 +2,6 @@
  * What the tests need besides the packages of `deno install`: the Deno that
  * Supabase's edge runtime is built on, with the packages that the functions
  * import; a browser; and the Deno that npm installs with the npm package.
- *
- * @module
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";

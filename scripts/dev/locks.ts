@@ -5,8 +5,6 @@
  *
  * With `--latest`, first takes the newest versions of the dependencies, in every
  * file that names them. The gate says whether they work.
- *
- * @module
  */
 import { join } from "node:path";
 import { reportEnd } from "../common/cli.ts";

@@ -3,8 +3,6 @@
  * `supabase/schemas` one after the other, behind a check for names that are taken;
  * and the types of a database that it makes. People read and edit the files; a
  * database gets the migration.
- *
- * @module
  */
 import { join } from "node:path";
 import { REPOSITORY } from "../common/how_started.ts";

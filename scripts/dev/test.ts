@@ -3,8 +3,6 @@
  *
  * Side by side: formatting, lint and types; unit tests; and, in lanes, what needs
  * a stack. With arguments, only the named test files or folders run.
- *
- * @module
  */
 import { existsSync } from "node:fs";
 import { statfs } from "node:fs/promises";

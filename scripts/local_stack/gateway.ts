@@ -2,8 +2,6 @@
  * The local stack's gateway. It is no `Deno.serve` that calls `fetch`: of a
  * chunk that ends in a bare LF, `Deno.serve` tells nobody and closes without an
  * answer; `fetch` adds headers and decodes compressed answers.
- *
- * @module
  */
 import * as http from "node:http";
 import type { AddressInfo } from "node:net";

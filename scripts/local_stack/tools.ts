@@ -1,8 +1,4 @@
-/**
- * Programs that do their work and end, above all the Supabase CLI.
- *
- * @module
- */
+/** Programs that do their work and end, above all the Supabase CLI. */
 import { join } from "node:path";
 import importMap from "../../import_map.json" with { type: "json" };
 import type { Environment } from "../common/environment.ts";

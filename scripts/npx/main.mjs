@@ -2,8 +2,6 @@
 /**
  * The program of the npm package, on Node.js: runs a command with the Deno that
  * the package depends on, in the folder that the user is in.
- *
- * @module
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";

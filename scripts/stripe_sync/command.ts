@@ -1,8 +1,6 @@
 /**
  * What `deno task import` and `deno task reconcile` share: their options, and how
  * they run.
- *
- * @module
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import {

@@ -3,8 +3,6 @@
  * program, it turns the document of `reconcile --json` on standard input into
  * the Markdown that a workflow run shows. The argument is the repository's
  * visibility.
- *
- * @module
  */
 import { print } from "../common/print.ts";
 

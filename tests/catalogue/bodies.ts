@@ -1,8 +1,6 @@
 /**
  * Rows 28 to 48 and 74: a valid signature over a body that is broken,
  * hostile, unusual or not for this endpoint.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";

@@ -1,8 +1,6 @@
 /**
  * Hostile and broken input: the rows of the catalogue over real HTTP, each test
  * named by the row's number. No other test states the statuses.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import { limited } from "../support/hang_limit.ts";

@@ -2,8 +2,6 @@
  * Sends what a row says, and checks all that comes of it: the answer, the line
  * in the log, and what is stored. Neither answer nor log may hold a secret, a
  * signature, a payload or a stack trace.
- *
- * @module
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Buffer } from "node:buffer";

@@ -1,8 +1,6 @@
 /**
  * Rows 49 to 56 and 64: good events that are duplicate, late, of one second, or
  * for another record.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";

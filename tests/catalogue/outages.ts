@@ -1,8 +1,6 @@
 /**
  * Rows 57 to 60 and 65 to 69: events while the database or its API fails, while
  * somebody holds a lock, or while somebody repairs them.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import { uniqueId } from "../../scripts/events/unique_id.ts";

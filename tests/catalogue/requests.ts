@@ -1,8 +1,4 @@
-/**
- * Rows 21 to 27 and 73: requests that are wrong, with any signature.
- *
- * @module
- */
+/** Rows 21 to 27 and 73: requests that are wrong, with any signature. */
 import { assert, assertEquals } from "@std/assert";
 import { eventually } from "../support/hang_limit.ts";
 import {

@@ -1,8 +1,6 @@
 /**
  * Rows 1 to 20 and 70: signatures that are missing, malformed, old or made with
  * a secret that no provider has.
- *
- * @module
  */
 import { assert } from "@std/assert";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";

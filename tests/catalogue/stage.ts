@@ -3,8 +3,6 @@
  * each of the three signature schemes, events with a mark, and signatures taken
  * apart, so that a row can put them together wrong. Signed by Node's HMAC, not by
  * the receiver's code.
- *
- * @module
  */
 import { createHash } from "node:crypto";
 import type { Environment } from "../../scripts/common/environment.ts";

@@ -1,8 +1,6 @@
 /**
  * Rows 61 to 63, 71 and 72: endpoints and APIs that the worker and the commands
  * call, and that answer badly.
- *
- * @module
  */
 import {
   assert,

@@ -3,8 +3,6 @@
  * action and what it changes in the database, and payloads that are made to harm.
  *
  * With SCREENSHOT set, it also takes the picture in docs/images.
- *
- * @module
  */
 import chromium, { inflate } from "@sparticuz/chromium";
 import { assertEquals, assertStringIncludes } from "@std/assert";

@@ -2,8 +2,6 @@
  * docs/deploy.md and docs/leave.md: their commands, typed with an unused CLI,
  * bring the receiver to a hosted project on this machine: one of its own, and one
  * that has an app, which updates it and takes it out again.
- *
- * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import postgres from "postgres";

@@ -2,8 +2,6 @@
  * The doctor on a deployment that works, and on one that is broken on purpose.
  * tests/unit/doctor.test.ts has what a deployment may answer; here are the database, and
  * what only the real functions and the real REST API know.
- *
- * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { once } from "node:events";

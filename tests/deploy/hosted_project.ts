@@ -2,8 +2,6 @@
  * A project as Supabase hosts it, on this machine: its database, the management
  * API that the CLI deploys to, and, after a deployment, the project's own API.
  * And a user who deploys to it, with a CLI that was not used before.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";

@@ -1,8 +1,6 @@
 /**
  * docs/leave.md: its commands and its SQL take the receiver out of a project, and
  * leave everything else as it was.
- *
- * @module
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";

@@ -1,8 +1,6 @@
 /**
  * The migration: that it and the types are made from the schema files, and what
  * it does to a database with something in its way.
- *
- * @module
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import {

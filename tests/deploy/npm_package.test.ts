@@ -4,8 +4,6 @@
  * takes seconds to unpack the file each time, so some commands run what it has
  * installed. Nothing is downloaded, so what the lock files of the package name
  * has to be what this repository is tested with.
- *
- * @module
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";

@@ -1,8 +1,6 @@
 /**
  * docs/switch.md: the page's SQL takes an app with subscriptions of its own over
  * to the receiver's. Its commands are those of docs/deploy.md.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import postgres from "postgres";

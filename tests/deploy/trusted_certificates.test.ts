@@ -1,8 +1,6 @@
 /**
  * Both versions of Deno on a machine that names its own certificates, as for a
  * proxy that inspects TLS.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import {

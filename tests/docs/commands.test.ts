@@ -2,8 +2,6 @@
  * The commands in the docs are typed here by a newcomer, in order, beside one
  * `start`. Those that need what this test does not have are listed with the test
  * that types them, or with the reason why none does.
- *
- * @module
  */
 import {
   assert,

@@ -2,8 +2,6 @@
  * An event that meets a lock fails alone, and soon: the others of its call are
  * applied. Calls that meet each other wait for each other, briefly, and never in
  * a circle.
- *
- * @module
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { assertEquals } from "@std/assert";

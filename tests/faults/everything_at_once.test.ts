@@ -8,8 +8,6 @@
  *
  * `EVERYTHING_SECONDS=60 deno task test tests/faults/everything_at_once.test.ts`
  * runs it for a minute.
- *
- * @module
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert, assertEquals } from "@std/assert";

@@ -3,8 +3,6 @@
  * whatever a handler does, it hurts no other event.
  *
  * `HANDLED_EVENTS=2000 deno task test tests/faults/handlers.test.ts` has more events.
- *
- * @module
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert, assertEquals } from "@std/assert";

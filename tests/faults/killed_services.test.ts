@@ -2,8 +2,6 @@
  * PostgREST or Postgres is killed in the middle of a run: nothing is
  * lost and nothing is applied twice. However `deno task start` ends, none of its
  * processes is left; if it is killed itself, until the next start.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import {

@@ -2,8 +2,6 @@
  * Rows that another session has locked or changes: who records, claims,
  * settles or requests leaves them for later, at once, and does the rest. And what
  * two sessions do with one subscription: one comes after the other, and sees it.
- *
- * @module
  */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { ISql } from "postgres";

@@ -1,8 +1,6 @@
 /**
  * What people and accidents do while events come in: what the runbook says, and
  * what it does not.
- *
- * @module
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Sql } from "postgres";

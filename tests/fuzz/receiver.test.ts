@@ -1,8 +1,6 @@
 /**
  * The whole function, with a valid signature over any bytes: it always answers,
  * and each delivery is accounted for.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";

@@ -2,8 +2,6 @@
  * Whatever the verifier accepts, Stripe's package and the Standard Webhooks
  * package accept; and it accepts what is signed well. The table of the unit tests
  * states where it is stricter than they are, and the scheme without a package.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";

@@ -2,8 +2,6 @@
  * docs/app.md: its SQL, applied as in the SQL editor, lets an app's users in and
  * shows them their own data and nothing else, with the page's TypeScript,
  * supabase-js and PostgREST. pgTAP has who has access, and all rights in SQL.
- *
- * @module
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { createClient } from "@supabase/supabase-js";

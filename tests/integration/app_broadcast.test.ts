@@ -1,8 +1,6 @@
 /**
  * docs/app.md: the trigger that broadcasts changes, the policy that says who may
  * listen, and the client that does. Realtime is a stand-in.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import { decodeJwt } from "jose";

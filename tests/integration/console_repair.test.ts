@@ -1,7 +1,5 @@
 /**
  * What the console asks of PostgREST and Postgres, and a stand-in cannot answer.
- *
- * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { mock } from "node:test";

@@ -1,8 +1,6 @@
 /**
  * docs/handlers.md: its handlers on a whole stack, with duplicates, failures, killed
  * backends and retries, and accounts from checkout. tests/pgtap.test.ts has its test.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";

@@ -2,8 +2,6 @@
  * Failures that heal without a person, over a whole stack: by a creation that comes
  * after its update, by the schedule, and with a provider that is told 200. pgTAP has
  * the schedule's waits, and what is requested when.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import { functionEnvironment } from "../../scripts/common/environment.ts";

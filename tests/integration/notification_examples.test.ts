@@ -4,8 +4,6 @@
  * and what arrives is compared with the page. IDs, times and the signature are new
  * in each run, so they are replaced by those of the page. With UPDATE_EXAMPLES=1 in
  * the environment, what arrived is written into the page.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import { Webhook } from "standardwebhooks";

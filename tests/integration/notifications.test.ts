@@ -3,8 +3,6 @@
  * their own. What is sent is in notification_examples.test.ts, what each answer
  * means in the channels' tests and row 62 of the catalogue, and what is claimed
  * and settled in pgTAP.
- *
- * @module
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";

@@ -1,8 +1,6 @@
 /**
  * What the API offers to callers without a secret key: nothing.
  * supabase/tests/privileges.test.sql has the rights in SQL.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";

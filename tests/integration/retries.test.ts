@@ -1,8 +1,6 @@
 /**
  * Requested retries, by workers in processes of their own. pgTAP has what is
  * claimed and settled, and row 69 of the catalogue a repair during a retry.
- *
- * @module
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { createHash } from "node:crypto";

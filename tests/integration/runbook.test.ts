@@ -1,8 +1,6 @@
 /**
  * The SQL in the runbook, the other pages and the snippets runs with the role
  * of the SQL editor, and the runbook lists every error code.
- *
- * @module
  */
 import {
   assert,

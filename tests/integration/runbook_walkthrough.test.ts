@@ -1,8 +1,6 @@
 /**
  * The most common case of the runbook, solved with statements from its page
  * only.
- *
- * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { edited } from "../support/edited.ts";

@@ -2,8 +2,6 @@
  * One life of a subscription in each API version that docs/stripe.md names, over
  * real HTTP, PostgREST and Postgres. Unit tests have each field, pgTAP the rule,
  * and the catalogue the statuses.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";

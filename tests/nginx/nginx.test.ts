@@ -1,8 +1,6 @@
 /**
  * `docs/rewrites/nginx.conf` in a real nginx, in front of a stand-in for
  * Supabase's edge. Only names and certificates are replaced.
- *
- * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { createCommand } from "../../scripts/common/create_command.ts";

@@ -1,8 +1,6 @@
 /**
  * No notification is sent whose statement is not true in the database at that moment,
  * none is withdrawn that is true, and an event causes one at most, whatever comes again.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";

@@ -2,8 +2,6 @@
  * In whatever order and however often deliveries arrive, alone or together, one
  * after the other or at once, the tables end as if each event had been handled
  * once, in the order of occurrence.
- *
- * @module
  */
 import { assert } from "@std/assert";
 import fc from "fast-check";

@@ -2,8 +2,6 @@
  * Every order in which five events of one second can arrive ends in the state of
  * the order of occurrence. The bursts are those that Stripe makes, in both shapes
  * of its API. One of them also arrives with one delivery repeated.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";

@@ -1,8 +1,4 @@
-/**
- * Deliveries straight to the SQL functions, as the receiver makes them.
- *
- * @module
- */
+/** Deliveries straight to the SQL functions, as the receiver makes them. */
 import type { JSONValue, Sql } from "postgres";
 import { wireEvent } from "./histories/event_body.ts";
 import type { HistoryEvent } from "./histories/history.ts";

@@ -1,8 +1,6 @@
 /**
  * What a developer sees at a terminal of 80 columns while the local stack runs:
  * deliveries, saved changes, and migrations that are not applied.
- *
- * @module
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";

@@ -4,8 +4,6 @@
  * The npm registry is the only package source that a build may rely on, and
  * std is published on JSR. CONTRIBUTING.md says which line to change where JSR
  * can be reached.
- *
- * @module
  */
 import nodeAssert from "node:assert/strict";
 

@@ -1,8 +1,6 @@
 /**
  * A stand-in for Stripe on this machine: an account whose subscriptions change
  * over time, and the API that shows it in pages. Stripe's own package calls it.
- *
- * @module
  */
 import type { SubscriptionObject } from "../../scripts/events/event_types.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";

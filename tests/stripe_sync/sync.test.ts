@@ -1,8 +1,6 @@
 /**
  * `deno task import` and `deno task reconcile` against a stand-in for Stripe's
  * API, called through Stripe's own package.
- *
- * @module
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { publishRunningStack } from "../../scripts/common/running_stack.ts";

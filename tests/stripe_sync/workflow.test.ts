@@ -2,8 +2,6 @@
  * What runs `reconcile` every day: the step of the workflow, as on GitHub, and
  * the line for cron, against the stack under test and a stand-in for Stripe's
  * API.
- *
- * @module
  */
 import {
   assert,

@@ -1,8 +1,6 @@
 /**
  * What the tests of docs/app.md share: the page's SQL and TypeScript, and apps
  * that run it.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import {

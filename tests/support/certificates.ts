@@ -2,8 +2,6 @@
  * Certificates for tests, made with OpenSSL: an authority that signs for a server
  * named `localhost` and `abcdefghijklmnopqrst.supabase.co`, without an end. The
  * authority's own key was not kept.
- *
- * @module
  */
 
 export const AUTHORITY = pem(

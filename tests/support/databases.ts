@@ -1,8 +1,6 @@
 /**
  * Databases beside the first one, on the local stack's server, and their
  * migrations.
- *
- * @module
  */
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { runSupabaseCli } from "../../scripts/local_stack/tools.ts";

@@ -1,8 +1,6 @@
 /**
  * The code in the pages and snippets: commands, SQL and TypeScript for readers to
  * copy.
- *
- * @module
  */
 import { basename } from "node:path";
 

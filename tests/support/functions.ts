@@ -1,8 +1,6 @@
 /**
  * Receivers and workers, each in a process of its own, against the stack under
  * test, with the environment that a test wants.
- *
- * @module
  */
 import {
   type Environment,

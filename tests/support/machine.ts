@@ -1,8 +1,4 @@
-/**
- * Ports and processes of this machine.
- *
- * @module
- */
+/** Ports and processes of this machine. */
 import {
   lookUpProcess,
   type ProcessEntry,

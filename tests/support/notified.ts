@@ -1,8 +1,6 @@
 /**
  * Where notifications arrive: an account's endpoint, and a stand-in for Resend's
  * API. Both listen on a port of 127.0.0.1.
- *
- * @module
  */
 import { Webhook } from "standardwebhooks";
 import type { Environment } from "../../scripts/common/environment.ts";

@@ -1,7 +1,5 @@
 /**
  * A Supabase project in a folder of its own, below git, to add the receiver to.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";

@@ -1,8 +1,6 @@
 /**
  * As much of psql as the pages use: `psql <address> -c '<SQL>'`, and
  * `psql <address>` with SQL on standard input. It stops at the first error.
- *
- * @module
  */
 import postgres from "postgres";
 

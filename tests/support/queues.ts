@@ -1,8 +1,6 @@
 /**
  * What a worker works on, failed events and notifications, and what an operator
  * or a test does about them.
- *
- * @module
  */
 import { assert } from "@std/assert";
 import type { Row, Sql } from "postgres";

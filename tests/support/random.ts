@@ -1,8 +1,4 @@
-/**
- * Random choices that a seed determines, so that each run can be repeated.
- *
- * @module
- */
+/** Random choices that a seed determines, so that each run can be repeated. */
 
 /**
  * Returns the seed of a property: `PROPERTY_SEED` to repeat a run, else a new

@@ -1,8 +1,4 @@
-/**
- * Runs the commands as users do, each in a process of its own.
- *
- * @module
- */
+/** Runs the commands as users do, each in a process of its own. */
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { setting } from "./test_environment.ts";
 

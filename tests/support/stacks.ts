@@ -1,8 +1,4 @@
-/**
- * Stacks, and parts of one, that only one test uses.
- *
- * @module
- */
+/** Stacks, and parts of one, that only one test uses. */
 import postgres from "postgres";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import {

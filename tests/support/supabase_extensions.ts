@@ -1,8 +1,4 @@
-/**
- * Stand-ins for what Supabase's Postgres has and a plain one does not.
- *
- * @module
- */
+/** Stand-ins for what Supabase's Postgres has and a plain one does not. */
 const FOLDER = new URL("./extensions/", import.meta.url);
 
 /** What Realtime keeps in Postgres. */

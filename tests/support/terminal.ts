@@ -1,8 +1,6 @@
 /**
  * A user at a terminal, who types commands as the docs have them, but for what
  * stands for something (`<project-ref>`, `whsec_...`) and for ports.
- *
- * @module
  */
 import { createCommand } from "../../scripts/common/create_command.ts";
 import {

@@ -1,7 +1,5 @@
 /**
  * What `add` does to a project: what it copies, what it keeps, and what stops it.
- *
- * @module
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { parse } from "smol-toml";

@@ -1,8 +1,6 @@
 /**
  * `add`, `console`, `token` and `trigger` in processes of their own: what they
  * print, and their exit codes.
- *
- * @module
  */
 import {
   assert,

@@ -2,8 +2,6 @@
  * The console in memory, in front of a stand-in for the database's API: who gets
  * in, what no answer may lack, and what the actions send. tests/console has it in
  * a browser.
- *
- * @module
  */
 import {
   assert,

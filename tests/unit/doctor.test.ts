@@ -1,8 +1,6 @@
 /**
  * The doctor's command line, what it says about answers that the local stack does
  * not give, and on which terms it sends a password to a database.
- *
- * @module
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { UsageError } from "../../scripts/common/cli.ts";

@@ -1,8 +1,6 @@
 /**
  * What `import` and `reconcile` do without a database: the command line, what
  * differs and how it is corrected, and which calls are made again.
- *
- * @module
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import Stripe from "stripe";

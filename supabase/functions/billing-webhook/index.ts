@@ -1,8 +1,4 @@
-/**
- * The receiver of billing events, wired to its environment.
- *
- * @module
- */
+/** The receiver of billing events, wired to its environment. */
 import {
   applyEvents,
   applyHandledEvent,

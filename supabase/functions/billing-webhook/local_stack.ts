@@ -1,8 +1,6 @@
 /**
  * The keys and secrets that every local stack shares. They are public, so they
  * must not be trusted anywhere else.
- *
- * @module
  */
 import type { Environment } from "../_shared/billing/config.ts";
 

@@ -1,8 +1,6 @@
 /**
  * The signature schemes: how a provider signs a body, and where it puts the
  * signature.
- *
- * @module
  */
 
 /** The signature of a delivery, as its headers state it. */

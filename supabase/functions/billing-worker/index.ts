@@ -2,8 +2,6 @@
  * The worker, wired to its environment. It delivers notifications to accounts
  * and alerts to the operator, and retries failed events on request. It accepts
  * only callers with the project's secret key.
- *
- * @module
  */
 import { withSupabase } from "@supabase/server";
 // Pins the version that @supabase/server works with: without this import,

@@ -5,8 +5,6 @@
  *
  * Each function throws a `DeliveryError` if its call fails. What was claimed is due
  * again when the lease has ended.
- *
- * @module
  */
 import {
   callFunction,

@@ -1,8 +1,6 @@
 /**
  * A provider: it delivers each event until the answer is one that it takes, 200 by
  * default.
- *
- * @module
  */
 import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
 import { deliver } from "../../support/send.ts";

@@ -1,8 +1,6 @@
 /**
  * The events of a history as the provider sends them, and as the receiver reads
  * those.
- *
- * @module
  */
 import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";

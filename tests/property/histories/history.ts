@@ -1,8 +1,6 @@
 /**
  * Random histories of subscriptions, as Stripe lives them: what happens, the
  * events that Stripe makes of it, and the deliveries that they might arrive as.
- *
- * @module
  */
 import { isDeepStrictEqual as equal } from "node:util";
 import fc from "fast-check";

@@ -1,8 +1,6 @@
 /**
  * The specification's table of transitions, taken literally: events go in one
  * by one, in the order in which they occurred, each exactly once.
- *
- * @module
  */
 import type { AddOn } from "../../../scripts/events/subscription_event.ts";
 import {

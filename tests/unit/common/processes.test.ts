@@ -1,8 +1,6 @@
 /**
  * How processes are started and ended: with which settings, and together with
  * what they have started.
- *
- * @module
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import {

@@ -1,8 +1,6 @@
 /**
  * How accounts and operators are told: by webhooks, Slack and e-mail. The whole
  * messages are in integration/notification_examples.test.ts.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import { Webhook } from "standardwebhooks";

@@ -1,8 +1,6 @@
 /**
  * What a receiver under load does together instead of one by one: calls of the
  * database, calls of the worker, and log lines.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import {

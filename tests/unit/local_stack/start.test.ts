@@ -1,8 +1,6 @@
 /**
  * What `start` is told, what it takes for itself (ports, a folder), and what it
  * prints.
- *
- * @module
  */
 import {
   assert,

@@ -3,8 +3,6 @@
  * and `scripts/events`, and all of them the deployed functions. `scripts/dev`,
  * `bench` and `tests` may import anything, and nothing imports them. No files
  * import each other in a circle.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "node:path/posix";

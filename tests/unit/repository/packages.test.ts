@@ -2,8 +2,6 @@
  * The packages that are used, and the one that is published: exact versions, those
  * of `import_map.json`, with the checksums of `deno.lock`; and nothing in the npm
  * package that nobody needs.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";

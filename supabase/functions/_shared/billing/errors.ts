@@ -5,8 +5,6 @@
  * The bodies repeat nothing from the input or the database. What an operator
  * needs is in the log and in `failed_events`. Of `todo`, the live view shows the
  * first sentence; the console and docs/runbook.md show all.
- *
- * @module
  */
 
 import type { LogFields } from "./log.ts";

@@ -1,8 +1,6 @@
 /**
  * What the e-mails to accounts say. To change their words, or to write them in
  * another language, change this file.
- *
- * @module
  */
 import type { Notification } from "./channel.ts";
 import { formatAmount } from "./format_amount.ts";

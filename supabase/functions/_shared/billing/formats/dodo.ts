@@ -3,7 +3,6 @@
  * not of the time at which it occurred: a retry may have other ones.
  *
  * @see https://docs.dodopayments.com/developer-resources/webhooks
- * @module
  */
 import { z } from "zod/mini";
 import { count, identifier, instant, maybe, member } from "../fields.ts";

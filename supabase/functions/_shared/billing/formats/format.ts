@@ -1,8 +1,6 @@
 /**
  * What the pipeline knows of a provider: how it signs, and how its events are read.
  * A format is one file beside this one, and a line in `formats.ts`.
- *
- * @module
  */
 import { z } from "zod/mini";
 import type { PlanItem } from "../config.ts";

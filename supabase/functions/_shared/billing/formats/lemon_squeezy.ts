@@ -3,7 +3,6 @@
  * what it is about. Its ids are small numbers, which other providers may have as well.
  *
  * @see https://docs.lemonsqueezy.com/help/webhooks
- * @module
  */
 import { z } from "zod/mini";
 import {

@@ -3,7 +3,6 @@
  * microseconds.
  *
  * @see https://developer.paddle.com/webhooks/overview
- * @module
  */
 import { z } from "zod/mini";
 import { count, identifier, instant, maybe, member } from "../fields.ts";

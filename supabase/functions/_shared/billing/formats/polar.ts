@@ -2,7 +2,6 @@
  * Polar. An event has its id in a header, and a snapshot of what it is about.
  *
  * @see https://polar.sh/docs/integrate/webhooks/delivery
- * @module
  */
 import { z } from "zod/mini";
 import { count, identifier, instant, maybe, member } from "../fields.ts";

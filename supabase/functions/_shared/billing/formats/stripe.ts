@@ -4,8 +4,6 @@
  * A field that nothing reads may hold anything. Stripe moved some fields between
  * API versions: they are read where the specification puts them, or else where
  * current versions put them. Only the place that is used must be valid.
- *
- * @module
  */
 import { z } from "zod/mini";
 import type { PlanItem } from "../config.ts";
