@@ -91,10 +91,9 @@ export function signatureHeaders({
       return { [header]: hmac(secret, body).digest("hex") };
     default: { // standard-webhooks, polar
       const prefix = prefixOf(header);
-      // Polar's older secrets are no base64.
-      const key = scheme === "polar" && !secret.startsWith("whsec_")
-        ? secret
-        : standardKey(secret);
+      // The key of Polar's older secrets is the text.
+      const isText = scheme === "polar" && !BASE64_SECRET.test(secret);
+      const key = isText ? secret : standardKey(secret);
       const signature = hmac(key, `${id}.${timestamp}.`, body).digest("base64");
       return {
         [`${prefix}id`]: id,
@@ -111,10 +110,12 @@ function hmac(key: string | Uint8Array, ...parts: (string | Uint8Array)[]) {
   return hmac;
 }
 
+const BASE64_SECRET =
+  /^whsec_(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
 function standardKey(secret: string): Uint8Array {
-  const base64 = secret.replace(/^whsec_/, "");
-  if (base64.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/.test(base64)) {
-    return Buffer.from(base64, "base64");
+  if (BASE64_SECRET.test(secret)) {
+    return Buffer.from(secret.slice("whsec_".length), "base64");
   }
   throw new Error(
     "Cannot sign: the secret for standard-webhooks must be whsec_ followed by base64.",

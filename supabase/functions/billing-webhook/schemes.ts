@@ -186,10 +186,19 @@ export const standardWebhooks: SignatureScheme = {
  */
 export const polar: SignatureScheme = {
   ...standardWebhooks,
-  keysOf: (secret) => [
-    ...stripe.keysOf(secret),
-    ...(SECRET.test(secret) ? standardWebhooks.keysOf(secret) : []),
-  ],
+  keysOf(secret) {
+    const padded = secret.padEnd(
+      6 + Math.ceil((secret.length - 6) / 4) * 4,
+      "=",
+    );
+    const bytes = SECRET.test(padded)
+      ? fromBase64(padded.slice("whsec_".length))
+      : new Uint8Array();
+    return [
+      ...stripe.keysOf(secret),
+      ...(bytes.byteLength < MIN_SECRET_BYTES ? [] : [bytes]),
+    ];
+  },
 };
 
 /**

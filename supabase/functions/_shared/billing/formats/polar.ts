@@ -50,28 +50,30 @@ export const polar = snapshots({
         product_id: identifier,
         customer_id: maybe(identifier),
         seats: maybe(count),
+        units: maybe(count),
         current_period_end: maybe(instant),
         cancel_at_period_end: z.unknown(),
         ends_at: maybe(instant),
         trial_end: maybe(instant),
+        resumes_at: maybe(instant),
       }),
-      z.transform((data) => ({
+      z.transform(({ seats, units, current_period_end, ...data }) => ({
         plan_id: data.product_id,
-        current_period_end: data.current_period_end,
+        current_period_end,
         provider_status: data.status,
         customer_id: data.customer_id,
-        quantity: data.seats,
+        quantity: seats ?? units,
         cancel_at: data.cancel_at_period_end === true
-          ? data.ends_at ?? data.current_period_end
+          ? data.ends_at ?? current_period_end
           : null,
         trial_end: data.trial_end,
         paused: null,
-        paused_until: null,
+        paused_until: data.resumes_at,
         livemode: null,
         ...soleItem({
           product_id: data.product_id,
-          quantity: data.seats,
-          current_period_end: data.current_period_end,
+          quantity: seats ?? units,
+          current_period_end,
         }),
       })),
     ),
