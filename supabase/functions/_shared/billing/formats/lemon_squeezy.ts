@@ -20,17 +20,16 @@ const STATUSES = new Map([["on_trial", "trialing"], ["cancelled", "active"]]);
 
 /** A number, or digits, as an id that no other provider has. */
 function prefixed(id: unknown): unknown {
-  return Number.isSafeInteger(id) || typeof id === "string" && id !== ""
-    ? `ls_${id}`
-    : id;
+  const text = digits(id);
+  return typeof text === "string" && text.trim() !== "" ? `ls_${text}` : id;
 }
 
-const ownId = z.lazy(() =>
-  z.pipe(
-    z.union([z.int(), z.string()]),
-    z.pipe(z.transform((id: number | string) => `${id}`), identifier),
-  )
-);
+/** Returns a whole number as text, and any other value as it is. */
+function digits(id: unknown): unknown {
+  return Number.isSafeInteger(id) ? `${id}` : id;
+}
+
+const ownId = z.lazy(() => z.pipe(z.transform(digits), identifier));
 
 const report = z.lazy(() =>
   z.pipe(
