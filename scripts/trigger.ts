@@ -11,7 +11,8 @@ import { print, printError, wrap } from "./common/print.ts";
 import { providerSettings, signatureHeaders } from "./common/sign.ts";
 import { findRunningStack } from "./common/running_stack.ts";
 import { sendRequest } from "./common/requests.ts";
-import type { EventType } from "./events/templates.ts";
+import { FORMATS } from "../supabase/functions/_shared/billing/formats/formats.ts";
+import { kindOf } from "../supabase/functions/_shared/billing/formats/format.ts";
 import { advice } from "./trigger/advice.ts";
 import { buildEvent, parseTriggerArguments } from "./trigger/arguments.ts";
 import {
@@ -33,18 +34,19 @@ if (import.meta.main) {
 async function trigger(args: readonly string[]): Promise<number> {
   const command = Deno.env.toObject();
   const local = await findRunningStack(command);
-  const sent = parseTriggerArguments(args);
-  const { provider, source } = sent;
-  const url = sent.url ?? local?.webhookUrl ?? LOCAL_WEBHOOK_URL;
   const env = functionEnvironment(command, await readEnvFile());
-  const settings = providerSettings(env, provider);
+  const sent = parseTriggerArguments(args, env);
+  const { provider, format, source } = sent;
+  const url = sent.url ?? local?.webhookUrl ?? LOCAL_WEBHOOK_URL;
+  const settings = providerSettings(env, provider, format);
   const isEvent = "type" in source;
   if (isEvent && !sent.print) {
     await sleep(waitBeforeMs(source.type, Date.now()));
   }
   const project = projectOf(url, { local, env: command });
   // An event that waits for its creation occurred after it.
-  const created = isEvent && !sent.print && project && source.type === CREATED
+  const created = isEvent && !sent.print && project &&
+      kindOf(FORMATS[format], source.type) === "creation"
     ? await createdBefore(project, { provider, ...source }).catch(() =>
       undefined
     )
@@ -52,7 +54,7 @@ async function trigger(args: readonly string[]): Promise<number> {
   const body = isEvent
     // Indented, as Stripe sends it.
     ? new TextEncoder().encode(
-      JSON.stringify(buildEvent(source, { created }), null, 2),
+      JSON.stringify(buildEvent(source, { created, format }), null, 2),
     )
     : await Deno.readFile(source.payload).catch((error) => {
       throw new Error(`Cannot read ${source.payload}: ${error.message}`);
@@ -61,11 +63,13 @@ async function trigger(args: readonly string[]): Promise<number> {
     print(...new TextDecoder().decode(body).split("\n"));
     return 0;
   }
-  const event = await sentEvent(body, provider);
-  const headers = {
+  const id = isEvent && format !== "stripe" ? source.event : undefined;
+  const headers: Record<string, string> = {
     "content-type": "application/json; charset=utf-8",
-    ...signatureHeaders({ ...settings, body }),
+    ...signatureHeaders({ ...settings, body, ...(id && { id }) }),
   };
+  const deliveryId = headers["webhook-id"];
+  const event = await sentEvent(body, { provider, format, deliveryId });
 
   const wasApplied = project && await readLedger(project, event)
     .then((outcome) => outcome !== undefined, () => undefined);
@@ -97,6 +101,6 @@ async function trigger(args: readonly string[]): Promise<number> {
  * creation that is sent after a deletion means a new start, so it waits for the
  * next second, which no earlier command can have used.
  */
-export function waitBeforeMs(type: EventType, nowMs: number): number {
+export function waitBeforeMs(type: string, nowMs: number): number {
   return type === CREATED ? 1000 - nowMs % 1000 : 0;
 }

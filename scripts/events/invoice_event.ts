@@ -1,12 +1,24 @@
-import type { InvoiceObject, StripeEvent } from "./event_types.ts";
+import type { StripeEvent } from "./event_types.ts";
 import {
   customerOf,
   eventFrom,
   type EventOptions,
   type EventType,
   templateOf,
+  type TEMPLATES,
 } from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
+
+type Invoice = typeof TEMPLATES["invoice.payment_failed"]["data"]["object"];
+type Line = Omit<Invoice["lines"]["data"][0], "parent">;
+
+/** An invoice; `parent`, here and in its line, is there since 2025-03-31.basil. */
+type InvoiceObject = Omit<Invoice, "customer" | "parent" | "lines"> & {
+  customer: string | null;
+  subscription?: string;
+  parent?: Invoice["parent"];
+  lines: { data: [Line & { parent?: object }] };
+};
 
 export interface InvoiceEventOptions extends EventOptions {
   /** By default a new one for every event. */

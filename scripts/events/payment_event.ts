@@ -9,13 +9,9 @@ import {
 import { uniqueId } from "./unique_id.ts";
 
 export interface PaymentEventOptions extends EventOptions {
-  /** By default a new one. The IDs of its checkout and charge follow from it. */
-  readonly payment?: string;
   /** Of the customer, by default a new one for every event. */
   readonly subscription?: string;
   readonly account?: string;
-  /** Whether a checkout is one of the subscription, and not of a payment. */
-  readonly subscribe?: boolean;
   /** The `payment_status` of a checkout, by default `paid`. */
   readonly status?: string;
 }
@@ -28,11 +24,11 @@ export function paymentEvent(
   >,
   options: PaymentEventOptions = {},
 ): StripeEvent {
-  const { subscription = uniqueId("sub"), payment = uniqueId("pi") } = options;
+  const { subscription = uniqueId("sub") } = options;
   const event = eventFrom(templateOf(type), {
     options,
     values: [
-      ["3ExamplePayment0000000001", payment.replace(/^pi_/, "")],
+      ["3ExamplePayment0000000001", uniqueId("pi").slice(3)],
       ["cus_ExampleCustomer01", customerOf(subscription)],
       ["acc_1ExampleAccount", options.account],
     ],
@@ -40,13 +36,6 @@ export function paymentEvent(
   const { object } = event.data;
   if (options.status && "mode" in object) {
     object["payment_status"] = options.status;
-  }
-  if (options.subscribe && "mode" in object) {
-    Object.assign(object, {
-      mode: "subscription",
-      ...{ subscription, payment_intent: null, invoice: uniqueId("in") },
-      payment_method_collection: "always",
-    });
   }
   return event;
 }

@@ -1,10 +1,16 @@
 import { kindOf } from "../../supabase/functions/_shared/billing/formats/format.ts";
+import {
+  FORMAT_NAMES,
+  type FormatName,
+  readFormatName,
+} from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import {
   type CommandLine,
   parseCommandLine,
   UsageError,
 } from "../common/cli.ts";
+import type { Environment } from "../common/environment.ts";
 import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
 import {
   oneOf,
@@ -12,8 +18,10 @@ import {
   readProvider,
 } from "../common/option_values.ts";
 import type { ProviderName } from "../common/sign.ts";
+import type { JsonObject } from "../events/event_types.ts";
 import { invoiceEvent } from "../events/invoice_event.ts";
 import { paymentEvent } from "../events/payment_event.ts";
+import { PROVIDER_TYPES, providerEvent } from "../events/provider_events.ts";
 import { subscriptionEvent } from "../events/subscription_event.ts";
 import {
   API_VERSIONS,
@@ -29,6 +37,8 @@ const COMMAND_LINE = {
   summary: "Signs a realistic event as the provider does, and sends it.",
   options: {
     ...PROVIDER_OPTION,
+    "--format NAME":
+      "whose events: stripe, paddle, polar, dodo or lemon-squeezy (default: as the setting PROVIDER_A_FORMAT says)",
     "--url URL":
       `the receiver's URL (default: the local stack's, ${LOCAL_WEBHOOK_URL})`,
     "--subscription ID":
@@ -41,15 +51,12 @@ const COMMAND_LINE = {
       "the subscription's status, or a checkout's payment_status (default: by event type)",
     "--plan ID":
       "the subscription's plan, or several items: price_pro:5,price_api:metered",
-    "--payment ID":
-      "the payment of a checkout or refund (default: a new ID); the same ID again is the same checkout",
-    "--subscribe": "a checkout is one of the subscription, not of a payment",
     "--as TYPE":
       "send the event as one of another type: invoice.paid --as invoice.finalized",
     "--payload FILE": "sign and send the bytes of a file, instead of an event",
     "--print": "print the event, and send nothing",
   },
-  details: `Event types:
+  details: `Event types of Stripe; of another one: trigger --format paddle
 ${EVENT_TYPES.map((type) => `  ${type}`).join("\n")}
 
 For a test of your own handler, --print gives it an event: docs/handlers.md.
@@ -68,13 +75,27 @@ supabase/functions/.env, or else the ones of the local stack.`,
 /**
  * Parses the command line of `deno task trigger`.
  *
+ * @param env The settings of the functions: the provider's format is one.
  * @throws {HelpRequest}
  * @throws {UsageError}
  */
-export function parseTriggerArguments(args: readonly string[]) {
+export function parseTriggerArguments(
+  args: readonly string[],
+  env: Environment = {},
+) {
   const { values, operands } = parseCommandLine(args, COMMAND_LINE);
-  const { url, payload, print = false, provider: name, ...event } = values;
+  const {
+    url,
+    payload,
+    print = false,
+    format: form,
+    provider: name,
+    ...event
+  } = values;
   const provider = readProvider(name);
+  const format = form === undefined
+    ? readFormatName(env, provider)
+    : oneOf(FORMAT_NAMES, { value: form, what: "format" });
   if (print && payload !== undefined) {
     throw new UsageError("--print is for an event, not for a --payload.");
   }
@@ -89,12 +110,12 @@ export function parseTriggerArguments(args: readonly string[]) {
   }
   const source = payload === undefined
     ? {
-      type: eventType(operands),
+      type: eventType(operands, format),
       subscription: defaultSubscription(provider),
       ...event,
     }
     : { payload };
-  return { provider, url, print, source };
+  return { provider, format, url, print, source };
 }
 
 /** One for each provider: a subscription belongs to the one that created it. */
@@ -102,10 +123,19 @@ export function defaultSubscription(provider: ProviderName): string {
   return `sub_local_${provider}`;
 }
 
-function eventType([type, ...more]: readonly string[]): EventType {
+/** Returns the types that the command can send. */
+export function typesOf(format: FormatName): readonly string[] {
+  return format === "stripe" ? EVENT_TYPES : PROVIDER_TYPES[format];
+}
+
+function eventType(
+  [type, ...more]: readonly string[],
+  format: FormatName,
+): string {
+  const types = typesOf(format);
   if (type === undefined) {
     throw new UsageError(
-      `The event type is missing. Choose one of ${EVENT_TYPES.join(", ")}.`,
+      `The event type is missing. Choose one of ${types.join(", ")}.`,
     );
   }
   if (more.length > 0) {
@@ -113,17 +143,33 @@ function eventType([type, ...more]: readonly string[]): EventType {
       `This command takes one event type, not ${more.length + 1} words.`,
     );
   }
-  return oneOf(EVENT_TYPES, { value: type, what: "event type" });
+  return oneOf(types, { value: type, what: "event type" });
 }
+
+type EventSource = Extract<TriggerArguments["source"], { type: string }>;
 
 /** Returns the event that the arguments describe, dated now unless `created` says. */
 export function buildEvent(
-  { type, as = type, event, ...given }: Extract<
-    TriggerArguments["source"],
-    { type: EventType }
-  >,
+  source: EventSource,
+  { created, format }: { created: number | undefined; format: FormatName },
+): JsonObject {
+  if (format === "stripe") return { ...buildStripeEvent(source, { created }) };
+  const { type, as = type, event, ...given } = source;
+  return providerEvent(format, as, {
+    account: "acc_local",
+    ...given,
+    ...(created !== undefined &&
+      { occurredAt: new Date(created * 1000).toISOString() }),
+    ...(event !== undefined && { id: event }),
+  });
+}
+
+/** As {@linkcode buildEvent}, of Stripe. */
+export function buildStripeEvent(
+  { type: named, as = named, event, ...given }: EventSource,
   { created }: { readonly created?: number | undefined } = {},
 ) {
+  const type = named as EventType;
   const options = {
     account: "acc_local",
     // Handlers read events as Stripe sends them today.

@@ -1,6 +1,11 @@
 import { handlerName } from "../../supabase/functions/_shared/billing/config.ts";
 import { kindOf } from "../../supabase/functions/_shared/billing/formats/format.ts";
-import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
+import {
+  type FormatName,
+  FORMATS,
+} from "../../supabase/functions/_shared/billing/formats/formats.ts";
+import type { Format } from "../../supabase/functions/_shared/billing/formats/format.ts";
+import { readEventId } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/record_failure.ts";
 import type { Environment } from "../common/environment.ts";
 import { givenProjectUrl, readSecret } from "../common/option_values.ts";
@@ -25,7 +30,7 @@ type SentEvent = Awaited<ReturnType<typeof sentEvent>>;
 /** What an event came to, for a person, and the error code of its row. */
 export interface Result {
   readonly lines: readonly string[];
-  readonly errorCode?: string;
+  readonly errorCode?: string | undefined;
   /** Whether the ledger has the event. */
   readonly isClaimed?: boolean;
 }
@@ -52,18 +57,26 @@ export function projectOf(
 /** Returns what the receiver reads of a body, whatever it contains. */
 export async function sentEvent(
   body: Uint8Array<ArrayBuffer>,
-  provider: string,
+  { provider, format: name, deliveryId }: {
+    readonly provider: string;
+    readonly format: FormatName;
+    readonly deliveryId: string | undefined;
+  },
 ) {
+  const format: Format = FORMATS[name];
+  const handledTypes = { types: new Set<string>() };
+  const options = { format, deliveryId, handledTypes };
+  const eventId = await readEventId(body, options);
   const { eventId: id, event } = await describeFailedBody(body, {
-    format: stripe,
-    eventId: undefined,
+    format,
+    eventId,
   });
   const {
     type = "",
     subscription_id: subscription = "",
     customer_id: customer = "",
   } = event;
-  return { provider, id, type, subscription, customer };
+  return { provider, format, id, type, subscription, customer };
 }
 
 /**
@@ -122,7 +135,8 @@ export async function readResult(
     readonly wasApplied: boolean;
   },
 ): Promise<Result> {
-  const { provider, id, type, subscription, customer } = event;
+  const { provider, format, id, type, subscription, customer } = event;
+  const kind = kindOf(format, type);
   const ofEvent = { provider: `eq.${provider}`, event_id: `eq.${id}` };
   if (status < 200 || status > 299) {
     const select = "error_code,error,attempts,last_failed_at";
@@ -135,22 +149,22 @@ export async function readResult(
   }
   const outcome = await readLedger(project, event);
   if (outcome === undefined) return { lines: ["ignored: nothing was stored."] };
-  const found = /payment_failed|notice/.test(kindOf(stripe, type) ?? "")
+  const found = /payment_failed|notice/.test(kind ?? "")
     ? ["notifications", { select: NOTIFICATION_COLUMNS, ...ofEvent }] as const
-    : type === stripe.checkout?.type
+    : type === format.checkout?.type
     ? ["customers", {
       select: "customer_id,account_id,created_at",
       provider: ofEvent.provider,
       customer_id: `eq.${customer}`,
     }] as const
-    : kindOf(stripe, type)
+    : kind
     ? ["subscriptions", {
       select: SUBSCRIPTION_COLUMNS,
       id: `eq.${subscription}`,
     }] as const
     : undefined;
   const row = found && await readRow(project, found[0], found[1]);
-  const isHandlers = row === undefined && kindOf(stripe, type) === undefined;
+  const isHandlers = row === undefined && kind === undefined;
   const head = wasApplied
     ? "duplicate: the event was applied before."
     : outcome === "stale"
