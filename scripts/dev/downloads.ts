@@ -4,7 +4,7 @@
  * import; a browser; and the Deno that npm installs with the npm package.
  */
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import denoConfig from "../../deno.json" with { type: "json" };
 import { runTool, toolEnvironment } from "../local_stack/tools.ts";
 import { REPOSITORY } from "../common/how_started.ts";
@@ -15,20 +15,27 @@ export const EDGE_DENO_VERSION = "2.1.4";
 
 export const FUNCTIONS = ["billing-webhook", "billing-worker"];
 
-/** The tests in a browser, and the file that imports all that they import. */
-export const BROWSER_FOLDER = "tests/console";
-export const BROWSER_ENTRY = `${BROWSER_FOLDER}/console.test.ts`;
-
 /**
- * Their import map and lock file are their own, so that `deno install`, and with
- * it `start`, need not download the browser.
+ * Tests in a browser, and with the providers' packages. Their import maps and lock files
+ * are their own, so that `deno install`, and with it `start`, need not download these.
  */
-export const BROWSER_OPTIONS = [
-  "--no-config",
-  "--node-modules-dir=none",
-  `--import-map=${BROWSER_FOLDER}/import_map.json`,
-  `--lock=${BROWSER_FOLDER}/deno.lock`,
-] as const;
+export const OWN_PACKAGES = ["tests/console", "tests/judges"] as const;
+
+/** Returns the options for the import map and lock file of such a folder. */
+export function ownOptions(folder: string): string[] {
+  return [
+    "--no-config",
+    "--node-modules-dir=none",
+    `--import-map=${folder}/import_map.json`,
+    `--lock=${folder}/deno.lock`,
+  ];
+}
+
+/** Returns the arguments that download all that the tests of such a folder import. */
+export function ownDownload(folder: string): string[] {
+  const entry = `${folder}/${basename(folder)}.test.ts`;
+  return ["cache", ...ownOptions(folder), entry];
+}
 
 /** The commands of the npm package: the tasks whose scripts users have, too. */
 export const COMMANDS = Object.keys(denoConfig.tasks)
@@ -47,7 +54,7 @@ export const NO_DOWNLOADS = {
 };
 
 /**
- * Downloads what is not there yet, but for the browser.
+ * Downloads what is not there yet, but for {@linkcode OWN_PACKAGES}.
  *
  * @returns the path of the Deno that Supabase's edge runtime is built on
  * @throws {Error} if the registry cannot be reached
@@ -69,11 +76,15 @@ export async function downloadForTests(signal?: AbortSignal): Promise<string> {
   return edgeDeno;
 }
 
-/** Downloads the browser, and its packages, if they are not there yet. */
-export async function downloadBrowser(signal?: AbortSignal): Promise<void> {
-  console.log("\n== downloads, if missing: the browser");
-  const args = ["cache", ...BROWSER_OPTIONS, "--frozen", BROWSER_ENTRY];
-  await run(Deno.execPath(), args, signal);
+/** Downloads the packages of such folders, if they are not there yet. */
+export async function downloadOwn(
+  folders: readonly string[],
+  signal?: AbortSignal,
+): Promise<void> {
+  console.log(`\n== downloads, if missing: packages of ${folders.join(", ")}`);
+  for (const folder of folders) {
+    await run(Deno.execPath(), [...ownDownload(folder), "--frozen"], signal);
+  }
 }
 
 /**

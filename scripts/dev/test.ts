@@ -27,12 +27,12 @@ import {
 } from "../../tests/support/stacks.ts";
 import { emptyTables } from "../../tests/support/tables.ts";
 import {
-  BROWSER_FOLDER,
-  BROWSER_OPTIONS,
-  downloadBrowser,
   downloadForTests,
+  downloadOwn,
   EDGE_DENO_VERSION,
   NO_DOWNLOADS,
+  OWN_PACKAGES,
+  ownOptions,
 } from "./downloads.ts";
 
 const COMMAND_LINE = {
@@ -103,7 +103,7 @@ async function testAll(): Promise<void> {
     run(tests("unit tests", ["tests/unit"])),
     (async () => {
       const edgeDeno = await downloadForTests(signal);
-      await downloadBrowser(signal);
+      await downloadOwn(OWN_PACKAGES, signal);
       await runInLanes(allRuns(edgeDeno), LANES);
     })(),
   ]);
@@ -129,7 +129,7 @@ function allRuns(denoPath: string): Run[] {
     tests("catalogue", ["tests/catalogue"]),
     tests("faults", ["tests/faults"]),
     tests("start at a terminal", ["tests/start"]),
-    tests("console in a browser", [BROWSER_FOLDER]),
+    ...OWN_PACKAGES.map((folder) => tests(folder, [folder])),
     tests("pages", ["tests/docs"]),
     tests("fuzzing", ["tests/fuzz"]),
   ];
@@ -140,12 +140,13 @@ async function testNamed(paths: string[], filter?: string): Promise<void> {
   if (paths.some((path) => /^tests(\/deploy|$)/.test(path))) {
     await downloadForTests(signal);
   }
-  const { unit, browser, sql = [], others } = Object.groupBy(paths, (path) => {
+  const { unit, own = [], sql = [], others } = Object.groupBy(paths, (path) => {
     if (path.endsWith(".sql")) return "sql";
-    if (isInBrowser(path)) return "browser";
+    if (ownFolder(path)) return "own";
     return /^tests\/unit(\/|$)/.test(path) ? "unit" : "others";
   });
-  if (browser) await downloadBrowser(signal);
+  const owners = new Set(own.map((path) => ownFolder(path)!));
+  if (own.length > 0) await downloadOwn([...owners], signal);
   if (unit) await run(tests("unit tests", unit, { filter }));
   // SQL comes first: its tests leave nothing behind, and count on empty tables.
   const onStack = sql.map((path) =>
@@ -154,7 +155,7 @@ async function testNamed(paths: string[], filter?: string): Promise<void> {
     })
   );
   if (others) onStack.push(tests("tests", others, { filter }));
-  if (browser) onStack.push(tests("console in a browser", browser, { filter }));
+  onStack.push(...own.map((path) => tests(path, [path], { filter })));
   if (onStack.length > 0) await runInLanes(onStack, 1);
 }
 
@@ -171,9 +172,10 @@ function tests(
     denoPath?: string;
   } = {},
 ): Run {
+  const own = ownFolder(files[0]!);
   const args = [
     ...["test", "--allow-all", "--no-check", "--cached-only"],
-    ...files.some(isInBrowser) ? [...BROWSER_OPTIONS, "--frozen"] : [],
+    ...own ? [...ownOptions(own), "--frozen"] : [],
     ...filter === undefined ? [] : ["--filter", filter],
     ...files,
   ];
@@ -300,6 +302,7 @@ function checkedPath(path: string): string {
   return named === "supabase/tests" ? PGTAP : named;
 }
 
-function isInBrowser(path: string): boolean {
-  return path === BROWSER_FOLDER || path.startsWith(`${BROWSER_FOLDER}/`);
+/** Returns the folder of a path whose tests have packages of their own. */
+function ownFolder(path: string): string | undefined {
+  return OWN_PACKAGES.find((folder) => `${path}/`.startsWith(`${folder}/`));
 }

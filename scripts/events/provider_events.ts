@@ -1,6 +1,7 @@
 /** Events as Paddle, Polar, Dodo Payments and Lemon Squeezy send them. */
 import type { FormatName } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import type { JsonObject } from "./event_types.ts";
+import { EVENT_TYPES } from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
 
 /** The providers whose events have a shape of their own. */
@@ -45,6 +46,12 @@ export const PROVIDER_TYPES = {
   "lemon-squeezy": ["created", "updated", "expired", "payment_failed"]
     .map((type) => `subscription_${type}`).concat("order_created"),
 } as const satisfies Record<Provider, readonly string[]>;
+
+/** The types of each format that there are events of. */
+export const EVENT_TYPES_OF: Readonly<Record<FormatName, readonly string[]>> = {
+  stripe: EVENT_TYPES,
+  ...PROVIDER_TYPES,
+};
 
 /** Returns an event of a provider. */
 export function providerEvent(

@@ -9,6 +9,8 @@ import {
   type Environment,
   LOCAL_SIGNING_SECRETS,
 } from "../common/environment.ts";
+import { readFormats } from "../../supabase/functions/_shared/billing/formats/formats.ts";
+import { EVENT_TYPES_OF } from "../events/provider_events.ts";
 import { LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import type { Stack } from "./stack.ts";
 
@@ -34,6 +36,7 @@ export function announcement(
   const isFound = isDefault || urls.api === LOCAL_PROJECT_URL;
   const url = isFound ? "" : ` --url ${urls.webhook}`;
   const projectUrl = isFound ? "" : ` --project-url ${urls.api}`;
+  const [first] = EVENT_TYPES_OF[readFormats(env)["a"] ?? "stripe"];
   const facts: readonly Fact[] = [
     ["Webhook", urls.webhook],
     ["", `${urls.api}/api/billing/webhook`],
@@ -50,7 +53,7 @@ export function announcement(
     ...facts.map(([name, value]) => `  ${name.padEnd(16)} ${value}`),
     "",
     "Send a first event, from a second terminal:",
-    `  ${asTyped("trigger")} customer.subscription.created${url}`,
+    `  ${asTyped("trigger")} ${first}${url}`,
     "See what it did:",
     `  psql ${dbUrl} \\\n    -c 'select id, account_id, status, plan_id from billing.subscriptions'`,
     `  curl -H 'apikey: ${keys.secret}' \\\n    ${urls.rest}/billing_subscriptions`,

@@ -8,11 +8,8 @@ import { FORMATS } from "../../supabase/functions/_shared/billing/formats/format
 import { asTyped, shellWord } from "../common/how_started.ts";
 import { nextStep } from "../common/next_step.ts";
 import { wrap } from "../common/print.ts";
-import {
-  defaultSubscription,
-  type TriggerArguments,
-  typesOf,
-} from "./arguments.ts";
+import { EVENT_TYPES_OF } from "../events/provider_events.ts";
+import { defaultSubscription, type TriggerArguments } from "./arguments.ts";
 import { MAX_COLUMNS, type Result } from "./result.ts";
 
 /** The kinds that make a record. */
@@ -84,7 +81,7 @@ function commands(
   kinds: readonly Kind[],
   { provider, format, source, url }: Sent,
 ): string[] {
-  const type = typesOf(format).find((type) =>
+  const type = EVENT_TYPES_OF[format].find((type) =>
     kinds.includes(kindOf(FORMATS[format], type)!)
   );
   if (type === undefined) return [];

@@ -21,7 +21,7 @@ import type { ProviderName } from "../common/sign.ts";
 import type { JsonObject } from "../events/event_types.ts";
 import { invoiceEvent } from "../events/invoice_event.ts";
 import { paymentEvent } from "../events/payment_event.ts";
-import { PROVIDER_TYPES, providerEvent } from "../events/provider_events.ts";
+import { EVENT_TYPES_OF, providerEvent } from "../events/provider_events.ts";
 import { subscriptionEvent } from "../events/subscription_event.ts";
 import {
   API_VERSIONS,
@@ -123,16 +123,11 @@ export function defaultSubscription(provider: ProviderName): string {
   return `sub_local_${provider}`;
 }
 
-/** Returns the types that the command can send. */
-export function typesOf(format: FormatName): readonly string[] {
-  return format === "stripe" ? EVENT_TYPES : PROVIDER_TYPES[format];
-}
-
 function eventType(
   [type, ...more]: readonly string[],
   format: FormatName,
 ): string {
-  const types = typesOf(format);
+  const types = EVENT_TYPES_OF[format];
   if (type === undefined) {
     throw new UsageError(
       `The event type is missing. Choose one of ${types.join(", ")}.`,
