@@ -78,7 +78,10 @@ function readTimed(
     string
   >,
 ): SignatureClaim | undefined {
-  if (/\s/.test(value)) return undefined;
+  // Of a header that was sent twice, a comma joins the values.
+  if (/\s/.test(value) || between !== "," && value.includes(",")) {
+    return undefined;
+  }
   let seconds: string | undefined;
   const hexes: string[] = [];
   for (const entry of value.split(between)) {
