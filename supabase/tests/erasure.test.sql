@@ -3,7 +3,7 @@
  * subscriptions and customers have no effect and are not stored.
  */
 begin;
-select plan(31);
+select plan(32);
 truncate billing.failed_events, billing.subscriptions, billing.processed_events, billing.notifications, billing.erasures;
 
 create function pg_temp.apply(event_id text, kind text, subscription_id text, customer_id text default null, provider text default 'a')
@@ -33,17 +33,18 @@ $$;
 
 select pg_temp.apply('e1', 'creation', '1', 'cus_1'), pg_temp.apply('e2', 'creation', '2', 'cus_2');
 select pg_temp.apply('e3', 'payment_failed', '1', 'cus_1'), pg_temp.apply('e4', 'payment_failed', '2', 'cus_2');
-select pg_temp.file('f1', '1'), pg_temp.file('f2', 'x', 'cus_1'), pg_temp.file('f3', 'x', 'y', 'acc_1'),
-  pg_temp.file('f4', 'x', 'y', 'z', '{"data": [{"accountId": "acc_1"}]}'), pg_temp.file('f5', '2', 'cus_2', 'acc_2'),
-  pg_temp.file('f8', 'x', 'y', 'z', '{"data": {"client_reference_id": "acc_1"}}');
+select pg_temp.file('f1', '1'), pg_temp.file('f2', 'x2', 'cus_1'), pg_temp.file('f3', 'x', 'y', 'acc_1'),
+  pg_temp.file('f4', 'x4', 'y4', 'z', '{"data": [{"accountId": "acc_1"}]}'), pg_temp.file('f5', '2', 'cus_2', 'acc_2', '{"status": "acc_1"}'),
+  pg_temp.file('f8', 'x8', 'y8', 'z', '{"data": {"client_reference_id": "acc_1"}}'), pg_temp.file('f9', 'x', 'y', 'acc_1', '{ "n": "\u0000" }');
+update billing.failed_events set payload = '{"accountId": "acc_2"}' where event_id = 'f3';
 update billing.subscriptions set status = 'past_due' where id = '1';
 select public.billing_record_failed_event('b', 'f6', '{}', 'text', 'event_invalid', 'Failed', 'x', 'update', '1', 'cus_1');
 select throws_ok(
   $$select billing.erase_account('acc_1')$$, 'P0001', 'Subscription 1 is past_due at provider a: nothing was erased.', 'a subscription that goes on is not erased'
 );
-select is(pg_temp.left_of('acc_1'), 3::bigint, 'nor anything else');
+select is(pg_temp.left_of('acc_1'), 4::bigint, 'nor anything else');
 select is(pg_temp.apply('e5', 'deletion', '1', 'cus_1'), 'applied', 'when it has ended');
-select is(billing.erase_account('acc_1'), 'Erased: 1 subscriptions, 5 failed events, 1 notifications.', 'everything is deleted');
+select is(billing.erase_account('acc_1'), 'Erased: 1 subscriptions, 6 failed events, 1 notifications.', 'everything is deleted');
 select is(pg_temp.left_of('acc_1'), 0::bigint, 'of the account');
 select is(pg_temp.left_of('acc_2'), 3::bigint, 'and nothing of another one');
 
@@ -66,6 +67,9 @@ select is(billing.forget_erasure('b', 'cus_1'), 'It was not erased: nothing to f
 select matches(billing.forget_erasure('a', 'cus_1'), '^Its events have an effect again', 'what was can');
 select is(pg_temp.apply('e7', 'creation', '3', 'cus_1'), 'applied', 'and the event that had none, sent again, is applied');
 select matches(billing.erase_account('acc_2', force => true), '^Erased: 1 subscriptions', 'one that goes on can be erased by force');
+
+select pg_temp.file('q1', 'xq', 'yq', 'z', '{"accountId": "it''s \"so\""}');
+select is(billing.erase_account('it''s "so"'), 'Erased: 0 subscriptions, 1 failed events, 0 notifications.', 'an ID may have quotes');
 
 -- What only failures name, and what another account has as well.
 create function pg_temp.record(subscription_id text, account_id text, customer_id text)

@@ -1,6 +1,6 @@
 /*
  * Failed events: stored as they were received, once, for as long as they are not applied;
- * repaired, and resolved by hand. Retries are in retries.test.sql.
+ * repaired, and resolved by hand.
  */
 begin;
 select plan(78);

@@ -1,7 +1,6 @@
 /*
  * The outbox at work: which notifications a run of the worker claims, what becomes of them,
- * and when they are tried again. Which events create one is in apply.test.sql. That two runs
- * at the same time never have the queue is shown with two connections in tests/integration.
+ * and when they are tried again.
  */
 begin;
 select plan(71);

@@ -1,7 +1,6 @@
 /**
  * docs/app.md: its SQL, applied as in the SQL editor, lets an app's users in and
- * shows them their own data and nothing else, with the page's TypeScript,
- * supabase-js and PostgREST. pgTAP has who has access, and all rights in SQL.
+ * shows them their own data and nothing else, with the page's TypeScript.
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { createClient } from "@supabase/supabase-js";
@@ -182,23 +181,6 @@ Deno.test("a server asks for every account, with supabase-js or over HTTP", asyn
   }
   const refusal = "billing_has_access: 401";
   await assertRejects(() => ask(ann, publishable), Error, refusal);
-});
-
-Deno.test("a policy lets accounts with access read their documents", async () => {
-  const ann = await accountWith({ provider_status: "active" });
-  const ben = await accountWith({ provider_status: "unpaid" });
-  await using _ = await applySql(
-    sql,
-    RIGHTS,
-    sqlOf(OWN),
-    DOCUMENTS,
-    sqlOf('"Accounts with access'),
-  );
-  await sql`
-    insert into public.documents
-    values ('of_ann', ${ann}), ('of_ben', ${ben}), ('of_nobody', 'acc_nobody')`;
-  assertEquals(await seenBy({ sub: ann }, "documents"), ["of_ann"]);
-  assertEquals(await seenBy({ sub: ben }, "documents"), []);
 });
 
 /** Items of these products, in these quantities. */

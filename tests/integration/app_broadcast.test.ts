@@ -1,19 +1,10 @@
 /**
- * docs/app.md: the trigger that broadcasts changes, the policy that says who may
- * listen, and the client that does. Realtime is a stand-in.
+ * docs/app.md: the trigger that broadcasts changes, and the policy that says who
+ * may listen. Realtime's schema is a stand-in.
  */
 import { assert, assertEquals } from "@std/assert";
-import { decodeJwt } from "jose";
-import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
-import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import {
-  applySql,
-  appOf,
-  loadAppCode,
-  sqlOf,
-  subscribe,
-} from "../support/app_page.ts";
+import { applySql, sqlOf, subscribe } from "../support/app_page.ts";
 import { REALTIME_SQL } from "../support/supabase_extensions.ts";
 import { startReceiver } from "../support/functions.ts";
 import { deliver } from "../support/send.ts";
@@ -26,10 +17,8 @@ const UNDO = `
 
 const sql = connect();
 const receiver = await startReceiver();
-const code = await loadAppCode();
 
 Deno.test.afterAll(async () => {
-  await code[Symbol.asyncDispose]();
   await receiver[Symbol.asyncDispose]();
   await sql.end();
 });
@@ -168,81 +157,4 @@ Deno.test("an event does not wait for a session that has locked the table of mes
   }
   // That of the creation.
   assertEquals((await messages()).length, 1);
-});
-
-/**
- * Realtime's end of the client's WebSocket. It lets clients into private channels
- * only. Messages are arrays of join reference, reference, topic, event and payload
- * (supabase.com/docs/guides/realtime/protocol).
- */
-function startRealtime() {
-  const joins: { topic: string; isPrivate: boolean; user: unknown }[] = [];
-  const sockets = new Set<WebSocket>();
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
-    (request) => {
-      const { socket, response } = Deno.upgradeWebSocket(request);
-      socket.onopen = () => sockets.add(socket);
-      socket.onclose = () => sockets.delete(socket);
-      socket.onmessage = ({ data }) => {
-        const [join, reference, topic, event, payload] = JSON.parse(data);
-        const isPrivate = payload.config?.private === true;
-        if (event === "phx_join") {
-          const user = decodeJwt(payload.access_token).sub;
-          joins.push({ topic, isPrivate, user });
-        }
-        const status = event === "phx_join" && !isPrivate ? "error" : "ok";
-        const reply = { status, response: {} };
-        const answer = [join, reference, topic, "phx_reply", reply];
-        socket.send(JSON.stringify(answer));
-      };
-      return response;
-    },
-  );
-  return {
-    url: `http://127.0.0.1:${server.addr.port}`,
-    joins,
-    broadcast: (topic: string, event: string) => {
-      const payload = { type: "broadcast", event, payload: {} };
-      const message = [null, null, topic, "broadcast", payload];
-      for (const socket of sockets) socket.send(JSON.stringify(message));
-    },
-    drop: () => {
-      for (const socket of sockets) socket.close();
-    },
-    [Symbol.asyncDispose]: () => server.shutdown(),
-  };
-}
-
-Deno.test("the client joins its private topic as the user, and calls back for changes and after a break", async () => {
-  await using realtime = startRealtime();
-  const ann = crypto.randomUUID();
-  const app = await appOf({ sub: ann }, {
-    apiUrl: realtime.url,
-    realtime: { reconnectAfterMs: () => 1 },
-  });
-  let calls = 0;
-  async function called(times: number): Promise<void> {
-    const timeoutMs = HANG_LIMIT_MS;
-    assert(await waitUntil(() => calls >= times, { timeoutMs }), `${calls}`);
-    assertEquals(calls, times);
-  }
-  const topic = `realtime:account:${ann}`;
-  const stop = await code.watchAccount(app, ann, () => calls++);
-  try {
-    await called(1);
-    const join = { topic, isPrivate: true, user: ann };
-    assertEquals(realtime.joins, [join]);
-
-    realtime.broadcast(topic, "another_event");
-    realtime.broadcast(topic, "subscription_changed");
-    await called(2);
-
-    realtime.drop();
-    await called(3);
-    assertEquals(realtime.joins, [join, join]);
-  } finally {
-    await stop();
-    await app.realtime.disconnect();
-  }
 });

@@ -1,7 +1,6 @@
 /**
  * Failures that heal without a person, over a whole stack: by a creation that comes
- * after its update, by the schedule, and with a provider that is told 200. pgTAP has
- * the schedule's waits, and what is requested when.
+ * after its update, by the schedule, and with a provider that is told 200.
  */
 import { assert, assertEquals } from "@std/assert";
 import { functionEnvironment } from "../../scripts/common/environment.ts";
@@ -119,21 +118,6 @@ async function healed(failures: number): Promise<string[]> {
       billing.notifications`;
   return endpoint.arrivals.splice(0).map(({ id }) => id);
 }
-
-Deno.test("a creation wakes the worker for the update that came before it", async () => {
-  const [update, creation] = overtaken(1);
-  const answers = [
-    await deliver(webhook, update!),
-    await deliver(webhook, creation!),
-  ];
-  assertEquals(answers.map(({ status }) => status), [500, 200]);
-  const isResolved = async () => {
-    const [row] = await sql`select resolution from billing.failed_events`;
-    return row?.resolution === "applied";
-  };
-  assert(await waitUntil(isResolved, { timeoutMs: HANG_LIMIT_MS }));
-  await sql`truncate billing.subscriptions, billing.failed_events`;
-});
 
 Deno.test(`of ${PAIRS} subscriptions whose updates overtake their creations, every record is right and every failure resolved, with no alert and no notification twice`, async () => {
   const startedMs = performance.now();

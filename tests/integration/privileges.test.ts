@@ -1,7 +1,4 @@
-/**
- * What the API offers to callers without a secret key: nothing.
- * supabase/tests/privileges.test.sql has the rights in SQL.
- */
+/** What the API offers to callers without a secret key: nothing. */
 import { assert, assertEquals } from "@std/assert";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import { localKeys, signToken } from "../../scripts/local_stack/keys.ts";

@@ -1,10 +1,7 @@
-/**
- * Requested retries, by workers in processes of their own. pgTAP has what is
- * claimed and settled, and row 69 of the catalogue a repair during a retry.
- */
-import { assertEquals, assertStringIncludes } from "@std/assert";
+/** Requested retries, by workers in processes of their own. */
+import { assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
-import { edited, withoutAccount } from "../support/edited.ts";
+import { edited } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
@@ -92,21 +89,6 @@ Deno.test("a retry applies an event whose subscription has come, and says so in 
     message === "failures retried"
   );
   assertEquals(line["counts"], APPLIED);
-  assertEquals(await retries(), NOTHING);
-});
-
-Deno.test("a retry that fails again counts an attempt, has the new error, and waits for a person", async () => {
-  const invoice = invoiceEvent();
-  await send(500, invoice);
-  await repair(sql, invoice.id, edited(invoice, { created: "soon" }));
-  await requestRetry(sql, invoice.id);
-  assertEquals(await retries(), { ...NOTHING, claimed: 1, failed: 1 });
-  const { error, ...row } = await failureOf(sql, invoice.id);
-  assertEquals(
-    [row.attempts, row.error_code, row.retry_requested_at, row.resolved_at],
-    [2, "event_invalid", null, null],
-  );
-  assertStringIncludes(error, "created");
   assertEquals(await retries(), NOTHING);
 });
 
@@ -204,22 +186,4 @@ Deno.test("of workers that are woken together, one retries, each event once and 
     ["past_due", "acc_6"],
   );
   await assertAppliedOnce(invoice.id);
-});
-
-Deno.test("with UNMAPPED_SUBSCRIPTIONS=ignore, a creation without an account is ignored, also at a retry", async () => {
-  const env = { UNMAPPED_SUBSCRIPTIONS: "ignore" };
-  await using ignoring = await startReceiver({ env });
-  await using ignoringWorker = await startWorker(env);
-  const event = withoutAccount(
-    subscriptionEvent("customer.subscription.created"),
-  );
-  assertEquals((await deliver(ignoring.url, event)).status, 200);
-  const nothing = { ledger: [], failures: [], notifications: [] };
-  assertEquals(await storedEvent(sql, event.id), nothing);
-  await send(422, event);
-  await requestRetry(sql, event.id);
-  assertEquals(await retries(), { ...NOTHING, claimed: 1, failed: 1 });
-  await requestRetry(sql, event.id);
-  const { retries: counts } = await takeTurn(ignoringWorker);
-  assertEquals(counts, { ...NOTHING, claimed: 1, ignored: 1 });
 });

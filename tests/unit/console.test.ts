@@ -13,6 +13,7 @@ import { mock } from "node:test";
 import { UsageError } from "../../scripts/common/cli.ts";
 import { parseConsoleArguments } from "../../scripts/console.ts";
 import { createConsole, createSession } from "../../scripts/console/app.tsx";
+import { sendAgain } from "../../scripts/console/notifications.tsx";
 import { compareLines, prettyJson } from "../../scripts/console/payload.tsx";
 import { openProject } from "../../scripts/console/project.ts";
 import { distance, HIDDEN, sqlString } from "../../scripts/console/ui.tsx";
@@ -157,6 +158,11 @@ Deno.test("the link lets in one browser, once", async () => {
   assertEquals([second.status, second.headers.get("set-cookie")], [401, null]);
   const known = await enter({ headers: { cookie: cookie.split(";")[0]! } });
   assertEquals([known.status, known.headers.get("location")], [303, "/"]);
+});
+
+Deno.test("a notification is due again by Postgres's clock", () => {
+  const set = { status: "pending", attempts: 0, next_attempt_at: "now" };
+  assertEquals(sendAgain("7").set, set);
 });
 
 Deno.test("a form that no page of the console sent does nothing", async () => {

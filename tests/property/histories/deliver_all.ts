@@ -7,13 +7,11 @@ import { deliver } from "../../support/send.ts";
 import { eventBody } from "./event_body.ts";
 import type { History } from "./history.ts";
 
-/** An event as it is delivered. */
 export interface Delivery {
   readonly id: string;
   readonly body: object;
 }
 
-/** Counts of deliveries. */
 export interface DeliveryFigures {
   readonly deliveries: number;
   /** Answers that were each followed by another delivery. */

@@ -69,7 +69,7 @@ const FAILED_PAYMENT: Happening = { invoice: true };
 const SEATS = { price: "price_seats", quantity: 1 };
 
 /** Five events each that Stripe makes of one thing, most of them in one second. */
-export const BURSTS: Readonly<Record<string, readonly Happening[]>> = {
+const BURSTS: Readonly<Record<string, readonly Happening[]>> = {
   "the end of a trial": [
     ITEM,
     { status: "active", period: 2 },
@@ -216,7 +216,7 @@ const life = fc.record({
   ),
 });
 
-export type Life = Value<typeof life>;
+type Life = Value<typeof life>;
 
 const EPOCH = 1_760_000_000;
 const MONTH = 2_592_000;
@@ -227,7 +227,7 @@ const MONTH = 2_592_000;
  * second later instead. So does what the rule's ranks (creation, update,
  * deletion) would take for earlier.
  */
-export function liveThrough(life: Life, index: number): HistoryEvent[] {
+function liveThrough(life: Life, index: number): HistoryEvent[] {
   const { apiVersion } = life;
   const owner = life.isOfFirst ? 0 : index;
   const events: HistoryEvent[] = [];
@@ -390,9 +390,7 @@ function births(events: readonly HistoryEvent[]): HistoryEvent[] {
   return [...lives.values()].map(([birth]) => birth!);
 }
 
-/**
- * Returns a copy of a history with its own IDs, so that runs can share tables.
- */
+/** Returns a copy with its own IDs, so that runs can share tables. */
 export function renamed(history: History, prefix: string): History {
   function withOwnCustomer<T extends Partial<Values>>(values: T): T {
     const { customer } = values;

@@ -91,9 +91,7 @@ export interface ModelRecord extends RecordedValues {
   readonly canceled: boolean;
 }
 
-/**
- * The records by id, and the account notified for each failed invoice event.
- */
+/** Records by ID, and the account notified for each failed invoice event. */
 export interface ModelState {
   readonly records: Map<string, ModelRecord>;
   readonly notifications: Map<string, string>;
