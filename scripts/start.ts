@@ -95,7 +95,7 @@ async function run(
   const beginMs = performance.now();
   const early: Parameters<Log>[] = []; // before all is ready
   let log: Log = (...line) => early.push(line);
-  using view = json || !Deno.stdout.isTerminal()
+  const view = json || !Deno.stdout.isTerminal()
     ? undefined
     : createLiveView({ print, columns, paint: styleText, clock: Date.now });
   print("Starting the local stack");
@@ -133,7 +133,7 @@ async function run(
     print(`Ready after ${seconds} s\n`);
     const isDefault = givenDir === undefined;
     print(announcement(stack, { env: settings, dataDir, isDefault }));
-    log = view?.onLog ?? ((line, source) => print(plainLine(line, source)));
+    log = view ?? ((line, source) => print(plainLine(line, source)));
     for (const line of early) log(...line);
     let served = settings;
     let migrations = listMigrations();

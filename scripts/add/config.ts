@@ -6,12 +6,10 @@
  */
 import { parse } from "smol-toml";
 
-/** A project's configuration file. */
 export interface Config {
   readonly name: string;
   readonly text: string;
-  /** Undefined if it is not TOML. */
-  readonly content: unknown;
+  readonly content: unknown; // undefined if it is not TOML
 }
 
 const FUNCTIONS = ["billing-webhook", "billing-worker"];

@@ -16,8 +16,6 @@ const suffixOf = (path: string) => path.replace(/^migrations\/\d+/, "");
  * manifest the fingerprints of all that it has or had, both by path. One that it
  * has is never changed, and one that it had, before it squashed its migrations,
  * is not added again.
- *
- * @throws {Error} If the project's numbers leave no room for another.
  */
 export function planMigrations(
   { migrations }: Receiver,

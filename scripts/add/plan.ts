@@ -7,8 +7,7 @@ import { fingerprint, readText, type Receiver } from "./receiver.ts";
 /** A file to write; null removes it. */
 export interface Change {
   readonly verb: "add" | "change" | "remove";
-  /** Below `supabase/`. */
-  readonly path: string;
+  readonly path: string; // below `supabase/`
   readonly text: string | null;
 }
 
@@ -26,7 +25,6 @@ export async function makePlan(
 ) {
   const { supabase, config, manifest, schemas } = project;
   const migrations = planMigrations(receiver, project, nowMs);
-  // What is left for the user to do.
   const { text: configText, todo } = planConfig(config);
   const isExported = hasOwnExport(project);
   const wanted = new Map(receiver.files);

@@ -3,14 +3,12 @@ import { REPOSITORY } from "../common/how_started.ts";
 import { type Config, readConfig, valueAt } from "./config.ts";
 import { readFolder, readText } from "./receiver.ts";
 
-/** The manifest's path below `supabase/`. */
 export const MANIFEST = "billing.json";
 
 /** `add` deletes files that the manifest names, so it may name no others. */
 const OURS =
   /^(?!.*\.\.)(functions\/(billing-webhook|billing-worker|_shared\/billing)\/.+|snippets\/.+|migrations\/\d+_billing\w*\.sql|.+\/billing_\d_\w+\.sql)$/;
 
-/** A project of the user's, as it was read. */
 export type Project = Readonly<Awaited<ReturnType<typeof readProject>>>;
 
 /** What `add` has put there: fingerprints of the version's texts, by path. */
@@ -20,11 +18,8 @@ interface Manifest {
 }
 
 /**
- * Returns the folder that holds a project's `supabase` folder, without links.
- *
- * @param folder As it was typed, or the `supabase` folder itself.
- * @param from The folder that the user is in.
- * @throws {Error} If there is no project of the user's.
+ * Returns the folder that holds a project's `supabase` folder, without links. The
+ * user is in `from`, and may have typed the `supabase` folder itself.
  */
 export async function findProject(folder: string, from: string) {
   const path = resolve(from, folder);
@@ -79,7 +74,6 @@ async function configOf(supabase: string): Promise<Config | undefined> {
   return undefined;
 }
 
-/** @throws {Error} If it is not what `add` has written. */
 function parseManifest(text: string | undefined): Manifest {
   if (text === undefined) return { version: "", files: {} };
   try {

@@ -6,7 +6,6 @@ import { REPOSITORY } from "../common/how_started.ts";
 /** One version of the receiver: texts by their paths below `supabase/`. */
 export type Receiver = Readonly<Awaited<ReturnType<typeof readReceiver>>>;
 
-/** The folders whose files are copied. */
 const COPIED_FOLDERS = [
   "functions/billing-webhook",
   "functions/billing-worker",

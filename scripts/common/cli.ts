@@ -18,12 +18,10 @@ export interface CommandLine<Options extends OptionTexts = OptionTexts> {
   readonly usage: string;
   readonly summary: string;
   readonly options: Options;
-  /** The text of each environment variable. */
   readonly environment?: Readonly<Record<string, string>>;
   readonly details?: string;
 }
 
-/** The values of the options that are given, by their names without dashes. */
 export type Values<Options extends OptionTexts> = {
   readonly [Flag in keyof Options as NameOf<Flag>]?: Flag extends
     `${string} ${string}` ? string : true;
@@ -48,12 +46,7 @@ const HELP = { "--help": "show this text" };
 /** Where the texts of options begin, in lines of 80 columns. */
 const TEXT_COLUMN = 23;
 
-/**
- * Parses the arguments of a command.
- *
- * @throws {HelpRequest} For `--help` and `-h`.
- * @throws {UsageError} Without the value of an option, which may be a secret.
- */
+/** Parses the arguments of a command. No error repeats a value: it may be secret. */
 export function parseCommandLine<const Options extends OptionTexts>(
   args: readonly string[],
   command: CommandLine<Options>,

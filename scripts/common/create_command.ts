@@ -5,8 +5,6 @@ import type { Environment } from "./environment.ts";
  * Returns a command whose process trusts the certificates that this machine
  * trusts. Every process of this project is started here, because Deno and npm's
  * tools may download something at any time.
- *
- * @param options those of `Deno.Command`
  */
 export function createCommand(
   program: string,
@@ -23,8 +21,6 @@ export function createCommand(
  * that this machine trusts. Behind a proxy that inspects TLS,
  * NODE_EXTRA_CA_CERTS or SSL_CERT_FILE names the proxy's certificate: Deno 2.1.4
  * reads neither, Deno 2.9.6 only the first. The user's own settings win.
- *
- * @param env the environment of this process
  */
 export function trustedCertificates(env: Environment): Environment {
   const { NODE_EXTRA_CA_CERTS: extra, SSL_CERT_FILE: system } = env;

@@ -9,7 +9,6 @@ import { PROJECT } from "./how_started.ts";
 
 export { LOCAL_SIGNING_SECRETS };
 
-/** Names and values, as in a process's environment. */
 export type Environment = Readonly<Record<string, string>>;
 
 const ENV_FILE = join(PROJECT, "supabase", "functions", ".env");
@@ -31,9 +30,6 @@ export async function readEnvFile(file = ENV_FILE): Promise<Environment> {
  * not set at all: a secret that is set to nothing stays empty, so that the user
  * sees the receiver refuse it. Like the platform, this ignores the user's names
  * that begin with SUPABASE_.
- *
- * @param command the environment of the command
- * @param file what `readEnvFile()` returned
  */
 export function functionEnvironment(
   command: Environment,

@@ -1,7 +1,6 @@
 /** The project's URL under `deno task start` and `supabase start`. */
 export const LOCAL_PROJECT_URL = "http://127.0.0.1:54321";
 
-/** The receiver's URL there. */
 export const LOCAL_WEBHOOK_URL =
   `${LOCAL_PROJECT_URL}/functions/v1/billing-webhook`;
 

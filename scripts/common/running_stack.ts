@@ -10,22 +10,17 @@ import type { Environment } from "./environment.ts";
 import { isFromPackage, PROJECT } from "./how_started.ts";
 import { isListening, isLoopback } from "./loopback.ts";
 
-/** The file's name in the state folder. */
 export const RUNNING_FILE = "running.json";
 
-/** Where a stack runs. */
 interface Place {
-  /** The gateway, which is the project's URL. */
   readonly apiUrl: string;
-  /** The database, for the role `postgres`. */
-  readonly dbUrl: string;
+  readonly dbUrl: string; // for the role `postgres`
 }
 
 /** A local stack that runs. */
 export interface RunningStack extends Place {
   readonly webhookUrl: string;
-  /** The secret key, which is the same on every local stack. */
-  readonly secretKey: string;
+  readonly secretKey: string; // the same on every local stack
 }
 
 /**
@@ -57,10 +52,8 @@ export async function publishRunningStack(
 }
 
 /**
- * Finds the local stack of this clone, or of the folder in BILLING_STACK_DATA.
- *
- * @returns undefined if none runs, for example if one was killed and has left
- * its file behind
+ * Finds the local stack of this clone, or of the folder in BILLING_STACK_DATA. One
+ * that was killed, and has left its file behind, does not run.
  */
 export async function findRunningStack(
   env: Environment,

@@ -111,7 +111,7 @@ function hmac(key: string | Uint8Array, ...parts: (string | Uint8Array)[]) {
 }
 
 const BASE64_SECRET =
-  /^whsec_(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+  /^whsec_(?=.)(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 function standardKey(secret: string): Uint8Array {
   if (BASE64_SECRET.test(secret)) {

@@ -87,10 +87,7 @@ export async function downloadOwn(
   }
 }
 
-/**
- * Returns the path of the Deno that Supabase's edge runtime is built on, which
- * npm downloads if it is not there yet.
- */
+/** Returns the path of that Deno, which npm downloads if it is not there yet. */
 export async function edgeDenoPath(signal?: AbortSignal): Promise<string> {
   const args = ["-y", `deno@${EDGE_DENO_VERSION}`, "eval"];
   // Its lock file has another form.

@@ -68,7 +68,6 @@ async function writeLocks(): Promise<void> {
   }
 }
 
-/** Makes the lock file in a folder anew. */
 async function writeLock(
   folder: string,
   deno: string,

@@ -21,7 +21,6 @@ export const MIGRATION = join(
   "supabase/migrations/20261125000000_billing.sql",
 );
 
-/** The types of the database, for the functions. */
 export const TYPES = join(
   REPOSITORY,
   "supabase/functions/_shared/billing/database.types.ts",
@@ -42,12 +41,7 @@ if (import.meta.main) {
   Deno.exit();
 }
 
-/**
- * Returns the types of a local database's schema public, made by the Supabase CLI
- * and formatted.
- *
- * @param databaseUrl with user and password
- */
+/** Returns the types of schema public, made by the Supabase CLI and formatted. */
 export async function generateTypes(databaseUrl: string): Promise<string> {
   const folder = await Deno.makeTempDir({ prefix: "billing-webhook-types-" });
   try {
@@ -107,23 +101,14 @@ begin
   select string_agg(t.what, ', ' order by t.what) into taken
   from (
     select pg_describe_object(d.classid, d.objid, 0) as what
-    from pg_depend d
-    where d.refclassid = 'pg_namespace'::regclass and d.refobjid = to_regnamespace('billing')
+    from pg_depend d, pg_identify_object(d.classid, d.objid, 0) i
+    where d.refclassid = 'pg_namespace'::regclass
+      and (d.refobjid = to_regnamespace('billing') or split_part(i.identity, '(', 1) = any ('{
+        public.${names.join(",\n        public.")}
+      }'))
     union
     select 'schema billing of ' || n.nspowner::regrole
     from pg_namespace n where n.nspname = 'billing' and n.nspowner <> current_user::regrole
-    union
-    select pg_describe_object(o.classid, o.objid, 0)
-    from (
-      select 'pg_class'::regclass, c.oid, c.relname from pg_class c where c.relnamespace = 'public'::regnamespace
-      union all
-      select 'pg_type'::regclass, y.oid, y.typname from pg_type y where y.typnamespace = 'public'::regnamespace and y.typrelid = 0
-      union all
-      select 'pg_proc'::regclass, p.oid, p.proname from pg_proc p where p.pronamespace = 'public'::regnamespace
-    ) as o (classid, objid, name)
-    where o.name = any ('{
-      ${names.join(",\n      ")}
-    }')
   ) as t;
   if taken is not null then
     raise exception 'Nothing was created, because these names are taken: %. Rename or drop them, and push again.', taken;

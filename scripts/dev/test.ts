@@ -51,7 +51,6 @@ tests/unit need no database and start none.`,
 wrong command line, 130 if it was interrupted.`,
 } as const satisfies CommandLine;
 
-/** A run of Deno. */
 interface Run {
   readonly name: string;
   readonly args: readonly string[];
@@ -159,11 +158,7 @@ async function testNamed(paths: string[], filter?: string): Promise<void> {
   if (onStack.length > 0) await runInLanes(onStack, 1);
 }
 
-/**
- * Returns a run of test files.
- *
- * @param options.denoPath the Deno that serves the functions, if not this one
- */
+/** Returns a run of test files; `denoPath` is the Deno that serves the functions. */
 function tests(
   name: string,
   files: readonly string[],
@@ -287,14 +282,12 @@ async function useMemory(): Promise<void> {
   }
 }
 
-/** Makes a folder that goes with what it is opened in. */
 async function temporaryFolder(opened: AsyncDisposableStack): Promise<string> {
   const folder = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
   opened.defer(() => Deno.remove(folder, { recursive: true }));
   return folder;
 }
 
-/** Returns a path relative to the repository. */
 function checkedPath(path: string): string {
   const absolute = resolve(REPOSITORY, path);
   if (!existsSync(absolute)) throw new UsageError(`${path} does not exist.`);

@@ -11,11 +11,8 @@ const STYLES: Readonly<Record<string, Style>> = {
   failed: "red",
   acknowledged: "red",
 };
-/** What a line below says, and what no success hides. */
+/** Below these, a line says why, and what to do. */
 const FAILURES = /^(?:failed|refused|acknowledged)$/;
-
-/** Of each kind in one second: failures are not hidden behind successes. */
-const MAX_SHOWN = 10;
 
 const MIN_COLUMNS = 80;
 /** Of a delivery without its IDs: 8, 3, 9, 22 and 7 columns, and six gaps. */
@@ -33,9 +30,8 @@ export function plainLine(line: string, source: string): string {
 
 /**
  * Returns a view of the functions' log, with one line per delivery. In a second
- * with many, it shows the first ten successes, failures and other lines of each
- * part, and counts the rest in one line. It keeps nothing else, so a burst costs
- * no memory. A terminal of less than 80 columns gets plain lines.
+ * with many, the webhook itself counts the rest of the successes in one line. A
+ * terminal of less than 80 columns gets plain lines.
  */
 export function createLiveView(
   { print, columns, paint, clock }: {
@@ -47,57 +43,22 @@ export function createLiveView(
     readonly clock: () => number;
   },
 ) {
-  let shown: Record<string, number> = {};
-  let hidden: Record<string, number> = {};
-  let endOfSecond: ReturnType<typeof setTimeout> | undefined;
-
   /** Takes a line of the webhook, the worker or the notification receiver. */
   function onLog(line: string, source: string) {
     if (columns() < MIN_COLUMNS) return print(plainLine(line, source));
-    endOfSecond ??= setTimeout(endSecond, 1000 - clock() % 1000);
     const fields = parseLine(line);
     const outcomes = countsOf(fields["outcomes"]);
-    if (typeof fields["lines"] === "number" && source === "webhook") {
-      for (const [name, count] of Object.entries(outcomes)) hide(name, count);
-    } else if (typeof fields["duration_ms"] === "number") {
+    const { lines, duration_ms } = fields;
+    if (typeof lines === "number" && source === "webhook") {
+      const text = [`and ${lines} more`, describe(outcomes)].filter(Boolean)
+        .join(": ");
+      show(noteLines({ word: "...", text, isFailure: false }));
+    } else if (typeof duration_ms === "number") {
       // Nothing proves that the provider sent it: scanners and the doctor do, too.
       const other = fields["status"] === 401 ? "refused" : "failed";
       const [outcome = other] = Object.keys(outcomes);
-      const kind = FAILURES.test(outcome) ? "failure" : "success";
-      if (isShown(kind, outcome)) show(deliveryLines(fields, outcome));
-    } else {
-      const note = noteOf(line, source);
-      // By source, since last words must not hide that a function has ended.
-      if (isShown(note.word, "other lines")) show(noteLines(note));
-    }
-  }
-
-  /** Counts a line of a kind, under `name` if it is not shown. */
-  function isShown(kind: string, name: string): boolean {
-    shown[kind] = (shown[kind] ?? 0) + 1;
-    if (shown[kind] <= MAX_SHOWN) return true;
-    hide(name, 1);
-    return false;
-  }
-
-  function hide(name: string, count: number) {
-    hidden[name] = (hidden[name] ?? 0) + count;
-  }
-
-  function endSecond() {
-    clearTimeout(endOfSecond);
-    endOfSecond = undefined;
-    const counts = Object.entries(hidden);
-    [shown, hidden] = [{}, {}];
-    if (counts.length === 0) return;
-    const total = counts.reduce((sum, [, count]) => sum + count, 0);
-    const [all, ...parts] = [["more", total] as const, ...counts]
-      .map(([name, count]) => `${count.toLocaleString("en")} ${name}`);
-    show(noteLines({
-      word: "...",
-      text: `and ${all}: ${parts.join(", ")}`,
-      isFailure: counts.some(([name]) => FAILURES.test(name)),
-    }, 3));
+      show(deliveryLines(fields, outcome));
+    } else show(noteLines(noteOf(line, source)));
   }
 
   function show([first, ...below]: readonly string[]) {
@@ -133,14 +94,14 @@ export function createLiveView(
     ];
   }
 
-  function noteLines(
-    { word, text, isFailure }: ReturnType<typeof noteOf>,
-    wordColumns = 9,
-  ) {
-    const start = 14 + wordColumns;
+  function noteLines({ word, text, isFailure }: ReturnType<typeof noteOf>) {
+    const start = 14 + OUTCOME_COLUMNS;
     const width = columns() - 1 - start;
     const [first = "", ...more] = wrap(printable(text), width);
-    const painted = paint(isFailure ? "red" : "cyan", fit(word, wordColumns));
+    const painted = paint(
+      isFailure ? "red" : "cyan",
+      fit(word, OUTCOME_COLUMNS),
+    );
     return [
       `    ${painted} ${first}`,
       // A long URL stays in one piece, so that it can be copied.
@@ -150,7 +111,7 @@ export function createLiveView(
     ];
   }
 
-  return { onLog, [Symbol.dispose]: endSecond };
+  return onLog;
 }
 
 /**
@@ -183,6 +144,11 @@ function countsOf(value: unknown): Readonly<Record<string, number>> {
   );
 }
 
+function describe(counts: Readonly<Record<string, number>>): string {
+  return Object.entries(counts).map(([name, count]) => `${count} ${name}`)
+    .join(", ");
+}
+
 /** Returns whose line it is, or how urgent, and what it says. */
 function noteOf(line: string, source: string) {
   const fields = parseLine(line);
@@ -191,11 +157,9 @@ function noteOf(line: string, source: string) {
     const word = kind === "verified" ? "notified" : kind ?? source;
     return { word, text: text ?? line, isFailure: kind === "alert" };
   }
-  const counts = Object.entries(countsOf(fields["counts"]))
-    .filter(([name]) => name !== "claimed")
-    .map(([name, count]) => `${count} ${name}`).join(", ");
-  const text = [fields["message"], counts, fields["error"]].filter(Boolean)
-    .join(": ");
+  const { claimed: _, ...counts } = countsOf(fields["counts"]);
+  const text = [fields["message"], describe(counts), fields["error"]]
+    .filter(Boolean).join(": ");
   return { word: source, text, isFailure: fields["level"] !== "info" };
 }
 

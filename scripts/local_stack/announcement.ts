@@ -19,8 +19,6 @@ type Fact = readonly [name: string, value: string];
 /**
  * Returns what a developer needs to know about a stack that runs: URLs, keys,
  * secrets, and what to do next. Nothing but long paths is wider than 80 columns.
- *
- * @param options.isDefault whether the data is in the default place
  */
 export function announcement(
   stack: Pick<Stack, "urls" | "keys" | "dbUrl">,

@@ -29,10 +29,8 @@ const ROLES_SQL = `
 `;
 
 /**
- * What is created in each database. Its owner is `postgres`.
- *
- * From Supabase Auth there are the functions that policies call, but no users;
- * from Realtime the publication, but nothing that reads it.
+ * What is in each database. From Supabase Auth there are the functions that
+ * policies call, but no users; from Realtime the publication alone.
  */
 export const DATABASE_SQL = `
   create schema extensions authorization postgres;
@@ -50,7 +48,7 @@ export const DATABASE_SQL = `
   alter publication supabase_realtime owner to postgres;
 `;
 
-/** Returns a local database's URLs: for the superuser, and for `postgres`. */
+/** Returns the URLs for the superuser and for `postgres`. */
 export function databaseUrls(port: number, name = "postgres") {
   const rest = `${LOCAL_PASSWORD}@127.0.0.1:${port}/${name}`;
   return {

@@ -28,11 +28,6 @@ export function platformOptions(name: string): string[] {
  * Returns how to serve a function: in its own process, which may use the network
  * and read its environment, and nothing else, as on the platform. Another
  * version of Deno uses what was downloaded for it before and downloads nothing.
- *
- * @param name the function's folder; without `billing-` it marks its log lines
- * @param options.denoPath the Deno that serves it
- * @param options.env its settings, including those of the platform
- * @param options.watch whether a saved change of the code is served at once
  */
 export function functionService(
   name: string,

@@ -12,10 +12,6 @@ import { isLoopbackHost } from "../common/loopback.ts";
 
 type Answer = http.ServerResponse<http.IncomingMessage>;
 
-/** A gateway that listens. */
-export type Gateway = Awaited<ReturnType<typeof startGateway>>;
-
-/** The gateway's own answers. */
 const MESSAGES = {
   401: "The request has no valid apikey",
   403: "Only the webhook is served under this name: use 127.0.0.1 or localhost",
@@ -51,10 +47,7 @@ const CLOSE_WITHIN_MS = 2_000;
 
 /**
  * Listens on 127.0.0.1 and passes requests on as Supabase's gateway does, with
- * the body as it comes, piece by piece.
- *
- * @param port 0 for any free port
- * @param options.targets the port of each service
+ * the body as it comes, piece by piece. Port 0 is any free one.
  */
 export async function startGateway(
   port: number,
@@ -144,10 +137,8 @@ function passOn(
 
 /**
  * Returns the service that a request is for, and the path under which it sees
- * it. The target is cut, never decoded or normalized.
- *
- * @param target as in the request line (RFC 9112, section 3.2)
- * @returns undefined if no service has that path
+ * it. The target, as in the request line (RFC 9112, section 3.2), is cut, never
+ * decoded or normalized.
  */
 export function routeOf(
   target: string,

@@ -1,7 +1,6 @@
 import { type JWTPayload, jwtVerify, SignJWT } from "jose";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 
-/** The keys of the local stack's gateway. */
 export type LocalKeys = Awaited<ReturnType<typeof localKeys>>;
 
 /** What the local stack and `supabase start` sign tokens with. */

@@ -8,9 +8,7 @@ const FULL_RETRY_MS = 50;
 
 /**
  * Returns a writer that does not make the rest of the process wait for a reader.
- * If that is too slow, lines are dropped.
- *
- * @param onGone called if writing fails, for example if the reader ended
+ * If that is too slow, lines are dropped; if it has ended, `onGone` is called.
  */
 export function createLineWriter(to: typeof Deno.stdout, onGone: () => void) {
   let waiting = 0;
@@ -32,7 +30,6 @@ export function createLineWriter(to: typeof Deno.stdout, onGone: () => void) {
     waiting++;
     last = last.then(() => write(line)).catch(onGone).finally(() => waiting--);
   }
-  /** Waits until all lines are written, or the time is up. */
   async function flush({ withinMs }: { withinMs: number }) {
     await Promise.race([last, sleep(withinMs)]);
   }

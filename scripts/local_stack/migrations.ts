@@ -9,7 +9,6 @@ import {
 import { runSupabaseCli } from "./tools.ts";
 import { withDatabase } from "./databases.ts";
 
-/** Where the migrations are. */
 export const MIGRATIONS = join(PROJECT, "supabase", "migrations");
 
 /**
@@ -47,9 +46,8 @@ export async function checkMigrations(dbUrl: string) {
 
 /**
  * Applies the migrations to the database of a stack. If it has all of them, the
- * Supabase CLI, which takes seconds, is not started.
- *
- * @throws {Error} if the database was made by another version of them
+ * Supabase CLI, which takes seconds, is not started. Throws if the database was
+ * made by another version of them.
  */
 export async function updateDatabase(
   dbUrl: string,
@@ -68,9 +66,6 @@ export async function updateDatabase(
 /**
  * Applies the migrations that a database does not have yet, with the Supabase
  * CLI, as the role `postgres`.
- *
- * @param options.cliHome a folder for the CLI's own files
- * @throws {Error} with the CLI's output, if a migration fails
  */
 export async function applyMigrations(
   databaseUrl: string,

@@ -5,7 +5,6 @@ import type { Environment } from "../common/environment.ts";
 /** Public, so for this machine only. */
 const SIGNING_SECRET = "whsec_bG9jYWwtbm90aWZpY2F0aW9uLXNlY3JldC0wMQ==";
 
-/** A message of any type. */
 interface Message {
   readonly type: string;
   readonly data: Readonly<Record<string, string | number | undefined>>;
@@ -13,9 +12,7 @@ interface Message {
 
 /**
  * Listens on a free port, verifies each notification and alert with the Standard
- * Webhooks package, and prints it.
- *
- * @param print called with one line per notification or alert
+ * Webhooks package, and prints it in one line.
  */
 export function startNotificationReceiver(print: (line: string) => void) {
   const webhook = new Webhook(SIGNING_SECRET);

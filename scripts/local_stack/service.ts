@@ -17,27 +17,20 @@ export interface ServiceSpec {
   readonly env: Environment;
   readonly cwd: string;
   readonly user?: { readonly uid: number; readonly gid: number } | undefined;
-  /** Whether the service can be used. */
   readonly isReady: (processId: number) => boolean | Promise<boolean>;
   /** A line that says that it will not become ready. */
   readonly failure?: RegExp;
-  /** The signal that asks it to end. */
   readonly stopSignal: Deno.Signal;
 }
 
-/** What a service reports, and to whom it belongs. */
+/** What a service reports. */
 export interface ServiceObserver {
-  /** Called with each line that a service prints, and the service's name. */
   readonly onLog: (line: string, source: string) => void;
-  /** Called if the service ends without being stopped; `text` says how. */
-  readonly onUnexpectedEnd: (text: string) => void;
-  /** Called with the id of the process, as soon as there is one. */
+  readonly onUnexpectedEnd: (text: string) => void; // without being stopped
   readonly onSpawn?: (processId: number) => Promise<void>;
-  /** Whether Ctrl-C at the terminal does not reach the service. */
-  readonly detached?: boolean;
+  readonly detached?: boolean; // whether Ctrl-C does not reach the service
 }
 
-/** A part of the stack that can be started, stopped and killed. */
 export type Service = ReturnType<typeof createService>;
 
 const READY_WITHIN_MS = 60_000;
@@ -45,7 +38,7 @@ const STOP_WITHIN_MS = 10_000;
 const OUTPUT_WITHIN_MS = 500;
 const LAST_LINES = 20;
 
-/** Returns a service that is not started yet. */
+/** Returns a part of the stack that can be started, stopped and killed. */
 export function createService(
   { name, command, args, failure, isReady, stopSignal, ...options }:
     ServiceSpec,
@@ -74,7 +67,6 @@ export function createService(
     onUnexpectedEnd([`${name} ended ${how}`, ...lastLines].join("\n"));
   }
 
-  /** Starts it and waits until it is ready. */
   async function start(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
     lastLines = [];

@@ -26,7 +26,6 @@ import { openStateFolder } from "./state_folder.ts";
 /** A stack that runs. To dispose of it stops all parts, last started first. */
 export type Stack = Awaited<ReturnType<typeof startStack>>;
 
-/** How to start a stack. */
 export interface StackOptions {
   readonly dataDir: string; // created if it is missing, and kept
   readonly ports?: Partial<StackPorts>; // 0 or undefined for any free port
@@ -38,15 +37,12 @@ export interface StackOptions {
   readonly fsync?: boolean; // false if the data need not survive, as in tests
   readonly signal?: AbortSignal; // once aborted, everything is stopped
   readonly onProgress?: (text: string) => void; // called after each step
-  /** Called with each line of a part, and with lines of `reload`. */
-  readonly onLog?: ServiceObserver["onLog"];
+  readonly onLog?: ServiceObserver["onLog"]; // also of the source `reload`
 }
 
 /**
  * Starts Postgres, applies the migrations, starts PostgREST and the functions,
- * and last the gateway.
- *
- * @throws {Error} if a part does not start; the parts before it are stopped
+ * and last the gateway. If one does not start, those before it are stopped.
  */
 export async function startStack(options: StackOptions) {
   const { signal, onLog = () => {}, watch, fsync = true } = options;
@@ -149,7 +145,6 @@ export async function startStack(options: StackOptions) {
     /** For fault tests, which kill it and start it again. */
     postgres,
     postgrest,
-    /** Stops the functions, and serves them with other settings. */
     restartFunctions: async (settings: Environment) => {
       await stopFunctions();
       await startFunctions(settings);

@@ -24,7 +24,6 @@ type PortName = keyof typeof DEFAULTS;
 
 const PORT_NAMES = Object.keys(DEFAULTS) as PortName[];
 
-/** What the command line and the environment ask for. */
 export type StartArguments = ReturnType<typeof parseStartArguments>;
 
 /** The option of `start` and `reset`. */
@@ -61,12 +60,7 @@ Exit code: 0 if it was stopped, 1 if it could not start or if a part of it
 ended, 2 for a wrong command line.`,
 } as const satisfies CommandLine;
 
-/**
- * Reads the arguments of `start`; they override the environment.
- *
- * @throws {HelpRequest}
- * @throws {UsageError}
- */
+/** Reads the arguments of `start`; they override the environment. */
 export function parseStartArguments(
   args: readonly string[],
   env: Environment,

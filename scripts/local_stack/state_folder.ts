@@ -13,10 +13,8 @@ const RECORD = /^(\d+) (.+)$/gm;
 /**
  * Locks a state folder for this process, and creates it if it is missing. Ends
  * what a stack that was killed has left running. The lock is released when this
- * process ends, in whatever way.
- *
- * @throws {Error} if another stack uses it, or it is not a state folder of this
- *   account
+ * process ends, in whatever way. Throws if another stack uses the folder, or if
+ * it is not a state folder of this account.
  */
 export async function openStateFolder(given: string) {
   await Deno.mkdir(given, { recursive: true });
@@ -60,7 +58,6 @@ export async function openStateFolder(given: string) {
       const started = await startOf(id);
       if (started) await write(`${id} ${started}`);
     },
-    /** Unlocks the folder. */
     close: () => lock.close(),
     /** Removes what is ours, unlocks the folder, and removes it if empty. */
     empty: async () => {

@@ -41,15 +41,7 @@ export function supabaseCli(
   ];
 }
 
-/**
- * Runs a command of the Supabase CLI to its end.
- *
- * @param options.purpose what it is for, to follow "Cannot "
- * @param options.home a folder for the CLI's own files
- * @param options.cwd the folder that holds `supabase`, if not the repository
- * @returns what it printed on standard output
- * @throws {Error} with the CLI's output, if it fails
- */
+/** Runs a command of the Supabase CLI as `runTool()` does; `home` has its files. */
 export async function runSupabaseCli(
   args: readonly string[],
   { purpose, home, cwd = REPOSITORY, env = {}, signal }: {
@@ -90,7 +82,6 @@ export function toolEnvironment(): Environment {
   );
 }
 
-/** A program that runs, and leads a group of what it has started. */
 export type ProcessGroup = ReturnType<typeof spawnGroup>;
 
 /**
@@ -120,12 +111,8 @@ export function spawnGroup(
 }
 
 /**
- * Runs a command to its end.
- *
- * @param tool.purpose what it is for, to follow "Cannot "
- * @returns what it printed on standard output
- * @throws {Error} `Cannot <purpose>: ...` with its output, if it fails
- * @throws the signal's reason, if that ended it
+ * Runs a command to its end, and returns its standard output. If it fails, throws
+ * `Cannot <purpose>: ...` with its output; if the signal ended it, its reason.
  */
 export async function runTool(
   { purpose, command, args, env, cwd, user }: {

@@ -7,52 +7,43 @@ begin
   select string_agg(t.what, ', ' order by t.what) into taken
   from (
     select pg_describe_object(d.classid, d.objid, 0) as what
-    from pg_depend d
-    where d.refclassid = 'pg_namespace'::regclass and d.refobjid = to_regnamespace('billing')
+    from pg_depend d, pg_identify_object(d.classid, d.objid, 0) i
+    where d.refclassid = 'pg_namespace'::regclass
+      and (d.refobjid = to_regnamespace('billing') or split_part(i.identity, '(', 1) = any ('{
+        public.billing_account_email,
+        public.billing_account_of_customer,
+        public.billing_apply_events,
+        public.billing_apply_handled_event,
+        public.billing_claim_alerts,
+        public.billing_claim_failed_events,
+        public.billing_claim_notifications,
+        public.billing_customers,
+        public.billing_events_per_hour,
+        public.billing_failed_events,
+        public.billing_feature_amount,
+        public.billing_forget_marks_ahead,
+        public.billing_has_access,
+        public.billing_has_feature,
+        public.billing_health,
+        public.billing_notifications,
+        public.billing_plan_features,
+        public.billing_processed_events,
+        public.billing_record_failed_event,
+        public.billing_records,
+        public.billing_release_lease,
+        public.billing_resolve_failed_event,
+        public.billing_retry_failed_event,
+        public.billing_retry_failed_events,
+        public.billing_settle_alerts,
+        public.billing_settle_failed_events,
+        public.billing_settle_notifications,
+        public.billing_subscription_items,
+        public.billing_subscriptions,
+        public.billing_try_event
+      }'))
     union
     select 'schema billing of ' || n.nspowner::regrole
     from pg_namespace n where n.nspname = 'billing' and n.nspowner <> current_user::regrole
-    union
-    select pg_describe_object(o.classid, o.objid, 0)
-    from (
-      select 'pg_class'::regclass, c.oid, c.relname from pg_class c where c.relnamespace = 'public'::regnamespace
-      union all
-      select 'pg_type'::regclass, y.oid, y.typname from pg_type y where y.typnamespace = 'public'::regnamespace and y.typrelid = 0
-      union all
-      select 'pg_proc'::regclass, p.oid, p.proname from pg_proc p where p.pronamespace = 'public'::regnamespace
-    ) as o (classid, objid, name)
-    where o.name = any ('{
-      billing_account_email,
-      billing_account_of_customer,
-      billing_apply_events,
-      billing_apply_handled_event,
-      billing_claim_alerts,
-      billing_claim_failed_events,
-      billing_claim_notifications,
-      billing_customers,
-      billing_events_per_hour,
-      billing_failed_events,
-      billing_feature_amount,
-      billing_forget_marks_ahead,
-      billing_has_access,
-      billing_has_feature,
-      billing_health,
-      billing_notifications,
-      billing_plan_features,
-      billing_processed_events,
-      billing_record_failed_event,
-      billing_records,
-      billing_release_lease,
-      billing_resolve_failed_event,
-      billing_retry_failed_event,
-      billing_retry_failed_events,
-      billing_settle_alerts,
-      billing_settle_failed_events,
-      billing_settle_notifications,
-      billing_subscription_items,
-      billing_subscriptions,
-      billing_try_event
-    }')
   ) as t;
   if taken is not null then
     raise exception 'Nothing was created, because these names are taken: %. Rename or drop them, and push again.', taken;

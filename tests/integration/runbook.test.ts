@@ -39,11 +39,9 @@ const VALUES = {
   "webhook url": "https://hooks.slack.com/services/T/B/X",
 };
 
-// tests/deploy/switch_page.test.ts and handlers.test.ts run those of these pages, in
-// their order and with the tables that they are about.
-const blocks = everySqlBlock().filter(({ place }) =>
-  !/^(switch|handlers)\.md:/.test(place)
-);
+// handlers.test.ts runs those of its page in their order.
+const blocks = everySqlBlock()
+  .filter(({ place }) => !place.startsWith("handlers.md:"));
 
 const creation = subscriptionEvent("customer.subscription.created", {
   id: EVENT,
@@ -69,6 +67,15 @@ async function file(
     )`;
 }
 
+/** Of Vercel's starter, what docs/switch.md replaces. */
+const STARTER = `
+  create table public.subscriptions (
+    id text, user_id uuid, status text, price_id text, current_period_end timestamptz
+  );
+  create table public.posts (requires_active_subscription boolean);
+  create policy "Allow access based on subscription status." on public.posts
+    using (not requires_active_subscription);`;
+
 /** Something of everything that the blocks ask about or change. */
 async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
   const broken = edited(creation, { "data.object.metadata": {} });
@@ -85,7 +92,8 @@ async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
   await tx.unsafe(RIGHTS).simple();
   await tx.unsafe(REALTIME_SQL).simple();
   await tx`
-    create table public.customers (account_id uuid, stripe_customer_id text)`;
+    create table public.customers (account_id uuid, stripe_customer_id text, id uuid)`;
+  await tx.unsafe(STARTER).simple();
 }
 
 /** pg_cron and pg_net, as far as they write down jobs and requests. */

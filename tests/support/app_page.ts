@@ -17,7 +17,6 @@ import { readPage, sqlBlocks, writeDocCode } from "./docs.ts";
 import { deliver } from "./send.ts";
 import { setting } from "./test_environment.ts";
 
-/** The client that an app has. */
 export type Client = SupabaseClient<Database>;
 
 /** What docs/app.md exports, as far as tests call it. */
@@ -81,7 +80,6 @@ export function sqlOf(text: string): string {
 export const RIGHTS = ["on table billing.", "on table public."]
   .map(sqlOf).join("\n");
 
-/** Loads the page's TypeScript. */
 export async function loadAppCode(): Promise<AppCode> {
   const code = await writeDocCode("app.md");
   const modules = await Promise.all(code.files.map((file) => import(file)));

@@ -17,20 +17,6 @@ AwIDSAAwRQIhAK1zk0gVbg5gPfhw318mFQwMoAIyHEpwAazjiZZG4JhPAiB3SZac
 EDbBEyuMfBrmNaaoWfkJ/Atni6I0mkZStMtQuw==`,
 );
 
-/** Another one of the same name, which has signed nothing. */
-export const OTHER_AUTHORITY = pem(
-  "CERTIFICATE",
-  `
-MIIBaDCCAQ6gAwIBAgIUJw4REg//1B4SlVHzCl0xTFzKkUcwCgYIKoZIzj0EAwIw
-GTEXMBUGA1UEAwwOVGVzdCBhdXRob3JpdHkwIBcNMjAwMTAxMDAwMDAwWhgPOTk5
-OTEyMzEyMzU5NTlaMBkxFzAVBgNVBAMMDlRlc3QgYXV0aG9yaXR5MFkwEwYHKoZI
-zj0CAQYIKoZIzj0DAQcDQgAEJzsSqsrl3QixRp6ht+G7kxtTgmFcbpAa6Ebfd8V9
-8PR+qheejTsweYnT1kg63p86Hno5uokcTcefs+7irfMyP6MyMDAwDwYDVR0TAQH/
-BAUwAwEB/zAdBgNVHQ4EFgQUVUTrF8l4rxiF5a9kDP2TdP7qKvIwCgYIKoZIzj0E
-AwIDSAAwRQIgMhs+SVnNzFHqI5UqYN9FsTnoduwLaYSeh/1icwBKTjoCIQD6Yivo
-05PLu1mUWijQy22pbvEFpJ5GZZ1SByayUkLXaQ==`,
-);
-
 /** The server's. */
 export const CERTIFICATE = pem(
   "CERTIFICATE",

@@ -58,7 +58,6 @@ export async function createDatabase(
   return urls;
 }
 
-/** Creates another database, with all migrations. */
 export async function createMigratedDatabase(
   ...options: Parameters<typeof createDatabase>
 ): ReturnType<typeof createDatabase> {

@@ -7,7 +7,6 @@ import { basename } from "node:path";
 const ROOT = new URL("../../", import.meta.url);
 const TYPES = "supabase/functions/_shared/billing/database.types.ts";
 
-/** A part of a page. */
 interface Block {
   /** `app.md:42`, where it begins. */
   readonly place: string;

@@ -19,24 +19,18 @@ import { eventually } from "./hang_limit.ts";
 import { type Answer, post } from "./send.ts";
 import { setting } from "./test_environment.ts";
 
-/** A line of a function's log. */
 type LogLine = Record<string, unknown> & { message: string };
 
-/** A function that is served. */
 export interface ServedFunction extends AsyncDisposable {
-  /** Where it answers. */
   readonly url: string;
   /** All that it has written so far, as it was written. */
   output(): string;
-  /** The lines of its log so far. */
   readonly log: readonly LogLine[];
-  /** The first log line that fits, as soon as it is there. */
   logged(fits: (line: LogLine) => boolean): Promise<LogLine>;
   /** SIGKILL; it is gone when this resolves. */
   kill(): Promise<void>;
 }
 
-/** How a function is served. */
 interface ServeOptions {
   /**
    * On top of what the platform gives and the local secrets; what is undefined is
@@ -45,12 +39,7 @@ interface ServeOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-/**
- * Serves a function on a free port.
- *
- * @param name The function's folder.
- * @throws {Error} If it does not start, with its output.
- */
+/** Serves a function, by its folder's name, on a free port. */
 export async function serveFunction(
   name: string,
   { env = {} }: ServeOptions = {},
@@ -103,7 +92,6 @@ function parseLine(text: string): LogLine[] {
   }
 }
 
-/** Starts a receiver on a free port. */
 export function startReceiver(options?: ServeOptions): Promise<ServedFunction> {
   return serveFunction("billing-webhook", options);
 }
@@ -122,7 +110,6 @@ export async function gatewayTo(
   };
 }
 
-/** What a turn counts if nothing is due. */
 export const NO_COUNTS: NotificationCounts = {
   claimed: 0,
   sent: 0,

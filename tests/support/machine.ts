@@ -30,7 +30,6 @@ export function freePort(): number {
   }
 }
 
-/** Returns a process and its descendants. */
 export async function processTree(
   root: number,
 ): Promise<ReadonlyMap<number, ProcessEntry>> {

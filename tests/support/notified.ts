@@ -15,7 +15,6 @@ export const URL_SECRET = "secret-of-the-url";
 
 /** A notification or alert that arrived and was verified by the package. */
 export interface Arrival {
-  /** Its `webhook-id`. */
   readonly id: string;
   /** What it is about; tests tell notifications apart by it. */
   readonly eventId: string;
@@ -62,17 +61,13 @@ export function startNotifiedEndpoint({ port = 0 } = {}) {
   const about = (eventId: string) =>
     arrivals.filter((arrival) => arrival.eventId === eventId);
   return {
-    /** What makes a worker send here. */
     env: notifiedEnvironment(server.addr.port),
-    /** Everything that verified, in order of arrival. */
     arrivals,
     /** Why requests were refused: nothing the worker sends should be. */
     refused,
     /** Changes what is answered from now on, at once or later; 200 until then. */
     answerWith: (changed: Answer) => void (answer = changed),
-    /** What arrived about an event. */
     about,
-    /** Resolves when something has arrived about an event. */
     arrived: (eventId: string) =>
       eventually(
         () => about(eventId).length > 0,
@@ -105,12 +100,10 @@ export function alertEnvironment(
 /** The key of the tests, easy to find in a log that must not hold it. */
 export const MAIL_API_KEY = "re_key_of_the_tests";
 
-/** A mail, or what was to be one. */
 export interface MailRequest {
   /** In milliseconds, by the API's clock. */
   readonly at: number;
   readonly status: number;
-  /** Its `idempotency-key`. */
   readonly key: string;
   readonly fields: Readonly<Record<string, string>>;
 }
@@ -157,7 +150,6 @@ export function startMailApi({ perSecond = Infinity, now = Date.now } = {}) {
   const url = `http://127.0.0.1:${server.addr.port}`;
   return {
     url,
-    /** What makes a worker send here. */
     env: {
       RESEND_API_KEY: MAIL_API_KEY,
       NOTIFICATION_FROM: "Billing <billing@example.com>",

@@ -36,7 +36,6 @@ export async function makeProject(
   );
   const folder = join(path, "supabase");
   const project = {
-    /** The folder that holds `supabase/`. */
     path,
     async write(name: string, text: string) {
       const file = join(folder, name);
@@ -45,7 +44,6 @@ export async function makeProject(
     },
     remove: (name: string) =>
       Deno.remove(join(folder, name), { recursive: true }),
-    /** What is in it now. */
     async tree(): Promise<Record<string, string>> {
       const found = await readFolder(folder, ".");
       return Object.fromEntries(

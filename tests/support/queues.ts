@@ -7,7 +7,6 @@ import type { Row, Sql } from "postgres";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { eventually } from "./hang_limit.ts";
 
-/** Returns the failure of one provider's event. */
 export async function failureOf(
   sql: Sql,
   eventId: string,
@@ -79,7 +78,6 @@ export async function oweNotifications(
   return rows.map((row) => row.event_id) as [string, ...string[]];
 }
 
-/** Returns the notification of an event. */
 export async function outboxRow(sql: Sql, eventId: string): Promise<Row> {
   const [row] = await sql`
     select * from billing.notifications where event_id = ${eventId}`;

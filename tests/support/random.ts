@@ -30,7 +30,6 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** Returns the items in a random order. */
 export function shuffled<T>(items: readonly T[], random: () => number): T[] {
   return items
     .map((item) => ({ item, at: random() }))

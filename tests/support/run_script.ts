@@ -35,6 +35,5 @@ export function startScript(
   return { result: finish() };
 }
 
-/** Runs a command to its end. */
 export const runScript = (...options: Parameters<typeof startScript>) =>
   startScript(...options).result;

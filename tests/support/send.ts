@@ -7,7 +7,6 @@ export type ProviderName = "a" | "b";
 
 const SCHEMES = { a: "stripe", b: "hmac-sha256-hex" } as const;
 
-/** An answer to a request. */
 export interface Answer {
   readonly status: number;
   readonly body: string;

@@ -66,7 +66,6 @@ export async function startOwnStack(
   const dataDir = await Deno.makeTempDir();
   opened.defer(() => Deno.remove(dataDir, { recursive: true }));
   await copyStackTemplate(setting("TEST_STACK_TEMPLATE"), dataDir);
-  /** The lines that its services have written so far. */
   const log: string[] = [];
   const stack = opened.use(
     await startStack({

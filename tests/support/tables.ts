@@ -11,7 +11,6 @@ export function connect(max = 4): postgres.Sql {
   });
 }
 
-/** The rows about an event. */
 export type StoredEvent = Awaited<ReturnType<typeof storedEvent>>;
 
 /** Returns everything that is stored about an event ID, of any provider. */

@@ -24,7 +24,6 @@ export interface Typed {
   readonly said: string;
 }
 
-/** A terminal in a folder. */
 export type Terminal = Awaited<ReturnType<typeof openTerminal>>;
 
 /**
@@ -130,7 +129,6 @@ async function outputOf({ child, ended }: ProcessGroup) {
     said,
     /** The lines since it was ready. */
     lines,
-    /** Waits for a line, and returns it. */
     line: (pattern: RegExp): Promise<string> =>
       eventually(
         () => lines().find((text) => pattern.test(text)),

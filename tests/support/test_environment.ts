@@ -9,7 +9,6 @@ export function setting(name: TestSetting): string {
   return value;
 }
 
-/** The settings of the stack that the tests run against. */
 export type TestSetting =
   /** The database, as role `postgres`. */
   | "TEST_DATABASE_URL"

@@ -9,6 +9,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { decodeJwt } from "jose";
+import { existsSync } from "node:fs";
 import Stripe from "stripe";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
@@ -72,25 +73,19 @@ Deno.test("add, from nothing to up to date, where git can undo it", async () => 
   await add(path, ". --yes", 1, [`git does not track ${path}/supabase`]);
 });
 
-Deno.test("add ends with 1 if something is left to do, or nothing can be done, and refuses what is no project", async () => {
+Deno.test("add ends with 1 if something is left to do, and refuses what is no project", async () => {
   await using project = await makeProject({ ...THEIRS, "config.json": "{}" });
   const left = "Left for you:\n- supabase/config.json needs";
   await add(project.path, ". --yes", 1, ["Done: ", left]);
-  const { "config.json": json, "config.toml": toml } = await project.tree();
-  assertEquals([json, toml], ["{}", THEIRS["config.toml"]]);
-  const theirs = "functions/billing-webhook/index.ts";
-  await project.write(theirs, "mine");
   await project.remove("billing.json");
-  const taken = `Nothing was written.\n- supabase/${theirs} is there already`;
+  await project.write("functions/billing-webhook/index.ts", "mine");
+  const taken = "Nothing was written.\n- supabase/functions/billing-webhook/";
   await add(project.path, ". --yes", 1, [taken]);
-  for (
-    const [line, code, says] of [
-      ["a b", 2, "Name the folder that holds supabase/, as in"],
-      [". --yes --check", 2, "Choose one of --yes and --check."],
-      ["nowhere", 1, "has no supabase/config.toml. Name the folder"],
-      [REPOSITORY, 1, "is the receiver itself"],
-    ] as const
-  ) await add("/", line, code, [says]);
+  await add("/", ". --yes --check", 2, ["Choose one of --yes and --check."]);
+  await add("/", "nowhere", 1, [
+    "has no supabase/config.toml. Name the folder",
+  ]);
+  await add("/", REPOSITORY, 1, ["is the receiver itself"]);
 });
 
 /** Starts the console; without a terminal it opens no browser. */
@@ -131,33 +126,28 @@ Deno.test("console prints a link, listens on 127.0.0.1 alone, or says that it ca
 
 Deno.test("the browser is told the link, not the secret key, and outlives Ctrl-C", async () => {
   const folder = await Deno.makeTempDir();
+  const seen = `${folder}/seen`;
+  // Ctrl-C in the terminal goes to the console's process group.
   const opener =
     `#!/bin/sh\n{ echo "url $1"; echo "group $(ps -o pgid= -p $$) self $$"; env; } > "$SEEN.new"\nmv "$SEEN.new" "$SEEN"\n`;
   for (const name of ["xdg-open", "open"]) {
     await Deno.writeTextFile(`${folder}/${name}`, opener, { mode: 0o755 });
   }
-  const env = {
-    PATH: `${folder}:${Deno.env.get("PATH")}`,
-    SEEN: `${folder}/seen`,
-    SUPABASE_SECRET_KEY: "sb_secret_x",
-  };
+  const path = `${folder}:${Deno.env.get("PATH")}`;
+  const env = { PATH: path, SEEN: seen, SUPABASE_SECRET_KEY: "sb_secret_x" };
   const script = import.meta.resolve("../../scripts/console.ts");
   const code =
     `import { openBrowser } from "${script}"; openBrowser("http://x/");`;
   const args = ["eval", "--quiet", code];
   await createCommand(Deno.execPath(), { args, env }).output();
-  const read = () => Deno.readTextFile(env.SEEN).catch(() => "");
-  const timeoutMs = HANG_LIMIT_MS;
-  await waitUntil(async () => await read() !== "", { timeoutMs });
-  const said = await read();
-  assertStringIncludes(said, "url http://x/\n");
+  const isWritten = () => existsSync(seen);
+  await waitUntil(isWritten, { timeoutMs: HANG_LIMIT_MS });
+  const said = await Deno.readTextFile(seen);
+  assertMatch(said, /^url http:\/\/x\/\ngroup +(\d+) self \1\n/);
   assertEquals(said.includes("sb_secret"), false);
-  // Ctrl-C in the terminal goes to the console's process group.
-  assertMatch(said, /group +(\d+) self \1\n/);
   await Deno.remove(folder, { recursive: true });
 });
 
-// tests/docs reads the REST API with one.
 Deno.test("token prints a token of a user of the local stack, valid for an hour", async () => {
   const folder = await Deno.makeTempDir();
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
@@ -173,17 +163,9 @@ Deno.test("token prints a token of a user of the local stack, valid for an hour"
   const { exp = 0, email, app_metadata } = decodeJwt(out.trimEnd());
   assertEquals([email, app_metadata], ["a@b.test", { account_id: "acc_1" }]);
   assert(Math.abs(exp - Date.now() / 1000 - 3_600) < 60, `${exp}`);
-  for (
-    const [line, data, code, says] of [
-      ["--email=x", folder, 2, "--user"],
-      ["--user service_role", folder, 2, "--user takes a UUID"],
-      [user, "/nowhere", 1, "task start"],
-    ] as const
-  ) {
-    const refused = await token(line, data);
-    assertEquals([refused.code, refused.out], [code, ""]);
-    assertStringIncludes(refused.err, says);
-  }
+  const { code, err: refusal } = await token("--user service_role");
+  assertEquals([code, refusal.includes("--user takes a UUID")], [2, true]);
+  assertEquals((await token(user, "/nowhere")).code, 1);
   await Deno.remove(folder, { recursive: true });
 });
 

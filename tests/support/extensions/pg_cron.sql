@@ -77,18 +77,13 @@ begin
 end;
 $$;
 
-create function cron.alter_job(
-  job_id bigint, schedule text default null, command text default null, database text default null,
-  username text default null, active boolean default null
-)
+create function cron.alter_job(job_id bigint, active boolean)
 returns void
 language sql
 security definer
 set search_path = ''
 as $$
-  update cron.job j set
-    schedule = coalesce($2, j.schedule), command = coalesce($3, j.command), active = coalesce($6, j.active)
-  where j.jobid = $1
+  update cron.job j set active = $2 where j.jobid = $1
 $$;
 
 grant usage on schema cron to postgres with grant option;

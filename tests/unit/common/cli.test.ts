@@ -1,23 +1,23 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import {
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import fc from "fast-check";
 import { basename } from "node:path";
 import {
   type CommandLine,
-  HelpRequest,
   parseCommandLine,
   UsageError,
 } from "../../../scripts/common/cli.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
-import { COMMAND_START } from "../../../scripts/common/how_started.ts";
 import {
   givenProjectUrl,
   readSecret,
 } from "../../../scripts/common/option_values.ts";
-import { printable, wrap } from "../../../scripts/common/print.ts";
+import { printable } from "../../../scripts/common/print.ts";
 import { restHeaders } from "../../../scripts/common/requests.ts";
-
-const LONG =
-  "where to find it if it is not in the usual place, which is a folder named after the date on which it was created";
 
 const COMMAND = {
   usage: "example <word>",
@@ -25,7 +25,6 @@ const COMMAND = {
   options: {
     "--mode MODE": "the mode (default: one)",
     "--api-key KEY": "the key",
-    "--long-name-of-an-option X": LONG,
     "--apply": "do it",
   },
   details: "Exit code: 0.",
@@ -77,56 +76,33 @@ Deno.test("parseCommandLine() says what is wrong, without a value", () => {
   assertEquals(message, "This command takes options only.");
 });
 
-Deno.test("--help and -h list the options within 80 columns", () => {
-  for (const help of ["--help", "-h"]) {
-    const { message } = assertThrows(() => parse(help), HelpRequest);
-    assertEquals(
-      message.replace(COMMAND_START, "deno task"),
-      `Shows what a table of options gives.
-
-Usage: deno task example <word> [options]
-
-Options:
-  --mode MODE          the mode (default: one)
-  --api-key KEY        the key
-  --long-name-of-an-option X
-                       where to find it if it is not in the usual place, which
-                       is a folder named after the date on which it was created
-  --apply              do it
-  --help               show this text
-
-Exit code: 0.`,
-    );
-  }
-});
-
 const NAMES = ["start", "reset", "trigger", "token", "doctor", "console"]
   .concat("import", "reconcile", "add", "dev/test");
 
-for (const name of NAMES) {
-  Deno.test(`${name} prints its help in 80 columns, and refuses a wrong option`, async () => {
-    const script = import.meta.resolve(`../../../scripts/${name}.ts`);
-    async function run(option: string) {
-      const { code, stdout, stderr } = await createCommand(Deno.execPath(), {
-        args: ["run", "--quiet", "-A", "--no-check", script, option],
-        // As with npx.
-        env: { npm_command: "exec" },
-      }).output();
-      const [out, err] = [stdout, stderr]
-        .map((bytes) => new TextDecoder().decode(bytes));
-      return { code, out: out!, err };
-    }
-    const { code, out } = await run("--help");
-    const typed = `npx -y deno@${Deno.version.deno} task ${basename(name)}`;
-    assertEquals([code, out.includes(`Usage: ${typed}`)], [0, true]);
-    assertEquals(out.split("\n").filter((line) => line.length > 80), []);
-    assertEquals(await run("--hlep"), {
-      code: 2,
-      out: "",
-      err: "Unknown option --hlep. Did you mean --help? See --help.\n",
-    });
-  });
+async function run(name: string, option: string) {
+  const script = import.meta.resolve(`../../../scripts/${name}.ts`);
+  const { code, stdout, stderr } = await createCommand(Deno.execPath(), {
+    args: ["run", "--quiet", "-A", "--no-check", script, option],
+    // As with npx.
+    env: { npm_command: "exec" },
+  }).output();
+  const decoder = new TextDecoder();
+  return { code, out: decoder.decode(stdout), err: decoder.decode(stderr) };
 }
+
+Deno.test("each command prints its help in 80 columns, and refuses a wrong option", async () => {
+  for (const name of NAMES) {
+    const [help, wrong] = await Promise.all(
+      ["-h", "--hlep"].map((option) => run(name, option)),
+    );
+    const typed = `npx -y deno@${Deno.version.deno} task ${basename(name)}`;
+    assertStringIncludes(help!.out, `Usage: ${typed}`);
+    assertMatch(help!.out, /\n {2}--help +show this text\n/);
+    assertEquals(help!.out.split("\n").filter(({ length }) => length > 80), []);
+    const err = "Unknown option --hlep. Did you mean --help? See --help.\n";
+    assertEquals([help!.code, wrong], [0, { code: 2, out: "", err }], name);
+  }
+});
 
 const PROJECTS = [
   ["https://abc.supabase.co//", "http://x", "https://abc.supabase.co"],
@@ -198,12 +174,4 @@ Deno.test("printable() leaves nothing that a terminal obeys, and other text as i
       assertEquals([isHarmless(text), JSON.parse(text)], [true, value]);
     }),
   );
-});
-
-Deno.test("wrap() breaks at words, and at no fewer than 16 columns", () => {
-  const long = "https://example.com/path";
-  assertEquals(wrap("", 16), []);
-  assertEquals(wrap("one two three four", -5), ["one two three", "four"]);
-  assertEquals(wrap(`see ${long} now`, 16), ["see", long, "now"]);
-  assertEquals(wrap("just_as_long_as_ a", 16), ["just_as_long_as_", "a"]);
 });

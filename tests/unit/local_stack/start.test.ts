@@ -16,7 +16,6 @@ import { LOCAL_SIGNING_SECRETS } from "../../../scripts/common/environment.ts";
 import { localKeys } from "../../../scripts/local_stack/keys.ts";
 import { lookUpProcess } from "../../../scripts/common/processes.ts";
 import { spawnGroup } from "../../../scripts/local_stack/tools.ts";
-import { describeReloads } from "../../../scripts/local_stack/functions.ts";
 import { announcement } from "../../../scripts/local_stack/announcement.ts";
 import { startNotificationReceiver } from "../../../scripts/local_stack/notification_receiver.ts";
 import { holdPorts } from "../../../scripts/local_stack/ports.ts";
@@ -136,30 +135,7 @@ Deno.test("openStateFolder() opens its own folder again, for one process at a ti
   await Deno.remove(parent, { recursive: true });
 });
 
-Deno.test("describeReloads() says what is served anew, and passes on the function's own lines", () => {
-  const seen: string[] = [];
-  const log = describeReloads((line, source) =>
-    seen.push(`${source}: ${line}`)
-  );
-  for (
-    const line of [
-      "Download https://registry.npmjs.org/zod",
-      "Watcher Process started.",
-      "deno serve: Listening on http://127.0.0.1:1/",
-      '{"level":"info"}',
-      "Watcher Restarting! File change detected: a.ts",
-      "deno serve: Listening on http://127.0.0.1:1/",
-      "Watcher Process failed. Restarting on file change...",
-    ]
-  ) log(line, "worker");
-  assertEquals(seen, [
-    'worker: {"level":"info"}',
-    "reload: the new code of worker is served",
-    "reload: worker ended; it starts again when you save",
-  ]);
-});
-
-Deno.test("announcement() says where the stack is, prints the local secrets, and only names the user's", async () => {
+Deno.test("announcement() prints the local secrets, and only names the user's", async () => {
   const api = "http://127.0.0.1:57021";
   const urls = { api, rest: api, webhook: api, worker: api };
   const stack = {
@@ -181,48 +157,37 @@ Deno.test("announcement() says where the stack is, prints the local secrets, and
     const part of [
       "console --project-url http://127.0.0.1:57021\n",
       "task reset --data '/tmp/my data'",
-      "from PROVIDER_A_SIGNING_SECRET",
       LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET,
-      "sent to hooks.example",
     ]
   ) assertStringIncludes(text, part);
 });
 
 Deno.test("startNotificationReceiver() prints what is signed, and nothing of the rest", async () => {
   const printed: string[] = [];
-  const print = (line: string) => printed.push(line);
-  await using receiver = startNotificationReceiver(print);
-  const settings = receiver.addTo({});
-  const { NOTIFICATION_URL: url, NOTIFICATION_SIGNING_SECRET: own } = settings;
-  async function send(type: string, data: unknown, secret = own!) {
-    const body = JSON.stringify({ type: `billing.${type}`, data });
-    const now = new Date();
+  await using receiver = startNotificationReceiver((line) =>
+    printed.push(line)
+  );
+  const { NOTIFICATION_URL: url, NOTIFICATION_SIGNING_SECRET: own } = receiver
+    .addTo({});
+  const about = { account_id: "acc_1", subscription_id: "sub_1" };
+  const data = { ...about, amount_due: 1900, currency: "eur" };
+  const body = JSON.stringify({ type: "billing.payment_failed", data });
+  const now = new Date();
+  for (
+    const [secret, expected, line] of [
+      [own!, 200, /^verified: payment of €19.00 failed for acc_1 \(sub_1\)$/],
+      ["whsec_b3RoZXItc2VjcmV0LTAx", 401, /^refused: (?!.*acc_1)/],
+    ] as const
+  ) {
     const headers = {
       "webhook-id": "id_1",
       "webhook-timestamp": `${Math.floor(now.getTime() / 1000)}`,
       "webhook-signature": new Webhook(secret).sign("id_1", now, body),
     };
     const { status } = await fetch(url!, { method: "POST", body, headers });
-    return [status, printed.pop()];
+    assertEquals(status, expected);
+    assertMatch(printed.pop() ?? "", line);
   }
-  const about = { account_id: "acc_1", subscription_id: "sub_1" };
-  const link = "https://pay.example.com/in_1";
-  const bill = { amount_due: 1900, currency: "eur", hosted_invoice_url: link };
-  const ofBill =
-    `verified: payment of €19.00 failed for acc_1 (sub_1): ${link}`;
-  const counts = { error_code: "x", new: 1000, open: 10_000 };
-  for (
-    const [type, data, line] of [
-      ["payment_failed", { ...about, ...bill }, ofBill],
-      ["payment_failed", about, "verified: payment failed for acc_1 (sub_1)"],
-      ["failure_opened", counts, "alert: x: 1000 new, 10000 open"],
-      ["other", {}, 'verified {"type":"billing.other","data":{}}'],
-    ] as const
-  ) assertEquals(await send(type, data), [200, line]);
-  const other = "whsec_b3RoZXItbm90aWZpY2F0aW9uLXNlY3JldC0wMQ==";
-  const [status, line] = await send("payment_failed", about, other);
-  assertEquals(status, 401);
-  assertMatch(`${line}`, /^refused: (?!.*acc_1)/);
   const theirs = { ALERT_URL: "a", RESEND_API_KEY: "r" };
   assertEquals(receiver.addTo(theirs), theirs);
 });
