@@ -10,6 +10,8 @@ import {
   readUnmapped,
 } from "../../supabase/functions/_shared/billing/config.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
+import { readFormatName } from "../../supabase/functions/_shared/billing/formats/formats.ts";
+import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import { reportEnd, UsageError, type Values } from "../common/cli.ts";
 import { functionEnvironment, readEnvFile } from "../common/environment.ts";
 import { asTyped } from "../common/how_started.ts";
@@ -25,6 +27,7 @@ import {
 import { printError } from "../common/print.ts";
 import { restRefusal } from "../common/requests.ts";
 import { findRunningStack } from "../common/running_stack.ts";
+import type { ProviderName } from "../common/sign.ts";
 import type { Wait } from "./retry.ts";
 import { openStripeSource, type StripeSource } from "./stripe_source.ts";
 import { openTables, type Tables } from "./tables.ts";
@@ -104,6 +107,8 @@ export function readTarget(
   here: Surroundings,
 ) {
   const { env } = here;
+  const provider = readProvider(values.provider);
+  const settings = readSettings(env, provider);
   const given = givenProjectUrl(values["project-url"], env);
   const local = given === undefined ? here.local : undefined;
   const projectUrl = given ?? local?.apiUrl ?? LOCAL_PROJECT_URL;
@@ -128,16 +133,24 @@ export function readTarget(
     projectUrl,
     secretKey: projectKey(projectUrl, secrets),
     /** The provider of the subscriptions in the tables. */
-    provider: readProvider(values.provider),
+    provider,
     /** Where the account ID is if `metadata.accountId` is missing. */
     accountFrom: values["account-from"],
-    ...readSettings(env),
+    ...settings,
   };
 }
 
 /** Reads the receiver's settings. A wrong one is reported like a wrong option. */
-function readSettings(env: Surroundings["env"]) {
+function readSettings(env: Surroundings["env"], provider: ProviderName) {
   try {
+    const format = readFormatName(env, provider);
+    if (format !== "stripe") {
+      throw new Error(
+        `import and reconcile are Stripe's, but ${
+          settingsPrefix(provider)
+        }FORMAT is ${format}. If the other provider is Stripe, name it with --provider.`,
+      );
+    }
     return {
       unmappedSubscriptions: readUnmapped(env),
       planItem: readPlanItem(env),

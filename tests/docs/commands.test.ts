@@ -209,6 +209,15 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     });
   });
 
+  await test.step("providers.md: a first event of Paddle's", async () => {
+    const page = "docs/providers.md";
+    assertWorks(await tell(page, "echo PROVIDER_A"), "");
+    await eventually(async () => {
+      const { code, said } = await tell(page, "deno task trigger");
+      return code === 0 && said.includes("(paddle)");
+    });
+  });
+
   await test.step("README: reset", async () => {
     assertEquals(await stack.stop(), []);
     assertWorks(await type("deno task reset"), "Emptied");

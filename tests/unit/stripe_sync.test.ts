@@ -74,7 +74,7 @@ Deno.test("options and variables name the account and the project", () => {
       [`${TEST} ${SECRET} ${REMOTE}/ --mode test`, OF_REMOTE],
       [`${TEST} ${SECRET} --mode test --project-url ${REMOTE_URL}`, OF_REMOTE],
       [`${TEST} --stripe-url ${OTHER}`, { stripeUrl: OTHER }],
-      [`${TEST} --provider b --account-from team`, {
+      [`${TEST} PROVIDER_A_FORMAT=paddle --provider b --account-from team`, {
         ...{ provider: "b", accountFrom: "team" },
       }],
       [`${TEST} UNMAPPED_SUBSCRIPTIONS=ignore`, {
@@ -126,6 +126,10 @@ Deno.test("what is missing or does not fit is refused, and no key repeated", () 
       [`${TEST} NOTIFY_ONCE_PER_INVOICE=yes`, "false or true"],
       [`${TEST} PLAN_ITEM=last`, "first or licensed"],
       [`${TEST} --apply --dry-run`, "not both"],
+      // Of the chosen provider, before anything about a key of Stripe's.
+      ["PROVIDER_A_FORMAT=paddle", "are Stripe's, but PROVIDER_A_FORMAT is"],
+      [`${TEST} PROVIDER_B_FORMAT=polar --provider b`, "B_FORMAT is polar"],
+      [`${TEST} PROVIDER_A_FORMAT=padle`, "PROVIDER_A_FORMAT must be"],
     ] as const
   ) {
     const { message } = assertThrows(() => parsed(line), UsageError, says);
