@@ -263,25 +263,23 @@ function readRepair(
   settings: Awaited<ReturnType<Project["settings"]>>,
 ): EventToApply | string[] {
   const format = FORMATS[settings?.formats?.[provider] ?? "stripe"];
-  const {
-    handledTypes,
-    handledTypesFault: fault,
-    accountFromCheckout = false,
-  } = settings ?? {};
+  const { handledTypes, handledTypesFault: fault, notify, ...rest } =
+    settings ?? {};
   try {
     JSON.parse(json);
     const parsed = parseEvent(json, {
+      ...rest,
       format,
       id: format.idOf && event_id,
       nowSeconds: Date.now() / 1000,
       toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
       handledTypes: { types: new Set(handledTypes), ...(fault && { fault }) },
-      accountFromCheckout,
+      notify: new Set(notify),
     });
     if (!parsed.handled) {
       if (parsed.reason === "not_handled" && settings === undefined) {
         return [
-          `type: the worker does not answer, and only it knows whether ${parsed.type} is in HANDLE_EVENT_TYPES. Check it with: ${
+          `type: the worker does not answer, and only it knows whether HANDLE_EVENT_TYPES or NOTIFY needs ${parsed.type}. Check it with: ${
             asTyped("doctor")
           }`,
         ];

@@ -88,7 +88,7 @@ create table billing.subscriptions (
   paused text,
   paused_until timestamptz,
   livemode boolean,
-  items jsonb,
+  items jsonb check (jsonb_typeof(items) = 'array'),
   items_complete boolean,
   past_due_since timestamptz,
 
@@ -248,7 +248,7 @@ comment on column billing.failed_events.resolution is
   'How it was resolved: applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
 comment on column billing.failed_events.resolution_note is 'The reason, if it was resolved by hand.';
 comment on column billing.failed_events.resolved_by is 'The person, if it was resolved by hand.';
-comment on column billing.failed_events.kind is 'What the event does: creation, update, opening_update, deletion or payment_failed; null if it cannot be read.';
+comment on column billing.failed_events.kind is 'What the event does: creation, update, opening_update, deletion, payment_failed or notice; null if it cannot be read.';
 comment on column billing.failed_events.subscription_id is 'The subscription, if the event names it.';
 comment on column billing.failed_events.customer_id is 'The provider''s customer, if the event names it.';
 comment on column billing.failed_events.account_id is 'The account, if the event names it.';
@@ -312,7 +312,7 @@ create table billing.notifications (
   attempt_count integer,
   next_payment_attempt timestamptz,
   trial_end timestamptz,
-  occurred_at timestamptz,
+  occurred_at timestamptz not null default now(),
   created_at timestamptz not null default now(),
   attempts integer not null default 0 check (attempts >= 0),
   next_attempt_at timestamptz not null default now(),
@@ -346,7 +346,7 @@ comment on column billing.notifications.attempt_count is 'How often the provider
 comment on column billing.notifications.next_payment_attempt is
   'When the provider tries again. Null if it does not; if attempt_count is null too, the event did not state it.';
 comment on column billing.notifications.trial_end is 'When the trial was going to end.';
-comment on column billing.notifications.occurred_at is 'When the event occurred, if it says so.';
+comment on column billing.notifications.occurred_at is 'When the event occurred; if it does not say so, when it was handled.';
 comment on column billing.notifications.attempts is 'Counted when a worker claims it, before sending. Not counted if the receiver answers 429.';
 comment on column billing.notifications.next_attempt_at is 'While pending: when it is due.';
 comment on column billing.notifications.last_error is 'The error of the last failed attempt, or why it was withdrawn.';
@@ -1040,7 +1040,8 @@ $$;
 
 /*
  * Writes the notifications that applied events owe, in the transaction that applies
- * them. With once_per_invoice, the first event of an invoice creates the only one.
+ * them. With once_per_invoice, the first event of an invoice creates the only one of its
+ * kind; one that was withdrawn has told nobody, and does not count.
  * Two events of an invoice cannot both find none: an invoice belongs to one
  * subscription, whose lock the caller holds.
  */
@@ -1051,21 +1052,21 @@ begin
     provider, event_id, kind, account_id, subscription_id, occurred_at, invoice_id,
     hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt, trial_end
   )
-  select distinct on (e.provider, coalesce(o.only_of, e.event_id))
-    e.provider, e.event_id, coalesce(p.kind, 'payment_failed'), e.account_id, e.subscription_id, e.occurred_at, p.invoice_id,
+  select distinct on (e.provider, p.kind, coalesce(o.only_of, e.event_id))
+    e.provider, e.event_id, p.kind, e.account_id, e.subscription_id, coalesce(e.occurred_at, e.handled_at), p.invoice_id,
     p.hosted_invoice_url, p.amount_due, p.currency, p.attempt_count, p.next_payment_attempt, p.trial_end
   from unnest(steps) as s,
     unnest(array[s.event]) as e,
-    jsonb_populate_record(null::billing.notifications, e.payment) as p,
+    jsonb_populate_record(null::billing.notifications, '{"kind": "payment_failed"}' || e.payment) as p,
     lateral (select case when e.payment @> '{"once_per_invoice": true}' then p.invoice_id end) as o (only_of)
   where e.payment is not null and s.outcome = 'applied'
     and (o.only_of is null or (
       select true from billing.notifications n
       -- So that a plan of an empty table cannot take the index by provider and event.
-      where n.invoice_id = o.only_of and (n.provider = e.provider and n.kind = coalesce(p.kind, 'payment_failed')) is true
+      where n.invoice_id = o.only_of and (n.provider = e.provider and n.kind = p.kind and n.status <> 'withdrawn') is true
       limit 1
     ) is null)
-  order by e.provider, coalesce(o.only_of, e.event_id), e.occurred_at, e.place
+  order by e.provider, p.kind, coalesce(o.only_of, e.event_id), e.occurred_at, e.place
   -- The row may outlive the event's row in the ledger, which is pruned by age.
   on conflict (provider, event_id) do nothing;
 end;
@@ -2153,16 +2154,21 @@ returns interval[] language sql immutable set search_path = '' as $$
   select '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 $$;
 
-/* Returns why a notification is not true, or no longer; null if it is. */
-create or replace function billing.untrue(n billing.notifications)
-returns text language plpgsql stable set search_path = '' as $$
+/*
+ * Returns why a notification is not true, or no longer; null if it is. may_change: the event
+ * of the end of a trial is newer than the record, so the update that set it may still come.
+ */
+create or replace function billing.untrue(n billing.notifications, out reason text, out may_change boolean)
+language plpgsql stable set search_path = '' as $$
 declare
   s billing.subscriptions;
 begin
   select * into s from billing.subscriptions o where o.id = n.subscription_id;
-  return case
+  may_change := n.kind = 'trial_ending' and n.trial_end > now()
+    and billing.time_of(greatest(s.changed_as_of, s.canceled_as_of)) < n.occurred_at;
+  reason := case
     when n.kind in ('payment_failed', 'action_required') then case
-      when s.recovered_as_of > coalesce(n.occurred_at, n.created_at) then 'The payment succeeded since.'
+      when s.recovered_as_of > n.occurred_at then 'The subscription is active again.'
       when s.status = 'canceled' then 'The subscription has ended.'
       when s.provider_status = 'incomplete_expired' then 'The subscription never began.'
     end
@@ -2174,7 +2180,7 @@ begin
     end
     when n.kind = 'recovered' then case
       when s.status is distinct from 'active' then 'The subscription is not active any more.'
-      when coalesce(n.occurred_at, n.created_at) < now() - interval '3 days' then 'It is more than three days ago.'
+      when n.occurred_at < now() - interval '3 days' then 'It is more than three days ago.'
     end
     when n.kind = 'ended' and s.status is distinct from 'canceled' then 'The subscription goes on.'
   end;
@@ -2184,8 +2190,10 @@ $$;
 /*
  * Hands due notifications to the run of the worker that holds the queue. The attempt is
  * counted here, before sending, so that a notification that crashes every worker is
- * given up in the end. One that is not settled is due again after a minute. One that is no
- * longer true is withdrawn.
+ * given up in the end. One that is not settled is due again after a minute.
+ * Each is checked here: one that is not true is withdrawn, or due again after a minute if it
+ * may become true. So that a call stays short, it checks at most a thousand; if it has handed
+ * out none of them, the run is to go on.
  * While its receiver has asked for a pause, none is handed out.
  */
 create or replace function public.billing_claim_notifications(
@@ -2201,6 +2209,9 @@ as $$
 #variable_conflict use_column
 declare
   max_attempts constant integer := cardinality(billing.notification_waits()) + 1;
+  due billing.notifications;
+  fault record;
+  claimed uuid[] := '{}';
 begin
   if not billing.hold_lease('notifications', p_lease_id) or billing.is_paused(p_destination) then
     return;
@@ -2216,33 +2227,31 @@ begin
     for update skip locked
   ));
 
-  loop
-    update billing.notifications n set status = 'withdrawn', last_error = billing.untrue(n)
-    where n.id = any (array(
-      select d.id
-      from billing.notifications d
-      where d.status = 'pending' and d.next_attempt_at <= now()
-      order by d.next_attempt_at
-      limit p_limit
-      for update skip locked
-    )) and billing.untrue(n) is not null;
-    exit when not found;
-  end loop;
-
-  return query
-  update billing.notifications n set attempts = n.attempts + 1, next_attempt_at = now() + interval '60 s'
-  -- In an array, because it is made once. A plan may run a subquery once per row of
-  -- the table, and each run would lock as many rows as the limit allows.
-  where n.id = any (array(
-    select d.id
+  for due in
+    select *
     from billing.notifications d
     where d.status = 'pending' and d.next_attempt_at <= now() and d.attempts < max_attempts
     order by d.next_attempt_at
-    limit p_limit
+    limit 1000
     for update skip locked
-  ))
-    -- Another one may have become due meanwhile.
-    and billing.untrue(n) is null
+  loop
+    fault := billing.untrue(due);
+    if fault.reason is null then
+      claimed := claimed || due.id;
+      exit when cardinality(claimed) >= p_limit;
+    elsif fault.may_change then
+      update billing.notifications n set next_attempt_at = now() + interval '60 s' where n.id = due.id;
+    else
+      update billing.notifications n set status = 'withdrawn', last_error = fault.reason where n.id = due.id;
+    end if;
+  end loop;
+  if found and claimed = '{}' then
+    update billing.leases l set is_wanted = true where l.queue = 'notifications';
+  end if;
+
+  return query
+  update billing.notifications n set attempts = n.attempts + 1, next_attempt_at = now() + interval '60 s'
+  where n.id = any (claimed)
   returning
     n.id, n.attempts, n.kind, n.provider, n.event_id, n.account_id, n.subscription_id, n.invoice_id,
     n.hosted_invoice_url, n.amount_due, n.currency, n.attempt_count, n.next_payment_attempt,

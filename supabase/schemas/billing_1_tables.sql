@@ -33,7 +33,7 @@ create table billing.subscriptions (
   paused text,
   paused_until timestamptz,
   livemode boolean,
-  items jsonb,
+  items jsonb check (jsonb_typeof(items) = 'array'),
   items_complete boolean,
   past_due_since timestamptz,
 
@@ -193,7 +193,7 @@ comment on column billing.failed_events.resolution is
   'How it was resolved: applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
 comment on column billing.failed_events.resolution_note is 'The reason, if it was resolved by hand.';
 comment on column billing.failed_events.resolved_by is 'The person, if it was resolved by hand.';
-comment on column billing.failed_events.kind is 'What the event does: creation, update, opening_update, deletion or payment_failed; null if it cannot be read.';
+comment on column billing.failed_events.kind is 'What the event does: creation, update, opening_update, deletion, payment_failed or notice; null if it cannot be read.';
 comment on column billing.failed_events.subscription_id is 'The subscription, if the event names it.';
 comment on column billing.failed_events.customer_id is 'The provider''s customer, if the event names it.';
 comment on column billing.failed_events.account_id is 'The account, if the event names it.';
@@ -257,7 +257,7 @@ create table billing.notifications (
   attempt_count integer,
   next_payment_attempt timestamptz,
   trial_end timestamptz,
-  occurred_at timestamptz,
+  occurred_at timestamptz not null default now(),
   created_at timestamptz not null default now(),
   attempts integer not null default 0 check (attempts >= 0),
   next_attempt_at timestamptz not null default now(),
@@ -291,7 +291,7 @@ comment on column billing.notifications.attempt_count is 'How often the provider
 comment on column billing.notifications.next_payment_attempt is
   'When the provider tries again. Null if it does not; if attempt_count is null too, the event did not state it.';
 comment on column billing.notifications.trial_end is 'When the trial was going to end.';
-comment on column billing.notifications.occurred_at is 'When the event occurred, if it says so.';
+comment on column billing.notifications.occurred_at is 'When the event occurred; if it does not say so, when it was handled.';
 comment on column billing.notifications.attempts is 'Counted when a worker claims it, before sending. Not counted if the receiver answers 429.';
 comment on column billing.notifications.next_attempt_at is 'While pending: when it is due.';
 comment on column billing.notifications.last_error is 'The error of the last failed attempt, or why it was withdrawn.';

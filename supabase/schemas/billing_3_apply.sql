@@ -298,7 +298,8 @@ $$;
 
 /*
  * Writes the notifications that applied events owe, in the transaction that applies
- * them. With once_per_invoice, the first event of an invoice creates the only one.
+ * them. With once_per_invoice, the first event of an invoice creates the only one of its
+ * kind; one that was withdrawn has told nobody, and does not count.
  * Two events of an invoice cannot both find none: an invoice belongs to one
  * subscription, whose lock the caller holds.
  */
@@ -309,21 +310,21 @@ begin
     provider, event_id, kind, account_id, subscription_id, occurred_at, invoice_id,
     hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt, trial_end
   )
-  select distinct on (e.provider, coalesce(o.only_of, e.event_id))
-    e.provider, e.event_id, coalesce(p.kind, 'payment_failed'), e.account_id, e.subscription_id, e.occurred_at, p.invoice_id,
+  select distinct on (e.provider, p.kind, coalesce(o.only_of, e.event_id))
+    e.provider, e.event_id, p.kind, e.account_id, e.subscription_id, coalesce(e.occurred_at, e.handled_at), p.invoice_id,
     p.hosted_invoice_url, p.amount_due, p.currency, p.attempt_count, p.next_payment_attempt, p.trial_end
   from unnest(steps) as s,
     unnest(array[s.event]) as e,
-    jsonb_populate_record(null::billing.notifications, e.payment) as p,
+    jsonb_populate_record(null::billing.notifications, '{"kind": "payment_failed"}' || e.payment) as p,
     lateral (select case when e.payment @> '{"once_per_invoice": true}' then p.invoice_id end) as o (only_of)
   where e.payment is not null and s.outcome = 'applied'
     and (o.only_of is null or (
       select true from billing.notifications n
       -- So that a plan of an empty table cannot take the index by provider and event.
-      where n.invoice_id = o.only_of and (n.provider = e.provider and n.kind = coalesce(p.kind, 'payment_failed')) is true
+      where n.invoice_id = o.only_of and (n.provider = e.provider and n.kind = p.kind and n.status <> 'withdrawn') is true
       limit 1
     ) is null)
-  order by e.provider, coalesce(o.only_of, e.event_id), e.occurred_at, e.place
+  order by e.provider, p.kind, coalesce(o.only_of, e.event_id), e.occurred_at, e.place
   -- The row may outlive the event's row in the ledger, which is pruned by age.
   on conflict (provider, event_id) do nothing;
 end;

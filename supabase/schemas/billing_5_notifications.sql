@@ -12,16 +12,21 @@ returns interval[] language sql immutable set search_path = '' as $$
   select '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 $$;
 
-/* Returns why a notification is not true, or no longer; null if it is. */
-create or replace function billing.untrue(n billing.notifications)
-returns text language plpgsql stable set search_path = '' as $$
+/*
+ * Returns why a notification is not true, or no longer; null if it is. may_change: the event
+ * of the end of a trial is newer than the record, so the update that set it may still come.
+ */
+create or replace function billing.untrue(n billing.notifications, out reason text, out may_change boolean)
+language plpgsql stable set search_path = '' as $$
 declare
   s billing.subscriptions;
 begin
   select * into s from billing.subscriptions o where o.id = n.subscription_id;
-  return case
+  may_change := n.kind = 'trial_ending' and n.trial_end > now()
+    and billing.time_of(greatest(s.changed_as_of, s.canceled_as_of)) < n.occurred_at;
+  reason := case
     when n.kind in ('payment_failed', 'action_required') then case
-      when s.recovered_as_of > coalesce(n.occurred_at, n.created_at) then 'The payment succeeded since.'
+      when s.recovered_as_of > n.occurred_at then 'The subscription is active again.'
       when s.status = 'canceled' then 'The subscription has ended.'
       when s.provider_status = 'incomplete_expired' then 'The subscription never began.'
     end
@@ -33,7 +38,7 @@ begin
     end
     when n.kind = 'recovered' then case
       when s.status is distinct from 'active' then 'The subscription is not active any more.'
-      when coalesce(n.occurred_at, n.created_at) < now() - interval '3 days' then 'It is more than three days ago.'
+      when n.occurred_at < now() - interval '3 days' then 'It is more than three days ago.'
     end
     when n.kind = 'ended' and s.status is distinct from 'canceled' then 'The subscription goes on.'
   end;
@@ -43,8 +48,10 @@ $$;
 /*
  * Hands due notifications to the run of the worker that holds the queue. The attempt is
  * counted here, before sending, so that a notification that crashes every worker is
- * given up in the end. One that is not settled is due again after a minute. One that is no
- * longer true is withdrawn.
+ * given up in the end. One that is not settled is due again after a minute.
+ * Each is checked here: one that is not true is withdrawn, or due again after a minute if it
+ * may become true. So that a call stays short, it checks at most a thousand; if it has handed
+ * out none of them, the run is to go on.
  * While its receiver has asked for a pause, none is handed out.
  */
 create or replace function public.billing_claim_notifications(
@@ -60,6 +67,9 @@ as $$
 #variable_conflict use_column
 declare
   max_attempts constant integer := cardinality(billing.notification_waits()) + 1;
+  due billing.notifications;
+  fault record;
+  claimed uuid[] := '{}';
 begin
   if not billing.hold_lease('notifications', p_lease_id) or billing.is_paused(p_destination) then
     return;
@@ -75,33 +85,31 @@ begin
     for update skip locked
   ));
 
-  loop
-    update billing.notifications n set status = 'withdrawn', last_error = billing.untrue(n)
-    where n.id = any (array(
-      select d.id
-      from billing.notifications d
-      where d.status = 'pending' and d.next_attempt_at <= now()
-      order by d.next_attempt_at
-      limit p_limit
-      for update skip locked
-    )) and billing.untrue(n) is not null;
-    exit when not found;
-  end loop;
-
-  return query
-  update billing.notifications n set attempts = n.attempts + 1, next_attempt_at = now() + interval '60 s'
-  -- In an array, because it is made once. A plan may run a subquery once per row of
-  -- the table, and each run would lock as many rows as the limit allows.
-  where n.id = any (array(
-    select d.id
+  for due in
+    select *
     from billing.notifications d
     where d.status = 'pending' and d.next_attempt_at <= now() and d.attempts < max_attempts
     order by d.next_attempt_at
-    limit p_limit
+    limit 1000
     for update skip locked
-  ))
-    -- Another one may have become due meanwhile.
-    and billing.untrue(n) is null
+  loop
+    fault := billing.untrue(due);
+    if fault.reason is null then
+      claimed := claimed || due.id;
+      exit when cardinality(claimed) >= p_limit;
+    elsif fault.may_change then
+      update billing.notifications n set next_attempt_at = now() + interval '60 s' where n.id = due.id;
+    else
+      update billing.notifications n set status = 'withdrawn', last_error = fault.reason where n.id = due.id;
+    end if;
+  end loop;
+  if found and claimed = '{}' then
+    update billing.leases l set is_wanted = true where l.queue = 'notifications';
+  end if;
+
+  return query
+  update billing.notifications n set attempts = n.attempts + 1, next_attempt_at = now() + interval '60 s'
+  where n.id = any (claimed)
   returning
     n.id, n.attempts, n.kind, n.provider, n.event_id, n.account_id, n.subscription_id, n.invoice_id,
     n.hosted_invoice_url, n.amount_due, n.currency, n.attempt_count, n.next_payment_attempt,

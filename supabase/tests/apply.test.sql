@@ -162,7 +162,7 @@ select results_eq(
   $$
     select jsonb_build_object(
       'provider', 'a', 'event_id', d.event_id, 'account_id', 'acc_1', 'subscription_id', 'tap_other',
-      'kind', 'payment_failed', 'status', 'pending', 'attempts', 0, 'next_attempt_at', now(), 'created_at', now()
+      'kind', 'payment_failed', 'status', 'pending', 'attempts', 0, 'next_attempt_at', now(), 'created_at', now(), 'occurred_at', now()
     ) || d.details::jsonb
     from (
       values
@@ -226,26 +226,29 @@ select set_eq(
 select is(pg_temp.apply(pg_temp.news('tap_n8', 'deletion', 80, 'ended')), 'duplicate', 'a duplicate');
 select is((select count(*) from billing.notifications where subscription_id = 'tap_news'), 5::bigint, 'tells nothing more');
 
-create function pg_temp.once(event_id text, invoice_id text, subscription_id text default 'tap_other', second integer default 50)
+create function pg_temp.once(
+  event_id text, invoice_id text, subscription_id text default 'tap_other', second integer default 50, told text default 'payment_failed'
+)
 returns jsonb language sql
 return pg_temp.event(event_id, 'payment_failed', subscription_id, second, jsonb_build_object(
-  'payment', jsonb_build_object('invoice_id', invoice_id, 'once_per_invoice', true)
+  'payment', jsonb_build_object('kind', told, 'invoice_id', invoice_id, 'once_per_invoice', true)
 ));
 select is(
   pg_temp.apply(
     pg_temp.once('tap_o1', 'in_1'), pg_temp.once('tap_o2', 'in_2', second => 52), pg_temp.once('tap_o3', 'in_2', second => 51),
-    pg_temp.once('tap_o4', 'in_2', 'tap_gone'), pg_temp.once('tap_o5', null), pg_temp.once('tap_o6', null)
-  ), 'applied, applied, applied, failed BW001, applied, applied', 'with once_per_invoice, all are applied'
+    pg_temp.once('tap_o4', 'in_2', 'tap_gone'), pg_temp.once('tap_o5', null), pg_temp.once('tap_o6', null),
+    pg_temp.once('tap_oa', 'in_2', told => 'action_required')
+  ), 'applied, applied, applied, failed BW001, applied, applied, applied', 'with once_per_invoice, all are applied'
 );
-update billing.notifications set status = 'sent' where event_id = 'tap_o3';
-select pg_temp.apply(pg_temp.once('tap_o7', 'in_2'));
+update billing.notifications set status = case event_id when 'tap_o3' then 'sent' else 'withdrawn' end where event_id in ('tap_o3', 'tap_oa');
+select pg_temp.apply(pg_temp.once('tap_o7', 'in_2'), pg_temp.once('tap_ob', 'in_2', told => 'action_required'));
 select pg_temp.apply(
   pg_temp.event('tap_o8', 'creation', 'tap_other_b', 10, '{"provider": "b"}'),
   pg_temp.once('tap_o9', 'in_2', 'tap_other_b') || '{"provider": "b"}'
 );
 select set_eq(
-  $$select event_id from billing.notifications where event_id like 'tap\_o%'$$, array['tap_o3', 'tap_o5', 'tap_o6', 'tap_o9'],
-  'but only the first event of an invoice creates one, and every event without an invoice; each provider has its own invoices'
+  $$select event_id from billing.notifications where event_id like 'tap\_o%'$$, array['tap_o3', 'tap_o5', 'tap_o6', 'tap_o9', 'tap_oa', 'tap_ob'],
+  'but only the first event of an invoice creates one of its kind, unless that was withdrawn, and every event without an invoice; each provider has its own'
 );
 
 -- The answers.

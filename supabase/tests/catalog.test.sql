@@ -3,7 +3,7 @@
  * what the tables refuse, by any writer.
  */
 begin;
-select plan(38);
+select plan(39);
 set local timezone = 'UTC';
 
 create temporary view relations as
@@ -128,6 +128,7 @@ from (
     ('subscriptions', jsonb_build_object('id', repeat('ü', 255), 'account_id', repeat('ü', 255), 'status', repeat('ü', 255), 'plan_id', repeat('ü', 255)),
       'taken', '255 characters, and any status'),
     ('subscriptions', '{"provider_status": "on_hold", "paused": "for_ever", "quantity": -1}', 'taken', 'whatever a provider reports'),
+    ('subscriptions', '{"items": {}}', '23514', 'items that are no list'),
     ('processed_events', '{"outcome": "failed"}', '23514', 'an event that failed'),
     ('failed_events', '{"attempts": 0}', '23514', 'an event that never failed'),
     ('failed_events', '{"resolved_at": "2027-01-02T00:00:00Z"}', '23514', 'resolved without a resolution'),

@@ -253,18 +253,6 @@ values
   ('creation 10, update 20 quantity=null was quantity=5, update 20 quantity=5 was quantity=null', null, 'A10 active P20 quantity=5', false,
     'null is a value, which can be replaced'),
 
-  -- Items are one value, however many of them change at once.
-  ('creation 10 items=P+S1, update 20 items=P+S2+T was items=P+S1, update 20 items=Q+T was items=P+S2+T, update 20 items=Q+T past_due was active',
-    null, 'A10 past_due P20 since 20 items=Q+T', true, 'an add-on that comes, one that changes and one that goes'),
-  ('creation 10 items=P+S1, update 20 items=Q+T was items=P+S2+T, update 20 items=P+S2+T was items=P+S1', '3 stale',
-    'A10 active P20 items=Q+T', true, 'the list as a whole is replaced, also the items that stayed'),
-  ('creation 10 items=P+S1, update 20 items=P+S2 was items=P+S1, update 20 items=P+S2 unpaid was active items=P+S2', null,
-    'A10 unpaid P20 items=P+S2', true, 'a list that is sent although it is still the same was not replaced'),
-  ('creation 10 items=P+S, update 20 items=S+P was items=P+S, update 20 items=S was items=S+P', null, 'A10 active P20 items=S', true,
-    'another order is another list'),
-  ('creation 10, update 20 items=P2+S plan=P2 was items=P1+S plan=P1, update 20 items=P2+S+T plan=P2 was items=P2+S plan=P2, update 20 items=P1+S plan=P1 was plan=P0',
-    '4 stale', 'A10 active P2 items=P2+S+T', true, 'the plan is decided by itself, and agrees'),
-
   -- If they do not say enough, or a value changed back, the later arrival wins.
   ('creation 10, update 20 unpaid plan=P3, update 20 past_due plan=P2', null, 'A10 past_due P2 since 20', false,
     'of two that do not say what they replaced'),

@@ -11,7 +11,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert, assertEquals } from "@std/assert";
-import type { Sql } from "postgres";
+import type { Row, Sql } from "postgres";
 import { eventually } from "../support/hang_limit.ts";
 import { deliverAll, deliveriesOf } from "../property/histories/deliver_all.ts";
 import { assertEndState } from "../property/histories/end_state.ts";
@@ -183,12 +183,19 @@ async function assertNotified(
   taken: ReadonlyMap<string, number>,
   sql: Sql,
 ): Promise<void> {
-  const rows = await sql<{ id: string; status: string; attempts: number }[]>`
-    select id, status, attempts from billing.notifications`;
-  const wrong = rows.filter(({ id, status, attempts }) => {
+  const rows = await sql<Row[]>`
+    select
+      n.id, n.status, n.attempts,
+      n.status = 'withdrawn' and case n.last_error
+        when 'The subscription is active again.' then s.recovered_as_of > n.occurred_at
+        when 'The subscription has ended.' then s.canceled_at is not null
+      end as is_untrue
+    from billing.notifications n
+    left join billing.subscriptions s on s.id = n.subscription_id`;
+  const wrong = rows.filter(({ id, status, attempts, is_untrue }) => {
     const times = taken.get(id) ?? 0;
     // One that was true when it was tried may be withdrawn before the next try.
-    const isDone = status === "sent" ? times > 0 : status === "withdrawn";
+    const isDone = status === "sent" ? times > 0 : is_untrue;
     return !isDone || times > attempts;
   });
   assertEquals(wrong.map((row) => [row, taken.get(row.id)]), []);

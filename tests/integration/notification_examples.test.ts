@@ -161,8 +161,10 @@ function webhookExample(
   pageIds: PageIds,
   path = "/billing-notifications",
 ): Example {
-  const timestamp = "2026-11-28T09:00:02.113Z";
-  const body = withPageIds(JSON.stringify({ ...message, timestamp }), pageIds);
+  const body = withPageIds(JSON.stringify(message), [
+    ...pageIds,
+    [message.timestamp, "2026-11-28T09:00:02.113Z"],
+  ]);
   const id = "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1";
   const signature = new Webhook(NOTIFICATION_SECRET).sign(id, SENT_AT, body);
   assertEquals(arrived.get("webhook-signature")?.length, signature.length);
@@ -187,7 +189,8 @@ async function webhookExamples(): Promise<Example[]> {
   const sql = connect();
   await putOffAll(sql).finally(() => sql.end());
   const examples: Example[] = [];
-  for (const [kind, changes] of KINDS) {
+  // The last two have no more than the least.
+  for (const [kind, changes] of KINDS.slice(0, -2)) {
     const provider = changes === LITTLE ? "b" : "a";
     const sent = { kind, changes, account: "acc_1", provider } as const;
     const { id, pageIds } = await causeNotification(receiver.url, sent);

@@ -1,6 +1,7 @@
 /**
  * No notification is sent whose statement is not true in the database at that moment,
- * none is withdrawn that is true, and an event causes one at most, whatever comes again.
+ * none is withdrawn that is true, and each event that is news causes one, whatever comes
+ * again.
  */
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
@@ -68,16 +69,26 @@ function newest(events: readonly Event[], types: RegExp): Event {
     .reduce((one, other) => one.at > other.at ? one : other);
 }
 
-/** Returns whether it is true what an event says, by all that have arrived. */
-function isTrue({ what, at, trialEnd }: Event, arrived: Event[]): boolean {
-  const { status, trialEnd: end } = newest(arrived, /creation|update/);
+function isOver(arrived: Event[]): boolean {
   const last = newest(arrived, CHANGE);
-  const isOver = last.what === "deletion" || last.status === "canceled";
-  if (what === "deletion" || isOver) return what === "deletion" && isOver;
+  return last.what === "deletion" || last.status === "canceled";
+}
+
+/**
+ * Returns whether it is true what an event says, by all that have arrived; undefined if
+ * the change that it follows has not, and nobody knows.
+ */
+function isTrue({ what, at, trialEnd }: Event, arrived: Event[]) {
+  const { status, trialEnd: end } = newest(arrived, /creation|update/);
+  const hasEnded = isOver(arrived);
+  if (what === "trial_ending") {
+    if (trialEnd! <= NOW) return false;
+    if (!hasEnded && status === "trialing" && end === trialEnd) return true;
+    return newest(arrived, CHANGE).at < at ? undefined : false;
+  }
+  if (what === "deletion" || hasEnded) return what === "deletion" && hasEnded;
   if (what === "update") {
-    return last.status === "active" && at > NOW - 72 * HOUR;
-  } else if (what === "trial_ending") {
-    return status === "trialing" && end === trialEnd && trialEnd! > NOW;
+    return status === "active" && at > NOW - 72 * HOUR;
   }
   const isPaid = arrived.some((later) =>
     later.what === "update" && later.at > at &&
@@ -86,11 +97,23 @@ function isTrue({ what, at, trialEnd }: Event, arrived: Event[]): boolean {
   return !isPaid && status !== "incomplete_expired";
 }
 
+/** Returns whether an account is to be told of an event that was applied. */
+function isNews({ what, status, before }: Event, arrived: Event[]): boolean {
+  if (what === "update") {
+    return /past_due|unpaid/.test(before ?? "") && status === "active";
+  }
+  if (what === "deletion") {
+    return !arrived.some(({ what }) => what === "deletion") || !isOver(arrived);
+  }
+  return what !== "creation";
+}
+
 Deno.test("a notification is sent once and while it is true, and withdrawn if it is not", async () => {
   const seed = freshSeed();
   console.log(`seed ${seed}`);
   const sql = connect(1);
   await putOffAll(sql);
+  const results = new Set<string>();
   const lives = fc.array(life, { minLength: 20, maxLength: 40, size: "max" });
   const property = fc.asyncProperty(
     lives,
@@ -102,13 +125,14 @@ Deno.test("a notification is sent once and while it is true, and withdrawn if it
         lives.map(([birth]) => [birth!.of, [] as Event[]]),
       );
       const settled = new Set<string>();
+      const news = new Set<string>();
       await endLease(sql, "notifications");
       let lease = crypto.randomUUID();
 
       /** A run that sends some, or fails, or dies before it has stored that. */
       async function work(result: string): Promise<number> {
         await sql`
-        update billing.notifications set next_attempt_at = now()
+        update billing.notifications set next_attempt_at = now(), attempts = 0
         where status = 'pending' and next_attempt_at < 'infinity'`;
         const most = Math.ceil(random() * 9);
         const claimed = await sql`
@@ -150,18 +174,26 @@ Deno.test("a notification is sent once and while it is true, and withdrawn if it
               outcome === "failed",
               all.length === 0 && event.what !== "creation",
             );
-            if (outcome === "failed") queues[place]!.push(event);
-            else if (all.every(({ id }) => id !== event.id)) {
-              const known = all.length ? newest(all, /creation|update/) : event;
-              const before = known.at < event.at ? known.status : undefined;
-              all.push({ ...event, before: event.before ?? before });
+            if (outcome === "failed") {
+              queues[place]!.push(event);
+              continue;
             }
+            const known = all.length ? newest(all, /creation|update/) : event;
+            const before = known.at < event.at ? known.status : undefined;
+            const told = { ...event, before: event.before ?? before };
+            if (outcome === "applied" && isNews(told, all)) news.add(event.id);
+            if (all.every(({ id }) => id !== event.id)) all.push(told);
           }
           queues = queues.filter(({ length }) => length > 0);
           const result = ["sent", "failed", "died"][Math.floor(random() * 6)];
           if (result) await work(result);
         }
         while (await work("sent") > 0);
+        const rows = await sql`
+        select event_id, status from billing.notifications
+        where event_id in ${sql([...events.keys()])}`;
+        assertEquals(new Set(rows.map(({ event_id }) => event_id)), news);
+        for (const { status } of rows) results.add(status);
         await sql`
         delete from billing.processed_events
         where event_id in ${sql([...events.keys()])}`;
@@ -170,4 +202,5 @@ Deno.test("a notification is sent once and while it is true, and withdrawn if it
   );
   await fc.assert(property, { seed, numRuns: 8, endOnFailure: true })
     .finally(() => sql.end());
+  assertEquals(results, new Set(["sent", "withdrawn"]));
 });

@@ -54,6 +54,7 @@ const UNDO = `
   delete from billing.plan_features;
   revoke all on table
     billing.subscriptions, public.billing_subscriptions,
+    public.billing_subscription_items,
     billing.plan_features, public.billing_plan_features
     from authenticated;
   revoke all on function
@@ -62,7 +63,6 @@ const UNDO = `
     public.billing_feature_amount(text, text, interval)
     from authenticated;
   drop table if exists public.team_members, public.documents;
-  drop function if exists public.check_seats();
 `;
 
 const page = readPage("docs/app.md");

@@ -446,6 +446,12 @@ const DELETION =
 
 const FURTHER = '{"id":"evt_1","type":"charge.failed","n":1.10}';
 const LISTED = { settings: { handledTypes: ["charge.failed"] } };
+const NOTICE =
+  '{"id":"evt_1","type":"customer.subscription.trial_will_end","data":{"object":{"id":"sub_1"}}}';
+const TELLS = { settings: { notify: ["trial_ending"] } };
+const MIXED =
+  '{"id":"evt_1","type":"customer.subscription.updated","data":{"object":{"id":"sub_1","status":"active","items":{"data":[{"price":{"id":"p"},"current_period_end":"x"},{"price":{"id":"q","recurring":{"usage_type":"licensed"}},"current_period_end":1800000000}]}}}}';
+const LICENSED = { settings: { planItem: "licensed" } };
 
 Deno.test("a repair is sent as it was typed, or says why it is not saved and keeps the text", async () => {
   const perhaps = "Perhaps it was done";
@@ -461,6 +467,10 @@ Deno.test("a repair is sent as it was typed, or says why it is not saved and kee
         [FURTHER, "no effect"],
         [FURTHER, "the worker does not answer", undefined, { worker: "" }],
         [FURTHER, "", saved, { worker: LISTED }],
+        [NOTICE, "no effect", undefined, { worker: LISTED }],
+        [NOTICE, "", saved, { worker: TELLS }],
+        [MIXED, "items.data[0].current_period_end"],
+        [MIXED, "", saved, { worker: LICENSED }],
         [DELETION, "", saved, { worker: "" }],
         ['{"id":"evt_1","type":"v1.billing.meter.error"}', "thin event"],
         [DELETION, "Somebody has changed", undefined, { hash: "of another" }],

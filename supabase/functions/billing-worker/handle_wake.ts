@@ -1,3 +1,4 @@
+import type { PlanItem } from "../_shared/billing/config.ts";
 import { callFunction } from "../_shared/billing/database.ts";
 import {
   DeliveryError,
@@ -29,6 +30,8 @@ export interface Settings {
   readonly handledTypes: readonly string[];
   readonly handledTypesFault: string | undefined;
   readonly accountFromCheckout: boolean;
+  readonly notify: readonly string[];
+  readonly planItem: PlanItem;
   /** Of each provider whose setting is right. */
   readonly formats: Readonly<Record<string, FormatName>>;
 }

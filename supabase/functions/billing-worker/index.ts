@@ -47,6 +47,8 @@ const worker: Worker = {
     handledTypes: [...config.handledTypes.types],
     handledTypesFault: config.handledTypes.fault,
     accountFromCheckout: config.accountFromCheckout,
+    notify: [...config.notify],
+    planItem: config.planItem,
     formats: readFormats(env),
   },
   log: logJson,

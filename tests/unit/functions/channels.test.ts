@@ -85,7 +85,8 @@ const MESSAGES: [stated: object, sent: object][] = [
 ];
 Deno.test("webhooks say what is stated, and are signed", async () => {
   const { account_id, subscription_id, provider, event_id } = NOTIFICATION;
-  const ids = { account_id, subscription_id, provider, event_id };
+  const occurred_at = "2026-11-21T06:24:00.000Z";
+  const ids = { account_id, subscription_id, provider, event_id, occurred_at };
   for (const [stated, expected] of MESSAGES) {
     const notification = { ...NOTIFICATION, invoice_id: null, ...stated };
     const { attempt, request, text, sent } = await send(notification);
@@ -358,7 +359,7 @@ const KINDS: [kind: string, stated: object, ...texts: string[]][] = [
   ],
   [
     ...["recovered", {}, "Your subscription is active again"] as const,
-    "The payment for your subscription succeeded. You need not do anything.",
+    "Your subscription is active again. You need not do anything.",
   ],
   [
     ...["ended", { hosted_invoice_url: HERE }] as const,

@@ -540,6 +540,8 @@ Deno.test("handledEvent reads all items, and the plan of the first or the first 
     const { plan_id, quantity, current_period_end } = read(planItem, changes);
     assertEquals<unknown>([plan_id, quantity, current_period_end], expected);
   }
+  // Of items of several lengths, the earliest end is that of the subscription.
+  assertEquals(read("licensed", { ...both, ...atEnd }).cancel_at, iso(END));
 });
 
 const two = (...ends: number[]) => ({

@@ -155,8 +155,9 @@ export const NOTIFICATION: Notification = {
   ...{ provider: "a", event_id: "evt_1", invoice_id: "in_1" },
   ...{ account_id: "acc_1", subscription_id: "sub_1" },
   ...{ hosted_invoice_url: null, amount_due: null, currency: null },
-  ...{ attempt_count: null, next_payment_attempt: null, occurred_at: null },
+  ...{ attempt_count: null, next_payment_attempt: null },
   ...{ kind: "payment_failed", trial_end: null },
+  occurred_at: "2026-11-21T06:24:00+00:00",
   created_at: "2026-11-21T06:24:03.113987+00:00",
 };
 

@@ -149,7 +149,7 @@ export type Database = {
           "kind": string;
           "last_error": string | null;
           "next_attempt_at": string;
-          "occurred_at": string | null;
+          "occurred_at": string;
           "provider": string;
           "sent_at": string | null;
           "status": string;

@@ -23,8 +23,8 @@ export interface Notification {
   readonly next_payment_attempt: string | null;
   /** When the trial ends, in the time format of PostgREST. */
   readonly trial_end: string | null;
-  /** When the event occurred, in the time format of PostgREST; null if unknown. */
-  readonly occurred_at: string | null;
+  /** When the event occurred, or else was handled, in the time format of PostgREST. */
+  readonly occurred_at: string;
   /** When the row was written, in the time format of PostgREST. */
   readonly created_at: string;
 }

@@ -70,7 +70,7 @@ function words(
       return {
         subject: "Your subscription is active again",
         paragraphs: [
-          "The payment for your subscription succeeded. You need not do anything.",
+          "Your subscription is active again. You need not do anything.",
         ],
       };
     case "ended":

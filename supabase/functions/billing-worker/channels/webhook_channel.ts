@@ -69,9 +69,7 @@ function notificationMessage(notification: Notification): WebhookMessage {
       subscription_id,
       provider,
       event_id,
-      occurred_at: notification.occurred_at
-        ? toIso(notification.occurred_at)
-        : undefined,
+      occurred_at: toIso(notification.occurred_at),
       invoice_id: notification.invoice_id ?? undefined,
       hosted_invoice_url: notification.hosted_invoice_url ?? undefined,
       amount_due: notification.amount_due ?? undefined,
