@@ -162,6 +162,13 @@ begin
       r.recovered_as_of := greatest(r.recovered_as_of, occurred_at);
     end if;
     if e.kind = 'opening_update' then
+      if r.id is null and reported in ('active', 'trialing') then
+        -- A payment that failed before was in a checkout that went on.
+        r.recovered_as_of := occurred_at;
+      end if;
+      if outcome = 'applied' and reported = 'canceled' then
+        r.canceled_at := coalesce(r.canceled_at, e.handled_at);
+      end if;
       r.id := e.subscription_id;
       r.provider := e.provider;
       if names_account and (mark < r.account_as_of) is not true then

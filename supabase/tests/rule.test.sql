@@ -9,7 +9,7 @@
  * field came from. A bare word is the status that the event reports, otherwise active.
  * `items=P+S` is a list of two. `was` says what an update replaced (`was nothing`:
  * nothing that we keep); without it, the event does not say. A field is `unstated` if
- * the event does not have it.
+ * the event does not have it. `opening` is an opening_update.
  *
  * The record reads: account, status, plan, `deleted` if canceled_at is set, `since`
  * past_due_since, and then the other columns that are not null.
@@ -37,14 +37,14 @@ begin
   e.provider := 'a';
   e.subscription_id := 'sub';
   e.type := words[1];
-  e.kind := case words[1] when 'payment' then 'payment_failed' else words[1] end;
+  e.kind := case words[1] when 'payment' then 'payment_failed' when 'opening' then 'opening_update' else words[1] end;
   e.occurred_at := pg_temp.at(nullif(words[2], '-')::numeric);
   e.handled_at := pg_temp.at(99);
   e.report := '{}';
-  if e.kind in ('creation', 'update') then
+  if e.kind in ('creation', 'update', 'opening_update') then
     e.report := jsonb_build_object('plan_id', 'P' || words[2], 'provider_status', 'active');
   end if;
-  if e.kind = 'creation' then
+  if e.kind in ('creation', 'opening_update') then
     e.account_id := 'A' || words[2];
   end if;
 
@@ -147,6 +147,13 @@ values
   ('creation 10, update 20 on_hold', null, 'A10 on_hold P20', true, 'any status, also one that nobody knows'),
   ('creation 10, update 20 unpaid, deletion 30', null, 'A10 canceled P20 deleted', true, 'a deletion cancels'),
   ('creation 10, payment 30, update 20', null, 'A10 active P20', true, 'a failed payment has no part in the order'),
+  ('opening 10 trialing', null, 'A10 trialing P10', true, 'an opening update makes a record, with the status that it reports'),
+  ('opening 10, opening 20 past_due, update 30 unpaid', null, 'A20 unpaid P30', true, 'and names the account as a creation does'),
+  ('opening 10, opening 20 account=null, opening 15', null, 'A15 active P20', true, 'the newest that names one'),
+  ('opening 20 account=null customers_account=C, opening 10 past_due', null, 'A10 active P20', true,
+    'an older one brings the account of a newer one that names none'),
+  ('opening 10, deletion 20, opening 15 past_due', null, 'A15 canceled P15 deleted since 15', true, 'a deletion after it decides'),
+  ('opening 10 canceled', null, 'A10 canceled P10 deleted', true, 'it may report the end'),
   ('creation 10, deletion 20, payment 30', null, 'A10 canceled P10 deleted', true, 'and brings nothing back'),
   ('update 20', '1 BW001', '', false, 'an update needs a record'),
   ('deletion 20', '1 BW001', '', false, 'so does a deletion'),
@@ -362,7 +369,7 @@ create function pg_temp.orders(events billing.event[])
 returns setof billing.event[] language sql as $$
   with recursive chosen (places) as (
     select array[i] from generate_subscripts(events, 1) as i
-    where events[i].kind = 'creation' and coalesce(events[i].account_id, events[i].customers_account) is not null
+    where events[i].kind in ('creation', 'opening_update') and coalesce(events[i].account_id, events[i].customers_account) is not null
     union all
     select c.places || i
     from chosen c, generate_subscripts(events, 1) as i
@@ -378,7 +385,7 @@ $$;
 create function pg_temp.end_state(events billing.event[])
 returns jsonb language sql
 return to_jsonb(((pg_temp.fold(events))[cardinality(events)]).record) - 'changed_in_second'
-  - case when exists (select from unnest(events) as e where e.kind = 'update' and e.previous is null) then 'recovered_as_of' else '' end;
+  - case when exists (select from unnest(events) as e where e.kind in ('update', 'opening_update') and e.previous is null) then 'recovered_as_of' else '' end;
 
 select cmp_ok(
   (select count(*)::integer from cases c, pg_temp.orders(pg_temp.parse_all(c.arriving)) where c.any_order), '>', 600, 'there are many orders to try'

@@ -156,6 +156,7 @@ const KINDS: Record<
   ],
   dodo: [
     ["opening_update", "active", "subscription.active", "subscription.updated"],
+    ["opening_update", "canceled", "subscription.failed"],
     [
       "update",
       "active",
@@ -170,7 +171,6 @@ const KINDS: Record<
       null,
       "subscription.cancelled",
       "subscription.expired",
-      "subscription.failed",
     ],
     ["payment_failed", null, "payment.failed"],
   ],

@@ -24,6 +24,8 @@ export const dodo = snapshots({
   kinds: {
     "subscription.active": "opening_update",
     "subscription.updated": "opening_update",
+    // Its first payment failed: as a rule, there is no record.
+    "subscription.failed": "opening_update",
     "subscription.renewed": "update",
     "subscription.plan_changed": "update",
     "subscription.on_hold": "update",
@@ -31,7 +33,6 @@ export const dodo = snapshots({
     "subscription.unpaused": "update",
     "subscription.cancelled": "deletion",
     "subscription.expired": "deletion",
-    "subscription.failed": "deletion",
     "payment.failed": "payment_failed",
   },
   names: {
